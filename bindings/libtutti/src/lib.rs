@@ -1,0 +1,1 @@
+//! libtutti.so.1: every exported C function.

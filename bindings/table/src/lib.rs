@@ -1,0 +1,1 @@
+//! The table of MPI functions and the generators that read it.

@@ -1,0 +1,2 @@
+//! The front end of Tutti.
+fn main() {}

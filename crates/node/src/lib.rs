@@ -1,0 +1,1 @@
+//! The starter of a job on a node.

@@ -1,0 +1,1 @@
+//! What a process of a job links: attach, peers, waiting.

@@ -1,0 +1,1 @@
+//! Shared-memory segments, rings, wake-ups and the ticket of a rank.
