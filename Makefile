@@ -1,0 +1,22 @@
+# Tutti: every entry is a target of one of the files in mk/. `make` alone leaves the installation tree in target/dist;
+# `make help` lists the rest.
+.DEFAULT_GOAL := dist
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+# A recipe's order is its meaning here; cargo runs its own jobs in parallel.
+.NOTPARALLEL:
+
+ROOT := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
+TARGET := $(ROOT)/target
+DIST := $(TARGET)/dist
+CARGO ?= cargo
+
+include $(wildcard $(ROOT)/mk/*.mk)
+
+.PHONY: help clean
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+clean: ## remove everything that was built
+	rm -rf $(TARGET)

@@ -1,0 +1,15 @@
+# All that must hold before a change lands. The tests come last, so that the runner's closing lines are in view.
+.PHONY: test fmt clippy doc unit
+test: dist fmt clippy doc unit ## build target/dist, then format, lints, documentation, all tests
+
+fmt: ## the format is rustfmt's
+	$(CARGO) fmt --all --check
+
+clippy: ## no warning of the compiler or of clippy
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+
+unit: ## all tests, each with a time limit
+	@$(ROOT)/mk/test.sh
+
+doc: ## rustdoc without a warning
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
