@@ -1,0 +1,37 @@
+//! The house's own promises: what a fresh clone needs is named in one line, and programs of a test end in time.
+
+use std::{process::Command, time::Duration};
+use tutti_tests::{root, run};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+#[test]
+fn set_up_is_silent_when_nothing_is_missing() {
+    let ran = run(Command::new(root().join("mk/setup.sh")).args(["bash", "sh"]), LIMIT).expect_success();
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", ""));
+}
+
+#[test]
+fn set_up_names_the_debian_packages_in_one_line_when_they_cannot_be_installed() {
+    // A path without apt-get is what a user without root has: nothing can be installed.
+    let scratch = tutti_tests::Scratch::new("setup");
+    for tool in ["bash", "id", "echo"] {
+        let from = ["/usr/bin", "/bin"]
+            .iter()
+            .map(|dir| format!("{dir}/{tool}"))
+            .find(|path| std::path::Path::new(path).exists());
+        std::os::unix::fs::symlink(from.expect("a Debian system"), scratch.path().join(tool)).expect("link");
+    }
+    let mut setup = Command::new(scratch.path().join("bash"));
+    setup.arg(root().join("mk/setup.sh")).args(["gcc", "venv"]).env("PATH", scratch.path());
+    let ran = run(&mut setup, LIMIT);
+    assert_eq!(ran.code(), 1, "{ran}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
+    assert!(ran.stderr.contains("gcc libc6-dev python3-venv"), "{ran}");
+}
+
+#[test]
+#[should_panic(expected = "over its limit")]
+fn a_program_over_its_limit_is_killed_with_its_group() {
+    run(Command::new("sh").args(["-c", "sleep 1000 & sleep 1000"]), Duration::from_millis(300));
+}

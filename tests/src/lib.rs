@@ -1,0 +1,165 @@
+//! What the whole-system tests share: where the installation tree stands, how a program is run with a time limit, and
+//! how C programs are compiled with our `mpicc`.
+//!
+//! A test calls [`dist`] for the tree that `make` leaves, builds a [`Command`] on it and hands it to [`run`]. Nothing
+//! here sleeps as synchronisation; a program over its limit is killed with all of its process group and the test fails
+//! with what it had printed until then.
+
+use std::{
+    fmt,
+    io::Read,
+    os::unix::process::{CommandExt, ExitStatusExt},
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus, Stdio},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The root of the source tree.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ stands in the source tree").to_path_buf()
+}
+
+/// The installation tree that `make` leaves in `target/dist`.
+///
+/// # Panics
+/// If it has not been built: a test of the system has nothing to say then.
+pub fn dist() -> PathBuf {
+    let dist = root().join("target/dist");
+    assert!(dist.join("bin").is_dir(), "{} is missing: run `make` first", dist.display());
+    dist
+}
+
+/// A program of the installation tree, e.g. `mpiexec`.
+pub fn program(name: &str) -> Command {
+    let path = dist().join("bin").join(name);
+    assert!(path.is_file(), "{} is missing: run `make` first", path.display());
+    Command::new(path)
+}
+
+/// What a program that [`run`] started left behind.
+pub struct Ran {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// All that it wrote to standard output.
+    pub stdout: String,
+    /// All that it wrote to standard error.
+    pub stderr: String,
+    /// From start to end.
+    pub took: Duration,
+}
+
+impl Ran {
+    /// The exit code as a shell would give it: 128 + n for signal n.
+    pub fn code(&self) -> i32 {
+        self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
+    }
+
+    /// The same, after a check that it ended well.
+    ///
+    /// # Panics
+    /// With everything the program printed, if its status is not 0.
+    #[track_caller]
+    pub fn expect_success(self) -> Self {
+        assert!(self.status.success(), "the program failed: {self}");
+        self
+    }
+}
+
+impl fmt::Display for Ran {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { stdout, stderr, .. } = self;
+        write!(
+            f,
+            "status {} after {:.1?}\n--- stdout\n{stdout}\n--- stderr\n{stderr}",
+            self.code(),
+            self.took
+        )
+    }
+}
+
+/// Runs a program to its end with empty standard input, in a process group of its own.
+///
+/// # Panics
+/// If it cannot be started, or is not at its end after `limit` (its process group is killed then).
+#[track_caller]
+pub fn run(command: &mut Command, limit: Duration) -> Ran {
+    let start = Instant::now();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?} cannot be started: {error}"));
+    let group = rustix::process::Pid::from_child(&child);
+    let stdout = read_to_end(child.stdout.take().expect("piped"));
+    let stderr = read_to_end(child.stderr.take().expect("piped"));
+
+    // The end of the program is seen by its own thread, the limit by the wait for that thread.
+    let (ended, end) = mpsc::channel();
+    let waiter = thread::spawn(move || ended.send(child.wait()));
+    let in_time = end.recv_timeout(limit);
+    let over = in_time.is_err();
+    // Descendants that outlived the program would hold the pipes open; a test leaves nothing behind.
+    let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    let status = in_time.unwrap_or_else(|_| end.recv().expect("the waiter sends once"));
+    let _ = waiter.join();
+    let ran = Ran {
+        status: status.expect("the program was ours to wait for"),
+        stdout: stdout.join().expect("reader"),
+        stderr: stderr.join().expect("reader"),
+        took: start.elapsed(),
+    };
+    assert!(!over, "{command:?} was over its limit of {limit:?}: {ran}");
+    ran
+}
+
+fn read_to_end(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// Compiles a C program of the source tree (`examples/ring.c`) with our `mpicc` into `folder`; gives the program's path.
+///
+/// # Panics
+/// If it does not compile without a warning.
+#[track_caller]
+pub fn compile(source: &str, folder: &Path) -> PathBuf {
+    let source = root().join(source);
+    let program = folder.join(source.file_stem().expect("a file"));
+    let mut mpicc = self::program("mpicc");
+    mpicc
+        .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror", "-o"])
+        .arg(&program)
+        .arg(&source);
+    run(mpicc.arg("-lm"), Duration::from_secs(60)).expect_success();
+    program
+}
+
+/// A folder of its own for a test, removed when dropped.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes the folder, under `target/tmp`; `name` is the test's.
+    pub fn new(name: &str) -> Self {
+        let path = root().join("target/tmp").join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        Self(path)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
