@@ -1,1 +1,3 @@
 //! The MPI face.
+
+pub mod abi;

@@ -1,0 +1,113 @@
+//! Reads the lines of the table's files.
+
+use crate::ctype::{Param, is_identifier};
+use crate::{Constant, ConstantGroup, ConstantValue, Prototype, TableError, TypeKind, TypeRow};
+use std::path::Path;
+
+/// Gives every line of `file` that says something to `take`; comments begin with `#`.
+pub fn read_lines(file: &Path, mut take: impl FnMut(&str) -> Result<(), String>) -> Result<(), TableError> {
+    let error = |line, what| TableError { file: file.to_owned(), line, what };
+    let text = std::fs::read_to_string(file).map_err(|e| error(0, e.to_string()))?;
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if !line.is_empty() && !line.starts_with('#') {
+            take(line).map_err(|what| error(index + 1, what))?;
+        }
+    }
+    Ok(())
+}
+
+/// `[title]` or `[+ title]`: the title, and whether it belongs to the ABI.
+pub fn section(line: &str) -> Option<(String, bool)> {
+    let inside = line.strip_prefix('[')?.strip_suffix(']')?;
+    Some(match inside.strip_prefix('+') {
+        Some(title) => (title.trim().to_owned(), false),
+        None => (inside.trim().to_owned(), true),
+    })
+}
+
+/// A line of `constants.txt`.
+pub fn constant_line(groups: &mut Vec<ConstantGroup>, types: &[TypeRow], line: &str) -> Result<(), String> {
+    if let Some((title, in_abi)) = section(line) {
+        groups.push(ConstantGroup { title, in_abi, constants: Vec::new() });
+        return Ok(());
+    }
+    let [name, class, value] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+        return Err(format!("expected name, type, value: `{line}`"));
+    };
+    if groups.iter().flat_map(|g| &g.constants).any(|c| c.name == name) {
+        return Err(format!("`{name}` is here twice"));
+    }
+    let is_enumeration =
+        |class| types.iter().any(|row| matches!(&row.kind, TypeKind::Enumeration(name) if name == class));
+    let parsed = match class {
+        "alias" => {
+            if !groups.iter().flat_map(|g| &g.constants).any(|c| c.name == value) {
+                return Err(format!("`{name}` is an alias of `{value}`, which is not above it"));
+            }
+            ConstantValue::Alias(value.to_owned())
+        }
+        "macro" => ConstantValue::Macro(integer(value)?),
+        "enum" => ConstantValue::Enumerator(None, integer(value)?),
+        class if is_enumeration(class) => ConstantValue::Enumerator(Some(class.to_owned()), integer(value)?),
+        class => ConstantValue::Cast(class.to_owned(), integer(value)?),
+    };
+    let group = groups.last_mut().ok_or("a constant stands before the first section")?;
+    group.constants.push(Constant { name: name.to_owned(), value: parsed });
+    Ok(())
+}
+
+/// A line of `types.txt`.
+pub fn type_line(types: &mut Vec<TypeRow>, line: &str) -> Result<(), String> {
+    let (in_abi, line) = match line.strip_prefix('+') {
+        Some(rest) => (false, rest.trim_start()),
+        None => (true, line),
+    };
+    let (word, rest) = line.split_once(' ').ok_or_else(|| format!("expected a kind and a name: `{line}`"))?;
+    let name =
+        || if is_identifier(rest) { Ok(rest.to_owned()) } else { Err(format!("`{rest}` is not a name")) };
+    let kind = match word {
+        "handle" => TypeKind::Handle(name()?),
+        "tools_handle" => TypeKind::ToolsHandle(name()?),
+        "enumeration" => TypeKind::Enumeration(name()?),
+        "callback" => TypeKind::Callback(prototype(rest)?),
+        "callback_alias" => {
+            let (new, old) = rest.split_once(' ').ok_or("expected the new and the old name")?;
+            TypeKind::CallbackAlias(new.to_owned(), old.trim().to_owned())
+        }
+        other => return Err(format!("`{other}` is not a kind of type")),
+    };
+    types.push(TypeRow { in_abi, kind });
+    Ok(())
+}
+
+/// `int MPI_Send(const void *buf, ...)`.
+pub fn prototype(text: &str) -> Result<Prototype, String> {
+    let bad = || format!("`{text}` is not a prototype");
+    let (head, params) = text.split_once('(').ok_or_else(bad)?;
+    let params = params.strip_suffix(')').ok_or_else(bad)?;
+    let (returns, name) = head.trim().split_once(' ').ok_or_else(bad)?;
+    if !is_identifier(returns) || !is_identifier(name) {
+        return Err(bad());
+    }
+    let mut list: Vec<&str> = params.split(',').map(str::trim).collect();
+    let variadic = list.last() == Some(&"...");
+    if variadic {
+        list.pop();
+    }
+    if list == ["void"] {
+        list.clear();
+    }
+    let params = list.into_iter().map(Param::parse).collect::<Result<_, _>>()?;
+    Ok(Prototype { returns: returns.to_owned(), name: name.to_owned(), params, variadic })
+}
+
+/// Checks that `text` is an integer and gives it back as it is written.
+fn integer(text: &str) -> Result<String, String> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let fine = match digits.strip_prefix("0x") {
+        Some(hex) => i64::from_str_radix(hex, 16).is_ok(),
+        None => digits.parse::<i64>().is_ok(),
+    };
+    if fine { Ok(text.to_owned()) } else { Err(format!("`{text}` is not an integer")) }
+}
