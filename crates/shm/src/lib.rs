@@ -1,1 +1,20 @@
-//! Shared-memory segments, rings, wake-ups and the ticket of a rank.
+//! Shared memory between the ranks of a job on one node: the segment and its layout, the rings in it, sleep and wake,
+//! and the ticket by which a rank proves who it is.
+//!
+//! The starter creates a segment with [`segment::Segment::create`] and hands it to each rank over the ticket socket
+//! ([`ticket`]); the rank maps it and builds its view from [`layout::Layout`]. Nothing here knows MPI.
+//!
+//! The rules that every structure keeps stand in ARCHITECTURE.md, "Invariants of shared memory".
+
+pub mod bulk_ring;
+pub mod collective;
+pub mod doorbell;
+pub mod endpoint;
+pub mod envelope_ring;
+pub mod layout;
+pub mod segment;
+pub mod sync;
+pub mod ticket;
+
+/// Bytes of a cache line, the unit of all layouts.
+pub const LINE_BYTES: usize = 64;

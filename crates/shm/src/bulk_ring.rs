@@ -1,0 +1,147 @@
+//! The bulk ring of an ordered pair: a few slots of [`BULK_SLOT_BYTES`] through which the bytes of matched or eager messages
+//! stream while both ranks run. Small, so that it stays in the caches; the envelope ring goes on beside it.
+//!
+//! One line holds the descriptors of all slots, written by the sender: `lap` (8 bits, never the previous one of that slot),
+//! `bytes` (24), `message` (32). The descriptor is the commit. Another line counts the slots that the receiver has emptied.
+//!
+//! ```text
+//! sender    slot i free? copy chunk, descriptor[i] = (lap, bytes, message)
+//! receiver  descriptor[i] has my lap? copy chunk out, emptied += 1
+//! ```
+
+use std::ptr::NonNull;
+
+use crate::layout::{BULK_SLOT_BYTES, BULK_SLOTS};
+use crate::sync::{AtomicU64, Ordering};
+
+/// The descriptors of the slots. Writer: the sender.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Descriptors([AtomicU64; BULK_SLOTS]);
+
+/// The receiver's counter. Writer: the receiver.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Emptied {
+    /// Slots emptied since the start.
+    pub slots: AtomicU64,
+}
+
+/// One slot's bytes.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Slot([u8; BULK_SLOT_BYTES]);
+
+/// What the sender has put in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// Number of the message that it belongs to, given by the sender.
+    pub message: u32,
+    /// Its bytes, 1 to [`BULK_SLOT_BYTES`].
+    pub bytes: usize,
+}
+
+/// The three parts of a ring in the segment.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts {
+    /// The descriptors' line.
+    pub descriptors: NonNull<Descriptors>,
+    /// The receiver's counter.
+    pub emptied: NonNull<Emptied>,
+    /// [`BULK_SLOTS`] slots.
+    pub slots: NonNull<Slot>,
+}
+
+/// The sender's end.
+#[derive(Debug)]
+pub struct Producer {
+    parts: Parts,
+    filled: u64,
+    known_emptied: u64,
+}
+
+/// The receiver's end.
+#[derive(Debug)]
+pub struct Consumer {
+    parts: Parts,
+    emptied: u64,
+}
+
+// SAFETY: the pointers lead into a segment that outlives both ends (the constructors' contract); each end is used by one
+// thread at a time, under the process lock.
+unsafe impl Send for Producer {}
+// SAFETY: as above.
+unsafe impl Send for Consumer {}
+
+/// The lap number of the `n`-th use of the ring: 1 to 255, so that a zeroed descriptor is never valid.
+const fn lap(n: u64) -> u64 {
+    (n / BULK_SLOTS as u64) % 255 + 1
+}
+
+impl Producer {
+    /// The sender's end of a ring never used before.
+    ///
+    /// # Safety
+    /// The parts are zeroed, valid for the life of the value, and no other producer exists for them.
+    pub unsafe fn new(parts: Parts) -> Self {
+        Producer { parts, filled: 0, known_emptied: 0 }
+    }
+
+    /// The slot to be filled next, or `None` when all are full. Commit with [`Producer::commit`].
+    #[inline(always)]
+    pub fn free_slot(&mut self) -> Option<NonNull<u8>> {
+        if self.filled - self.known_emptied == BULK_SLOTS as u64 {
+            // SAFETY: valid by the constructor's contract.
+            self.known_emptied = unsafe { self.parts.emptied.as_ref() }.slots.load(Ordering::Acquire);
+            if self.filled - self.known_emptied == BULK_SLOTS as u64 {
+                return None;
+            }
+        }
+        // SAFETY: the index stays below BULK_SLOTS.
+        Some(unsafe { self.parts.slots.add(self.filled as usize % BULK_SLOTS) }.cast())
+    }
+
+    /// Publishes the slot that [`Producer::free_slot`] returned last.
+    #[inline(always)]
+    pub fn commit(&mut self, chunk: Chunk) {
+        assert!((1..=BULK_SLOT_BYTES).contains(&chunk.bytes));
+        let word = lap(self.filled) | (chunk.bytes as u64) << 8 | u64::from(chunk.message) << 32;
+        // SAFETY: valid by the constructor's contract.
+        unsafe { self.parts.descriptors.as_ref() }.0[self.filled as usize % BULK_SLOTS]
+            .store(word, Ordering::Release);
+        self.filled += 1;
+    }
+}
+
+impl Consumer {
+    /// The receiver's end of a ring never used before.
+    ///
+    /// # Safety
+    /// As [`Producer::new`], for consumers.
+    pub unsafe fn new(parts: Parts) -> Self {
+        Consumer { parts, emptied: 0 }
+    }
+
+    /// The oldest full slot. Stays until [`Consumer::advance`].
+    #[inline(always)]
+    pub fn peek(&self) -> Option<(Chunk, NonNull<u8>)> {
+        let index = self.emptied as usize % BULK_SLOTS;
+        // SAFETY: valid by the constructor's contract.
+        let word = unsafe { self.parts.descriptors.as_ref() }.0[index].load(Ordering::Acquire);
+        if word & 0xff != lap(self.emptied) {
+            return None;
+        }
+        let chunk = Chunk { message: (word >> 32) as u32, bytes: (word >> 8 & 0xff_ffff) as usize };
+        assert!((1..=BULK_SLOT_BYTES).contains(&chunk.bytes), "a bulk chunk of {} bytes", chunk.bytes);
+        // SAFETY: the index is below BULK_SLOTS.
+        Some((chunk, unsafe { self.parts.slots.add(index) }.cast()))
+    }
+
+    /// Gives the slot last peeked back to the sender.
+    #[inline(always)]
+    pub fn advance(&mut self) {
+        self.emptied += 1;
+        // SAFETY: valid by the constructor's contract.
+        unsafe { self.parts.emptied.as_ref() }.slots.store(self.emptied, Ordering::Release);
+    }
+}

@@ -1,0 +1,36 @@
+//! The endpoint block of a rank: what the others, and later the daemon, may know of it.
+
+use crate::sync::{AtomicU32, AtomicU64};
+
+/// One per local rank, in the segment.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Endpoint {
+    /// Pid in the namespace of the starter; 0 until the rank has attached. Writer: the rank, once.
+    pub pid: AtomicU32,
+    /// [`ABSENT`], [`ATTACHED`] or [`FINALIZED`]. Writer: the rank.
+    pub state: AtomicU32,
+    _line0: [u32; 14],
+    /// 1 while a thread of the rank waits inside the library, so that it serves its rings at once. Writer: the rank.
+    pub waiting: AtomicU32,
+    _line1: [u32; 15],
+    /// 1 while the rank sleeps or is about to. Writer: the rank, see [`crate::doorbell`].
+    pub sleeping: AtomicU32,
+    _line2: [u32; 15],
+    /// Rung by whoever has published something for a sleeper; only ever incremented, by one instruction.
+    pub bell: AtomicU32,
+    _line3: [u32; 15],
+    /// Address of the CMA probe word and its value, see `runtime`; 0 until attached. Writer: the rank, once.
+    pub probe_address: AtomicU64,
+    _line4: [u64; 7],
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Endpoint>() == 5 * 64 && align_of::<Endpoint>() == 64);
+
+/// The rank has not redeemed its ticket yet.
+pub const ABSENT: u32 = 0;
+/// The rank has mapped the segment.
+pub const ATTACHED: u32 = 1;
+/// The rank has left MPI_Finalize; it will neither send nor receive again.
+pub const FINALIZED: u32 = 2;

@@ -1,0 +1,406 @@
+//! The envelope ring of an ordered pair of ranks: 64-byte lines, written by the sender, read by the receiver.
+//!
+//! A message takes one or more lines: a header of [`HEADER_BYTES`] and inline data right behind it, contiguous over the
+//! lines. Its first word is the commit: zero means "nothing here yet".
+//!
+//! | word | holds | |
+//! |---|---|---|
+//! | 0 | `kind` (8 bits), `flags` (8), `lines` (16), `sequence` (32) | the commit, stored last |
+//! | 1 | `context` (32), `tag` (32) | matching |
+//! | 2 | `length` | bytes of the whole message, or an argument of a control message |
+//! | 3.. | inline data, or further arguments | |
+//!
+//! Before the commit the sender clears word 0 of the line *behind* the message, so that the receiver never takes old
+//! payload for a header (F9); that needs one free line more than the message has. A message that does not fit before the
+//! end of the ring is preceded by a pad. The receiver never writes to the lines; it counts what it consumed in a line of
+//! its own, which the sender looks at only when the ring seems full.
+
+use std::ptr::NonNull;
+
+use crate::LINE_BYTES;
+use crate::sync::{AtomicU64, Ordering};
+
+/// Bytes in front of the inline data.
+pub const HEADER_BYTES: usize = 24;
+/// Kind of the filler before the end of the ring; kinds of messages are 2 to 255.
+const PAD: u8 = 1;
+
+/// One line. The words are atomics because word 0 of each may be a commit.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Line {
+    words: [AtomicU64; 8],
+}
+
+/// The receiver's counter. Writer: the receiver. Reader: the sender, when the ring seems full.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Consumed {
+    /// Lines consumed since the start.
+    pub lines: AtomicU64,
+}
+
+/// The header of a message, decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Envelope {
+    /// Meaning of the message; 2 to 255.
+    pub kind: u8,
+    /// Meaning depends on the kind.
+    pub flags: u8,
+    /// Communicator context.
+    pub context: u32,
+    /// Tag.
+    pub tag: i32,
+    /// Bytes of the message, or an argument.
+    pub length: u64,
+}
+
+/// Lines that a message with so many inline bytes takes.
+#[inline(always)]
+pub const fn lines_for(inline_bytes: usize) -> usize {
+    (HEADER_BYTES + inline_bytes).div_ceil(LINE_BYTES)
+}
+
+/// The sender's end.
+#[derive(Debug)]
+pub struct Producer {
+    lines: NonNull<Line>,
+    mask: usize,
+    consumed: NonNull<Consumed>,
+    /// Lines written since the start, pads included.
+    written: u64,
+    /// What `consumed` was when last looked at.
+    known_consumed: u64,
+    sequence: u32,
+}
+
+/// The receiver's end.
+#[derive(Debug)]
+pub struct Consumer {
+    lines: NonNull<Line>,
+    mask: usize,
+    consumed: NonNull<Consumed>,
+    read: u64,
+    /// `read` as last published in `consumed`.
+    published: u64,
+    sequence: u32,
+}
+
+// SAFETY: the pointers lead into a segment that outlives both ends (the constructors' contract); each end is used by one
+// thread at a time, under the process lock.
+unsafe impl Send for Producer {}
+// SAFETY: as above.
+unsafe impl Send for Consumer {}
+
+impl Producer {
+    /// The sender's end of a ring of `lines` lines, never used before.
+    ///
+    /// # Safety
+    /// `lines` points to `count` zeroed lines and `consumed` to a zeroed counter, both valid for the life of the value; no
+    /// other producer exists for them.
+    pub unsafe fn new(lines: NonNull<Line>, count: usize, consumed: NonNull<Consumed>) -> Self {
+        assert!(count.is_power_of_two() && count >= 4);
+        Producer { lines, mask: count - 1, consumed, written: 0, known_consumed: 0, sequence: 0 }
+    }
+
+    /// The most inline bytes that a message in this ring can have.
+    pub fn inline_bytes_max(&self) -> usize {
+        // A quarter of the ring, so that a pad, a message and the cleared line always fit into an empty ring.
+        (self.mask + 1) / 4 * LINE_BYTES - HEADER_BYTES
+    }
+
+    /// Publishes a message whose inline data are `inline`. Returns false, with nothing written, when the ring is full.
+    #[inline(always)]
+    #[must_use]
+    pub fn try_push(&mut self, envelope: &Envelope, inline: &[u8]) -> bool {
+        debug_assert!(inline.len() <= self.inline_bytes_max());
+        let needed = lines_for(inline.len());
+        let mut at = self.written as usize & self.mask;
+        if at + needed > self.mask + 1 {
+            if !self.pad(at, needed) {
+                return false;
+            }
+            at = 0;
+        } else if !self.has_room(needed + 1) {
+            return false;
+        }
+        self.line(at + needed).words[0].store(0, Ordering::Relaxed);
+        let line = self.line(at);
+        line.words[1].store(pack(envelope.context, envelope.tag as u32), Ordering::Relaxed);
+        line.words[2].store(envelope.length, Ordering::Relaxed);
+        self.store_inline(at, inline);
+        self.commit(at, envelope.kind, envelope.flags, needed);
+        true
+    }
+
+    #[inline(always)]
+    fn commit(&mut self, at: usize, kind: u8, flags: u8, lines: usize) {
+        let word =
+            u64::from(kind) | u64::from(flags) << 8 | (lines as u64) << 16 | u64::from(self.sequence) << 32;
+        self.line(at).words[0].store(word, Ordering::Release);
+        self.sequence = self.sequence.wrapping_add(1);
+        self.written += lines as u64;
+    }
+
+    /// Fills the rest of the ring, if what follows will fit behind it.
+    #[cold]
+    fn pad(&mut self, at: usize, needed: usize) -> bool {
+        let rest = self.mask + 1 - at;
+        if !self.has_room(rest + needed + 1) {
+            return false;
+        }
+        self.line(0).words[0].store(0, Ordering::Relaxed);
+        self.commit(at, PAD, 0, rest);
+        true
+    }
+
+    #[inline(always)]
+    fn has_room(&mut self, lines: usize) -> bool {
+        let end = self.written + lines as u64;
+        end <= self.known_consumed + self.mask as u64 + 1 || {
+            // SAFETY: valid by the constructor's contract.
+            self.known_consumed = unsafe { self.consumed.as_ref() }.lines.load(Ordering::Acquire);
+            end <= self.known_consumed + self.mask as u64 + 1
+        }
+    }
+
+    #[inline(always)]
+    fn line(&self, at: usize) -> &Line {
+        // SAFETY: masked to the ring, which is valid by the constructor's contract.
+        unsafe { self.lines.add(at & self.mask).as_ref() }
+    }
+
+    #[cfg(not(loom))]
+    #[inline(always)]
+    fn store_inline(&mut self, at: usize, inline: &[u8]) {
+        // SAFETY: the message does not wrap and stays inside the ring (checked by the caller); the receiver does not look
+        // at these lines before the commit.
+        unsafe {
+            let to = self.lines.add(at).cast::<u8>().add(HEADER_BYTES);
+            copy(inline.as_ptr(), to.as_ptr(), inline.len());
+        }
+    }
+
+    #[cfg(loom)]
+    fn store_inline(&mut self, at: usize, inline: &[u8]) {
+        for (i, bytes) in inline.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            let position = 3 + i;
+            self.line(at + position / 8).words[position % 8]
+                .store(u64::from_ne_bytes(word), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Consumer {
+    /// The receiver's end of a ring, never used before.
+    ///
+    /// # Safety
+    /// As [`Producer::new`], for consumers.
+    pub unsafe fn new(lines: NonNull<Line>, count: usize, consumed: NonNull<Consumed>) -> Self {
+        assert!(count.is_power_of_two() && count >= 4);
+        Consumer { lines, mask: count - 1, consumed, read: 0, published: 0, sequence: 0 }
+    }
+
+    /// Whether a message, or a pad, waits.
+    #[inline(always)]
+    pub fn is_ready(&self) -> bool {
+        self.head().words[0].load(Ordering::Relaxed) != 0
+    }
+
+    /// The oldest message that has not been consumed. Stays until [`Consumer::advance`].
+    #[inline(always)]
+    pub fn peek(&mut self) -> Option<Message<'_>> {
+        let mut word = self.head().words[0].load(Ordering::Acquire);
+        if word == 0 {
+            return None;
+        }
+        if word as u8 == PAD {
+            self.skip(word);
+            word = self.head().words[0].load(Ordering::Acquire);
+            if word == 0 {
+                return None;
+            }
+        }
+        assert!(
+            (word >> 32) as u32 == self.sequence,
+            "ring order broken: found {}, expected {}",
+            word >> 32,
+            self.sequence
+        );
+        let line = self.head();
+        let second = line.words[1].load(Ordering::Relaxed);
+        let envelope = Envelope {
+            kind: word as u8,
+            flags: (word >> 8) as u8,
+            context: second as u32,
+            tag: (second >> 32) as i32,
+            length: line.words[2].load(Ordering::Relaxed),
+        };
+        Some(Message {
+            envelope,
+            lines: (word >> 16) as u16 as usize,
+            at: self.read as usize & self.mask,
+            ring: self,
+        })
+    }
+
+    /// Gives the lines of the message last peeked back to the sender.
+    #[inline(always)]
+    fn advance(&mut self, lines: usize) {
+        self.read += lines as u64;
+        self.sequence = self.sequence.wrapping_add(1);
+        // The counter's line travels to the sender only when it asks; telling it every few lines keeps it in our cache.
+        if self.read - self.published >= (self.mask as u64 + 1) / 8 {
+            self.publish();
+        }
+    }
+
+    /// Tells the sender about everything consumed so far; called before waiting.
+    #[inline]
+    pub fn publish(&mut self) {
+        if self.published != self.read {
+            self.published = self.read;
+            // SAFETY: valid by the constructor's contract.
+            unsafe { self.consumed.as_ref() }.lines.store(self.read, Ordering::Release);
+        }
+    }
+
+    #[cold]
+    fn skip(&mut self, word: u64) {
+        assert!((word >> 32) as u32 == self.sequence, "ring order broken at a pad");
+        self.advance((word >> 16) as u16 as usize);
+    }
+
+    #[inline(always)]
+    fn head(&self) -> &Line {
+        // SAFETY: masked to the ring, which is valid by the constructor's contract.
+        unsafe { self.lines.add(self.read as usize & self.mask).as_ref() }
+    }
+}
+
+/// A message at the head of the ring.
+#[derive(Debug)]
+pub struct Message<'a> {
+    /// Its header.
+    pub envelope: Envelope,
+    lines: usize,
+    at: usize,
+    ring: &'a mut Consumer,
+}
+
+impl Message<'_> {
+    /// Bytes that may be inline data: what its lines hold behind the header.
+    #[inline(always)]
+    pub fn inline_capacity(&self) -> usize {
+        self.lines * LINE_BYTES - HEADER_BYTES
+    }
+
+    /// Copies the first `to.len()` inline bytes out.
+    ///
+    /// # Panics
+    /// When `to` is longer than the message's lines.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub fn read_inline(&self, to: &mut [u8]) {
+        // SAFETY: a slice is valid for its length.
+        unsafe { self.read_inline_to(to.as_mut_ptr(), to.len()) }
+    }
+
+    /// Copies `bytes` inline bytes to `to`.
+    ///
+    /// # Safety
+    /// `to` is valid for writing `bytes` bytes.
+    ///
+    /// # Panics
+    /// When `bytes` is more than the message's lines hold.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub unsafe fn read_inline_to(&self, to: *mut u8, bytes: usize) {
+        assert!(bytes <= self.inline_capacity(), "{bytes} inline bytes read from {} lines", self.lines);
+        // SAFETY: the lines are inside the ring (a message never wraps) and were published before the commit that peek
+        // acquired; the sender does not touch them before we advance. `to` by our contract.
+        unsafe {
+            let from = self.ring.lines.add(self.at).cast::<u8>().add(HEADER_BYTES);
+            copy(from.as_ptr(), to, bytes);
+        }
+    }
+
+    /// Copies the first `to.len()` inline bytes out.
+    #[cfg(loom)]
+    pub fn read_inline(&self, to: &mut [u8]) {
+        assert!(to.len() <= self.inline_capacity());
+        for (i, bytes) in to.chunks_mut(8).enumerate() {
+            let position = 3 + i;
+            let line = self.ring.lines.as_ptr().wrapping_add((self.at + position / 8) & self.ring.mask);
+            // SAFETY: masked to the ring.
+            let word = unsafe { &(&(*line).words)[position % 8] }.load(Ordering::Relaxed).to_ne_bytes();
+            bytes.copy_from_slice(&word[..bytes.len()]);
+        }
+    }
+
+    /// Word `3 + index`: an argument of a control message.
+    #[inline(always)]
+    pub fn argument(&self, index: usize) -> u64 {
+        assert!(index < 5);
+        // SAFETY: masked to the ring.
+        unsafe { self.ring.lines.add(self.at).as_ref() }.words[3 + index].load(Ordering::Relaxed)
+    }
+
+    /// Done with it: the lines go back to the sender.
+    #[inline(always)]
+    pub fn consume(self) {
+        self.ring.advance(self.lines);
+    }
+}
+
+/// Copies small blocks without a call.
+///
+/// # Safety
+/// As `ptr::copy_nonoverlapping`.
+#[cfg(not(loom))]
+#[inline(always)]
+unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the caller's contract; the two overlapping moves stay inside [0, bytes).
+    unsafe {
+        match bytes {
+            0 => {}
+            1..=3 => {
+                *to = *from;
+                *to.add(bytes / 2) = *from.add(bytes / 2);
+                *to.add(bytes - 1) = *from.add(bytes - 1);
+            }
+            4..=7 => two::<u32>(from, to, bytes),
+            8..=16 => two::<u64>(from, to, bytes),
+            17..=40 => {
+                two::<u128>(from, to, bytes.min(32));
+                two::<u64>(from.add(bytes - 16), to.add(bytes - 16), 16);
+            }
+            _ => std::ptr::copy_nonoverlapping(from, to, bytes),
+        }
+    }
+}
+
+/// Copies the first and the last `T` of a block that is between one and two `T` long.
+#[cfg(not(loom))]
+#[inline(always)]
+unsafe fn two<T: Copy>(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: size_of::<T>() <= bytes <= 2 * size_of::<T>() by the callers; the caller's block is valid.
+    unsafe {
+        let last = bytes - size_of::<T>();
+        let (first_value, last_value) =
+            (from.cast::<T>().read_unaligned(), from.add(last).cast::<T>().read_unaligned());
+        to.cast::<T>().write_unaligned(first_value);
+        to.add(last).cast::<T>().write_unaligned(last_value);
+    }
+}
+
+const fn pack(low: u32, high: u32) -> u64 {
+    low as u64 | (high as u64) << 32
+}
+
+#[cfg(all(test, loom))]
+mod model;
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,228 @@
+//! The rank segment: one sealed memfd per job and node, made by the starter, mapped by every rank.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+
+use crate::layout::{Geometry, Layout};
+
+const MAGIC: u64 = u64::from_be_bytes(*b"TUTTISEG");
+const VERSION: u32 = 1;
+
+/// First page of a segment. Writer: the starter, before any rank exists.
+#[repr(C)]
+struct Header {
+    magic: u64,
+    version: u32,
+    geometry: Geometry,
+}
+
+const _: () = assert!(size_of::<Header>() <= 4096);
+
+/// Why a segment could not be made or mapped.
+#[derive(Debug, thiserror::Error)]
+pub enum SegmentError {
+    /// The kernel refused.
+    #[error("cannot {action} the job's shared segment of {bytes} bytes: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// Size of the segment.
+        bytes: usize,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The descriptor is not a segment of this version.
+    #[error("the descriptor is not a Tutti segment of version {VERSION}: {found}")]
+    Foreign {
+        /// What stands there instead.
+        found: String,
+    },
+}
+
+/// A mapped segment. Unmapped when dropped.
+#[derive(Debug)]
+pub struct Segment {
+    base: NonNull<u8>,
+    bytes: usize,
+    geometry: Geometry,
+    layout: Layout,
+    descriptor: OwnedFd,
+}
+
+// SAFETY: the mapping is plain memory that lives as long as the value; what is stored in it is accessed through atomics or
+// under the protocols of the rings.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// Makes a sealed, zeroed segment for `geometry`.
+    ///
+    /// # Errors
+    /// When the kernel gives no descriptor or no memory.
+    pub fn create(geometry: Geometry) -> Result<Self, SegmentError> {
+        let bytes = Layout::new(&geometry).total_bytes();
+        let failed = |action| move |source| SegmentError::System { action, bytes, source };
+        // SAFETY: the name is a valid C string; a fresh descriptor is owned by nobody else.
+        let descriptor = unsafe {
+            let fd =
+                libc::memfd_create(c"tutti-segment".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
+            checked(fd).map_err(failed("create"))?;
+            OwnedFd::from_raw_fd(fd)
+        };
+        // SAFETY: plain system calls on a descriptor that we own.
+        unsafe {
+            checked(libc::ftruncate(descriptor.as_raw_fd(), bytes as libc::off_t)).map_err(failed("size"))?;
+            let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+            checked(libc::fcntl(descriptor.as_raw_fd(), libc::F_ADD_SEALS, seals)).map_err(failed("seal"))?;
+        }
+        let base = map(descriptor.as_fd(), bytes).map_err(failed("map"))?;
+        // SAFETY: the mapping is page-aligned, at least a page long, and nobody else knows it yet.
+        unsafe { base.cast::<Header>().write(Header { magic: MAGIC, version: VERSION, geometry }) };
+        Ok(Segment { base, bytes, geometry, layout: Layout::new(&geometry), descriptor })
+    }
+
+    /// Maps a segment that came from the starter.
+    ///
+    /// # Errors
+    /// When the descriptor is no segment of this version or cannot be mapped.
+    pub fn open(descriptor: OwnedFd) -> Result<Self, SegmentError> {
+        let bytes = file_bytes(descriptor.as_fd()).map_err(|source| SegmentError::System {
+            action: "measure",
+            bytes: 0,
+            source,
+        })?;
+        if bytes < 4096 {
+            return Err(SegmentError::Foreign { found: format!("{bytes} bytes") });
+        }
+        let base = map(descriptor.as_fd(), bytes).map_err(|source| SegmentError::System {
+            action: "map",
+            bytes,
+            source,
+        })?;
+        // SAFETY: the mapping holds at least a page; every bit pattern is a valid header.
+        let header = unsafe { base.cast::<Header>().read() };
+        let geometry = header.geometry;
+        let plausible = header.magic == MAGIC
+            && header.version == VERSION
+            && (1..=crate::layout::LOCAL_RANKS_MAX).contains(&geometry.local_ranks)
+            && Layout::new(&geometry).total_bytes() == bytes;
+        let segment = Segment {
+            base,
+            bytes,
+            geometry,
+            layout: if plausible { Layout::new(&geometry) } else { Layout::new(&ONE_RANK) },
+            descriptor,
+        };
+        if !plausible {
+            return Err(SegmentError::Foreign {
+                found: format!("magic {:#x}, version {}", header.magic, header.version),
+            });
+        }
+        Ok(segment)
+    }
+
+    /// The numbers it was made from.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Where things lie in it.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Its descriptor, to be passed on.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+
+    /// Pointer to `T` at an offset from [`Layout`].
+    ///
+    /// # Panics
+    /// When `T` does not lie inside the segment or is misaligned.
+    pub fn at<T>(&self, offset: usize) -> NonNull<T> {
+        assert!(offset.checked_add(size_of::<T>()).is_some_and(|end| end <= self.bytes));
+        // SAFETY: just checked to stay inside the mapping.
+        let pointer = unsafe { self.base.add(offset) }.cast::<T>();
+        assert!(pointer.is_aligned());
+        pointer
+    }
+}
+
+const ONE_RANK: Geometry = Geometry { world_ranks: 1, local_ranks: 1, cores: 1, starter_pid: 0, job: 0 };
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: base and bytes are those that mmap returned; borrows of the mapping end with this value.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+fn map(descriptor: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<u8>> {
+    // SAFETY: a fresh shared mapping at an address that the kernel chooses disturbs no other memory.
+    let base = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_NORESERVE,
+            descriptor.as_raw_fd(),
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // W9: a child made by fork() must not become a second writer.
+    // SAFETY: the range is the mapping just made.
+    unsafe { libc::madvise(base, bytes, libc::MADV_DONTFORK) };
+    Ok(NonNull::new(base.cast()).expect("mmap returned null"))
+}
+
+fn file_bytes(descriptor: BorrowedFd<'_>) -> io::Result<usize> {
+    // SAFETY: stat is plain data, filled by the kernel before it is read.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        checked(libc::fstat(descriptor.as_raw_fd(), &mut stat))?;
+        Ok(stat.st_size as usize)
+    }
+}
+
+fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GEOMETRY: Geometry = Geometry { world_ranks: 3, local_ranks: 3, cores: 2, starter_pid: 1, job: 42 };
+
+    #[test]
+    fn a_segment_opened_again_shows_the_same_memory() {
+        let made = Segment::create(GEOMETRY).unwrap();
+        let opened = Segment::open(made.descriptor().try_clone_to_owned().unwrap()).unwrap();
+        assert_eq!(opened.geometry(), &GEOMETRY);
+        let offset = made.layout().pair_at(1, 2);
+        // SAFETY: both mappings are alive and nobody else writes there.
+        unsafe {
+            made.at::<u64>(offset).write(7);
+            assert_eq!(opened.at::<u64>(offset).read(), 7);
+        }
+    }
+
+    #[test]
+    fn a_segment_cannot_be_resized() {
+        let made = Segment::create(GEOMETRY).unwrap();
+        // SAFETY: plain system call.
+        assert_eq!(unsafe { libc::ftruncate(made.descriptor().as_raw_fd(), 0) }, -1);
+    }
+
+    #[test]
+    fn what_is_no_segment_is_refused() {
+        let null = std::fs::File::open("/dev/null").unwrap();
+        assert!(matches!(Segment::open(null.into()), Err(SegmentError::Foreign { .. })));
+    }
+}

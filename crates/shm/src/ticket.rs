@@ -1,0 +1,212 @@
+//! The ticket: how a process proves to the starter that it is rank `r` of a job (DESIGN 3, F8).
+//!
+//! The starter listens on an abstract `SOCK_SEQPACKET` socket and puts one ticket per rank in its environment. The first
+//! process that redeems it is the rank, wherever it stands below wrappers such as `bash -c`, `gdb` or `valgrind`.
+//!
+//! | message | from | meaning |
+//! |---|---|---|
+//! | [`Attach`] | rank | redeem my ticket; the kernel's SO_PEERCRED says who asks |
+//! | [`Welcome`] | starter | status; on `Granted` the segment's descriptor travels along (SCM_RIGHTS) |
+//! | [`Notice`] | rank | `Finalized`, or `Abort` with its exit code |
+//!
+//! The connection stays open for the life of the rank. It is close-on-exec and never tells of a death (a forked child
+//! holds it open); deaths are seen by pidfd.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Environment variable that holds the ticket.
+pub const TICKET_VARIABLE: &str = "TUTTI_TICKET";
+
+/// First word of every message: "TUTI" and the protocol's version.
+pub const PROTOCOL: u32 = 0x5455_0001;
+
+/// What stands in a rank's environment: `<socket>:<rank>:<secret>`, the last in hexadecimal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// Name of the abstract socket, without its leading zero byte; printable, no colon.
+    pub socket: String,
+    /// Rank in the job.
+    pub rank: u32,
+    /// 128 random bits, another value for each rank.
+    pub secret: [u8; 16],
+}
+
+/// Why a text is not a ticket.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("TUTTI_TICKET has the value {0:?}, expected <socket>:<rank>:<32 hexadecimal digits>")]
+pub struct BadTicket(pub String);
+
+impl fmt::Display for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:", self.socket, self.rank)?;
+        self.secret.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl FromStr for Ticket {
+    type Err = BadTicket;
+
+    fn from_str(text: &str) -> Result<Self, BadTicket> {
+        parse(text).ok_or_else(|| BadTicket(text.to_owned()))
+    }
+}
+
+fn parse(text: &str) -> Option<Ticket> {
+    let mut parts = text.split(':');
+    let (socket, rank, hex) = (parts.next()?, parts.next()?, parts.next()?);
+    if parts.next().is_some() || socket.is_empty() || socket.len() > 100 || hex.len() != 32 {
+        return None;
+    }
+    let mut secret = [0; 16];
+    for (byte, digits) in secret.iter_mut().zip(hex.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(Ticket { socket: socket.to_owned(), rank: rank.parse().ok()?, secret })
+}
+
+/// The rank's first message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attach {
+    /// Rank named on the ticket.
+    pub rank: u32,
+    /// Secret of the ticket.
+    pub secret: [u8; 16],
+}
+
+impl Attach {
+    /// Bytes of the encoded message.
+    pub const BYTES: usize = 24;
+
+    /// The message as it travels: protocol, rank, secret; host byte order, since it never leaves the host.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut out = [0; Self::BYTES];
+        out[0..4].copy_from_slice(&PROTOCOL.to_ne_bytes());
+        out[4..8].copy_from_slice(&self.rank.to_ne_bytes());
+        out[8..24].copy_from_slice(&self.secret);
+        out
+    }
+
+    /// Reads a message; `None` when its length or protocol is another.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
+        (word(bytes, 0) == PROTOCOL)
+            .then(|| Attach { rank: word(bytes, 4), secret: bytes[8..24].try_into().expect("16 bytes") })
+    }
+}
+
+/// The starter's answer to [`Attach`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Welcome {
+    /// You are the rank; the segment's descriptor comes with this message.
+    Granted = 1,
+    /// Another process has redeemed this ticket already.
+    AlreadyRedeemed = 2,
+    /// The secret is wrong, the rank does not exist, or the caller is another user.
+    Refused = 3,
+    /// The message's protocol is not the starter's.
+    OtherProtocol = 4,
+}
+
+impl Welcome {
+    /// Bytes of the encoded message.
+    pub const BYTES: usize = 8;
+
+    /// The message as it travels: protocol, status.
+    pub fn encode(self) -> [u8; Self::BYTES] {
+        let mut out = [0; Self::BYTES];
+        out[0..4].copy_from_slice(&PROTOCOL.to_ne_bytes());
+        out[4..8].copy_from_slice(&(self as u32).to_ne_bytes());
+        out
+    }
+
+    /// Reads a message; `None` when it is not one.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
+        if word(bytes, 0) != PROTOCOL {
+            return None;
+        }
+        [Welcome::Granted, Welcome::AlreadyRedeemed, Welcome::Refused, Welcome::OtherProtocol]
+            .into_iter()
+            .find(|status| *status as u32 == word(bytes, 4))
+    }
+}
+
+/// What a rank tells the starter later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// MPI_Finalize has returned or is about to; an exit from now on is a normal one.
+    Finalized,
+    /// MPI_Abort, or a fatal error: end the job with this exit code (0..=255). The rank has said its line itself.
+    Abort(u32),
+}
+
+impl Notice {
+    /// Bytes of the encoded message.
+    pub const BYTES: usize = 12;
+
+    /// The message as it travels: protocol, kind, code.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let (kind, code) = match *self {
+            Notice::Finalized => (1_u32, 0),
+            Notice::Abort(code) => (2, code),
+        };
+        let mut out = [0; Self::BYTES];
+        out[0..4].copy_from_slice(&PROTOCOL.to_ne_bytes());
+        out[4..8].copy_from_slice(&kind.to_ne_bytes());
+        out[8..12].copy_from_slice(&code.to_ne_bytes());
+        out
+    }
+
+    /// Reads a message; `None` when it is not one.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
+        match (word(bytes, 0), word(bytes, 4)) {
+            (PROTOCOL, 1) => Some(Notice::Finalized),
+            (PROTOCOL, 2) => Some(Notice::Abort(word(bytes, 8))),
+            _ => None,
+        }
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_survives_the_environment() {
+        let ticket = Ticket { socket: "tutti-1-2".into(), rank: 7, secret: [0xa5; 16] };
+        assert_eq!(ticket.to_string().parse(), Ok(ticket));
+    }
+
+    #[test]
+    fn what_is_not_a_ticket_is_refused() {
+        for text in [
+            "",
+            "a",
+            "a:1",
+            "a:1:zz",
+            "a:x:00112233445566778899aabbccddeeff",
+            ":1:00112233445566778899aabbccddeeff",
+        ] {
+            assert_eq!(text.parse::<Ticket>(), Err(BadTicket(text.into())));
+        }
+    }
+
+    #[test]
+    fn messages_survive_the_socket_and_others_are_refused() {
+        let attach = Attach { rank: 3, secret: [9; 16] };
+        assert_eq!(Attach::decode(&attach.encode()), Some(attach));
+        assert_eq!(Welcome::decode(&Welcome::Refused.encode()), Some(Welcome::Refused));
+        for notice in [Notice::Finalized, Notice::Abort(77)] {
+            assert_eq!(Notice::decode(&notice.encode()), Some(notice));
+            assert_eq!(Attach::decode(&notice.encode()), None);
+        }
+        assert_eq!(Notice::decode(&[0; 12]), None);
+    }
+}
