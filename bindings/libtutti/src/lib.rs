@@ -1,1 +1,9 @@
-//! libtutti.so.1: every exported C function.
+//! `libtutti.so.1`: every function of the MPI C interface under its two names, MPI_X and PMPI_X.
+//!
+//! The functions are generated (see `tutti_table::exports`); a body that is written stands in `crates/mpi/src/face`.
+
+#![allow(non_snake_case)]
+#![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
+#![allow(missing_docs)]
+
+include!(concat!(env!("OUT_DIR"), "/exports.rs"));

@@ -6,15 +6,18 @@
 //! | module | text | who includes or builds it |
 //! |---|---|---|
 //! | [`rust_abi`] | types and constants for Rust | `crates/mpi/build.rs` |
+//! | [`exports`] | one exported function per name, MPI_X and PMPI_X | `bindings/libtutti/build.rs` |
 //!
 //! This crate has no dependencies, because build scripts of other crates use it. A mistake in the table is an error that names
 //! file and line; a generator never guesses.
 
 pub mod ctype;
+pub mod exports;
 mod parse;
 pub mod rust_abi;
 
 use ctype::Param;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +28,8 @@ pub struct Table {
     pub constants: Vec<ConstantGroup>,
     /// Types, in the order of the file.
     pub types: Vec<TypeRow>,
+    /// Functions, in the order of the file; a large-count function follows the one that it belongs to.
+    pub functions: Vec<Function>,
 }
 
 /// A section of `constants.txt`.
@@ -97,6 +102,19 @@ pub struct Prototype {
     pub variadic: bool,
 }
 
+/// One function of the standard.
+#[derive(Debug, Clone)]
+pub struct Function {
+    /// Its prototype.
+    pub prototype: Prototype,
+    /// The chapter of the standard.
+    pub chapter: String,
+    /// The version of the standard that brought it.
+    pub since: String,
+    /// The version that deprecated it.
+    pub deprecated: Option<String>,
+}
+
 /// A mistake in a file of the table.
 #[derive(Debug)]
 pub struct TableError {
@@ -118,7 +136,7 @@ impl std::error::Error for TableError {}
 
 impl Table {
     /// The names of the files of a table.
-    pub const FILES: [&str; 2] = ["constants.txt", "types.txt"];
+    pub const FILES: [&str; 3] = ["constants.txt", "types.txt", "functions.txt"];
 
     /// Reads the table in folder `dir`.
     pub fn load(dir: &Path) -> Result<Table, TableError> {
@@ -127,7 +145,39 @@ impl Table {
         parse::read_lines(&dir.join("constants.txt"), |line| {
             parse::constant_line(&mut table.constants, &table.types, line)
         })?;
+        let mut chapter = String::new();
+        parse::read_lines(&dir.join("functions.txt"), |line| {
+            parse::function_line(&mut table.functions, &mut chapter, line)
+        })?;
+        table.check().map_err(|what| TableError { file: dir.to_owned(), line: 0, what })?;
         Ok(table)
+    }
+
+    /// Every type that a function names must be known, and no name may stand twice.
+    fn check(&self) -> Result<(), String> {
+        let mut names = BTreeSet::new();
+        for Prototype { name, params, returns, .. } in self.functions.iter().map(|f| &f.prototype) {
+            if !names.insert(name) {
+                return Err(format!("`{name}` is here twice"));
+            }
+            for base in params.iter().map(|p| &p.base).chain([returns]) {
+                if !self.is_type(base) {
+                    return Err(format!("`{name}` uses the type `{base}`, which is in no line of types.txt"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_type(&self, name: &str) -> bool {
+        const KNOWN: [&str; 8] =
+            ["int", "char", "double", "void", "MPI_Aint", "MPI_Offset", "MPI_Count", "MPI_Status"];
+        KNOWN.contains(&name)
+            || self.is_callback(name)
+            || self.types.iter().any(|row| match &row.kind {
+                TypeKind::Handle(n) | TypeKind::ToolsHandle(n) | TypeKind::Enumeration(n) => n == name,
+                _ => false,
+            })
     }
 
     /// The names of callback types, aliases included: arguments of these types are addresses of functions.

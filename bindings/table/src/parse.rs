@@ -1,7 +1,7 @@
 //! Reads the lines of the table's files.
 
 use crate::ctype::{Param, is_identifier};
-use crate::{Constant, ConstantGroup, ConstantValue, Prototype, TableError, TypeKind, TypeRow};
+use crate::{Constant, ConstantGroup, ConstantValue, Function, Prototype, TableError, TypeKind, TypeRow};
 use std::path::Path;
 
 /// Gives every line of `file` that says something to `take`; comments begin with `#`.
@@ -100,6 +100,46 @@ pub fn prototype(text: &str) -> Result<Prototype, String> {
     }
     let params = list.into_iter().map(Param::parse).collect::<Result<_, _>>()?;
     Ok(Prototype { returns: returns.to_owned(), name: name.to_owned(), params, variadic })
+}
+
+/// A line of `functions.txt`; `chapter` is that of the lines that follow.
+pub fn function_line(functions: &mut Vec<Function>, chapter: &mut String, line: &str) -> Result<(), String> {
+    if let Some((title, _)) = section(line) {
+        *chapter = title;
+        return Ok(());
+    }
+    let (version, rest) = line.split_once(' ').ok_or_else(|| format!("expected a version: `{line}`"))?;
+    let end = rest.rfind(')').ok_or_else(|| format!("`{line}` has no parameters"))? + 1;
+    let small = prototype(rest[..end].trim())?;
+    let deprecated = match rest[end..].trim() {
+        "" => None,
+        text => {
+            Some(text.strip_prefix('-').ok_or_else(|| format!("`{text}` behind the prototype"))?.to_owned())
+        }
+    };
+    let (since, large_since) = match version.split_once('/') {
+        Some((since, large)) => (since, Some(large)),
+        None => (version, None),
+    };
+    if large_since.is_some() != small.params.iter().any(|p| p.large_base.is_some()) {
+        return Err(format!("`{}`: two versions and types like `int|MPI_Count` belong together", small.name));
+    }
+    let mut large = small.clone();
+    large.name.push_str("_c");
+    large.params = small.params.iter().map(Param::to_large).collect();
+    let mut push = |prototype, since: &str| {
+        functions.push(Function {
+            prototype,
+            chapter: chapter.clone(),
+            since: since.to_owned(),
+            deprecated: deprecated.clone(),
+        });
+    };
+    push(small, since);
+    if let Some(since) = large_since {
+        push(large, since);
+    }
+    Ok(())
 }
 
 /// Checks that `text` is an integer and gives it back as it is written.

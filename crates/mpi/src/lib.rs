@@ -1,3 +1,7 @@
 //! The MPI face.
 
 pub mod abi;
+pub mod face;
+mod unsupported;
+
+pub use unsupported::unsupported;

@@ -1,0 +1,24 @@
+//! Writes the exported functions from the table and from the bodies in `crates/mpi/src/face`, and names the library.
+
+use std::path::{Path, PathBuf};
+use tutti_table::{Table, exports};
+
+fn main() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let table_dir = here.join("../mpi");
+    let face_dir = here.join("../../crates/mpi/src/face");
+    for file in Table::FILES {
+        println!("cargo::rerun-if-changed={}", table_dir.join(file).display());
+    }
+    println!("cargo::rerun-if-changed={}", face_dir.display());
+
+    let table = Table::load(&table_dir).unwrap_or_else(|e| panic!("{e}"));
+    let bodies = exports::written_bodies(&face_dir).unwrap_or_else(|e| panic!("{}: {e}", face_dir.display()));
+    let text = exports::generate(&table, &bodies).unwrap_or_else(|e| panic!("{e}"));
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("exports.rs");
+    std::fs::write(&out, text).unwrap_or_else(|e| panic!("{}: {e}", out.display()));
+
+    // Threads and handlers of the library outlive a dlclose, hence nodelete. Never -Bsymbolic: a tool may replace MPI_X.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libtutti.so.1");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+}

@@ -1,0 +1,110 @@
+//! Writes the exported functions of `libtutti.so.1`.
+//!
+//! Every function of the table comes out twice, as `MPI_X` and as `PMPI_X`, both strong symbols that hold the same body, so that
+//! a profiling tool may define the first and call the second, linked in or preloaded. A body is written if a file below
+//! `crates/mpi/src/face` has a line that begins with `pub unsafe fn MPI_X`; [`written_bodies`] looks for those. All others
+//! raise MPI_ERR_UNSUPPORTED_OPERATION with their name.
+
+use crate::{Function, Table, ctype::rust_base};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::io;
+use std::path::Path;
+
+/// The functions whose bodies stand in the Rust files below `dir`. A missing folder holds none.
+pub fn written_bodies(dir: &Path) -> io::Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    if dir.is_dir() {
+        collect(dir, &mut names)?;
+    }
+    Ok(names)
+}
+
+fn collect(dir: &Path, names: &mut BTreeSet<String>) -> io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, names)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            names.extend(bodies_in(&std::fs::read_to_string(&path)?));
+        }
+    }
+    Ok(())
+}
+
+fn bodies_in(text: &str) -> impl Iterator<Item = String> + '_ {
+    text.lines().filter_map(|line| {
+        let rest = line.strip_prefix("pub unsafe fn ")?;
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+        rest[..end].starts_with("MPI_").then(|| rest[..end].to_owned())
+    })
+}
+
+/// The text of the Rust file, or what stops it: a body that the table does not know, or a function that cannot return an
+/// error and therefore needs a body.
+pub fn generate(table: &Table, bodies: &BTreeSet<String>) -> Result<String, String> {
+    let known: BTreeSet<&str> = table.functions.iter().map(|f| f.prototype.name.as_str()).collect();
+    if let Some(name) = bodies.iter().find(|name| !known.contains(name.as_str())) {
+        return Err(format!(
+            "crates/mpi/src/face has a body `{name}`, which bindings/mpi/functions.txt does not know"
+        ));
+    }
+    let mut out = String::from("use core::ffi::{c_char, c_int, c_void};\nuse tutti_mpi::abi::*;\n\n");
+    for function in &table.functions {
+        let written = bodies.contains(&function.prototype.name);
+        if !written && !returns_error_code(function) {
+            return Err(format!("`{}` cannot report an error and needs a body", function.prototype.name));
+        }
+        for prefix in ["", "P"] {
+            write_export(&mut out, table, function, prefix, written);
+        }
+    }
+    Ok(out)
+}
+
+/// Whether the function's result is an error code. The exceptions stand in the standard one by one.
+pub fn returns_error_code(function: &Function) -> bool {
+    function.prototype.returns == "int" && !function.prototype.name.ends_with("_toint")
+}
+
+fn write_export(out: &mut String, table: &Table, function: &Function, prefix: &str, written: bool) {
+    let prototype = &function.prototype;
+    let name = &prototype.name;
+    let params: Vec<String> = prototype
+        .params
+        .iter()
+        .map(|p| {
+            let unused = if written { "" } else { "_" };
+            format!("{unused}{}: {}", p.rust_name(), p.to_rust(table.is_callback(&p.base)))
+        })
+        .collect();
+    let arguments: Vec<String> = prototype.params.iter().map(|p| p.rust_name()).collect();
+    let body = if written {
+        format!(
+            "// SAFETY: the arguments are the caller's, who keeps the standard's rules for them.\n    \
+             unsafe {{ tutti_mpi::face::{name}({}) }}",
+            arguments.join(", ")
+        )
+    } else {
+        format!("tutti_mpi::unsupported(c\"{name}\")")
+    };
+    writeln!(
+        out,
+        "// SAFETY: the name is that of the standard, and this library is the only one that may define it.\n\
+         #[unsafe(no_mangle)]\npub unsafe extern \"C-unwind\" fn {prefix}{name}({}) -> {} {{\n    {body}\n}}\n",
+        params.join(", "),
+        rust_base(&prototype.returns),
+    )
+    .expect("a String takes everything");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bodies_in;
+
+    #[test]
+    fn a_body_counts_only_at_the_beginning_of_a_line() {
+        let text = "pub unsafe fn MPI_Send(\n    // pub unsafe fn MPI_No()\n  pub unsafe fn MPI_No2()\npub unsafe fn helper()\npub unsafe fn MPI_Wtime() -> f64 {";
+        assert_eq!(bodies_in(text).collect::<Vec<_>>(), ["MPI_Send", "MPI_Wtime"]);
+    }
+}
