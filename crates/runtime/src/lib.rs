@@ -1,1 +1,9 @@
-//! What a process of a job links: attach, peers, waiting.
+//! What a process of a job links: it redeems its ticket ([`attach`]), knows its peers ([`job`]) and waits ([`wait`]).
+//!
+//! Order of use: [`attach::attach`] once, then [`job::Job`] for everything that lies in the segment, [`wait::Waiter`] around
+//! every loop that waits for others.
+
+pub mod attach;
+pub mod cma;
+pub mod job;
+pub mod wait;

@@ -1,0 +1,215 @@
+//! From the environment to a place in a job: redeem the ticket, or become a singleton.
+//!
+//! | environment | what happens |
+//! |---|---|
+//! | `TUTTI_TICKET` valid, not yet redeemed | rank of that job |
+//! | `TUTTI_TICKET` redeemed by another process | singleton, one line |
+//! | no ticket, but another launcher's variables say more than one rank | singleton, one line naming the right mpiexec |
+//! | nothing | singleton |
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use tutti_shm::layout::Geometry;
+use tutti_shm::segment::{Segment, SegmentError};
+use tutti_shm::ticket::{Attach, BadTicket, Notice, TICKET_VARIABLE, Ticket, Welcome};
+
+/// A process's place in its job.
+#[derive(Debug)]
+pub struct Place {
+    /// The job's segment on this node.
+    pub segment: Segment,
+    /// Rank among the local ranks.
+    pub local_rank: u32,
+    /// Connection to the starter; none in a singleton.
+    pub starter: Option<Starter>,
+    /// One line that the user should see, if something is odd.
+    pub remark: Option<String>,
+}
+
+/// Why a process that has a ticket cannot take its place.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// The variable holds something else.
+    #[error(transparent)]
+    Ticket(#[from] BadTicket),
+    /// The starter cannot be reached or does not answer.
+    #[error(
+        "cannot {action} the job's starter: {source}; is this process in the same network namespace as mpiexec?"
+    )]
+    Starter {
+        /// What was tried.
+        action: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The starter says no.
+    #[error("the job's starter refused this process's ticket for rank {rank}: {reason}")]
+    Refused {
+        /// Rank on the ticket.
+        rank: u32,
+        /// The starter's reason.
+        reason: &'static str,
+    },
+    /// The segment is unusable.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+}
+
+/// Takes this process's place. Called once, from Init.
+///
+/// # Errors
+/// When there is a ticket but the place cannot be had.
+pub fn attach() -> Result<Place, AttachError> {
+    let Ok(text) = std::env::var(TICKET_VARIABLE) else {
+        return singleton(foreign_launcher());
+    };
+    let ticket: Ticket = text.parse()?;
+    let (starter, answer) = Starter::connect(&ticket)?;
+    let refused = |reason| Err(AttachError::Refused { rank: ticket.rank, reason });
+    match answer {
+        (Some(Welcome::Granted), Some(descriptor)) => {
+            let segment = Segment::open(descriptor)?;
+            if ticket.rank >= segment.geometry().local_ranks {
+                return refused("it names a rank that the job does not have");
+            }
+            Ok(Place { segment, local_rank: ticket.rank, starter: Some(starter), remark: None })
+        }
+        (Some(Welcome::AlreadyRedeemed), _) => singleton(Some(format!(
+            "another process has already started MPI as rank {}; this one (pid {}) runs alone as a world of size 1",
+            ticket.rank,
+            std::process::id()
+        ))),
+        (Some(Welcome::Granted), None) => refused("it sent no segment"),
+        (Some(Welcome::Refused), _) => refused("wrong secret or another user"),
+        (Some(Welcome::OtherProtocol), _) => {
+            refused("mpiexec and libtutti are of different versions; use those of one installation")
+        }
+        (None, _) => refused("its answer was not understood"),
+    }
+}
+
+fn singleton(remark: Option<String>) -> Result<Place, AttachError> {
+    let geometry = Geometry {
+        world_ranks: 1,
+        local_ranks: 1,
+        cores: 1,
+        starter_pid: 0,
+        job: u64::from(std::process::id()),
+    };
+    Ok(Place { segment: Segment::create(geometry)?, local_rank: 0, starter: None, remark })
+}
+
+/// One line when another MPI's launcher seems to have started us as one of several (F24).
+fn foreign_launcher() -> Option<String> {
+    let launchers = [
+        ("OMPI_COMM_WORLD_SIZE", "Open MPI's mpiexec"),
+        ("PMI_SIZE", "another MPI's mpiexec"),
+        ("MPI_LOCALNRANKS", "another MPI's mpiexec"),
+        ("SLURM_STEP_NUM_TASKS", "srun"),
+    ];
+    launchers.iter().find_map(|(variable, launcher)| {
+        let ranks: u32 = std::env::var(variable).ok()?.parse().ok()?;
+        (ranks > 1).then(|| {
+            format!(
+                "started by {launcher} ({variable}={ranks}) but linked with Tutti: each process runs alone as a world of size 1; start it with Tutti's mpiexec"
+            )
+        })
+    })
+}
+
+/// What the starter said, and the descriptor that came along.
+type Answer = (Option<Welcome>, Option<OwnedFd>);
+
+/// The connection to the starter.
+#[derive(Debug)]
+pub struct Starter {
+    socket: OwnedFd,
+}
+
+impl Starter {
+    fn connect(ticket: &Ticket) -> Result<(Self, Answer), AttachError> {
+        let failed = |action| move |source| AttachError::Starter { action, source };
+        let socket = open_socket(&ticket.socket).map_err(failed("reach"))?;
+        let starter = Starter { socket };
+        starter
+            .send(&Attach { rank: ticket.rank, secret: ticket.secret }.encode())
+            .map_err(failed("write to"))?;
+        let answer = starter.receive_welcome().map_err(failed("hear from"))?;
+        Ok((starter, answer))
+    }
+
+    /// Tells the starter something. A starter that is gone is about to end this process anyway.
+    pub fn tell(&self, notice: Notice) {
+        let _ = self.send(&notice.encode());
+    }
+
+    fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        retry(|| {
+            // SAFETY: the buffer is valid for its length.
+            unsafe {
+                libc::send(self.socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL)
+            }
+        })
+        .map(drop)
+    }
+
+    fn receive_welcome(&self) -> io::Result<Answer> {
+        let mut bytes = [0_u8; Welcome::BYTES + 1];
+        // SAFETY: zeroed is a valid value of these plain structures; the pointers stay valid during the call; the control
+        // buffer is aligned for cmsghdr; a descriptor that arrives is owned by nobody else.
+        unsafe {
+            let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+            let mut control = [0_u64; 8];
+            let mut header: libc::msghdr = std::mem::zeroed();
+            header.msg_iov = &mut part;
+            header.msg_iovlen = 1;
+            header.msg_control = control.as_mut_ptr().cast();
+            header.msg_controllen = size_of_val(&control);
+            let received =
+                retry(|| libc::recvmsg(self.socket.as_raw_fd(), &mut header, libc::MSG_CMSG_CLOEXEC))?;
+            if received == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let first = libc::CMSG_FIRSTHDR(&header);
+            let descriptor = (!first.is_null()
+                && (*first).cmsg_level == libc::SOL_SOCKET
+                && (*first).cmsg_type == libc::SCM_RIGHTS)
+                .then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(first).cast::<libc::c_int>().read_unaligned()));
+            Ok((Welcome::decode(&bytes[..received as usize]), descriptor))
+        }
+    }
+}
+
+fn open_socket(name: &str) -> io::Result<OwnedFd> {
+    // SAFETY: the address is filled within its bounds (a ticket's name has at most 100 bytes); the fresh descriptor is
+    // owned by nobody else.
+    unsafe {
+        let fd = libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let socket = OwnedFd::from_raw_fd(fd);
+        let mut address: libc::sockaddr_un = std::mem::zeroed();
+        address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+        for (to, from) in address.sun_path[1..].iter_mut().zip(name.bytes()) {
+            *to = from as libc::c_char;
+        }
+        let bytes = std::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
+        retry(|| libc::connect(fd, (&raw const address).cast(), bytes as libc::socklen_t) as isize)?;
+        Ok(socket)
+    }
+}
+
+fn retry(mut call: impl FnMut() -> isize) -> io::Result<isize> {
+    loop {
+        let result = call();
+        if result >= 0 {
+            return Ok(result);
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! This process in its job: its endpoint, and for each local peer the rings in both directions.
+
+use std::ptr::NonNull;
+
+use tutti_shm::bulk_ring::{self, Parts};
+use tutti_shm::collective::{BlockHeader, Member};
+use tutti_shm::endpoint::{ATTACHED, Endpoint, FINALIZED};
+use tutti_shm::envelope_ring;
+use tutti_shm::layout::Layout;
+use tutti_shm::sync::Ordering;
+use tutti_shm::ticket::Notice;
+use tutti_shm::{LINE_BYTES, doorbell};
+
+use crate::attach::{Place, Starter};
+use crate::cma;
+
+/// The rings between this process and one peer of its node.
+#[derive(Debug)]
+pub struct Rings {
+    /// Envelopes to the peer.
+    pub out: envelope_ring::Producer,
+    /// Bulk data to the peer.
+    pub bulk_out: bulk_ring::Producer,
+    /// Envelopes from the peer.
+    pub inbox: envelope_ring::Consumer,
+    /// Bulk data from the peer.
+    pub bulk_in: bulk_ring::Consumer,
+}
+
+/// A process's view of its job.
+#[derive(Debug)]
+pub struct Job {
+    place: Place,
+    layout: Layout,
+}
+
+impl Job {
+    /// Enters the job: publishes this process in its endpoint.
+    pub fn enter(place: Place) -> Self {
+        let layout = *place.segment.layout();
+        let job = Job { place, layout };
+        cma::allow_starter(job.place.segment.geometry().starter_pid);
+        let endpoint = job.endpoint(job.rank());
+        endpoint.pid.store(std::process::id(), Ordering::Relaxed);
+        endpoint.state.store(ATTACHED, Ordering::Release);
+        job
+    }
+
+    /// Rank of this process.
+    #[inline(always)]
+    pub fn rank(&self) -> usize {
+        self.place.local_rank as usize
+    }
+
+    /// Ranks of the job.
+    #[inline(always)]
+    pub fn ranks(&self) -> usize {
+        self.layout.local_ranks
+    }
+
+    /// More ranks than cores: whoever waits must make room.
+    pub fn is_oversubscribed(&self) -> bool {
+        self.place.segment.geometry().local_ranks > self.place.segment.geometry().cores
+    }
+
+    /// Random number of the job.
+    pub fn id(&self) -> u64 {
+        self.place.segment.geometry().job
+    }
+
+    /// The endpoint of a local rank.
+    #[inline(always)]
+    pub fn endpoint(&self, rank: usize) -> &Endpoint {
+        // SAFETY: the layout says that an endpoint lies there; its fields are atomics; the segment lives as long as self.
+        unsafe { self.place.segment.at(self.layout.endpoint_at(rank)).as_ref() }
+    }
+
+    /// The rings to and from `peer`.
+    ///
+    /// # Safety
+    /// Called once for each peer in the life of the process: the rings' positions are kept in the values returned, which
+    /// must not outlive the job.
+    pub unsafe fn rings(&self, peer: usize) -> Rings {
+        let (me, layout, segment) = (self.rank(), &self.layout, &self.place.segment);
+        let count = layout.envelope_lines;
+        let bulk = |from, to| Parts {
+            descriptors: segment.at(layout.pair_at(from, to) + LINE_BYTES),
+            emptied: segment.at(layout.pair_at(from, to) + 2 * LINE_BYTES),
+            slots: segment.at(layout.slots_at(from, to)),
+        };
+        let lines = |from, to| segment.at(layout.envelopes_at(from, to));
+        let consumed = |from, to| segment.at(layout.pair_at(from, to));
+        // SAFETY: a fresh segment is zeroed; the layout keeps the parts apart; made once by our contract.
+        unsafe {
+            Rings {
+                out: envelope_ring::Producer::new(lines(me, peer), count, consumed(me, peer)),
+                bulk_out: bulk_ring::Producer::new(bulk(me, peer)),
+                inbox: envelope_ring::Consumer::new(lines(peer, me), count, consumed(peer, me)),
+                bulk_in: bulk_ring::Consumer::new(bulk(peer, me)),
+            }
+        }
+    }
+
+    /// Wakes `peer` if it sleeps; after something was published for it.
+    #[inline(always)]
+    pub fn ring(&self, peer: usize) {
+        doorbell::ring_if_sleeping(self.endpoint(peer));
+    }
+
+    /// Header of a collective block.
+    pub fn block(&self, block: usize) -> &BlockHeader {
+        // SAFETY: as for endpoint.
+        unsafe { self.place.segment.at(self.layout.block_at(block)).as_ref() }
+    }
+
+    /// Flag lines of a member in a collective block; members are numbered within the communicator.
+    #[inline(always)]
+    pub fn member(&self, block: usize, member: usize) -> &Member {
+        assert!(member < self.layout.local_ranks);
+        let offset = self.layout.block_at(block) + LINE_BYTES + member * size_of::<Member>();
+        // SAFETY: as for endpoint.
+        unsafe { self.place.segment.at(offset).as_ref() }
+    }
+
+    /// Data area of a member in a collective block: two slots of `collective::SLOT_BYTES`.
+    #[inline(always)]
+    pub fn member_data(&self, block: usize, member: usize) -> NonNull<u8> {
+        self.place.segment.at(self.layout.block_data_at(block, member))
+    }
+
+    /// Says to everyone, and to the starter, that this rank has finalized.
+    pub fn leave(&self) {
+        self.endpoint(self.rank()).state.store(FINALIZED, Ordering::Release);
+        if let Some(starter) = self.starter() {
+            starter.tell(Notice::Finalized);
+        }
+    }
+
+    /// The connection to the starter; none in a singleton.
+    pub fn starter(&self) -> Option<&Starter> {
+        self.place.starter.as_ref()
+    }
+}
