@@ -7,12 +7,16 @@
 //! |---|---|---|
 //! | [`rust_abi`] | types and constants for Rust | `crates/mpi/build.rs` |
 //! | [`exports`] | one exported function per name, MPI_X and PMPI_X | `bindings/libtutti/build.rs` |
+//! | [`filter`] | `libmpi_abi.so.1`, in C | `tutti-dist` |
+//! | [`header`] | `mpi.h` | `tutti-dist` |
 //!
 //! This crate has no dependencies, because build scripts of other crates use it. A mistake in the table is an error that names
 //! file and line; a generator never guesses.
 
 pub mod ctype;
 pub mod exports;
+pub mod filter;
+pub mod header;
 mod parse;
 pub mod rust_abi;
 

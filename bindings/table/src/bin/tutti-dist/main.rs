@@ -1,0 +1,143 @@
+//! Lays out the installation tree: `tutti-dist SOURCE TARGET PROFILE` writes `TARGET/dist` from the sources in SOURCE and from
+//! what cargo has built in `TARGET/PROFILE`.
+//!
+//! Run again with nothing changed it only compares. Every file appears whole (written beside its place, then renamed), so a
+//! running program or a test never sees half of one. What an earlier run put there and this one does not is removed.
+
+mod tree;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use tree::Tree;
+use tutti_table::{Table, filter, header};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What cargo builds: its name there, and its place in the tree. The libraries must be there, programs may.
+const LIBRARIES: [(&str, &str); 1] = [("libtutti.so", "lib/libtutti.so.1")];
+const PROGRAMS: [(&str, &str); 4] = [
+    ("mpiexec", "bin/mpiexec"),
+    ("mpirun", "bin/mpirun"),
+    ("tutti", "bin/tutti"),
+    ("tutti-starter", "libexec/tutti/tutti-starter"),
+];
+
+/// Names beside others in the same folder.
+const LINKS: [(&str, &str); 5] = [
+    ("lib/libtutti.so", "libtutti.so.1"),
+    ("lib/libmpi_abi.so", "libmpi_abi.so.1"),
+    // For build systems that write -lmpi themselves; programs still record libmpi_abi.so.1.
+    ("lib/libmpi.so", "libmpi_abi.so.1"),
+    ("bin/mpic++", "mpicxx"),
+    ("bin/mpiCC", "mpicxx"),
+];
+
+/// Compiler wrappers: name, language, default compiler, variables that name another.
+const WRAPPERS: [(&str, &str, &str, &str); 2] = [
+    ("mpicc", "C", "cc", "TUTTI_CC MPICH_CC OMPI_CC"),
+    ("mpicxx", "C++", "c++", "TUTTI_CXX MPICH_CXX OMPI_CXX"),
+];
+const FORTRAN_WRAPPERS: [&str; 3] = ["mpifort", "mpif90", "mpif77"];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [source, target, profile] = &arguments[..] else {
+        eprintln!("usage: tutti-dist SOURCE TARGET PROFILE");
+        return ExitCode::FAILURE;
+    };
+    match lay_out(Path::new(source), Path::new(target), profile) {
+        Ok(changed) => {
+            println!("{}/dist: {changed} files changed", target);
+            ExitCode::SUCCESS
+        }
+        Err(what) => {
+            eprintln!("tutti-dist: {what}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn lay_out(source: &Path, target: &Path, profile: &str) -> Result<usize, String> {
+    let built = target.join(profile);
+    let work = target.join("dist-work");
+    let facts = source.join("bindings/mpi");
+    let table = Table::load(&facts).map_err(|e| e.to_string())?;
+    let mut tree = Tree::open(&target.join("dist"), &work)?;
+
+    let additions = read(&facts.join("additions.h"))?;
+    tree.file("include/mpi.h", header::generate(&table, &additions, VERSION).as_bytes(), 0o644)?;
+    for (name, place) in LIBRARIES {
+        tree.copy(&built.join(name), place, 0o755)?;
+    }
+    tree.copy(&filter_library(&table, &work)?, "lib/libmpi_abi.so.1", 0o755)?;
+    for (name, place) in PROGRAMS {
+        if built.join(name).is_file() {
+            tree.copy(&built.join(name), place, 0o755)?;
+        }
+    }
+    write_wrappers(&mut tree, &facts.join("wrappers"))?;
+    for (place, to) in LINKS {
+        tree.link(place, to)?;
+    }
+    tree.finish()
+}
+
+fn write_wrappers(tree: &mut Tree, templates: &Path) -> Result<(), String> {
+    let compiler = read(&templates.join("compiler.sh"))?;
+    for (name, language, default, variables) in WRAPPERS {
+        let text = fill(&compiler, name)
+            .replace("@LANGUAGE@", language)
+            .replace("@COMPILER@", default)
+            .replace("@VARIABLES@", variables);
+        tree.file(&format!("bin/{name}"), text.as_bytes(), 0o755)?;
+    }
+    let fortran = read(&templates.join("fortran.sh"))?;
+    for name in FORTRAN_WRAPPERS {
+        tree.file(&format!("bin/{name}"), fill(&fortran, name).as_bytes(), 0o755)?;
+    }
+    let package = read(&templates.join("pkgconfig.pc"))?;
+    for name in ["mpi", "tutti"] {
+        tree.file(&format!("share/pkgconfig/{name}.pc"), fill(&package, name).as_bytes(), 0o644)?;
+    }
+    Ok(())
+}
+
+fn fill(template: &str, name: &str) -> String {
+    template.replace("@NAME@", name).replace("@VERSION@", VERSION)
+}
+
+/// Builds `libmpi_abi.so.1` in `work`, unless the one there was built from the same text by the same command.
+fn filter_library(table: &Table, work: &Path) -> Result<PathBuf, String> {
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let (source, stamp) = (work.join("mpi_abi.c"), work.join("mpi_abi.stamp"));
+    let library = work.join("libmpi_abi.so.1");
+    let text = filter::generate(table);
+    let arguments = filter::compiler_arguments("mpi_abi.c", "libmpi_abi.so.1");
+    let made_by = format!("{compiler} {}\n{text}", arguments.join(" "));
+    if library.is_file() && std::fs::read_to_string(&stamp).is_ok_and(|old| old == made_by) {
+        return Ok(library);
+    }
+    let _ = std::fs::remove_file(&stamp);
+    write(&source, &text)?;
+    // CC may hold options beside the name.
+    let mut words = compiler.split_whitespace();
+    let status = Command::new(words.next().unwrap_or("cc"))
+        .args(words)
+        .args(&arguments)
+        .current_dir(work)
+        .status()
+        .map_err(|e| format!("the C compiler `{compiler}` cannot be started: {e}"))?;
+    if !status.success() {
+        return Err(format!("`{compiler}` could not build {}: {status}", library.display()));
+    }
+    write(&stamp, &made_by)?;
+    Ok(library)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}
