@@ -96,7 +96,8 @@ fn write_wrappers(tree: &mut Tree, templates: &Path) -> Result<(), String> {
         tree.file(&format!("bin/{name}"), fill(&fortran, name).as_bytes(), 0o755)?;
     }
     let package = read(&templates.join("pkgconfig.pc"))?;
-    for name in ["mpi", "tutti"] {
+    // FindMPI of CMake asks for mpi-c and mpi-cxx; there is one set of flags for both languages.
+    for name in ["mpi", "mpi-c", "mpi-cxx", "tutti"] {
         tree.file(&format!("share/pkgconfig/{name}.pc"), fill(&package, name).as_bytes(), 0o644)?;
     }
     Ok(())

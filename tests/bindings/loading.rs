@@ -1,0 +1,61 @@
+//! How a program finds the library at run time, and how a profiling tool comes between.
+
+use super::{library, output, source, wrapper};
+use std::path::Path;
+use std::process::Command;
+use tutti_tests::Scratch;
+
+/// Builds `output` from C files of these tests, with more options of mpicc.
+#[track_caller]
+fn build(folder: &Path, name: &str, files: &[&str], options: &[&str]) -> std::path::PathBuf {
+    let files: Vec<String> = files.iter().map(|file| source(file).display().to_string()).collect();
+    let mut arguments = vec!["-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-o", name];
+    arguments.extend(files.iter().map(String::as_str));
+    arguments.extend(options);
+    wrapper("mpicc", folder, &arguments).expect_success();
+    folder.join(name)
+}
+
+#[test]
+fn a_program_needs_only_the_library_of_the_abi_and_finds_it_by_itself() {
+    let scratch = Scratch::new("needed");
+    let program = build(scratch.path(), "version", &["version.c"], &[]);
+    let dynamic = output(Command::new("readelf").arg("-dW").arg(&program));
+    let needed: Vec<&str> = dynamic.lines().filter(|line| line.contains("(NEEDED)")).collect();
+    assert_eq!(needed.len(), 2, "{dynamic}");
+    assert!(needed[0].contains("[libmpi_abi.so.1]") && needed[1].contains("[libc.so.6]"), "{dynamic}");
+    let mut version = Command::new(program);
+    let said = output(version.env_remove("LD_LIBRARY_PATH"));
+    assert_eq!(said, "ABI 1.0, world is 0x101, time goes on\n");
+}
+
+#[test]
+fn a_library_opened_locally_finds_mpi_and_keeps_it_to_itself() {
+    let scratch = Scratch::new("local");
+    let plugin = build(scratch.path(), "libplugin.so", &["plugin.c"], &["-shared", "-fPIC"]);
+    let opener = scratch.path().join("opener");
+    output(Command::new("cc").arg(source("opener.c")).arg("-o").arg(&opener));
+    for second in ["libmpi_abi.so.1", "libtutti.so.1"] {
+        assert_eq!(output(Command::new(&opener).arg(&plugin).arg(library(second))), "fine\n");
+    }
+}
+
+#[test]
+fn a_profiling_tool_sees_the_calls_linked_in_and_preloaded() {
+    let scratch = Scratch::new("tool");
+    let folder = scratch.path();
+    let wanted = "tool: MPI_Abi_get_version\ntool: MPI_Wtime\nABI 1.0, clock goes\n";
+
+    let linked_in = build(folder, "linked_in", &["profiled.c", "tool.c"], &[]);
+    assert_eq!(output(&mut Command::new(linked_in)), wanted);
+
+    let tool = build(folder, "libtool.so", &["tool.c"], &["-shared", "-fPIC"]);
+    let place = folder.display();
+    let options = ["-profile=tool", &format!("-L{place}"), &format!("-Wl,-rpath,{place}")];
+    let linked = build(folder, "linked", &["profiled.c"], &options);
+    assert_eq!(output(&mut Command::new(linked)), wanted);
+
+    let alone = build(folder, "alone", &["profiled.c"], &[]);
+    assert_eq!(output(&mut Command::new(&alone)), "ABI 1.0, clock goes\n");
+    assert_eq!(output(Command::new(&alone).env("LD_PRELOAD", &tool)), wanted);
+}

@@ -1,0 +1,53 @@
+//! The libraries export what the table says and nothing else, under the names that programs record.
+
+use super::{library, output};
+use std::collections::BTreeSet;
+use std::process::Command;
+use tutti_table::Table;
+use tutti_tests::root;
+
+/// The dynamic symbols that `library` defines, with the letter of their kind.
+fn symbols(name: &str) -> BTreeSet<(String, String)> {
+    let list = output(Command::new("nm").args(["-D", "--defined-only"]).arg(library(name)));
+    list.lines()
+        .map(|line| {
+            let [_address, kind, name] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+                panic!("nm prints `{line}`");
+            };
+            (name.to_owned(), kind.to_owned())
+        })
+        .collect()
+}
+
+/// Both names of every function of the table, as strong functions.
+fn wanted() -> BTreeSet<(String, String)> {
+    let table = Table::load(&root().join("bindings/mpi")).unwrap_or_else(|error| panic!("{error}"));
+    let names = table.functions.iter().map(|function| function.prototype.name.as_str());
+    names.flat_map(|name| ["", "P"].map(|prefix| (format!("{prefix}{name}"), "T".to_owned()))).collect()
+}
+
+#[test]
+fn both_libraries_define_exactly_the_1328_names_of_the_table() {
+    let wanted = wanted();
+    assert_eq!(wanted.len(), 1328);
+    for name in ["libtutti.so.1", "libmpi_abi.so.1"] {
+        let defined = symbols(name);
+        let missing: Vec<_> = wanted.difference(&defined).collect();
+        let foreign: Vec<_> = defined.difference(&wanted).collect();
+        assert!(missing.is_empty() && foreign.is_empty(), "{name}: missing {missing:?}, foreign {foreign:?}");
+    }
+}
+
+#[test]
+fn the_libraries_record_their_names_and_stay_loaded() {
+    let dynamic = |name| output(Command::new("readelf").arg("-dW").arg(library(name)));
+    let state = dynamic("libtutti.so.1");
+    assert!(state.contains("soname: [libtutti.so.1]"), "{state}");
+    assert!(state.contains("NODELETE"), "{state}");
+    assert!(!state.contains("SYMBOLIC"), "a profiling tool could not replace MPI_X: {state}");
+    let face = dynamic("libmpi_abi.so.1");
+    assert!(face.contains("soname: [libmpi_abi.so.1]"), "{face}");
+    assert!(face.contains("Filter library: [libtutti.so.1]"), "{face}");
+    assert!(face.contains("runpath: [$ORIGIN]"), "{face}");
+    assert!(!face.contains("(NEEDED)"), "{face}");
+}
