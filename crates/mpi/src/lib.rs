@@ -1,7 +1,24 @@
-//! The MPI face.
+//! The MPI face: what stands behind the symbols of `libmpi_abi.so.1`.
+//!
+//! A call enters in [`face`], checks and translates its arguments, and works on the one [`process::Process`]: point-to-point in
+//! [`engine`], collectives in [`collective`]. Handles are numbers ([`handle`]); errors carry a class and a text ([`error`]) and
+//! reach the user through [`errhandler`].
 
 pub mod abi;
+pub mod buffer;
+pub mod collective;
+pub mod comm;
+pub mod datatype;
+pub mod engine;
+pub mod errhandler;
+pub mod error;
 pub mod face;
+pub mod handle;
+mod invariant;
+pub mod lock;
+pub mod point_to_point;
+pub mod process;
+pub mod request;
 mod unsupported;
 
 pub use unsupported::unsupported;

@@ -1,10 +1,23 @@
 //! What a function does whose body is not written.
 
-use crate::abi::MPI_ERR_UNSUPPORTED_OPERATION;
 use core::ffi::{CStr, c_int};
 
+use crate::abi::*;
+use crate::errhandler;
+use crate::error::Error;
+use crate::process;
+
 /// Raises MPI_ERR_UNSUPPORTED_OPERATION for the function `name`.
+#[cold]
 pub fn unsupported(name: &CStr) -> c_int {
-    let _ = name;
-    MPI_ERR_UNSUPPORTED_OPERATION
+    match process::enter() {
+        Some(guard) => {
+            let error = Error::new(MPI_ERR_UNSUPPORTED_OPERATION, "this version of Tutti does not have it");
+            errhandler::raise(guard, name, MPI_COMM_SELF, error)
+        }
+        None => {
+            eprintln!("tutti: {}: this version of Tutti does not have it", name.to_string_lossy());
+            MPI_ERR_UNSUPPORTED_OPERATION
+        }
+    }
 }

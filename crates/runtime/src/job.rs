@@ -7,7 +7,7 @@ use tutti_shm::collective::{BlockHeader, Member};
 use tutti_shm::endpoint::{ATTACHED, Endpoint, FINALIZED};
 use tutti_shm::envelope_ring;
 use tutti_shm::layout::Layout;
-use tutti_shm::sync::Ordering;
+use tutti_shm::sync::{AtomicU64, Ordering};
 use tutti_shm::ticket::Notice;
 use tutti_shm::{LINE_BYTES, doorbell};
 
@@ -25,6 +25,29 @@ pub struct Rings {
     pub inbox: envelope_ring::Consumer,
     /// Bulk data from the peer.
     pub bulk_in: bulk_ring::Consumer,
+    /// Eager bytes of ours that the peer's receives have taken. Writer: the peer.
+    released_by_peer: NonNull<AtomicU64>,
+    /// Eager bytes of the peer that our receives have taken. Writer: this rank.
+    released_to_peer: NonNull<AtomicU64>,
+}
+
+// SAFETY: the words lie in the job's segment, which outlives the rings (contract of `Job::rings`), and are atomics.
+unsafe impl Send for Rings {}
+
+impl Rings {
+    /// How many eager bytes, overhead included, the peer's receives have taken since the start.
+    #[inline]
+    pub fn released_by_peer(&self) -> u64 {
+        // SAFETY: see the Send implementation.
+        unsafe { self.released_by_peer.as_ref() }.load(Ordering::Acquire)
+    }
+
+    /// Tells the peer how many of its eager bytes our receives have taken since the start.
+    #[inline]
+    pub fn release_to_peer(&self, bytes: u64) {
+        // SAFETY: see the Send implementation.
+        unsafe { self.released_to_peer.as_ref() }.store(bytes, Ordering::Release);
+    }
 }
 
 /// A process's view of its job.
@@ -88,6 +111,7 @@ impl Job {
             emptied: segment.at(layout.pair_at(from, to) + 2 * LINE_BYTES),
             slots: segment.at(layout.slots_at(from, to)),
         };
+        let credit = |from, to| segment.at(layout.pair_at(from, to) + 3 * LINE_BYTES);
         let lines = |from, to| segment.at(layout.envelopes_at(from, to));
         let consumed = |from, to| segment.at(layout.pair_at(from, to));
         // SAFETY: a fresh segment is zeroed; the layout keeps the parts apart; made once by our contract.
@@ -97,6 +121,8 @@ impl Job {
                 bulk_out: bulk_ring::Producer::new(bulk(me, peer)),
                 inbox: envelope_ring::Consumer::new(lines(peer, me), count, consumed(peer, me)),
                 bulk_in: bulk_ring::Consumer::new(bulk(peer, me)),
+                released_by_peer: credit(me, peer),
+                released_to_peer: credit(peer, me),
             }
         }
     }

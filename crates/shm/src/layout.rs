@@ -24,7 +24,7 @@ pub const BULK_SLOTS: usize = 8;
 const HEADER_BYTES: usize = 4096;
 const ENVELOPE_LINES_MAX: usize = 256;
 const ENVELOPE_LINES_MIN: usize = 16;
-/// The lines of a ring that hold its counters: descriptors, what the receiver consumed, two spare.
+/// The lines of a ring that hold its counters: envelopes consumed, bulk descriptors, slots emptied, eager bytes released.
 const CONTROL_LINES: usize = 4;
 
 /// The numbers that a segment is made from. The starter writes them into the header.

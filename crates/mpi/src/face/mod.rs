@@ -9,6 +9,16 @@
 
 mod abi_handles;
 mod addresses;
+mod communicators;
+mod environment;
+mod point_to_point;
+mod requests;
+mod start;
 
 pub use abi_handles::*;
 pub use addresses::*;
+pub use communicators::*;
+pub use environment::*;
+pub use point_to_point::*;
+pub use requests::*;
+pub use start::*;

@@ -1,0 +1,63 @@
+//! A user's buffer as a stream of bytes: address, number of bytes, and, where the data have gaps, the map of a datatype.
+//!
+//! The engine moves bytes at any offset in any portions and knows nothing of datatypes.
+
+use std::rc::Rc;
+
+use crate::datatype::Typemap;
+
+/// A message's data in the memory of this process.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    /// Address of the first byte when there is no map, else the address that the map's displacements count from.
+    pub at: *mut u8,
+    /// Bytes of data, gaps not counted.
+    pub bytes: usize,
+    /// Where the data lie, unless they are contiguous.
+    pub map: Option<Rc<Typemap>>,
+}
+
+impl Buffer {
+    /// Contiguous data.
+    pub fn contiguous(at: *mut u8, bytes: usize) -> Self {
+        Buffer { at, bytes, map: None }
+    }
+
+    /// No data.
+    pub const fn empty() -> Self {
+        Buffer { at: std::ptr::null_mut(), bytes: 0, map: None }
+    }
+
+    /// Copies bytes `[offset, offset + bytes)` of the data to `to`.
+    ///
+    /// # Safety
+    /// The user's memory behind the buffer is valid (MPI's rule for buffers of pending operations), `to` is valid for
+    /// writing `bytes` bytes, and the range lies inside the data.
+    #[inline]
+    pub unsafe fn load(&self, offset: usize, to: *mut u8, bytes: usize) {
+        debug_assert!(offset + bytes <= self.bytes);
+        // SAFETY: our contract.
+        unsafe {
+            match &self.map {
+                None => std::ptr::copy_nonoverlapping(self.at.add(offset), to, bytes),
+                Some(map) => map.pack(self.at, offset, to, bytes),
+            }
+        }
+    }
+
+    /// Copies `bytes` bytes from `from` into the data at `offset`; what lies behind the end of the buffer is dropped.
+    ///
+    /// # Safety
+    /// As [`Buffer::load`], with `from` valid for reading.
+    #[inline]
+    pub unsafe fn store(&self, offset: usize, from: *const u8, bytes: usize) {
+        let bytes = bytes.min(self.bytes.saturating_sub(offset));
+        // SAFETY: our contract.
+        unsafe {
+            match &self.map {
+                None => std::ptr::copy_nonoverlapping(from, self.at.wrapping_add(offset), bytes),
+                Some(map) => map.unpack(self.at, offset, from, bytes),
+            }
+        }
+    }
+}

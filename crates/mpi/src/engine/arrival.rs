@@ -1,0 +1,210 @@
+//! What the engine does with an envelope that has arrived, and with a receive that finds its message waiting.
+
+use tutti_shm::envelope_ring::{Envelope, Message as RingMessage};
+
+use super::matching::{Body, SHORT_BYTES, Unexpected};
+use super::transfer::{Pull, Sink, Stream};
+use super::{
+    ANNOUNCE, CLEAR, DONE, EAGER, EAGER_BYTES_MAX, ENVELOPES_PER_TURN, Engine, Message, Mode, STREAM,
+    Started, finish, finish_receive,
+};
+use crate::buffer::Buffer;
+use crate::request::{Request, RequestKind};
+
+impl Engine {
+    /// Takes what has arrived from one peer.
+    #[inline(always)]
+    pub(super) fn take_envelopes(&mut self, from: usize) {
+        for _ in 0..ENVELOPES_PER_TURN {
+            let peer = &mut self.peers[from];
+            let Some(message) = peer.rings.inbox.peek() else { break };
+            let envelope = message.envelope;
+            if envelope.kind == EAGER {
+                let found =
+                    self.matching.take_posted(&mut self.requests, from, envelope.context, envelope.tag);
+                match found {
+                    Some(index) => {
+                        let request = self.requests.get_mut(index);
+                        accept(request, from, &envelope);
+                        read_into(&message, &request.buffer, envelope.length as usize);
+                        message.consume();
+                        peer.release_credit(envelope.length as usize);
+                        finish_receive(&mut self.requests, index);
+                    }
+                    None => {
+                        let kept = keep(&message, &envelope);
+                        message.consume();
+                        self.counters.unexpected += 1;
+                        self.matching.keep(from, kept);
+                    }
+                }
+            } else {
+                let (number, address) = (message.argument(0) as u32, message.argument(1));
+                message.consume();
+                self.take_control(from, &envelope, number, address);
+            }
+        }
+        // A sender that found the ring full may sleep until it hears of room.
+        self.job.ring(from);
+    }
+
+    #[inline(never)]
+    fn take_control(&mut self, from: usize, envelope: &Envelope, number: u32, address: u64) {
+        match envelope.kind {
+            STREAM | ANNOUNCE => {
+                let body = if envelope.kind == STREAM {
+                    Body::Streaming(number)
+                } else {
+                    Body::Announced { message: number, address }
+                };
+                if envelope.kind == STREAM {
+                    self.peers[from].sinks.push(Sink::new(number, envelope.length as usize));
+                }
+                let message = Unexpected {
+                    context: envelope.context,
+                    tag: envelope.tag,
+                    bytes: envelope.length as usize,
+                    body,
+                };
+                match self.matching.take_posted(&mut self.requests, from, envelope.context, envelope.tag) {
+                    Some(index) => self.deliver_unexpected(from, message, index),
+                    None => {
+                        self.counters.unexpected += 1;
+                        self.matching.keep(from, message);
+                    }
+                }
+            }
+            CLEAR => {
+                let request = self.take_announced(from, number);
+                self.peers[from].streams.push_back(Stream { message: number, request, offset: 0 });
+                self.push_out(from);
+            }
+            DONE => {
+                let request = self.take_announced(from, number);
+                self.finish(request);
+            }
+            other => panic!("an envelope of unknown kind {other} from rank {from}"),
+        }
+    }
+
+    fn take_announced(&mut self, from: usize, number: u32) -> u32 {
+        let announced = &mut self.peers[from].announced;
+        let position = announced.iter().position(|(message, _)| *message == number);
+        let position = position
+            .unwrap_or_else(|| panic!("rank {from} answers message {number}, which was not announced"));
+        announced.swap_remove(position).1
+    }
+
+    /// Brings a message and the receive that takes it together.
+    pub(super) fn deliver_unexpected(&mut self, from: usize, message: Unexpected, index: u32) {
+        let request = self.requests.get_mut(index);
+        (request.peer, request.tag, request.bytes) = (from as i32, message.tag, message.bytes);
+        match message.body {
+            Body::Short(data) => self.deliver_held(from, &data[..message.bytes], index),
+            Body::Long(data) => self.deliver_held(from, &data, index),
+            Body::Streaming(number) => self.redirect_sink(from, number, index),
+            Body::Announced { message: number, address } => {
+                self.pulls.push(Pull::new(from, number, address, index));
+                self.pull();
+            }
+            Body::Local { request: send, buffer } => {
+                copy_between(&buffer, &request.buffer);
+                finish_receive(&mut self.requests, index);
+                finish(&mut self.requests, send);
+            }
+        }
+    }
+
+    fn deliver_held(&mut self, from: usize, data: &[u8], index: u32) {
+        // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7); data is a slice.
+        unsafe { self.requests.get(index).buffer.store(0, data.as_ptr(), data.len()) };
+        if from != self.me {
+            self.peers[from].release_credit(data.len());
+        }
+        finish_receive(&mut self.requests, index);
+    }
+
+    /// A message to this process itself.
+    pub(super) fn send_to_self(&mut self, message: Message) -> Started {
+        let Message { context, tag, buffer, mode, .. } = message;
+        let bytes = buffer.bytes;
+        if let Some(index) = self.matching.take_posted(&mut self.requests, self.me, context, tag) {
+            let request = self.requests.get_mut(index);
+            (request.peer, request.tag, request.bytes) = (self.me as i32, tag, bytes);
+            copy_between(&buffer, &request.buffer);
+            finish_receive(&mut self.requests, index);
+            return Started::Done;
+        }
+        let (body, started) = if mode == Mode::Standard && bytes <= EAGER_BYTES_MAX {
+            let mut data = vec![0; bytes].into_boxed_slice();
+            // SAFETY: the user's memory is valid for the length of the message.
+            unsafe { buffer.load(0, data.as_mut_ptr(), bytes) };
+            (Body::Long(data), Started::Done)
+        } else {
+            let request = Request::new(RequestKind::Send, buffer.clone(), context, self.me as i32, tag);
+            let request = self.requests.insert(request);
+            (Body::Local { request, buffer }, Started::Pending(request))
+        };
+        self.matching.keep(self.me, Unexpected { context, tag, bytes, body });
+        started
+    }
+}
+
+#[inline(always)]
+fn accept(request: &mut Request, from: usize, envelope: &Envelope) {
+    request.peer = from as i32;
+    request.tag = envelope.tag;
+    request.bytes = envelope.length as usize;
+}
+
+/// Inline data to the receive's buffer, as far as it reaches.
+#[inline(always)]
+fn read_into(message: &RingMessage<'_>, buffer: &Buffer, bytes: usize) {
+    if buffer.map.is_none() {
+        // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7).
+        unsafe { message.read_inline_to(buffer.at, bytes.min(buffer.bytes)) };
+    } else {
+        let mut data = vec![0; bytes];
+        message.read_inline(&mut data);
+        // SAFETY: as above.
+        unsafe { buffer.store(0, data.as_ptr(), bytes) };
+    }
+}
+
+/// An unexpected eager message, with its data copied out of the ring.
+fn keep(message: &RingMessage<'_>, envelope: &Envelope) -> Unexpected {
+    let bytes = envelope.length as usize;
+    let body = if bytes <= SHORT_BYTES {
+        let mut data = [0; SHORT_BYTES];
+        message.read_inline(&mut data[..bytes]);
+        Body::Short(data)
+    } else {
+        let mut data = vec![0; bytes].into_boxed_slice();
+        message.read_inline(&mut data);
+        Body::Long(data)
+    };
+    Unexpected { context: envelope.context, tag: envelope.tag, bytes, body }
+}
+
+/// Copies a message inside this process, through a piece of stack where both ends have gaps.
+fn copy_between(from: &Buffer, to: &Buffer) {
+    let bytes = from.bytes.min(to.bytes);
+    // SAFETY: both are buffers of pending operations of the user, valid for their lengths; MPI forbids that they overlap,
+    // so only equal addresses of nothing could meet.
+    unsafe {
+        if from.map.is_none() {
+            to.store(0, from.at, bytes);
+        } else if to.map.is_none() {
+            from.load(0, to.at, bytes);
+        } else {
+            let mut piece = [0; 1024];
+            let mut offset = 0;
+            while offset < bytes {
+                let part = piece.len().min(bytes - offset);
+                from.load(offset, piece.as_mut_ptr(), part);
+                to.store(offset, piece.as_ptr(), part);
+                offset += part;
+            }
+        }
+    }
+}

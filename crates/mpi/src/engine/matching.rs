@@ -1,0 +1,208 @@
+//! Matching (MPI 3.5): posted receives and unexpected messages, per source, with one more queue for receives from any source.
+//!
+//! Posting numbers decide between the two queues (F34). Messages of one source are kept in order of arrival, which is the order
+//! of sending; between sources MPI demands no order, and a wildcard looks at them in turn.
+
+use std::collections::VecDeque;
+
+use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG};
+use crate::buffer::Buffer;
+use crate::handle::{NONE, Slab};
+use crate::request::Request;
+
+/// A message that no receive has taken yet.
+#[derive(Debug)]
+pub struct Unexpected {
+    pub context: u32,
+    pub tag: i32,
+    /// Bytes of the whole message.
+    pub bytes: usize,
+    pub body: Body,
+}
+
+/// Where the data of an unexpected message are.
+#[derive(Debug)]
+pub enum Body {
+    /// Here, few.
+    Short([u8; SHORT_BYTES]),
+    /// Here.
+    Long(Box<[u8]>),
+    /// On their way through the bulk ring, to the sink of this message number.
+    Streaming(u32),
+    /// In the sender's memory.
+    Announced { message: u32, address: u64 },
+    /// In our own memory: a send to self, with its request.
+    Local { request: u32, buffer: Buffer },
+}
+
+/// Data that are kept without an allocation.
+pub const SHORT_BYTES: usize = 40;
+
+/// What a probe tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// World rank of the sender.
+    pub source: u32,
+    /// Tag.
+    pub tag: i32,
+    /// Bytes of the message.
+    pub bytes: usize,
+}
+
+/// A list of requests through their `next`.
+#[derive(Clone, Copy, Debug)]
+struct Queue {
+    first: u32,
+    last: u32,
+}
+
+const EMPTY: Queue = Queue { first: NONE, last: NONE };
+
+/// Both sides of matching.
+#[derive(Debug)]
+pub struct Matching {
+    posted: Vec<Queue>,
+    any: Queue,
+    unexpected: Vec<VecDeque<Unexpected>>,
+    next_posted: u64,
+    /// Source at which the next wildcard search begins.
+    turn: usize,
+}
+
+impl Matching {
+    pub fn new(ranks: usize) -> Self {
+        Matching {
+            posted: vec![EMPTY; ranks],
+            any: EMPTY,
+            unexpected: (0..ranks).map(|_| VecDeque::new()).collect(),
+            next_posted: 0,
+            turn: 0,
+        }
+    }
+
+    /// Appends a receive to its queue.
+    #[inline(always)]
+    pub fn post(&mut self, requests: &mut Slab<Request>, index: u32) {
+        let request = requests.get_mut(index);
+        request.posted = self.next_posted;
+        self.next_posted += 1;
+        let queue = if request.peer == MPI_ANY_SOURCE {
+            &mut self.any
+        } else {
+            &mut self.posted[request.peer as usize]
+        };
+        let last = queue.last;
+        queue.last = index;
+        if last == NONE {
+            queue.first = index;
+        } else {
+            requests.get_mut(last).next = index;
+        }
+    }
+
+    /// Takes the first posted receive that matches a message.
+    #[inline(always)]
+    pub fn take_posted(
+        &mut self,
+        requests: &mut Slab<Request>,
+        from: usize,
+        context: u32,
+        tag: i32,
+    ) -> Option<u32> {
+        let named = search(requests, self.posted[from], context, tag);
+        let chosen_any = if self.any.first == NONE {
+            None
+        } else {
+            search(requests, self.any, context, tag).filter(|(_, any)| {
+                named.is_none_or(|(_, index)| requests.get(*any).posted < requests.get(index).posted)
+            })
+        };
+        if let Some((before, index)) = chosen_any {
+            unlink(requests, &mut self.any, before, index);
+            return Some(index);
+        }
+        let (before, index) = named?;
+        unlink(requests, &mut self.posted[from], before, index);
+        Some(index)
+    }
+
+    /// Keeps a message that matched nothing.
+    pub fn keep(&mut self, from: usize, message: Unexpected) {
+        self.unexpected[from].push_back(message);
+    }
+
+    /// Takes the message that a new receive matches.
+    #[inline(always)]
+    pub fn take_unexpected(&mut self, receive: &Request) -> Option<(usize, Unexpected)> {
+        let (source, context, tag) = (receive.peer, receive.context, receive.tag);
+        if source != MPI_ANY_SOURCE {
+            let queue = &mut self.unexpected[source as usize];
+            if queue.is_empty() {
+                return None;
+            }
+            let position = position(queue, context, tag)?;
+            return queue.remove(position).map(|message| (source as usize, message));
+        }
+        let (from, position) = self.find(context, source, tag)?;
+        self.turn = from + 1;
+        self.unexpected[from].remove(position).map(|message| (from, message))
+    }
+
+    /// Looks without taking.
+    pub fn probe(&self, context: u32, source: i32, tag: i32) -> Option<Found> {
+        let (from, position) = self.find(context, source, tag)?;
+        let message = &self.unexpected[from][position];
+        Some(Found { source: from as u32, tag: message.tag, bytes: message.bytes })
+    }
+
+    /// The stream of an unexpected message is complete.
+    pub fn complete_stream(&mut self, from: usize, number: u32, data: Box<[u8]>) {
+        let message = self.unexpected[from]
+            .iter_mut()
+            .find(|message| matches!(message.body, Body::Streaming(n) if n == number))
+            .expect("a sink without a receive belongs to an unexpected message");
+        message.body = Body::Long(data);
+    }
+
+    fn find(&self, context: u32, source: i32, tag: i32) -> Option<(usize, usize)> {
+        if source != MPI_ANY_SOURCE {
+            return Some((source as usize, position(&self.unexpected[source as usize], context, tag)?));
+        }
+        let ranks = self.unexpected.len();
+        (0..ranks)
+            .map(|i| (self.turn + i) % ranks)
+            .find_map(|from| Some((from, position(&self.unexpected[from], context, tag)?)))
+    }
+}
+
+#[inline(always)]
+fn position(queue: &VecDeque<Unexpected>, context: u32, tag: i32) -> Option<usize> {
+    queue.iter().position(|m| m.context == context && (tag == m.tag || tag == MPI_ANY_TAG))
+}
+
+/// First request of a queue that takes a message: its predecessor and itself.
+#[inline(always)]
+fn search(requests: &Slab<Request>, queue: Queue, context: u32, tag: i32) -> Option<(u32, u32)> {
+    let (mut before, mut index) = (NONE, queue.first);
+    while index != NONE {
+        let request = requests.get(index);
+        if request.context == context && (request.tag == tag || request.tag == MPI_ANY_TAG) {
+            return Some((before, index));
+        }
+        (before, index) = (index, request.next);
+    }
+    None
+}
+
+#[inline(always)]
+fn unlink(requests: &mut Slab<Request>, queue: &mut Queue, before: u32, index: u32) {
+    let next = std::mem::replace(&mut requests.get_mut(index).next, NONE);
+    if before == NONE {
+        queue.first = next;
+    } else {
+        requests.get_mut(before).next = next;
+    }
+    if queue.last == index {
+        queue.last = before;
+    }
+}

@@ -1,0 +1,300 @@
+//! The point-to-point engine: requests, matching, and the state machines that move bytes between ranks of a node.
+//!
+//! Calls start operations ([`Engine::send`], [`Engine::receive`]); [`Engine::progress`] finishes them. Every state machine can stop
+//! at any byte and go on later; none runs inside another's loop (F2).
+//!
+//! | kind | from | words behind the header | meaning |
+//! |---|---|---|---|
+//! | EAGER | sender | data | a whole small message |
+//! | STREAM | sender | message number | an eager message whose data come through the bulk ring |
+//! | ANNOUNCE | sender | message number, address or 0 | a large or synchronous message: the receiver decides how it comes |
+//! | CLEAR | receiver | message number | matched: stream it through the bulk ring |
+//! | DONE | receiver | message number | matched and copied: the send is finished |
+//!
+//! ```text
+//! ANNOUNCE -> matched -> sender waits in the library, on another core? CLEAR, then bulk ring (wins while both run)
+//!                        else the receiver copies from the sender's memory in pieces, then DONE
+//! ```
+//!
+//! Eager data that wait at the receiver are bounded by credit: a sender with [`EAGER_CREDIT_BYTES`] out announces instead.
+
+mod arrival;
+mod matching;
+mod peer;
+mod transfer;
+
+use tutti_runtime::job::Job;
+use tutti_shm::envelope_ring::Envelope;
+use tutti_shm::layout::LOCAL_RANKS_MAX;
+
+use crate::abi::*;
+use crate::buffer::Buffer;
+use crate::handle::{Kind, Slab};
+use crate::request::{Request, RequestKind};
+use matching::Matching;
+use peer::{Outgoing, Peer};
+use transfer::Pull;
+
+pub use matching::Found;
+
+const EAGER: u8 = 2;
+const STREAM: u8 = 3;
+const ANNOUNCE: u8 = 4;
+const CLEAR: u8 = 5;
+const DONE: u8 = 6;
+
+/// Messages up to this many bytes travel inside the envelope ring.
+const INLINE_BYTES_MAX: usize = 2048;
+/// Messages up to this many bytes are sent without asking.
+const EAGER_BYTES_MAX: usize = 16 << 10;
+/// Eager bytes that one sender may have waiting at one receiver.
+const EAGER_CREDIT_BYTES: u64 = 256 << 10;
+/// What a message counts for besides its data.
+const EAGER_OVERHEAD_BYTES: u64 = 64;
+/// Envelopes taken from one peer before the others are looked at.
+const ENVELOPES_PER_TURN: usize = 64;
+/// A wait for one peer looks at the others every so many polls.
+const POLLS_PER_ROUND: u32 = 16;
+/// Jobs of so few ranks look at all peers always.
+const FEW_RANKS: usize = 3;
+
+/// How a send may complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// When the buffer can be reused.
+    Standard,
+    /// When the matching receive has started.
+    Synchronous,
+}
+
+/// A send that has been started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Started {
+    /// It is finished already.
+    Done,
+    /// This request finishes it.
+    Pending(u32),
+}
+
+/// The arguments of a send, translated.
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// World rank of the receiver.
+    pub to: u32,
+    /// Context of the communicator.
+    pub context: u32,
+    /// Tag.
+    pub tag: i32,
+    /// Data.
+    pub buffer: Buffer,
+    /// Completion.
+    pub mode: Mode,
+}
+
+/// What was counted since Init (the paper's table 5).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    /// Messages sent.
+    pub messages: u64,
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Messages sent inside the envelope ring.
+    pub eager: u64,
+    /// Messages streamed through the bulk ring without asking.
+    pub streamed: u64,
+    /// Messages announced.
+    pub announced: u64,
+    /// Messages that arrived before their receive.
+    pub unexpected: u64,
+    /// Bytes received by a single copy from the sender's memory.
+    pub pulled_bytes: u64,
+}
+
+/// The engine of this process.
+#[derive(Debug)]
+pub struct Engine {
+    /// The job that this process belongs to.
+    pub job: Job,
+    /// Pending and finished operations.
+    pub requests: Slab<Request>,
+    /// What was counted.
+    pub counters: Counters,
+    peers: Vec<Peer>,
+    matching: Matching,
+    pulls: Vec<Pull>,
+    /// False once the kernel has refused a single copy.
+    single_copy_works: bool,
+    oversubscribed: bool,
+    polls: u32,
+    me: usize,
+}
+
+impl Engine {
+    /// The engine of a process that has entered its job; made once.
+    pub fn new(job: Job) -> Self {
+        let ranks = job.ranks();
+        assert!(ranks <= LOCAL_RANKS_MAX as usize);
+        // SAFETY: called once for each peer; the rings stay inside the engine, beside the job that they belong to.
+        let peers = (0..ranks).map(|peer| Peer::new(unsafe { job.rings(peer) })).collect();
+        let (oversubscribed, me) = (job.is_oversubscribed(), job.rank());
+        Engine {
+            job,
+            requests: Slab::new(Kind::Request),
+            counters: Counters::default(),
+            peers,
+            matching: Matching::new(ranks),
+            pulls: Vec::new(),
+            single_copy_works: true,
+            oversubscribed,
+            polls: 0,
+            me,
+        }
+    }
+
+    /// Starts a send.
+    #[inline]
+    pub fn send(&mut self, message: Message) -> Started {
+        self.counters.messages += 1;
+        self.counters.bytes += message.buffer.bytes as u64;
+        let to = message.to as usize;
+        if to == self.me {
+            return self.send_to_self(message);
+        }
+        let peer = &mut self.peers[to];
+        if peer.backlog.is_empty() && peer.try_eager(&message) {
+            self.counters.eager += 1;
+            self.job.ring(to);
+            return Started::Done;
+        }
+        self.send_slowly(message)
+    }
+
+    /// Whatever does not fit into the envelope ring at once.
+    fn send_slowly(&mut self, message: Message) -> Started {
+        let to = message.to as usize;
+        let mut request =
+            Request::new(RequestKind::Send, message.buffer.clone(), message.context, to as i32, message.tag);
+        request.bytes = message.buffer.bytes;
+        let index = self.requests.insert(request);
+        self.peers[to].backlog.push_back(Outgoing::Send { request: index, mode: message.mode });
+        self.push_out(to);
+        if self.requests.get(index).done {
+            self.requests.remove(index);
+            return Started::Done;
+        }
+        Started::Pending(index)
+    }
+
+    /// Starts a receive; `request` is a receive that is not done. Returns its index.
+    #[inline]
+    pub fn receive(&mut self, request: Request) -> u32 {
+        let index = self.requests.insert(request);
+        match self.matching.take_unexpected(self.requests.get(index)) {
+            None => self.matching.post(&mut self.requests, index),
+            Some((from, found)) => self.deliver_unexpected(from, found, index),
+        }
+        index
+    }
+
+    /// Looks for a message that a receive with these arguments would take; wildcards allowed.
+    pub fn probe(&self, context: u32, source: i32, tag: i32) -> Option<Found> {
+        self.matching.probe(context, source, tag)
+    }
+
+    /// Moves whatever can be moved. `hint` is the peer that the caller waits for. Returns whether anything moved.
+    #[inline]
+    pub fn progress(&mut self, hint: Option<usize>) -> bool {
+        self.polls = self.polls.wrapping_add(1);
+        let mut moved = false;
+        match hint {
+            Some(peer) if self.peers.len() > FEW_RANKS && !self.polls.is_multiple_of(POLLS_PER_ROUND) => {
+                moved |= self.poll(peer);
+            }
+            _ => {
+                for peer in 0..self.peers.len() {
+                    moved |= self.poll(peer);
+                }
+            }
+        }
+        if !self.pulls.is_empty() {
+            moved |= self.pull();
+        }
+        moved
+    }
+
+    /// One peer's rings, in both directions.
+    #[inline(always)]
+    fn poll(&mut self, from: usize) -> bool {
+        let peer = &self.peers[from];
+        let mut moved = false;
+        if peer.rings.inbox.is_ready() {
+            self.take_envelopes(from);
+            moved = true;
+        }
+        if self.peers[from].is_busy() {
+            moved |= self.drain_bulk(from);
+            moved |= self.push_out(from);
+        }
+        moved
+    }
+
+    /// Before sleeping: tells all peers what was consumed, so that nobody waits for room that is there.
+    pub fn publish_all(&mut self) {
+        for to in 0..self.peers.len() {
+            self.peers[to].rings.inbox.publish();
+            self.job.ring(to);
+        }
+    }
+
+    /// Whether this process still owes others something: messages that are not yet in their rings.
+    pub fn is_flushed(&self) -> bool {
+        self.peers.iter().all(|peer| !peer.owes())
+    }
+
+    /// More ranks than cores.
+    pub fn is_oversubscribed(&self) -> bool {
+        self.oversubscribed
+    }
+
+    /// The user lets go of a request; it goes when it is done.
+    pub fn release(&mut self, index: u32) {
+        let request = self.requests.get_mut(index);
+        if request.done {
+            self.requests.remove(index);
+        } else {
+            request.orphaned = true;
+        }
+    }
+
+    /// Sends a control message, in order with everything else.
+    fn send_control(&mut self, to: usize, kind: u8, message: u32) {
+        let envelope = Envelope { kind, ..Envelope::default() };
+        self.peers[to].backlog.push_back(Outgoing::Control { envelope, message });
+        self.push_out(to);
+    }
+
+    #[inline]
+    fn finish(&mut self, index: u32) {
+        finish(&mut self.requests, index);
+    }
+}
+
+/// Marks a request as done.
+#[inline(always)]
+fn finish(requests: &mut Slab<Request>, index: u32) {
+    let request = requests.get_mut(index);
+    request.done = true;
+    if request.orphaned {
+        requests.remove(index);
+    }
+}
+
+/// Marks a receive as done: `bytes` is the length of the message.
+#[inline(always)]
+fn finish_receive(requests: &mut Slab<Request>, index: u32) {
+    let request = requests.get_mut(index);
+    if request.bytes > request.buffer.bytes {
+        request.error = MPI_ERR_TRUNCATE;
+    }
+    finish(requests, index);
+}

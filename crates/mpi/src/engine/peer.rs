@@ -1,0 +1,193 @@
+//! What the engine keeps for one peer: rings, what could not be sent yet, what streams out and in.
+
+use std::collections::VecDeque;
+
+use tutti_runtime::job::Rings;
+use tutti_shm::envelope_ring::Envelope;
+
+use super::transfer::{Sink, Stream};
+use super::{
+    ANNOUNCE, EAGER, EAGER_BYTES_MAX, EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, INLINE_BYTES_MAX, Message,
+    Mode, STREAM,
+};
+use crate::buffer::Buffer;
+
+/// Everything that concerns one peer.
+#[derive(Debug)]
+pub struct Peer {
+    /// The rings in both directions.
+    pub rings: Rings,
+    /// What waits for room in the envelope ring, in order.
+    pub backlog: VecDeque<Outgoing>,
+    /// Messages on their way out through the bulk ring, in order.
+    pub streams: VecDeque<Stream>,
+    /// Messages on their way in through the bulk ring.
+    pub sinks: Vec<Sink>,
+    /// Announced sends that wait for CLEAR or DONE: message number, request.
+    pub announced: Vec<(u32, u32)>,
+    next_message: u32,
+    inline_bytes_max: usize,
+    eager_sent: u64,
+    eager_known_released: u64,
+    eager_released: u64,
+    eager_published: u64,
+}
+
+/// Something that waits for room in the envelope ring.
+#[derive(Debug)]
+pub enum Outgoing {
+    /// A control message about a message of the peer.
+    Control {
+        /// Its header.
+        envelope: Envelope,
+        /// Number of the message.
+        message: u32,
+    },
+    /// A send that has not started.
+    Send {
+        /// Its request.
+        request: u32,
+        /// Its completion.
+        mode: Mode,
+    },
+}
+
+/// How a message has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Launched {
+    /// No room; nothing was sent.
+    Full,
+    /// The data are in the ring.
+    Eager,
+    /// The envelope is in the ring; the data of this message number follow through the bulk ring.
+    Streaming(u32),
+    /// The receiver decides.
+    Announced(u32),
+}
+
+impl Peer {
+    /// A peer that nothing was exchanged with.
+    pub fn new(rings: Rings) -> Self {
+        let inline_bytes_max = rings.out.inline_bytes_max().min(INLINE_BYTES_MAX);
+        Peer {
+            rings,
+            backlog: VecDeque::new(),
+            streams: VecDeque::new(),
+            sinks: Vec::new(),
+            announced: Vec::new(),
+            next_message: 0,
+            inline_bytes_max,
+            eager_sent: 0,
+            eager_known_released: 0,
+            eager_released: 0,
+            eager_published: 0,
+        }
+    }
+
+    /// Whether more than the inbox must be looked at.
+    #[inline(always)]
+    pub fn is_busy(&self) -> bool {
+        !self.sinks.is_empty() || !self.streams.is_empty() || !self.backlog.is_empty()
+    }
+
+    /// Whether messages to this peer are not in its rings yet.
+    pub fn owes(&self) -> bool {
+        !self.streams.is_empty() || !self.backlog.is_empty() || !self.announced.is_empty()
+    }
+
+    /// Sends a small standard message at once, if ring and credit have room.
+    #[inline(always)]
+    pub fn try_eager(&mut self, message: &Message) -> bool {
+        message.mode == Mode::Standard
+            && message.buffer.bytes <= self.inline_bytes_max
+            && self.has_credit(message.buffer.bytes)
+            && self.push_eager(message.context, message.tag, &message.buffer)
+    }
+
+    /// Starts a message in the way that fits it.
+    pub fn launch(&mut self, context: u32, tag: i32, buffer: &Buffer, mode: Mode) -> Launched {
+        let asks =
+            mode == Mode::Synchronous || buffer.bytes > EAGER_BYTES_MAX || !self.has_credit(buffer.bytes);
+        if !asks && buffer.bytes <= self.inline_bytes_max {
+            return if self.push_eager(context, tag, buffer) { Launched::Eager } else { Launched::Full };
+        }
+        let message = self.next_message;
+        let kind = if asks { ANNOUNCE } else { STREAM };
+        let envelope = Envelope { kind, flags: 0, context, tag, length: buffer.bytes as u64 };
+        let address = if buffer.map.is_none() { buffer.at as u64 } else { 0 };
+        if !self.rings.out.try_push(&envelope, &arguments(message, address)) {
+            return Launched::Full;
+        }
+        self.next_message = message.wrapping_add(1);
+        if asks {
+            Launched::Announced(message)
+        } else {
+            self.charge(buffer.bytes);
+            Launched::Streaming(message)
+        }
+    }
+
+    /// Sends a control message, if the ring has room.
+    pub fn push_control(&mut self, envelope: &Envelope, message: u32) -> bool {
+        self.rings.out.try_push(envelope, &arguments(message, 0))
+    }
+
+    #[inline(always)]
+    fn push_eager(&mut self, context: u32, tag: i32, buffer: &Buffer) -> bool {
+        let envelope = Envelope { kind: EAGER, flags: 0, context, tag, length: buffer.bytes as u64 };
+        let pushed = if buffer.map.is_none() {
+            // SAFETY: the user's memory is valid for the length of the message (MPI's rule for send buffers); an empty
+            // message may have a null address, which a slice may not.
+            let data = unsafe {
+                if buffer.bytes == 0 { &[][..] } else { std::slice::from_raw_parts(buffer.at, buffer.bytes) }
+            };
+            self.rings.out.try_push(&envelope, data)
+        } else {
+            self.push_packed(&envelope, buffer)
+        };
+        if pushed {
+            self.charge(buffer.bytes);
+        }
+        pushed
+    }
+
+    #[cold]
+    fn push_packed(&mut self, envelope: &Envelope, buffer: &Buffer) -> bool {
+        let mut packed = [0; INLINE_BYTES_MAX];
+        // SAFETY: the user's memory is valid (MPI's rule for send buffers); the message is at most INLINE_BYTES_MAX long.
+        unsafe { buffer.load(0, packed.as_mut_ptr(), buffer.bytes) };
+        self.rings.out.try_push(envelope, &packed[..buffer.bytes])
+    }
+
+    #[inline(always)]
+    fn has_credit(&mut self, bytes: usize) -> bool {
+        let after = self.eager_sent + bytes as u64 + EAGER_OVERHEAD_BYTES;
+        after <= self.eager_known_released + EAGER_CREDIT_BYTES || {
+            self.eager_known_released = self.rings.released_by_peer();
+            after <= self.eager_known_released + EAGER_CREDIT_BYTES
+        }
+    }
+
+    #[inline(always)]
+    fn charge(&mut self, bytes: usize) {
+        self.eager_sent += bytes as u64 + EAGER_OVERHEAD_BYTES;
+    }
+
+    /// An eager message of the peer has reached a receive's buffer.
+    #[inline(always)]
+    pub fn release_credit(&mut self, bytes: usize) {
+        self.eager_released += bytes as u64 + EAGER_OVERHEAD_BYTES;
+        // The sender announces when it sees no credit, so it never waits for this; telling it seldom saves cache traffic.
+        if self.eager_released - self.eager_published >= EAGER_CREDIT_BYTES / 8 {
+            self.eager_published = self.eager_released;
+            self.rings.release_to_peer(self.eager_released);
+        }
+    }
+}
+
+fn arguments(message: u32, address: u64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&u64::from(message).to_ne_bytes());
+    bytes[8..].copy_from_slice(&address.to_ne_bytes());
+    bytes
+}

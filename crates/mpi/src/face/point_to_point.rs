@@ -1,0 +1,494 @@
+//! MPI chapter 3: blocking and nonblocking sends and receives, probes.
+
+use core::ffi::{c_int, c_void};
+
+use crate::abi::*;
+use crate::engine::{Mode, Started};
+use crate::errhandler::call;
+use crate::error::Result;
+use crate::point_to_point::{Data, outcome_result};
+use crate::process::Guard;
+use crate::request::Outcome;
+
+/// Sends and waits until the buffer can be reused.
+#[inline(always)]
+fn send(guard: &mut Guard, data: Data, dest: c_int, tag: c_int, comm: MPI_Comm, mode: Mode) -> Result<()> {
+    if let Started::Pending(index) = guard.start_send(data, dest, tag, comm, mode)? {
+        guard.finish_request(index);
+    }
+    Ok(())
+}
+
+/// Receives and waits for the message.
+#[inline(always)]
+unsafe fn receive(
+    guard: &mut Guard,
+    data: Data,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let (outcome, capacity) = match guard.start_receive(data, source, tag, comm)? {
+        None => (Outcome::PROC_NULL, 0),
+        Some(index) => {
+            let capacity = guard.engine.requests.get(index).buffer.bytes;
+            (guard.finish_request(index), capacity)
+        }
+    };
+    // SAFETY: the user gives a status or MPI_STATUS_IGNORE.
+    unsafe { outcome.write(status) };
+    outcome_result(&outcome, capacity)
+}
+
+/// Sends (3.2.1).
+#[inline]
+pub unsafe fn MPI_Send(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    call(c"MPI_Send", comm, |guard| {
+        send(guard, Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)
+    })
+}
+
+/// Sends to a receive that is posted already (3.4).
+#[inline]
+pub unsafe fn MPI_Rsend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    call(c"MPI_Rsend", comm, |guard| {
+        send(guard, Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)
+    })
+}
+
+/// Sends and waits for the receive to start (3.4).
+#[inline]
+pub unsafe fn MPI_Ssend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    call(c"MPI_Ssend", comm, |guard| {
+        send(guard, Data::new(buf, count, datatype), dest, tag, comm, Mode::Synchronous)
+    })
+}
+
+/// Starts a send (3.7.2).
+#[inline]
+pub unsafe fn MPI_Isend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    call(c"MPI_Isend", comm, |guard| {
+        let started = guard.start_send(Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)?;
+        // SAFETY: the user gives a place for the request.
+        unsafe { request.write(guard.send_handle(started)) };
+        Ok(())
+    })
+}
+
+/// Starts a send to a receive that is posted already (3.7.2).
+#[inline]
+pub unsafe fn MPI_Irsend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    call(c"MPI_Irsend", comm, |guard| {
+        let started = guard.start_send(Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)?;
+        // SAFETY: the user gives a place for the request.
+        unsafe { request.write(guard.send_handle(started)) };
+        Ok(())
+    })
+}
+
+/// Starts a synchronous send (3.7.2).
+#[inline]
+pub unsafe fn MPI_Issend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    call(c"MPI_Issend", comm, |guard| {
+        let started =
+            guard.start_send(Data::new(buf, count, datatype), dest, tag, comm, Mode::Synchronous)?;
+        // SAFETY: the user gives a place for the request.
+        unsafe { request.write(guard.send_handle(started)) };
+        Ok(())
+    })
+}
+
+/// Receives (3.2.4).
+#[inline]
+pub unsafe fn MPI_Recv(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    call(c"MPI_Recv", comm, |guard| {
+        // SAFETY: the user gives a status or MPI_STATUS_IGNORE.
+        unsafe { receive(guard, Data::new(buf, count, datatype), source, tag, comm, status) }
+    })
+}
+
+/// Starts a receive (3.7.2).
+#[inline]
+pub unsafe fn MPI_Irecv(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    call(c"MPI_Irecv", comm, |guard| {
+        let started = guard.start_receive(Data::new(buf, count, datatype), source, tag, comm)?;
+        let handle = guard.receive_handle(started);
+        // SAFETY: the user gives a place for the request.
+        unsafe { request.write(handle) };
+        Ok(())
+    })
+}
+
+/// Sends and receives at once (3.10).
+#[inline]
+pub unsafe fn MPI_Sendrecv(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: MPI_Datatype,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    call(c"MPI_Sendrecv", comm, |guard| {
+        let (from, to) = (Data::new(sendbuf, sendcount, sendtype), Data::new(recvbuf, recvcount, recvtype));
+        // SAFETY: the user gives a status or MPI_STATUS_IGNORE.
+        unsafe { send_receive(guard, from, dest, sendtag, to, source, recvtag, comm, status) }
+    })
+}
+
+/// Sends from and receives into one buffer (3.10).
+#[inline]
+pub unsafe fn MPI_Sendrecv_replace(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    call(c"MPI_Sendrecv_replace", comm, |guard| {
+        let data = Data::new(buf, count, datatype);
+        let buffer = guard.buffer(data)?;
+        let mut copy = vec![0_u8; buffer.bytes];
+        // SAFETY: the user's memory is valid for the length of the message.
+        unsafe { buffer.load(0, copy.as_mut_ptr(), buffer.bytes) };
+        let from = Data::new(copy.as_ptr().cast(), copy.len() as i64, MPI_BYTE);
+        // SAFETY: the user gives a status or MPI_STATUS_IGNORE; the copy lives until the send is finished.
+        unsafe { send_receive(guard, from, dest, sendtag, data, source, recvtag, comm, status) }
+    })
+}
+
+/// Sends (3.2.1). Large count.
+#[inline]
+pub unsafe fn MPI_Send_c(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    call(c"MPI_Send_c", comm, |guard| {
+        send(guard, Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)
+    })
+}
+
+/// Sends to a receive that is posted already (3.4). Large count.
+#[inline]
+pub unsafe fn MPI_Rsend_c(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    call(c"MPI_Rsend_c", comm, |guard| {
+        send(guard, Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)
+    })
+}
+
+/// Sends and waits for the receive to start (3.4). Large count.
+#[inline]
+pub unsafe fn MPI_Ssend_c(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    call(c"MPI_Ssend_c", comm, |guard| {
+        send(guard, Data::new(buf, count, datatype), dest, tag, comm, Mode::Synchronous)
+    })
+}
+
+/// Starts a send (3.7.2). Large count.
+#[inline]
+pub unsafe fn MPI_Isend_c(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    call(c"MPI_Isend_c", comm, |guard| {
+        let started = guard.start_send(Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)?;
+        // SAFETY: the user gives a place for the request.
+        unsafe { request.write(guard.send_handle(started)) };
+        Ok(())
+    })
+}
+
+/// Starts a send to a receive that is posted already (3.7.2). Large count.
+#[inline]
+pub unsafe fn MPI_Irsend_c(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    call(c"MPI_Irsend_c", comm, |guard| {
+        let started = guard.start_send(Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)?;
+        // SAFETY: the user gives a place for the request.
+        unsafe { request.write(guard.send_handle(started)) };
+        Ok(())
+    })
+}
+
+/// Starts a synchronous send (3.7.2). Large count.
+#[inline]
+pub unsafe fn MPI_Issend_c(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    call(c"MPI_Issend_c", comm, |guard| {
+        let started =
+            guard.start_send(Data::new(buf, count, datatype), dest, tag, comm, Mode::Synchronous)?;
+        // SAFETY: the user gives a place for the request.
+        unsafe { request.write(guard.send_handle(started)) };
+        Ok(())
+    })
+}
+
+/// Receives (3.2.4). Large count.
+#[inline]
+pub unsafe fn MPI_Recv_c(
+    buf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    call(c"MPI_Recv_c", comm, |guard| {
+        // SAFETY: the user gives a status or MPI_STATUS_IGNORE.
+        unsafe { receive(guard, Data::new(buf, count, datatype), source, tag, comm, status) }
+    })
+}
+
+/// Starts a receive (3.7.2). Large count.
+#[inline]
+pub unsafe fn MPI_Irecv_c(
+    buf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    call(c"MPI_Irecv_c", comm, |guard| {
+        let started = guard.start_receive(Data::new(buf, count, datatype), source, tag, comm)?;
+        let handle = guard.receive_handle(started);
+        // SAFETY: the user gives a place for the request.
+        unsafe { request.write(handle) };
+        Ok(())
+    })
+}
+
+/// Sends and receives at once (3.10). Large count.
+#[inline]
+pub unsafe fn MPI_Sendrecv_c(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    call(c"MPI_Sendrecv_c", comm, |guard| {
+        let (from, to) = (Data::new(sendbuf, sendcount, sendtype), Data::new(recvbuf, recvcount, recvtype));
+        // SAFETY: the user gives a status or MPI_STATUS_IGNORE.
+        unsafe { send_receive(guard, from, dest, sendtag, to, source, recvtag, comm, status) }
+    })
+}
+
+/// Sends from and receives into one buffer (3.10). Large count.
+#[inline]
+pub unsafe fn MPI_Sendrecv_replace_c(
+    buf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    call(c"MPI_Sendrecv_replace_c", comm, |guard| {
+        let data = Data::new(buf, count, datatype);
+        let buffer = guard.buffer(data)?;
+        let mut copy = vec![0_u8; buffer.bytes];
+        // SAFETY: the user's memory is valid for the length of the message.
+        unsafe { buffer.load(0, copy.as_mut_ptr(), buffer.bytes) };
+        let from = Data::new(copy.as_ptr().cast(), copy.len() as i64, MPI_BYTE);
+        // SAFETY: the user gives a status or MPI_STATUS_IGNORE; the copy lives until the send is finished.
+        unsafe { send_receive(guard, from, dest, sendtag, data, source, recvtag, comm, status) }
+    })
+}
+
+/// A send and a receive that cannot wait for each other.
+unsafe fn send_receive(
+    guard: &mut Guard,
+    from: Data,
+    dest: c_int,
+    sendtag: c_int,
+    to: Data,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    // All arguments are checked before anything is posted, so that an error leaves no operation behind.
+    guard.checked_source(source, recvtag, comm)?;
+    guard.buffer(to)?;
+    let started = guard.start_send(from, dest, sendtag, comm, Mode::Standard)?;
+    // SAFETY: as our caller's.
+    let received = unsafe { receive(guard, to, source, recvtag, comm, status) };
+    if let Started::Pending(index) = started {
+        guard.finish_request(index);
+    }
+    received
+}
+
+/// What a probe found, as a status.
+fn probed(guard: &Guard, comm: MPI_Comm, context: u32, source: c_int, tag: c_int) -> Option<Outcome> {
+    let found = guard.engine.probe(context, source, tag)?;
+    let source = guard.comm(comm).ok()?.peers().rank_of(found.source)? as c_int;
+    Some(Outcome { source, tag: found.tag, bytes: found.bytes, ..Outcome::EMPTY })
+}
+
+/// Waits for a message without receiving it (3.8.1).
+#[inline]
+pub unsafe fn MPI_Probe(source: c_int, tag: c_int, comm: MPI_Comm, status: *mut MPI_Status) -> c_int {
+    call(c"MPI_Probe", comm, |guard| {
+        let outcome = match guard.checked_source(source, tag, comm)? {
+            None => Outcome::PROC_NULL,
+            Some((source, context)) => {
+                guard.wait(usize::try_from(source).ok(), |p| p.engine.probe(context, source, tag));
+                probed(guard, comm, context, source, tag).expect("a message found stays until it is received")
+            }
+        };
+        // SAFETY: the user gives a status or MPI_STATUS_IGNORE.
+        unsafe { outcome.write(status) };
+        Ok(())
+    })
+}
+
+/// Looks for a message without receiving it (3.8.1).
+#[inline]
+pub unsafe fn MPI_Iprobe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> c_int {
+    call(c"MPI_Iprobe", comm, |guard| {
+        let outcome = match guard.checked_source(source, tag, comm)? {
+            None => Some(Outcome::PROC_NULL),
+            Some((source, context)) => probed(guard, comm, context, source, tag).or_else(|| {
+                guard.engine.progress(None);
+                probed(guard, comm, context, source, tag)
+            }),
+        };
+        // SAFETY: the user gives a place for the flag, and a status or MPI_STATUS_IGNORE.
+        unsafe {
+            flag.write(c_int::from(outcome.is_some()));
+            if let Some(outcome) = outcome {
+                outcome.write(status);
+            }
+        }
+        Ok(())
+    })
+}

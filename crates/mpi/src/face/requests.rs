@@ -1,0 +1,434 @@
+//! MPI 3.7.3 and 3.7.5: completion of requests; what a status says.
+
+use core::ffi::c_int;
+
+use crate::abi::*;
+use crate::errhandler::call;
+use crate::error::{Error, Result, check};
+use crate::point_to_point::{Named, outcome_result};
+use crate::process::Guard;
+use crate::request::Outcome;
+
+/// Room in the receive buffer of a request, for the text of a truncation.
+fn capacity(guard: &Guard, named: Named) -> usize {
+    match named {
+        Named::Pending(index) => guard.engine.requests.get(index).buffer.bytes,
+        _ => 0,
+    }
+}
+
+/// The requests of an array call.
+///
+/// # Safety
+/// `requests` is valid for `count` handles.
+unsafe fn array<'a>(count: c_int, requests: *mut MPI_Request) -> Result<&'a mut [MPI_Request]> {
+    check(count >= 0, MPI_ERR_COUNT, || format!("count is {count}, expected 0 or more"))?;
+    if count == 0 {
+        return Ok(&mut []);
+    }
+    check(!requests.is_null(), MPI_ERR_REQUEST, || "array_of_requests is a null pointer".into())?;
+    // SAFETY: our contract.
+    Ok(unsafe { std::slice::from_raw_parts_mut(requests, count as usize) })
+}
+
+/// The peer that a request waits for, when there is one.
+#[inline(always)]
+fn hint(guard: &Guard, named: Named) -> Option<usize> {
+    match named {
+        Named::Pending(index) => usize::try_from(guard.engine.requests.get(index).peer).ok(),
+        _ => None,
+    }
+}
+
+/// Finishes one request of the user: outcome to the status, handle to MPI_REQUEST_NULL.
+#[inline(always)]
+unsafe fn complete(
+    guard: &mut Guard,
+    handle: &mut MPI_Request,
+    named: Named,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let capacity = capacity(guard, named);
+    let outcome = guard.take_outcome(named);
+    *handle = MPI_REQUEST_NULL;
+    // SAFETY: a status of the user, or MPI_STATUS_IGNORE.
+    unsafe { outcome.write(status) };
+    outcome_result(&outcome, capacity)
+}
+
+/// Waits for a request (3.7.3).
+#[inline]
+pub unsafe fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
+    call(c"MPI_Wait", MPI_COMM_SELF, |guard| {
+        // SAFETY: the user gives a request, and a status or MPI_STATUS_IGNORE.
+        unsafe {
+            let named = guard.named_request(*request)?;
+            let hint = hint(guard, named);
+            if let Named::Pending(index) = named {
+                guard.wait(hint, |p| p.engine.requests.get(index).done.then_some(()));
+            }
+            complete(guard, &mut *request, named, status)
+        }
+    })
+}
+
+/// Tests a request (3.7.3).
+#[inline]
+pub unsafe fn MPI_Test(request: *mut MPI_Request, flag: *mut c_int, status: *mut MPI_Status) -> c_int {
+    call(c"MPI_Test", MPI_COMM_SELF, |guard| {
+        // SAFETY: the user gives a request, a flag, and a status or MPI_STATUS_IGNORE.
+        unsafe {
+            let named = guard.named_request(*request)?;
+            if !guard.is_done(named) {
+                guard.engine.progress(None);
+            }
+            let done = guard.is_done(named);
+            flag.write(c_int::from(done));
+            if done { complete(guard, &mut *request, named, status) } else { Ok(()) }
+        }
+    })
+}
+
+/// Status number `i` of an array, or MPI_STATUS_IGNORE.
+fn nth(statuses: *mut MPI_Status, i: usize) -> *mut MPI_Status {
+    if statuses.is_null() { statuses } else { statuses.wrapping_add(i) }
+}
+
+/// Completes every request of an array that is known to be done; errors go to the statuses.
+unsafe fn complete_all(
+    guard: &mut Guard,
+    requests: &mut [MPI_Request],
+    statuses: *mut MPI_Status,
+) -> Result<()> {
+    let mut failed = None;
+    for i in 0..requests.len() {
+        let named = guard.named_request(requests[i])?;
+        let status = nth(statuses, i);
+        // SAFETY: the user's array of statuses is as long as that of requests.
+        let result = unsafe { complete(guard, &mut requests[i], named, status) };
+        failed = in_status(failed, result, status);
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+/// Notes the error of one of several completions in its status; the call then fails with MPI_ERR_IN_STATUS.
+fn in_status(failed: Option<Error>, result: Result<()>, status: *mut MPI_Status) -> Option<Error> {
+    let class = result.as_ref().map_or_else(|error| error.class, |()| MPI_SUCCESS);
+    if !status.is_null() {
+        // SAFETY: a status of the user.
+        unsafe { (*status).MPI_ERROR = class };
+    }
+    match result {
+        Err(error) if failed.is_none() => Some(Error::new(MPI_ERR_IN_STATUS, error)),
+        _ => failed,
+    }
+}
+
+/// Waits for all requests (3.7.5).
+#[inline]
+pub unsafe fn MPI_Waitall(
+    count: c_int,
+    array_of_requests: *mut MPI_Request,
+    array_of_statuses: *mut MPI_Status,
+) -> c_int {
+    call(c"MPI_Waitall", MPI_COMM_SELF, |guard| {
+        // SAFETY: the user gives arrays of `count` elements.
+        let requests = unsafe { array(count, array_of_requests)? };
+        // In order: while one is waited for, the others make progress too.
+        for handle in requests.iter() {
+            let named = guard.named_request(*handle)?;
+            if !guard.is_done(named) {
+                let hint = hint(guard, named);
+                guard.wait(hint, |p| match named {
+                    Named::Pending(index) => p.engine.requests.get(index).done.then_some(()),
+                    _ => Some(()),
+                });
+            }
+        }
+        // SAFETY: as above.
+        unsafe { complete_all(guard, requests, array_of_statuses) }
+    })
+}
+
+/// Tests whether all requests are done (3.7.5).
+#[inline]
+pub unsafe fn MPI_Testall(
+    count: c_int,
+    array_of_requests: *mut MPI_Request,
+    flag: *mut c_int,
+    array_of_statuses: *mut MPI_Status,
+) -> c_int {
+    call(c"MPI_Testall", MPI_COMM_SELF, |guard| {
+        // SAFETY: the user gives arrays of `count` elements and a flag.
+        let requests = unsafe { array(count, array_of_requests)? };
+        guard.engine.progress(None);
+        let mut all = true;
+        for handle in requests.iter() {
+            let named = guard.named_request(*handle)?;
+            all &= guard.is_done(named);
+        }
+        // SAFETY: as above.
+        unsafe {
+            flag.write(c_int::from(all));
+            if all { complete_all(guard, requests, array_of_statuses) } else { Ok(()) }
+        }
+    })
+}
+
+/// The first request that is done, and whether any is active at all.
+fn first_done(guard: &Guard, requests: &[MPI_Request]) -> Result<(Option<usize>, bool)> {
+    let mut active = false;
+    for (i, handle) in requests.iter().enumerate() {
+        let named = guard.named_request(*handle)?;
+        if named != Named::Null {
+            active = true;
+            if guard.is_done(named) {
+                return Ok((Some(i), true));
+            }
+        }
+    }
+    Ok((None, active))
+}
+
+/// Waits until something in the array is done; `false` when nothing is active.
+fn wait_some(guard: &mut Guard, requests: &[MPI_Request]) -> Result<Option<usize>> {
+    let (done, active) = first_done(guard, requests)?;
+    if done.is_some() || !active {
+        return Ok(done);
+    }
+    let pending = requests
+        .iter()
+        .enumerate()
+        .filter_map(|(i, handle)| match guard.named_request(*handle) {
+            Ok(Named::Pending(index)) => Some((i, index)),
+            _ => None,
+        })
+        .collect::<Vec<_>>();
+    let find = |p: &mut crate::process::Process| {
+        pending.iter().find(|(_, index)| p.engine.requests.get(*index).done).map(|(i, _)| *i)
+    };
+    Ok(Some(guard.wait(None, find)))
+}
+
+/// Waits for one of several requests (3.7.5).
+#[inline]
+pub unsafe fn MPI_Waitany(
+    count: c_int,
+    array_of_requests: *mut MPI_Request,
+    indx: *mut c_int,
+    status: *mut MPI_Status,
+) -> c_int {
+    call(c"MPI_Waitany", MPI_COMM_SELF, |guard| {
+        // SAFETY: the user gives an array of `count` requests, a place for the index, and a status or MPI_STATUS_IGNORE.
+        unsafe {
+            let requests = array(count, array_of_requests)?;
+            match wait_some(guard, requests)? {
+                None => {
+                    indx.write(MPI_UNDEFINED);
+                    Outcome::EMPTY.write(status);
+                    Ok(())
+                }
+                Some(i) => {
+                    indx.write(i as c_int);
+                    let named = guard.named_request(requests[i])?;
+                    complete(guard, &mut requests[i], named, status)
+                }
+            }
+        }
+    })
+}
+
+/// Tests for one of several requests (3.7.5).
+#[inline]
+pub unsafe fn MPI_Testany(
+    count: c_int,
+    array_of_requests: *mut MPI_Request,
+    indx: *mut c_int,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> c_int {
+    call(c"MPI_Testany", MPI_COMM_SELF, |guard| {
+        // SAFETY: as MPI_Waitany, and a place for the flag.
+        unsafe {
+            let requests = array(count, array_of_requests)?;
+            guard.engine.progress(None);
+            let (done, active) = first_done(guard, requests)?;
+            flag.write(c_int::from(done.is_some() || !active));
+            indx.write(done.map_or(MPI_UNDEFINED, |i| i as c_int));
+            match done {
+                Some(i) => {
+                    let named = guard.named_request(requests[i])?;
+                    complete(guard, &mut requests[i], named, status)
+                }
+                None => {
+                    if !active {
+                        Outcome::EMPTY.write(status);
+                    }
+                    Ok(())
+                }
+            }
+        }
+    })
+}
+
+/// Completes whatever is done in the array.
+unsafe fn complete_some(
+    guard: &mut Guard,
+    requests: &mut [MPI_Request],
+    outcount: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut MPI_Status,
+) -> Result<()> {
+    let (mut done, mut active, mut failed) = (0, false, None);
+    for (i, handle) in requests.iter_mut().enumerate() {
+        let named = guard.named_request(*handle)?;
+        if named == Named::Null {
+            continue;
+        }
+        active = true;
+        if guard.is_done(named) {
+            let status = nth(statuses, done);
+            // SAFETY: the user's arrays are as long as that of requests.
+            unsafe {
+                let result = complete(guard, handle, named, status);
+                failed = in_status(failed, result, status);
+                indices.add(done).write(i as c_int);
+            }
+            done += 1;
+        }
+    }
+    // SAFETY: the user gives a place for the count.
+    unsafe { outcount.write(if active { done as c_int } else { MPI_UNDEFINED }) };
+    failed.map_or(Ok(()), Err)
+}
+
+/// Waits for some of several requests (3.7.5).
+#[inline]
+pub unsafe fn MPI_Waitsome(
+    incount: c_int,
+    array_of_requests: *mut MPI_Request,
+    outcount: *mut c_int,
+    array_of_indices: *mut c_int,
+    array_of_statuses: *mut MPI_Status,
+) -> c_int {
+    call(c"MPI_Waitsome", MPI_COMM_SELF, |guard| {
+        // SAFETY: the user gives arrays of `incount` elements and a place for the count.
+        unsafe {
+            let requests = array(incount, array_of_requests)?;
+            wait_some(guard, requests)?;
+            complete_some(guard, requests, outcount, array_of_indices, array_of_statuses)
+        }
+    })
+}
+
+/// Tests for some of several requests (3.7.5).
+#[inline]
+pub unsafe fn MPI_Testsome(
+    incount: c_int,
+    array_of_requests: *mut MPI_Request,
+    outcount: *mut c_int,
+    array_of_indices: *mut c_int,
+    array_of_statuses: *mut MPI_Status,
+) -> c_int {
+    call(c"MPI_Testsome", MPI_COMM_SELF, |guard| {
+        // SAFETY: as MPI_Waitsome.
+        unsafe {
+            let requests = array(incount, array_of_requests)?;
+            guard.engine.progress(None);
+            complete_some(guard, requests, outcount, array_of_indices, array_of_statuses)
+        }
+    })
+}
+
+/// Lets go of a request (3.7.3).
+#[inline]
+pub unsafe fn MPI_Request_free(request: *mut MPI_Request) -> c_int {
+    call(c"MPI_Request_free", MPI_COMM_SELF, |guard| {
+        // SAFETY: the user gives a request.
+        let handle = unsafe { &mut *request };
+        match guard.named_request(*handle)? {
+            Named::Null => return Err(Error::new(MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL")),
+            Named::FinishedSend => {}
+            Named::Pending(index) => guard.engine.release(index),
+        }
+        *handle = MPI_REQUEST_NULL;
+        Ok(())
+    })
+}
+
+/// Looks whether a request is done, without completing it (3.7.6).
+#[inline]
+pub unsafe fn MPI_Request_get_status(
+    request: MPI_Request,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> c_int {
+    call(c"MPI_Request_get_status", MPI_COMM_SELF, |guard| {
+        let named = guard.named_request(request)?;
+        if !guard.is_done(named) {
+            guard.engine.progress(None);
+        }
+        let done = guard.is_done(named);
+        // SAFETY: the user gives a place for the flag, and a status or MPI_STATUS_IGNORE.
+        unsafe {
+            flag.write(c_int::from(done));
+            if done {
+                match named {
+                    Named::Pending(index) => guard.engine.requests.get(index).outcome().write(status),
+                    _ => Outcome::EMPTY.write(status),
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Elements that a receive has received (3.2.5).
+fn count(guard: &Guard, status: *const MPI_Status, datatype: MPI_Datatype) -> Result<i64> {
+    check(!status.is_null(), MPI_ERR_ARG, || "the status is MPI_STATUS_IGNORE".into())?;
+    // SAFETY: a status of the user, not null.
+    let outcome = Outcome::read(unsafe { &*status });
+    let size = guard.datatype(datatype)?.size;
+    Ok(match size {
+        0 if outcome.bytes == 0 => 0,
+        0 => i64::from(MPI_UNDEFINED),
+        _ if outcome.bytes.is_multiple_of(size) => (outcome.bytes / size) as i64,
+        _ => i64::from(MPI_UNDEFINED),
+    })
+}
+
+/// Elements received (3.2.5).
+#[inline]
+pub unsafe fn MPI_Get_count(status: *const MPI_Status, datatype: MPI_Datatype, count: *mut c_int) -> c_int {
+    call(c"MPI_Get_count", MPI_COMM_SELF, |guard| {
+        let elements = self::count(guard, status, datatype)?;
+        // SAFETY: the user gives a place for the count.
+        unsafe { count.write(c_int::try_from(elements).unwrap_or(MPI_UNDEFINED)) };
+        Ok(())
+    })
+}
+
+/// Elements received (3.2.5). Large count.
+#[inline]
+pub unsafe fn MPI_Get_count_c(
+    status: *const MPI_Status,
+    datatype: MPI_Datatype,
+    count: *mut MPI_Count,
+) -> c_int {
+    call(c"MPI_Get_count_c", MPI_COMM_SELF, |guard| {
+        let elements = self::count(guard, status, datatype)?;
+        // SAFETY: the user gives a place for the count.
+        unsafe { count.write(elements) };
+        Ok(())
+    })
+}
+
+/// Whether an operation was cancelled (3.8.4).
+#[inline]
+pub unsafe fn MPI_Test_cancelled(status: *const MPI_Status, flag: *mut c_int) -> c_int {
+    call(c"MPI_Test_cancelled", MPI_COMM_SELF, |_| {
+        // SAFETY: the user gives a status and a place for the flag.
+        unsafe { flag.write(c_int::from(Outcome::read(&*status).cancelled)) };
+        Ok(())
+    })
+}

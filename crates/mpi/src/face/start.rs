@@ -1,0 +1,106 @@
+//! MPI chapter 11: start and end.
+
+use core::ffi::{c_char, c_int};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::abi::*;
+use crate::errhandler::{self, call};
+use crate::process::{self, AFTER, BEFORE};
+
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+fn start(name: &str, required: c_int) -> c_int {
+    if STARTED.swap(true, Ordering::AcqRel) {
+        eprintln!("tutti: {name} was called a second time");
+        return MPI_ERR_OTHER;
+    }
+    match process::start(required) {
+        Ok(()) => MPI_SUCCESS,
+        Err(error) => {
+            eprintln!("tutti: {name}: {error}");
+            errhandler::abort(None, MPI_ERR_OTHER)
+        }
+    }
+}
+
+/// Starts MPI for one thread (11.2.1).
+#[inline]
+pub unsafe fn MPI_Init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> c_int {
+    start("MPI_Init", MPI_THREAD_SINGLE)
+}
+
+/// Starts MPI for threads (11.6.2); every level can be had.
+#[inline]
+pub unsafe fn MPI_Init_thread(
+    _argc: *mut c_int,
+    _argv: *mut *mut *mut c_char,
+    required: c_int,
+    provided: *mut c_int,
+) -> c_int {
+    let level = match required {
+        ..=MPI_THREAD_SINGLE => MPI_THREAD_SINGLE,
+        ..=MPI_THREAD_FUNNELED => MPI_THREAD_FUNNELED,
+        ..=MPI_THREAD_SERIALIZED => MPI_THREAD_SERIALIZED,
+        _ => MPI_THREAD_MULTIPLE,
+    };
+    let result = start("MPI_Init_thread", level);
+    if !provided.is_null() {
+        // SAFETY: the user gives a place for the level.
+        unsafe { provided.write(level) };
+    }
+    result
+}
+
+/// Ends MPI (11.2.2).
+#[inline]
+pub unsafe fn MPI_Finalize() -> c_int {
+    match process::enter() {
+        Some(guard) => {
+            process::finish(guard);
+            MPI_SUCCESS
+        }
+        None => call(c"MPI_Finalize", MPI_COMM_SELF, |_| Ok(())),
+    }
+}
+
+/// Whether MPI_Init was called (11.2.1).
+#[inline]
+pub unsafe fn MPI_Initialized(flag: *mut c_int) -> c_int {
+    // SAFETY: the user gives a place for the flag.
+    unsafe { flag.write(c_int::from(process::phase() != BEFORE)) };
+    MPI_SUCCESS
+}
+
+/// Whether MPI_Finalize has completed (11.2.2).
+#[inline]
+pub unsafe fn MPI_Finalized(flag: *mut c_int) -> c_int {
+    // SAFETY: the user gives a place for the flag.
+    unsafe { flag.write(c_int::from(process::phase() == AFTER)) };
+    MPI_SUCCESS
+}
+
+/// The thread level (11.6.2).
+#[inline]
+pub unsafe fn MPI_Query_thread(provided: *mut c_int) -> c_int {
+    call(c"MPI_Query_thread", MPI_COMM_SELF, |guard| {
+        // SAFETY: the user gives a place for the level.
+        unsafe { provided.write(guard.thread_level) };
+        Ok(())
+    })
+}
+
+/// Whether this thread called Init (11.6.2).
+#[inline]
+pub unsafe fn MPI_Is_thread_main(flag: *mut c_int) -> c_int {
+    call(c"MPI_Is_thread_main", MPI_COMM_SELF, |guard| {
+        // SAFETY: the user gives a place for the flag.
+        unsafe { flag.write(c_int::from(guard.main_thread == process::thread_id())) };
+        Ok(())
+    })
+}
+
+/// Ends the job (9.7).
+#[inline]
+pub unsafe fn MPI_Abort(_comm: MPI_Comm, errorcode: c_int) -> c_int {
+    errhandler::abort(process::enter(), errorcode)
+}

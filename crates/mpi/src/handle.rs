@@ -1,0 +1,177 @@
+//! Handles (DESIGN 9, F12): kind, generation and index in 31 bits, above the range that the standard reserves.
+//!
+//! ```text
+//! bit 30..27 kind (1..)   26..20 generation   19..0 index
+//! ```
+//!
+//! A freed handle is noticed because its slot's generation has changed.
+
+const INDEX_BITS: u32 = 20;
+const GENERATION_BITS: u32 = 7;
+const INDEX_MASK: usize = (1 << INDEX_BITS) - 1;
+const GENERATION_MASK: u8 = (1 << GENERATION_BITS) - 1;
+
+/// What a handle names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// MPI_Comm
+    Comm = 1,
+    /// MPI_Datatype
+    Datatype,
+    /// MPI_Errhandler
+    Errhandler,
+    /// MPI_Group
+    Group,
+    /// MPI_Info
+    Info,
+    /// MPI_Message
+    Message,
+    /// MPI_Op
+    Op,
+    /// MPI_Request
+    Request,
+    /// MPI_Session
+    Session,
+    /// MPI_Win
+    Win,
+    /// MPI_File
+    File,
+}
+
+/// Objects of one kind, named by handles.
+#[derive(Debug)]
+pub struct Slab<T> {
+    kind: Kind,
+    slots: Vec<Slot<T>>,
+    /// Index of a free slot, or [`NONE`]; the others follow through the slots.
+    free: u32,
+    live: usize,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    value: Option<T>,
+    next_free: u32,
+    generation: u8,
+}
+
+/// No slot.
+pub const NONE: u32 = u32::MAX;
+
+impl<T> Slab<T> {
+    /// An empty slab of `kind`.
+    pub const fn new(kind: Kind) -> Self {
+        Slab { kind, slots: Vec::new(), free: NONE, live: 0 }
+    }
+
+    /// Stores a value; returns its index.
+    ///
+    /// # Panics
+    /// When there are 2^20 objects of this kind.
+    #[inline]
+    pub fn insert(&mut self, value: T) -> u32 {
+        self.live += 1;
+        if self.free == NONE {
+            assert!(self.slots.len() <= INDEX_MASK, "more than {INDEX_MASK} objects of kind {:?}", self.kind);
+            self.slots.push(Slot { value: Some(value), next_free: NONE, generation: 0 });
+            return self.slots.len() as u32 - 1;
+        }
+        let index = self.free;
+        let slot = &mut self.slots[index as usize];
+        self.free = slot.next_free;
+        slot.value = Some(value);
+        index
+    }
+
+    /// Frees a slot; handles to it are stale from now on.
+    #[inline]
+    pub fn remove(&mut self, index: u32) -> T {
+        let slot = &mut self.slots[index as usize];
+        let value = slot.value.take().expect("a slot is freed once");
+        slot.generation = (slot.generation + 1) & GENERATION_MASK;
+        slot.next_free = self.free;
+        self.free = index;
+        self.live -= 1;
+        value
+    }
+
+    /// The handle of a slot.
+    #[inline]
+    pub fn handle(&self, index: u32) -> usize {
+        let generation = usize::from(self.slots[index as usize].generation);
+        (self.kind as usize) << (INDEX_BITS + GENERATION_BITS) | generation << INDEX_BITS | index as usize
+    }
+
+    /// The index that a handle names, if the object is alive.
+    #[inline]
+    pub fn index(&self, handle: usize) -> Option<u32> {
+        let index = handle & INDEX_MASK;
+        let slot = self.slots.get(index)?;
+        let generation = usize::from(slot.generation);
+        let expected =
+            (self.kind as usize) << (INDEX_BITS + GENERATION_BITS) | generation << INDEX_BITS | index;
+        (expected == handle && slot.value.is_some()).then_some(index as u32)
+    }
+
+    /// The object that a handle names.
+    #[inline]
+    pub fn find(&self, handle: usize) -> Option<&T> {
+        self.index(handle).map(|index| self.get(index))
+    }
+
+    /// The object that a handle names.
+    #[inline]
+    pub fn find_mut(&mut self, handle: usize) -> Option<&mut T> {
+        self.index(handle).map(|index| self.get_mut(index))
+    }
+
+    /// The object in a slot that is known to be taken.
+    #[inline(always)]
+    pub fn get(&self, index: u32) -> &T {
+        self.slots[index as usize].value.as_ref().expect("a live slot")
+    }
+
+    /// The object in a slot that is known to be taken.
+    #[inline(always)]
+    pub fn get_mut(&mut self, index: u32) -> &mut T {
+        self.slots[index as usize].value.as_mut().expect("a live slot")
+    }
+
+    /// How many objects live.
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Whether none lives.
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// All live objects with their indices.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.slots.iter().enumerate().filter_map(|(i, slot)| Some((i as u32, slot.value.as_ref()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_freed_handle_names_nothing_and_a_foreign_one_neither() {
+        let mut slab = Slab::new(Kind::Group);
+        let index = slab.insert("a");
+        let handle = slab.handle(index);
+        assert!(handle > 4095 && handle < 1 << 31);
+        assert_eq!(slab.find(handle), Some(&"a"));
+        slab.remove(index);
+        assert_eq!(slab.find(handle), None);
+        let again = slab.insert("b");
+        assert_eq!(again, index);
+        assert_eq!(slab.find(handle), None, "the old handle must not name the new object");
+        let mut other = Slab::new(Kind::Info);
+        let index = other.insert("c");
+        assert_eq!(slab.find(other.handle(index)), None);
+    }
+}

@@ -1,0 +1,223 @@
+//! From the arguments of point-to-point calls to operations of the engine, and back to statuses.
+
+use core::ffi::{c_int, c_void};
+
+use crate::abi::*;
+use crate::buffer::Buffer;
+use crate::datatype::checked_count;
+use crate::engine::{Message, Mode, Started};
+use crate::error::{Error, Result, check};
+use crate::process::Guard;
+use crate::request::{Outcome, Request, RequestKind};
+
+/// Index of no request: the operation is finished and had nothing to tell.
+const FINISHED_SEND: usize = (crate::handle::Kind::Request as usize) << 27 | 0xff_ffff;
+
+/// The data arguments of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Data {
+    /// Address.
+    pub address: *mut c_void,
+    /// Number of elements.
+    pub count: i64,
+    /// Their type.
+    pub datatype: MPI_Datatype,
+}
+
+impl Data {
+    /// Data of an int-count call.
+    #[inline(always)]
+    pub fn new(address: *const c_void, count: impl Into<i64>, datatype: MPI_Datatype) -> Self {
+        Data { address: address.cast_mut(), count: count.into(), datatype }
+    }
+}
+
+impl Guard {
+    /// The data arguments as a stream of bytes.
+    ///
+    /// # Errors
+    /// MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_BUFFER.
+    #[inline(always)]
+    pub fn buffer(&self, data: Data) -> Result<Buffer> {
+        let count = checked_count(data.count)?;
+        let datatype = self.datatype(data.datatype)?;
+        if datatype.element.is_some() {
+            check(!data.address.is_null() || count == 0, MPI_ERR_BUFFER, || {
+                format!("the buffer is a null pointer, expected memory for {count} elements")
+            })?;
+        }
+        datatype.buffer(data.address.cast(), count)
+    }
+
+    /// Starts a send; `None` when the destination is MPI_PROC_NULL.
+    ///
+    /// # Errors
+    /// Those of the arguments.
+    #[inline(always)]
+    pub fn start_send(
+        &mut self,
+        data: Data,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        mode: Mode,
+    ) -> Result<Started> {
+        let communicator = self.comm(comm)?;
+        if tag < 0 {
+            return Err(bad_tag(tag, ""));
+        }
+        if dest == MPI_PROC_NULL {
+            self.buffer(data)?;
+            return Ok(Started::Done);
+        }
+        let (to, context) = (communicator.world_rank(dest)?, communicator.context);
+        let buffer = self.buffer(data)?;
+        Ok(self.engine.send(Message { to, context, tag, buffer, mode }))
+    }
+
+    /// Starts a receive; `None` when the source is MPI_PROC_NULL.
+    ///
+    /// # Errors
+    /// Those of the arguments.
+    #[inline(always)]
+    pub fn start_receive(
+        &mut self,
+        data: Data,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+    ) -> Result<Option<u32>> {
+        let (source, context) = match self.checked_source(source, tag, comm)? {
+            Some(found) => found,
+            None => {
+                self.buffer(data)?;
+                return Ok(None);
+            }
+        };
+        let mut request = Request::new(RequestKind::Receive, self.buffer(data)?, context, source, tag);
+        request.group = self.comm(comm)?.translation();
+        Ok(Some(self.engine.receive(request)))
+    }
+
+    /// World rank (or MPI_ANY_SOURCE) and context of a receive or probe; `None` for MPI_PROC_NULL.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM, MPI_ERR_TAG, MPI_ERR_RANK.
+    #[inline(always)]
+    pub fn checked_source(&self, source: c_int, tag: c_int, comm: MPI_Comm) -> Result<Option<(c_int, u32)>> {
+        let communicator = self.comm(comm)?;
+        if tag < 0 && tag != MPI_ANY_TAG {
+            return Err(bad_tag(tag, " or MPI_ANY_TAG"));
+        }
+        Ok(match source {
+            MPI_PROC_NULL => None,
+            MPI_ANY_SOURCE => Some((source, communicator.context)),
+            _ => Some((communicator.world_rank(source)? as c_int, communicator.context)),
+        })
+    }
+
+    /// Waits for a request and frees it.
+    #[inline(always)]
+    pub fn finish_request(&mut self, index: u32) -> Outcome {
+        let request = self.engine.requests.get(index);
+        let hint = usize::try_from(request.peer).ok();
+        self.wait(hint, |process| process.engine.requests.get(index).done.then_some(()));
+        let request = self.engine.requests.remove(index);
+        request.outcome()
+    }
+
+    /// A started send as a handle.
+    #[inline(always)]
+    pub fn send_handle(&self, started: Started) -> MPI_Request {
+        match started {
+            Started::Done => MPI_Request(FINISHED_SEND),
+            Started::Pending(index) => MPI_Request(self.engine.requests.handle(index)),
+        }
+    }
+
+    /// A started receive as a handle; from MPI_PROC_NULL it is finished at once.
+    #[inline(always)]
+    pub fn receive_handle(&mut self, started: Option<u32>) -> MPI_Request {
+        let index = started.unwrap_or_else(|| {
+            let mut request =
+                Request::new(RequestKind::Receive, Buffer::empty(), 0, MPI_PROC_NULL, MPI_ANY_TAG);
+            request.done = true;
+            self.engine.requests.insert(request)
+        });
+        MPI_Request(self.engine.requests.handle(index))
+    }
+
+    /// What a request handle names.
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST when it names none.
+    #[inline(always)]
+    pub fn named_request(&self, handle: MPI_Request) -> Result<Named> {
+        if handle == MPI_REQUEST_NULL {
+            return Ok(Named::Null);
+        }
+        if handle.0 == FINISHED_SEND {
+            return Ok(Named::FinishedSend);
+        }
+        self.engine.requests.index(handle.0).map(Named::Pending).ok_or_else(|| {
+            Error::new(MPI_ERR_REQUEST, format_args!("request {:#x} is freed or was never one", handle.0))
+        })
+    }
+
+    /// Whether a request is finished, without touching it.
+    #[inline(always)]
+    pub fn is_done(&self, named: Named) -> bool {
+        match named {
+            Named::Null | Named::FinishedSend => true,
+            Named::Pending(index) => self.engine.requests.get(index).done,
+        }
+    }
+
+    /// Takes the outcome of a finished request; the request goes.
+    #[inline(always)]
+    pub fn take_outcome(&mut self, named: Named) -> Outcome {
+        match named {
+            Named::Null | Named::FinishedSend => Outcome::EMPTY,
+            Named::Pending(index) => self.engine.requests.remove(index).outcome(),
+        }
+    }
+}
+
+/// What a request handle names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// MPI_REQUEST_NULL.
+    Null,
+    /// A send that was finished when it started.
+    FinishedSend,
+    /// A request.
+    Pending(u32),
+}
+
+/// The error of an outcome, as the result of a call.
+///
+/// # Errors
+/// The outcome's.
+#[inline(always)]
+pub fn outcome_result(outcome: &Outcome, capacity: usize) -> Result<()> {
+    if outcome.error == MPI_SUCCESS { Ok(()) } else { Err(outcome_error(outcome, capacity)) }
+}
+
+#[cold]
+fn outcome_error(outcome: &Outcome, capacity: usize) -> Error {
+    match outcome.error {
+        MPI_ERR_TRUNCATE => Error::new(
+            MPI_ERR_TRUNCATE,
+            format_args!(
+                "the message from rank {} with tag {} has {} bytes, the receive buffer has room for {capacity}",
+                outcome.source, outcome.tag, outcome.bytes
+            ),
+        ),
+        class => Error::new(class, "the operation failed"),
+    }
+}
+
+#[cold]
+fn bad_tag(tag: c_int, wildcard: &str) -> Error {
+    Error::new(MPI_ERR_TAG, format_args!("tag is {tag}, expected 0 to {}{wildcard}", c_int::MAX))
+}

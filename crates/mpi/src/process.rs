@@ -1,0 +1,302 @@
+//! The state of this process: one value, one lock, alive from Init to Finalize.
+//!
+//! Every call enters through [`enter`] and works on the [`Guard`]. A wait gives the lock back between polls ([`Guard::wait`]). No lock is
+//! held and nothing is borrowed while a function of the user runs (F20).
+
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use core::ffi::c_int;
+use tutti_runtime::attach::{self, AttachError};
+use tutti_runtime::job::Job;
+use tutti_runtime::wait::{Patience, Waiter};
+use tutti_shm::sync::Ordering as ShmOrdering;
+
+use crate::abi::*;
+use crate::comm::{Comm, Group};
+use crate::datatype::{Datatype, Predefined};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::handle::{Kind, Slab};
+use crate::lock::Lock;
+
+/// Everything this process knows.
+#[derive(Debug)]
+pub struct Process {
+    /// Point-to-point.
+    pub engine: Engine,
+    /// MPI_COMM_WORLD and MPI_COMM_SELF.
+    pub predefined_comms: [Comm; 2],
+    /// Communicators made by the user.
+    pub comms: Slab<Comm>,
+    /// Groups made by the user.
+    pub groups: Slab<Rc<Group>>,
+    /// Predefined datatypes.
+    pub predefined_types: Predefined,
+    /// Datatypes made by the user.
+    pub types: Slab<Datatype>,
+    /// Error handlers made by the user.
+    pub errhandlers: Slab<crate::errhandler::Handler>,
+    /// Thread level given by Init.
+    pub thread_level: c_int,
+    /// Thread that called Init.
+    pub main_thread: libc::pid_t,
+    /// Context for the next communicator: above all that this process has used.
+    pub next_context: u32,
+    /// Text of the last error raised, for MPI_Error_string.
+    pub last_error: Option<(c_int, Box<str>)>,
+    /// Threads that wait inside the library.
+    waiting: u32,
+}
+
+/// Contexts of a communicator: point-to-point, collective.
+pub const CONTEXTS_PER_COMM: u32 = 2;
+
+/// Before Init.
+pub const BEFORE: u8 = 0;
+/// Between Init and Finalize.
+pub const RUNNING: u8 = 1;
+/// After Finalize.
+pub const AFTER: u8 = 2;
+
+static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
+static LOCK: Lock = Lock::new();
+static PROCESS: Cell = Cell(UnsafeCell::new(None));
+
+struct Cell(UnsafeCell<Option<Process>>);
+
+// SAFETY: the content is reached only through a Guard, which holds the process lock; where the lock is not needed the user has
+// promised that one thread at a time calls MPI (thread levels below MPI_THREAD_MULTIPLE).
+unsafe impl Sync for Cell {}
+
+/// The right to use the process's state.
+#[derive(Debug)]
+pub struct Guard {
+    process: *mut Process,
+}
+
+/// Which phase the process is in.
+#[inline(always)]
+pub fn phase() -> u8 {
+    PHASE.load(Ordering::Relaxed)
+}
+
+/// Enters the library; `None` before Init and after Finalize.
+#[inline(always)]
+pub fn enter() -> Option<Guard> {
+    if phase() != RUNNING {
+        return None;
+    }
+    LOCK.acquire();
+    // SAFETY: RUNNING says that the value is there and stays; the lock is ours.
+    let process = unsafe { (*PROCESS.0.get()).as_mut() };
+    match process {
+        Some(process) => Some(Guard { process }),
+        None => {
+            LOCK.release();
+            None
+        }
+    }
+}
+
+/// Takes this process's place in its job. The caller has made sure that this happens once.
+///
+/// # Errors
+/// When there is a ticket but the place cannot be had.
+pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
+    let place = attach::attach()?;
+    if let Some(remark) = &place.remark {
+        eprintln!("tutti: {remark}");
+    }
+    let job = Job::enter(place);
+    crate::invariant::report_broken_ones(job.rank());
+    if required == MPI_THREAD_MULTIPLE {
+        LOCK.need();
+    }
+    let world = Rc::new(Group::new((0..job.ranks() as u32).collect()));
+    let alone = Rc::new(Group::new(vec![job.rank() as u32]));
+    let mut predefined_comms = [Comm::new(0, job.rank(), world), Comm::new(CONTEXTS_PER_COMM, 0, alone)];
+    predefined_comms[0].name = b"MPI_COMM_WORLD".to_vec();
+    predefined_comms[1].name = b"MPI_COMM_SELF".to_vec();
+    let process = Process {
+        engine: Engine::new(job),
+        predefined_comms,
+        comms: Slab::new(Kind::Comm),
+        groups: Slab::new(Kind::Group),
+        predefined_types: Predefined::new(),
+        types: Slab::new(Kind::Datatype),
+        errhandlers: Slab::new(Kind::Errhandler),
+        thread_level: required,
+        main_thread: thread_id(),
+        next_context: 2 * CONTEXTS_PER_COMM,
+        last_error: None,
+        waiting: 0,
+    };
+    // SAFETY: Init is called once and before anything else (checked by the caller), so nobody else looks at the cell.
+    unsafe { *PROCESS.0.get() = Some(process) };
+    PHASE.store(RUNNING, Ordering::Release);
+    Ok(())
+}
+
+/// Leaves the job: what is owed to others is sent, then the state goes.
+pub fn finish(mut guard: Guard) {
+    guard.wait(None, |process| process.engine.is_flushed().then_some(()));
+    guard.engine.publish_all();
+    guard.engine.job.leave();
+    PHASE.store(AFTER, Ordering::Release);
+    drop(guard);
+    // The state itself is kept: a thread that wrongly still waits must not find freed memory, and the segment must stay
+    // mapped as long as others copy from it. The process is about to end anyway.
+}
+
+/// Kernel's number of the calling thread.
+pub fn thread_id() -> libc::pid_t {
+    // SAFETY: no arguments.
+    unsafe { libc::gettid() }
+}
+
+impl Guard {
+    /// Makes progress until `ready` gives something. `hint` is the world rank waited for.
+    #[inline]
+    pub fn wait<T>(&mut self, hint: Option<usize>, mut ready: impl FnMut(&mut Process) -> Option<T>) -> T {
+        if let Some(value) = ready(self) {
+            return value;
+        }
+        self.waiting += 1;
+        let me = self.engine.job.rank();
+        if self.waiting == 1 {
+            self.engine.job.endpoint(me).waiting.store(1, ShmOrdering::Relaxed);
+        }
+        let mut waiter = Waiter::new(self.engine.is_oversubscribed());
+        let value = loop {
+            if self.engine.progress(hint) {
+                waiter.reset();
+            }
+            if let Some(value) = ready(self) {
+                break value;
+            }
+            self.idle(&mut waiter);
+        };
+        self.waiting -= 1;
+        if self.waiting == 0 {
+            self.engine.job.endpoint(me).waiting.store(0, ShmOrdering::Relaxed);
+        }
+        value
+    }
+
+    /// Nothing to do for now: lets other threads, other ranks, or the core rest.
+    #[inline(always)]
+    fn idle(&mut self, waiter: &mut Waiter) {
+        match waiter.idle() {
+            Patience::Poll | Patience::Yielded => {
+                if LOCK.is_needed() {
+                    self.unlocked(core::hint::spin_loop);
+                }
+            }
+            Patience::Sleep => self.sleep(waiter),
+        }
+    }
+
+    #[cold]
+    fn sleep(&mut self, waiter: &mut Waiter) {
+        if self.waiting > 1 {
+            // Another thread waits too and may find what we wait for: we must not sleep on the one bell without it.
+            self.unlocked(std::thread::yield_now);
+            return;
+        }
+        self.engine.publish_all();
+        let engine: *mut Engine = &mut self.engine;
+        // SAFETY: the pointer comes from the guard's own state, which stays; the closure uses it while nothing else does, and
+        // `job` is not touched by progress except through shared references to atomics.
+        unsafe {
+            let job: *const Job = &raw const (*engine).job;
+            waiter.sleep_unless(&*job, || !(*engine).progress(None));
+        }
+    }
+
+    /// Runs `action` without the lock.
+    pub fn unlocked<T>(&mut self, action: impl FnOnce() -> T) -> T {
+        LOCK.release();
+        let value = action();
+        LOCK.acquire();
+        value
+    }
+
+    /// A communicator by handle.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM when it names none.
+    #[inline(always)]
+    pub fn comm(&self, handle: MPI_Comm) -> Result<&Comm> {
+        if handle == MPI_COMM_WORLD {
+            return Ok(&self.predefined_comms[0]);
+        }
+        if handle == MPI_COMM_SELF {
+            return Ok(&self.predefined_comms[1]);
+        }
+        self.comms.find(handle.0).ok_or_else(|| bad_comm(handle))
+    }
+
+    /// A communicator by handle, to be changed.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM when it names none.
+    pub fn comm_mut(&mut self, handle: MPI_Comm) -> Result<&mut Comm> {
+        match handle {
+            MPI_COMM_WORLD => Ok(&mut self.predefined_comms[0]),
+            MPI_COMM_SELF => Ok(&mut self.predefined_comms[1]),
+            _ => self.comms.find_mut(handle.0).ok_or_else(|| bad_comm(handle)),
+        }
+    }
+
+    /// A datatype by handle.
+    ///
+    /// # Errors
+    /// MPI_ERR_TYPE when it names none.
+    #[inline(always)]
+    pub fn datatype(&self, handle: MPI_Datatype) -> Result<&Datatype> {
+        match self.predefined_types.find(handle) {
+            Some(datatype) => Ok(datatype),
+            None => self.types.find(handle.0).ok_or_else(|| bad_datatype(handle)),
+        }
+    }
+}
+
+#[cold]
+fn bad_comm(handle: MPI_Comm) -> Error {
+    let what = if handle == MPI_COMM_NULL { "is MPI_COMM_NULL" } else { "is freed or was never one" };
+    Error::new(MPI_ERR_COMM, format_args!("communicator {:#x} {what}", handle.0))
+}
+
+#[cold]
+fn bad_datatype(handle: MPI_Datatype) -> Error {
+    let what = if handle == MPI_DATATYPE_NULL { "is MPI_DATATYPE_NULL" } else { "is freed or was never one" };
+    Error::new(MPI_ERR_TYPE, format_args!("datatype {:#x} {what}", handle.0))
+}
+
+impl Deref for Guard {
+    type Target = Process;
+
+    #[inline(always)]
+    fn deref(&self) -> &Process {
+        // SAFETY: the guard holds the lock (or the user's promise), and the process lives until Finalize.
+        unsafe { &*self.process }
+    }
+}
+
+impl DerefMut for Guard {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Process {
+        // SAFETY: as above.
+        unsafe { &mut *self.process }
+    }
+}
+
+impl Drop for Guard {
+    #[inline(always)]
+    fn drop(&mut self) {
+        LOCK.release();
+    }
+}

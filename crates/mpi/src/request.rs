@@ -1,0 +1,142 @@
+//! Requests: what a pending operation needs to be finished by whoever makes progress.
+
+use core::ffi::c_int;
+use std::rc::Rc;
+
+use crate::abi::*;
+use crate::buffer::Buffer;
+use crate::comm::Group;
+use crate::handle::NONE;
+
+/// A pending or finished operation.
+#[derive(Debug)]
+pub struct Request {
+    /// Which operation.
+    pub kind: RequestKind,
+    /// Finished; the outcome stands below.
+    pub done: bool,
+    /// Error class of the outcome.
+    pub error: c_int,
+    /// Memory that the operation reads or writes.
+    pub buffer: Buffer,
+    /// Matching: context of the communicator.
+    pub context: u32,
+    /// Matching: world rank of the partner, or MPI_ANY_SOURCE; when a receive is done, the sender's.
+    pub peer: i32,
+    /// Matching: tag, or MPI_ANY_TAG; when a receive is done, the message's.
+    pub tag: i32,
+    /// Number of the receive in the order of posting.
+    pub posted: u64,
+    /// Next request of the same queue.
+    pub next: u32,
+    /// Bytes received, sent or matched.
+    pub bytes: usize,
+    /// Group that `peer` is a rank of, when it is not the world's.
+    pub group: Option<Rc<Group>>,
+    /// The user has freed it; it goes when it is done.
+    pub orphaned: bool,
+}
+
+/// Which operation a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestKind {
+    /// A send.
+    Send,
+    /// A receive.
+    Receive,
+}
+
+impl Request {
+    /// A pending operation.
+    #[inline]
+    pub fn new(kind: RequestKind, buffer: Buffer, context: u32, peer: i32, tag: i32) -> Self {
+        Request {
+            kind,
+            done: false,
+            error: MPI_SUCCESS,
+            buffer,
+            context,
+            peer,
+            tag,
+            posted: 0,
+            next: NONE,
+            bytes: 0,
+            group: None,
+            orphaned: false,
+        }
+    }
+
+    /// The status that the user sees.
+    #[inline]
+    pub fn outcome(&self) -> Outcome {
+        match self.kind {
+            RequestKind::Send => Outcome { error: self.error, ..Outcome::EMPTY },
+            RequestKind::Receive => Outcome {
+                source: match &self.group {
+                    Some(group) if self.peer >= 0 => {
+                        group.rank_of(self.peer as u32).map_or(MPI_ANY_SOURCE, |r| r as c_int)
+                    }
+                    _ => self.peer,
+                },
+                tag: self.tag,
+                error: self.error,
+                bytes: self.bytes,
+                cancelled: false,
+            },
+        }
+    }
+}
+
+/// What a status says, decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Rank of the sender in the communicator.
+    pub source: c_int,
+    /// Tag of the message.
+    pub tag: c_int,
+    /// Error class.
+    pub error: c_int,
+    /// Bytes received.
+    pub bytes: usize,
+    /// Whether the operation was cancelled.
+    pub cancelled: bool,
+}
+
+impl Outcome {
+    /// The empty status of the standard (3.7.3): of sends, null requests, inactive requests.
+    pub const EMPTY: Outcome =
+        Outcome { source: MPI_ANY_SOURCE, tag: MPI_ANY_TAG, error: MPI_SUCCESS, bytes: 0, cancelled: false };
+
+    /// What a receive from MPI_PROC_NULL yields (3.10).
+    pub const PROC_NULL: Outcome = Outcome { source: MPI_PROC_NULL, ..Outcome::EMPTY };
+
+    /// Writes source, tag, length and cancellation to a status of the user, leaving MPI_ERROR alone.
+    ///
+    /// # Safety
+    /// `status` is MPI_STATUS_IGNORE or valid for writing.
+    #[inline(always)]
+    pub unsafe fn write(&self, status: *mut MPI_Status) {
+        if status.is_null() {
+            return;
+        }
+        // SAFETY: not MPI_STATUS_IGNORE (null), so valid by our contract.
+        let status = unsafe { &mut *status };
+        status.MPI_SOURCE = self.source;
+        status.MPI_TAG = self.tag;
+        status.MPI_internal[0] = self.bytes as u32 as c_int;
+        status.MPI_internal[1] = (self.bytes as u64 >> 32) as c_int;
+        status.MPI_internal[2] = c_int::from(self.cancelled);
+    }
+
+    /// Reads a status of the user.
+    pub fn read(status: &MPI_Status) -> Self {
+        let (low, high) = (status.MPI_internal[0] as u32 as u64, status.MPI_internal[1] as u32 as u64);
+        Outcome {
+            source: status.MPI_SOURCE,
+            tag: status.MPI_TAG,
+            error: status.MPI_ERROR,
+            bytes: (low | high << 32) as usize,
+            cancelled: status.MPI_internal[2] != 0,
+        }
+    }
+}
