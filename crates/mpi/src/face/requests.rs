@@ -101,11 +101,11 @@ unsafe fn complete_all(
     statuses: *mut MPI_Status,
 ) -> Result<()> {
     let mut failed = None;
-    for i in 0..requests.len() {
-        let named = guard.named_request(requests[i])?;
+    for (i, handle) in requests.iter_mut().enumerate() {
+        let named = guard.named_request(*handle)?;
         let status = nth(statuses, i);
         // SAFETY: the user's array of statuses is as long as that of requests.
-        let result = unsafe { complete(guard, &mut requests[i], named, status) };
+        let result = unsafe { complete(guard, handle, named, status) };
         failed = in_status(failed, result, status);
     }
     failed.map_or(Ok(()), Err)

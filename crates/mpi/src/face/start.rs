@@ -37,12 +37,8 @@ pub unsafe fn MPI_Init_thread(
     required: c_int,
     provided: *mut c_int,
 ) -> c_int {
-    let level = match required {
-        ..=MPI_THREAD_SINGLE => MPI_THREAD_SINGLE,
-        ..=MPI_THREAD_FUNNELED => MPI_THREAD_FUNNELED,
-        ..=MPI_THREAD_SERIALIZED => MPI_THREAD_SERIALIZED,
-        _ => MPI_THREAD_MULTIPLE,
-    };
+    let levels = [MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED];
+    let level = levels.into_iter().find(|level| required <= *level).unwrap_or(MPI_THREAD_MULTIPLE);
     let result = start("MPI_Init_thread", level);
     if !provided.is_null() {
         // SAFETY: the user gives a place for the level.
