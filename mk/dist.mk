@@ -7,7 +7,7 @@ dist: setup ## build everything and leave the installation tree in target/dist
 	$(CARGO) build --release --workspace
 	$(TARGET)/release/tutti-dist $(ROOT) $(TARGET) release
 
-# Every file is replaced, not overwritten: a program that runs keeps its old one.
+# Files only, so that folders that are there keep their owner and mode; each is replaced, so that a running program keeps its old one.
 install: dist ## copy the installation tree to PREFIX (/usr/local), under DESTDIR if given
 	mkdir -p "$(DESTDIR)$(PREFIX)"
-	cp -a --remove-destination --no-preserve=ownership $(DIST)/. "$(DESTDIR)$(PREFIX)"
+	cd $(DIST) && find . ! -type d -print0 | tar -c --null -T - | tar -x --no-same-owner -C "$(DESTDIR)$(PREFIX)"

@@ -100,7 +100,36 @@ fn write_export(out: &mut String, table: &Table, function: &Function, prefix: &s
 
 #[cfg(test)]
 mod tests {
-    use super::bodies_in;
+    use super::{bodies_in, generate};
+    use crate::Table;
+    use std::path::Path;
+
+    fn table() -> Table {
+        Table::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../mpi")).unwrap()
+    }
+
+    fn bodies(names: &[&str]) -> std::collections::BTreeSet<String> {
+        names.iter().map(|name| name.to_string()).collect()
+    }
+
+    #[test]
+    fn the_table_has_664_functions_161_of_them_for_large_counts() {
+        let table = table();
+        let large = table.functions.iter().filter(|f| f.prototype.name.ends_with("_c")).count();
+        assert_eq!((table.functions.len(), large), (664, 161));
+    }
+
+    #[test]
+    fn a_body_unknown_to_the_table_is_refused() {
+        let refused = generate(&table(), &bodies(&["MPI_Sned"])).unwrap_err();
+        assert!(refused.contains("MPI_Sned"), "{refused}");
+    }
+
+    #[test]
+    fn a_function_without_an_error_code_must_have_a_body() {
+        let refused = generate(&table(), &bodies(&["MPI_Send"])).unwrap_err();
+        assert!(refused.contains("needs a body"), "{refused}");
+    }
 
     #[test]
     fn a_body_counts_only_at_the_beginning_of_a_line() {

@@ -151,3 +151,73 @@ fn integer(text: &str) -> Result<String, String> {
     };
     if fine { Ok(text.to_owned()) } else { Err(format!("`{text}` is not an integer")) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{constant_line, function_line, prototype, type_line};
+
+    #[test]
+    fn a_line_with_two_versions_gives_both_functions() {
+        let (mut functions, mut chapter) = (Vec::new(), String::new());
+        for line in [
+            "[Sums]",
+            "1.1/4.0 int MPI_F(const int|MPI_Count n[], int|MPI_Aint d)  -4.1",
+            "3.0 double MPI_G(void)",
+        ] {
+            function_line(&mut functions, &mut chapter, line).unwrap();
+        }
+        let found: Vec<_> = functions
+            .iter()
+            .map(|f| {
+                let params: Vec<_> = f.prototype.params.iter().map(|p| p.to_c()).collect();
+                format!("{} {} {}", f.since, f.prototype.name, params.join(" "))
+            })
+            .collect();
+        assert_eq!(
+            found,
+            ["1.1 MPI_F const int n[] int d", "4.0 MPI_F_c const MPI_Count n[] MPI_Aint d", "3.0 MPI_G "]
+        );
+        assert_eq!(functions[0].deprecated.as_deref(), Some("4.1"));
+        assert_eq!((functions[2].chapter.as_str(), &functions[2].deprecated), ("Sums", &None));
+    }
+
+    #[test]
+    fn versions_and_large_types_belong_together() {
+        for line in [
+            "1.1/4.0 int MPI_F(int n)",
+            "1.1 int MPI_F(int|MPI_Count n)",
+            "1.1 int MPI_F(int n) 4.1",
+            "1.1 MPI_F",
+        ] {
+            assert!(function_line(&mut Vec::new(), &mut String::new(), line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_constant_is_an_integer_with_a_name_of_its_own() {
+        let mut groups = Vec::new();
+        for line in ["[A]", "MPI_A enum -3", "MPI_B MPI_Comm 0x100", "MPI_C alias MPI_A"] {
+            constant_line(&mut groups, &[], line).unwrap();
+        }
+        for line in ["MPI_A enum 4", "MPI_D enum four", "MPI_E enum 0xg", "MPI_F alias MPI_G", "MPI_H enum"] {
+            assert!(constant_line(&mut groups, &[], line).is_err(), "{line}");
+        }
+        assert!(constant_line(&mut Vec::new(), &[], "MPI_A enum 1").is_err(), "no section");
+    }
+
+    #[test]
+    fn additions_are_told_from_the_abi() {
+        let mut types = Vec::new();
+        type_line(&mut types, "handle MPI_Comm").unwrap();
+        type_line(&mut types, "+ callback_alias MPI_Old MPI_New").unwrap();
+        assert_eq!((types[0].in_abi, types[1].in_abi), (true, false));
+        assert!(type_line(&mut types, "thing MPI_X").is_err());
+    }
+
+    #[test]
+    fn three_dots_are_no_parameter() {
+        let found = prototype("int MPI_Pcontrol(const int level, ...)").unwrap();
+        assert_eq!((found.params.len(), found.variadic), (1, true));
+        assert!(prototype("int MPI_X").is_err() && prototype("MPI_X(void)").is_err());
+    }
+}

@@ -93,3 +93,49 @@ impl Tree {
         result.map_err(in_error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Tree;
+    use std::fs;
+    use std::os::unix::fs::MetadataExt;
+    use std::path::{Path, PathBuf};
+
+    /// A folder of the test's own, removed at its end.
+    struct Folder(PathBuf);
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn lay(folder: &Path, files: &[(&str, &str)]) -> usize {
+        let mut tree = Tree::open(&folder.join("tree"), &folder.join("work")).unwrap();
+        for (place, text) in files {
+            tree.file(place, text.as_bytes(), 0o644).unwrap();
+        }
+        tree.link("lib/link", "a").unwrap();
+        tree.finish().unwrap()
+    }
+
+    #[test]
+    fn only_what_differs_is_replaced_and_what_is_gone_is_removed() {
+        let folder = Folder(std::env::temp_dir().join(format!("tutti-dist-{}", std::process::id())));
+        let path = |place: &str| folder.0.join("tree").join(place);
+        let inode = |place: &str| fs::symlink_metadata(path(place)).unwrap().ino();
+        assert_eq!(lay(&folder.0, &[("lib/a", "1"), ("lib/b", "2")]), 3);
+        let (a, link) = (inode("lib/a"), inode("lib/link"));
+        fs::write(path("lib/foreign"), "not ours").unwrap();
+
+        assert_eq!(lay(&folder.0, &[("lib/a", "1"), ("lib/c", "3")]), 2);
+        assert_eq!((inode("lib/a"), inode("lib/link")), (a, link));
+        assert!(!path("lib/b").exists() && path("lib/c").exists() && path("lib/foreign").exists());
+
+        // A file that was changed or removed behind our back comes back.
+        fs::write(path("lib/a"), "x").unwrap();
+        fs::remove_file(path("lib/c")).unwrap();
+        assert_eq!(lay(&folder.0, &[("lib/a", "1"), ("lib/c", "3")]), 2);
+        assert_eq!(fs::read_to_string(path("lib/a")).unwrap(), "1");
+    }
+}
