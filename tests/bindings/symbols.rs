@@ -51,3 +51,11 @@ fn the_libraries_record_their_names_and_stay_loaded() {
     assert!(face.contains("runpath: [$ORIGIN]"), "{face}");
     assert!(!face.contains("(NEEDED)"), "{face}");
 }
+
+#[test]
+fn the_library_calls_nothing_of_its_own_by_an_mpi_name() {
+    let relocations = output(Command::new("readelf").arg("-rW").arg(library("libtutti.so.1")));
+    assert!(relocations.contains("R_"), "readelf shows no relocation at all: {relocations}");
+    let through_names: Vec<&str> = relocations.lines().filter(|line| line.contains("MPI_")).collect();
+    assert!(through_names.is_empty(), "a profiling tool would see these calls: {through_names:?}");
+}

@@ -1,13 +1,14 @@
-/* A program for profiling tools: two calls that need no MPI_Init, and one that the tool does not know. */
+/* A program for profiling tools: a singleton that starts, asks and ends. */
 
 #include <mpi.h>
 #include <stdio.h>
 
-int main(void)
+int main(int argc, char **argv)
 {
-    int major = -1, minor = -1;
-    double second = MPI_Wtick();
-    MPI_Abi_get_version(&major, &minor);
-    printf("ABI %d.%d, clock %s\n", major, minor, second > 0 && MPI_Wtime() > 0 ? "goes" : "stands");
-    return 0;
+    int size = -1;
+    if (MPI_Init(&argc, &argv) != MPI_SUCCESS)
+        return 1;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    printf("size %d\n", size);
+    return MPI_Finalize();
 }
