@@ -9,6 +9,7 @@ package_of() {
     python-headers) echo python3-dev ;;
     taskset) echo util-linux ;;
     gcc) echo gcc libc6-dev ;;
+    nm) echo binutils ;;
     *) echo "$1" ;;
     esac
 }
