@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 .PHONY: dist build install
 build: dist ## the same as dist
 dist: setup ## build everything and leave the installation tree in target/dist
-	$(CARGO) build --release --workspace
+	$(CARGO) build --release --workspace --exclude tutti-bench --exclude tutti-tests
 	$(TARGET)/release/tutti-dist $(ROOT) $(TARGET) release
 
 # Files only, so that folders that are there keep their owner and mode; each is replaced, so that a running program keeps its old one.
