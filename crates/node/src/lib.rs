@@ -1,1 +1,28 @@
-//! The starter of a job on a node.
+//! The starter of a job on a node: what `tutti-starter` is made of, and the wire on which the front end speaks to it.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`wire`] | frames between front end and starter; the description of a job; how a job ended |
+//! | [`starter`] | the poll loop that holds the rest together |
+//! | [`launch`] | segment, sockets, pipes, and the fork of every rank |
+//! | [`ranks`] | what is known of each, who ended the job |
+//! | [`tickets`] | the socket on which ranks redeem their tickets |
+//! | [`output`] | stdout and stderr of the ranks: whole lines, back-pressure |
+//! | [`input`] | stdin of the ranks that get one |
+//! | [`binding`] | which rank may run on which cores |
+//! | [`cgroup`] | the job's cgroup where one can be made |
+//! | [`descendants`] | what stays behind when ranks are dead, and its end |
+//! | [`os`] | the system calls that need `unsafe` |
+#![deny(unsafe_code)]
+
+pub mod binding;
+pub mod cgroup;
+pub mod descendants;
+pub mod input;
+pub mod launch;
+pub mod os;
+pub mod output;
+pub mod ranks;
+pub mod starter;
+pub mod tickets;
+pub mod wire;

@@ -15,15 +15,14 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What cargo builds: its name there, and its place in the tree. The libraries must be there, programs may.
 const LIBRARIES: [(&str, &str); 1] = [("libtutti.so", "lib/libtutti.so.1")];
-const PROGRAMS: [(&str, &str); 4] = [
-    ("mpiexec", "bin/mpiexec"),
-    ("mpirun", "bin/mpirun"),
-    ("tutti", "bin/tutti"),
-    ("tutti-starter", "libexec/tutti/tutti-starter"),
-];
+const PROGRAMS: [(&str, &str); 2] =
+    [("tutti", "bin/tutti"), ("tutti-starter", "libexec/tutti/tutti-starter")];
 
 /// Names beside others in the same folder.
-const LINKS: [(&str, &str); 5] = [
+const LINKS: [(&str, &str); 7] = [
+    // One program, whose name says which face it shows.
+    ("bin/mpiexec", "tutti"),
+    ("bin/mpirun", "tutti"),
     ("lib/libtutti.so", "libtutti.so.1"),
     ("lib/libmpi_abi.so", "libmpi_abi.so.1"),
     // For build systems that write -lmpi themselves; programs still record libmpi_abi.so.1.

@@ -1,0 +1,133 @@
+//! The libraries that a program names (DT_NEEDED), read from its ELF file as far as that is needed to say for which MPI it
+//! was built (F24). The file is hostile: every offset and length in it is checked, every loop is bounded.
+
+/// Program headers looked at, at most.
+const HEADERS_MAX: usize = 1024;
+/// Bytes of the dynamic section looked at, at most.
+const DYNAMIC_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of a library's name, at most.
+const NAME_BYTES_MAX: usize = 4096;
+
+const PT_LOAD: u32 = 1;
+const PT_DYNAMIC: u32 = 2;
+const DT_NULL: u64 = 0;
+const DT_NEEDED: u64 = 1;
+const DT_STRTAB: u64 = 5;
+
+/// Something that gives the bytes at an offset; fewer at its end.
+pub trait ReadAt {
+    /// Fills `buffer` from `offset` on; gives how much there was.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> usize;
+}
+
+impl ReadAt for std::fs::File {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> usize {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match std::os::unix::fs::FileExt::read_at(
+                self,
+                &mut buffer[filled..],
+                offset.saturating_add(filled as u64),
+            ) {
+                Ok(read) if read > 0 => filled += read,
+                _ => break,
+            }
+        }
+        filled
+    }
+}
+
+impl ReadAt for [u8] {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> usize {
+        let rest = usize::try_from(offset).ok().and_then(|offset| self.get(offset..)).unwrap_or(&[]);
+        let length = rest.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&rest[..length]);
+        length
+    }
+}
+
+struct Load {
+    address: u64,
+    offset: u64,
+    bytes: u64,
+}
+
+/// The names of the libraries that a 64-bit little-endian program needs; empty for anything else.
+pub fn needed(file: &(impl ReadAt + ?Sized)) -> Vec<String> {
+    read_needed(file).unwrap_or_default()
+}
+
+fn read_needed(file: &(impl ReadAt + ?Sized)) -> Option<Vec<String>> {
+    let head = take(file, 0, 64)?;
+    if !head.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    let (table, entry_bytes, count) = (long(&head, 32)?, short(&head, 54)?, short(&head, 56)?);
+    if usize::from(entry_bytes) < 56 || usize::from(count) > HEADERS_MAX {
+        return None;
+    }
+    let mut loads = Vec::new();
+    let mut dynamic = None;
+    for index in 0..u64::from(count) {
+        let at = table.checked_add(index * u64::from(entry_bytes))?;
+        let entry = take(file, at, 56)?;
+        let (offset, address, bytes) = (long(&entry, 8)?, long(&entry, 16)?, long(&entry, 32)?);
+        match word(&entry, 0)? {
+            PT_LOAD => loads.push(Load { address, offset, bytes }),
+            PT_DYNAMIC => dynamic = Some((offset, bytes.min(DYNAMIC_BYTES_MAX))),
+            _ => {}
+        }
+    }
+    let (offset, bytes) = dynamic?;
+    let section = take_most(file, offset, bytes as usize);
+    let pairs = section.chunks_exact(16).filter_map(|pair| Some((long(pair, 0)?, long(pair, 8)?)));
+    let pairs: Vec<(u64, u64)> = pairs.take_while(|(tag, _)| *tag != DT_NULL).collect();
+    let (_, strings) = *pairs.iter().find(|(tag, _)| *tag == DT_STRTAB)?;
+    let load = loads.iter().find(|load| strings >= load.address && strings - load.address < load.bytes)?;
+    let strings = load.offset.checked_add(strings - load.address)?;
+    let names = pairs.iter().filter(|(tag, _)| *tag == DT_NEEDED).filter_map(|(_, at)| {
+        let bytes = take_most(file, strings.checked_add(*at)?, NAME_BYTES_MAX);
+        let end = bytes.iter().position(|byte| *byte == 0)?;
+        Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+    });
+    Some(names.take(HEADERS_MAX).collect())
+}
+
+/// The MPI that a library belongs to, if it is not ours.
+pub fn other_mpi(library: &str) -> Option<&'static str> {
+    match library {
+        "libmpi.so.12" => Some("MPICH"),
+        "libmpi.so.0" | "libmpi.so.1" | "libmpi.so.20" | "libmpi.so.40" | "libmpi.so.80" => Some("Open MPI"),
+        name if name.starts_with("libmpich") || name.starts_with("libmpicxx.so") => Some("MPICH"),
+        name if name.starts_with("libmpi_mpifh.so") || name.starts_with("libmpi_usempi") => Some("Open MPI"),
+        name if name.starts_with("libmpi_cxx.so") || name.starts_with("libopen-rte.so") => Some("Open MPI"),
+        name if name.starts_with("libmpi.so") || name.starts_with("libmpifort.so") => Some("another MPI"),
+        _ => None,
+    }
+}
+
+fn take(file: &(impl ReadAt + ?Sized), offset: u64, bytes: usize) -> Option<Vec<u8>> {
+    Some(take_most(file, offset, bytes)).filter(|taken| taken.len() == bytes)
+}
+
+fn take_most(file: &(impl ReadAt + ?Sized), offset: u64, bytes: usize) -> Vec<u8> {
+    let mut buffer = vec![0; bytes];
+    let read = file.read_at(&mut buffer, offset);
+    buffer.truncate(read);
+    buffer
+}
+
+fn short(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests;

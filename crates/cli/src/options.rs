@@ -1,0 +1,532 @@
+//! The command line of `mpiexec`: the options of the MPICH and Open MPI families, in one table.
+//!
+//! A single dash and two mean the same, `--name=value` is `--name value`, `-n4` is `-n 4`. Options end at the first word
+//! that is none: the program. A lone `:` begins the next program; options for all programs (marked below) may stand
+//! before any of them. What only steers another launcher is accepted and said once.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::Duration;
+
+use tutti_node::wire::{Binding, Inherits, Input};
+
+/// What `--version` prints. CMake's FindMPI runs it and wants no more than success.
+pub const VERSION: &str = concat!("mpiexec (Tutti) ", env!("CARGO_PKG_VERSION"));
+
+/// What an option does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key {
+    Ranks,
+    CoresPerRank,
+    Hosts,
+    HostFile,
+    RanksPerNode,
+    BindTo,
+    ReportBindings,
+    Export,
+    Variable,
+    AllVariable,
+    VariableList,
+    AllVariableList,
+    AllInherited,
+    NoneInherited,
+    Directory,
+    SearchPath,
+    Label,
+    OutputFile,
+    ErrorsFile,
+    OutputFolder,
+    Stdin,
+    Timeout,
+    NoOversubscribe,
+    Quiet,
+    Verbose,
+    Version,
+    Help,
+    Silent,
+    Foreign,
+}
+
+/// One option of the table.
+struct Spec {
+    key: Key,
+    names: &'static [&'static str],
+    /// Its values, as `--help` shows them.
+    values: &'static [&'static str],
+    help: &'static str,
+}
+
+const fn option(
+    key: Key,
+    names: &'static [&'static str],
+    values: &'static [&'static str],
+    help: &'static str,
+) -> Spec {
+    Spec { key, names, values, help }
+}
+
+/// Options that are for one program; the others are for the whole job.
+const OF_A_PROGRAM: [Key; 7] = [
+    Key::Ranks,
+    Key::Export,
+    Key::Variable,
+    Key::VariableList,
+    Key::NoneInherited,
+    Key::Directory,
+    Key::SearchPath,
+];
+
+const OPTIONS: &[Spec] = &[
+    option(Key::Ranks, &["n", "np"], &["N"], "number of ranks of this program (default: one per core)"),
+    option(Key::Directory, &["wdir", "wd", "cwd"], &["DIR"], "working directory"),
+    option(Key::SearchPath, &["path"], &["DIRS"], "search the program here before PATH"),
+    option(Key::Export, &["x"], &["VAR[=VALUE]"], "set a variable, or pass one on"),
+    option(Key::Variable, &["env"], &["VAR", "VALUE"], "set a variable"),
+    option(Key::VariableList, &["envlist"], &["VAR,..."], "pass on only these variables"),
+    option(Key::NoneInherited, &["envnone"], &[], "pass on no variables but the most needed"),
+    option(Key::AllVariable, &["genv"], &["VAR", "VALUE"], "set a variable for all programs"),
+    option(Key::AllVariableList, &["genvlist"], &["VAR,..."], "pass on only these variables to all programs"),
+    option(Key::NoneInherited, &["genvnone"], &[], "pass on no variables but the most needed"),
+    option(Key::AllInherited, &["genvall", "envall"], &[], "pass on all variables (the default)"),
+    option(
+        Key::BindTo,
+        &["bind-to", "bind", "binding"],
+        &["WHAT"],
+        "share (default): an even share of the cores as a set; core: one core each; none",
+    ),
+    option(
+        Key::CoresPerRank,
+        &["c", "cpus-per-rank", "cpus-per-proc", "cpus-per-task"],
+        &["N"],
+        "cores that a rank needs",
+    ),
+    option(Key::ReportBindings, &["report-bindings"], &[], "say which rank is bound to which cores"),
+    option(
+        Key::NoOversubscribe,
+        &["nooversubscribe", "no-oversubscribe"],
+        &[],
+        "refuse more ranks than cores",
+    ),
+    option(Key::Label, &["l", "label", "prepend-rank", "tag-output"], &[], "begin each line with its rank"),
+    option(Key::OutputFile, &["outfile-pattern"], &["FILE"], "stdout into files; %r is the rank"),
+    option(Key::ErrorsFile, &["errfile-pattern"], &["FILE"], "stderr into files; %r is the rank"),
+    option(
+        Key::OutputFolder,
+        &["output-filename"],
+        &["NAME"],
+        "stdout and stderr into NAME.RANK.out and .err",
+    ),
+    option(Key::Stdin, &["stdin", "s"], &["WHO"], "who gets stdin: a rank (default 0), all, none"),
+    option(Key::Timeout, &["timeout"], &["SECONDS"], "end the job after this time with status 124"),
+    option(Key::Hosts, &["host", "hosts", "H"], &["LIST"], "nodes to run on: in this version only this one"),
+    option(
+        Key::HostFile,
+        &["hostfile", "f", "machinefile", "default-hostfile"],
+        &["FILE"],
+        "a file with one node per line: in this version only this one",
+    ),
+    option(Key::RanksPerNode, &["ppn", "N", "npernode", "perhost"], &["N"], "ranks per node"),
+    option(Key::Quiet, &["q", "quiet"], &[], "no remarks about options of other launchers"),
+    option(Key::Verbose, &["v", "verbose"], &[], "say what is started where"),
+    option(Key::Version, &["V", "version", "info"], &[], "which version this is"),
+    option(Key::Help, &["h", "help", "?"], &[], "this text"),
+    option(
+        Key::Silent,
+        &[
+            "oversubscribe",
+            "allow-run-as-root",
+            "use-hwthread-cpus",
+            "print-all-exitcodes",
+            "disable-auto-cleanup",
+            "display-map",
+            "display-allocation",
+            "do-not-launch",
+            "forward-signals-none",
+            "nolocal",
+        ],
+        &[],
+        "",
+    ),
+    option(
+        Key::Silent,
+        &["map-by", "rank-by", "mapby", "rankby", "max-restarts", "prefix", "forward-signals"],
+        &["VALUE"],
+        "",
+    ),
+    option(Key::Foreign, &["mca", "omca", "gmca", "prtemca", "pmixmca"], &["NAME", "VALUE"], ""),
+    option(
+        Key::Foreign,
+        &[
+            "iface",
+            "launcher",
+            "launcher-exec",
+            "bootstrap",
+            "bootstrap-exec",
+            "rmk",
+            "tune",
+            "demux",
+            "display",
+            "personality",
+            "pmi-port",
+            "order-nodes",
+            "localhost",
+            "configfile",
+            "am",
+            "runtime-options",
+            "output",
+        ],
+        &["VALUE"],
+        "",
+    ),
+];
+
+/// The parsed command line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// The programs, at least one.
+    pub programs: Vec<Program>,
+    /// Nodes named by -host.
+    pub hosts: Vec<String>,
+    /// Files named by -hostfile.
+    pub host_files: Vec<OsString>,
+    /// Ranks per node, if said.
+    pub ranks_per_node: Option<u32>,
+    /// Which cores a rank may use.
+    pub binding: Binding,
+    /// Cores of a rank.
+    pub cores_per_rank: Option<u32>,
+    /// Say who is bound where.
+    pub report_bindings: bool,
+    /// Refuse more ranks than cores.
+    pub no_oversubscribe: bool,
+    /// Begin lines with the rank.
+    pub label: bool,
+    /// Files for stdout, with %r.
+    pub output_file: Option<OsString>,
+    /// Files for stderr, with %r.
+    pub errors_file: Option<OsString>,
+    /// Who gets stdin.
+    pub input: Input,
+    /// End of the job.
+    pub timeout: Option<Duration>,
+    /// No remarks.
+    pub quiet: bool,
+    /// More remarks.
+    pub verbose: bool,
+    /// Options of other launchers that were given.
+    pub foreign: Vec<String>,
+}
+
+/// One program of the command line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// Number of ranks, if said.
+    pub ranks: Option<u32>,
+    /// Program and arguments, not empty.
+    pub words: Vec<OsString>,
+    /// Working directory.
+    pub directory: Option<OsString>,
+    /// Where to search before PATH.
+    pub search_path: Option<OsString>,
+    /// Which variables it inherits.
+    pub inherits: Inherits,
+    /// Variables set for it.
+    pub variables: Vec<(OsString, OsString)>,
+}
+
+/// What the command line asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// Run a job.
+    Run(Box<Options>),
+    /// Print the version.
+    Version,
+    /// Print the help.
+    Help,
+}
+
+/// Why a command line is not one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptionError {
+    /// No such option.
+    #[error("{0} is not an option of this mpiexec (see --help)")]
+    Unknown(String),
+    /// The command line ends too early.
+    #[error("{option} needs {needed}")]
+    Missing {
+        /// Which option.
+        option: String,
+        /// What it needs.
+        needed: String,
+    },
+    /// A value that cannot be.
+    #[error("{option} is given {value:?}, expected {expected}")]
+    Value {
+        /// Which option.
+        option: String,
+        /// What was given.
+        value: String,
+        /// What can be.
+        expected: &'static str,
+    },
+    /// No program.
+    #[error("no program is given (usage: mpiexec -n N PROGRAM [ARGUMENT ...], see --help)")]
+    NoProgram,
+    /// A colon with nothing behind or before it.
+    #[error("a program is missing beside the colon")]
+    NoProgramAtColon,
+}
+
+/// Parses the arguments after the program's name.
+///
+/// # Errors
+/// With one line about the first thing that is wrong.
+pub fn parse(arguments: &[OsString]) -> Result<Request, OptionError> {
+    let mut options = Options {
+        programs: Vec::new(),
+        hosts: Vec::new(),
+        host_files: Vec::new(),
+        ranks_per_node: None,
+        binding: Binding::Share,
+        cores_per_rank: None,
+        report_bindings: false,
+        no_oversubscribe: false,
+        label: false,
+        output_file: None,
+        errors_file: None,
+        input: Input::Rank(0),
+        timeout: None,
+        quiet: false,
+        verbose: false,
+        foreign: Vec::new(),
+    };
+    let mut for_all: Vec<(OsString, OsString)> = Vec::new();
+    let mut inherited_by_all = Inherits::All;
+    let sections: Vec<&[OsString]> = arguments.split(|word| word == ":").collect();
+    let several = sections.len() > 1;
+    for section in sections {
+        let mut program = Program {
+            ranks: None,
+            words: Vec::new(),
+            directory: None,
+            search_path: None,
+            inherits: Inherits::All,
+            variables: Vec::new(),
+        };
+        let mut words = section.iter();
+        while let Some(word) = words.next() {
+            let Some(Found { option, written: name, mut values }) = find(word)? else {
+                program.words.push(word.clone());
+                program.words.extend(words.by_ref().cloned());
+                break;
+            };
+            while values.len() < option.values.len() {
+                // `-genv NAME=VALUE` is one word for two.
+                if values.len() == 1
+                    && option.values == ["VAR", "VALUE"]
+                    && values[0].as_bytes().contains(&b'=')
+                {
+                    let (name, value) = split(&values[0]).expect("it has an equals sign");
+                    values = vec![name, value];
+                    break;
+                }
+                let Some(value) = words.next() else {
+                    return Err(OptionError::Missing { option: name, needed: option.values.join(" ") });
+                };
+                values.push(value.clone());
+            }
+            match option.key {
+                Key::Version => return Ok(Request::Version),
+                Key::Help => return Ok(Request::Help),
+                Key::AllVariable => for_all.push((values.remove(0), values.remove(0))),
+                Key::AllVariableList => inherited_by_all = only(&inherited_by_all, &values[0]),
+                Key::NoneInherited if name.contains("genv") => inherited_by_all = Inherits::Only(Vec::new()),
+                Key::AllInherited => inherited_by_all = Inherits::All,
+                key if OF_A_PROGRAM.contains(&key) => for_program(&mut program, key, &name, &values)?,
+                key => for_job(&mut options, key, &name, &values)?,
+            }
+        }
+        if program.words.is_empty() {
+            return Err(if several { OptionError::NoProgramAtColon } else { OptionError::NoProgram });
+        }
+        options.programs.push(program);
+    }
+    for program in &mut options.programs {
+        if program.inherits == Inherits::All {
+            program.inherits = inherited_by_all.clone();
+        }
+        // What is set for one program wins over what is set for all: later ones win.
+        program.variables.splice(0..0, for_all.iter().cloned());
+    }
+    Ok(Request::Run(Box::new(options)))
+}
+
+/// An option as found in a word of the command line.
+struct Found {
+    option: &'static Spec,
+    /// Its name as written.
+    written: String,
+    /// Values in the same word.
+    values: Vec<OsString>,
+}
+
+/// The option that a word names. `None`: the word is a program.
+fn find(word: &OsStr) -> Result<Option<Found>, OptionError> {
+    let bytes = word.as_bytes();
+    let Some(text) = bytes.strip_prefix(b"--").or_else(|| bytes.strip_prefix(b"-")) else { return Ok(None) };
+    let (name, value) = match text.iter().position(|byte| *byte == b'=') {
+        Some(at) => (&text[..at], Some(OsString::from_vec(text[at + 1..].to_vec()))),
+        None => (text, None),
+    };
+    let named =
+        |name: &[u8]| OPTIONS.iter().find(|option| option.names.iter().any(|known| known.as_bytes() == name));
+    let written = String::from_utf8_lossy(&bytes[..bytes.len() - text.len() + name.len()]).into_owned();
+    if let Some(option) = named(name)
+        && (value.is_none() || !option.values.is_empty())
+    {
+        return Ok(Some(Found { option, written, values: value.into_iter().collect() }));
+    }
+    // -n4, -np4
+    let digits = name.iter().position(u8::is_ascii_digit).unwrap_or(name.len());
+    if matches!(&name[..digits], b"n" | b"np") && name[digits..].iter().all(u8::is_ascii_digit) {
+        let value = String::from_utf8_lossy(&name[digits..]).into_owned();
+        return Ok(named(b"n").map(|option| Found {
+            option,
+            written: String::from("-n"),
+            values: vec![value.into()],
+        }));
+    }
+    Err(OptionError::Unknown(word.to_string_lossy().into_owned()))
+}
+
+fn for_program(program: &mut Program, key: Key, name: &str, values: &[OsString]) -> Result<(), OptionError> {
+    match key {
+        Key::Ranks => program.ranks = Some(number(name, &values[0])?),
+        Key::Directory => program.directory = Some(values[0].clone()),
+        Key::SearchPath => program.search_path = Some(values[0].clone()),
+        Key::NoneInherited => program.inherits = Inherits::Only(Vec::new()),
+        Key::VariableList => program.inherits = only(&program.inherits, &values[0]),
+        Key::Variable => program.variables.push((values[0].clone(), values[1].clone())),
+        Key::Export => {
+            // Open MPI: a name without a value passes on what is there, and everything is passed on here anyway.
+            if let Some(pair) = split(&values[0]) {
+                program.variables.push(pair);
+            } else if let Some(value) = std::env::var_os(&values[0]) {
+                program.variables.push((values[0].clone(), value));
+            }
+        }
+        _ => unreachable!("{key:?} is no option of a program"),
+    }
+    Ok(())
+}
+
+fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> Result<(), OptionError> {
+    let text = || values[0].to_string_lossy().into_owned();
+    let wrong = |expected| OptionError::Value { option: name.to_owned(), value: text(), expected };
+    match key {
+        Key::CoresPerRank => options.cores_per_rank = Some(number(name, &values[0])?),
+        Key::RanksPerNode => options.ranks_per_node = Some(number(name, &values[0])?),
+        Key::Hosts => options.hosts.extend(text().split(',').map(str::to_owned)),
+        Key::HostFile => options.host_files.push(values[0].clone()),
+        Key::BindTo => options.binding = binding(&text()).ok_or_else(|| wrong("none, core or share"))?,
+        Key::ReportBindings => options.report_bindings = true,
+        Key::NoOversubscribe => options.no_oversubscribe = true,
+        Key::Label => options.label = true,
+        Key::OutputFile => options.output_file = Some(values[0].clone()),
+        Key::ErrorsFile => options.errors_file = Some(values[0].clone()),
+        Key::OutputFolder => {
+            let with = |end: &str| {
+                let mut name = values[0].clone();
+                name.push(end);
+                Some(name)
+            };
+            options.output_file = with(".%r.out");
+            options.errors_file = with(".%r.err");
+        }
+        Key::Stdin => {
+            options.input = match text().as_str() {
+                "none" => Input::None,
+                "all" => Input::All,
+                rank => Input::Rank(rank.parse().map_err(|_| wrong("a rank, all or none"))?),
+            }
+        }
+        Key::Timeout => {
+            let seconds = text().parse::<f64>().ok().filter(|seconds| *seconds > 0.0 && *seconds < 1e9);
+            let seconds = seconds.ok_or_else(|| wrong("a number of seconds above 0"))?;
+            options.timeout = Some(Duration::from_secs_f64(seconds));
+        }
+        Key::Quiet => options.quiet = true,
+        Key::Verbose => options.verbose = true,
+        Key::Silent => {}
+        Key::Foreign => options.foreign.push(name.to_owned()),
+        _ => unreachable!("{key:?} is no option of a job"),
+    }
+    Ok(())
+}
+
+fn number(option: &str, value: &OsStr) -> Result<u32, OptionError> {
+    let parsed = value.to_str().and_then(|text| text.parse().ok()).filter(|number| *number > 0);
+    parsed.ok_or_else(|| OptionError::Value {
+        option: option.to_owned(),
+        value: value.to_string_lossy().into_owned(),
+        expected: "a whole number above 0",
+    })
+}
+
+/// What both families can be told to bind to; larger things than a core are a share here.
+fn binding(text: &str) -> Option<Binding> {
+    // `core:overload-allowed`, `socket:2`
+    match text.split(':').next().unwrap_or(text) {
+        "none" | "off" => Some(Binding::None),
+        "core" | "hwthread" | "cpu" | "hwthreads" | "cores" | "rr" => Some(Binding::Core),
+        "share" | "default" | "socket" | "package" | "numa" | "board" | "l1cache" | "l2cache" | "l3cache"
+        | "user" | "machine" => Some(Binding::Share),
+        _ => None,
+    }
+}
+
+fn split(pair: &OsStr) -> Option<(OsString, OsString)> {
+    let at = pair.as_bytes().iter().position(|byte| *byte == b'=')?;
+    let part = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+    Some((part(&pair.as_bytes()[..at]), part(&pair.as_bytes()[at + 1..])))
+}
+
+fn only(before: &Inherits, list: &OsStr) -> Inherits {
+    let mut names = match before {
+        Inherits::Only(names) => names.clone(),
+        Inherits::All => Vec::new(),
+    };
+    let parts = list.as_bytes().split(|byte| *byte == b',').filter(|name| !name.is_empty());
+    names.extend(parts.map(|name| OsString::from_vec(name.to_vec()).into()));
+    Inherits::Only(names)
+}
+
+/// The text of `--help`.
+pub fn help(name: &str) -> String {
+    let mut text = format!(
+        "usage: {name} [OPTION ...] -n N PROGRAM [ARGUMENT ...] [: [OPTION ...] -n N PROGRAM [ARGUMENT ...]]...\n\n\
+         Runs a parallel program: N processes (ranks) of it on this machine.\n\n"
+    );
+    for option in OPTIONS.iter().filter(|option| !option.help.is_empty()) {
+        let names: Vec<String> = option
+            .names
+            .iter()
+            .map(|name| if name.len() <= 2 { format!("-{name}") } else { format!("--{name}") })
+            .collect();
+        let left = format!("{} {}", names.join(", "), option.values.join(" "));
+        let left = left.trim_end();
+        if left.len() > 30 {
+            text.push_str(&format!("  {left}\n  {:30} {}\n", "", option.help));
+        } else {
+            text.push_str(&format!("  {left:30} {}\n", option.help));
+        }
+    }
+    text.push_str(
+        "\nOne dash or two mean the same. Options of MPICH and Open MPI that steer only their own launchers are accepted.\n\
+         The exit status is the first of a rank that is not 0; 128 + n after signal n; 124 after the time-out.\n",
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+use super::*;
+
+fn words(line: &str) -> Vec<OsString> {
+    line.split_ascii_whitespace().map(OsString::from).collect()
+}
+
+fn job(line: &str) -> Options {
+    match parse(&words(line)) {
+        Ok(Request::Run(options)) => *options,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+fn error(line: &str) -> String {
+    match parse(&words(line)) {
+        Err(error) => error.to_string(),
+        Ok(request) => panic!("{line}: {request:?}"),
+    }
+}
+
+#[test]
+fn the_number_of_ranks_is_read_in_every_spelling() {
+    for line in
+        ["-n 4 a", "-np 4 a", "--np 4 a", "--n 4 a", "-n=4 a", "--np=4 a", "-n4 a", "-np4 a", "-q -n 4 -v a"]
+    {
+        let options = job(line);
+        assert_eq!(options.programs[0].ranks, Some(4), "{line}");
+        assert_eq!(options.programs[0].words, ["a"], "{line}");
+    }
+    assert_eq!(job("a").programs[0].ranks, None);
+}
+
+#[test]
+fn what_follows_the_program_is_its_own() {
+    let options = job("-n 2 a -n 3 --help -x --");
+    assert_eq!(options.programs[0].words, words("a -n 3 --help -x --"));
+}
+
+#[test]
+fn several_programs_have_their_own_options() {
+    let options = job("-genv A 1 -n 1 -env A 2 -wdir /tmp a x : -n 3 -x B=b=c b : -np 2 -l c");
+    let [a, b, c] = &options.programs[..] else { panic!("{options:?}") };
+    let set = |pairs: &[(&str, &str)]| -> Vec<(OsString, OsString)> {
+        pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+    };
+    assert_eq!((a.ranks, b.ranks, c.ranks), (Some(1), Some(3), Some(2)));
+    assert_eq!(a.variables, set(&[("A", "1"), ("A", "2")]));
+    assert_eq!(b.variables, set(&[("A", "1"), ("B", "b=c")]));
+    assert_eq!(a.directory, Some("/tmp".into()));
+    assert_eq!(b.directory, None);
+    assert!(options.label);
+}
+
+#[test]
+fn environments_are_chosen() {
+    let only = |names: &[&str]| Inherits::Only(names.iter().map(|name| (*name).into()).collect());
+    assert_eq!(job("a").programs[0].inherits, Inherits::All);
+    assert_eq!(job("-genvlist A,B a").programs[0].inherits, only(&["A", "B"]));
+    assert_eq!(job("-genvnone a : -envlist C b").programs[0].inherits, only(&[]));
+    assert_eq!(job("-genvnone a : -envlist C b").programs[1].inherits, only(&["C"]));
+    assert_eq!(job("-genvnone -genvall a").programs[0].inherits, Inherits::All);
+    assert_eq!(job("-genv A=1 a").programs[0].variables, [("A".into(), "1".into())]);
+}
+
+#[test]
+fn options_of_both_families_are_accepted() {
+    let options = job(
+        "--allow-run-as-root --oversubscribe --mca btl self,vader -iface lo -map-by ppr:2:node --bind-to core:overload-allowed \
+         -ppn 2 --host localhost,127.0.0.1 -f hosts --tag-output -launcher ssh --report-bindings -stdin all -c 2 \
+         --timeout 1.5 -outfile-pattern o.%r a",
+    );
+    assert_eq!(options.foreign, ["--mca", "-iface", "-launcher"]);
+    assert_eq!(options.binding, Binding::Core);
+    assert_eq!(options.ranks_per_node, Some(2));
+    assert_eq!(options.hosts, ["localhost", "127.0.0.1"]);
+    assert_eq!(options.host_files, ["hosts"]);
+    assert_eq!(options.input, Input::All);
+    assert_eq!(options.cores_per_rank, Some(2));
+    assert_eq!(options.timeout, Some(Duration::from_millis(1500)));
+    assert!(options.label && options.report_bindings);
+}
+
+#[test]
+fn wrong_lines_are_named_in_one_line() {
+    for (line, part) in [
+        ("", "no program"),
+        ("-n 4", "no program"),
+        ("-n", "-n needs N"),
+        ("-n 0 a", "-n is given \"0\", expected a whole number above 0"),
+        ("-np -3 a", "\"-3\""),
+        ("-n four a", "\"four\""),
+        ("-n 99999999999 a", "\"99999999999\""),
+        ("--frob a", "--frob is not an option"),
+        ("--label=yes a", "--label=yes is not an option"),
+        ("-n 1 a : -n 2", "beside the colon"),
+        (": a", "beside the colon"),
+        ("--timeout never a", "seconds"),
+        ("--timeout 0 a", "seconds"),
+        ("--bind-to moon a", "none, core or share"),
+        ("-stdin x a", "a rank, all or none"),
+        ("-genv A", "-genv needs VAR VALUE"),
+        ("- a", "- is not an option"),
+        ("-- a", "-- is not an option"),
+    ] {
+        let text = error(line);
+        assert!(text.contains(part), "{line}: {text}");
+        assert_eq!(text.lines().count(), 1, "{line}");
+    }
+}
+
+#[test]
+fn help_names_every_option_that_is_ours() {
+    let text = help("mpiexec");
+    for option in OPTIONS.iter().filter(|option| !option.help.is_empty()) {
+        for name in option.names {
+            assert!(text.contains(&format!("-{name}")), "{name}");
+        }
+    }
+    assert_eq!(parse(&words("-n 2 --help")), Ok(Request::Help));
+    assert_eq!(parse(&words("--version")), Ok(Request::Version));
+}
+
+#[test]
+fn no_name_stands_twice() {
+    let mut names: Vec<&str> = OPTIONS.iter().flat_map(|option| option.names.iter().copied()).collect();
+    names.sort_unstable();
+    let count = names.len();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}

@@ -1,0 +1,53 @@
+//! Starting `tutti-starter`: where it is, and the wire to it.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+/// Why there is no starter.
+#[derive(Debug, thiserror::Error)]
+pub enum StarterError {
+    /// It cannot be executed.
+    #[error("cannot start {}: {source} (it belongs to the installation of mpiexec; TUTTI_STARTER names another one)", path.display())]
+    Start {
+        /// Where it should be.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// No socket.
+    #[error("cannot open a socket for the starter: {0}")]
+    Socket(#[from] io::Error),
+}
+
+/// Starts the starter; gives our end of the wire.
+///
+/// # Errors
+/// When it is not there or the kernel refuses.
+pub fn start() -> Result<(Child, OwnedFd), StarterError> {
+    let path = place();
+    let own = SocketFlags::CLOEXEC;
+    // Only the starter's end may live through its exec. This program has one thread: nothing else is started in between.
+    let (front, end) =
+        socketpair(AddressFamily::UNIX, SocketType::STREAM, own, None).map_err(io::Error::from)?;
+    rustix::io::fcntl_setfd(&end, rustix::io::FdFlags::empty()).map_err(io::Error::from)?;
+    let child = Command::new(&path)
+        .arg(end.as_raw_fd().to_string())
+        .stdin(Stdio::inherit())
+        .spawn()
+        .map_err(|source| StarterError::Start { path, source })?;
+    Ok((child, front))
+}
+
+/// `TUTTI_STARTER`, else `../libexec/tutti/tutti-starter` from this program's own folder.
+fn place() -> PathBuf {
+    if let Some(path) = std::env::var_os("TUTTI_STARTER") {
+        return path.into();
+    }
+    let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/usr/bin/mpiexec"));
+    let prefix = own.parent().and_then(|bin| bin.parent()).map(PathBuf::from).unwrap_or_default();
+    prefix.join("libexec/tutti/tutti-starter")
+}

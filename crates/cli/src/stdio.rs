@@ -1,0 +1,223 @@
+//! The front end's own stdout and stderr, or the files that stand for them: labels, and writes that do not block.
+//!
+//! The descriptors are shared with whoever started us, so they cannot be made nonblocking. A pipe or terminal that poll
+//! calls writable takes [`SMALL_BYTES`] without blocking; a file always takes everything.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use rustix::fs::FileType;
+use tutti_node::wire::Kind;
+
+/// Bytes of one write to a pipe: PIPE_BUF.
+const SMALL_BYTES: usize = 4096;
+
+/// Where output goes that came from the ranks.
+#[derive(Debug)]
+pub struct Stdio {
+    label: bool,
+    output: Target,
+    errors: Target,
+    /// What is being written, and where to.
+    pending: Vec<u8>,
+    written: usize,
+    to: Kind,
+    rank: u32,
+    /// Streams whose last byte was no newline.
+    inside_line: HashMap<(u32, bool), ()>,
+    /// Nobody wants any more of it.
+    discarding: bool,
+}
+
+#[derive(Debug)]
+enum Target {
+    /// Our own stream; whether it is a file.
+    Own(OwnedFd, bool),
+    /// One file for each rank, made when it first says something.
+    Files(OsString, HashMap<u32, File>),
+}
+
+impl Stdio {
+    /// Opens what the options ask for.
+    ///
+    /// # Errors
+    /// When the kernel has no more descriptors.
+    pub fn new(
+        label: bool,
+        output_file: Option<OsString>,
+        errors_file: Option<OsString>,
+    ) -> io::Result<Self> {
+        let own = |descriptor: BorrowedFd<'_>| -> io::Result<Target> {
+            let file = rustix::fs::fstat(descriptor)
+                .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
+            Ok(Target::Own(descriptor.try_clone_to_owned()?, file))
+        };
+        let target = |file: Option<OsString>, descriptor: BorrowedFd<'_>| match file {
+            Some(pattern) => Ok(Target::Files(pattern, HashMap::new())),
+            None => own(descriptor),
+        };
+        Ok(Stdio {
+            label,
+            output: target(output_file, rustix::stdio::stdout())?,
+            errors: target(errors_file, rustix::stdio::stderr())?,
+            pending: Vec::new(),
+            written: 0,
+            to: Kind::Output,
+            rank: 0,
+            inside_line: HashMap::new(),
+            discarding: false,
+        })
+    }
+
+    /// Nothing waits to be written.
+    pub fn is_idle(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// The descriptor to poll for writing before [`Self::write`]; none: write at once.
+    pub fn waits_for(&self) -> Option<BorrowedFd<'_>> {
+        if self.is_idle() {
+            return None;
+        }
+        match self.target() {
+            Target::Own(descriptor, false) => Some(descriptor.as_fd()),
+            _ => None,
+        }
+    }
+
+    /// From now on everything is thrown away.
+    pub fn discard(&mut self) {
+        self.discarding = true;
+        self.pending.clear();
+        self.written = 0;
+    }
+
+    /// Takes what a rank wrote; [`Self::is_idle`] must hold.
+    pub fn take(&mut self, kind: Kind, rank: u32, bytes: &[u8]) {
+        assert!(self.is_idle());
+        if self.discarding || bytes.is_empty() {
+            return;
+        }
+        (self.to, self.rank, self.written) = (kind, rank, 0);
+        let files = matches!(self.target(), Target::Files(..));
+        if self.label && !files {
+            let key = (rank, kind == Kind::Output);
+            for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+                if self.inside_line.remove(&key).is_none() {
+                    self.pending.extend_from_slice(format!("[{rank}] ").as_bytes());
+                }
+                self.pending.extend_from_slice(line);
+                if !line.ends_with(b"\n") {
+                    self.inside_line.insert(key, ());
+                }
+            }
+        } else {
+            self.pending.extend_from_slice(bytes);
+        }
+    }
+
+    /// Writes once.
+    ///
+    /// # Errors
+    /// What the kernel said, with the name of the stream; the rest is not lost but will hardly fare better.
+    pub fn write(&mut self) -> Result<(), (Kind, String, rustix::io::Errno)> {
+        let (to, rank) = (self.to, self.rank);
+        let rest = &self.pending[self.written..];
+        let target = match to {
+            Kind::Errors => &mut self.errors,
+            _ => &mut self.output,
+        };
+        let (result, name) = match target {
+            Target::Own(descriptor, file) => {
+                let bytes = if *file { rest.len() } else { rest.len().min(SMALL_BYTES) };
+                let name = if to == Kind::Errors { "standard error" } else { "standard output" };
+                (rustix::io::write(&*descriptor, &rest[..bytes]), name.to_owned())
+            }
+            Target::Files(pattern, files) => {
+                let name = file_name(pattern, rank);
+                let shown = name.to_string_lossy().into_owned();
+                let file = match files.entry(rank) {
+                    std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+                    std::collections::hash_map::Entry::Vacant(entry) => {
+                        let made = File::create(&name).map_err(|error| {
+                            (
+                                to,
+                                shown.clone(),
+                                rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO),
+                            )
+                        })?;
+                        entry.insert(made)
+                    }
+                };
+                (rustix::io::write(&*file, rest), shown)
+            }
+        };
+        match result {
+            Ok(written) => self.written += written,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Err(error) => return Err((to, name, error)),
+        }
+        if self.written == self.pending.len() {
+            self.pending.clear();
+            self.written = 0;
+        }
+        Ok(())
+    }
+
+    fn target(&self) -> &Target {
+        match self.to {
+            Kind::Errors => &self.errors,
+            _ => &self.output,
+        }
+    }
+}
+
+/// `%r` is the rank, `%%` a percent sign.
+fn file_name(pattern: &OsStr, rank: u32) -> OsString {
+    let mut name = Vec::new();
+    let mut bytes = pattern.as_bytes().iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        match (byte, bytes.peek()) {
+            (b'%', Some(b'r')) => {
+                bytes.next();
+                name.extend_from_slice(rank.to_string().as_bytes());
+            }
+            (b'%', Some(b'%')) => {
+                bytes.next();
+                name.push(b'%');
+            }
+            _ => name.push(byte),
+        }
+    }
+    OsString::from_vec(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_hold_the_rank() {
+        for (pattern, expected) in
+            [("out.%r", "out.7"), ("%r%r", "77"), ("100%%", "100%"), ("a%", "a%"), ("%x", "%x")]
+        {
+            assert_eq!(file_name(pattern.as_ref(), 7), expected);
+        }
+    }
+
+    #[test]
+    fn labels_stand_at_the_beginning_of_each_line() {
+        let mut stdio = Stdio::new(true, None, None).unwrap();
+        let mut seen = String::new();
+        for (rank, part) in [(0, "a\nb"), (1, "x\n"), (0, "c\n"), (0, "\n")] {
+            stdio.take(Kind::Output, rank, part.as_bytes());
+            seen.push_str(std::str::from_utf8(&stdio.pending).unwrap());
+            stdio.pending.clear();
+        }
+        assert_eq!(seen, "[0] a\n[0] b[1] x\nc\n[0] \n");
+    }
+}

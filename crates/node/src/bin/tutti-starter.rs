@@ -1,0 +1,17 @@
+//! `tutti-starter N`: started by the front end with its end of the wire as descriptor N; of no use to people.
+#![forbid(unsafe_code)]
+
+fn main() -> std::process::ExitCode {
+    let number = std::env::args().nth(1).and_then(|number| number.parse().ok()).unwrap_or(-1);
+    let Ok(front) = tutti_node::os::take_descriptor(number) else {
+        eprintln!("tutti-starter is started by mpiexec; start that");
+        return std::process::ExitCode::FAILURE;
+    };
+    match tutti_node::starter::run(front) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tutti-starter: {error}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}

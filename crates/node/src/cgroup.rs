@@ -1,0 +1,154 @@
+//! The job's cgroup (version 2), where one can be made: everything that the ranks start is in it, so it can be stopped
+//! and killed as a whole, whatever process groups and sessions its members choose.
+//!
+//! The hierarchy may be mounted beside version 1 (`/sys/fs/cgroup/unified`), so its place is read from mountinfo. No
+//! controller is needed: `cgroup.kill` and `cgroup.freeze` are core files. Where the caller's cgroup is not writable (a
+//! login session, most containers) there is none, and [`crate::descendants`] does the work.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, Mode, OFlags};
+
+/// How long the kernel may take to empty a killed cgroup before its removal is given up.
+const REMOVAL_MAX: Duration = Duration::from_secs(2);
+
+/// A cgroup that this process made. Killed and removed when dropped.
+#[derive(Debug)]
+pub struct Cgroup {
+    path: PathBuf,
+    directory: OwnedFd,
+}
+
+impl Cgroup {
+    /// Makes `name` inside the cgroup that this process is in; `None` where that is impossible.
+    pub fn create(name: &str) -> Option<Self> {
+        let memberships = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        // A process that has the root cgroup for its own in a container sees paths such as /../..: no place of ours.
+        let place = memberships.lines().find_map(|line| line.strip_prefix("0::/"))?;
+        if place.starts_with("..") {
+            return None;
+        }
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+        let path = below_mount(&mounts, place)?.join(name);
+        rustix::fs::mkdir(&path, Mode::from_raw_mode(0o755)).ok()?;
+        let directory = open(CWD, &path, OFlags::RDONLY | OFlags::DIRECTORY);
+        match directory {
+            Ok(directory) => {
+                let cgroup = Cgroup { path, directory };
+                // Kernels before 5.14 have no cgroup.kill: descendants are then killed one by one.
+                let kill = open(&cgroup.directory, Path::new("cgroup.kill"), OFlags::WRONLY);
+                kill.is_ok().then_some(cgroup)
+            }
+            Err(_) => {
+                let _ = rustix::fs::rmdir(&path);
+                None
+            }
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// For `clone3`.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+
+    /// Kills every process in it.
+    pub fn kill(&self) {
+        let _ = self.write("cgroup.kill", b"1");
+    }
+
+    /// Stops or thaws every process in it.
+    pub fn freeze(&self, frozen: bool) -> bool {
+        self.write("cgroup.freeze", if frozen { b"1" } else { b"0" }).is_ok()
+    }
+
+    fn write(&self, file: &str, bytes: &[u8]) -> rustix::io::Result<()> {
+        let file = open(&self.directory, Path::new(file), OFlags::WRONLY)?;
+        rustix::io::write(file, bytes).map(drop)
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        remove(&self.path);
+    }
+}
+
+/// Kills what is in a cgroup and removes it. The front end calls this when the starter has died.
+pub fn remove(path: &Path) {
+    let deadline = Instant::now() + REMOVAL_MAX;
+    while let Err(rustix::io::Errno::BUSY) = rustix::fs::rmdir(path) {
+        let _ = std::fs::write(path.join("cgroup.kill"), "1");
+        if Instant::now() > deadline {
+            return;
+        }
+        // The last members are on their way out: the kernel tells nobody when the last zombie has left.
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn open(directory: impl AsFd, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::openat(directory, path, flags | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Where `place` of the version 2 hierarchy is visible, if it is.
+fn below_mount(mountinfo: &str, place: &str) -> Option<PathBuf> {
+    mountinfo.lines().find_map(|line| {
+        // 41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+        let (left, right) = line.split_once(" - ")?;
+        if right.split(' ').next()? != "cgroup2" {
+            return None;
+        }
+        let mut fields = left.split(' ').skip(3);
+        let (root, point) = (fields.next()?, fields.next()?);
+        let inside = Path::new("/").join(place);
+        let relative = inside.strip_prefix(root).ok()?.to_owned();
+        Some(Path::new(&unescape(point)).join(relative))
+    })
+}
+
+/// mountinfo writes space, tab, newline and backslash as three octal digits.
+fn unescape(text: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(text.to_owned(), |text, (escaped, plain)| text.replace(escaped, plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "\
+31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+40 31 0:37 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,name=systemd
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:5 - cgroup2 cgroup2 rw
+";
+
+    #[test]
+    fn the_hierarchy_is_found_beside_version_1() {
+        assert_eq!(below_mount(HYBRID, "a/b"), Some(PathBuf::from("/sys/fs/cgroup/unified/a/b")));
+        assert_eq!(below_mount(HYBRID, ""), Some(PathBuf::from("/sys/fs/cgroup/unified/")));
+        assert_eq!(below_mount(HYBRID.lines().next().unwrap(), "a"), None);
+    }
+
+    #[test]
+    fn a_mount_of_a_part_shows_only_that_part() {
+        let part = "41 31 0:38 /user /mnt/my\\040groups rw - cgroup2 cgroup2 rw\n";
+        assert_eq!(below_mount(part, "user/me"), Some(PathBuf::from("/mnt/my groups/me")));
+        assert_eq!(below_mount(part, "system"), None);
+    }
+
+    #[test]
+    fn lines_that_are_no_mounts_are_no_trouble() {
+        for text in ["", " - ", "- cgroup2", "1 - cgroup2", "1 2 3 / - cgroup2 x y", "\u{0} - cgroup2 \u{0}"]
+        {
+            assert_eq!(below_mount(text, "a"), None, "{text:?}");
+        }
+    }
+}

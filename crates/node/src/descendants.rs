@@ -1,0 +1,91 @@
+//! What is left when ranks are dead: children of theirs that went on by themselves. This process is their subreaper, so
+//! the orphans among them are its children, and a chain of living processes always begins at one of them.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+/// How long a killed process may take to die (it may hang inside the kernel) before it is left alone.
+const DEATH_MAX: Duration = Duration::from_secs(2);
+
+/// Whether this process has any child, dead or alive.
+pub fn any() -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    !matches!(waitid(WaitId::All, options), Err(rustix::io::Errno::CHILD))
+}
+
+/// Takes the status of dead orphans; `kept` are ranks whose pids must stay theirs (W10).
+pub fn reap_orphans(kept: impl Fn(Pid) -> bool) {
+    for pid in children_of(rustix::process::getpid()) {
+        if !kept(pid) {
+            let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        }
+    }
+}
+
+/// Sends a signal to every descendant but the ones below `kept`, once.
+pub fn signal_all(signal: Signal) {
+    let mut found = children_of(rustix::process::getpid());
+    let mut next = 0;
+    while let Some(&pid) = found.get(next) {
+        // Children first: a parent that dies gives them to us, where the next pass finds them.
+        found.extend(children_of(pid));
+        next += 1;
+        assert!(found.len() < 1 << 22, "more descendants than a machine has processes");
+    }
+    for pid in found {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// Kills and reaps every descendant, until none is left. `false` when one does not die.
+pub fn end_all(mut kill: impl FnMut()) -> bool {
+    let deadline = Instant::now() + DEATH_MAX;
+    while any() {
+        kill();
+        signal_all(Signal::KILL);
+        if Instant::now() > deadline {
+            return false;
+        }
+        reap_all();
+        if any() {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        reap_all();
+    }
+    true
+}
+
+/// Takes the status of every dead child.
+pub fn reap_all() {
+    while let Ok(Some(_)) = waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {}
+}
+
+/// The children of all threads of a process; none when it is gone.
+fn children_of(pid: Pid) -> Vec<Pid> {
+    let folder = format!("/proc/{}/task", pid.as_raw_nonzero());
+    let Ok(threads) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut children = Vec::new();
+    for thread in threads.flatten() {
+        let Ok(text) = std::fs::read_to_string(thread.path().join("children")) else {
+            continue;
+        };
+        children.extend(text.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)));
+    }
+    children
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_are_found() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        assert!(children_of(rustix::process::getpid()).contains(&pid));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!children_of(rustix::process::getpid()).contains(&pid));
+    }
+}

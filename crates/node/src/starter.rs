@@ -1,0 +1,527 @@
+//! The starter's life: read the job, start the ranks, then one poll loop until nothing of the job is left.
+//!
+//! ```text
+//! read Job -> launch -> loop { frames, tickets, deaths, output, input } -> all ranks dead
+//!      -> end what they left behind -> forward the rest of their output -> Report::End
+//! ```
+//!
+//! Single-threaded, no allocation of consequence, nothing here blocks but the poll. The front end's death (end of file on
+//! the wire, or SIGTERM by parent-death signal) ends the job; the starter's own death kills the ranks by theirs.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
+
+use crate::cgroup::Cgroup;
+use crate::descendants;
+use crate::input::Inputs;
+use crate::launch::{self, Launched};
+use crate::os::{self, Failure, Signals};
+use crate::output::Streams;
+use crate::ranks::Ranks;
+use crate::tickets::{Event, Tickets};
+use crate::wire::{self, Decoder, Head, Job, Kind, Report};
+
+/// Bytes on their way to the front end, about; beyond it no output of ranks is read.
+const ROOM_BYTES: usize = 256 << 10;
+
+/// Why the starter cannot work at all.
+#[derive(Debug, thiserror::Error)]
+pub enum StarterError {
+    /// The kernel refused something without which there is no job.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The front end is gone or speaks another protocol.
+    #[error("the front end sent no job: {0}")]
+    NoJob(String),
+}
+
+/// Runs a job that comes on `front`, to its end.
+///
+/// # Errors
+/// When there is no job to run. What happens to the job itself is told to the front end.
+pub fn run(front: OwnedFd) -> Result<(), StarterError> {
+    let failed =
+        |action| move |source: rustix::io::Errno| StarterError::System { action, source: source.into() };
+    let (job, decoder) = read_job(&front)?;
+    // Out of the terminal's foreground group: Ctrl-C is the front end's to hear and to forward.
+    let _ = rustix::process::setpgid(None, None);
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(failed("adopt orphans"))?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
+        .map_err(failed("watch the front end"))?;
+    let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+    if parent as u32 != job.front_end {
+        return Err(StarterError::NoJob("it has died".into()));
+    }
+    os::ignore_signal(libc::SIGXFSZ);
+    let wanted = [
+        libc::SIGCHLD,
+        libc::SIGTERM,
+        libc::SIGINT,
+        libc::SIGHUP,
+        libc::SIGQUIT,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+    ];
+    let signals =
+        Signals::new(&wanted).map_err(|source| StarterError::System { action: "catch signals", source })?;
+    rustix::io::ioctl_fionbio(&front, true).map_err(failed("use the front end's socket"))?;
+
+    let mut starter = Starter {
+        debug: job.debug,
+        front: Some(front),
+        decoder,
+        out: Vec::new(),
+        sent: 0,
+        signals,
+        frozen: false,
+        refused: false,
+        parts: Parts::default(),
+    };
+    match launch::launch(&job, &mut starter.parts) {
+        Ok(launched) => {
+            starter.say(|| format!("started {} ranks", launched.pids.len()));
+            let Launched { pids, cores } = launched;
+            let cgroup =
+                starter.parts.cgroup.as_ref().map(|group| group.path().as_os_str().to_owned().into());
+            starter.report(&Report::Started { pids, cores, cgroup });
+            starter.go_on();
+        }
+        Err(error) => {
+            starter.parts.ranks.set_ending(1);
+            starter.kill();
+            starter.report(&Report::Refused(error.to_string()));
+        }
+    }
+    starter.finish();
+    Ok(())
+}
+
+/// What a launch makes.
+#[derive(Debug, Default)]
+pub struct Parts {
+    /// The ranks forked so far.
+    pub ranks: Ranks,
+    /// Their output.
+    pub streams: Streams,
+    /// Their input.
+    pub inputs: Inputs,
+    /// The socket for their tickets.
+    pub tickets: Option<Tickets>,
+    /// The shared segment.
+    pub segment: Option<tutti_shm::segment::Segment>,
+    /// Where a child says that it could not become the program; closed when all have.
+    pub failures: Option<OwnedFd>,
+    /// The cgroup of them all.
+    pub cgroup: Option<Cgroup>,
+    /// Names of programs by rank, for messages.
+    pub names: Vec<String>,
+}
+
+struct Starter {
+    debug: bool,
+    /// The wire; none when the front end is dead.
+    front: Option<OwnedFd>,
+    decoder: Decoder,
+    /// Frames on their way, the first `sent` bytes of which are gone.
+    out: Vec<u8>,
+    sent: usize,
+    signals: Signals,
+    frozen: bool,
+    refused: bool,
+    parts: Parts,
+}
+
+/// Who is ready.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Front,
+    Signals,
+    Listener,
+    Pending(usize),
+    Connection(u32),
+    Rank(u32),
+    Inner(u32),
+    Failures,
+    Stream(usize),
+    Input,
+}
+
+/// What is polled, and for whom.
+#[derive(Default)]
+struct PollList<'a> {
+    sources: Vec<Source>,
+    polled: Vec<PollFd<'a>>,
+}
+
+impl<'a> PollList<'a> {
+    fn add(&mut self, source: Source, descriptor: BorrowedFd<'a>, flags: PollFlags) {
+        self.sources.push(source);
+        self.polled.push(PollFd::from_borrowed_fd(descriptor, flags));
+    }
+
+    /// Those that are ready, in the order in which they were added; none when the time is over.
+    fn wait(mut self, timeout: Option<&Timespec>) -> Vec<(Source, PollFlags)> {
+        if poll(&mut self.polled, timeout).is_err() {
+            return Vec::new();
+        }
+        let flags = self.polled.iter().map(PollFd::revents);
+        self.sources.iter().copied().zip(flags).filter(|(_, flags)| !flags.is_empty()).collect()
+    }
+}
+
+impl Starter {
+    /// Until all ranks are dead.
+    fn go_on(&mut self) {
+        while !self.parts.ranks.all_dead() {
+            let ready = self.wait();
+            // Order matters: what a rank said before it died is heard before its death is judged, and so is a failed exec.
+            for (source, flags) in &ready {
+                self.handle(*source, *flags);
+            }
+            for (source, _) in &ready {
+                self.handle_death(*source);
+            }
+            let now_ns = now_ns();
+            if let Some(ended) = self.parts.ranks.handle_time(now_ns) {
+                self.handle_ended(ended);
+            }
+            self.forward();
+        }
+    }
+
+    /// Ends what is left of the job and says so.
+    fn finish(&mut self) {
+        let parts = &self.parts;
+        if descendants::any() {
+            let kill = || {
+                parts.ranks.kill();
+                parts.cgroup.iter().for_each(Cgroup::kill);
+            };
+            // Killed together with the ranks, or forgotten by them: either way nothing stays behind.
+            if !descendants::end_all(kill) {
+                self.report(&Report::Warning("a process of the job does not die; it is left behind".into()));
+            }
+        }
+        self.parts.cgroup = None;
+        self.parts.tickets = None;
+        while self.front.is_some() {
+            let read = self.parts.streams.handle_end(now_ns());
+            self.forward();
+            if read && self.parts.streams.are_finished() {
+                break;
+            }
+            if self.out.len() > self.sent {
+                self.wait_for_front();
+            }
+        }
+        let status = self.parts.ranks.status();
+        self.say(|| format!("the job is over, status {status}"));
+        self.report(&Report::End { status });
+        while self.front.is_some() && self.out.len() > self.sent {
+            self.wait_for_front();
+            self.send();
+        }
+    }
+
+    fn wait(&mut self) -> Vec<(Source, PollFlags)> {
+        let parts = &self.parts;
+        let mut list = PollList::default();
+        let mut add = |source, descriptor, flags| list.add(source, descriptor, flags);
+        let jammed = self.out.len() - self.sent >= ROOM_BYTES;
+        if let Some(front) = &self.front {
+            let write = if self.out.len() > self.sent { PollFlags::OUT } else { PollFlags::empty() };
+            add(Source::Front, front.as_fd(), PollFlags::IN | write);
+        }
+        add(Source::Signals, self.signals.descriptor(), PollFlags::IN);
+        parts.failures.iter().for_each(|pipe| add(Source::Failures, pipe.as_fd(), PollFlags::IN));
+        for (rank, pidfd) in parts.ranks.alive() {
+            add(Source::Rank(rank), pidfd, PollFlags::IN);
+        }
+        for (rank, pidfd) in parts.ranks.inner() {
+            add(Source::Inner(rank), pidfd, PollFlags::IN);
+        }
+        if let Some(tickets) = &parts.tickets {
+            for (rank, connection) in tickets.connections() {
+                add(Source::Connection(rank), connection, PollFlags::IN);
+            }
+            // Highest first, since a handled one leaves the list; new ones only then.
+            let pending: Vec<_> = tickets.pending().enumerate().collect();
+            for (index, connection) in pending.into_iter().rev() {
+                add(Source::Pending(index), connection, PollFlags::IN);
+            }
+            add(Source::Listener, tickets.listener(), PollFlags::IN);
+        }
+        if !jammed {
+            for (index, descriptor) in parts.streams.readable() {
+                add(Source::Stream(index), descriptor, PollFlags::IN);
+            }
+        }
+        for descriptor in parts.inputs.writable() {
+            add(Source::Input, descriptor, PollFlags::OUT);
+        }
+        let wake_ns = [parts.streams.silence_ends_ns().filter(|_| !jammed), parts.ranks.grace_ends_ns()];
+        let timeout = wake_ns.into_iter().flatten().min().map(|wake_ns| {
+            let ns = wake_ns.saturating_sub(now_ns());
+            Timespec::try_from(Duration::from_nanos(ns)).expect("less than a century")
+        });
+        list.wait(timeout.as_ref())
+    }
+
+    fn handle(&mut self, source: Source, flags: PollFlags) {
+        match source {
+            Source::Front => {
+                if flags.contains(PollFlags::OUT) {
+                    self.send();
+                }
+                if flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+                    self.receive();
+                }
+            }
+            Source::Signals => self.handle_signals(),
+            Source::Listener => self.parts.tickets.iter_mut().for_each(Tickets::handle_listener),
+            Source::Pending(index) => {
+                if let (Some(tickets), Some(segment)) = (&mut self.parts.tickets, &self.parts.segment)
+                    && let Some(event) = tickets.handle_pending(index, segment.descriptor())
+                {
+                    self.handle_event(event);
+                }
+            }
+            Source::Connection(rank) => self.hear(rank),
+            Source::Failures => self.handle_failures(),
+            Source::Stream(index) => {
+                self.parts.streams.handle_readable(index, now_ns());
+            }
+            Source::Input => self.parts.inputs.handle_writable(),
+            Source::Rank(_) | Source::Inner(_) => {}
+        }
+    }
+
+    fn handle_death(&mut self, source: Source) {
+        match source {
+            Source::Rank(rank) => {
+                self.hear(rank);
+                self.handle_failures();
+                if let Some(ended) = self.parts.ranks.handle_death(rank) {
+                    self.handle_ended(ended);
+                }
+            }
+            Source::Inner(rank) => {
+                self.hear(rank);
+                self.parts.ranks.handle_inner_death(rank, now_ns());
+            }
+            _ => {}
+        }
+    }
+
+    fn hear(&mut self, rank: u32) {
+        let events = self.parts.tickets.as_mut().map(|tickets| tickets.handle_rank(rank));
+        events.into_iter().flatten().for_each(|event| self.handle_event(event));
+    }
+
+    fn handle_event(&mut self, event: Event) {
+        self.say(|| format!("{event:?}"));
+        if let Some(ended) = self.parts.ranks.handle_event(event) {
+            self.handle_ended(ended);
+        }
+    }
+
+    fn handle_ended(&mut self, ended: wire::Ended) {
+        self.say(|| format!("{ended:?}"));
+        if self.parts.ranks.is_ending() {
+            self.kill();
+        }
+        self.report(&Report::Ended(ended));
+    }
+
+    fn handle_failures(&mut self) {
+        let Some(pipe) = &self.parts.failures else { return };
+        let mut bytes = [0_u8; Failure::BYTES];
+        match rustix::io::read(pipe, &mut bytes) {
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Ok(Failure::BYTES) => {
+                let Some(failure) = Failure::decode(&bytes) else { return };
+                let name = &self.parts.names[failure.rank as usize];
+                let text = launch::failure_text(name, &failure);
+                self.parts.ranks.set_ending(launch::failure_status(&failure));
+                self.kill();
+                if !std::mem::replace(&mut self.refused, true) {
+                    self.report(&Report::Refused(text));
+                }
+            }
+            _ => self.parts.failures = None,
+        }
+    }
+
+    fn handle_signals(&mut self) {
+        while let Some(signal) = self.signals.next_signal() {
+            if signal == libc::SIGCHLD {
+                let ranks = &self.parts.ranks;
+                descendants::reap_orphans(|pid| ranks.contains(pid));
+            } else {
+                self.say(|| format!("signal {signal}: the job ends"));
+                self.parts.ranks.set_ending(128 + signal as u8);
+                self.kill();
+            }
+        }
+    }
+
+    fn receive(&mut self) {
+        let mut bytes = [0_u8; 16 << 10];
+        let Some(front) = &self.front else { return };
+        match rustix::io::read(front, &mut bytes) {
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Ok(read) if read > 0 => {
+                self.decoder.extend(&bytes[..read]);
+                self.handle_frames();
+            }
+            _ => self.lose_front("has died"),
+        }
+    }
+
+    fn handle_frames(&mut self) {
+        loop {
+            let (head, payload) = match self.decoder.next_frame() {
+                Ok(Some((head, payload))) => (head, payload.to_vec()),
+                Ok(None) => return,
+                Err(error) => return self.lose_front(&error.to_string()),
+            };
+            self.handle_frame(head, &payload);
+        }
+    }
+
+    fn handle_frame(&mut self, head: Head, payload: &[u8]) {
+        match head.kind {
+            Kind::Signal => {
+                if let Some(signal) = Signal::from_named_raw(head.rank as i32) {
+                    self.parts.ranks.signal(signal);
+                }
+            }
+            Kind::Input => self.parts.inputs.handle_piece(payload),
+            Kind::Suspend => {
+                self.freeze(true);
+                self.report(&Report::Suspended);
+            }
+            Kind::Resume => self.freeze(false),
+            Kind::Kill => {
+                self.parts.ranks.set_ending(1);
+                self.kill();
+            }
+            _ => self.lose_front("sent a frame that is not its to send"),
+        }
+    }
+
+    fn freeze(&mut self, frozen: bool) {
+        if frozen == self.frozen {
+            return;
+        }
+        self.frozen = frozen;
+        let by_cgroup = self.parts.cgroup.as_ref().is_some_and(|cgroup| cgroup.freeze(frozen));
+        if !by_cgroup {
+            descendants::signal_all(if frozen { Signal::STOP } else { Signal::CONT });
+        }
+    }
+
+    /// Kills every process of the job at once. Their deaths are seen by the loop.
+    fn kill(&mut self) {
+        match &self.parts.cgroup {
+            Some(cgroup) => cgroup.kill(),
+            None => {
+                self.parts.ranks.kill();
+                descendants::signal_all(Signal::KILL);
+            }
+        }
+    }
+
+    fn lose_front(&mut self, why: &str) {
+        self.say(|| format!("the front end {why}: the job ends"));
+        self.front = None;
+        self.parts.ranks.set_ending(1);
+        self.kill();
+    }
+
+    fn report(&mut self, report: &Report) {
+        wire::put_json(&mut self.out, Kind::Report, report);
+        self.send();
+    }
+
+    fn forward(&mut self) {
+        if std::mem::take(&mut self.parts.inputs.taken_untold) {
+            self.report(&Report::InputTaken);
+        }
+        self.out.drain(..self.sent);
+        self.sent = 0;
+        self.parts.streams.forward(&mut self.out, ROOM_BYTES, now_ns());
+        self.send();
+    }
+
+    fn send(&mut self) {
+        while let Some(front) = &self.front
+            && self.sent < self.out.len()
+        {
+            match rustix::io::write(front, &self.out[self.sent..]) {
+                Ok(written) => self.sent += written,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return,
+                Err(_) => return self.lose_front("does not read any more"),
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+    }
+
+    fn wait_for_front(&mut self) {
+        let Some(front) = &self.front else { return };
+        let flags = PollFlags::OUT | PollFlags::IN;
+        let ready = {
+            let mut polled = [PollFd::new(front, flags)];
+            let _ = poll(&mut polled, None);
+            polled[0].revents()
+        };
+        if ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+            self.receive();
+        }
+        self.send();
+    }
+
+    fn say(&self, what: impl FnOnce() -> String) {
+        if self.debug {
+            eprintln!("tutti-starter[{}]: {}", std::process::id(), what());
+        }
+    }
+}
+
+fn read_job(front: &OwnedFd) -> Result<(Job, Decoder), StarterError> {
+    let mut decoder = Decoder::default();
+    let mut bytes = vec![0_u8; 64 << 10];
+    loop {
+        let read = rustix::io::read(front, &mut bytes[..])
+            .map_err(|error| StarterError::NoJob(io::Error::from(error).to_string()))?;
+        if read == 0 {
+            return Err(StarterError::NoJob("it has gone".into()));
+        }
+        decoder.extend(&bytes[..read]);
+        let frame = decoder.next_frame().map_err(|error| StarterError::NoJob(error.to_string()))?;
+        if let Some((head, payload)) = frame {
+            if head.kind != Kind::Job {
+                return Err(StarterError::NoJob(format!("its first frame is {:?}", head.kind)));
+            }
+            let job =
+                serde_json::from_slice(payload).map_err(|error| StarterError::NoJob(error.to_string()))?;
+            return Ok((job, decoder));
+        }
+    }
+}
+
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

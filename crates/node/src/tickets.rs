@@ -1,0 +1,202 @@
+//! The socket on which ranks redeem their tickets, and their connections afterwards. The protocol is
+//! [`tutti_shm::ticket`]'s.
+//!
+//! Whoever may connect is bounded: another user's process is sent away before it has said a word, at most
+//! [`PENDING_MAX`] others may be connected without having redeemed a ticket (the oldest goes first), and nothing here
+//! ever blocks.
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    self, AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType,
+};
+use rustix::process::Pid;
+use tutti_shm::ticket::{Attach, Notice, Ticket, Welcome};
+
+/// Connections that have not redeemed a ticket, at most.
+pub const PENDING_MAX: usize = 128;
+
+/// Messages taken from one connection before others get their turn.
+const MESSAGES_PER_TURN: usize = 16;
+
+/// What a connection brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A process has become the rank.
+    Attached {
+        /// Which rank.
+        rank: u32,
+        /// The process: the rank's own, or one below a wrapper.
+        pid: Pid,
+    },
+    /// The rank says something.
+    Notice {
+        /// Which rank.
+        rank: u32,
+        /// What it says.
+        notice: Notice,
+    },
+}
+
+/// The socket and everybody connected to it.
+#[derive(Debug)]
+pub struct Tickets {
+    name: String,
+    listener: OwnedFd,
+    secrets: Vec<[u8; 16]>,
+    pending: Vec<OwnedFd>,
+    places: Vec<Place>,
+}
+
+/// What has become of a rank's ticket.
+#[derive(Debug)]
+enum Place {
+    /// Not redeemed yet.
+    Free,
+    /// Redeemed; the connection, as long as it is open.
+    Taken(Option<OwnedFd>),
+}
+
+impl Tickets {
+    /// Opens the socket and draws one secret for each rank.
+    ///
+    /// # Errors
+    /// When the kernel gives no socket or no random bytes.
+    pub fn create(job: u64, ranks: usize) -> io::Result<Self> {
+        let mut random = vec![0_u8; 16 * ranks];
+        fill_random(&mut random)?;
+        let secrets = random.chunks_exact(16).map(|bytes| bytes.try_into().expect("16 bytes")).collect();
+        let name = format!("tutti-{job:016x}");
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let listener = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        net::bind(&listener, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+        net::listen(&listener, 4096)?;
+        let places = (0..ranks).map(|_| Place::Free).collect();
+        Ok(Tickets { name, listener, secrets, pending: Vec::new(), places })
+    }
+
+    /// The text for a rank's environment.
+    pub fn ticket(&self, rank: u32) -> String {
+        Ticket { socket: self.name.clone(), rank, secret: self.secrets[rank as usize] }.to_string()
+    }
+
+    /// To be polled for readability, then given to [`Self::handle_listener`].
+    pub fn listener(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    /// To be polled, then given to [`Self::handle_pending`] by index, highest first.
+    pub fn pending(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.pending.iter().map(AsFd::as_fd)
+    }
+
+    /// To be polled, then given to [`Self::handle_rank`].
+    pub fn connections(&self) -> impl Iterator<Item = (u32, BorrowedFd<'_>)> {
+        self.places.iter().enumerate().filter_map(|(rank, place)| match place {
+            Place::Taken(Some(connection)) => Some((rank as u32, connection.as_fd())),
+            _ => None,
+        })
+    }
+
+    /// Takes new connections.
+    pub fn handle_listener(&mut self) {
+        let own_user = rustix::process::geteuid();
+        for _ in 0..PENDING_MAX {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let Ok(connection) = net::accept_with(&self.listener, flags) else { return };
+            let same_user = net::sockopt::socket_peercred(&connection).is_ok_and(|peer| peer.uid == own_user);
+            if !same_user {
+                answer(&connection, Welcome::Refused, None);
+                continue;
+            }
+            if self.pending.len() == PENDING_MAX {
+                self.pending.remove(0);
+            }
+            self.pending.push(connection);
+        }
+    }
+
+    /// Reads from a connection that has not redeemed a ticket. It leaves the list unless it has said nothing yet.
+    pub fn handle_pending(&mut self, index: usize, segment: BorrowedFd<'_>) -> Option<Event> {
+        let mut bytes = [0_u8; Attach::BYTES + 1];
+        let read = net::recv(&self.pending[index], &mut bytes[..], RecvFlags::DONTWAIT);
+        let message = match read {
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return None,
+            Err(_) | Ok((0, _)) => {
+                self.pending.remove(index);
+                return None;
+            }
+            Ok((length, _)) => Attach::decode(&bytes[..length]),
+        };
+        let connection = self.pending.remove(index);
+        let Some(attach) = message else {
+            answer(&connection, Welcome::OtherProtocol, None);
+            return None;
+        };
+        let rank = attach.rank as usize;
+        if self.secrets.get(rank) != Some(&attach.secret) {
+            answer(&connection, Welcome::Refused, None);
+            return None;
+        }
+        if let Place::Taken(_) = self.places[rank] {
+            answer(&connection, Welcome::AlreadyRedeemed, None);
+            return None;
+        }
+        let pid = net::sockopt::socket_peercred(&connection).ok()?.pid;
+        if !answer(&connection, Welcome::Granted, Some(segment)) {
+            return None;
+        }
+        self.places[rank] = Place::Taken(Some(connection));
+        Some(Event::Attached { rank: attach.rank, pid })
+    }
+
+    /// Reads what a rank says; called when its connection is readable and before its death is judged.
+    pub fn handle_rank(&mut self, rank: u32) -> Vec<Event> {
+        let mut events = Vec::new();
+        let Place::Taken(place) = &mut self.places[rank as usize] else { return events };
+        for _ in 0..MESSAGES_PER_TURN {
+            let Some(connection) = place.as_ref() else { break };
+            let mut bytes = [0_u8; Notice::BYTES + 1];
+            match net::recv(connection, &mut bytes[..], RecvFlags::DONTWAIT) {
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => break,
+                Err(_) | Ok((0, _)) => *place = None,
+                Ok((length, _)) => {
+                    if let Some(notice) = Notice::decode(&bytes[..length]) {
+                        events.push(Event::Notice { rank, notice });
+                    }
+                }
+            }
+        }
+        events
+    }
+}
+
+/// Sends an answer without waiting; `false` when the other side is gone or does not read.
+fn answer(connection: &OwnedFd, welcome: Welcome, segment: Option<BorrowedFd<'_>>) -> bool {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = segment.map(|segment| [segment]);
+    if let Some(descriptors) = &descriptors {
+        assert!(control.push(SendAncillaryMessage::ScmRights(descriptors)), "space for one descriptor");
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    net::sendmsg(connection, &[IoSlice::new(&welcome.encode())], &mut control, flags).is_ok()
+}
+
+/// Fills a buffer with random bytes of the kernel.
+///
+/// # Errors
+/// When there are none.
+pub fn fill_random(buffer: &mut [u8]) -> io::Result<()> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        filled += rustix::rand::getrandom(&mut buffer[filled..], rustix::rand::GetRandomFlags::empty())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

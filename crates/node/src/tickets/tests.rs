@@ -1,0 +1,92 @@
+use super::*;
+use rustix::net::{SendFlags, connect, recv, send, socket};
+
+fn dial(tickets: &Tickets) -> OwnedFd {
+    let socket = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    connect(&socket, &SocketAddrUnix::new_abstract_name(tickets.name.as_bytes()).unwrap()).unwrap();
+    socket
+}
+
+fn say(socket: &OwnedFd, bytes: &[u8]) {
+    assert_eq!(send(socket, bytes, SendFlags::NOSIGNAL).unwrap(), bytes.len());
+}
+
+fn hear(socket: &OwnedFd) -> Option<Welcome> {
+    let mut bytes = [0; 64];
+    let (length, _) = recv(socket, &mut bytes[..], RecvFlags::DONTWAIT).ok()?;
+    Welcome::decode(&bytes[..length])
+}
+
+fn attach(tickets: &Tickets, rank: u32) -> [u8; Attach::BYTES] {
+    let ticket: Ticket = tickets.ticket(rank).parse().unwrap();
+    Attach { rank: ticket.rank, secret: ticket.secret }.encode()
+}
+
+#[test]
+fn a_ticket_is_redeemed_once() {
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let mut tickets = Tickets::create(0x1111_0000 + u64::from(std::process::id()), 2).unwrap();
+    for (expected, attached) in [(Welcome::Granted, true), (Welcome::AlreadyRedeemed, false)] {
+        let socket = dial(&tickets);
+        say(&socket, &attach(&tickets, 1));
+        tickets.handle_listener();
+        let event = tickets.handle_pending(0, null.as_fd());
+        let own = Event::Attached { rank: 1, pid: rustix::process::getpid() };
+        assert_eq!(event, attached.then_some(own));
+        assert_eq!(hear(&socket), Some(expected));
+        if attached {
+            say(&socket, &Notice::Finalized.encode());
+            say(&socket, b"rubbish");
+            say(&socket, &Notice::Abort(3).encode());
+            let notices = [Notice::Finalized, Notice::Abort(3)];
+            assert_eq!(tickets.handle_rank(1), notices.map(|notice| Event::Notice { rank: 1, notice }));
+        }
+    }
+    assert!(tickets.handle_rank(0).is_empty());
+    assert!(tickets.handle_rank(1).is_empty());
+    assert_eq!(tickets.connections().count(), 0, "the closed connection is not polled again");
+}
+
+#[test]
+fn what_is_no_ticket_is_refused() {
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let mut tickets = Tickets::create(0x2222_0000 + u64::from(std::process::id()), 2).unwrap();
+    let wrong_secret = Attach { rank: 0, secret: [0; 16] }.encode();
+    let wrong_rank = Attach { rank: 2, secret: [0; 16] }.encode();
+    let cases: [(&[u8], Welcome); 4] = [
+        (&wrong_secret, Welcome::Refused),
+        (&wrong_rank, Welcome::Refused),
+        (b"GET / HTTP/1.0\r\n\r\n", Welcome::OtherProtocol),
+        (&[7; 5000], Welcome::OtherProtocol),
+    ];
+    for (bytes, expected) in cases {
+        let socket = dial(&tickets);
+        say(&socket, bytes);
+        tickets.handle_listener();
+        assert_eq!(tickets.handle_pending(0, null.as_fd()), None);
+        assert_eq!(hear(&socket), Some(expected));
+        assert_eq!(tickets.pending().count(), 0);
+    }
+}
+
+#[test]
+fn silent_connections_are_bounded_and_do_not_keep_a_rank_out() {
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let mut tickets = Tickets::create(0x3333_0000 + u64::from(std::process::id()), 1).unwrap();
+    let silent: Vec<OwnedFd> = (0..2 * PENDING_MAX).map(|_| dial(&tickets)).collect();
+    tickets.handle_listener();
+    tickets.handle_listener();
+    assert_eq!(tickets.pending().count(), PENDING_MAX);
+    let socket = dial(&tickets);
+    say(&socket, &attach(&tickets, 0));
+    tickets.handle_listener();
+    let events: Vec<_> =
+        (0..PENDING_MAX).rev().filter_map(|index| tickets.handle_pending(index, null.as_fd())).collect();
+    assert_eq!(events.len(), 1);
+    assert_eq!(hear(&socket), Some(Welcome::Granted));
+    drop(silent);
+    for index in (0..tickets.pending().count()).rev() {
+        tickets.handle_pending(index, null.as_fd());
+    }
+    assert_eq!(tickets.pending().count(), 0);
+}

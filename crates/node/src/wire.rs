@@ -1,0 +1,338 @@
+//! The wire between the front end and a starter: a stream socket that carries frames both ways.
+//!
+//! ```text
+//! | kind: u32 | rank: u32 | bytes: u32 | payload |      host byte order, since it never leaves the host
+//! ```
+//!
+//! | frame | from | rank | payload |
+//! |---|---|---|---|
+//! | Job | front end, first | - | [`Job`] as JSON |
+//! | Signal | front end | signal number | - |
+//! | Input | front end | rank | bytes for its stdin; the next one only after [`Report::InputTaken`]; empty: end of file |
+//! | Suspend, Resume, Kill | front end | - | - |
+//! | Output, Errors | starter | rank | what it wrote: whole lines, or a part after a silence |
+//! | Report | starter | - | [`Report`] as JSON; [`Report::End`] is the last frame |
+//!
+//! End of file on either side means that the other one is dead: the starter then kills the job.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a frame's head.
+pub const HEAD_BYTES: usize = 12;
+/// Payload of an Input, Output or Errors frame, at most.
+pub const DATA_BYTES_MAX: usize = 64 << 10;
+/// Payload of any frame, at most: a job's arguments and environment are bounded by the kernel far below.
+pub const PAYLOAD_BYTES_MAX: usize = 256 << 20;
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Kind {
+    /// The description of the job.
+    Job = 1,
+    /// A signal for every rank's process group.
+    Signal = 2,
+    /// Bytes for a rank's stdin.
+    Input = 3,
+    /// Stop the job, then report [`Report::Suspended`].
+    Suspend = 4,
+    /// Let a stopped job go on.
+    Resume = 5,
+    /// End the job at once.
+    Kill = 6,
+    /// A rank's stdout.
+    Output = 16,
+    /// A rank's stderr.
+    Errors = 17,
+    /// Something that the front end should know.
+    Report = 18,
+}
+
+/// Every kind, for decoding.
+const KINDS: [Kind; 9] = [
+    Kind::Job,
+    Kind::Signal,
+    Kind::Input,
+    Kind::Suspend,
+    Kind::Resume,
+    Kind::Kill,
+    Kind::Output,
+    Kind::Errors,
+    Kind::Report,
+];
+
+/// A frame without its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// What it is.
+    pub kind: Kind,
+    /// The rank or signal that it is about.
+    pub rank: u32,
+    /// Length of the payload.
+    pub bytes: usize,
+}
+
+/// The peer does not speak this protocol.
+#[derive(Debug, thiserror::Error)]
+#[error("a frame of kind {kind} with {bytes} bytes is not one of this version")]
+pub struct BadFrame {
+    kind: u32,
+    bytes: u32,
+}
+
+/// Appends a frame to `out`.
+///
+/// # Panics
+/// When the payload is larger than [`PAYLOAD_BYTES_MAX`].
+pub fn put(out: &mut Vec<u8>, kind: Kind, rank: u32, payload: &[u8]) {
+    assert!(payload.len() <= PAYLOAD_BYTES_MAX, "a payload of {} bytes", payload.len());
+    out.reserve(HEAD_BYTES + payload.len());
+    out.extend_from_slice(&(kind as u32).to_ne_bytes());
+    out.extend_from_slice(&rank.to_ne_bytes());
+    out.extend_from_slice(&(payload.len() as u32).to_ne_bytes());
+    out.extend_from_slice(payload);
+}
+
+/// Appends a frame whose payload is `value` as JSON.
+pub fn put_json(out: &mut Vec<u8>, kind: Kind, value: &impl Serialize) {
+    let json = serde_json::to_vec(value).expect("the types of this module have no unserialisable values");
+    put(out, kind, 0, &json);
+}
+
+/// Collects bytes into frames.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl Decoder {
+    /// Adds what was read from the socket.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.taken);
+        self.taken = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next whole frame.
+    ///
+    /// # Errors
+    /// When the bytes are not of this protocol.
+    pub fn next_frame(&mut self) -> Result<Option<(Head, &[u8])>, BadFrame> {
+        let rest = &self.bytes[self.taken..];
+        if rest.len() < HEAD_BYTES {
+            return Ok(None);
+        }
+        let word = |at: usize| u32::from_ne_bytes(rest[at..at + 4].try_into().expect("four bytes"));
+        let (kind, rank, bytes) = (word(0), word(4), word(8));
+        let known = KINDS.into_iter().find(|known| *known as u32 == kind);
+        let Some(kind) = known.filter(|_| bytes as usize <= PAYLOAD_BYTES_MAX) else {
+            return Err(BadFrame { kind, bytes });
+        };
+        let end = HEAD_BYTES + bytes as usize;
+        if rest.len() < end {
+            return Ok(None);
+        }
+        let start = self.taken + HEAD_BYTES;
+        self.taken += end;
+        Ok(Some((Head { kind, rank, bytes: bytes as usize }, &self.bytes[start..self.taken])))
+    }
+}
+
+/// A text of the operating system: arguments, paths and values need not be UTF-8.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Text {
+    /// The usual case.
+    Utf8(String),
+    /// Anything else.
+    Bytes(Vec<u8>),
+}
+
+impl Text {
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        match self {
+            Text::Utf8(text) => text.as_bytes(),
+            Text::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+impl From<OsString> for Text {
+    fn from(text: OsString) -> Self {
+        text.into_string().map_or_else(|text| Text::Bytes(text.into_vec()), Text::Utf8)
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Text::Utf8(text.to_owned())
+    }
+}
+
+impl From<&Text> for OsString {
+    fn from(text: &Text) -> Self {
+        std::ffi::OsStr::from_bytes(text.as_bytes()).to_owned()
+    }
+}
+
+/// A job as the front end describes it. Environment, working directory, limits and affinity are inherited.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// Pid of the front end: when it is not the starter's parent any more, the job is over.
+    pub front_end: u32,
+    /// The programs, in order of ranks.
+    pub programs: Vec<Program>,
+    /// Which ranks get the front end's stdin.
+    pub input: Input,
+    /// The front end's stdin is to be inherited; else it comes in frames.
+    pub input_inherited: bool,
+    /// Stdout of the ranks is a terminal of this size (rows, columns); none: a pipe.
+    pub terminal: Option<(u16, u16)>,
+    /// Which cores a rank may use.
+    pub binding: Binding,
+    /// Cores of a rank, when the user said so.
+    pub cores_per_rank: Option<u32>,
+    /// More ranks than cores are an error.
+    pub no_oversubscribe: bool,
+    /// Say on stderr what the starter does.
+    pub debug: bool,
+}
+
+impl Job {
+    /// Ranks of all programs.
+    pub fn ranks(&self) -> u64 {
+        self.programs.iter().map(|program| u64::from(program.ranks)).sum()
+    }
+}
+
+/// One program of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// The file to execute.
+    pub file: Text,
+    /// Its arguments; the first is its name.
+    pub arguments: Vec<Text>,
+    /// How many ranks run it.
+    pub ranks: u32,
+    /// Working directory, if not the front end's.
+    pub directory: Option<Text>,
+    /// Which variables of the front end's environment it gets.
+    pub inherits: Inherits,
+    /// Variables set for it.
+    pub variables: Vec<(Text, Text)>,
+}
+
+/// Which variables of the front end's environment a program gets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Inherits {
+    /// All.
+    All,
+    /// These and the few without which nothing starts (PATH, HOME, ...).
+    Only(Vec<Text>),
+}
+
+/// Which ranks get the front end's stdin; the others read end of file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Input {
+    /// None.
+    None,
+    /// Every rank gets all of it.
+    All,
+    /// One rank.
+    Rank(u32),
+}
+
+/// Which cores a rank may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Binding {
+    /// All of the job.
+    None,
+    /// One each, or `cores_per_rank`.
+    Core,
+    /// A fair share as a set.
+    Share,
+}
+
+/// What the starter tells the front end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Report {
+    /// The ranks are forked.
+    Started {
+        /// Pids by rank.
+        pids: Vec<u32>,
+        /// Cores by rank, as a list such as `0-1,4`; empty when not bound.
+        cores: Vec<String>,
+        /// The job's cgroup, for the case that the starter dies.
+        cgroup: Option<Text>,
+    },
+    /// The last Input frame has been taken, another may come.
+    InputTaken,
+    /// All ranks are stopped.
+    Suspended,
+    /// A rank ended in a way that the user should read.
+    Ended(Ended),
+    /// One line for the user that is about no rank.
+    Warning(String),
+    /// The job could not be started; one line. [`Report::End`] follows.
+    Refused(String),
+    /// Nothing of the job is left.
+    End {
+        /// Exit status of the job.
+        status: u8,
+    },
+}
+
+/// How a rank ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// Its rank in the job.
+    pub rank: u32,
+    /// The process.
+    pub pid: u32,
+    /// What happened.
+    pub cause: Cause,
+}
+
+/// What happened to a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    /// It was killed.
+    Signal {
+        /// By this signal.
+        signal: i32,
+        /// The kernel wrote its memory to a file.
+        core_dumped: bool,
+    },
+    /// It exited.
+    Status(i32),
+    /// It called MPI_Init, not MPI_Finalize, and exited with 0.
+    NotFinalized,
+    /// It called MPI_Abort, or an error was fatal.
+    Abort(u32),
+    /// The process that called MPI_Init below a wrapper is dead, its wrapper lives on.
+    Vanished,
+}
+
+impl Cause {
+    /// Exit status that stands for it in a shell.
+    pub fn status(self) -> u8 {
+        match self {
+            Cause::Signal { signal, .. } => 128_i32.saturating_add(signal).clamp(129, 255) as u8,
+            Cause::Status(status) => (status & 0xff) as u8,
+            Cause::NotFinalized | Cause::Vanished => 1,
+            Cause::Abort(code) => {
+                // An aborted job never looks like a good one.
+                let code = (code & 0xff) as u8;
+                if code == 0 { 1 } else { code }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

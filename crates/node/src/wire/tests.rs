@@ -1,0 +1,47 @@
+use super::*;
+
+#[test]
+fn frames_survive_any_cut_of_the_stream() {
+    let mut stream = Vec::new();
+    put(&mut stream, Kind::Output, 3, b"hello\n");
+    put(&mut stream, Kind::Resume, 0, b"");
+    put_json(&mut stream, Kind::Report, &Report::InputTaken);
+    for step in 1..stream.len() {
+        let mut decoder = Decoder::default();
+        let mut seen = Vec::new();
+        for part in stream.chunks(step) {
+            decoder.extend(part);
+            while let Some((head, payload)) = decoder.next_frame().unwrap() {
+                assert_eq!(head.bytes, payload.len());
+                seen.push((head.kind, head.rank, payload.to_vec()));
+            }
+        }
+        assert_eq!(seen.len(), 3, "in steps of {step}");
+        assert_eq!(seen[0], (Kind::Output, 3, b"hello\n".to_vec()));
+        assert_eq!(serde_json::from_slice::<Report>(&seen[2].2).unwrap(), Report::InputTaken);
+    }
+}
+
+#[test]
+fn what_is_no_frame_is_refused() {
+    let mut decoder = Decoder::default();
+    decoder.extend(&[0xff; HEAD_BYTES]);
+    assert!(decoder.next_frame().is_err());
+}
+
+#[test]
+fn texts_that_are_not_utf8_survive() {
+    for text in [Text::from("plain"), Text::from(OsString::from_vec(vec![b'a', 0xff, b'b']))] {
+        let json = serde_json::to_string(&text).unwrap();
+        assert_eq!(serde_json::from_str::<Text>(&json).unwrap(), text);
+    }
+}
+
+#[test]
+fn causes_give_the_status_of_a_shell() {
+    assert_eq!(Cause::Signal { signal: 11, core_dumped: true }.status(), 139);
+    assert_eq!(Cause::Status(3).status(), 3);
+    assert_eq!(Cause::NotFinalized.status(), 1);
+    assert_eq!(Cause::Abort(77).status(), 77);
+    assert_eq!(Cause::Abort(256).status(), 1);
+}
