@@ -8,29 +8,45 @@
 //! sender    slot i free? copy chunk, descriptor[i] = (lap, bytes, message)
 //! receiver  descriptor[i] has my lap? copy chunk out, emptied += 1
 //! ```
+//!
+//! The count wakes nobody. A sender that sleeps because all slots are full does so by [`crate::doorbell::sleep_unless`] on its
+//! own endpoint and looks at [`Producer::free_slot`] there; a receiver asks [`Consumer::take_owed_bell`] after a pass over
+//! the ring, before it sleeps or leaves the library, and rings the sender if told so.
 
 use std::ptr::NonNull;
 
-use crate::layout::{BULK_SLOT_BYTES, BULK_SLOTS};
+use crate::layout::BULK_SLOT_BYTES;
 use crate::sync::{AtomicU64, Ordering};
+
+#[cfg(not(loom))]
+const SLOTS: usize = crate::layout::BULK_SLOTS;
+/// Two slots have all the states that eight have; loom's search stays short.
+#[cfg(loom)]
+const SLOTS: usize = 2;
 
 /// The descriptors of the slots. Writer: the sender.
 #[repr(C, align(64))]
-#[derive(Debug)]
-pub struct Descriptors([AtomicU64; BULK_SLOTS]);
+#[derive(Debug, Default)]
+pub struct Descriptors([AtomicU64; SLOTS]);
 
 /// The receiver's counter. Writer: the receiver.
 #[repr(C, align(64))]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Emptied {
     /// Slots emptied since the start.
     pub slots: AtomicU64,
 }
 
 /// One slot's bytes.
+#[cfg(not(loom))]
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Slot([u8; BULK_SLOT_BYTES]);
+
+/// One slot's bytes: a cell through which loom sees when both ends use them at once.
+#[cfg(loom)]
+#[derive(Debug, Default)]
+pub struct Slot(loom::cell::UnsafeCell<u64>);
 
 /// What the sender has put in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +64,7 @@ pub struct Parts {
     pub descriptors: NonNull<Descriptors>,
     /// The receiver's counter.
     pub emptied: NonNull<Emptied>,
-    /// [`BULK_SLOTS`] slots.
+    /// [`crate::layout::BULK_SLOTS`] slots.
     pub slots: NonNull<Slot>,
 }
 
@@ -65,6 +81,8 @@ pub struct Producer {
 pub struct Consumer {
     parts: Parts,
     emptied: u64,
+    /// `emptied` when the caller was last told to ring the sender.
+    rung_at: u64,
 }
 
 // SAFETY: the pointers lead into a segment that outlives both ends (the constructors' contract); each end is used by one
@@ -75,7 +93,7 @@ unsafe impl Send for Consumer {}
 
 /// The lap number of the `n`-th use of the ring: 1 to 255, so that a zeroed descriptor is never valid.
 const fn lap(n: u64) -> u64 {
-    (n / BULK_SLOTS as u64) % 255 + 1
+    (n / SLOTS as u64) % 255 + 1
 }
 
 impl Producer {
@@ -87,27 +105,37 @@ impl Producer {
         Producer { parts, filled: 0, known_emptied: 0 }
     }
 
+    /// The same end, at the same position, on a copy of the ring's memory: for snapshots, and for tests that look at a
+    /// frozen peer.
+    ///
+    /// # Safety
+    /// As [`Producer::new`], but the memory is a copy of this end's ring.
+    pub unsafe fn on_copy(&self, parts: Parts) -> Self {
+        Producer { parts, ..*self }
+    }
+
     /// The slot to be filled next, or `None` when all are full. Commit with [`Producer::commit`].
     #[inline(always)]
     pub fn free_slot(&mut self) -> Option<NonNull<u8>> {
-        if self.filled - self.known_emptied == BULK_SLOTS as u64 {
+        if self.filled - self.known_emptied == SLOTS as u64 {
             // SAFETY: valid by the constructor's contract.
             self.known_emptied = unsafe { self.parts.emptied.as_ref() }.slots.load(Ordering::Acquire);
-            if self.filled - self.known_emptied == BULK_SLOTS as u64 {
+            if self.filled - self.known_emptied == SLOTS as u64 {
                 return None;
             }
         }
-        // SAFETY: the index stays below BULK_SLOTS.
-        Some(unsafe { self.parts.slots.add(self.filled as usize % BULK_SLOTS) }.cast())
+        // SAFETY: the index stays below SLOTS.
+        Some(unsafe { self.parts.slots.add(self.filled as usize % SLOTS) }.cast())
     }
 
     /// Publishes the slot that [`Producer::free_slot`] returned last.
     #[inline(always)]
     pub fn commit(&mut self, chunk: Chunk) {
         assert!((1..=BULK_SLOT_BYTES).contains(&chunk.bytes));
+        debug_assert!(self.filled - self.known_emptied < SLOTS as u64, "commit without a free slot");
         let word = lap(self.filled) | (chunk.bytes as u64) << 8 | u64::from(chunk.message) << 32;
         // SAFETY: valid by the constructor's contract.
-        unsafe { self.parts.descriptors.as_ref() }.0[self.filled as usize % BULK_SLOTS]
+        unsafe { self.parts.descriptors.as_ref() }.0[self.filled as usize % SLOTS]
             .store(word, Ordering::Release);
         self.filled += 1;
     }
@@ -119,13 +147,22 @@ impl Consumer {
     /// # Safety
     /// As [`Producer::new`], for consumers.
     pub unsafe fn new(parts: Parts) -> Self {
-        Consumer { parts, emptied: 0 }
+        Consumer { parts, emptied: 0, rung_at: 0 }
+    }
+
+    /// The same end, at the same position, on a copy of the ring's memory: for snapshots, and for tests that look at a
+    /// frozen peer.
+    ///
+    /// # Safety
+    /// As [`Consumer::new`], but the memory is a copy of this end's ring.
+    pub unsafe fn on_copy(&self, parts: Parts) -> Self {
+        Consumer { parts, ..*self }
     }
 
     /// The oldest full slot. Stays until [`Consumer::advance`].
     #[inline(always)]
     pub fn peek(&self) -> Option<(Chunk, NonNull<u8>)> {
-        let index = self.emptied as usize % BULK_SLOTS;
+        let index = self.emptied as usize % SLOTS;
         // SAFETY: valid by the constructor's contract.
         let word = unsafe { self.parts.descriptors.as_ref() }.0[index].load(Ordering::Acquire);
         if word & 0xff != lap(self.emptied) {
@@ -133,7 +170,7 @@ impl Consumer {
         }
         let chunk = Chunk { message: (word >> 32) as u32, bytes: (word >> 8 & 0xff_ffff) as usize };
         assert!((1..=BULK_SLOT_BYTES).contains(&chunk.bytes), "a bulk chunk of {} bytes", chunk.bytes);
-        // SAFETY: the index is below BULK_SLOTS.
+        // SAFETY: the index is below SLOTS.
         Some((chunk, unsafe { self.parts.slots.add(index) }.cast()))
     }
 
@@ -144,4 +181,16 @@ impl Consumer {
         // SAFETY: valid by the constructor's contract.
         unsafe { self.parts.emptied.as_ref() }.slots.store(self.emptied, Ordering::Release);
     }
+
+    /// Whether slots were emptied since this was last asked: then the caller owes the sender a
+    /// [`crate::doorbell::ring_if_sleeping`], see the module's rules.
+    #[inline(always)]
+    pub fn take_owed_bell(&mut self) -> bool {
+        let owed = self.rung_at != self.emptied;
+        self.rung_at = self.emptied;
+        owed
+    }
 }
+
+#[cfg(all(test, loom))]
+mod model;

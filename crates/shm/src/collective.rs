@@ -30,7 +30,7 @@ pub const DATA_BYTES: usize = 2 * SLOT_BYTES;
 
 /// First line of a block.
 #[repr(C, align(64))]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct BlockHeader {
     /// 0 free, 1 taken; changed by compare-and-swap.
     pub taken: AtomicU32,
@@ -42,7 +42,7 @@ pub struct BlockHeader {
 
 /// A flag line of a member.
 #[repr(C, align(64))]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct FlagLine {
     /// Sequence number of the operation, stored last.
     pub sequence: AtomicU64,
@@ -52,7 +52,7 @@ pub struct FlagLine {
 
 /// The lines of one member.
 #[repr(C, align(64))]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Member {
     /// Slots of even and odd operations.
     pub slots: [FlagLine; 2],
@@ -65,3 +65,6 @@ pub struct Member {
 #[cfg(not(loom))]
 const _: () =
     assert!(size_of::<Member>() == MEMBER_LINES * crate::LINE_BYTES && size_of::<BlockHeader>() == 64);
+
+#[cfg(all(test, loom))]
+mod model;

@@ -64,16 +64,35 @@ mod futex {
     }
 }
 
-/// Under loom a wait is a loop that yields to the model; a lost wake-up becomes a thread that never ends, which loom reports.
+/// Under loom the kernel's queue is a mutex and a condition: as the kernel does, a waiter looks at the word and joins the
+/// queue in one step. A lost wake-up is a thread that waits for ever, which loom reports as a deadlock.
 #[cfg(loom)]
 mod futex {
+    use loom::sync::{Condvar, Mutex};
+
     use crate::sync::{AtomicU32, Ordering};
 
+    struct Queue {
+        lock: Mutex<()>,
+        woken: Condvar,
+    }
+
+    loom::lazy_static! {
+        static ref QUEUE: Queue = Queue { lock: Mutex::new(()), woken: Condvar::new() };
+    }
+
     pub fn wait(word: &AtomicU32, seen: u32) {
-        while word.load(Ordering::Acquire) == seen {
-            loom::thread::yield_now();
+        let mut guard = QUEUE.lock.lock().unwrap();
+        while word.load(Ordering::Relaxed) == seen {
+            guard = QUEUE.woken.wait(guard).unwrap();
         }
     }
 
-    pub fn wake_all(_word: &AtomicU32) {}
+    pub fn wake_all(_word: &AtomicU32) {
+        let _guard = QUEUE.lock.lock().unwrap();
+        QUEUE.woken.notify_all();
+    }
 }
+
+#[cfg(all(test, loom))]
+mod model;

@@ -4,7 +4,7 @@ use crate::sync::{AtomicU32, AtomicU64};
 
 /// One per local rank, in the segment.
 #[repr(C, align(64))]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Endpoint {
     /// Pid in the namespace of the starter; 0 until the rank has attached. Writer: the rank, once.
     pub pid: AtomicU32,

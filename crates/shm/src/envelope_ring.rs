@@ -14,6 +14,17 @@
 //! payload for a header (F9); that needs one free line more than the message has. A message that does not fit before the
 //! end of the ring is preceded by a pad. The receiver never writes to the lines; it counts what it consumed in a line of
 //! its own, which the sender looks at only when the ring seems full.
+//!
+//! # Fullness and sleep
+//! The receiver counts lazily, every eighth of the ring. Nobody need call [`Consumer::publish`] for the sender's sake: what
+//! is consumed and not yet counted is less than an eighth, a message with pad and cleared line takes at most half, so an
+//! empty ring takes any message whether its receiver has counted or not.
+//!
+//! A sender that sleeps is another matter: the count wakes nobody. Therefore
+//! - a sender that was refused sleeps, if at all, by [`crate::doorbell::sleep_unless`] on its own endpoint, and
+//!   [`Producer::has_room_for`] is part of what it looks at;
+//! - a receiver asks [`Consumer::take_owed_bell`] after a pass over the ring, before it sleeps or leaves the library, and
+//!   rings the sender if told so.
 
 use std::ptr::NonNull;
 
@@ -27,14 +38,14 @@ const PAD: u8 = 1;
 
 /// One line. The words are atomics because word 0 of each may be a commit.
 #[repr(C, align(64))]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Line {
     words: [AtomicU64; 8],
 }
 
 /// The receiver's counter. Writer: the receiver. Reader: the sender, when the ring seems full.
 #[repr(C, align(64))]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Consumed {
     /// Lines consumed since the start.
     pub lines: AtomicU64,
@@ -84,6 +95,8 @@ pub struct Consumer {
     /// `read` as last published in `consumed`.
     published: u64,
     sequence: u32,
+    /// `consumed` was stored and the sender has not been rung since.
+    bell_owed: bool,
 }
 
 // SAFETY: the pointers lead into a segment that outlives both ends (the constructors' contract); each end is used by one
@@ -99,8 +112,25 @@ impl Producer {
     /// `lines` points to `count` zeroed lines and `consumed` to a zeroed counter, both valid for the life of the value; no
     /// other producer exists for them.
     pub unsafe fn new(lines: NonNull<Line>, count: usize, consumed: NonNull<Consumed>) -> Self {
-        assert!(count.is_power_of_two() && count >= 4);
+        assert_count(count);
         Producer { lines, mask: count - 1, consumed, written: 0, known_consumed: 0, sequence: 0 }
+    }
+
+    /// The same end, at the same position, on a copy of the ring's memory: for snapshots, and for tests that look at a
+    /// frozen peer.
+    ///
+    /// # Safety
+    /// As [`Producer::new`], but the memory is a copy of this end's ring.
+    pub unsafe fn on_copy(&self, lines: NonNull<Line>, consumed: NonNull<Consumed>) -> Self {
+        Producer { lines, consumed, ..*self }
+    }
+
+    /// Whether [`Producer::try_push`] with so many inline bytes would succeed now: what a refused sender looks at between
+    /// its intention to sleep and its sleep.
+    pub fn has_room_for(&mut self, inline_bytes: usize) -> bool {
+        let needed = lines_for(inline_bytes);
+        let rest = self.mask + 1 - (self.written as usize & self.mask);
+        self.has_room(if needed > rest { rest + needed + 1 } else { needed + 1 })
     }
 
     /// The most inline bytes that a message in this ring can have.
@@ -114,6 +144,7 @@ impl Producer {
     #[must_use]
     pub fn try_push(&mut self, envelope: &Envelope, inline: &[u8]) -> bool {
         debug_assert!(inline.len() <= self.inline_bytes_max());
+        debug_assert!(envelope.kind > PAD, "kind {} is not a message's", envelope.kind);
         let needed = lines_for(inline.len());
         let mut at = self.written as usize & self.mask;
         if at + needed > self.mask + 1 {
@@ -199,8 +230,17 @@ impl Consumer {
     /// # Safety
     /// As [`Producer::new`], for consumers.
     pub unsafe fn new(lines: NonNull<Line>, count: usize, consumed: NonNull<Consumed>) -> Self {
-        assert!(count.is_power_of_two() && count >= 4);
-        Consumer { lines, mask: count - 1, consumed, read: 0, published: 0, sequence: 0 }
+        assert_count(count);
+        Consumer { lines, mask: count - 1, consumed, read: 0, published: 0, sequence: 0, bell_owed: false }
+    }
+
+    /// The same end, at the same position, on a copy of the ring's memory: for snapshots, and for tests that look at a
+    /// frozen peer.
+    ///
+    /// # Safety
+    /// As [`Consumer::new`], but the memory is a copy of this end's ring.
+    pub unsafe fn on_copy(&self, lines: NonNull<Line>, consumed: NonNull<Consumed>) -> Self {
+        Consumer { lines, consumed, ..*self }
     }
 
     /// Whether a message, or a pad, waits.
@@ -257,11 +297,19 @@ impl Consumer {
         }
     }
 
-    /// Tells the sender about everything consumed so far; called before waiting.
+    /// Whether the sender was told of room since this was last asked: then the caller owes it a
+    /// [`crate::doorbell::ring_if_sleeping`], see the module's rules.
+    #[inline(always)]
+    pub fn take_owed_bell(&mut self) -> bool {
+        std::mem::take(&mut self.bell_owed)
+    }
+
+    /// Tells the sender about everything consumed so far, sooner than the lazy count would.
     #[inline]
     pub fn publish(&mut self) {
         if self.published != self.read {
             self.published = self.read;
+            self.bell_owed = true;
             // SAFETY: valid by the constructor's contract.
             unsafe { self.consumed.as_ref() }.lines.store(self.read, Ordering::Release);
         }
@@ -355,6 +403,11 @@ impl Message<'_> {
     }
 }
 
+/// At least four lines, so that a quarter is a line; few enough for the 16 bits in which a pad gives its lines.
+fn assert_count(count: usize) {
+    assert!(count.is_power_of_two() && (4..=1 << 16).contains(&count), "a ring of {count} lines");
+}
+
 /// Copies small blocks without a call.
 ///
 /// # Safety
@@ -401,6 +454,6 @@ const fn pack(low: u32, high: u32) -> u64 {
 }
 
 #[cfg(all(test, loom))]
-mod model;
+pub(crate) mod model;
 #[cfg(all(test, not(loom)))]
 mod tests;

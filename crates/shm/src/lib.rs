@@ -12,6 +12,8 @@ pub mod doorbell;
 pub mod endpoint;
 pub mod envelope_ring;
 pub mod layout;
+#[cfg(all(test, loom))]
+mod model;
 pub mod segment;
 pub mod sync;
 pub mod ticket;
