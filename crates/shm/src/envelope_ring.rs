@@ -315,6 +315,13 @@ impl Consumer {
         }
     }
 
+    /// How many lines the sender has been told of since the start. After it has grown, a sender that sleeps because the ring
+    /// was full is to be woken.
+    #[inline(always)]
+    pub fn published_lines(&self) -> u64 {
+        self.published
+    }
+
     #[cold]
     fn skip(&mut self, word: u64) {
         assert!((word >> 32) as u32 == self.sequence, "ring order broken at a pad");

@@ -15,6 +15,7 @@ impl Engine {
     /// Takes what has arrived from one peer.
     #[inline(always)]
     pub(super) fn take_envelopes(&mut self, from: usize) {
+        let told = self.peers[from].rings.inbox.published_lines();
         for _ in 0..ENVELOPES_PER_TURN {
             let peer = &mut self.peers[from];
             let Some(message) = peer.rings.inbox.peek() else { break };
@@ -44,8 +45,10 @@ impl Engine {
                 self.take_control(from, &envelope, number, address);
             }
         }
-        // A sender that found the ring full may sleep until it hears of room.
-        self.job.ring(from);
+        if self.peers[from].rings.inbox.published_lines() != told {
+            // A sender that found the ring full may sleep until it hears of room.
+            self.job.ring(from);
+        }
     }
 
     #[inline(never)]

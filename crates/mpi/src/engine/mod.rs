@@ -241,8 +241,12 @@ impl Engine {
     /// Before sleeping: tells all peers what was consumed, so that nobody waits for room that is there.
     pub fn publish_all(&mut self) {
         for to in 0..self.peers.len() {
-            self.peers[to].rings.inbox.publish();
-            self.job.ring(to);
+            let inbox = &mut self.peers[to].rings.inbox;
+            let told = inbox.published_lines();
+            inbox.publish();
+            if inbox.published_lines() != told {
+                self.job.ring(to);
+            }
         }
     }
 
