@@ -161,6 +161,9 @@ fn install(places: &Places, kind: Kind, wheel: &str) -> Result<(), String> {
 /// `cores` are those the job may use. Ranks are bound to cores when there are enough of them; when not, each MPI gets
 /// what is fastest for it (bench/README.md).
 pub fn command(places: &Places, kind: Kind, case: &Case, cores: usize, args: &[String]) -> Command {
+    // MPICH's proxy opens a session, which the kernel schedules as a group of its own: what --priority has given to this
+    // process must be given to that session too.
+    const SAME_PRIORITY: &str = "nice=$0; echo $nice 2>/dev/null >/proc/self/autogroup; exec \"$@\"";
     let bin = places.prefix(kind).join("bin");
     let mpiexec = bin.join("mpiexec");
     let mut command = if cores == 1 {
@@ -194,6 +197,16 @@ pub fn command(places: &Places, kind: Kind, case: &Case, cores: usize, args: &[S
         Kind::Tutti => &mut command,
     };
     command.arg("-n").arg(case.ranks.to_string());
+    if let (Kind::Mpich, Some(nice), true) = (kind, autogroup_nice(), case.way != Way::FromOutside) {
+        command.args(["sh", "-c", SAME_PRIORITY, &nice]);
+    }
     command.arg(places.programs(kind).join(case.program)).args(args);
     command
+}
+
+/// The priority of this process's session, where the kernel shares cores between sessions and it is not the usual one.
+fn autogroup_nice() -> Option<String> {
+    let text = fs::read_to_string("/proc/self/autogroup").ok()?;
+    let nice = text.split_whitespace().last()?;
+    (nice != "0").then(|| nice.to_owned())
 }

@@ -1,5 +1,7 @@
 //! The side-by-side table, as aligned text or as Markdown, and the same as JSON.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -67,12 +69,11 @@ impl<'a> Shown<'a> {
         cells
     }
 
-    /// Why an MPI has no figure in this row, one sentence each.
-    pub fn failures(&self) -> impl Iterator<Item = String> {
-        self.series.iter().filter_map(|(kind, series)| {
-            let why = series.failure.as_ref()?;
-            Some(format!("{}: {}: {why}", self.row.id, kind.title()))
-        })
+    /// Why an MPI has no figure in this row.
+    fn failures(&self) -> impl Iterator<Item = String> {
+        self.series
+            .iter()
+            .filter_map(|(kind, series)| Some(format!("{}: {}", kind.title(), series.failure.as_ref()?)))
     }
 
     /// All that is known about the row.
@@ -110,6 +111,23 @@ fn ratio_to_best_peer(row: &Row, series: &[(Kind, Series)]) -> Option<(Kind, f64
         .min_by(|(_, a), (_, b)| better(a.median().unwrap_or(f64::NAN), b.median().unwrap_or(f64::NAN)))?;
     let ratio = if row.higher_is_better() { best.ratio_to(ours)? } else { ours.ratio_to(best)? };
     Some((*kind, ratio))
+}
+
+/// Why there are figures missing: one line per reason, with the rows that it concerns.
+pub fn failures(shown: &[Shown]) -> String {
+    let mut rows_by_reason: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for row in shown {
+        for reason in row.failures() {
+            rows_by_reason.entry(reason).or_default().push(&row.row.id);
+        }
+    }
+    rows_by_reason
+        .into_iter()
+        .map(|(reason, rows)| match rows.len() {
+            1..=3 => format!("{} ({})\n", reason, rows.join(", ")),
+            count => format!("{reason} ({}, {} and {} more rows)\n", rows[0], rows[1], count - 2),
+        })
+        .collect()
 }
 
 /// Three significant digits, no exponent.
@@ -204,7 +222,7 @@ mod tests {
         results.runs.insert(("rtt".into(), Kind::Tutti, 0), Err("timeout".into()));
         let shown = Shown::new(row, &results, &[Kind::OpenMpi, Kind::Tutti]);
         assert_eq!(shown.cells()[3..], ["0.260 (0.520)", "timeout", "0.200", "-", "-"].map(String::from));
-        assert_eq!(shown.failures().collect::<Vec<_>>(), ["rtt/4: Tutti: timeout"]);
+        assert_eq!(failures(&[shown]), "Tutti: timeout (rtt/4)\n");
     }
 
     #[test]
