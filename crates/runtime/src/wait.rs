@@ -55,7 +55,6 @@ impl Waiter {
     pub fn idle(&mut self) -> Patience {
         self.polls += 1;
         if !self.oversubscribed && !self.polls.is_multiple_of(POLLS_PER_LOOK) {
-            core::hint::spin_loop();
             return Patience::Poll;
         }
         self.idle_slowly()
@@ -70,6 +69,8 @@ impl Waiter {
         } else {
             let waited = self.began.get_or_insert_with(Instant::now).elapsed();
             if waited < SPIN {
+                // Rarely: a pause costs 40 cycles or more, and the answer may come meanwhile.
+                core::hint::spin_loop();
                 return Patience::Poll;
             }
             if waited > YIELD {

@@ -15,7 +15,6 @@ impl Engine {
     /// Takes what has arrived from one peer.
     #[inline(always)]
     pub(super) fn take_envelopes(&mut self, from: usize) {
-        let told = self.peers[from].rings.inbox.published_lines();
         for _ in 0..ENVELOPES_PER_TURN {
             let peer = &mut self.peers[from];
             let Some(message) = peer.rings.inbox.peek() else { break };
@@ -45,7 +44,7 @@ impl Engine {
                 self.take_control(from, &envelope, number, address);
             }
         }
-        if self.peers[from].rings.inbox.published_lines() != told {
+        if self.peers[from].rings.inbox.take_owed_bell() {
             // A sender that found the ring full may sleep until it hears of room.
             self.job.ring(from);
         }

@@ -242,9 +242,8 @@ impl Engine {
     pub fn publish_all(&mut self) {
         for to in 0..self.peers.len() {
             let inbox = &mut self.peers[to].rings.inbox;
-            let told = inbox.published_lines();
             inbox.publish();
-            if inbox.published_lines() != told {
+            if inbox.take_owed_bell() {
                 self.job.ring(to);
             }
         }
