@@ -1,32 +1,56 @@
-//! How errors reach the user (MPI chapter 9): through the error handler of the communicator.
+//! How errors reach the user (MPI chapter 9): through the error handler of the object that the call is about.
+//!
+//! Handlers may be made before Init and freed after Finalize (11.4.1), so they have their own table and lock. A handler lives
+//! until the user's handle is freed and no object uses it. The user's function runs with no lock held and nothing borrowed.
 
+use core::cell::RefCell;
 use core::ffi::{CStr, c_int};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tutti_shm::ticket::Notice;
 
 use crate::abi::*;
-use crate::error::Error;
+use crate::error::{Error, Result, check, class_name};
+use crate::handle::{Kind, Slab};
 use crate::process::{self, Guard};
+
+/// Which objects a handler is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Object {
+    /// Communicators.
+    Comm,
+    /// Windows.
+    Win,
+    /// Files.
+    File,
+    /// Sessions.
+    Session,
+}
 
 /// An error handler made by the user.
 #[derive(Clone, Copy, Debug)]
-pub struct Handler {
+struct Handler {
+    /// What it is for.
+    object: Object,
     /// Address of its C function.
-    pub function: usize,
-    /// Communicators, and the user, that refer to it.
-    pub references: u32,
+    function: usize,
+    /// Handles of the user and objects that refer to it.
+    references: u32,
 }
 
 /// The function as it is called: the fixed arguments; a variadic C function takes them the same way.
-type Function = unsafe extern "C-unwind" fn(*mut MPI_Comm, *mut c_int, ...);
+type Function = unsafe extern "C-unwind" fn(*mut usize, *mut c_int, ...);
+
+static TABLE: Mutex<Slab<Handler>> = Mutex::new(Slab::new(Kind::Errhandler));
+
+thread_local! {
+    /// The last error that this thread was told, for MPI_Error_string.
+    static LAST_ERROR: RefCell<Option<(c_int, Box<str>)>> = const { RefCell::new(None) };
+}
 
 /// Runs a call of the face: enters the library, raises the error if there is one.
 #[inline(always)]
-pub fn call(
-    name: &'static CStr,
-    comm: MPI_Comm,
-    body: impl FnOnce(&mut Guard) -> crate::error::Result<()>,
-) -> c_int {
+pub fn call(name: &'static CStr, comm: MPI_Comm, body: impl FnOnce(&mut Guard) -> Result<()>) -> c_int {
     let Some(mut guard) = process::enter() else { return outside(name) };
     match body(&mut guard) {
         Ok(()) => MPI_SUCCESS,
@@ -34,35 +58,144 @@ pub fn call(
     }
 }
 
+/// Runs a call that is allowed before Init and after Finalize, and needs nothing of the process.
+pub fn call_anytime(name: &'static CStr, body: impl FnOnce() -> Result<()>) -> c_int {
+    match body() {
+        Ok(()) => MPI_SUCCESS,
+        Err(error) => match process::enter() {
+            Some(guard) => raise(guard, name, MPI_COMM_SELF, error),
+            // The initial error handler (9.3.1), which is fatal.
+            None => fatal(None, name, &error),
+        },
+    }
+}
+
 /// Raises an error on a communicator, or on MPI_COMM_SELF when it is not a communicator (MPI 9.3.1).
 #[cold]
 #[inline(never)]
-pub fn raise(mut guard: Guard, name: &CStr, comm: MPI_Comm, error: Error) -> c_int {
-    let handler = guard.comm(comm).unwrap_or(&guard.predefined_comms[1]).errhandler;
-    let function = name.to_string_lossy().into_owned();
-    let rank = guard.engine.job.rank();
-    let class = error.class;
+pub fn raise(guard: Guard, name: &CStr, comm: MPI_Comm, error: Error) -> c_int {
+    let (comm, handler) = match guard.comm(comm) {
+        Ok(found) => (comm, found.errhandler),
+        Err(_) => (MPI_COMM_SELF, guard.predefined_comms[1].errhandler),
+    };
+    raise_with(guard, name, handler, comm.0, error)
+}
+
+/// Raises an error through a handler; `object` is the handle that the user's function is told.
+#[cold]
+pub fn raise_with(guard: Guard, name: &CStr, handler: MPI_Errhandler, object: usize, error: Error) -> c_int {
+    if matches!(handler, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT) {
+        fatal(Some(guard), name, &error);
+    }
+    drop(guard);
+    let code = error.class;
+    remember(code, format!("{}: {}", name.to_string_lossy(), error.text));
+    drop(error);
+    if handler != MPI_ERRORS_RETURN {
+        run(handler, object, code);
+    }
+    code
+}
+
+/// Calls a handler with a code of the user's choice (9.5), with no lock held.
+pub fn call_handler(guard: Guard, name: &CStr, handler: MPI_Errhandler, object: usize, code: c_int) {
     match handler {
-        MPI_ERRORS_RETURN => guard.last_error = Some((class, format!("{function}: {error}").into())),
+        MPI_ERRORS_RETURN => {}
         MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT => {
-            eprintln!("tutti: rank {rank}: {function}: {error}");
-            abort(Some(guard), class);
+            fatal(Some(guard), name, &Error::new(code, format_args!("the program raises error code {code}")));
         }
         _ => {
-            guard.last_error = Some((class, format!("{function}: {error}").into()));
-            if let Some(handler) = guard.errhandlers.find(handler.0).copied() {
-                drop(guard);
-                let (mut comm, mut code) = (comm, class);
-                // SAFETY: the user gave this address as that of an error handler function; no lock is held and nothing is
-                // borrowed while it runs.
-                unsafe {
-                    let function = std::mem::transmute::<usize, Function>(handler.function);
-                    function(&mut comm, &mut code);
-                }
-            }
+            drop(guard);
+            run(handler, object, code);
         }
     }
-    class
+}
+
+/// Calls the user's function. No lock is held.
+fn run(handler: MPI_Errhandler, object: usize, code: c_int) {
+    let Some(function) = table().find(handler.0).map(|handler| handler.function) else { return };
+    let (mut object, mut code) = (object, code);
+    // SAFETY: the user gave this address as that of an error handler function; no lock is held and nothing is borrowed while
+    // it runs. A handle has the size of a pointer, so its place is that of the type that the function expects.
+    unsafe {
+        let function = std::mem::transmute::<usize, Function>(function);
+        function(&mut object, &mut code);
+    }
+}
+
+/// Makes a handler.
+///
+/// # Errors
+/// MPI_ERR_ARG when the function is a null pointer.
+pub fn create(object: Object, function: usize) -> Result<MPI_Errhandler> {
+    check(function != 0, MPI_ERR_ARG, || "the error handler function is a null pointer".into())?;
+    let mut table = table();
+    let index = table.insert(Handler { object, function, references: 1 });
+    Ok(MPI_Errhandler(table.handle(index)))
+}
+
+/// Checks that a handler can be set on an object of this kind.
+///
+/// # Errors
+/// MPI_ERR_ERRHANDLER when it names none, or one for other objects.
+pub fn check_for(object: Object, handler: MPI_Errhandler) -> Result<()> {
+    if is_predefined(handler) {
+        return Ok(());
+    }
+    let table = table();
+    let found = table.find(handler.0).ok_or_else(|| bad_handler(handler))?;
+    check(found.object == object, MPI_ERR_ERRHANDLER, || {
+        format!("the error handler is for a {:?}, expected one for a {object:?}", found.object)
+    })
+}
+
+/// One more object or handle refers to a handler.
+pub fn retain(handler: MPI_Errhandler) {
+    if let Some(handler) = table().find_mut(handler.0) {
+        handler.references += 1;
+    }
+}
+
+/// One less.
+pub fn release(handler: MPI_Errhandler) {
+    let mut table = table();
+    let Some(index) = table.index(handler.0) else { return };
+    let found = table.get_mut(index);
+    found.references -= 1;
+    if found.references == 0 {
+        table.remove(index);
+    }
+}
+
+/// The user lets go of a handle. Predefined handlers stay as they are.
+///
+/// # Errors
+/// MPI_ERR_ERRHANDLER when it names none.
+pub fn free(handler: MPI_Errhandler) -> Result<()> {
+    if !is_predefined(handler) {
+        table().index(handler.0).ok_or_else(|| bad_handler(handler))?;
+        release(handler);
+    }
+    Ok(())
+}
+
+/// The detailed text of the last error that this thread was told, when it had this code.
+pub fn last_text(code: c_int) -> Option<Box<str>> {
+    LAST_ERROR.try_with(|last| Some(last.borrow().as_ref().filter(|last| last.0 == code)?.1.clone())).ok()?
+}
+
+/// Keeps the text of an error that a call returns without raising it (in the statuses of MPI_Waitall, for example).
+pub fn remember(code: c_int, text: String) {
+    // A thread that is ending has no place for it any more, and nobody to ask for it.
+    let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = Some((code, text.into())));
+}
+
+/// Says what happened in one line and ends the job.
+#[cold]
+fn fatal(guard: Option<Guard>, name: &CStr, error: &Error) -> ! {
+    let who = guard.as_ref().map(|guard| format!("rank {}: ", guard.engine.job.rank())).unwrap_or_default();
+    eprintln!("tutti: {who}{}: {error}", name.to_string_lossy());
+    abort(guard, error.class)
 }
 
 /// A call before Init or after Finalize.
@@ -91,4 +224,57 @@ pub fn abort(guard: Option<Guard>, code: c_int) -> ! {
 /// An exit status that says failure whatever the code.
 fn exit_status(code: c_int) -> c_int {
     if code & 0xff == 0 { 1 } else { code & 0xff }
+}
+
+fn is_predefined(handler: MPI_Errhandler) -> bool {
+    matches!(handler, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT | MPI_ERRORS_RETURN)
+}
+
+fn table() -> MutexGuard<'static, Slab<Handler>> {
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cold]
+fn bad_handler(handler: MPI_Errhandler) -> Error {
+    let what =
+        if handler == MPI_ERRHANDLER_NULL { "is MPI_ERRHANDLER_NULL" } else { "is freed or was never one" };
+    Error::new(MPI_ERR_ERRHANDLER, format_args!("error handler {:#x} {what}", handler.0))
+}
+
+/// The text that MPI_Error_string gives for a class of the standard.
+pub fn class_string(class: c_int) -> Option<String> {
+    let text = crate::error::class_text(class)?;
+    Some(match last_text(class) {
+        Some(last) => format!("{}: {text}: {last}", class_name(class)),
+        None => format!("{}: {text}", class_name(class)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handler_lives_until_its_last_reference_goes() {
+        let handler = create(Object::Comm, 0x1000).unwrap();
+        retain(handler);
+        free(handler).unwrap();
+        check_for(Object::Comm, handler).expect("an object still uses it");
+        assert_eq!(check_for(Object::File, handler).unwrap_err().class, MPI_ERR_ERRHANDLER);
+        release(handler);
+        assert_eq!(check_for(Object::Comm, handler).unwrap_err().class, MPI_ERR_ERRHANDLER);
+        assert_eq!(free(handler).unwrap_err().class, MPI_ERR_ERRHANDLER);
+        assert_eq!(free(MPI_ERRHANDLER_NULL).unwrap_err().class, MPI_ERR_ERRHANDLER);
+        free(MPI_ERRORS_RETURN).expect("a predefined handler is not freed, but the call is right");
+    }
+
+    #[test]
+    fn the_text_of_a_class_tells_the_last_error_of_the_thread() {
+        assert_eq!(class_string(MPI_ERR_TAG).unwrap(), "MPI_ERR_TAG: invalid tag");
+        remember(MPI_ERR_TAG, "MPI_Send: tag is -4".into());
+        assert_eq!(class_string(MPI_ERR_TAG).unwrap(), "MPI_ERR_TAG: invalid tag: MPI_Send: tag is -4");
+        assert_eq!(class_string(MPI_ERR_RANK).unwrap(), "MPI_ERR_RANK: invalid rank");
+        let other = std::thread::spawn(|| class_string(MPI_ERR_TAG).unwrap()).join().unwrap();
+        assert_eq!(other, "MPI_ERR_TAG: invalid tag");
+    }
 }

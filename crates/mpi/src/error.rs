@@ -8,7 +8,7 @@ use crate::abi::*;
 /// What went wrong in a call. The function's name is added where the error is raised.
 #[derive(Debug)]
 pub struct Error {
-    /// Error class of the standard (chapter "Error handling").
+    /// Error class of the standard (chapter "Error handling"), or a code that a callback of the user returned.
     pub class: c_int,
     /// What was found and what was expected, without a final full stop.
     pub text: Box<str>,
@@ -27,7 +27,10 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.text, class_name(self.class))
+        match entry(self.class) {
+            Some((_, name, _)) => write!(f, "{} ({name})", self.text),
+            None => write!(f, "{} (error code {})", self.text, self.class),
+        }
     }
 }
 

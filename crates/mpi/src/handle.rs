@@ -37,6 +37,8 @@ pub enum Kind {
     Win,
     /// MPI_File
     File,
+    /// Keys of attributes, which are integers
+    Keyval,
 }
 
 /// Objects of one kind, named by handles.

@@ -5,6 +5,8 @@
 //! reach the user through [`errhandler`].
 
 pub mod abi;
+pub mod argument;
+pub mod attributes;
 pub mod buffer;
 pub mod collective;
 pub mod comm;
@@ -12,8 +14,10 @@ pub mod datatype;
 pub mod engine;
 pub mod errhandler;
 pub mod error;
+pub mod error_codes;
 pub mod face;
 pub mod handle;
+pub mod info;
 mod invariant;
 pub mod lock;
 pub mod point_to_point;

@@ -15,7 +15,7 @@ use tutti_runtime::wait::{Patience, Waiter};
 use tutti_shm::sync::Ordering as ShmOrdering;
 
 use crate::abi::*;
-use crate::comm::{Comm, Group};
+use crate::comm::{CONTEXTS_PER_COMM, Comm, Group};
 use crate::datatype::{Datatype, Predefined};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -37,22 +37,21 @@ pub struct Process {
     pub predefined_types: Predefined,
     /// Datatypes made by the user.
     pub types: Slab<Datatype>,
-    /// Error handlers made by the user.
-    pub errhandlers: Slab<crate::errhandler::Handler>,
+    /// Keys of attributes, and the attributes of datatypes and windows.
+    pub attributes: crate::attributes::Table,
+    /// MPI_UNIVERSE_SIZE: how many processes the job has.
+    pub universe_size: c_int,
+    /// MPI_APPNUM: which of several programs of the job this one is, if the launcher tells.
+    pub app_number: Option<c_int>,
     /// Thread level given by Init.
     pub thread_level: c_int,
     /// Thread that called Init.
     pub main_thread: libc::pid_t,
-    /// Context for the next communicator: above all that this process has used.
+    /// Number of the next context that this process takes; see `comm/agreement.rs`.
     pub next_context: u32,
-    /// Text of the last error raised, for MPI_Error_string.
-    pub last_error: Option<(c_int, Box<str>)>,
     /// Threads that wait inside the library.
     waiting: u32,
 }
-
-/// Contexts of a communicator: point-to-point, collective.
-pub const CONTEXTS_PER_COMM: u32 = 2;
 
 /// Before Init.
 pub const BEFORE: u8 = 0;
@@ -115,23 +114,26 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
     if required == MPI_THREAD_MULTIPLE {
         LOCK.need();
     }
+    crate::info::remember_start(job.ranks(), required);
     let world = Rc::new(Group::new((0..job.ranks() as u32).collect()));
     let alone = Rc::new(Group::new(vec![job.rank() as u32]));
     let mut predefined_comms = [Comm::new(0, job.rank(), world), Comm::new(CONTEXTS_PER_COMM, 0, alone)];
     predefined_comms[0].name = b"MPI_COMM_WORLD".to_vec();
     predefined_comms[1].name = b"MPI_COMM_SELF".to_vec();
     let process = Process {
+        universe_size: job.ranks() as c_int,
+        app_number: None,
         engine: Engine::new(job),
         predefined_comms,
         comms: Slab::new(Kind::Comm),
         groups: Slab::new(Kind::Group),
         predefined_types: Predefined::new(),
         types: Slab::new(Kind::Datatype),
-        errhandlers: Slab::new(Kind::Errhandler),
+        attributes: Default::default(),
         thread_level: required,
         main_thread: thread_id(),
-        next_context: 2 * CONTEXTS_PER_COMM,
-        last_error: None,
+        // The predefined communicators have the first two numbers.
+        next_context: 2,
         waiting: 0,
     };
     // SAFETY: Init is called once and before anything else (checked by the caller), so nobody else looks at the cell.
@@ -224,33 +226,6 @@ impl Guard {
         value
     }
 
-    /// A communicator by handle.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM when it names none.
-    #[inline(always)]
-    pub fn comm(&self, handle: MPI_Comm) -> Result<&Comm> {
-        if handle == MPI_COMM_WORLD {
-            return Ok(&self.predefined_comms[0]);
-        }
-        if handle == MPI_COMM_SELF {
-            return Ok(&self.predefined_comms[1]);
-        }
-        self.comms.find(handle.0).ok_or_else(|| bad_comm(handle))
-    }
-
-    /// A communicator by handle, to be changed.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM when it names none.
-    pub fn comm_mut(&mut self, handle: MPI_Comm) -> Result<&mut Comm> {
-        match handle {
-            MPI_COMM_WORLD => Ok(&mut self.predefined_comms[0]),
-            MPI_COMM_SELF => Ok(&mut self.predefined_comms[1]),
-            _ => self.comms.find_mut(handle.0).ok_or_else(|| bad_comm(handle)),
-        }
-    }
-
     /// A datatype by handle.
     ///
     /// # Errors
@@ -262,12 +237,6 @@ impl Guard {
             None => self.types.find(handle.0).ok_or_else(|| bad_datatype(handle)),
         }
     }
-}
-
-#[cold]
-fn bad_comm(handle: MPI_Comm) -> Error {
-    let what = if handle == MPI_COMM_NULL { "is MPI_COMM_NULL" } else { "is freed or was never one" };
-    Error::new(MPI_ERR_COMM, format_args!("communicator {:#x} {what}", handle.0))
 }
 
 #[cold]

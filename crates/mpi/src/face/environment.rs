@@ -3,50 +3,48 @@
 use core::ffi::{c_char, c_int, c_void};
 
 use crate::abi::*;
-use crate::errhandler::call;
+use crate::argument::{put, put_text};
+use crate::errhandler::{call, call_anytime};
 
-/// Copies a text with its final zero, at most `room` bytes, and gives its length.
-unsafe fn write_text(text: &[u8], to: *mut c_char, room: usize, length: *mut c_int) {
-    let bytes = text.len().min(room - 1);
-    // SAFETY: the user gives room for the standard's maximum and a place for the length.
-    unsafe {
-        std::ptr::copy_nonoverlapping(text.as_ptr().cast(), to, bytes);
-        to.add(bytes).write(0);
-        length.write(bytes as c_int);
-    }
+/// The name of this host, if it has one.
+pub fn host_name() -> Option<Vec<u8>> {
+    let mut host = [0_u8; 256];
+    // SAFETY: the buffer is valid for its length; the last byte stays zero.
+    let result = unsafe { libc::gethostname(host.as_mut_ptr().cast(), host.len() - 1) };
+    let length = host.iter().position(|&byte| byte == 0).unwrap_or(0);
+    (result == 0 && length > 0).then(|| host[..length].to_vec())
 }
 
 /// The version of the standard (9.1.1).
 #[inline]
 pub unsafe fn MPI_Get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
-    // SAFETY: the user gives two places for integers.
-    unsafe {
-        version.write(MPI_VERSION);
-        subversion.write(MPI_SUBVERSION);
-    }
-    MPI_SUCCESS
+    call_anytime(c"MPI_Get_version", || {
+        // SAFETY: the user gives two places for integers.
+        unsafe {
+            put(version, "version", MPI_VERSION)?;
+            put(subversion, "subversion", MPI_SUBVERSION)
+        }
+    })
 }
 
 /// The version of the library (9.1.1).
 #[inline]
 pub unsafe fn MPI_Get_library_version(version: *mut c_char, resultlen: *mut c_int) -> c_int {
     let text = concat!("Tutti ", env!("CARGO_PKG_VERSION"));
-    // SAFETY: the user gives MPI_MAX_LIBRARY_VERSION_STRING bytes and a place for the length.
-    unsafe { write_text(text.as_bytes(), version, MPI_MAX_LIBRARY_VERSION_STRING as usize, resultlen) };
-    MPI_SUCCESS
+    call_anytime(c"MPI_Get_library_version", || {
+        let room = MPI_MAX_LIBRARY_VERSION_STRING as usize;
+        // SAFETY: the user gives MPI_MAX_LIBRARY_VERSION_STRING bytes and a place for the length.
+        unsafe { put_text(text.as_bytes(), version, room, resultlen, "version") }
+    })
 }
 
 /// The name of this host (9.1.2).
 #[inline]
 pub unsafe fn MPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int {
     call(c"MPI_Get_processor_name", MPI_COMM_SELF, |_| {
-        let mut host = [0_u8; 256];
-        // SAFETY: the buffer is valid for its length; the last byte stays zero.
-        unsafe { libc::gethostname(host.as_mut_ptr().cast(), host.len() - 1) };
-        let length = host.iter().position(|&byte| byte == 0).unwrap_or(0);
+        let host = host_name().unwrap_or_else(|| b"localhost".to_vec());
         // SAFETY: the user gives MPI_MAX_PROCESSOR_NAME bytes and a place for the length.
-        unsafe { write_text(&host[..length], name, MPI_MAX_PROCESSOR_NAME as usize, resultlen) };
-        Ok(())
+        unsafe { put_text(&host, name, MPI_MAX_PROCESSOR_NAME as usize, resultlen, "name") }
     })
 }
 

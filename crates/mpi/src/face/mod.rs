@@ -9,16 +9,26 @@
 
 mod abi_handles;
 mod addresses;
+mod attributes;
 mod communicators;
 mod environment;
+mod errors;
+mod groups;
+mod info;
+mod names;
 mod point_to_point;
 mod requests;
 mod start;
 
 pub use abi_handles::*;
 pub use addresses::*;
+pub use attributes::*;
 pub use communicators::*;
 pub use environment::*;
+pub use errors::*;
+pub use groups::*;
+pub use info::*;
+pub use names::*;
 pub use point_to_point::*;
 pub use requests::*;
 pub use start::*;

@@ -4,6 +4,7 @@ use core::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::abi::*;
+use crate::attributes::{self, Owner};
 use crate::errhandler::{self, call};
 use crate::process::{self, AFTER, BEFORE};
 
@@ -50,13 +51,14 @@ pub unsafe fn MPI_Init_thread(
 /// Ends MPI (11.2.2).
 #[inline]
 pub unsafe fn MPI_Finalize() -> c_int {
-    match process::enter() {
-        Some(guard) => {
-            process::finish(guard);
-            MPI_SUCCESS
-        }
-        None => call(c"MPI_Finalize", MPI_COMM_SELF, |_| Ok(())),
+    // The attributes of MPI_COMM_SELF go first of all, while everything still works (11.2.4).
+    let result = call(c"MPI_Finalize", MPI_COMM_SELF, |guard| {
+        attributes::delete_all(guard, Owner::Comm(MPI_COMM_SELF))
+    });
+    if let Some(guard) = process::enter() {
+        process::finish(guard);
     }
+    result
 }
 
 /// Whether MPI_Init was called (11.2.1).

@@ -1,0 +1,135 @@
+//! How processes that make a communicator exchange a few numbers: over point-to-point messages on the parent's own contexts.
+//!
+//! **Contexts.** A new communicator's context must be new to each of its members. The *leader*, its first member, takes one
+//! from its own sequence: `(n * ranks of the job + world rank) * CONTEXTS_PER_COMM` with its private `n`. So contexts are unique
+//! in the whole job and for its whole life, whatever agreements run at the same time in other threads or communicators, and
+//! nobody but the leader has to be asked: a dup costs one broadcast, a split the exchange that it needs anyway.
+//!
+//! | operation | messages |
+//! |---|---|
+//! | [`Guard::broadcast`] | binomial tree, any length |
+//! | [`Guard::allgather`] | Bruck's algorithm, ceil(log2 members) rounds, records of one length |
+//!
+//! Both name members by world rank, so that they serve groups, and both groups of an intercommunicator as one list.
+
+use super::{CONTEXTS_PER_COMM, Channel};
+use crate::abi::*;
+use crate::buffer::Buffer;
+use crate::engine::{Message, Mode, Started};
+use crate::error::{Error, Result};
+use crate::process::Guard;
+use crate::request::{Request, RequestKind};
+
+/// Who takes part, and where the messages go.
+#[derive(Clone, Debug)]
+pub struct Meeting {
+    /// World ranks, in the same order on all of them.
+    pub members: Vec<u32>,
+    /// Which of them this process is.
+    pub me: usize,
+    /// Context of the messages.
+    context: u32,
+    /// Tag of the messages.
+    tag: i32,
+}
+
+impl Meeting {
+    /// A meeting of `members` over a communicator's channel.
+    ///
+    /// # Panics
+    /// When this process, of world rank `world`, is not among the members.
+    pub fn new(members: Vec<u32>, world: u32, context: u32, channel: Channel, tag: i32) -> Self {
+        let me = members.iter().position(|&member| member == world).expect("only members meet");
+        Meeting { members, me, context: context + channel as u32, tag }
+    }
+}
+
+impl Guard {
+    /// World rank of this process.
+    pub fn world_rank(&self) -> u32 {
+        self.engine.job.rank() as u32
+    }
+
+    /// Takes a context that no process of the job has ever used.
+    ///
+    /// # Errors
+    /// MPI_ERR_INTERN when the numbers are used up.
+    pub fn new_context(&mut self) -> Result<u32> {
+        let ranks = self.engine.job.ranks() as u64;
+        let number = u64::from(self.next_context) * ranks + u64::from(self.world_rank());
+        self.next_context += 1;
+        u32::try_from(number * u64::from(CONTEXTS_PER_COMM)).map_err(|_| {
+            let text =
+                format_args!("this process has led {} communicators, no number is left", number / ranks);
+            Error::new(MPI_ERR_INTERN, text)
+        })
+    }
+
+    /// Everybody gets `data` of the member at `root`.
+    pub fn broadcast(&mut self, meeting: &Meeting, root: usize, data: Vec<u32>) -> Vec<u32> {
+        let members = meeting.members.len();
+        let member = |distance: usize| meeting.members[(root + distance) % members];
+        let mine = (meeting.me + members - root) % members;
+        // The parent of a distance is the distance without its lowest bit; its children are those with one more bit below.
+        let lowest = if mine == 0 { members.next_power_of_two() } else { 1 << mine.trailing_zeros() };
+        let data = if mine == 0 { data } else { self.receive_numbers(meeting, member(mine - lowest)) };
+        let mut bit = lowest >> 1;
+        let mut sends = Vec::new();
+        while bit > 0 {
+            if mine + bit < members {
+                sends.extend(self.send_numbers(meeting, member(mine + bit), &data));
+            }
+            bit >>= 1;
+        }
+        for send in sends {
+            self.finish_request(send);
+        }
+        data
+    }
+
+    /// Everybody gets the records of all, in the order of the members.
+    pub fn allgather<const N: usize>(&mut self, meeting: &Meeting, record: [u32; N]) -> Vec<[u32; N]> {
+        let members = meeting.members.len();
+        // In round k the first 2^k records that follow my own are known; I give them to the member 2^k before me.
+        let mut known = record.to_vec();
+        let mut have = 1;
+        while have < members {
+            let count = have.min(members - have) * N;
+            let before = meeting.members[(meeting.me + members - have) % members];
+            let behind = meeting.members[(meeting.me + have) % members];
+            let send = self.send_numbers(meeting, before, &known[..count]);
+            let more = self.receive_numbers(meeting, behind);
+            if let Some(send) = send {
+                self.finish_request(send);
+            }
+            assert_eq!(more.len(), count, "all members gather records of one length");
+            known.extend(more);
+            have += count / N;
+        }
+        let mut records: Vec<[u32; N]> =
+            known.chunks_exact(N).map(|chunk| chunk.try_into().expect("chunks of N")).collect();
+        records.rotate_right(meeting.me);
+        records
+    }
+
+    /// Sends numbers; gives the request while it is pending. `data` must stay until then.
+    pub(super) fn send_numbers(&mut self, meeting: &Meeting, to: u32, data: &[u32]) -> Option<u32> {
+        let buffer = Buffer::contiguous(data.as_ptr().cast_mut().cast(), size_of_val(data));
+        let (context, tag) = (meeting.context, meeting.tag);
+        match self.engine.send(Message { to, context, tag, buffer, mode: Mode::Standard }) {
+            Started::Done => None,
+            Started::Pending(request) => Some(request),
+        }
+    }
+
+    /// Receives numbers, as many as come.
+    pub(super) fn receive_numbers(&mut self, meeting: &Meeting, from: u32) -> Vec<u32> {
+        let (context, tag, source) = (meeting.context, meeting.tag, from as i32);
+        let found = self.wait(Some(from as usize), |process| process.engine.probe(context, source, tag));
+        let mut data = vec![0_u32; found.bytes / size_of::<u32>()];
+        let buffer = Buffer::contiguous(data.as_mut_ptr().cast(), found.bytes);
+        let request = self.engine.receive(Request::new(RequestKind::Receive, buffer, context, source, tag));
+        self.finish_request(request);
+        data
+    }
+}

@@ -1,0 +1,221 @@
+//! Communicators made from one communicator (MPI 7.4.2): dup, create, split.
+
+use std::rc::Rc;
+
+use core::ffi::c_int;
+
+use super::agreement::Meeting;
+use super::{Channel, Comm, Group};
+use crate::abi::*;
+use crate::attributes::{self, Owner};
+use crate::errhandler;
+use crate::error::{Result, check};
+use crate::info::Info;
+use crate::process::Guard;
+
+/// What a process of a parent tells the others about the communicator that it wants to be in.
+#[derive(Clone, Copy, Debug)]
+struct Wish {
+    /// Which new communicator; `None` for none.
+    color: Option<u32>,
+    /// Place in it: lower keys come first, equal ones in the order of the parent.
+    key: i32,
+    /// A context that this process has taken, for the case that it leads.
+    context: u32,
+}
+
+impl Wish {
+    fn encode(self) -> [u32; 4] {
+        [u32::from(self.color.is_some()), self.color.unwrap_or(0), self.key as u32, self.context]
+    }
+
+    fn decode([wanted, color, key, context]: [u32; 4]) -> Self {
+        Wish { color: (wanted != 0).then_some(color), key: key as i32, context }
+    }
+}
+
+impl Guard {
+    /// A copy of a communicator with its attributes (7.4.2), and with hints when there are some.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM; whatever a copy callback of the user returned.
+    pub fn dup_comm(&mut self, handle: MPI_Comm, hints: Option<Info>) -> Result<MPI_Comm> {
+        let copied = attributes::copy(self, Owner::Comm(handle));
+        // The others wait for us even if our callback has failed.
+        let comm = self.comm(handle)?;
+        let meeting = self.whole(comm);
+        let context = if meeting.me == 0 { self.new_context()? } else { 0 };
+        let context = self.broadcast(&meeting, 0, vec![context])[0];
+        let attributes = copied?;
+        let parent = self.comm(handle)?;
+        let made = match &parent.remote {
+            None => Comm::new(context, parent.rank, parent.group.clone()),
+            Some(remote) => Comm::between(context, parent.rank, parent.group.clone(), remote.clone()),
+        };
+        let mut made = Comm { attributes, ..made };
+        made.take_hints(&hints.unwrap_or_default());
+        Ok(self.keep_child(handle, made))
+    }
+
+    /// The communicator of a part of the members (MPI_Comm_create). All members of the parent call it; MPI_COMM_NULL for those
+    /// that are in no group.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM; MPI_ERR_GROUP when the group has members that the parent has not.
+    pub fn create_comm(&mut self, handle: MPI_Comm, group: Rc<Group>) -> Result<MPI_Comm> {
+        let parent = self.comm(handle)?;
+        check_subset(&group, parent)?;
+        if parent.remote.is_some() {
+            let place = group.rank_of(self.world_rank());
+            let color = place.map(|_| 0);
+            return self.split_inter(handle, color, place.unwrap_or(0) as i32);
+        }
+        self.create_among(handle, group, Channel::Creation, 0)
+    }
+
+    /// The same, called by the members of the group only (MPI_Comm_create_group).
+    ///
+    /// # Errors
+    /// As [`Guard::create_comm`]; MPI_ERR_TAG.
+    pub fn create_comm_of_group(
+        &mut self,
+        handle: MPI_Comm,
+        group: Rc<Group>,
+        tag: c_int,
+    ) -> Result<MPI_Comm> {
+        let parent = self.intracomm(handle)?;
+        check_subset(&group, parent)?;
+        check(tag >= 0, MPI_ERR_TAG, || format!("tag is {tag}, expected 0 to {}", c_int::MAX))?;
+        self.create_among(handle, group, Channel::TaggedCreation, tag)
+    }
+
+    /// The members of the group agree over the parent's channel.
+    fn create_among(
+        &mut self,
+        handle: MPI_Comm,
+        group: Rc<Group>,
+        channel: Channel,
+        tag: c_int,
+    ) -> Result<MPI_Comm> {
+        let Some(rank) = group.rank_of(self.world_rank()) else { return Ok(MPI_COMM_NULL) };
+        let parent = self.comm(handle)?.context;
+        let meeting = Meeting::new(group.members().to_vec(), self.world_rank(), parent, channel, tag);
+        let context = if rank == 0 { self.new_context()? } else { 0 };
+        let context = self.broadcast(&meeting, 0, vec![context])[0];
+        Ok(self.keep_child(handle, Comm::new(context, rank as usize, group)))
+    }
+
+    /// One new communicator for each color (MPI_Comm_split); MPI_COMM_NULL for those that give none.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM; MPI_ERR_ARG when the color is negative.
+    pub fn split_comm(&mut self, handle: MPI_Comm, color: c_int, key: c_int) -> Result<MPI_Comm> {
+        let parent = self.comm(handle)?;
+        check(color >= 0 || color == MPI_UNDEFINED, MPI_ERR_ARG, || {
+            format!("color is {color}, expected 0 or more, or MPI_UNDEFINED")
+        })?;
+        let color = (color != MPI_UNDEFINED).then_some(color as u32);
+        if parent.remote.is_some() {
+            return self.split_inter(handle, color, key);
+        }
+        let meeting = self.whole(parent);
+        let wishes = self.exchange(&meeting, color, key)?;
+        if color.is_none() {
+            return Ok(MPI_COMM_NULL);
+        }
+        let (group, context) = gathered(&meeting.members, &wishes, color);
+        let rank = group.rank_of(self.world_rank()).expect("whoever gives a color is in its group");
+        Ok(self.keep_child(handle, Comm::new(context, rank as usize, Rc::new(group))))
+    }
+
+    /// The same for an intercommunicator: the members of a color on both sides, none when one side has none.
+    fn split_inter(&mut self, handle: MPI_Comm, color: Option<u32>, key: i32) -> Result<MPI_Comm> {
+        let (parent, remote) = self.intercomm(handle)?;
+        let (local, remote) = (parent.group.clone(), remote.clone());
+        let meeting = self.whole(parent);
+        let wishes = self.exchange(&meeting, color, key)?;
+        if color.is_none() {
+            return Ok(MPI_COMM_NULL);
+        }
+        let side = |group: &Group| {
+            let chosen = |(&world, &wish): (&u32, &Wish)| group.contains(world).then_some((world, wish));
+            let (members, wishes): (Vec<u32>, Vec<Wish>) =
+                meeting.members.iter().zip(&wishes).filter_map(chosen).unzip();
+            gathered(&members, &wishes, color)
+        };
+        let ((local, local_context), (remote, remote_context)) = (side(&local), side(&remote));
+        if remote.size() == 0 {
+            return Ok(MPI_COMM_NULL);
+        }
+        let local_leads = local.members()[0] < remote.members()[0];
+        let context = if local_leads { local_context } else { remote_context };
+        let rank = local.rank_of(self.world_rank()).expect("whoever gives a color is in its group");
+        let made = Comm::between(context, rank as usize, Rc::new(local), Rc::new(remote));
+        Ok(self.keep_child(handle, made))
+    }
+
+    /// All members tell all others what they wish.
+    fn exchange(&mut self, meeting: &Meeting, color: Option<u32>, key: i32) -> Result<Vec<Wish>> {
+        let context = self.new_context()?;
+        let records = self.allgather(meeting, Wish { color, key, context }.encode());
+        Ok(records.into_iter().map(Wish::decode).collect())
+    }
+
+    /// The meeting of all processes of a communicator; the first leads. Those of an intercommunicator stand in one list, the
+    /// group with the lower first member first.
+    pub(super) fn whole(&self, comm: &Comm) -> Meeting {
+        let local = comm.group.members();
+        let members = match comm.remote.as_ref().map(|remote| remote.members()) {
+            None => local.to_vec(),
+            Some(remote) if local[0] < remote[0] => [local, remote].concat(),
+            Some(remote) => [remote, local].concat(),
+        };
+        Meeting::new(members, self.world_rank(), comm.context, Channel::Creation, 0)
+    }
+
+    /// Keeps a communicator that inherits its parent's error handler (9.3.1).
+    pub(super) fn keep_child(&mut self, parent: MPI_Comm, mut made: Comm) -> MPI_Comm {
+        made.errhandler = self.comm(parent).map_or(MPI_ERRORS_ARE_FATAL, |parent| parent.errhandler);
+        errhandler::retain(made.errhandler);
+        self.keep_comm(made)
+    }
+}
+
+/// The group of a color, and the context that its first member has taken. Empty when nobody gave the color.
+fn gathered(members: &[u32], wishes: &[Wish], color: Option<u32>) -> (Group, u32) {
+    let mut chosen: Vec<(u32, Wish)> =
+        members.iter().copied().zip(wishes.iter().copied()).filter(|(_, wish)| wish.color == color).collect();
+    chosen.sort_by_key(|(_, wish)| wish.key);
+    let context = chosen.first().map_or(0, |(_, wish)| wish.context);
+    (Group::new(chosen.into_iter().map(|(world, _)| world).collect()), context)
+}
+
+fn check_subset(group: &Group, parent: &Comm) -> Result<()> {
+    let stranger = group.members().iter().find(|&&world| !parent.group.contains(world));
+    check(stranger.is_none(), MPI_ERR_GROUP, || {
+        format!("the group has world rank {}, which the communicator has not", stranger.unwrap_or(&0))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_split_sorts_by_key_and_then_by_old_rank() {
+        let members = [4, 5, 6, 7, 8];
+        let wish = |color: u32, key, context| Wish { color: Some(color), key, context };
+        let wishes = [
+            wish(1, 3, 40),
+            wish(0, 0, 50),
+            wish(1, -2, 60),
+            wish(1, 3, 70),
+            Wish { color: None, ..wish(1, 0, 80) },
+        ];
+        let (group, context) = gathered(&members, &wishes, Some(1));
+        assert_eq!(group.members(), [6, 4, 7]);
+        assert_eq!(context, 60, "the first member leads");
+        assert_eq!(Wish::decode(wishes[2].encode()).key, -2);
+        assert_eq!(Wish::decode(wishes[4].encode()).color, None);
+    }
+}

@@ -1,0 +1,124 @@
+//! Intercommunicators (MPI 7.6): made between two groups, merged into one.
+
+use std::rc::Rc;
+
+use core::ffi::c_int;
+
+use super::agreement::Meeting;
+use super::{Channel, Comm, Group};
+use crate::abi::*;
+use crate::error::{Result, check};
+use crate::process::Guard;
+
+/// The arguments of MPI_Intercomm_create.
+#[derive(Clone, Copy, Debug)]
+pub struct Bridge {
+    /// Intracommunicator of the local group.
+    pub local: MPI_Comm,
+    /// Rank of the local leader in it.
+    pub local_leader: c_int,
+    /// Communicator in which the leaders reach each other; counts at the leader only.
+    pub peer: MPI_Comm,
+    /// Rank of the other leader in it.
+    pub remote_leader: c_int,
+    /// Tag that keeps this creation apart from others over the same peer communicator.
+    pub tag: c_int,
+}
+
+impl Guard {
+    /// An intercommunicator between two groups (7.6.2). The leaders tell each other their groups and a context each; the one
+    /// of the lower leader holds. Each leader tells its group.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM, MPI_ERR_RANK, MPI_ERR_TAG; MPI_ERR_GROUP when the groups overlap.
+    pub fn create_intercomm(&mut self, bridge: Bridge) -> Result<MPI_Comm> {
+        let Bridge { local_leader, tag, .. } = bridge;
+        let local = self.intracomm(bridge.local)?;
+        let (rank, group) = (local.rank, local.group.clone());
+        check(local_leader >= 0 && (local_leader as usize) < group.size(), MPI_ERR_RANK, || {
+            format!("local_leader is {local_leader}, expected 0 to {}", group.size() - 1)
+        })?;
+        let leads = rank == local_leader as usize;
+        let meeting = self.whole(local);
+        let told = if leads {
+            match self.meet_leader(bridge, &group) {
+                Ok(told) => told,
+                Err(error) => {
+                    // The group waits; an empty message tells it that the leader's arguments were wrong.
+                    self.broadcast(&meeting, rank, Vec::new());
+                    return Err(error);
+                }
+            }
+        } else {
+            Vec::new()
+        };
+        check(tag >= 0, MPI_ERR_TAG, || format!("tag is {tag}, expected 0 to {}", c_int::MAX))?;
+        let told = self.broadcast(&meeting, local_leader as usize, told);
+        check(!told.is_empty(), MPI_ERR_OTHER, || {
+            "the leader of the group could not reach the other one".into()
+        })?;
+        let (context, remote) = (told[0], Rc::new(Group::new(told[1..].to_vec())));
+        check(group.is_disjoint(&remote), MPI_ERR_GROUP, || {
+            "the two groups have a process in common, expected groups without".into()
+        })?;
+        Ok(self.keep_child(bridge.local, Comm::between(context, rank, group, remote)))
+    }
+
+    /// The leader's part: the context that holds, then the remote group.
+    fn meet_leader(&mut self, bridge: Bridge, group: &Group) -> Result<Vec<u32>> {
+        let Bridge { tag, remote_leader, .. } = bridge;
+        check(tag >= 0, MPI_ERR_TAG, || format!("tag is {tag}, expected 0 to {}", c_int::MAX))?;
+        let peer = self.comm(bridge.peer)?;
+        let ranks = peer.peers().size();
+        check(remote_leader >= 0 && (remote_leader as usize) < ranks, MPI_ERR_RANK, || {
+            format!("remote_leader is {remote_leader}, expected 0 to {}", ranks - 1)
+        })?;
+        let (other, through) = (peer.world_rank(remote_leader)?, peer.context);
+        let me = self.world_rank();
+        check(other != me, MPI_ERR_RANK, || {
+            format!("remote_leader is {remote_leader}, which is the local leader itself")
+        })?;
+        let both = Meeting::new(vec![me, other], me, through, Channel::TaggedCreation, tag);
+        let mine = self.new_context()?;
+        let told = [&[mine], group.members()].concat();
+        let send = self.send_numbers(&both, other, &told);
+        let mut heard = self.receive_numbers(&both, other);
+        if let Some(send) = send {
+            self.finish_request(send);
+        }
+        heard[0] = if me < other { mine } else { heard[0] };
+        Ok(heard)
+    }
+
+    /// One communicator of both groups (7.6.2): the group that said `high` stands behind; equal, the one with the lower first
+    /// member stands before.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM; MPI_ERR_ARG when the members of a group do not agree.
+    pub fn merge_intercomm(&mut self, handle: MPI_Comm, high: bool) -> Result<MPI_Comm> {
+        let (comm, remote) = self.intercomm(handle)?;
+        let (local, remote) = (comm.group.clone(), remote.clone());
+        let meeting = self.whole(comm);
+        let context = self.new_context()?;
+        let records = self.allgather(&meeting, [u32::from(high), context]);
+        let said = |group: &Group| {
+            let mut flags = meeting.members.iter().zip(&records).filter(|(world, _)| group.contains(**world));
+            let first = flags.next().map_or(0, |(_, record)| record[0]);
+            flags.all(|(_, record)| record[0] == first).then_some(first != 0)
+        };
+        let (Some(local_high), Some(remote_high)) = (said(&local), said(&remote)) else {
+            return Err(crate::error::Error::new(
+                MPI_ERR_ARG,
+                "high is not the same on all processes of a group",
+            ));
+        };
+        let local_first = match (local_high, remote_high) {
+            (false, true) => true,
+            (true, false) => false,
+            _ => local.members()[0] < remote.members()[0],
+        };
+        let group = if local_first { local.union(&remote) } else { remote.union(&local) };
+        let rank = group.rank_of(self.world_rank()).expect("a member of one of both groups");
+        Ok(self.keep_child(handle, Comm::new(records[0][1], rank as usize, Rc::new(group))))
+    }
+}

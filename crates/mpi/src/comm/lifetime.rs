@@ -1,0 +1,56 @@
+//! The end of a communicator (MPI 7.4.3 and 11.10.4).
+
+use crate::abi::*;
+use crate::attributes::{self, Owner};
+use crate::errhandler;
+use crate::error::{Result, check};
+use crate::process::{Guard, Process};
+
+use super::CONTEXTS_PER_COMM;
+
+impl Guard {
+    /// Frees a communicator: its attributes are deleted, then the handle is stale. Pending operations go on; they hold what
+    /// they need, and the context is never used again.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM; whatever a delete callback of the user returned, and then the communicator stays.
+    pub fn free_comm(&mut self, handle: MPI_Comm) -> Result<()> {
+        self.check_own(handle)?;
+        attributes::delete_all(self, Owner::Comm(handle))?;
+        // A callback of the user may have freed it itself.
+        self.comm(handle)?;
+        if let Some(index) = self.comms.index(handle.0) {
+            let comm = self.comms.remove(index);
+            errhandler::release(comm.errhandler);
+        }
+        Ok(())
+    }
+
+    /// Frees a communicator when all its messages have arrived, at all members.
+    ///
+    /// # Errors
+    /// As [`Guard::free_comm`].
+    pub fn disconnect_comm(&mut self, handle: MPI_Comm) -> Result<()> {
+        self.check_own(handle)?;
+        let comm = self.comm(handle)?;
+        let contexts = comm.context..comm.context + CONTEXTS_PER_COMM;
+        let meeting = self.whole(comm);
+        let is_quiet = |process: &mut Process| {
+            let pending =
+                |request: &crate::request::Request| !request.done && contexts.contains(&request.context);
+            (!process.engine.requests.iter().any(|(_, request)| pending(request))).then_some(())
+        };
+        self.wait(None, is_quiet);
+        self.allgather(&meeting, [0]);
+        self.free_comm(handle)
+    }
+
+    fn check_own(&self, handle: MPI_Comm) -> Result<()> {
+        self.comm(handle)?;
+        let predefined = [(MPI_COMM_WORLD, "MPI_COMM_WORLD"), (MPI_COMM_SELF, "MPI_COMM_SELF")];
+        let name = predefined.into_iter().find(|(comm, _)| *comm == handle).map(|(_, name)| name);
+        check(name.is_none(), MPI_ERR_COMM, || {
+            format!("comm is {}, which cannot be freed", name.unwrap_or_default())
+        })
+    }
+}
