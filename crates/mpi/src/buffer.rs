@@ -2,9 +2,7 @@
 //!
 //! The engine moves bytes at any offset in any portions and knows nothing of datatypes.
 
-use std::rc::Rc;
-
-use crate::datatype::Typemap;
+use crate::datatype::transfer::Map;
 
 /// A message's data in the memory of this process.
 #[derive(Clone, Debug)]
@@ -14,7 +12,7 @@ pub struct Buffer {
     /// Bytes of data, gaps not counted.
     pub bytes: usize,
     /// Where the data lie, unless they are contiguous.
-    pub map: Option<Rc<Typemap>>,
+    pub map: Option<Map>,
 }
 
 impl Buffer {

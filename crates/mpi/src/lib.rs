@@ -23,6 +23,7 @@ pub mod lock;
 pub mod point_to_point;
 pub mod process;
 pub mod request;
+mod type_arguments;
 mod unsupported;
 
 pub use unsupported::unsupported;

@@ -19,6 +19,9 @@ mod names;
 mod point_to_point;
 mod requests;
 mod start;
+mod type_constructors;
+mod type_constructors_large;
+mod type_queries;
 
 pub use abi_handles::*;
 pub use addresses::*;
@@ -32,3 +35,6 @@ pub use names::*;
 pub use point_to_point::*;
 pub use requests::*;
 pub use start::*;
+pub use type_constructors::*;
+pub use type_constructors_large::*;
+pub use type_queries::*;

@@ -1,0 +1,142 @@
+//! Size, bounds and alignment of a type (MPI 5.1: lower bound, upper bound, extent, true extent).
+//!
+//! Numbers are 128 bits wide: counts of 63 bits may be nested, and what leaves the range of the result type is reported by the
+//! caller, not lost here. What leaves even 128 bits has no bounds.
+
+/// What is known of where the data of one element lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Bytes of data.
+    pub size: i128,
+    /// First byte of the data and the one behind the last; none when there are no data.
+    data: Option<(i128, i128)>,
+    /// Lower bound set by the user.
+    lower_marker: Option<i128>,
+    /// Upper bound set by the user.
+    upper_marker: Option<i128>,
+    /// Largest alignment of a basic type inside.
+    align: i128,
+}
+
+impl Bounds {
+    /// Of nothing.
+    pub const EMPTY: Bounds =
+        Bounds { size: 0, data: None, lower_marker: None, upper_marker: None, align: 1 };
+
+    /// Of a basic type.
+    pub const fn basic(size: usize, align: usize) -> Self {
+        Bounds { size: size as i128, data: Some((0, size as i128)), align: align as i128, ..Self::EMPTY }
+    }
+
+    /// Of a predefined type with gaps: `size` bytes of data in the first `end` bytes.
+    pub const fn with_gaps(size: usize, end: usize, align: usize) -> Self {
+        Bounds { size: size as i128, ..Self::basic(end, align) }
+    }
+
+    /// Of MPI_LB.
+    pub const LOWER_MARKER: Bounds = Bounds { lower_marker: Some(0), ..Self::EMPTY };
+
+    /// Of MPI_UB.
+    pub const UPPER_MARKER: Bounds = Bounds { upper_marker: Some(0), ..Self::EMPTY };
+
+    /// Lower bound.
+    pub fn lower(&self) -> i128 {
+        self.lower_marker.unwrap_or_else(|| self.true_lower())
+    }
+
+    /// Upper bound: set by the user, or the end of the data rounded so that the next element is aligned.
+    pub fn upper(&self) -> i128 {
+        match (self.upper_marker, self.data) {
+            (Some(marker), _) => marker,
+            (None, None) => self.lower(),
+            (None, Some((_, end))) => {
+                let lower = self.lower();
+                lower + (end - lower + self.align - 1).div_euclid(self.align) * self.align
+            }
+        }
+    }
+
+    /// Distance from one element to the next.
+    pub fn extent(&self) -> i128 {
+        self.upper() - self.lower()
+    }
+
+    /// First byte of the data.
+    pub fn true_lower(&self) -> i128 {
+        self.data.map_or(0, |(begin, _)| begin)
+    }
+
+    /// Distance from the first byte of the data to the last.
+    pub fn true_extent(&self) -> i128 {
+        self.data.map_or(0, |(begin, end)| end - begin)
+    }
+
+    /// Whether all of it can be an address or a number of bytes of this machine.
+    pub fn fit_memory(&self) -> bool {
+        let (begin, end) = self.data.unwrap_or((0, 0));
+        [self.size, begin, end, self.true_extent(), self.lower(), self.upper(), self.extent()]
+            .into_iter()
+            .all(|number| isize::try_from(number).is_ok())
+    }
+
+    /// Of `count` copies, `stride` bytes apart.
+    pub fn repeat(&self, count: i64, stride: i128) -> Option<Self> {
+        if count == 0 {
+            return Some(Self::EMPTY);
+        }
+        let last = stride.checked_mul(i128::from(count - 1))?;
+        let far = self.shift(last)?;
+        Bounds { size: self.size.checked_mul(i128::from(count))?, ..self.hull(&far) }.checked()
+    }
+
+    /// The same, `by` bytes further.
+    pub fn shift(&self, by: i128) -> Option<Self> {
+        let moved = |place: i128| place.checked_add(by);
+        let data = match self.data {
+            None => None,
+            Some((begin, end)) => Some((moved(begin)?, moved(end)?)),
+        };
+        let marker = |place: Option<i128>| match place {
+            None => Some(None),
+            Some(place) => moved(place).map(Some),
+        };
+        let (lower_marker, upper_marker) = (marker(self.lower_marker)?, marker(self.upper_marker)?);
+        Bounds { data, lower_marker, upper_marker, ..*self }.checked()
+    }
+
+    /// Of both together.
+    pub fn and(&self, other: &Self) -> Option<Self> {
+        Bounds { size: self.size.checked_add(other.size)?, ..self.hull(other) }.checked()
+    }
+
+    /// With bounds set by the user; older ones are forgotten.
+    pub fn resized(&self, lower: i128, extent: i128) -> Option<Self> {
+        let upper = lower.checked_add(extent)?;
+        Bounds { lower_marker: Some(lower), upper_marker: Some(upper), ..*self }.checked()
+    }
+
+    fn hull(&self, other: &Self) -> Self {
+        let both = |a: Option<i128>, b: Option<i128>, choose: fn(i128, i128) -> i128| match (a, b) {
+            (Some(a), Some(b)) => Some(choose(a, b)),
+            (a, b) => a.or(b),
+        };
+        Bounds {
+            size: self.size,
+            data: match (self.data, other.data) {
+                (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+                (a, b) => a.or(b),
+            },
+            lower_marker: both(self.lower_marker, other.lower_marker, i128::min),
+            upper_marker: both(self.upper_marker, other.upper_marker, i128::max),
+            align: self.align.max(other.align),
+        }
+    }
+
+    /// Itself, if later sums and differences of two of its numbers cannot overflow.
+    fn checked(self) -> Option<Self> {
+        const PLACES: std::ops::Range<i128> = -(1 << 125)..(1 << 126) - 16;
+        let (begin, end) = self.data.unwrap_or((0, 0));
+        let places = [begin, end, self.lower_marker.unwrap_or(0), self.upper_marker.unwrap_or(0)];
+        (self.size < 1 << 126 && places.iter().all(|place| PLACES.contains(place))).then_some(self)
+    }
+}

@@ -1,0 +1,240 @@
+//! The predefined types of the ABI: what their elements are, their names, and the table of them by handle.
+
+use std::rc::Rc;
+
+use super::Datatype;
+use super::bounds::Bounds;
+use super::layout::{Layout, Part};
+use super::node::Node;
+use super::signature::Signature;
+use crate::abi::*;
+
+/// What the elements of a predefined type are, for reductions and conversions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// Signed integer of so many bytes.
+    Signed(u8),
+    /// Unsigned integer of so many bytes.
+    Unsigned(u8),
+    /// Binary floating point number of so many bytes; 16 is the platform's long double.
+    Float(u8),
+    /// Complex number of two floating point numbers of so many bytes each.
+    Complex(u8),
+    /// C bool or Fortran LOGICAL of so many bytes.
+    Logical(u8),
+    /// Bytes without meaning.
+    Byte,
+    /// Characters.
+    Character(u8),
+    /// A value of the first kind and an int: MPI_MINLOC and MPI_MAXLOC.
+    Pair(PairValue),
+}
+
+/// First member of a pair type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PairValue {
+    /// float
+    Float,
+    /// double
+    Double,
+    /// long double
+    LongDouble,
+    /// short
+    Short,
+    /// int
+    Int,
+    /// long
+    Long,
+    /// Two Fortran REALs, DOUBLE PRECISIONs or INTEGERs: index of the same type, so many bytes each, integer or not.
+    Same {
+        /// Bytes of each.
+        bytes: u8,
+        /// Whether they are integers.
+        integer: bool,
+    },
+}
+
+impl Element {
+    /// Bytes of one.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Element::Signed(n)
+            | Element::Unsigned(n)
+            | Element::Float(n)
+            | Element::Logical(n)
+            | Element::Character(n) => n as usize,
+            Element::Complex(n) => 2 * n as usize,
+            Element::Byte => 1,
+            Element::Pair(pair) => {
+                let (first, second) = pair.members();
+                first.bytes() + second.bytes()
+            }
+        }
+    }
+
+    /// Alignment of one in a C structure.
+    pub const fn align(self) -> usize {
+        match self {
+            Element::Complex(n) => n as usize,
+            Element::Pair(pair) => {
+                let (first, second) = pair.members();
+                if first.align() > second.align() { first.align() } else { second.align() }
+            }
+            _ => self.bytes(),
+        }
+    }
+}
+
+impl PairValue {
+    /// The two basic elements of a pair.
+    pub const fn members(self) -> (Element, Element) {
+        use Element::{Float, Signed};
+        let int = Signed(4);
+        match self {
+            PairValue::Float => (Float(4), int),
+            PairValue::Double => (Float(8), int),
+            PairValue::LongDouble => (Float(16), int),
+            PairValue::Short => (Signed(2), int),
+            PairValue::Int => (int, int),
+            PairValue::Long => (Signed(8), int),
+            PairValue::Same { bytes, integer: true } => (Signed(bytes), Signed(bytes)),
+            PairValue::Same { bytes, integer: false } => (Float(bytes), Float(bytes)),
+        }
+    }
+}
+
+/// Where and what the data of one element of a predefined type are.
+pub fn part(element: Element) -> Part {
+    let (size, align) = (element.bytes(), element.align());
+    let (node, bounds) = match element {
+        Element::Pair(pair) => {
+            let (first, second) = pair.members();
+            let at = first.bytes().next_multiple_of(second.align());
+            let node = Node::concat(
+                [Node::run(0, first.bytes()), Node::run(at as isize, second.bytes())].into_iter(),
+            );
+            (node, Bounds::with_gaps(size, at + second.bytes(), align))
+        }
+        _ => (Some(Node::run(0, size)), Bounds::basic(size, align)),
+    };
+    Part { bounds, node, fits: true, signature: Signature::basic(element) }
+}
+
+/// The predefined types, by handle.
+#[derive(Debug)]
+pub struct Predefined(Vec<Option<Datatype>>);
+
+const FIRST: usize = 0x200;
+const LAST: usize = 0x2ff;
+
+impl Predefined {
+    /// The table.
+    pub fn new() -> Self {
+        let mut types: Vec<Option<Datatype>> = (FIRST..=LAST).map(|_| None).collect();
+        for (handle, element, name) in TYPES {
+            let layout = Layout::named(*handle, part(*element));
+            types[handle.0 - FIRST] = Some(Datatype::predefined(Rc::new(layout), *element, name));
+        }
+        Predefined(types)
+    }
+
+    /// A predefined type.
+    #[inline(always)]
+    pub fn find(&self, handle: MPI_Datatype) -> Option<&Datatype> {
+        self.0.get(handle.0.wrapping_sub(FIRST))?.as_ref()
+    }
+
+    /// A predefined type, to be changed: its name or its attributes.
+    pub fn find_mut(&mut self, handle: MPI_Datatype) -> Option<&mut Datatype> {
+        self.0.get_mut(handle.0.wrapping_sub(FIRST))?.as_mut()
+    }
+}
+
+impl Default for Predefined {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A row of the table: the name is the constant's.
+macro_rules! types {
+    ($($handle:ident $element:expr;)*) => {
+        &[$(($handle, $element, stringify!($handle)),)*]
+    };
+}
+
+use Element::*;
+
+/// Every predefined type.
+const TYPES: &[(MPI_Datatype, Element, &str)] = types! {
+    MPI_AINT Signed(8);
+    MPI_COUNT Signed(8);
+    MPI_OFFSET Signed(8);
+    MPI_PACKED Byte;
+    MPI_SHORT Signed(2);
+    MPI_INT Signed(4);
+    MPI_LONG Signed(8);
+    MPI_LONG_LONG Signed(8);
+    MPI_UNSIGNED_SHORT Unsigned(2);
+    MPI_UNSIGNED Unsigned(4);
+    MPI_UNSIGNED_LONG Unsigned(8);
+    MPI_UNSIGNED_LONG_LONG Unsigned(8);
+    MPI_FLOAT Float(4);
+    MPI_DOUBLE Float(8);
+    MPI_LONG_DOUBLE Float(16);
+    MPI_C_FLOAT_COMPLEX Complex(4);
+    MPI_C_DOUBLE_COMPLEX Complex(8);
+    MPI_C_LONG_DOUBLE_COMPLEX Complex(16);
+    MPI_CXX_FLOAT_COMPLEX Complex(4);
+    MPI_CXX_DOUBLE_COMPLEX Complex(8);
+    MPI_CXX_LONG_DOUBLE_COMPLEX Complex(16);
+    MPI_LOGICAL Logical(4);
+    MPI_INTEGER Signed(4);
+    MPI_REAL Float(4);
+    MPI_COMPLEX Complex(4);
+    MPI_DOUBLE_PRECISION Float(8);
+    MPI_DOUBLE_COMPLEX Complex(8);
+    MPI_CHARACTER Character(1);
+    MPI_BYTE Byte;
+    MPI_CHAR Character(1);
+    MPI_SIGNED_CHAR Signed(1);
+    MPI_UNSIGNED_CHAR Unsigned(1);
+    MPI_WCHAR Character(4);
+    MPI_C_BOOL Logical(1);
+    MPI_CXX_BOOL Logical(1);
+    MPI_INT8_T Signed(1);
+    MPI_INT16_T Signed(2);
+    MPI_INT32_T Signed(4);
+    MPI_INT64_T Signed(8);
+    MPI_UINT8_T Unsigned(1);
+    MPI_UINT16_T Unsigned(2);
+    MPI_UINT32_T Unsigned(4);
+    MPI_UINT64_T Unsigned(8);
+    MPI_LOGICAL1 Logical(1);
+    MPI_LOGICAL2 Logical(2);
+    MPI_LOGICAL4 Logical(4);
+    MPI_LOGICAL8 Logical(8);
+    MPI_INTEGER1 Signed(1);
+    MPI_INTEGER2 Signed(2);
+    MPI_INTEGER4 Signed(4);
+    MPI_INTEGER8 Signed(8);
+    MPI_REAL4 Float(4);
+    MPI_REAL8 Float(8);
+    MPI_REAL16 Float(16);
+    MPI_COMPLEX8 Complex(4);
+    MPI_COMPLEX16 Complex(8);
+    MPI_COMPLEX32 Complex(16);
+    MPI_LOGICAL16 Logical(16);
+    MPI_INTEGER16 Signed(16);
+    MPI_REAL2 Float(2);
+    MPI_COMPLEX4 Complex(2);
+    MPI_FLOAT_INT Pair(PairValue::Float);
+    MPI_DOUBLE_INT Pair(PairValue::Double);
+    MPI_LONG_INT Pair(PairValue::Long);
+    MPI_2INT Pair(PairValue::Int);
+    MPI_SHORT_INT Pair(PairValue::Short);
+    MPI_LONG_DOUBLE_INT Pair(PairValue::LongDouble);
+    MPI_2REAL Pair(PairValue::Same { bytes: 4, integer: false });
+    MPI_2DOUBLE_PRECISION Pair(PairValue::Same { bytes: 8, integer: false });
+    MPI_2INTEGER Pair(PairValue::Same { bytes: 4, integer: true });
+};

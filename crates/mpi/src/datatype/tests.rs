@@ -1,0 +1,450 @@
+//! Random nested types against their type maps, written out entry by entry as the standard defines them (MPI 5.1.1).
+
+use std::rc::Rc;
+
+use proptest::prelude::*;
+
+use super::arrays::{Distribution, darray, subarray};
+use super::constructors::{Form, Unit, *};
+use super::layout::Layout;
+use super::predefined::part;
+use super::signature::Signature;
+use super::{Datatype, Element};
+use crate::abi::*;
+use crate::buffer::Buffer;
+
+/// A type as a user would make it.
+#[derive(Clone, Debug)]
+enum Spec {
+    Basic(Element),
+    Contiguous(i64, Box<Spec>),
+    Vector(i64, i64, i64, Box<Spec>),
+    Hvector(i64, i64, i64, Box<Spec>),
+    Indexed(Vec<(i64, i64)>, Unit, Box<Spec>),
+    Block(i64, Vec<i64>, Unit, Box<Spec>),
+    Struct(Vec<(i64, i64, Spec)>),
+    Resized(i64, i64, Box<Spec>),
+    /// Per dimension: elements before, inside, behind.
+    Subarray(Vec<(i64, i64, i64)>, bool, Box<Spec>),
+    /// Per dimension: size, distribution, argument, processes.
+    Darray(Vec<(i64, i32, i32, i32)>, i32, bool, Box<Spec>),
+    Dup(Box<Spec>),
+}
+
+/// A type map: places of basic elements in the order of the data, and of markers.
+#[derive(Clone, Debug, Default)]
+struct Map {
+    entries: Vec<(i64, Element)>,
+    lower: Vec<i64>,
+    upper: Vec<i64>,
+}
+
+impl Map {
+    fn lb(&self) -> i64 {
+        let lowest = || self.entries.iter().map(|entry| entry.0).min();
+        self.lower.iter().copied().min().or_else(lowest).unwrap_or(0)
+    }
+
+    fn ub(&self) -> i64 {
+        if let Some(marker) = self.upper.iter().max() {
+            return *marker;
+        }
+        let Some(end) = self.entries.iter().map(|entry| entry.0 + entry.1.bytes() as i64).max() else {
+            return self.lb();
+        };
+        let align = self.entries.iter().map(|entry| entry.1.align() as i64).max().unwrap();
+        self.lb() + (end - self.lb() + align - 1).div_euclid(align) * align
+    }
+
+    fn extent(&self) -> i64 {
+        self.ub() - self.lb()
+    }
+
+    fn add(&mut self, other: &Map, by: i64) {
+        self.entries.extend(other.entries.iter().map(|(at, element)| (at + by, *element)));
+        self.lower.extend(other.lower.iter().map(|at| at + by));
+        self.upper.extend(other.upper.iter().map(|at| at + by));
+    }
+
+    fn block(&mut self, other: &Map, length: i64, by: i64) {
+        (0..length).for_each(|i| self.add(other, by + i * other.extent()));
+    }
+
+    fn resize(&mut self, lower: i64, extent: i64) {
+        (self.lower, self.upper) = (vec![lower], vec![lower + extent]);
+    }
+
+    /// Places of all bytes of data, in order.
+    fn bytes(&self) -> Vec<i64> {
+        self.entries.iter().flat_map(|(at, e)| (0..e.bytes() as i64).map(move |i| at + i)).collect()
+    }
+}
+
+impl Spec {
+    fn map(&self) -> Map {
+        let mut map = Map::default();
+        match self {
+            Spec::Basic(element) => map.entries.push((0, *element)),
+            Spec::Contiguous(count, old) => map.block(&old.map(), *count, 0),
+            Spec::Vector(count, length, stride, old) => {
+                let old = old.map();
+                (0..*count).for_each(|i| map.block(&old, *length, i * stride * old.extent()));
+            }
+            Spec::Hvector(count, length, stride, old) => {
+                let old = old.map();
+                (0..*count).for_each(|i| map.block(&old, *length, i * stride));
+            }
+            Spec::Indexed(blocks, unit, old) => {
+                let old = old.map();
+                blocks.iter().for_each(|(length, at)| map.block(&old, *length, at * scale(*unit, &old)));
+            }
+            Spec::Block(length, places, unit, old) => {
+                let old = old.map();
+                places.iter().for_each(|at| map.block(&old, *length, at * scale(*unit, &old)));
+            }
+            Spec::Struct(members) => {
+                members.iter().for_each(|(length, at, old)| map.block(&old.map(), *length, *at));
+            }
+            Spec::Resized(lower, extent, old) => {
+                map = old.map();
+                map.resize(*lower, *extent);
+            }
+            Spec::Subarray(dims, fortran, old) => {
+                let inside = |d: usize, i: i64| i >= dims[d].0 && i < dims[d].0 + dims[d].1;
+                let sizes: Vec<i64> = dims.iter().map(|(a, b, c)| a + b + c).collect();
+                array(&mut map, &old.map(), &sizes, *fortran, inside);
+            }
+            Spec::Darray(dims, rank, fortran, old) => {
+                let mut coordinates = vec![0; dims.len()];
+                let mut left = *rank;
+                for d in (0..dims.len()).rev() {
+                    (coordinates[d], left) = (i64::from(left % dims[d].3), left / dims[d].3);
+                }
+                let owner = |d: usize, i: i64| {
+                    let (size, distribution, argument, processes) = dims[d];
+                    let block = match (distribution, argument) {
+                        (MPI_DISTRIBUTE_NONE, _) => size,
+                        (MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_DFLT_DARG) => {
+                            (size + i64::from(processes) - 1) / i64::from(processes)
+                        }
+                        (_, MPI_DISTRIBUTE_DFLT_DARG) => 1,
+                        (_, argument) => i64::from(argument),
+                    };
+                    i / block % i64::from(processes)
+                };
+                let sizes: Vec<i64> = dims.iter().map(|dim| dim.0).collect();
+                array(&mut map, &old.map(), &sizes, *fortran, |d, i| owner(d, i) == coordinates[d]);
+            }
+            Spec::Dup(old) => map = old.map(),
+        }
+        map
+    }
+
+    fn layout(&self) -> Rc<Layout> {
+        let form = Form::Large;
+        Rc::new(match self {
+            Spec::Basic(element) => Layout::named(MPI_BYTE, part(*element)),
+            Spec::Contiguous(count, old) => contiguous(form, *count, &old.layout()).unwrap(),
+            Spec::Vector(count, length, stride, old) => {
+                vector(form, *count, *length, *stride, &old.layout()).unwrap()
+            }
+            Spec::Hvector(count, length, stride, old) => {
+                hvector(form, *count, *length, *stride, &old.layout()).unwrap()
+            }
+            Spec::Indexed(blocks, unit, old) => {
+                let (lengths, places): (Vec<_>, Vec<_>) = blocks.iter().copied().unzip();
+                indexed(form, *unit, &lengths, &places, &old.layout()).unwrap()
+            }
+            Spec::Block(length, places, unit, old) => {
+                indexed_block(form, *unit, *length, places, &old.layout()).unwrap()
+            }
+            Spec::Struct(members) => {
+                let lengths: Vec<_> = members.iter().map(|member| member.0).collect();
+                let places: Vec<_> = members.iter().map(|member| member.1).collect();
+                let types = members.iter().map(|member| member.2.layout()).collect();
+                structure(form, &lengths, &places, types).unwrap()
+            }
+            Spec::Resized(lower, extent, old) => resized(form, *lower, *extent, &old.layout()).unwrap(),
+            Spec::Subarray(dims, fortran, old) => {
+                let sizes: Vec<_> = dims.iter().map(|(a, b, c)| a + b + c).collect();
+                let subsizes: Vec<_> = dims.iter().map(|dim| dim.1).collect();
+                let starts: Vec<_> = dims.iter().map(|dim| dim.0).collect();
+                subarray(form, &sizes, &subsizes, &starts, order(*fortran), &old.layout()).unwrap()
+            }
+            Spec::Darray(dims, rank, fortran, old) => {
+                let psizes: Vec<_> = dims.iter().map(|dim| dim.3).collect();
+                let array = Distribution {
+                    size: psizes.iter().product(),
+                    rank: *rank,
+                    gsizes: &dims.iter().map(|dim| dim.0).collect::<Vec<_>>(),
+                    distribs: &dims.iter().map(|dim| dim.1).collect::<Vec<_>>(),
+                    dargs: &dims.iter().map(|dim| dim.2).collect::<Vec<_>>(),
+                    psizes: &psizes,
+                    order: order(*fortran),
+                };
+                darray(form, array, &old.layout()).unwrap()
+            }
+            Spec::Dup(old) => duplicate(&old.layout()),
+        })
+    }
+
+    /// A bound of the number of basic elements, so that a test stays small.
+    fn weight(&self) -> i64 {
+        match self {
+            Spec::Basic(_) => 1,
+            Spec::Contiguous(count, old) => count * old.weight(),
+            Spec::Vector(count, length, _, old) | Spec::Hvector(count, length, _, old) => {
+                count * length * old.weight()
+            }
+            Spec::Indexed(blocks, _, old) => blocks.iter().map(|block| block.0).sum::<i64>() * old.weight(),
+            Spec::Block(length, places, _, old) => length * places.len() as i64 * old.weight(),
+            Spec::Struct(members) => members.iter().map(|(length, _, old)| length * old.weight()).sum(),
+            Spec::Resized(_, _, old) | Spec::Dup(old) => old.weight(),
+            Spec::Subarray(dims, _, old) => dims.iter().map(|dim| dim.1).product::<i64>() * old.weight(),
+            Spec::Darray(dims, _, _, old) => dims.iter().map(|dim| dim.0).product::<i64>() * old.weight(),
+        }
+    }
+}
+
+fn scale(unit: Unit, old: &Map) -> i64 {
+    if unit == Unit::Elements { old.extent() } else { 1 }
+}
+
+fn order(fortran: bool) -> i32 {
+    if fortran { MPI_ORDER_FORTRAN } else { MPI_ORDER_C }
+}
+
+/// All elements of an array for which every index is `inside`, in the order of memory.
+fn array(map: &mut Map, old: &Map, sizes: &[i64], fortran: bool, inside: impl Fn(usize, i64) -> bool) {
+    let total: i64 = sizes.iter().product();
+    for element in 0..total {
+        let mut left = element;
+        let mut take = true;
+        for k in 0..sizes.len() {
+            let d = if fortran { k } else { sizes.len() - 1 - k };
+            take &= inside(d, left % sizes[d]);
+            left /= sizes[d];
+        }
+        if take {
+            map.add(old, element * old.extent());
+        }
+    }
+    map.resize(0, total * old.extent());
+}
+
+fn basic() -> impl Strategy<Value = Spec> {
+    use Element::*;
+    prop::sample::select(vec![Character(1), Signed(2), Signed(4), Float(8), Float(16), Complex(4)])
+        .prop_map(Spec::Basic)
+}
+
+fn unit() -> impl Strategy<Value = Unit> {
+    prop::sample::select(vec![Unit::Elements, Unit::Bytes])
+}
+
+fn spec() -> impl Strategy<Value = Spec> {
+    basic().prop_recursive(4, 12, 3, |inner| {
+        let old = inner.clone().prop_map(Box::new);
+        let count = 0..5_i64;
+        let dim = (0..3_i64, 1..4_i64, 0..3_i64);
+        let distribution = prop_oneof![
+            (1..7_i64).prop_map(|size| (size, MPI_DISTRIBUTE_NONE, MPI_DISTRIBUTE_DFLT_DARG, 1)),
+            (1..7_i64, 1..4_i32).prop_map(|(size, n)| (
+                size,
+                MPI_DISTRIBUTE_BLOCK,
+                MPI_DISTRIBUTE_DFLT_DARG,
+                n
+            )),
+            (1..7_i64, 1..4_i32).prop_map(|(size, n)| (
+                size,
+                MPI_DISTRIBUTE_CYCLIC,
+                MPI_DISTRIBUTE_DFLT_DARG,
+                n
+            )),
+            (1..7_i64, 1..3_i32, 1..4_i32).prop_map(|(s, k, n)| (s, MPI_DISTRIBUTE_CYCLIC, k, n)),
+        ];
+        prop_oneof![
+            (count.clone(), old.clone()).prop_map(|(n, old)| Spec::Contiguous(n, old)),
+            (count.clone(), 0..4_i64, -6..7_i64, old.clone())
+                .prop_map(|(n, b, s, old)| Spec::Vector(n, b, s, old)),
+            (1..40_i64, 1..3_i64, 1..6_i64, old.clone())
+                .prop_map(|(n, b, s, old)| Spec::Vector(n, b, s, old)),
+            (count, 0..4_i64, -90..90_i64, old.clone())
+                .prop_map(|(n, b, s, old)| Spec::Hvector(n, b, s, old)),
+            (prop::collection::vec((0..4_i64, -9..30_i64), 0..20), unit(), old.clone())
+                .prop_map(|(blocks, unit, old)| Spec::Indexed(blocks, unit, old)),
+            (0..4_i64, prop::collection::vec(-9..30_i64, 0..20), unit(), old.clone())
+                .prop_map(|(length, places, unit, old)| Spec::Block(length, places, unit, old)),
+            prop::collection::vec((0..3_i64, -50..200_i64, inner), 0..4).prop_map(Spec::Struct),
+            (-20..20_i64, -10..100_i64, old.clone()).prop_map(|(lb, e, old)| Spec::Resized(lb, e, old)),
+            (prop::collection::vec(dim, 1..4), any::<bool>(), old.clone())
+                .prop_map(|(dims, fortran, old)| Spec::Subarray(dims, fortran, old)),
+            (prop::collection::vec(distribution, 1..4), 0..64_i32, any::<bool>(), old.clone()).prop_map(
+                |(dims, rank, fortran, old)| {
+                    let size: i32 = dims.iter().map(|dim| dim.3).product();
+                    Spec::Darray(dims, rank % size, fortran, old)
+                }
+            ),
+            old.prop_map(Spec::Dup),
+        ]
+    })
+}
+
+fn small_spec() -> impl Strategy<Value = Spec> {
+    spec().prop_filter("a type map that fits a test", |spec| spec.weight() <= 3000)
+}
+
+/// Memory for elements at any displacement: the places of all bytes of data, moved so that the lowest is 0, and the base.
+fn memory(map: &Map, count: i64) -> (Vec<usize>, isize, usize) {
+    let one = map.bytes();
+    let places: Vec<i64> = (0..count).flat_map(|i| one.iter().map(move |at| at + i * map.extent())).collect();
+    let low = places.iter().copied().min().unwrap_or(0);
+    let high = places.iter().copied().max().unwrap_or(0);
+    let moved = places.iter().map(|at| (at - low) as usize).collect();
+    (moved, -low as isize, (high - low + 1) as usize)
+}
+
+fn buffer(datatype: &Datatype, memory: &mut [u8], base: isize, count: i64) -> Buffer {
+    datatype.buffer(memory.as_mut_ptr().wrapping_offset(base), count as usize).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn bounds_are_those_of_the_type_map(spec in small_spec()) {
+        let (map, layout) = (spec.map(), spec.layout());
+        let bounds = layout.part.bounds;
+        prop_assert_eq!(bounds.size, map.bytes().len() as i128);
+        prop_assert_eq!((bounds.lower(), bounds.extent()), (map.lb().into(), map.extent().into()));
+        let bytes = map.bytes();
+        let (low, high) = (bytes.iter().min(), bytes.iter().max());
+        prop_assert_eq!(bounds.true_lower(), i128::from(low.copied().unwrap_or(0)));
+        prop_assert_eq!(bounds.true_extent(), high.map_or(0, |high| i128::from(high - low.unwrap() + 1)));
+    }
+
+    #[test]
+    fn any_pieces_pack_to_the_bytes_of_the_type_map(
+        spec in small_spec(),
+        count in 0..6_i64,
+        cuts in prop::collection::vec(1..200_usize, 1..20),
+        jumps in prop::collection::vec((any::<prop::sample::Index>(), 1..100_usize), 0..10),
+    ) {
+        let map = spec.map();
+        let mut datatype = Datatype::new(spec.layout());
+        datatype.commit();
+        let (places, base, length) = memory(&map, count);
+        let mut memory: Vec<u8> = (0..length).map(|i| (i * 7 + i / 251) as u8).collect();
+        let expected: Vec<u8> = places.iter().map(|at| memory[*at]).collect();
+        let buffer = buffer(&datatype, &mut memory, base, count);
+        prop_assert_eq!(buffer.bytes, expected.len());
+        let mut packed = vec![0; expected.len()];
+        let (mut offset, mut cut) = (0, cuts.iter().cycle());
+        while offset < packed.len() {
+            let part = (*cut.next().unwrap()).min(packed.len() - offset);
+            // SAFETY: memory covers all places of the type map, and packed is as long as the data.
+            unsafe { buffer.load(offset, packed.as_mut_ptr().add(offset), part) };
+            offset += part;
+        }
+        prop_assert_eq!(&packed, &expected);
+        for (index, part) in jumps {
+            if expected.is_empty() { break; }
+            let offset = index.index(expected.len());
+            let part = part.min(expected.len() - offset);
+            let mut piece = vec![0; part];
+            // SAFETY: as above.
+            unsafe { buffer.load(offset, piece.as_mut_ptr(), part) };
+            prop_assert_eq!(&piece[..], &expected[offset..offset + part]);
+        }
+    }
+
+    #[test]
+    fn any_pieces_unpack_to_the_places_of_the_type_map(
+        spec in small_spec(),
+        count in 0..6_i64,
+        cuts in prop::collection::vec(1..200_usize, 1..20),
+    ) {
+        let map = spec.map();
+        let mut datatype = Datatype::new(spec.layout());
+        datatype.commit();
+        let (places, base, length) = memory(&map, count);
+        // MPI forbids to receive twice into the same place.
+        let distinct: std::collections::HashSet<_> = places.iter().collect();
+        prop_assume!(distinct.len() == places.len());
+        let data: Vec<u8> = (0..places.len()).map(|i| (i * 7 + i / 251) as u8).collect();
+        let mut expected = vec![0xee; length];
+        places.iter().zip(&data).for_each(|(at, byte)| expected[*at] = *byte);
+        let mut memory = vec![0xee; length];
+        let buffer = buffer(&datatype, &mut memory, base, count);
+        let (mut offset, mut cut) = (0, cuts.iter().cycle());
+        while offset < data.len() {
+            let part = (*cut.next().unwrap()).min(data.len() - offset);
+            // SAFETY: memory covers all places of the type map; data is as long as it says.
+            unsafe { buffer.store(offset, data.as_ptr().add(offset), part) };
+            offset += part;
+        }
+        prop_assert_eq!(memory, expected);
+    }
+
+    #[test]
+    fn the_signature_is_that_of_the_type_map(spec in small_spec(), bytes in any::<prop::sample::Index>()) {
+        let map = spec.map();
+        let signature = spec.layout().part.signature.clone();
+        let flat = Signature::sequence(
+            map.entries.iter().map(|entry| Signature::basic(entry.1)).collect()).unwrap();
+        prop_assert_eq!(signature.hash, flat.hash);
+        prop_assert_eq!((signature.elements, signature.size), (flat.elements, flat.size));
+        let bytes = bytes.index(map.bytes().len() + 1);
+        let (mut elements, mut left) = (0, bytes);
+        for entry in &map.entries {
+            if left < entry.1.bytes() { break; }
+            left -= entry.1.bytes();
+            elements += 1;
+        }
+        prop_assert_eq!(signature.elements_in(bytes as i128), (elements, left as i128));
+        prop_assert_eq!(signature.bytes_of(elements), (bytes - left) as i128);
+        let mut visited = Vec::new();
+        signature.visit(&mut |element, count| {
+            visited.extend((0..count).map(|_| element));
+            true
+        });
+        prop_assert_eq!(visited, map.entries.iter().map(|entry| entry.1).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_type_that_does_not_fit_memory_has_a_size_but_no_data() {
+    let byte = Rc::new(Layout::named(MPI_BYTE, part(Element::Byte)));
+    let long = Rc::new(contiguous(Form::Large, i64::MAX, &byte).unwrap());
+    let huge = Rc::new(contiguous(Form::Large, i64::MAX, &long).unwrap());
+    assert_eq!(huge.part.bounds.size, i128::from(i64::MAX) * i128::from(i64::MAX));
+    let mut datatype = Datatype::new(huge);
+    datatype.commit();
+    let error = datatype.buffer(std::ptr::null_mut(), 1).unwrap_err();
+    assert_eq!(error.class, MPI_ERR_COUNT);
+    assert_eq!(datatype.buffer(std::ptr::null_mut(), 0).unwrap().bytes, 0);
+}
+
+#[test]
+fn a_vector_stays_a_loop_however_long_it_is() {
+    let double = Rc::new(Layout::named(MPI_DOUBLE, part(Element::Float(8))));
+    let column = vector(Form::Large, 1 << 40, 1, 1000, &double).unwrap();
+    assert_eq!(column.part.bounds.size, 8 << 40);
+    assert_eq!(column.part.bounds.extent(), ((1 << 40) - 1) * 8000 + 8);
+}
+
+#[test]
+fn a_chain_of_types_of_any_length_is_freed_without_recursion() {
+    let mut layout = Rc::new(Layout::named(MPI_BYTE, part(Element::Byte)));
+    for _ in 0..200_000 {
+        layout = Rc::new(duplicate(&layout));
+    }
+    drop(layout);
+}
+
+#[test]
+fn an_uncommitted_type_is_refused() {
+    let byte = Rc::new(Layout::named(MPI_BYTE, part(Element::Byte)));
+    let datatype = Datatype::new(Rc::new(contiguous(Form::Int, 3, &byte).unwrap()));
+    assert_eq!(datatype.buffer(std::ptr::null_mut(), 1).unwrap_err().class, MPI_ERR_TYPE);
+}
