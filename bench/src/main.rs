@@ -257,10 +257,14 @@ fn show(
     );
     print!("{}", table::render(&shown, kinds, options.markdown));
     print!("{}", table::failures(&shown));
-    let judged = shown.iter().filter(|row| row.met().is_some()).count();
-    if judged > 0 {
-        let met = shown.iter().filter(|row| row.met() == Some(true)).count();
-        println!("\n{met} of {judged} goals met");
+    let met = shown.iter().filter(|row| row.met() == Some(true)).count();
+    let missed = shown.iter().filter(|row| row.met() == Some(false));
+    let (out_of_reach, missed): (Vec<_>, Vec<_>) = missed.partition(|row| row.out_of_reach());
+    if met + missed.len() + out_of_reach.len() > 0 {
+        let (missed, out_of_reach) = (missed.len(), out_of_reach.len());
+        println!(
+            "\ngoals: {met} met, {missed} not met, {out_of_reach} below what the machine could do in this run"
+        );
     }
 
     let document = json!({

@@ -42,6 +42,11 @@ impl<'a> Shown<'a> {
         }
     }
 
+    /// Whether the machine itself was slower than the goal in this run.
+    pub fn out_of_reach(&self) -> bool {
+        matches!((self.row.goal, self.limit), (Goal::Reach(goal), Some(limit)) if limit > goal)
+    }
+
     fn cells(&self) -> Vec<String> {
         let mut cells = vec![self.row.text.clone(), self.row.unit.into()];
         cells.push(self.limit.map_or_else(|| "-".into(), number));
@@ -63,6 +68,7 @@ impl<'a> Shown<'a> {
         cells.push(self.ratio.map_or_else(|| "-".into(), |(_, ratio)| format!("{ratio:.2}")));
         cells.push(match self.met() {
             Some(true) => "met".into(),
+            Some(false) if self.out_of_reach() => "limit > goal".into(),
             Some(false) => "NOT met".into(),
             None => "-".into(),
         });
@@ -97,7 +103,7 @@ impl<'a> Shown<'a> {
             "id": self.row.id, "text": self.row.text, "unit": self.row.unit,
             "higher_is_better": self.row.higher_is_better(), "limit": self.limit, "mpis": mpis, "goal": goal,
             "best_peer": self.ratio.map(|(kind, _)| kind.name()), "ratio": self.ratio.map(|(_, ratio)| ratio),
-            "met": self.met(),
+            "met": self.met(), "out_of_reach": self.out_of_reach(),
         })
     }
 }
