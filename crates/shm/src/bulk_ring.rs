@@ -194,3 +194,5 @@ impl Consumer {
 
 #[cfg(all(test, loom))]
 mod model;
+#[cfg(all(test, not(loom)))]
+mod tests;

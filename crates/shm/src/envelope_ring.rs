@@ -43,6 +43,9 @@ const PAD: u8 = 1;
 #[derive(Debug, Default)]
 pub struct Line {
     words: [AtomicU64; 8],
+    /// Stands for the payload: loom sees when one end writes a line that the other may still read.
+    #[cfg(loom)]
+    payload: loom::cell::UnsafeCell<()>,
 }
 
 /// The receiver's counter. Writer: the receiver. Reader: the sender, when the ring seems full.
@@ -240,6 +243,9 @@ impl Producer {
 
     #[cfg(loom)]
     fn store_inline(&mut self, at: usize, inline: &[u8]) {
+        for line in 0..lines_for(inline.len()) {
+            self.line(at + line).payload.with_mut(|_| ());
+        }
         for (i, bytes) in inline.chunks(8).enumerate() {
             let mut word = [0; 8];
             word[..bytes.len()].copy_from_slice(bytes);
@@ -401,9 +407,10 @@ impl Message<'_> {
         assert!(to.len() <= self.inline_capacity());
         for (i, bytes) in to.chunks_mut(8).enumerate() {
             let position = 3 + i;
-            let line = self.ring.lines.as_ptr().wrapping_add((self.at + position / 8) & self.ring.mask);
             // SAFETY: masked to the ring.
-            let word = unsafe { &(&(*line).words)[position % 8] }.load(Ordering::Relaxed).to_ne_bytes();
+            let line = unsafe { self.ring.lines.add((self.at + position / 8) & self.ring.mask).as_ref() };
+            line.payload.with(|_| ());
+            let word = line.words[position % 8].load(Ordering::Relaxed).to_ne_bytes();
             bytes.copy_from_slice(&word[..bytes.len()]);
         }
     }

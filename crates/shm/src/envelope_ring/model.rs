@@ -17,7 +17,8 @@ impl Memory {
         Arc::new(Memory { lines, consumed: Consumed::default() })
     }
 
-    /// Both ends, as if `start` lines had been written and consumed.
+    /// Both ends, as if `start` lines had been written and consumed: but for the cleared word where the next message
+    /// begins, the ring is full of old headers.
     pub(crate) fn ends(self: &Arc<Self>, start: u64) -> (Producer, Consumer) {
         let (first, consumed) = (NonNull::from(&self.lines[0]), NonNull::from(&self.consumed));
         let count = self.lines.len();
@@ -25,6 +26,10 @@ impl Memory {
         let (mut producer, mut consumer) =
             unsafe { (Producer::new(first, count, consumed), Consumer::new(first, count, consumed)) };
         self.consumed.lines.store(start, Ordering::Relaxed);
+        for line in &self.lines {
+            line.words[0].store(2 | 1 << 16, Ordering::Relaxed);
+        }
+        self.lines[start as usize % count].words[0].store(0, Ordering::Relaxed);
         (producer.written, producer.known_consumed) = (start, start);
         (consumer.read, consumer.published) = (start, start);
         // The sequence wraps during the model.

@@ -88,3 +88,78 @@ fn a_full_ring_refuses_and_takes_again_after_consumption() {
     consumer.publish();
     assert!(producer.try_push(&message(sent, 0).0, &[]));
 }
+
+/// The rule of the module text: the lazy count never keeps an emptied ring from taking a message.
+#[test]
+fn an_emptied_ring_takes_any_message_though_its_receiver_never_publishes() {
+    for count in [4, 8, 16, 32, 256] {
+        for bytes in [0, 40, 41, 104] {
+            for start in 0..count as u64 {
+                let (mut producer, mut consumer, _memory) = ring(count);
+                let mut sent = 0;
+                while consumer.read < start {
+                    assert!(producer.try_push(&message(sent, 0).0, &[]), "{count} lines, {start} consumed");
+                    consumer.peek().expect("just sent").consume();
+                    sent += 1;
+                }
+                let bytes = bytes.min(producer.inline_bytes_max());
+                for bytes in [bytes, producer.inline_bytes_max()] {
+                    assert!(producer.has_room_for(bytes), "{count} lines, {start} consumed, {bytes} bytes");
+                    let (envelope, data) = message(sent, bytes);
+                    assert!(
+                        producer.try_push(&envelope, &data),
+                        "{count} lines, {start} consumed, {bytes} bytes"
+                    );
+                    consumer.peek().expect("just sent").consume();
+                    sent += 1;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn room_is_there_exactly_when_a_push_succeeds() {
+    for seed in 1..100 {
+        let mut random = seed * 0x9e37_79b9;
+        let (mut producer, mut consumer, _memory) = ring([4, 8, 16][seed as usize % 3]);
+        for sent in 0..500 {
+            let bytes = next(&mut random) as usize % (producer.inline_bytes_max() + 1);
+            let (envelope, data) = message(sent, bytes);
+            let room = producer.has_room_for(bytes);
+            assert_eq!(producer.try_push(&envelope, &data), room, "seed {seed}, message {sent}");
+            while !next(&mut random).is_multiple_of(3) {
+                let Some(found) = consumer.peek() else { break };
+                found.consume();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_bell_is_owed_when_the_sender_was_told_of_room() {
+    let (mut producer, mut consumer, _memory) = ring(32);
+    for n in 0..4 {
+        assert!(producer.try_push(&message(n, 0).0, &[]));
+    }
+    for n in 0..3 {
+        consumer.peek().expect("sent").consume();
+        assert!(!consumer.take_owed_bell(), "nothing was told after {n} of 4 lines");
+    }
+    consumer.peek().expect("sent").consume();
+    assert!(consumer.take_owed_bell() && !consumer.take_owed_bell());
+}
+
+#[test]
+fn the_sequence_begins_again_after_its_last_number() {
+    let (mut producer, mut consumer, _memory) = ring(8);
+    (producer.sequence, consumer.sequence) = (u32::MAX - 5, u32::MAX - 5);
+    for n in 0..20 {
+        // Every fourth message of two lines is preceded by a pad, which has a number too.
+        let (envelope, data) = message(n, 60 * (n as usize % 2));
+        assert!(producer.try_push(&envelope, &data));
+        let found = consumer.peek().expect("just sent");
+        assert_eq!(found.envelope, envelope);
+        found.consume();
+    }
+}
