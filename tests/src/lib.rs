@@ -21,12 +21,12 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ stands in the source tree").to_path_buf()
 }
 
-/// The installation tree that `make` leaves in `target/dist`.
+/// The installation tree that `make` leaves in `target/dist`; `TUTTI_DIST` names another one.
 ///
 /// # Panics
 /// If it has not been built: a test of the system has nothing to say then.
 pub fn dist() -> PathBuf {
-    let dist = root().join("target/dist");
+    let dist = std::env::var_os("TUTTI_DIST").map_or_else(|| root().join("target/dist"), PathBuf::from);
     assert!(dist.join("bin").is_dir(), "{} is missing: run `make` first", dist.display());
     dist
 }

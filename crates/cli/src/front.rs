@@ -24,6 +24,7 @@ use tutti_node::descendants;
 use tutti_node::os::{self, Signals};
 use tutti_node::wire::{self, Cause, Decoder, Ended, Head, Input, Job, Kind, Report};
 
+use crate::hosts;
 use crate::options::{self, Options, Request};
 use crate::program;
 use crate::starter;
@@ -71,6 +72,7 @@ fn describe(name: &str, options: &Options) -> Result<Job, (String, u8)> {
     if !options.foreign.is_empty() && !options.quiet {
         eprintln!("{name}: {} steers another launcher and is ignored here", options.foreign.join(", "));
     }
+    hosts::check(options).map_err(|error| (error.to_string(), 1))?;
     let path = std::env::var_os("PATH");
     let several = options.programs.len() > 1;
     let mut programs = Vec::new();

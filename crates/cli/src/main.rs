@@ -3,6 +3,7 @@
 
 mod elf;
 mod front;
+mod hosts;
 mod options;
 mod program;
 mod starter;

@@ -20,6 +20,7 @@ use tutti_shm::ticket::TICKET_VARIABLE;
 use crate::binding::{self, Machine};
 use crate::cgroup::Cgroup;
 use crate::os::{self, Child, Failure, Step};
+use crate::output::{PART_NS, PROMPT_NS};
 use crate::starter::Parts;
 use crate::tickets::{Tickets, fill_random};
 use crate::wire::{Inherits, Input, Job, Kind, Program};
@@ -219,8 +220,9 @@ pub fn launch(job: &Job, parts: &mut Parts) -> Result<Launched, LaunchError> {
             // The child does the same; whoever is first.
             let _ = rustix::process::setpgid(Some(pid), Some(pid));
             parts.ranks.add(pid, pidfd);
-            parts.streams.add(rank, Kind::Output, output);
-            parts.streams.add(rank, Kind::Errors, errors);
+            let silence_ns = if job.terminal.is_some() { PROMPT_NS } else { PART_NS };
+            parts.streams.add(rank, Kind::Output, output, silence_ns);
+            parts.streams.add(rank, Kind::Errors, errors, PROMPT_NS);
             rank += 1;
         }
     }

@@ -1,7 +1,8 @@
 //! Stdout and stderr of the ranks on their way to the front end.
 //!
-//! Whole lines are forwarded as they come, so that lines of several ranks never mix; a part of a line after
-//! [`SILENCE_NS`] without more. A line longer than [`BUFFER_BYTES`] is forwarded in parts: its stream then *holds the
+//! Whole lines are forwarded as they come, so that lines of several ranks never mix; a part of a line after a silence: of
+//! [`PROMPT_NS`] where a person may be waiting for it, of [`PART_NS`] where only a file or pipe is, since a rank that has
+//! lost its core in the middle of a line is silent too. A line longer than [`BUFFER_BYTES`] is forwarded in parts: its stream then *holds the
 //! floor*, all others wait until the line ends or falls silent. Bytes are never changed.
 //!
 //! Memory is bounded: a stream whose buffer is full, or all when the way to the front end is, are not read; the pipe
@@ -13,8 +14,10 @@ use crate::wire::{self, Kind};
 
 /// Bytes that wait here for one stream, at most.
 pub const BUFFER_BYTES: usize = wire::DATA_BYTES_MAX;
-/// After this silence a part of a line is forwarded.
-pub const SILENCE_NS: u64 = 50_000_000;
+/// After this silence a part of a line is forwarded to a terminal, and of stderr to anything.
+pub const PROMPT_NS: u64 = 50_000_000;
+/// After this silence a part of a line is forwarded to a file or pipe.
+pub const PART_NS: u64 = 500_000_000;
 
 /// The streams of all ranks of a job.
 #[derive(Debug, Default)]
@@ -35,17 +38,20 @@ struct Stream {
     bytes: Vec<u8>,
     /// When bytes last came.
     heard_ns: u64,
+    /// How long it must be silent before a part of a line goes.
+    silence_ns: u64,
 }
 
 impl Streams {
     /// Adds a stream; its descriptor must be nonblocking.
-    pub fn add(&mut self, rank: u32, kind: Kind, descriptor: OwnedFd) {
+    pub fn add(&mut self, rank: u32, kind: Kind, descriptor: OwnedFd, silence_ns: u64) {
         self.streams.push(Stream {
             rank,
             kind,
             descriptor: Some(descriptor),
             bytes: Vec::new(),
             heard_ns: 0,
+            silence_ns,
         });
     }
 
@@ -118,7 +124,7 @@ impl Streams {
         let waiting = self.streams.iter().enumerate().filter(|(index, stream)| {
             self.floor == Some(*index) || (self.floor.is_none() && !stream.bytes.is_empty())
         });
-        waiting.map(|(_, stream)| stream.heard_ns + SILENCE_NS).min()
+        waiting.map(|(_, stream)| stream.heard_ns + stream.silence_ns).min()
     }
 
     fn forward_one(&mut self, index: usize, out: &mut Vec<u8>, room: usize, now_ns: u64) {
@@ -150,7 +156,7 @@ impl Streams {
 
 impl Stream {
     fn is_silent(&self, now_ns: u64) -> bool {
-        self.bytes.len() < BUFFER_BYTES && now_ns >= self.heard_ns + SILENCE_NS
+        self.bytes.len() < BUFFER_BYTES && now_ns >= self.heard_ns + self.silence_ns
     }
 }
 

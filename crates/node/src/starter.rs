@@ -27,6 +27,9 @@ use crate::wire::{self, Decoder, Head, Job, Kind, Report};
 
 /// Bytes on their way to the front end, about; beyond it no output of ranks is read.
 const ROOM_BYTES: usize = 256 << 10;
+/// Orphans of the ranks are looked for, and their statuses taken, this long after a child's death. Only a job that leaves
+/// many behind while it runs needs it at all.
+const ORPHANS_NS: u64 = 1_000_000_000;
 
 /// Why the starter cannot work at all.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +87,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         signals,
         frozen: false,
         refused: false,
+        orphans_ns: None,
         parts: Parts::default(),
     };
     match launch::launch(&job, &mut starter.parts) {
@@ -93,6 +97,8 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
             let cgroup =
                 starter.parts.cgroup.as_ref().map(|group| group.path().as_os_str().to_owned().into());
             starter.report(&Report::Started { pids, cores, cgroup });
+            // Frames that came together with the job are in the decoder already: no poll will tell of them.
+            starter.handle_frames();
             starter.go_on();
         }
         Err(error) => {
@@ -137,6 +143,8 @@ struct Starter {
     signals: Signals,
     frozen: bool,
     refused: bool,
+    /// When to look for dead orphans.
+    orphans_ns: Option<u64>,
     parts: Parts,
 }
 
@@ -190,10 +198,7 @@ impl Starter {
             for (source, _) in &ready {
                 self.handle_death(*source);
             }
-            let now_ns = now_ns();
-            if let Some(ended) = self.parts.ranks.handle_time(now_ns) {
-                self.handle_ended(ended);
-            }
+            self.handle_time(now_ns());
             self.forward();
         }
     }
@@ -268,7 +273,8 @@ impl Starter {
         for descriptor in parts.inputs.writable() {
             add(Source::Input, descriptor, PollFlags::OUT);
         }
-        let wake_ns = [parts.streams.silence_ends_ns().filter(|_| !jammed), parts.ranks.grace_ends_ns()];
+        let silence_ns = parts.streams.silence_ends_ns().filter(|_| !jammed);
+        let wake_ns = [silence_ns, parts.ranks.grace_ends_ns(), self.orphans_ns];
         let timeout = wake_ns.into_iter().flatten().min().map(|wake_ns| {
             let ns = wake_ns.saturating_sub(now_ns());
             Timespec::try_from(Duration::from_nanos(ns)).expect("less than a century")
@@ -364,13 +370,23 @@ impl Starter {
     fn handle_signals(&mut self) {
         while let Some(signal) = self.signals.next_signal() {
             if signal == libc::SIGCHLD {
-                let ranks = &self.parts.ranks;
-                descendants::reap_orphans(|pid| ranks.contains(pid));
+                self.orphans_ns.get_or_insert_with(|| now_ns() + ORPHANS_NS);
             } else {
                 self.say(|| format!("signal {signal}: the job ends"));
                 self.parts.ranks.set_ending(128 + signal as u8);
                 self.kill();
             }
+        }
+    }
+
+    fn handle_time(&mut self, now_ns: u64) {
+        if let Some(ended) = self.parts.ranks.handle_time(now_ns) {
+            self.handle_ended(ended);
+        }
+        if self.orphans_ns.is_some_and(|look_ns| now_ns >= look_ns) {
+            self.orphans_ns = None;
+            let ranks = &self.parts.ranks;
+            descendants::reap_orphans(|pid| ranks.contains(pid));
         }
     }
 

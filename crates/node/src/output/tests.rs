@@ -12,8 +12,8 @@ fn pipe() -> (OwnedFd, OwnedFd) {
 fn two() -> (Streams, OwnedFd, OwnedFd) {
     let mut streams = Streams::default();
     let ((first, to_first), (second, to_second)) = (pipe(), pipe());
-    streams.add(0, Kind::Output, first);
-    streams.add(1, Kind::Output, second);
+    streams.add(0, Kind::Output, first, PROMPT_NS);
+    streams.add(1, Kind::Output, second, PROMPT_NS);
     (streams, to_first, to_second)
 }
 
@@ -46,9 +46,9 @@ fn whole_lines_go_at_once_and_parts_after_a_silence() {
     write(&first, b"one\ntw");
     write(&second, b"part");
     assert_eq!(round(&mut streams, NOW), [(0, b"one\n".to_vec())]);
-    assert_eq!(streams.silence_ends_ns(), Some(NOW + SILENCE_NS));
+    assert_eq!(streams.silence_ends_ns(), Some(NOW + PROMPT_NS));
     write(&first, b"o\n");
-    let mut frames = round(&mut streams, NOW + SILENCE_NS);
+    let mut frames = round(&mut streams, NOW + PROMPT_NS);
     frames.sort();
     assert_eq!(frames, [(0, b"two\n".to_vec()), (1, b"part".to_vec())]);
     assert_eq!(streams.silence_ends_ns(), None);
@@ -88,8 +88,8 @@ fn a_silent_holder_loses_the_floor() {
     write(&first, &vec![b'x'; BUFFER_BYTES]);
     write(&second, b"other\n");
     assert_eq!(round(&mut streams, NOW).len(), 1);
-    assert_eq!(streams.silence_ends_ns(), Some(NOW + SILENCE_NS));
-    assert_eq!(round(&mut streams, NOW + SILENCE_NS), [(1, b"other\n".to_vec())]);
+    assert_eq!(streams.silence_ends_ns(), Some(NOW + PROMPT_NS));
+    assert_eq!(round(&mut streams, NOW + PROMPT_NS), [(1, b"other\n".to_vec())]);
 }
 
 #[test]

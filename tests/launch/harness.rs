@@ -1,0 +1,188 @@
+//! Jobs under test: started with a mark in their environment, by which everything that they leave behind is found.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tutti_tests::{Ran, program};
+
+/// Every wait of these tests ends here.
+pub const LIMIT: Duration = Duration::from_secs(40);
+
+/// The rank that does what its arguments say.
+pub const RANK: &str = env!("CARGO_BIN_EXE_test-rank");
+
+/// A number for each job of this process.
+static JOBS: AtomicU32 = AtomicU32::new(0);
+
+/// Text that only processes of one job have in their environment.
+pub struct Mark(String);
+
+impl Mark {
+    pub fn new() -> Self {
+        let job = JOBS.fetch_add(1, Ordering::Relaxed);
+        Mark(format!("TUTTI_TEST_MARK={}-{job}", std::process::id()))
+    }
+
+    /// Pids of living processes of the job.
+    pub fn processes(&self) -> Vec<Pid> {
+        let folders = std::fs::read_dir("/proc").expect("/proc").flatten();
+        let pids = folders.filter_map(|folder| folder.file_name().to_str()?.parse::<i32>().ok());
+        let marked = pids.filter(|pid| {
+            std::fs::read(format!("/proc/{pid}/environ"))
+                .is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|entry| entry == self.0.as_bytes()))
+        });
+        marked.filter_map(Pid::from_raw).collect()
+    }
+
+    /// # Panics
+    /// When a process of the job is still there at the limit.
+    #[track_caller]
+    pub fn assert_nothing_left(&self) {
+        await_that("no process of the job is left", || self.processes().is_empty());
+    }
+
+    fn on(&self, command: &mut Command) {
+        let (name, value) = self.0.split_once('=').expect("name and value");
+        command.env(name, value);
+    }
+}
+
+/// Waits for an event that tells nobody of itself.
+#[track_caller]
+pub fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < LIMIT, "it was awaited that {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Runs `mpiexec` to its end and checks that nothing is left of the job.
+#[track_caller]
+pub fn mpiexec(arguments: &[&str]) -> Ran {
+    run(program("mpiexec").args(arguments))
+}
+
+/// Runs a command line with `mpiexec` in it.
+#[track_caller]
+pub fn run(command: &mut Command) -> Ran {
+    let mark = Mark::new();
+    mark.on(command);
+    let ran = tutti_tests::run(command, LIMIT);
+    mark.assert_nothing_left();
+    ran
+}
+
+/// A job that is watched while it runs.
+pub struct Running {
+    pub child: Child,
+    pub mark: Mark,
+    lines: Receiver<String>,
+    errors: Option<std::thread::JoinHandle<String>>,
+    seen: Vec<String>,
+}
+
+impl Running {
+    #[track_caller]
+    pub fn start(arguments: &[&str]) -> Self {
+        Self::start_command(program("mpiexec").args(arguments))
+    }
+
+    #[track_caller]
+    pub fn start_command(command: &mut Command) -> Self {
+        let mark = Mark::new();
+        mark.on(command);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().expect("mpiexec");
+        let (stdout, mut stderr) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
+        let (line, lines) = channel();
+        std::thread::spawn(move || {
+            for text in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if line.send(text).is_err() {
+                    return;
+                }
+            }
+        });
+        let errors = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = stderr.read_to_end(&mut bytes);
+            String::from_utf8_lossy(&bytes).into_owned()
+        });
+        Running { child, mark, lines, errors: Some(errors), seen: Vec::new() }
+    }
+
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("mpiexec runs");
+    }
+
+    /// Waits for a line of output.
+    #[track_caller]
+    pub fn await_line(&mut self, line: &str) {
+        let deadline = Instant::now() + LIMIT;
+        while !self.seen.iter().any(|seen| seen == line) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(text) => self.seen.push(text),
+                Err(_) => {
+                    let _ = self.child.kill();
+                    panic!("the line {line:?} was awaited, seen: {:?}", self.seen);
+                }
+            }
+        }
+    }
+
+    /// Waits for the end; gives the status as a shell has it, and stderr.
+    #[track_caller]
+    pub fn end(mut self) -> (i32, String) {
+        use std::os::unix::process::ExitStatusExt;
+        let start = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("our child") {
+                break status;
+            }
+            if start.elapsed() > LIMIT {
+                let _ = self.child.kill();
+                panic!("the end of mpiexec was awaited");
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        self.mark.assert_nothing_left();
+        let errors = self.errors.take().expect("joined once").join().expect("reader");
+        (status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)), errors)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The folder of the job's cgroup, if it has one: as seen by a process in it.
+pub fn cgroup_of(pid: Pid) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(format!("/proc/{}/cgroup", pid.as_raw_nonzero())).ok()?;
+    let place = text.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let place = place.trim_start_matches('/');
+    if !place.contains("tutti-job-") {
+        return None;
+    }
+    let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+    roots.iter().map(|root| Path::new(root).join(place)).find(|path| path.is_dir())
+}
+
+/// The state letter of a process.
+pub fn state_of(pid: Pid) -> Option<char> {
+    let text = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    text.rsplit_once(") ")?.1.chars().next()
+}

@@ -1,0 +1,9 @@
+//! Starting, watching and ending jobs on one node: the promises of `mpiexec` and the starter.
+
+mod deaths;
+mod harness;
+mod options;
+mod refusals;
+mod signals;
+mod stdio;
+mod tickets;

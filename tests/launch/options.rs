@@ -1,0 +1,99 @@
+//! Options that change what ranks see.
+
+use crate::harness::mpiexec;
+
+fn sorted(stdout: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = stdout.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn several_programs_make_one_job() {
+    let ran = mpiexec(&[
+        "-n",
+        "2",
+        "sh",
+        "-c",
+        "echo a $TUTTI_RANK $TUTTI_SIZE",
+        ":",
+        "-n",
+        "1",
+        "sh",
+        "-c",
+        "echo b $TUTTI_RANK",
+    ])
+    .expect_success();
+    assert_eq!(sorted(&ran.stdout), ["a 0 3", "a 1 3", "b 2"]);
+}
+
+#[test]
+fn the_environment_is_the_callers_with_changes() {
+    let show = ["sh", "-c", "echo \"$A,$B,$TUTTI_TEST_MARK\""];
+    let with = |options: &[&str]| {
+        let ran = mpiexec(&[options, &["-n", "1"], &show].concat()).expect_success();
+        ran.stdout.trim_end().to_owned()
+    };
+    assert!(with(&["-x", "A=1", "-genv", "B", "2"]).starts_with("1,2,"));
+    assert!(with(&["-env", "A", "1 2", "-env", "A", "3"]).starts_with("3,,"));
+    let mark = with(&[]).split_off(2);
+    assert!(!mark.is_empty());
+    assert_eq!(with(&["-genvnone"]), ",,");
+    assert!(with(&["-genvlist", "TUTTI_TEST_MARK"]).len() > 2);
+}
+
+#[test]
+fn the_working_directory_is_the_callers_or_the_one_given() {
+    let here = std::env::current_dir().expect("a folder");
+    let ran = mpiexec(&["-n", "1", "pwd"]).expect_success();
+    assert_eq!(ran.stdout.trim_end(), here.to_str().expect("UTF-8"));
+    for option in ["-wdir", "-wd", "--wdir", "-cwd"] {
+        let ran = mpiexec(&[option, "/usr", "-n", "1", "pwd"]).expect_success();
+        assert_eq!(ran.stdout, "/usr\n", "{option}");
+    }
+}
+
+#[test]
+fn ranks_are_bound_inside_the_callers_cores() {
+    let show = "echo $(grep Cpus_allowed_list /proc/self/status | cut -f2)";
+    let cores = std::thread::available_parallelism().expect("cores").get();
+    let of = |options: &[&str], ranks: &str| {
+        mpiexec(&[options, &["-n", ranks, "sh", "-c", show]].concat()).expect_success().stdout
+    };
+    let all = of(&["--bind-to", "none"], "1");
+    assert_eq!(sorted(&of(&["-bind-to", "none"], "2")), [all.trim(), all.trim()]);
+    if cores >= 2 {
+        let bound = of(&[], "2");
+        let lines = sorted(&bound);
+        assert_ne!(lines[0], lines[1], "two ranks on two cores do not share one");
+        let one = of(&["--bind", "core"], "1");
+        assert_ne!(one, all);
+        let ran = mpiexec(&["--report-bindings", "-n", "2", "true"]).expect_success();
+        assert!(ran.stderr.contains("rank 0 is bound to cores"), "{ran}");
+    }
+}
+
+#[test]
+fn options_of_other_launchers_are_said_once() {
+    let ran = mpiexec(&["--mca", "btl", "self", "-iface", "lo", "--allow-run-as-root", "-n", "1", "true"]);
+    let ran = ran.expect_success();
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
+    assert!(ran.stderr.contains("--mca, -iface"), "{ran}");
+    let ran = mpiexec(&["--mca", "btl", "self", "-q", "-n", "1", "true"]).expect_success();
+    assert_eq!(ran.stderr, "");
+}
+
+#[test]
+fn every_name_shows_its_face() {
+    for (name, arguments) in [("mpiexec", &[][..]), ("mpirun", &[]), ("tutti", &["run"])] {
+        let run = |more: &[&str]| {
+            let mut command = tutti_tests::program(name);
+            tutti_tests::run(command.args(arguments).args(more), crate::harness::LIMIT)
+        };
+        assert_eq!(run(&["-n", "1", "echo", "x"]).expect_success().stdout, "x\n");
+        assert!(run(&["--help"]).expect_success().stdout.contains("usage:"));
+        assert!(run(&["--version"]).expect_success().stdout.contains("Tutti"));
+        let shown = [&[name], arguments].concat().join(" ");
+        assert!(run(&["-n", "0", "x"]).stderr.starts_with(&format!("{shown}: ")), "{shown}");
+    }
+}

@@ -1,0 +1,153 @@
+//! `test-rank WORD ...`: does what the words say, one after the other, then exits with 0.
+//!
+//! A word may begin with `RANK:` and is then for that rank alone.
+//!
+//! | word | what it does |
+//! |---|---|
+//! | attach, finalize, abort=N | redeems its ticket, says that it has finalized, asks for the end of the job |
+//! | ticket | redeems its ticket on another connection and prints the answer |
+//! | stranger | says rubbish on the starter's socket, then opens 200 connections that say nothing |
+//! | exit=N, signal=N | ends so |
+//! | hang | never ends |
+//! | say=TEXT, warn=TEXT | prints a line on stdout, on stderr |
+//! | raw=TEXT | prints without a newline |
+//! | spray=N,M | prints N lines of M bytes, all its rank's letter |
+//! | stray | leaves a grandchild in a session of its own behind |
+//! | fork | leaves a grandchild behind that ignores every polite signal |
+//! | touch=FILE, await=FILE | makes a file, waits until there is one |
+
+use std::io::Write;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::process::{Command, exit};
+use std::time::{Duration, Instant};
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvFlags, SendFlags, SocketAddrUnix, SocketType, connect, recvmsg,
+    send, socket,
+};
+use tutti_shm::ticket::{Attach, Notice, TICKET_VARIABLE, Ticket, Welcome};
+
+/// No test lasts longer.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn main() {
+    let rank = std::env::var("TUTTI_RANK").unwrap_or_default();
+    let mut starter = None;
+    for word in std::env::args().skip(1) {
+        let word = match word.split_once(':') {
+            Some((only, word)) if only.parse::<u32>().is_ok() => {
+                if only != rank {
+                    continue;
+                }
+                word.to_owned()
+            }
+            _ => word,
+        };
+        let (verb, value) = word.split_once('=').unwrap_or((&word, ""));
+        act(verb, value, &rank, &mut starter);
+    }
+}
+
+fn act(verb: &str, value: &str, rank: &str, starter: &mut Option<OwnedFd>) {
+    let number = || value.parse::<i32>().expect("a number");
+    match verb {
+        "attach" => {
+            let (socket, answer) = redeem();
+            assert_eq!(answer, Some(Welcome::Granted), "rank {rank}");
+            *starter = Some(socket);
+        }
+        "ticket" => println!("{:?}", redeem().1.expect("an answer")),
+        "finalize" => tell(starter, Notice::Finalized),
+        "abort" => tell(starter, Notice::Abort(number() as u32)),
+        "stranger" => be_a_stranger(),
+        "exit" => exit(number()),
+        "signal" => {
+            let signal = rustix::process::Signal::from_named_raw(number()).expect("a signal");
+            // Twice, since Rust's own handler takes the first SIGSEGV.
+            for _ in 0..2 {
+                rustix::process::kill_process(rustix::process::getpid(), signal).expect("our own process");
+            }
+        }
+        "hang" => {
+            std::thread::sleep(LIMIT);
+            panic!("nobody ended this rank");
+        }
+        "say" => println!("{value}"),
+        "warn" => eprintln!("{value}"),
+        "raw" => {
+            print!("{value}");
+            std::io::stdout().flush().expect("stdout");
+        }
+        "spray" => spray(value, rank),
+        "stray" => {
+            Command::new("setsid").args(["-f", "sleep", "1000"]).status().expect("setsid");
+        }
+        "fork" => {
+            let ignoring = "(trap '' TERM INT HUP QUIT; while :; do sleep 1000; done) &";
+            Command::new("sh").args(["-c", ignoring]).status().expect("sh");
+        }
+        "touch" => drop(std::fs::File::create(value).expect("a file")),
+        "await" => {
+            let start = Instant::now();
+            while !std::path::Path::new(value).exists() {
+                assert!(start.elapsed() < LIMIT, "{value} was awaited");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        _ => panic!("{verb} is none of the words"),
+    }
+}
+
+fn ticket() -> Ticket {
+    std::env::var(TICKET_VARIABLE).expect("a ticket").parse().expect("a ticket")
+}
+
+fn dial() -> OwnedFd {
+    let socket = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).expect("a socket");
+    let address = SocketAddrUnix::new_abstract_name(ticket().socket.as_bytes()).expect("a short name");
+    connect(&socket, &address).expect("the starter listens");
+    socket
+}
+
+fn redeem() -> (OwnedFd, Option<Welcome>) {
+    let (socket, ticket) = (dial(), ticket());
+    let attach = Attach { rank: ticket.rank, secret: ticket.secret };
+    send(&socket, &attach.encode(), SendFlags::NOSIGNAL).expect("the starter is there");
+    let mut bytes = [0; 64];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let read =
+        recvmsg(&socket, &mut [std::io::IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::empty());
+    let answer = Welcome::decode(&bytes[..read.expect("an answer").bytes]);
+    (socket, answer)
+}
+
+fn tell(starter: &Option<OwnedFd>, notice: Notice) {
+    let starter = starter.as_ref().expect("attach comes first");
+    send(starter, &notice.encode(), SendFlags::NOSIGNAL).expect("the starter is there");
+}
+
+fn be_a_stranger() {
+    let socket = dial();
+    send(&socket, b"GET / HTTP/1.1\r\n\r\n", SendFlags::NOSIGNAL).expect("the starter is there");
+    for _ in 0..200 {
+        std::mem::forget(dial());
+    }
+}
+
+fn spray(value: &str, rank: &str) {
+    let (lines, bytes) = value.split_once(',').expect("two numbers");
+    let (lines, bytes): (usize, usize) = (lines.parse().expect("lines"), bytes.parse().expect("bytes"));
+    let letter = b'a' + rank.parse::<u8>().expect("a rank");
+    let mut line = vec![letter; bytes - 1];
+    line.push(b'\n');
+    let mut stdout = std::io::stdout().lock();
+    for _ in 0..lines {
+        // Cut as C's stdio cuts: in the middle of lines.
+        for part in line.chunks(4093) {
+            stdout.write_all(part).expect("stdout");
+            stdout.flush().expect("stdout");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Signals to `mpiexec` are signals to the job.
+
+use std::process::Command;
+
+use rustix::process::Signal;
+use tutti_tests::{Scratch, program};
+
+use crate::harness::{RANK, Running, await_that, state_of};
+
+#[test]
+fn signals_that_end_are_forwarded_and_end_the_job() {
+    for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131)]
+    {
+        let mut job = Running::start(&["-n", "2", RANK, "attach", "0:say=here", "hang"]);
+        job.await_line("here");
+        job.signal(signal);
+        let (code, stderr) = job.end();
+        assert_eq!(code, status, "{stderr}");
+        assert_eq!(stderr, "", "after {signal:?}");
+    }
+}
+
+#[test]
+fn a_rank_may_clean_up_on_sigterm() {
+    let script = "trap 'echo cleaned; exit 0' TERM; echo here; while :; do sleep 0.05; done";
+    let mut job = Running::start(&["-n", "1", "sh", "-c", script]);
+    job.await_line("here");
+    job.signal(Signal::TERM);
+    job.await_line("cleaned");
+    assert_eq!(job.end().0, 0);
+}
+
+#[test]
+fn who_ignores_the_signal_is_killed() {
+    let mut job =
+        Running::start(&["-n", "2", "sh", "-c", "trap '' INT TERM; echo here; while :; do sleep 0.05; done"]);
+    job.await_line("here");
+    job.signal(Signal::INT);
+    let (code, stderr) = job.end();
+    assert_eq!(code, 130, "{stderr}");
+}
+
+#[test]
+fn user_signals_are_forwarded() {
+    let script =
+        "trap 'echo one' USR1; trap 'echo two; exit 0' USR2; echo here; while :; do sleep 0.05; done";
+    let mut job = Running::start(&["-n", "1", "sh", "-c", script]);
+    job.await_line("here");
+    job.signal(Signal::USR1);
+    job.await_line("one");
+    job.signal(Signal::USR2);
+    job.await_line("two");
+    assert_eq!(job.end().0, 0);
+}
+
+#[test]
+fn a_stopped_mpiexec_has_a_stopped_job() {
+    let scratch = Scratch::new("stop");
+    let beat = scratch.path().join("beat");
+    // A beating heart in a session of its own: no process group reaches it.
+    let script = format!(
+        "echo here; exec setsid -w sh -c 'while :; do echo x >>{}; sleep 0.01; done'",
+        beat.display()
+    );
+    let mut job = Running::start(&["-n", "1", "sh", "-c", &script]);
+    job.await_line("here");
+    let beats = || std::fs::metadata(&beat).map_or(0, |file| file.len());
+    await_that("the heart beats", || beats() > 0);
+    job.signal(Signal::TSTP);
+    await_that("mpiexec is stopped", || state_of(job.pid()) == Some('T'));
+    let mut before = beats();
+    await_that("the heart stands still", || {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        beats() == std::mem::replace(&mut before, beats())
+    });
+    job.signal(Signal::CONT);
+    await_that("the heart beats again", || beats() > before);
+    // A signal that ends implies that a stopped job goes on.
+    job.signal(Signal::TSTP);
+    await_that("mpiexec is stopped again", || state_of(job.pid()) == Some('T'));
+    job.signal(Signal::TERM);
+    job.signal(Signal::CONT);
+    assert_eq!(job.end().0, 143);
+}
+
+#[test]
+fn a_job_under_nohup_lives_through_a_hangup() {
+    let scratch = Scratch::new("nohup");
+    let go = scratch.path().join("go");
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(program("mpiexec").get_program());
+    command.args(["-n", "1", RANK, "say=here", &format!("await={}", go.display()), "say=over"]);
+    let mut job = Running::start_command(&mut command);
+    job.await_line("here");
+    job.signal(Signal::HUP);
+    std::fs::write(&go, "").expect("a file");
+    job.await_line("over");
+    assert_eq!(job.end().0, 0);
+}

@@ -1,0 +1,48 @@
+//! A ticket makes one process the rank, wherever it stands below wrappers.
+
+use crate::harness::{RANK, mpiexec};
+
+#[test]
+fn a_ticket_is_redeemed_once() {
+    let ran = mpiexec(&["-n", "2", RANK, "attach", "ticket", "finalize"]).expect_success();
+    assert_eq!(ran.stdout, "AlreadyRedeemed\nAlreadyRedeemed\n");
+}
+
+#[test]
+fn a_rank_below_wrappers_is_the_rank() {
+    let inner = format!("bash -c '{RANK} attach finalize; true'");
+    let ran = mpiexec(&["-n", "2", "bash", "-c", &format!("{inner}; echo $TUTTI_RANK")]).expect_success();
+    let mut lines: Vec<&str> = ran.stdout.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["0", "1"]);
+}
+
+#[test]
+fn strangers_on_the_socket_do_no_harm() {
+    mpiexec(&["-n", "2", RANK, "0:stranger", "attach", "finalize"]).expect_success();
+}
+
+#[test]
+fn ranks_know_who_they_are_before_init() {
+    let names = [
+        "TUTTI_RANK",
+        "TUTTI_LOCAL_RANK",
+        "MPI_LOCALRANKID",
+        "PMI_RANK",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "TUTTI_SIZE",
+        "TUTTI_LOCAL_SIZE",
+        "MPI_LOCALNRANKS",
+        "PMI_SIZE",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+    ];
+    let script = format!("echo {}", names.map(|name| format!("${name}")).join(" "));
+    let ran = mpiexec(&["-n", "3", "sh", "-c", &script]).expect_success();
+    let mut lines: Vec<&str> = ran.stdout.lines().collect();
+    lines.sort_unstable();
+    let expected: Vec<String> =
+        (0..3).map(|rank| format!("{}3 3 3 3 3 3", format!("{rank} ").repeat(6))).collect();
+    assert_eq!(lines, expected);
+}
