@@ -122,8 +122,15 @@ impl Guard {
         let request = self.engine.requests.get(index);
         let hint = usize::try_from(request.peer).ok();
         self.wait(hint, |process| process.engine.requests.get(index).done.then_some(()));
-        let request = self.engine.requests.remove(index);
-        request.outcome()
+        self.take(index)
+    }
+
+    /// Takes the outcome of a request that is done; the request goes.
+    #[inline(always)]
+    fn take(&mut self, index: u32) -> Outcome {
+        let outcome = self.engine.requests.get(index).outcome();
+        self.engine.requests.free(index);
+        outcome
     }
 
     /// A started send as a handle.
@@ -178,7 +185,7 @@ impl Guard {
     pub fn take_outcome(&mut self, named: Named) -> Outcome {
         match named {
             Named::Null | Named::FinishedSend => Outcome::EMPTY,
-            Named::Pending(index) => self.engine.requests.remove(index).outcome(),
+            Named::Pending(index) => self.take(index),
         }
     }
 }

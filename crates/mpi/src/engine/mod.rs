@@ -55,8 +55,6 @@ const EAGER_OVERHEAD_BYTES: u64 = 64;
 const ENVELOPES_PER_TURN: usize = 64;
 /// A wait for one peer looks at the others every so many polls.
 const POLLS_PER_ROUND: u32 = 16;
-/// Jobs of so few ranks look at all peers always.
-const FEW_RANKS: usize = 3;
 
 /// How a send may complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,7 +205,7 @@ impl Engine {
         self.polls = self.polls.wrapping_add(1);
         let mut moved = false;
         match hint {
-            Some(peer) if self.peers.len() > FEW_RANKS && !self.polls.is_multiple_of(POLLS_PER_ROUND) => {
+            Some(peer) if !self.polls.is_multiple_of(POLLS_PER_ROUND) => {
                 moved |= self.poll(peer);
             }
             _ => {
@@ -288,7 +286,7 @@ fn finish(requests: &mut Slab<Request>, index: u32) {
     let request = requests.get_mut(index);
     request.done = true;
     if request.orphaned {
-        requests.remove(index);
+        requests.free(index);
     }
 }
 
