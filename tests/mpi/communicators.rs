@@ -1,0 +1,60 @@
+//! Groups, communicators, error handlers, attributes and info objects.
+
+use crate::{conforms, mpiexec};
+use tutti_tests::{Scratch, compile};
+
+const RANKS: [u32; 4] = [1, 2, 3, 4];
+
+#[test]
+fn communicators_are_made_named_and_freed() {
+    conforms("communicators", &RANKS);
+}
+
+#[test]
+fn groups_have_the_algebra_of_the_standard() {
+    conforms("groups", &RANKS);
+}
+
+#[test]
+fn intercommunicators_bridge_two_groups() {
+    conforms("intercommunicators", &RANKS);
+}
+
+#[test]
+fn error_handlers_are_called_counted_and_inherited() {
+    conforms("error_handlers", &RANKS);
+}
+
+#[test]
+fn attributes_follow_their_callbacks_and_those_of_self_go_at_finalize() {
+    for (ranks, printed) in RANKS.iter().zip(conforms("attributes", &RANKS)) {
+        assert_eq!(printed.matches("all deleted\n").count() as u32, *ranks, "{printed}");
+    }
+}
+
+#[test]
+fn info_objects_work_before_init_and_after_finalize() {
+    conforms("info", &RANKS);
+}
+
+#[test]
+fn a_fatal_error_names_rank_function_argument_and_value_in_one_line() {
+    let scratch = Scratch::new("mpi-fatal");
+    let compiled = compile("tests/mpi/programs/fatal.c", scratch.path());
+    let cases = [
+        ("rank", "MPI_Send: rank is 99, expected 0 to 1 or MPI_PROC_NULL (MPI_ERR_RANK)"),
+        ("tag", "MPI_Send: tag is -5, expected 0 to 2147483647 (MPI_ERR_TAG)"),
+        ("comm", "MPI_Send: communicator 0x100 is MPI_COMM_NULL (MPI_ERR_COMM)"),
+        ("freed", "is freed or was never one (MPI_ERR_COMM)"),
+        ("info", "MPI_Info_set: key is an empty text (MPI_ERR_INFO_KEY)"),
+        ("abort", "MPI_Comm_call_errhandler: the program raises error code 7 (MPI_ERR_REQUEST)"),
+        ("before", "MPI_Comm_size was called before MPI_Init"),
+    ];
+    for (case, expected) in cases {
+        let ran = mpiexec(2, &compiled, &[case]);
+        assert_ne!(ran.code(), 0, "{case}: {ran}");
+        assert!(ran.stderr.contains(expected), "{case}: {ran}");
+        assert!(case == "before" || ran.stderr.contains("tutti: rank 1: "), "{case}: {ran}");
+        assert!(ran.took < crate::LIMIT / 2, "{case}: {ran}");
+    }
+}
