@@ -162,6 +162,11 @@ impl<T> Slab<T> {
         self.live == 0
     }
 
+    /// All live objects with their indices, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
+        self.slots.iter_mut().enumerate().filter_map(|(i, slot)| Some((i as u32, slot.value.as_mut()?)))
+    }
+
     /// All live objects with their indices.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.slots.iter().enumerate().filter_map(|(i, slot)| Some((i as u32, slot.value.as_ref()?)))

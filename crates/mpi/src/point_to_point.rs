@@ -62,17 +62,35 @@ impl Guard {
         comm: MPI_Comm,
         mode: Mode,
     ) -> Result<Started> {
+        Ok(match self.message(data, dest, tag, comm, mode)? {
+            Some(message) => self.engine.send(message),
+            None => Started::Done,
+        })
+    }
+
+    /// The arguments of a send, translated; `None` when the destination is MPI_PROC_NULL.
+    ///
+    /// # Errors
+    /// Those of the arguments.
+    #[inline(always)]
+    pub fn message(
+        &self,
+        data: Data,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        mode: Mode,
+    ) -> Result<Option<Message>> {
         let communicator = self.comm(comm)?;
         if tag < 0 {
             return Err(bad_tag(tag, ""));
         }
+        let buffer = self.buffer(data)?;
         if dest == MPI_PROC_NULL {
-            self.buffer(data)?;
-            return Ok(Started::Done);
+            return Ok(None);
         }
         let (to, context) = (communicator.world_rank(dest)?, communicator.context);
-        let buffer = self.buffer(data)?;
-        Ok(self.engine.send(Message { to, context, tag, buffer, mode }))
+        Ok(Some(Message { to, context, tag, buffer, mode }))
     }
 
     /// Starts a receive; `None` when the source is MPI_PROC_NULL.
@@ -121,13 +139,16 @@ impl Guard {
     pub fn finish_request(&mut self, index: u32) -> Outcome {
         let request = self.engine.requests.get(index);
         let hint = usize::try_from(request.peer).ok();
-        self.wait(hint, |process| process.engine.requests.get(index).done.then_some(()));
-        self.take(index)
+        self.wait(hint, |process| process.engine.is_done(index).then_some(()));
+        self.take_request(index)
     }
 
     /// Takes the outcome of a request that is done; the request goes.
     #[inline(always)]
-    fn take(&mut self, index: u32) -> Outcome {
+    pub fn take_request(&mut self, index: u32) -> Outcome {
+        if self.engine.requests.get(index).extra.is_some() {
+            return self.take_with_extra(index);
+        }
         let outcome = self.engine.requests.get(index).outcome();
         self.engine.requests.free(index);
         outcome
@@ -166,17 +187,20 @@ impl Guard {
         if handle.0 == FINISHED_SEND {
             return Ok(Named::FinishedSend);
         }
-        self.engine.requests.index(handle.0).map(Named::Pending).ok_or_else(|| {
+        let index = self.engine.requests.index(handle.0).ok_or_else(|| {
             Error::new(MPI_ERR_REQUEST, format_args!("request {:#x} is freed or was never one", handle.0))
-        })
+        })?;
+        let inactive = self.engine.requests.get(index).extra.is_some()
+            && self.engine.compound(index).is_some_and(|compound| !compound.is_active());
+        Ok(if inactive { Named::Inactive(index) } else { Named::Pending(index) })
     }
 
     /// Whether a request is finished, without touching it.
     #[inline(always)]
     pub fn is_done(&self, named: Named) -> bool {
         match named {
-            Named::Null | Named::FinishedSend => true,
-            Named::Pending(index) => self.engine.requests.get(index).done,
+            Named::Null | Named::Inactive(_) | Named::FinishedSend => true,
+            Named::Pending(index) => self.engine.is_done(index),
         }
     }
 
@@ -184,8 +208,8 @@ impl Guard {
     #[inline(always)]
     pub fn take_outcome(&mut self, named: Named) -> Outcome {
         match named {
-            Named::Null | Named::FinishedSend => Outcome::EMPTY,
-            Named::Pending(index) => self.take(index),
+            Named::Null | Named::Inactive(_) | Named::FinishedSend => Outcome::EMPTY,
+            Named::Pending(index) => self.take_request(index),
         }
     }
 }
@@ -197,6 +221,8 @@ pub enum Named {
     Null,
     /// A send that was finished when it started.
     FinishedSend,
+    /// A persistent request that is not started.
+    Inactive(u32),
     /// A request.
     Pending(u32),
 }

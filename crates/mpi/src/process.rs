@@ -4,6 +4,7 @@
 //! held and nothing is borrowed while a function of the user runs (F20).
 
 use std::cell::UnsafeCell;
+use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -15,6 +16,7 @@ use tutti_runtime::wait::{Patience, Waiter};
 use tutti_shm::sync::Ordering as ShmOrdering;
 
 use crate::abi::*;
+use crate::buffered::Attached;
 use crate::comm::{CONTEXTS_PER_COMM, Comm, Group};
 use crate::datatype::{Datatype, Predefined};
 use crate::engine::Engine;
@@ -49,6 +51,10 @@ pub struct Process {
     pub main_thread: libc::pid_t,
     /// Number of the next context that this process takes; see `comm/agreement.rs`.
     pub next_context: u32,
+    /// Buffers for buffered sends: of the process ([`crate::buffered::PROCESS_BUFFER`]) and of communicators.
+    pub buffers: HashMap<usize, Attached>,
+    /// Groups for the translation of sources, of messages taken out of matching, by handle.
+    pub message_groups: HashMap<usize, Option<Rc<Group>>>,
     /// Threads that wait inside the library.
     waiting: u32,
 }
@@ -134,6 +140,8 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
         main_thread: thread_id(),
         // The predefined communicators have the first two numbers.
         next_context: 2,
+        buffers: HashMap::new(),
+        message_groups: HashMap::new(),
         waiting: 0,
     };
     // SAFETY: Init is called once and before anything else (checked by the caller), so nobody else looks at the cell.

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use crate::abi::*;
 use crate::buffer::Buffer;
 use crate::comm::Group;
+use crate::compound::Extra;
 use crate::handle::NONE;
 
 /// A pending or finished operation.
@@ -35,6 +36,10 @@ pub struct Request {
     pub group: Option<Rc<Group>>,
     /// The user has freed it; it goes when it is done.
     pub orphaned: bool,
+    /// Whether it was cancelled.
+    pub cancelled: bool,
+    /// What only some requests have.
+    pub extra: Option<Box<Extra>>,
 }
 
 /// Which operation a request is.
@@ -44,6 +49,10 @@ pub enum RequestKind {
     Send,
     /// A receive.
     Receive,
+    /// Others stand behind it.
+    Compound,
+    /// The user finishes it.
+    Generalized,
 }
 
 impl Request {
@@ -63,6 +72,8 @@ impl Request {
             bytes: 0,
             group: None,
             orphaned: false,
+            cancelled: false,
+            extra: None,
         }
     }
 
@@ -70,7 +81,9 @@ impl Request {
     #[inline]
     pub fn outcome(&self) -> Outcome {
         match self.kind {
-            RequestKind::Send => Outcome { error: self.error, ..Outcome::EMPTY },
+            RequestKind::Send | RequestKind::Compound | RequestKind::Generalized => {
+                Outcome { error: self.error, ..Outcome::EMPTY }
+            }
             RequestKind::Receive => Outcome {
                 source: match &self.group {
                     Some(group) if self.peer >= 0 => {
@@ -81,7 +94,7 @@ impl Request {
                 tag: self.tag,
                 error: self.error,
                 bytes: self.bytes,
-                cancelled: false,
+                cancelled: self.cancelled,
             },
         }
     }

@@ -5,9 +5,9 @@
 
 use std::collections::VecDeque;
 
-use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG};
+use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_Message};
 use crate::buffer::Buffer;
-use crate::handle::{NONE, Slab};
+use crate::handle::{Kind, NONE, Slab};
 use crate::request::Request;
 
 /// A message that no receive has taken yet.
@@ -65,6 +65,8 @@ pub struct Matching {
     any: Queue,
     unexpected: Vec<VecDeque<Unexpected>>,
     next_posted: u64,
+    /// Messages taken out of matching by a matched probe, with their sources.
+    extracted: Slab<(usize, Unexpected)>,
     /// Source at which the next wildcard search begins.
     turn: usize,
 }
@@ -76,6 +78,7 @@ impl Matching {
             any: EMPTY,
             unexpected: (0..ranks).map(|_| VecDeque::new()).collect(),
             next_posted: 0,
+            extracted: Slab::new(Kind::Message),
             turn: 0,
         }
     }
@@ -157,11 +160,47 @@ impl Matching {
 
     /// The stream of an unexpected message is complete.
     pub fn complete_stream(&mut self, from: usize, number: u32, data: Box<[u8]>) {
+        let extracted = self.extracted.iter_mut().filter(|(_, (source, _))| *source == from);
         let message = self.unexpected[from]
             .iter_mut()
+            .chain(extracted.map(|(_, (_, message))| message))
             .find(|message| matches!(message.body, Body::Streaming(n) if n == number))
             .expect("a sink without a receive belongs to an unexpected message");
         message.body = Body::Long(data);
+    }
+
+    /// Takes a posted receive back; false when it is matched already.
+    pub fn withdraw(&mut self, requests: &mut Slab<Request>, index: u32) -> bool {
+        let source = requests.get(index).peer;
+        let queue = if source == MPI_ANY_SOURCE { &mut self.any } else { &mut self.posted[source as usize] };
+        let (mut before, mut at) = (NONE, queue.first);
+        while at != NONE && at != index {
+            (before, at) = (at, requests.get(at).next);
+        }
+        if at == NONE {
+            return false;
+        }
+        unlink(requests, queue, before, index);
+        true
+    }
+
+    /// Takes a message out for a receive that will name it.
+    pub fn extract(&mut self, context: u32, source: i32, tag: i32) -> Option<(Found, MPI_Message)> {
+        let (from, position) = self.find(context, source, tag)?;
+        let message = self.unexpected[from].remove(position)?;
+        let found = Found { source: from as u32, tag: message.tag, bytes: message.bytes };
+        let index = self.extracted.insert((from, message));
+        Some((found, MPI_Message(self.extracted.handle(index))))
+    }
+
+    /// The extracted message that a handle names.
+    pub fn find_extracted(&self, handle: MPI_Message) -> Option<u32> {
+        self.extracted.index(handle.0)
+    }
+
+    /// Gives an extracted message to its receive.
+    pub fn take_extracted(&mut self, index: u32) -> (usize, Unexpected) {
+        self.extracted.remove(index)
     }
 
     fn find(&self, context: u32, source: i32, tag: i32) -> Option<(usize, usize)> {

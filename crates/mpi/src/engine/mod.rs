@@ -194,6 +194,36 @@ impl Engine {
         index
     }
 
+    /// Withdraws a receive that is not matched yet; anything else goes on.
+    pub fn cancel_receive(&mut self, index: u32) {
+        let request = self.requests.get(index);
+        if request.kind == RequestKind::Receive
+            && !request.done
+            && self.matching.withdraw(&mut self.requests, index)
+        {
+            self.requests.get_mut(index).cancelled = true;
+            self.finish(index);
+        }
+    }
+
+    /// Takes a message out of matching for a later receive (3.8.2); returns what it is and its number in the keep.
+    pub fn extract(&mut self, context: u32, source: i32, tag: i32) -> Option<(Found, MPI_Message)> {
+        self.matching.extract(context, source, tag)
+    }
+
+    /// The message that a handle of [`Engine::extract`] names.
+    pub fn find_extracted(&self, handle: MPI_Message) -> Option<u32> {
+        self.matching.find_extracted(handle)
+    }
+
+    /// Receives an extracted message.
+    pub fn receive_extracted(&mut self, message: u32, request: Request) -> u32 {
+        let index = self.requests.insert(request);
+        let (from, found) = self.matching.take_extracted(message);
+        self.deliver_unexpected(from, found, index);
+        index
+    }
+
     /// Looks for a message that a receive with these arguments would take; wildcards allowed.
     pub fn probe(&self, context: u32, source: i32, tag: i32) -> Option<Found> {
         self.matching.probe(context, source, tag)

@@ -40,6 +40,19 @@ fn hint(guard: &Guard, named: Named) -> Option<usize> {
     }
 }
 
+/// Whether the user's handle stays after the completion.
+#[inline(always)]
+fn is_persistent(guard: &Guard, named: Named) -> bool {
+    match named {
+        Named::Null | Named::FinishedSend => false,
+        Named::Inactive(_) => true,
+        Named::Pending(index) => {
+            guard.engine.requests.get(index).extra.is_some()
+                && guard.engine.compound(index).is_some_and(|compound| compound.is_persistent())
+        }
+    }
+}
+
 /// Finishes one request of the user: outcome to the status, handle to MPI_REQUEST_NULL.
 #[inline(always)]
 unsafe fn complete(
@@ -49,8 +62,11 @@ unsafe fn complete(
     status: *mut MPI_Status,
 ) -> Result<()> {
     let capacity = capacity(guard, named);
+    let stays = is_persistent(guard, named);
     let outcome = guard.take_outcome(named);
-    *handle = MPI_REQUEST_NULL;
+    if !stays {
+        *handle = MPI_REQUEST_NULL;
+    }
     // SAFETY: a status of the user, or MPI_STATUS_IGNORE.
     unsafe { outcome.write(status) };
     outcome_result(&outcome, capacity)
@@ -65,7 +81,7 @@ pub unsafe fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_
             let named = guard.named_request(*request)?;
             let hint = hint(guard, named);
             if let Named::Pending(index) = named {
-                guard.wait(hint, |p| p.engine.requests.get(index).done.then_some(()));
+                guard.wait(hint, |p| p.engine.is_done(index).then_some(()));
             }
             complete(guard, &mut *request, named, status)
         }
@@ -140,7 +156,7 @@ pub unsafe fn MPI_Waitall(
             if !guard.is_done(named) {
                 let hint = hint(guard, named);
                 guard.wait(hint, |p| match named {
-                    Named::Pending(index) => p.engine.requests.get(index).done.then_some(()),
+                    Named::Pending(index) => p.engine.is_done(index).then_some(()),
                     _ => Some(()),
                 });
             }
@@ -180,7 +196,7 @@ fn first_done(guard: &Guard, requests: &[MPI_Request]) -> Result<(Option<usize>,
     let mut active = false;
     for (i, handle) in requests.iter().enumerate() {
         let named = guard.named_request(*handle)?;
-        if named != Named::Null {
+        if !matches!(named, Named::Null | Named::Inactive(_)) {
             active = true;
             if guard.is_done(named) {
                 return Ok((Some(i), true));
@@ -205,7 +221,7 @@ fn wait_some(guard: &mut Guard, requests: &[MPI_Request]) -> Result<Option<usize
         })
         .collect::<Vec<_>>();
     let find = |p: &mut crate::process::Process| {
-        pending.iter().find(|(_, index)| p.engine.requests.get(*index).done).map(|(i, _)| *i)
+        pending.iter().find(|(_, index)| p.engine.is_done(*index)).map(|(i, _)| *i)
     };
     Ok(Some(guard.wait(None, find)))
 }
@@ -282,7 +298,7 @@ unsafe fn complete_some(
     let (mut done, mut active, mut failed) = (0, false, None);
     for (i, handle) in requests.iter_mut().enumerate() {
         let named = guard.named_request(*handle)?;
-        if named == Named::Null {
+        if matches!(named, Named::Null | Named::Inactive(_)) {
             continue;
         }
         active = true;
@@ -349,7 +365,7 @@ pub unsafe fn MPI_Request_free(request: *mut MPI_Request) -> c_int {
         match guard.named_request(*handle)? {
             Named::Null => return Err(Error::new(MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL")),
             Named::FinishedSend => {}
-            Named::Pending(index) => guard.engine.release(index),
+            Named::Inactive(index) | Named::Pending(index) => guard.release_request(index),
         }
         *handle = MPI_REQUEST_NULL;
         Ok(())
@@ -374,10 +390,27 @@ pub unsafe fn MPI_Request_get_status(
             flag.write(c_int::from(done));
             if done {
                 match named {
-                    Named::Pending(index) => guard.engine.requests.get(index).outcome().write(status),
+                    Named::Pending(index) => guard.peek_outcome(index).write(status),
                     _ => Outcome::EMPTY.write(status),
                 }
             }
+        }
+        Ok(())
+    })
+}
+
+/// Asks for the cancellation of an operation (3.8.4).
+#[inline]
+pub unsafe fn MPI_Cancel(request: *mut MPI_Request) -> c_int {
+    call(c"MPI_Cancel", MPI_COMM_SELF, |guard| {
+        // SAFETY: the user gives a request.
+        match guard.named_request(unsafe { *request })? {
+            Named::Null => return Err(Error::new(MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL")),
+            Named::Inactive(_) => {
+                return Err(Error::new(MPI_ERR_REQUEST, "the persistent request is not started"));
+            }
+            Named::FinishedSend => {}
+            Named::Pending(index) => guard.cancel_request(index),
         }
         Ok(())
     })

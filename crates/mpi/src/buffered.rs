@@ -1,0 +1,145 @@
+//! Buffered sends (MPI 3.6): the data are copied at the call, and counted against the buffer that the user attached.
+//!
+//! The copies live in memory of the library; the user's buffer only says how much may be pending, so it may be smaller than
+//! the standard's bookkeeping would need and is never written.
+
+use core::ffi::c_void;
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::abi::*;
+use crate::buffer::Buffer;
+use crate::compound::Extra;
+use crate::engine::{Message, Mode, Started};
+use crate::error::{Error, Result, check};
+use crate::process::Guard;
+
+/// A buffer attached by the user.
+#[derive(Clone, Debug)]
+pub struct Attached {
+    /// Its address, given back at the detach.
+    pub address: *mut c_void,
+    /// Its size in bytes.
+    pub bytes: usize,
+    pending: Rc<Cell<usize>>,
+}
+
+/// Data of a buffered message; when they go, their share of the buffer is free again.
+#[derive(Debug)]
+pub struct Owned {
+    data: Box<[u8]>,
+    share: usize,
+    pending: Rc<Cell<usize>>,
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.pending.set(self.pending.get() - self.share);
+    }
+}
+
+impl Attached {
+    /// A buffer of the user; `MPI_BUFFER_AUTOMATIC` has no limit.
+    pub fn new(address: *mut c_void, bytes: usize) -> Self {
+        let bytes = if address == MPI_BUFFER_AUTOMATIC { usize::MAX } else { bytes };
+        Attached { address, bytes, pending: Rc::default() }
+    }
+
+    /// Whether no message is left in it.
+    pub fn is_empty(&self) -> bool {
+        self.pending.get() == 0
+    }
+
+    fn take(&self, buffer: &Buffer) -> Result<Owned> {
+        let share = buffer.bytes + MPI_BSEND_OVERHEAD as usize;
+        let free = self.bytes - self.pending.get();
+        check(share <= free, MPI_ERR_BUFFER, || {
+            format!(
+                "the attached buffer has {free} of {} bytes free, the message needs {share} with MPI_BSEND_OVERHEAD",
+                self.bytes
+            )
+        })?;
+        let mut data = vec![0; buffer.bytes].into_boxed_slice();
+        // SAFETY: the user's memory is valid for the length of the message.
+        unsafe { buffer.load(0, data.as_mut_ptr(), buffer.bytes) };
+        self.pending.set(self.pending.get() + share);
+        Ok(Owned { data, share, pending: self.pending.clone() })
+    }
+}
+
+impl Guard {
+    /// Sends a message from a copy of its data.
+    ///
+    /// # Errors
+    /// MPI_ERR_BUFFER when no buffer is attached or it is full; those of the arguments.
+    pub fn send_buffered(&mut self, message: Message, comm: MPI_Comm) -> Result<()> {
+        self.engine.progress(None);
+        let owned = self.attached_buffer(comm)?.take(&message.buffer)?;
+        self.send_owned(message, owned);
+        Ok(())
+    }
+
+    /// Sends a message from a copy of its data that counts against no buffer.
+    pub fn send_copied(&mut self, message: Message) {
+        let unlimited = Attached::new(MPI_BUFFER_AUTOMATIC, 0);
+        let owned = unlimited.take(&message.buffer).expect("no buffer without limit is full");
+        self.send_owned(message, owned);
+    }
+
+    fn send_owned(&mut self, message: Message, mut owned: Owned) {
+        let buffer = Buffer::contiguous(owned.data.as_mut_ptr(), owned.data.len());
+        if let Started::Pending(index) = self.engine.send(Message { buffer, mode: Mode::Standard, ..message })
+        {
+            let request = self.engine.requests.get_mut(index);
+            request.extra = Some(Box::new(Extra::Owned(owned)));
+            request.orphaned = true;
+        }
+    }
+
+    fn attached_buffer(&self, comm: MPI_Comm) -> Result<Attached> {
+        let own = self.buffers.get(&comm.0).or_else(|| self.buffers.get(&PROCESS_BUFFER));
+        own.cloned().ok_or_else(|| {
+            Error::new(MPI_ERR_BUFFER, "no buffer is attached; call MPI_Buffer_attach before a buffered send")
+        })
+    }
+
+    /// Attaches a buffer to the process or to a communicator.
+    ///
+    /// # Errors
+    /// MPI_ERR_BUFFER when there is one already.
+    pub fn attach_buffer(&mut self, owner: usize, address: *mut c_void, bytes: i64) -> Result<()> {
+        check(bytes >= 0, MPI_ERR_BUFFER, || format!("size is {bytes}, expected 0 or more"))?;
+        check(!self.buffers.contains_key(&owner), MPI_ERR_BUFFER, || {
+            "a buffer is attached already; detach it first".into()
+        })?;
+        self.buffers.insert(owner, Attached::new(address, bytes as usize));
+        Ok(())
+    }
+
+    /// Waits until all messages have left a buffer.
+    ///
+    /// # Errors
+    /// MPI_ERR_BUFFER when there is none.
+    pub fn flush_buffer(&mut self, owner: usize) -> Result<Attached> {
+        let attached = self
+            .buffers
+            .get(&owner)
+            .cloned()
+            .ok_or_else(|| Error::new(MPI_ERR_BUFFER, "no buffer is attached"))?;
+        self.wait(None, |_| attached.is_empty().then_some(()));
+        Ok(attached)
+    }
+
+    /// Waits as [`Guard::flush_buffer`], then gives the buffer back to the user.
+    ///
+    /// # Errors
+    /// MPI_ERR_BUFFER when there is none.
+    pub fn detach_buffer(&mut self, owner: usize) -> Result<Attached> {
+        let attached = self.flush_buffer(owner)?;
+        self.buffers.remove(&owner);
+        Ok(attached)
+    }
+}
+
+/// Key of the buffer that belongs to the process; others are communicator handles, which are never 0.
+pub const PROCESS_BUFFER: usize = 0;

@@ -1,0 +1,295 @@
+//! Requests that stand for others: persistent ones (MPI 3.9), a send and a receive at once (3.10), generalized ones (13.2).
+//!
+//! ```text
+//! persistent   inactive --start--> active --done, completed by the user--> inactive --free--> gone
+//! others                           active --done, completed by the user--> gone
+//! ```
+//!
+//! A persistent request keeps a function that starts its operation; collective operations use it as well.
+
+use core::ffi::{c_int, c_void};
+use std::fmt;
+use std::rc::Rc;
+
+use crate::abi::*;
+use crate::buffer::Buffer;
+use crate::engine::{Engine, Started};
+use crate::error::{Error, Result};
+use crate::handle::Slab;
+use crate::process::Guard;
+use crate::request::{Outcome, Request, RequestKind};
+
+/// What a request has besides what the engine needs.
+#[derive(Debug)]
+pub enum Extra {
+    /// It stands for other requests.
+    Compound(Compound),
+    /// The user finishes it.
+    Generalized(Generalized),
+    /// The message's data, which belong to the request.
+    Owned(crate::buffered::Owned),
+}
+
+/// One of the operations that a request stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Finished.
+    Done(Outcome),
+    /// This request finishes it.
+    Pending(u32),
+}
+
+/// Starts the operation of a persistent request: the part that gives the status, then one more.
+pub type Start = dyn Fn(&mut Guard) -> Result<[Part; 2]>;
+
+/// A request that stands for others.
+pub struct Compound {
+    /// How to start it again; none when it is not persistent.
+    start: Option<Rc<Start>>,
+    /// The first gives the status.
+    parts: [Part; 2],
+    active: bool,
+}
+
+/// The functions of a generalized request.
+#[derive(Clone, Copy, Debug)]
+pub struct Generalized {
+    /// Fills the status.
+    pub query: MPI_Grequest_query_function,
+    /// Frees what the user keeps.
+    pub free: MPI_Grequest_free_function,
+    /// Told of MPI_Cancel.
+    pub cancel: MPI_Grequest_cancel_function,
+    /// The user's pointer for all three.
+    pub state: *mut c_void,
+}
+
+/// A part that was finished when it started and has no status.
+pub const NOTHING: Part = Part::Done(Outcome::EMPTY);
+
+impl From<Started> for Part {
+    fn from(started: Started) -> Self {
+        match started {
+            Started::Done => NOTHING,
+            Started::Pending(index) => Part::Pending(index),
+        }
+    }
+}
+
+impl From<Option<u32>> for Part {
+    fn from(received: Option<u32>) -> Self {
+        received.map_or(Part::Done(Outcome::PROC_NULL), Part::Pending)
+    }
+}
+
+impl fmt::Debug for Compound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compound")
+            .field("persistent", &self.start.is_some())
+            .field("parts", &self.parts)
+            .field("active", &self.active)
+            .finish()
+    }
+}
+
+impl Compound {
+    /// Whether it can be started again.
+    pub fn is_persistent(&self) -> bool {
+        self.start.is_some()
+    }
+
+    /// Whether it is started and not completed.
+    pub fn is_active(&self) -> bool {
+        self.active
+    }
+
+    fn is_done(&self, requests: &Slab<Request>) -> bool {
+        self.parts.iter().all(|part| match part {
+            Part::Done(_) => true,
+            Part::Pending(index) => requests.get(*index).done,
+        })
+    }
+}
+
+impl Engine {
+    /// Whether a request of the user is done.
+    #[inline(always)]
+    pub fn is_done(&self, index: u32) -> bool {
+        let request = self.requests.get(index);
+        request.done || (request.extra.is_some() && self.is_compound_done(request))
+    }
+
+    fn is_compound_done(&self, request: &Request) -> bool {
+        matches!(request.extra.as_deref(), Some(Extra::Compound(compound)) if compound.is_done(&self.requests))
+    }
+
+    /// The compound behind a request.
+    pub fn compound(&self, index: u32) -> Option<&Compound> {
+        match self.requests.get(index).extra.as_deref() {
+            Some(Extra::Compound(compound)) => Some(compound),
+            _ => None,
+        }
+    }
+
+    fn compound_mut(&mut self, index: u32) -> Option<&mut Compound> {
+        match self.requests.get_mut(index).extra.as_deref_mut() {
+            Some(Extra::Compound(compound)) => Some(compound),
+            _ => None,
+        }
+    }
+}
+
+impl Guard {
+    /// A request around parts that have been started.
+    pub fn combine(&mut self, parts: [Part; 2]) -> u32 {
+        self.insert_compound(Compound { start: None, parts, active: true })
+    }
+
+    /// An inactive persistent request.
+    pub fn persistent(&mut self, start: Rc<Start>) -> u32 {
+        self.insert_compound(Compound { start: Some(start), parts: [NOTHING; 2], active: false })
+    }
+
+    fn insert_compound(&mut self, compound: Compound) -> u32 {
+        let mut request =
+            Request::new(RequestKind::Compound, Buffer::empty(), 0, MPI_ANY_SOURCE, MPI_ANY_TAG);
+        request.extra = Some(Box::new(Extra::Compound(compound)));
+        self.engine.requests.insert(request)
+    }
+
+    /// Starts a persistent request (3.9).
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST when it is not persistent or is active already.
+    pub fn start_persistent(&mut self, index: u32) -> Result<()> {
+        let wrong = |text| Err(Error::new(MPI_ERR_REQUEST, text));
+        let Some(Compound { start: Some(start), active, .. }) = self.engine.compound(index) else {
+            return wrong("the request is not a persistent one");
+        };
+        if *active {
+            return wrong("the persistent request has been started already");
+        }
+        let start = start.clone();
+        let parts = start(self)?;
+        let compound = self.engine.compound_mut(index).expect("it was one just now");
+        (compound.parts, compound.active) = (parts, true);
+        Ok(())
+    }
+
+    /// Takes the outcome of a done request that has extras. A persistent one stays, inactive.
+    pub fn take_with_extra(&mut self, index: u32) -> Outcome {
+        match self.engine.requests.get_mut(index).extra.as_deref_mut() {
+            Some(Extra::Compound(compound)) => {
+                let parts = std::mem::replace(&mut compound.parts, [NOTHING; 2]);
+                compound.active = false;
+                let stays = compound.is_persistent();
+                let [first, second] = parts.map(|part| self.take_part(part));
+                if !stays {
+                    self.engine.requests.free(index);
+                }
+                Outcome {
+                    error: if first.error == MPI_SUCCESS { second.error } else { first.error },
+                    ..first
+                }
+            }
+            Some(Extra::Generalized(generalized)) => {
+                let generalized = *generalized;
+                self.engine.requests.free(index);
+                self.finish_generalized(generalized)
+            }
+            _ => {
+                let outcome = self.engine.requests.get(index).outcome();
+                self.engine.requests.free(index);
+                outcome
+            }
+        }
+    }
+
+    fn take_part(&mut self, part: Part) -> Outcome {
+        match part {
+            Part::Done(outcome) => outcome,
+            Part::Pending(index) => self.take_request(index),
+        }
+    }
+
+    /// What a look at a done request tells, without completing it.
+    pub fn peek_outcome(&mut self, index: u32) -> Outcome {
+        match self.engine.requests.get(index).extra.as_deref() {
+            Some(Extra::Compound(compound)) => match compound.parts[0] {
+                Part::Done(outcome) => outcome,
+                Part::Pending(part) => self.engine.requests.get(part).outcome(),
+            },
+            Some(Extra::Generalized(generalized)) => {
+                let generalized = *generalized;
+                self.query_generalized(generalized)
+            }
+            _ => self.engine.requests.get(index).outcome(),
+        }
+    }
+
+    /// The user lets go of a request (3.7.3); what is under way goes on.
+    pub fn release_request(&mut self, index: u32) {
+        let parts = match self.engine.compound(index) {
+            Some(compound) => compound.parts,
+            None => {
+                self.engine.release(index);
+                return;
+            }
+        };
+        for part in parts {
+            if let Part::Pending(part) = part {
+                self.engine.release(part);
+            }
+        }
+        self.engine.requests.free(index);
+    }
+
+    /// Asks for the cancellation of an operation (3.8.4). Receives that are not matched are cancelled; everything else goes on.
+    pub fn cancel_request(&mut self, index: u32) {
+        match self.engine.requests.get(index).extra.as_deref() {
+            Some(Extra::Compound(compound)) => {
+                for part in compound.parts {
+                    if let Part::Pending(part) = part {
+                        self.engine.cancel_receive(part);
+                    }
+                }
+            }
+            Some(Extra::Generalized(generalized)) => {
+                let (generalized, done) = (*generalized, self.engine.requests.get(index).done);
+                self.unlocked(|| {
+                    // SAFETY: the user gave this address as that of a cancel function; no lock is held.
+                    unsafe {
+                        let cancel =
+                            std::mem::transmute::<usize, MPI_Grequest_cancel_function_fn>(generalized.cancel);
+                        cancel(generalized.state, c_int::from(done));
+                    }
+                });
+            }
+            _ => self.engine.cancel_receive(index),
+        }
+    }
+
+    fn query_generalized(&mut self, generalized: Generalized) -> Outcome {
+        self.unlocked(|| {
+            let mut status = MPI_Status::default();
+            // SAFETY: the user gave this address as that of a query function; no lock is held.
+            let error = unsafe {
+                let query = std::mem::transmute::<usize, MPI_Grequest_query_function_fn>(generalized.query);
+                query(generalized.state, &mut status)
+            };
+            Outcome { error, ..Outcome::read(&status) }
+        })
+    }
+
+    fn finish_generalized(&mut self, generalized: Generalized) -> Outcome {
+        let outcome = self.query_generalized(generalized);
+        let error = self.unlocked(|| {
+            // SAFETY: the user gave this address as that of a free function; no lock is held.
+            unsafe {
+                let free = std::mem::transmute::<usize, MPI_Grequest_free_function_fn>(generalized.free);
+                free(generalized.state)
+            }
+        });
+        Outcome { error: if outcome.error == MPI_SUCCESS { error } else { outcome.error }, ..outcome }
+    }
+}
