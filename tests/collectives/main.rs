@@ -1,0 +1,59 @@
+//! The promises of the collective operations: right results for every operation, type, root and size, on every communicator,
+//! however the ranks are late. Everything runs from `target/dist`.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tutti_tests::{Scratch, compile, program, run};
+
+/// Many ranks on few busy cores are slow; nothing here takes a tenth of it on a free machine.
+const LIMIT: Duration = Duration::from_secs(110);
+
+/// A seed that changes from run to run; the program prints it. TUTTI_TEST_SEED repeats a run.
+fn seed() -> String {
+    std::env::var("TUTTI_TEST_SEED").unwrap_or_else(|_| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
+        now.subsec_nanos().to_string()
+    })
+}
+
+/// Runs the conformance program on so many ranks.
+#[track_caller]
+fn conforms(test: &str, ranks: usize, rounds: usize) {
+    let scratch = Scratch::new(test);
+    let collectives: &Path = &compile("tests/collectives/c/collectives.c", scratch.path());
+    let mut mpiexec = program("mpiexec");
+    mpiexec.args(["-n", &ranks.to_string()]).arg(collectives).args([seed(), rounds.to_string()]);
+    let ran = run(&mut mpiexec, LIMIT).expect_success();
+    assert!(ran.stdout.contains("collectives: all right"), "{ran}");
+}
+
+#[test]
+fn collectives_are_right_on_one_rank() {
+    conforms("collectives-1", 1, 200);
+}
+
+#[test]
+fn collectives_are_right_on_two_ranks() {
+    conforms("collectives-2", 2, 300);
+}
+
+#[test]
+fn collectives_are_right_on_three_ranks() {
+    conforms("collectives-3", 3, 200);
+}
+
+#[test]
+fn collectives_are_right_on_four_ranks() {
+    conforms("collectives-4", 4, 200);
+}
+
+#[test]
+fn collectives_are_right_on_five_ranks() {
+    conforms("collectives-5", 5, 150);
+}
+
+#[test]
+fn collectives_are_right_on_eight_ranks() {
+    conforms("collectives-8", 8, 100);
+}
