@@ -73,7 +73,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_BUFFER when no buffer is attached or it is full; those of the arguments.
     pub fn send_buffered(&mut self, message: Message, comm: MPI_Comm) -> Result<()> {
-        self.engine.progress(None);
+        self.progress(None);
         let owned = self.attached_buffer(comm)?.take(&message.buffer)?;
         self.send_owned(message, owned);
         Ok(())

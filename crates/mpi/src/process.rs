@@ -4,7 +4,7 @@
 //! held and nothing is borrowed while a function of the user runs (F20).
 
 use std::cell::UnsafeCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -17,6 +17,7 @@ use tutti_shm::sync::Ordering as ShmOrdering;
 
 use crate::abi::*;
 use crate::buffered::Attached;
+use crate::collective::schedule::Schedule;
 use crate::comm::{CONTEXTS_PER_COMM, Comm, Group};
 use crate::datatype::{Datatype, Predefined};
 use crate::engine::Engine;
@@ -45,6 +46,10 @@ pub struct Process {
     pub universe_size: c_int,
     /// MPI_APPNUM: which of several programs of the job this one is, if the launcher tells.
     pub app_number: Option<c_int>,
+    /// Reduction operations made by the user.
+    pub ops: Slab<crate::collective::op::UserOperation>,
+    /// Collective operations that were started and are not finished.
+    pub schedules: VecDeque<Box<Schedule>>,
     /// Thread level given by Init.
     pub thread_level: c_int,
     /// Thread that called Init.
@@ -136,6 +141,8 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
         predefined_types: Predefined::new(),
         types: Slab::new(Kind::Datatype),
         attributes: Default::default(),
+        ops: Slab::new(Kind::Op),
+        schedules: VecDeque::new(),
         thread_level: required,
         main_thread: thread_id(),
         // The predefined communicators have the first two numbers.
@@ -174,43 +181,79 @@ impl Guard {
         if let Some(value) = ready(self) {
             return value;
         }
-        self.waiting += 1;
-        let me = self.engine.job.rank();
-        if self.waiting == 1 {
-            self.engine.job.endpoint(me).waiting.store(1, ShmOrdering::Relaxed);
-        }
+        self.begin_wait();
         let mut waiter = Waiter::new(self.engine.is_oversubscribed());
         let value = loop {
-            if self.engine.progress(hint) {
+            if self.progress(hint) {
                 waiter.reset();
             }
             if let Some(value) = ready(self) {
                 break value;
             }
-            self.idle(&mut waiter);
+            self.idle(&mut waiter, || false);
         };
+        self.end_wait();
+        value
+    }
+
+    /// Makes progress with messages and with collective operations. Returns whether anything moved.
+    #[inline(always)]
+    pub fn progress(&mut self, hint: Option<usize>) -> bool {
+        let moved = self.engine.progress(hint);
+        if !self.schedules.is_empty() {
+            self.advance_schedules();
+        }
+        moved
+    }
+
+    /// Makes progress until a flag in shared memory that others set is `ready`. Whoever sets it rings this rank.
+    #[cold]
+    pub fn watch(&mut self, ready: impl Fn() -> bool) {
+        self.begin_wait();
+        let mut waiter = Waiter::new(self.engine.is_oversubscribed());
+        while !ready() {
+            if self.progress(None) {
+                waiter.reset();
+            } else {
+                self.idle(&mut waiter, &ready);
+            }
+        }
+        self.end_wait();
+    }
+
+    #[inline(always)]
+    fn begin_wait(&mut self) {
+        self.waiting += 1;
+        if self.waiting == 1 {
+            let me = self.engine.job.rank();
+            self.engine.job.endpoint(me).waiting.store(1, ShmOrdering::Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    fn end_wait(&mut self) {
         self.waiting -= 1;
         if self.waiting == 0 {
+            let me = self.engine.job.rank();
             self.engine.job.endpoint(me).waiting.store(0, ShmOrdering::Relaxed);
         }
-        value
     }
 
     /// Nothing to do for now: lets other threads, other ranks, or the core rest.
     #[inline(always)]
-    fn idle(&mut self, waiter: &mut Waiter) {
+    fn idle(&mut self, waiter: &mut Waiter, ready: impl Fn() -> bool) {
         match waiter.idle() {
             Patience::Poll | Patience::Yielded => {
                 if LOCK.is_needed() {
                     self.unlocked(core::hint::spin_loop);
                 }
             }
-            Patience::Sleep => self.sleep(waiter),
+            Patience::Sleep => self.sleep(waiter, ready),
         }
     }
 
     #[cold]
-    fn sleep(&mut self, waiter: &mut Waiter) {
+    fn sleep(&mut self, waiter: &mut Waiter, ready: impl Fn() -> bool) {
         if self.waiting > 1 {
             // Another thread waits too and may find what we wait for: we must not sleep on the one bell without it.
             self.unlocked(std::thread::yield_now);
@@ -222,7 +265,7 @@ impl Guard {
         // `job` is not touched by progress except through shared references to atomics.
         unsafe {
             let job: *const Job = &raw const (*engine).job;
-            waiter.sleep_unless(&*job, || !(*engine).progress(None));
+            waiter.sleep_unless(&*job, || !(*engine).progress(None) && !ready());
         }
     }
 

@@ -53,6 +53,8 @@ pub enum RequestKind {
     Compound,
     /// The user finishes it.
     Generalized,
+    /// A collective operation; its schedule does the work.
+    Collective,
 }
 
 impl Request {
@@ -81,9 +83,10 @@ impl Request {
     #[inline]
     pub fn outcome(&self) -> Outcome {
         match self.kind {
-            RequestKind::Send | RequestKind::Compound | RequestKind::Generalized => {
-                Outcome { error: self.error, ..Outcome::EMPTY }
-            }
+            RequestKind::Send
+            | RequestKind::Compound
+            | RequestKind::Generalized
+            | RequestKind::Collective => Outcome { error: self.error, ..Outcome::EMPTY },
             RequestKind::Receive => Outcome {
                 source: match &self.group {
                     Some(group) if self.peer >= 0 => {

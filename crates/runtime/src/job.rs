@@ -133,6 +133,12 @@ impl Job {
         doorbell::ring_if_sleeping(self.endpoint(peer));
     }
 
+    /// Wakes `peer` if it sleeps; after something was published for it by a sequentially consistent swap.
+    #[inline(always)]
+    pub fn ring_after_swap(&self, peer: usize) {
+        doorbell::ring_after_swap(self.endpoint(peer));
+    }
+
     /// Header of a collective block.
     pub fn block(&self, block: usize) -> &BlockHeader {
         // SAFETY: as for endpoint.

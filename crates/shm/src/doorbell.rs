@@ -23,6 +23,15 @@ pub fn ring_if_sleeping(endpoint: &Endpoint) {
     }
 }
 
+/// As [`ring_if_sleeping`], for a waker that has published by a sequentially consistent read-modify-write, which stands for the fence;
+/// so one publication can wake many.
+#[inline(always)]
+pub fn ring_after_swap(endpoint: &Endpoint) {
+    if endpoint.sleeping.load(Ordering::SeqCst) != 0 {
+        ring(endpoint);
+    }
+}
+
 #[cold]
 fn ring(endpoint: &Endpoint) {
     endpoint.bell.fetch_add(1, Ordering::Release);

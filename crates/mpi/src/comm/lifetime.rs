@@ -20,7 +20,8 @@ impl Guard {
         // A callback of the user may have freed it itself.
         self.comm(handle)?;
         if let Some(index) = self.comms.index(handle.0) {
-            let comm = self.comms.remove(index);
+            let mut comm = self.comms.remove(index);
+            comm.collective.release(&self.engine.job);
             errhandler::release(comm.errhandler);
         }
         Ok(())

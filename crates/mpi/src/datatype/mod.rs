@@ -8,6 +8,7 @@
 pub mod arrays;
 pub mod bounds;
 pub mod constructors;
+pub mod elements;
 pub mod kernels;
 pub mod layout;
 pub mod node;
@@ -139,34 +140,43 @@ impl Datatype {
     /// MPI_ERR_TYPE when the type is not committed, MPI_ERR_COUNT when the bytes cannot be counted.
     #[inline]
     pub fn buffer(&self, address: *mut u8, count: usize) -> Result<Buffer> {
-        let bytes = self
-            .size
-            .checked_mul(count)
-            .filter(|&bytes| bytes <= isize::MAX as usize)
-            .ok_or_else(|| self.too_many(count))?;
-        match &self.access {
+        match self.access.buffer(self.size, address, count) {
+            Some(buffer) => buffer,
+            None => Err(self.layout.too_many(count)),
+        }
+    }
+}
+
+impl Access {
+    /// `count` elements of `size` bytes at `address`; none when they exceed the address space.
+    #[inline]
+    fn buffer(&self, size: usize, address: *mut u8, count: usize) -> Option<Result<Buffer>> {
+        let bytes = size.checked_mul(count).filter(|&bytes| bytes <= isize::MAX as usize)?;
+        Some(match self {
             Access::Run(0) => Ok(Buffer::contiguous(address, bytes)),
             Access::Run(begin) => Ok(Buffer::contiguous(address.wrapping_offset(*begin), bytes)),
             Access::Gaps(program) => {
                 if bytes == 0 {
-                    return Ok(Buffer::contiguous(address, 0));
+                    return Some(Ok(Buffer::contiguous(address, 0)));
                 }
                 if count == 1
                     && let Some(begin) = program.single_run(bytes)
                 {
-                    return Ok(Buffer::contiguous(address.wrapping_offset(begin), bytes));
+                    return Some(Ok(Buffer::contiguous(address.wrapping_offset(begin), bytes)));
                 }
                 Ok(Buffer { at: address, bytes, map: Some(Map::new(program.clone())) })
             }
             Access::TooLarge if count == 0 => Ok(Buffer::contiguous(address, 0)),
-            Access::TooLarge => Err(self.too_many(count)),
+            Access::TooLarge => return None,
             Access::Uncommitted => Err(not_committed()),
-        }
+        })
     }
+}
 
+impl Layout {
     #[cold]
     fn too_many(&self, count: usize) -> Error {
-        let size = self.layout.part.bounds.size;
+        let size = self.part.bounds.size;
         Error::new(MPI_ERR_COUNT, format_args!("{count} elements of {size} bytes exceed the address space"))
     }
 }

@@ -83,7 +83,7 @@ pub unsafe fn MPI_Improbe(
             None => Some((Outcome::PROC_NULL, MPI_MESSAGE_NO_PROC)),
             Some((source, context)) => match matched(guard, comm, context, source, tag)? {
                 None => {
-                    guard.engine.progress(None);
+                    guard.progress(None);
                     matched(guard, comm, context, source, tag)?
                 }
                 found => found,

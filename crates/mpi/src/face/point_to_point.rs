@@ -478,7 +478,7 @@ pub unsafe fn MPI_Iprobe(
         let outcome = match guard.checked_source(source, tag, comm)? {
             None => Some(Outcome::PROC_NULL),
             Some((source, context)) => probed(guard, comm, context, source, tag).or_else(|| {
-                guard.engine.progress(None);
+                guard.progress(None);
                 probed(guard, comm, context, source, tag)
             }),
         };

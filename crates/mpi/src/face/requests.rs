@@ -96,7 +96,7 @@ pub unsafe fn MPI_Test(request: *mut MPI_Request, flag: *mut c_int, status: *mut
         unsafe {
             let named = guard.named_request(*request)?;
             if !guard.is_done(named) {
-                guard.engine.progress(None);
+                guard.progress(None);
             }
             let done = guard.is_done(named);
             flag.write(c_int::from(done));
@@ -177,7 +177,7 @@ pub unsafe fn MPI_Testall(
     call(c"MPI_Testall", MPI_COMM_SELF, |guard| {
         // SAFETY: the user gives arrays of `count` elements and a flag.
         let requests = unsafe { array(count, array_of_requests)? };
-        guard.engine.progress(None);
+        guard.progress(None);
         let mut all = true;
         for handle in requests.iter() {
             let named = guard.named_request(*handle)?;
@@ -267,7 +267,7 @@ pub unsafe fn MPI_Testany(
         // SAFETY: as MPI_Waitany, and a place for the flag.
         unsafe {
             let requests = array(count, array_of_requests)?;
-            guard.engine.progress(None);
+            guard.progress(None);
             let (done, active) = first_done(guard, requests)?;
             flag.write(c_int::from(done.is_some() || !active));
             indx.write(done.map_or(MPI_UNDEFINED, |i| i as c_int));
@@ -350,7 +350,7 @@ pub unsafe fn MPI_Testsome(
         // SAFETY: as MPI_Waitsome.
         unsafe {
             let requests = array(incount, array_of_requests)?;
-            guard.engine.progress(None);
+            guard.progress(None);
             complete_some(guard, requests, outcount, array_of_indices, array_of_statuses)
         }
     })
@@ -382,7 +382,7 @@ pub unsafe fn MPI_Request_get_status(
     call(c"MPI_Request_get_status", MPI_COMM_SELF, |guard| {
         let named = guard.named_request(request)?;
         if !guard.is_done(named) {
-            guard.engine.progress(None);
+            guard.progress(None);
         }
         let done = guard.is_done(named);
         // SAFETY: the user gives a place for the flag, and a status or MPI_STATUS_IGNORE.

@@ -1,0 +1,305 @@
+//! The collective block of a communicator in the shared segment (F17): who has it, and the flow control of its slots.
+//!
+//! A communicator of one node asks for a block at its first collective operation: rank 0 takes a free one and tells the others by
+//! messages on the collective context; the last member that frees the communicator gives it back. MPI_COMM_WORLD has block 0
+//! from the start. Without a free block the communicator uses messages for good.
+//!
+//! In operation `k` a member leaves a trace: it publishes its slot `k & 1` ([`Block::commit`]), or says that it is done
+//! ([`Block::finish`]). Whoever has left a trace of a later operation has finished `k`.
+//!
+//! ```text
+//! writer: prepare (the readers of the slot's former content have finished) -> data -> sequence word (commit)
+//! reader: await the sequence word -> read -> next operation, or finish
+//! ```
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use tutti_runtime::job::Job;
+use tutti_shm::collective::{BLOCKS, DATA_BYTES, INLINE_BYTES, Member, SLOT_BYTES};
+use tutti_shm::sync::{AtomicU64, Ordering};
+
+use super::schedule::Schedule;
+use crate::abi::MPI_Comm;
+use crate::buffer::Buffer;
+use crate::comm::Group;
+use crate::process::Guard;
+
+/// Block of MPI_COMM_WORLD.
+const WORLD_BLOCK: usize = 0;
+/// What rank 0 says when there is no free block.
+const NO_BLOCK: u32 = u32::MAX;
+/// Looks at a flag before anything else is done; more ranks than cores: one.
+const FIRST_LOOKS: u32 = 400;
+
+/// What a communicator keeps for its collective operations.
+#[derive(Debug, Default)]
+pub struct State {
+    /// How many schedules this process has made on the communicator; all ranks count alike.
+    schedules: u32,
+    place: Place,
+}
+
+#[derive(Debug, Default)]
+enum Place {
+    /// No collective operation yet.
+    #[default]
+    Unknown,
+    /// This block.
+    Block(Rc<Block>),
+    /// Messages only.
+    Messages,
+}
+
+/// Who reads a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readers {
+    /// Every member.
+    All,
+    /// This member.
+    One(usize),
+}
+
+/// The block of a communicator, as one member sees it.
+#[derive(Debug)]
+pub struct Block {
+    index: usize,
+    /// This member.
+    pub me: usize,
+    /// The members in order, as world ranks.
+    group: Rc<Group>,
+    members: *const Member,
+    data: *mut u8,
+    /// Last operation begun.
+    sequence: Cell<u64>,
+    /// All members have arrived at this operation, so they have finished every earlier one.
+    synced: Cell<u64>,
+    /// What this member's two slots were last published for.
+    published: [Cell<(u64, Readers)>; 2],
+    looks: u32,
+}
+
+impl State {
+    /// The next tag for messages of collective operations.
+    pub fn next_tag(&mut self) -> i32 {
+        self.schedules = (self.schedules + 1) & i32::MAX as u32;
+        self.schedules as i32
+    }
+
+    /// Gives the block back; called once by every member, when it frees the communicator.
+    pub fn release(&mut self, job: &Job) {
+        let Place::Block(block) = std::mem::replace(&mut self.place, Place::Messages) else { return };
+        if block.index == WORLD_BLOCK {
+            return;
+        }
+        let header = job.block(block.index);
+        if header.members.fetch_sub(1, Ordering::AcqRel) == 1 {
+            header.base.store(block.sequence.get(), Ordering::Relaxed);
+            header.taken.store(0, Ordering::Release);
+        }
+    }
+}
+
+impl Guard {
+    /// The block of an intracommunicator of several ranks; none when it uses messages.
+    #[inline(always)]
+    pub fn block(&mut self, comm: MPI_Comm) -> Option<Rc<Block>> {
+        match &self.comm(comm).ok()?.collective.place {
+            Place::Block(block) => Some(block.clone()),
+            Place::Messages => None,
+            Place::Unknown => self.assign_block(comm),
+        }
+    }
+
+    #[cold]
+    fn assign_block(&mut self, handle: MPI_Comm) -> Option<Rc<Block>> {
+        let comm = self.comm_mut(handle).ok()?;
+        let (rank, group, context) = (comm.rank, comm.group.clone(), comm.context);
+        let alone = comm.remote.is_some() || group.size() == 1;
+        let index = if alone {
+            NO_BLOCK
+        } else if context == 0 {
+            WORLD_BLOCK as u32
+        } else {
+            let tag = comm.collective.next_tag();
+            self.agree_on_block(context, tag, rank, &group)
+        };
+        let block = (index != NO_BLOCK).then(|| Rc::new(Block::new(self, index as usize, rank, group)));
+        if let Ok(comm) = self.comm_mut(handle) {
+            comm.collective.place = block.clone().map_or(Place::Messages, Place::Block);
+        }
+        block
+    }
+
+    /// Rank 0 takes a block and tells the others.
+    fn agree_on_block(&mut self, context: u32, tag: i32, rank: usize, group: &Group) -> u32 {
+        let mut schedule = Schedule::new(context + 1, tag);
+        let word = schedule.memory(size_of::<u32>()).cast::<u32>();
+        let buffer = Buffer::contiguous(word.cast(), size_of::<u32>());
+        if rank == 0 {
+            let index = take_block(&self.engine.job, group.size()).unwrap_or(NO_BLOCK);
+            // SAFETY: memory of the schedule.
+            unsafe { word.write(index) };
+            for &to in &group.members()[1..] {
+                schedule.send(to, buffer.clone());
+            }
+        } else {
+            schedule.receive(group.members()[0], buffer);
+        }
+        schedule.await_all();
+        self.run(&mut schedule).expect("all ranks send and receive one word");
+        // SAFETY: as above; the schedule is finished and still here.
+        unsafe { word.read() }
+    }
+}
+
+/// Takes a free block for so many members.
+fn take_block(job: &Job, members: usize) -> Option<u32> {
+    (WORLD_BLOCK + 1..BLOCKS).find_map(|index| {
+        let header = job.block(index);
+        let free = header.taken.load(Ordering::Relaxed) == 0
+            && header.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        if free {
+            header.members.store(members as u32, Ordering::Relaxed);
+        }
+        free.then_some(index as u32)
+    })
+}
+
+impl Block {
+    fn new(guard: &Guard, index: usize, me: usize, group: Rc<Group>) -> Self {
+        let job = &guard.engine.job;
+        let base = job.block(index).base.load(Ordering::Acquire);
+        Block {
+            index,
+            me,
+            group,
+            members: job.member(index, 0),
+            data: job.member_data(index, 0).as_ptr(),
+            sequence: Cell::new(base),
+            synced: Cell::new(base),
+            published: [const { Cell::new((0, Readers::All)) }; 2],
+            looks: if guard.engine.is_oversubscribed() { 1 } else { FIRST_LOOKS },
+        }
+    }
+
+    /// How many members.
+    #[inline(always)]
+    pub fn size(&self) -> usize {
+        self.group.size()
+    }
+
+    #[inline(always)]
+    fn member(&self, member: usize) -> &Member {
+        assert!(member < self.group.size());
+        // SAFETY: the segment has a member block for every local rank, a communicator has no more members, and the segment
+        // stays mapped until the process ends.
+        unsafe { &*self.members.add(member) }
+    }
+
+    /// A slot's sequence word.
+    #[inline(always)]
+    fn word(&self, member: usize, operation: u64) -> &AtomicU64 {
+        &self.member(member).slots[(operation & 1) as usize].sequence
+    }
+
+    /// Where a member's data of an operation lie: beside the sequence word when they are few.
+    #[inline(always)]
+    fn slot(&self, member: usize, operation: u64, bytes: usize) -> *mut u8 {
+        debug_assert!(bytes <= SLOT_BYTES);
+        let parity = (operation & 1) as usize;
+        if bytes <= INLINE_BYTES {
+            (&raw const self.member(member).slots[parity].inline).cast_mut().cast()
+        } else {
+            // SAFETY: every member has two slots of SLOT_BYTES.
+            unsafe { self.data.add(member * DATA_BYTES + parity * SLOT_BYTES) }
+        }
+    }
+
+    /// Begins an operation; its number.
+    #[inline(always)]
+    pub fn begin(&self) -> u64 {
+        let operation = self.sequence.get() + 1;
+        self.sequence.set(operation);
+        operation
+    }
+
+    /// This member's slot for `bytes` bytes, when nobody reads its former content any more.
+    #[inline(always)]
+    pub fn prepare(&self, guard: &mut Guard, operation: u64, bytes: usize) -> *mut u8 {
+        let (before, readers) = self.published[(operation & 1) as usize].get();
+        if before >= self.synced.get() && before != 0 {
+            match readers {
+                Readers::One(member) => self.await_finished(guard, member, before),
+                Readers::All => {
+                    for member in 0..self.size() {
+                        if member != self.me {
+                            self.await_finished(guard, member, before);
+                        }
+                    }
+                }
+            }
+        }
+        self.slot(self.me, operation, bytes)
+    }
+
+    /// Waits until a member has left a trace behind `operation`.
+    #[inline(always)]
+    fn await_finished(&self, guard: &mut Guard, member: usize, operation: u64) {
+        let lines = self.member(member);
+        self.look(guard, || {
+            lines.done.sequence.load(Ordering::Acquire) >= operation
+                || lines.slots[0].sequence.load(Ordering::Acquire) > operation
+                || lines.slots[1].sequence.load(Ordering::Acquire) > operation
+        });
+    }
+
+    /// Publishes this member's slot.
+    #[inline(always)]
+    pub fn commit(&self, guard: &Guard, operation: u64, readers: Readers) {
+        self.published[(operation & 1) as usize].set((operation, readers));
+        self.word(self.me, operation).swap(operation, Ordering::SeqCst);
+        self.ring(guard);
+    }
+
+    /// Says that this member has finished an operation in which it published nothing.
+    #[inline(always)]
+    pub fn finish(&self, guard: &Guard, operation: u64) {
+        self.member(self.me).done.sequence.swap(operation, Ordering::SeqCst);
+        self.ring(guard);
+    }
+
+    /// All members have been seen at `operation`.
+    #[inline(always)]
+    pub fn all_arrived(&self, operation: u64) {
+        self.synced.set(operation);
+    }
+
+    /// Waits for a member's slot of an operation; its `bytes` bytes of data.
+    #[inline(always)]
+    pub fn read(&self, guard: &mut Guard, member: usize, operation: u64, bytes: usize) -> *const u8 {
+        let word = self.word(member, operation);
+        self.look(guard, || word.load(Ordering::Acquire) >= operation);
+        self.slot(member, operation, bytes)
+    }
+
+    /// Wakes members that sleep; any of them may wait for the trace just left.
+    #[inline(always)]
+    fn ring(&self, guard: &Guard) {
+        for &world in self.group.members() {
+            guard.engine.job.ring_after_swap(world as usize);
+        }
+    }
+
+    /// Waits for a flag.
+    #[inline(always)]
+    fn look(&self, guard: &mut Guard, ready: impl Fn() -> bool) {
+        for _ in 0..self.looks {
+            if ready() {
+                return;
+            }
+            core::hint::spin_loop();
+        }
+        guard.watch(ready);
+    }
+}

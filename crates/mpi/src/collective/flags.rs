@@ -1,0 +1,269 @@
+//! Small collective operations on one node, through the slots of the communicator's block.
+//!
+//! Each member publishes its contribution and reads the others'. Reductions go from the last rank to the first, on every rank
+//! alike: the results are the same on all ranks and from run to run, also when the operation is not commutative.
+
+use tutti_shm::collective::SLOT_BYTES;
+
+use super::block::{Block, Readers};
+use super::schedule::Memory;
+use super::work::{Pieces, Reduction, Root, Work};
+use crate::buffer::Buffer;
+use crate::process::Guard;
+
+/// Broadcasts up to this size go through the slots, several times in turn.
+const BROADCAST_BYTES_MAX: usize = 16 * SLOT_BYTES;
+
+/// Does the operation if it is small enough; all ranks decide alike.
+#[inline(always)]
+pub fn try_small(guard: &mut Guard, block: &Block, work: &Work) -> bool {
+    match work {
+        Work::Barrier => barrier(guard, block),
+        Work::Broadcast { buffer, root: Root::Local(root) } if buffer.bytes <= BROADCAST_BYTES_MAX => {
+            broadcast(guard, block, buffer, *root);
+        }
+        Work::Allreduce(reduction) if reduction.bytes <= SLOT_BYTES => allreduce(guard, block, reduction),
+        Work::Reduce(reduction, Root::Local(root)) if reduction.bytes <= SLOT_BYTES => {
+            reduce(guard, block, reduction, *root);
+        }
+        Work::Scan { reduction, exclusive } if reduction.bytes <= SLOT_BYTES => {
+            scan(guard, block, reduction, *exclusive);
+        }
+        Work::Gather { own, all, root: Root::Local(root), each: Some(each) } if *each <= SLOT_BYTES => {
+            gather(guard, block, own.as_ref(), all.as_ref(), *root, *each);
+        }
+        Work::Scatter { all, own, root: Root::Local(root), each: Some(each) }
+            if *each * block.size() <= SLOT_BYTES =>
+        {
+            scatter(guard, block, all.as_ref(), own.as_ref(), *root, *each);
+        }
+        Work::Allgather { own, all, each: Some(each) } if *each <= SLOT_BYTES => {
+            allgather(guard, block, own.as_ref(), all, *each);
+        }
+        Work::Alltoall { send, receive, each: Some(each) } if *each * block.size() <= SLOT_BYTES => {
+            alltoall(guard, block, send.as_ref().unwrap_or(receive), receive, *each);
+        }
+        _ => return false,
+    }
+    true
+}
+
+fn barrier(guard: &mut Guard, block: &Block) {
+    let k = block.begin();
+    // No data are overwritten, so nobody needs to have finished anything.
+    block.commit(guard, k, Readers::All);
+    for member in 0..block.size() {
+        block.read(guard, member, k, 0);
+    }
+    block.all_arrived(k);
+}
+
+fn broadcast(guard: &mut Guard, block: &Block, buffer: &Buffer, root: usize) {
+    let mut offset = 0;
+    while offset < buffer.bytes {
+        let bytes = (buffer.bytes - offset).min(SLOT_BYTES);
+        let k = block.begin();
+        if block.me == root {
+            let slot = block.prepare(guard, k, bytes);
+            // SAFETY: the user's buffer is valid during the call; the slot is ours and has room.
+            unsafe { buffer.load(offset, slot, bytes) };
+            block.commit(guard, k, Readers::All);
+        } else {
+            let data = block.read(guard, root, k, bytes);
+            // SAFETY: as above; the root does not touch the slot before we have finished.
+            unsafe { buffer.store(offset, data, bytes) };
+            block.finish(guard, k);
+        }
+        offset += bytes;
+    }
+}
+
+/// Publishes a contribution.
+#[inline(always)]
+fn publish(guard: &mut Guard, block: &Block, k: u64, data: &Buffer, readers: Readers) {
+    let slot = block.prepare(guard, k, data.bytes);
+    // SAFETY: the user's buffer is valid during the call; the slot is ours and has room.
+    unsafe { data.load(0, slot, data.bytes) };
+    block.commit(guard, k, readers);
+}
+
+/// Contributions of the members `first..=last`, combined into `result`.
+///
+/// # Safety
+/// `result` leads to memory for the elements; it is overwritten.
+#[inline(always)]
+unsafe fn fold(
+    guard: &mut Guard,
+    block: &Block,
+    k: u64,
+    reduction: &Reduction,
+    members: std::ops::RangeInclusive<usize>,
+    result: *mut u8,
+) {
+    let (first, last) = (*members.start(), *members.end());
+    match reduction.reducer.kernel() {
+        Some(kernel) => {
+            let data = block.read(guard, last, k, reduction.bytes);
+            // SAFETY: our contract; a slot holds the elements as they lie in memory, and stays until we have finished.
+            unsafe { std::ptr::copy_nonoverlapping(data, result, reduction.bytes) };
+            for member in (first..last).rev() {
+                let data = block.read(guard, member, k, reduction.bytes);
+                // SAFETY: as above.
+                unsafe { kernel(data, result, reduction.count) };
+            }
+        }
+        // SAFETY: our contract.
+        None => unsafe { fold_with_function(guard, block, k, reduction, first, last, result) },
+    }
+}
+
+/// As [`fold`], with a function of the user: it sees elements of its type, so the packed data are laid out first.
+unsafe fn fold_with_function(
+    guard: &mut Guard,
+    block: &Block,
+    k: u64,
+    reduction: &Reduction,
+    first: usize,
+    last: usize,
+    result: *mut u8,
+) {
+    let Reduction { reducer, count, bytes, .. } = reduction;
+    let (low, length) = reducer.datatype.span(*count);
+    let mut memory = Memory::new(length);
+    let operand = memory.address().wrapping_offset(-low);
+    for member in (first..=last).rev() {
+        let data = block.read(guard, member, k, *bytes);
+        let target = if member == last { result } else { operand };
+        let target = reduction.buffer_at(target);
+        // SAFETY: both targets lead to memory for the elements.
+        unsafe { target.store(0, data, *bytes) };
+        if member != last {
+            // SAFETY: as above; they are two memories.
+            unsafe { reducer.combine(guard, operand, result, *count) };
+        }
+    }
+}
+
+fn allreduce(guard: &mut Guard, block: &Block, reduction: &Reduction) {
+    let k = block.begin();
+    publish(guard, block, k, &reduction.contribution(), Readers::All);
+    // SAFETY: the user's receive buffer; its own contribution has been published.
+    unsafe { fold(guard, block, k, reduction, 0..=block.size() - 1, reduction.receive) };
+    block.all_arrived(k);
+}
+
+fn reduce(guard: &mut Guard, block: &Block, reduction: &Reduction, root: usize) {
+    let k = block.begin();
+    publish(guard, block, k, &reduction.contribution(), Readers::One(root));
+    if block.me == root {
+        // SAFETY: the user's receive buffer; its own contribution has been published.
+        unsafe { fold(guard, block, k, reduction, 0..=block.size() - 1, reduction.receive) };
+        block.all_arrived(k);
+    }
+}
+
+fn scan(guard: &mut Guard, block: &Block, reduction: &Reduction, exclusive: bool) {
+    let k = block.begin();
+    publish(guard, block, k, &reduction.contribution(), Readers::All);
+    let last = if exclusive { block.me.checked_sub(1) } else { Some(block.me) };
+    if let Some(last) = last {
+        // SAFETY: the user's receive buffer; its own contribution has been published.
+        unsafe { fold(guard, block, k, reduction, 0..=last, reduction.receive) };
+    }
+}
+
+fn gather(
+    guard: &mut Guard,
+    block: &Block,
+    own: Option<&Buffer>,
+    all: Option<&Pieces>,
+    root: usize,
+    each: usize,
+) {
+    let k = block.begin();
+    let Some(all) = all else {
+        if let Some(own) = own {
+            publish(guard, block, k, own, Readers::One(root));
+        }
+        return;
+    };
+    for member in 0..block.size() {
+        if member != root {
+            let data = block.read(guard, member, k, each);
+            // SAFETY: the user's receive buffer is valid during the call; the slot stays until we have finished.
+            unsafe { all.piece(member).store(0, data, each) };
+        }
+    }
+    if let Some(own) = own {
+        // SAFETY: the user's two buffers are valid and do not overlap.
+        unsafe { super::schedule::copy(own, &all.piece(root)) };
+    }
+    block.finish(guard, k);
+}
+
+fn scatter(
+    guard: &mut Guard,
+    block: &Block,
+    all: Option<&Pieces>,
+    own: Option<&Buffer>,
+    root: usize,
+    each: usize,
+) {
+    let k = block.begin();
+    let whole = each * block.size();
+    match all {
+        Some(all) => {
+            let slot = block.prepare(guard, k, whole);
+            for member in 0..block.size() {
+                // SAFETY: the user's buffer is valid during the call; the slot is ours and has room for all pieces.
+                unsafe { all.piece(member).load(0, slot.add(member * each), each) };
+            }
+            block.commit(guard, k, Readers::All);
+            if let Some(own) = own {
+                // SAFETY: the user's two buffers are valid and do not overlap.
+                unsafe { super::schedule::copy(&all.piece(root), own) };
+            }
+        }
+        None => {
+            let data = block.read(guard, root, k, whole);
+            if let Some(own) = own {
+                // SAFETY: as above.
+                unsafe { own.store(0, data.add(block.me * each), each) };
+            }
+            block.finish(guard, k);
+        }
+    }
+}
+
+fn allgather(guard: &mut Guard, block: &Block, own: Option<&Buffer>, all: &Pieces, each: usize) {
+    let k = block.begin();
+    match own {
+        Some(own) => publish(guard, block, k, own, Readers::All),
+        None => publish(guard, block, k, &all.piece(block.me), Readers::All),
+    }
+    for member in 0..block.size() {
+        if member != block.me || own.is_some() {
+            let data = block.read(guard, member, k, each);
+            // SAFETY: the user's receive buffer is valid during the call; the slot stays until we have finished.
+            unsafe { all.piece(member).store(0, data, each) };
+        }
+    }
+    block.all_arrived(k);
+}
+
+fn alltoall(guard: &mut Guard, block: &Block, send: &Pieces, receive: &Pieces, each: usize) {
+    let k = block.begin();
+    let whole = each * block.size();
+    let slot = block.prepare(guard, k, whole);
+    for member in 0..block.size() {
+        // SAFETY: the user's buffer is valid during the call; the slot is ours and has room for all pieces.
+        unsafe { send.piece(member).load(0, slot.add(member * each), each) };
+    }
+    block.commit(guard, k, Readers::All);
+    for member in 0..block.size() {
+        let data = block.read(guard, member, k, whole);
+        // SAFETY: the user's receive buffer is valid during the call; in place, what it held has been published.
+        unsafe { receive.piece(member).store(0, data.add(block.me * each), each) };
+    }
+    block.all_arrived(k);
+}

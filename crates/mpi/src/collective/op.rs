@@ -1,0 +1,192 @@
+//! Reduction operations as objects: the predefined ones and those made by the user (MPI 6.9.5).
+//!
+//! [`Guard::reducer`] brings an operation and a datatype together; [`Reducer::combine`] applies it. A function of the user runs with
+//! no lock held and nothing borrowed (F20).
+
+use core::ffi::c_int;
+
+use super::reduce::{Kernel, kernel};
+use crate::abi::*;
+use crate::datatype::Datatype;
+use crate::datatype::elements::Elements;
+use crate::error::{Error, Result};
+use crate::process::Guard;
+
+/// An operation made by the user.
+#[derive(Clone, Copy, Debug)]
+pub struct UserOperation {
+    /// Address of its C function.
+    pub function: usize,
+    /// Whether the function takes a large count.
+    pub large: bool,
+    /// Whether its operands may change places.
+    pub commutative: bool,
+}
+
+/// An operation on elements of a certain type.
+#[derive(Clone, Debug)]
+pub struct Reducer {
+    apply: Apply,
+    /// Whether operands may change places.
+    pub commutative: bool,
+    /// The elements.
+    pub datatype: Elements,
+    handle: MPI_Datatype,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Apply {
+    Kernel(Kernel),
+    User(UserOperation),
+}
+
+/// All predefined operations.
+const PREDEFINED: [(MPI_Op, &str); 14] = [
+    (MPI_SUM, "MPI_SUM"),
+    (MPI_MIN, "MPI_MIN"),
+    (MPI_MAX, "MPI_MAX"),
+    (MPI_PROD, "MPI_PROD"),
+    (MPI_BAND, "MPI_BAND"),
+    (MPI_BOR, "MPI_BOR"),
+    (MPI_BXOR, "MPI_BXOR"),
+    (MPI_LAND, "MPI_LAND"),
+    (MPI_LOR, "MPI_LOR"),
+    (MPI_LXOR, "MPI_LXOR"),
+    (MPI_MINLOC, "MPI_MINLOC"),
+    (MPI_MAXLOC, "MPI_MAXLOC"),
+    (MPI_REPLACE, "MPI_REPLACE"),
+    (MPI_NO_OP, "MPI_NO_OP"),
+];
+
+/// Name of a predefined operation.
+fn predefined_name(op: MPI_Op) -> Option<&'static str> {
+    PREDEFINED.iter().find(|entry| entry.0 == op).map(|entry| entry.1)
+}
+
+/// An operation that is no operation.
+#[cold]
+pub fn bad_op(op: MPI_Op) -> Error {
+    let what = if op == MPI_OP_NULL { "is MPI_OP_NULL" } else { "is freed or was never one" };
+    Error::new(MPI_ERR_OP, format_args!("operation {:#x} {what}", op.0))
+}
+
+#[cold]
+fn undefined(op: MPI_Op, handle: MPI_Datatype, datatype: &Datatype) -> Error {
+    let name = predefined_name(op).unwrap_or("operation");
+    match datatype.element {
+        Some(element) => Error::new(
+            MPI_ERR_OP,
+            format_args!("{name} is not defined for elements of datatype {:#x} ({element:?})", handle.0),
+        ),
+        None => Error::new(
+            MPI_ERR_OP,
+            format_args!(
+                "{name} is defined for predefined datatypes only, datatype {:#x} is derived",
+                handle.0
+            ),
+        ),
+    }
+}
+
+impl Guard {
+    /// An operation on elements of a type.
+    ///
+    /// # Errors
+    /// MPI_ERR_OP when there is no such operation or it is not defined for the type; MPI_ERR_TYPE.
+    #[inline]
+    pub fn reducer(&self, op: MPI_Op, handle: MPI_Datatype) -> Result<Reducer> {
+        let datatype = self.datatype(handle)?;
+        if let Some(user) = self.ops.find(op.0) {
+            let (apply, commutative) = (Apply::User(*user), user.commutative);
+            return Ok(Reducer { apply, commutative, datatype: datatype.elements(), handle });
+        }
+        let found = datatype.element.and_then(|element| kernel(op, element));
+        match found {
+            Some(kernel) => Ok(Reducer {
+                apply: Apply::Kernel(kernel),
+                commutative: true,
+                datatype: datatype.elements(),
+                handle,
+            }),
+            None if predefined_name(op).is_none() => Err(bad_op(op)),
+            None => Err(undefined(op, handle, datatype)),
+        }
+    }
+
+    /// Whether an operation is commutative.
+    ///
+    /// # Errors
+    /// MPI_ERR_OP when there is no such operation.
+    pub fn is_commutative(&self, op: MPI_Op) -> Result<bool> {
+        match self.ops.find(op.0) {
+            Some(user) => Ok(user.commutative),
+            None if predefined_name(op).is_some() => Ok(op != MPI_REPLACE && op != MPI_NO_OP),
+            None => Err(bad_op(op)),
+        }
+    }
+}
+
+impl Reducer {
+    /// The loop of a predefined operation.
+    #[inline(always)]
+    pub fn kernel(&self) -> Option<Kernel> {
+        match self.apply {
+            Apply::Kernel(kernel) => Some(kernel),
+            Apply::User(_) => None,
+        }
+    }
+
+    /// Computes `inout = input op inout` on `count` elements.
+    ///
+    /// # Safety
+    /// Both addresses lead to `count` elements of the type and do not overlap.
+    #[inline]
+    pub unsafe fn combine(&self, guard: &mut Guard, input: *const u8, inout: *mut u8, count: usize) {
+        if count == 0 {
+            return;
+        }
+        match self.apply {
+            // SAFETY: our contract.
+            Apply::Kernel(kernel) => unsafe { kernel(input, inout, count) },
+            // SAFETY: our contract.
+            Apply::User(user) => unsafe { self.call(guard, user, input, inout, count) },
+        }
+    }
+
+    unsafe fn call(
+        &self,
+        guard: &mut Guard,
+        user: UserOperation,
+        input: *const u8,
+        inout: *mut u8,
+        count: usize,
+    ) {
+        let (mut handle, extent) = (self.handle, self.datatype.extent);
+        if user.large {
+            let mut length = count as MPI_Count;
+            // SAFETY: the user gave this address as that of such a function; the data are there by our contract. No lock is
+            // held and nothing of the process is borrowed.
+            guard.unlocked(|| unsafe {
+                let function = std::mem::transmute::<usize, MPI_User_function_c_fn>(user.function);
+                function(input.cast_mut().cast(), inout.cast(), &mut length, &mut handle);
+            });
+            return;
+        }
+        let mut done = 0;
+        while done < count {
+            let part = (count - done).min(c_int::MAX as usize);
+            let (mut length, skip) = (part as c_int, done as isize * extent);
+            // SAFETY: as above; a count beyond an int is handed over in pieces.
+            guard.unlocked(|| unsafe {
+                let function = std::mem::transmute::<usize, MPI_User_function_fn>(user.function);
+                function(
+                    input.wrapping_offset(skip).cast_mut().cast(),
+                    inout.wrapping_offset(skip).cast(),
+                    &mut length,
+                    &mut handle,
+                );
+            });
+            done += part;
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! From work to a schedule of messages: the choice of the algorithm, and the pieces that all algorithms use.
+//!
+//! Inside a node most operations are done directly: every process sends to every other what that one needs, receives posted
+//! first. That moves no byte twice, takes one or two steps, and lets reductions go in the order of ranks.
+
+use super::schedule::{Operation, Schedule};
+use super::work::{Root, Work};
+use super::{direct, reduction, remote, tree};
+use crate::abi::MPI_Comm;
+use crate::buffer::Buffer;
+use crate::comm::Group;
+use crate::error::Result;
+use crate::process::Guard;
+
+use std::rc::Rc;
+
+/// Broadcasts above this size are scattered and gathered again, when there are more than two ranks.
+const WHOLE_BROADCAST_BYTES_MAX: usize = 64 << 10;
+/// Reductions to a root above this size are scattered and gathered again, when there are more than two ranks.
+const WHOLE_REDUCE_BYTES_MAX: usize = 16 << 10;
+
+/// A schedule in the making, and who is who.
+#[derive(Debug)]
+pub struct Plan {
+    /// The steps.
+    pub schedule: Schedule,
+    /// This process's rank in the local group.
+    pub me: usize,
+    local: Rc<Group>,
+    remote: Option<Rc<Group>>,
+}
+
+impl Plan {
+    /// Ranks of the local group.
+    pub fn size(&self) -> usize {
+        self.local.size()
+    }
+
+    /// Ranks of the remote group.
+    pub fn remote_size(&self) -> usize {
+        self.remote.as_ref().map_or(0, |group| group.size())
+    }
+
+    /// Starts a send to a rank of the local group; nothing for no data.
+    pub fn send(&mut self, to: usize, buffer: Buffer) {
+        if buffer.bytes > 0 {
+            self.schedule.send(self.local.members()[to], buffer);
+        }
+    }
+
+    /// Starts a receive from a rank of the local group; nothing for no data.
+    pub fn receive(&mut self, from: usize, buffer: Buffer) -> Option<Operation> {
+        (buffer.bytes > 0).then(|| self.schedule.receive(self.local.members()[from], buffer))
+    }
+
+    /// Starts a send to a rank of the remote group; nothing for no data.
+    pub fn send_across(&mut self, to: usize, buffer: Buffer) {
+        if buffer.bytes > 0 {
+            self.schedule.send(remote_member(&self.remote, to), buffer);
+        }
+    }
+
+    /// Starts a receive from a rank of the remote group; nothing for no data.
+    pub fn receive_across(&mut self, from: usize, buffer: Buffer) {
+        if buffer.bytes > 0 {
+            self.schedule.receive(remote_member(&self.remote, from), buffer);
+        }
+    }
+
+    /// Starts an empty message, which only says that this process is there.
+    pub fn notify(&mut self, to: usize) {
+        self.schedule.send(self.local.members()[to], Buffer::empty());
+    }
+
+    /// Starts the receive of an empty message.
+    pub fn hear(&mut self, from: usize) {
+        self.schedule.receive(self.local.members()[from], Buffer::empty());
+    }
+
+    /// Starts an empty message to a rank of the remote group.
+    pub fn notify_across(&mut self, to: usize) {
+        self.schedule.send(remote_member(&self.remote, to), Buffer::empty());
+    }
+
+    /// Starts the receive of an empty message from a rank of the remote group.
+    pub fn hear_across(&mut self, from: usize) {
+        self.schedule.receive(remote_member(&self.remote, from), Buffer::empty());
+    }
+
+    /// The other ranks of the local group, beginning behind this one, so that not all begin with the same.
+    pub fn others(&self) -> impl Iterator<Item = usize> + use<> {
+        let (me, size) = (self.me, self.size());
+        (1..size).map(move |i| (me + i) % size)
+    }
+}
+
+fn remote_member(remote: &Option<Rc<Group>>, rank: usize) -> u32 {
+    remote.as_ref().expect("only intercommunicators have work across").members()[rank]
+}
+
+impl Guard {
+    /// The schedule for a call on a communicator.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM when there is no such communicator.
+    pub fn plan(&mut self, comm: MPI_Comm, work: &Work) -> Result<Schedule> {
+        let communicator = self.comm_mut(comm)?;
+        let schedule = Schedule::new(communicator.context + 1, communicator.collective.next_tag());
+        let mut plan = Plan {
+            schedule,
+            me: communicator.rank,
+            local: communicator.group.clone(),
+            remote: communicator.remote.clone(),
+        };
+        if plan.remote.is_some() {
+            remote::steps(&mut plan, work);
+        } else {
+            steps(&mut plan, work);
+        }
+        plan.schedule.await_all();
+        Ok(plan.schedule)
+    }
+}
+
+/// The algorithm for an intracommunicator.
+fn steps(plan: &mut Plan, work: &Work) {
+    let few = plan.size() <= 2;
+    match work {
+        Work::Barrier => tree::barrier(plan),
+        Work::Broadcast { buffer, root } => {
+            if few || buffer.bytes <= WHOLE_BROADCAST_BYTES_MAX {
+                tree::broadcast(plan, buffer, local(*root));
+            } else {
+                direct::broadcast(plan, buffer, local(*root));
+            }
+        }
+        Work::Gather { own, all, root, .. } => direct::gather(plan, own.as_ref(), all.as_ref(), local(*root)),
+        Work::Scatter { all, own, root, .. } => {
+            direct::scatter(plan, all.as_ref(), own.as_ref(), local(*root));
+        }
+        Work::Allgather { own, all, .. } => direct::allgather(plan, own.as_ref(), all),
+        Work::Alltoall { send, receive, .. } => direct::alltoall(plan, send.as_ref(), receive),
+        Work::Reduce(reduction, root) => {
+            if few || reduction.bytes <= WHOLE_REDUCE_BYTES_MAX {
+                tree::reduce(plan, reduction, local(*root));
+            } else {
+                reduction::reduce(plan, reduction, local(*root));
+            }
+        }
+        Work::Allreduce(reduction) => reduction::allreduce(plan, reduction),
+        Work::ReduceScatter { reduction, counts } => reduction::reduce_scatter(plan, reduction, counts),
+        Work::Scan { reduction, exclusive } => reduction::scan(plan, reduction, *exclusive),
+    }
+}
+
+fn local(root: Root) -> usize {
+    match root {
+        Root::Local(root) => root,
+        _ => panic!("an intracommunicator has no {root:?}"),
+    }
+}

@@ -1,0 +1,267 @@
+//! The predefined reductions on elements (MPI 6.9.2): which operation goes with which element, and the loop that does it.
+//!
+//! [`kernel`] gives the loop, or nothing where the standard does not define the operation. A loop computes
+//! `inout[i] = input[i] op inout[i]`; the input is the operand of the lower rank. Integers wrap. The loops are plain, so that the
+//! compiler makes vector code of them.
+
+mod long_double;
+
+use crate::abi::*;
+use crate::datatype::{Element, PairValue};
+
+/// A loop over `count` elements: `inout[i] = input[i] op inout[i]`.
+///
+/// # Safety
+/// Both addresses lead to `count` elements of the kernel's type, in any alignment; they do not overlap.
+pub type Kernel = unsafe fn(input: *const u8, inout: *mut u8, count: usize);
+
+/// The loop for an operation on elements; none when the standard does not define it.
+pub fn kernel(op: MPI_Op, element: Element) -> Option<Kernel> {
+    match element {
+        Element::Signed(1) => integer::<i8>(op),
+        Element::Signed(2) => integer::<i16>(op),
+        Element::Signed(4) => integer::<i32>(op),
+        Element::Signed(8) => integer::<i64>(op),
+        Element::Unsigned(1) => integer::<u8>(op),
+        Element::Unsigned(2) => integer::<u16>(op),
+        Element::Unsigned(4) => integer::<u32>(op),
+        Element::Unsigned(8) => integer::<u64>(op),
+        Element::Float(4) => floating::<f32>(op),
+        Element::Float(8) => floating::<f64>(op),
+        Element::Float(16) => long_double::real(op),
+        Element::Complex(4) => complex::<f32>(op),
+        Element::Complex(8) => complex::<f64>(op),
+        Element::Complex(16) => long_double::complex(op),
+        Element::Logical(1) => logical::<u8>(op),
+        Element::Logical(2) => logical::<u16>(op),
+        Element::Logical(4) => logical::<u32>(op),
+        Element::Logical(8) => logical::<u64>(op),
+        Element::Byte => bits::<u8>(op),
+        Element::Pair(value) => pair(op, value),
+        Element::Signed(_)
+        | Element::Unsigned(_)
+        | Element::Float(_)
+        | Element::Complex(_)
+        | Element::Logical(_)
+        | Element::Character(_) => None,
+    }
+}
+
+/// Applies `combine` to every pair of elements.
+///
+/// # Safety
+/// As for [`Kernel`].
+#[inline(always)]
+unsafe fn each<T: Copy>(input: *const u8, inout: *mut u8, count: usize, combine: impl Fn(T, T) -> T) {
+    let (input, inout) = (input.cast::<T>(), inout.cast::<T>());
+    for i in 0..count {
+        // SAFETY: i < count, our contract.
+        unsafe {
+            let (a, b) = (input.add(i).read_unaligned(), inout.add(i).read_unaligned());
+            inout.add(i).write_unaligned(combine(a, b));
+        }
+    }
+}
+
+/// One of the two operands, or something new.
+trait Combine<T> {
+    fn combine(a: T, b: T) -> T;
+}
+
+/// The loop of an operation on a type.
+unsafe fn fold<T: Copy, O: Combine<T>>(input: *const u8, inout: *mut u8, count: usize) {
+    // SAFETY: our contract is that of a kernel.
+    unsafe { each::<T>(input, inout, count, O::combine) }
+}
+
+struct Sum;
+struct Product;
+struct Minimum;
+struct Maximum;
+struct BitAnd;
+struct BitOr;
+struct BitXor;
+struct LogicalAnd;
+struct LogicalOr;
+struct LogicalXor;
+
+macro_rules! combine {
+    ($($operation:ident $types:tt |$a:ident, $b:ident| $result:expr;)*) => {
+        $(combine!(@each $operation $types |$a, $b| $result);)*
+    };
+    (@each $operation:ident [$($type:ty),*] |$a:ident, $b:ident| $result:expr) => {
+        $(impl Combine<$type> for $operation {
+            #[inline(always)]
+            fn combine($a: $type, $b: $type) -> $type {
+                $result
+            }
+        })*
+    };
+}
+
+combine! {
+    Sum [i8, i16, i32, i64, u8, u16, u32, u64] |a, b| a.wrapping_add(b);
+    Product [i8, i16, i32, i64, u8, u16, u32, u64] |a, b| a.wrapping_mul(b);
+    Sum [f32, f64] |a, b| a + b;
+    Product [f32, f64] |a, b| a * b;
+    Minimum [i8, i16, i32, i64, u8, u16, u32, u64, f32, f64] |a, b| if a < b { a } else { b };
+    Maximum [i8, i16, i32, i64, u8, u16, u32, u64, f32, f64] |a, b| if a > b { a } else { b };
+    BitAnd [i8, i16, i32, i64, u8, u16, u32, u64] |a, b| a & b;
+    BitOr [i8, i16, i32, i64, u8, u16, u32, u64] |a, b| a | b;
+    BitXor [i8, i16, i32, i64, u8, u16, u32, u64] |a, b| a ^ b;
+    LogicalAnd [i8, i16, i32, i64, u8, u16, u32, u64] |a, b| (a != 0 && b != 0).into();
+    LogicalOr [i8, i16, i32, i64, u8, u16, u32, u64] |a, b| (a != 0 || b != 0).into();
+    LogicalXor [i8, i16, i32, i64, u8, u16, u32, u64] |a, b| ((a != 0) != (b != 0)).into();
+}
+
+fn bits<T: Copy>(op: MPI_Op) -> Option<Kernel>
+where
+    BitAnd: Combine<T>,
+    BitOr: Combine<T>,
+    BitXor: Combine<T>,
+{
+    match op {
+        MPI_BAND => Some(fold::<T, BitAnd>),
+        MPI_BOR => Some(fold::<T, BitOr>),
+        MPI_BXOR => Some(fold::<T, BitXor>),
+        _ => None,
+    }
+}
+
+fn logical<T: Copy>(op: MPI_Op) -> Option<Kernel>
+where
+    LogicalAnd: Combine<T>,
+    LogicalOr: Combine<T>,
+    LogicalXor: Combine<T>,
+{
+    match op {
+        MPI_LAND => Some(fold::<T, LogicalAnd>),
+        MPI_LOR => Some(fold::<T, LogicalOr>),
+        MPI_LXOR => Some(fold::<T, LogicalXor>),
+        _ => None,
+    }
+}
+
+fn floating<T: Copy>(op: MPI_Op) -> Option<Kernel>
+where
+    Sum: Combine<T>,
+    Product: Combine<T>,
+    Minimum: Combine<T>,
+    Maximum: Combine<T>,
+{
+    match op {
+        MPI_SUM => Some(fold::<T, Sum>),
+        MPI_PROD => Some(fold::<T, Product>),
+        MPI_MIN => Some(fold::<T, Minimum>),
+        MPI_MAX => Some(fold::<T, Maximum>),
+        _ => None,
+    }
+}
+
+fn integer<T: Copy>(op: MPI_Op) -> Option<Kernel>
+where
+    Sum: Combine<T>,
+    Product: Combine<T>,
+    Minimum: Combine<T>,
+    Maximum: Combine<T>,
+    BitAnd: Combine<T>,
+    BitOr: Combine<T>,
+    BitXor: Combine<T>,
+    LogicalAnd: Combine<T>,
+    LogicalOr: Combine<T>,
+    LogicalXor: Combine<T>,
+{
+    floating::<T>(op).or_else(|| bits::<T>(op)).or_else(|| logical::<T>(op))
+}
+
+/// A complex number as C and Fortran store it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Complex<F> {
+    re: F,
+    im: F,
+}
+
+macro_rules! combine_complex {
+    ($($float:ty),*) => {$(
+        impl Combine<Complex<$float>> for Sum {
+            #[inline(always)]
+            fn combine(a: Complex<$float>, b: Complex<$float>) -> Complex<$float> {
+                Complex { re: a.re + b.re, im: a.im + b.im }
+            }
+        }
+        impl Combine<Complex<$float>> for Product {
+            #[inline(always)]
+            fn combine(a: Complex<$float>, b: Complex<$float>) -> Complex<$float> {
+                Complex { re: a.re * b.re - a.im * b.im, im: a.re * b.im + a.im * b.re }
+            }
+        }
+    )*};
+}
+
+combine_complex!(f32, f64);
+
+fn complex<F: Copy>(op: MPI_Op) -> Option<Kernel>
+where
+    Sum: Combine<Complex<F>>,
+    Product: Combine<Complex<F>>,
+{
+    match op {
+        MPI_SUM => Some(fold::<Complex<F>, Sum>),
+        MPI_PROD => Some(fold::<Complex<F>, Product>),
+        _ => None,
+    }
+}
+
+/// A value and where it was found, as the pair types lie in memory.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Pair<V, I> {
+    value: V,
+    index: I,
+}
+
+struct MinimumLocation;
+struct MaximumLocation;
+
+impl<V: PartialOrd, I: PartialOrd> Combine<Pair<V, I>> for MinimumLocation {
+    #[inline(always)]
+    fn combine(a: Pair<V, I>, b: Pair<V, I>) -> Pair<V, I> {
+        let first = a.value < b.value || (a.value == b.value && a.index < b.index);
+        if first { a } else { b }
+    }
+}
+
+impl<V: PartialOrd, I: PartialOrd> Combine<Pair<V, I>> for MaximumLocation {
+    #[inline(always)]
+    fn combine(a: Pair<V, I>, b: Pair<V, I>) -> Pair<V, I> {
+        let first = a.value > b.value || (a.value == b.value && a.index < b.index);
+        if first { a } else { b }
+    }
+}
+
+fn location<V: Copy + PartialOrd, I: Copy + PartialOrd>(op: MPI_Op) -> Option<Kernel> {
+    match op {
+        MPI_MINLOC => Some(fold::<Pair<V, I>, MinimumLocation>),
+        MPI_MAXLOC => Some(fold::<Pair<V, I>, MaximumLocation>),
+        _ => None,
+    }
+}
+
+fn pair(op: MPI_Op, value: PairValue) -> Option<Kernel> {
+    match value {
+        PairValue::Float => location::<f32, i32>(op),
+        PairValue::Double => location::<f64, i32>(op),
+        PairValue::LongDouble => long_double::pair(op),
+        PairValue::Short => location::<i16, i32>(op),
+        PairValue::Int => location::<i32, i32>(op),
+        PairValue::Long => location::<i64, i32>(op),
+        PairValue::Same { bytes: 4, integer: true } => location::<i32, i32>(op),
+        PairValue::Same { bytes: 4, integer: false } => location::<f32, f32>(op),
+        PairValue::Same { bytes: 8, integer: false } => location::<f64, f64>(op),
+        PairValue::Same { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+use super::*;
+
+fn apply<T: Copy>(op: MPI_Op, element: Element, a: &[T], b: &[T]) -> Vec<T> {
+    let mut result = b.to_vec();
+    let kernel = kernel(op, element).expect("the operation is defined");
+    // SAFETY: both slices hold as many elements.
+    unsafe { kernel(a.as_ptr().cast(), result.as_mut_ptr().cast(), a.len()) };
+    result
+}
+
+#[test]
+fn integers_wrap_and_logicals_are_zero_or_one() {
+    assert_eq!(apply(MPI_SUM, Element::Signed(1), &[127_i8, -128], &[1, -1]), [-128, 127]);
+    assert_eq!(apply(MPI_PROD, Element::Unsigned(4), &[1_u32 << 31], &[2]), [0]);
+    assert_eq!(apply(MPI_LAND, Element::Signed(4), &[5, 5, 0], &[7, 0, 0]), [1, 0, 0]);
+    assert_eq!(apply(MPI_LXOR, Element::Logical(4), &[5, 5, 0_u32], &[7, 0, 9]), [0, 1, 1]);
+    assert_eq!(apply(MPI_BXOR, Element::Byte, &[0xf0_u8], &[0xff]), [0x0f]);
+    assert_eq!(apply(MPI_MAX, Element::Unsigned(8), &[u64::MAX], &[1]), [u64::MAX]);
+}
+
+#[test]
+fn complex_numbers_multiply_as_such() {
+    let (a, b) = ([[1.0_f64, 2.0], [0.0, 1.0]], [[3.0, -1.0], [0.0, 1.0]]);
+    assert_eq!(apply(MPI_PROD, Element::Complex(8), &a, &b), [[5.0, 5.0], [-1.0, 0.0]]);
+    assert_eq!(apply(MPI_SUM, Element::Complex(8), &a, &b), [[4.0, 1.0], [0.0, 2.0]]);
+}
+
+#[test]
+fn equal_values_take_the_smaller_index() {
+    let pair = |value, index| Pair { value, index };
+    let a: [Pair<f64, i32>; 3] = [pair(1.0, 4), pair(2.0, 1), pair(3.0, 9)];
+    let b = [pair(1.0, 3), pair(1.0, 2), pair(4.0, 0)];
+    let found = apply(MPI_MAXLOC, Element::Pair(PairValue::Double), &a, &b);
+    assert_eq!(found.iter().map(|p| (p.value, p.index)).collect::<Vec<_>>(), [(1.0, 3), (2.0, 1), (4.0, 0)]);
+    let found = apply(MPI_MINLOC, Element::Pair(PairValue::Double), &a, &b);
+    assert_eq!(found.iter().map(|p| (p.value, p.index)).collect::<Vec<_>>(), [(1.0, 3), (1.0, 2), (3.0, 9)]);
+}
+
+#[test]
+fn what_the_standard_does_not_define_has_no_kernel() {
+    for (op, element) in [
+        (MPI_BAND, Element::Float(8)),
+        (MPI_LAND, Element::Float(4)),
+        (MPI_MAX, Element::Complex(8)),
+        (MPI_SUM, Element::Byte),
+        (MPI_SUM, Element::Logical(4)),
+        (MPI_SUM, Element::Character(1)),
+        (MPI_SUM, Element::Pair(PairValue::Int)),
+        (MPI_MINLOC, Element::Signed(4)),
+        (MPI_REPLACE, Element::Signed(4)),
+        (MPI_NO_OP, Element::Signed(4)),
+        (MPI_OP_NULL, Element::Signed(4)),
+    ] {
+        assert!(kernel(op, element).is_none(), "{op:?} on {element:?}");
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn long_doubles_keep_their_64_bits_of_mantissa() {
+    // 80-bit format: mantissa with explicit first bit, then sign and exponent (bias 16383).
+    fn number(mantissa: u64, exponent: u16) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&mantissa.to_le_bytes());
+        bytes[8..10].copy_from_slice(&exponent.to_le_bytes());
+        bytes
+    }
+    let one = number(1 << 63, 16383);
+    let small = number(1 << 63, 16383 - 63);
+    let sum = apply(MPI_SUM, Element::Float(16), &[one], &[small]);
+    assert_eq!(sum, [number(1 << 63 | 1, 16383)], "a double would have lost the last bit");
+    assert_eq!(apply(MPI_MAX, Element::Float(16), &[one], &[small]), [one]);
+    assert_eq!(apply(MPI_MIN, Element::Float(16), &[one], &[small]), [small]);
+    let two = number(1 << 63, 16384);
+    assert_eq!(apply(MPI_PROD, Element::Float(16), &[two], &[small]), [number(1 << 63, 16383 - 62)]);
+    let i = [number(0, 0), one];
+    let product = apply(MPI_PROD, Element::Complex(16), &[i], &[i]);
+    assert_eq!(product, [[number(1 << 63, 16383 | 0x8000), number(0, 0)]]);
+    let at = |index: i32| {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&index.to_le_bytes());
+        bytes
+    };
+    let pair = Element::Pair(PairValue::LongDouble);
+    assert_eq!(apply(MPI_MAXLOC, pair, &[[one, at(7)]], &[[one, at(3)]]), [[one, at(3)]]);
+    assert_eq!(apply(MPI_MINLOC, pair, &[[one, at(1)]], &[[small, at(3)]]), [[small, at(3)]]);
+}

@@ -1,0 +1,300 @@
+//! Collective operations as schedules: a list of steps that one process takes, with the memory that they need.
+//!
+//! An algorithm writes its steps once ([`Schedule::send`], [`Schedule::receive`], [`Schedule::await_all`] ...). A blocking call runs
+//! them to the end ([`Guard::run`]); a nonblocking one leaves the schedule with the process, which goes on with it whenever it makes
+//! progress ([`Guard::advance_schedules`]). Sends and receives only start; awaiting is a step of its own. Every schedule of a
+//! communicator has its own tag, so that successive operations never mix.
+
+use std::rc::Rc;
+
+use super::op::Reducer;
+use crate::abi::*;
+use crate::buffer::Buffer;
+use crate::datatype::elements::Elements;
+use crate::engine::{Message, Mode, Started};
+use crate::error::{Error, Result};
+use crate::handle::NONE;
+use crate::process::Guard;
+use crate::request::{Request, RequestKind};
+
+/// The steps of one process in one collective operation.
+#[derive(Debug)]
+pub struct Schedule {
+    context: u32,
+    tag: i32,
+    steps: Vec<Step>,
+    next: usize,
+    /// Requests of the operations that have been started, by their number; [`NONE`] when finished.
+    started: Vec<u32>,
+    operations: usize,
+    memory: Vec<Memory>,
+    error: Option<Error>,
+    /// Request of the user that this schedule finishes.
+    pub request: u32,
+}
+
+/// Number of a send or receive in its schedule.
+pub type Operation = usize;
+
+#[derive(Debug)]
+enum Step {
+    Send { to: u32, buffer: Buffer },
+    Receive { from: u32, buffer: Buffer },
+    Await(Operation),
+    AwaitAll,
+    Copy { from: Buffer, to: Buffer },
+    Combine { reducer: Rc<Reducer>, input: *const u8, inout: *mut u8, count: usize },
+}
+
+/// Temporary memory, aligned for every element type.
+#[derive(Debug)]
+pub struct Memory(Vec<Unit>);
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(16))]
+struct Unit([u8; 16]);
+
+impl Memory {
+    /// So many bytes, with undefined meaning.
+    pub fn new(bytes: usize) -> Self {
+        Memory(vec![Unit([0; 16]); bytes.div_ceil(16)])
+    }
+
+    /// Where they are.
+    pub fn address(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// What a schedule can do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Advance {
+    Finished,
+    /// This request must be done first.
+    Blocked(u32),
+}
+
+impl Schedule {
+    /// No steps yet.
+    pub fn new(context: u32, tag: i32) -> Self {
+        Schedule {
+            context,
+            tag,
+            steps: Vec::new(),
+            next: 0,
+            started: Vec::new(),
+            operations: 0,
+            memory: Vec::new(),
+            error: None,
+            request: NONE,
+        }
+    }
+
+    /// Memory that lives as long as the schedule.
+    pub fn memory(&mut self, bytes: usize) -> *mut u8 {
+        let mut memory = Memory::new(bytes);
+        let address = memory.address();
+        self.memory.push(memory);
+        address
+    }
+
+    /// Memory for `count` elements, as the address that they count from.
+    pub fn elements(&mut self, datatype: &Elements, count: usize) -> *mut u8 {
+        let (low, bytes) = datatype.span(count);
+        self.memory(bytes).wrapping_offset(-low)
+    }
+
+    /// Starts a send to a world rank.
+    pub fn send(&mut self, to: u32, buffer: Buffer) -> Operation {
+        self.steps.push(Step::Send { to, buffer });
+        self.operations += 1;
+        self.operations - 1
+    }
+
+    /// Starts a receive from a world rank.
+    pub fn receive(&mut self, from: u32, buffer: Buffer) -> Operation {
+        self.steps.push(Step::Receive { from, buffer });
+        self.operations += 1;
+        self.operations - 1
+    }
+
+    /// Goes on when this operation is finished.
+    pub fn await_one(&mut self, operation: Operation) {
+        self.steps.push(Step::Await(operation));
+    }
+
+    /// Goes on when everything started is finished.
+    pub fn await_all(&mut self) {
+        self.steps.push(Step::AwaitAll);
+    }
+
+    /// Copies inside this process.
+    pub fn copy(&mut self, from: Buffer, to: Buffer) {
+        if from.bytes > 0 && from.at != to.at {
+            self.steps.push(Step::Copy { from, to });
+        }
+    }
+
+    /// Computes `inout = input op inout`.
+    pub fn combine(&mut self, reducer: &Rc<Reducer>, input: *const u8, inout: *mut u8, count: usize) {
+        if count > 0 {
+            self.steps.push(Step::Combine { reducer: reducer.clone(), input, inout, count });
+        }
+    }
+
+    /// Makes the schedule ready to run once more.
+    pub fn rewind(&mut self) {
+        self.next = 0;
+        self.started.clear();
+        self.error = None;
+    }
+
+    /// Takes all steps that can be taken.
+    fn advance(&mut self, guard: &mut Guard) -> Advance {
+        while let Some(step) = self.steps.get(self.next) {
+            match step {
+                Step::Send { to, buffer } => {
+                    let (to, context, tag, buffer) = (*to, self.context, self.tag, buffer.clone());
+                    let started =
+                        guard.engine.send(Message { to, context, tag, buffer, mode: Mode::Standard });
+                    self.started.push(match started {
+                        Started::Done => NONE,
+                        Started::Pending(index) => index,
+                    });
+                }
+                Step::Receive { from, buffer } => {
+                    let request = Request::new(
+                        RequestKind::Receive,
+                        buffer.clone(),
+                        self.context,
+                        *from as i32,
+                        self.tag,
+                    );
+                    self.started.push(guard.engine.receive(request));
+                }
+                Step::Await(operation) => {
+                    let operation = *operation;
+                    if let Some(blocked) = self.settle(guard, operation) {
+                        return blocked;
+                    }
+                }
+                Step::AwaitAll => {
+                    for operation in 0..self.started.len() {
+                        if let Some(blocked) = self.settle(guard, operation) {
+                            return blocked;
+                        }
+                    }
+                }
+                // SAFETY: both are memory of the schedule or the user's, valid while the operation is pending.
+                Step::Copy { from, to } => unsafe { copy(from, to) },
+                Step::Combine { reducer, input, inout, count } => {
+                    let (reducer, input, inout, count) = (reducer.clone(), *input, *inout, *count);
+                    // SAFETY: as above; the algorithms never combine a memory with itself.
+                    unsafe { reducer.combine(guard, input, inout, count) };
+                }
+            }
+            self.next += 1;
+        }
+        Advance::Finished
+    }
+
+    /// Takes the outcome of an operation, if it is finished.
+    fn settle(&mut self, guard: &mut Guard, operation: Operation) -> Option<Advance> {
+        let index = self.started[operation];
+        if index == NONE {
+            return None;
+        }
+        if !guard.engine.requests.get(index).done {
+            return Some(Advance::Blocked(index));
+        }
+        let request = guard.engine.requests.remove(index);
+        self.started[operation] = NONE;
+        if request.error != MPI_SUCCESS && self.error.is_none() {
+            self.error = Some(Error::new(
+                request.error,
+                format_args!(
+                    "world rank {} sent {} bytes, {} were expected: the counts or types of the ranks do not match",
+                    request.peer, request.bytes, request.buffer.bytes
+                ),
+            ));
+        }
+        None
+    }
+}
+
+/// Copies from one buffer to another inside this process.
+///
+/// # Safety
+/// Both lead to memory as their maps say, and do not overlap.
+pub unsafe fn copy(from: &Buffer, to: &Buffer) {
+    let bytes = from.bytes.min(to.bytes);
+    // SAFETY: our contract.
+    unsafe {
+        if from.map.is_none() {
+            to.store(0, from.at, bytes);
+        } else if to.map.is_none() {
+            from.load(0, to.at, bytes);
+        } else {
+            let mut piece = [0; 4096];
+            let mut offset = 0;
+            while offset < bytes {
+                let part = piece.len().min(bytes - offset);
+                from.load(offset, piece.as_mut_ptr(), part);
+                to.store(offset, piece.as_ptr(), part);
+                offset += part;
+            }
+        }
+    }
+}
+
+impl Guard {
+    /// Runs a schedule to its end.
+    ///
+    /// # Errors
+    /// MPI_ERR_TRUNCATE when a rank sent more than was expected.
+    pub fn run(&mut self, schedule: &mut Schedule) -> Result<()> {
+        loop {
+            match schedule.advance(self) {
+                Advance::Finished => return schedule.error.take().map_or(Ok(()), Err),
+                Advance::Blocked(index) => {
+                    let hint = usize::try_from(self.engine.requests.get(index).peer).ok();
+                    self.wait(hint, |process| process.engine.requests.get(index).done.then_some(()));
+                }
+            }
+        }
+    }
+
+    /// Leaves a schedule with the process; its request is done when the schedule is.
+    pub fn launch(&mut self, mut schedule: Box<Schedule>) {
+        if schedule.advance(self) == Advance::Finished {
+            self.conclude(&mut schedule);
+        } else {
+            self.schedules.push_back(schedule);
+        }
+    }
+
+    /// Goes on with every schedule that was launched. A schedule is out of the list while a function of the user may run.
+    #[cold]
+    pub fn advance_schedules(&mut self) {
+        for _ in 0..self.schedules.len() {
+            let Some(mut schedule) = self.schedules.pop_front() else { break };
+            if schedule.advance(self) == Advance::Finished {
+                self.conclude(&mut schedule);
+            } else {
+                self.schedules.push_back(schedule);
+            }
+        }
+    }
+
+    fn conclude(&mut self, schedule: &mut Schedule) {
+        let index = schedule.request;
+        let request = self.engine.requests.get_mut(index);
+        if let Some(error) = schedule.error.take() {
+            request.error = error.class;
+        }
+        request.done = true;
+        if request.orphaned {
+            self.engine.requests.remove(index);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Operations along a binomial tree.
+
+use std::rc::Rc;
+
+use super::plan::Plan;
+use super::work::Reduction;
+use crate::buffer::Buffer;
+
+/// Every process hears, in the logarithm of rounds, directly or not, from every other (dissemination).
+pub fn barrier(plan: &mut Plan) {
+    let (me, size) = (plan.me, plan.size());
+    let mut distance = 1;
+    while distance < size {
+        plan.hear((me + size - distance) % size);
+        plan.notify((me + distance) % size);
+        plan.schedule.await_all();
+        distance *= 2;
+    }
+}
+
+/// Down the tree whose root is `root`.
+pub fn broadcast(plan: &mut Plan, buffer: &Buffer, root: usize) {
+    let size = plan.size();
+    let relative = (plan.me + size - root) % size;
+    let absolute = |relative: usize| (relative + root) % size;
+    let mut distance = 1;
+    while distance < size && relative & distance == 0 {
+        distance *= 2;
+    }
+    if relative != 0 {
+        plan.receive(absolute(relative - distance), buffer.clone());
+        plan.schedule.await_all();
+    }
+    while distance > 1 {
+        distance /= 2;
+        if relative + distance < size {
+            plan.send(absolute(relative + distance), buffer.clone());
+        }
+    }
+}
+
+/// Up the tree. Operands meet in the order of ranks; where they may change places the order begins at the root, else rank 0
+/// collects and passes the result on.
+pub fn reduce(plan: &mut Plan, reduction: &Reduction, root: usize) {
+    let Reduction { reducer, send, receive, count, .. } = reduction;
+    let reducer = Rc::new(reducer.clone());
+    let (size, me) = (plan.size(), plan.me);
+    let top = if reducer.commutative { root } else { 0 };
+    let relative = (me + size - top) % size;
+    let absolute = |relative: usize| (relative + top) % size;
+    let mut result = *send;
+    let mut distance = 1;
+    while distance < size {
+        if relative & distance != 0 {
+            plan.send(absolute(relative - distance), reduction.buffer_at(result));
+            break;
+        }
+        if relative + distance < size {
+            let operand = plan.schedule.elements(&reducer.datatype, *count);
+            plan.receive(absolute(relative + distance), reduction.buffer_at(operand));
+            plan.schedule.await_all();
+            // The lower ranks' result is the left operand; the sum stands in the other memory.
+            plan.schedule.combine(&reducer, result, operand, *count);
+            result = operand;
+        }
+        distance *= 2;
+    }
+    if relative == 0 && me == root {
+        plan.schedule.copy(reduction.buffer_at(result), reduction.buffer_at(*receive));
+    } else if relative == 0 {
+        plan.send(root, reduction.buffer_at(result));
+    } else if me == root {
+        plan.receive(0, reduction.buffer_at(*receive));
+    }
+}

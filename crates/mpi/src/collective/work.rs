@@ -1,0 +1,586 @@
+//! A collective call with its arguments checked and translated: [`Work`]. Which algorithm does it is decided later.
+
+use core::ffi::{c_int, c_void};
+
+use super::op::Reducer;
+use crate::abi::*;
+use crate::buffer::Buffer;
+use crate::comm::Comm;
+use crate::datatype::checked_count;
+use crate::datatype::elements::Elements;
+use crate::error::{Error, Result, check};
+use crate::point_to_point::Data;
+use crate::process::Guard;
+
+/// What one process is to do. The fields are the arguments of the call, named in the variant.
+#[allow(missing_docs)]
+#[derive(Debug)]
+pub enum Work {
+    /// MPI_Barrier
+    Barrier,
+    /// MPI_Bcast
+    Broadcast { buffer: Buffer, root: Root },
+    /// MPI_Gather, MPI_Gatherv; `all` at the root only, `own` not at a root in place. `each`: bytes from every rank, when all
+    /// ranks know that they are equal.
+    Gather { own: Option<Buffer>, all: Option<Pieces>, root: Root, each: Option<usize> },
+    /// MPI_Scatter, MPI_Scatterv; as for gather.
+    Scatter { all: Option<Pieces>, own: Option<Buffer>, root: Root, each: Option<usize> },
+    /// MPI_Allgather, MPI_Allgatherv; `own` not in place.
+    Allgather { own: Option<Buffer>, all: Pieces, each: Option<usize> },
+    /// MPI_Alltoall, MPI_Alltoallv, MPI_Alltoallw; `send` not in place.
+    Alltoall { send: Option<Pieces>, receive: Pieces, each: Option<usize> },
+    /// MPI_Reduce
+    Reduce(Reduction, Root),
+    /// MPI_Allreduce
+    Allreduce(Reduction),
+    /// MPI_Reduce_scatter, MPI_Reduce_scatter_block: elements for each rank. The reduction's count is their sum.
+    ReduceScatter { reduction: Reduction, counts: Vec<usize> },
+    /// MPI_Scan, MPI_Exscan
+    Scan { reduction: Reduction, exclusive: bool },
+}
+
+/// The root of a rooted operation, as this process sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// This rank of an intracommunicator.
+    Local(usize),
+    /// This process, in an intercommunicator (MPI_ROOT).
+    Myself,
+    /// Another process of this process's group (MPI_PROC_NULL): nothing to do.
+    Nobody,
+    /// This rank of the remote group.
+    Remote(usize),
+}
+
+/// One piece of data for or from each rank.
+#[derive(Debug)]
+pub enum Pieces {
+    /// Pieces of equal size, one behind the other.
+    Uniform {
+        /// Address of the first.
+        at: *mut u8,
+        /// Elements in each.
+        count: usize,
+        /// Their type.
+        datatype: Elements,
+    },
+    /// Any pieces.
+    Each(Vec<Buffer>),
+}
+
+impl Pieces {
+    /// The piece of a rank.
+    #[inline]
+    pub fn piece(&self, rank: usize) -> Buffer {
+        match self {
+            Pieces::Uniform { at, count, datatype } => {
+                let skip = (rank * count) as isize * datatype.extent;
+                datatype.buffer(at.wrapping_offset(skip), *count).expect("the size of all pieces was checked")
+            }
+            Pieces::Each(pieces) => pieces[rank].clone(),
+        }
+    }
+}
+
+/// The arguments of a reduction.
+#[derive(Debug)]
+pub struct Reduction {
+    /// Operation and type.
+    pub reducer: Reducer,
+    /// Own contribution; the same address as `receive` when in place.
+    pub send: *const u8,
+    /// Where the result goes; nowhere when null.
+    pub receive: *mut u8,
+    /// Elements.
+    pub count: usize,
+    /// Bytes that travel.
+    pub bytes: usize,
+}
+
+impl Reduction {
+    /// Elements at an address, as they travel: as they lie in memory for a predefined operation, else packed.
+    pub fn elements(&self, at: *const u8, count: usize) -> Buffer {
+        let datatype = &self.reducer.datatype;
+        if self.reducer.kernel().is_some() {
+            Buffer::contiguous(at.cast_mut(), count * datatype.extent as usize)
+        } else {
+            datatype.buffer(at.cast_mut(), count).expect("the size of all elements was checked")
+        }
+    }
+
+    /// All elements at an address.
+    #[inline(always)]
+    pub fn buffer_at(&self, at: *const u8) -> Buffer {
+        self.elements(at, self.count)
+    }
+
+    /// Own contribution.
+    #[inline(always)]
+    pub fn contribution(&self) -> Buffer {
+        self.buffer_at(self.send)
+    }
+
+    /// The address of element `index` behind `at`.
+    pub fn element(&self, at: *const u8, index: usize) -> *mut u8 {
+        at.wrapping_offset(index as isize * self.reducer.datatype.extent).cast_mut()
+    }
+}
+
+/// An array argument of ints, or of large counts or addresses.
+#[derive(Clone, Copy, Debug)]
+pub enum Integers {
+    /// int
+    Ints(*const c_int),
+    /// MPI_Count or MPI_Aint
+    Longs(*const i64),
+}
+
+impl From<*const c_int> for Integers {
+    fn from(array: *const c_int) -> Self {
+        Integers::Ints(array)
+    }
+}
+
+impl From<*const i64> for Integers {
+    fn from(array: *const i64) -> Self {
+        Integers::Longs(array)
+    }
+}
+
+impl From<*const isize> for Integers {
+    fn from(array: *const isize) -> Self {
+        Integers::Longs(array.cast())
+    }
+}
+
+impl Integers {
+    /// The first `length` numbers.
+    ///
+    /// # Errors
+    /// MPI_ERR_ARG when the array is a null pointer.
+    ///
+    /// # Safety
+    /// The array holds so many.
+    unsafe fn read(self, name: &str, length: usize) -> Result<Vec<i64>> {
+        let null = match self {
+            Integers::Ints(array) => array.is_null(),
+            Integers::Longs(array) => array.is_null(),
+        };
+        check(!null || length == 0, MPI_ERR_ARG, || format!("{name} is a null pointer"))?;
+        // SAFETY: our contract.
+        Ok((0..length)
+            .map(|i| unsafe {
+                match self {
+                    Integers::Ints(array) => i64::from(array.add(i).read()),
+                    Integers::Longs(array) => array.add(i).read(),
+                }
+            })
+            .collect())
+    }
+}
+
+/// The data arguments of a call with counts and displacements.
+#[derive(Clone, Copy, Debug)]
+pub struct Scattered {
+    /// Address.
+    pub address: *mut c_void,
+    /// Elements of each piece.
+    pub counts: Integers,
+    /// Displacements: in elements, or in bytes when each piece has its own type.
+    pub displacements: Integers,
+    /// Types.
+    pub types: Types,
+}
+
+/// The types of scattered data.
+#[derive(Clone, Copy, Debug)]
+pub enum Types {
+    /// One for all.
+    One(MPI_Datatype),
+    /// One for each.
+    Each(*const MPI_Datatype),
+}
+
+impl Scattered {
+    /// Data with one type.
+    pub fn new(
+        address: *const c_void,
+        counts: impl Into<Integers>,
+        displacements: impl Into<Integers>,
+        datatype: MPI_Datatype,
+    ) -> Self {
+        Scattered {
+            address: address.cast_mut(),
+            counts: counts.into(),
+            displacements: displacements.into(),
+            types: Types::One(datatype),
+        }
+    }
+
+    /// Data with a type for each piece.
+    pub fn typed(
+        address: *const c_void,
+        counts: impl Into<Integers>,
+        displacements: impl Into<Integers>,
+        types: *const MPI_Datatype,
+    ) -> Self {
+        Scattered {
+            address: address.cast_mut(),
+            counts: counts.into(),
+            displacements: displacements.into(),
+            types: Types::Each(types),
+        }
+    }
+}
+
+/// A buffer argument that may not be MPI_IN_PLACE here.
+fn not_in_place(address: *const c_void, name: &str) -> Result<()> {
+    check(address != MPI_IN_PLACE, MPI_ERR_BUFFER, || {
+        format!("{name} is MPI_IN_PLACE, which is not allowed here")
+    })
+}
+
+/// Whether a buffer argument is MPI_IN_PLACE, which only intracommunicators know.
+#[inline(always)]
+fn in_place(comm: &Comm, address: *const c_void, name: &str) -> Result<bool> {
+    if address != MPI_IN_PLACE {
+        return Ok(false);
+    }
+    check(comm.remote.is_none(), MPI_ERR_BUFFER, || {
+        format!("{name} is MPI_IN_PLACE, which is not allowed on an intercommunicator")
+    })?;
+    Ok(true)
+}
+
+/// A root argument.
+#[inline(always)]
+fn checked_root(comm: &Comm, root: c_int) -> Result<Root> {
+    let Some(remote) = &comm.remote else { return comm.checked_root(root).map(Root::Local) };
+    match root {
+        MPI_ROOT => Ok(Root::Myself),
+        MPI_PROC_NULL => Ok(Root::Nobody),
+        _ if root >= 0 && (root as usize) < remote.size() => Ok(Root::Remote(root as usize)),
+        _ => Err(Error::new(
+            MPI_ERR_ROOT,
+            format_args!(
+                "root is {root}, expected MPI_ROOT, MPI_PROC_NULL, or 0 to {} of the remote group",
+                remote.size() - 1
+            ),
+        )),
+    }
+}
+
+/// The calls, as work of this process.
+///
+/// Array arguments of the user are as long as the standard says; that is the contract of every function here.
+impl Guard {
+    fn pieces(&self, data: Data, ranks: usize, name: &str) -> Result<Pieces> {
+        not_in_place(data.address, name)?;
+        let count = checked_count(data.count)?;
+        let whole = data.count.checked_mul(ranks as i64).unwrap_or(i64::MAX);
+        self.buffer(Data { count: whole, ..data })?;
+        let datatype = self.datatype(data.datatype)?.elements();
+        Ok(Pieces::Uniform { at: data.address.cast(), count, datatype })
+    }
+
+    fn scattered(&self, data: Scattered, ranks: usize, name: &str) -> Result<Pieces> {
+        not_in_place(data.address, name)?;
+        // SAFETY: the arrays are as long as the standard says.
+        let (counts, displacements) = unsafe {
+            (
+                data.counts.read("the array of counts", ranks)?,
+                data.displacements.read("the array of displacements", ranks)?,
+            )
+        };
+        let pieces = counts.iter().zip(&displacements).enumerate().map(|(i, (&count, &displacement))| {
+            let (handle, unit) = match data.types {
+                Types::One(handle) => (handle, self.datatype(handle)?.extent),
+                Types::Each(types) => {
+                    check(!types.is_null(), MPI_ERR_TYPE, || "the array of types is a null pointer".into())?;
+                    // SAFETY: as above.
+                    (unsafe { types.add(i).read() }, 1)
+                }
+            };
+            check(count >= 0, MPI_ERR_COUNT, || {
+                format!("the count for rank {i} is {count}, expected 0 or more")
+            })?;
+            let skip = displacement as isize * unit;
+            if data.address.is_null() && self.datatype(handle)?.element.is_some() {
+                return self.buffer(Data { address: data.address, count, datatype: handle });
+            }
+            self.datatype(handle)?.buffer(data.address.cast::<u8>().wrapping_offset(skip), count as usize)
+        });
+        Ok(Pieces::Each(pieces.collect::<Result<_>>()?))
+    }
+
+    fn own(&self, data: Data, name: &str) -> Result<Buffer> {
+        not_in_place(data.address, name)?;
+        self.buffer(data)
+    }
+
+    /// MPI_Bcast
+    #[inline]
+    pub fn work_broadcast(&self, comm: MPI_Comm, data: Data, root: c_int) -> Result<Work> {
+        let root = checked_root(self.comm(comm)?, root)?;
+        if root == Root::Nobody {
+            return Ok(Work::Broadcast { buffer: Buffer::empty(), root });
+        }
+        Ok(Work::Broadcast { buffer: self.own(data, "buffer")?, root })
+    }
+
+    /// MPI_Gather
+    pub fn work_gather(&self, comm: MPI_Comm, send: Data, receive: Data, root: c_int) -> Result<Work> {
+        let communicator = self.comm(comm)?;
+        let root = checked_root(communicator, root)?;
+        let all = match root {
+            Root::Local(root) if root == communicator.rank => {
+                Some(self.pieces(receive, communicator.size(), "recvbuf")?)
+            }
+            Root::Myself => Some(self.pieces(receive, communicator.peers().size(), "recvbuf")?),
+            _ => None,
+        };
+        let own = self.gathered(communicator, send, root, all.is_some())?;
+        let each = match (&own, &all) {
+            (_, Some(all)) => Some(all.piece(0).bytes),
+            (Some(own), None) => Some(own.bytes),
+            _ => None,
+        };
+        Ok(Work::Gather { own, all, root, each })
+    }
+
+    /// MPI_Gatherv
+    pub fn work_gatherv(&self, comm: MPI_Comm, send: Data, receive: Scattered, root: c_int) -> Result<Work> {
+        let communicator = self.comm(comm)?;
+        let root = checked_root(communicator, root)?;
+        let all = match root {
+            Root::Local(root) if root == communicator.rank => {
+                Some(self.scattered(receive, communicator.size(), "recvbuf")?)
+            }
+            Root::Myself => Some(self.scattered(receive, communicator.peers().size(), "recvbuf")?),
+            _ => None,
+        };
+        let own = self.gathered(communicator, send, root, all.is_some())?;
+        Ok(Work::Gather { own, all, root, each: None })
+    }
+
+    /// What this process contributes to a gather.
+    fn gathered(&self, comm: &Comm, send: Data, root: Root, is_root: bool) -> Result<Option<Buffer>> {
+        match root {
+            Root::Myself | Root::Nobody => Ok(None),
+            _ if is_root && in_place(comm, send.address, "sendbuf")? => Ok(None),
+            _ => self.own(send, "sendbuf").map(Some),
+        }
+    }
+
+    /// MPI_Scatter
+    pub fn work_scatter(&self, comm: MPI_Comm, send: Data, receive: Data, root: c_int) -> Result<Work> {
+        let communicator = self.comm(comm)?;
+        let root = checked_root(communicator, root)?;
+        let all = match root {
+            Root::Local(root) if root == communicator.rank => {
+                Some(self.pieces(send, communicator.size(), "sendbuf")?)
+            }
+            Root::Myself => Some(self.pieces(send, communicator.peers().size(), "sendbuf")?),
+            _ => None,
+        };
+        let own = self.gathered_into(communicator, receive, root, all.is_some())?;
+        let each = match (&own, &all) {
+            (_, Some(all)) => Some(all.piece(0).bytes),
+            (Some(own), None) => Some(own.bytes),
+            _ => None,
+        };
+        Ok(Work::Scatter { all, own, root, each })
+    }
+
+    /// MPI_Scatterv
+    pub fn work_scatterv(&self, comm: MPI_Comm, send: Scattered, receive: Data, root: c_int) -> Result<Work> {
+        let communicator = self.comm(comm)?;
+        let root = checked_root(communicator, root)?;
+        let all = match root {
+            Root::Local(root) if root == communicator.rank => {
+                Some(self.scattered(send, communicator.size(), "sendbuf")?)
+            }
+            Root::Myself => Some(self.scattered(send, communicator.peers().size(), "sendbuf")?),
+            _ => None,
+        };
+        let own = self.gathered_into(communicator, receive, root, all.is_some())?;
+        Ok(Work::Scatter { all, own, root, each: None })
+    }
+
+    /// Where this process receives its piece of a scatter.
+    fn gathered_into(&self, comm: &Comm, receive: Data, root: Root, is_root: bool) -> Result<Option<Buffer>> {
+        match root {
+            Root::Myself | Root::Nobody => Ok(None),
+            _ if is_root && in_place(comm, receive.address, "recvbuf")? => Ok(None),
+            _ => self.own(receive, "recvbuf").map(Some),
+        }
+    }
+
+    /// MPI_Allgather
+    pub fn work_allgather(&self, comm: MPI_Comm, send: Data, receive: Data) -> Result<Work> {
+        let communicator = self.comm(comm)?;
+        let all = self.pieces(receive, communicator.peers().size(), "recvbuf")?;
+        let own = if in_place(communicator, send.address, "sendbuf")? {
+            None
+        } else {
+            Some(self.own(send, "sendbuf")?)
+        };
+        let each = Some(all.piece(0).bytes);
+        Ok(Work::Allgather { own, all, each })
+    }
+
+    /// MPI_Allgatherv
+    pub fn work_allgatherv(&self, comm: MPI_Comm, send: Data, receive: Scattered) -> Result<Work> {
+        let communicator = self.comm(comm)?;
+        let all = self.scattered(receive, communicator.peers().size(), "recvbuf")?;
+        let own = if in_place(communicator, send.address, "sendbuf")? {
+            None
+        } else {
+            Some(self.own(send, "sendbuf")?)
+        };
+        Ok(Work::Allgather { own, all, each: None })
+    }
+
+    /// MPI_Alltoall
+    pub fn work_alltoall(&self, comm: MPI_Comm, send: Data, receive: Data) -> Result<Work> {
+        let communicator = self.comm(comm)?;
+        let ranks = communicator.peers().size();
+        let receive = self.pieces(receive, ranks, "recvbuf")?;
+        let send = if in_place(communicator, send.address, "sendbuf")? {
+            None
+        } else {
+            Some(self.pieces(send, ranks, "sendbuf")?)
+        };
+        let each = communicator.remote.is_none().then(|| receive.piece(0).bytes);
+        Ok(Work::Alltoall { send, receive, each })
+    }
+
+    /// MPI_Alltoallv, MPI_Alltoallw
+    pub fn work_alltoallv(&self, comm: MPI_Comm, send: Scattered, receive: Scattered) -> Result<Work> {
+        let communicator = self.comm(comm)?;
+        let ranks = communicator.peers().size();
+        let receive = self.scattered(receive, ranks, "recvbuf")?;
+        let send = if in_place(communicator, send.address, "sendbuf")? {
+            None
+        } else {
+            Some(self.scattered(send, ranks, "sendbuf")?)
+        };
+        Ok(Work::Alltoall { send, receive, each: None })
+    }
+
+    /// The arguments of a reduction whose result this process gets, or not.
+    #[inline(always)]
+    fn reduction(
+        &self,
+        comm: &Comm,
+        arguments: ReductionArguments,
+        gets: bool,
+        gives: bool,
+    ) -> Result<Reduction> {
+        let ReductionArguments { send, receive, count, datatype, op } = arguments;
+        let reducer = self.reducer(op, datatype)?;
+        let in_place = gets && in_place(comm, send, "sendbuf")?;
+        if gives && !in_place {
+            not_in_place(send, "sendbuf")?;
+            self.buffer(Data::new(send, count, datatype))?;
+        }
+        let mut bytes = 0;
+        let elements = checked_count(count)?;
+        if gets {
+            not_in_place(receive, "recvbuf")?;
+            self.buffer(Data::new(receive, count, datatype))?;
+        }
+        let each =
+            if reducer.kernel().is_some() { reducer.datatype.extent as usize } else { reducer.datatype.size };
+        bytes += each.saturating_mul(elements);
+        let receive = if gets { receive.cast::<u8>() } else { std::ptr::null_mut() };
+        let send = if in_place { receive.cast_const() } else { send.cast::<u8>() };
+        Ok(Reduction { reducer, send, receive, count: elements, bytes })
+    }
+
+    /// MPI_Reduce
+    #[inline]
+    pub fn work_reduce(&self, comm: MPI_Comm, arguments: ReductionArguments, root: c_int) -> Result<Work> {
+        let communicator = self.comm(comm)?;
+        let root = checked_root(communicator, root)?;
+        let gets = root == Root::Myself || root == Root::Local(communicator.rank);
+        let gives = !matches!(root, Root::Myself | Root::Nobody);
+        if root == Root::Nobody {
+            self.reducer(arguments.op, arguments.datatype)?;
+        }
+        Ok(Work::Reduce(self.reduction(communicator, arguments, gets, gives)?, root))
+    }
+
+    /// MPI_Allreduce
+    #[inline]
+    pub fn work_allreduce(&self, comm: MPI_Comm, arguments: ReductionArguments) -> Result<Work> {
+        Ok(Work::Allreduce(self.reduction(self.comm(comm)?, arguments, true, true)?))
+    }
+
+    /// MPI_Scan, MPI_Exscan
+    pub fn work_scan(&self, comm: MPI_Comm, arguments: ReductionArguments, exclusive: bool) -> Result<Work> {
+        let communicator = self.comm(comm)?;
+        check(communicator.remote.is_none(), MPI_ERR_COMM, || {
+            format!("communicator {:#x} is an intercommunicator, which has no order for a scan", comm.0)
+        })?;
+        Ok(Work::Scan { reduction: self.reduction(communicator, arguments, true, true)?, exclusive })
+    }
+
+    /// MPI_Reduce_scatter_block
+    pub fn work_reduce_scatter_block(&self, comm: MPI_Comm, arguments: ReductionArguments) -> Result<Work> {
+        let communicator = self.comm(comm)?;
+        let each = checked_count(arguments.count)?;
+        let counts = vec![each; communicator.size()];
+        self.reduce_scatter(communicator, arguments, counts)
+    }
+
+    /// MPI_Reduce_scatter; the count of the arguments does not count.
+    pub fn work_reduce_scatter(
+        &self,
+        comm: MPI_Comm,
+        arguments: ReductionArguments,
+        counts: Integers,
+    ) -> Result<Work> {
+        let communicator = self.comm(comm)?;
+        // SAFETY: the array is as long as the standard says.
+        let counts = unsafe { counts.read("recvcounts", communicator.size())? };
+        let counts = counts.into_iter().map(checked_count).collect::<Result<Vec<_>>>()?;
+        self.reduce_scatter(communicator, arguments, counts)
+    }
+
+    fn reduce_scatter(&self, comm: &Comm, arguments: ReductionArguments, counts: Vec<usize>) -> Result<Work> {
+        let whole = counts.iter().try_fold(0_i64, |sum, &count| sum.checked_add(i64::try_from(count).ok()?));
+        let count = whole.ok_or_else(|| Error::new(MPI_ERR_COUNT, "the sum of all counts is too large"))?;
+        let reduction = self.reduction(comm, ReductionArguments { count, ..arguments }, true, true)?;
+        Ok(Work::ReduceScatter { reduction, counts })
+    }
+}
+
+/// The arguments that all reductions have.
+#[derive(Clone, Copy, Debug)]
+pub struct ReductionArguments {
+    /// sendbuf
+    pub send: *const c_void,
+    /// recvbuf
+    pub receive: *mut c_void,
+    /// count
+    pub count: i64,
+    /// datatype
+    pub datatype: MPI_Datatype,
+    /// op
+    pub op: MPI_Op,
+}
+
+impl ReductionArguments {
+    /// As the calls have them.
+    #[inline(always)]
+    pub fn new(
+        send: *const c_void,
+        receive: *mut c_void,
+        count: impl Into<i64>,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+    ) -> Self {
+        ReductionArguments { send, receive, count: count.into(), datatype, op }
+    }
+}

@@ -1,0 +1,65 @@
+//! What a pending operation keeps of a type, so that the handle may be freed meanwhile.
+
+use std::rc::Rc;
+
+use super::layout::Layout;
+use super::{Access, Datatype, Element};
+use crate::buffer::Buffer;
+use crate::error::Result;
+
+/// Elements of a type, without its handle, name and attributes.
+#[derive(Clone, Debug)]
+pub struct Elements {
+    /// Bytes of data in one element.
+    pub size: usize,
+    /// Distance from one element to the next.
+    pub extent: isize,
+    /// What it is, when predefined.
+    pub element: Option<Element>,
+    access: Access,
+    layout: Rc<Layout>,
+}
+
+impl Datatype {
+    /// What an operation keeps of the type.
+    #[inline]
+    pub fn elements(&self) -> Elements {
+        Elements {
+            size: self.size,
+            extent: self.extent,
+            element: self.element,
+            access: self.access.clone(),
+            layout: self.layout.clone(),
+        }
+    }
+}
+
+impl Elements {
+    /// `count` elements at `address` as a stream of bytes.
+    ///
+    /// # Errors
+    /// As [`Datatype::buffer`].
+    #[inline]
+    pub fn buffer(&self, address: *mut u8, count: usize) -> Result<Buffer> {
+        self.access.buffer(self.size, address, count).unwrap_or_else(|| Err(self.layout.too_many(count)))
+    }
+
+    /// Where the data of `count` elements begin relative to their address, and how many bytes there are from first to last.
+    /// The padding of predefined types counts, because reductions touch it.
+    pub fn span(&self, count: usize) -> (isize, usize) {
+        let bounds = &self.layout.part.bounds;
+        let narrow = |number: i128| number.clamp(isize::MIN as i128, isize::MAX as i128) as isize;
+        let mut low = narrow(bounds.true_lower());
+        let mut high = narrow(bounds.true_lower() + bounds.true_extent());
+        if self.element.is_some() {
+            high = high.max(self.extent);
+        }
+        let stretch = self.extent.saturating_mul(count.max(1) as isize - 1);
+        if stretch >= 0 {
+            high += stretch
+        } else {
+            low += stretch
+        }
+        (low, (high - low) as usize)
+    }
+}
