@@ -47,10 +47,15 @@ impl Mark {
         await_that("no process of the job is left", || self.processes().is_empty());
     }
 
-    fn on(&self, command: &mut Command) {
+    pub fn on(&self, command: &mut Command) {
         let (name, value) = self.0.split_once('=').expect("name and value");
         command.env(name, value);
     }
+}
+
+/// Where the `mpiexec` under test is.
+pub fn mpiexec_path() -> PathBuf {
+    program("mpiexec").get_program().into()
 }
 
 /// Waits for an event that tells nobody of itself.

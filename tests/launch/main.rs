@@ -6,4 +6,5 @@ mod options;
 mod refusals;
 mod signals;
 mod stdio;
+mod terminal;
 mod tickets;

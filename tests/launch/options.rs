@@ -97,3 +97,14 @@ fn every_name_shows_its_face() {
         assert!(run(&["-n", "0", "x"]).stderr.starts_with(&format!("{shown}: ")), "{shown}");
     }
 }
+
+#[test]
+fn manual_pages_and_completions_are_printed() {
+    for arguments in [["man", "mpiexec"], ["man", "tutti"], ["completion", "bash"], ["completion", "fish"]] {
+        let ran = tutti_tests::run(tutti_tests::program("tutti").args(arguments), crate::harness::LIMIT);
+        assert!(ran.expect_success().stdout.lines().count() > 5, "{arguments:?}");
+    }
+    let ran = tutti_tests::run(tutti_tests::program("tutti").arg("dance"), crate::harness::LIMIT);
+    assert_eq!(ran.code(), 2, "{ran}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
+}

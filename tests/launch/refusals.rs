@@ -108,12 +108,10 @@ fn a_soft_limit_of_descriptors_is_raised_and_given_back() {
 fn a_full_disk_ends_the_job_with_one_line() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     let mark = crate::harness::Mark::new();
-    let child = program("mpiexec")
-        .args(["-n", "2", "sh", "-c", "echo hello; sleep 1000"])
-        .stdout(full)
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .expect("mpiexec");
+    let mut command = program("mpiexec");
+    command.args(["-n", "2", "sh", "-c", "echo hello; sleep 1000"]).stdout(full);
+    mark.on(&mut command);
+    let child = command.stderr(std::process::Stdio::piped()).spawn().expect("mpiexec");
     let ended = child.wait_with_output().expect("our child");
     let stderr = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(1), "{stderr}");

@@ -25,6 +25,7 @@ use tutti_node::os::{self, Signals};
 use tutti_node::wire::{self, Cause, Decoder, Ended, Head, Input, Job, Kind, Report};
 
 use crate::hosts;
+use crate::library;
 use crate::options::{self, Options, Request};
 use crate::program;
 use crate::starter;
@@ -42,15 +43,9 @@ const USAGE: u8 = 2;
 /// Runs the command line under the given name.
 pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
     let options = match options::parse(&arguments) {
-        Ok(Request::Run(options)) => *options,
-        Ok(Request::Version) => {
-            println!("{}", options::VERSION);
-            return ExitCode::SUCCESS;
-        }
-        Ok(Request::Help) => {
-            print!("{}", options::help(name));
-            return ExitCode::SUCCESS;
-        }
+        Ok(Request::Run(options)) => with_environment(*options),
+        Ok(Request::Version) => return crate::print(Some(format!("{}\n", options::VERSION)), ""),
+        Ok(Request::Help) => return crate::print(Some(options::help(name)), ""),
         Err(error) => return refuse(name, &error.to_string(), USAGE),
     };
     match describe(name, &options) {
@@ -60,6 +55,16 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
         },
         Err((text, status)) => refuse(name, &text, status),
     }
+}
+
+/// MPIEXEC_TIMEOUT is MPICH's.
+fn with_environment(mut options: Options) -> Options {
+    if options.timeout.is_none() {
+        let seconds = std::env::var("MPIEXEC_TIMEOUT").ok().and_then(|seconds| seconds.parse::<u32>().ok());
+        options.timeout =
+            seconds.filter(|seconds| *seconds > 0).map(|seconds| Duration::from_secs(seconds.into()));
+    }
+    options
 }
 
 fn refuse(name: &str, text: &str, status: u8) -> ExitCode {
@@ -103,10 +108,9 @@ fn describe(name: &str, options: &Options) -> Result<Job, (String, u8)> {
             ranks,
             directory: wanted.directory.clone().map(Into::into),
             inherits: wanted.inherits.clone(),
-            variables: wanted
-                .variables
-                .iter()
-                .map(|(name, value)| (name.clone().into(), value.clone().into()))
+            variables: library::with_own(&wanted.variables)
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
                 .collect(),
         });
     }

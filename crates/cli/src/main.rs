@@ -4,12 +4,15 @@
 mod elf;
 mod front;
 mod hosts;
+mod library;
+mod manual;
 mod options;
 mod program;
 mod starter;
 mod stdio;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -26,28 +29,41 @@ fn main() -> ExitCode {
     }
 }
 
+/// The commands of `tutti`: how they are called, and what they do.
+const COMMANDS: [(&str, &str); 4] = [
+    ("run [OPTION ...] -n N PROGRAM ...", "run a parallel program; the same as mpiexec"),
+    ("completion SHELL", "print the completions for bash, zsh or fish"),
+    ("man PAGE", "print a manual page, mpiexec or tutti, in roff"),
+    ("version", "say which version this is"),
+];
+
 fn tutti(mut arguments: Vec<OsString>) -> ExitCode {
-    let command = if arguments.is_empty() { OsString::from("--help") } else { arguments.remove(0) };
+    let command = if arguments.is_empty() { OsString::from("help") } else { arguments.remove(0) };
+    let argument = arguments.first().and_then(|argument| argument.to_str()).unwrap_or("");
     match command.to_str() {
         Some("run") => front::run("tutti run", arguments),
-        Some("--version" | "-V" | "version") => {
-            println!("{}", options::VERSION);
-            ExitCode::SUCCESS
-        }
-        Some("--help" | "-h" | "help") => {
-            print!("{HELP}");
-            ExitCode::SUCCESS
-        }
-        _ => {
-            eprintln!("tutti: {:?} is not one of its commands; `tutti --help` lists them", command);
-            ExitCode::from(2)
-        }
+        Some("completion") => print(manual::completion(argument), "completion wants bash, zsh or fish"),
+        Some("man") => print(manual::page(argument), "man wants mpiexec or tutti"),
+        Some("version" | "--version" | "-V") => print(Some(format!("{}\n", options::VERSION)), ""),
+        Some("help" | "--help" | "-h") => print(Some(help()), ""),
+        _ => print(None, &format!("{command:?} is none of its commands; `tutti --help` lists them")),
     }
 }
 
-const HELP: &str = "\
-usage: tutti COMMAND ...
+fn help() -> String {
+    let lines = COMMANDS.iter().map(|(usage, help)| format!("  {usage:36} {help}\n"));
+    format!("usage: tutti COMMAND ...\n\n{}", lines.collect::<String>())
+}
 
-  run -n N PROGRAM [ARGUMENT ...]   run a parallel program (the same as mpiexec; `tutti run --help` lists its options)
-  version                           which version this is
-";
+/// Prints a text, or one line when there is none.
+fn print(text: Option<String>, otherwise: &str) -> ExitCode {
+    let Some(text) = text else {
+        eprintln!("tutti: {otherwise}");
+        return ExitCode::from(2);
+    };
+    // A reader that has gone wants no more of it.
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}

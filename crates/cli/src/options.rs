@@ -501,13 +501,29 @@ fn only(before: &Inherits, list: &OsStr) -> Inherits {
     Inherits::Only(names)
 }
 
+/// An option as people see it.
+pub struct Listed {
+    /// Its names without dashes.
+    pub names: &'static [&'static str],
+    /// Its values.
+    pub values: &'static [&'static str],
+    /// One line.
+    pub help: &'static str,
+}
+
+/// The options that do something here, in the order of `--help`.
+pub fn listed() -> impl Iterator<Item = Listed> {
+    let ours = OPTIONS.iter().filter(|option| !option.help.is_empty());
+    ours.map(|option| Listed { names: option.names, values: option.values, help: option.help })
+}
+
 /// The text of `--help`.
 pub fn help(name: &str) -> String {
     let mut text = format!(
         "usage: {name} [OPTION ...] -n N PROGRAM [ARGUMENT ...] [: [OPTION ...] -n N PROGRAM [ARGUMENT ...]]...\n\n\
          Runs a parallel program: N processes (ranks) of it on this machine.\n\n"
     );
-    for option in OPTIONS.iter().filter(|option| !option.help.is_empty()) {
+    for option in listed() {
         let names: Vec<String> = option
             .names
             .iter()

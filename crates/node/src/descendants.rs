@@ -67,12 +67,29 @@ fn children_of(pid: Pid) -> Vec<Pid> {
     let Ok(threads) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut children = Vec::new();
     for thread in threads.flatten() {
-        let Ok(text) = std::fs::read_to_string(thread.path().join("children")) else {
-            continue;
-        };
-        children.extend(text.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)));
+        match std::fs::read_to_string(thread.path().join("children")) {
+            Ok(text) => {
+                children
+                    .extend(text.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)));
+            }
+            // A kernel without that file, or a thread that has just gone.
+            Err(_) => return children_by_parent(pid),
+        }
     }
     children
+}
+
+/// The same by looking at every process of the machine.
+fn children_by_parent(parent: Pid) -> Vec<Pid> {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let pids = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_child = |pid: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // 17 (name) S 1 ...: the name may hold anything, the last parenthesis ends it.
+        let parent_of = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
+        parent_of == Some(parent.as_raw_nonzero().get())
+    };
+    pids.filter(is_child).filter_map(Pid::from_raw).collect()
 }
 
 #[cfg(test)]
@@ -84,6 +101,7 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_child(&child);
         assert!(children_of(rustix::process::getpid()).contains(&pid));
+        assert!(children_by_parent(rustix::process::getpid()).contains(&pid));
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!children_of(rustix::process::getpid()).contains(&pid));

@@ -122,13 +122,15 @@ impl Ranks {
     }
 
     /// What a rank's connection brought. Gives what the user should read; the job ends if [`Self::is_ending`] says so then.
-    pub fn handle_event(&mut self, event: Event) -> Option<Ended> {
+    pub fn handle_event(&mut self, event: Event, now_ns: u64) -> Option<Ended> {
         match event {
             Event::Attached { rank, pid } => {
                 let rank = &mut self.ranks[rank as usize];
                 rank.mpi = Mpi::Attached;
                 if pid != rank.pid {
+                    // It may have died since: then there is nothing to watch any more.
                     rank.inner = pidfd_open(pid, PidfdFlags::empty()).ok();
+                    rank.inner_dead_ns = rank.inner.is_none().then_some(now_ns);
                 }
                 None
             }
@@ -136,6 +138,7 @@ impl Ranks {
                 let rank = &mut self.ranks[rank as usize];
                 rank.mpi = Mpi::Finalized;
                 rank.inner = None;
+                rank.inner_dead_ns = None;
                 None
             }
             Event::Notice { rank, notice: Notice::Abort(code) } => {

@@ -335,7 +335,7 @@ impl Starter {
 
     fn handle_event(&mut self, event: Event) {
         self.say(|| format!("{event:?}"));
-        if let Some(ended) = self.parts.ranks.handle_event(event) {
+        if let Some(ended) = self.parts.ranks.handle_event(event, now_ns()) {
             self.handle_ended(ended);
         }
     }

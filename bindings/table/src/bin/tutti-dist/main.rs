@@ -19,7 +19,9 @@ const PROGRAMS: [(&str, &str); 2] =
     [("tutti", "bin/tutti"), ("tutti-starter", "libexec/tutti/tutti-starter")];
 
 /// Names beside others in the same folder.
-const LINKS: [(&str, &str); 7] = [
+const LINKS: [(&str, &str); 9] = [
+    ("share/man/man1/mpirun.1", "mpiexec.1"),
+    ("share/bash-completion/completions/mpirun", "mpiexec"),
     // One program, whose name says which face it shows.
     ("bin/mpiexec", "tutti"),
     ("bin/mpirun", "tutti"),
@@ -29,6 +31,15 @@ const LINKS: [(&str, &str); 7] = [
     ("lib/libmpi.so", "libmpi_abi.so.1"),
     ("bin/mpic++", "mpicxx"),
     ("bin/mpiCC", "mpicxx"),
+];
+
+/// What `tutti` prints, and its place.
+const MANUALS: [([&str; 2], &str); 5] = [
+    (["man", "mpiexec"], "share/man/man1/mpiexec.1"),
+    (["man", "tutti"], "share/man/man1/tutti.1"),
+    (["completion", "bash"], "share/bash-completion/completions/mpiexec"),
+    (["completion", "zsh"], "share/zsh/site-functions/_mpiexec"),
+    (["completion", "fish"], "share/fish/vendor_completions.d/mpiexec.fish"),
 ];
 
 /// Compiler wrappers: name, language, default compiler, variables that name another.
@@ -75,10 +86,29 @@ fn lay_out(source: &Path, target: &Path, profile: &str) -> Result<usize, String>
         }
     }
     write_wrappers(&mut tree, &facts.join("wrappers"))?;
+    write_manuals(&mut tree, &built.join("tutti"))?;
     for (place, to) in LINKS {
         tree.link(place, to)?;
     }
     tree.finish()
+}
+
+/// Manual pages and completions, which the front end prints from its own table of options.
+fn write_manuals(tree: &mut Tree, tutti: &Path) -> Result<(), String> {
+    if !tutti.is_file() {
+        return Ok(());
+    }
+    for (arguments, place) in MANUALS {
+        let printed = Command::new(tutti)
+            .args(arguments)
+            .output()
+            .map_err(|e| format!("{} cannot be started: {e}", tutti.display()))?;
+        if !printed.status.success() {
+            return Err(format!("{} {}: {}", tutti.display(), arguments.join(" "), printed.status));
+        }
+        tree.file(place, &printed.stdout, 0o644)?;
+    }
+    Ok(())
 }
 
 fn write_wrappers(tree: &mut Tree, templates: &Path) -> Result<(), String> {

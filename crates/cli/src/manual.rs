@@ -1,0 +1,170 @@
+//! Manual pages and completions of the shells, from the table of options.
+
+use crate::options::{self, Listed};
+
+/// The manual page `name`(1), in roff; `None` when there is no such page.
+pub fn page(name: &str) -> Option<String> {
+    match name {
+        "mpiexec" => Some(mpiexec()),
+        "tutti" => Some(tutti()),
+        _ => None,
+    }
+}
+
+/// The completion script of a shell; `None` when it is none of bash, zsh and fish.
+pub fn completion(shell: &str) -> Option<String> {
+    match shell {
+        "bash" => Some(bash()),
+        "zsh" => Some(zsh()),
+        "fish" => Some(fish()),
+        _ => None,
+    }
+}
+
+fn mpiexec() -> String {
+    let mut text = String::from(
+        ".TH MPIEXEC 1 \"\" \"Tutti\" \"Tutti\"\n\
+         .SH NAME\nmpiexec, mpirun, tutti run \\- run a parallel program\n\
+         .SH SYNOPSIS\n\
+         .B mpiexec\n[OPTION ...] \\-n N PROGRAM [ARGUMENT ...] [: [OPTION ...] \\-n N PROGRAM [ARGUMENT ...]]...\n\
+         .SH DESCRIPTION\n\
+         Starts N processes (ranks) of a program on this machine, at once, without a daemon or any configuration, and\n\
+         ends when they have ended. Several programs, with a colon between them, make one job.\n\
+         .PP\n\
+         Options of MPICH and of Open MPI are understood. One dash or two mean the same, and\n\
+         .B \\-\\-name=value\nis\n.BR \"\\-\\-name value\" .\nOptions that only steer another launcher are accepted and said once.\n\
+         .SH OPTIONS\n",
+    );
+    for option in options::listed() {
+        let names: Vec<String> =
+            spellings(&option).iter().map(|name| format!("\\fB{}\\fR", roff(name))).collect();
+        let values: String = option.values.iter().map(|value| format!(" \\fI{}\\fR", roff(value))).collect();
+        text.push_str(&format!(".TP\n{}{values}\n{}\n", names.join(", "), roff(option.help)));
+    }
+    text.push_str(
+        ".SH RANKS THAT DIE\n\
+         A rank that is killed by a signal, exits with a status that is not 0, or exits without MPI_Finalize after\n\
+         MPI_Init ends the whole job at once; one line says which rank, its pid and what happened. A status after\n\
+         MPI_Finalize is kept while the others go on. Nothing that ranks have started stays behind.\n\
+         .SH OUTPUT\n\
+         Whole lines are passed on, so that those of several ranks never mix; a part of a line after 50 ms of silence, where\n\
+         no terminal waits for it after 500 ms. Where stdout is a terminal, the ranks have terminals too.\n\
+         .SH SIGNALS\n\
+         INT, TERM, HUP and QUIT are passed on to the ranks, which are killed on a second one or 1 s later; USR1, USR2 and\n\
+         WINCH are passed on. TSTP (Ctrl-Z) stops the whole job, CONT lets it go on.\n\
+         .SH EXIT STATUS\n\
+         The first of a rank that is not 0; 128 + n after signal n; 124 after the time\\-out; 127 when the program is not\n\
+         found, 126 when it cannot be executed, 2 for a wrong command line.\n\
+         .SH ENVIRONMENT\n\
+         Ranks find themselves in TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK and TUTTI_LOCAL_SIZE, and in the names that other\n\
+         launchers use.\n\
+         .TP\n.B MPIEXEC_TIMEOUT\nEnd of the job in seconds, as \\-\\-timeout.\n\
+         .TP\n.B TUTTI_DEBUG\n1: the starter says on stderr what it does.\n\
+         .TP\n.B TUTTI_STARTER\nThe starter to use instead of the installed one.\n\
+         .SH SEE ALSO\n.BR tutti (1)\n",
+    );
+    text
+}
+
+fn tutti() -> String {
+    let mut text = String::from(
+        ".TH TUTTI 1 \"\" \"Tutti\" \"Tutti\"\n\
+         .SH NAME\ntutti \\- time-shared parallel computing\n\
+         .SH SYNOPSIS\n.B tutti\nCOMMAND ...\n\
+         .SH COMMANDS\n",
+    );
+    for (usage, help) in crate::COMMANDS {
+        text.push_str(&format!(".TP\n.B {}\n{}\n", roff(usage), roff(help)));
+    }
+    text.push_str(".SH SEE ALSO\n.BR mpiexec (1)\n");
+    text
+}
+
+fn spellings(option: &Listed) -> Vec<String> {
+    let dashed = |name: &&str| if name.len() <= 2 { format!("-{name}") } else { format!("--{name}") };
+    option.names.iter().map(dashed).collect()
+}
+
+fn roff(text: &str) -> String {
+    text.replace('\\', "\\e").replace('-', "\\-")
+}
+
+fn bash() -> String {
+    let names: Vec<String> = options::listed().flat_map(|option| spellings(&option)).collect();
+    format!(
+        "_tutti_mpiexec() {{\n\
+         \x20   local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD - 1]}}\n\
+         \x20   case $before in\n\
+         \x20   --bind | --bind-to | --binding) COMPREPLY=($(compgen -W 'share core none' -- \"$word\")) ;;\n\
+         \x20   --wdir | --wd | --cwd) COMPREPLY=($(compgen -d -- \"$word\")) ;;\n\
+         \x20   *)\n\
+         \x20       if [[ $word == -* ]]; then\n\
+         \x20           COMPREPLY=($(compgen -W '{}' -- \"$word\"))\n\
+         \x20       else\n\
+         \x20           COMPREPLY=($(compgen -c -f -- \"$word\"))\n\
+         \x20       fi ;;\n\
+         \x20   esac\n\
+         }}\n\
+         complete -F _tutti_mpiexec mpiexec mpirun\n\
+         complete -W '{}' tutti\n",
+        names.join(" "),
+        commands().join(" ")
+    )
+}
+
+fn zsh() -> String {
+    let mut text = String::from("#compdef mpiexec mpirun\n_arguments -S \\\n");
+    for option in options::listed() {
+        for name in spellings(&option) {
+            let help = option.help.replace(['[', ']', '\'', ':'], " ");
+            let values: String =
+                option.values.iter().map(|value| format!(":{}:_files", value.replace(':', " "))).collect();
+            text.push_str(&format!("  '{name}[{help}]{values}' \\\n"));
+        }
+    }
+    text.push_str("  '*::program:_normal'\n");
+    text
+}
+
+fn fish() -> String {
+    let mut text = String::new();
+    for program in ["mpiexec", "mpirun"] {
+        for option in options::listed() {
+            for name in option.names.iter().filter(|name| **name != "?") {
+                let kind = if name.len() == 1 { "-s" } else { "-o" };
+                let value = if option.values.is_empty() { "" } else { " -r" };
+                let help = option.help.replace('\'', " ");
+                text.push_str(&format!("complete -c {program} {kind} {name}{value} -d '{help}'\n"));
+            }
+        }
+    }
+    text.push_str(&format!("complete -c tutti -n __fish_use_subcommand -a '{}'\n", commands().join(" ")));
+    text
+}
+
+fn commands() -> Vec<&'static str> {
+    crate::COMMANDS.iter().filter_map(|(usage, _)| usage.split(' ').next()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_is_in_every_text() {
+        for text in [
+            page("mpiexec").unwrap(),
+            completion("bash").unwrap(),
+            completion("zsh").unwrap(),
+            completion("fish").unwrap(),
+        ] {
+            for option in options::listed() {
+                for name in option.names.iter().filter(|name| **name != "?") {
+                    assert!(text.contains(&roff(name)) || text.contains(name), "{name}");
+                }
+            }
+        }
+        assert_eq!(page("other"), None);
+        assert_eq!(completion("csh"), None);
+    }
+}
