@@ -1,6 +1,6 @@
 //! Datatypes (MPI chapter 5): where the bytes of a message lie in memory, and what they are.
 //!
-//! A handle names a [`Datatype`]: name, attributes, whether it is committed, and a [`layout::Layout`] that is shared and never changes.
+//! A handle names a [`Datatype`]: name, whether it is committed, and a [`layout::Layout`] that is shared and never changes.
 //! The constructors ([`constructors`], [`arrays`]) put layouts together; each keeps a flattened program ([`node`]) of its bytes.
 //! Commit makes the program ready for [`transfer`], which copies any range of bytes of it; a [`Buffer`] holds it while an operation is
 //! pending, so that the type may be freed meanwhile.
@@ -9,6 +9,8 @@ pub mod arrays;
 pub mod bounds;
 pub mod constructors;
 pub mod elements;
+pub mod external;
+pub mod fortran;
 pub mod kernels;
 pub mod layout;
 pub mod node;
@@ -20,10 +22,7 @@ pub mod transfer;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::rc::Rc;
-
-use core::ffi::c_int;
 
 use crate::abi::*;
 use crate::buffer::Buffer;
@@ -51,8 +50,6 @@ pub struct Datatype {
     pub layout: Rc<Layout>,
     /// Name: the constant's, the user's, or none.
     pub name: Vec<u8>,
-    /// Attributes by key.
-    pub attributes: HashMap<c_int, usize>,
 }
 
 /// How the data of a type are reached.
@@ -90,7 +87,6 @@ impl Datatype {
             lower: narrow(bounds.lower()),
             layout,
             name: Vec::new(),
-            attributes: HashMap::new(),
         }
     }
 

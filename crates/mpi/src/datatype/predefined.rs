@@ -1,6 +1,9 @@
 //! The predefined types of the ABI: what their elements are, their names, and the table of them by handle.
 
+use std::collections::HashMap;
 use std::rc::Rc;
+
+use core::ffi::c_int;
 
 use super::Datatype;
 use super::bounds::Bounds;
@@ -103,26 +106,69 @@ impl PairValue {
     }
 }
 
+/// An element that is no pair, and how external32 (14.5.2) has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Basic {
+    /// What it is here.
+    pub element: Element,
+    /// What it is there.
+    pub wire: Wire,
+}
+
+/// How a number looks in external32, in big endian always.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wire {
+    /// As long as here.
+    Same,
+    /// An integer of fewer bytes.
+    Narrow(u8),
+    /// The 80 bits of an x86 long double, as the 128 bits of IEEE 754 binary128.
+    Extended,
+}
+
 /// Where and what the data of one element of a predefined type are.
-pub fn part(element: Element) -> Part {
-    let (size, align) = (element.bytes(), element.align());
-    let (node, bounds) = match element {
-        Element::Pair(pair) => {
-            let (first, second) = pair.members();
-            let at = first.bytes().next_multiple_of(second.align());
-            let node = Node::concat(
-                [Node::run(0, first.bytes()), Node::run(at as isize, second.bytes())].into_iter(),
-            );
-            (node, Bounds::with_gaps(size, at + second.bytes(), align))
+pub fn part(handle: MPI_Datatype, element: Element) -> Part {
+    let wire = match handle {
+        MPI_LONG | MPI_UNSIGNED_LONG | MPI_LONG_INT => Wire::Narrow(4),
+        MPI_WCHAR => Wire::Narrow(2),
+        MPI_LONG_DOUBLE | MPI_C_LONG_DOUBLE_COMPLEX | MPI_CXX_LONG_DOUBLE_COMPLEX | MPI_LONG_DOUBLE_INT => {
+            Wire::Extended
         }
-        _ => (Some(Node::run(0, size)), Bounds::basic(size, align)),
+        _ => Wire::Same,
     };
-    Part { bounds, node, fits: true, signature: Signature::basic(element) }
+    part_with(element, wire)
+}
+
+/// As [`part`], for a type without a name.
+pub fn part_with(element: Element, wire: Wire) -> Part {
+    let (size, align) = (element.bytes(), element.align());
+    let Element::Pair(pair) = element else {
+        let signature = Signature::basic(Basic { element, wire });
+        let node = Some(Node::run(0, size));
+        return Part { bounds: Bounds::basic(size, align), node, fits: true, signature };
+    };
+    let (first, second) = pair.members();
+    let at = first.bytes().next_multiple_of(second.align());
+    let runs = [Node::run(0, first.bytes()), Node::run(at as isize, second.bytes())];
+    let members = vec![
+        Signature::basic(Basic { element: first, wire }),
+        Signature::basic(Basic { element: second, wire: Wire::Same }),
+    ];
+    Part {
+        bounds: Bounds::with_gaps(size, at + second.bytes(), align),
+        node: Node::concat(runs.into_iter()),
+        fits: true,
+        signature: Signature::sequence(members).expect("two small numbers have a small sum"),
+    }
 }
 
 /// The predefined types, by handle.
 #[derive(Debug)]
-pub struct Predefined(Vec<Option<Datatype>>);
+pub struct Predefined {
+    types: Vec<Option<Datatype>>,
+    /// Types of MPI_Type_create_f90_*, by constructor and arguments: the same call gives the same handle.
+    pub f90: HashMap<(c_int, c_int, c_int), MPI_Datatype>,
+}
 
 const FIRST: usize = 0x200;
 const LAST: usize = 0x2ff;
@@ -132,21 +178,21 @@ impl Predefined {
     pub fn new() -> Self {
         let mut types: Vec<Option<Datatype>> = (FIRST..=LAST).map(|_| None).collect();
         for (handle, element, name) in TYPES {
-            let layout = Layout::named(*handle, part(*element));
+            let layout = Layout::named(*handle, part(*handle, *element));
             types[handle.0 - FIRST] = Some(Datatype::predefined(Rc::new(layout), *element, name));
         }
-        Predefined(types)
+        Predefined { types, f90: HashMap::new() }
     }
 
     /// A predefined type.
     #[inline(always)]
     pub fn find(&self, handle: MPI_Datatype) -> Option<&Datatype> {
-        self.0.get(handle.0.wrapping_sub(FIRST))?.as_ref()
+        self.types.get(handle.0.wrapping_sub(FIRST))?.as_ref()
     }
 
     /// A predefined type, to be changed: its name or its attributes.
     pub fn find_mut(&mut self, handle: MPI_Datatype) -> Option<&mut Datatype> {
-        self.0.get_mut(handle.0.wrapping_sub(FIRST))?.as_mut()
+        self.types.get_mut(handle.0.wrapping_sub(FIRST))?.as_mut()
     }
 }
 

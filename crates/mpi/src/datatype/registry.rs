@@ -6,7 +6,7 @@ use super::Datatype;
 use super::bounds::Bounds;
 use super::layout::{Layout, Part};
 use crate::abi::*;
-use crate::error::{Error, Result};
+use crate::error::{Result, check};
 use crate::process::Guard;
 
 impl Guard {
@@ -59,19 +59,24 @@ impl Guard {
         }
     }
 
+    /// Checks that a type may be freed.
+    ///
+    /// # Errors
+    /// MPI_ERR_TYPE when the handle names no type, or a predefined one.
+    pub fn check_not_predefined(&self, handle: MPI_Datatype) -> Result<()> {
+        let datatype = self.datatype(handle)?;
+        check(!datatype.is_predefined(), MPI_ERR_TYPE, || {
+            let name = String::from_utf8_lossy(&datatype.name);
+            format!("datatype {:#x} {name} is predefined and cannot be freed", handle.0)
+        })
+    }
+
     /// Lets go of a handle. Whatever uses the type keeps what it needs.
     ///
     /// # Errors
     /// MPI_ERR_TYPE when it names no type, or a predefined one.
     pub fn free_type(&mut self, handle: MPI_Datatype) -> Result<()> {
-        let datatype = self.datatype(handle)?;
-        if datatype.is_predefined() {
-            let name = String::from_utf8_lossy(&datatype.name).into_owned();
-            return Err(Error::new(
-                MPI_ERR_TYPE,
-                format_args!("datatype {:#x} ({name}) is predefined and cannot be freed", handle.0),
-            ));
-        }
+        self.check_not_predefined(handle)?;
         let index = self.types.index(handle.0).expect("a type that is not predefined is in the slab");
         self.types.remove(index);
         Ok(())

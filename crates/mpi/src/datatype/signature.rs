@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use super::predefined::Element;
+use super::predefined::{Basic, Element};
 
 /// The basic elements of one element of a type, in order.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub struct Signature {
 #[derive(Clone, Debug)]
 enum Shape {
     /// So many of the same basic type.
-    Basic(Element, i128),
+    Basic(Basic, i128),
     /// A sequence, again and again.
     Repeat(i128, Rc<Signature>),
     /// One sequence after the other.
@@ -37,15 +37,10 @@ impl Signature {
         Signature { size: 0, elements: 0, hash: 0, shape: Shape::Sequence(Rc::new([])) }
     }
 
-    /// Of a predefined type.
-    pub fn basic(element: Element) -> Self {
-        if let Element::Pair(pair) = element {
-            let (first, second) = pair.members();
-            return Signature::sequence(vec![Signature::basic(first), Signature::basic(second)])
-                .expect("two small numbers have a small sum");
-        }
-        let hash = spread(element);
-        Signature { size: element.bytes() as i128, elements: 1, hash, shape: Shape::Basic(element, 1) }
+    /// Of a basic type.
+    pub fn basic(basic: Basic) -> Self {
+        let hash = spread(basic.element);
+        Signature { size: basic.element.bytes() as i128, elements: 1, hash, shape: Shape::Basic(basic, 1) }
     }
 
     /// `count` times the same; none when the size has no 128 bits.
@@ -57,7 +52,7 @@ impl Signature {
             return Some(Signature::empty());
         }
         let shape = match &self.shape {
-            Shape::Basic(element, n) => Shape::Basic(*element, n.checked_mul(count)?),
+            Shape::Basic(basic, n) => Shape::Basic(*basic, n.checked_mul(count)?),
             Shape::Repeat(n, inner) => Shape::Repeat(n.checked_mul(count)?, inner.clone()),
             Shape::Sequence(_) => Shape::Repeat(count, Rc::new(self.clone())),
         };
@@ -112,8 +107,8 @@ impl Signature {
             return (self.elements, bytes - self.size);
         }
         match &self.shape {
-            Shape::Basic(element, _) => {
-                let each = element.bytes() as i128;
+            Shape::Basic(basic, _) => {
+                let each = basic.element.bytes() as i128;
                 (bytes / each, bytes % each)
             }
             Shape::Repeat(_, inner) => {
@@ -141,7 +136,7 @@ impl Signature {
             return self.size;
         }
         match &self.shape {
-            Shape::Basic(element, _) => elements * element.bytes() as i128,
+            Shape::Basic(basic, _) => elements * basic.element.bytes() as i128,
             Shape::Repeat(_, inner) => {
                 elements / inner.elements * inner.size + inner.bytes_of(elements % inner.elements)
             }
@@ -158,19 +153,19 @@ impl Signature {
         }
     }
 
-    /// Calls `visit` with each stretch of equal basic elements and their number, in order, until it returns false.
-    pub fn visit(&self, visit: &mut impl FnMut(Element, i128) -> bool) -> bool {
+    /// Calls `visit` with each stretch of equal basic elements and their number, in order.
+    pub fn visit(&self, visit: &mut impl FnMut(Basic, i128)) {
         match &self.shape {
-            Shape::Basic(element, count) => visit(*element, *count),
-            Shape::Repeat(count, inner) => (0..*count).all(|_| inner.visit(visit)),
-            Shape::Sequence(parts) => parts.iter().all(|part| part.visit(visit)),
+            Shape::Basic(basic, count) => visit(*basic, *count),
+            Shape::Repeat(count, inner) => (0..*count).for_each(|_| inner.visit(visit)),
+            Shape::Sequence(parts) => parts.iter().for_each(|part| part.visit(visit)),
         }
     }
 
     /// Sum of `measure` over all basic elements; none when it has no 128 bits.
-    pub fn sum(&self, measure: &impl Fn(Element) -> i128) -> Option<i128> {
+    pub fn sum(&self, measure: &impl Fn(Basic) -> i128) -> Option<i128> {
         match &self.shape {
-            Shape::Basic(element, count) => measure(*element).checked_mul(*count),
+            Shape::Basic(basic, count) => measure(*basic).checked_mul(*count),
             Shape::Repeat(count, inner) => inner.sum(measure)?.checked_mul(*count),
             Shape::Sequence(parts) => {
                 parts.iter().try_fold(0_i128, |sum, part| sum.checked_add(part.sum(measure)?))
@@ -189,7 +184,7 @@ fn spread(element: Element) -> u64 {
         Element::Logical(n) => (5, n),
         Element::Byte => (6, 1),
         Element::Character(n) => (7, n),
-        Element::Pair(_) => unreachable!("a pair is a sequence of two"),
+        Element::Pair(_) => unreachable!("a pair is two basic elements"),
     };
     let mut hash = (kind << 8 | u64::from(bytes)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash ^= hash >> 33;
@@ -227,10 +222,15 @@ fn geometric_sum(q: u64, terms: i128) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::datatype::predefined::Wire;
+
+    fn basic(element: Element) -> Signature {
+        Signature::basic(Basic { element, wire: Wire::Same })
+    }
 
     #[test]
     fn the_hash_depends_on_the_sequence_not_on_its_grouping() {
-        let (int, double) = (Signature::basic(Element::Signed(4)), Signature::basic(Element::Float(8)));
+        let (int, double) = (basic(Element::Signed(4)), basic(Element::Float(8)));
         let pair = Signature::sequence(vec![int.clone(), double.clone()]).unwrap();
         let thrice = pair.repeat(3).unwrap();
         let flat = Signature::sequence((0..3).flat_map(|_| [int.clone(), double.clone()]).collect()).unwrap();
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn elements_are_counted_into_the_middle_of_a_structure() {
-        let (int, double) = (Signature::basic(Element::Signed(4)), Signature::basic(Element::Float(8)));
+        let (int, double) = (basic(Element::Signed(4)), basic(Element::Float(8)));
         let both = Signature::sequence(vec![int.repeat(2).unwrap(), double]).unwrap().repeat(10).unwrap();
         assert_eq!(both.elements_in(0), (0, 0));
         assert_eq!(both.elements_in(4), (1, 0));

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::arrays::{Distribution, darray, subarray};
 use super::constructors::{Form, Unit, *};
 use super::layout::Layout;
-use super::predefined::part;
+use super::predefined::{Basic, Wire, part};
 use super::signature::Signature;
 use super::{Datatype, Element};
 use crate::abi::*;
@@ -143,7 +143,7 @@ impl Spec {
     fn layout(&self) -> Rc<Layout> {
         let form = Form::Large;
         Rc::new(match self {
-            Spec::Basic(element) => Layout::named(MPI_BYTE, part(*element)),
+            Spec::Basic(element) => Layout::named(MPI_BYTE, part(MPI_BYTE, *element)),
             Spec::Contiguous(count, old) => contiguous(form, *count, &old.layout()).unwrap(),
             Spec::Vector(count, length, stride, old) => {
                 vector(form, *count, *length, *stride, &old.layout()).unwrap()
@@ -309,7 +309,7 @@ fn buffer(datatype: &Datatype, memory: &mut [u8], base: isize, count: i64) -> Bu
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn bounds_are_those_of_the_type_map(spec in small_spec()) {
@@ -391,7 +391,7 @@ proptest! {
         let map = spec.map();
         let signature = spec.layout().part.signature.clone();
         let flat = Signature::sequence(
-            map.entries.iter().map(|entry| Signature::basic(entry.1)).collect()).unwrap();
+            map.entries.iter().map(|entry| Signature::basic(Basic { element: entry.1, wire: Wire::Same })).collect()).unwrap();
         prop_assert_eq!(signature.hash, flat.hash);
         prop_assert_eq!((signature.elements, signature.size), (flat.elements, flat.size));
         let bytes = bytes.index(map.bytes().len() + 1);
@@ -404,17 +404,14 @@ proptest! {
         prop_assert_eq!(signature.elements_in(bytes as i128), (elements, left as i128));
         prop_assert_eq!(signature.bytes_of(elements), (bytes - left) as i128);
         let mut visited = Vec::new();
-        signature.visit(&mut |element, count| {
-            visited.extend((0..count).map(|_| element));
-            true
-        });
+        signature.visit(&mut |basic, count| visited.extend((0..count).map(|_| basic.element)));
         prop_assert_eq!(visited, map.entries.iter().map(|entry| entry.1).collect::<Vec<_>>());
     }
 }
 
 #[test]
 fn a_type_that_does_not_fit_memory_has_a_size_but_no_data() {
-    let byte = Rc::new(Layout::named(MPI_BYTE, part(Element::Byte)));
+    let byte = Rc::new(Layout::named(MPI_BYTE, part(MPI_BYTE, Element::Byte)));
     let long = Rc::new(contiguous(Form::Large, i64::MAX, &byte).unwrap());
     let huge = Rc::new(contiguous(Form::Large, i64::MAX, &long).unwrap());
     assert_eq!(huge.part.bounds.size, i128::from(i64::MAX) * i128::from(i64::MAX));
@@ -427,7 +424,7 @@ fn a_type_that_does_not_fit_memory_has_a_size_but_no_data() {
 
 #[test]
 fn a_vector_stays_a_loop_however_long_it_is() {
-    let double = Rc::new(Layout::named(MPI_DOUBLE, part(Element::Float(8))));
+    let double = Rc::new(Layout::named(MPI_DOUBLE, part(MPI_BYTE, Element::Float(8))));
     let column = vector(Form::Large, 1 << 40, 1, 1000, &double).unwrap();
     assert_eq!(column.part.bounds.size, 8 << 40);
     assert_eq!(column.part.bounds.extent(), ((1 << 40) - 1) * 8000 + 8);
@@ -435,7 +432,7 @@ fn a_vector_stays_a_loop_however_long_it_is() {
 
 #[test]
 fn a_chain_of_types_of_any_length_is_freed_without_recursion() {
-    let mut layout = Rc::new(Layout::named(MPI_BYTE, part(Element::Byte)));
+    let mut layout = Rc::new(Layout::named(MPI_BYTE, part(MPI_BYTE, Element::Byte)));
     for _ in 0..200_000 {
         layout = Rc::new(duplicate(&layout));
     }
@@ -444,7 +441,7 @@ fn a_chain_of_types_of_any_length_is_freed_without_recursion() {
 
 #[test]
 fn an_uncommitted_type_is_refused() {
-    let byte = Rc::new(Layout::named(MPI_BYTE, part(Element::Byte)));
+    let byte = Rc::new(Layout::named(MPI_BYTE, part(MPI_BYTE, Element::Byte)));
     let datatype = Datatype::new(Rc::new(contiguous(Form::Int, 3, &byte).unwrap()));
     assert_eq!(datatype.buffer(std::ptr::null_mut(), 1).unwrap_err().class, MPI_ERR_TYPE);
 }

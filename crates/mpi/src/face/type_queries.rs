@@ -4,6 +4,8 @@ use core::ffi::{c_int, c_void};
 use std::rc::Rc;
 
 use crate::abi::*;
+use crate::argument;
+use crate::attributes::{self, Owner};
 use crate::datatype::constructors;
 use crate::errhandler::call;
 use crate::error::Result;
@@ -15,7 +17,7 @@ use crate::type_arguments::{Number, put};
 pub unsafe fn MPI_Type_commit(datatype: *mut MPI_Datatype) -> c_int {
     call(c"MPI_Type_commit", MPI_COMM_SELF, |guard| {
         // SAFETY: the user gives a place with a handle.
-        let handle = unsafe { datatype.read() };
+        let handle = unsafe { argument::get(datatype, "datatype")? };
         guard.datatype_mut(handle)?.commit();
         Ok(())
     })
@@ -27,7 +29,10 @@ pub unsafe fn MPI_Type_free(datatype: *mut MPI_Datatype) -> c_int {
     call(c"MPI_Type_free", MPI_COMM_SELF, |guard| {
         // SAFETY: the user gives a place with a handle.
         unsafe {
-            guard.free_type(datatype.read())?;
+            let handle = argument::get(datatype, "datatype")?;
+            guard.check_not_predefined(handle)?;
+            attributes::delete_all(guard, Owner::Datatype(handle))?;
+            guard.free_type(handle)?;
             datatype.write(MPI_DATATYPE_NULL);
         }
         Ok(())
@@ -38,12 +43,14 @@ pub unsafe fn MPI_Type_free(datatype: *mut MPI_Datatype) -> c_int {
 #[inline]
 pub unsafe fn MPI_Type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> c_int {
     call(c"MPI_Type_dup", MPI_COMM_SELF, |guard| {
+        // The callbacks may free types and keys: they come before anything is made.
+        let copies = attributes::copy(guard, Owner::Datatype(oldtype))?;
         let old = guard.datatype(oldtype)?;
         let copy = old.duplicate(Rc::new(constructors::duplicate(&old.layout)));
         let handle = guard.add_type(copy);
+        attributes::adopt(guard, Owner::Datatype(handle), copies);
         // SAFETY: the user gives a place for the handle.
-        unsafe { newtype.write(handle) };
-        Ok(())
+        unsafe { argument::put(newtype, "newtype", handle) }
     })
 }
 
@@ -183,6 +190,9 @@ pub unsafe fn MPI_Type_get_true_extent_x(
 /// The address of a place in memory (5.1.5).
 #[inline]
 pub unsafe fn MPI_Get_address(location: *const c_void, address: *mut MPI_Aint) -> c_int {
+    if address.is_null() {
+        return MPI_ERR_ARG;
+    }
     // SAFETY: the user gives a place for the address.
     unsafe { address.write(location as MPI_Aint) };
     MPI_SUCCESS
