@@ -7,7 +7,7 @@ deny: ## licences, advisories and sources of all crates (installs cargo-deny int
 	@if [ ! -x "$(DENY)" ]; then \
 	    echo "deny: installing cargo-deny into target/tools (a long build, at most $(DENY_INSTALL_S) s)"; \
 	    mkdir -p "$(TARGET)/tools"; \
-	    timeout --kill-after=5 $(DENY_INSTALL_S) $(CARGO) install --quiet --locked --root "$(TARGET)/tools" cargo-deny \
+	    timeout --kill-after=5 $(DENY_INSTALL_S) $(CARGO) install --quiet --locked --root "$(TARGET)/tools" --target-dir "$(TARGET)/tools/build" cargo-deny \
 	        </dev/null >"$(TARGET)/tools/cargo-deny.log" 2>&1 || \
 	    { echo "deny: not checked: cargo-deny could not be installed: $$(tail -1 "$(TARGET)/tools/cargo-deny.log")" >&2; exit 1; }; \
 	fi
