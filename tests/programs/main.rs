@@ -1,0 +1,134 @@
+//! The programs that users copy do what they say, on one rank and on several, also with more ranks than cores.
+
+use std::{path::Path, process::Command, time::Duration};
+
+use tutti_tests::{Ran, Scratch, compile, program, run};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn mpiexec(ranks: usize, path: &Path, args: &[&str]) -> Ran {
+    let mut mpiexec: Command = program("mpiexec");
+    mpiexec.arg("-n").arg(ranks.to_string()).arg(path).args(args);
+    run(&mut mpiexec, LIMIT).expect_success()
+}
+
+/// The ranks for which every example is run: alone, as many as small machines have cores, more than those.
+const RANKS: [usize; 4] = [1, 2, 4, 7];
+
+#[test]
+fn hello_comes_from_every_rank_exactly_once() {
+    let scratch = Scratch::new("hello");
+    let hello = compile("examples/hello.c", scratch.path());
+    for ranks in RANKS {
+        let ran = mpiexec(ranks, &hello, &[]);
+        for rank in 0..ranks {
+            let start = format!("rank {rank} of {ranks} on ");
+            assert_eq!(ran.stdout.lines().filter(|line| line.starts_with(&start)).count(), 1, "{ran}");
+        }
+        assert_eq!(ran.stdout.lines().count(), ranks + 1, "{ran}");
+    }
+}
+
+#[test]
+fn the_token_comes_round_with_everybodys_number() {
+    let scratch = Scratch::new("ring");
+    let ring = compile("examples/ring.c", scratch.path());
+    for ranks in RANKS {
+        let ran = mpiexec(ranks, &ring, &["200"]);
+        let token = 200 * ranks * (ranks - 1) / 2;
+        assert!(ran.stdout.contains(&format!("token {token}, as expected")), "{ran}");
+    }
+}
+
+#[test]
+fn pi_is_the_same_on_any_number_of_ranks() {
+    let scratch = Scratch::new("pi");
+    let pi = compile("examples/pi.c", scratch.path());
+    for ranks in RANKS {
+        let ran = mpiexec(ranks, &pi, &["100000"]);
+        assert!(ran.stdout.contains("pi is about 3.14159265"), "{ran}");
+    }
+}
+
+#[test]
+fn the_plate_is_as_warm_on_any_number_of_ranks() {
+    let scratch = Scratch::new("halo");
+    let halo = compile("examples/halo.c", scratch.path());
+    // The same sum in another order may differ in the last places, which are not printed.
+    let mean = |ranks| {
+        let ran = mpiexec(ranks, &halo, &["64", "300"]);
+        ran.stdout.split_once("300 steps, mean ").expect(&ran.stdout).1.split(',').next().map(str::to_owned)
+    };
+    let alone = mean(1);
+    for ranks in &RANKS[1..] {
+        assert_eq!(mean(*ranks), alone, "{ranks} ranks");
+    }
+}
+
+/// The measuring programs check what they move; here they run for the check, not for the time.
+fn measuring(name: &str, runs: &[(usize, &[&str])], cores: Option<&str>) {
+    let scratch = Scratch::new(&format!("{name}-{}", cores.unwrap_or("all")));
+    let path = compile(&format!("bench/c/{name}.c"), scratch.path());
+    for (ranks, args) in runs {
+        let mpiexec = program("mpiexec");
+        let mut command = match cores {
+            None => mpiexec,
+            Some(cores) => {
+                let mut taskset = Command::new("taskset");
+                taskset.args(["-c", cores]).arg(mpiexec.get_program());
+                taskset
+            }
+        };
+        command.arg("-n").arg(ranks.to_string()).arg(&path).args(*args).args(["--budget-ms", "1"]);
+        let ran = run(&mut command, LIMIT).expect_success();
+        assert!(ran.stdout.lines().any(|line| line.starts_with(name)), "{ran}");
+    }
+}
+
+#[test]
+fn what_goes_round_is_what_was_sent() {
+    let every_size = "0,1,4,56,57,64,255,1024,4095,4096,16384,16385,65536,262144,1048577";
+    measuring(
+        "rtt",
+        &[
+            (2, &["--sizes", every_size]),
+            (2, &["--sizes", every_size, "--any-source"]),
+            (2, &["--sizes", "65536,1048576", "--rotate"]),
+            (5, &["--sizes", "4,65536"]),
+        ],
+        None,
+    );
+}
+
+#[test]
+fn windows_of_messages_arrive_in_order_expected_or_not() {
+    let runs: &[(usize, &[&str])] = &[
+        (2, &["--window", "64"]),
+        (2, &["--window", "1024"]),
+        (2, &["--window", "1024", "--unexpected"]),
+        (8, &[]),
+    ];
+    measuring("rate", runs, None);
+}
+
+#[test]
+fn large_messages_cross_without_a_deadlock() {
+    let sizes = "65536,1048576,16777216";
+    measuring("cross", &[(1, &["--sizes", sizes]), (2, &["--sizes", sizes]), (8, &["--sizes", sizes])], None);
+}
+
+#[test]
+fn large_messages_cross_on_one_core_without_a_deadlock() {
+    measuring("cross", &[(2, &[]), (8, &["--sizes", "65536,1048576"])], Some("0"));
+}
+
+#[test]
+fn collectives_give_the_right_result_on_world_duplicate_and_split() {
+    let runs: &[(usize, &[&str])] = &[
+        (1, &["--sizes", "8,1024,65536"]),
+        (2, &["--sizes", "8,1024,65536,1048576"]),
+        (3, &["--sizes", "8,65536"]),
+        (8, &["--sizes", "1024,65536"]),
+    ];
+    measuring("coll", runs, None);
+}
