@@ -81,6 +81,18 @@ pub fn raise(guard: Guard, name: &CStr, comm: MPI_Comm, error: Error) -> c_int {
     raise_with(guard, name, handler, comm.0, error)
 }
 
+/// The same where the process may have no place in its job.
+#[cold]
+pub fn raise_anywhere(name: &CStr, handler: MPI_Errhandler, object: usize, error: Error) -> c_int {
+    if let Some(guard) = process::enter() {
+        return raise_with(guard, name, handler, object, error);
+    }
+    if matches!(handler, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT) {
+        fatal(None, name, &error);
+    }
+    tell(name, handler, object, error)
+}
+
 /// Raises an error through a handler; `object` is the handle that the user's function is told.
 #[cold]
 pub fn raise_with(guard: Guard, name: &CStr, handler: MPI_Errhandler, object: usize, error: Error) -> c_int {
@@ -88,6 +100,11 @@ pub fn raise_with(guard: Guard, name: &CStr, handler: MPI_Errhandler, object: us
         fatal(Some(guard), name, &error);
     }
     drop(guard);
+    tell(name, handler, object, error)
+}
+
+/// Keeps the text of an error and calls the user's function, if there is one. No lock is held.
+fn tell(name: &CStr, handler: MPI_Errhandler, object: usize, error: Error) -> c_int {
     let code = error.class;
     remember(code, format!("{}: {}", name.to_string_lossy(), error.text));
     drop(error);

@@ -25,6 +25,7 @@ pub mod lock;
 pub mod point_to_point;
 pub mod process;
 pub mod request;
+pub mod session;
 mod type_arguments;
 mod unsupported;
 

@@ -156,3 +156,10 @@ impl Outcome {
         }
     }
 }
+
+impl MPI_Status {
+    /// Says whether the operation was cancelled.
+    pub fn set_cancelled(&mut self, cancelled: bool) {
+        self.MPI_internal[2] = c_int::from(cancelled);
+    }
+}

@@ -42,8 +42,7 @@ impl Guard {
     pub fn dup_comm(&mut self, handle: MPI_Comm, hints: Option<Info>) -> Result<MPI_Comm> {
         let copied = attributes::copy(self, Owner::Comm(handle));
         // The others wait for us even if our callback has failed.
-        let comm = self.comm(handle)?;
-        let meeting = self.whole(comm);
+        let meeting = self.whole(handle)?;
         let context = if meeting.me == 0 { self.new_context()? } else { 0 };
         let context = self.broadcast(&meeting, 0, vec![context])[0];
         let attributes = copied?;
@@ -70,7 +69,8 @@ impl Guard {
             let color = place.map(|_| 0);
             return self.split_inter(handle, color, place.unwrap_or(0) as i32);
         }
-        self.create_among(handle, group, Channel::Creation, 0)
+        let tag = self.next_creation(handle)?;
+        self.create_among(handle, group, Channel::Creation, tag)
     }
 
     /// The same, called by the members of the group only (MPI_Comm_create_group).
@@ -118,7 +118,7 @@ impl Guard {
         if parent.remote.is_some() {
             return self.split_inter(handle, color, key);
         }
-        let meeting = self.whole(parent);
+        let meeting = self.whole(handle)?;
         let wishes = self.exchange(&meeting, color, key)?;
         if color.is_none() {
             return Ok(MPI_COMM_NULL);
@@ -132,7 +132,7 @@ impl Guard {
     fn split_inter(&mut self, handle: MPI_Comm, color: Option<u32>, key: i32) -> Result<MPI_Comm> {
         let (parent, remote) = self.intercomm(handle)?;
         let (local, remote) = (parent.group.clone(), remote.clone());
-        let meeting = self.whole(parent);
+        let meeting = self.whole(handle)?;
         let wishes = self.exchange(&meeting, color, key)?;
         if color.is_none() {
             return Ok(MPI_COMM_NULL);
@@ -161,16 +161,26 @@ impl Guard {
         Ok(records.into_iter().map(Wish::decode).collect())
     }
 
-    /// The meeting of all processes of a communicator; the first leads. Those of an intercommunicator stand in one list, the
-    /// group with the lower first member first.
-    pub(super) fn whole(&self, comm: &Comm) -> Meeting {
+    /// The next meeting of all processes of a communicator; the first leads. Those of an intercommunicator stand in one list,
+    /// the group with the lower first member first.
+    pub(super) fn whole(&mut self, handle: MPI_Comm) -> Result<Meeting> {
+        let tag = self.next_creation(handle)?;
+        let comm = self.comm(handle)?;
         let local = comm.group.members();
         let members = match comm.remote.as_ref().map(|remote| remote.members()) {
             None => local.to_vec(),
             Some(remote) if local[0] < remote[0] => [local, remote].concat(),
             Some(remote) => [remote, local].concat(),
         };
-        Meeting::new(members, self.world_rank(), comm.context, Channel::Creation, 0)
+        Ok(Meeting::new(members, self.world_rank(), comm.context, Channel::Creation, tag))
+    }
+
+    /// The tag of the next agreement over a communicator. All its members begin their agreements in the same order, so they
+    /// count the same; a nonblocking one may still be on its way when the next begins.
+    fn next_creation(&mut self, handle: MPI_Comm) -> Result<i32> {
+        let comm = self.comm_mut(handle)?;
+        comm.creations = comm.creations.wrapping_add(1) & i32::MAX;
+        Ok(comm.creations)
     }
 
     /// Keeps a communicator that inherits its parent's error handler (9.3.1).

@@ -26,34 +26,53 @@ pub struct Bridge {
 }
 
 impl Guard {
-    /// An intercommunicator between two groups (7.6.2). The leaders tell each other their groups and a context each; the one
-    /// of the lower leader holds. Each leader tells its group.
+    /// An intercommunicator between two groups (7.6.2).
     ///
     /// # Errors
     /// MPI_ERR_COMM, MPI_ERR_RANK, MPI_ERR_TAG; MPI_ERR_GROUP when the groups overlap.
     pub fn create_intercomm(&mut self, bridge: Bridge) -> Result<MPI_Comm> {
-        let Bridge { local_leader, tag, .. } = bridge;
-        let local = self.intracomm(bridge.local)?;
-        let (rank, group) = (local.rank, local.group.clone());
-        check(local_leader >= 0 && (local_leader as usize) < group.size(), MPI_ERR_RANK, || {
-            format!("local_leader is {local_leader}, expected 0 to {}", group.size() - 1)
+        let group = self.intracomm(bridge.local)?.group.clone();
+        let leader = checked_leader(bridge.local_leader, group.size(), "local_leader")?;
+        let meeting = self.whole(bridge.local)?;
+        let made = self.bridge(&meeting, leader, group, |guard| guard.other_leader(bridge))?;
+        Ok(self.keep_child(bridge.local, made))
+    }
+
+    /// The leader's way to the other leader, checked.
+    fn other_leader(&self, bridge: Bridge) -> Result<Meeting> {
+        let Bridge { tag, remote_leader, .. } = bridge;
+        check(tag >= 0, MPI_ERR_TAG, || format!("tag is {tag}, expected 0 to {}", c_int::MAX))?;
+        let peer = self.comm(bridge.peer)?;
+        checked_leader(remote_leader, peer.peers().size(), "remote_leader")?;
+        let (other, me) = (peer.world_rank(remote_leader)?, self.world_rank());
+        check(other != me, MPI_ERR_RANK, || {
+            format!("remote_leader is {remote_leader}, which is the local leader itself")
         })?;
-        let leads = rank == local_leader as usize;
-        let meeting = self.whole(local);
-        let told = if leads {
-            match self.meet_leader(bridge, &group) {
-                Ok(told) => told,
+        Ok(Meeting::new(vec![me, other], me, peer.context, Channel::TaggedCreation, tag))
+    }
+
+    /// Bridges two groups. The leaders tell each other their groups and a context each; that of the lower leader holds. Each
+    /// leader tells its group. `leaders` is asked at the leader only: its meeting with the other one.
+    pub(super) fn bridge(
+        &mut self,
+        meeting: &Meeting,
+        leader: usize,
+        group: Rc<Group>,
+        leaders: impl FnOnce(&Guard) -> Result<Meeting>,
+    ) -> Result<Comm> {
+        let told = if meeting.me == leader {
+            match leaders(self) {
+                Ok(leaders) => self.exchange_groups(&leaders, &group)?,
                 Err(error) => {
                     // The group waits; an empty message tells it that the leader's arguments were wrong.
-                    self.broadcast(&meeting, rank, Vec::new());
+                    self.broadcast(meeting, leader, Vec::new());
                     return Err(error);
                 }
             }
         } else {
             Vec::new()
         };
-        check(tag >= 0, MPI_ERR_TAG, || format!("tag is {tag}, expected 0 to {}", c_int::MAX))?;
-        let told = self.broadcast(&meeting, local_leader as usize, told);
+        let told = self.broadcast(meeting, leader, told);
         check(!told.is_empty(), MPI_ERR_OTHER, || {
             "the leader of the group could not reach the other one".into()
         })?;
@@ -61,28 +80,16 @@ impl Guard {
         check(group.is_disjoint(&remote), MPI_ERR_GROUP, || {
             "the two groups have a process in common, expected groups without".into()
         })?;
-        Ok(self.keep_child(bridge.local, Comm::between(context, rank, group, remote)))
+        Ok(Comm::between(context, meeting.me, group, remote))
     }
 
     /// The leader's part: the context that holds, then the remote group.
-    fn meet_leader(&mut self, bridge: Bridge, group: &Group) -> Result<Vec<u32>> {
-        let Bridge { tag, remote_leader, .. } = bridge;
-        check(tag >= 0, MPI_ERR_TAG, || format!("tag is {tag}, expected 0 to {}", c_int::MAX))?;
-        let peer = self.comm(bridge.peer)?;
-        let ranks = peer.peers().size();
-        check(remote_leader >= 0 && (remote_leader as usize) < ranks, MPI_ERR_RANK, || {
-            format!("remote_leader is {remote_leader}, expected 0 to {}", ranks - 1)
-        })?;
-        let (other, through) = (peer.world_rank(remote_leader)?, peer.context);
-        let me = self.world_rank();
-        check(other != me, MPI_ERR_RANK, || {
-            format!("remote_leader is {remote_leader}, which is the local leader itself")
-        })?;
-        let both = Meeting::new(vec![me, other], me, through, Channel::TaggedCreation, tag);
+    fn exchange_groups(&mut self, leaders: &Meeting, group: &Group) -> Result<Vec<u32>> {
+        let (me, other) = (leaders.members[leaders.me], leaders.members[1 - leaders.me]);
         let mine = self.new_context()?;
         let told = [&[mine], group.members()].concat();
-        let send = self.send_numbers(&both, other, &told);
-        let mut heard = self.receive_numbers(&both, other);
+        let send = self.send_numbers(leaders, other, &told);
+        let mut heard = self.receive_numbers(leaders, other);
         if let Some(send) = send {
             self.finish_request(send);
         }
@@ -98,7 +105,7 @@ impl Guard {
     pub fn merge_intercomm(&mut self, handle: MPI_Comm, high: bool) -> Result<MPI_Comm> {
         let (comm, remote) = self.intercomm(handle)?;
         let (local, remote) = (comm.group.clone(), remote.clone());
-        let meeting = self.whole(comm);
+        let meeting = self.whole(handle)?;
         let context = self.new_context()?;
         let records = self.allgather(&meeting, [u32::from(high), context]);
         let said = |group: &Group| {
@@ -121,4 +128,12 @@ impl Guard {
         let rank = group.rank_of(self.world_rank()).expect("a member of one of both groups");
         Ok(self.keep_child(handle, Comm::new(records[0][1], rank as usize, Rc::new(group))))
     }
+}
+
+/// A leader argument as a rank of a group of `size`.
+pub(super) fn checked_leader(rank: c_int, size: usize, name: &str) -> Result<usize> {
+    check(rank >= 0 && (rank as usize) < size, MPI_ERR_RANK, || {
+        format!("{name} is {rank}, expected 0 to {}", size as i64 - 1)
+    })?;
+    Ok(rank as usize)
 }

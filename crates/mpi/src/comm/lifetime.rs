@@ -35,13 +35,13 @@ impl Guard {
         self.check_own(handle)?;
         let comm = self.comm(handle)?;
         let contexts = comm.context..comm.context + CONTEXTS_PER_COMM;
-        let meeting = self.whole(comm);
         let is_quiet = |process: &mut Process| {
             let pending =
                 |request: &crate::request::Request| !request.done && contexts.contains(&request.context);
             (!process.engine.requests.iter().any(|(_, request)| pending(request))).then_some(())
         };
         self.wait(None, is_quiet);
+        let meeting = self.whole(handle)?;
         self.allgather(&meeting, [0]);
         self.free_comm(handle)
     }

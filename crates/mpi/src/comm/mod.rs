@@ -5,6 +5,7 @@
 
 mod agreement;
 mod creation;
+mod from_groups;
 mod group;
 mod intercomm;
 mod lifetime;
@@ -20,9 +21,10 @@ use crate::error::{Error, Result, check};
 use crate::info::Info;
 use crate::process::Guard;
 
+pub use from_groups::StringTag;
 pub use group::{Group, Likeness};
 pub use intercomm::Bridge;
-pub use machine::{RESOURCE_KEY, SHARED_MEMORY};
+pub use machine::SHARED_MEMORY;
 
 /// A communicator as this process sees it.
 #[derive(Debug)]
@@ -45,6 +47,8 @@ pub struct Comm {
     pub attributes: attributes::Set,
     /// Hints given by the user that we know.
     pub hints: Info,
+    /// How many agreements over [`Channel::Creation`] this process has begun; the tag of their messages.
+    pub creations: i32,
     /// State of collective operations.
     pub collective: crate::collective::State,
 }
@@ -80,6 +84,7 @@ impl Comm {
             name: Vec::new(),
             attributes: attributes::Set::default(),
             hints: Info::default(),
+            creations: 0,
             collective: Default::default(),
         }
     }

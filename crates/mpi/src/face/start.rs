@@ -1,23 +1,22 @@
 //! MPI chapter 11: start and end.
 
 use core::ffi::{c_char, c_int};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::abi::*;
 use crate::attributes::{self, Owner};
 use crate::errhandler::{self, call};
-use crate::process::{self, AFTER, BEFORE};
-
-static STARTED: AtomicBool = AtomicBool::new(false);
+use crate::error::check;
+use crate::process::{self, AFTER, BEFORE, RUNNING};
+use crate::session::{self, StartError};
 
 fn start(name: &str, required: c_int) -> c_int {
-    if STARTED.swap(true, Ordering::AcqRel) {
-        eprintln!("tutti: {name} was called a second time");
-        return MPI_ERR_OTHER;
-    }
-    match process::start(required) {
+    match session::start_world(required) {
         Ok(()) => MPI_SUCCESS,
-        Err(error) => {
+        Err(StartError::Twice) => {
+            eprintln!("tutti: {name} was called a second time");
+            MPI_ERR_OTHER
+        }
+        Err(StartError::Attach(error)) => {
             eprintln!("tutti: {name}: {error}");
             errhandler::abort(None, MPI_ERR_OTHER)
         }
@@ -53,11 +52,12 @@ pub unsafe fn MPI_Init_thread(
 pub unsafe fn MPI_Finalize() -> c_int {
     // The attributes of MPI_COMM_SELF go first of all, while everything still works (11.2.4).
     let result = call(c"MPI_Finalize", MPI_COMM_SELF, |guard| {
+        check(session::world_phase() == RUNNING, MPI_ERR_OTHER, || {
+            "MPI_Init was not called, or MPI_Finalize was".into()
+        })?;
         attributes::delete_all(guard, Owner::Comm(MPI_COMM_SELF))
     });
-    if let Some(guard) = process::enter() {
-        process::finish(guard);
-    }
+    session::end_world();
     result
 }
 
@@ -65,7 +65,7 @@ pub unsafe fn MPI_Finalize() -> c_int {
 #[inline]
 pub unsafe fn MPI_Initialized(flag: *mut c_int) -> c_int {
     // SAFETY: the user gives a place for the flag.
-    unsafe { flag.write(c_int::from(process::phase() != BEFORE)) };
+    unsafe { flag.write(c_int::from(session::world_phase() != BEFORE)) };
     MPI_SUCCESS
 }
 
@@ -73,7 +73,7 @@ pub unsafe fn MPI_Initialized(flag: *mut c_int) -> c_int {
 #[inline]
 pub unsafe fn MPI_Finalized(flag: *mut c_int) -> c_int {
     // SAFETY: the user gives a place for the flag.
-    unsafe { flag.write(c_int::from(process::phase() == AFTER)) };
+    unsafe { flag.write(c_int::from(session::world_phase() == AFTER)) };
     MPI_SUCCESS
 }
 

@@ -1,0 +1,103 @@
+//! Communicators made from groups alone (MPI 7.4.2 and 7.6.2, for the sessions model): there is no parent, so a text of the
+//! user keeps creations apart.
+//!
+//! The messages travel on a context that MPI_COMM_SELF has and never sends on to another process; their tag is made from the
+//! text.
+
+use std::rc::Rc;
+
+use core::ffi::c_int;
+
+use super::agreement::Meeting;
+use super::intercomm::checked_leader;
+use super::{CONTEXTS_PER_COMM, Channel, Comm, Group};
+use crate::abi::*;
+use crate::errhandler;
+use crate::error::{Result, check};
+use crate::info::Info;
+use crate::process::Guard;
+
+/// A text that names a creation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StringTag {
+    /// Two independent numbers made from it.
+    hashes: [u32; 2],
+}
+
+impl StringTag {
+    /// # Errors
+    /// MPI_ERR_ARG when the text is too long.
+    pub fn new(text: &[u8]) -> Result<Self> {
+        check(text.len() < MPI_MAX_STRINGTAG_LEN as usize, MPI_ERR_ARG, || {
+            format!("stringtag has {} bytes, expected at most {}", text.len(), MPI_MAX_STRINGTAG_LEN - 1)
+        })?;
+        // FNV-1a, 64 bits.
+        let hash = text.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        Ok(StringTag { hashes: [hash as u32, (hash >> 32) as u32] })
+    }
+
+    fn meeting(self, members: &[u32], world: u32, channel: Channel) -> Meeting {
+        let tag = (self.hashes[0] & i32::MAX as u32) as i32;
+        Meeting::new(members.to_vec(), world, CONTEXTS_PER_COMM, channel, tag)
+    }
+}
+
+impl Guard {
+    /// The communicator of a group, called by all its members with the same text. MPI_COMM_NULL for the empty group.
+    ///
+    /// # Errors
+    /// MPI_ERR_GROUP when this process is no member; MPI_ERR_ARG when another creation's messages have come in between.
+    pub fn create_comm_from_group(&mut self, group: Rc<Group>, tag: StringTag) -> Result<Option<Comm>> {
+        if group.size() == 0 {
+            return Ok(None);
+        }
+        let rank = self.own_rank(&group)?;
+        let meeting = tag.meeting(group.members(), self.world_rank(), Channel::Creation);
+        let said = if rank == 0 { vec![self.new_context()?, tag.hashes[1]] } else { Vec::new() };
+        let said = self.broadcast(&meeting, 0, said);
+        check(said[1] == tag.hashes[1], MPI_ERR_ARG, || {
+            "two creations with different stringtags at the same time cannot be told apart".into()
+        })?;
+        Ok(Some(Comm::new(said[0], rank, group)))
+    }
+
+    /// An intercommunicator between two groups; the remote group and its leader count at the local leader only.
+    ///
+    /// # Errors
+    /// MPI_ERR_GROUP, MPI_ERR_RANK.
+    pub fn create_intercomm_from_groups(
+        &mut self,
+        group: Rc<Group>,
+        local_leader: c_int,
+        remote: impl FnOnce(&Guard) -> Result<Rc<Group>>,
+        remote_leader: c_int,
+        tag: StringTag,
+    ) -> Result<Comm> {
+        self.own_rank(&group)?;
+        let leader = checked_leader(local_leader, group.size(), "local_leader")?;
+        let me = self.world_rank();
+        let meeting = tag.meeting(group.members(), me, Channel::Creation);
+        self.bridge(&meeting, leader, group, |guard| {
+            let remote = remote(guard)?;
+            let other = remote.members()[checked_leader(remote_leader, remote.size(), "remote_leader")?];
+            check(other != me, MPI_ERR_RANK, || "remote_leader is the local leader itself".into())?;
+            Ok(tag.meeting(&[me, other], me, Channel::TaggedCreation))
+        })
+    }
+
+    /// Keeps a communicator that has no parent, with hints and an error handler.
+    pub fn keep_orphan(&mut self, mut made: Comm, hints: &Info, errhandler: MPI_Errhandler) -> MPI_Comm {
+        made.take_hints(hints);
+        made.errhandler = errhandler;
+        errhandler::retain(errhandler);
+        self.keep_comm(made)
+    }
+
+    fn own_rank(&self, group: &Group) -> Result<usize> {
+        let rank = group.rank_of(self.world_rank());
+        check(rank.is_some(), MPI_ERR_GROUP, || "this process is not in the group".into())?;
+        Ok(rank.unwrap_or(0) as usize)
+    }
+}

@@ -1,0 +1,285 @@
+//! MPI 11.3: sessions, process sets, and communicators made from groups.
+
+use core::ffi::{CStr, c_char, c_int};
+
+use crate::abi::*;
+use crate::argument::{get, put, text};
+use crate::comm::StringTag;
+use crate::errhandler::{self, Object, call};
+use crate::error::{Error, Result, check};
+use crate::info::{self, Info};
+use crate::process::{self, Guard};
+use crate::session::{self, PSETS, Session};
+
+const LEVELS: [(c_int, &[u8]); 4] = [
+    (MPI_THREAD_SINGLE, b"MPI_THREAD_SINGLE"),
+    (MPI_THREAD_FUNNELED, b"MPI_THREAD_FUNNELED"),
+    (MPI_THREAD_SERIALIZED, b"MPI_THREAD_SERIALIZED"),
+    (MPI_THREAD_MULTIPLE, b"MPI_THREAD_MULTIPLE"),
+];
+
+/// Runs a call on a session; errors go through its error handler.
+fn on_session(
+    name: &'static CStr,
+    handle: MPI_Session,
+    body: impl FnOnce(&mut Guard) -> Result<()>,
+) -> c_int {
+    let Some(mut guard) = process::enter() else { return call(name, MPI_COMM_SELF, |_| Ok(())) };
+    let found = guard.session(handle).map(|session| session.errhandler);
+    let result =
+        found.as_ref().map_err(|error| Error::new(error.class, &error.text)).and_then(|_| body(&mut guard));
+    match (result, found) {
+        (Ok(()), _) => MPI_SUCCESS,
+        (Err(error), Ok(handler)) => errhandler::raise_with(guard, name, handler, handle.0, error),
+        (Err(error), Err(_)) => errhandler::raise(guard, name, MPI_COMM_SELF, error),
+    }
+}
+
+/// Opens a session (11.3.1).
+#[inline]
+pub unsafe fn MPI_Session_init(
+    info: MPI_Info,
+    errhandler: MPI_Errhandler,
+    session: *mut MPI_Session,
+) -> c_int {
+    let open = || {
+        check(!session.is_null(), MPI_ERR_ARG, || "session is a null pointer".into())?;
+        errhandler::check_for(Object::Session, errhandler)?;
+        let wanted = info::hints(info)?;
+        let named = |name: &[u8]| LEVELS.iter().find(|(_, level)| *level == name).map(|(level, _)| *level);
+        let thread_level = match wanted.get(b"thread_level") {
+            None => MPI_THREAD_SINGLE,
+            Some(name) => named(name).ok_or_else(|| {
+                let name = String::from_utf8_lossy(name);
+                Error::new(MPI_ERR_ARG, format_args!("thread_level is \"{name}\", expected MPI_THREAD_*"))
+            })?,
+        };
+        let opened = session::open(Session { errhandler, thread_level })?;
+        errhandler::retain(errhandler);
+        // SAFETY: the user gives a place for the session.
+        unsafe { put(session, "session", opened) }
+    };
+    match open() {
+        Ok(()) => MPI_SUCCESS,
+        Err(error) => errhandler::raise_anywhere(c"MPI_Session_init", errhandler, MPI_SESSION_NULL.0, error),
+    }
+}
+
+/// Closes a session (11.3.1).
+#[inline]
+pub unsafe fn MPI_Session_finalize(session: *mut MPI_Session) -> c_int {
+    // SAFETY: the user gives a place that holds a handle.
+    let handle = unsafe { get(session, "session") };
+    let result =
+        on_session(c"MPI_Session_finalize", *handle.as_ref().unwrap_or(&MPI_SESSION_NULL), |guard| {
+            let handle = handle?;
+            if let Some(index) = guard.sessions.index(handle.0) {
+                errhandler::release(guard.sessions.remove(index).errhandler);
+            }
+            // SAFETY: as above.
+            unsafe { put(session, "session", MPI_SESSION_NULL) }
+        });
+    if result == MPI_SUCCESS {
+        session::closed();
+    }
+    result
+}
+
+/// The hints that a session uses (11.3.1).
+#[inline]
+pub unsafe fn MPI_Session_get_info(session: MPI_Session, info_used: *mut MPI_Info) -> c_int {
+    on_session(c"MPI_Session_get_info", session, |guard| {
+        let level = guard.session(session)?.thread_level;
+        let mut used = Info::default();
+        if let Some((_, name)) = LEVELS.iter().find(|(number, _)| *number == level) {
+            used.set(b"thread_level", name);
+        }
+        used.set(b"mpi_memory_alloc_kinds", b"mpi,system");
+        // SAFETY: the user gives a place for the object.
+        unsafe { put(info_used, "info_used", info::keep(used)) }
+    })
+}
+
+/// How many process sets there are (11.3.2).
+#[inline]
+pub unsafe fn MPI_Session_get_num_psets(
+    session: MPI_Session,
+    _info: MPI_Info,
+    npset_names: *mut c_int,
+) -> c_int {
+    on_session(c"MPI_Session_get_num_psets", session, |_| {
+        // SAFETY: the user gives a place for the count.
+        unsafe { put(npset_names, "npset_names", PSETS.len() as c_int) }
+    })
+}
+
+/// The name of a process set, as much as fits, and its whole length (11.3.2).
+#[inline]
+pub unsafe fn MPI_Session_get_nth_pset(
+    session: MPI_Session,
+    _info: MPI_Info,
+    n: c_int,
+    pset_len: *mut c_int,
+    pset_name: *mut c_char,
+) -> c_int {
+    on_session(c"MPI_Session_get_nth_pset", session, |_| {
+        let name = usize::try_from(n).ok().and_then(|n| PSETS.get(n)).ok_or_else(|| {
+            Error::new(MPI_ERR_ARG, format_args!("n is {n}, expected 0 to {}", PSETS.len() - 1))
+        })?;
+        // SAFETY: the user gives a place with the length of the other one.
+        let room = unsafe { get(pset_len, "pset_len") }?;
+        if room > 0 {
+            check(!pset_name.is_null(), MPI_ERR_ARG, || "pset_name is a null pointer".into())?;
+            let bytes = name.len().min(room as usize - 1);
+            // SAFETY: the user gives room for pset_len bytes.
+            unsafe {
+                std::ptr::copy_nonoverlapping(name.as_ptr().cast(), pset_name, bytes);
+                pset_name.add(bytes).write(0);
+            }
+        }
+        // SAFETY: as above.
+        unsafe { put(pset_len, "pset_len", name.len() as c_int + 1) }
+    })
+}
+
+/// What is known of a process set: how many processes it has (11.3.2).
+#[inline]
+pub unsafe fn MPI_Session_get_pset_info(
+    session: MPI_Session,
+    pset_name: *const c_char,
+    info: *mut MPI_Info,
+) -> c_int {
+    on_session(c"MPI_Session_get_pset_info", session, |guard| {
+        // SAFETY: the user gives a text.
+        let set = guard.process_set(unsafe { text(pset_name, "pset_name") }?)?;
+        let mut known = Info::default();
+        known.set(b"mpi_size", set.size().to_string().as_bytes());
+        // SAFETY: the user gives a place for the object.
+        unsafe { put(info, "info", info::keep(known)) }
+    })
+}
+
+/// The group of a process set (7.3.2).
+#[inline]
+pub unsafe fn MPI_Group_from_session_pset(
+    session: MPI_Session,
+    pset_name: *const c_char,
+    newgroup: *mut MPI_Group,
+) -> c_int {
+    on_session(c"MPI_Group_from_session_pset", session, |guard| {
+        // SAFETY: the user gives a text.
+        let set = guard.process_set(unsafe { text(pset_name, "pset_name") }?)?;
+        check(!newgroup.is_null(), MPI_ERR_ARG, || "newgroup is a null pointer".into())?;
+        let made = guard.keep_group(set);
+        // SAFETY: the user gives a place for the group.
+        unsafe { put(newgroup, "newgroup", made) }
+    })
+}
+
+/// The communicator of a group (7.4.2).
+#[inline]
+pub unsafe fn MPI_Comm_create_from_group(
+    group: MPI_Group,
+    stringtag: *const c_char,
+    info: MPI_Info,
+    errhandler: MPI_Errhandler,
+    newcomm: *mut MPI_Comm,
+) -> c_int {
+    // SAFETY: the user gives a text and a place for the communicator.
+    unsafe {
+        make(c"MPI_Comm_create_from_group", stringtag, info, errhandler, newcomm, |guard, tag| {
+            let group = guard.group(group)?;
+            guard.create_comm_from_group(group, tag)
+        })
+    }
+}
+
+/// An intercommunicator between two groups (7.6.2).
+#[inline]
+pub unsafe fn MPI_Intercomm_create_from_groups(
+    local_group: MPI_Group,
+    local_leader: c_int,
+    remote_group: MPI_Group,
+    remote_leader: c_int,
+    stringtag: *const c_char,
+    info: MPI_Info,
+    errhandler: MPI_Errhandler,
+    newintercomm: *mut MPI_Comm,
+) -> c_int {
+    // SAFETY: the user gives a text and a place for the communicator.
+    unsafe {
+        make(c"MPI_Intercomm_create_from_groups", stringtag, info, errhandler, newintercomm, |guard, tag| {
+            let local = guard.group(local_group)?;
+            let remote = |guard: &Guard| guard.group(remote_group);
+            guard.create_intercomm_from_groups(local, local_leader, remote, remote_leader, tag).map(Some)
+        })
+    }
+}
+
+/// Runs a call that makes a communicator without a parent; errors go through the error handler that it names.
+unsafe fn make(
+    name: &'static CStr,
+    stringtag: *const c_char,
+    info: MPI_Info,
+    errhandler: MPI_Errhandler,
+    newcomm: *mut MPI_Comm,
+    body: impl FnOnce(&mut Guard, StringTag) -> Result<Option<crate::comm::Comm>>,
+) -> c_int {
+    let Some(mut guard) = process::enter() else { return call(name, MPI_COMM_SELF, |_| Ok(())) };
+    let run = || {
+        check(!newcomm.is_null(), MPI_ERR_ARG, || "newcomm is a null pointer".into())?;
+        errhandler::check_for(Object::Comm, errhandler)?;
+        // SAFETY: the user gives a text.
+        let tag = StringTag::new(unsafe { text(stringtag, "stringtag") }?)?;
+        let hints = info::hints(info)?;
+        let made = match body(&mut guard, tag)? {
+            Some(comm) => guard.keep_orphan(comm, &hints, errhandler),
+            None => MPI_COMM_NULL,
+        };
+        // SAFETY: the user gives a place for the communicator.
+        unsafe { put(newcomm, "newcomm", made) }
+    };
+    match run() {
+        Ok(()) => MPI_SUCCESS,
+        Err(error) => errhandler::raise_with(guard, name, errhandler, MPI_COMM_NULL.0, error),
+    }
+}
+
+/// Sets the error handler of a session (9.3.4).
+#[inline]
+pub unsafe fn MPI_Session_set_errhandler(session: MPI_Session, errhandler: MPI_Errhandler) -> c_int {
+    on_session(c"MPI_Session_set_errhandler", session, |guard| {
+        errhandler::check_for(Object::Session, errhandler)?;
+        errhandler::retain(errhandler);
+        if let Some(session) = guard.sessions.find_mut(session.0) {
+            errhandler::release(std::mem::replace(&mut session.errhandler, errhandler));
+        }
+        Ok(())
+    })
+}
+
+/// The error handler of a session; the user gets a reference (9.3.4).
+#[inline]
+pub unsafe fn MPI_Session_get_errhandler(session: MPI_Session, errhandler: *mut MPI_Errhandler) -> c_int {
+    on_session(c"MPI_Session_get_errhandler", session, |guard| {
+        let handler = guard.session(session)?.errhandler;
+        // SAFETY: the user gives a place for the handler.
+        unsafe { put(errhandler, "errhandler", handler) }?;
+        errhandler::retain(handler);
+        Ok(())
+    })
+}
+
+/// Calls the error handler of a session (9.5).
+#[inline]
+pub unsafe fn MPI_Session_call_errhandler(session: MPI_Session, errorcode: c_int) -> c_int {
+    const NAME: &CStr = c"MPI_Session_call_errhandler";
+    if let Some(guard) = process::enter()
+        && let Ok(found) = guard.session(session)
+    {
+        let handler = found.errhandler;
+        errhandler::call_handler(guard, NAME, handler, session.0, errorcode);
+        return MPI_SUCCESS;
+    }
+    on_session(NAME, session, |_| Ok(()))
+}
