@@ -1,4 +1,4 @@
-//! Groups, communicators, error handlers, attributes and info objects.
+//! Groups, communicators, error handlers, attributes, info objects, sessions, statuses.
 
 use crate::{conforms, mpiexec};
 use tutti_tests::{Scratch, compile};
@@ -35,6 +35,21 @@ fn attributes_follow_their_callbacks_and_those_of_self_go_at_finalize() {
 #[test]
 fn info_objects_work_before_init_and_after_finalize() {
     conforms("info", &RANKS);
+}
+
+#[test]
+fn statuses_can_be_filled_and_the_platform_is_told() {
+    conforms("platform", &[1, 2]);
+}
+
+#[test]
+fn sessions_open_without_a_world_and_beside_it() {
+    conforms("sessions", &RANKS);
+    let scratch = Scratch::new("mpi-sessions-alone");
+    let compiled = compile("tests/mpi/programs/sessions.c", scratch.path());
+    let ran = mpiexec(3, &compiled, &["alone"]).expect_success();
+    assert_eq!(ran.stdout.matches("sessions alone: ok\n").count(), 3, "{ran}");
+    assert_eq!(ran.stderr, "", "a process that has closed its sessions has left its job");
 }
 
 #[test]

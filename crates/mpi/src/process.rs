@@ -46,15 +46,12 @@ pub struct Process {
     pub universe_size: c_int,
     /// MPI_APPNUM: which of several programs of the job this one is, if the launcher tells.
     pub app_number: Option<c_int>,
-<<<<<<< HEAD
     /// Reduction operations made by the user.
     pub ops: Slab<crate::collective::op::UserOperation>,
     /// Collective operations that were started and are not finished.
     pub schedules: VecDeque<Box<Schedule>>,
-=======
     /// Open sessions.
     pub sessions: Slab<crate::session::Session>,
->>>>>>> c673ee6 (Sessions, fields of statuses and the facts about the platform can be asked for)
     /// Thread level given by Init.
     pub thread_level: c_int,
     /// Thread that called Init.
@@ -146,12 +143,9 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
         predefined_types: Predefined::new(),
         types: Slab::new(Kind::Datatype),
         attributes: Default::default(),
-<<<<<<< HEAD
         ops: Slab::new(Kind::Op),
         schedules: VecDeque::new(),
-=======
         sessions: Slab::new(Kind::Session),
->>>>>>> c673ee6 (Sessions, fields of statuses and the facts about the platform can be asked for)
         thread_level: required,
         main_thread: thread_id(),
         // The predefined communicators have the first two numbers.

@@ -75,6 +75,41 @@ static void dup(void)
     CHECK(MPI_Comm_disconnect(&again) == MPI_SUCCESS && again == MPI_COMM_NULL);
 }
 
+/* Several at once, which need not be finished in the order in which they began. */
+static void idup(void)
+{
+    MPI_Comm copies[6], between;
+    MPI_Request requests[6];
+    int flag = 0, is_done = 0;
+    for (int i = 0; i < 6; i++) {
+        CHECK(MPI_Comm_idup(i % 2 ? MPI_COMM_WORLD : MPI_COMM_SELF, &copies[i], &requests[i]) == MPI_SUCCESS);
+        if (i == 3)
+            MPI_Comm_dup(MPI_COMM_WORLD, &between);
+    }
+    while (!is_done)
+        CHECK(MPI_Test(&requests[5], &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+    ring(copies[5]);
+    ring(between);
+    CHECK(MPI_Waitall(6, requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS);
+    for (int i = 0; i < 6; i++) {
+        CHECK(likeness(copies[i], i % 2 ? MPI_COMM_WORLD : MPI_COMM_SELF) == MPI_CONGRUENT);
+        ring(copies[i]);
+        MPI_Comm_free(&copies[i]);
+    }
+    MPI_Comm_free(&between);
+    /* Nobody waits for a late rank before its request is waited for. */
+    if (size > 1) {
+        if (rank == 0)
+            MPI_Recv(&flag, 1, MPI_INT, size - 1, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        CHECK(MPI_Comm_idup(MPI_COMM_WORLD, &copies[0], &requests[0]) == MPI_SUCCESS);
+        if (rank == size - 1)
+            MPI_Send(&flag, 1, MPI_INT, 0, 8, MPI_COMM_WORLD);
+        MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+        ring(copies[0]);
+        MPI_Comm_free(&copies[0]);
+    }
+}
+
 static void split(void)
 {
     MPI_Comm part;
@@ -223,6 +258,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     predefined();
     dup();
+    idup();
     split();
     create();
     many();

@@ -43,6 +43,7 @@ enum Step {
     Await(Operation),
     AwaitAll,
     Copy { from: Buffer, to: Buffer },
+    Name { comm: MPI_Comm, context: *const u32 },
     Combine { reducer: Rc<Reducer>, input: *const u8, inout: *mut u8, count: usize },
 }
 
@@ -142,6 +143,11 @@ impl Schedule {
         }
     }
 
+    /// Gives a communicator that was made in advance its context, which then stands in this memory of the schedule.
+    pub fn name(&mut self, comm: MPI_Comm, context: *const u32) {
+        self.steps.push(Step::Name { comm, context });
+    }
+
     /// Makes the schedule ready to run once more.
     pub fn rewind(&mut self) {
         self.next = 0;
@@ -187,6 +193,12 @@ impl Schedule {
                 }
                 // SAFETY: both are memory of the schedule or the user's, valid while the operation is pending.
                 Step::Copy { from, to } => unsafe { copy(from, to) },
+                Step::Name { comm, context } => {
+                    if let Ok(made) = guard.comm_mut(*comm) {
+                        // SAFETY: memory of the schedule, which the steps before have filled.
+                        made.context = unsafe { context.read() };
+                    }
+                }
                 Step::Combine { reducer, input, inout, count } => {
                     let (reducer, input, inout, count) = (reducer.clone(), *input, *inout, *count);
                     // SAFETY: as above; the algorithms never combine a memory with itself.

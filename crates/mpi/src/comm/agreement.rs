@@ -15,6 +15,7 @@
 use super::{CONTEXTS_PER_COMM, Channel};
 use crate::abi::*;
 use crate::buffer::Buffer;
+use crate::collective::schedule::Schedule;
 use crate::engine::{Message, Mode, Started};
 use crate::error::{Error, Result};
 use crate::process::Guard;
@@ -42,6 +43,42 @@ impl Meeting {
         let me = members.iter().position(|&member| member == world).expect("only members meet");
         Meeting { members, me, context: context + channel as u32, tag }
     }
+
+    /// A schedule of messages of this meeting.
+    pub fn schedule(&self) -> Schedule {
+        Schedule::new(self.context, self.tag)
+    }
+
+    /// In the binomial tree below `root`, the member that tells this one; none for the root.
+    pub fn parent(&self, root: usize) -> Option<u32> {
+        let mine = self.distance(root);
+        (mine > 0).then(|| self.at(root, mine - self.reach(root)))
+    }
+
+    /// The members that this one tells, those with the largest subtree first.
+    pub fn children(&self, root: usize) -> impl Iterator<Item = u32> {
+        let (mine, members) = (self.distance(root), self.members.len());
+        let bits = std::iter::successors(Some(self.reach(root) >> 1), |bit| Some(bit >> 1));
+        let bits = bits.take_while(|&bit| bit > 0).filter(move |bit| mine + bit < members);
+        bits.map(move |bit| self.at(root, mine + bit))
+    }
+
+    /// How far this member stands behind the root.
+    fn distance(&self, root: usize) -> usize {
+        (self.me + self.members.len() - root) % self.members.len()
+    }
+
+    fn at(&self, root: usize, distance: usize) -> u32 {
+        self.members[(root + distance) % self.members.len()]
+    }
+
+    /// The lowest bit of the distance: the parent stands so far before this member, and its subtree is so large.
+    fn reach(&self, root: usize) -> usize {
+        match self.distance(root) {
+            0 => self.members.len().next_power_of_two(),
+            distance => 1 << distance.trailing_zeros(),
+        }
+    }
 }
 
 impl Guard {
@@ -67,19 +104,13 @@ impl Guard {
 
     /// Everybody gets `data` of the member at `root`.
     pub fn broadcast(&mut self, meeting: &Meeting, root: usize, data: Vec<u32>) -> Vec<u32> {
-        let members = meeting.members.len();
-        let member = |distance: usize| meeting.members[(root + distance) % members];
-        let mine = (meeting.me + members - root) % members;
-        // The parent of a distance is the distance without its lowest bit; its children are those with one more bit below.
-        let lowest = if mine == 0 { members.next_power_of_two() } else { 1 << mine.trailing_zeros() };
-        let data = if mine == 0 { data } else { self.receive_numbers(meeting, member(mine - lowest)) };
-        let mut bit = lowest >> 1;
+        let data = match meeting.parent(root) {
+            None => data,
+            Some(parent) => self.receive_numbers(meeting, parent),
+        };
         let mut sends = Vec::new();
-        while bit > 0 {
-            if mine + bit < members {
-                sends.extend(self.send_numbers(meeting, member(mine + bit), &data));
-            }
-            bit >>= 1;
+        for child in meeting.children(root) {
+            sends.extend(self.send_numbers(meeting, child, &data));
         }
         for send in sends {
             self.finish_request(send);
@@ -131,5 +162,33 @@ impl Guard {
         let request = self.engine.receive(Request::new(RequestKind::Receive, buffer, context, source, tag));
         self.finish_request(request);
         data
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_member_of_a_tree_has_one_parent_and_is_reached_once() {
+        for size in 1..=17_u32 {
+            for root in 0..size {
+                let meeting = |world| Meeting::new((0..size).collect(), world, 0, Channel::Creation, 0);
+                let mut reached = vec![root];
+                for world in 0..size {
+                    for child in meeting(world).children(root as usize) {
+                        assert_eq!(
+                            meeting(child).parent(root as usize),
+                            Some(world),
+                            "{size} members, root {root}"
+                        );
+                        reached.push(child);
+                    }
+                }
+                reached.sort_unstable();
+                assert!(reached.iter().copied().eq(0..size), "{size} members, root {root}: {reached:?}");
+                assert_eq!(meeting(root).parent(root as usize), None);
+            }
+        }
     }
 }

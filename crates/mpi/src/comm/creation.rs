@@ -8,10 +8,15 @@ use super::agreement::Meeting;
 use super::{Channel, Comm, Group};
 use crate::abi::*;
 use crate::attributes::{self, Owner};
+use crate::buffer::Buffer;
 use crate::errhandler;
 use crate::error::{Result, check};
 use crate::info::Info;
 use crate::process::Guard;
+use crate::request::{Request, RequestKind};
+
+/// The context of a communicator whose dup is on its way.
+const NOT_YET: u32 = u32::MAX;
 
 /// What a process of a parent tells the others about the communicator that it wants to be in.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +50,59 @@ impl Guard {
         let meeting = self.whole(handle)?;
         let context = if meeting.me == 0 { self.new_context()? } else { 0 };
         let context = self.broadcast(&meeting, 0, vec![context])[0];
-        let attributes = copied?;
+        self.keep_duplicate(handle, context, copied?, hints)
+    }
+
+    /// The same without waiting: the communicator is there at once and may be used when the request is done. The request
+    /// belongs to the schedule of the broadcast, which gives the communicator its context.
+    ///
+    /// # Errors
+    /// As [`Guard::dup_comm`].
+    pub fn start_dup_comm(
+        &mut self,
+        handle: MPI_Comm,
+        hints: Option<Info>,
+    ) -> Result<(MPI_Comm, MPI_Request)> {
+        let copied = attributes::copy(self, Owner::Comm(handle));
+        let meeting = self.whole(handle)?;
+        let mut schedule = Box::new(meeting.schedule());
+        let context = schedule.memory(size_of::<u32>()).cast::<u32>();
+        let number = if meeting.me == 0 { self.new_context()? } else { NOT_YET };
+        // SAFETY: memory of the schedule, of this size, aligned for every number.
+        unsafe { context.write(number) };
+        let data = || Buffer::contiguous(context.cast(), size_of::<u32>());
+        if let Some(parent) = meeting.parent(0) {
+            let received = schedule.receive(parent, data());
+            schedule.await_one(received);
+        }
+        for child in meeting.children(0) {
+            schedule.send(child, data());
+        }
+        let attributes = match copied {
+            Ok(attributes) => attributes,
+            Err(error) => {
+                // The others wait for us even if our callback has failed.
+                self.run(&mut schedule)?;
+                return Err(error);
+            }
+        };
+        let made = self.keep_duplicate(handle, number, attributes, hints)?;
+        schedule.name(made, context);
+        schedule.await_all();
+        let pending = Request::new(RequestKind::Collective, Buffer::empty(), 0, MPI_ANY_SOURCE, MPI_ANY_TAG);
+        schedule.request = self.engine.requests.insert(pending);
+        let request = MPI_Request(self.engine.requests.handle(schedule.request));
+        self.launch(schedule);
+        Ok((made, request))
+    }
+
+    fn keep_duplicate(
+        &mut self,
+        handle: MPI_Comm,
+        context: u32,
+        attributes: attributes::Set,
+        hints: Option<Info>,
+    ) -> Result<MPI_Comm> {
         let parent = self.comm(handle)?;
         let made = match &parent.remote {
             None => Comm::new(context, parent.rank, parent.group.clone()),

@@ -116,6 +116,47 @@ pub unsafe fn MPI_Comm_dup_with_info(comm: MPI_Comm, info: MPI_Info, newcomm: *m
     unsafe { make(c"MPI_Comm_dup_with_info", comm, newcomm, body) }
 }
 
+/// Runs a call that starts a duplicate.
+#[inline(always)]
+unsafe fn start_dup(
+    name: &'static core::ffi::CStr,
+    comm: MPI_Comm,
+    newcomm: *mut MPI_Comm,
+    request: *mut MPI_Request,
+    hints: impl FnOnce() -> Result<Option<info::Info>>,
+) -> c_int {
+    call(name, comm, |guard| {
+        check(!newcomm.is_null(), MPI_ERR_ARG, || "newcomm is a null pointer".into())?;
+        check(!request.is_null(), MPI_ERR_REQUEST, || "request is a null pointer".into())?;
+        let hints = hints()?;
+        let (made, pending) = guard.start_dup_comm(comm, hints)?;
+        // SAFETY: the user gives places for the communicator and the request.
+        unsafe {
+            put(newcomm, "newcomm", made)?;
+            put(request, "request", pending)
+        }
+    })
+}
+
+/// Starts a duplicate, which may be used when the request is done (7.4.2).
+#[inline]
+pub unsafe fn MPI_Comm_idup(comm: MPI_Comm, newcomm: *mut MPI_Comm, request: *mut MPI_Request) -> c_int {
+    // SAFETY: as the user's.
+    unsafe { start_dup(c"MPI_Comm_idup", comm, newcomm, request, || Ok(None)) }
+}
+
+/// Starts a duplicate with other hints (7.4.2).
+#[inline]
+pub unsafe fn MPI_Comm_idup_with_info(
+    comm: MPI_Comm,
+    info: MPI_Info,
+    newcomm: *mut MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    // SAFETY: as the user's.
+    unsafe { start_dup(c"MPI_Comm_idup_with_info", comm, newcomm, request, || info::hints(info).map(Some)) }
+}
+
 /// The communicator of a subgroup (7.4.2).
 #[inline]
 pub unsafe fn MPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: *mut MPI_Comm) -> c_int {
