@@ -17,8 +17,7 @@ impl Memory {
         Arc::new(Memory { lines, consumed: Consumed::default() })
     }
 
-    /// Both ends, as if `start` lines had been written and consumed: but for the cleared word where the next message
-    /// begins, the ring is full of old headers.
+    /// Both ends, as if `start` lines had been written and consumed, and the sequence about to begin again.
     pub(crate) fn ends(self: &Arc<Self>, start: u64) -> (Producer, Consumer) {
         let (first, consumed) = (NonNull::from(&self.lines[0]), NonNull::from(&self.consumed));
         let count = self.lines.len();
@@ -26,14 +25,9 @@ impl Memory {
         let (mut producer, mut consumer) =
             unsafe { (Producer::new(first, count, consumed), Consumer::new(first, count, consumed)) };
         self.consumed.lines.store(start, Ordering::Relaxed);
-        for line in &self.lines {
-            line.words[0].store(2 | 1 << 16, Ordering::Relaxed);
-        }
-        self.lines[start as usize % count].words[0].store(0, Ordering::Relaxed);
         (producer.written, producer.known_consumed) = (start, start);
         (consumer.read, consumer.published) = (start, start);
-        // The sequence wraps during the model.
-        (producer.sequence, consumer.sequence) = (u32::MAX, u32::MAX);
+        (producer.sequence, consumer.sequence) = (u32::MAX - 3, u32::MAX - 3);
         (producer, consumer)
     }
 }
@@ -42,27 +36,48 @@ pub(crate) fn envelope(n: u64) -> Envelope {
     Envelope { kind: 2, flags: n as u8, context: n as u32, tag: -(n as i32), length: n + 50 }
 }
 
-/// Inline data in which every word looks like the header that might stand there.
-fn disguised(n: u64, words: usize) -> Vec<u8> {
-    (0..words as u64).flat_map(|i| (2 | n << 8 | 1 << 16 | (n + i) << 32).to_ne_bytes()).collect()
+/// Inline data whose every word is the header that is due `ahead` numbers after `sequence`.
+fn disguised(sequence: u32, ahead: u32, words: usize) -> Vec<u8> {
+    let due = (0..ahead).fold(sequence, |sequence, _| next_sequence(sequence));
+    (0..words as u64).flat_map(|i| (2 | 1 << 16 | i << 8 | u64::from(due) << 32).to_ne_bytes()).collect()
 }
 
-/// Sends `messages` of `words(n)` inline words through a ring of `count` lines that begins at line `start`.
-fn stream(
-    name: &str,
+/// A run of messages through a ring.
+struct Run {
+    name: &'static str,
     preemptions: Option<usize>,
+    /// Lines of the ring.
     count: usize,
+    /// Line at which the run begins.
     start: u64,
+    /// Messages of two lines that are sent and received before both ends run together, so that the ring holds old payload.
+    before: u64,
     messages: u64,
+    /// Inline words of the `n`-th message.
     words: fn(u64) -> usize,
-) {
-    explore(name, preemptions, move || {
+    /// How far ahead payload looks like a header: to the time when the receiver comes to its line again.
+    ahead: u32,
+}
+
+impl Run {
+    fn explore(self) {
+        explore(self.name, self.preemptions, move || self.once());
+    }
+
+    fn once(&self) {
+        let &Run { count, start, before, messages, words, ahead, .. } = self;
         let memory = Memory::new(count);
         let (mut producer, mut consumer) = memory.ends(start);
+        for n in 0..before {
+            let inline = disguised(producer.sequence, ahead, 6);
+            assert!(producer.try_push(&envelope(n), &inline));
+            consumer.peek().expect("just sent").consume();
+        }
+        consumer.publish();
         let kept = memory.clone();
         let sender = loom::thread::spawn(move || {
             for n in 0..messages {
-                while !producer.try_push(&envelope(n), &disguised(n, words(n))) {
+                while !producer.try_push(&envelope(n), &disguised(n as u32, ahead, words(n))) {
                     loom::thread::yield_now();
                 }
             }
@@ -77,28 +92,52 @@ fn stream(
             assert_eq!(message.envelope, envelope(received));
             let mut data = vec![0; words(received) * 8];
             message.read_inline(&mut data);
-            assert_eq!(data, disguised(received, words(received)));
+            assert_eq!(data, disguised(received as u32, ahead, words(received)));
             message.consume();
             received += 1;
         }
         assert!(consumer.peek().is_none(), "more came than was sent");
         sender.join().unwrap();
         assert!(consumer.peek().is_none(), "more came than was sent");
-    });
+    }
 }
 
 #[test]
 fn no_interleaving_loses_repeats_or_tears_a_message() {
-    stream("one line each, ring of 4, wraps", None, 4, 2, 3, |_| 1);
-    stream("one line each, ring of 4, wraps and is full", Some(3), 4, 2, 5, |_| 1);
+    let run = Run {
+        name: "one line each, ring of 4, wraps",
+        preemptions: None,
+        count: 4,
+        start: 2,
+        before: 0,
+        messages: 3,
+        words: |_| 1,
+        ahead: 0,
+    };
+    run.explore();
+    let name = "one line each, ring of 4, wraps and is full";
+    Run { name, preemptions: Some(4), count: 4, start: 2, before: 0, messages: 5, words: |_| 1, ahead: 0 }
+        .explore();
 }
 
 #[test]
 fn messages_of_two_lines_survive_the_pad_and_a_full_ring() {
-    stream("two lines, pad, ring of 8, full", Some(3), 8, 7, 4, |_| 6);
+    let name = "two lines, pad, ring of 8, full";
+    Run { name, preemptions: Some(4), count: 8, start: 7, before: 0, messages: 4, words: |_| 6, ahead: 0 }
+        .explore();
+}
+
+#[test]
+fn old_payload_that_looks_like_the_header_that_is_due_is_never_taken_for_it() {
+    // Headers in lines 1, 3, 5 and payload in 2, 4, 6; then a pad in line 7 and headers in 0, 2, 4: five numbers later.
+    let name = "two lines over old payload, ring of 8";
+    Run { name, preemptions: None, count: 8, start: 1, before: 3, messages: 3, words: |_| 6, ahead: 5 }
+        .explore();
 }
 
 #[test]
 fn messages_of_one_and_two_lines_alternate() {
-    stream("one and two lines, ring of 8", Some(3), 8, 4, 4, |n| if n % 2 == 0 { 7 } else { 1 });
+    let words = |n| if n % 2 == 0 { 7 } else { 1 };
+    let name = "one and two lines, ring of 8";
+    Run { name, preemptions: None, count: 8, start: 4, before: 0, messages: 4, words, ahead: 0 }.explore();
 }

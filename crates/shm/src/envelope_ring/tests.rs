@@ -61,19 +61,49 @@ fn every_message_arrives_once_in_order_with_its_data() {
     }
 }
 
+/// Every word of the payload is a header whose number is due within the next turn of the ring.
 #[test]
 fn payload_that_looks_like_a_header_is_never_taken_for_one() {
-    let (mut producer, mut consumer, _memory) = ring(16);
-    let fake = (0..25).flat_map(|i: u64| (2 | 1 << 16 | i << 32).to_ne_bytes()).collect::<Vec<u8>>();
-    for n in 0..1000 {
-        let bytes = [200, 0, 100, 40][n as usize % 4];
-        assert!(producer.try_push(&message(n, 0).0, &fake[..bytes]));
-        let found = consumer.peek().expect("just sent");
-        assert_eq!(found.envelope, message(n, 0).0);
-        found.consume();
-        consumer.publish();
-        assert!(consumer.peek().is_none(), "old payload was taken for message {n}");
+    for seed in 1..100 {
+        let mut random = seed * 0x9e37_79b9;
+        let (mut producer, mut consumer, _memory) = ring(16);
+        for n in 0..1000 {
+            let bytes = next(&mut random) as usize % (producer.inline_bytes_max() + 1);
+            let fake = |_| {
+                let due = u64::from(producer.sequence) + next(&mut random) % 20;
+                (2 | 1 << 16 | due << 32).to_ne_bytes()
+            };
+            let inline = (0..29).flat_map(fake).collect::<Vec<u8>>();
+            assert!(producer.try_push(&message(n, 0).0, &inline[..bytes]));
+            let found = consumer.peek().expect("just sent");
+            assert_eq!(found.envelope, message(n, 0).0);
+            found.consume();
+            assert!(consumer.peek().is_none(), "seed {seed}: old payload was taken for message {n}");
+        }
     }
+}
+
+/// A line that only pads cover must not keep a header until its number is due again.
+#[test]
+fn a_header_of_long_ago_is_never_taken_for_the_one_that_is_due() {
+    let (mut producer, mut consumer, _memory) = ring(16);
+    let mut sent = 0;
+    let mut pass = |producer: &mut Producer, consumer: &mut Consumer, bytes| {
+        assert!(producer.try_push(&message(sent, 0).0, &vec![0; bytes]));
+        consumer.peek().expect("just sent").consume();
+        sent += 1;
+    };
+    // Numbers 1 to 16 in lines 0 to 15; then 13 lines, a pad over the last three, and a message in lines 0 to 3.
+    for bytes in [0; 29].into_iter().chain([200]) {
+        pass(&mut producer, &mut consumer, bytes);
+    }
+    // All but 2^32 messages later, eleven before the number that line 15 had in the first turn.
+    (producer.sequence, consumer.sequence) = (5, 5);
+    for _ in 0..11 {
+        pass(&mut producer, &mut consumer, 0);
+    }
+    assert_eq!((consumer.read % 16, consumer.sequence), (15, 16));
+    assert!(!consumer.is_ready() && consumer.peek().is_none(), "a header of long ago was taken");
 }
 
 #[test]
