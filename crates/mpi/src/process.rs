@@ -275,17 +275,38 @@ impl Guard {
         }
         self.engine.publish_all();
         let engine: *mut Engine = &mut self.engine;
+        let mut released = false;
         // SAFETY: the pointer comes from the guard's own state, which stays; the closure uses it while nothing else does, and
         // `job` is not touched by progress except through shared references to atomics.
         unsafe {
             let job: *const Job = &raw const (*engine).job;
-            waiter.sleep_unless(&*job, || !(*engine).progress(None) && !ready());
+            waiter.sleep_unless(&*job, || {
+                let nothing = !(*engine).progress(None) && !ready();
+                if nothing {
+                    // Other threads may come in while this one sleeps; whoever leaves rings it (`give_back`).
+                    LOCK.release();
+                    released = true;
+                }
+                nothing
+            });
+        }
+        if released {
+            LOCK.acquire();
+        }
+    }
+
+    /// Gives the lock to other threads; a thread of this process that sleeps may find that its wait is over.
+    #[inline(always)]
+    fn give_back(&self) {
+        if LOCK.is_needed() {
+            self.engine.job.wake_own_sleeper();
+            LOCK.release();
         }
     }
 
     /// Runs `action` without the lock.
     pub fn unlocked<T>(&mut self, action: impl FnOnce() -> T) -> T {
-        LOCK.release();
+        self.give_back();
         let value = action();
         LOCK.acquire();
         value
@@ -331,6 +352,6 @@ impl DerefMut for Guard {
 impl Drop for Guard {
     #[inline(always)]
     fn drop(&mut self) {
-        LOCK.release();
+        self.give_back();
     }
 }

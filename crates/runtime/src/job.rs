@@ -139,6 +139,13 @@ impl Job {
         doorbell::ring_after_swap(self.endpoint(peer));
     }
 
+    /// Wakes a thread of this process that sleeps in a wait: another thread may have done what it waits for. The caller holds
+    /// the process lock, under which a sleeper has announced itself, so no fence is needed.
+    #[inline]
+    pub fn wake_own_sleeper(&self) {
+        doorbell::ring_after_swap(self.endpoint(self.rank()));
+    }
+
     /// Header of a collective block.
     pub fn block(&self, block: usize) -> &BlockHeader {
         // SAFETY: as for endpoint.

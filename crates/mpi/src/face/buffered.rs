@@ -73,7 +73,7 @@ pub unsafe fn MPI_Ibsend(
 #[inline]
 pub unsafe fn MPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> c_int {
     call(c"MPI_Buffer_attach", MPI_COMM_SELF, |guard| {
-        guard.attach_buffer(PROCESS_BUFFER, buffer, size.into())
+        guard.attach_buffer(PROCESS_BUFFER, buffer, i64::from(size))
     })
 }
 
@@ -91,7 +91,7 @@ pub unsafe fn MPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> c
 pub unsafe fn MPI_Comm_attach_buffer(comm: MPI_Comm, buffer: *mut c_void, size: c_int) -> c_int {
     call(c"MPI_Comm_attach_buffer", comm, |guard| {
         guard.comm(comm)?;
-        guard.attach_buffer(comm.0, buffer, size.into())
+        guard.attach_buffer(comm.0, buffer, i64::from(size))
     })
 }
 
@@ -140,9 +140,7 @@ pub unsafe fn MPI_Ibsend_c(
 /// Attaches a buffer for buffered sends (3.6). Large count.
 #[inline]
 pub unsafe fn MPI_Buffer_attach_c(buffer: *mut c_void, size: MPI_Count) -> c_int {
-    call(c"MPI_Buffer_attach_c", MPI_COMM_SELF, |guard| {
-        guard.attach_buffer(PROCESS_BUFFER, buffer, size.into())
-    })
+    call(c"MPI_Buffer_attach_c", MPI_COMM_SELF, |guard| guard.attach_buffer(PROCESS_BUFFER, buffer, size))
 }
 
 /// Gives an attached buffer back when it is empty (3.6). Large count.
@@ -159,7 +157,7 @@ pub unsafe fn MPI_Buffer_detach_c(buffer_addr: *mut c_void, size: *mut MPI_Count
 pub unsafe fn MPI_Comm_attach_buffer_c(comm: MPI_Comm, buffer: *mut c_void, size: MPI_Count) -> c_int {
     call(c"MPI_Comm_attach_buffer_c", comm, |guard| {
         guard.comm(comm)?;
-        guard.attach_buffer(comm.0, buffer, size.into())
+        guard.attach_buffer(comm.0, buffer, size)
     })
 }
 

@@ -1,0 +1,63 @@
+//! The promises of point-to-point messages (MPI chapter 3): every message once, in order, with its data, whatever its size, mode and
+//! the order of calls. Everything runs from `target/dist`.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tutti_tests::{Scratch, compile, program, run};
+
+/// Many ranks on few busy cores are slow; nothing here takes a tenth of it on a free machine.
+const LIMIT: Duration = Duration::from_secs(110);
+
+/// A seed that changes from run to run; a failure prints it. TUTTI_TEST_SEED repeats a run.
+fn seed() -> String {
+    std::env::var("TUTTI_TEST_SEED").unwrap_or_else(|_| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
+        now.subsec_nanos().to_string()
+    })
+}
+
+#[track_caller]
+fn passes(test: &str, name: &str, ranks: usize, args: &[&str], said: &str) {
+    let scratch = Scratch::new(test);
+    let compiled = compile(&format!("tests/point_to_point/programs/{name}.c"), scratch.path());
+    let mut mpiexec = program("mpiexec");
+    mpiexec.args(["-n", &ranks.to_string()]).arg(compiled).args(args);
+    let ran = run(&mut mpiexec, LIMIT).expect_success();
+    assert!(ran.stdout.contains(said), "{args:?}: {ran}");
+}
+
+#[track_caller]
+fn random(ranks: usize) {
+    let test = format!("random-{ranks}");
+    passes(&test, "random", ranks, &[&seed(), "27"], &format!("27 rounds of 60 messages on {ranks} ranks"));
+}
+
+#[test]
+fn random_messages_arrive_once_in_order_on_one_rank() {
+    random(1);
+}
+
+#[test]
+fn random_messages_arrive_once_in_order_on_two_ranks() {
+    random(2);
+}
+
+#[test]
+fn random_messages_arrive_once_in_order_on_three_ranks() {
+    random(3);
+}
+
+#[test]
+fn random_messages_arrive_once_in_order_on_eight_ranks() {
+    random(8);
+}
+
+#[test]
+fn every_mode_of_sending_and_receiving_works() {
+    passes("modes", "modes", 3, &[], "checks");
+}
+
+#[test]
+fn threads_of_a_rank_wait_independently() {
+    passes("threads", "threads", 2, &[], "threads: all right");
+}
