@@ -2,6 +2,7 @@
 //! here runs it with `mpiexec` on several numbers of ranks.
 
 mod communicators;
+mod datatypes;
 
 use std::path::Path;
 use std::time::Duration;

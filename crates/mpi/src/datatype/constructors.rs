@@ -83,7 +83,7 @@ pub fn contiguous(form: Form, count: i64, old: &Rc<Layout>) -> Result<Layout> {
 /// MPI_Type_vector: the stride counts elements.
 ///
 /// # Errors
-/// MPI_ERR_COUNT, MPI_ERR_ARG.
+/// MPI_ERR_COUNT; MPI_ERR_ARG when the stride is too large.
 pub fn vector(form: Form, count: i64, blocklength: i64, stride: i64, old: &Rc<Layout>) -> Result<Layout> {
     let bytes = i128::from(stride).checked_mul(old.part.bounds.extent());
     let part = strided(count, blocklength, bytes, old)?;
@@ -94,7 +94,7 @@ pub fn vector(form: Form, count: i64, blocklength: i64, stride: i64, old: &Rc<La
 /// MPI_Type_create_hvector: the stride counts bytes.
 ///
 /// # Errors
-/// MPI_ERR_COUNT, MPI_ERR_ARG.
+/// MPI_ERR_COUNT; MPI_ERR_ARG when the stride is too large.
 pub fn hvector(form: Form, count: i64, blocklength: i64, stride: i64, old: &Rc<Layout>) -> Result<Layout> {
     let part = strided(count, blocklength, Some(stride.into()), old)?;
     let arguments = Arguments::new(form).counts(&[count, blocklength]).distances(&[stride]);
@@ -103,7 +103,7 @@ pub fn hvector(form: Form, count: i64, blocklength: i64, stride: i64, old: &Rc<L
 
 fn strided(count: i64, blocklength: i64, stride_bytes: Option<i128>, old: &Rc<Layout>) -> Result<Part> {
     not_negative("count", count, MPI_ERR_COUNT)?;
-    not_negative("blocklength", blocklength, MPI_ERR_ARG)?;
+    not_negative("blocklength", blocklength, MPI_ERR_COUNT)?;
     let Some(stride) = stride_bytes else {
         return Err(crate::error::Error::new(MPI_ERR_ARG, "the stride is larger than can be described"));
     };
@@ -131,7 +131,7 @@ impl Unit {
 /// MPI_Type_indexed and MPI_Type_create_hindexed.
 ///
 /// # Errors
-/// MPI_ERR_ARG, MPI_ERR_COUNT.
+/// MPI_ERR_COUNT.
 pub fn indexed(
     form: Form,
     unit: Unit,
@@ -155,7 +155,7 @@ pub fn indexed(
 /// MPI_Type_create_indexed_block and MPI_Type_create_hindexed_block.
 ///
 /// # Errors
-/// MPI_ERR_ARG, MPI_ERR_COUNT.
+/// MPI_ERR_COUNT.
 pub fn indexed_block(
     form: Form,
     unit: Unit,
@@ -163,7 +163,7 @@ pub fn indexed_block(
     displacements: &[i64],
     old: &Rc<Layout>,
 ) -> Result<Layout> {
-    not_negative("blocklength", blocklength, MPI_ERR_ARG)?;
+    not_negative("blocklength", blocklength, MPI_ERR_COUNT)?;
     let part = blocks(displacements.iter().map(|_| blocklength), displacements, unit, old)?;
     let arguments = Arguments::new(form).counts(&[displacements.len() as i64, blocklength]);
     Ok(match unit {
@@ -190,7 +190,7 @@ fn blocks(
 /// MPI_Type_create_struct.
 ///
 /// # Errors
-/// MPI_ERR_ARG, MPI_ERR_COUNT.
+/// MPI_ERR_COUNT.
 pub fn structure(
     form: Form,
     blocklengths: &[i64],
@@ -232,6 +232,6 @@ pub fn not_negative(name: &str, value: i64, class: c_int) -> Result<()> {
 fn lengths_not_negative(blocklengths: &[i64]) -> Result<()> {
     match blocklengths.iter().position(|length| *length < 0) {
         None => Ok(()),
-        Some(i) => not_negative(&format!("array_of_blocklengths[{i}]"), blocklengths[i], MPI_ERR_ARG),
+        Some(i) => not_negative(&format!("array_of_blocklengths[{i}]"), blocklengths[i], MPI_ERR_COUNT),
     }
 }
