@@ -1,15 +1,21 @@
 //! Sleep and wake without lost wake-ups (DESIGN 4, rule 3; F27).
 //!
 //! ```text
-//! waker                         sleeper
-//! publish something             b = bell; sleeping = 1
-//! fence SeqCst                  fence SeqCst
-//! sleeping == 1 ?               anything published? -> sleeping = 0, go on
-//!   bell += 1; futex wake       futex wait while bell == b; sleeping = 0
+//! waker                             sleeper
+//! publish something                 b = bell; sleeping = b + 1
+//! fence SeqCst                      fence SeqCst
+//! s = sleeping; s != 0 ?            anything published? -> sleeping = 0, go on
+//!   bell is s - 1 ? -> bell += 2,   futex wait while bell == b; sleeping = 0
+//!   futex wake
 //! ```
 //!
 //! Either the waker sees `sleeping`, or the sleeper sees what was published. A bell rung between the sleeper's look and
 //! its wait changes the word, so the wait returns at once. The futex is not private: ranks are processes.
+//!
+//! The bell is even, so an intention is never 0. It names the bell that it waits for: of many wakers the first rings, and
+//! the others, who come before the sleeper has run, spare the system call. One who finds the bell rung already has seen an
+//! intention that is over or being ended; the sleeper looks at everything again before its next sleep, behind a fence that
+//! comes after this waker's, so it sees what this waker published.
 
 use crate::endpoint::Endpoint;
 use crate::sync::{Ordering, fence};
@@ -18,31 +24,39 @@ use crate::sync::{Ordering, fence};
 #[inline(always)]
 pub fn ring_if_sleeping(endpoint: &Endpoint) {
     fence(Ordering::SeqCst);
-    if endpoint.sleeping.load(Ordering::Relaxed) != 0 {
-        ring(endpoint);
+    let intention = endpoint.sleeping.load(Ordering::Relaxed);
+    if intention != 0 {
+        ring(endpoint, intention);
     }
 }
 
-/// As [`ring_if_sleeping`], for a waker that has published by a sequentially consistent read-modify-write, which stands for the fence;
-/// so one publication can wake many.
+/// As [`ring_if_sleeping`], for a waker that has published by a sequentially consistent read-modify-write, which stands
+/// for the fence; so one publication can wake many. (C++20, atomics.order: the swap precedes this load and, when it reads an
+/// older intention, the load precedes the sleeper's fence; so the sleeper's look sees the swap.)
 #[inline(always)]
 pub fn ring_after_swap(endpoint: &Endpoint) {
-    if endpoint.sleeping.load(Ordering::SeqCst) != 0 {
-        ring(endpoint);
+    let intention = endpoint.sleeping.load(Ordering::SeqCst);
+    if intention != 0 {
+        ring(endpoint, intention);
     }
 }
 
 #[cold]
-fn ring(endpoint: &Endpoint) {
-    endpoint.bell.fetch_add(1, Ordering::Release);
-    futex::wake_all(&endpoint.bell);
+fn ring(endpoint: &Endpoint, intention: u32) {
+    let bell = intention.wrapping_sub(1);
+    let rung = bell.wrapping_add(2);
+    if endpoint.bell.load(Ordering::Relaxed) == bell
+        && endpoint.bell.compare_exchange(bell, rung, Ordering::Release, Ordering::Relaxed).is_ok()
+    {
+        futex::wake_all(&endpoint.bell);
+    }
 }
 
 /// Sleeps until the bell is rung, unless `nothing_there` finds something after the intention to sleep has been published.
 /// May return early; the caller looks again. Only the endpoint's owner calls it.
 pub fn sleep_unless(endpoint: &Endpoint, nothing_there: impl FnOnce() -> bool) {
     let bell = endpoint.bell.load(Ordering::Acquire);
-    endpoint.sleeping.store(1, Ordering::Relaxed);
+    endpoint.sleeping.store(bell.wrapping_add(1), Ordering::Relaxed);
     fence(Ordering::SeqCst);
     if nothing_there() {
         futex::wait(&endpoint.bell, bell);

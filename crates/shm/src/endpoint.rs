@@ -14,10 +14,10 @@ pub struct Endpoint {
     /// 1 while a thread of the rank waits inside the library, so that it serves its rings at once. Writer: the rank.
     pub waiting: AtomicU32,
     _line1: [u32; 15],
-    /// 1 while the rank sleeps or is about to. Writer: the rank, see [`crate::doorbell`].
+    /// Not 0 while the rank sleeps or is about to. Writer: the rank, see [`crate::doorbell`].
     pub sleeping: AtomicU32,
     _line2: [u32; 15],
-    /// Rung by whoever has published something for a sleeper; only ever incremented, by one instruction.
+    /// Rung by whoever has published something for a sleeper; even, changed by one compare-and-swap, never back.
     pub bell: AtomicU32,
     _line3: [u32; 15],
     /// Address of the CMA probe word and its value, see `runtime`; 0 until attached. Writer: the rank, once.

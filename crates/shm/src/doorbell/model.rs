@@ -37,8 +37,9 @@ fn a_sleeper_is_woken() {
 #[should_panic(expected = "deadlock")]
 fn without_the_wakers_fence_the_sleeper_may_sleep_for_ever() {
     let wake = |endpoint: &Endpoint| {
-        if endpoint.sleeping.load(Ordering::Relaxed) != 0 {
-            ring(endpoint);
+        let intention = endpoint.sleeping.load(Ordering::Relaxed);
+        if intention != 0 {
+            ring(endpoint, intention);
         }
     };
     one_word("no fence of the waker", wake, sleep);
@@ -49,7 +50,7 @@ fn without_the_wakers_fence_the_sleeper_may_sleep_for_ever() {
 fn without_the_sleepers_fence_it_may_sleep_for_ever() {
     one_word("no fence of the sleeper", ring_if_sleeping, |endpoint, word| {
         let bell = endpoint.bell.load(Ordering::Acquire);
-        endpoint.sleeping.store(1, Ordering::Relaxed);
+        endpoint.sleeping.store(bell + 1, Ordering::Relaxed);
         if word.load(Ordering::Acquire) == 0 {
             futex::wait(&endpoint.bell, bell);
         }
@@ -61,7 +62,7 @@ fn without_the_sleepers_fence_it_may_sleep_for_ever() {
 #[should_panic(expected = "deadlock")]
 fn a_bell_read_after_the_look_may_be_missed() {
     one_word("bell read late", ring_if_sleeping, |endpoint, word| {
-        endpoint.sleeping.store(1, Ordering::Relaxed);
+        endpoint.sleeping.store(endpoint.bell.load(Ordering::Acquire) + 1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         if word.load(Ordering::Acquire) == 0 {
             let bell = endpoint.bell.load(Ordering::Acquire);
