@@ -223,3 +223,6 @@ impl Ranks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+use super::*;
+use rustix::event::{PollFd, PollFlags, poll};
+
+/// A job whose ranks run these scripts.
+fn job(scripts: &[&str]) -> Ranks {
+    let mut ranks = Ranks::default();
+    for script in scripts {
+        let child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        ranks.add(pid, pidfd_open(pid, PidfdFlags::empty()).unwrap());
+    }
+    ranks
+}
+
+fn die(ranks: &mut Ranks, rank: u32) -> Option<Cause> {
+    {
+        let (_, pidfd) = ranks.alive().find(|(alive, _)| *alive == rank).unwrap();
+        poll(&mut [PollFd::from_borrowed_fd(pidfd, PollFlags::IN)], None).unwrap();
+    }
+    ranks.handle_death(rank).map(|ended| {
+        assert_eq!(ended.rank, rank);
+        ended.cause
+    })
+}
+
+fn attach(ranks: &mut Ranks, rank: u32) {
+    let pid = ranks.ranks[rank as usize].pid;
+    assert_eq!(ranks.handle_event(Event::Attached { rank, pid }, 0), None);
+}
+
+fn notice(ranks: &mut Ranks, rank: u32, notice: Notice) -> Option<Cause> {
+    ranks.handle_event(Event::Notice { rank, notice }, 0).map(|ended| ended.cause)
+}
+
+#[test]
+fn a_good_end_ends_nothing() {
+    let mut ranks = job(&["exit 0", "exit 0"]);
+    attach(&mut ranks, 1);
+    assert_eq!(notice(&mut ranks, 1, Notice::Finalized), None);
+    assert_eq!((die(&mut ranks, 0), die(&mut ranks, 1)), (None, None));
+    assert!(ranks.all_dead() && !ranks.is_ending());
+    assert_eq!(ranks.status(), 0);
+}
+
+#[test]
+fn the_first_bad_end_is_told_and_the_later_ones_are_not() {
+    let mut ranks = job(&["exit 0", "exit 3", "kill -9 $$"]);
+    attach(&mut ranks, 0);
+    assert_eq!(die(&mut ranks, 0), Some(Cause::NotFinalized));
+    assert!(ranks.is_ending());
+    assert_eq!((die(&mut ranks, 1), die(&mut ranks, 2)), (None, None));
+    assert_eq!(ranks.status(), 1);
+}
+
+#[test]
+fn a_bad_end_after_finalize_is_told_and_ends_nothing() {
+    let mut ranks = job(&["exit 4", "kill -9 $$"]);
+    attach(&mut ranks, 0);
+    notice(&mut ranks, 0, Notice::Finalized);
+    assert_eq!(die(&mut ranks, 0), Some(Cause::Status(4)));
+    assert!(!ranks.is_ending());
+    assert_eq!(die(&mut ranks, 1), Some(Cause::Signal { signal: 9, core_dumped: false }));
+    assert!(ranks.is_ending());
+    assert_eq!(ranks.status(), 4, "the first that was not 0");
+}
+
+#[test]
+fn an_abort_ends_the_job_at_once() {
+    let mut ranks = job(&["exit 0"]);
+    attach(&mut ranks, 0);
+    assert_eq!(notice(&mut ranks, 0, Notice::Abort(9)), Some(Cause::Abort(9)));
+    assert!(ranks.is_ending());
+    assert_eq!(die(&mut ranks, 0), None);
+    assert_eq!(ranks.status(), 9);
+}
+
+#[test]
+fn a_wrapper_has_its_time_after_the_death_of_what_it_wraps() {
+    let mut ranks = job(&["exec sleep 1000"]);
+    let mut inner = std::process::Command::new("true").spawn().unwrap();
+    let pid = Pid::from_child(&inner);
+    inner.wait().unwrap();
+    // Dead before it could be watched.
+    assert_eq!(ranks.handle_event(Event::Attached { rank: 0, pid }, 5), None);
+    assert_eq!(ranks.grace_ends_ns(), Some(5 + WRAPPER_GRACE_NS));
+    assert_eq!(ranks.handle_time(4 + WRAPPER_GRACE_NS), None);
+    assert_eq!(ranks.handle_time(5 + WRAPPER_GRACE_NS).map(|ended| ended.cause), Some(Cause::Vanished));
+    assert!(ranks.is_ending());
+    // A child of the test that is no leader of a group gets the signal by its pidfd.
+    ranks.kill();
+    assert_eq!(die(&mut ranks, 0), None);
+}
