@@ -1,4 +1,4 @@
-//! Groups, communicators, error handlers, attributes, info objects, sessions, statuses.
+//! Groups, communicators, error handlers, attributes, info objects, sessions, statuses, topologies.
 
 use crate::{conforms, mpiexec};
 use tutti_tests::{Scratch, compile};
@@ -18,6 +18,11 @@ fn groups_have_the_algebra_of_the_standard() {
 #[test]
 fn intercommunicators_bridge_two_groups() {
     conforms("intercommunicators", &RANKS);
+}
+
+#[test]
+fn topologies_tell_who_is_whose_neighbour() {
+    conforms("topologies", &[1, 2, 3, 4, 6]);
 }
 
 #[test]

@@ -143,6 +143,20 @@ impl Guard {
         records
     }
 
+    /// Everybody gets the numbers of all, in the order of the members; each gives as many as it likes.
+    pub fn gather_numbers(&mut self, meeting: &Meeting, mine: &[u32]) -> Vec<u32> {
+        let mut all = Vec::new();
+        if meeting.me == 0 {
+            all.extend(mine);
+            for &member in &meeting.members[1..] {
+                all.extend(self.receive_numbers(meeting, member));
+            }
+        } else if let Some(send) = self.send_numbers(meeting, meeting.members[0], mine) {
+            self.finish_request(send);
+        }
+        self.broadcast(meeting, 0, all)
+    }
+
     /// Sends numbers; gives the request while it is pending. `data` must stay until then.
     pub(super) fn send_numbers(&mut self, meeting: &Meeting, to: u32, data: &[u32]) -> Option<u32> {
         let buffer = Buffer::contiguous(data.as_ptr().cast_mut().cast(), size_of_val(data));

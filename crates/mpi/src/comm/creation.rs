@@ -108,7 +108,7 @@ impl Guard {
             None => Comm::new(context, parent.rank, parent.group.clone()),
             Some(remote) => Comm::between(context, parent.rank, parent.group.clone(), remote.clone()),
         };
-        let mut made = Comm { attributes, ..made };
+        let mut made = Comm { attributes, topology: parent.topology.clone(), ..made };
         made.take_hints(&hints.unwrap_or_default());
         Ok(self.keep_child(handle, made))
     }

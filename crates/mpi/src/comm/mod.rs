@@ -1,15 +1,18 @@
 //! Communicators: what they hold, how they are found by handle, and how ranks are translated.
 //!
 //! [`group`] is the algebra of groups; [`agreement`] how the members of a communicator exchange a few numbers; [`creation`] and
-//! [`intercomm`] and [`machine`] make communicators with it; [`lifetime`] ends them.
+//! [`intercomm`] and [`machine`] make communicators with it; [`arranged`] makes
+//! those with a [`topology`]; [`lifetime`] ends them.
 
 mod agreement;
+mod arranged;
 mod creation;
 mod from_groups;
 mod group;
 mod intercomm;
 mod lifetime;
 mod machine;
+mod topology;
 
 use std::rc::Rc;
 
@@ -25,6 +28,7 @@ pub use from_groups::StringTag;
 pub use group::{Group, Likeness};
 pub use intercomm::Bridge;
 pub use machine::SHARED_MEMORY;
+pub use topology::{Edges, Graph, Grid, Topology, balance};
 
 /// A communicator as this process sees it.
 #[derive(Debug)]
@@ -47,6 +51,8 @@ pub struct Comm {
     pub attributes: attributes::Set,
     /// Hints given by the user that we know.
     pub hints: Info,
+    /// Who is whose neighbour, if somebody has said so.
+    pub topology: Option<Rc<Topology>>,
     /// How many agreements over [`Channel::Creation`] this process has begun; the tag of their messages.
     pub creations: i32,
     /// State of collective operations.
@@ -84,6 +90,7 @@ impl Comm {
             name: Vec::new(),
             attributes: attributes::Set::default(),
             hints: Info::default(),
+            topology: None,
             creations: 0,
             collective: Default::default(),
         }
