@@ -13,6 +13,7 @@ use crate::compound::Extra;
 use crate::engine::{Message, Mode, Started};
 use crate::error::{Error, Result, check};
 use crate::process::Guard;
+use crate::request::{Request, RequestKind};
 
 /// A buffer attached by the user.
 #[derive(Clone, Debug)]
@@ -116,16 +117,30 @@ impl Guard {
         Ok(())
     }
 
+    fn attached_to(&self, owner: usize) -> Result<Attached> {
+        let found = self.buffers.get(&owner).cloned();
+        found.ok_or_else(|| Error::new(MPI_ERR_BUFFER, "no buffer is attached"))
+    }
+
+    /// A request that is done when all messages have left a buffer.
+    ///
+    /// # Errors
+    /// MPI_ERR_BUFFER when there is none.
+    pub fn start_flush(&mut self, owner: usize) -> Result<MPI_Request> {
+        let attached = self.attached_to(owner)?;
+        let mut request =
+            Request::new(RequestKind::Compound, Buffer::empty(), 0, MPI_ANY_SOURCE, MPI_ANY_TAG);
+        request.extra = Some(Box::new(Extra::Flush(attached)));
+        let index = self.engine.requests.insert(request);
+        Ok(MPI_Request(self.engine.requests.handle(index)))
+    }
+
     /// Waits until all messages have left a buffer.
     ///
     /// # Errors
     /// MPI_ERR_BUFFER when there is none.
     pub fn flush_buffer(&mut self, owner: usize) -> Result<Attached> {
-        let attached = self
-            .buffers
-            .get(&owner)
-            .cloned()
-            .ok_or_else(|| Error::new(MPI_ERR_BUFFER, "no buffer is attached"))?;
+        let attached = self.attached_to(owner)?;
         self.wait(None, |_| attached.is_empty().then_some(()));
         Ok(attached)
     }
@@ -141,5 +156,5 @@ impl Guard {
     }
 }
 
-/// Key of the buffer that belongs to the process; others are communicator handles, which are never 0.
+/// Key of the buffer that belongs to the process; others are handles of communicators or sessions, which are never 0.
 pub const PROCESS_BUFFER: usize = 0;

@@ -28,6 +28,8 @@ pub enum Extra {
     Generalized(Generalized),
     /// The message's data, which belong to the request.
     Owned(crate::buffered::Owned),
+    /// It is done when this buffer is empty.
+    Flush(crate::buffered::Attached),
 }
 
 /// One of the operations that a request stands for.
@@ -120,7 +122,11 @@ impl Engine {
     }
 
     fn is_compound_done(&self, request: &Request) -> bool {
-        matches!(request.extra.as_deref(), Some(Extra::Compound(compound)) if compound.is_done(&self.requests))
+        match request.extra.as_deref() {
+            Some(Extra::Compound(compound)) => compound.is_done(&self.requests),
+            Some(Extra::Flush(attached)) => attached.is_empty(),
+            _ => false,
+        }
     }
 
     /// The compound behind a request.
@@ -232,6 +238,9 @@ impl Guard {
         let parts = match self.engine.compound(index) {
             Some(compound) => compound.parts,
             None => {
+                let request = self.engine.requests.get_mut(index);
+                // The buffer empties itself whether somebody waits for it or not.
+                request.done |= matches!(request.extra.as_deref(), Some(Extra::Flush(_)));
                 self.engine.release(index);
                 return;
             }

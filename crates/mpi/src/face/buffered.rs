@@ -2,11 +2,13 @@
 
 use core::ffi::{c_int, c_void};
 
+use super::sessions::on_session;
 use crate::abi::*;
+use crate::argument::put;
 use crate::buffered::PROCESS_BUFFER;
 use crate::engine::{Mode, Started};
 use crate::errhandler::call;
-use crate::error::Result;
+use crate::error::{Result, check};
 use crate::point_to_point::Data;
 use crate::process::Guard;
 
@@ -187,5 +189,91 @@ pub unsafe fn MPI_Comm_flush_buffer(comm: MPI_Comm) -> c_int {
     call(c"MPI_Comm_flush_buffer", comm, |guard| {
         guard.comm(comm)?;
         guard.flush_buffer(comm.0).map(drop)
+    })
+}
+
+/// Starts waiting until an attached buffer is empty.
+unsafe fn start_flush(guard: &mut Guard, owner: usize, request: *mut MPI_Request) -> Result<()> {
+    check(!request.is_null(), MPI_ERR_REQUEST, || "request is a null pointer".into())?;
+    let started = guard.start_flush(owner)?;
+    // SAFETY: the user gives a place for the request.
+    unsafe { put(request, "request", started) }
+}
+
+/// Starts waiting until an attached buffer is empty (3.6).
+#[inline]
+pub unsafe fn MPI_Buffer_iflush(request: *mut MPI_Request) -> c_int {
+    call(c"MPI_Buffer_iflush", MPI_COMM_SELF, |guard| {
+        // SAFETY: as the user's.
+        unsafe { start_flush(guard, PROCESS_BUFFER, request) }
+    })
+}
+
+/// Starts waiting until an attached buffer is empty (3.6).
+#[inline]
+pub unsafe fn MPI_Comm_iflush_buffer(comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
+    call(c"MPI_Comm_iflush_buffer", comm, |guard| {
+        guard.comm(comm)?;
+        // SAFETY: as the user's.
+        unsafe { start_flush(guard, comm.0, request) }
+    })
+}
+
+/// Attaches a buffer to a session (3.6).
+#[inline]
+pub unsafe fn MPI_Session_attach_buffer(session: MPI_Session, buffer: *mut c_void, size: c_int) -> c_int {
+    on_session(c"MPI_Session_attach_buffer", session, |guard| {
+        guard.attach_buffer(session.0, buffer, i64::from(size))
+    })
+}
+
+/// Attaches a buffer to a session (3.6). Large count.
+#[inline]
+pub unsafe fn MPI_Session_attach_buffer_c(
+    session: MPI_Session,
+    buffer: *mut c_void,
+    size: MPI_Count,
+) -> c_int {
+    on_session(c"MPI_Session_attach_buffer_c", session, |guard| guard.attach_buffer(session.0, buffer, size))
+}
+
+/// Gives the buffer of a session back when it is empty (3.6).
+#[inline]
+pub unsafe fn MPI_Session_detach_buffer(
+    session: MPI_Session,
+    buffer_addr: *mut c_void,
+    size: *mut c_int,
+) -> c_int {
+    on_session(c"MPI_Session_detach_buffer", session, |guard| {
+        // SAFETY: the user gives places for the address and the size.
+        unsafe { detach(guard, session.0, buffer_addr, size) }
+    })
+}
+
+/// Gives the buffer of a session back when it is empty (3.6). Large count.
+#[inline]
+pub unsafe fn MPI_Session_detach_buffer_c(
+    session: MPI_Session,
+    buffer_addr: *mut c_void,
+    size: *mut MPI_Count,
+) -> c_int {
+    on_session(c"MPI_Session_detach_buffer_c", session, |guard| {
+        // SAFETY: the user gives places for the address and the size.
+        unsafe { detach(guard, session.0, buffer_addr, size) }
+    })
+}
+
+/// Waits until the buffer of a session is empty (3.6).
+#[inline]
+pub unsafe fn MPI_Session_flush_buffer(session: MPI_Session) -> c_int {
+    on_session(c"MPI_Session_flush_buffer", session, |guard| guard.flush_buffer(session.0).map(drop))
+}
+
+/// Starts waiting until the buffer of a session is empty (3.6).
+#[inline]
+pub unsafe fn MPI_Session_iflush_buffer(session: MPI_Session, request: *mut MPI_Request) -> c_int {
+    on_session(c"MPI_Session_iflush_buffer", session, |guard| {
+        // SAFETY: as the user's.
+        unsafe { start_flush(guard, session.0, request) }
     })
 }

@@ -19,7 +19,7 @@ const LEVELS: [(c_int, &[u8]); 4] = [
 ];
 
 /// Runs a call on a session; errors go through its error handler.
-fn on_session(
+pub(super) fn on_session(
     name: &'static CStr,
     handle: MPI_Session,
     body: impl FnOnce(&mut Guard) -> Result<()>,
