@@ -5,6 +5,7 @@ use core::ffi::{c_int, c_void};
 use crate::abi::*;
 use crate::buffer::Buffer;
 use crate::datatype::checked_count;
+use crate::engine::short_way::{self, Short};
 use crate::engine::{Message, Mode, Started};
 use crate::error::{Error, Result, check};
 use crate::process::Guard;
@@ -47,6 +48,61 @@ impl Guard {
             })?;
         }
         datatype.buffer(data.address.cast(), count)
+    }
+
+    /// Contiguous data of a predefined type: address and bytes. `None` for anything else, wrong arguments included.
+    #[inline(always)]
+    fn plain(&self, data: Data) -> Option<(*mut u8, usize)> {
+        let size = self.predefined_types.plain_size(data.datatype)?;
+        let count = usize::try_from(data.count).ok().filter(|&count| count < 1 << 20)?;
+        (!data.address.is_null() || count == 0).then_some((data.address.cast(), count * size))
+    }
+
+    /// Sends a small message the short way; false when the general way must be gone.
+    #[inline(always)]
+    pub fn try_send_small(&mut self, data: Data, dest: c_int, tag: c_int, comm: MPI_Comm) -> bool {
+        if dest < 0 || tag < 0 {
+            return false;
+        }
+        let Some((at, bytes)) = self.plain(data) else { return false };
+        let Ok(communicator) = self.comm(comm) else { return false };
+        let Ok(to) = communicator.world_rank(dest) else { return false };
+        let context = communicator.context;
+        self.engine.try_send_small(to as usize, context, tag, at, bytes)
+    }
+
+    /// Receives a small message the short way, if it comes soon; `None` when the general way must be gone.
+    ///
+    /// # Safety
+    /// The user's buffer is valid.
+    #[inline(always)]
+    pub unsafe fn try_receive_small(
+        &mut self,
+        data: Data,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+    ) -> Option<Outcome> {
+        if source < 0 || (tag < 0 && tag != MPI_ANY_TAG) {
+            return None;
+        }
+        let (at, capacity) = self.plain(data)?;
+        let communicator = self.comm(comm).ok()?;
+        let from = communicator.world_rank(source).ok()? as usize;
+        let context = communicator.context;
+        if !self.engine.is_alone(from) {
+            return None;
+        }
+        let polls = if self.engine.is_oversubscribed() { 1 } else { short_way::POLLS };
+        for _ in 0..polls {
+            // SAFETY: our contract.
+            match unsafe { self.engine.try_take_small(from, context, tag, at, capacity) } {
+                Short::Nothing => {}
+                Short::Taken(tag, bytes) => return Some(Outcome { source, tag, bytes, ..Outcome::EMPTY }),
+                Short::Other => return None,
+            }
+        }
+        None
     }
 
     /// Starts a send; `None` when the destination is MPI_PROC_NULL.

@@ -52,6 +52,13 @@ pub struct Datatype {
     pub name: Vec<u8>,
 }
 
+impl Datatype {
+    /// Whether its elements fill memory from their address on.
+    pub fn is_plain(&self) -> bool {
+        matches!(self.access, Access::Run(0)) && self.extent == self.size as isize
+    }
+}
+
 /// How the data of a type are reached.
 #[derive(Clone, Debug)]
 enum Access {

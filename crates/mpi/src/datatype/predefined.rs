@@ -166,6 +166,8 @@ pub fn part_with(element: Element, wire: Wire) -> Part {
 #[derive(Debug)]
 pub struct Predefined {
     types: Vec<Option<Datatype>>,
+    /// Bytes of the types whose elements fill memory from their address on; 0 for all others.
+    plain_sizes: [u8; LAST - FIRST + 1],
     /// Types of MPI_Type_create_f90_*, by constructor and arguments: the same call gives the same handle.
     pub f90: HashMap<(c_int, c_int, c_int), MPI_Datatype>,
 }
@@ -181,7 +183,23 @@ impl Predefined {
             let layout = Layout::named(*handle, part(*handle, *element));
             types[handle.0 - FIRST] = Some(Datatype::predefined(Rc::new(layout), *element, name));
         }
-        Predefined { types, f90: HashMap::new() }
+        let mut plain_sizes = [0; LAST - FIRST + 1];
+        for (plain, datatype) in plain_sizes.iter_mut().zip(&types) {
+            *plain = datatype
+                .as_ref()
+                .filter(|datatype| datatype.is_plain())
+                .map_or(0, |datatype| datatype.size as u8);
+        }
+        Predefined { types, plain_sizes, f90: HashMap::new() }
+    }
+
+    /// Bytes of a predefined type whose elements fill memory from their address on.
+    #[inline(always)]
+    pub fn plain_size(&self, handle: MPI_Datatype) -> Option<usize> {
+        match self.plain_sizes.get(handle.0.wrapping_sub(FIRST)) {
+            Some(&size) if size != 0 => Some(usize::from(size)),
+            _ => None,
+        }
     }
 
     /// A predefined type.

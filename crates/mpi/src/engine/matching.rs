@@ -83,6 +83,12 @@ impl Matching {
         }
     }
 
+    /// Whether no receive is posted that a message of this source could match, and none of its messages waits.
+    #[inline(always)]
+    pub fn is_idle(&self, from: usize) -> bool {
+        self.posted[from].first == NONE && self.any.first == NONE && self.unexpected[from].is_empty()
+    }
+
     /// Appends a receive to its queue.
     #[inline(always)]
     pub fn post(&mut self, requests: &mut Slab<Request>, index: u32) {

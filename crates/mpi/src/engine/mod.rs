@@ -21,6 +21,7 @@
 mod arrival;
 mod matching;
 mod peer;
+pub mod short_way;
 mod transfer;
 
 use tutti_runtime::job::Job;

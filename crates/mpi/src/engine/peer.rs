@@ -132,19 +132,30 @@ impl Peer {
         self.rings.out.try_push(envelope, &arguments(message, 0))
     }
 
+    /// Sends a small contiguous message, if ring and credit have room.
+    #[inline(always)]
+    pub fn push_small(&mut self, context: u32, tag: i32, at: *const u8, bytes: usize) -> bool {
+        if bytes > self.inline_bytes_max || !self.has_credit(bytes) {
+            return false;
+        }
+        let envelope = Envelope { kind: EAGER, flags: 0, context, tag, length: bytes as u64 };
+        // SAFETY: the user's memory is valid for the length of the message (MPI's rule for send buffers); an empty message
+        // may have a null address, which a slice may not.
+        let data = unsafe { if bytes == 0 { &[][..] } else { std::slice::from_raw_parts(at, bytes) } };
+        let pushed = self.rings.out.try_push(&envelope, data);
+        if pushed {
+            self.charge(bytes);
+        }
+        pushed
+    }
+
     #[inline(always)]
     fn push_eager(&mut self, context: u32, tag: i32, buffer: &Buffer) -> bool {
+        if buffer.map.is_none() {
+            return self.push_small(context, tag, buffer.at, buffer.bytes);
+        }
         let envelope = Envelope { kind: EAGER, flags: 0, context, tag, length: buffer.bytes as u64 };
-        let pushed = if buffer.map.is_none() {
-            // SAFETY: the user's memory is valid for the length of the message (MPI's rule for send buffers); an empty
-            // message may have a null address, which a slice may not.
-            let data = unsafe {
-                if buffer.bytes == 0 { &[][..] } else { std::slice::from_raw_parts(buffer.at, buffer.bytes) }
-            };
-            self.rings.out.try_push(&envelope, data)
-        } else {
-            self.push_packed(&envelope, buffer)
-        };
+        let pushed = self.push_packed(&envelope, buffer);
         if pushed {
             self.charge(buffer.bytes);
         }

@@ -13,10 +13,22 @@ use crate::request::Outcome;
 /// Sends and waits until the buffer can be reused.
 #[inline(always)]
 fn send(guard: &mut Guard, data: Data, dest: c_int, tag: c_int, comm: MPI_Comm, mode: Mode) -> Result<()> {
+    if mode == Mode::Standard && guard.try_send_small(data, dest, tag, comm) {
+        return Ok(());
+    }
     if let Started::Pending(index) = guard.start_send(data, dest, tag, comm, mode)? {
         guard.finish_request(index);
     }
     Ok(())
+}
+
+/// Starts a standard send, the short way if it can be gone.
+#[inline(always)]
+fn start_send(guard: &mut Guard, data: Data, dest: c_int, tag: c_int, comm: MPI_Comm) -> Result<Started> {
+    if guard.try_send_small(data, dest, tag, comm) {
+        return Ok(Started::Done);
+    }
+    guard.start_send(data, dest, tag, comm, Mode::Standard)
 }
 
 /// Receives and waits for the message.
@@ -29,6 +41,13 @@ unsafe fn receive(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> Result<()> {
+    // SAFETY: the user gives a valid buffer, and a status or MPI_STATUS_IGNORE.
+    unsafe {
+        if let Some(outcome) = guard.try_receive_small(data, source, tag, comm) {
+            outcome.write(status);
+            return Ok(());
+        }
+    }
     let (outcome, capacity) = match guard.start_receive(data, source, tag, comm)? {
         None => (Outcome::PROC_NULL, 0),
         Some(index) => {
@@ -98,7 +117,7 @@ pub unsafe fn MPI_Isend(
     request: *mut MPI_Request,
 ) -> c_int {
     call(c"MPI_Isend", comm, |guard| {
-        let started = guard.start_send(Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)?;
+        let started = start_send(guard, Data::new(buf, count, datatype), dest, tag, comm)?;
         // SAFETY: the user gives a place for the request.
         unsafe { request.write(guard.send_handle(started)) };
         Ok(())
@@ -117,7 +136,7 @@ pub unsafe fn MPI_Irsend(
     request: *mut MPI_Request,
 ) -> c_int {
     call(c"MPI_Irsend", comm, |guard| {
-        let started = guard.start_send(Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)?;
+        let started = start_send(guard, Data::new(buf, count, datatype), dest, tag, comm)?;
         // SAFETY: the user gives a place for the request.
         unsafe { request.write(guard.send_handle(started)) };
         Ok(())
@@ -286,7 +305,7 @@ pub unsafe fn MPI_Isend_c(
     request: *mut MPI_Request,
 ) -> c_int {
     call(c"MPI_Isend_c", comm, |guard| {
-        let started = guard.start_send(Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)?;
+        let started = start_send(guard, Data::new(buf, count, datatype), dest, tag, comm)?;
         // SAFETY: the user gives a place for the request.
         unsafe { request.write(guard.send_handle(started)) };
         Ok(())
@@ -305,7 +324,7 @@ pub unsafe fn MPI_Irsend_c(
     request: *mut MPI_Request,
 ) -> c_int {
     call(c"MPI_Irsend_c", comm, |guard| {
-        let started = guard.start_send(Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)?;
+        let started = start_send(guard, Data::new(buf, count, datatype), dest, tag, comm)?;
         // SAFETY: the user gives a place for the request.
         unsafe { request.write(guard.send_handle(started)) };
         Ok(())
