@@ -163,9 +163,39 @@ impl Producer {
     #[inline(always)]
     #[must_use]
     pub fn try_push(&mut self, envelope: &Envelope, inline: &[u8]) -> bool {
-        debug_assert!(inline.len() <= self.inline_bytes_max());
+        self.try_push_stored(envelope, inline.len(), |ring, at| ring.store_inline(at, inline))
+    }
+
+    /// Publishes a message of `bytes` inline bytes, which `fill` writes to the address that it is given. Returns false, with nothing
+    /// written and `fill` not called, when the ring is full.
+    ///
+    /// # Safety
+    /// `fill` writes at most `bytes` bytes.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn try_push_with(
+        &mut self,
+        envelope: &Envelope,
+        bytes: usize,
+        fill: impl FnOnce(*mut u8),
+    ) -> bool {
+        self.try_push_stored(envelope, bytes, |ring, at| {
+            // SAFETY: the message does not wrap and stays inside the ring, as was checked when it was given its place.
+            fill(unsafe { ring.lines.add(at).cast::<u8>().add(HEADER_BYTES) }.as_ptr());
+        })
+    }
+
+    #[inline(always)]
+    fn try_push_stored(
+        &mut self,
+        envelope: &Envelope,
+        bytes: usize,
+        store: impl FnOnce(&mut Self, usize),
+    ) -> bool {
+        debug_assert!(bytes <= self.inline_bytes_max());
         debug_assert!(envelope.kind > PAD, "kind {} is not a message's", envelope.kind);
-        let needed = lines_for(inline.len());
+        let needed = lines_for(bytes);
         let mut at = self.written as usize & self.mask;
         if at + needed > self.mask + 1 {
             if !self.pad(at, needed) {
@@ -182,7 +212,7 @@ impl Producer {
         let line = self.line(at);
         line.words[1].store(pack(envelope.context, envelope.tag as u32), Ordering::Relaxed);
         line.words[2].store(envelope.length, Ordering::Relaxed);
-        self.store_inline(at, inline);
+        store(self, at);
         self.commit(at, envelope.kind, envelope.flags, needed);
         true
     }
@@ -400,13 +430,21 @@ impl Message<'_> {
     #[cfg(not(loom))]
     #[inline(always)]
     pub unsafe fn read_inline_to(&self, to: *mut u8, bytes: usize) {
+        // SAFETY: `to` by our contract.
+        unsafe { copy(self.inline(bytes), to, bytes) };
+    }
+
+    /// Where `bytes` inline bytes lie in the ring, until the message is consumed.
+    ///
+    /// # Panics
+    /// When `bytes` is more than the message's lines hold.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub fn inline(&self, bytes: usize) -> *const u8 {
         assert!(bytes <= self.inline_capacity(), "{bytes} inline bytes read from {} lines", self.lines);
         // SAFETY: the lines are inside the ring (a message never wraps) and were published before the commit that peek
-        // acquired; the sender does not touch them before we advance. `to` by our contract.
-        unsafe {
-            let from = self.ring.lines.add(self.at).cast::<u8>().add(HEADER_BYTES);
-            copy(from.as_ptr(), to, bytes);
-        }
+        // acquired; the sender does not touch them before we advance.
+        unsafe { self.ring.lines.add(self.at).cast::<u8>().add(HEADER_BYTES) }.as_ptr()
     }
 
     /// Copies the first `to.len()` inline bytes out.

@@ -327,7 +327,7 @@ proptest! {
     fn any_pieces_pack_to_the_bytes_of_the_type_map(
         spec in small_spec(),
         count in 0..6_i64,
-        cuts in prop::collection::vec(1..200_usize, 1..20),
+        cuts in prop::collection::vec(prop_oneof![1..200_usize, 1000..20_000_usize], 1..20),
         jumps in prop::collection::vec((any::<prop::sample::Index>(), 1..100_usize), 0..10),
     ) {
         let map = spec.map();
@@ -362,7 +362,7 @@ proptest! {
     fn any_pieces_unpack_to_the_places_of_the_type_map(
         spec in small_spec(),
         count in 0..6_i64,
-        cuts in prop::collection::vec(1..200_usize, 1..20),
+        cuts in prop::collection::vec(prop_oneof![1..200_usize, 1000..20_000_usize], 1..20),
     ) {
         let map = spec.map();
         let mut datatype = Datatype::new(spec.layout());
@@ -406,6 +406,35 @@ proptest! {
         let mut visited = Vec::new();
         signature.visit(&mut |basic, count| visited.extend((0..count).map(|_| basic.element)));
         prop_assert_eq!(visited, map.entries.iter().map(|entry| entry.1).collect::<Vec<_>>());
+    }
+}
+
+/// Columns of a matrix, all of them: the shape that is copied in tiles.
+#[test]
+fn a_matrix_is_transposed_and_transposed_back() {
+    for (bytes, rows, columns) in [(1, 100, 70), (2, 33, 200), (4, 64, 64), (8, 101, 37), (16, 70, 9)] {
+        let element = Rc::new(Layout::named(MPI_BYTE, part(MPI_BYTE, Element::Character(bytes as u8))));
+        let column = Rc::new(vector(Form::Large, rows, 1, columns, &element).unwrap());
+        let spaced = Rc::new(resized(Form::Large, 0, bytes, &column).unwrap());
+        let mut datatype = Datatype::new(spaced);
+        datatype.commit();
+        let length = (bytes * rows * columns) as usize;
+        let mut matrix: Vec<u8> = (0..length).map(|i| (i * 7 + i / 251) as u8).collect();
+        let at = |row: i64, column: i64| ((row * columns + column) * bytes) as usize;
+        let expected: Vec<u8> = (0..columns)
+            .flat_map(|column| (0..rows).map(move |row| at(row, column)))
+            .flat_map(|at| matrix[at..at + bytes as usize].to_vec())
+            .collect();
+        let (mut packed, original) = (vec![0; length], matrix.clone());
+        let buffer = datatype.buffer(matrix.as_mut_ptr(), columns as usize).unwrap();
+        // SAFETY: matrix and packed are as long as the data.
+        unsafe { buffer.load(0, packed.as_mut_ptr(), length) };
+        assert_eq!(packed, expected);
+        matrix.fill(0);
+        let buffer = datatype.buffer(matrix.as_mut_ptr(), columns as usize).unwrap();
+        // SAFETY: as above.
+        unsafe { buffer.store(0, packed.as_ptr(), length) };
+        assert_eq!(matrix, original);
     }
 }
 

@@ -37,6 +37,11 @@ const COLUMN_BYTES_MAX: usize = 128;
 /// Memory that is walked through several times should stay in the nearest cache.
 const TILE_BYTES: usize = 8 << 10;
 
+/// What memory is fetched in.
+const LINE_BYTES: usize = 64;
+/// Rows of a tile of a transposed matrix: each is a cache line, and perhaps a page, of its own.
+const ROWS: usize = 32;
+
 impl Program {
     /// The program of a type of this shape and extent.
     pub fn new(node: &Node, extent: isize) -> Self {
@@ -314,10 +319,50 @@ unsafe fn repeated<const DIRECTION: bool>(
                 let columns = runs.windows(2).map(|w| (w[0].offset, w[0].at, w[1].offset - w[0].offset));
                 by_columns::<DIRECTION>(columns, body, stride, memory, count, stream);
             }
+            Shape::Loop(inner) if is_transposed(inner, stride, count) => {
+                transposed::<DIRECTION>(inner, stride, memory.wrapping_offset(body.at), count, stream);
+            }
             _ => {
                 for i in 0..count {
                     let memory = memory.wrapping_offset(stride.wrapping_mul(i as isize));
                     whole::<DIRECTION>(body, memory, stream.add(i * body.bytes));
+                }
+            }
+        }
+    }
+}
+
+/// Whether neighbours in the outer loop share cache lines that the inner loop would have to fetch again: columns of a matrix.
+fn is_transposed(inner: &Loop, stride: isize, count: usize) -> bool {
+    count > 3
+        && inner.count > ROWS
+        && matches!(inner.body.shape, Shape::Run)
+        && 2 * stride.unsigned_abs() <= LINE_BYTES
+        && inner.stride.unsigned_abs() >= LINE_BYTES
+}
+
+/// A loop of runs, `count` times: in tiles of as many columns as share a cache line, and of few rows.
+unsafe fn transposed<const DIRECTION: bool>(
+    inner: &Loop,
+    stride: isize,
+    memory: *mut u8,
+    count: usize,
+    stream: *mut u8,
+) {
+    let Loop { count: rows, stride: row, body } = inner;
+    let columns = LINE_BYTES / stride.unsigned_abs().max(1);
+    let column_bytes = rows * body.bytes;
+    let memory = memory.wrapping_offset(body.at);
+    for first in (0..count).step_by(columns) {
+        for top in (0..*rows).step_by(ROWS) {
+            let some_rows = ROWS.min(rows - top);
+            let memory = memory.wrapping_offset(row.wrapping_mul(top as isize));
+            for column in first..count.min(first + columns) {
+                let memory = memory.wrapping_offset(stride.wrapping_mul(column as isize));
+                // SAFETY: the contract of pack and unpack, for each piece of a column.
+                unsafe {
+                    let stream = stream.add(column * column_bytes + top * body.bytes);
+                    copy_blocks::<DIRECTION>(memory, *row, stream, body.bytes, some_rows, body.bytes);
                 }
             }
         }

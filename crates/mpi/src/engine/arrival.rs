@@ -166,10 +166,8 @@ fn read_into(message: &RingMessage<'_>, buffer: &Buffer, bytes: usize) {
         // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7).
         unsafe { message.read_inline_to(buffer.at, bytes.min(buffer.bytes)) };
     } else {
-        let mut data = vec![0; bytes];
-        message.read_inline(&mut data);
         // SAFETY: as above.
-        unsafe { buffer.store(0, data.as_ptr(), bytes) };
+        unsafe { buffer.store(0, message.inline(bytes), bytes) };
     }
 }
 

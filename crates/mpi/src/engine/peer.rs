@@ -162,12 +162,10 @@ impl Peer {
         pushed
     }
 
-    #[cold]
+    #[inline(never)]
     fn push_packed(&mut self, envelope: &Envelope, buffer: &Buffer) -> bool {
-        let mut packed = [0; INLINE_BYTES_MAX];
-        // SAFETY: the user's memory is valid (MPI's rule for send buffers); the message is at most INLINE_BYTES_MAX long.
-        unsafe { buffer.load(0, packed.as_mut_ptr(), buffer.bytes) };
-        self.rings.out.try_push(envelope, &packed[..buffer.bytes])
+        // SAFETY: the user's memory is valid (MPI's rule for send buffers); the message has as many bytes as it says.
+        unsafe { self.rings.out.try_push_with(envelope, buffer.bytes, |to| buffer.load(0, to, buffer.bytes)) }
     }
 
     #[inline(always)]
