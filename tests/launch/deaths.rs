@@ -1,10 +1,13 @@
 //! A rank that dies takes the job down with one line; nothing stays behind.
 
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::{LIMIT, RANK, Running, await_that, cgroup_of, mpiexec, run};
+use tutti_tests::program;
+
+use crate::harness::{LIMIT, RANK, Running, await_that, cgroup_of, mpiexec, run, without_cgroups};
 
 /// The lines of mpiexec itself.
 fn said(stderr: &str) -> Vec<&str> {
@@ -86,71 +89,62 @@ fn a_crash_below_a_wrapper_ends_the_job() {
     assert_one_line(&ran.stderr, &["rank 0", "lost its MPI process"]);
 }
 
+/// Once as this user is, once where no cgroup can be made: ordinary users are often in that place.
+fn with_and_without_cgroups(test: impl Fn(Command)) {
+    test(program("mpiexec"));
+    match without_cgroups() {
+        Some(command) => test(command),
+        None => eprintln!("skipped without cgroups: no mount namespaces here"),
+    }
+}
+
 #[test]
 fn what_ranks_leave_behind_is_ended() {
-    for words in
-        [&["stray", "fork"][..], &["attach", "stray", "fork", "finalize"], &["fork", "0:exit=3", "hang"]]
-    {
-        mpiexec(&[&["-n", "2", RANK], words].concat());
-    }
+    with_and_without_cgroups(|mut mpiexec| {
+        let words = ["stray", "fork", "attach", "stray", "fork", "finalize"];
+        run(mpiexec.args(["-n", "2", RANK]).args(words)).expect_success();
+    });
 }
 
 #[test]
-fn what_ranks_leave_behind_is_ended_without_a_cgroup_too() {
-    // In a mount namespace where the cgroup file systems cannot be written; ordinary users are always in that place.
-    if cgroups_hidden().is_none() {
-        eprintln!("skipped: no user namespaces here");
-        return;
-    }
-    for words in ["stray fork", "attach stray fork finalize", "fork stray 0:exit=3 hang"] {
-        let mpiexec = tutti_tests::dist().join("bin/mpiexec");
-        let line = format!("{} -n 2 {RANK} {words}", mpiexec.display());
-        let mut command = cgroups_hidden().expect("just seen");
-        run(command.args(["sh", "-c", &line]));
-    }
-}
-
-/// A command that runs its arguments where no cgroup can be made.
-fn cgroups_hidden() -> Option<std::process::Command> {
-    let hide = "for d in /sys/fs/cgroup /sys/fs/cgroup/unified; do \
-                mountpoint -q $d && mount -o remount,bind,ro $d 2>/dev/null; done; \
-                ! mkdir /sys/fs/cgroup/unified/tutti-probe 2>/dev/null && ! mkdir /sys/fs/cgroup/tutti-probe 2>/dev/null \
-                && exec \"$@\"";
-    let with = |program: &[&str]| {
-        let mut command = std::process::Command::new("unshare");
-        command.args(["--mount", "sh", "-c", hide, "hide"]).args(program);
-        command
-    };
-    let works =
-        with(&["true"]).stderr(std::process::Stdio::null()).status().is_ok_and(|status| status.success());
-    works.then(|| with(&[]))
+fn what_ranks_leave_behind_is_ended_when_one_dies() {
+    with_and_without_cgroups(|mut mpiexec| {
+        let ran = run(mpiexec.args(["-n", "2", RANK, "fork", "stray", "0:exit=3", "hang"]));
+        assert_eq!(ran.code(), 3, "{ran}");
+    });
 }
 
 #[test]
 fn the_death_of_mpiexec_ends_the_job() {
-    let mut job = Running::start(&["-n", "2", RANK, "attach", "stray", "fork", "1:say=here", "hang"]);
-    job.await_line("here");
-    let cgroup = cgroup_of(rank_of(&job));
-    job.signal(Signal::KILL);
-    job.child.wait().expect("our child");
-    job.mark.assert_nothing_left();
-    if let Some(cgroup) = cgroup {
-        await_that("the cgroup is removed", || !cgroup.exists());
-    }
+    with_and_without_cgroups(|mut mpiexec| {
+        let words = ["-n", "2", RANK, "attach", "stray", "fork", "1:say=here", "hang"];
+        let mut job = Running::start_command(mpiexec.args(words));
+        job.await_line("here");
+        let cgroup = cgroup_of(rank_of(&job));
+        job.signal(Signal::KILL);
+        job.child.wait().expect("our child");
+        job.mark.assert_nothing_left();
+        if let Some(cgroup) = cgroup {
+            await_that("the cgroup is removed", || !cgroup.exists());
+        }
+    });
 }
 
 #[test]
 fn the_death_of_the_starter_ends_the_job() {
-    let mut job = Running::start(&["-n", "2", RANK, "attach", "stray", "fork", "1:say=here", "hang"]);
-    job.await_line("here");
-    let cgroup = cgroup_of(rank_of(&job));
-    kill_process(starter_of(&job), Signal::KILL).expect("the starter runs");
-    let (status, stderr) = job.end();
-    assert_eq!(status, 1, "{stderr}");
-    assert_one_line(&stderr, &["starter has died"]);
-    if let Some(cgroup) = cgroup {
-        await_that("the cgroup is removed", || !cgroup.exists());
-    }
+    with_and_without_cgroups(|mut mpiexec| {
+        let words = ["-n", "2", RANK, "attach", "stray", "fork", "1:say=here", "hang"];
+        let mut job = Running::start_command(mpiexec.args(words));
+        job.await_line("here");
+        let cgroup = cgroup_of(rank_of(&job));
+        kill_process(starter_of(&job), Signal::KILL).expect("the starter runs");
+        let (status, stderr) = job.end();
+        assert_eq!(status, 1, "{stderr}");
+        assert_one_line(&stderr, &["starter has died"]);
+        if let Some(cgroup) = cgroup {
+            await_that("the cgroup is removed", || !cgroup.exists());
+        }
+    });
 }
 
 fn named(job: &Running, name: &str) -> Vec<Pid> {

@@ -55,6 +55,18 @@ fn user_signals_are_forwarded() {
 
 #[test]
 fn a_stopped_mpiexec_has_a_stopped_job() {
+    stops_and_goes_on(program("mpiexec"));
+}
+
+#[test]
+fn a_stopped_mpiexec_has_a_stopped_job_without_cgroups() {
+    match crate::harness::without_cgroups() {
+        Some(command) => stops_and_goes_on(command),
+        None => eprintln!("skipped: no mount namespaces here"),
+    }
+}
+
+fn stops_and_goes_on(mut mpiexec: Command) {
     let scratch = Scratch::new("stop");
     let beat = scratch.path().join("beat");
     // A beating heart in a session of its own: no process group reaches it.
@@ -62,7 +74,7 @@ fn a_stopped_mpiexec_has_a_stopped_job() {
         "echo here; exec setsid -w sh -c 'while :; do echo x >>{}; sleep 0.01; done'",
         beat.display()
     );
-    let mut job = Running::start(&["-n", "1", "sh", "-c", &script]);
+    let mut job = Running::start_command(mpiexec.args(["-n", "1", "sh", "-c", &script]));
     job.await_line("here");
     let beats = || std::fs::metadata(&beat).map_or(0, |file| file.len());
     await_that("the heart beats", || beats() > 0);

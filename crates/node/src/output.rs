@@ -132,6 +132,9 @@ impl Streams {
             return;
         }
         let holds_floor = self.floor == Some(index);
+        if self.streams[index].bytes.is_empty() && !holds_floor {
+            return;
+        }
         // A stream is silent only if there was room and nothing came: after a jam, more may stand in its pipe.
         if self.streams[index].is_silent(now_ns) {
             self.handle_readable(index, now_ns);

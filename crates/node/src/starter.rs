@@ -206,6 +206,10 @@ impl Starter {
     /// Ends what is left of the job and says so.
     fn finish(&mut self) {
         let parts = &self.parts;
+        if parts.ranks.all_dead() {
+            // Nobody names their pids any more.
+            descendants::reap_all();
+        }
         if descendants::any() {
             let kill = || {
                 parts.ranks.kill();
