@@ -43,10 +43,10 @@ pub struct Emptied {
 #[derive(Debug)]
 pub struct Slot([u8; BULK_SLOT_BYTES]);
 
-/// One slot's bytes: a cell through which loom sees when both ends use them at once.
+/// One slot's bytes: a cell (open to the models) through which loom sees when both ends use them at once.
 #[cfg(loom)]
 #[derive(Debug, Default)]
-pub struct Slot(loom::cell::UnsafeCell<u64>);
+pub struct Slot(pub loom::cell::UnsafeCell<u64>);
 
 /// What the sender has put in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
-use crate::layout::{Geometry, Layout};
+use crate::layout::{Geometry, LOCAL_RANKS_MAX, Layout};
 
 const MAGIC: u64 = u64::from_be_bytes(*b"TUTTISEG");
 const VERSION: u32 = 1;
@@ -17,7 +17,10 @@ struct Header {
     geometry: Geometry,
 }
 
-const _: () = assert!(size_of::<Header>() <= 4096);
+/// The header's page; a segment has more.
+const HEADER_BYTES: usize = 4096;
+
+const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);
 
 /// Why a segment could not be made or mapped.
 #[derive(Debug, thiserror::Error)]
@@ -88,39 +91,22 @@ impl Segment {
     /// # Errors
     /// When the descriptor is no segment of this version or cannot be mapped.
     pub fn open(descriptor: OwnedFd) -> Result<Self, SegmentError> {
-        let bytes = file_bytes(descriptor.as_fd()).map_err(|source| SegmentError::System {
-            action: "measure",
-            bytes: 0,
-            source,
-        })?;
-        if bytes < 4096 {
-            return Err(SegmentError::Foreign { found: format!("{bytes} bytes") });
+        let failed = |action, bytes| move |source| SegmentError::System { action, bytes, source };
+        let bytes = file_bytes(descriptor.as_fd()).map_err(failed("measure", 0))?;
+        if bytes < HEADER_BYTES || !is_sealed(descriptor.as_fd()) {
+            return Err(SegmentError::Foreign { found: format!("an unsealed file of {bytes} bytes") });
         }
-        let base = map(descriptor.as_fd(), bytes).map_err(|source| SegmentError::System {
-            action: "map",
-            bytes,
-            source,
-        })?;
+        let base = map(descriptor.as_fd(), bytes).map_err(failed("map", bytes))?;
         // SAFETY: the mapping holds at least a page; every bit pattern is a valid header.
         let header = unsafe { base.cast::<Header>().read() };
-        let geometry = header.geometry;
-        let plausible = header.magic == MAGIC
-            && header.version == VERSION
-            && (1..=crate::layout::LOCAL_RANKS_MAX).contains(&geometry.local_ranks)
-            && Layout::new(&geometry).total_bytes() == bytes;
-        let segment = Segment {
-            base,
-            bytes,
-            geometry,
-            layout: if plausible { Layout::new(&geometry) } else { Layout::new(&ONE_RANK) },
-            descriptor,
-        };
-        if !plausible {
-            return Err(SegmentError::Foreign {
-                found: format!("magic {:#x}, version {}", header.magic, header.version),
-            });
+        match header.layout(bytes) {
+            Ok(layout) => Ok(Segment { base, bytes, geometry: header.geometry, layout, descriptor }),
+            Err(found) => {
+                // SAFETY: the mapping just made, and nobody has a pointer into it.
+                unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
+                Err(SegmentError::Foreign { found })
+            }
         }
-        Ok(segment)
     }
 
     /// The numbers it was made from.
@@ -151,7 +137,23 @@ impl Segment {
     }
 }
 
-const ONE_RANK: Geometry = Geometry { world_ranks: 1, local_ranks: 1, cores: 1, starter_pid: 0, job: 0 };
+impl Header {
+    /// The layout of a segment of so many bytes with this header, or what is wrong with them.
+    fn layout(&self, bytes: usize) -> Result<Layout, String> {
+        let Header { magic, version, geometry } = self;
+        if *magic != MAGIC || *version != VERSION {
+            return Err(format!("magic {magic:#x}, version {version}"));
+        }
+        if !(1..=LOCAL_RANKS_MAX).contains(&geometry.local_ranks) {
+            return Err(format!("{} local ranks", geometry.local_ranks));
+        }
+        let layout = Layout::new(geometry);
+        if layout.total_bytes() != bytes {
+            return Err(format!("{bytes} bytes for {} local ranks", geometry.local_ranks));
+        }
+        Ok(layout)
+    }
+}
 
 impl Drop for Segment {
     fn drop(&mut self) {
@@ -190,6 +192,13 @@ fn file_bytes(descriptor: BorrowedFd<'_>) -> io::Result<usize> {
     }
 }
 
+/// Whether the file can never become shorter, so that no access to the mapping meets its end.
+fn is_sealed(descriptor: BorrowedFd<'_>) -> bool {
+    // SAFETY: plain system call.
+    let seals = unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_GET_SEALS) };
+    seals >= 0 && seals & libc::F_SEAL_SHRINK != 0
+}
+
 fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -220,9 +229,56 @@ mod tests {
         assert_eq!(unsafe { libc::ftruncate(made.descriptor().as_raw_fd(), 0) }, -1);
     }
 
+    fn refusal(descriptor: OwnedFd) -> String {
+        match Segment::open(descriptor) {
+            Err(SegmentError::Foreign { found }) => found,
+            other => panic!("not refused as foreign: {other:?}"),
+        }
+    }
+
     #[test]
     fn what_is_no_segment_is_refused() {
-        let null = std::fs::File::open("/dev/null").unwrap();
-        assert!(matches!(Segment::open(null.into()), Err(SegmentError::Foreign { .. })));
+        assert_eq!(refusal(std::fs::File::open("/dev/null").unwrap().into()), "an unsealed file of 0 bytes");
+        // An ordinary file may be cut off under our hands.
+        let file = std::env::current_exe().and_then(std::fs::File::open).unwrap();
+        assert!(refusal(file.into()).starts_with("an unsealed file of "));
+    }
+
+    #[test]
+    fn a_header_that_does_not_fit_is_refused_with_what_is_wrong() {
+        let made = Segment::create(GEOMETRY).unwrap();
+        let refused = |header: Header| {
+            // SAFETY: the mapping is ours alone and begins with the header.
+            unsafe { made.at::<Header>(0).write(header) };
+            refusal(made.descriptor().try_clone_to_owned().unwrap())
+        };
+        let header = |magic, version, local_ranks| Header {
+            magic,
+            version,
+            geometry: Geometry { local_ranks, ..GEOMETRY },
+        };
+        assert_eq!(refused(header(7, VERSION, 3)), "magic 0x7, version 1");
+        assert_eq!(refused(header(MAGIC, 99, 3)), "magic 0x5455545449534547, version 99");
+        assert_eq!(refused(header(MAGIC, VERSION, 0)), "0 local ranks");
+        assert_eq!(refused(header(MAGIC, VERSION, u32::MAX)), format!("{} local ranks", u32::MAX));
+        assert!(refused(header(MAGIC, VERSION, 4)).ends_with(" bytes for 4 local ranks"));
+    }
+
+    #[test]
+    fn a_forked_child_is_no_second_writer() {
+        let made = Segment::create(GEOMETRY).unwrap();
+        let page = made.at::<u8>(0).as_ptr();
+        let mut resident = 0;
+        // SAFETY: the child makes two system calls and ends; mincore writes one byte where we have one.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                libc::_exit(i32::from(libc::mincore(page.cast(), 4096, &mut resident) == 0));
+            }
+            let mut status = -1;
+            assert_eq!(libc::waitpid(child, &mut status, 0), child);
+            assert_eq!(status, 0, "the mapping is there in the child");
+            assert_eq!(libc::mincore(page.cast(), 4096, &mut resident), 0, "it is still here");
+        }
     }
 }
