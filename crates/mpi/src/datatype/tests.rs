@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::arrays::{Distribution, darray, subarray};
 use super::constructors::{Form, Unit, *};
-use super::layout::Layout;
+use super::layout::{Description, Layout};
 use super::predefined::{Basic, Wire, part};
 use super::signature::Signature;
 use super::{Datatype, Element};
@@ -141,35 +141,40 @@ impl Spec {
     }
 
     fn layout(&self) -> Rc<Layout> {
-        let form = Form::Large;
+        self.layout_by(Form::Large)
+    }
+
+    fn layout_by(&self, form: Form) -> Rc<Layout> {
         Rc::new(match self {
             Spec::Basic(element) => Layout::named(MPI_BYTE, part(MPI_BYTE, *element)),
-            Spec::Contiguous(count, old) => contiguous(form, *count, &old.layout()).unwrap(),
+            Spec::Contiguous(count, old) => contiguous(form, *count, &old.layout_by(form)).unwrap(),
             Spec::Vector(count, length, stride, old) => {
-                vector(form, *count, *length, *stride, &old.layout()).unwrap()
+                vector(form, *count, *length, *stride, &old.layout_by(form)).unwrap()
             }
             Spec::Hvector(count, length, stride, old) => {
-                hvector(form, *count, *length, *stride, &old.layout()).unwrap()
+                hvector(form, *count, *length, *stride, &old.layout_by(form)).unwrap()
             }
             Spec::Indexed(blocks, unit, old) => {
                 let (lengths, places): (Vec<_>, Vec<_>) = blocks.iter().copied().unzip();
-                indexed(form, *unit, &lengths, &places, &old.layout()).unwrap()
+                indexed(form, *unit, &lengths, &places, &old.layout_by(form)).unwrap()
             }
             Spec::Block(length, places, unit, old) => {
-                indexed_block(form, *unit, *length, places, &old.layout()).unwrap()
+                indexed_block(form, *unit, *length, places, &old.layout_by(form)).unwrap()
             }
             Spec::Struct(members) => {
                 let lengths: Vec<_> = members.iter().map(|member| member.0).collect();
                 let places: Vec<_> = members.iter().map(|member| member.1).collect();
-                let types = members.iter().map(|member| member.2.layout()).collect();
+                let types = members.iter().map(|member| member.2.layout_by(form)).collect();
                 structure(form, &lengths, &places, types).unwrap()
             }
-            Spec::Resized(lower, extent, old) => resized(form, *lower, *extent, &old.layout()).unwrap(),
+            Spec::Resized(lower, extent, old) => {
+                resized(form, *lower, *extent, &old.layout_by(form)).unwrap()
+            }
             Spec::Subarray(dims, fortran, old) => {
                 let sizes: Vec<_> = dims.iter().map(|(a, b, c)| a + b + c).collect();
                 let subsizes: Vec<_> = dims.iter().map(|dim| dim.1).collect();
                 let starts: Vec<_> = dims.iter().map(|dim| dim.0).collect();
-                subarray(form, &sizes, &subsizes, &starts, order(*fortran), &old.layout()).unwrap()
+                subarray(form, &sizes, &subsizes, &starts, order(*fortran), &old.layout_by(form)).unwrap()
             }
             Spec::Darray(dims, rank, fortran, old) => {
                 let psizes: Vec<_> = dims.iter().map(|dim| dim.3).collect();
@@ -182,9 +187,9 @@ impl Spec {
                     psizes: &psizes,
                     order: order(*fortran),
                 };
-                darray(form, array, &old.layout()).unwrap()
+                darray(form, array, &old.layout_by(form)).unwrap()
             }
-            Spec::Dup(old) => duplicate(&old.layout()),
+            Spec::Dup(old) => duplicate(&old.layout_by(form)),
         })
     }
 
@@ -204,6 +209,68 @@ impl Spec {
             Spec::Darray(dims, _, _, old) => dims.iter().map(|dim| dim.0).product::<i64>() * old.weight(),
         }
     }
+}
+
+/// The type that a program makes which reads another type's contents: the same constructor with the same arguments.
+fn rebuilt(layout: &Rc<Layout>) -> Rc<Layout> {
+    if layout.handle.is_some() {
+        return layout.clone();
+    }
+    let Description { combiner, integers, addresses, counts, types } = &layout.description;
+    let form = if counts.is_empty() { Form::Int } else { Form::Large };
+    let types: Vec<_> = types.iter().map(rebuilt).collect();
+    let old = &types.first().cloned().unwrap_or_else(|| layout.clone());
+    // What are ints with int counts are large counts in the other form, and so are addresses.
+    let n: Vec<i64> = match form {
+        Form::Int => integers.iter().map(|n| i64::from(*n)).collect(),
+        Form::Large => counts.clone(),
+    };
+    let bytes = |from: usize| -> Vec<i64> {
+        match form {
+            Form::Int => addresses.iter().map(|at| *at as i64).collect(),
+            Form::Large => n[from..].to_vec(),
+        }
+    };
+    let count = n.first().map_or(0, |count| *count as usize);
+    let (fixed, order) = (integers.as_slice(), integers.last().copied().unwrap_or(0));
+    Rc::new(
+        match *combiner {
+            MPI_COMBINER_CONTIGUOUS => contiguous(form, n[0], old),
+            MPI_COMBINER_VECTOR => vector(form, n[0], n[1], n[2], old),
+            MPI_COMBINER_HVECTOR => hvector(form, n[0], n[1], bytes(2)[0], old),
+            MPI_COMBINER_INDEXED => indexed(form, Unit::Elements, &n[1..=count], &n[count + 1..], old),
+            MPI_COMBINER_HINDEXED => indexed(form, Unit::Bytes, &n[1..=count], &bytes(count + 1), old),
+            MPI_COMBINER_INDEXED_BLOCK => indexed_block(form, Unit::Elements, n[1], &n[2..], old),
+            MPI_COMBINER_HINDEXED_BLOCK => indexed_block(form, Unit::Bytes, n[1], &bytes(2), old),
+            MPI_COMBINER_STRUCT => structure(form, &n[1..=count], &bytes(count + 1), types),
+            MPI_COMBINER_RESIZED => resized(form, bytes(0)[0], bytes(0)[1], old),
+            MPI_COMBINER_SUBARRAY => {
+                let d = fixed[0] as usize;
+                let n = if form == Form::Int { &n[1..] } else { &n[..] };
+                subarray(form, &n[..d], &n[d..2 * d], &n[2 * d..3 * d], order, old)
+            }
+            MPI_COMBINER_DARRAY => {
+                let d = fixed[2] as usize;
+                let (gsizes, rest) = match form {
+                    Form::Int => (n[3..3 + d].to_vec(), &fixed[3 + d..]),
+                    Form::Large => (n.clone(), &fixed[3..]),
+                };
+                let array = Distribution {
+                    size: fixed[0],
+                    rank: fixed[1],
+                    gsizes: &gsizes,
+                    distribs: &rest[..d],
+                    dargs: &rest[d..2 * d],
+                    psizes: &rest[2 * d..3 * d],
+                    order,
+                };
+                darray(form, array, old)
+            }
+            MPI_COMBINER_DUP => Ok(duplicate(old)),
+            other => panic!("combiner {other}"),
+        }
+        .unwrap(),
+    )
 }
 
 fn scale(unit: Unit, old: &Map) -> i64 {
@@ -384,6 +451,16 @@ proptest! {
             offset += part;
         }
         prop_assert_eq!(memory, expected);
+    }
+
+    #[test]
+    fn contents_make_the_same_type_again(spec in small_spec(), large in any::<bool>()) {
+        let layout = spec.layout_by(if large { Form::Large } else { Form::Int });
+        let again = rebuilt(&layout);
+        prop_assert_eq!(layout.part.bounds, again.part.bounds);
+        prop_assert_eq!(layout.part.signature.hash, again.part.signature.hash);
+        prop_assert_eq!(format!("{:?}", layout.part.node), format!("{:?}", again.part.node));
+        prop_assert_eq!(layout.description.integers.len(), again.description.integers.len());
     }
 
     #[test]
