@@ -93,7 +93,7 @@ impl Places {
     }
 }
 
-const PROGRAMS: [&str; 6] = ["rtt", "rate", "coll", "steps", "cross", "initfini"];
+const PROGRAMS: [&str; 7] = ["rtt", "rate", "types", "coll", "steps", "cross", "initfini"];
 const C_FLAGS: [&str; 7] = ["-std=c11", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror", "-o"];
 
 /// Makes sure that an MPI is there and its programs are compiled. The error is one line for the user.

@@ -248,6 +248,34 @@ pub fn all() -> Vec<Row> {
         add(id, text, "M/s", Line(case, "", "median_mps"), Limit::Unknown, goal);
     }
 
+    for (name, rtt, pack, unpack) in [
+        ("column of 16 doubles", "what=rtt type=short", "what=pack type=short", "what=unpack type=short"),
+        (
+            "column of 1000 doubles",
+            "what=rtt type=column",
+            "what=pack type=column",
+            "what=unpack type=column",
+        ),
+        (
+            "1000 blocks of 4 doubles",
+            "what=rtt type=blocks",
+            "what=pack type=blocks",
+            "what=unpack type=blocks",
+        ),
+        ("1000 random blocks", "what=rtt type=indexed", "what=pack type=indexed", "what=unpack type=indexed"),
+        ("1000 structures", "what=rtt type=structs", "what=pack type=structs", "what=unpack type=structs"),
+        ("1000 columns of 1000", "what=rtt type=matrix", "what=pack type=matrix", "what=unpack type=matrix"),
+    ] {
+        let kind = rtt.rsplit('=').next().expect("a type");
+        for (what, case, select) in
+            [("RTT", "types", rtt), ("pack", "pack", pack), ("unpack", "pack", unpack)]
+        {
+            let id = format!("types/{}-{kind}", what.to_lowercase());
+            let source = Line(case, select, "median_ns");
+            add(&id, &format!("{what}, {name}"), "us", source, Limit::Unknown, Beat(1.0));
+        }
+    }
+
     for comm in ["world", "dup", "split"] {
         let (barrier, allreduce) = match comm {
             "world" => ("op=barrier comm=world", "op=allreduce bytes=8 comm=world"),
