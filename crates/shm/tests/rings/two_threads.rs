@@ -1,8 +1,9 @@
 //! Both rings together between two threads that yield, spin and sleep at random.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use tutti_shm::doorbell::{ring_if_sleeping, sleep_unless};
+use tutti_shm::doorbell::{ring_after_swap, ring_if_sleeping, sleep_unless};
 
 use crate::memory::{INLINE_BYTES_MAX, Memory, Message, Random, put_chunk, take, take_chunk};
 
@@ -64,5 +65,31 @@ fn both_rings_deliver_in_order_between_threads_that_dawdle_and_sleep() {
             }
         }
         assert!(inbox.peek().is_none() && bulk_in.peek().is_none(), "more came than was sent");
+    });
+}
+
+/// The shape of a collective operation: one sequentially consistent swap publishes, without a fence behind it.
+#[test]
+fn a_barrier_by_swaps_loses_no_wake_up_between_threads_that_sleep() {
+    const ROUNDS: u32 = 20_000;
+    let memory = Memory::new();
+    let arrived = [AtomicU32::new(0), AtomicU32::new(0)];
+    let random = Random::seeded();
+    let rank = |me: usize| {
+        let mut random = random;
+        (0..=me).for_each(|_| _ = random.below(2));
+        for round in 1..=ROUNDS {
+            dawdle(&mut random);
+            arrived[me].swap(round, Ordering::SeqCst);
+            ring_after_swap(memory.endpoint(1 - me));
+            let missing = || arrived[1 - me].load(Ordering::Acquire) < round;
+            while missing() {
+                sleep_unless(memory.endpoint(me), missing);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| rank(1));
+        rank(0);
     });
 }
