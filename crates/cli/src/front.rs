@@ -19,15 +19,13 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
-use rustix::stdio::{stdin, stdout};
+use rustix::stdio::stdin;
 use tutti_node::descendants;
 use tutti_node::os::{self, Signals};
 use tutti_node::wire::{self, Cause, Decoder, Ended, Head, Input, Job, Kind, Report};
 
-use crate::hosts;
-use crate::library;
+use crate::description;
 use crate::options::{self, Options, Request};
-use crate::program;
 use crate::starter;
 use crate::stdio::Stdio;
 
@@ -38,7 +36,7 @@ const KILL_MAX: Duration = Duration::from_secs(5);
 /// Exit status after a time-out, as timeout(1) has it.
 const TIMED_OUT: u8 = 124;
 /// Exit status of a wrong command line.
-const USAGE: u8 = 2;
+pub const USAGE: u8 = 2;
 
 /// Runs the command line under the given name.
 pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
@@ -48,7 +46,10 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
         Ok(Request::Help) => return crate::print(Some(options::help(name)), ""),
         Err(error) => return refuse(name, &error.to_string(), USAGE),
     };
-    match describe(name, &options) {
+    if !options.foreign.is_empty() && !options.quiet {
+        eprintln!("{name}: {} steers another launcher and is ignored here", options.foreign.join(", "));
+    }
+    match description::describe(&options) {
         Ok(job) => match Front::start(name, options, &job) {
             Ok(mut front) => ExitCode::from(front.go_on()),
             Err(error) => refuse(name, &error, 1),
@@ -70,70 +71,6 @@ fn with_environment(mut options: Options) -> Options {
 fn refuse(name: &str, text: &str, status: u8) -> ExitCode {
     eprintln!("{name}: {text}");
     ExitCode::from(status)
-}
-
-/// Checks what the options ask for and makes a job of it.
-fn describe(name: &str, options: &Options) -> Result<Job, (String, u8)> {
-    if !options.foreign.is_empty() && !options.quiet {
-        eprintln!("{name}: {} steers another launcher and is ignored here", options.foreign.join(", "));
-    }
-    hosts::check(options).map_err(|error| (error.to_string(), 1))?;
-    let path = std::env::var_os("PATH");
-    let several = options.programs.len() > 1;
-    let mut programs = Vec::new();
-    for wanted in &options.programs {
-        let ranks = match wanted.ranks {
-            Some(ranks) => ranks,
-            None if several => {
-                return Err(("each of several programs needs its number of ranks (-n N)".into(), USAGE));
-            }
-            None => std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
-        };
-        if let Some(directory) = &wanted.directory
-            && !std::path::Path::new(directory).is_dir()
-        {
-            return Err((format!("the working directory {} does not exist", directory.to_string_lossy()), 1));
-        }
-        let own_path = wanted.variables.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value);
-        let file = program::find(
-            &wanted.words[0],
-            wanted.directory.as_deref(),
-            wanted.search_path.as_deref(),
-            own_path.or(path.as_ref()).map(OsString::as_os_str),
-        )
-        .map_err(|error| (error.to_string(), error.status()))?;
-        programs.push(wire::Program {
-            file: file.into_os_string().into(),
-            arguments: wanted.words.iter().map(|word| word.clone().into()).collect(),
-            ranks,
-            directory: wanted.directory.clone().map(Into::into),
-            inherits: wanted.inherits.clone(),
-            variables: library::with_own(&wanted.variables)
-                .into_iter()
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
-        });
-    }
-    let terminal = (options.output_file.is_none() && rustix::termios::isatty(stdout()))
-        .then(|| rustix::termios::tcgetwinsize(stdout()).map_or((24, 80), |size| (size.ws_row, size.ws_col)));
-    let job = Job {
-        front_end: std::process::id(),
-        programs,
-        input: options.input,
-        // Any other kind of stdin goes to its rank as it is: seekable, and nothing is read that the rank does not read.
-        input_inherited: matches!(options.input, Input::Rank(_)) && !rustix::termios::isatty(stdin()),
-        terminal,
-        binding: options.binding,
-        cores_per_rank: options.cores_per_rank,
-        no_oversubscribe: options.no_oversubscribe,
-        debug: std::env::var_os("TUTTI_DEBUG").is_some_and(|value| value != "0"),
-    };
-    if let Input::Rank(rank) = job.input
-        && u64::from(rank) >= job.ranks()
-    {
-        return Err((format!("-stdin names rank {rank}, the job has {} ranks", job.ranks()), USAGE));
-    }
-    Ok(job)
 }
 
 /// What becomes of the job.

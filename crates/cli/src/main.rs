@@ -1,6 +1,7 @@
 //! `mpiexec`, `mpirun` and `tutti`: one program, whose name says which face it shows.
 #![forbid(unsafe_code)]
 
+mod description;
 mod elf;
 mod front;
 mod hosts;

@@ -1,6 +1,6 @@
 //! Stdin of the ranks that get what the front end reads.
 //!
-//! The front end sends one piece, waits until it is [taken](Inputs::is_taken), sends the next: so a rank that does not
+//! The front end sends one piece, waits until it is [taken](Inputs::taken_untold), sends the next: so a rank that does not
 //! read blocks nothing but its own input, and memory is bounded by one piece. When no rank reads any more, the piece is
 //! never taken and the front end stops reading.
 

@@ -5,12 +5,12 @@
 
 use std::ffi::{CString, OsString};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 use tutti_shm::layout::{Geometry, LOCAL_RANKS_MAX};
@@ -139,16 +139,14 @@ pub fn launch(job: &Job, parts: &mut Parts) -> Result<Launched, LaunchError> {
     let mut random = [0; 8];
     fill_random(&mut random).map_err(failed("draw random bytes"))?;
     let id = u64::from_ne_bytes(random);
-    let segment = parts.segment.insert(Segment::create(Geometry {
+    parts.segment = Some(Segment::create(Geometry {
         world_ranks: ranks as u32,
         local_ranks: ranks as u32,
         cores: machine.usable as u32,
         starter_pid: std::process::id(),
         job: id,
     })?);
-    assert_eq!(u64::from(segment.geometry().local_ranks), ranks);
-    let tickets =
-        parts.tickets.insert(Tickets::create(id, ranks as usize).map_err(failed("open the job's socket"))?);
+    parts.tickets = Some(Tickets::create(id, ranks as usize).map_err(failed("open the job's socket"))?);
     parts.cgroup = Cgroup::create(&format!("tutti-job-{id:016x}"));
     let sets = machine.bind(ranks as usize, job.binding, job.cores_per_rank.map(|cores| cores as usize));
     let (failures, failure) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("open a pipe"))?;
@@ -157,77 +155,103 @@ pub fn launch(job: &Job, parts: &mut Parts) -> Result<Launched, LaunchError> {
     let null = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .map_err(failed("open /dev/null"))?;
 
-    let mut rank = 0_u32;
+    let common =
+        Common { job, id, sets: &sets, null: null.as_fd(), failure: failure.as_fd(), descriptors_max };
     for program in &job.programs {
         let prepared = Prepared::new(program)?;
         for _ in 0..program.ranks {
-            parts.names.push(prepared.name.clone());
-            let (output, output_end) = match job.terminal {
-                Some(size) => pseudoterminal(size),
-                None => output_pipe(),
-            }
-            .map_err(failed("open a pipe for a rank's output"))?;
-            let (errors, errors_end) =
-                output_pipe().map_err(failed("open a pipe for a rank's error output"))?;
-            let mut input_end = None;
-            let takes_input = job.input == Input::All || job.input == Input::Rank(rank);
-            if takes_input && !job.input_inherited {
-                let (end, input) =
-                    pipe_with(PipeFlags::CLOEXEC).map_err(failed("open a pipe for a rank's input"))?;
-                rustix::io::ioctl_fionbio(&input, true).map_err(failed("open a pipe for a rank's input"))?;
-                parts.inputs.add(input);
-                input_end = Some(end);
-            }
-            let own = variables(rank, ranks, id, &tickets.ticket(rank));
-            let mask = sets[rank as usize].as_ref().map(|cores| binding::mask_of(cores));
-            let mut child = Child {
-                file: &prepared.file,
-                arguments: &prepared.arguments,
-                environment: &[&prepared.environment, &own],
-                directory: prepared.directory.as_deref(),
-                input: match &input_end {
-                    Some(end) => Some(end.as_fd()),
-                    None if takes_input => None,
-                    None => Some(null.as_fd()),
-                },
-                output: output_end.as_fd(),
-                errors: errors_end.as_fd(),
-                cores: mask.as_ref(),
-                cgroup: parts.cgroup.as_ref().map(Cgroup::descriptor),
-                descriptors_max,
-                failure: failure.as_fd(),
-                rank,
-            };
-            let mut forked = os::fork_rank(&child);
-            if forked.is_err() && child.cgroup.take().is_some() && rank == 0 {
-                // A cgroup that lets nobody in (a threaded domain, a filter) is as good as none.
-                forked = os::fork_rank(&child);
-                if forked.is_ok() {
-                    parts.cgroup = None;
-                }
-            }
-            let (pid, pidfd) = forked.map_err(|source| LaunchError::Fork {
-                rank,
-                ranks,
-                hint: match source.raw_os_error() {
-                    Some(libc::EAGAIN) => {
-                        "; the limit of processes is reached (ulimit -u, or pids.max of the cgroup)"
-                    }
-                    _ => "",
-                },
-                source,
-            })?;
-            // The child does the same; whoever is first.
-            let _ = rustix::process::setpgid(Some(pid), Some(pid));
-            parts.ranks.add(pid, pidfd);
-            let silence_ns = if job.terminal.is_some() { PROMPT_NS } else { PART_NS };
-            parts.streams.add(rank, Kind::Output, output, silence_ns);
-            parts.streams.add(rank, Kind::Errors, errors, PROMPT_NS);
-            rank += 1;
+            start_rank(&common, &prepared, parts)?;
         }
     }
     let cores = sets.iter().map(|set| set.as_ref().map_or_else(String::new, |set| binding::list_of(set)));
     Ok(Launched { pids: parts.ranks.pids().collect(), cores: cores.collect() })
+}
+
+/// What all ranks of a job have in common.
+struct Common<'a> {
+    job: &'a Job,
+    id: u64,
+    sets: &'a [Option<Vec<usize>>],
+    null: BorrowedFd<'a>,
+    failure: BorrowedFd<'a>,
+    descriptors_max: Option<(u64, u64)>,
+}
+
+/// Starts the next rank.
+fn start_rank(common: &Common<'_>, prepared: &Prepared, parts: &mut Parts) -> Result<(), LaunchError> {
+    let Common { job, .. } = *common;
+    let (rank, ranks) = (parts.ranks.count() as u32, job.ranks());
+    parts.names.push(prepared.name.clone());
+    let (output, output_end) = match job.terminal {
+        Some(size) => pseudoterminal(size),
+        None => output_pipe(),
+    }
+    .map_err(failed("open a pipe for a rank's output"))?;
+    let (errors, errors_end) = output_pipe().map_err(failed("open a pipe for a rank's error output"))?;
+    let takes_input = job.input == Input::All || job.input == Input::Rank(rank);
+    let mut input_end = None;
+    if takes_input && !job.input_inherited {
+        let (end, input) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("open a pipe for a rank's input"))?;
+        rustix::io::ioctl_fionbio(&input, true).map_err(failed("open a pipe for a rank's input"))?;
+        parts.inputs.add(input);
+        input_end = Some(end);
+    }
+    let ticket = parts.tickets.as_ref().expect("the socket is opened before any rank").ticket(rank);
+    let own = variables(rank, ranks, common.id, &ticket);
+    let mask = common.sets[rank as usize].as_ref().map(|cores| binding::mask_of(cores));
+    let child = Child {
+        file: &prepared.file,
+        arguments: &prepared.arguments,
+        environment: &[&prepared.environment, &own],
+        directory: prepared.directory.as_deref(),
+        input: match &input_end {
+            Some(end) => Some(end.as_fd()),
+            None if takes_input => None,
+            None => Some(common.null),
+        },
+        output: output_end.as_fd(),
+        errors: errors_end.as_fd(),
+        cores: mask.as_ref(),
+        cgroup: None,
+        descriptors_max: common.descriptors_max,
+        failure: common.failure,
+        rank,
+    };
+    let (pid, pidfd) = fork(child, &mut parts.cgroup).map_err(|source| LaunchError::Fork {
+        rank,
+        ranks,
+        hint: hint(&source),
+        source,
+    })?;
+    // The child does the same; whoever is first.
+    let _ = rustix::process::setpgid(Some(pid), Some(pid));
+    parts.ranks.add(pid, pidfd);
+    let silence_ns = if job.terminal.is_some() { PROMPT_NS } else { PART_NS };
+    parts.streams.add(rank, Kind::Output, output, silence_ns);
+    parts.streams.add(rank, Kind::Errors, errors, PROMPT_NS);
+    Ok(())
+}
+
+/// Forks into the cgroup. One that lets the first rank not in (a threaded domain, a filter) is as good as none.
+fn fork(child: Child<'_>, cgroup: &mut Option<Cgroup>) -> io::Result<(Pid, OwnedFd)> {
+    if let Some(group) = cgroup {
+        let forked = os::fork_rank(&Child { cgroup: Some(group.descriptor()), ..child });
+        if forked.is_ok() || child.rank > 0 {
+            return forked;
+        }
+    }
+    let forked = os::fork_rank(&child);
+    if forked.is_ok() {
+        *cgroup = None;
+    }
+    forked
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EAGAIN) => "; the limit of processes is reached (ulimit -u, or pids.max of the cgroup)",
+        _ => "",
+    }
 }
 
 /// Makes room for the descriptors of all ranks; gives the limits that ranks are to get back.

@@ -6,6 +6,7 @@
 //! | [`starter`] | the poll loop that holds the rest together |
 //! | [`launch`] | segment, sockets, pipes, and the fork of every rank |
 //! | [`ranks`] | what is known of each, who ended the job |
+//! | [`readiness`] | one poll over all of it |
 //! | [`tickets`] | the socket on which ranks redeem their tickets |
 //! | [`output`] | stdout and stderr of the ranks: whole lines, back-pressure |
 //! | [`input`] | stdin of the ranks that get one |
@@ -23,6 +24,7 @@ pub mod launch;
 pub mod os;
 pub mod output;
 pub mod ranks;
+pub mod readiness;
 pub mod starter;
 pub mod tickets;
 pub mod wire;

@@ -37,6 +37,7 @@ struct CloneArguments {
 const _: () = assert!(size_of::<CloneArguments>() == 88);
 
 /// All that the child of a fork needs, prepared before, so that it allocates nothing.
+#[derive(Clone, Copy)]
 pub struct Child<'a> {
     /// The file to execute.
     pub file: &'a CStr,

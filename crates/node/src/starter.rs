@@ -9,7 +9,7 @@
 //! the wire, or SIGTERM by parent-death signal) ends the job; the starter's own death kills the ranks by theirs.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,6 +22,7 @@ use crate::launch::{self, Launched};
 use crate::os::{self, Failure, Signals};
 use crate::output::Streams;
 use crate::ranks::Ranks;
+use crate::readiness::{PollList, Source, now_ns};
 use crate::tickets::{Event, Tickets};
 use crate::wire::{self, Decoder, Head, Job, Kind, Report};
 
@@ -146,44 +147,6 @@ struct Starter {
     /// When to look for dead orphans.
     orphans_ns: Option<u64>,
     parts: Parts,
-}
-
-/// Who is ready.
-#[derive(Clone, Copy, Debug)]
-enum Source {
-    Front,
-    Signals,
-    Listener,
-    Pending(usize),
-    Connection(u32),
-    Rank(u32),
-    Inner(u32),
-    Failures,
-    Stream(usize),
-    Input,
-}
-
-/// What is polled, and for whom.
-#[derive(Default)]
-struct PollList<'a> {
-    sources: Vec<Source>,
-    polled: Vec<PollFd<'a>>,
-}
-
-impl<'a> PollList<'a> {
-    fn add(&mut self, source: Source, descriptor: BorrowedFd<'a>, flags: PollFlags) {
-        self.sources.push(source);
-        self.polled.push(PollFd::from_borrowed_fd(descriptor, flags));
-    }
-
-    /// Those that are ready, in the order in which they were added; none when the time is over.
-    fn wait(mut self, timeout: Option<&Timespec>) -> Vec<(Source, PollFlags)> {
-        if poll(&mut self.polled, timeout).is_err() {
-            return Vec::new();
-        }
-        let flags = self.polled.iter().map(PollFd::revents);
-        self.sources.iter().copied().zip(flags).filter(|(_, flags)| !flags.is_empty()).collect()
-    }
 }
 
 impl Starter {
@@ -539,9 +502,4 @@ fn read_job(front: &OwnedFd) -> Result<(Job, Decoder), StarterError> {
             return Ok((job, decoder));
         }
     }
-}
-
-fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

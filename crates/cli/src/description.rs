@@ -1,0 +1,79 @@
+//! From options to the description of a job, with everything checked that can be checked before anything is started.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use rustix::stdio::{stdin, stdout};
+use rustix::termios::{isatty, tcgetwinsize};
+use tutti_node::wire::{self, Input, Job};
+
+use crate::front::USAGE;
+use crate::hosts;
+use crate::library;
+use crate::options::{Options, Program};
+use crate::program;
+
+/// Size of a terminal that does not say it: rows, columns.
+const TERMINAL: (u16, u16) = (24, 80);
+
+/// One line for the user, and the exit status.
+pub type Refusal = (String, u8);
+
+/// Checks what the options ask for and makes a job of it.
+///
+/// # Errors
+/// When it cannot be done.
+pub fn describe(options: &Options) -> Result<Job, Refusal> {
+    hosts::check(options).map_err(|error| (error.to_string(), 1))?;
+    if options.programs.len() > 1 && options.programs.iter().any(|program| program.ranks.is_none()) {
+        return Err(("each of several programs needs its number of ranks (-n N)".into(), USAGE));
+    }
+    let programs = options.programs.iter().map(describe_program).collect::<Result<_, _>>()?;
+    let to_terminal = options.output_file.is_none() && isatty(stdout());
+    let job = Job {
+        front_end: std::process::id(),
+        programs,
+        input: options.input,
+        // Any other kind of stdin goes to its rank as it is: seekable, and nothing is read that the rank does not read.
+        input_inherited: matches!(options.input, Input::Rank(_)) && !isatty(stdin()),
+        terminal: to_terminal
+            .then(|| tcgetwinsize(stdout()).map_or(TERMINAL, |size| (size.ws_row, size.ws_col))),
+        binding: options.binding,
+        cores_per_rank: options.cores_per_rank,
+        no_oversubscribe: options.no_oversubscribe,
+        debug: std::env::var_os("TUTTI_DEBUG").is_some_and(|value| value != "0"),
+    };
+    match job.input {
+        Input::Rank(rank) if u64::from(rank) >= job.ranks() => {
+            Err((format!("-stdin names rank {rank}, the job has {} ranks", job.ranks()), USAGE))
+        }
+        _ => Ok(job),
+    }
+}
+
+fn describe_program(wanted: &Program) -> Result<wire::Program, Refusal> {
+    if let Some(directory) = &wanted.directory
+        && !Path::new(directory).is_dir()
+    {
+        return Err((format!("the working directory {} does not exist", directory.to_string_lossy()), 1));
+    }
+    let own_path = wanted.variables.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value);
+    let path = std::env::var_os("PATH");
+    let file = program::find(
+        &wanted.words[0],
+        wanted.directory.as_deref(),
+        wanted.search_path.as_deref(),
+        own_path.or(path.as_ref()).map(OsString::as_os_str),
+    )
+    .map_err(|error| (error.to_string(), error.status()))?;
+    let every_core = || std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+    let variables = library::with_own(&wanted.variables);
+    Ok(wire::Program {
+        file: file.into_os_string().into(),
+        arguments: wanted.words.iter().map(|word| word.clone().into()).collect(),
+        ranks: wanted.ranks.unwrap_or_else(every_core),
+        directory: wanted.directory.clone().map(Into::into),
+        inherits: wanted.inherits.clone(),
+        variables: variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+    })
+}

@@ -1,0 +1,214 @@
+//! The table of options, and its text for people.
+
+/// What an option does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    Ranks,
+    CoresPerRank,
+    Hosts,
+    HostFile,
+    RanksPerNode,
+    BindTo,
+    ReportBindings,
+    Export,
+    Variable,
+    AllVariable,
+    VariableList,
+    AllVariableList,
+    AllInherited,
+    NoneInherited,
+    Directory,
+    SearchPath,
+    Label,
+    OutputFile,
+    ErrorsFile,
+    OutputFolder,
+    Stdin,
+    Timeout,
+    NoOversubscribe,
+    Quiet,
+    Verbose,
+    Version,
+    Help,
+    Silent,
+    Foreign,
+}
+
+/// One option of the table.
+pub struct Spec {
+    /// What it does.
+    pub key: Key,
+    /// Its names without dashes.
+    pub names: &'static [&'static str],
+    /// Its values, as `--help` shows them.
+    pub values: &'static [&'static str],
+    /// One line; empty: accepted and not shown.
+    pub help: &'static str,
+}
+
+const fn option(
+    key: Key,
+    names: &'static [&'static str],
+    values: &'static [&'static str],
+    help: &'static str,
+) -> Spec {
+    Spec { key, names, values, help }
+}
+
+/// Options that are for one program; the others are for the whole job.
+pub const OF_A_PROGRAM: [Key; 7] = [
+    Key::Ranks,
+    Key::Export,
+    Key::Variable,
+    Key::VariableList,
+    Key::NoneInherited,
+    Key::Directory,
+    Key::SearchPath,
+];
+
+pub const OPTIONS: &[Spec] = &[
+    option(Key::Ranks, &["n", "np"], &["N"], "number of ranks of this program (default: one per core)"),
+    option(Key::Directory, &["wdir", "wd", "cwd"], &["DIR"], "working directory"),
+    option(Key::SearchPath, &["path"], &["DIRS"], "search the program here before PATH"),
+    option(Key::Export, &["x"], &["VAR[=VALUE]"], "set a variable, or pass one on"),
+    option(Key::Variable, &["env"], &["VAR", "VALUE"], "set a variable"),
+    option(Key::VariableList, &["envlist"], &["VAR,..."], "pass on only these variables"),
+    option(Key::NoneInherited, &["envnone"], &[], "pass on no variables but the most needed"),
+    option(Key::AllVariable, &["genv"], &["VAR", "VALUE"], "set a variable for all programs"),
+    option(Key::AllVariableList, &["genvlist"], &["VAR,..."], "pass on only these variables to all programs"),
+    option(Key::NoneInherited, &["genvnone"], &[], "pass on no variables but the most needed"),
+    option(Key::AllInherited, &["genvall", "envall"], &[], "pass on all variables (the default)"),
+    option(
+        Key::BindTo,
+        &["bind-to", "bind", "binding"],
+        &["WHAT"],
+        "share (default): an even share of the cores as a set; core: one core each; none",
+    ),
+    option(
+        Key::CoresPerRank,
+        &["c", "cpus-per-rank", "cpus-per-proc", "cpus-per-task"],
+        &["N"],
+        "cores that a rank needs",
+    ),
+    option(Key::ReportBindings, &["report-bindings"], &[], "say which rank is bound to which cores"),
+    option(
+        Key::NoOversubscribe,
+        &["nooversubscribe", "no-oversubscribe"],
+        &[],
+        "refuse more ranks than cores",
+    ),
+    option(Key::Label, &["l", "label", "prepend-rank", "tag-output"], &[], "begin each line with its rank"),
+    option(Key::OutputFile, &["outfile-pattern"], &["FILE"], "stdout into files; %r is the rank"),
+    option(Key::ErrorsFile, &["errfile-pattern"], &["FILE"], "stderr into files; %r is the rank"),
+    option(
+        Key::OutputFolder,
+        &["output-filename"],
+        &["NAME"],
+        "stdout and stderr into NAME.RANK.out and .err",
+    ),
+    option(Key::Stdin, &["stdin", "s"], &["WHO"], "who gets stdin: a rank (default 0), all, none"),
+    option(Key::Timeout, &["timeout"], &["SECONDS"], "end the job after this time with status 124"),
+    option(Key::Hosts, &["host", "hosts", "H"], &["LIST"], "nodes to run on: in this version only this one"),
+    option(
+        Key::HostFile,
+        &["hostfile", "f", "machinefile", "default-hostfile"],
+        &["FILE"],
+        "a file with one node per line: in this version only this one",
+    ),
+    option(Key::RanksPerNode, &["ppn", "N", "npernode", "perhost"], &["N"], "ranks per node"),
+    option(Key::Quiet, &["q", "quiet"], &[], "no remarks about options of other launchers"),
+    option(Key::Verbose, &["v", "verbose"], &[], "say what is started where"),
+    option(Key::Version, &["V", "version", "info"], &[], "which version this is"),
+    option(Key::Help, &["h", "help", "?"], &[], "this text"),
+    option(
+        Key::Silent,
+        &[
+            "oversubscribe",
+            "allow-run-as-root",
+            "use-hwthread-cpus",
+            "print-all-exitcodes",
+            "disable-auto-cleanup",
+            "display-map",
+            "display-allocation",
+            "do-not-launch",
+            "forward-signals-none",
+            "nolocal",
+        ],
+        &[],
+        "",
+    ),
+    option(
+        Key::Silent,
+        &["map-by", "rank-by", "mapby", "rankby", "max-restarts", "prefix", "forward-signals"],
+        &["VALUE"],
+        "",
+    ),
+    option(Key::Foreign, &["mca", "omca", "gmca", "prtemca", "pmixmca"], &["NAME", "VALUE"], ""),
+    option(
+        Key::Foreign,
+        &[
+            "iface",
+            "launcher",
+            "launcher-exec",
+            "bootstrap",
+            "bootstrap-exec",
+            "rmk",
+            "tune",
+            "demux",
+            "display",
+            "personality",
+            "pmi-port",
+            "order-nodes",
+            "localhost",
+            "configfile",
+            "am",
+            "runtime-options",
+            "output",
+        ],
+        &["VALUE"],
+        "",
+    ),
+];
+
+/// An option as people see it.
+pub struct Listed {
+    /// Its names without dashes.
+    pub names: &'static [&'static str],
+    /// Its values.
+    pub values: &'static [&'static str],
+    /// One line.
+    pub help: &'static str,
+}
+
+/// The options that do something here, in the order of `--help`.
+pub fn listed() -> impl Iterator<Item = Listed> {
+    let ours = OPTIONS.iter().filter(|option| !option.help.is_empty());
+    ours.map(|option| Listed { names: option.names, values: option.values, help: option.help })
+}
+
+/// The text of `--help`.
+pub fn help(name: &str) -> String {
+    let mut text = format!(
+        "usage: {name} [OPTION ...] -n N PROGRAM [ARGUMENT ...] [: [OPTION ...] -n N PROGRAM [ARGUMENT ...]]...\n\n\
+         Runs a parallel program: N processes (ranks) of it on this machine.\n\n"
+    );
+    for option in listed() {
+        let names: Vec<String> = option
+            .names
+            .iter()
+            .map(|name| if name.len() <= 2 { format!("-{name}") } else { format!("--{name}") })
+            .collect();
+        let left = format!("{} {}", names.join(", "), option.values.join(" "));
+        let left = left.trim_end();
+        if left.len() > 30 {
+            text.push_str(&format!("  {left}\n  {:30} {}\n", "", option.help));
+        } else {
+            text.push_str(&format!("  {left:30} {}\n", option.help));
+        }
+    }
+    text.push_str(
+        "\nOne dash or two mean the same. Options of MPICH and Open MPI that steer only their own launchers are accepted.\n\
+         The exit status is the first of a rank that is not 0; 128 + n after signal n; 124 after the time-out.\n",
+    );
+    text
+}

@@ -1,0 +1,60 @@
+//! Who of all that the starter watches is ready: one poll over everything.
+
+use std::os::fd::BorrowedFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// Who is ready.
+#[derive(Clone, Copy, Debug)]
+pub enum Source {
+    /// The wire to the front end.
+    Front,
+    /// Signals to this process.
+    Signals,
+    /// The socket for tickets.
+    Listener,
+    /// A connection that has not redeemed a ticket.
+    Pending(usize),
+    /// A rank's connection.
+    Connection(u32),
+    /// A rank's death.
+    Rank(u32),
+    /// The death of a process below a rank's wrapper.
+    Inner(u32),
+    /// The pipe on which children say that they could not become their program.
+    Failures,
+    /// Output of a rank.
+    Stream(usize),
+    /// Room for a rank's input.
+    Input,
+}
+
+/// What is polled, and for whom.
+#[derive(Default)]
+pub struct PollList<'a> {
+    sources: Vec<Source>,
+    polled: Vec<PollFd<'a>>,
+}
+
+impl<'a> PollList<'a> {
+    /// Adds a descriptor; those added first are handled first.
+    pub fn add(&mut self, source: Source, descriptor: BorrowedFd<'a>, flags: PollFlags) {
+        self.sources.push(source);
+        self.polled.push(PollFd::from_borrowed_fd(descriptor, flags));
+    }
+
+    /// Those that are ready, in the order in which they were added; none when the time is over.
+    pub fn wait(mut self, timeout: Option<&Timespec>) -> Vec<(Source, PollFlags)> {
+        if poll(&mut self.polled, timeout).is_err() {
+            return Vec::new();
+        }
+        let flags = self.polled.iter().map(PollFd::revents);
+        self.sources.iter().copied().zip(flags).filter(|(_, flags)| !flags.is_empty()).collect()
+    }
+}
+
+/// Time that does not jump.
+pub fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
