@@ -29,6 +29,18 @@ fn conforms(test: &str, ranks: usize, rounds: usize) {
 }
 
 #[test]
+fn wrong_arguments_give_the_class_of_the_standard_and_are_named() {
+    let scratch = Scratch::new("collectives-wrong");
+    let wrong = compile("tests/collectives/c/wrong_arguments.c", scratch.path());
+    for ranks in ["1", "2", "3"] {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(["-n", ranks]).arg(&wrong).env("TUTTI_TEXTS", "1");
+        let ran = run(&mut mpiexec, LIMIT).expect_success();
+        assert!(ran.stdout.contains("wrong arguments: all right"), "{ran}");
+    }
+}
+
+#[test]
 fn collectives_are_right_on_one_rank() {
     conforms("collectives-1", 1, 200);
 }

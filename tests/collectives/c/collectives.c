@@ -768,6 +768,178 @@ static void pending(MPI_Comm comm) {
     }
 }
 
+/* Persistent requests, started again and again, in another order on every other rank. */
+static void persistent(MPI_Comm comm) {
+    enum { N = 4, LENGTH = 700 };
+    int rank, size, sum[LENGTH], mine[LENGTH], from_root[LENGTH], root;
+    int counts[MAX_RANKS], displacements[MAX_RANKS], all[MAX_RANKS * 2];
+    MPI_Request requests[N];
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    root = below(size);
+    stage = "persistent operations";
+    for (int i = 0; i < size; i++) {
+        counts[i] = 1 + i % 2;
+        displacements[i] = 2 * i;
+    }
+    MPI_Allreduce_init(mine, sum, LENGTH, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &requests[0]);
+    MPI_Bcast_init(from_root, LENGTH, MPI_INT, root, comm, MPI_INFO_NULL, &requests[1]);
+    MPI_Allgatherv_init(mine, counts[rank], MPI_INT, all, counts, displacements, MPI_INT, comm, MPI_INFO_NULL,
+                        &requests[2]);
+    MPI_Barrier_init(comm, MPI_INFO_NULL, &requests[3]);
+    for (int round = 0; round < 5; round++) {
+        uint64_t salt = draw();
+        fill_ints(mine, LENGTH, salt, rank, 0);
+        fill_ints(from_root, LENGTH, salt, rank, 0);
+        memset(all, 0, sizeof all);
+        nap(comm);
+        if (rank % 2 == 0) {
+            MPI_Startall(N, requests);
+        } else {
+            for (int i = N - 1; i >= 0; i--) {
+                MPI_Start(&requests[i]);
+            }
+        }
+        MPI_Waitall(N, requests, MPI_STATUSES_IGNORE);
+        check_ints(from_root, LENGTH, salt, root, 0);
+        for (int i = 0; i < LENGTH; i++) {
+            int expected = 0;
+            for (int r = 0; r < size; r++) {
+                expected += value(salt, r, i);
+            }
+            if (sum[i] != expected) {
+                fail("round %d, place %d: %d instead of %d", round, i, sum[i], expected);
+            }
+        }
+        for (int r = 0; r < size; r++) {
+            check_ints(all + 2 * r, 1 + r % 2, salt, r, 0);
+        }
+    }
+    for (int i = 0; i < N; i++) {
+        MPI_Request_free(&requests[i]);
+    }
+}
+
+/* Two groups, the ranks below `border` and the others. */
+static void between_groups(int border, bool nb) {
+    MPI_Comm half, inter;
+    MPI_Request request;
+    bool low = world_rank < border;
+    int rank, size, others, root, count = random_count() / 4;
+    uint64_t salt = draw();
+    MPI_Comm_split(MPI_COMM_WORLD, low, world_rank, &half);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, low ? border : 0, 17, &inter);
+    MPI_Comm_rank(inter, &rank);
+    MPI_Comm_size(inter, &size);
+    MPI_Comm_remote_size(inter, &others);
+    /* A rank of the lower group is the root. */
+    int root_rank = below(border);
+    root = !low ? root_rank : rank == root_rank ? MPI_ROOT : MPI_PROC_NULL;
+    int most = others > size ? others : size;
+    size_t bytes = (size_t)count * (size_t)most * (size_t)most * sizeof(int);
+    int *in = allocate(bytes), *out = allocate(bytes);
+    int me = low ? rank : 100 + rank;
+    /* What rank r of the other group calls itself. */
+#define OTHER(r) (low ? 100 + (r) : (r))
+
+    stage = "barrier between groups";
+    nb ? MPI_Ibarrier(inter, &request) : MPI_Barrier(inter);
+    finish(&request, nb);
+
+    stage = "bcast between groups";
+    fill_ints(in, count, salt, me, 0);
+    int *data = root == MPI_ROOT ? in : out;
+    nb ? MPI_Ibcast(data, count, MPI_INT, root, inter, &request) : MPI_Bcast(data, count, MPI_INT, root, inter);
+    finish(&request, nb);
+    if (!low) {
+        check_ints(out, count, salt, root_rank, 0);
+    }
+
+    stage = "gather between groups";
+    nb ? MPI_Igather(in, count, MPI_INT, out, count, MPI_INT, root, inter, &request)
+       : MPI_Gather(in, count, MPI_INT, out, count, MPI_INT, root, inter);
+    finish(&request, nb);
+    for (int r = 0; root == MPI_ROOT && r < others; r++) {
+        check_ints(out + r * count, count, salt, OTHER(r), 0);
+    }
+
+    stage = "allgather between groups";
+    nb ? MPI_Iallgather(in, count, MPI_INT, out, count, MPI_INT, inter, &request)
+       : MPI_Allgather(in, count, MPI_INT, out, count, MPI_INT, inter);
+    finish(&request, nb);
+    for (int r = 0; r < others; r++) {
+        check_ints(out + r * count, count, salt, OTHER(r), 0);
+    }
+
+    stage = "allreduce between groups";
+    nb ? MPI_Iallreduce(in, out, count, MPI_INT, MPI_SUM, inter, &request)
+       : MPI_Allreduce(in, out, count, MPI_INT, MPI_SUM, inter);
+    finish(&request, nb);
+    for (int i = 0; i < count; i++) {
+        int expected = 0;
+        for (int r = 0; r < others; r++) {
+            expected += value(salt, OTHER(r), i);
+        }
+        if (out[i] != expected) {
+            fail("place %d: %d instead of %d", i, out[i], expected);
+        }
+    }
+
+    stage = "reduce between groups";
+    nb ? MPI_Ireduce(in, out, count, MPI_INT, MPI_MAX, root, inter, &request)
+       : MPI_Reduce(in, out, count, MPI_INT, MPI_MAX, root, inter);
+    finish(&request, nb);
+    for (int i = 0; root == MPI_ROOT && i < count; i++) {
+        int expected = 0;
+        for (int r = 0; r < others; r++) {
+            expected = value(salt, OTHER(r), i) > expected ? value(salt, OTHER(r), i) : expected;
+        }
+        if (out[i] != expected) {
+            fail("place %d: %d instead of %d", i, out[i], expected);
+        }
+    }
+
+    stage = "scatter between groups";
+    for (int r = 0; r < others; r++) {
+        fill_ints(in + r * count, count, salt, me, 100 * r);
+    }
+    nb ? MPI_Iscatter(in, count, MPI_INT, out, count, MPI_INT, root, inter, &request)
+       : MPI_Scatter(in, count, MPI_INT, out, count, MPI_INT, root, inter);
+    finish(&request, nb);
+    if (!low) {
+        check_ints(out, count, salt, root_rank, 100 * rank);
+    }
+
+    stage = "alltoall between groups";
+    nb ? MPI_Ialltoall(in, count, MPI_INT, out, count, MPI_INT, inter, &request)
+       : MPI_Alltoall(in, count, MPI_INT, out, count, MPI_INT, inter);
+    finish(&request, nb);
+    for (int r = 0; r < others; r++) {
+        check_ints(out + r * count, count, salt, OTHER(r), 100 * rank);
+    }
+
+    stage = "reduce_scatter_block between groups";
+    /* Both groups contribute size * others * count elements. */
+    int whole = size * others * count, each = others * count;
+    fill_ints(in, whole, salt, me, 0);
+    nb ? MPI_Ireduce_scatter_block(in, out, each, MPI_INT, MPI_SUM, inter, &request)
+       : MPI_Reduce_scatter_block(in, out, each, MPI_INT, MPI_SUM, inter);
+    finish(&request, nb);
+    for (int i = 0; i < each; i++) {
+        int expected = 0;
+        for (int r = 0; r < others; r++) {
+            expected += value(salt, OTHER(r), rank * each + i);
+        }
+        if (out[i] != expected) {
+            fail("place %d: %d instead of %d", i, out[i], expected);
+        }
+    }
+    free(in);
+    free(out);
+    MPI_Comm_free(&inter);
+    MPI_Comm_free(&half);
+}
+
 int main(int argc, char **argv) {
     int rank, size;
     MPI_Comm comms[MAX_COMMS];
@@ -792,44 +964,43 @@ int main(int argc, char **argv) {
         fail("the operation should not be commutative");
     }
     comms[0] = MPI_COMM_WORLD;
-    int comm_count = 1;
-    if (getenv("ONLY_WORLD") == NULL) {
-        MPI_Comm_dup(MPI_COMM_WORLD, &comms[1]);
-        MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &comms[2]);
-        MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &comms[3]);
-        comm_count = 3;
-    }
+    MPI_Comm_dup(MPI_COMM_WORLD, &comms[1]);
+    MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &comms[2]);
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &comms[3]);
+    int comm_count = 3;
     for (int i = 0; i < comm_count; i++) {
         int r;
         MPI_Comm_rank(comms[i], &r);
         types_and_operations(comms[i], r, size);
         burst(comms[i], rounds * 5);
         pending(comms[i]);
+        persistent(comms[i]);
+    }
+    for (int i = 0; size > 1 && i < 6; i++) {
+        between_groups(1 + below(size - 1), i % 2 == 1);
     }
     mix(comms, comm_count, rounds, 0);
     mix(comms, comm_count, rounds, 50);
-    if (comm_count > 1) {
-        /* The halves go their ways at their own pace, and draw differently where their sizes differ. */
-        uint64_t together = state;
-        mix(&comms[3], 1, rounds, 30);
-        state = together;
-        for (int i = 1; i < MAX_COMMS; i++) {
-            MPI_Comm_free(&comms[i]);
-        }
-        /* Blocks of shared memory come back: many communicators, one after the other. */
-        stage = "many communicators";
-        MPI_Comm many[150];
-        for (int i = 0; i < 150; i++) {
-            MPI_Comm_dup(MPI_COMM_WORLD, &many[i]);
-            burst(many[i], 3);
-            if (i % 3 != 0) {
-                MPI_Comm_free(&many[i]);
-            }
-        }
-        for (int i = 0; i < 150; i += 3) {
-            burst(many[i], 3);
+    /* The halves go their ways at their own pace, and draw differently where their sizes differ. */
+    uint64_t together = state;
+    mix(&comms[3], 1, rounds, 30);
+    state = together;
+    for (int i = 1; i < MAX_COMMS; i++) {
+        MPI_Comm_free(&comms[i]);
+    }
+    /* Blocks of shared memory come back: many communicators, one after the other. */
+    stage = "many communicators";
+    MPI_Comm many[150];
+    for (int i = 0; i < 150; i++) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &many[i]);
+        burst(many[i], 3);
+        if (i % 3 != 0) {
             MPI_Comm_free(&many[i]);
         }
+    }
+    for (int i = 0; i < 150; i += 3) {
+        burst(many[i], 3);
+        MPI_Comm_free(&many[i]);
     }
     mix(comms, 1, 10, 0);
     MPI_Op_free(&maps);

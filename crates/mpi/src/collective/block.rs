@@ -19,10 +19,11 @@ use tutti_runtime::job::Job;
 use tutti_shm::collective::{BLOCKS, DATA_BYTES, INLINE_BYTES, Member, SLOT_BYTES};
 use tutti_shm::sync::{AtomicU64, Ordering};
 
+use super::flags::Limits;
 use super::schedule::Schedule;
 use crate::abi::MPI_Comm;
 use crate::buffer::Buffer;
-use crate::comm::Group;
+use crate::comm::{Channel, Group};
 use crate::process::Guard;
 
 /// Block of MPI_COMM_WORLD.
@@ -77,6 +78,8 @@ pub struct Block {
     /// What this member's two slots were last published for.
     published: [Cell<(u64, Readers)>; 2],
     looks: u32,
+    /// What goes through the block.
+    pub limits: Limits,
 }
 
 impl State {
@@ -133,7 +136,7 @@ impl Guard {
 
     /// Rank 0 takes a block and tells the others.
     fn agree_on_block(&mut self, context: u32, tag: i32, rank: usize, group: &Group) -> u32 {
-        let mut schedule = Schedule::new(context + 1, tag);
+        let mut schedule = Schedule::new(context + Channel::Collective as u32, tag);
         let word = schedule.memory(size_of::<u32>()).cast::<u32>();
         let buffer = Buffer::contiguous(word.cast(), size_of::<u32>());
         if rank == 0 {
@@ -169,6 +172,7 @@ fn take_block(job: &Job, members: usize) -> Option<u32> {
 impl Block {
     fn new(guard: &Guard, index: usize, me: usize, group: Rc<Group>) -> Self {
         let job = &guard.engine.job;
+        let (ranks, oversubscribed) = (group.size(), guard.engine.is_oversubscribed());
         let base = job.block(index).base.load(Ordering::Acquire);
         Block {
             index,
@@ -179,7 +183,8 @@ impl Block {
             sequence: Cell::new(base),
             synced: Cell::new(base),
             published: [const { Cell::new((0, Readers::All)) }; 2],
-            looks: if guard.engine.is_oversubscribed() { 1 } else { FIRST_LOOKS },
+            looks: if oversubscribed { 1 } else { FIRST_LOOKS },
+            limits: Limits::new(ranks, oversubscribed),
         }
     }
 

@@ -6,23 +6,48 @@
 use tutti_shm::collective::SLOT_BYTES;
 
 use super::block::{Block, Readers};
+use super::reduce::Kernel;
 use super::schedule::Memory;
 use super::work::{Pieces, Reduction, Root, Work};
 use crate::buffer::Buffer;
 use crate::process::Guard;
 
-/// Broadcasts up to this size go through the slots, several times in turn.
-const BROADCAST_BYTES_MAX: usize = 16 * SLOT_BYTES;
+/// Up to which size work goes through the slots, several times in turn if need be.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Broadcast.
+    broadcast: usize,
+    /// Reduction to all.
+    allreduce: usize,
+}
+
+impl Limits {
+    /// What was measured to be best. Every turn of the slots brings all ranks together, which costs little while each has a core
+    /// and a switch of processes each otherwise; what every rank reads from every other grows with their number.
+    pub fn new(ranks: usize, oversubscribed: bool) -> Self {
+        match (oversubscribed, ranks) {
+            (true, _) => Limits { broadcast: 2 * SLOT_BYTES, allreduce: SLOT_BYTES },
+            (false, 2) => Limits { broadcast: 16 * SLOT_BYTES, allreduce: usize::MAX },
+            (false, 3..=4) => Limits { broadcast: 16 * SLOT_BYTES, allreduce: 16 * SLOT_BYTES },
+            (false, _) => Limits { broadcast: 16 * SLOT_BYTES, allreduce: 2 * SLOT_BYTES },
+        }
+    }
+}
 
 /// Does the operation if it is small enough; all ranks decide alike.
 #[inline(always)]
 pub fn try_small(guard: &mut Guard, block: &Block, work: &Work) -> bool {
+    let limits = &block.limits;
     match work {
         Work::Barrier => barrier(guard, block),
-        Work::Broadcast { buffer, root: Root::Local(root) } if buffer.bytes <= BROADCAST_BYTES_MAX => {
+        Work::Broadcast { buffer, root: Root::Local(root) } if buffer.bytes <= limits.broadcast => {
             broadcast(guard, block, buffer, *root);
         }
-        Work::Allreduce(reduction) if reduction.bytes <= SLOT_BYTES => allreduce(guard, block, reduction),
+        Work::Allreduce(reduction)
+            if reduction.bytes <= limits.allreduce && reduction.bytes_per_element() <= SLOT_BYTES =>
+        {
+            allreduce(guard, block, reduction);
+        }
         Work::Reduce(reduction, Root::Local(root)) if reduction.bytes <= SLOT_BYTES => {
             reduce(guard, block, reduction, *root);
         }
@@ -87,7 +112,25 @@ fn publish(guard: &mut Guard, block: &Block, k: u64, data: &Buffer, readers: Rea
     block.commit(guard, k, readers);
 }
 
-/// Contributions of the members `first..=last`, combined into `result`.
+/// Elements of a predefined type under a predefined operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Elements {
+    /// The loop.
+    pub kernel: Kernel,
+    /// How many.
+    pub count: usize,
+    /// Bytes of all.
+    pub bytes: usize,
+}
+
+/// Some of the elements of a reduction.
+#[derive(Clone, Copy)]
+struct Part {
+    first: usize,
+    count: usize,
+}
+
+/// Contributions of the members `members`, combined into `result`.
 ///
 /// # Safety
 /// `result` leads to memory for the elements; it is overwritten.
@@ -97,23 +140,57 @@ unsafe fn fold(
     block: &Block,
     k: u64,
     reduction: &Reduction,
+    part: Part,
+    members: std::ops::RangeInclusive<usize>,
+) {
+    let result = reduction.element(reduction.receive, part.first);
+    match reduction.reducer.kernel() {
+        Some(kernel) => {
+            let bytes = part.count * reduction.reducer.datatype.extent as usize;
+            let elements = Elements { kernel, count: part.count, bytes };
+            // SAFETY: our contract.
+            unsafe { fold_elements(guard, block, k, elements, members, result) };
+        }
+        // SAFETY: our contract.
+        None => unsafe { fold_with_function(guard, block, k, reduction, part, members, result) },
+    }
+}
+
+/// As [`fold`], with a predefined operation on elements that lie in the slots as in memory.
+#[inline(always)]
+unsafe fn fold_elements(
+    guard: &mut Guard,
+    block: &Block,
+    k: u64,
+    elements: Elements,
     members: std::ops::RangeInclusive<usize>,
     result: *mut u8,
 ) {
+    let Elements { kernel, count, bytes } = elements;
     let (first, last) = (*members.start(), *members.end());
-    match reduction.reducer.kernel() {
-        Some(kernel) => {
-            let data = block.read(guard, last, k, reduction.bytes);
-            // SAFETY: our contract; a slot holds the elements as they lie in memory, and stays until we have finished.
-            unsafe { std::ptr::copy_nonoverlapping(data, result, reduction.bytes) };
-            for member in (first..last).rev() {
-                let data = block.read(guard, member, k, reduction.bytes);
-                // SAFETY: as above.
-                unsafe { kernel(data, result, reduction.count) };
-            }
+    let data = block.read(guard, last, k, bytes);
+    // SAFETY: our contract; a slot stays as it is until we have finished.
+    unsafe { copy_few(data, result, bytes) };
+    for member in (first..last).rev() {
+        let data = block.read(guard, member, k, bytes);
+        // SAFETY: as above.
+        unsafe { kernel(data, result, count) };
+    }
+}
+
+/// Copies; one word without a call.
+///
+/// # Safety
+/// As for a copy of `bytes` bytes that do not overlap.
+#[inline(always)]
+unsafe fn copy_few(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: our contract.
+    unsafe {
+        if bytes == 8 {
+            to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned());
+        } else {
+            std::ptr::copy_nonoverlapping(from, to, bytes);
         }
-        // SAFETY: our contract.
-        None => unsafe { fold_with_function(guard, block, k, reduction, first, last, result) },
     }
 }
 
@@ -123,52 +200,91 @@ unsafe fn fold_with_function(
     block: &Block,
     k: u64,
     reduction: &Reduction,
-    first: usize,
-    last: usize,
+    part: Part,
+    members: std::ops::RangeInclusive<usize>,
     result: *mut u8,
 ) {
-    let Reduction { reducer, count, bytes, .. } = reduction;
-    let (low, length) = reducer.datatype.span(*count);
+    let (first, last) = (*members.start(), *members.end());
+    let reducer = &reduction.reducer;
+    let (low, length) = reducer.datatype.span(part.count);
     let mut memory = Memory::new(length);
     let operand = memory.address().wrapping_offset(-low);
     for member in (first..=last).rev() {
-        let data = block.read(guard, member, k, *bytes);
-        let target = if member == last { result } else { operand };
-        let target = reduction.buffer_at(target);
+        let target = reduction.elements(if member == last { result } else { operand }, part.count);
+        let data = block.read(guard, member, k, target.bytes);
         // SAFETY: both targets lead to memory for the elements.
-        unsafe { target.store(0, data, *bytes) };
+        unsafe { target.store(0, data, target.bytes) };
         if member != last {
             // SAFETY: as above; they are two memories.
-            unsafe { reducer.combine(guard, operand, result, *count) };
+            unsafe { reducer.combine(guard, operand, result, part.count) };
         }
     }
 }
 
+/// Publishes some elements of this process's contribution.
+#[inline(always)]
+fn contribute(guard: &mut Guard, block: &Block, k: u64, reduction: &Reduction, part: Part, readers: Readers) {
+    let data = reduction.elements(reduction.element(reduction.send, part.first), part.count);
+    publish(guard, block, k, &data, readers);
+}
+
+/// In pieces that fit a slot, one after the other: a piece published ahead would say that the one before was read.
 fn allreduce(guard: &mut Guard, block: &Block, reduction: &Reduction) {
+    let room = SLOT_BYTES / reduction.bytes_per_element().max(1);
+    let mut first = 0;
+    while first < reduction.count {
+        let part = Part { first, count: room.min(reduction.count - first) };
+        let k = block.begin();
+        contribute(guard, block, k, reduction, part, Readers::All);
+        // SAFETY: the user's receive buffer; its own contribution has been published.
+        unsafe { fold(guard, block, k, reduction, part, 0..=block.size() - 1) };
+        block.all_arrived(k);
+        first += part.count;
+    }
+}
+
+/// A predefined operation on few elements, for the calls that cannot be fast enough.
+///
+/// # Safety
+/// Both addresses lead to the elements; they may be equal.
+#[inline(always)]
+pub unsafe fn allreduce_elements(
+    guard: &mut Guard,
+    block: &Block,
+    elements: Elements,
+    send: *const u8,
+    receive: *mut u8,
+) {
+    let bytes = elements.bytes;
     let k = block.begin();
-    publish(guard, block, k, &reduction.contribution(), Readers::All);
-    // SAFETY: the user's receive buffer; its own contribution has been published.
-    unsafe { fold(guard, block, k, reduction, 0..=block.size() - 1, reduction.receive) };
+    let slot = block.prepare(guard, k, bytes);
+    // SAFETY: our contract; the slot is ours and has room.
+    unsafe { copy_few(send, slot, bytes) };
+    block.commit(guard, k, Readers::All);
+    // SAFETY: our contract; this process's contribution has been published.
+    unsafe { fold_elements(guard, block, k, elements, 0..=block.size() - 1, receive) };
     block.all_arrived(k);
 }
 
 fn reduce(guard: &mut Guard, block: &Block, reduction: &Reduction, root: usize) {
     let k = block.begin();
-    publish(guard, block, k, &reduction.contribution(), Readers::One(root));
+    let whole = Part { first: 0, count: reduction.count };
+    contribute(guard, block, k, reduction, whole, Readers::One(root));
     if block.me == root {
         // SAFETY: the user's receive buffer; its own contribution has been published.
-        unsafe { fold(guard, block, k, reduction, 0..=block.size() - 1, reduction.receive) };
+        unsafe { fold(guard, block, k, reduction, whole, 0..=block.size() - 1) };
         block.all_arrived(k);
     }
 }
 
 fn scan(guard: &mut Guard, block: &Block, reduction: &Reduction, exclusive: bool) {
     let k = block.begin();
-    publish(guard, block, k, &reduction.contribution(), Readers::All);
+    let whole = Part { first: 0, count: reduction.count };
+    contribute(guard, block, k, reduction, whole, Readers::All);
     let last = if exclusive { block.me.checked_sub(1) } else { Some(block.me) };
     if let Some(last) = last {
         // SAFETY: the user's receive buffer; its own contribution has been published.
-        unsafe { fold(guard, block, k, reduction, 0..=last, reduction.receive) };
+        unsafe { fold(guard, block, k, reduction, whole, 0..=last) };
     }
 }
 

@@ -16,14 +16,17 @@ pub mod schedule;
 mod tree;
 pub mod work;
 
+use std::rc::Rc;
+
+use tutti_shm::collective::SLOT_BYTES;
+
 use crate::abi::*;
-use crate::buffer::Buffer;
+use crate::compound::{NOTHING, Part};
 use crate::error::{Result, check};
 use crate::process::Guard;
-use crate::request::{Request, RequestKind};
 
 pub use block::State;
-use work::Work;
+use work::{ReductionArguments, Work};
 
 impl Guard {
     /// Does collective work and returns when it is done.
@@ -37,8 +40,44 @@ impl Guard {
         {
             return Ok(());
         }
-        let mut schedule = self.plan(comm, work)?;
+        let mut schedule = self.next_place(comm)?.plan(work);
         self.run(&mut schedule)
+    }
+
+    /// MPI_Allreduce.
+    ///
+    /// # Errors
+    /// Those of the arguments; as [`Guard::collect`].
+    #[inline(always)]
+    pub fn allreduce(&mut self, comm: MPI_Comm, arguments: ReductionArguments) -> Result<()> {
+        if self.allreduce_few(comm, &arguments) {
+            return Ok(());
+        }
+        let work = self.work_allreduce(comm, arguments)?;
+        self.collect(comm, &work)
+    }
+
+    /// The common case: a predefined operation on few elements of a predefined type. Anything else, wrong arguments too, is left
+    /// to the caller.
+    #[inline(always)]
+    fn allreduce_few(&mut self, comm: MPI_Comm, arguments: &ReductionArguments) -> bool {
+        let ReductionArguments { send, receive, count, datatype, op } = *arguments;
+        let Some(datatype) = self.predefined_types.find(datatype) else { return false };
+        let Some(kernel) = datatype.element.and_then(|element| reduce::kernel(op, element)) else {
+            return false;
+        };
+        let bytes = (count as usize).wrapping_mul(datatype.extent as usize);
+        let in_place = send == MPI_IN_PLACE.cast_const();
+        let fits = count > 0 && count <= SLOT_BYTES as i64 && bytes <= SLOT_BYTES;
+        if !fits || send.is_null() || receive.is_null() || receive == MPI_IN_PLACE {
+            return false;
+        }
+        let Some(block) = self.block(comm) else { return false };
+        let send = if in_place { receive.cast_const() } else { send };
+        let elements = flags::Elements { kernel, count: count as usize, bytes };
+        // SAFETY: the user's two buffers hold the elements.
+        unsafe { flags::allreduce_elements(self, &block, elements, send.cast(), receive.cast()) };
+        true
     }
 
     /// Starts collective work; it is done when the request is.
@@ -54,14 +93,40 @@ impl Guard {
         work: &Work,
         request: *mut MPI_Request,
     ) -> Result<()> {
-        check(!request.is_null(), MPI_ERR_REQUEST, || "request is a null pointer".into())?;
-        let mut schedule = Box::new(self.plan(comm, work)?);
-        let pending = Request::new(RequestKind::Collective, Buffer::empty(), 0, MPI_ANY_SOURCE, MPI_ANY_TAG);
-        let index = self.engine.requests.insert(pending);
-        schedule.request = index;
+        check_place(request)?;
+        let schedule = self.next_place(comm)?.plan(work);
+        let index = self.launch(schedule);
         // SAFETY: our contract; it is not null.
         unsafe { request.write(MPI_Request(self.engine.requests.handle(index))) };
-        self.launch(schedule);
         Ok(())
     }
+
+    /// Makes a persistent request for collective work. Its messages have one tag for all times; operations of one request follow
+    /// one another, so they cannot mix.
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST when there is no place for the request.
+    ///
+    /// # Safety
+    /// `request` is null or valid for writing.
+    pub unsafe fn prepare_collecting(
+        &mut self,
+        comm: MPI_Comm,
+        work: Work,
+        request: *mut MPI_Request,
+    ) -> Result<()> {
+        check_place(request)?;
+        let place = self.next_place(comm)?;
+        let index = self.persistent(Rc::new(move |guard: &mut Guard| {
+            let schedule = place.plan(&work);
+            Ok([Part::Pending(guard.launch(schedule)), NOTHING])
+        }));
+        // SAFETY: our contract; it is not null.
+        unsafe { request.write(MPI_Request(self.engine.requests.handle(index))) };
+        Ok(())
+    }
+}
+
+fn check_place(request: *mut MPI_Request) -> Result<()> {
+    check(!request.is_null(), MPI_ERR_REQUEST, || "request is a null pointer".into())
 }

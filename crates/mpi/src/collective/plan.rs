@@ -8,7 +8,7 @@ use super::work::{Root, Work};
 use super::{direct, reduction, remote, tree};
 use crate::abi::MPI_Comm;
 use crate::buffer::Buffer;
-use crate::comm::Group;
+use crate::comm::{Channel, Group};
 use crate::error::Result;
 use crate::process::Guard;
 
@@ -18,6 +18,16 @@ use std::rc::Rc;
 const WHOLE_BROADCAST_BYTES_MAX: usize = 64 << 10;
 /// Reductions to a root above this size are scattered and gathered again, when there are more than two ranks.
 const WHOLE_REDUCE_BYTES_MAX: usize = 16 << 10;
+
+/// Where work is done: what a schedule needs of a communicator.
+#[derive(Clone, Debug)]
+pub struct Place {
+    context: u32,
+    tag: i32,
+    me: usize,
+    local: Rc<Group>,
+    remote: Option<Rc<Group>>,
+}
 
 /// A schedule in the making, and who is who.
 #[derive(Debug)]
@@ -99,18 +109,30 @@ fn remote_member(remote: &Option<Rc<Group>>, rank: usize) -> u32 {
 }
 
 impl Guard {
-    /// The schedule for a call on a communicator.
+    /// The place for one more operation on a communicator, with a tag of its own; all ranks ask in the same order.
     ///
     /// # Errors
     /// MPI_ERR_COMM when there is no such communicator.
-    pub fn plan(&mut self, comm: MPI_Comm, work: &Work) -> Result<Schedule> {
-        let communicator = self.comm_mut(comm)?;
-        let schedule = Schedule::new(communicator.context + 1, communicator.collective.next_tag());
+    pub fn next_place(&mut self, comm: MPI_Comm) -> Result<Place> {
+        let comm = self.comm_mut(comm)?;
+        Ok(Place {
+            context: comm.context + Channel::Collective as u32,
+            tag: comm.collective.next_tag(),
+            me: comm.rank,
+            local: comm.group.clone(),
+            remote: comm.remote.clone(),
+        })
+    }
+}
+
+impl Place {
+    /// The schedule for work at this place.
+    pub fn plan(&self, work: &Work) -> Schedule {
         let mut plan = Plan {
-            schedule,
-            me: communicator.rank,
-            local: communicator.group.clone(),
-            remote: communicator.remote.clone(),
+            schedule: Schedule::new(self.context, self.tag),
+            me: self.me,
+            local: self.local.clone(),
+            remote: self.remote.clone(),
         };
         if plan.remote.is_some() {
             remote::steps(&mut plan, work);
@@ -118,7 +140,7 @@ impl Guard {
             steps(&mut plan, work);
         }
         plan.schedule.await_all();
-        Ok(plan.schedule)
+        plan.schedule
     }
 }
 

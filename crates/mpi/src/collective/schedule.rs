@@ -5,6 +5,7 @@
 //! progress ([`Guard::advance_schedules`]). Sends and receives only start; awaiting is a step of its own. Every schedule of a
 //! communicator has its own tag, so that successive operations never mix.
 
+use std::mem::MaybeUninit;
 use std::rc::Rc;
 
 use super::op::Reducer;
@@ -29,8 +30,8 @@ pub struct Schedule {
     operations: usize,
     memory: Vec<Memory>,
     error: Option<Error>,
-    /// Request of the user that this schedule finishes.
-    pub request: u32,
+    /// Request that this schedule finishes.
+    request: u32,
 }
 
 /// Number of a send or receive in its schedule.
@@ -49,16 +50,20 @@ enum Step {
 
 /// Temporary memory, aligned for every element type.
 #[derive(Debug)]
-pub struct Memory(Vec<Unit>);
+pub struct Memory(Vec<MaybeUninit<Unit>>);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 #[repr(C, align(16))]
 struct Unit([u8; 16]);
 
 impl Memory {
-    /// So many bytes, with undefined meaning.
+    /// So many bytes, with no content yet.
     pub fn new(bytes: usize) -> Self {
-        Memory(vec![Unit([0; 16]); bytes.div_ceil(16)])
+        let units = bytes.div_ceil(size_of::<Unit>());
+        let mut memory = Vec::with_capacity(units);
+        // SAFETY: the capacity is there, and these elements need no content.
+        unsafe { memory.set_len(units) };
+        Memory(memory)
     }
 
     /// Where they are.
@@ -146,13 +151,6 @@ impl Schedule {
     /// Gives a communicator that was made in advance its context, which then stands in this memory of the schedule.
     pub fn name(&mut self, comm: MPI_Comm, context: *const u32) {
         self.steps.push(Step::Name { comm, context });
-    }
-
-    /// Makes the schedule ready to run once more.
-    pub fn rewind(&mut self) {
-        self.next = 0;
-        self.started.clear();
-        self.error = None;
     }
 
     /// Takes all steps that can be taken.
@@ -276,13 +274,17 @@ impl Guard {
         }
     }
 
-    /// Leaves a schedule with the process; its request is done when the schedule is.
-    pub fn launch(&mut self, mut schedule: Box<Schedule>) {
+    /// Leaves a schedule with the process; returns the request that is done when the schedule is.
+    pub fn launch(&mut self, schedule: Schedule) -> u32 {
+        let pending = Request::new(RequestKind::Collective, Buffer::empty(), 0, MPI_ANY_SOURCE, MPI_ANY_TAG);
+        let request = self.engine.requests.insert(pending);
+        let mut schedule = Box::new(Schedule { request, ..schedule });
         if schedule.advance(self) == Advance::Finished {
             self.conclude(&mut schedule);
         } else {
             self.schedules.push_back(schedule);
         }
+        request
     }
 
     /// Goes on with every schedule that was launched. A schedule is out of the list while a function of the user may run.

@@ -108,6 +108,13 @@ impl Reduction {
         }
     }
 
+    /// Bytes of an element that travel.
+    #[inline(always)]
+    pub fn bytes_per_element(&self) -> usize {
+        let datatype = &self.reducer.datatype;
+        if self.reducer.kernel().is_some() { datatype.extent as usize } else { datatype.size }
+    }
+
     /// All elements at an address.
     #[inline(always)]
     pub fn buffer_at(&self, at: *const u8) -> Buffer {
@@ -484,18 +491,16 @@ impl Guard {
             not_in_place(send, "sendbuf")?;
             self.buffer(Data::new(send, count, datatype))?;
         }
-        let mut bytes = 0;
         let elements = checked_count(count)?;
         if gets {
             not_in_place(receive, "recvbuf")?;
             self.buffer(Data::new(receive, count, datatype))?;
         }
-        let each =
-            if reducer.kernel().is_some() { reducer.datatype.extent as usize } else { reducer.datatype.size };
-        bytes += each.saturating_mul(elements);
         let receive = if gets { receive.cast::<u8>() } else { std::ptr::null_mut() };
         let send = if in_place { receive.cast_const() } else { send.cast::<u8>() };
-        Ok(Reduction { reducer, send, receive, count: elements, bytes })
+        let mut reduction = Reduction { reducer, send, receive, count: elements, bytes: 0 };
+        reduction.bytes = reduction.bytes_per_element().saturating_mul(elements);
+        Ok(reduction)
     }
 
     /// MPI_Reduce

@@ -13,7 +13,6 @@ use crate::errhandler;
 use crate::error::{Result, check};
 use crate::info::Info;
 use crate::process::Guard;
-use crate::request::{Request, RequestKind};
 
 /// The context of a communicator whose dup is on its way.
 const NOT_YET: u32 = u32::MAX;
@@ -65,7 +64,7 @@ impl Guard {
     ) -> Result<(MPI_Comm, MPI_Request)> {
         let copied = attributes::copy(self, Owner::Comm(handle));
         let meeting = self.whole(handle)?;
-        let mut schedule = Box::new(meeting.schedule());
+        let mut schedule = meeting.schedule();
         let context = schedule.memory(size_of::<u32>()).cast::<u32>();
         let number = if meeting.me == 0 { self.new_context()? } else { NOT_YET };
         // SAFETY: memory of the schedule, of this size, aligned for every number.
@@ -89,10 +88,8 @@ impl Guard {
         let made = self.keep_duplicate(handle, number, attributes, hints)?;
         schedule.name(made, context);
         schedule.await_all();
-        let pending = Request::new(RequestKind::Collective, Buffer::empty(), 0, MPI_ANY_SOURCE, MPI_ANY_TAG);
-        schedule.request = self.engine.requests.insert(pending);
-        let request = MPI_Request(self.engine.requests.handle(schedule.request));
-        self.launch(schedule);
+        let index = self.launch(schedule);
+        let request = MPI_Request(self.engine.requests.handle(index));
         Ok((made, request))
     }
 

@@ -35,9 +35,7 @@ pub unsafe fn MPI_Allreduce(
     comm: MPI_Comm,
 ) -> c_int {
     call(c"MPI_Allreduce", comm, |guard| {
-        let work =
-            guard.work_allreduce(comm, ReductionArguments::new(sendbuf, recvbuf, count, datatype, op))?;
-        guard.collect(comm, &work)
+        guard.allreduce(comm, ReductionArguments::new(sendbuf, recvbuf, count, datatype, op))
     })
 }
 
@@ -143,9 +141,7 @@ pub unsafe fn MPI_Allreduce_c(
     comm: MPI_Comm,
 ) -> c_int {
     call(c"MPI_Allreduce_c", comm, |guard| {
-        let work =
-            guard.work_allreduce(comm, ReductionArguments::new(sendbuf, recvbuf, count, datatype, op))?;
-        guard.collect(comm, &work)
+        guard.allreduce(comm, ReductionArguments::new(sendbuf, recvbuf, count, datatype, op))
     })
 }
 
