@@ -114,6 +114,29 @@ static void structures(void)
     expect_and_free(&type, 0, 0, 0, 0, 0);
 }
 
+/* Bounds that are set count before those of the data, in whatever the type is part of (5.1.6). */
+static void markers(void)
+{
+    int lengths[3] = {1, 1, 1};
+    MPI_Aint places[3] = {0, 8, 0};
+    MPI_Datatype types[3] = {MPI_DOUBLE, MPI_DATATYPE_NULL, MPI_INT}, type;
+
+    MPI_Type_create_resized(MPI_INT, 0, 16, &types[1]);
+    MPI_Type_create_struct(2, lengths, places, types, &type);
+    if (is_tutti())
+        expect(type, 12, 8, 16, 0, 12);
+    MPI_Type_free(&type);
+    MPI_Type_free(&types[1]);
+#ifdef MPI_UB
+    places[0] = -4;
+    places[1] = 40;
+    types[0] = MPI_LB;
+    types[1] = MPI_UB;
+    MPI_Type_struct(3, lengths, places, types, &type);
+    expect_and_free(&type, 4, -4, 44, 0, 4);
+#endif
+}
+
 static void arrays(void)
 {
     int sizes[2] = {6, 10}, subsizes[2] = {2, 3}, starts[2] = {1, 4}, psizes[2] = {2, 2}, rank;
@@ -163,6 +186,7 @@ int main(int argc, char **argv)
     regular();
     irregular();
     structures();
+    markers();
     arrays();
     large();
     return finish("types_bounds");

@@ -214,9 +214,56 @@ static void chosen(void)
     CHECK(type == MPI_2INT);
 }
 
+static int copies, deletions;
+
+static int copied(MPI_Datatype old, int key, void *extra, void *in, void *out, int *flag)
+{
+    (void)old, (void)key;
+    copies++;
+    *(void **)out = (char *)in + *(int *)extra;
+    *flag = 1;
+    return MPI_SUCCESS;
+}
+
+static int deleted(MPI_Datatype type, int key, void *value, void *extra)
+{
+    (void)type, (void)key, (void)value, (void)extra;
+    deletions++;
+    return MPI_SUCCESS;
+}
+
+/* A duplicate is committed if the type is, and its attributes are what the copy callbacks say. */
+static void duplicates(void)
+{
+    static int step = 3;
+    static char base[8];
+    int key, flag, numbers[4] = {1, 2, 3, 4}, packed[2], position = 0;
+    char *value;
+    MPI_Datatype type, copy;
+
+    MPI_Type_create_keyval(copied, deleted, &key, &step);
+    MPI_Type_vector(2, 1, 2, MPI_INT, &type);
+    MPI_Type_commit(&type);
+    MPI_Type_set_attr(type, key, base);
+    MPI_Type_dup(type, &copy);
+    CHECK(copies == 1 && deletions == 0);
+    MPI_Type_get_attr(copy, key, &value, &flag);
+    CHECK(flag && value == base + 3);
+    MPI_Type_free(&type);
+    /* MPICH 5.0.2 calls it only when the duplicate is freed too. */
+    if (is_tutti())
+        CHECK(deletions == 1);
+    MPI_Pack(numbers, 1, copy, packed, sizeof packed, &position, MPI_COMM_SELF);
+    CHECK(position == 8 && packed[0] == 1 && packed[1] == 3);
+    MPI_Type_free(&copy);
+    CHECK(deletions == 2);
+    MPI_Type_free_keyval(&key);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
+    duplicates();
     envelopes();
     large_counts();
     nested();
