@@ -122,10 +122,13 @@ fn measure(options: &Options, rows: &[Row]) -> Result<(), String> {
 /// Runs this process and all that it starts before everything else of the machine.
 fn take_priority() -> Result<(), String> {
     rustix::process::nice(-20).map_err(|error| format!("--priority: nice -20: {error}"))?;
-    // The kernel shares cores between sessions first (autogroups), then by nice among the processes of each. A session
-    // of our own is not to be had when we lead our process group; then nice alone has to do.
-    if rustix::process::setsid().is_ok() {
+    // The kernel shares cores between sessions first (autogroups), then by nice among the processes of each. When we lead
+    // our process group but not our session, a session of our own is not to be had; then nice alone has to do.
+    let leads = || rustix::process::getsid(None).is_ok_and(|session| session == rustix::process::getpid());
+    if rustix::process::setsid().is_ok() || leads() {
         let _ = fs::write("/proc/self/autogroup", "-20");
+    } else {
+        eprintln!("bench: --priority: no session of our own: start it by setsid(1)");
     }
     Ok(())
 }
