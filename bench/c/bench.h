@@ -84,6 +84,20 @@ static inline struct plan plan_for(double one_ns, double budget_ms) {
     return p;
 }
 
+/*
+ * A plan is made from a short trial; on a machine that is slowed down afterwards it could take for ever. So the batches
+ * run in parts, and after each part one process says whether the time allows another one.
+ */
+enum { PARTS = 16 };
+
+static inline int part_batches(const struct plan *p) {
+    return p->batches / PARTS + 1;
+}
+
+static inline int another_part(double start_ns, double budget_ms) {
+    return now_ns() - start_ns < 4 * budget_ms * 1e6;
+}
+
 /* Whether `name` is among the arguments. */
 static inline int option(int argc, char **argv, const char *name) {
     for (int i = 1; i < argc; i++) {

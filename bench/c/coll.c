@@ -85,14 +85,21 @@ static void measure(enum what what, size_t bytes, MPI_Comm comm, const char *nam
     MPI_Bcast(plan, 2, MPI_INT, 0, MPI_COMM_WORLD);
     struct samples samples = samples_new();
     MPI_Barrier(MPI_COMM_WORLD);
-    for (int i = 0; i < plan[1]; i++) {
-        double start = now_ns();
-        operations(what, bytes, plan[0], comm);
-        if (what == BCAST) {
-            /* A root may run ahead of its receivers; the batch ends when all have it. */
-            MPI_Barrier(comm);
+    double whole = now_ns();
+    p = (struct plan){plan[0], plan[1]};
+    more = 1;
+    for (int done = 0; more && done < p.batches; done += part_batches(&p)) {
+        for (int i = 0; i < part_batches(&p); i++) {
+            double start = now_ns();
+            operations(what, bytes, p.per_batch, comm);
+            if (what == BCAST) {
+                /* A root may run ahead of its receivers; the batch ends when all have it. */
+                MPI_Barrier(comm);
+            }
+            samples_add(&samples, (now_ns() - start) / p.per_batch);
         }
-        samples_add(&samples, (now_ns() - start) / plan[0]);
+        more = another_part(whole, budget_ms);
+        MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
     }
     if (rank == 0) {
         double p99 = samples_quantile(&samples, 0.99), median = samples_quantile(&samples, 0.5);

@@ -60,13 +60,20 @@ static void measure(const struct ring *r, size_t bytes, int nonblocking, double 
     struct samples samples = samples_new();
     MPI_Barrier(MPI_COMM_WORLD);
     double whole = now_ns();
-    for (int i = 0; i < plan[1]; i++) {
-        double start = now_ns();
-        shifts(r, bytes, nonblocking, plan[0]);
-        samples_add(&samples, (now_ns() - start) / plan[0]);
+    int exchanges = 0;
+    p = (struct plan){plan[0], plan[1]};
+    more = 1;
+    for (int done = 0; more && done < p.batches; done += part_batches(&p)) {
+        for (int i = 0; i < part_batches(&p); i++, exchanges += p.per_batch) {
+            double start = now_ns();
+            shifts(r, bytes, nonblocking, p.per_batch);
+            samples_add(&samples, (now_ns() - start) / p.per_batch);
+        }
+        more = another_part(whole, budget_ms);
+        MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    double mean_ns = (now_ns() - whole) / ((double)plan[0] * plan[1]);
+    double mean_ns = (now_ns() - whole) / exchanges;
     check(r, bytes, nonblocking);
     if (r->rank == 0) {
         double p99 = samples_quantile(&samples, 0.99), median = samples_quantile(&samples, 0.5);

@@ -67,12 +67,18 @@ int main(int argc, char **argv) {
     struct samples samples = samples_new();
     MPI_Barrier(MPI_COMM_WORLD);
     double whole = now_ns();
-    for (int i = 0; i < plan[1]; i++) {
-        double batch = now_ns();
-        for (int j = 0; j < plan[0]; j++) {
-            one_window(sender, peer, window, unexpected);
+    int windows = 0;
+    p = (struct plan){plan[0], plan[1]};
+    for (int done = 0, more = 1; more && done < p.batches; done += part_batches(&p)) {
+        for (int i = 0; i < part_batches(&p); i++) {
+            double batch = now_ns();
+            for (int j = 0; j < p.per_batch; j++, windows++) {
+                one_window(sender, peer, window, unexpected);
+            }
+            samples_add(&samples, (now_ns() - batch) / p.per_batch);
         }
-        samples_add(&samples, (now_ns() - batch) / plan[0]);
+        more = another_part(whole, budget_ms);
+        MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     whole = now_ns() - whole;
@@ -84,7 +90,7 @@ int main(int argc, char **argv) {
     }
     if (rank == 0) {
         /* Several pairs share the cores: their sum over the whole time is the figure, not one pair's windows. */
-        double total = (double)half * window * plan[0] * plan[1];
+        double total = (double)half * window * windows;
         double slow = samples_quantile(&samples, 0.99), median = samples_quantile(&samples, 0.5);
         double median_mps = half > 1 ? total * 1e3 / whole : window * 1e3 / median;
         double slow_mps = half > 1 ? half * window * 1e3 / slow : window * 1e3 / slow;

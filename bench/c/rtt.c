@@ -45,35 +45,31 @@ static void round_trips(struct side *s, int count) {
     }
 }
 
+/* What rank 0 says holds for both. */
+static int both(struct side *s, int value) {
+    if (s->rank == 0) {
+        MPI_Send(&value, 1, MPI_INT, s->peer, TAG_PLAN, MPI_COMM_WORLD);
+    } else {
+        MPI_Recv(&value, 1, MPI_INT, s->peer, TAG_PLAN, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    return value;
+}
+
 /* Rank 0 times some round trips and tells rank 1 how many there will be; `warm` of them are run by both first. */
 static struct plan agree(struct side *s, double budget_ms) {
-    int plan[2];
     double one_ns = 0;
-    for (int warm = 1; warm <= 1000; warm *= 10) {
+    int more = 1;
+    for (int warm = 1; more && warm <= 1000; warm *= 10) {
         double start = now_ns();
-        int more;
         round_trips(s, warm);
         one_ns = (now_ns() - start) / warm;
         /* Rank 0 alone decides whether the next, longer trial is worth its time. */
-        more = one_ns * warm * 10 < budget_ms * 1e6 / 2;
-        if (s->rank == 0) {
-            MPI_Send(&more, 1, MPI_INT, s->peer, TAG_PLAN, MPI_COMM_WORLD);
-        } else {
-            MPI_Recv(&more, 1, MPI_INT, s->peer, TAG_PLAN, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        }
-        if (!more) {
-            break;
-        }
+        more = both(s, one_ns * warm * 10 < budget_ms * 1e6 / 2);
     }
-    if (s->rank == 0) {
-        struct plan p = plan_for(one_ns, budget_ms);
-        plan[0] = p.per_batch;
-        plan[1] = p.batches;
-        MPI_Send(plan, 2, MPI_INT, s->peer, TAG_PLAN, MPI_COMM_WORLD);
-    } else {
-        MPI_Recv(plan, 2, MPI_INT, s->peer, TAG_PLAN, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    }
-    return (struct plan){plan[0], plan[1]};
+    struct plan p = plan_for(one_ns, budget_ms);
+    p.per_batch = both(s, p.per_batch);
+    p.batches = both(s, p.batches);
+    return p;
 }
 
 /* What arrives must be what was sent; checked outside of the timing. */
@@ -103,10 +99,14 @@ static void measure(int rank, size_t bytes, int any_source, int rotate, double b
     s.in = touched(s.room);
     check_data(&s);
     struct plan plan = agree(&s, budget_ms);
-    for (int i = 0; i < plan.batches; i++) {
-        double start = now_ns();
-        round_trips(&s, plan.per_batch);
-        samples_add(&samples, (now_ns() - start) / plan.per_batch);
+    double whole = now_ns();
+    for (int done = 0, more = 1; more && done < plan.batches; done += part_batches(&plan)) {
+        for (int i = 0; i < part_batches(&plan); i++) {
+            double start = now_ns();
+            round_trips(&s, plan.per_batch);
+            samples_add(&samples, (now_ns() - start) / plan.per_batch);
+        }
+        more = both(&s, another_part(whole, budget_ms));
     }
     if (rank == 0) {
         double p99 = samples_quantile(&samples, 0.99), median = samples_quantile(&samples, 0.5);

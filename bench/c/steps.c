@@ -48,17 +48,25 @@ int main(int argc, char **argv) {
     struct samples samples = samples_new();
     MPI_Barrier(MPI_COMM_WORLD);
     double whole = now_ns();
-    for (int i = 0; i < plan[1]; i++) {
-        double start = now_ns();
-        steps(loops, plan[0]);
-        samples_add(&samples, (now_ns() - start) / plan[0]);
+    int done = 0;
+    p = (struct plan){plan[0], plan[1]};
+    more = 1;
+    while (more && done < p.batches) {
+        for (int i = 0; i < part_batches(&p); i++, done++) {
+            double start = now_ns();
+            steps(loops, p.per_batch);
+            samples_add(&samples, (now_ns() - start) / p.per_batch);
+        }
+        /* An asked number of steps is run to its end. */
+        more = asked_steps > 0 || another_part(whole, budget_ms);
+        MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
     }
     whole = now_ns() - whole;
     if (rank == 0) {
         /* The mean is the figure: with more ranks than cores a step's cost is in its rare long waits. */
         double p99 = samples_quantile(&samples, 0.99), median = samples_quantile(&samples, 0.5);
         printf("steps ranks=%d loops=%llu mean_ns=%.1f median_ns=%.1f p99_ns=%.1f n=%zu\n", ranks,
-               (unsigned long long)loops, whole / ((double)plan[0] * plan[1]), median, p99, samples.count);
+               (unsigned long long)loops, whole / ((double)p.per_batch * done), median, p99, samples.count);
     }
     free(samples.ns);
     MPI_Finalize();
