@@ -9,7 +9,12 @@
 const INDEX_BITS: u32 = 20;
 const GENERATION_BITS: u32 = 7;
 const INDEX_MASK: usize = (1 << INDEX_BITS) - 1;
-const GENERATION_MASK: u8 = (1 << GENERATION_BITS) - 1;
+const GENERATION_MASK: u32 = ((1 << GENERATION_BITS) - 1) << INDEX_BITS;
+
+/// The handle of a slot's next object: the generation is one higher, the rest stays.
+const fn next_generation(handle: u32) -> u32 {
+    handle & !GENERATION_MASK | handle.wrapping_add(1 << INDEX_BITS) & GENERATION_MASK
+}
 
 /// What a handle names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +60,8 @@ pub struct Slab<T> {
 struct Slot<T> {
     value: Option<T>,
     next_free: u32,
-    generation: u8,
+    /// The handle while the slot is taken; what the next one will be while it is free.
+    handle: u32,
 }
 
 /// No slot.
@@ -76,8 +82,10 @@ impl<T> Slab<T> {
         self.live += 1;
         if self.free == NONE {
             assert!(self.slots.len() <= INDEX_MASK, "more than {INDEX_MASK} objects of kind {:?}", self.kind);
-            self.slots.push(Slot { value: Some(value), next_free: NONE, generation: 0 });
-            return self.slots.len() as u32 - 1;
+            let index = self.slots.len() as u32;
+            let handle = (self.kind as u32) << (INDEX_BITS + GENERATION_BITS) | index;
+            self.slots.push(Slot { value: Some(value), next_free: NONE, handle });
+            return index;
         }
         let index = self.free;
         let slot = &mut self.slots[index as usize];
@@ -91,7 +99,7 @@ impl<T> Slab<T> {
     pub fn remove(&mut self, index: u32) -> T {
         let slot = &mut self.slots[index as usize];
         let value = slot.value.take().expect("a slot is freed once");
-        slot.generation = (slot.generation + 1) & GENERATION_MASK;
+        slot.handle = next_generation(slot.handle);
         slot.next_free = self.free;
         self.free = index;
         self.live -= 1;
@@ -104,7 +112,7 @@ impl<T> Slab<T> {
         let slot = &mut self.slots[index as usize];
         assert!(slot.value.is_some(), "a slot is freed once");
         slot.value = None;
-        slot.generation = (slot.generation + 1) & GENERATION_MASK;
+        slot.handle = next_generation(slot.handle);
         slot.next_free = self.free;
         self.free = index;
         self.live -= 1;
@@ -113,8 +121,7 @@ impl<T> Slab<T> {
     /// The handle of a slot.
     #[inline]
     pub fn handle(&self, index: u32) -> usize {
-        let generation = usize::from(self.slots[index as usize].generation);
-        (self.kind as usize) << (INDEX_BITS + GENERATION_BITS) | generation << INDEX_BITS | index as usize
+        self.slots[index as usize].handle as usize
     }
 
     /// The index that a handle names, if the object is alive.
@@ -122,10 +129,7 @@ impl<T> Slab<T> {
     pub fn index(&self, handle: usize) -> Option<u32> {
         let index = handle & INDEX_MASK;
         let slot = self.slots.get(index)?;
-        let generation = usize::from(slot.generation);
-        let expected =
-            (self.kind as usize) << (INDEX_BITS + GENERATION_BITS) | generation << INDEX_BITS | index;
-        (expected == handle && slot.value.is_some()).then_some(index as u32)
+        (slot.handle as usize == handle && slot.value.is_some()).then_some(index as u32)
     }
 
     /// The object that a handle names.

@@ -150,19 +150,25 @@ pub unsafe fn MPI_Waitall(
     call(c"MPI_Waitall", MPI_COMM_SELF, |guard| {
         // SAFETY: the user gives arrays of `count` elements.
         let requests = unsafe { array(count, array_of_requests)? };
+        let mut failed = None;
         // In order: while one is waited for, the others make progress too.
-        for handle in requests.iter() {
-            let named = guard.named_request(*handle)?;
-            if !guard.is_done(named) {
-                let hint = hint(guard, named);
-                guard.wait(hint, |p| match named {
-                    Named::Pending(index) => p.engine.is_done(index).then_some(()),
-                    _ => Some(()),
-                });
+        for (i, handle) in requests.iter_mut().enumerate() {
+            let status = nth(array_of_statuses, i);
+            // SAFETY: as above.
+            unsafe {
+                if guard.try_complete_quickly(handle, status) {
+                    continue;
+                }
+                let named = guard.named_request(*handle)?;
+                if let Named::Pending(index) = named {
+                    let hint = hint(guard, named);
+                    guard.wait(hint, |p| p.engine.is_done(index).then_some(()));
+                }
+                let result = complete(guard, handle, named, status);
+                failed = in_status(failed, result, status);
             }
         }
-        // SAFETY: as above.
-        unsafe { complete_all(guard, requests, array_of_statuses) }
+        failed.map_or(Ok(()), Err)
     })
 }
 
