@@ -2,6 +2,7 @@
 //! build systems find them. Everything runs from `target/dist`.
 
 mod header;
+mod interchange;
 mod loading;
 mod symbols;
 mod wrappers;
