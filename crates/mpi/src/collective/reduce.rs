@@ -42,6 +42,7 @@ pub fn kernel(op: MPI_Op, element: Element) -> Option<Kernel> {
         | Element::Unsigned(_)
         | Element::Float(_)
         | Element::Complex(_)
+        | Element::Quad { .. }
         | Element::Logical(_)
         | Element::Character(_) => None,
     }

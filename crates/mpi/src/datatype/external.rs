@@ -16,7 +16,10 @@ const PIECE_BYTES: usize = 4096;
 impl Basic {
     /// Numbers that it consists of.
     fn numbers(self) -> usize {
-        if matches!(self.element, Element::Complex(_)) { 2 } else { 1 }
+        match self.element {
+            Element::Complex(_) | Element::Quad { complex: true } => 2,
+            _ => 1,
+        }
     }
 
     /// Bytes of it in external32.
@@ -185,6 +188,14 @@ mod tests {
         both_ways(long, &(-3_i64).to_le_bytes(), &(-3_i32).to_be_bytes());
         let wide = Basic { element: Element::Character(4), wire: Wire::Narrow(2) };
         both_ways(wide, &0xfffe_u32.to_le_bytes(), &[0xff, 0xfe]);
+    }
+
+    #[test]
+    fn binary128_is_swapped_number_by_number() {
+        let native: Vec<u8> = (0..32).collect();
+        let external: Vec<u8> = (0..16).rev().chain((16..32).rev()).collect();
+        let element = Element::Quad { complex: true };
+        both_ways(Basic { element, wire: Wire::Same }, &native, &external);
     }
 
     #[test]

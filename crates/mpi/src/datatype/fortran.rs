@@ -12,13 +12,21 @@ use crate::abi::*;
 use crate::error::{Error, Result};
 use crate::process::Guard;
 
-/// Kinds of REAL: decimal digits, decimal range, bytes, and how external32 has them. The third is the long double of x86.
-const REALS: [(c_int, c_int, u8, Wire); 4] = [
-    (6, 37, 4, Wire::Same),
-    (15, 307, 8, Wire::Same),
-    (18, 4931, 16, Wire::Extended),
-    (33, 4931, 16, Wire::Same),
+/// Kinds of REAL: decimal digits, decimal range.
+const REALS: [(c_int, c_int, Kind); 4] = [
+    (6, 37, Kind::Float(4)),
+    (15, 307, Kind::Float(8)),
+    (18, 4931, Kind::LongDouble),
+    (33, 4931, Kind::Quad),
 ];
+
+/// A kind of REAL.
+#[derive(Clone, Copy)]
+enum Kind {
+    Float(u8),
+    LongDouble,
+    Quad,
+}
 
 /// Kinds of INTEGER: decimal range, bytes.
 const INTEGERS: [(c_int, u8); 5] = [(2, 1), (4, 2), (9, 4), (18, 8), (38, 16)];
@@ -31,9 +39,14 @@ impl Guard {
     pub fn f90_real(&mut self, combiner: c_int, digits: c_int, range: c_int) -> Result<MPI_Datatype> {
         let kind = REALS.iter().find(|kind| kind.0 >= digits && kind.1 >= range);
         match kind {
-            Some(&(_, _, bytes, wire)) if digits != MPI_UNDEFINED || range != MPI_UNDEFINED => {
+            Some(&(_, _, kind)) if digits != MPI_UNDEFINED || range != MPI_UNDEFINED => {
                 let complex = combiner == MPI_COMBINER_F90_COMPLEX;
-                let element = if complex { Element::Complex(bytes) } else { Element::Float(bytes) };
+                let number = |bytes| if complex { Element::Complex(bytes) } else { Element::Float(bytes) };
+                let (element, wire) = match kind {
+                    Kind::Float(bytes) => (number(bytes), Wire::Same),
+                    Kind::LongDouble => (number(16), Wire::Extended),
+                    Kind::Quad => (Element::Quad { complex }, Wire::Same),
+                };
                 Ok(self.f90_type(combiner, &[digits, range], element, wire))
             }
             _ => Err(no_kind("p", digits, range)),

@@ -21,6 +21,11 @@ pub enum Element {
     Unsigned(u8),
     /// Binary floating point number of so many bytes; 16 is the platform's long double.
     Float(u8),
+    /// IEEE 754 binary128, as Fortran's REAL(16), or a complex number of two of them.
+    Quad {
+        /// Whether it is two.
+        complex: bool,
+    },
     /// Complex number of two floating point numbers of so many bytes each.
     Complex(u8),
     /// C bool or Fortran LOGICAL of so many bytes.
@@ -67,6 +72,7 @@ impl Element {
             | Element::Logical(n)
             | Element::Character(n) => n as usize,
             Element::Complex(n) => 2 * n as usize,
+            Element::Quad { complex } => 16 << complex as usize,
             Element::Byte => 1,
             Element::Pair(pair) => {
                 let (first, second) = pair.members();
@@ -79,6 +85,7 @@ impl Element {
     pub const fn align(self) -> usize {
         match self {
             Element::Complex(n) => n as usize,
+            Element::Quad { .. } => 16,
             Element::Pair(pair) => {
                 let (first, second) = pair.members();
                 if first.align() > second.align() { first.align() } else { second.align() }
@@ -284,10 +291,10 @@ const TYPES: &[(MPI_Datatype, Element, &str)] = types! {
     MPI_INTEGER8 Signed(8);
     MPI_REAL4 Float(4);
     MPI_REAL8 Float(8);
-    MPI_REAL16 Float(16);
+    MPI_REAL16 Quad { complex: false };
     MPI_COMPLEX8 Complex(4);
     MPI_COMPLEX16 Complex(8);
-    MPI_COMPLEX32 Complex(16);
+    MPI_COMPLEX32 Quad { complex: true };
     MPI_LOGICAL16 Logical(16);
     MPI_INTEGER16 Signed(16);
     MPI_REAL2 Float(2);

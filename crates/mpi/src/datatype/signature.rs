@@ -181,6 +181,7 @@ fn spread(element: Element) -> u64 {
         Element::Unsigned(n) => (2, n),
         Element::Float(n) => (3, n),
         Element::Complex(n) => (4, n),
+        Element::Quad { complex } => (8, 16 << u8::from(complex)),
         Element::Logical(n) => (5, n),
         Element::Byte => (6, 1),
         Element::Character(n) => (7, n),
