@@ -10,6 +10,9 @@ use crate::{
     rows::{Goal, Results, Row},
 };
 
+/// Two equal programs come out as slower or faster than each other by chance: so near is as good.
+const TIE: f64 = 1.02;
+
 /// A row with its figures, ready to be shown.
 pub struct Shown<'a> {
     row: &'a Row,
@@ -38,7 +41,7 @@ impl<'a> Shown<'a> {
             Goal::Shown => None,
             Goal::Reach(goal) if self.row.higher_is_better() => Some(self.ours()? >= goal),
             Goal::Reach(goal) => Some(self.ours()? <= goal),
-            Goal::Beat(by) => self.ratio.map(|(_, ratio)| ratio <= 1.0 / by),
+            Goal::Beat(by) => self.ratio.map(|(_, ratio)| ratio <= TIE / by),
         }
     }
 
