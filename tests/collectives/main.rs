@@ -41,6 +41,17 @@ fn wrong_arguments_give_the_class_of_the_standard_and_are_named() {
 }
 
 #[test]
+fn neighbours_in_grids_and_graphs_exchange_what_they_should() {
+    let scratch = Scratch::new("collectives-neighbours");
+    let neighbours = compile("tests/collectives/c/neighbours.c", scratch.path());
+    for ranks in ["1", "2", "3", "4", "6"] {
+        let mut mpiexec = program("mpiexec");
+        let ran = run(mpiexec.args(["-n", ranks]).arg(&neighbours), LIMIT).expect_success();
+        assert!(ran.stdout.contains("neighbours: all right"), "{ran}");
+    }
+}
+
+#[test]
 fn collectives_are_right_on_one_rank() {
     conforms("collectives-1", 1, 200);
 }

@@ -36,6 +36,8 @@ pub struct Request {
     pub group: Option<Rc<Group>>,
     /// The user has freed it; it goes when it is done.
     pub orphaned: bool,
+    /// A receive whose sender receives much from us at the same time: one copy each beats two.
+    pub mutual: bool,
     /// Whether it was cancelled.
     pub cancelled: bool,
     /// What only some requests have.
@@ -74,6 +76,7 @@ impl Request {
             bytes: 0,
             group: None,
             orphaned: false,
+            mutual: false,
             cancelled: false,
             extra: None,
         }

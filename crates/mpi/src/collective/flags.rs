@@ -6,8 +6,8 @@
 use tutti_shm::collective::SLOT_BYTES;
 
 use super::block::{Block, Readers};
+use super::memory::Memory;
 use super::reduce::Kernel;
-use super::schedule::Memory;
 use super::work::{Pieces, Reduction, Root, Work};
 use crate::buffer::Buffer;
 use crate::process::Guard;

@@ -7,6 +7,8 @@
 pub mod block;
 mod direct;
 mod flags;
+mod memory;
+mod neighbours;
 pub mod op;
 mod plan;
 mod reduce;

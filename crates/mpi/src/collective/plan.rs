@@ -5,7 +5,7 @@
 
 use super::schedule::{Operation, Schedule};
 use super::work::{Root, Work};
-use super::{direct, reduction, remote, tree};
+use super::{direct, neighbours, reduction, remote, tree};
 use crate::abi::MPI_Comm;
 use crate::buffer::Buffer;
 use crate::comm::{Channel, Group};
@@ -134,6 +134,10 @@ impl Place {
             local: self.local.clone(),
             remote: self.remote.clone(),
         };
+        plan.schedule.is_mutual = !matches!(
+            work,
+            Work::Broadcast { .. } | Work::Gather { .. } | Work::Scatter { .. } | Work::Scan { .. }
+        );
         if plan.remote.is_some() {
             remote::steps(&mut plan, work);
         } else {
@@ -172,6 +176,7 @@ fn steps(plan: &mut Plan, work: &Work) {
         Work::Allreduce(reduction) => reduction::allreduce(plan, reduction),
         Work::ReduceScatter { reduction, counts } => reduction::reduce_scatter(plan, reduction, counts),
         Work::Scan { reduction, exclusive } => reduction::scan(plan, reduction, *exclusive),
+        Work::Neighbours(edges) => neighbours::exchange(plan, edges),
     }
 }
 

@@ -66,6 +66,7 @@ pub fn steps(plan: &mut Plan, work: &Work) {
         }
         Work::ReduceScatter { reduction, counts } => reduce_scatter(plan, reduction, counts),
         Work::Scan { .. } => panic!("an intercommunicator has no scan"),
+        Work::Neighbours(_) => panic!("an intercommunicator has no topology"),
     }
 }
 

@@ -5,9 +5,9 @@
 //! progress ([`Guard::advance_schedules`]). Sends and receives only start; awaiting is a step of its own. Every schedule of a
 //! communicator has its own tag, so that successive operations never mix.
 
-use std::mem::MaybeUninit;
 use std::rc::Rc;
 
+use super::memory::Memory;
 use super::op::Reducer;
 use crate::abi::*;
 use crate::buffer::Buffer;
@@ -17,6 +17,9 @@ use crate::error::{Error, Result};
 use crate::handle::NONE;
 use crate::process::Guard;
 use crate::request::{Request, RequestKind};
+
+/// Messages of this size that go both ways at the same time are fetched by their receivers.
+const FETCH_BYTES_MIN: usize = 32 << 10;
 
 /// The steps of one process in one collective operation.
 #[derive(Debug)]
@@ -30,6 +33,8 @@ pub struct Schedule {
     operations: usize,
     memory: Vec<Memory>,
     error: Option<Error>,
+    /// Ranks send to one another at the same time.
+    pub is_mutual: bool,
     /// Request that this schedule finishes.
     request: u32,
 }
@@ -46,30 +51,6 @@ enum Step {
     Copy { from: Buffer, to: Buffer },
     Name { comm: MPI_Comm, context: *const u32 },
     Combine { reducer: Rc<Reducer>, input: *const u8, inout: *mut u8, count: usize },
-}
-
-/// Temporary memory, aligned for every element type.
-#[derive(Debug)]
-pub struct Memory(Vec<MaybeUninit<Unit>>);
-
-#[derive(Debug)]
-#[repr(C, align(16))]
-struct Unit([u8; 16]);
-
-impl Memory {
-    /// So many bytes, with no content yet.
-    pub fn new(bytes: usize) -> Self {
-        let units = bytes.div_ceil(size_of::<Unit>());
-        let mut memory = Vec::with_capacity(units);
-        // SAFETY: the capacity is there, and these elements need no content.
-        unsafe { memory.set_len(units) };
-        Memory(memory)
-    }
-
-    /// Where they are.
-    pub fn address(&mut self) -> *mut u8 {
-        self.0.as_mut_ptr().cast()
-    }
 }
 
 /// What a schedule can do next.
@@ -92,6 +73,7 @@ impl Schedule {
             operations: 0,
             memory: Vec::new(),
             error: None,
+            is_mutual: false,
             request: NONE,
         }
     }
@@ -167,13 +149,14 @@ impl Schedule {
                     });
                 }
                 Step::Receive { from, buffer } => {
-                    let request = Request::new(
+                    let mut request = Request::new(
                         RequestKind::Receive,
                         buffer.clone(),
                         self.context,
                         *from as i32,
                         self.tag,
                     );
+                    request.mutual = self.is_mutual && buffer.bytes >= FETCH_BYTES_MIN;
                     self.started.push(guard.engine.receive(request));
                 }
                 Step::Await(operation) => {

@@ -2,6 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 
+use super::neighbours::Edges;
 use super::op::Reducer;
 use crate::abi::*;
 use crate::buffer::Buffer;
@@ -37,6 +38,8 @@ pub enum Work {
     ReduceScatter { reduction: Reduction, counts: Vec<usize> },
     /// MPI_Scan, MPI_Exscan
     Scan { reduction: Reduction, exclusive: bool },
+    /// MPI_Neighbor_allgather and its kin.
+    Neighbours(Edges),
 }
 
 /// The root of a rooted operation, as this process sees it.
@@ -281,7 +284,8 @@ fn checked_root(comm: &Comm, root: c_int) -> Result<Root> {
 ///
 /// Array arguments of the user are as long as the standard says; that is the contract of every function here.
 impl Guard {
-    fn pieces(&self, data: Data, ranks: usize, name: &str) -> Result<Pieces> {
+    /// Equal pieces, one behind the other.
+    pub(super) fn pieces(&self, data: Data, ranks: usize, name: &str) -> Result<Pieces> {
         not_in_place(data.address, name)?;
         let count = checked_count(data.count)?;
         let whole = data.count.checked_mul(ranks as i64).unwrap_or(i64::MAX);
@@ -290,7 +294,8 @@ impl Guard {
         Ok(Pieces::Uniform { at: data.address.cast(), count, datatype })
     }
 
-    fn scattered(&self, data: Scattered, ranks: usize, name: &str) -> Result<Pieces> {
+    /// Pieces with counts and displacements.
+    pub(super) fn scattered(&self, data: Scattered, ranks: usize, name: &str) -> Result<Pieces> {
         not_in_place(data.address, name)?;
         // SAFETY: the arrays are as long as the standard says.
         let (counts, displacements) = unsafe {
@@ -320,7 +325,8 @@ impl Guard {
         Ok(Pieces::Each(pieces.collect::<Result<_>>()?))
     }
 
-    fn own(&self, data: Data, name: &str) -> Result<Buffer> {
+    /// Data that may not be MPI_IN_PLACE.
+    pub(super) fn own(&self, data: Data, name: &str) -> Result<Buffer> {
         not_in_place(data.address, name)?;
         self.buffer(data)
     }

@@ -253,10 +253,11 @@ impl Engine {
         if pull.offset == 0 {
             let single_copy = self.single_copy_works && pull.address != 0 && request.buffer.map.is_none();
             let sender_waits = self.job.endpoint(pull.from).waiting.load(Ordering::Relaxed) != 0;
-            if !single_copy || (sender_waits && !self.oversubscribed) {
+            let streams_better = sender_waits && !request.mutual && !self.oversubscribed;
+            if !single_copy || streams_better {
                 return Pulled::Finished(CLEAR);
             }
-            if pull.patience > 0 && !self.oversubscribed {
+            if pull.patience > 0 && !request.mutual && !self.oversubscribed {
                 pull.patience -= 1;
                 return Pulled::Nothing;
             }

@@ -1,0 +1,103 @@
+//! Operations among the neighbours of a topology (MPI 8.6).
+
+use super::plan::Plan;
+use super::work::{Pieces, Scattered, Work};
+use crate::abi::*;
+use crate::buffer::Buffer;
+use crate::comm::{Comm, Topology};
+use crate::error::{Error, Result};
+use crate::point_to_point::Data;
+use crate::process::Guard;
+
+/// Messages to and from ranks of the communicator, in the order of matching.
+#[derive(Debug, Default)]
+pub struct Edges {
+    sends: Vec<(usize, Buffer)>,
+    receives: Vec<(usize, Buffer)>,
+}
+
+/// Receives first, then sends.
+pub fn exchange(plan: &mut Plan, edges: &Edges) {
+    for (from, buffer) in &edges.receives {
+        plan.receive(*from, buffer.clone());
+    }
+    for (to, buffer) in &edges.sends {
+        plan.send(*to, buffer.clone());
+    }
+}
+
+/// The neighbours of a process: sources, destinations, and whether they stand in a grid.
+struct Neighbours {
+    sources: Vec<i32>,
+    destinations: Vec<i32>,
+    is_grid: bool,
+}
+
+impl Neighbours {
+    fn of(comm: &Comm, handle: MPI_Comm) -> Result<Self> {
+        let topology = comm.topology.as_ref().ok_or_else(|| {
+            Error::new(MPI_ERR_TOPOLOGY, format_args!("communicator {:#x} has no topology", handle.0))
+        })?;
+        let (sources, destinations) = topology.neighbours(comm.rank);
+        Ok(Neighbours { sources, destinations, is_grid: matches!(**topology, Topology::Cart(_)) })
+    }
+
+    /// Brings pieces to the neighbours that are there.
+    ///
+    /// In a grid what goes in one direction arrives from the other. Where both neighbours of a dimension are the same process
+    /// (it has one place, or two in a ring), its first message goes down and must be taken as coming from above: so the
+    /// upper neighbour's receive of each dimension comes first.
+    fn edges(&self, send: impl Fn(usize) -> Buffer, receive: impl Fn(usize) -> Buffer) -> Work {
+        let order = |i: usize| if self.is_grid { i ^ 1 } else { i };
+        let receives = (0..self.sources.len())
+            .map(order)
+            .filter_map(|i| Some((usize::try_from(self.sources[i]).ok()?, receive(i))))
+            .collect();
+        let sends = (0..self.destinations.len())
+            .filter_map(|i| Some((usize::try_from(self.destinations[i]).ok()?, send(i))))
+            .collect();
+        Work::Neighbours(Edges { sends, receives })
+    }
+}
+
+impl Guard {
+    fn to_all_neighbours(&self, neighbours: &Neighbours, send: Data, all: &Pieces) -> Result<Work> {
+        let own = self.own(send, "sendbuf")?;
+        Ok(neighbours.edges(|_| own.clone(), |i| all.piece(i)))
+    }
+
+    /// MPI_Neighbor_allgather
+    pub fn work_neighbor_allgather(&self, comm: MPI_Comm, send: Data, receive: Data) -> Result<Work> {
+        let neighbours = Neighbours::of(self.comm(comm)?, comm)?;
+        let all = self.pieces(receive, neighbours.sources.len(), "recvbuf")?;
+        self.to_all_neighbours(&neighbours, send, &all)
+    }
+
+    /// MPI_Neighbor_allgatherv
+    pub fn work_neighbor_allgatherv(&self, comm: MPI_Comm, send: Data, receive: Scattered) -> Result<Work> {
+        let neighbours = Neighbours::of(self.comm(comm)?, comm)?;
+        let all = self.scattered(receive, neighbours.sources.len(), "recvbuf")?;
+        self.to_all_neighbours(&neighbours, send, &all)
+    }
+
+    /// MPI_Neighbor_alltoall
+    pub fn work_neighbor_alltoall(&self, comm: MPI_Comm, send: Data, receive: Data) -> Result<Work> {
+        let neighbours = Neighbours::of(self.comm(comm)?, comm)?;
+        let out = self.pieces(send, neighbours.destinations.len(), "sendbuf")?;
+        let all = self.pieces(receive, neighbours.sources.len(), "recvbuf")?;
+        Ok(neighbours.edges(|i| out.piece(i), |i| all.piece(i)))
+    }
+
+    /// MPI_Neighbor_alltoallv, MPI_Neighbor_alltoallw
+    pub fn work_neighbor_alltoallv(
+        &self,
+        comm: MPI_Comm,
+        send: Scattered,
+        receive: Scattered,
+    ) -> Result<Work> {
+        let neighbours = Neighbours::of(self.comm(comm)?, comm)?;
+        let out = self.scattered(send, neighbours.destinations.len(), "sendbuf")?;
+        let all = self.scattered(receive, neighbours.sources.len(), "recvbuf")?;
+        Ok(neighbours.edges(|i| out.piece(i), |i| all.piece(i)))
+    }
+}
