@@ -147,6 +147,39 @@ fn the_death_of_the_starter_ends_the_job() {
     });
 }
 
+/// Kills mpiexec or the starter at random moments of a job's start and life.
+#[test]
+fn a_kill_at_any_moment_leaves_nothing_behind() {
+    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(std::process::id);
+    println!("SEED={seed}");
+    let mut state = u64::from(seed) | 1;
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) % below
+    };
+    for _ in 0..40 {
+        let mut job = Running::start(&["-n", "2", RANK, "attach", "stray", "fork", "hang"]);
+        std::thread::sleep(Duration::from_micros(random(40_000)));
+        let mpiexec = job.pid();
+        let children = format!("/proc/{0}/task/{0}/children", mpiexec.as_raw_nonzero());
+        let children = std::fs::read_to_string(children).unwrap_or_default();
+        let starter = children.split_whitespace().next().and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+        let victim = if random(2) == 0 { mpiexec } else { starter.unwrap_or(mpiexec) };
+        kill_process(victim, Signal::KILL).expect("it is there, dead or alive, until its parent looks");
+        job.child.wait().expect("our child");
+        job.mark.assert_nothing_left();
+    }
+    // Other jobs come and go on this machine; what is empty and stays is left behind.
+    for root in ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"] {
+        await_that("no empty cgroup of a job is left", || {
+            let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
+            let mut jobs =
+                entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("tutti-job-"));
+            !jobs.any(|job| std::fs::read(job.path().join("cgroup.procs")).is_ok_and(|pids| pids.is_empty()))
+        });
+    }
+}
+
 fn named(job: &Running, name: &str) -> Vec<Pid> {
     let is_named = |pid: &Pid| {
         std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()))

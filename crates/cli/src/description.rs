@@ -5,6 +5,7 @@ use std::path::Path;
 
 use rustix::stdio::{stdin, stdout};
 use rustix::termios::{isatty, tcgetwinsize};
+use tutti_node::tickets::fill_random;
 use tutti_node::wire::{self, Input, Job};
 
 use crate::front::USAGE;
@@ -30,7 +31,10 @@ pub fn describe(options: &Options) -> Result<Job, Refusal> {
     }
     let programs = options.programs.iter().map(describe_program).collect::<Result<_, _>>()?;
     let to_terminal = options.output_file.is_none() && isatty(stdout());
+    let mut id = [0; 8];
+    fill_random(&mut id).map_err(|error| (format!("cannot draw random bytes: {error}"), 1))?;
     let job = Job {
+        id: u64::from_ne_bytes(id),
         front_end: std::process::id(),
         programs,
         input: options.input,

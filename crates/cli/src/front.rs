@@ -13,16 +13,15 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::process::{Child, ExitCode};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use rustix::stdio::stdin;
-use tutti_node::descendants;
 use tutti_node::os::{self, Signals};
 use tutti_node::wire::{self, Cause, Decoder, Ended, Head, Input, Job, Kind, Report};
+use tutti_node::{cgroup, descendants};
 
 use crate::description;
 use crate::options::{self, Options, Request};
@@ -101,7 +100,8 @@ struct Front {
     end: End,
     /// When patience, or the job's time, is over.
     deadline: Option<Instant>,
-    cgroup: Option<PathBuf>,
+    /// The job's number.
+    job: u64,
     status: Option<u8>,
 }
 
@@ -143,7 +143,7 @@ impl Front {
             input_room: true,
             end: End::Open,
             deadline,
-            cgroup: None,
+            job: job.id,
             status: None,
         })
     }
@@ -261,8 +261,7 @@ impl Front {
 
     fn handle_report(&mut self, report: Report) {
         match report {
-            Report::Started { pids, cores, cgroup } => {
-                self.cgroup = cgroup.map(|path| PathBuf::from(OsString::from(&path)));
+            Report::Started { pids, cores } => {
                 for (rank, (pid, cores)) in pids.iter().zip(&cores).enumerate() {
                     let place =
                         if cores.is_empty() { "not bound".into() } else { format!("bound to cores {cores}") };
@@ -426,7 +425,7 @@ impl Front {
 
     fn end_leftovers(&mut self) {
         descendants::end_all(|| {});
-        self.cgroup.iter().for_each(|path| tutti_node::cgroup::remove(path));
+        cgroup::place(&cgroup::name(self.job)).iter().for_each(|path| cgroup::remove(path));
     }
 
     fn complain(&self, text: &str) {

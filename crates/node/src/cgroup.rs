@@ -24,14 +24,7 @@ pub struct Cgroup {
 impl Cgroup {
     /// Makes `name` inside the cgroup that this process is in; `None` where that is impossible.
     pub fn create(name: &str) -> Option<Self> {
-        let memberships = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-        // A process that has the root cgroup for its own in a container sees paths such as /../..: no place of ours.
-        let place = memberships.lines().find_map(|line| line.strip_prefix("0::/"))?;
-        if place.starts_with("..") {
-            return None;
-        }
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-        let path = below_mount(&mounts, place)?.join(name);
+        let path = place(name)?;
         rustix::fs::mkdir(&path, Mode::from_raw_mode(0o755)).ok()?;
         let directory = open(CWD, &path, OFlags::RDONLY | OFlags::DIRECTORY);
         match directory {
@@ -78,6 +71,23 @@ impl Drop for Cgroup {
     fn drop(&mut self) {
         remove(&self.path);
     }
+}
+
+/// The name of a job's cgroup.
+pub fn name(job: u64) -> String {
+    format!("tutti-job-{job:016x}")
+}
+
+/// Where a cgroup of that name would be: inside the one that this process is in.
+pub fn place(name: &str) -> Option<PathBuf> {
+    let memberships = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    // A process that has the root cgroup for its own in a container sees paths such as /../..: no place of ours.
+    let place = memberships.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    if place.starts_with("..") {
+        return None;
+    }
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    Some(below_mount(&mounts, place)?.join(name))
 }
 
 /// Kills what is in a cgroup and removes it. The front end calls this when the starter has died.

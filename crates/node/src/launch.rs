@@ -18,11 +18,11 @@ use tutti_shm::segment::{Segment, SegmentError};
 use tutti_shm::ticket::TICKET_VARIABLE;
 
 use crate::binding::{self, Machine};
-use crate::cgroup::Cgroup;
+use crate::cgroup::{self, Cgroup};
 use crate::os::{self, Child, Failure, Step};
 use crate::output::{PART_NS, PROMPT_NS};
 use crate::starter::Parts;
-use crate::tickets::{Tickets, fill_random};
+use crate::tickets::Tickets;
 use crate::wire::{Inherits, Input, Job, Kind, Program};
 
 /// Descriptors of the starter for one rank: pidfds, output, errors, input, connection.
@@ -136,18 +136,15 @@ pub fn launch(job: &Job, parts: &mut Parts) -> Result<Launched, LaunchError> {
     if job.no_oversubscribe && ranks > machine.usable as u64 {
         return Err(LaunchError::Oversubscribed { ranks, cores: machine.usable });
     }
-    let mut random = [0; 8];
-    fill_random(&mut random).map_err(failed("draw random bytes"))?;
-    let id = u64::from_ne_bytes(random);
     parts.segment = Some(Segment::create(Geometry {
         world_ranks: ranks as u32,
         local_ranks: ranks as u32,
         cores: machine.usable as u32,
         starter_pid: std::process::id(),
-        job: id,
+        job: job.id,
     })?);
-    parts.tickets = Some(Tickets::create(id, ranks as usize).map_err(failed("open the job's socket"))?);
-    parts.cgroup = Cgroup::create(&format!("tutti-job-{id:016x}"));
+    parts.tickets = Some(Tickets::create(job.id, ranks as usize).map_err(failed("open the job's socket"))?);
+    parts.cgroup = Cgroup::create(&cgroup::name(job.id));
     let sets = machine.bind(ranks as usize, job.binding, job.cores_per_rank.map(|cores| cores as usize));
     let (failures, failure) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("open a pipe"))?;
     rustix::io::ioctl_fionbio(&failures, true).map_err(failed("open a pipe"))?;
@@ -155,8 +152,7 @@ pub fn launch(job: &Job, parts: &mut Parts) -> Result<Launched, LaunchError> {
     let null = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .map_err(failed("open /dev/null"))?;
 
-    let common =
-        Common { job, id, sets: &sets, null: null.as_fd(), failure: failure.as_fd(), descriptors_max };
+    let common = Common { job, sets: &sets, null: null.as_fd(), failure: failure.as_fd(), descriptors_max };
     for program in &job.programs {
         let prepared = Prepared::new(program)?;
         for _ in 0..program.ranks {
@@ -170,7 +166,6 @@ pub fn launch(job: &Job, parts: &mut Parts) -> Result<Launched, LaunchError> {
 /// What all ranks of a job have in common.
 struct Common<'a> {
     job: &'a Job,
-    id: u64,
     sets: &'a [Option<Vec<usize>>],
     null: BorrowedFd<'a>,
     failure: BorrowedFd<'a>,
@@ -183,7 +178,8 @@ fn start_rank(common: &Common<'_>, prepared: &Prepared, parts: &mut Parts) -> Re
     let (rank, ranks) = (parts.ranks.count() as u32, job.ranks());
     parts.names.push(prepared.name.clone());
     let (output, output_end) = match job.terminal {
-        Some(size) => pseudoterminal(size),
+        // Without a devpts, or when it has no more, a pipe is better than no job.
+        Some(size) => pseudoterminal(size).or_else(|_| output_pipe()),
         None => output_pipe(),
     }
     .map_err(failed("open a pipe for a rank's output"))?;
@@ -197,7 +193,7 @@ fn start_rank(common: &Common<'_>, prepared: &Prepared, parts: &mut Parts) -> Re
         input_end = Some(end);
     }
     let ticket = parts.tickets.as_ref().expect("the socket is opened before any rank").ticket(rank);
-    let own = variables(rank, ranks, common.id, &ticket);
+    let own = variables(rank, ranks, job.id, &ticket);
     let mask = common.sets[rank as usize].as_ref().map(|cores| binding::mask_of(cores));
     let child = Child {
         file: &prepared.file,

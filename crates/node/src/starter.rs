@@ -95,9 +95,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         Ok(launched) => {
             starter.say(|| format!("started {} ranks", launched.pids.len()));
             let Launched { pids, cores } = launched;
-            let cgroup =
-                starter.parts.cgroup.as_ref().map(|group| group.path().as_os_str().to_owned().into());
-            starter.report(&Report::Started { pids, cores, cgroup });
+            starter.report(&Report::Started { pids, cores });
             // Frames that came together with the job are in the decoder already: no poll will tell of them.
             starter.handle_frames();
             starter.go_on();

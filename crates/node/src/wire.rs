@@ -183,6 +183,9 @@ impl From<&Text> for OsString {
 /// A job as the front end describes it. Environment, working directory, limits and affinity are inherited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
+    /// Random number of the job, for the names of its socket and cgroup. The front end draws it, so that it can clean up
+    /// after a starter that died before it had said anything.
+    pub id: u64,
     /// Pid of the front end: when it is not the starter's parent any more, the job is over.
     pub front_end: u32,
     /// The programs, in order of ranks.
@@ -267,8 +270,6 @@ pub enum Report {
         pids: Vec<u32>,
         /// Cores by rank, as a list such as `0-1,4`; empty when not bound.
         cores: Vec<String>,
-        /// The job's cgroup, for the case that the starter dies.
-        cgroup: Option<Text>,
     },
     /// The last Input frame has been taken, another may come.
     InputTaken,
