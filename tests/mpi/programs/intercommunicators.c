@@ -48,6 +48,18 @@ int main(int argc, char **argv)
     talk(copy, remote);
     MPI_Comm_free(&copy);
 
+    /* Beside the root nothing but MPI_PROC_NULL counts, not even the datatype. */
+    int sum = 0;
+    if (rank % 2 == 0) {
+        int is_root = rank == 0;
+        CHECK(MPI_Reduce(NULL, is_root ? &sum : NULL, is_root ? 1 : 0, is_root ? MPI_INT : MPI_BYTE, MPI_SUM,
+                         is_root ? MPI_ROOT : MPI_PROC_NULL, inter) == MPI_SUCCESS);
+        CHECK(!is_root || sum == remote);
+    } else {
+        int one = 1;
+        CHECK(MPI_Reduce(&one, NULL, 1, MPI_INT, MPI_SUM, 0, inter) == MPI_SUCCESS);
+    }
+
     /* Merged, the side that says high stands behind. */
     CHECK(MPI_Intercomm_merge(inter, rank % 2 == 0, &merged) == MPI_SUCCESS);
     MPI_Comm_rank(merged, &n);

@@ -516,9 +516,9 @@ impl Guard {
         let root = checked_root(communicator, root)?;
         let gets = root == Root::Myself || root == Root::Local(communicator.rank);
         let gives = !matches!(root, Root::Myself | Root::Nobody);
-        if root == Root::Nobody {
-            self.reducer(arguments.op, arguments.datatype)?;
-        }
+        // Beside the root of an intercommunicator no argument but the root counts (6.9.1).
+        let nothing = || ReductionArguments::new(std::ptr::null(), std::ptr::null_mut(), 0, MPI_INT, MPI_SUM);
+        let arguments = if root == Root::Nobody { nothing() } else { arguments };
         Ok(Work::Reduce(self.reduction(communicator, arguments, gets, gives)?, root))
     }
 
