@@ -13,6 +13,7 @@ use crate::abi::*;
 use crate::error::{Error, Result, check, class_name};
 use crate::handle::{Kind, Slab};
 use crate::process::{self, Guard};
+use tutti_runtime::say;
 
 /// Which objects a handler is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,7 +212,7 @@ pub fn remember(code: c_int, text: String) {
 #[cold]
 fn fatal(guard: Option<Guard>, name: &CStr, error: &Error) -> ! {
     let who = guard.as_ref().map(|guard| format!("rank {}: ", guard.engine.job.rank())).unwrap_or_default();
-    eprintln!("tutti: {who}{}: {error}", name.to_string_lossy());
+    say::line(format_args!("{who}{}: {error}", name.to_string_lossy()));
     abort(guard, error.class)
 }
 
@@ -219,7 +220,7 @@ fn fatal(guard: Option<Guard>, name: &CStr, error: &Error) -> ! {
 #[cold]
 fn outside(name: &CStr) -> c_int {
     let when = if process::phase() == process::BEFORE { "before MPI_Init" } else { "after MPI_Finalize" };
-    eprintln!("tutti: {} was called {when}", name.to_string_lossy());
+    say::line(format_args!("{} was called {when}", name.to_string_lossy()));
     abort(None, MPI_ERR_OTHER)
 }
 

@@ -24,6 +24,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::handle::{Kind, Slab};
 use crate::lock::Lock;
+use tutti_runtime::say;
 
 /// Everything this process knows.
 #[derive(Debug)]
@@ -120,7 +121,7 @@ pub fn enter() -> Option<Guard> {
 pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
     let place = attach::attach()?;
     if let Some(remark) = &place.remark {
-        eprintln!("tutti: {remark}");
+        say::line(format_args!("{remark}"));
     }
     let job = Job::enter(place);
     crate::invariant::report_broken_ones(job.rank());

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `TUTTI_TICKET` valid, not yet redeemed | rank of that job |
 //! | `TUTTI_TICKET` redeemed by another process | singleton, one line |
-//! | no ticket, but another launcher's variables say more than one rank | singleton, one line naming the right mpiexec |
+//! | no ticket, but another launcher's variables say more than one rank | refused, one line; `TUTTI_SINGLETON=1`: singleton |
 //! | nothing | singleton |
 
 use std::io;
@@ -51,9 +51,30 @@ pub enum AttachError {
         /// The starter's reason.
         reason: &'static str,
     },
+    /// Another MPI's launcher has started us as one of several.
+    #[error(
+        "started by {launcher} ({size_variable}={ranks}) but linked with Tutti, so {ranks} worlds of size 1 would run; start it with Tutti's mpiexec, or set TUTTI_SINGLETON=1 if that is what you want"
+    )]
+    ForeignLauncher {
+        /// Which launcher.
+        launcher: &'static str,
+        /// The variable that tells.
+        size_variable: &'static str,
+        /// Ranks by that variable.
+        ranks: u32,
+        /// Whether this is the first of them: it says the line.
+        first: bool,
+    },
     /// The segment is unusable.
     #[error(transparent)]
     Segment(#[from] SegmentError),
+}
+
+impl AttachError {
+    /// Whether this process should tell the user: of several that fail alike for one reason only the first.
+    pub fn is_to_be_said(&self) -> bool {
+        !matches!(self, AttachError::ForeignLauncher { first: false, .. })
+    }
 }
 
 /// Takes this process's place. Called once, from Init.
@@ -62,7 +83,8 @@ pub enum AttachError {
 /// When there is a ticket but the place cannot be had.
 pub fn attach() -> Result<Place, AttachError> {
     let Ok(text) = std::env::var(TICKET_VARIABLE) else {
-        return singleton(foreign_launcher());
+        refuse_foreign_launcher()?;
+        return singleton(None);
     };
     let ticket: Ticket = text.parse()?;
     let (starter, answer) = Starter::connect(&ticket)?;
@@ -100,22 +122,28 @@ fn singleton(remark: Option<String>) -> Result<Place, AttachError> {
     Ok(Place { segment: Segment::create(geometry)?, local_rank: 0, starter: None, remark })
 }
 
-/// One line when another MPI's launcher seems to have started us as one of several (F24).
-fn foreign_launcher() -> Option<String> {
+/// Environment variable that lets a process run as a singleton below another MPI's launcher.
+const SINGLETON_VARIABLE: &str = "TUTTI_SINGLETON";
+
+/// Refuses to be one of several worlds of size 1 that another MPI's launcher has started (F24). The first of its processes
+/// says why.
+fn refuse_foreign_launcher() -> Result<(), AttachError> {
+    let number = |variable: &str| std::env::var(variable).ok()?.parse::<u32>().ok();
     let launchers = [
-        ("OMPI_COMM_WORLD_SIZE", "Open MPI's mpiexec"),
-        ("PMI_SIZE", "another MPI's mpiexec"),
-        ("MPI_LOCALNRANKS", "another MPI's mpiexec"),
-        ("SLURM_STEP_NUM_TASKS", "srun"),
+        ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpiexec"),
+        ("PMI_SIZE", "PMI_RANK", "another MPI's mpiexec"),
+        ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"),
     ];
-    launchers.iter().find_map(|(variable, launcher)| {
-        let ranks: u32 = std::env::var(variable).ok()?.parse().ok()?;
-        (ranks > 1).then(|| {
-            format!(
-                "started by {launcher} ({variable}={ranks}) but linked with Tutti: each process runs alone as a world of size 1; start it with Tutti's mpiexec"
-            )
-        })
-    })
+    if std::env::var_os(SINGLETON_VARIABLE).is_some() {
+        return Ok(());
+    }
+    for (size_variable, rank_variable, launcher) in launchers {
+        if let Some(ranks) = number(size_variable).filter(|&ranks| ranks > 1) {
+            let first = number(rank_variable).unwrap_or(0) == 0;
+            return Err(AttachError::ForeignLauncher { launcher, size_variable, ranks, first });
+        }
+    }
+    Ok(())
 }
 
 /// What the starter said, and the descriptor that came along.

@@ -6,4 +6,5 @@
 pub mod attach;
 pub mod cma;
 pub mod job;
+pub mod say;
 pub mod wait;

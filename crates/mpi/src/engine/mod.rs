@@ -20,6 +20,7 @@
 
 mod arrival;
 mod matching;
+mod pace;
 mod peer;
 pub mod short_way;
 mod transfer;

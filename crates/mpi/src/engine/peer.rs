@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use tutti_runtime::job::Rings;
 use tutti_shm::envelope_ring::Envelope;
 
+use super::pace::Pace;
 use super::transfer::{Sink, Stream};
 use super::{
     ANNOUNCE, EAGER, EAGER_BYTES_MAX, EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, INLINE_BYTES_MAX, Message,
@@ -25,6 +26,8 @@ pub struct Peer {
     pub sinks: Vec<Sink>,
     /// Announced sends that wait for CLEAR or DONE: message number, request.
     pub announced: Vec<(u32, u32)>,
+    /// How fast its large messages come.
+    pub pace: Pace,
     next_message: u32,
     inline_bytes_max: usize,
     eager_sent: u64,
@@ -75,6 +78,7 @@ impl Peer {
             streams: VecDeque::new(),
             sinks: Vec::new(),
             announced: Vec::new(),
+            pace: Pace::default(),
             next_message: 0,
             inline_bytes_max,
             eager_sent: 0,

@@ -1,11 +1,14 @@
 //! How large messages move: out through the bulk ring ([`Stream`]), in through it ([`Sink`]), or by a single copy from the
 //! sender's memory ([`Pull`]).
 
+use std::time::Instant;
+
 use tutti_runtime::cma;
 use tutti_shm::bulk_ring::Chunk;
 use tutti_shm::layout::BULK_SLOT_BYTES;
 use tutti_shm::sync::Ordering;
 
+use super::pace::Way;
 use super::peer::{Launched, Outgoing};
 use super::{CLEAR, DONE, Engine, finish_receive};
 
@@ -32,6 +35,8 @@ pub struct Sink {
     target: Target,
     /// Whether the message was sent without asking, so that its credit is to be given back.
     eager: bool,
+    /// When it was asked for, if the time it takes is to be learnt.
+    since: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -45,7 +50,7 @@ enum Target {
 impl Sink {
     /// The sink of an eager message that no receive has taken.
     pub fn new(message: u32, bytes: usize) -> Self {
-        Sink { message, bytes, arrived: 0, target: Target::Held(Vec::new()), eager: true }
+        Sink { message, bytes, arrived: 0, target: Target::Held(Vec::new()), eager: true, since: None }
     }
 }
 
@@ -60,6 +65,8 @@ pub struct Pull {
     offset: usize,
     /// Polls left in which the sender may begin to wait.
     patience: u32,
+    /// When the first piece was copied, if the time it takes is to be learnt.
+    since: Option<Instant>,
 }
 
 /// How long a receiver looks whether the sender comes into the library before it copies by itself: less than half a
@@ -69,7 +76,7 @@ const PATIENCE_POLLS: u32 = 30;
 impl Pull {
     /// A pull that has not begun.
     pub fn new(from: usize, message: u32, address: u64, request: u32) -> Self {
-        Pull { from, message, address, request, offset: 0, patience: PATIENCE_POLLS }
+        Pull { from, message, address, request, offset: 0, patience: PATIENCE_POLLS, since: None }
     }
 }
 
@@ -191,8 +198,12 @@ impl Engine {
         let sink = self.peers[from].sinks.swap_remove(position);
         match sink.target {
             Target::Receive(index) => {
+                let peer = &mut self.peers[from];
                 if sink.eager {
-                    self.peers[from].release_credit(sink.bytes);
+                    peer.release_credit(sink.bytes);
+                }
+                if let Some(since) = sink.since {
+                    peer.pace.learn(Way::Ring, sink.bytes, since.elapsed());
                 }
                 finish_receive(&mut self.requests, index);
             }
@@ -229,11 +240,21 @@ impl Engine {
                     moved = true;
                     let pull = self.pulls.swap_remove(position);
                     if answer == DONE {
+                        if let Some(since) = pull.since {
+                            self.peers[pull.from].pace.learn(Way::SingleCopy, pull.offset, since.elapsed());
+                        }
                         finish_receive(&mut self.requests, pull.request);
                     } else {
                         let bytes = self.requests.get(pull.request).bytes;
                         let target = Target::Receive(pull.request);
-                        let sink = Sink { message: pull.message, bytes, arrived: 0, target, eager: false };
+                        let sink = Sink {
+                            message: pull.message,
+                            bytes,
+                            arrived: 0,
+                            target,
+                            eager: false,
+                            since: pull.since,
+                        };
                         self.peers[pull.from].sinks.push(sink);
                     }
                     self.send_control(pull.from, answer, pull.message);
@@ -253,11 +274,19 @@ impl Engine {
         if pull.offset == 0 {
             let single_copy = self.single_copy_works && pull.address != 0 && request.buffer.map.is_none();
             let sender_waits = self.job.endpoint(pull.from).waiting.load(Ordering::Relaxed) != 0;
-            let streams_better = sender_waits && !request.mutual && !self.oversubscribed;
-            if !single_copy || streams_better {
+            if !single_copy {
                 return Pulled::Finished(CLEAR);
             }
-            if pull.patience > 0 && !request.mutual && !self.oversubscribed {
+            let apart = !request.mutual && !self.oversubscribed;
+            if sender_waits && apart && pull.since.is_none() {
+                // Both ways can be gone, so the time is worth something.
+                pull.since = Some(Instant::now());
+                if self.peers[pull.from].pace.choose(wanted) == Way::Ring {
+                    return Pulled::Finished(CLEAR);
+                }
+                pull.patience = 0;
+            }
+            if pull.patience > 0 && apart {
                 pull.patience -= 1;
                 return Pulled::Nothing;
             }
@@ -282,7 +311,7 @@ impl Engine {
                 // Not allowed here, or memory that cannot be read that way: the sender streams the whole message. An address
                 // that is really bad ends the sender with SIGSEGV, as it would have ended a copy of its own.
                 self.single_copy_works = false;
-                pull.offset = 0;
+                (pull.offset, pull.since) = (0, None);
                 Pulled::Finished(CLEAR)
             }
         }

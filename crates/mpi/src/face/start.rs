@@ -8,16 +8,19 @@ use crate::errhandler::{self, call};
 use crate::error::check;
 use crate::process::{self, AFTER, BEFORE, RUNNING};
 use crate::session::{self, StartError};
+use tutti_runtime::say;
 
 fn start(name: &str, required: c_int) -> c_int {
     match session::start_world(required) {
         Ok(()) => MPI_SUCCESS,
         Err(StartError::Twice) => {
-            eprintln!("tutti: {name} was called a second time");
+            say::line(format_args!("{name} was called a second time"));
             MPI_ERR_OTHER
         }
         Err(StartError::Attach(error)) => {
-            eprintln!("tutti: {name}: {error}");
+            if error.is_to_be_said() {
+                say::line(format_args!("{name}: {error}"));
+            }
             errhandler::abort(None, MPI_ERR_OTHER)
         }
     }
