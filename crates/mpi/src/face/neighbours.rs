@@ -227,7 +227,7 @@ pub unsafe fn MPI_Neighbor_alltoallw_c(
     })
 }
 
-/// Starts [`MPI_Neighbor_allgather`]. Nonblocking (6.12).
+/// Starts `MPI_Neighbor_allgather`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Ineighbor_allgather(
     sendbuf: *const c_void,
@@ -250,7 +250,7 @@ pub unsafe fn MPI_Ineighbor_allgather(
     })
 }
 
-/// Starts [`MPI_Neighbor_allgatherv`]. Nonblocking (6.12).
+/// Starts `MPI_Neighbor_allgatherv`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Ineighbor_allgatherv(
     sendbuf: *const c_void,
@@ -274,7 +274,7 @@ pub unsafe fn MPI_Ineighbor_allgatherv(
     })
 }
 
-/// Starts [`MPI_Neighbor_alltoall`]. Nonblocking (6.12).
+/// Starts `MPI_Neighbor_alltoall`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Ineighbor_alltoall(
     sendbuf: *const c_void,
@@ -297,7 +297,7 @@ pub unsafe fn MPI_Ineighbor_alltoall(
     })
 }
 
-/// Starts [`MPI_Neighbor_alltoallv`]. Nonblocking (6.12).
+/// Starts `MPI_Neighbor_alltoallv`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Ineighbor_alltoallv(
     sendbuf: *const c_void,
@@ -322,7 +322,7 @@ pub unsafe fn MPI_Ineighbor_alltoallv(
     })
 }
 
-/// Starts [`MPI_Neighbor_alltoallw`]. Nonblocking (6.12).
+/// Starts `MPI_Neighbor_alltoallw`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Ineighbor_alltoallw(
     sendbuf: *const c_void,
@@ -347,7 +347,7 @@ pub unsafe fn MPI_Ineighbor_alltoallw(
     })
 }
 
-/// Starts [`MPI_Neighbor_allgather`]. Nonblocking (6.12). Large count.
+/// Starts `MPI_Neighbor_allgather`. Nonblocking (6.12). Large count.
 #[inline]
 pub unsafe fn MPI_Ineighbor_allgather_c(
     sendbuf: *const c_void,
@@ -370,7 +370,7 @@ pub unsafe fn MPI_Ineighbor_allgather_c(
     })
 }
 
-/// Starts [`MPI_Neighbor_allgatherv`]. Nonblocking (6.12). Large count.
+/// Starts `MPI_Neighbor_allgatherv`. Nonblocking (6.12). Large count.
 #[inline]
 pub unsafe fn MPI_Ineighbor_allgatherv_c(
     sendbuf: *const c_void,
@@ -394,7 +394,7 @@ pub unsafe fn MPI_Ineighbor_allgatherv_c(
     })
 }
 
-/// Starts [`MPI_Neighbor_alltoall`]. Nonblocking (6.12). Large count.
+/// Starts `MPI_Neighbor_alltoall`. Nonblocking (6.12). Large count.
 #[inline]
 pub unsafe fn MPI_Ineighbor_alltoall_c(
     sendbuf: *const c_void,
@@ -417,7 +417,7 @@ pub unsafe fn MPI_Ineighbor_alltoall_c(
     })
 }
 
-/// Starts [`MPI_Neighbor_alltoallv`]. Nonblocking (6.12). Large count.
+/// Starts `MPI_Neighbor_alltoallv`. Nonblocking (6.12). Large count.
 #[inline]
 pub unsafe fn MPI_Ineighbor_alltoallv_c(
     sendbuf: *const c_void,
@@ -442,7 +442,7 @@ pub unsafe fn MPI_Ineighbor_alltoallv_c(
     })
 }
 
-/// Starts [`MPI_Neighbor_alltoallw`]. Nonblocking (6.12). Large count.
+/// Starts `MPI_Neighbor_alltoallw`. Nonblocking (6.12). Large count.
 #[inline]
 pub unsafe fn MPI_Ineighbor_alltoallw_c(
     sendbuf: *const c_void,
@@ -467,7 +467,7 @@ pub unsafe fn MPI_Ineighbor_alltoallw_c(
     })
 }
 
-/// Makes a request that does [`MPI_Neighbor_allgather`] each time it is started (6.13).
+/// Makes a request that does `MPI_Neighbor_allgather` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Neighbor_allgather_init(
     sendbuf: *const c_void,
@@ -491,7 +491,7 @@ pub unsafe fn MPI_Neighbor_allgather_init(
     })
 }
 
-/// Makes a request that does [`MPI_Neighbor_allgatherv`] each time it is started (6.13).
+/// Makes a request that does `MPI_Neighbor_allgatherv` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Neighbor_allgatherv_init(
     sendbuf: *const c_void,
@@ -516,7 +516,7 @@ pub unsafe fn MPI_Neighbor_allgatherv_init(
     })
 }
 
-/// Makes a request that does [`MPI_Neighbor_alltoall`] each time it is started (6.13).
+/// Makes a request that does `MPI_Neighbor_alltoall` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Neighbor_alltoall_init(
     sendbuf: *const c_void,
@@ -540,7 +540,7 @@ pub unsafe fn MPI_Neighbor_alltoall_init(
     })
 }
 
-/// Makes a request that does [`MPI_Neighbor_alltoallv`] each time it is started (6.13).
+/// Makes a request that does `MPI_Neighbor_alltoallv` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Neighbor_alltoallv_init(
     sendbuf: *const c_void,
@@ -566,7 +566,7 @@ pub unsafe fn MPI_Neighbor_alltoallv_init(
     })
 }
 
-/// Makes a request that does [`MPI_Neighbor_alltoallw`] each time it is started (6.13).
+/// Makes a request that does `MPI_Neighbor_alltoallw` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Neighbor_alltoallw_init(
     sendbuf: *const c_void,
@@ -592,7 +592,7 @@ pub unsafe fn MPI_Neighbor_alltoallw_init(
     })
 }
 
-/// Makes a request that does [`MPI_Neighbor_allgather`] each time it is started (6.13). Large count.
+/// Makes a request that does `MPI_Neighbor_allgather` each time it is started (6.13). Large count.
 #[inline]
 pub unsafe fn MPI_Neighbor_allgather_init_c(
     sendbuf: *const c_void,
@@ -616,7 +616,7 @@ pub unsafe fn MPI_Neighbor_allgather_init_c(
     })
 }
 
-/// Makes a request that does [`MPI_Neighbor_allgatherv`] each time it is started (6.13). Large count.
+/// Makes a request that does `MPI_Neighbor_allgatherv` each time it is started (6.13). Large count.
 #[inline]
 pub unsafe fn MPI_Neighbor_allgatherv_init_c(
     sendbuf: *const c_void,
@@ -641,7 +641,7 @@ pub unsafe fn MPI_Neighbor_allgatherv_init_c(
     })
 }
 
-/// Makes a request that does [`MPI_Neighbor_alltoall`] each time it is started (6.13). Large count.
+/// Makes a request that does `MPI_Neighbor_alltoall` each time it is started (6.13). Large count.
 #[inline]
 pub unsafe fn MPI_Neighbor_alltoall_init_c(
     sendbuf: *const c_void,
@@ -665,7 +665,7 @@ pub unsafe fn MPI_Neighbor_alltoall_init_c(
     })
 }
 
-/// Makes a request that does [`MPI_Neighbor_alltoallv`] each time it is started (6.13). Large count.
+/// Makes a request that does `MPI_Neighbor_alltoallv` each time it is started (6.13). Large count.
 #[inline]
 pub unsafe fn MPI_Neighbor_alltoallv_init_c(
     sendbuf: *const c_void,
@@ -691,7 +691,7 @@ pub unsafe fn MPI_Neighbor_alltoallv_init_c(
     })
 }
 
-/// Makes a request that does [`MPI_Neighbor_alltoallw`] each time it is started (6.13). Large count.
+/// Makes a request that does `MPI_Neighbor_alltoallw` each time it is started (6.13). Large count.
 #[inline]
 pub unsafe fn MPI_Neighbor_alltoallw_init_c(
     sendbuf: *const c_void,

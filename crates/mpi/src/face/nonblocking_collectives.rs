@@ -7,7 +7,7 @@ use crate::collective::work::{Scattered, Work};
 use crate::errhandler::call;
 use crate::point_to_point::Data;
 
-/// Starts [`MPI_Barrier`]. Nonblocking (6.12).
+/// Starts `MPI_Barrier`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Ibarrier(comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
     call(c"MPI_Ibarrier", comm, |guard| {
@@ -17,7 +17,7 @@ pub unsafe fn MPI_Ibarrier(comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
     })
 }
 
-/// Starts [`MPI_Bcast`]. Nonblocking (6.12).
+/// Starts `MPI_Bcast`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Ibcast(
     buffer: *mut c_void,
@@ -34,7 +34,7 @@ pub unsafe fn MPI_Ibcast(
     })
 }
 
-/// Starts [`MPI_Gather`]. Nonblocking (6.12).
+/// Starts `MPI_Gather`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Igather(
     sendbuf: *const c_void,
@@ -59,7 +59,7 @@ pub unsafe fn MPI_Igather(
     })
 }
 
-/// Starts [`MPI_Gatherv`]. Nonblocking (6.12).
+/// Starts `MPI_Gatherv`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Igatherv(
     sendbuf: *const c_void,
@@ -85,7 +85,7 @@ pub unsafe fn MPI_Igatherv(
     })
 }
 
-/// Starts [`MPI_Scatter`]. Nonblocking (6.12).
+/// Starts `MPI_Scatter`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Iscatter(
     sendbuf: *const c_void,
@@ -110,7 +110,7 @@ pub unsafe fn MPI_Iscatter(
     })
 }
 
-/// Starts [`MPI_Scatterv`]. Nonblocking (6.12).
+/// Starts `MPI_Scatterv`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Iscatterv(
     sendbuf: *const c_void,
@@ -136,7 +136,7 @@ pub unsafe fn MPI_Iscatterv(
     })
 }
 
-/// Starts [`MPI_Allgather`]. Nonblocking (6.12).
+/// Starts `MPI_Allgather`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Iallgather(
     sendbuf: *const c_void,
@@ -159,7 +159,7 @@ pub unsafe fn MPI_Iallgather(
     })
 }
 
-/// Starts [`MPI_Allgatherv`]. Nonblocking (6.12).
+/// Starts `MPI_Allgatherv`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Iallgatherv(
     sendbuf: *const c_void,
@@ -183,7 +183,7 @@ pub unsafe fn MPI_Iallgatherv(
     })
 }
 
-/// Starts [`MPI_Alltoall`]. Nonblocking (6.12).
+/// Starts `MPI_Alltoall`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Ialltoall(
     sendbuf: *const c_void,
@@ -206,7 +206,7 @@ pub unsafe fn MPI_Ialltoall(
     })
 }
 
-/// Starts [`MPI_Alltoallv`]. Nonblocking (6.12).
+/// Starts `MPI_Alltoallv`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Ialltoallv(
     sendbuf: *const c_void,
@@ -231,7 +231,7 @@ pub unsafe fn MPI_Ialltoallv(
     })
 }
 
-/// Starts [`MPI_Alltoallw`]. Nonblocking (6.12).
+/// Starts `MPI_Alltoallw`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Ialltoallw(
     sendbuf: *const c_void,
@@ -256,7 +256,7 @@ pub unsafe fn MPI_Ialltoallw(
     })
 }
 
-/// Starts [`MPI_Bcast`]. Nonblocking (6.12). Large count.
+/// Starts `MPI_Bcast`. Nonblocking (6.12). Large count.
 #[inline]
 pub unsafe fn MPI_Ibcast_c(
     buffer: *mut c_void,
@@ -273,7 +273,7 @@ pub unsafe fn MPI_Ibcast_c(
     })
 }
 
-/// Starts [`MPI_Gather`]. Nonblocking (6.12). Large count.
+/// Starts `MPI_Gather`. Nonblocking (6.12). Large count.
 #[inline]
 pub unsafe fn MPI_Igather_c(
     sendbuf: *const c_void,
@@ -298,7 +298,7 @@ pub unsafe fn MPI_Igather_c(
     })
 }
 
-/// Starts [`MPI_Gatherv`]. Nonblocking (6.12). Large count.
+/// Starts `MPI_Gatherv`. Nonblocking (6.12). Large count.
 #[inline]
 pub unsafe fn MPI_Igatherv_c(
     sendbuf: *const c_void,
@@ -324,7 +324,7 @@ pub unsafe fn MPI_Igatherv_c(
     })
 }
 
-/// Starts [`MPI_Scatter`]. Nonblocking (6.12). Large count.
+/// Starts `MPI_Scatter`. Nonblocking (6.12). Large count.
 #[inline]
 pub unsafe fn MPI_Iscatter_c(
     sendbuf: *const c_void,
@@ -349,7 +349,7 @@ pub unsafe fn MPI_Iscatter_c(
     })
 }
 
-/// Starts [`MPI_Scatterv`]. Nonblocking (6.12). Large count.
+/// Starts `MPI_Scatterv`. Nonblocking (6.12). Large count.
 #[inline]
 pub unsafe fn MPI_Iscatterv_c(
     sendbuf: *const c_void,
@@ -375,7 +375,7 @@ pub unsafe fn MPI_Iscatterv_c(
     })
 }
 
-/// Starts [`MPI_Allgather`]. Nonblocking (6.12). Large count.
+/// Starts `MPI_Allgather`. Nonblocking (6.12). Large count.
 #[inline]
 pub unsafe fn MPI_Iallgather_c(
     sendbuf: *const c_void,
@@ -398,7 +398,7 @@ pub unsafe fn MPI_Iallgather_c(
     })
 }
 
-/// Starts [`MPI_Allgatherv`]. Nonblocking (6.12). Large count.
+/// Starts `MPI_Allgatherv`. Nonblocking (6.12). Large count.
 #[inline]
 pub unsafe fn MPI_Iallgatherv_c(
     sendbuf: *const c_void,
@@ -422,7 +422,7 @@ pub unsafe fn MPI_Iallgatherv_c(
     })
 }
 
-/// Starts [`MPI_Alltoall`]. Nonblocking (6.12). Large count.
+/// Starts `MPI_Alltoall`. Nonblocking (6.12). Large count.
 #[inline]
 pub unsafe fn MPI_Ialltoall_c(
     sendbuf: *const c_void,
@@ -445,7 +445,7 @@ pub unsafe fn MPI_Ialltoall_c(
     })
 }
 
-/// Starts [`MPI_Alltoallv`]. Nonblocking (6.12). Large count.
+/// Starts `MPI_Alltoallv`. Nonblocking (6.12). Large count.
 #[inline]
 pub unsafe fn MPI_Ialltoallv_c(
     sendbuf: *const c_void,
@@ -470,7 +470,7 @@ pub unsafe fn MPI_Ialltoallv_c(
     })
 }
 
-/// Starts [`MPI_Alltoallw`]. Nonblocking (6.12). Large count.
+/// Starts `MPI_Alltoallw`. Nonblocking (6.12). Large count.
 #[inline]
 pub unsafe fn MPI_Ialltoallw_c(
     sendbuf: *const c_void,

@@ -6,7 +6,7 @@ use crate::abi::*;
 use crate::collective::work::ReductionArguments;
 use crate::errhandler::call;
 
-/// Starts [`MPI_Reduce`]. Nonblocking (6.12).
+/// Starts `MPI_Reduce`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Ireduce(
     sendbuf: *const c_void,
@@ -26,7 +26,7 @@ pub unsafe fn MPI_Ireduce(
     })
 }
 
-/// Starts [`MPI_Allreduce`]. Nonblocking (6.12).
+/// Starts `MPI_Allreduce`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Iallreduce(
     sendbuf: *const c_void,
@@ -45,7 +45,7 @@ pub unsafe fn MPI_Iallreduce(
     })
 }
 
-/// Starts [`MPI_Reduce_scatter_block`]. Nonblocking (6.12).
+/// Starts `MPI_Reduce_scatter_block`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Ireduce_scatter_block(
     sendbuf: *const c_void,
@@ -66,7 +66,7 @@ pub unsafe fn MPI_Ireduce_scatter_block(
     })
 }
 
-/// Starts [`MPI_Reduce_scatter`]. Nonblocking (6.12).
+/// Starts `MPI_Reduce_scatter`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Ireduce_scatter(
     sendbuf: *const c_void,
@@ -88,7 +88,7 @@ pub unsafe fn MPI_Ireduce_scatter(
     })
 }
 
-/// Starts [`MPI_Scan`]. Nonblocking (6.12).
+/// Starts `MPI_Scan`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Iscan(
     sendbuf: *const c_void,
@@ -107,7 +107,7 @@ pub unsafe fn MPI_Iscan(
     })
 }
 
-/// Starts [`MPI_Exscan`]. Nonblocking (6.12).
+/// Starts `MPI_Exscan`. Nonblocking (6.12).
 #[inline]
 pub unsafe fn MPI_Iexscan(
     sendbuf: *const c_void,
@@ -126,7 +126,7 @@ pub unsafe fn MPI_Iexscan(
     })
 }
 
-/// Starts [`MPI_Reduce`]. Nonblocking (6.12). Large count.
+/// Starts `MPI_Reduce`. Nonblocking (6.12). Large count.
 #[inline]
 pub unsafe fn MPI_Ireduce_c(
     sendbuf: *const c_void,
@@ -146,7 +146,7 @@ pub unsafe fn MPI_Ireduce_c(
     })
 }
 
-/// Starts [`MPI_Allreduce`]. Nonblocking (6.12). Large count.
+/// Starts `MPI_Allreduce`. Nonblocking (6.12). Large count.
 #[inline]
 pub unsafe fn MPI_Iallreduce_c(
     sendbuf: *const c_void,
@@ -165,7 +165,7 @@ pub unsafe fn MPI_Iallreduce_c(
     })
 }
 
-/// Starts [`MPI_Reduce_scatter_block`]. Nonblocking (6.12). Large count.
+/// Starts `MPI_Reduce_scatter_block`. Nonblocking (6.12). Large count.
 #[inline]
 pub unsafe fn MPI_Ireduce_scatter_block_c(
     sendbuf: *const c_void,
@@ -186,7 +186,7 @@ pub unsafe fn MPI_Ireduce_scatter_block_c(
     })
 }
 
-/// Starts [`MPI_Reduce_scatter`]. Nonblocking (6.12). Large count.
+/// Starts `MPI_Reduce_scatter`. Nonblocking (6.12). Large count.
 #[inline]
 pub unsafe fn MPI_Ireduce_scatter_c(
     sendbuf: *const c_void,
@@ -208,7 +208,7 @@ pub unsafe fn MPI_Ireduce_scatter_c(
     })
 }
 
-/// Starts [`MPI_Scan`]. Nonblocking (6.12). Large count.
+/// Starts `MPI_Scan`. Nonblocking (6.12). Large count.
 #[inline]
 pub unsafe fn MPI_Iscan_c(
     sendbuf: *const c_void,
@@ -227,7 +227,7 @@ pub unsafe fn MPI_Iscan_c(
     })
 }
 
-/// Starts [`MPI_Exscan`]. Nonblocking (6.12). Large count.
+/// Starts `MPI_Exscan`. Nonblocking (6.12). Large count.
 #[inline]
 pub unsafe fn MPI_Iexscan_c(
     sendbuf: *const c_void,

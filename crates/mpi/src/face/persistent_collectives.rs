@@ -7,7 +7,7 @@ use crate::collective::work::{Scattered, Work};
 use crate::errhandler::call;
 use crate::point_to_point::Data;
 
-/// Makes a request that does [`MPI_Barrier`] each time it is started (6.13).
+/// Makes a request that does `MPI_Barrier` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Barrier_init(comm: MPI_Comm, _info: MPI_Info, request: *mut MPI_Request) -> c_int {
     call(c"MPI_Barrier_init", comm, |guard| {
@@ -17,7 +17,7 @@ pub unsafe fn MPI_Barrier_init(comm: MPI_Comm, _info: MPI_Info, request: *mut MP
     })
 }
 
-/// Makes a request that does [`MPI_Bcast`] each time it is started (6.13).
+/// Makes a request that does `MPI_Bcast` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Bcast_init(
     buffer: *mut c_void,
@@ -35,7 +35,7 @@ pub unsafe fn MPI_Bcast_init(
     })
 }
 
-/// Makes a request that does [`MPI_Gather`] each time it is started (6.13).
+/// Makes a request that does `MPI_Gather` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Gather_init(
     sendbuf: *const c_void,
@@ -61,7 +61,7 @@ pub unsafe fn MPI_Gather_init(
     })
 }
 
-/// Makes a request that does [`MPI_Gatherv`] each time it is started (6.13).
+/// Makes a request that does `MPI_Gatherv` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Gatherv_init(
     sendbuf: *const c_void,
@@ -88,7 +88,7 @@ pub unsafe fn MPI_Gatherv_init(
     })
 }
 
-/// Makes a request that does [`MPI_Scatter`] each time it is started (6.13).
+/// Makes a request that does `MPI_Scatter` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Scatter_init(
     sendbuf: *const c_void,
@@ -114,7 +114,7 @@ pub unsafe fn MPI_Scatter_init(
     })
 }
 
-/// Makes a request that does [`MPI_Scatterv`] each time it is started (6.13).
+/// Makes a request that does `MPI_Scatterv` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Scatterv_init(
     sendbuf: *const c_void,
@@ -141,7 +141,7 @@ pub unsafe fn MPI_Scatterv_init(
     })
 }
 
-/// Makes a request that does [`MPI_Allgather`] each time it is started (6.13).
+/// Makes a request that does `MPI_Allgather` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Allgather_init(
     sendbuf: *const c_void,
@@ -165,7 +165,7 @@ pub unsafe fn MPI_Allgather_init(
     })
 }
 
-/// Makes a request that does [`MPI_Allgatherv`] each time it is started (6.13).
+/// Makes a request that does `MPI_Allgatherv` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Allgatherv_init(
     sendbuf: *const c_void,
@@ -190,7 +190,7 @@ pub unsafe fn MPI_Allgatherv_init(
     })
 }
 
-/// Makes a request that does [`MPI_Alltoall`] each time it is started (6.13).
+/// Makes a request that does `MPI_Alltoall` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Alltoall_init(
     sendbuf: *const c_void,
@@ -214,7 +214,7 @@ pub unsafe fn MPI_Alltoall_init(
     })
 }
 
-/// Makes a request that does [`MPI_Alltoallv`] each time it is started (6.13).
+/// Makes a request that does `MPI_Alltoallv` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Alltoallv_init(
     sendbuf: *const c_void,
@@ -240,7 +240,7 @@ pub unsafe fn MPI_Alltoallv_init(
     })
 }
 
-/// Makes a request that does [`MPI_Alltoallw`] each time it is started (6.13).
+/// Makes a request that does `MPI_Alltoallw` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Alltoallw_init(
     sendbuf: *const c_void,
@@ -266,7 +266,7 @@ pub unsafe fn MPI_Alltoallw_init(
     })
 }
 
-/// Makes a request that does [`MPI_Bcast`] each time it is started (6.13). Large count.
+/// Makes a request that does `MPI_Bcast` each time it is started (6.13). Large count.
 #[inline]
 pub unsafe fn MPI_Bcast_init_c(
     buffer: *mut c_void,
@@ -284,7 +284,7 @@ pub unsafe fn MPI_Bcast_init_c(
     })
 }
 
-/// Makes a request that does [`MPI_Gather`] each time it is started (6.13). Large count.
+/// Makes a request that does `MPI_Gather` each time it is started (6.13). Large count.
 #[inline]
 pub unsafe fn MPI_Gather_init_c(
     sendbuf: *const c_void,
@@ -310,7 +310,7 @@ pub unsafe fn MPI_Gather_init_c(
     })
 }
 
-/// Makes a request that does [`MPI_Gatherv`] each time it is started (6.13). Large count.
+/// Makes a request that does `MPI_Gatherv` each time it is started (6.13). Large count.
 #[inline]
 pub unsafe fn MPI_Gatherv_init_c(
     sendbuf: *const c_void,
@@ -337,7 +337,7 @@ pub unsafe fn MPI_Gatherv_init_c(
     })
 }
 
-/// Makes a request that does [`MPI_Scatter`] each time it is started (6.13). Large count.
+/// Makes a request that does `MPI_Scatter` each time it is started (6.13). Large count.
 #[inline]
 pub unsafe fn MPI_Scatter_init_c(
     sendbuf: *const c_void,
@@ -363,7 +363,7 @@ pub unsafe fn MPI_Scatter_init_c(
     })
 }
 
-/// Makes a request that does [`MPI_Scatterv`] each time it is started (6.13). Large count.
+/// Makes a request that does `MPI_Scatterv` each time it is started (6.13). Large count.
 #[inline]
 pub unsafe fn MPI_Scatterv_init_c(
     sendbuf: *const c_void,
@@ -390,7 +390,7 @@ pub unsafe fn MPI_Scatterv_init_c(
     })
 }
 
-/// Makes a request that does [`MPI_Allgather`] each time it is started (6.13). Large count.
+/// Makes a request that does `MPI_Allgather` each time it is started (6.13). Large count.
 #[inline]
 pub unsafe fn MPI_Allgather_init_c(
     sendbuf: *const c_void,
@@ -414,7 +414,7 @@ pub unsafe fn MPI_Allgather_init_c(
     })
 }
 
-/// Makes a request that does [`MPI_Allgatherv`] each time it is started (6.13). Large count.
+/// Makes a request that does `MPI_Allgatherv` each time it is started (6.13). Large count.
 #[inline]
 pub unsafe fn MPI_Allgatherv_init_c(
     sendbuf: *const c_void,
@@ -439,7 +439,7 @@ pub unsafe fn MPI_Allgatherv_init_c(
     })
 }
 
-/// Makes a request that does [`MPI_Alltoall`] each time it is started (6.13). Large count.
+/// Makes a request that does `MPI_Alltoall` each time it is started (6.13). Large count.
 #[inline]
 pub unsafe fn MPI_Alltoall_init_c(
     sendbuf: *const c_void,
@@ -463,7 +463,7 @@ pub unsafe fn MPI_Alltoall_init_c(
     })
 }
 
-/// Makes a request that does [`MPI_Alltoallv`] each time it is started (6.13). Large count.
+/// Makes a request that does `MPI_Alltoallv` each time it is started (6.13). Large count.
 #[inline]
 pub unsafe fn MPI_Alltoallv_init_c(
     sendbuf: *const c_void,
@@ -489,7 +489,7 @@ pub unsafe fn MPI_Alltoallv_init_c(
     })
 }
 
-/// Makes a request that does [`MPI_Alltoallw`] each time it is started (6.13). Large count.
+/// Makes a request that does `MPI_Alltoallw` each time it is started (6.13). Large count.
 #[inline]
 pub unsafe fn MPI_Alltoallw_init_c(
     sendbuf: *const c_void,

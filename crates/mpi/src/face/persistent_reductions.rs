@@ -6,7 +6,7 @@ use crate::abi::*;
 use crate::collective::work::ReductionArguments;
 use crate::errhandler::call;
 
-/// Makes a request that does [`MPI_Reduce`] each time it is started (6.13).
+/// Makes a request that does `MPI_Reduce` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Reduce_init(
     sendbuf: *const c_void,
@@ -27,7 +27,7 @@ pub unsafe fn MPI_Reduce_init(
     })
 }
 
-/// Makes a request that does [`MPI_Allreduce`] each time it is started (6.13).
+/// Makes a request that does `MPI_Allreduce` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Allreduce_init(
     sendbuf: *const c_void,
@@ -47,7 +47,7 @@ pub unsafe fn MPI_Allreduce_init(
     })
 }
 
-/// Makes a request that does [`MPI_Reduce_scatter_block`] each time it is started (6.13).
+/// Makes a request that does `MPI_Reduce_scatter_block` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Reduce_scatter_block_init(
     sendbuf: *const c_void,
@@ -69,7 +69,7 @@ pub unsafe fn MPI_Reduce_scatter_block_init(
     })
 }
 
-/// Makes a request that does [`MPI_Reduce_scatter`] each time it is started (6.13).
+/// Makes a request that does `MPI_Reduce_scatter` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Reduce_scatter_init(
     sendbuf: *const c_void,
@@ -92,7 +92,7 @@ pub unsafe fn MPI_Reduce_scatter_init(
     })
 }
 
-/// Makes a request that does [`MPI_Scan`] each time it is started (6.13).
+/// Makes a request that does `MPI_Scan` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Scan_init(
     sendbuf: *const c_void,
@@ -112,7 +112,7 @@ pub unsafe fn MPI_Scan_init(
     })
 }
 
-/// Makes a request that does [`MPI_Exscan`] each time it is started (6.13).
+/// Makes a request that does `MPI_Exscan` each time it is started (6.13).
 #[inline]
 pub unsafe fn MPI_Exscan_init(
     sendbuf: *const c_void,
@@ -132,7 +132,7 @@ pub unsafe fn MPI_Exscan_init(
     })
 }
 
-/// Makes a request that does [`MPI_Reduce`] each time it is started (6.13). Large count.
+/// Makes a request that does `MPI_Reduce` each time it is started (6.13). Large count.
 #[inline]
 pub unsafe fn MPI_Reduce_init_c(
     sendbuf: *const c_void,
@@ -153,7 +153,7 @@ pub unsafe fn MPI_Reduce_init_c(
     })
 }
 
-/// Makes a request that does [`MPI_Allreduce`] each time it is started (6.13). Large count.
+/// Makes a request that does `MPI_Allreduce` each time it is started (6.13). Large count.
 #[inline]
 pub unsafe fn MPI_Allreduce_init_c(
     sendbuf: *const c_void,
@@ -173,7 +173,7 @@ pub unsafe fn MPI_Allreduce_init_c(
     })
 }
 
-/// Makes a request that does [`MPI_Reduce_scatter_block`] each time it is started (6.13). Large count.
+/// Makes a request that does `MPI_Reduce_scatter_block` each time it is started (6.13). Large count.
 #[inline]
 pub unsafe fn MPI_Reduce_scatter_block_init_c(
     sendbuf: *const c_void,
@@ -195,7 +195,7 @@ pub unsafe fn MPI_Reduce_scatter_block_init_c(
     })
 }
 
-/// Makes a request that does [`MPI_Reduce_scatter`] each time it is started (6.13). Large count.
+/// Makes a request that does `MPI_Reduce_scatter` each time it is started (6.13). Large count.
 #[inline]
 pub unsafe fn MPI_Reduce_scatter_init_c(
     sendbuf: *const c_void,
@@ -218,7 +218,7 @@ pub unsafe fn MPI_Reduce_scatter_init_c(
     })
 }
 
-/// Makes a request that does [`MPI_Scan`] each time it is started (6.13). Large count.
+/// Makes a request that does `MPI_Scan` each time it is started (6.13). Large count.
 #[inline]
 pub unsafe fn MPI_Scan_init_c(
     sendbuf: *const c_void,
@@ -238,7 +238,7 @@ pub unsafe fn MPI_Scan_init_c(
     })
 }
 
-/// Makes a request that does [`MPI_Exscan`] each time it is started (6.13). Large count.
+/// Makes a request that does `MPI_Exscan` each time it is started (6.13). Large count.
 #[inline]
 pub unsafe fn MPI_Exscan_init_c(
     sendbuf: *const c_void,
