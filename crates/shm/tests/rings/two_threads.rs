@@ -2,8 +2,10 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use tutti_shm::doorbell::{ring_after_swap, ring_if_sleeping, sleep_unless};
+use tutti_shm::endpoint::Endpoint;
 
 use crate::memory::{INLINE_BYTES_MAX, Memory, Message, Random, put_chunk, take, take_chunk};
 
@@ -68,28 +70,80 @@ fn both_rings_deliver_in_order_between_threads_that_dawdle_and_sleep() {
     });
 }
 
-/// The shape of a collective operation: one sequentially consistent swap publishes, without a fence behind it.
-#[test]
-fn a_barrier_by_swaps_loses_no_wake_up_between_threads_that_sleep() {
-    const ROUNDS: u32 = 20_000;
+/// Many short races between one who publishes and rings and one who announces its sleep and looks: either the bell is rung
+/// or the look has seen what was published. Nobody sleeps, so the races are tight and many.
+fn race(name: &str, publish: fn(&AtomicU32, &Endpoint, u32)) {
+    const ROUNDS: u32 = 2_000_000;
     let memory = Memory::new();
-    let arrived = [AtomicU32::new(0), AtomicU32::new(0)];
-    let random = Random::seeded();
-    let rank = |me: usize| {
-        let mut random = random;
-        (0..=me).for_each(|_| _ = random.below(2));
-        for round in 1..=ROUNDS {
-            dawdle(&mut random);
-            arrived[me].swap(round, Ordering::SeqCst);
-            ring_after_swap(memory.endpoint(1 - me));
-            let missing = || arrived[1 - me].load(Ordering::Acquire) < round;
-            while missing() {
-                sleep_unless(memory.endpoint(me), missing);
+    let (word, endpoint) = (AtomicU32::new(0), memory.endpoint(0));
+    // The round to be raced, and the last round that the waker has finished; the sleeper leads.
+    let (start, finished) = (AtomicU32::new(0), AtomicU32::new(0));
+    let await_round = |counter: &AtomicU32, round: u32| {
+        let mut spins = 0_u32;
+        while counter.load(Ordering::Acquire) < round {
+            spins += 1;
+            if spins.is_multiple_of(1000) {
+                thread::yield_now();
             }
         }
     };
+    let mut random = Random::seeded();
+    let mut their_random = random;
+    let (mut rung, mut seen, mut rounds, mut lost) = (0, 0, 0, false);
     thread::scope(|scope| {
-        scope.spawn(|| rank(1));
-        rank(0);
+        scope.spawn(|| {
+            for round in 1.. {
+                await_round(&start, round);
+                if start.load(Ordering::Relaxed) == u32::MAX {
+                    break;
+                }
+                nanoseconds(their_random.below(100));
+                publish(&word, endpoint, round);
+                finished.store(round, Ordering::Release);
+            }
+        });
+        let (began, mut delay) = (Instant::now(), 200);
+        // On a crowded machine the two seldom run at once; then there are fewer races.
+        while !lost && rounds < ROUNDS && (rounds % 64 != 0 || began.elapsed() < Duration::from_secs(2)) {
+            rounds += 1;
+            let bell = endpoint.bell.load(Ordering::Relaxed);
+            start.store(rounds, Ordering::Release);
+            nanoseconds(delay + random.below(100));
+            let mut saw = false;
+            sleep_unless(endpoint, || {
+                saw = word.load(Ordering::Acquire) == rounds;
+                // The intention stands until the waker has looked.
+                await_round(&finished, rounds);
+                false
+            });
+            let rang = endpoint.bell.load(Ordering::Relaxed) != bell;
+            lost = !rang && !saw;
+            // Both outcomes equally often: that is where the race is.
+            delay = if rang { (delay + 5).min(2_000) } else { delay.saturating_sub(5) };
+            rung += u32::from(rang);
+            seen += u32::from(saw);
+        }
+        start.store(u32::MAX, Ordering::Release);
+    });
+    assert!(!lost, "{name}: in race {rounds} the sleeper would have slept for ever");
+    println!("{name}: {rounds} races, bell rung in {rung}, word seen in {seen}");
+}
+
+/// Very short delays, some of them long enough.
+fn nanoseconds(count: u64) {
+    for step in 0..count {
+        std::hint::black_box(step);
+    }
+}
+
+#[test]
+fn whoever_publishes_and_rings_is_noticed_by_one_who_goes_to_sleep() {
+    race("store and fence", |word, endpoint, round| {
+        word.store(round, Ordering::Release);
+        ring_if_sleeping(endpoint);
+    });
+    race("swap", |word, endpoint, round| {
+        word.swap(round, Ordering::SeqCst);
+        ring_after_swap(endpoint);
     });
 }
