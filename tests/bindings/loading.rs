@@ -1,9 +1,9 @@
 //! How a program finds the library at run time, and how a profiling tool comes between.
 
-use super::{library, output, source, wrapper};
+use super::{LIMIT, library, output, source, wrapper};
 use std::path::Path;
 use std::process::Command;
-use tutti_tests::Scratch;
+use tutti_tests::{Scratch, run};
 
 /// Builds `output` from C files of these tests, with more options of mpicc.
 #[track_caller]
@@ -58,4 +58,27 @@ fn a_profiling_tool_sees_the_calls_linked_in_and_preloaded() {
     let alone = build(folder, "alone", &["profiled.c"], &[]);
     assert_eq!(output(&mut Command::new(&alone)), "size 1\n");
     assert_eq!(output(Command::new(&alone).env("LD_PRELOAD", &tool)), wanted);
+}
+
+#[test]
+fn another_launcher_gets_one_line_instead_of_worlds_of_size_one() {
+    let scratch = Scratch::new("foreign-launcher");
+    let hello = tutti_tests::compile("examples/hello.c", scratch.path());
+    let started = |rank: &str| {
+        let mut command = Command::new(&hello);
+        command
+            .env_remove("TUTTI_TICKET")
+            .env_remove("TUTTI_SINGLETON")
+            .env("PMI_SIZE", "4")
+            .env("PMI_RANK", rank);
+        command
+    };
+    let first = run(&mut started("0"), LIMIT);
+    assert_ne!(first.code(), 0, "{first}");
+    assert_eq!(first.stderr.lines().count(), 1, "{first}");
+    assert!(first.stderr.contains("PMI_SIZE=4") && first.stderr.contains("Tutti's mpiexec"), "{first}");
+    let other = run(&mut started("3"), LIMIT);
+    assert!(other.code() != 0 && other.stderr.is_empty(), "only the first says the line: {other}");
+    let wanted = run(started("0").env("TUTTI_SINGLETON", "1"), LIMIT).expect_success();
+    assert!(wanted.stdout.contains("rank 0 of 1"), "{wanted}");
 }
