@@ -1,6 +1,6 @@
 //! The endpoint block of a rank: what the others, and later the daemon, may know of it.
 
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::sync::AtomicU32;
 
 /// One per local rank, in the segment.
 #[repr(C, align(64))]
@@ -20,13 +20,10 @@ pub struct Endpoint {
     /// Rung by whoever has published something for a sleeper; even, changed by one compare-and-swap, never back.
     pub bell: AtomicU32,
     _line3: [u32; 15],
-    /// Address of the CMA probe word and its value, see `runtime`; 0 until attached. Writer: the rank, once.
-    pub probe_address: AtomicU64,
-    _line4: [u64; 7],
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Endpoint>() == 5 * 64 && align_of::<Endpoint>() == 64);
+const _: () = assert!(size_of::<Endpoint>() == 4 * 64 && align_of::<Endpoint>() == 64);
 
 /// The rank has not redeemed its ticket yet.
 pub const ABSENT: u32 = 0;

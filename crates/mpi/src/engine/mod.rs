@@ -12,7 +12,7 @@
 //! | DONE | receiver | message number | matched and copied: the send is finished |
 //!
 //! ```text
-//! ANNOUNCE -> matched -> sender waits in the library, on another core? CLEAR, then bulk ring (wins while both run)
+//! ANNOUNCE -> matched -> sender waits in the library, on another core? CLEAR and bulk ring, or single copy: what is faster (`pace`)
 //!                        else the receiver copies from the sender's memory in pieces, then DONE
 //! ```
 //!

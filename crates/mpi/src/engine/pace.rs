@@ -1,8 +1,8 @@
 //! Which way is faster for a large message when both can be gone: the bulk ring or a single copy.
 //!
-//! The ring wins while a cache line travels between the two cores in 0.1 us, the single copy when it takes 0.5 us (1 MiB: 135
-//! against 165 us, and 600 against 200), and a virtual machine changes between the two within minutes. So the receiver measures
-//! what it does, per peer and class of sizes, and now and then tries the other way.
+//! The ring wins while a cache line travels quickly between the two cores, the single copy when it does not, and a virtual
+//! machine changes between the two within minutes. So the receiver measures what it does, per peer and class of sizes, and now
+//! and then tries the other way.
 
 use std::time::Duration;
 
