@@ -27,13 +27,29 @@ static int rounds, use_futex;
 
 static const size_t COLD_BYTES = 64u << 20;
 
-static void bind_to(int core) {
+static cpu_set_t only(int core) {
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(core, &set);
+    return set;
+}
+
+static void bind_to(int core) {
+    cpu_set_t set = only(core);
     if (pthread_setaffinity_np(pthread_self(), sizeof set, &set) != 0) {
         fprintf(stderr, "limits: cannot bind to core %d; its figures are of an unbound thread\n", core);
     }
+}
+
+/* A thread that is bound before it first runs: under real-time priority it would never get off a core whose thread spins. */
+static int start_on(int core, pthread_t *thread, void *(*body)(void *)) {
+    cpu_set_t set = only(core);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setaffinity_np(&attributes, sizeof set, &set);
+    int failed = pthread_create(thread, &attributes, body, NULL);
+    pthread_attr_destroy(&attributes);
+    return failed;
 }
 
 static void await(atomic_uint *word, unsigned value) {
@@ -67,7 +83,6 @@ static void receive(int side, int i) {
 
 static void *answer(void *unused) {
     (void)unused;
-    bind_to((int)sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : 0);
     for (int i = 0; i < rounds; i++) {
         await(&ping.value, (unsigned)i + 1);
         receive(1, i);
@@ -89,7 +104,7 @@ static void round_trip(size_t bytes, size_t cold, int futex, int count, const ch
     buffers[1] = touched(2 * bytes);
     atomic_store(&ping.value, 0);
     atomic_store(&pong.value, 0);
-    if (pthread_create(&other, NULL, answer, NULL) != 0) {
+    if (start_on(sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : 0, &other, answer) != 0) {
         fprintf(stderr, "limits: no second thread\n");
         exit(1);
     }
