@@ -139,6 +139,8 @@ pub fn launch(job: &Job, parts: &mut Parts) -> Result<Launched, LaunchError> {
     parts.segment = Some(Segment::create(Geometry {
         world_ranks: ranks as u32,
         local_ranks: ranks as u32,
+        first_rank: 0,
+        node: 0,
         cores: machine.usable as u32,
         starter_pid: std::process::id(),
         job: job.id,

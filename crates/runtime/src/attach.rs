@@ -116,8 +116,8 @@ fn singleton(remark: Option<String>) -> Result<Place, AttachError> {
         world_ranks: 1,
         local_ranks: 1,
         cores: 1,
-        starter_pid: 0,
         job: u64::from(std::process::id()),
+        ..Geometry::default()
     };
     Ok(Place { segment: Segment::create(geometry)?, local_rank: 0, starter: None, remark })
 }

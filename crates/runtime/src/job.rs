@@ -1,5 +1,8 @@
-//! This process in its job: its endpoint, and for each local peer the rings in both directions.
+//! This process in its job: its endpoint, and for each peer of its node the rings in both directions.
+//!
+//! Ranks are world ranks everywhere; those of this node follow each other ([`Job::local_ranks`]).
 
+use std::ops::Range;
 use std::ptr::NonNull;
 
 use tutti_shm::bulk_ring::{self, Parts};
@@ -55,13 +58,16 @@ impl Rings {
 pub struct Job {
     place: Place,
     layout: Layout,
+    /// World rank of this node's first rank.
+    first: usize,
 }
 
 impl Job {
     /// Enters the job: publishes this process in its endpoint.
     pub fn enter(place: Place) -> Self {
         let layout = *place.segment.layout();
-        let job = Job { place, layout };
+        let first = place.segment.geometry().first_rank as usize;
+        let job = Job { place, layout, first };
         cma::allow_starter(job.place.segment.geometry().starter_pid);
         let endpoint = job.endpoint(job.rank());
         endpoint.pid.store(std::process::id(), Ordering::Relaxed);
@@ -69,16 +75,27 @@ impl Job {
         job
     }
 
-    /// Rank of this process.
+    /// World rank of this process.
     #[inline(always)]
     pub fn rank(&self) -> usize {
-        self.place.local_rank as usize
+        self.first + self.place.local_rank as usize
     }
 
-    /// Ranks of the job.
+    /// Ranks of the job, on all nodes.
     #[inline(always)]
     pub fn ranks(&self) -> usize {
-        self.layout.local_ranks
+        self.place.segment.geometry().world_ranks as usize
+    }
+
+    /// World ranks of this node: they follow each other.
+    #[inline(always)]
+    pub fn local_ranks(&self) -> Range<usize> {
+        self.first..self.first + self.layout.local_ranks
+    }
+
+    /// Number of this node in the job.
+    pub fn node(&self) -> u32 {
+        self.place.segment.geometry().node
     }
 
     /// More ranks than cores: whoever waits must make room.
@@ -91,20 +108,21 @@ impl Job {
         self.place.segment.geometry().job
     }
 
-    /// The endpoint of a local rank.
+    /// The endpoint of a rank of this node.
     #[inline(always)]
     pub fn endpoint(&self, rank: usize) -> &Endpoint {
         // SAFETY: the layout says that an endpoint lies there; its fields are atomics; the segment lives as long as self.
-        unsafe { self.place.segment.at(self.layout.endpoint_at(rank)).as_ref() }
+        unsafe { self.place.segment.at(self.layout.endpoint_at(rank - self.first)).as_ref() }
     }
 
-    /// The rings to and from `peer`.
+    /// The rings to and from `peer`, a rank of this node.
     ///
     /// # Safety
     /// Called once for each peer in the life of the process: the rings' positions are kept in the values returned, which
     /// must not outlive the job.
     pub unsafe fn rings(&self, peer: usize) -> Rings {
-        let (me, layout, segment) = (self.rank(), &self.layout, &self.place.segment);
+        let (layout, segment) = (&self.layout, &self.place.segment);
+        let (me, peer) = (self.rank() - self.first, peer - self.first);
         let count = layout.envelope_lines;
         let bulk = |from, to| Parts {
             descriptors: segment.at(layout.pair_at(from, to) + LINE_BYTES),
@@ -127,7 +145,7 @@ impl Job {
         }
     }
 
-    /// Wakes `peer` if it sleeps; after something was published for it.
+    /// Wakes `peer`, a rank of this node, if it sleeps; after something was published for it.
     #[inline(always)]
     pub fn ring(&self, peer: usize) {
         doorbell::ring_if_sleeping(self.endpoint(peer));

@@ -28,17 +28,21 @@ const ENVELOPE_LINES_MIN: usize = 16;
 const CONTROL_LINES: usize = 4;
 
 /// The numbers that a segment is made from. The starter writes them into the header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Geometry {
     /// Ranks of the job on all nodes.
     pub world_ranks: u32,
     /// Ranks of the job on this node.
     pub local_ranks: u32,
+    /// World rank of this node's first rank; the others follow it.
+    pub first_rank: u32,
     /// Cores that the ranks of this node may use together; fewer than `local_ranks` means oversubscribed.
     pub cores: u32,
     /// Pid of the starter, for PR_SET_PTRACER.
     pub starter_pid: u32,
+    /// Number of this node in the job, from 0.
+    pub node: u32,
     /// Random number of the job, for names and messages.
     pub job: u64,
 }
@@ -148,7 +152,13 @@ mod tests {
     use super::*;
 
     fn layout(local_ranks: u32) -> Layout {
-        Layout::new(&Geometry { world_ranks: local_ranks, local_ranks, cores: 2, starter_pid: 1, job: 1 })
+        Layout::new(&Geometry {
+            world_ranks: local_ranks,
+            local_ranks,
+            cores: 2,
+            job: 1,
+            ..Geometry::default()
+        })
     }
 
     #[test]

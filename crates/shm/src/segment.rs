@@ -151,6 +151,13 @@ impl Header {
         if layout.total_bytes() != bytes {
             return Err(format!("{bytes} bytes for {} local ranks", geometry.local_ranks));
         }
+        if u64::from(geometry.first_rank) + u64::from(geometry.local_ranks) > u64::from(geometry.world_ranks)
+        {
+            return Err(format!(
+                "{} ranks from {} on in a world of {}",
+                geometry.local_ranks, geometry.first_rank, geometry.world_ranks
+            ));
+        }
         Ok(layout)
     }
 }
@@ -207,7 +214,15 @@ fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
 mod tests {
     use super::*;
 
-    const GEOMETRY: Geometry = Geometry { world_ranks: 3, local_ranks: 3, cores: 2, starter_pid: 1, job: 42 };
+    const GEOMETRY: Geometry = Geometry {
+        world_ranks: 3,
+        local_ranks: 3,
+        first_rank: 0,
+        cores: 2,
+        starter_pid: 1,
+        node: 0,
+        job: 42,
+    };
 
     #[test]
     fn a_segment_opened_again_shows_the_same_memory() {
@@ -262,6 +277,9 @@ mod tests {
         assert_eq!(refused(header(MAGIC, VERSION, 0)), "0 local ranks");
         assert_eq!(refused(header(MAGIC, VERSION, u32::MAX)), format!("{} local ranks", u32::MAX));
         assert!(refused(header(MAGIC, VERSION, 4)).ends_with(" bytes for 4 local ranks"));
+        let elsewhere = Geometry { first_rank: 1, ..GEOMETRY };
+        let elsewhere = Header { magic: MAGIC, version: VERSION, geometry: elsewhere };
+        assert_eq!(refused(elsewhere), "3 ranks from 1 on in a world of 3");
     }
 
     #[test]

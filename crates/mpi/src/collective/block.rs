@@ -116,15 +116,16 @@ impl Guard {
 
     #[cold]
     fn assign_block(&mut self, handle: MPI_Comm) -> Option<Rc<Block>> {
-        let comm = self.comm_mut(handle).ok()?;
+        let comm = self.comm(handle).ok()?;
         let (rank, group, context) = (comm.rank, comm.group.clone(), comm.context);
-        let alone = comm.remote.is_some() || group.size() == 1;
-        let index = if alone {
+        let between_groups = comm.remote.is_some();
+        let without = between_groups || group.size() == 1 || !self.is_on_this_node(&group);
+        let index = if without {
             NO_BLOCK
         } else if context == 0 {
             WORLD_BLOCK as u32
         } else {
-            let tag = comm.collective.next_tag();
+            let tag = self.comm_mut(handle).ok()?.collective.next_tag();
             self.agree_on_block(context, tag, rank, &group)
         };
         let block = (index != NO_BLOCK).then(|| Rc::new(Block::new(self, index as usize, rank, group)));

@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use super::Comm;
+use super::{Comm, Group};
 use crate::abi::*;
 use crate::error::{Result, check};
 use crate::info::Info;
@@ -35,7 +35,7 @@ impl Comm {
 }
 
 impl Guard {
-    /// One new communicator for each part of the machine (7.4.2). All ranks of a job that has one node share its memory.
+    /// One new communicator for each part of the machine (7.4.2): the parts that we know are the nodes.
     ///
     /// # Errors
     /// MPI_ERR_COMM; MPI_ERR_ARG when there is no such kind of split.
@@ -47,16 +47,19 @@ impl Guard {
         hints: &Info,
     ) -> Result<MPI_Comm> {
         let resource = hints.get(RESOURCE_KEY);
+        let node = self.engine.job.node() as c_int;
         let color = match split_type {
             MPI_UNDEFINED => MPI_UNDEFINED,
-            MPI_COMM_TYPE_SHARED => NODE,
-            MPI_COMM_TYPE_HW_GUIDED if resource == Some(SHARED_MEMORY) => NODE,
+            MPI_COMM_TYPE_SHARED => node,
+            MPI_COMM_TYPE_HW_GUIDED if resource == Some(SHARED_MEMORY) => node,
             MPI_COMM_TYPE_RESOURCE_GUIDED => match (resource, hints.get(PSET_KEY)) {
-                (Some(SHARED_MEMORY), None) | (None, Some(b"mpi://WORLD")) => NODE,
+                (Some(SHARED_MEMORY), None) => node,
+                (None, Some(b"mpi://WORLD")) => 0,
                 (None, Some(b"mpi://SELF")) => self.world_rank() as c_int,
                 _ => MPI_UNDEFINED,
             },
-            // Unguided parts must be smaller than the whole, and inside a node we know of none.
+            // Unguided parts must be smaller than the whole.
+            MPI_COMM_TYPE_HW_UNGUIDED if !self.is_on_this_node(&self.comm(handle)?.group) => node,
             MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_HW_UNGUIDED => MPI_UNDEFINED,
             other => {
                 check(false, MPI_ERR_ARG, || {
@@ -67,7 +70,10 @@ impl Guard {
         };
         self.split_comm(handle, color, key)
     }
-}
 
-/// Color of the one node.
-const NODE: c_int = 0;
+    /// Whether all members of a group are ranks of this node.
+    pub fn is_on_this_node(&self, group: &Group) -> bool {
+        let here = self.engine.job.local_ranks();
+        group.members().iter().all(|&rank| here.contains(&(rank as usize)))
+    }
+}

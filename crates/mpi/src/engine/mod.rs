@@ -27,14 +27,13 @@ mod transfer;
 
 use tutti_runtime::job::Job;
 use tutti_shm::envelope_ring::Envelope;
-use tutti_shm::layout::LOCAL_RANKS_MAX;
 
 use crate::abi::*;
 use crate::buffer::Buffer;
 use crate::handle::{Kind, Slab};
 use crate::request::{Request, RequestKind};
 use matching::Matching;
-use peer::{Outgoing, Peer};
+use peer::{Outgoing, Peer, Peers};
 use transfer::Pull;
 
 pub use matching::Found;
@@ -119,7 +118,7 @@ pub struct Engine {
     pub requests: Slab<Request>,
     /// What was counted.
     pub counters: Counters,
-    peers: Vec<Peer>,
+    peers: Peers,
     matching: Matching,
     pulls: Vec<Pull>,
     /// False once the kernel has refused a single copy.
@@ -133,9 +132,8 @@ impl Engine {
     /// The engine of a process that has entered its job; made once.
     pub fn new(job: Job) -> Self {
         let ranks = job.ranks();
-        assert!(ranks <= LOCAL_RANKS_MAX as usize);
         // SAFETY: called once for each peer; the rings stay inside the engine, beside the job that they belong to.
-        let peers = (0..ranks).map(|peer| Peer::new(unsafe { job.rings(peer) })).collect();
+        let peers = Peers::new(job.local_ranks(), |peer| Peer::new(unsafe { job.rings(peer) }));
         let (oversubscribed, me) = (job.is_oversubscribed(), job.rank());
         Engine {
             job,
@@ -241,7 +239,7 @@ impl Engine {
                 moved |= self.poll(peer);
             }
             _ => {
-                for peer in 0..self.peers.len() {
+                for peer in self.peers.ranks() {
                     moved |= self.poll(peer);
                 }
             }
@@ -270,7 +268,7 @@ impl Engine {
 
     /// Before sleeping: tells all peers what was consumed, so that nobody waits for room that is there.
     pub fn publish_all(&mut self) {
-        for to in 0..self.peers.len() {
+        for to in self.peers.ranks() {
             let inbox = &mut self.peers[to].rings.inbox;
             inbox.publish();
             if inbox.take_owed_bell() {

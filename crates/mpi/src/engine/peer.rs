@@ -1,6 +1,7 @@
 //! What the engine keeps for one peer: rings, what could not be sent yet, what streams out and in.
 
 use std::collections::VecDeque;
+use std::ops::{Index, IndexMut, Range};
 
 use tutti_runtime::job::Rings;
 use tutti_shm::envelope_ring::Envelope;
@@ -12,6 +13,47 @@ use super::{
     Mode, STREAM,
 };
 use crate::buffer::Buffer;
+
+/// The peers of this node, by world rank.
+#[derive(Debug)]
+pub struct Peers {
+    first: usize,
+    list: Vec<Peer>,
+}
+
+impl Peers {
+    /// Those that `make` gives for the ranks of this node.
+    pub fn new(ranks: Range<usize>, make: impl FnMut(usize) -> Peer) -> Self {
+        Peers { first: ranks.start, list: ranks.map(make).collect() }
+    }
+
+    /// Their world ranks.
+    #[inline(always)]
+    pub fn ranks(&self) -> Range<usize> {
+        self.first..self.first + self.list.len()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Peer> {
+        self.list.iter()
+    }
+}
+
+impl Index<usize> for Peers {
+    type Output = Peer;
+
+    #[inline(always)]
+    fn index(&self, rank: usize) -> &Peer {
+        &self.list[rank.wrapping_sub(self.first)]
+    }
+}
+
+impl IndexMut<usize> for Peers {
+    #[inline(always)]
+    fn index_mut(&mut self, rank: usize) -> &mut Peer {
+        &mut self.list[rank.wrapping_sub(self.first)]
+    }
+}
 
 /// Everything that concerns one peer.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ pub struct Memory(Segment);
 
 impl Memory {
     pub fn new() -> Self {
-        let geometry = Geometry { world_ranks: 2, local_ranks: 2, cores: 2, starter_pid: 0, job: 1 };
+        let geometry = Geometry { world_ranks: 2, local_ranks: 2, cores: 2, job: 1, ..Geometry::default() };
         Memory(Segment::create(geometry).expect("a segment"))
     }
 
