@@ -1,0 +1,137 @@
+//! Datagrams in and out, nothing of the protocol: whoever calls must expect loss, duplication and any order.
+//!
+//! | transport | what carries the datagrams |
+//! |---|---|
+//! | [`udp::Udp`] | a UDP socket that the starter made; runs of equal datagrams to one peer travel as one (GSO, GRO) |
+//! | [`sim::Sim`] | memory; exact and repeatable, for tests |
+//! | [`faults::Faulty`] | another transport, with seeded loss, duplication, reordering and delay (`TUTTI_FAULTS`) |
+//!
+//! Peers are numbers: the index into the table that the transport was made with, for a job its world ranks. A datagram from
+//! an address that is not in the table is dropped and counted, and nothing is ever sent to an address that came in a
+//! datagram (W28).
+//!
+//! ```text
+//! starter:  udp::open(address) --socket--> rank:  Udp::attach(socket, table)
+//! rank:     loop { receive(take) ; protocol ; send(batch) }     no call waits; `descriptor` is for poll(2)
+//! ```
+//!
+//! `tests/conformance.rs` is the contract, run on every transport.
+#![deny(unsafe_code)]
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+pub mod budget;
+pub mod faults;
+mod os;
+pub mod sim;
+pub mod udp;
+
+pub use budget::Budget;
+
+/// A datagram to send: `head` and `body` one after the other. Not empty, at most [`Transport::datagram_bytes_max`] bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing<'a> {
+    /// To whom.
+    pub peer: u32,
+    /// The protocol's part.
+    pub head: &'a [u8],
+    /// The user's part, sent from where it lies; may be empty.
+    pub body: &'a [u8],
+}
+
+impl Outgoing<'_> {
+    /// Bytes of the datagram.
+    pub fn bytes(&self) -> usize {
+        self.head.len() + self.body.len()
+    }
+}
+
+/// A datagram that has arrived, whole.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagram<'a> {
+    /// Whose address it came from.
+    pub peer: u32,
+    /// What it holds; gone after the call that brought it.
+    pub bytes: &'a [u8],
+}
+
+/// What has become of datagrams since the transport was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Handed to the kernel.
+    pub sent: u64,
+    /// Taken out of it.
+    pub received: u64,
+    /// Arrived and dropped, since the receive buffer was full. A u32 in the kernel, so it wraps.
+    pub dropped: u64,
+    /// Arrived from an address that is not in the table, or cut off, and thrown away.
+    pub strangers: u64,
+    /// Refused by the kernel when sent (no route, a firewall): lost.
+    pub refused: u64,
+}
+
+/// A way for datagrams.
+pub trait Transport: Send {
+    /// Number of peers, this one included.
+    fn peers(&self) -> usize;
+
+    /// Bytes of a datagram, at most, so that it travels in one piece.
+    fn datagram_bytes_max(&self) -> usize;
+
+    /// What the receive buffer of this transport holds; a peer's is taken to be like it.
+    fn budget(&self) -> &Budget;
+
+    /// Sends datagrams in order, without waiting. Returns how many of them are gone (or lost); when that is not all, there
+    /// is no room now, and the rest is to be offered again later.
+    ///
+    /// # Errors
+    /// When nothing can ever be sent: a socket that is none, a datagram that is too long.
+    ///
+    /// # Panics
+    /// When a peer is not in the table or a datagram is empty.
+    fn send(&mut self, batch: &[Outgoing<'_>]) -> io::Result<usize>;
+
+    /// Hands datagrams that have arrived to `take`, without waiting, at most some dozens (a full call means that there may
+    /// be more). Returns how many there were.
+    ///
+    /// # Errors
+    /// When nothing can ever be received.
+    fn receive(&mut self, take: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize>;
+
+    /// Asks, where necessary the kernel, what has become of datagrams.
+    fn counters(&self) -> Counters;
+
+    /// Readable (poll(2)) when there is something to receive; none where there is nothing to wait for.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+}
+
+impl<T: Transport + ?Sized> Transport for Box<T> {
+    fn peers(&self) -> usize {
+        (**self).peers()
+    }
+
+    fn datagram_bytes_max(&self) -> usize {
+        (**self).datagram_bytes_max()
+    }
+
+    fn budget(&self) -> &Budget {
+        (**self).budget()
+    }
+
+    fn send(&mut self, batch: &[Outgoing<'_>]) -> io::Result<usize> {
+        (**self).send(batch)
+    }
+
+    fn receive(&mut self, take: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
+        (**self).receive(take)
+    }
+
+    fn counters(&self) -> Counters {
+        (**self).counters()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        (**self).descriptor()
+    }
+}

@@ -1,0 +1,361 @@
+//! UDP, polled by the rank itself. The starter makes the socket ([`open`]), the rank attaches it to the table of its peers
+//! ([`Udp::attach`]).
+//!
+//! A run of datagrams of one length to one peer goes through the kernel as one message (GSO, UDP_SEGMENT), and arrives as
+//! one where the path allows it (GRO). Where the kernel refuses GSO once, it is never tried again.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::budget::{self, Budget};
+use crate::os::{self, Address, Key, Lot, MESSAGES_MAX, Receiver, Sender};
+use crate::{Counters, Datagram, Outgoing, Transport};
+
+/// What the receive buffer of a socket is to hold, in bytes of the kernel's account.
+pub const RECEIVE_BYTES: usize = 4 << 20;
+/// Segments of one message, at most: the kernel's UDP_MAX_SEGMENTS, on kernels before 6.9 too.
+const SEGMENTS_MAX: usize = 64;
+/// A longer datagram is of no use where a run of them travels as one message anyway, and its loss costs more.
+const DATAGRAM_BYTES_MAX: usize = 16 << 10;
+/// Messages received by one call: their buffers stay in the cache.
+const RECEIVED_MAX: usize = 8;
+
+/// Opens the socket of a rank on an address of this node, with as much receive buffer as may be had up to
+/// [`RECEIVE_BYTES`]; the kernel chooses the port.
+///
+/// # Errors
+/// When the address is not of this node, or the kernel gives no socket.
+pub fn open(address: IpAddr) -> io::Result<(OwnedFd, SocketAddr)> {
+    let socket = UdpSocket::bind((address, 0))?;
+    socket.set_nonblocking(true)?;
+    let bound = socket.local_addr()?;
+    // The kernel doubles what it is asked for.
+    for (forced, plain) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
+    {
+        let half = RECEIVE_BYTES as libc::c_int / 2;
+        // Without the privilege as much as the administrator allows; without that what everybody has.
+        if os::set_option(socket.as_fd(), libc::SOL_SOCKET, forced, half).is_err() {
+            let _ = os::set_option(socket.as_fd(), libc::SOL_SOCKET, plain, half);
+        }
+    }
+    Ok((socket.into(), bound))
+}
+
+/// A rank's socket and the table of its peers.
+#[derive(Debug)]
+pub struct Udp {
+    socket: OwnedFd,
+    addresses: Vec<Address>,
+    /// Sorted, for finding out who sent a datagram.
+    sources: Vec<(Key, u32)>,
+    /// Index into `sources` of the last sender.
+    last_source: usize,
+    budget: Budget,
+    datagram_bytes_max: usize,
+    /// Bytes of a message of several segments, at most.
+    run_bytes_max: usize,
+    /// The kernel takes runs.
+    segmentation: bool,
+    sender: Sender,
+    receiver: Receiver,
+    counters: Counters,
+}
+
+impl Udp {
+    /// Takes over a socket from [`open`]. `peers` are the addresses of all, in the order of their numbers.
+    ///
+    /// # Errors
+    /// When the descriptor is no UDP socket.
+    pub fn attach(socket: OwnedFd, peers: &[SocketAddr]) -> io::Result<Self> {
+        let mut made = Udp::attach_plainly(socket, peers)?;
+        // Older kernels: then each datagram comes by itself.
+        let _ = os::set_option(made.socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1);
+        made.segmentation = true;
+        Ok(made)
+    }
+
+    /// The same, but every datagram goes through the kernel by itself.
+    ///
+    /// # Errors
+    /// When the descriptor is no UDP socket.
+    pub fn attach_plainly(socket: OwnedFd, peers: &[SocketAddr]) -> io::Result<Self> {
+        let socket = UdpSocket::from(socket);
+        let own = socket.local_addr()?;
+        socket.set_nonblocking(true)?;
+        let socket = OwnedFd::from(socket);
+        let mut sources: Vec<(Key, u32)> =
+            peers.iter().enumerate().map(|(peer, address)| (os::key_of(address), peer as u32)).collect();
+        sources.sort_unstable();
+        let longest = budget::longest(own.ip());
+        let datagram_bytes_max = path_bytes(own.ip(), peers).unwrap_or(longest).min(DATAGRAM_BYTES_MAX);
+        Ok(Udp {
+            budget: Budget::measure(socket.as_fd(), own.ip()),
+            socket,
+            addresses: peers.iter().map(Address::from).collect(),
+            sources,
+            last_source: 0,
+            datagram_bytes_max,
+            run_bytes_max: longest,
+            segmentation: false,
+            sender: Sender::new(),
+            receiver: Receiver::new(RECEIVED_MAX),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Divides the beginning of a batch into lots; gives their number.
+    fn plan(&self, batch: &[Outgoing<'_>], lots: &mut [Lot; MESSAGES_MAX]) -> usize {
+        let mut first = 0;
+        let mut planned = 0;
+        while first < batch.len() && planned < MESSAGES_MAX {
+            let count = if self.segmentation { self.run(&batch[first..]) } else { 1 };
+            let segment_bytes = if count > 1 { batch[first].bytes() as u16 } else { 0 };
+            lots[planned] = Lot { first, count, segment_bytes };
+            first += count;
+            planned += 1;
+        }
+        planned
+    }
+
+    /// How many datagrams at the beginning of a batch make one message: one peer, one length, the last may be shorter.
+    fn run(&self, batch: &[Outgoing<'_>]) -> usize {
+        let (peer, bytes) = (batch[0].peer, batch[0].bytes());
+        let mut all_bytes = 0;
+        for (index, datagram) in batch.iter().take(SEGMENTS_MAX).enumerate() {
+            all_bytes += datagram.bytes();
+            if datagram.peer != peer || datagram.bytes() > bytes || all_bytes > self.run_bytes_max {
+                return index.max(1);
+            }
+            if datagram.bytes() < bytes {
+                return index + 1;
+            }
+        }
+        batch.len().min(SEGMENTS_MAX)
+    }
+
+    /// What becomes of a lot that the kernel refused.
+    fn judge(&mut self, error: io::Error, lot: &Lot) -> io::Result<Verdict> {
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => Ok(Verdict::Later),
+            // A device or a kernel that does not segment.
+            Some(libc::EIO | libc::EINVAL | libc::EOPNOTSUPP | libc::EMSGSIZE) if lot.segment_bytes > 0 => {
+                self.segmentation = false;
+                Ok(Verdict::Again)
+            }
+            Some(
+                libc::ECONNREFUSED
+                | libc::EHOSTUNREACH
+                | libc::ENETUNREACH
+                | libc::EHOSTDOWN
+                | libc::ENETDOWN
+                | libc::EPERM
+                | libc::EACCES,
+            ) => Ok(Verdict::Lost),
+            _ => Err(error),
+        }
+    }
+
+    fn check(&self, batch: &[Outgoing<'_>]) {
+        for datagram in batch {
+            assert!(
+                (datagram.peer as usize) < self.addresses.len(),
+                "peer {} is not in the table",
+                datagram.peer
+            );
+            assert!(datagram.bytes() > 0, "an empty datagram");
+        }
+    }
+}
+
+/// What becomes of a lot.
+enum Verdict {
+    /// There is no room now.
+    Later,
+    /// To be tried in another way.
+    Again,
+    /// The network does not take it.
+    Lost,
+}
+
+impl Transport for Udp {
+    fn peers(&self) -> usize {
+        self.addresses.len()
+    }
+
+    fn datagram_bytes_max(&self) -> usize {
+        self.datagram_bytes_max
+    }
+
+    fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    fn send(&mut self, batch: &[Outgoing<'_>]) -> io::Result<usize> {
+        self.check(batch);
+        let mut lots = [Lot { first: 0, count: 0, segment_bytes: 0 }; MESSAGES_MAX];
+        let mut gone = 0;
+        while gone < batch.len() {
+            let rest = &batch[gone..];
+            let planned = self.plan(rest, &mut lots);
+            match self.sender.send(self.socket.as_fd(), &lots[..planned], rest, &self.addresses) {
+                Ok(sent) => {
+                    let datagrams: usize = lots[..sent].iter().map(|lot| lot.count).sum();
+                    self.counters.sent += datagrams as u64;
+                    gone += datagrams;
+                }
+                Err(error) => match self.judge(error, &lots[0])? {
+                    Verdict::Later => break,
+                    Verdict::Again => {}
+                    Verdict::Lost => {
+                        self.counters.refused += lots[0].count as u64;
+                        gone += lots[0].count;
+                    }
+                },
+            }
+        }
+        Ok(gone)
+    }
+
+    fn receive(&mut self, take: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
+        let messages = match self.receiver.receive(self.socket.as_fd()) {
+            Ok(messages) => messages,
+            Err(error) => {
+                return match error.raw_os_error() {
+                    // An answer of the network to something that was sent: lost, as far as we are concerned.
+                    Some(libc::EAGAIN | libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH) => Ok(0),
+                    _ => Err(error),
+                };
+            }
+        };
+        let mut datagrams = 0;
+        for index in 0..messages {
+            let message = self.receiver.message(index);
+            let known = find(&self.sources, &mut self.last_source, message.source);
+            let (Some(peer), Some(bytes)) = (known, message.bytes) else {
+                self.counters.strangers += 1;
+                continue;
+            };
+            for datagram in bytes.chunks(message.segment_bytes.max(1)) {
+                take(Datagram { peer, bytes: datagram });
+                datagrams += 1;
+            }
+        }
+        self.counters.received += datagrams as u64;
+        Ok(datagrams)
+    }
+
+    fn counters(&self) -> Counters {
+        let dropped = os::memory(self.socket.as_fd()).map_or(0, |memory| u64::from(memory.dropped));
+        Counters { dropped, ..self.counters }
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+}
+
+/// Whose address it is; mostly the same one's as before.
+fn find(sources: &[(Key, u32)], last: &mut usize, source: Key) -> Option<u32> {
+    if let Some((key, peer)) = sources.get(*last)
+        && *key == source
+    {
+        return Some(*peer);
+    }
+    let at = sources.binary_search_by_key(&source, |(key, _)| *key).ok()?;
+    *last = at;
+    Some(sources[at].1)
+}
+
+/// Bytes of a datagram that travels to every peer in one piece; `None` when the kernel does not know a way to any.
+fn path_bytes(own: IpAddr, peers: &[SocketAddr]) -> Option<usize> {
+    let (level, name, header_bytes) = match own {
+        IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU, 28),
+        IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU, 48),
+    };
+    let mut hosts: Vec<IpAddr> = peers.iter().map(SocketAddr::ip).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    let socket = UdpSocket::bind((own, 0)).ok()?;
+    let path = |host: &IpAddr| {
+        // No datagram is sent by this; the kernel only looks for the way.
+        socket.connect((*host, 9)).ok()?;
+        let bytes = os::option(socket.as_fd(), level, name).ok()?;
+        usize::try_from(bytes).ok()?.checked_sub(header_bytes)
+    };
+    hosts.iter().filter_map(path).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn alone() -> Udp {
+        let (socket, address) = open(Ipv4Addr::LOCALHOST.into()).unwrap();
+        Udp::attach(socket, &[address, address]).unwrap()
+    }
+
+    #[test]
+    fn runs_are_of_one_peer_and_one_length_with_a_shorter_end() {
+        let udp = alone();
+        let bytes = [0_u8; 4096];
+        let to = |peer, length: usize| Outgoing { peer, head: &bytes[..1], body: &bytes[..length - 1] };
+        let mut lots = [Lot { first: 0, count: 0, segment_bytes: 0 }; MESSAGES_MAX];
+        let batch = [
+            to(0, 100),
+            to(0, 100),
+            to(0, 50),
+            to(0, 50),
+            to(1, 50),
+            to(1, 51),
+            to(1, 51),
+            to(1, 51),
+            to(0, 1),
+        ];
+        let planned = udp.plan(&batch, &mut lots);
+        let counts: Vec<(usize, u16)> =
+            lots[..planned].iter().map(|lot| (lot.count, lot.segment_bytes)).collect();
+        assert_eq!(counts, [(3, 100), (1, 0), (1, 0), (3, 51), (1, 0)]);
+        let long = vec![to(0, 4096); 40];
+        let planned = udp.plan(&long, &mut lots);
+        assert_eq!(lots[..planned].iter().map(|lot| lot.count).collect::<Vec<_>>(), [15, 15, 10]);
+        let many = vec![to(0, 2); 130];
+        let planned = udp.plan(&many, &mut lots);
+        assert_eq!(lots[..planned].iter().map(|lot| lot.count).collect::<Vec<_>>(), [64, 64, 2]);
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_segment_is_asked_once() {
+        let mut udp = alone();
+        let run = Lot { first: 0, count: 2, segment_bytes: 100 };
+        for errno in [libc::EIO, libc::EINVAL] {
+            udp.segmentation = true;
+            let verdict = udp.judge(io::Error::from_raw_os_error(errno), &run);
+            assert!(matches!(verdict, Ok(Verdict::Again)));
+            assert!(!udp.segmentation);
+        }
+        let single = Lot { segment_bytes: 0, ..run };
+        assert!(udp.judge(io::Error::from_raw_os_error(libc::EINVAL), &single).is_err());
+        assert!(matches!(
+            udp.judge(io::Error::from_raw_os_error(libc::EHOSTUNREACH), &single),
+            Ok(Verdict::Lost)
+        ));
+    }
+
+    #[test]
+    fn a_segment_longer_than_the_path_is_sent_without_segmentation() {
+        let mut udp = alone();
+        // The kernel refuses segments that do not fit the interface (EINVAL): the batch goes out all the same.
+        let bytes = vec![7_u8; 60_000];
+        udp.run_bytes_max = 1 << 20;
+        let one = Outgoing { peer: 0, head: &bytes, body: &[] };
+        assert_eq!(udp.send(&[one, one]).unwrap(), 2);
+        assert!(!udp.segmentation);
+        let mut received = 0;
+        while received < 2 {
+            received += udp.receive(&mut |datagram| assert_eq!(datagram.bytes.len(), 60_000)).unwrap();
+        }
+    }
+}

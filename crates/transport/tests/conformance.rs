@@ -1,0 +1,270 @@
+//! The contract of `Transport`, run on every implementation: each test makes a few ends that know each other and looks at
+//! what arrives.
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use tutti_transport::faults::{Faults, Faulty};
+use tutti_transport::sim;
+use tutti_transport::udp::{self, Udp};
+use tutti_transport::{Datagram, Outgoing, Transport};
+
+/// What is awaited comes within this time.
+const LIMIT: Duration = Duration::from_secs(20);
+
+type Ends = Vec<Box<dyn Transport>>;
+
+fn sockets(peers: usize) -> (Vec<std::os::fd::OwnedFd>, Vec<SocketAddr>) {
+    (0..peers)
+        .map(|_| udp::open(Ipv4Addr::LOCALHOST.into()).expect("a socket on the loopback interface"))
+        .unzip()
+}
+
+fn udp_ends(peers: usize) -> Ends {
+    let (sockets, table) = sockets(peers);
+    let attach = |socket| Box::new(Udp::attach(socket, &table).expect("a UDP socket")) as Box<dyn Transport>;
+    sockets.into_iter().map(attach).collect()
+}
+
+fn plain_udp_ends(peers: usize) -> Ends {
+    let (sockets, table) = sockets(peers);
+    let attach =
+        |socket| Box::new(Udp::attach_plainly(socket, &table).expect("a UDP socket")) as Box<dyn Transport>;
+    sockets.into_iter().map(attach).collect()
+}
+
+fn sim_ends(peers: usize) -> Ends {
+    let ends = sim::network(peers, 1 << 20, 16 << 10);
+    ends.into_iter().map(|end| Box::new(end) as Box<dyn Transport>).collect()
+}
+
+fn faultless_ends(peers: usize) -> Ends {
+    let wrap = |(own, end): (usize, Box<dyn Transport>)| {
+        Box::new(Faulty::new(end, Faults::default(), own as u32)) as Box<dyn Transport>
+    };
+    sim_ends(peers).into_iter().enumerate().map(wrap).collect()
+}
+
+/// Bytes that tell their number and place.
+fn pattern(number: usize, bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (number * 31 + at * 7 + at / 251) as u8).collect()
+}
+
+/// Takes everything until `count` datagrams have come, and then whatever comes still.
+fn collect(end: &mut dyn Transport, count: usize) -> Vec<(u32, Vec<u8>)> {
+    let start = Instant::now();
+    let mut arrived = Vec::new();
+    loop {
+        let mut taken = 0;
+        let said = end
+            .receive(&mut |Datagram { peer, bytes }| {
+                taken += 1;
+                arrived.push((peer, bytes.to_vec()));
+            })
+            .expect("a transport that works");
+        assert_eq!(said, taken);
+        if taken == 0 && arrived.len() >= count {
+            return arrived;
+        }
+        assert!(start.elapsed() < LIMIT, "{count} datagrams were awaited, {} have come", arrived.len());
+    }
+}
+
+/// Sends all of it, however often the transport says that there is no room.
+fn send_all(end: &mut dyn Transport, batch: &[Outgoing<'_>]) {
+    let start = Instant::now();
+    let mut gone = 0;
+    while gone < batch.len() {
+        gone += end.send(&batch[gone..]).expect("a transport that works");
+        assert!(start.elapsed() < LIMIT, "{gone} of {} datagrams are gone", batch.len());
+    }
+}
+
+/// Every length from 1 byte to the longest arrives whole, with head and body in order.
+fn every_length_arrives_whole(mut ends: Ends) {
+    let longest = ends[0].datagram_bytes_max();
+    assert!(longest >= 1200, "{longest}");
+    for bytes in [1, 2, 3, 63, 64, 65, 1000, 1200, longest - 1, longest] {
+        let data = pattern(bytes, bytes);
+        for cut in [0, 1, bytes / 2, bytes] {
+            let datagram = Outgoing { peer: 1, head: &data[..cut], body: &data[cut..] };
+            send_all(&mut *ends[0], &[datagram]);
+            assert!(collect(&mut *ends[1], 1) == [(0, data.clone())], "{bytes} bytes cut at {cut}");
+        }
+    }
+    assert_eq!(ends[1].counters().dropped, 0);
+}
+
+/// A batch for several peers in lengths that do and do not make runs arrives in order at each, from the right one.
+fn batches_arrive_in_order_from_the_right_peer(mut ends: Ends) {
+    let mut expected: Vec<Vec<(u32, Vec<u8>)>> = vec![Vec::new(); 3];
+    let mut number = 0;
+    for round in 0..40_usize {
+        let from = round % 3;
+        let data: Vec<(u32, Vec<u8>)> = (0..50)
+            .map(|index| {
+                number += 1;
+                let to = if round % 2 == 0 { (index / 9) % 3 } else { index % 3 };
+                let bytes = if index % 7 == 6 { 1 + index } else { 100 + round };
+                (to as u32, pattern(number, bytes))
+            })
+            .collect();
+        let batch: Vec<Outgoing<'_>> = data
+            .iter()
+            .map(|(peer, bytes)| Outgoing { peer: *peer, head: &bytes[..1], body: &bytes[1..] })
+            .collect();
+        send_all(&mut *ends[from], &batch);
+        for (to, bytes) in data {
+            expected[to as usize].push((from as u32, bytes));
+        }
+        for (end, expected) in ends.iter_mut().zip(&mut expected) {
+            let arrived = collect(&mut **end, expected.len());
+            assert!(arrived == *expected, "round {round}: {} of {}", arrived.len(), expected.len());
+            expected.clear();
+        }
+    }
+}
+
+/// Runs of one length, longer than any message of the kernel, arrive whole and in order.
+fn long_runs_arrive_whole(mut ends: Ends) {
+    let longest = ends[0].datagram_bytes_max();
+    for (count, bytes) in [(200, 40), (150, 1200), (40, longest), (3, longest), (65, 1)] {
+        let count = count.min(ends[1].budget().datagrams(bytes));
+        let data: Vec<Vec<u8>> = (0..count).map(|number| pattern(number, bytes)).collect();
+        let batch: Vec<Outgoing<'_>> =
+            data.iter().map(|bytes| Outgoing { peer: 1, head: bytes, body: &[] }).collect();
+        send_all(&mut *ends[0], &batch);
+        let arrived: Vec<Vec<u8>> =
+            collect(&mut *ends[1], count).into_iter().map(|(_, bytes)| bytes).collect();
+        assert!(arrived == data, "{count} of {bytes} bytes, {} came", arrived.len());
+    }
+    assert_eq!(ends[1].counters().dropped, 0);
+}
+
+/// What the budget holds is never dropped; what is beyond it is, silently, and counted.
+fn the_budget_holds_and_drops_are_counted(mut ends: Ends) {
+    for bytes in [1_usize, 200, 1200] {
+        let fits = ends[1].budget().datagrams(bytes);
+        assert!(fits >= 8, "{fits} datagrams of {bytes} bytes");
+        let data = pattern(0, bytes);
+        let one = Outgoing { peer: 1, head: &data, body: &[] };
+        let before = ends[1].counters();
+        send_all(&mut *ends[0], &vec![one; fits]);
+        assert_eq!(collect(&mut *ends[1], fits).len(), fits, "{bytes} bytes");
+        assert_eq!(ends[1].counters().dropped, before.dropped);
+        // One by one: joined ones are charged less.
+        let many = 2 * fits;
+        for _ in 0..many {
+            send_all(&mut *ends[0], &[one]);
+        }
+        let arrived = collect(&mut *ends[1], fits).len();
+        let dropped = ends[1].counters().dropped - before.dropped;
+        assert!(arrived >= fits && arrived < many, "{arrived} of {many} arrived, {fits} fit");
+        assert_eq!(arrived as u64 + dropped, many as u64, "{bytes} bytes");
+    }
+}
+
+/// A transport from which nothing comes says so at once; one that can be waited on is readable when something has come.
+fn emptiness_is_told_and_arrival_wakes(mut ends: Ends) {
+    let mut nothing = |_: Datagram<'_>| panic!("nothing was sent");
+    assert_eq!(ends[1].receive(&mut nothing).expect("a transport that works"), 0);
+    let data = pattern(1, 10);
+    let waiting = ends[1].descriptor().map(|descriptor| {
+        UdpSocket::from(descriptor.try_clone_to_owned().expect("a descriptor")).try_clone().expect("a socket")
+    });
+    send_all(&mut *ends[0], &[Outgoing { peer: 1, head: &data, body: &[] }]);
+    if let Some(socket) = waiting {
+        socket.set_nonblocking(false).expect("a socket");
+        socket.set_read_timeout(Some(LIMIT)).expect("a socket");
+        assert_eq!(socket.peek(&mut [0; 64]).expect("it is readable"), 10);
+        socket.set_nonblocking(true).expect("a socket");
+    }
+    assert_eq!(collect(&mut *ends[1], 1), [(0, data)]);
+    assert_eq!((ends[0].counters().sent, ends[1].counters().received), (1, 1));
+    assert_eq!((ends[0].peers(), ends[1].peers()), (2, 2));
+}
+
+/// A datagram can be sent to oneself.
+fn oneself_is_a_peer(mut ends: Ends) {
+    send_all(&mut *ends[0], &[Outgoing { peer: 0, head: b"me", body: &[] }]);
+    assert_eq!(collect(&mut *ends[0], 1), [(0, b"me".to_vec())]);
+}
+
+macro_rules! conformance {
+    ($($transport:ident: $ends:ident;)*) => { $(
+        mod $transport {
+            #[test]
+            fn every_length_arrives_whole() {
+                super::every_length_arrives_whole(super::$ends(2));
+            }
+            #[test]
+            fn batches_arrive_in_order_from_the_right_peer() {
+                super::batches_arrive_in_order_from_the_right_peer(super::$ends(3));
+            }
+            #[test]
+            fn long_runs_arrive_whole() {
+                super::long_runs_arrive_whole(super::$ends(2));
+            }
+            #[test]
+            fn the_budget_holds_and_drops_are_counted() {
+                super::the_budget_holds_and_drops_are_counted(super::$ends(2));
+            }
+            #[test]
+            fn emptiness_is_told_and_arrival_wakes() {
+                super::emptiness_is_told_and_arrival_wakes(super::$ends(2));
+            }
+            #[test]
+            fn oneself_is_a_peer() {
+                super::oneself_is_a_peer(super::$ends(1));
+            }
+        }
+    )* };
+}
+
+conformance! {
+    over_udp: udp_ends;
+    over_udp_without_segmentation: plain_udp_ends;
+    in_memory: sim_ends;
+    without_a_fault: faultless_ends;
+}
+
+#[test]
+fn strangers_are_counted_and_heard_by_nobody() {
+    let (mut sockets, table) = sockets(2);
+    let mut end = Udp::attach(sockets.remove(1), &table).unwrap();
+    let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    stranger.send_to(b"hello", table[1]).unwrap();
+    let friend = UdpSocket::from(sockets.remove(0));
+    friend.send_to(b"hello", table[1]).unwrap();
+    assert_eq!(collect(&mut end, 1), [(0, b"hello".to_vec())]);
+    // An empty datagram wakes and carries nothing.
+    friend.send_to(b"", table[1]).unwrap();
+    stranger.send_to(b"hello", table[1]).unwrap();
+    let start = Instant::now();
+    while end.counters().strangers < 2 {
+        assert_eq!(end.receive(&mut |_| panic!("not from a stranger")).unwrap(), 0);
+        assert!(start.elapsed() < LIMIT);
+    }
+}
+
+#[test]
+fn a_peer_that_is_gone_is_a_loss_and_no_error() {
+    let (mut sockets, table) = sockets(2);
+    drop(sockets.remove(1));
+    let mut end = Udp::attach(sockets.remove(0), &table).unwrap();
+    for _ in 0..10 {
+        assert_eq!(end.send(&[Outgoing { peer: 1, head: b"hello", body: &[] }]).unwrap(), 1);
+        assert_eq!(end.receive(&mut |_| panic!("from nobody")).unwrap(), 0);
+    }
+}
+
+#[test]
+fn a_socket_inherits_nothing_of_a_rank_that_made_it_block() {
+    let (mut sockets, table) = sockets(1);
+    let socket = sockets.remove(0);
+    let other = UdpSocket::from(socket.as_fd().try_clone_to_owned().unwrap());
+    let mut end = Udp::attach(socket, &table).unwrap();
+    other.set_nonblocking(false).unwrap();
+    assert_eq!(end.receive(&mut |_| panic!("nothing was sent")).unwrap(), 0);
+}
