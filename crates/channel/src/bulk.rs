@@ -1,0 +1,332 @@
+//! Bulk messages: up to 2^40 bytes, cut into fragments that are stored where they belong in any order.
+//!
+//! The receiver accepts a message first and thereby names it ([`BulkId`]); the name travels to the sender in a record.
+//! Within a message the sender runs at most [`SPAN`] fragments ahead of the first one that is missing, so both sides know
+//! a message by three rings of bits, or one. Every transmission has a number, its *order*; an acknowledgement returns the
+//! order that caused it. A fragment that was sent [`REORDER`] or more orders earlier and is not in the bitmap is lost.
+
+use crate::packet::BITMAP_WORDS;
+use crate::types::{BulkId, Seq};
+
+/// Bytes of a bulk message, at most.
+pub const BULK_BYTES_MAX: u64 = 1 << 40;
+/// Fragments in a ring of bits.
+const RING: u32 = BITMAP_WORDS as u32 * 64;
+/// Fragments ahead of the first missing one, at most: an acknowledgement's bitmap begins up to 63 before that one.
+pub(crate) const SPAN: u32 = RING - 64;
+/// Transmissions by which the network may change the order before a fragment counts as lost.
+pub(crate) const REORDER: u32 = 4;
+
+/// A bit for each of the [`RING`] fragments around the present ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bits(pub [u64; BITMAP_WORDS]);
+
+impl Bits {
+    #[inline]
+    fn place(fragment: u32) -> (usize, u64) {
+        ((fragment / 64) as usize % BITMAP_WORDS, 1 << (fragment % 64))
+    }
+
+    #[inline]
+    pub fn get(&self, fragment: u32) -> bool {
+        let (word, bit) = Self::place(fragment);
+        self.0[word] & bit != 0
+    }
+
+    #[inline]
+    pub fn set(&mut self, fragment: u32) {
+        let (word, bit) = Self::place(fragment);
+        self.0[word] |= bit;
+    }
+
+    #[inline]
+    pub fn clear(&mut self, fragment: u32) {
+        let (word, bit) = Self::place(fragment);
+        self.0[word] &= !bit;
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    /// The first fragment in `from..end` whose bit is set; `end - from` is at most [`RING`].
+    pub fn first(&self, from: u32, end: u32) -> Option<u32> {
+        let mut at = from;
+        while at < end {
+            let rest = self.0[(at / 64) as usize % BITMAP_WORDS] >> (at % 64);
+            if rest != 0 {
+                let found = at + rest.trailing_zeros();
+                return (found < end).then_some(found);
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        None
+    }
+}
+
+/// A message on its way out.
+#[derive(Clone, Debug)]
+pub(crate) struct Outgoing {
+    pub id: BulkId,
+    pub tag: u64,
+    pub bytes: u64,
+    pub fragments: u32,
+    /// All before it have arrived.
+    pub base: u32,
+    /// Never sent from here on.
+    pub next: u32,
+    acked: Bits,
+    flying: Bits,
+    lost: Bits,
+    /// Order of the last transmission of each fragment of the ring.
+    orders: Box<[u32]>,
+    /// Fragments under way.
+    pub flying_count: u32,
+    pub probe_wanted: bool,
+    /// The next message of the same flow.
+    pub next_slot: Option<u16>,
+}
+
+/// What an acknowledgement of a message did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BulkAcked {
+    /// Fragments that were under way and have arrived.
+    pub arrived: u32,
+    /// Fragments found lost.
+    pub lost: u32,
+}
+
+impl Outgoing {
+    pub fn idle() -> Self {
+        Outgoing {
+            id: BulkId { slot: 0, turn: 0 },
+            tag: 0,
+            bytes: 0,
+            fragments: 0,
+            base: 0,
+            next: 0,
+            acked: Bits::default(),
+            flying: Bits::default(),
+            lost: Bits::default(),
+            orders: vec![0; RING as usize].into_boxed_slice(),
+            flying_count: 0,
+            probe_wanted: false,
+            next_slot: None,
+        }
+    }
+
+    /// Begins a message, from fragment `base` on.
+    pub fn begin(&mut self, id: BulkId, tag: u64, bytes: u64, fragment_bytes: usize, base: u32) {
+        (self.id, self.tag, self.bytes) = (id, tag, bytes);
+        self.fragments = bytes.div_ceil(fragment_bytes as u64) as u32;
+        (self.base, self.next) = (base, base);
+        (self.acked, self.flying, self.lost) = (Bits::default(), Bits::default(), Bits::default());
+        (self.flying_count, self.probe_wanted, self.next_slot) = (0, false, None);
+    }
+
+    #[inline]
+    pub fn is_complete(&self) -> bool {
+        self.base == self.fragments
+    }
+
+    /// The fragment to send next: a lost one, else the next new one.
+    #[inline]
+    pub fn sendable(&self) -> Option<u32> {
+        if let Some(lost) = self.lost.first(self.base, self.next) {
+            return Some(lost);
+        }
+        (self.next < self.fragments && self.next < self.base + SPAN).then_some(self.next)
+    }
+
+    #[inline]
+    pub fn note_sent(&mut self, fragment: u32, order: u32) {
+        self.lost.clear(fragment);
+        self.flying.set(fragment);
+        self.flying_count += 1;
+        self.orders[(fragment % RING) as usize] = order;
+        self.next = self.next.max(fragment + 1);
+    }
+
+    /// All before `base` has arrived, and what `words` say; `echo` is the order that caused the answer.
+    pub fn handle_ack(&mut self, base: u32, words: &[u8], echo: u32) -> BulkAcked {
+        assert!(base <= self.next, "an acknowledgement of fragments that were never sent passed the check");
+        let mut done = BulkAcked::default();
+        let start = base / 64 * 64;
+        for (count, word) in words.chunks_exact(8).enumerate() {
+            let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+            let first = start + 64 * count as u32;
+            // Of an old acknowledgement only what is still in the ring counts.
+            let at = first as usize / 64 % BITMAP_WORDS;
+            if first + 64 <= self.base || first >= self.next {
+                continue;
+            }
+            let news = word & !self.acked.0[at] & range_mask(first, self.base, self.next);
+            done.arrived += (news & self.flying.0[at]).count_ones();
+            self.acked.0[at] |= news;
+            self.flying.0[at] &= !news;
+            self.lost.0[at] &= !news;
+        }
+        while self.base < base || (self.base < self.next && self.acked.get(self.base)) {
+            done.arrived += u32::from(self.flying.get(self.base));
+            self.acked.clear(self.base);
+            self.flying.clear(self.base);
+            self.lost.clear(self.base);
+            self.base += 1;
+        }
+        self.flying_count -= done.arrived;
+        done.lost = self.find_lost(echo);
+        done
+    }
+
+    fn find_lost(&mut self, echo: u32) -> u32 {
+        let mut lost = 0;
+        let mut at = self.base;
+        while let Some(fragment) = self.flying.first(at, self.next) {
+            let order = self.orders[(fragment % RING) as usize];
+            if echo.wrapping_sub(order).cast_signed() >= REORDER.cast_signed() {
+                self.flying.clear(fragment);
+                self.lost.set(fragment);
+                lost += 1;
+            }
+            at = fragment + 1;
+        }
+        self.flying_count -= lost;
+        lost
+    }
+
+    /// Everything under way is to be sent again; how much that was.
+    pub fn lose_all(&mut self) -> u32 {
+        for (lost, flying) in self.lost.0.iter_mut().zip(&mut self.flying.0) {
+            *lost |= std::mem::take(flying);
+        }
+        std::mem::take(&mut self.flying_count)
+    }
+}
+
+/// The bits of the word that begins with fragment `first` which lie in `from..end`.
+#[inline]
+fn range_mask(first: u32, from: u32, end: u32) -> u64 {
+    let low = if from > first { u64::MAX << (from - first).min(63) } else { u64::MAX };
+    let high = if end < first + 64 { (1 << (end - first)) - 1 } else { u64::MAX };
+    low & high
+}
+
+/// A message on its way in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Incoming {
+    /// Which flow it comes from; `None`: the place is free.
+    pub flow: Option<u16>,
+    pub turn: u32,
+    pub tag: u64,
+    pub bytes: u64,
+    pub fragments: u32,
+    /// The first that is missing.
+    pub base: u32,
+    here: Bits,
+    /// Fragments since the last acknowledgement.
+    pub owed: u32,
+    /// The newest order seen, if any was.
+    echo: Option<Seq>,
+    pub ack_queued: bool,
+}
+
+/// Why a fragment is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotStored {
+    /// It is here.
+    Duplicate,
+    /// It is none of this message's.
+    Wrong,
+}
+
+impl Incoming {
+    /// A place that is free and has been used `turn` times.
+    pub fn free(turn: u32) -> Self {
+        Incoming {
+            flow: None,
+            turn,
+            tag: 0,
+            bytes: 0,
+            fragments: 0,
+            base: 0,
+            here: Bits::default(),
+            owed: 0,
+            echo: None,
+            ack_queued: false,
+        }
+    }
+
+    /// The place takes up a message.
+    pub fn begin(&mut self, flow: u16, tag: u64, bytes: u64, fragment_bytes: usize) {
+        let fragments = bytes.div_ceil(fragment_bytes as u64) as u32;
+        *self = Incoming { flow: Some(flow), tag, bytes, fragments, ..Incoming::free(self.turn) };
+    }
+
+    #[inline]
+    pub fn is_complete(&self) -> bool {
+        self.base == self.fragments
+    }
+
+    /// Something that was sent with this order has come.
+    #[inline]
+    pub fn note_order(&mut self, order: Seq) {
+        if self.echo.is_none_or(|echo| echo.is_before(order)) {
+            self.echo = Some(order);
+        }
+    }
+
+    /// What an acknowledgement echoes.
+    pub fn echo(&self) -> u32 {
+        self.echo.map_or(0, |order| order.0)
+    }
+
+    /// Which fragment the bytes are, if they are a whole one of this message that may come now.
+    #[inline]
+    pub fn check(&self, offset: u64, length: usize, fragment_bytes: usize) -> Result<u32, NotStored> {
+        if offset >= self.bytes || offset % fragment_bytes as u64 != 0 {
+            return Err(NotStored::Wrong);
+        }
+        if length as u64 != (self.bytes - offset).min(fragment_bytes as u64) {
+            return Err(NotStored::Wrong);
+        }
+        let fragment = (offset / fragment_bytes as u64) as u32;
+        if fragment < self.base {
+            return Err(NotStored::Duplicate);
+        }
+        if fragment >= self.base / 64 * 64 + RING {
+            return Err(NotStored::Wrong);
+        }
+        if self.here.get(fragment) { Err(NotStored::Duplicate) } else { Ok(fragment) }
+    }
+
+    /// The fragment has been stored.
+    #[inline]
+    pub fn note_stored(&mut self, fragment: u32) {
+        if fragment != self.base {
+            self.here.set(fragment);
+            return;
+        }
+        self.base += 1;
+        while self.base < self.fragments && self.here.get(self.base) {
+            self.here.clear(self.base);
+            self.base += 1;
+        }
+    }
+
+    /// The bitmap of an acknowledgement, and how many of its words say anything.
+    pub fn bitmap(&self) -> ([u64; BITMAP_WORDS], usize) {
+        let mut words = [0; BITMAP_WORDS];
+        let mut used = 0;
+        if !self.here.is_empty() {
+            for (count, word) in words.iter_mut().enumerate() {
+                *word = self.here.0[(self.base as usize / 64 + count) % BITMAP_WORDS];
+                used = if *word != 0 { count + 1 } else { used };
+            }
+        }
+        (words, used)
+    }
+}
+
+#[cfg(test)]
+mod tests;

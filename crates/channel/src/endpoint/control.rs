@@ -1,0 +1,61 @@
+//! Ending, closing, another incarnation.
+
+use super::Endpoint;
+use crate::ports::FlowMemory;
+use crate::stream::Waiting;
+use crate::types::{Incarnation, Now, Rank};
+
+impl<M: FlowMemory> Endpoint<M> {
+    /// Whether everything that was given to be sent has arrived, or its receiver has left: Finalize waits for this (W8).
+    pub fn is_flushed(&self) -> bool {
+        self.flows.iter().all(|flow| (flow.gone || flow.tx.held() == 0) && flow.out_first.is_none())
+            && self.replies.is_empty()
+    }
+
+    /// The paper's steady state of a channel on a node (S14): everything sent has been acknowledged or refused, so nothing
+    /// of this rank is under way as far as it knows. A frozen rank cannot reach it by itself; its daemon asks for it.
+    pub fn is_steady(&self) -> bool {
+        self.flows.iter().all(|flow| !flow.tx.is_outstanding() && flow.bulk_flight == 0)
+    }
+
+    /// From now on nothing is taken from `from`, nor acknowledged (W3), until [`open_all`](Endpoint::open_all).
+    pub fn close(&mut self, from: Rank) {
+        if let Some(at) = self.flow(from) {
+            self.flows[at].closed = true;
+        }
+    }
+
+    /// Ends what [`close`](Endpoint::close) began: the job was thawed.
+    pub fn open_all(&mut self) {
+        self.flows.iter_mut().for_each(|flow| flow.closed = false);
+    }
+
+    /// The job goes on under another incarnation: whatever is under way is void, so everything not acknowledged is sent
+    /// again. All endpoints of the job have to change together, while all are frozen.
+    pub fn handle_incarnation(&mut self, now: Now, incarnation: Incarnation) {
+        self.identity.incarnation = incarnation;
+        self.replies.clear();
+        for place in &mut self.incoming {
+            place.ack_queued = false;
+        }
+        for at in 0..self.flows.len() {
+            let flow = &mut self.flows[at];
+            flow.tx.rewind(&mut flow.memory);
+            flow.tx.waiting = Waiting::Acks;
+            flow.bulk_flight = 0;
+            (flow.wants.nack, flow.wants.answer) = (false, false);
+            // Both sides learn anew where the other one is.
+            flow.wants.ack = true;
+            let mut slot = flow.out_first;
+            while let Some(here) = slot {
+                let place = &mut self.outgoing[usize::from(here)];
+                place.lose_all();
+                slot = place.next_slot;
+            }
+            self.flows[at].rearm(now.ns, &self.config);
+            self.mark(at);
+            self.note_deadline(at);
+        }
+        self.observe(now);
+    }
+}

@@ -1,0 +1,169 @@
+//! Bulk messages: how they begin and end.
+
+use super::{BulkError, BulkReply, Endpoint, Pending};
+use crate::bulk::{BULK_BYTES_MAX, SPAN};
+use crate::ports::FlowMemory;
+use crate::types::{BulkId, Rank};
+
+impl<M: FlowMemory> Endpoint<M> {
+    /// Accepts a bulk message of `bytes` from `from` and names it. The name is to be sent to `from` in a record; `tag` is
+    /// what the sink is called with. When the message is complete there is an event.
+    ///
+    /// # Errors
+    /// Nothing was accepted.
+    pub fn accept_bulk(&mut self, from: Rank, bytes: u64, tag: u64) -> Result<BulkId, BulkError> {
+        let flow = self.check_bulk(from, bytes)?;
+        let slot = self.incoming_free.pop().ok_or(BulkError::Full)?;
+        let place = &mut self.incoming[usize::from(slot)];
+        let id = BulkId { slot: u32::from(slot), turn: place.turn };
+        place.begin(flow as u16, tag, bytes, self.config.fragment_bytes());
+        if bytes == 0 {
+            self.complete_incoming(slot);
+        }
+        Ok(id)
+    }
+
+    /// Begins to send a bulk message of `bytes` to `to`, who has accepted it as `id`. `tag` is what the source is called
+    /// with. When it has arrived there is an event.
+    ///
+    /// # Errors
+    /// Nothing is sent.
+    pub fn send_bulk(&mut self, to: Rank, id: BulkId, bytes: u64, tag: u64) -> Result<(), BulkError> {
+        let at = self.check_bulk(to, bytes)?;
+        let slot = self.outgoing_free.pop().ok_or(BulkError::Full)?;
+        self.outgoing[usize::from(slot)].begin(id, tag, bytes, self.config.fragment_bytes(), 0);
+        if bytes == 0 {
+            self.pending.push_back(Pending::Sent { slot, to, tag });
+            return Ok(());
+        }
+        self.link_outgoing(at, slot);
+        self.mark(at);
+        Ok(())
+    }
+
+    fn check_bulk(&self, rank: Rank, bytes: u64) -> Result<usize, BulkError> {
+        let at = self.flow(rank).ok_or(BulkError::OutsidePartition(rank.0))?;
+        let most = BULK_BYTES_MAX.min(u64::from(u32::MAX - 2 * SPAN) * self.config.fragment_bytes() as u64);
+        if bytes > most {
+            return Err(BulkError::TooLong { found: bytes, most });
+        }
+        if self.flows[at].gone {
+            return Err(BulkError::Gone(rank.0));
+        }
+        Ok(at)
+    }
+
+    pub(super) fn link_outgoing(&mut self, at: usize, slot: u16) {
+        let flow = &mut self.flows[at];
+        match flow.out_last.replace(slot) {
+            Some(last) => self.outgoing[usize::from(last)].next_slot = Some(slot),
+            None => flow.out_first = Some(slot),
+        }
+    }
+
+    fn unlink_outgoing(&mut self, at: usize, slot: u16) {
+        let next = self.outgoing[usize::from(slot)].next_slot.take();
+        let flow = &mut self.flows[at];
+        if flow.out_first == Some(slot) {
+            flow.out_first = next;
+            flow.out_last = if next.is_some() { flow.out_last } else { None };
+            return;
+        }
+        let mut before = flow.out_first;
+        while let Some(here) = before {
+            let place = &mut self.outgoing[usize::from(here)];
+            if place.next_slot == Some(slot) {
+                place.next_slot = next;
+                break;
+            }
+            before = place.next_slot;
+        }
+        if self.flows[at].out_last == Some(slot) {
+            self.flows[at].out_last = before;
+        }
+    }
+
+    /// The message of this flow that its receiver calls `id`.
+    #[inline]
+    pub(super) fn find_outgoing(&self, at: usize, id: BulkId) -> Option<u16> {
+        let mut slot = self.flows[at].out_first;
+        while let Some(here) = slot {
+            let place = &self.outgoing[usize::from(here)];
+            if place.id == id {
+                return Some(here);
+            }
+            slot = place.next_slot;
+        }
+        None
+    }
+
+    /// The message is over for its sender: it arrived, or was refused.
+    pub(super) fn end_outgoing(&mut self, at: usize, slot: u16, arrived: bool) {
+        let (to, tag) = (self.flows[at].rank, self.outgoing[usize::from(slot)].tag);
+        let charge = self.config.charge_max();
+        let flying = self.outgoing[usize::from(slot)].lose_all();
+        self.flows[at].bulk_flight -= flying * charge;
+        self.unlink_outgoing(at, slot);
+        self.pending.push_back(match arrived {
+            true => Pending::Sent { slot, to, tag },
+            false => Pending::Refused { slot, to, tag },
+        });
+    }
+
+    /// The message in `slot` is complete: its name is used up, so a late copy of a fragment finds nobody.
+    pub(super) fn complete_incoming(&mut self, slot: u16) {
+        let place = &mut self.incoming[usize::from(slot)];
+        let Some(flow) = place.flow.take() else { return };
+        let (tag, id) = (place.tag, BulkId { slot: u32::from(slot), turn: place.turn });
+        place.turn = place.turn.wrapping_add(1);
+        let (from, echo) = (self.flows[usize::from(flow)].rank, place.echo());
+        self.pending.push_back(Pending::Received { slot, from, tag });
+        self.queue_reply(BulkReply::Done { flow, id, echo });
+    }
+
+    /// Where the queue is full the reply is left out: its sender will ask again.
+    pub(super) fn queue_reply(&mut self, reply: BulkReply) {
+        if self.replies.len() < self.replies.capacity() {
+            self.replies.push_back(reply);
+        }
+    }
+
+    /// The state of the message in `slot` is to be told to its sender.
+    #[inline]
+    pub(super) fn queue_bulk_ack(&mut self, slot: u16) {
+        let place = &mut self.incoming[usize::from(slot)];
+        place.owed = 0;
+        if !place.ack_queued {
+            place.ack_queued = true;
+            self.queue_state(slot);
+        }
+    }
+
+    fn queue_state(&mut self, slot: u16) {
+        if self.replies.len() < self.replies.capacity() {
+            self.replies.push_back(BulkReply::State(slot));
+        } else {
+            self.incoming[usize::from(slot)].ack_queued = false;
+        }
+    }
+
+    /// The timer for acknowledgements of bulk messages of this flow has fired.
+    pub(super) fn queue_owed_bulk_acks(&mut self, at: usize) {
+        for slot in 0..self.incoming.len() as u16 {
+            let place = &self.incoming[usize::from(slot)];
+            if place.flow == Some(at as u16) && place.owed > 0 {
+                self.queue_bulk_ack(slot);
+            }
+        }
+    }
+
+    /// Every message of the flow with fragments under way asks what has arrived.
+    pub(super) fn want_bulk_probes(&mut self, at: usize) {
+        let mut slot = self.flows[at].out_first;
+        while let Some(here) = slot {
+            let place = &mut self.outgoing[usize::from(here)];
+            place.probe_wanted |= place.flying_count > 0;
+            slot = place.next_slot;
+        }
+    }
+}

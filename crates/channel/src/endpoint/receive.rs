@@ -1,0 +1,319 @@
+//! What arrives.
+
+use super::{BulkReply, Endpoint, Pending};
+use crate::bulk::{Incoming, NotStored};
+use crate::counters::Drop;
+use crate::flow::NEVER;
+use crate::packet::{ACK_NOW, Body, CREDIT_UNIT_BYTES, DONE, FULL, GONE, Header, Kind, REFUSED, parse};
+use crate::ports::{FlowMemory, Sink};
+use crate::stream::{Acked, Arrived, Waiting};
+use crate::types::{BulkId, Now};
+
+/// Fragments of a message after which it is acknowledged at once.
+const BULK_ACK_EVERY: u32 = 16;
+
+impl<M: FlowMemory> Endpoint<M> {
+    /// Takes a datagram in. What it brings goes to `sink`; afterwards there may be something to transmit and events.
+    ///
+    /// # Errors
+    /// It was dropped whole, and counted; nothing has changed. The owner need do nothing about it.
+    #[inline]
+    pub fn handle_datagram(&mut self, now: Now, datagram: &[u8], sink: &mut impl Sink) -> Result<(), Drop> {
+        self.observe(now);
+        let result = self.take_in(now, datagram, sink);
+        match result {
+            Ok(()) => self.counters.datagrams_in += 1,
+            Err(reason) => self.counters.dropped[reason.index()] += 1,
+        }
+        result
+    }
+
+    #[inline]
+    fn take_in(&mut self, now: Now, datagram: &[u8], sink: &mut impl Sink) -> Result<(), Drop> {
+        let (header, body) = parse(datagram).map_err(Drop::Malformed)?;
+        let at = self.check_header(&header)?;
+        self.check_body(at, &header, &body)?;
+        let progress = self.take_ack(at, now, &header)?;
+        match body {
+            Body::Data(records) => self.take_data(at, now, &header, records, sink)?,
+            Body::Fragment { id, offset, bytes } => {
+                self.take_fragment(at, now, &header, (id, offset, bytes), sink)
+            }
+            Body::BulkAck { id, base, words } => self.take_bulk_ack(at, now, &header, id, (base, words))?,
+            Body::BulkProbe { id } => self.answer_bulk(at, &header, id),
+            Body::Empty => self.take_control(at, now, &header),
+        }
+        if progress {
+            self.flows[at].note_progress(now.ns, &self.config);
+        }
+        self.note_deadline(at);
+        Ok(())
+    }
+
+    /// Whether the packet is of this job, for this rank, and from one of the partition: then its flow.
+    #[inline]
+    fn check_header(&self, header: &Header) -> Result<usize, Drop> {
+        if header.key != self.identity.key {
+            return Err(Drop::WrongKey);
+        }
+        if header.incarnation != self.identity.incarnation {
+            return Err(Drop::WrongIncarnation);
+        }
+        if header.to != self.identity.rank {
+            return Err(Drop::WrongRank);
+        }
+        self.flow(header.from).ok_or(Drop::OutsidePartition)
+    }
+
+    /// Whether everything in the packet can be true: checked before anything of it changes anything.
+    #[inline]
+    fn check_body(&self, at: usize, header: &Header, body: &Body<'_>) -> Result<(), Drop> {
+        let flow = &self.flows[at];
+        if flow.tx.high.is_before(header.ack) {
+            return Err(Drop::AckBeyond);
+        }
+        match *body {
+            Body::Data(_) | Body::Fragment { .. } if flow.closed => Err(Drop::Closed),
+            Body::Data(_) => {
+                let ahead = header.seq.since(flow.rx.nxt).unsigned_abs();
+                if ahead > self.config.fifo_records { Err(Drop::Wrong) } else { Ok(()) }
+            }
+            Body::Fragment { id, offset, bytes } => match self.find_incoming(at, id)? {
+                Some(place) => match place.check(offset, bytes.len(), self.config.fragment_bytes()) {
+                    Err(NotStored::Wrong) => Err(Drop::Wrong),
+                    _ => Ok(()),
+                },
+                None => Ok(()),
+            },
+            Body::Empty if matches!(header.kind, Kind::SteadyProbe | Kind::SteadyAnswer) => Err(Drop::Wrong),
+            _ => Ok(()),
+        }
+    }
+
+    /// The message called `id`; `None`: it is complete. A name that was never given out is answered by a refusal when it
+    /// is asked for, not here.
+    #[inline]
+    fn find_incoming(&self, at: usize, id: BulkId) -> Result<Option<&Incoming>, Drop> {
+        let place = self.incoming.get(id.slot as usize).ok_or(Drop::UnknownBulk)?;
+        if id.turn == place.turn {
+            return if place.flow == Some(at as u16) { Ok(Some(place)) } else { Err(Drop::UnknownBulk) };
+        }
+        if id.turn.wrapping_sub(place.turn).cast_signed() < 0 { Ok(None) } else { Err(Drop::UnknownBulk) }
+    }
+
+    /// What every packet says: acknowledgement, credit, room. Returns whether it was progress.
+    #[inline]
+    fn take_ack(&mut self, at: usize, now: Now, header: &Header) -> Result<bool, Drop> {
+        let flow = &mut self.flows[at];
+        flow.window.credit = u32::from(header.credit) * CREDIT_UNIT_BYTES;
+        let mut progress = match flow.tx.handle_ack(&mut flow.memory, header.ack) {
+            Acked::Beyond => return Err(Drop::AckBeyond),
+            Acked::Old => false,
+            Acked::New { charge, timed_ns } => {
+                if let Some(at_ns) = timed_ns {
+                    flow.window.round_trip(now.ns.saturating_sub(at_ns));
+                }
+                flow.window.acked(charge);
+                true
+            }
+        };
+        if flow.tx.waiting == Waiting::Room && header.flags & FULL == 0 && header.ack == flow.tx.una {
+            flow.tx.waiting = Waiting::Acks;
+            progress = true;
+        }
+        if header.flags & GONE != 0 && !flow.gone {
+            self.take_leave(at);
+            progress = true;
+        }
+        if progress {
+            self.mark(at);
+        }
+        Ok(progress)
+    }
+
+    #[cold]
+    fn take_leave(&mut self, at: usize) {
+        let flow = &mut self.flows[at];
+        flow.gone = true;
+        flow.tx.rewind(&mut flow.memory);
+        self.pending.push_back(Pending::Gone { rank: flow.rank, unread: flow.tx.held() });
+    }
+
+    #[inline]
+    fn take_data(
+        &mut self,
+        at: usize,
+        now: Now,
+        header: &Header,
+        records: &[u8],
+        sink: &mut impl Sink,
+    ) -> Result<(), Drop> {
+        let flow = &mut self.flows[at];
+        self.shares.note_heard(now.ns, &mut flow.heard_in);
+        let (place, held_max) = ((header.seq, header.rewind), self.config.fifo_records);
+        let arrived = flow.rx.handle_data(&mut flow.memory, sink, flow.rank, place, records, held_max);
+        match arrived {
+            Arrived::Taken { records } => {
+                self.counters.records_in += u64::from(records);
+                flow.rx.owed += 1;
+                if header.flags & ACK_NOW != 0 || flow.rx.owed >= self.config.ack_every_datagrams {
+                    flow.wants.ack = true;
+                } else if flow.ack_at == NEVER {
+                    flow.ack_at = now.ns + self.config.ack_delay_ns;
+                }
+            }
+            Arrived::Duplicate => {
+                self.counters.duplicates += 1;
+                flow.wants.ack = true;
+            }
+            Arrived::Gap { nack } => {
+                self.counters.gaps += 1;
+                flow.wants.nack |= nack;
+            }
+            Arrived::Full { nack } => {
+                self.counters.refusals += 1;
+                flow.wants.nack |= nack;
+            }
+            Arrived::Wrong => return Err(Drop::Wrong),
+        }
+        if self.flows[at].wants.any() {
+            self.mark(at);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn take_fragment(
+        &mut self,
+        at: usize,
+        now: Now,
+        header: &Header,
+        (id, offset, bytes): (BulkId, u64, &[u8]),
+        sink: &mut impl Sink,
+    ) {
+        self.shares.note_heard(now.ns, &mut self.flows[at].heard_in);
+        let slot = id.slot as usize;
+        if id.turn != self.incoming[slot].turn {
+            // Complete, and the sender has not heard.
+            return self.queue_reply(BulkReply::Done { flow: at as u16, id, echo: header.seq.0 });
+        }
+        let place = &mut self.incoming[slot];
+        place.note_order(header.seq);
+        if let Ok(fragment) = place.check(offset, bytes.len(), self.config.fragment_bytes()) {
+            sink.fragment(place.tag, offset, bytes);
+            place.note_stored(fragment);
+            self.counters.fragments_in += 1;
+        }
+        if place.is_complete() {
+            return self.complete_incoming(slot as u16);
+        }
+        place.owed += 1;
+        if place.owed >= BULK_ACK_EVERY || header.flags & ACK_NOW != 0 {
+            self.queue_bulk_ack(slot as u16);
+        } else if self.flows[at].bulk_ack_at == NEVER {
+            self.flows[at].bulk_ack_at = now.ns + self.config.ack_delay_ns;
+        }
+    }
+
+    #[inline]
+    fn take_bulk_ack(
+        &mut self,
+        at: usize,
+        now: Now,
+        header: &Header,
+        id: BulkId,
+        (base, words): (u32, &[u8]),
+    ) -> Result<(), Drop> {
+        // An acknowledgement of a message that is over is late.
+        let Some(slot) = self.find_outgoing(at, id) else { return Ok(()) };
+        let charge = self.config.charge_max();
+        let (place, flow) = (&mut self.outgoing[usize::from(slot)], &mut self.flows[at]);
+        if header.flags & REFUSED != 0 {
+            self.end_outgoing(at, slot, false);
+        } else {
+            let (done, gone) = (header.flags & DONE != 0, header.flags & GONE != 0);
+            if place.next < base || (done && !gone && place.next < place.fragments) {
+                return Err(Drop::Wrong);
+            }
+            let acked = place.handle_ack(if done { place.next } else { base }, words, header.echo);
+            flow.bulk_flight -= (acked.arrived + acked.lost) * charge;
+            flow.window.acked(acked.arrived * charge);
+            flow.window.lost(acked.lost * charge);
+            self.counters.fragments_lost += u64::from(acked.lost);
+            match flow.bulk_timed {
+                Some((order, at_ns)) if header.echo.wrapping_sub(order).cast_signed() >= 0 => {
+                    flow.bulk_timed = None;
+                    flow.window.round_trip(now.ns.saturating_sub(at_ns));
+                }
+                _ => (),
+            }
+            if place.is_complete() || done {
+                self.end_outgoing(at, slot, true);
+            } else if acked.arrived + acked.lost == 0 {
+                return Ok(());
+            }
+        }
+        self.flows[at].note_progress(now.ns, &self.config);
+        self.mark(at);
+        Ok(())
+    }
+
+    /// The sender of a message asks what is here.
+    #[cold]
+    fn answer_bulk(&mut self, at: usize, header: &Header, id: BulkId) {
+        let (flow, echo) = (at as u16, header.seq.0);
+        match self.find_incoming(at, id) {
+            Ok(Some(_)) => {
+                let place = &mut self.incoming[id.slot as usize];
+                place.note_order(header.seq);
+                self.queue_bulk_ack(id.slot as u16);
+            }
+            Ok(None) => self.queue_reply(BulkReply::Done { flow, id, echo }),
+            Err(_) => {
+                self.counters.dropped[Drop::UnknownBulk.index()] += 1;
+                self.queue_reply(BulkReply::Refused { flow, id, echo });
+            }
+        }
+    }
+
+    fn take_control(&mut self, at: usize, now: Now, header: &Header) {
+        let flow = &mut self.flows[at];
+        match header.kind {
+            Kind::Probe => {
+                (flow.wants.answer, flow.answer_echo) = (true, header.echo);
+                self.mark(at);
+            }
+            Kind::Nack if header.echo == flow.tx.rewind && header.ack == flow.tx.una => {
+                let lost = if header.flags & FULL != 0 { 0 } else { self.config.charge_max() };
+                self.go_back(at, now, header, lost);
+            }
+            Kind::Answer if flow.tx.is_own_probe(header.echo) && header.ack == flow.tx.una => {
+                let lost = if header.flags & FULL != 0 { 0 } else { flow.tx.flight() };
+                self.go_back(at, now, header, lost);
+            }
+            _ => (),
+        }
+    }
+
+    /// The stream goes back to what the other side expects; if it has no room there, it waits.
+    #[cold]
+    fn go_back(&mut self, at: usize, now: Now, header: &Header, lost: u32) {
+        let flow = &mut self.flows[at];
+        if flow.gone {
+            return;
+        }
+        if flow.tx.is_outstanding() {
+            flow.tx.rewind(&mut flow.memory);
+            flow.window.lost(lost);
+            self.counters.rewinds += 1;
+        }
+        if header.flags & FULL == 0 || flow.tx.nxt == flow.tx.una {
+            flow.tx.waiting = Waiting::Acks;
+            flow.note_progress(now.ns, &self.config);
+        } else if flow.tx.waiting != Waiting::Room {
+            flow.tx.waiting = Waiting::Room;
+            flow.note_progress(now.ns, &self.config);
+        }
+        self.mark(at);
+    }
+}

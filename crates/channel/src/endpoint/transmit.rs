@@ -1,0 +1,268 @@
+//! What leaves.
+
+use super::{BulkReply, Endpoint, Transmit};
+use crate::bulk::REORDER;
+use crate::flow::Flow;
+use crate::packet::{
+    ACK_NOW, CONTROL_BYTES_MAX, DONE, FRAGMENT_HEAD_BYTES, HEADER_BYTES, Kind, REFUSED, write_bulk_ack,
+    write_fragment_head, write_header,
+};
+use crate::ports::{FlowMemory, Source};
+use crate::types::{BulkId, Now, Rank, Seq};
+
+impl<M: FlowMemory> Endpoint<M> {
+    /// Writes the next datagram, or a burst of bulk fragments to one rank, into `into`. `None`: nothing to send now. What
+    /// was handed out may be lost, sent late or twice.
+    ///
+    /// # Panics
+    /// When `into` is shorter than [`Config::datagram_bytes`](crate::Config::datagram_bytes). With
+    /// [`Config::burst_datagrams`](crate::Config::burst_datagrams) times as much, bursts are as long as they may be.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Now, source: &mut impl Source, into: &mut [u8]) -> Option<Transmit> {
+        assert!(into.len() >= self.config.datagram_bytes, "a buffer shorter than a datagram");
+        self.observe(now);
+        while let Some(reply) = self.replies.pop_front() {
+            if let Some(transmit) = self.transmit_reply(reply, into) {
+                return Some(transmit);
+            }
+        }
+        while let Some(at) = self.ready.pop_front() {
+            let at = usize::from(at);
+            self.flows[at].queued = false;
+            if let Some(transmit) = self.transmit_flow(at, now, source, into) {
+                if self.has_more(at) {
+                    self.mark(at);
+                }
+                self.note_deadline(at);
+                return Some(transmit);
+            }
+        }
+        None
+    }
+
+    /// Whether the flow may have more to send; asked again when its turn comes.
+    #[inline]
+    fn has_more(&self, at: usize) -> bool {
+        let flow = &self.flows[at];
+        flow.wants.any() || flow.tx.has_data() || flow.out_first.is_some()
+    }
+
+    #[inline]
+    fn transmit_flow(
+        &mut self,
+        at: usize,
+        now: Now,
+        source: &mut impl Source,
+        into: &mut [u8],
+    ) -> Option<Transmit> {
+        if self.flows[at].wants.any() {
+            if let Some(transmit) = self.transmit_control(at, into) {
+                return Some(transmit);
+            }
+        }
+        if !self.flows[at].gone {
+            let bulk_first = std::mem::take(&mut self.flows[at].bulk_turn);
+            if bulk_first && let Some(transmit) = self.transmit_bulk(at, now, source, into) {
+                return Some(transmit);
+            }
+            if let Some(transmit) = self.transmit_data(at, now, into) {
+                self.flows[at].bulk_turn = self.flows[at].out_first.is_some();
+                return Some(transmit);
+            }
+            if !bulk_first && let Some(transmit) = self.transmit_bulk(at, now, source, into) {
+                return Some(transmit);
+            }
+        }
+        self.flows[at].wants.ack.then(|| self.write_control(at, Kind::Ack, 0, into))
+    }
+
+    /// Everything small but a plain acknowledgement, which had better ride on data.
+    #[cold]
+    fn transmit_control(&mut self, at: usize, into: &mut [u8]) -> Option<Transmit> {
+        let flow = &mut self.flows[at];
+        if std::mem::take(&mut flow.wants.nack) {
+            let echo = flow.rx.nacked;
+            return Some(self.write_control(at, Kind::Nack, echo, into));
+        }
+        if std::mem::take(&mut flow.wants.answer) {
+            let echo = flow.answer_echo;
+            return Some(self.write_control(at, Kind::Answer, echo, into));
+        }
+        if std::mem::take(&mut flow.wants.probe) && !flow.gone {
+            flow.tx.probe = flow.tx.probe.wrapping_add(1);
+            let echo = flow.tx.probe;
+            self.counters.probes += 1;
+            return Some(self.write_control(at, Kind::Probe, echo, into));
+        }
+        if flow.wants.bulk_probe {
+            let probe = self.transmit_bulk_probe(at, into);
+            self.flows[at].wants.bulk_probe = probe.is_some();
+            return probe;
+        }
+        None
+    }
+
+    fn write_control(&mut self, at: usize, kind: Kind, echo: u32, into: &mut [u8]) -> Transmit {
+        let flow = &mut self.flows[at];
+        let mut header = flow.header(&self.identity, self.shares.share(), kind);
+        header.echo = echo;
+        if kind == Kind::Probe {
+            (header.seq, header.rewind) = (flow.tx.cursor, flow.tx.rewind);
+        }
+        write_header(&header, 0, into);
+        self.counters.datagrams_out += 1;
+        one(flow.rank, HEADER_BYTES)
+    }
+
+    #[inline]
+    fn transmit_data(&mut self, at: usize, now: Now, into: &mut [u8]) -> Option<Transmit> {
+        let flow = &mut self.flows[at];
+        if !flow.tx.has_data() {
+            return None;
+        }
+        let payload_max = self.config.datagram_bytes - HEADER_BYTES;
+        let (place, end) = flow.tx.fifo.run(flow.tx.cursor, flow.tx.nxt, payload_max as u32);
+        let bytes = HEADER_BYTES + place.len();
+        let charge = self.config.charges.of(bytes);
+        let flight = flow.flight();
+        if !flow.window.allows(flight, charge) {
+            return None;
+        }
+        let mut header = flow.header(&self.identity, self.shares.share(), Kind::Data);
+        (header.seq, header.rewind) = (flow.tx.cursor, flow.tx.rewind);
+        // The sender has to stop, or soon will: the window is full, or half of the FIFO waits for acknowledgements.
+        let stops = !flow.window.allows(flight + charge, self.config.charge_max());
+        if stops || flow.tx.held() > self.config.fifo_records / 2 {
+            header.flags |= ACK_NOW;
+        }
+        write_header(&header, place.len(), into);
+        into[HEADER_BYTES..bytes].copy_from_slice(&flow.memory.fifo()[place]);
+        flow.tx.note_sent(&mut flow.memory, end, charge, now.ns);
+        flow.note_departure(now.ns, &self.config);
+        self.counters.datagrams_out += 1;
+        Some(one(flow.rank, bytes))
+    }
+
+    /// A burst of fragments of the first message of the flow that has any to send.
+    #[inline]
+    fn transmit_bulk(
+        &mut self,
+        at: usize,
+        now: Now,
+        source: &mut impl Source,
+        into: &mut [u8],
+    ) -> Option<Transmit> {
+        let mut slot = self.flows[at].out_first;
+        while let Some(here) = slot {
+            if self.outgoing[usize::from(here)].sendable().is_some() {
+                return self.transmit_fragments(at, usize::from(here), now, source, into);
+            }
+            slot = self.outgoing[usize::from(here)].next_slot;
+        }
+        None
+    }
+
+    fn transmit_fragments(
+        &mut self,
+        at: usize,
+        slot: usize,
+        now: Now,
+        source: &mut impl Source,
+        into: &mut [u8],
+    ) -> Option<Transmit> {
+        let (fragment_bytes, charge) = (self.config.fragment_bytes(), self.config.charge_max());
+        let segment_bytes = HEADER_BYTES + FRAGMENT_HEAD_BYTES + fragment_bytes;
+        let (flow, place) = (&mut self.flows[at], &mut self.outgoing[slot]);
+        let room = flow.window.room(flow.flight(), charge) as usize;
+        let count_max = room.min(self.config.burst_datagrams).min(into.len() / segment_bytes);
+        if count_max == 0 {
+            return None;
+        }
+        let (mut count, mut bytes) = (0, 0);
+        let mut header = flow.header(&self.identity, self.shares.share(), Kind::Fragment);
+        while count < count_max {
+            let Some(fragment) = place.sendable() else { break };
+            let offset = u64::from(fragment) * fragment_bytes as u64;
+            let length = (place.bytes - offset).min(fragment_bytes as u64) as usize;
+            place.note_sent(fragment, flow.order);
+            header.seq = Seq(flow.order);
+            flow.order = flow.order.wrapping_add(1);
+            // The last one that may leave: the sender waits from here on.
+            if count + 1 == room || place.sendable().is_none() {
+                header.flags |= ACK_NOW;
+            }
+            let datagram = &mut into[bytes..bytes + HEADER_BYTES + FRAGMENT_HEAD_BYTES + length];
+            write_header(&header, FRAGMENT_HEAD_BYTES + length, datagram);
+            write_fragment_head(place.id, offset, &mut datagram[HEADER_BYTES..]);
+            source.read(place.tag, offset, &mut datagram[HEADER_BYTES + FRAGMENT_HEAD_BYTES..]);
+            bytes += datagram.len();
+            count += 1;
+            if length < fragment_bytes {
+                break;
+            }
+        }
+        flow.bulk_timed.get_or_insert((flow.order.wrapping_sub(1), now.ns));
+        flow.bulk_flight += count as u32 * charge;
+        flow.note_departure(now.ns, &self.config);
+        self.counters.datagrams_out += count as u64;
+        self.counters.fragments_out += count as u64;
+        Some(Transmit { to: flow.rank, bytes, segment_bytes: segment_bytes.min(bytes) })
+    }
+
+    fn transmit_bulk_probe(&mut self, at: usize, into: &mut [u8]) -> Option<Transmit> {
+        let mut slot = self.flows[at].out_first;
+        while let Some(here) = slot {
+            let place = &mut self.outgoing[usize::from(here)];
+            if std::mem::take(&mut place.probe_wanted) {
+                let id = place.id;
+                let flow = &mut self.flows[at];
+                let mut header = flow.header(&self.identity, self.shares.share(), Kind::BulkProbe);
+                // So far ahead that whatever was sent before it and is missing in the answer is lost.
+                flow.order = flow.order.wrapping_add(REORDER);
+                header.seq = Seq(flow.order);
+                flow.order = flow.order.wrapping_add(1);
+                write_header(&header, 8, into);
+                into[HEADER_BYTES..HEADER_BYTES + 8].copy_from_slice(&id.to_bits().to_le_bytes());
+                self.counters.probes += 1;
+                self.counters.datagrams_out += 1;
+                return Some(one(flow.rank, HEADER_BYTES + 8));
+            }
+            slot = place.next_slot;
+        }
+        None
+    }
+
+    /// An acknowledgement of a bulk message; `None`: it has become complete meanwhile, and that is told instead.
+    fn transmit_reply(&mut self, reply: BulkReply, into: &mut [u8]) -> Option<Transmit> {
+        const { assert!(CONTROL_BYTES_MAX <= 256) };
+        let (at, id, echo, flags) = match reply {
+            BulkReply::Done { flow, id, echo } => (flow, id, echo, DONE),
+            BulkReply::Refused { flow, id, echo } => (flow, id, echo, REFUSED),
+            BulkReply::State(slot) => {
+                let place = &mut self.incoming[usize::from(slot)];
+                if !std::mem::take(&mut place.ack_queued) {
+                    return None;
+                }
+                (place.flow?, BulkId { slot: u32::from(slot), turn: place.turn }, place.echo(), 0)
+            }
+        };
+        let (base, (words, used)) = match flags {
+            0 => (self.incoming[id.slot as usize].base, self.incoming[id.slot as usize].bitmap()),
+            _ => (0, Default::default()),
+        };
+        let flow: &mut Flow<M> = &mut self.flows[usize::from(at)];
+        let mut header = flow.header(&self.identity, self.shares.share(), Kind::BulkAck);
+        header.flags |= flags;
+        header.echo = echo;
+        let length = write_bulk_ack(id, base, &words[..used], &mut into[HEADER_BYTES..]);
+        write_header(&header, length, into);
+        self.counters.datagrams_out += 1;
+        let to = flow.rank;
+        self.note_deadline(usize::from(at));
+        Some(one(to, HEADER_BYTES + length))
+    }
+}
+
+fn one(to: Rank, bytes: usize) -> Transmit {
+    Transmit { to, bytes, segment_bytes: bytes }
+}

@@ -1,0 +1,171 @@
+//! A flow: everything between this rank and one remote rank, both ways.
+
+use crate::config::Config;
+use crate::fifo::Fifo;
+use crate::packet::{FULL, Header, Kind};
+use crate::ports::FlowMemory;
+use crate::stream::{Receiver, Sender, Waiting};
+use crate::types::{Identity, Rank, Seq};
+use crate::window::Window;
+
+/// No timer is armed.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// Small packets that a flow has to send.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wants {
+    pub nack: bool,
+    pub answer: bool,
+    pub probe: bool,
+    pub bulk_probe: bool,
+    pub ack: bool,
+}
+
+impl Wants {
+    #[inline]
+    pub fn any(self) -> bool {
+        self.nack | self.answer | self.probe | self.bulk_probe | self.ack
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Flow<M> {
+    pub rank: Rank,
+    pub memory: M,
+    pub tx: Sender,
+    pub rx: Receiver,
+    pub window: Window,
+    pub wants: Wants,
+    /// The probe to be answered.
+    pub answer_echo: u32,
+    /// Stands in the endpoint's queue of flows with something to send.
+    pub queued: bool,
+    /// The other side has left.
+    pub gone: bool,
+    /// Nothing is taken from it (W3).
+    pub closed: bool,
+    /// Bulk has the next turn.
+    pub bulk_turn: bool,
+    /// First and last message on their way out.
+    pub out_first: Option<u16>,
+    pub out_last: Option<u16>,
+    /// Order of the next fragment.
+    pub order: u32,
+    /// Bytes of truesize of fragments under way.
+    pub bulk_flight: u32,
+    /// A fragment whose round trip is timed, and when it left.
+    pub bulk_timed: Option<(u32, u64)>,
+    /// When a waiting acknowledgement goes without a packet to ride on.
+    pub ack_at: u64,
+    /// The same for bulk.
+    pub bulk_ack_at: u64,
+    /// When to ask where the other side is.
+    pub probe_at: u64,
+    /// How long until it is asked again.
+    pub probe_interval_ns: u64,
+    /// The period of [`Shares`](crate::credit::Shares) in which it was last heard.
+    pub heard_in: u64,
+}
+
+impl<M: FlowMemory> Flow<M> {
+    pub fn new(rank: Rank, mut memory: M, config: &Config, credit: u32) -> Self {
+        let fifo = Fifo::new(memory.fifo().len(), config.fifo_records);
+        let tx = Sender::new(config.first_seq, fifo, &mut memory);
+        let rx = Receiver::new(config.first_seq, &mut memory);
+        Flow {
+            rank,
+            memory,
+            tx,
+            rx,
+            window: Window::new(credit, config.charge_max()),
+            wants: Wants::default(),
+            answer_echo: 0,
+            queued: false,
+            gone: false,
+            closed: false,
+            bulk_turn: false,
+            out_first: None,
+            out_last: None,
+            order: 0,
+            bulk_flight: 0,
+            bulk_timed: None,
+            ack_at: NEVER,
+            bulk_ack_at: NEVER,
+            probe_at: NEVER,
+            probe_interval_ns: config.probe_ns.0,
+            heard_in: 0,
+        }
+    }
+
+    /// Bytes of truesize under way.
+    #[inline]
+    pub fn flight(&self) -> u32 {
+        self.tx.flight() + self.bulk_flight
+    }
+
+    /// The header of a packet to the other side. It acknowledges everything taken so far, so nothing is owed any more.
+    #[inline]
+    pub fn header(&mut self, identity: &Identity, credit: u16, kind: Kind) -> Header {
+        self.rx.owed = 0;
+        self.wants.ack = false;
+        self.ack_at = NEVER;
+        Header {
+            key: identity.key,
+            incarnation: identity.incarnation,
+            from: identity.rank,
+            to: self.rank,
+            kind,
+            flags: if self.rx.full { FULL } else { 0 },
+            seq: Seq(0),
+            ack: self.rx.nxt,
+            rewind: 0,
+            echo: 0,
+            credit,
+        }
+    }
+
+    /// Whether an answer of the other side is awaited.
+    #[inline]
+    pub fn awaits(&self) -> bool {
+        self.tx.is_outstanding() || self.bulk_flight != 0 || self.tx.waiting == Waiting::Room
+    }
+
+    /// Something was heard that shows progress: the wait for the next begins.
+    #[inline]
+    pub fn note_progress(&mut self, now_ns: u64, config: &Config) {
+        self.probe_interval_ns = config.probe_ns.0.max(self.window.rtt_ns()).min(config.probe_ns.1);
+        self.probe_at = if !self.awaits() || self.gone {
+            NEVER
+        } else if self.tx.is_outstanding() || self.bulk_flight != 0 {
+            now_ns + self.window.timeout_ns(config.rto_ns_min)
+        } else {
+            now_ns + self.probe_interval_ns
+        };
+    }
+
+    /// Data leave: an answer is awaited.
+    #[inline]
+    pub fn note_departure(&mut self, now_ns: u64, config: &Config) {
+        if self.probe_at == NEVER {
+            self.probe_at = now_ns + self.window.timeout_ns(config.rto_ns_min);
+        }
+    }
+
+    /// All timers begin anew: the rank was frozen, or its clock jumped (W6).
+    pub fn rearm(&mut self, now_ns: u64, config: &Config) {
+        self.tx.timed = None;
+        self.bulk_timed = None;
+        for at in [&mut self.ack_at, &mut self.bulk_ack_at] {
+            if *at != NEVER {
+                *at = now_ns + config.ack_delay_ns;
+            }
+        }
+        self.note_progress(now_ns, config);
+    }
+
+    /// The next time at which a timer fires.
+    #[inline]
+    pub fn deadline(&self) -> u64 {
+        self.ack_at.min(self.bulk_ack_at).min(self.probe_at)
+    }
+}

@@ -1,0 +1,37 @@
+//! Channels between nodes: PM's protocol for a lossy datagram network.
+//!
+//! An [`Endpoint`] is everything of one rank. It performs no system call, reads no clock and starts no thread: events go
+//! in by `handle_*`, actions come out by `poll_*`, so that a seeded simulator can try every order of events.
+//!
+//! - **Stream**: records of up to a datagram, in order, exactly once ([`Endpoint::try_send`], [`Sink::record`]). A record is
+//!   kept until it is acknowledged, and acknowledged only when it is published; a sink that has no room refuses, which stops
+//!   nobody else.
+//! - **Bulk**: messages of up to 2^40 bytes, stored where they belong ([`Endpoint::accept_bulk`], [`Endpoint::send_bulk`],
+//!   [`Source`], [`Sink::fragment`]).
+//! - **Stoppable anywhere**: the words of [`Word`] say at every instruction what is in flight, without a look at the network;
+//!   a packet is claimed before it exists (W2).
+//!
+//! Numbers in brackets (W5, S12) are items of the design notes and of the papers' checklist; SPECIFICATION.md says which test
+//! holds which.
+
+#![forbid(unsafe_code)]
+
+mod bulk;
+mod config;
+mod counters;
+mod credit;
+mod endpoint;
+mod fifo;
+mod flow;
+pub mod packet;
+mod ports;
+mod stream;
+mod types;
+mod window;
+
+pub use bulk::BULK_BYTES_MAX;
+pub use config::{Charges, Config, ConfigError};
+pub use counters::{Counters, DROP_REASONS, Drop};
+pub use endpoint::{BulkError, Endpoint, Event, RANKS_MAX, SendError, Transmit};
+pub use ports::{FlowMemory, PlainMemory, Sink, Source, Taken, WORDS, Word};
+pub use types::{BulkId, Generation, Identity, Incarnation, Key, Now, Rank, Seq};

@@ -1,0 +1,106 @@
+//! What the owner of an endpoint gives it: memory of each flow, a sink for what arrives, a source for bulk data.
+
+use crate::types::Rank;
+
+/// The words of a flow that others may look at while the rank is frozen. Each is 64 bits and has one writer, the rank.
+///
+/// | word | value |
+/// |---|---|
+/// | `SndUna` | first record not acknowledged; in the high half where it lies in the FIFO, in bytes |
+/// | `SndNxt` | record after the last in the FIFO; in the high half the end of it in the FIFO, in bytes |
+/// | `SndHigh` | record after the highest that may ever have been in a packet: written BEFORE the packet is handed out (W2) |
+/// | `RcvNxt` | next record expected: all before it have been taken by the sink. This word is the commit of a receive |
+/// | `Rewind` | the sender's round of (re)transmission |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Word {
+    /// First record not acknowledged.
+    SndUna = 0,
+    /// Record after the last in the FIFO.
+    SndNxt = 1,
+    /// Record after the highest ever handed out.
+    SndHigh = 2,
+    /// Next record expected.
+    RcvNxt = 3,
+    /// Round of (re)transmission.
+    Rewind = 4,
+}
+
+/// How many words a flow publishes.
+pub const WORDS: usize = 5;
+
+/// The memory of one flow: its published words and the bytes of its send FIFO. The runtime lets both lie in the rank
+/// segment, a simulation in plain memory.
+pub trait FlowMemory {
+    /// Stores a word so that whoever sees it sees all that was written before: an aligned 8-byte Release store, and a
+    /// compiler fence behind it, so that nothing written later in the program becomes visible earlier (bytes of the FIFO
+    /// are used again only after `SndUna` has moved past them).
+    fn publish(&mut self, word: Word, value: u64);
+
+    /// The send FIFO: always the same bytes, a multiple of 8 of them, at most 1 GiB.
+    fn fifo(&self) -> &[u8];
+
+    /// The same, to be written. Only the endpoint writes it.
+    fn fifo_mut(&mut self) -> &mut [u8];
+}
+
+/// Whether a record was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It is published where the rank finds it; its sender may forget it.
+    Yes,
+    /// There is no room. Nothing of it may have been kept; the sender waits until
+    /// [`handle_room`](crate::Endpoint::handle_room) is called.
+    Full,
+}
+
+/// Where arriving data go. Both functions copy what they want to keep; neither may call the endpoint.
+pub trait Sink {
+    /// The next record of the stream of `from`. Must be published on return: the acknowledgement that follows lets the
+    /// sender free it. A rank that is frozen inside has not received it until `RcvNxt` says so.
+    fn record(&mut self, from: Rank, record: &[u8]) -> Taken;
+
+    /// Bytes that belong at `offset` of the bulk message accepted with `tag`. The same bytes may come again before the
+    /// message is complete, never after.
+    fn fragment(&mut self, tag: u64, offset: u64, bytes: &[u8]);
+}
+
+/// Where the data of bulk messages come from.
+pub trait Source {
+    /// Fills `into` with the bytes at `offset` of the message sent with `tag`. They may be asked for again until the
+    /// message's [`BulkSent`](crate::Event::BulkSent).
+    fn read(&mut self, tag: u64, offset: u64, into: &mut [u8]);
+}
+
+/// Flow memory in plain memory of this process: for simulations, tests and benchmarks.
+#[derive(Clone, Debug)]
+pub struct PlainMemory {
+    /// The published words, by [`Word`].
+    pub words: [u64; WORDS],
+    fifo: Vec<u8>,
+}
+
+impl PlainMemory {
+    /// A flow whose FIFO has `fifo_bytes`.
+    #[must_use]
+    pub fn new(fifo_bytes: usize) -> Self {
+        PlainMemory { words: [0; WORDS], fifo: vec![0; fifo_bytes] }
+    }
+}
+
+impl FlowMemory for PlainMemory {
+    #[inline]
+    fn publish(&mut self, word: Word, value: u64) {
+        self.words[word as usize] = value;
+    }
+
+    #[inline]
+    fn fifo(&self) -> &[u8] {
+        &self.fifo
+    }
+
+    #[inline]
+    fn fifo_mut(&mut self) -> &mut [u8] {
+        &mut self.fifo
+    }
+}

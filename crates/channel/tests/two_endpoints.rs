@@ -1,0 +1,297 @@
+//! Two endpoints joined by hand: what the interface promises call by call.
+
+use std::collections::VecDeque;
+
+use tutti_channel::{
+    BulkError, Config, ConfigError, Drop, Endpoint, Event, Identity, Incarnation, Key, Now, PlainMemory,
+    Rank, SendError, Sink, Source, Taken, Word,
+};
+
+#[derive(Default)]
+struct Side {
+    records: Vec<Vec<u8>>,
+    room: usize,
+    bulk: Vec<u8>,
+}
+
+impl Sink for Side {
+    fn record(&mut self, _from: Rank, record: &[u8]) -> Taken {
+        if self.room == 0 {
+            return Taken::Full;
+        }
+        self.room -= 1;
+        self.records.push(record.to_vec());
+        Taken::Yes
+    }
+
+    fn fragment(&mut self, _tag: u64, offset: u64, bytes: &[u8]) {
+        self.bulk[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+    }
+}
+
+impl Source for Side {
+    fn read(&mut self, _tag: u64, offset: u64, into: &mut [u8]) {
+        into.copy_from_slice(&self.bulk[offset as usize..][..into.len()]);
+    }
+}
+
+fn at(ns: u64) -> Now {
+    Now { ns, thaw_count: 0 }
+}
+
+fn endpoint(rank: u32, peers: &[u32]) -> Endpoint<PlainMemory> {
+    let identity = Identity { key: Key(42), incarnation: Incarnation(1), rank: Rank(rank) };
+    let peers = peers.iter().map(|peer| (Rank(*peer), PlainMemory::new(16 << 10)));
+    Endpoint::new(identity, Config::default(), at(0), peers).unwrap()
+}
+
+fn datagrams(end: &mut Endpoint<PlainMemory>, side: &mut Side, now: Now) -> VecDeque<Vec<u8>> {
+    let mut buffer = vec![0; 64 * 1448];
+    let mut all = VecDeque::new();
+    while let Some(sent) = end.poll_transmit(now, side, &mut buffer) {
+        all.extend(buffer[..sent.bytes].chunks(sent.segment_bytes).map(<[u8]>::to_vec));
+    }
+    all
+}
+
+struct Pair {
+    ends: [Endpoint<PlainMemory>; 2],
+    sides: [Side; 2],
+    ns: u64,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let sides = [0, 1].map(|_| Side { room: usize::MAX, ..Side::default() });
+        Pair { ends: [endpoint(0, &[1]), endpoint(1, &[0])], sides, ns: 0 }
+    }
+
+    /// One exchange: what side `from` has to send reaches the other, but for what `keep` refuses.
+    fn carry(&mut self, from: usize, mut keep: impl FnMut(usize) -> bool) -> usize {
+        self.ns += 1000;
+        let sent = datagrams(&mut self.ends[from], &mut self.sides[from], at(self.ns));
+        for (count, datagram) in sent.iter().enumerate() {
+            if keep(count) {
+                let (end, side) = (&mut self.ends[1 - from], &mut self.sides[1 - from]);
+                end.handle_datagram(at(self.ns), datagram, side).unwrap();
+            }
+        }
+        sent.len()
+    }
+
+    fn settle(&mut self) {
+        while self.carry(0, |_| true) + self.carry(1, |_| true) > 0 {}
+    }
+
+    /// Lets the timer fire that is due next.
+    fn wait(&mut self) {
+        let due = self.ends.iter().filter_map(Endpoint::poll_timeout).min().expect("a timer");
+        self.ns = self.ns.max(due);
+        for end in &mut self.ends {
+            end.handle_timeout(at(self.ns));
+        }
+    }
+}
+
+#[test]
+fn s10_a_record_arrives_only_on_the_channel_it_was_sent_on() {
+    let mut sender = endpoint(0, &[1, 2]);
+    let mut side = Side::default();
+    sender.try_send(Rank(1), b"for one", &[]).unwrap();
+    let packet = datagrams(&mut sender, &mut side, at(0)).pop_front().unwrap();
+    let mut sink = Side { room: 9, ..Side::default() };
+    // Rank 2 is handed the packet for rank 1; so is rank 1 of another job and of another incarnation of this one.
+    assert_eq!(endpoint(2, &[0, 1]).handle_datagram(at(0), &packet, &mut sink), Err(Drop::WrongRank));
+    for (key, incarnation, reason) in [(43, 1, Drop::WrongKey), (42, 2, Drop::WrongIncarnation)] {
+        let identity = Identity { key: Key(key), incarnation: Incarnation(incarnation), rank: Rank(1) };
+        let peers = [(Rank(0), PlainMemory::new(16 << 10))];
+        let mut other = Endpoint::new(identity, Config::default(), at(0), peers).unwrap();
+        assert_eq!(other.handle_datagram(at(0), &packet, &mut sink), Err(reason));
+        assert_eq!(other.counters().dropped[reason.index()], 1);
+    }
+    // A rank whose partition does not contain the sender.
+    assert_eq!(endpoint(1, &[2]).handle_datagram(at(0), &packet, &mut sink), Err(Drop::OutsidePartition));
+    assert!(sink.records.is_empty());
+    let mut receiver = endpoint(1, &[0, 2]);
+    receiver.handle_datagram(at(0), &packet, &mut sink).unwrap();
+    assert_eq!(sink.records, [b"for one".to_vec()]);
+    assert_eq!(receiver.memory(Rank(0)).unwrap().words[Word::RcvNxt as usize], 1);
+    assert_eq!(receiver.memory(Rank(2)).unwrap().words[Word::RcvNxt as usize], 0);
+}
+
+#[test]
+fn s11_sending_outside_the_partition_fails() {
+    let mut end = endpoint(0, &[1, 5]);
+    for rank in [0, 2, 6, u32::MAX] {
+        assert_eq!(end.try_send(Rank(rank), b"x", &[]), Err(SendError::OutsidePartition(rank)));
+        assert_eq!(end.accept_bulk(Rank(rank), 1, 0), Err(BulkError::OutsidePartition(rank)));
+    }
+    assert!(datagrams(&mut end, &mut Side::default(), at(0)).is_empty());
+    assert_eq!(end.try_send(Rank(5), b"x", &[]), Ok(()));
+}
+
+#[test]
+fn s13_send_fails_only_when_the_fifo_is_full() {
+    let mut pair = Pair::new();
+    let record = [7; 1000];
+    let sent = (0..).take_while(|_| pair.ends[0].try_send(Rank(1), &record, &[]).is_ok()).count();
+    assert_eq!(sent, (16 << 10) / 1008);
+    assert_eq!(pair.ends[0].try_send(Rank(1), &record, &[]), Err(SendError::Full));
+    pair.settle();
+    assert!(pair.ends[0].is_flushed());
+    assert_eq!(pair.ends[0].try_send(Rank(1), &record, &[]), Ok(()));
+    let most = pair.ends[0].config().record_bytes_max();
+    let long = vec![1; most + 1];
+    assert_eq!(pair.ends[0].try_send(Rank(1), &long, &[]), Err(SendError::TooLong { found: most + 1, most }));
+    assert_eq!(pair.ends[0].try_send(Rank(1), &long[..9], &long[9..most]), Ok(()));
+    pair.settle();
+    assert_eq!(pair.sides[1].records.len(), sent + 2);
+}
+
+#[test]
+fn one_gap_is_refused_once_and_old_refusals_do_nothing() {
+    let mut pair = Pair::new();
+    for count in 0..10u8 {
+        pair.ends[0].try_send(Rank(1), &[count; 1300], &[]).unwrap();
+    }
+    pair.carry(0, |count| count != 2);
+    assert_eq!(pair.carry(1, |_| true), 1, "seven packets behind one gap are one refusal");
+    assert_eq!(pair.carry(0, |_| true), 8);
+    pair.settle();
+    assert_eq!(pair.sides[1].records, (0..10u8).map(|count| vec![count; 1300]).collect::<Vec<_>>());
+    assert_eq!(pair.ends[0].counters().rewinds, 1);
+}
+
+#[test]
+fn on_time_out_one_small_probe_goes_out_and_never_the_window() {
+    let mut pair = Pair::new();
+    for _ in 0..5 {
+        pair.ends[0].try_send(Rank(1), &[1; 1300], &[]).unwrap();
+    }
+    pair.carry(0, |_| false);
+    let mut gaps = Vec::new();
+    for _ in 0..12 {
+        let before = pair.ns;
+        pair.wait();
+        gaps.push(pair.ns - before);
+        let probes = datagrams(&mut pair.ends[0], &mut pair.sides[0], at(pair.ns));
+        assert_eq!(probes.iter().map(Vec::len).collect::<Vec<_>>(), [48], "a probe is a header");
+    }
+    assert!(gaps[0] >= 1_000_000, "the first after {} ns, within the skew of a switch", gaps[0]);
+    assert_eq!(gaps[1..8], [200_000, 400_000, 800_000, 1_600_000, 3_200_000, 6_400_000, 10_000_000]);
+    pair.wait();
+    pair.settle();
+    assert_eq!(pair.sides[1].records.len(), 5);
+}
+
+#[test]
+fn timers_begin_anew_after_a_thaw() {
+    let mut pair = Pair::new();
+    pair.ends[0].try_send(Rank(1), b"x", &[]).unwrap();
+    pair.carry(0, |_| false);
+    let due = pair.ends[0].poll_timeout().unwrap();
+    let thawed = Now { ns: due + 1, thaw_count: 1 };
+    pair.ends[0].handle_timeout(thawed);
+    assert!(datagrams(&mut pair.ends[0], &mut pair.sides[0], thawed).is_empty());
+    assert!(pair.ends[0].poll_timeout().unwrap() > due + 1_000_000);
+    // The same when the clock goes back.
+    let earlier = Now { ns: 5, thaw_count: 1 };
+    pair.ends[0].handle_timeout(earlier);
+    assert!((1_000_000..10_000_000).contains(&pair.ends[0].poll_timeout().unwrap()));
+}
+
+#[test]
+fn a_refused_record_waits_for_room() {
+    let mut pair = Pair::new();
+    pair.sides[1].room = 2;
+    for count in 0..5u8 {
+        pair.ends[0].try_send(Rank(1), &[count], &[]).unwrap();
+    }
+    pair.settle();
+    assert_eq!(pair.sides[1].records.len(), 2);
+    // The other direction is not held up by it.
+    pair.ends[1].try_send(Rank(0), b"back", &[]).unwrap();
+    pair.settle();
+    assert_eq!(pair.sides[0].records.len(), 1);
+    pair.sides[1].room = 9;
+    for _ in 0..3 {
+        pair.wait();
+        pair.settle();
+    }
+    assert_eq!(pair.sides[1].records.len(), 2, "nothing is sent until there is said to be room");
+    pair.ends[1].handle_room(Rank(0));
+    pair.settle();
+    assert_eq!(pair.sides[1].records, (0..5u8).map(|count| vec![count]).collect::<Vec<_>>());
+}
+
+#[test]
+fn bulk_for_a_message_that_was_not_accepted_is_refused() {
+    let mut pair = Pair::new();
+    pair.sides[0].bulk = vec![3; 5000];
+    pair.sides[1].bulk = vec![0; 5000];
+    let id = pair.ends[1].accept_bulk(Rank(0), 5000, 8).unwrap();
+    let stranger = tutti_channel::BulkId::from_bits(id.to_bits() + 1);
+    pair.ends[0].send_bulk(Rank(1), stranger, 5000, 7).unwrap();
+    let fragments = datagrams(&mut pair.ends[0], &mut pair.sides[0], at(pair.ns));
+    for fragment in fragments {
+        let result = pair.ends[1].handle_datagram(at(pair.ns), &fragment, &mut pair.sides[1]);
+        assert_eq!(result, Err(Drop::UnknownBulk));
+    }
+    pair.wait();
+    pair.settle();
+    assert_eq!(pair.ends[0].poll_event(), Some(Event::BulkRefused { to: Rank(1), tag: 7 }));
+    pair.ends[0].send_bulk(Rank(1), id, 5000, 9).unwrap();
+    pair.settle();
+    assert_eq!(pair.ends[0].poll_event(), Some(Event::BulkSent { to: Rank(1), tag: 9 }));
+    assert_eq!(pair.ends[1].poll_event(), Some(Event::BulkReceived { from: Rank(0), tag: 8 }));
+    assert_eq!(pair.sides[1].bulk, vec![3; 5000]);
+    assert!(pair.ends[0].is_flushed() && pair.ends[1].is_flushed());
+}
+
+#[test]
+fn fragments_of_a_burst_are_equal_and_lost_ones_alone_are_sent_again() {
+    let mut pair = Pair::new();
+    let bytes = 40_000;
+    pair.sides[0].bulk = (0..bytes).map(|at| (at * 7 % 251) as u8).collect();
+    pair.sides[1].bulk = vec![0; bytes];
+    let id = pair.ends[1].accept_bulk(Rank(0), bytes as u64, 1).unwrap();
+    pair.ends[0].send_bulk(Rank(1), id, bytes as u64, 1).unwrap();
+    let mut buffer = vec![0; 64 * 1448];
+    let burst = pair.ends[0].poll_transmit(at(0), &mut pair.sides[0], &mut buffer).unwrap();
+    let mut sent: Vec<_> = buffer[..burst.bytes].chunks(burst.segment_bytes).map(<[u8]>::to_vec).collect();
+    assert!(sent.len() >= 16, "a burst of {}", sent.len());
+    sent.remove(3);
+    sent.remove(8);
+    for fragment in &sent {
+        pair.ends[1].handle_datagram(at(0), fragment, &mut pair.sides[1]).unwrap();
+    }
+    pair.settle();
+    assert_eq!(pair.ends[1].poll_event(), Some(Event::BulkReceived { from: Rank(0), tag: 1 }));
+    assert_eq!(pair.sides[1].bulk, pair.sides[0].bulk);
+    let counters = pair.ends[0].counters();
+    assert_eq!(counters.fragments_lost, 2);
+    assert_eq!(counters.fragments_out, bytes.div_ceil(1384) as u64 + 2);
+}
+
+#[test]
+fn wrong_numbers_are_refused_by_name() {
+    let make = |config: Config, peers: &[u32], fifo_bytes| {
+        let identity = Identity { key: Key(42), incarnation: Incarnation(1), rank: Rank(0) };
+        let peers = peers.iter().map(|peer| (Rank(*peer), PlainMemory::new(fifo_bytes)));
+        Endpoint::new(identity, config, at(0), peers).err()
+    };
+    let good = Config::default();
+    assert_eq!(make(good, &[1], 4096), None);
+    assert_eq!(
+        make(Config { datagram_bytes: 255, ..good }, &[1], 4096),
+        Some(ConfigError::DatagramBytes(255))
+    );
+    assert_eq!(make(Config { fifo_records: 100, ..good }, &[1], 4096), Some(ConfigError::FifoRecords(100)));
+    assert_eq!(make(good, &[1], 1000), Some(ConfigError::FifoBytes { found: 1000, least: 1400 }));
+    assert_eq!(make(Config { bulk_in_max: 0, ..good }, &[1], 4096), Some(ConfigError::BulkMessages(0)));
+    assert_eq!(make(Config { burst_datagrams: 65, ..good }, &[1], 4096), Some(ConfigError::Burst(65)));
+    for peers in [&[1, 1][..], &[0], &[1 << 20]] {
+        let wrong = *peers.last().unwrap();
+        assert_eq!(make(good, peers, 4096), Some(ConfigError::Peer(wrong)));
+    }
+}
