@@ -284,7 +284,7 @@ impl Incoming {
     /// Which fragment the bytes are, if they are a whole one of this message that may come now.
     #[inline]
     pub fn check(&self, offset: u64, length: usize, fragment_bytes: usize) -> Result<u32, NotStored> {
-        if offset >= self.bytes || offset % fragment_bytes as u64 != 0 {
+        if offset >= self.bytes || !offset.is_multiple_of(fragment_bytes as u64) {
             return Err(NotStored::Wrong);
         }
         if length as u64 != (self.bytes - offset).min(fragment_bytes as u64) {

@@ -160,7 +160,7 @@ impl Config {
     /// It cannot.
     pub fn check_fifo(&self, bytes: usize) -> Result<(), ConfigError> {
         let least = record_bytes(self.record_bytes_max());
-        if bytes % 8 != 0 || bytes < least || bytes > 1 << 30 {
+        if !bytes.is_multiple_of(8) || bytes < least || bytes > 1 << 30 {
             return Err(ConfigError::FifoBytes { found: bytes, least });
         }
         Ok(())

@@ -278,7 +278,9 @@ fn parse_body(kind: Kind, rest: &[u8]) -> Result<Body<'_>, Rejection> {
             offset: u64_at(rest, 8),
             bytes: &rest[FRAGMENT_HEAD_BYTES..],
         }),
-        Kind::BulkAck if rest.len() >= 16 && rest.len() <= 16 + BITMAP_WORDS * 8 && rest.len() % 8 == 0 => {
+        Kind::BulkAck
+            if rest.len() >= 16 && rest.len() <= 16 + BITMAP_WORDS * 8 && rest.len().is_multiple_of(8) =>
+        {
             if u32_at(rest, 12) != 0 {
                 return Err(Rejection::Reserved);
             }

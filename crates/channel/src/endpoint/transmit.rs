@@ -55,10 +55,10 @@ impl<M: FlowMemory> Endpoint<M> {
         source: &mut impl Source,
         into: &mut [u8],
     ) -> Option<Transmit> {
-        if self.flows[at].wants.any() {
-            if let Some(transmit) = self.transmit_control(at, into) {
-                return Some(transmit);
-            }
+        if self.flows[at].wants.any()
+            && let Some(transmit) = self.transmit_control(at, into)
+        {
+            return Some(transmit);
         }
         if !self.flows[at].gone {
             let bulk_first = std::mem::take(&mut self.flows[at].bulk_turn);
