@@ -116,13 +116,24 @@ impl Outgoing {
         }
     }
 
-    /// Begins a message, from fragment `base` on.
-    pub fn begin(&mut self, id: BulkId, tag: u64, bytes: u64, fragment_bytes: usize, base: u32) {
+    /// Begins a message.
+    pub fn begin(&mut self, id: BulkId, tag: u64, bytes: u64, fragment_bytes: usize) {
         (self.id, self.tag, self.bytes) = (id, tag, bytes);
         self.fragments = bytes.div_ceil(fragment_bytes as u64) as u32;
-        (self.base, self.next) = (base, base);
+        (self.base, self.next) = (0, 0);
         (self.acked, self.flying, self.lost) = (Bits::default(), Bits::default(), Bits::default());
         (self.flying_count, self.probe_wanted, self.next_slot) = (0, false, None);
+    }
+
+    /// As saved: the first fragment that is not known to have arrived, and the first never sent. What lies between is sent
+    /// again. `false`: that cannot be.
+    pub fn restore(&mut self, base: u32, next: u32) -> bool {
+        if base >= self.fragments || next < base || next > self.fragments || next - base > SPAN {
+            return false;
+        }
+        (self.base, self.next) = (base, next);
+        (base..next).for_each(|fragment| self.lost.set(fragment));
+        true
     }
 
     #[inline]
@@ -325,6 +336,18 @@ impl Incoming {
             }
         }
         (words, used)
+    }
+
+    /// As saved: the first that is missing, and what [`bitmap`](Self::bitmap) gave. `false`: that cannot be.
+    pub fn restore(&mut self, base: u32, words: &[u64; BITMAP_WORDS]) -> bool {
+        self.base = base;
+        for (count, word) in words.iter().enumerate() {
+            self.here.0[(base as usize / 64 + count) % BITMAP_WORDS] = *word;
+        }
+        // The missing one is not here, nor is one before it or behind the end.
+        base < self.fragments
+            && self.here.first(base / 64 * 64, base + 1).is_none()
+            && self.here.first(self.fragments.min(base / 64 * 64 + RING), base / 64 * 64 + RING).is_none()
     }
 }
 

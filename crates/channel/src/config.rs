@@ -1,6 +1,7 @@
 //! The numbers of a job's channels. All endpoints of a job must have the same datagram size, record count and first
 //! number; the starter hands them out.
 
+use crate::bulk::BULK_BYTES_MAX;
 use crate::packet::{FRAGMENT_HEAD_BYTES, HEADER_BYTES, record_bytes};
 use crate::types::Seq;
 
@@ -124,6 +125,13 @@ impl Config {
     #[must_use]
     pub fn fragment_bytes(&self) -> usize {
         (self.datagram_bytes - HEADER_BYTES - FRAGMENT_HEAD_BYTES) & !7
+    }
+
+    /// Bytes of a bulk message, at most: [`BULK_BYTES_MAX`], less where fragments are so small that they could not be
+    /// counted.
+    #[must_use]
+    pub fn bulk_bytes_max(&self) -> u64 {
+        BULK_BYTES_MAX.min(u64::from(u32::MAX / 2) * self.fragment_bytes() as u64)
     }
 
     /// What the longest datagram takes of a receive buffer.

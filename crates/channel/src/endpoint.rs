@@ -14,6 +14,7 @@
 mod control;
 mod messages;
 mod receive;
+mod state;
 mod transmit;
 
 use std::collections::VecDeque;

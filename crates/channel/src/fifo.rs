@@ -3,7 +3,7 @@
 //! stead and the ring goes on at its start.
 //!
 //! Where each record lies is kept in an index of this process. A reader of the shared bytes walks instead, from the
-//! offset that `SndUna` gives.
+//! offset that `SndUna` gives ([`crate::cut::in_flight`]).
 
 use crate::packet::{record_bytes, write_record_head};
 use crate::types::Seq;

@@ -8,8 +8,8 @@
 //!   nobody else.
 //! - **Bulk**: messages of up to 2^40 bytes, stored where they belong ([`Endpoint::accept_bulk`], [`Endpoint::send_bulk`],
 //!   [`Source`], [`Sink::fragment`]).
-//! - **Stoppable anywhere**: the words of [`Word`] say at every instruction what is in flight, without a look at the network;
-//!   a packet is claimed before it exists (W2).
+//! - **Stoppable anywhere**: the words of [`Word`] say at every instruction what is in flight, without a look at the network
+//!   ([`cut`]); a packet is claimed before it exists (W2).
 //!
 //! Numbers in brackets (W5, S12) are items of the design notes and of the papers' checklist; SPECIFICATION.md says which test
 //! holds which.
@@ -20,11 +20,15 @@ mod bulk;
 mod config;
 mod counters;
 mod credit;
+pub mod cut;
 mod endpoint;
+mod exited;
 mod fifo;
 mod flow;
 pub mod packet;
 mod ports;
+mod save;
+mod steady;
 mod stream;
 mod types;
 mod window;
@@ -33,5 +37,8 @@ pub use bulk::BULK_BYTES_MAX;
 pub use config::{Charges, Config, ConfigError};
 pub use counters::{Counters, DROP_REASONS, Drop};
 pub use endpoint::{BulkError, Endpoint, Event, RANKS_MAX, SendError, Transmit};
+pub use exited::ExitedRank;
 pub use ports::{FlowMemory, PlainMemory, Sink, Source, Taken, WORDS, Word};
+pub use save::RestoreError;
+pub use steady::{SteadyResponder, SteadyTest};
 pub use types::{BulkId, Generation, Identity, Incarnation, Key, Now, Rank, Seq};

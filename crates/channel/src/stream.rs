@@ -215,11 +215,17 @@ pub(crate) enum Arrived {
 
 impl Receiver {
     pub fn new(first: Seq, memory: &mut impl FlowMemory) -> Self {
-        memory.publish(Word::RcvNxt, u64::from(first.0));
-        Receiver { nxt: first, full: false, nacked: u32::MAX, owed: 0 }
+        let receiver = Receiver { nxt: first, full: false, nacked: u32::MAX, owed: 0 };
+        receiver.publish(memory);
+        receiver
     }
 
-    /// Hands the records of a data packet to the sink. `held_max`: records that a sender can hold.
+    #[inline]
+    pub fn publish(&self, memory: &mut impl FlowMemory) {
+        memory.publish(Word::RcvNxt, u64::from(self.nxt.0));
+    }
+
+    /// Hands the records of a data packet to the sink.
     #[inline]
     pub fn handle_data(
         &mut self,
@@ -228,13 +234,8 @@ impl Receiver {
         from: Rank,
         (seq, rewind): (Seq, u32),
         bytes: &[u8],
-        held_max: u32,
     ) -> Arrived {
-        let early = seq.since(self.nxt);
-        if early > 0 {
-            if early.cast_unsigned() > held_max {
-                return Arrived::Wrong;
-            }
+        if self.nxt.is_before(seq) {
             return Arrived::Gap { nack: self.refuse(rewind) };
         }
         let before = self.nxt;
@@ -248,7 +249,7 @@ impl Receiver {
                 return Arrived::Full { nack: self.refuse(rewind) };
             }
             self.nxt = seq.plus(1);
-            memory.publish(Word::RcvNxt, u64::from(self.nxt.0));
+            self.publish(memory);
         }
         if self.nxt != before {
             self.full = false;

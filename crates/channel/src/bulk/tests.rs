@@ -25,7 +25,7 @@ proptest! {
             (random >> 32) as u32 % 100 < percent
         };
         let (mut out, mut place) = (Outgoing::idle(), incoming(bytes));
-        out.begin(BulkId { slot: 0, turn: 0 }, 1, bytes, FRAGMENT_BYTES, 0);
+        out.begin(BulkId { slot: 0, turn: 0 }, 1, bytes, FRAGMENT_BYTES);
         let (mut order, mut under_way, mut stored) = (0, Vec::new(), 0);
         let mut steps = 0;
         while !out.is_complete() {

@@ -13,7 +13,8 @@ impl<M: FlowMemory> Endpoint<M> {
     }
 
     /// The paper's steady state of a channel on a node (S14): everything sent has been acknowledged or refused, so nothing
-    /// of this rank is under way as far as it knows. A frozen rank cannot reach it by itself; its daemon asks for it.
+    /// of this rank is under way as far as it knows. A frozen rank cannot reach it by itself; its daemon asks for it
+    /// ([`SteadyTest`](crate::SteadyTest)).
     pub fn is_steady(&self) -> bool {
         self.flows.iter().all(|flow| !flow.tx.is_outstanding() && flow.bulk_flight == 0)
     }

@@ -1,7 +1,6 @@
 //! Bulk messages: how they begin and end.
 
 use super::{BulkError, BulkReply, Endpoint, Pending};
-use crate::bulk::{BULK_BYTES_MAX, SPAN};
 use crate::ports::FlowMemory;
 use crate::types::{BulkId, Rank};
 
@@ -31,7 +30,7 @@ impl<M: FlowMemory> Endpoint<M> {
     pub fn send_bulk(&mut self, to: Rank, id: BulkId, bytes: u64, tag: u64) -> Result<(), BulkError> {
         let at = self.check_bulk(to, bytes)?;
         let slot = self.outgoing_free.pop().ok_or(BulkError::Full)?;
-        self.outgoing[usize::from(slot)].begin(id, tag, bytes, self.config.fragment_bytes(), 0);
+        self.outgoing[usize::from(slot)].begin(id, tag, bytes, self.config.fragment_bytes());
         if bytes == 0 {
             self.pending.push_back(Pending::Sent { slot, to, tag });
             return Ok(());
@@ -43,7 +42,7 @@ impl<M: FlowMemory> Endpoint<M> {
 
     fn check_bulk(&self, rank: Rank, bytes: u64) -> Result<usize, BulkError> {
         let at = self.flow(rank).ok_or(BulkError::OutsidePartition(rank.0))?;
-        let most = BULK_BYTES_MAX.min(u64::from(u32::MAX - 2 * SPAN) * self.config.fragment_bytes() as u64);
+        let most = self.config.bulk_bytes_max();
         if bytes > most {
             return Err(BulkError::TooLong { found: bytes, most });
         }

@@ -75,8 +75,8 @@ impl<M: FlowMemory> Endpoint<M> {
         match *body {
             Body::Data(_) | Body::Fragment { .. } if flow.closed => Err(Drop::Closed),
             Body::Data(_) => {
-                let ahead = header.seq.since(flow.rx.nxt).unsigned_abs();
-                if ahead > self.config.fifo_records { Err(Drop::Wrong) } else { Ok(()) }
+                let ahead = header.seq.since(flow.rx.nxt);
+                if ahead > self.config.fifo_records.cast_signed() { Err(Drop::Wrong) } else { Ok(()) }
             }
             Body::Fragment { id, offset, bytes } => match self.find_incoming(at, id)? {
                 Some(place) => match place.check(offset, bytes.len(), self.config.fragment_bytes()) {
@@ -150,8 +150,8 @@ impl<M: FlowMemory> Endpoint<M> {
     ) -> Result<(), Drop> {
         let flow = &mut self.flows[at];
         self.shares.note_heard(now.ns, &mut flow.heard_in);
-        let (place, held_max) = ((header.seq, header.rewind), self.config.fifo_records);
-        let arrived = flow.rx.handle_data(&mut flow.memory, sink, flow.rank, place, records, held_max);
+        let place = (header.seq, header.rewind);
+        let arrived = flow.rx.handle_data(&mut flow.memory, sink, flow.rank, place, records);
         match arrived {
             Arrived::Taken { records } => {
                 self.counters.records_in += u64::from(records);

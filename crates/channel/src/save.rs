@@ -1,0 +1,248 @@
+//! An endpoint as bytes, and back. The bytes carry a version and a checksum; reading them is total.
+//!
+//! ```text
+//! "TutC"  version (4)  length of what follows (8)
+//! identity, sizes that must not differ
+//! flows: rank, words, rounds, records in the FIFO
+//! bulk messages on their way out, in order; places of the table of those on their way in; events not fetched
+//! CRC-32 of all before (4)
+//! ```
+//!
+//! What is under way in the network is void: an endpoint comes back under another incarnation and sends again what was
+//! not acknowledged. Since the receiver's `rcv_nxt` and the bits of a bulk message are saved at the same cut, nothing is
+//! taken twice. Timers, the window and measured times begin anew.
+
+use crate::config::{Config, ConfigError};
+use crate::endpoint::Endpoint;
+use crate::packet::BITMAP_WORDS;
+use crate::ports::FlowMemory;
+use crate::types::{Identity, Incarnation, Key, Now, Rank};
+
+pub(crate) const VERSION: u32 = 1;
+const MAGIC: [u8; 4] = *b"TutC";
+const HEAD_BYTES: usize = 16;
+
+/// Why saved bytes are not an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// Something else, or cut short.
+    #[error("not a saved endpoint")]
+    Foreign,
+    /// Saved by a version that this one does not read.
+    #[error("saved in format {0}, this version reads {VERSION}")]
+    Version(u32),
+    /// The bytes have changed since they were saved.
+    #[error("the checksum is {found:#010x}, not {said:#010x}")]
+    Checksum {
+        /// As saved.
+        said: u32,
+        /// Of the bytes there are.
+        found: u32,
+    },
+    /// The checksum is right and the contents are not: a bug of who saved it.
+    #[error("inconsistent: {0}")]
+    Inconsistent(&'static str),
+    /// Saved with another value of a number that the job must agree on.
+    #[error("saved with {name} {saved}, to be restored with {given}")]
+    Differs {
+        /// Which number.
+        name: &'static str,
+        /// As saved.
+        saved: u64,
+        /// As configured now.
+        given: u64,
+    },
+    /// There is no memory for the flow to this rank.
+    #[error("no memory for the flow to rank {0}")]
+    NoMemory(u32),
+    /// The records of a flow do not fit in the memory given for it.
+    #[error("the records to rank {0} do not fit in its FIFO")]
+    FifoTooSmall(u32),
+    /// The endpoint cannot be made.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+/// Writes little-endian numbers.
+pub(crate) struct Writer<'a>(pub &'a mut Vec<u8>);
+
+impl Writer<'_> {
+    pub fn u32(&mut self, value: u32) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub fn u64(&mut self, value: u64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.u32(bytes.len() as u32);
+        self.0.extend_from_slice(bytes);
+    }
+}
+
+/// Reads them; what is not there is an error.
+pub(crate) struct Reader<'a>(pub &'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], RestoreError> {
+        let (taken, rest) =
+            self.0.split_at_checked(count).ok_or(RestoreError::Inconsistent("it ends too early"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    pub fn u32(&mut self) -> Result<u32, RestoreError> {
+        Ok(u32::from_le_bytes(self.take(4)?.try_into().expect("four bytes")))
+    }
+
+    pub fn u64(&mut self) -> Result<u64, RestoreError> {
+        Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
+    }
+
+    pub fn bytes(&mut self) -> Result<&'a [u8], RestoreError> {
+        let count = self.u32()?;
+        self.take(count as usize)
+    }
+
+    /// A count of things, at most `most`.
+    pub fn count(&mut self, most: usize, what: &'static str) -> Result<usize, RestoreError> {
+        let count = self.u32()? as usize;
+        if count <= most { Ok(count) } else { Err(RestoreError::Inconsistent(what)) }
+    }
+
+    pub fn words(&mut self) -> Result<[u64; BITMAP_WORDS], RestoreError> {
+        let mut words = [0; BITMAP_WORDS];
+        for word in &mut words {
+            *word = self.u64()?;
+        }
+        Ok(words)
+    }
+
+    /// The bytes of a bulk message.
+    pub fn bulk_bytes(&mut self, config: &Config) -> Result<u64, RestoreError> {
+        let bytes = self.u64()?;
+        if bytes <= config.bulk_bytes_max() {
+            Ok(bytes)
+        } else {
+            Err(RestoreError::Inconsistent("a message is too long"))
+        }
+    }
+}
+
+impl<M: FlowMemory> Endpoint<M> {
+    /// Appends the endpoint to `into`. The rank must not be inside a call.
+    pub fn save(&self, into: &mut Vec<u8>) {
+        let start = into.len();
+        into.extend_from_slice(&MAGIC);
+        let mut writer = Writer(into);
+        writer.u32(VERSION);
+        writer.u64(0);
+        let identity = self.identity();
+        writer.u64(identity.key.0);
+        writer.u32(identity.incarnation.0);
+        writer.u32(identity.rank.0);
+        for (_, value) in agreed(self.config()) {
+            writer.u64(value);
+        }
+        self.save_state(&mut writer);
+        let length = (into.len() - start - HEAD_BYTES) as u64;
+        into[start + 8..start + HEAD_BYTES].copy_from_slice(&length.to_le_bytes());
+        let crc = crc32(&into[start..]);
+        into.extend_from_slice(&crc.to_le_bytes());
+    }
+
+    /// An endpoint from what [`save`](Endpoint::save) wrote, under another incarnation. `memory` gives the memory of the
+    /// flow to a rank. All endpoints of a job are restored from the same cut, or change with
+    /// [`handle_incarnation`](Endpoint::handle_incarnation).
+    ///
+    /// # Errors
+    /// The bytes are not a saved endpoint of this configuration.
+    pub fn restore(
+        saved: &[u8],
+        incarnation: Incarnation,
+        config: Config,
+        now: Now,
+        mut memory: impl FnMut(Rank) -> Option<M>,
+    ) -> Result<Self, RestoreError> {
+        let mut reader = open(saved)?;
+        let key = Key(reader.u64()?);
+        let before = reader.u32()?;
+        let identity = Identity { key, incarnation, rank: Rank(reader.u32()?) };
+        if before == incarnation.0 {
+            return Err(RestoreError::Inconsistent("the incarnation has to change"));
+        }
+        for (name, given) in agreed(&config) {
+            let saved = reader.u64()?;
+            if saved != given {
+                return Err(RestoreError::Differs { name, saved, given });
+            }
+        }
+        let endpoint = Self::restore_state(identity, config, now, &mut reader, &mut memory)?;
+        if reader.0.is_empty() { Ok(endpoint) } else { Err(RestoreError::Inconsistent("something follows")) }
+    }
+}
+
+/// The numbers that must be those of the time of saving.
+fn agreed(config: &Config) -> [(&'static str, u64); 4] {
+    [
+        ("datagram_bytes", config.datagram_bytes as u64),
+        ("fifo_records", u64::from(config.fifo_records)),
+        ("bulk_out_max", u64::from(config.bulk_out_max)),
+        ("bulk_in_max", u64::from(config.bulk_in_max)),
+    ]
+}
+
+/// Checks magic, version, length and checksum.
+fn open(saved: &[u8]) -> Result<Reader<'_>, RestoreError> {
+    if saved.len() < HEAD_BYTES + 4 || saved[..4] != MAGIC {
+        return Err(RestoreError::Foreign);
+    }
+    let mut head = Reader(&saved[4..HEAD_BYTES]);
+    let (version, length) = (head.u32()?, head.u64()?);
+    if version != VERSION {
+        return Err(RestoreError::Version(version));
+    }
+    let (contents, crc) = saved.split_at(saved.len() - 4);
+    if length != (contents.len() - HEAD_BYTES) as u64 {
+        return Err(RestoreError::Foreign);
+    }
+    let (said, found) = (u32::from_le_bytes(crc.try_into().expect("four bytes")), crc32(contents));
+    if said != found {
+        return Err(RestoreError::Checksum { said, found });
+    }
+    Ok(Reader(&contents[HEAD_BYTES..]))
+}
+
+/// CRC-32 (IEEE 802.3), a nibble at a time: a snapshot is written seldom, and a small table is enough.
+fn crc32(bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 16] = {
+        let mut table = [0; 16];
+        let mut at = 0;
+        while at < 16 {
+            let (mut crc, mut bit) = (at as u32, 0);
+            while bit < 4 {
+                crc = if crc & 1 != 0 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
+                bit += 1;
+            }
+            table[at] = crc;
+            at += 1;
+        }
+        table
+    };
+    !bytes.iter().fold(u32::MAX, |crc, byte| {
+        let crc = crc ^ u32::from(*byte);
+        let crc = crc >> 4 ^ TABLE[(crc & 15) as usize];
+        crc >> 4 ^ TABLE[(crc & 15) as usize]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_the_usual_one() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+    }
+}
