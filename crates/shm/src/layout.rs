@@ -2,8 +2,9 @@
 //! a table.
 //!
 //! ```text
-//! | header | endpoints | rings to rank 0 | rings to rank 1 | ... | collective blocks |
+//! | header | endpoints | rings to rank 0 | rings to rank 1 | ... | collective blocks | flows of rank 0 | ... |
 //!                        '- one per sender: bulk descriptors and counters, envelope lines, bulk slots
+//!                                             one per rank of another node: words, send FIFO -'
 //! ```
 //!
 //! A rank receives through at most [`RECEIVE_BYTES_MAX`] of rings (F14). Pages come on first use.
@@ -11,11 +12,18 @@
 use crate::LINE_BYTES;
 use crate::collective::{BLOCKS, DATA_BYTES, MEMBER_LINES};
 use crate::endpoint::Endpoint;
+use crate::flow::FlowWords;
 
 /// Bytes of rings into one rank, at most.
 pub const RECEIVE_BYTES_MAX: usize = 2 << 20;
 /// Ranks of one job on one node, at most.
 pub const LOCAL_RANKS_MAX: u32 = 512;
+/// Bytes of the send FIFOs of one rank, at most; with very many ranks on other nodes [`FIFO_BYTES_MIN`] each.
+pub const SEND_BYTES_MAX: usize = 2 << 20;
+/// Bytes of the FIFO to one rank of another node.
+pub const FIFO_BYTES_MIN: usize = 32 << 10;
+/// Bytes of the FIFO to one rank of another node: more would only grow old in it.
+pub const FIFO_BYTES_MAX: usize = 256 << 10;
 /// Bytes of one bulk slot.
 pub const BULK_SLOT_BYTES: usize = 1024;
 /// Slots of a bulk ring: their descriptors fill one line.
@@ -59,6 +67,12 @@ pub struct Layout {
     rings_at: usize,
     collectives_at: usize,
     block_bytes: usize,
+    /// Bytes of a send FIFO.
+    pub fifo_bytes: usize,
+    first_rank: usize,
+    remote_ranks: usize,
+    flows_at: usize,
+    flows_bytes: usize,
     total_bytes: usize,
 }
 
@@ -76,7 +90,11 @@ impl Layout {
         let rings_at = HEADER_BYTES + page_up(ranks * size_of::<Endpoint>());
         let collectives_at = rings_at + receive_bytes * ranks;
         let block_bytes = page_up(LINE_BYTES + ranks * MEMBER_LINES * LINE_BYTES) + ranks * DATA_BYTES;
-        let total_bytes = collectives_at + BLOCKS * block_bytes;
+        let flows_at = collectives_at + BLOCKS * block_bytes;
+        let remote_ranks = geometry.world_ranks.saturating_sub(geometry.local_ranks) as usize;
+        let fifo_bytes = fifo_bytes(remote_ranks);
+        let flows_bytes = page_up(remote_ranks * size_of::<FlowWords>()) + remote_ranks * fifo_bytes;
+        let total_bytes = flows_at + ranks * flows_bytes;
         Layout {
             local_ranks: ranks,
             envelope_lines,
@@ -85,6 +103,11 @@ impl Layout {
             rings_at,
             collectives_at,
             block_bytes,
+            fifo_bytes,
+            first_rank: geometry.first_rank as usize,
+            remote_ranks,
+            flows_at,
+            flows_bytes,
             total_bytes,
         }
     }
@@ -122,6 +145,28 @@ impl Layout {
         self.collectives_at + block * self.block_bytes
     }
 
+    /// Offset of the words of the flow from a local rank to world rank `to`, which is on another node.
+    pub fn flow_words_at(&self, from: usize, to: usize) -> usize {
+        assert!(from < self.local_ranks);
+        self.flows_at + from * self.flows_bytes + self.flow_index(to) * size_of::<FlowWords>()
+    }
+
+    /// Offset of that flow's send FIFO, [`Layout::fifo_bytes`] long.
+    pub fn fifo_at(&self, from: usize, to: usize) -> usize {
+        assert!(from < self.local_ranks);
+        let end = self.flows_at + (from + 1) * self.flows_bytes;
+        end - (self.remote_ranks - self.flow_index(to)) * self.fifo_bytes
+    }
+
+    /// The ranks of other nodes, counted without ours.
+    fn flow_index(&self, to: usize) -> usize {
+        assert!(
+            to < self.first_rank || to >= self.first_rank + self.local_ranks,
+            "rank {to} is on this node"
+        );
+        if to < self.first_rank { to } else { to - self.local_ranks }
+    }
+
     /// Offset of a member's data area in a collective block.
     pub fn block_data_at(&self, block: usize, member: usize) -> usize {
         assert!(member < self.local_ranks);
@@ -133,6 +178,12 @@ impl Layout {
 /// different cache sets (F14: 51 ns instead of 169 ns for 63 rings).
 fn pair_bytes(envelope_lines: usize) -> usize {
     (CONTROL_LINES + envelope_lines + 1) * LINE_BYTES + BULK_SLOTS * BULK_SLOT_BYTES
+}
+
+/// A power of two.
+fn fifo_bytes(remote_ranks: usize) -> usize {
+    let share = (SEND_BYTES_MAX / remote_ranks.max(1)).max(1);
+    (1 << share.ilog2()).clamp(FIFO_BYTES_MIN, FIFO_BYTES_MAX)
 }
 
 fn envelope_lines(ranks: usize) -> usize {
@@ -182,6 +233,32 @@ mod tests {
             assert!(l.block_at(0) + LINE_BYTES * (1 + n * MEMBER_LINES) <= l.block_data_at(0, 0));
             assert_eq!(l.block_data_at(BLOCKS - 1, n - 1) + DATA_BYTES, l.total_bytes());
         }
+    }
+
+    #[test]
+    fn flows_to_other_nodes_do_not_overlap() {
+        for (world_ranks, local_ranks, first_rank) in [(4, 2, 0), (4, 2, 2), (100, 3, 50), (5, 1, 4)] {
+            let geometry = Geometry { world_ranks, local_ranks, first_rank, cores: 2, ..Geometry::default() };
+            let l = Layout::new(&geometry);
+            let (first, n) = (first_rank as usize, local_ranks as usize);
+            let others: Vec<usize> =
+                (0..world_ranks as usize).filter(|rank| !(first..first + n).contains(rank)).collect();
+            let mut areas = Vec::new();
+            for from in 0..n {
+                for &to in &others {
+                    let words = l.flow_words_at(from, to);
+                    assert!(words.is_multiple_of(LINE_BYTES) && l.fifo_at(from, to).is_multiple_of(4096));
+                    areas.push((words, words + size_of::<FlowWords>()));
+                    areas.push((l.fifo_at(from, to), l.fifo_at(from, to) + l.fifo_bytes));
+                }
+            }
+            areas.sort_unstable();
+            assert!(areas.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+            assert!(areas[0].0 >= l.block_data_at(BLOCKS - 1, n - 1) + DATA_BYTES);
+            assert_eq!(areas.last().unwrap().1, l.total_bytes());
+        }
+        assert_eq!(fifo_bytes(3), FIFO_BYTES_MAX);
+        assert_eq!((fifo_bytes(31), fifo_bytes(5000)), (64 << 10, FIFO_BYTES_MIN));
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod collective;
 pub mod doorbell;
 pub mod endpoint;
 pub mod envelope_ring;
+pub mod flow;
 pub mod layout;
 #[cfg(all(test, loom))]
 mod model;
