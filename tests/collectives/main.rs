@@ -52,6 +52,18 @@ fn neighbours_in_grids_and_graphs_exchange_what_they_should() {
 }
 
 #[test]
+fn large_collectives_are_right_where_the_kernel_refuses_single_copies() {
+    let scratch = Scratch::new("collectives-refused");
+    let refused = compile("tests/collectives/c/refused.c", scratch.path());
+    for (ranks, when) in [("2", "first"), ("2", "later"), ("3", "first"), ("3", "later")] {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(["-n", ranks]).arg(&refused).arg(when);
+        let ran = run(&mut mpiexec, LIMIT).expect_success();
+        assert!(ran.stdout.contains("refused: all right"), "{ran}");
+    }
+}
+
+#[test]
 fn collectives_are_right_on_one_rank() {
     conforms("collectives-1", 1, 200);
 }

@@ -2,7 +2,11 @@
 //!
 //! The kernel allows them as it allows ptrace: same user, and under Yama only for descendants of the process that the target
 //! named (we name the starter). Where it refuses, the caller uses the bulk ring.
+//!
+//! The kernel copies with `rep movsb`. AMD's Zen 3 does that four times slower (64 KiB in 27 us instead of 6.5) when the target lies
+//! 1 to 31 bytes behind the source, modulo the page. Such copies make a detour through memory that lies better.
 
+use std::cell::RefCell;
 use std::io;
 
 /// Bytes of one call, so that a rank can be frozen soon whatever it copies (F7: 1 MiB takes 0.1 ms).
@@ -25,10 +29,129 @@ pub fn allow_starter(starter_pid: u32) {
 /// # Errors
 /// The kernel's: EPERM when copying is not allowed here, EFAULT for a bad remote address, ESRCH for a dead process.
 pub unsafe fn read(pid: u32, from: u64, to: *mut u8, bytes: usize) -> io::Result<usize> {
+    if !is_slow(from as usize, to.addr()) {
+        // SAFETY: our contract.
+        return unsafe { call(libc::process_vm_readv, pid, from, to, bytes) };
+    }
+    with_detour(from as usize, |detour| {
+        // SAFETY: the detour has room for so many bytes; `to` by our contract.
+        unsafe {
+            let copied = call(libc::process_vm_readv, pid, from, detour, bytes.min(DETOUR_BYTES))?;
+            std::ptr::copy_nonoverlapping(detour, to, copied);
+            Ok(copied)
+        }
+    })
+}
+
+/// Copies `bytes` from `from` to address `to` of process `pid`; at most [`CALL_BYTES_MAX`]. Returns how many were copied.
+///
+/// # Safety
+/// `from` is valid for reading `bytes` bytes.
+///
+/// # Errors
+/// As [`read`].
+pub unsafe fn write(pid: u32, to: u64, from: *const u8, bytes: usize) -> io::Result<usize> {
+    if !is_slow(from.addr(), to as usize) {
+        // SAFETY: our contract; the kernel only reads from `from`.
+        return unsafe { call(libc::process_vm_writev, pid, to, from.cast_mut(), bytes) };
+    }
+    with_detour(from.addr(), |detour| {
+        let bytes = bytes.min(DETOUR_BYTES);
+        // SAFETY: the detour has room for so many bytes; `from` by our contract.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from, detour, bytes);
+            call(libc::process_vm_writev, pid, to, detour, bytes)
+        }
+    })
+}
+
+type SystemCall = unsafe extern "C" fn(
+    libc::pid_t,
+    *const libc::iovec,
+    libc::c_ulong,
+    *const libc::iovec,
+    libc::c_ulong,
+    libc::c_ulong,
+) -> libc::ssize_t;
+
+/// # Safety
+/// `local` is valid for what the call does with `bytes` bytes there.
+unsafe fn call(
+    function: SystemCall,
+    pid: u32,
+    remote: u64,
+    local: *mut u8,
+    bytes: usize,
+) -> io::Result<usize> {
     let bytes = bytes.min(CALL_BYTES_MAX);
-    let local = libc::iovec { iov_base: to.cast(), iov_len: bytes };
-    let remote = libc::iovec { iov_base: from as *mut libc::c_void, iov_len: bytes };
-    // SAFETY: `to` by our contract; the kernel checks the remote address.
-    let copied = unsafe { libc::process_vm_readv(pid as libc::pid_t, &local, 1, &remote, 1, 0) };
+    let local = libc::iovec { iov_base: local.cast(), iov_len: bytes };
+    let remote = libc::iovec { iov_base: remote as *mut libc::c_void, iov_len: bytes };
+    // SAFETY: the local memory by our contract; the kernel checks the remote address.
+    let copied = unsafe { function(pid as libc::pid_t, &local, 1, &remote, 1, 0) };
     if copied <= 0 { Err(io::Error::last_os_error()) } else { Ok(copied as usize) }
+}
+
+const PAGE_BYTES: usize = 4096;
+/// Bytes of one detour: the second copy finds them in the cache.
+const DETOUR_BYTES: usize = 64 << 10;
+
+/// Whether the processor is slow with these two addresses.
+fn is_slow(from: usize, to: usize) -> bool {
+    (1..32).contains(&(to.wrapping_sub(from) % PAGE_BYTES))
+}
+
+/// Memory for a detour that is slow neither on the way in from `from` nor out, where the target is 1 to 31 bytes further.
+fn with_detour<T>(from: usize, copy: impl FnOnce(*mut u8) -> T) -> T {
+    thread_local! {
+        static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    ROOM.with_borrow_mut(|room| {
+        room.reserve(DETOUR_BYTES + PAGE_BYTES);
+        let begin = room.as_mut_ptr();
+        let wanted = from.wrapping_add(64);
+        copy(begin.wrapping_add(wanted.wrapping_sub(begin.addr()) % PAGE_BYTES))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_are_right_wherever_source_and_target_lie() {
+        let pid = std::process::id();
+        let source: Vec<u8> = (0..200_000_u32).map(|i| (i * 7 + (i >> 8)) as u8).collect();
+        for skip in [0, 1, 16, 31, 32, 4095] {
+            let mut target = vec![0; source.len() + 2 * PAGE_BYTES];
+            let begin = (source.as_ptr().addr() + skip).wrapping_sub(target.as_ptr().addr()) % PAGE_BYTES;
+            let end = begin + source.len();
+            let mut done = 0;
+            while done < source.len() {
+                let left = source.len() - done;
+                let to = target[begin + done..end].as_mut_ptr();
+                // SAFETY: both memories have so many bytes left.
+                done += unsafe { read(pid, source.as_ptr().addr() as u64 + done as u64, to, left) }
+                    .expect("a process may copy from itself");
+            }
+            assert!(target[begin..end] == source[..], "read, {skip}");
+            target[begin..end].fill(0);
+            done = 0;
+            while done < source.len() {
+                let (left, to) = (source.len() - done, target.as_ptr().addr() + begin + done);
+                // SAFETY: as above.
+                done += unsafe { write(pid, to as u64, source[done..].as_ptr(), left) }
+                    .expect("a process may copy to itself");
+            }
+            assert!(target[begin..end] == source[..], "write, {skip}");
+            assert!(target[..begin].iter().chain(&target[end..]).all(|&byte| byte == 0), "{skip}");
+        }
+    }
+
+    #[test]
+    fn a_bad_address_is_an_error() {
+        let mut byte = 0_u8;
+        // SAFETY: one byte of ours.
+        let refused = unsafe { read(std::process::id(), 8, &mut byte, 1) };
+        assert_eq!(refused.expect_err("nothing is there").raw_os_error(), Some(libc::EFAULT));
+    }
 }

@@ -21,6 +21,7 @@ use tutti_shm::sync::{AtomicU64, Ordering};
 
 use super::flags::Limits;
 use super::schedule::Schedule;
+use super::single_copy::Right;
 use crate::abi::MPI_Comm;
 use crate::buffer::Buffer;
 use crate::comm::{Channel, Group};
@@ -78,8 +79,12 @@ pub struct Block {
     /// What this member's two slots were last published for.
     published: [Cell<(u64, Readers)>; 2],
     looks: u32,
+    /// More ranks than cores.
+    pub is_oversubscribed: bool,
     /// What goes through the block.
     pub limits: Limits,
+    /// Whether members may copy from each other's memories.
+    pub right: Cell<Right>,
 }
 
 impl State {
@@ -185,7 +190,9 @@ impl Block {
             synced: Cell::new(base),
             published: [const { Cell::new((0, Readers::All)) }; 2],
             looks: if oversubscribed { 1 } else { FIRST_LOOKS },
+            is_oversubscribed: oversubscribed,
             limits: Limits::new(ranks, oversubscribed),
+            right: Cell::default(),
         }
     }
 
@@ -193,6 +200,12 @@ impl Block {
     #[inline(always)]
     pub fn size(&self) -> usize {
         self.group.size()
+    }
+
+    /// The process of a member.
+    pub fn pid(&self, guard: &Guard, member: usize) -> u32 {
+        let world = self.group.members()[member] as usize;
+        guard.engine.job.endpoint(world).pid.load(Ordering::Relaxed)
     }
 
     #[inline(always)]

@@ -19,17 +19,23 @@ pub struct Limits {
     broadcast: usize,
     /// Reduction to all.
     allreduce: usize,
+    /// From so many bytes on members copy from each other's memories.
+    pub single_copy: usize,
 }
 
 impl Limits {
     /// What was measured to be best. Every turn of the slots brings all ranks together, which costs little while each has a core
     /// and a switch of processes each otherwise; what every rank reads from every other grows with their number.
     pub fn new(ranks: usize, oversubscribed: bool) -> Self {
-        match (oversubscribed, ranks) {
-            (true, _) => Limits { broadcast: 2 * SLOT_BYTES, allreduce: SLOT_BYTES },
-            (false, 2) => Limits { broadcast: 16 * SLOT_BYTES, allreduce: usize::MAX },
-            (false, 3..=4) => Limits { broadcast: 16 * SLOT_BYTES, allreduce: 16 * SLOT_BYTES },
-            (false, _) => Limits { broadcast: 16 * SLOT_BYTES, allreduce: 2 * SLOT_BYTES },
+        let (broadcast, allreduce) = match (oversubscribed, ranks) {
+            (true, _) => (2, 1),
+            (false, 2..=4) => (8, 4),
+            (false, _) => (8, 2),
+        };
+        Limits {
+            broadcast: broadcast * SLOT_BYTES,
+            allreduce: allreduce * SLOT_BYTES,
+            single_copy: SLOT_BYTES + 1,
         }
     }
 }

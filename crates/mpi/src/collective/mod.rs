@@ -1,7 +1,7 @@
 //! Collective operations (MPI chapter 6).
 //!
 //! A call becomes [`work::Work`]: arguments checked and translated. Small work on one node goes through the communicator's block
-//! in shared memory ([`block`], [`flags`]); everything else becomes a [`schedule`] of messages ([`plan`]), which a blocking call
+//! in shared memory ([`block`], [`flags`]), large work from memory to memory ([`single_copy`]); everything else becomes a [`schedule`] of messages ([`plan`]), which a blocking call
 //! runs to its end and a nonblocking one leaves with the process.
 
 pub mod block;
@@ -15,6 +15,7 @@ mod reduce;
 mod reduction;
 mod remote;
 pub mod schedule;
+mod single_copy;
 mod tree;
 pub mod work;
 
@@ -24,23 +25,30 @@ use tutti_shm::collective::SLOT_BYTES;
 
 use crate::abi::*;
 use crate::compound::{NOTHING, Part};
-use crate::error::{Result, check};
+use crate::error::{Error, Result, check};
 use crate::process::Guard;
 
 pub use block::State;
+use single_copy::Outcome;
 use work::{ReductionArguments, Work};
 
 impl Guard {
     /// Does collective work and returns when it is done.
     ///
     /// # Errors
-    /// MPI_ERR_TRUNCATE when the ranks' arguments do not match.
+    /// MPI_ERR_TRUNCATE when the ranks' arguments do not match; MPI_ERR_BUFFER when a buffer that is read and written cannot be
+    /// reached by a single copy.
     #[inline]
     pub fn collect(&mut self, comm: MPI_Comm, work: &Work) -> Result<()> {
-        if let Some(block) = self.block(comm)
-            && flags::try_small(self, &block, work)
-        {
-            return Ok(());
+        if let Some(block) = self.block(comm) {
+            if flags::try_small(self, &block, work) {
+                return Ok(());
+            }
+            match single_copy::try_large(self, &block, work) {
+                Outcome::Done => return Ok(()),
+                Outcome::Undone => {}
+                Outcome::Lost => return Err(lost()),
+            }
         }
         let mut schedule = self.next_place(comm)?.plan(work);
         self.run(&mut schedule)
@@ -127,6 +135,14 @@ impl Guard {
         unsafe { request.write(MPI_Request(self.engine.requests.handle(index))) };
         Ok(())
     }
+}
+
+#[cold]
+fn lost() -> Error {
+    Error::new(
+        MPI_ERR_BUFFER,
+        "the kernel refused to copy from or to the buffer of a rank that takes part in place; use two buffers",
+    )
 }
 
 fn check_place(request: *mut MPI_Request) -> Result<()> {
