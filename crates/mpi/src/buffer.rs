@@ -6,6 +6,7 @@ use crate::datatype::transfer::Map;
 
 /// A message's data in the memory of this process.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Buffer {
     /// Address of the first byte when there is no map, else the address that the map's displacements count from.
     pub at: *mut u8,

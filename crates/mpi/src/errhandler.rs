@@ -52,7 +52,20 @@ thread_local! {
 /// Runs a call of the face: enters the library, raises the error if there is one.
 #[inline(always)]
 pub fn call(name: &'static CStr, comm: MPI_Comm, body: impl FnOnce(&mut Guard) -> Result<()>) -> c_int {
-    let Some(mut guard) = process::enter() else { return outside(name) };
+    match process::enter() {
+        Some(guard) => go_on(guard, name, comm, body),
+        None => outside(name),
+    }
+}
+
+/// The rest of a call of the face that has entered the library already, because it tried a short way first.
+#[inline(always)]
+pub fn go_on(
+    mut guard: Guard,
+    name: &'static CStr,
+    comm: MPI_Comm,
+    body: impl FnOnce(&mut Guard) -> Result<()>,
+) -> c_int {
     match body(&mut guard) {
         Ok(()) => MPI_SUCCESS,
         Err(error) => raise(guard, name, comm, error),
@@ -218,7 +231,7 @@ fn fatal(guard: Option<Guard>, name: &CStr, error: &Error) -> ! {
 
 /// A call before Init or after Finalize.
 #[cold]
-fn outside(name: &CStr) -> c_int {
+pub fn outside(name: &CStr) -> c_int {
     let when = if process::phase() == process::BEFORE { "before MPI_Init" } else { "after MPI_Finalize" };
     say::line(format_args!("{} was called {when}", name.to_string_lossy()));
     abort(None, MPI_ERR_OTHER)

@@ -11,8 +11,8 @@ use crate::error::{Error, Result, check};
 use crate::process::Guard;
 use crate::request::{Outcome, Request, RequestKind};
 
-/// Index of no request: the operation is finished and had nothing to tell.
-const FINISHED_SEND: usize = (crate::handle::Kind::Request as usize) << 27 | 0xff_ffff;
+/// Handle of no request: the operation is finished and had nothing to tell.
+pub const FINISHED_SEND: MPI_Request = MPI_Request((crate::handle::Kind::Request as usize) << 27 | 0xff_ffff);
 
 /// The data arguments of a call.
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +103,33 @@ impl Guard {
             }
         }
         None
+    }
+
+    /// Starts a receive the short way; `None` when the general way must be gone.
+    ///
+    /// # Safety
+    /// The user's buffer is valid until the receive is done.
+    #[inline(always)]
+    pub unsafe fn try_start_receive_small(
+        &mut self,
+        data: Data,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+    ) -> Option<MPI_Request> {
+        if source < 0 || (tag < 0 && tag != MPI_ANY_TAG) {
+            return None;
+        }
+        let (at, capacity) = self.plain(data)?;
+        let communicator = self.comm(comm).ok()?;
+        let from = communicator.world_rank(source).ok()? as usize;
+        let context = communicator.context;
+        if communicator.needs_translation() {
+            return None;
+        }
+        // SAFETY: our contract.
+        let index = unsafe { self.engine.try_start_receive_small(from, context, tag, at, capacity)? };
+        Some(MPI_Request(self.engine.requests.handle(index)))
     }
 
     /// Starts a send; `None` when the destination is MPI_PROC_NULL.
@@ -214,7 +241,7 @@ impl Guard {
     #[inline(always)]
     pub fn send_handle(&self, started: Started) -> MPI_Request {
         match started {
-            Started::Done => MPI_Request(FINISHED_SEND),
+            Started::Done => FINISHED_SEND,
             Started::Pending(index) => MPI_Request(self.engine.requests.handle(index)),
         }
     }
@@ -240,7 +267,7 @@ impl Guard {
         if handle == MPI_REQUEST_NULL {
             return Ok(Named::Null);
         }
-        if handle.0 == FINISHED_SEND {
+        if handle == FINISHED_SEND {
             return Ok(Named::FinishedSend);
         }
         let index = self.engine.requests.index(handle.0).ok_or_else(|| {
@@ -257,7 +284,7 @@ impl Guard {
     /// `status` is MPI_STATUS_IGNORE or valid for writing.
     #[inline(always)]
     pub unsafe fn try_complete_quickly(&mut self, handle: &mut MPI_Request, status: *mut MPI_Status) -> bool {
-        let outcome = if handle.0 == FINISHED_SEND {
+        let outcome = if *handle == FINISHED_SEND {
             Outcome::EMPTY
         } else {
             let Some(index) = self.engine.requests.index(handle.0) else { return false };
@@ -266,7 +293,11 @@ impl Guard {
                 return false;
             }
             let outcome = if status.is_null() { Outcome::EMPTY } else { request.outcome() };
-            self.engine.requests.free(index);
+            if request.is_plain {
+                self.engine.requests.free_plain(index);
+            } else {
+                self.engine.requests.free(index);
+            }
             outcome
         };
         *handle = MPI_REQUEST_NULL;

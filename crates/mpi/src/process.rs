@@ -305,6 +305,13 @@ impl Guard {
         }
     }
 
+    /// Leaves the library: as dropping the guard, in place.
+    #[inline(always)]
+    pub fn leave(self) {
+        self.give_back();
+        std::mem::forget(self);
+    }
+
     /// Runs `action` without the lock.
     pub fn unlocked<T>(&mut self, action: impl FnOnce() -> T) -> T {
         self.give_back();

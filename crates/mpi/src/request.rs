@@ -1,6 +1,7 @@
 //! Requests: what a pending operation needs to be finished by whoever makes progress.
 
 use core::ffi::c_int;
+use core::mem::offset_of;
 use std::rc::Rc;
 
 use crate::abi::*;
@@ -10,39 +11,48 @@ use crate::compound::Extra;
 use crate::handle::NONE;
 
 /// A pending or finished operation.
+///
+/// In the order of its fields: what a small contiguous receive touches shares a cache line with its slot's handle.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Request {
-    /// Which operation.
-    pub kind: RequestKind,
-    /// Finished; the outcome stands below.
-    pub done: bool,
-    /// Error class of the outcome.
-    pub error: c_int,
-    /// Memory that the operation reads or writes.
-    pub buffer: Buffer,
-    /// Matching: context of the communicator.
-    pub context: u32,
-    /// Matching: world rank of the partner, or MPI_ANY_SOURCE; when a receive is done, the sender's.
-    pub peer: i32,
-    /// Matching: tag, or MPI_ANY_TAG; when a receive is done, the message's.
-    pub tag: i32,
-    /// Number of the receive in the order of posting.
-    pub posted: u64,
-    /// Next request of the same queue.
-    pub next: u32,
     /// Bytes received, sent or matched.
     pub bytes: usize,
-    /// Group that `peer` is a rank of, when it is not the world's.
-    pub group: Option<Rc<Group>>,
+    /// Number of the receive in the order of posting.
+    pub posted: u64,
+    /// Matching: context of the communicator.
+    pub context: u32,
+    /// Matching: tag, or MPI_ANY_TAG; when a receive is done, the message's.
+    pub tag: i32,
+    /// Matching: world rank of the partner, or MPI_ANY_SOURCE; when a receive is done, the sender's.
+    pub peer: i32,
+    /// Next request of the same queue.
+    pub next: u32,
+    /// Error class of the outcome.
+    pub error: c_int,
+    /// Which operation.
+    pub kind: RequestKind,
+    /// Finished; the outcome stands here.
+    pub done: bool,
     /// The user has freed it; it goes when it is done.
     pub orphaned: bool,
+    /// A receive or send of contiguous data that owns nothing: no map, no group, nothing extra.
+    pub is_plain: bool,
+    /// Memory that the operation reads or writes.
+    pub buffer: Buffer,
+    /// Group that `peer` is a rank of, when it is not the world's.
+    pub group: Option<Rc<Group>>,
+    /// What only some requests have.
+    pub extra: Option<Box<Extra>>,
     /// A receive whose sender receives much from us at the same time: one copy each beats two.
     pub mutual: bool,
     /// Whether it was cancelled.
     pub cancelled: bool,
-    /// What only some requests have.
-    pub extra: Option<Box<Extra>>,
 }
+
+/// Bytes of a cache line that a slot's handle and free list take.
+const SLOT_HEAD_BYTES: usize = 8;
+const _: () = assert!(SLOT_HEAD_BYTES + offset_of!(Request, buffer) + offset_of!(Buffer, map) == 64);
 
 /// Which operation a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,26 +74,34 @@ impl Request {
     #[inline]
     pub fn new(kind: RequestKind, buffer: Buffer, context: u32, peer: i32, tag: i32) -> Self {
         Request {
+            bytes: 0,
+            posted: 0,
+            context,
+            tag,
+            peer,
+            next: NONE,
+            error: MPI_SUCCESS,
             kind,
             done: false,
-            error: MPI_SUCCESS,
-            buffer,
-            context,
-            peer,
-            tag,
-            posted: 0,
-            next: NONE,
-            bytes: 0,
-            group: None,
             orphaned: false,
+            is_plain: false,
+            buffer,
+            group: None,
+            extra: None,
             mutual: false,
             cancelled: false,
-            extra: None,
         }
     }
 
+    /// A pending receive of contiguous data from a world rank, on a communicator whose ranks are the world's.
+    #[inline(always)]
+    pub fn plain(at: *mut u8, bytes: usize, context: u32, from: usize, tag: i32) -> Self {
+        let buffer = Buffer::contiguous(at, bytes);
+        Request { is_plain: true, ..Request::new(RequestKind::Receive, buffer, context, from as i32, tag) }
+    }
+
     /// The status that the user sees.
-    #[inline]
+    #[inline(always)]
     pub fn outcome(&self) -> Outcome {
         match self.kind {
             RequestKind::Send

@@ -32,6 +32,8 @@ pub struct Rings {
     released_by_peer: NonNull<AtomicU64>,
     /// Eager bytes of the peer that our receives have taken. Writer: this rank.
     released_to_peer: NonNull<AtomicU64>,
+    /// The peer's endpoint.
+    endpoint: NonNull<Endpoint>,
 }
 
 // SAFETY: the words lie in the job's segment, which outlives the rings (contract of `Job::rings`), and are atomics.
@@ -50,6 +52,13 @@ impl Rings {
     pub fn release_to_peer(&self, bytes: u64) {
         // SAFETY: see the Send implementation.
         unsafe { self.released_to_peer.as_ref() }.store(bytes, Ordering::Release);
+    }
+
+    /// Wakes the peer if it sleeps; after something was published for it.
+    #[inline(always)]
+    pub fn ring(&self) {
+        // SAFETY: as for the counters.
+        doorbell::ring_if_sleeping(unsafe { self.endpoint.as_ref() });
     }
 }
 
@@ -141,6 +150,7 @@ impl Job {
                 bulk_in: bulk_ring::Consumer::new(bulk(peer, me)),
                 released_by_peer: credit(me, peer),
                 released_to_peer: credit(peer, me),
+                endpoint: segment.at(layout.endpoint_at(peer)),
             }
         }
     }

@@ -95,6 +95,8 @@ pub struct Producer {
     sequence: u32,
     /// Lines whose word 0 is payload of a message.
     payload: LineSet,
+    /// From this number of `written` on `payload` is empty: a turn after the last message of several lines.
+    clean_from: u64,
 }
 
 /// The receiver's end.
@@ -133,6 +135,7 @@ impl Producer {
             known_consumed: 0,
             sequence: 1,
             payload: LineSet([0; 4]),
+            clean_from: 0,
         }
     }
 
@@ -163,6 +166,31 @@ impl Producer {
     #[inline(always)]
     #[must_use]
     pub fn try_push(&mut self, envelope: &Envelope, inline: &[u8]) -> bool {
+        if inline.len() <= LINE_BYTES - HEADER_BYTES {
+            return self.try_push_line(envelope, inline);
+        }
+        self.try_push_lines(envelope, inline)
+    }
+
+    /// A message of one line, which always fits before the end of the ring.
+    #[inline(always)]
+    fn try_push_line(&mut self, envelope: &Envelope, inline: &[u8]) -> bool {
+        debug_assert!(envelope.kind > PAD, "kind {} is not a message's", envelope.kind);
+        if !self.has_room(2) {
+            return false;
+        }
+        let at = self.written as usize & self.mask;
+        if self.written < self.clean_from {
+            self.clear_payload(at + 1);
+        }
+        self.store(at, envelope);
+        self.store_inline(at, inline);
+        self.commit(at, envelope.kind, envelope.flags, 1);
+        true
+    }
+
+    #[inline(never)]
+    fn try_push_lines(&mut self, envelope: &Envelope, inline: &[u8]) -> bool {
         self.try_push_stored(envelope, inline.len(), |ring, at| ring.store_inline(at, inline))
     }
 
@@ -208,20 +236,29 @@ impl Producer {
         self.clear_payload(at + needed);
         if needed > 1 {
             self.payload.insert(at + 1, needed - 1);
+            self.clean_from = self.written + (needed + self.mask + 1) as u64;
         }
-        let line = self.line(at);
-        line.words[1].store(pack(envelope.context, envelope.tag as u32), Ordering::Relaxed);
-        line.words[2].store(envelope.length, Ordering::Relaxed);
+        self.store(at, envelope);
         store(self, at);
         self.commit(at, envelope.kind, envelope.flags, needed);
         true
+    }
+
+    /// The words of a header behind the commit.
+    #[inline(always)]
+    fn store(&self, at: usize, envelope: &Envelope) {
+        let line = self.line(at);
+        line.words[1].store(pack(envelope.context, envelope.tag as u32), Ordering::Relaxed);
+        line.words[2].store(envelope.length, Ordering::Relaxed);
     }
 
     #[inline(always)]
     fn commit(&mut self, at: usize, kind: u8, flags: u8, lines: usize) {
         let word =
             u64::from(kind) | u64::from(flags) << 8 | (lines as u64) << 16 | u64::from(self.sequence) << 32;
-        self.payload.remove(at);
+        if self.written < self.clean_from {
+            self.payload.remove(at);
+        }
         self.line(at).words[0].store(word, Ordering::Release);
         self.sequence = next_sequence(self.sequence);
         self.written += lines as u64;
@@ -317,6 +354,12 @@ impl Consumer {
     #[inline(always)]
     pub fn is_ready(&self) -> bool {
         self.is_due(self.head().words[0].load(Ordering::Relaxed))
+    }
+
+    /// Whether a message waits or the sender is owed a bell.
+    #[inline(always)]
+    pub fn needs_attention(&self) -> bool {
+        self.bell_owed || self.is_ready()
     }
 
     /// The oldest message that has not been consumed. Stays until [`Consumer::advance`].

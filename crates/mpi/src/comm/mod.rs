@@ -127,7 +127,13 @@ impl Comm {
     /// The group for the translation of a received source; none when nothing is to be translated.
     #[inline(always)]
     pub fn translation(&self) -> Option<Rc<Group>> {
-        if self.identity && self.remote.is_none() { None } else { Some(self.peers().clone()) }
+        self.needs_translation().then(|| self.peers().clone())
+    }
+
+    /// Whether the ranks of messages differ from those of the world.
+    #[inline(always)]
+    pub fn needs_translation(&self) -> bool {
+        !self.identity || self.remote.is_some()
     }
 
     /// Checks a root argument of an intracommunicator.

@@ -13,7 +13,7 @@ use crate::request::{Request, RequestKind};
 
 impl Engine {
     /// Takes what has arrived from one peer.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn take_envelopes(&mut self, from: usize) {
         for _ in 0..ENVELOPES_PER_TURN {
             let peer = &mut self.peers[from];
@@ -46,7 +46,7 @@ impl Engine {
         }
         if self.peers[from].rings.inbox.take_owed_bell() {
             // A sender that found the ring full may sleep until it hears of room.
-            self.job.ring(from);
+            self.peers[from].rings.ring();
         }
     }
 

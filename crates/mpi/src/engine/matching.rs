@@ -89,23 +89,78 @@ impl Matching {
         self.posted[from].first == NONE && self.any.first == NONE && self.unexpected[from].is_empty()
     }
 
-    /// Appends a receive to its queue.
+    /// Whether messages of this source wait.
+    #[inline(always)]
+    pub fn has_unexpected(&self, from: usize) -> bool {
+        !self.unexpected[from].is_empty()
+    }
+
+    /// Gives the data of the oldest waiting message of a source to `take`, if it is the one asked for, short, and at most
+    /// `capacity` bytes long. Returns its tag and bytes.
+    #[inline(always)]
+    pub fn take_first_short(
+        &mut self,
+        from: usize,
+        context: u32,
+        tag: i32,
+        capacity: usize,
+        take: impl FnOnce(&[u8]),
+    ) -> Option<(i32, usize)> {
+        let queue = &mut self.unexpected[from];
+        let first = queue.front()?;
+        let Body::Short(data) = &first.body else { return None };
+        if first.context != context || (first.tag != tag && tag != MPI_ANY_TAG) || first.bytes > capacity {
+            return None;
+        }
+        let found = (first.tag, first.bytes);
+        take(&data[..first.bytes]);
+        queue.pop_front();
+        Some(found)
+    }
+
+    /// The number of the next receive in the order of posting.
+    #[inline(always)]
+    pub fn next_number(&mut self) -> u64 {
+        self.next_posted += 1;
+        self.next_posted
+    }
+
+    /// Appends a receive, with its number, to its queue.
     #[inline(always)]
     pub fn post(&mut self, requests: &mut Slab<Request>, index: u32) {
+        let number = self.next_number();
         let request = requests.get_mut(index);
-        request.posted = self.next_posted;
-        self.next_posted += 1;
-        let queue = if request.peer == MPI_ANY_SOURCE {
-            &mut self.any
-        } else {
-            &mut self.posted[request.peer as usize]
-        };
-        let last = queue.last;
-        queue.last = index;
-        if last == NONE {
+        request.posted = number;
+        let source = request.peer;
+        self.append(requests, source, index);
+    }
+
+    /// Appends a receive from this source, which has its number already, to its queue.
+    #[inline(always)]
+    pub fn append(&mut self, requests: &mut Slab<Request>, source: i32, index: u32) {
+        let queue = if source == MPI_ANY_SOURCE { &mut self.any } else { &mut self.posted[source as usize] };
+        let last = std::mem::replace(&mut queue.last, index);
+        if queue.first == NONE {
             queue.first = index;
         } else {
             requests.get_mut(last).next = index;
+        }
+    }
+
+    /// The oldest receive posted for a source, if no receive from any source could come before it.
+    #[inline(always)]
+    pub fn only_candidate(&self, from: usize) -> Option<u32> {
+        let first = self.posted[from].first;
+        (first != NONE && self.any.first == NONE).then_some(first)
+    }
+
+    /// The receive of [`Matching::only_candidate`] is matched; `next` is the one behind it.
+    #[inline(always)]
+    pub fn take_candidate(&mut self, from: usize, next: u32) {
+        let queue = &mut self.posted[from];
+        queue.first = next;
+        if next == NONE {
+            queue.last = NONE;
         }
     }
 

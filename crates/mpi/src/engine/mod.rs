@@ -256,7 +256,10 @@ impl Engine {
         let peer = &self.peers[from];
         let mut moved = false;
         if peer.rings.inbox.is_ready() {
-            self.take_envelopes(from);
+            self.take_expected(from);
+            if self.peers[from].rings.inbox.needs_attention() {
+                self.take_envelopes(from);
+            }
             moved = true;
         }
         if self.peers[from].is_busy() {

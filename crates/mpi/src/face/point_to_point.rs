@@ -1,39 +1,153 @@
 //! MPI chapter 3: blocking and nonblocking sends and receives, probes.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_int, c_void};
 
 use crate::abi::*;
 use crate::engine::{Mode, Started};
-use crate::errhandler::call;
+use crate::errhandler::{call, go_on, outside};
 use crate::error::Result;
-use crate::point_to_point::{Data, outcome_result};
-use crate::process::Guard;
+use crate::point_to_point::{Data, FINISHED_SEND, outcome_result};
+use crate::process::{self, Guard};
 use crate::request::Outcome;
 
-/// Sends and waits until the buffer can be reused.
+/// A blocking send: the short way here, in registers; anything else, wrong arguments included, in a function of its own.
 #[inline(always)]
-fn send(guard: &mut Guard, data: Data, dest: c_int, tag: c_int, comm: MPI_Comm, mode: Mode) -> Result<()> {
+fn send(name: &'static CStr, data: Data, dest: c_int, tag: c_int, comm: MPI_Comm, mode: Mode) -> c_int {
+    let Some(mut guard) = process::enter() else { return outside(name) };
     if mode == Mode::Standard && guard.try_send_small(data, dest, tag, comm) {
-        return Ok(());
+        guard.leave();
+        return MPI_SUCCESS;
     }
-    if let Started::Pending(index) = guard.start_send(data, dest, tag, comm, mode)? {
-        guard.finish_request(index);
-    }
-    Ok(())
+    send_slowly(guard, name, data, dest, tag, comm, mode)
+}
+
+#[inline(never)]
+fn send_slowly(
+    guard: Guard,
+    name: &'static CStr,
+    data: Data,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    mode: Mode,
+) -> c_int {
+    go_on(guard, name, comm, |guard| {
+        if let Started::Pending(index) = guard.start_send(data, dest, tag, comm, mode)? {
+            guard.finish_request(index);
+        }
+        Ok(())
+    })
 }
 
 /// Starts a standard send, the short way if it can be gone.
+///
+/// # Safety
+/// `request` is valid for writing.
 #[inline(always)]
-fn start_send(guard: &mut Guard, data: Data, dest: c_int, tag: c_int, comm: MPI_Comm) -> Result<Started> {
+unsafe fn start_send(
+    name: &'static CStr,
+    data: Data,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    let Some(mut guard) = process::enter() else { return outside(name) };
     if guard.try_send_small(data, dest, tag, comm) {
-        return Ok(Started::Done);
+        // SAFETY: our contract.
+        unsafe { request.write(FINISHED_SEND) };
+        guard.leave();
+        return MPI_SUCCESS;
     }
-    guard.start_send(data, dest, tag, comm, Mode::Standard)
+    // SAFETY: our contract.
+    unsafe { start_send_slowly(guard, name, data, dest, tag, comm, Mode::Standard, request) }
+}
+
+/// Starts a send.
+///
+/// # Safety
+/// `request` is valid for writing.
+#[inline(never)]
+unsafe fn start_send_slowly(
+    guard: Guard,
+    name: &'static CStr,
+    data: Data,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    mode: Mode,
+    request: *mut MPI_Request,
+) -> c_int {
+    go_on(guard, name, comm, |guard| {
+        let started = guard.start_send(data, dest, tag, comm, mode)?;
+        // SAFETY: our contract.
+        unsafe { request.write(guard.send_handle(started)) };
+        Ok(())
+    })
+}
+
+/// Starts a synchronous send.
+///
+/// # Safety
+/// `request` is valid for writing.
+unsafe fn start_synchronous_send(
+    name: &'static CStr,
+    data: Data,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    match process::enter() {
+        // SAFETY: our contract.
+        Some(guard) => unsafe {
+            start_send_slowly(guard, name, data, dest, tag, comm, Mode::Synchronous, request)
+        },
+        None => outside(name),
+    }
+}
+
+/// A blocking receive, the short way if the message comes soon.
+///
+/// # Safety
+/// The user's buffer is valid; `status` is MPI_STATUS_IGNORE or valid for writing.
+#[inline(always)]
+unsafe fn receive(
+    name: &'static CStr,
+    data: Data,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    let Some(mut guard) = process::enter() else { return outside(name) };
+    // SAFETY: our contract.
+    unsafe {
+        if let Some(outcome) = guard.try_receive_small(data, source, tag, comm) {
+            outcome.write(status);
+            guard.leave();
+            return MPI_SUCCESS;
+        }
+        receive_slowly(guard, name, data, source, tag, comm, status)
+    }
+}
+
+#[inline(never)]
+unsafe fn receive_slowly(
+    guard: Guard,
+    name: &'static CStr,
+    data: Data,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    // SAFETY: our caller's contract.
+    go_on(guard, name, comm, |guard| unsafe { finish_receive(guard, data, source, tag, comm, status) })
 }
 
 /// Receives and waits for the message.
-#[inline(always)]
-unsafe fn receive(
+unsafe fn finish_receive(
     guard: &mut Guard,
     data: Data,
     source: c_int,
@@ -41,13 +155,6 @@ unsafe fn receive(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> Result<()> {
-    // SAFETY: the user gives a valid buffer, and a status or MPI_STATUS_IGNORE.
-    unsafe {
-        if let Some(outcome) = guard.try_receive_small(data, source, tag, comm) {
-            outcome.write(status);
-            return Ok(());
-        }
-    }
     let (outcome, capacity) = match guard.start_receive(data, source, tag, comm)? {
         None => (Outcome::PROC_NULL, 0),
         Some(index) => {
@@ -60,6 +167,50 @@ unsafe fn receive(
     outcome_result(&outcome, capacity)
 }
 
+/// Starts a receive, the short way if it can be gone.
+///
+/// # Safety
+/// The user's buffer is valid; `request` is valid for writing.
+#[inline(always)]
+unsafe fn start_receive(
+    name: &'static CStr,
+    data: Data,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    let Some(mut guard) = process::enter() else { return outside(name) };
+    // SAFETY: our contract.
+    unsafe {
+        if let Some(handle) = guard.try_start_receive_small(data, source, tag, comm) {
+            request.write(handle);
+            guard.leave();
+            return MPI_SUCCESS;
+        }
+        start_receive_slowly(guard, name, data, source, tag, comm, request)
+    }
+}
+
+#[inline(never)]
+unsafe fn start_receive_slowly(
+    guard: Guard,
+    name: &'static CStr,
+    data: Data,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    go_on(guard, name, comm, |guard| {
+        let started = guard.start_receive(data, source, tag, comm)?;
+        let handle = guard.receive_handle(started);
+        // SAFETY: our caller's contract.
+        unsafe { request.write(handle) };
+        Ok(())
+    })
+}
+
 /// Sends (3.2.1).
 #[inline]
 pub unsafe fn MPI_Send(
@@ -70,9 +221,7 @@ pub unsafe fn MPI_Send(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    call(c"MPI_Send", comm, |guard| {
-        send(guard, Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)
-    })
+    send(c"MPI_Send", Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)
 }
 
 /// Sends to a receive that is posted already (3.4).
@@ -85,9 +234,7 @@ pub unsafe fn MPI_Rsend(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    call(c"MPI_Rsend", comm, |guard| {
-        send(guard, Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)
-    })
+    send(c"MPI_Rsend", Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)
 }
 
 /// Sends and waits for the receive to start (3.4).
@@ -100,9 +247,7 @@ pub unsafe fn MPI_Ssend(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    call(c"MPI_Ssend", comm, |guard| {
-        send(guard, Data::new(buf, count, datatype), dest, tag, comm, Mode::Synchronous)
-    })
+    send(c"MPI_Ssend", Data::new(buf, count, datatype), dest, tag, comm, Mode::Synchronous)
 }
 
 /// Starts a send (3.7.2).
@@ -116,12 +261,8 @@ pub unsafe fn MPI_Isend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    call(c"MPI_Isend", comm, |guard| {
-        let started = start_send(guard, Data::new(buf, count, datatype), dest, tag, comm)?;
-        // SAFETY: the user gives a place for the request.
-        unsafe { request.write(guard.send_handle(started)) };
-        Ok(())
-    })
+    // SAFETY: the user gives a place for the request.
+    unsafe { start_send(c"MPI_Isend", Data::new(buf, count, datatype), dest, tag, comm, request) }
 }
 
 /// Starts a send to a receive that is posted already (3.7.2).
@@ -135,12 +276,8 @@ pub unsafe fn MPI_Irsend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    call(c"MPI_Irsend", comm, |guard| {
-        let started = start_send(guard, Data::new(buf, count, datatype), dest, tag, comm)?;
-        // SAFETY: the user gives a place for the request.
-        unsafe { request.write(guard.send_handle(started)) };
-        Ok(())
-    })
+    // SAFETY: the user gives a place for the request.
+    unsafe { start_send(c"MPI_Irsend", Data::new(buf, count, datatype), dest, tag, comm, request) }
 }
 
 /// Starts a synchronous send (3.7.2).
@@ -154,13 +291,9 @@ pub unsafe fn MPI_Issend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    call(c"MPI_Issend", comm, |guard| {
-        let started =
-            guard.start_send(Data::new(buf, count, datatype), dest, tag, comm, Mode::Synchronous)?;
-        // SAFETY: the user gives a place for the request.
-        unsafe { request.write(guard.send_handle(started)) };
-        Ok(())
-    })
+    let data = Data::new(buf, count, datatype);
+    // SAFETY: the user gives a place for the request.
+    unsafe { start_synchronous_send(c"MPI_Issend", data, dest, tag, comm, request) }
 }
 
 /// Receives (3.2.4).
@@ -174,10 +307,8 @@ pub unsafe fn MPI_Recv(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    call(c"MPI_Recv", comm, |guard| {
-        // SAFETY: the user gives a status or MPI_STATUS_IGNORE.
-        unsafe { receive(guard, Data::new(buf, count, datatype), source, tag, comm, status) }
-    })
+    // SAFETY: the user gives a valid buffer, and a status or MPI_STATUS_IGNORE.
+    unsafe { receive(c"MPI_Recv", Data::new(buf, count, datatype), source, tag, comm, status) }
 }
 
 /// Starts a receive (3.7.2).
@@ -191,13 +322,8 @@ pub unsafe fn MPI_Irecv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    call(c"MPI_Irecv", comm, |guard| {
-        let started = guard.start_receive(Data::new(buf, count, datatype), source, tag, comm)?;
-        let handle = guard.receive_handle(started);
-        // SAFETY: the user gives a place for the request.
-        unsafe { request.write(handle) };
-        Ok(())
-    })
+    // SAFETY: the user gives a valid buffer and a place for the request.
+    unsafe { start_receive(c"MPI_Irecv", Data::new(buf, count, datatype), source, tag, comm, request) }
 }
 
 /// Sends and receives at once (3.10).
@@ -258,9 +384,7 @@ pub unsafe fn MPI_Send_c(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    call(c"MPI_Send_c", comm, |guard| {
-        send(guard, Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)
-    })
+    send(c"MPI_Send_c", Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)
 }
 
 /// Sends to a receive that is posted already (3.4). Large count.
@@ -273,9 +397,7 @@ pub unsafe fn MPI_Rsend_c(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    call(c"MPI_Rsend_c", comm, |guard| {
-        send(guard, Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)
-    })
+    send(c"MPI_Rsend_c", Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)
 }
 
 /// Sends and waits for the receive to start (3.4). Large count.
@@ -288,9 +410,7 @@ pub unsafe fn MPI_Ssend_c(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    call(c"MPI_Ssend_c", comm, |guard| {
-        send(guard, Data::new(buf, count, datatype), dest, tag, comm, Mode::Synchronous)
-    })
+    send(c"MPI_Ssend_c", Data::new(buf, count, datatype), dest, tag, comm, Mode::Synchronous)
 }
 
 /// Starts a send (3.7.2). Large count.
@@ -304,12 +424,8 @@ pub unsafe fn MPI_Isend_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    call(c"MPI_Isend_c", comm, |guard| {
-        let started = start_send(guard, Data::new(buf, count, datatype), dest, tag, comm)?;
-        // SAFETY: the user gives a place for the request.
-        unsafe { request.write(guard.send_handle(started)) };
-        Ok(())
-    })
+    // SAFETY: the user gives a place for the request.
+    unsafe { start_send(c"MPI_Isend_c", Data::new(buf, count, datatype), dest, tag, comm, request) }
 }
 
 /// Starts a send to a receive that is posted already (3.7.2). Large count.
@@ -323,12 +439,8 @@ pub unsafe fn MPI_Irsend_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    call(c"MPI_Irsend_c", comm, |guard| {
-        let started = start_send(guard, Data::new(buf, count, datatype), dest, tag, comm)?;
-        // SAFETY: the user gives a place for the request.
-        unsafe { request.write(guard.send_handle(started)) };
-        Ok(())
-    })
+    // SAFETY: the user gives a place for the request.
+    unsafe { start_send(c"MPI_Irsend_c", Data::new(buf, count, datatype), dest, tag, comm, request) }
 }
 
 /// Starts a synchronous send (3.7.2). Large count.
@@ -342,13 +454,9 @@ pub unsafe fn MPI_Issend_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    call(c"MPI_Issend_c", comm, |guard| {
-        let started =
-            guard.start_send(Data::new(buf, count, datatype), dest, tag, comm, Mode::Synchronous)?;
-        // SAFETY: the user gives a place for the request.
-        unsafe { request.write(guard.send_handle(started)) };
-        Ok(())
-    })
+    let data = Data::new(buf, count, datatype);
+    // SAFETY: the user gives a place for the request.
+    unsafe { start_synchronous_send(c"MPI_Issend_c", data, dest, tag, comm, request) }
 }
 
 /// Receives (3.2.4). Large count.
@@ -362,10 +470,8 @@ pub unsafe fn MPI_Recv_c(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    call(c"MPI_Recv_c", comm, |guard| {
-        // SAFETY: the user gives a status or MPI_STATUS_IGNORE.
-        unsafe { receive(guard, Data::new(buf, count, datatype), source, tag, comm, status) }
-    })
+    // SAFETY: the user gives a valid buffer, and a status or MPI_STATUS_IGNORE.
+    unsafe { receive(c"MPI_Recv_c", Data::new(buf, count, datatype), source, tag, comm, status) }
 }
 
 /// Starts a receive (3.7.2). Large count.
@@ -379,13 +485,8 @@ pub unsafe fn MPI_Irecv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    call(c"MPI_Irecv_c", comm, |guard| {
-        let started = guard.start_receive(Data::new(buf, count, datatype), source, tag, comm)?;
-        let handle = guard.receive_handle(started);
-        // SAFETY: the user gives a place for the request.
-        unsafe { request.write(handle) };
-        Ok(())
-    })
+    // SAFETY: the user gives a valid buffer and a place for the request.
+    unsafe { start_receive(c"MPI_Irecv_c", Data::new(buf, count, datatype), source, tag, comm, request) }
 }
 
 /// Sends and receives at once (3.10). Large count.
@@ -453,7 +554,15 @@ unsafe fn send_receive(
     guard.buffer(to)?;
     let started = guard.start_send(from, dest, sendtag, comm, Mode::Standard)?;
     // SAFETY: as our caller's.
-    let received = unsafe { receive(guard, to, source, recvtag, comm, status) };
+    let received = unsafe {
+        match guard.try_receive_small(to, source, recvtag, comm) {
+            Some(outcome) => {
+                outcome.write(status);
+                Ok(())
+            }
+            None => finish_receive(guard, to, source, recvtag, comm, status),
+        }
+    };
     if let Started::Pending(index) = started {
         guard.finish_request(index);
     }

@@ -156,20 +156,29 @@ pub unsafe fn MPI_Waitall(
             let status = nth(array_of_statuses, i);
             // SAFETY: as above.
             unsafe {
-                if guard.try_complete_quickly(handle, status) {
-                    continue;
+                if !guard.try_complete_quickly(handle, status) {
+                    let result = wait(guard, handle, status)?;
+                    failed = in_status(failed, result, status);
                 }
-                let named = guard.named_request(*handle)?;
-                if let Named::Pending(index) = named {
-                    let hint = hint(guard, named);
-                    guard.wait(hint, |p| p.engine.is_done(index).then_some(()));
-                }
-                let result = complete(guard, handle, named, status);
-                failed = in_status(failed, result, status);
             }
         }
         failed.map_or(Ok(()), Err)
     })
+}
+
+/// Waits for one of several requests and finishes it: the outer result is the call's, the inner one the request's.
+///
+/// # Safety
+/// `status` is MPI_STATUS_IGNORE or valid for writing.
+#[inline(never)]
+unsafe fn wait(guard: &mut Guard, handle: &mut MPI_Request, status: *mut MPI_Status) -> Result<Result<()>> {
+    let named = guard.named_request(*handle)?;
+    if let Named::Pending(index) = named {
+        let hint = hint(guard, named);
+        guard.wait(hint, |p| p.engine.is_done(index).then_some(()));
+    }
+    // SAFETY: our contract.
+    Ok(unsafe { complete(guard, handle, named, status) })
 }
 
 /// Tests whether all requests are done (3.7.5).
