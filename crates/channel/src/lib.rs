@@ -1,7 +1,7 @@
 //! Channels between nodes: PM's protocol for a lossy datagram network.
 //!
 //! An [`Endpoint`] is everything of one rank. It performs no system call, reads no clock and starts no thread: events go
-//! in by `handle_*`, actions come out by `poll_*`, so that a seeded simulator can try every order of events.
+//! in by `handle_*`, actions come out by `poll_*`, so that a seeded simulator ([`sim`]) can try every order of events.
 //!
 //! - **Stream**: records of up to a datagram, in order, exactly once ([`Endpoint::try_send`], [`Sink::record`]). A record is
 //!   kept until it is acknowledged, and acknowledged only when it is published; a sink that has no room refuses, which stops
@@ -28,6 +28,7 @@ mod flow;
 pub mod packet;
 mod ports;
 mod save;
+pub mod sim;
 mod steady;
 mod stream;
 mod types;

@@ -9,6 +9,10 @@
 const LOSS_PARTS: u64 = 32;
 /// A round trip is slow when even the round's fastest takes four times the best one and this much more.
 const DELAY_NS: u64 = 500_000;
+/// No answer takes longer in a network that works: a longer time is a clock that jumped.
+const ROUND_TRIP_NS_MAX: u64 = 1_000_000_000;
+/// No wait for an acknowledgement is longer.
+const TIMEOUT_NS_MAX: u64 = 100_000_000;
 /// No window is larger.
 const WINDOW_BYTES_MAX: u32 = 1 << 24;
 
@@ -106,6 +110,9 @@ impl Window {
 
     /// A round trip was measured.
     pub fn round_trip(&mut self, ns: u64) {
+        if ns > ROUND_TRIP_NS_MAX {
+            return;
+        }
         self.round_rtt_ns = self.round_rtt_ns.min(ns);
         // The best one is forgotten slowly: a route or a machine may have become slower for good.
         self.rtt_best_ns =
@@ -122,7 +129,7 @@ impl Window {
     /// How long to wait for an acknowledgement.
     #[inline]
     pub fn timeout_ns(&self, least_ns: u64) -> u64 {
-        (self.rtt_ns + 4 * self.rtt_deviation_ns).max(least_ns)
+        (self.rtt_ns + 4 * self.rtt_deviation_ns).min(TIMEOUT_NS_MAX).max(least_ns)
     }
 
     /// The smoothed round-trip time, 0 if none was measured.
@@ -177,6 +184,16 @@ mod tests {
         window.round_trip(3_000_000);
         round(&mut window, 0);
         assert!(window.bytes() < before);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_does_not_stop_the_timer() {
+        let mut window = Window::new(1 << 24, 2304);
+        window.round_trip(50_000);
+        window.round_trip(u64::MAX / 2);
+        assert!(window.timeout_ns(0) < 1_000_000);
+        (0..9).for_each(|_| window.round_trip(900_000_000));
+        assert!(window.timeout_ns(0) <= 100_000_000);
     }
 
     #[test]

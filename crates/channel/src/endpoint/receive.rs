@@ -137,6 +137,11 @@ impl<M: FlowMemory> Endpoint<M> {
         flow.gone = true;
         flow.tx.rewind(&mut flow.memory);
         self.pending.push_back(Pending::Gone { rank: flow.rank, unread: flow.tx.held() });
+        // A rank leaves when all that it accepted is complete, so what was sent to the end has arrived.
+        while let Some(slot) = self.flows[at].out_first {
+            let place = &self.outgoing[usize::from(slot)];
+            self.end_outgoing(at, slot, place.next == place.fragments);
+        }
     }
 
     #[inline]
@@ -231,8 +236,8 @@ impl<M: FlowMemory> Endpoint<M> {
         if header.flags & REFUSED != 0 {
             self.end_outgoing(at, slot, false);
         } else {
-            let (done, gone) = (header.flags & DONE != 0, header.flags & GONE != 0);
-            if place.next < base || (done && !gone && place.next < place.fragments) {
+            let done = header.flags & DONE != 0;
+            if place.next < base || (done && place.next < place.fragments) {
                 return Err(Drop::Wrong);
             }
             let acked = place.handle_ack(if done { place.next } else { base }, words, header.echo);

@@ -1,0 +1,65 @@
+//! The network: when a packet arrives, if it does.
+
+use super::{Options, Random};
+
+/// What the network is like just now.
+#[derive(Clone, Debug)]
+pub(super) struct Network {
+    loss_permille: u32,
+    repeat_permille: u32,
+    late_permille: u32,
+    /// Which half each rank is in; packets do not cross.
+    pub half: Vec<bool>,
+    pub lost: u64,
+    pub repeated: u64,
+}
+
+/// When copies of a packet arrive, after how long.
+pub(super) type Arrivals = [Option<u64>; 2];
+
+impl Network {
+    pub fn new(options: &Options) -> Self {
+        Network {
+            loss_permille: options.loss_permille,
+            repeat_permille: options.repeat_permille,
+            late_permille: options.late_permille,
+            half: vec![false; options.ranks],
+            lost: 0,
+            repeated: 0,
+        }
+    }
+
+    /// One half.
+    pub fn join(&mut self) {
+        self.half.fill(false);
+    }
+
+    /// A network as one would like it, but for a little loss.
+    pub fn become_well(&mut self) {
+        self.join();
+        (self.loss_permille, self.repeat_permille, self.late_permille) = (self.loss_permille.min(20), 0, 0);
+    }
+
+    pub fn arrivals(&mut self, random: &mut Random, from: usize, to: usize) -> Arrivals {
+        if self.half[from] != self.half[to] || random.chance(self.loss_permille) {
+            self.lost += 1;
+            return [None, None];
+        }
+        let first = Some(self.delay_ns(random));
+        if !random.chance(self.repeat_permille) {
+            return [first, None];
+        }
+        self.repeated += 1;
+        [first, Some(self.delay_ns(random))]
+    }
+
+    fn delay_ns(&self, random: &mut Random) -> u64 {
+        let usual = 20_000 + random.below(1000);
+        if !random.chance(self.late_permille) {
+            return usual;
+        }
+        // Mostly overtaken by a few, now and then by very many.
+        let most = if random.chance(50) { 200_000_000 } else { 500_000 };
+        usual + random.below(most)
+    }
+}

@@ -1,0 +1,7 @@
+# The simulator of the channels with fresh seeds, for as long as one likes: make soak SECONDS=36000. It ends at the first
+# failure and prints its seed; TUTTI_SIM_SEED=... make soak repeats it.
+SECONDS ?= 3600
+.PHONY: soak
+soak: ## run the channels' simulator with fresh seeds for SECONDS
+	TUTTI_SIM_SECONDS=$(SECONDS) $(CARGO) test -p tutti-channel --test simulation -- --nocapture \
+		$(if $(TUTTI_SIM_SEED),s12,--ignored soak)
