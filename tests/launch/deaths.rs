@@ -15,7 +15,7 @@ fn said(stderr: &str) -> Vec<&str> {
 }
 
 #[track_caller]
-fn assert_one_line(stderr: &str, parts: &[&str]) {
+pub fn assert_one_line(stderr: &str, parts: &[&str]) {
     let lines = said(stderr);
     assert_eq!(lines.len(), 1, "{stderr}");
     for part in parts {
@@ -169,18 +169,20 @@ fn a_kill_at_any_moment_leaves_nothing_behind() {
         job.child.wait().expect("our child");
         job.mark.assert_nothing_left();
     }
-    // Other jobs come and go on this machine; what is empty and stays is left behind.
-    for root in ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"] {
-        await_that("no empty cgroup of a job is left", || {
-            let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
-            let mut jobs =
-                entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("tutti-job-"));
-            !jobs.any(|job| std::fs::read(job.path().join("cgroup.procs")).is_ok_and(|pids| pids.is_empty()))
-        });
-    }
+    await_that("no empty cgroup of a job is left", || !cgroups_left());
 }
 
-fn named(job: &Running, name: &str) -> Vec<Pid> {
+/// Whether there is a cgroup of a job that is empty. Other jobs come and go on this machine; what is empty and stays is left
+/// behind.
+pub fn cgroups_left() -> bool {
+    ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].iter().any(|root| {
+        let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
+        let mut jobs = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("tutti-job-"));
+        jobs.any(|job| std::fs::read(job.path().join("cgroup.procs")).is_ok_and(|pids| pids.is_empty()))
+    })
+}
+
+pub fn named(job: &Running, name: &str) -> Vec<Pid> {
     let is_named = |pid: &Pid| {
         std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()))
             .is_ok_and(|comm| comm.trim_end() == name)

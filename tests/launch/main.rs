@@ -1,7 +1,8 @@
-//! Starting, watching and ending jobs on one node: the promises of `mpiexec` and the starter.
+//! Starting, watching and ending jobs, on one node and on several: the promises of `mpiexec` and the starter.
 
 mod deaths;
 mod harness;
+mod nodes;
 mod options;
 mod refusals;
 mod signals;

@@ -5,6 +5,7 @@
 //! | word | what it does |
 //! |---|---|
 //! | attach, finalize, abort=N | redeems its ticket, says that it has finalized, asks for the end of the job |
+//! | exchange | attaches, sends a datagram to every rank of other nodes, waits for theirs and prints who and where it is |
 //! | ticket | redeems its ticket on another connection and prints the answer |
 //! | stranger | says rubbish on the starter's socket, then opens 200 connections that say nothing |
 //! | exit=N, signal=N | ends so |
@@ -16,6 +17,7 @@
 //! | fork | leaves a grandchild behind that ignores every polite signal |
 //! | touch=FILE, await=FILE | makes a file, waits until there is one |
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -26,7 +28,12 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvFlags, SendFlags, SocketAddrUnix, SocketType, connect, recvmsg,
     send, socket,
 };
+use tutti_runtime::attach::attach;
+use tutti_runtime::job::Job;
+use tutti_shm::sync::Ordering;
 use tutti_shm::ticket::{Attach, Notice, TICKET_VARIABLE, Ticket, Welcome};
+use tutti_transport::udp::Udp;
+use tutti_transport::{Datagram, Outgoing, Transport};
 
 /// No test lasts longer.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -57,6 +64,7 @@ fn act(verb: &str, value: &str, rank: &str, starter: &mut Option<OwnedFd>) {
             assert_eq!(answer, Some(Welcome::Granted), "rank {rank}");
             *starter = Some(socket);
         }
+        "exchange" => exchange(),
         "ticket" => println!("{:?}", redeem().1.expect("an answer")),
         "finalize" => tell(starter, Notice::Finalized),
         "abort" => tell(starter, Notice::Abort(number() as u32)),
@@ -121,6 +129,40 @@ fn redeem() -> (OwnedFd, Option<Welcome>) {
         recvmsg(&socket, &mut [std::io::IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::empty());
     let answer = Welcome::decode(&bytes[..read.expect("an answer").bytes]);
     (socket, answer)
+}
+
+/// What a rank of a job on several nodes is given is enough to reach all others.
+fn exchange() {
+    let job = Job::enter(attach().expect("a place"));
+    let (rank, local) = (job.rank(), job.local_ranks());
+    let network = job.network().expect("a job on several nodes");
+    let socket = network.socket.try_clone().expect("a descriptor");
+    let mut udp = Udp::attach(socket, network.peers.addresses()).expect("a UDP socket");
+    let mut missing: BTreeSet<u32> = (0..job.ranks() as u32).collect();
+    missing.retain(|&peer| job.node_of(peer as usize) != job.node() as usize);
+    let (others, head) = (missing.clone(), network.peers.key().to_le_bytes());
+    let body = (rank as u32).to_le_bytes();
+    for &peer in &others {
+        // Every socket of the job is open by now: nothing is lost.
+        assert_eq!(udp.send(&[Outgoing { peer, head: &head, body: &body }]).expect("a network"), 1);
+    }
+    let start = Instant::now();
+    while !missing.is_empty() {
+        let mut take = |datagram: Datagram<'_>| {
+            assert_eq!(datagram.bytes, [&head[..], &datagram.peer.to_le_bytes()[..4]].concat());
+            assert!(missing.remove(&datagram.peer), "rank {} speaks twice", datagram.peer);
+        };
+        udp.receive(&mut take).expect("a network");
+        assert!(start.elapsed() < LIMIT, "rank {rank} has not heard {missing:?}");
+    }
+    assert_eq!(job.endpoint(rank).pid.load(Ordering::Relaxed), std::process::id());
+    println!(
+        "rank {rank} of {}, node {} of {}, with {local:?}, heard {others:?}",
+        job.ranks(),
+        job.node(),
+        job.nodes()
+    );
+    job.leave();
 }
 
 fn tell(starter: &Option<OwnedFd>, notice: Notice) {

@@ -11,6 +11,7 @@ use tutti_node::wire::{self, Input, Job};
 use crate::front::USAGE;
 use crate::hosts;
 use crate::library;
+use crate::nodes::Nodes;
 use crate::options::{Options, Program};
 use crate::program;
 
@@ -20,11 +21,20 @@ const TERMINAL: (u16, u16) = (24, 80);
 /// One line for the user, and the exit status.
 pub type Refusal = (String, u8);
 
+/// A job and where it is to run.
+#[derive(Clone, Debug)]
+pub struct Described {
+    /// The whole job.
+    pub job: Job,
+    /// Its nodes.
+    pub nodes: Nodes,
+}
+
 /// Checks what the options ask for and makes a job of it.
 ///
 /// # Errors
 /// When it cannot be done.
-pub fn describe(options: &Options) -> Result<Job, Refusal> {
+pub fn describe(options: &Options) -> Result<Described, Refusal> {
     hosts::check(options).map_err(|error| (error.to_string(), 1))?;
     if options.programs.len() > 1 && options.programs.iter().any(|program| program.ranks.is_none()) {
         return Err(("each of several programs needs its number of ranks (-n N)".into(), USAGE));
@@ -45,13 +55,15 @@ pub fn describe(options: &Options) -> Result<Job, Refusal> {
         binding: options.binding,
         cores_per_rank: options.cores_per_rank,
         no_oversubscribe: options.no_oversubscribe,
+        part: None,
         debug: std::env::var_os("TUTTI_DEBUG").is_some_and(|value| value != "0"),
     };
+    let nodes = Nodes::of(options, job.ranks()).map_err(|error| (error.to_string(), USAGE))?;
     match job.input {
         Input::Rank(rank) if u64::from(rank) >= job.ranks() => {
             Err((format!("-stdin names rank {rank}, the job has {} ranks", job.ranks()), USAGE))
         }
-        _ => Ok(job),
+        _ => Ok(Described { job, nodes }),
     }
 }
 

@@ -1,37 +1,45 @@
-//! `mpiexec`'s life: parse, check, start the starter, then one poll loop until the job is over.
+//! `mpiexec`'s life: parse, check, start a starter for each node, then one poll loop until the job is over. Of several
+//! starters it is the hub: they know nothing of each other.
 //!
 //! | from | what happens |
 //! |---|---|
-//! | starter | output is written; while it cannot be, nothing more is read, so the ranks wait in their writes |
+//! | a starter | output is written; while it cannot be, nothing more is read, so the ranks wait in their writes |
+//! | a starter | the job ends on its node: it is killed on the others |
+//! | all starters | where their ranks are reached: all are told of all, and start their ranks |
 //! | INT, TERM, HUP, QUIT | forwarded, to a stopped job after it goes on; a second one, or [`PATIENCE`] later: killed |
 //! | TSTP | the job is stopped, then we are; CONT: both go on |
 //! | USR1, USR2, WINCH | forwarded |
 //! | stdin | read for the ranks that get it, a terminal only while we are in its foreground (W25) |
 //! | nobody reads our stdout | the job is killed, we die of SIGPIPE as any program of a pipeline does |
 
-use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::process::{Child, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use rustix::stdio::stdin;
+use tutti_node::netns::Namespaces;
 use tutti_node::os::{self, Signals};
-use tutti_node::wire::{self, Cause, Decoder, Ended, Head, Input, Job, Kind, Report};
+use tutti_node::tickets::fill_random;
+use tutti_node::wire::{self, Cause, Ended, Head, Job, Kind, Report};
 use tutti_node::{cgroup, descendants};
 
-use crate::description;
+use crate::description::{self, Described};
+use crate::link::{self, Link, State};
+use crate::nodes::LOOPBACK;
 use crate::options::{self, Options, Request};
-use crate::starter;
 use crate::stdio::Stdio;
 
 /// A job that was asked to end has this time before it is killed.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// A killed job has this time to be gone before we leave without it.
 const KILL_MAX: Duration = Duration::from_secs(5);
+/// A frame of this length without a newline at its end is a part of a long line.
+const LONG_BYTES: usize = wire::DATA_BYTES_MAX / 2;
+/// The rest of a long line has this time to follow before others speak.
+const FLOOR: Duration = Duration::from_millis(500);
 /// Exit status after a time-out, as timeout(1) has it.
 const TIMED_OUT: u8 = 124;
 /// Exit status of a wrong command line.
@@ -49,7 +57,7 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
         eprintln!("{name}: {} steers another launcher and is ignored here", options.foreign.join(", "));
     }
     match description::describe(&options) {
-        Ok(job) => match Front::start(name, options, &job) {
+        Ok(described) => match Front::start(name, options, &described) {
             Ok(mut front) => ExitCode::from(front.go_on()),
             Err(error) => refuse(name, &error, 1),
         },
@@ -79,34 +87,36 @@ enum End {
     Open,
     /// It was asked to end by this signal.
     Asked(i32),
-    /// It is being killed; this is our exit status unless the job's own is to be used.
-    Killed(Option<u8>),
+    /// It is being killed; this is our exit status.
+    Killed(u8),
 }
 
 struct Front {
     name: &'static str,
     options: Options,
-    child: Child,
-    wire: OwnedFd,
-    decoder: Decoder,
-    /// Frames on their way to the starter.
-    out: VecDeque<u8>,
+    /// By node.
+    links: Vec<Link>,
+    /// The switch between the nodes' namespaces works as long as we hold it.
+    _namespaces: Option<Namespaces>,
     signals: Signals,
     stdio: Stdio,
-    /// Stdin is ours to read and forward.
-    reads_input: bool,
-    /// The starter has taken the last piece.
-    input_room: bool,
+    /// Stdin has not ended.
+    input_open: bool,
+    /// The link that has begun to say a line longer than a frame, and until when the others wait for its rest.
+    floor: Option<(usize, Instant)>,
     end: End,
+    /// The node on which the job ended by itself: only it is asked why.
+    ender: Option<usize>,
     /// When patience, or the job's time, is over.
     deadline: Option<Instant>,
     /// The job's number.
     job: u64,
-    status: Option<u8>,
+    /// Exit status of the job: the first that was not 0.
+    status: u8,
 }
 
 impl Front {
-    fn start(name: &'static str, options: Options, job: &Job) -> Result<Self, String> {
+    fn start(name: &'static str, options: Options, described: &Described) -> Result<Self, String> {
         let system = |action: &'static str| move |error: io::Error| format!("cannot {action}: {error}");
         let wanted = [
             libc_signal(Signal::INT),
@@ -121,42 +131,42 @@ impl Front {
         ];
         let stdio = Stdio::new(options.label, options.output_file.clone(), options.errors_file.clone())
             .map_err(system("use standard output"))?;
-        // If the starter dies, what it leaves behind is ours to end.
+        // If a starter dies, what it leaves behind is ours to end.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|error| format!("cannot adopt orphans: {error}"))?;
-        let (child, wire) = starter::start().map_err(|error| error.to_string())?;
-        let signals = Signals::new(&wanted).map_err(system("catch signals"))?;
-        let mut out = Vec::new();
-        wire::put_json(&mut out, Kind::Job, job);
-        rustix::io::ioctl_fionbio(&wire, true).map_err(|error| format!("cannot use the wire: {error}"))?;
+        let (links, namespaces) = start_links(described)?;
+        let signals = match Signals::new(&wanted) {
+            Ok(signals) => signals,
+            Err(error) => {
+                links.into_iter().for_each(Link::abandon);
+                return Err(system("catch signals")(error));
+            }
+        };
         let deadline = options.timeout.map(|timeout| Instant::now() + timeout);
         Ok(Front {
             name,
-            reads_input: !job.input_inherited && job.input != Input::None,
             options,
-            child,
-            wire,
-            decoder: Decoder::default(),
-            out: out.into(),
+            links,
+            _namespaces: namespaces,
             signals,
             stdio,
-            input_room: true,
+            input_open: true,
+            floor: None,
             end: End::Open,
+            ender: None,
             deadline,
-            job: job.id,
-            status: None,
+            job: described.job.id,
+            status: 0,
         })
     }
 
     /// Until the job is over; gives the exit status.
     fn go_on(&mut self) -> u8 {
-        self.send();
+        self.links.iter_mut().for_each(Link::send);
         loop {
             self.handle_frames();
-            if self.stdio.is_idle()
-                && let Some(status) = self.status
-            {
-                return self.leave(status);
+            if self.stdio.is_idle() && !self.links.iter().any(Link::is_alive) {
+                return self.leave();
             }
             let ready = self.wait();
             if ready.signals {
@@ -168,11 +178,14 @@ impl Front {
             if ready.input {
                 self.read_input();
             }
-            if ready.to_starter {
-                self.send();
-            }
-            if ready.from_starter && self.receive().is_err() {
-                return self.bury_starter();
+            for (index, flags) in ready.links {
+                if flags.contains(PollFlags::OUT) {
+                    self.links[index].send();
+                }
+                let read = flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR);
+                if read && self.hears(index) && !self.links[index].receive() {
+                    self.bury_starter(index);
+                }
             }
             if self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
                 && let Some(status) = self.handle_deadline()
@@ -182,18 +195,26 @@ impl Front {
         }
     }
 
-    fn wait(&self) -> Ready {
+    /// Whether frames of a link may be taken now: not reading the wire is what makes ranks wait when our stdout does.
+    fn hears(&self, index: usize) -> bool {
+        self.stdio.is_idle() && self.floor.is_none_or(|(holder, _)| holder == index)
+    }
+
+    fn wait(&mut self) -> Ready {
         let idle = self.stdio.is_idle();
-        let output = self.stdio.waits_for();
-        let to_starter = if self.out.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
-        // Not reading the wire is what makes ranks wait when our stdout does; its end is seen in any case.
-        let from_starter = if idle { PollFlags::IN } else { PollFlags::empty() };
-        let input = self.reads_input && self.input_room && self.out.is_empty() && in_foreground();
-        let mut polled = vec![
-            PollFd::new(&self.wire, to_starter | from_starter),
-            PollFd::from_borrowed_fd(self.signals.descriptor(), PollFlags::IN),
-        ];
-        let output_at = output.map(|descriptor| {
+        let input = self.input_open && self.takes_input() && in_foreground();
+        let mut polled = vec![PollFd::from_borrowed_fd(self.signals.descriptor(), PollFlags::IN)];
+        let mut listened = Vec::new();
+        for (index, link) in self.links.iter().enumerate().filter(|(_, link)| link.is_alive()) {
+            let send = if link.has_to_send() { PollFlags::OUT } else { PollFlags::empty() };
+            let receive = if self.hears(index) { PollFlags::IN } else { PollFlags::empty() };
+            // One that we do not want to hear would tell of its end again and again.
+            if !(send | receive).is_empty() {
+                polled.push(PollFd::from_borrowed_fd(link.descriptor(), send | receive));
+                listened.push(index);
+            }
+        }
+        let output_at = self.stdio.waits_for().map(|descriptor| {
             polled.push(PollFd::from_borrowed_fd(descriptor, PollFlags::OUT));
             polled.len() - 1
         });
@@ -201,8 +222,10 @@ impl Front {
             polled.push(PollFd::from_borrowed_fd(stdin(), PollFlags::IN));
             polled.len() - 1
         });
-        let mut left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        if !idle && output.is_none() {
+        let wakes = [self.deadline, self.floor.map(|(_, until)| until)];
+        let mut left =
+            wakes.into_iter().flatten().min().map(|wake| wake.saturating_duration_since(Instant::now()));
+        if !idle && output_at.is_none() {
             left = Some(Duration::ZERO);
         }
         let timeout = left.map(|left| Timespec::try_from(left).expect("less than a century"));
@@ -211,81 +234,138 @@ impl Front {
         }
         let flags = |at: usize| polled[at].revents();
         Ready {
-            from_starter: idle && flags(0).intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
-            to_starter: flags(0).contains(PollFlags::OUT),
-            signals: !flags(1).is_empty(),
+            links: listened.iter().enumerate().map(|(at, index)| (*index, flags(at + 1))).collect(),
+            signals: !flags(0).is_empty(),
             output: output_at.map_or(!idle, |at| !flags(at).is_empty()),
             input: input_at.is_some_and(|at| !flags(at).is_empty()),
         }
     }
 
-    /// `Err`: the starter is dead.
-    fn receive(&mut self) -> Result<(), ()> {
-        let mut bytes = [0_u8; 64 << 10];
-        match rustix::io::read(&self.wire, &mut bytes) {
-            Ok(0) => Err(()),
-            Ok(read) => {
-                self.decoder.extend(&bytes[..read]);
-                Ok(())
-            }
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(()),
-            Err(_) => Err(()),
-        }
-    }
-
     /// Takes frames until one has to wait for our stdout.
     fn handle_frames(&mut self) {
-        while self.stdio.is_idle() {
-            let (head, report) = match self.decoder.next_frame() {
-                Ok(Some((head @ Head { kind: Kind::Output | Kind::Errors, .. }, payload))) => {
-                    self.stdio.take(head.kind, head.rank, payload);
-                    // A file takes it at once; for a pipe the poll decides.
-                    while self.stdio.waits_for().is_none() && !self.stdio.is_idle() {
-                        self.write();
-                    }
-                    continue;
-                }
-                Ok(Some((head, payload))) => (head, serde_json::from_slice::<Report>(payload).ok()),
-                Ok(None) => return,
-                Err(error) => {
-                    self.complain(&format!("the starter is of another version: {error}"));
-                    self.kill(Some(1));
-                    return;
-                }
-            };
-            if let (Kind::Report, Some(report)) = (head.kind, report) {
-                self.handle_report(report);
+        if self.floor.is_some_and(|(_, until)| Instant::now() >= until) {
+            self.floor = None;
+        }
+        let mut index = 0;
+        while index < self.links.len() && self.stdio.is_idle() {
+            let held = self.floor.is_some();
+            if !self.hears(index) || !self.handle_frame(index) {
+                index += 1;
+            } else if held && self.floor.is_none() {
+                // Those who waited for the end of the long line.
+                index = 0;
             }
         }
     }
 
-    fn handle_report(&mut self, report: Report) {
+    /// Takes a frame of a link; `false` when there is none.
+    fn handle_frame(&mut self, index: usize) -> bool {
+        let (head, report) = match self.links[index].decoder.next_frame() {
+            Ok(Some((head @ Head { kind: Kind::Output | Kind::Errors, .. }, payload))) => {
+                let goes_on =
+                    payload.last() != Some(&b'\n') && (self.floor.is_some() || head.bytes >= LONG_BYTES);
+                self.stdio.take(head.kind, head.rank, payload);
+                self.floor = goes_on.then(|| (index, Instant::now() + FLOOR));
+                // A file takes it at once; for a pipe the poll decides.
+                while self.stdio.waits_for().is_none() && !self.stdio.is_idle() {
+                    self.write();
+                }
+                return true;
+            }
+            Ok(Some((head, payload))) => (head, serde_json::from_slice::<Report>(payload).ok()),
+            Ok(None) => return false,
+            Err(error) => {
+                self.complain(&format!("the starter is of another version: {error}"));
+                self.kill(1);
+                self.links[index].kill();
+                return false;
+            }
+        };
+        if let (Kind::Report, Some(report)) = (head.kind, report) {
+            self.handle_report(index, report);
+        }
+        true
+    }
+
+    fn handle_report(&mut self, index: usize, report: Report) {
+        // Who asked the job to end knows why it ended; and what happens elsewhere after its end is only a consequence.
+        let is_news = self.end == End::Open && self.ender.is_none_or(|ender| ender == index);
         match report {
+            Report::Addresses(addresses) => {
+                self.links[index].addresses = Some(addresses);
+                self.tell_addresses();
+            }
             Report::Started { pids, cores } => {
-                for (rank, (pid, cores)) in pids.iter().zip(&cores).enumerate() {
-                    let place =
-                        if cores.is_empty() { "not bound".into() } else { format!("bound to cores {cores}") };
-                    if self.options.verbose {
-                        self.complain(&format!("rank {rank} is pid {pid}, {place}"));
-                    } else if self.options.report_bindings {
-                        self.complain(&format!("rank {rank} is {place}"));
-                    }
+                self.links[index].input_room = true;
+                self.tell_places(index, &pids, &cores);
+            }
+            Report::InputTaken => self.links[index].input_room = true,
+            Report::InputUnwanted => self.links[index].wants_input = false,
+            Report::Suspended => {
+                self.links[index].suspended = true;
+                if self.links.iter().all(|link| link.suspended || !link.is_alive()) {
+                    // Stops here, until somebody continues us.
+                    os::raise_default(libc_signal(Signal::TSTP));
+                    self.links.iter_mut().for_each(|link| link.suspended = false);
+                    self.put(Kind::Resume, 0, &[]);
                 }
             }
-            Report::InputTaken => self.input_room = true,
-            Report::Suspended => {
-                // Stops here, until somebody continues us.
-                os::raise_default(libc_signal(Signal::TSTP));
-                self.put(Kind::Resume, 0, &[]);
+            Report::Ending { status } => {
+                self.note(status);
+                if self.ender.is_none() {
+                    self.ender = Some(index);
+                    let others = self.links.iter_mut().enumerate().filter(|(other, _)| *other != index);
+                    others.for_each(|(_, link)| link.put(Kind::Kill, 0, &[]));
+                }
             }
             Report::Ended(ended) => {
-                // Who asked the job to end knows why it ended.
-                if self.end == End::Open {
+                self.note(ended.cause.status());
+                if is_news {
                     self.complain(&ended_text(&ended));
                 }
             }
-            Report::Warning(text) | Report::Refused(text) => self.complain(&text),
-            Report::End { status } => self.status = Some(status),
+            Report::Refused(text) if is_news => self.complain(&text),
+            Report::Refused(_) => {}
+            Report::Warning(text) => self.complain(&text),
+            Report::Left => {
+                self.links[index].left = true;
+                if self.links.iter().all(|link| link.left || !link.is_alive()) {
+                    self.put(Kind::Leave, 0, &[]);
+                }
+            }
+            Report::End { status } => {
+                self.note(status);
+                self.links[index].state = State::Over;
+                self.floor = self.floor.filter(|(holder, _)| *holder != index);
+            }
+        }
+    }
+
+    /// The first status that is not 0 is the job's.
+    fn note(&mut self, status: u8) {
+        if self.status == 0 {
+            self.status = status;
+        }
+    }
+
+    /// As soon as it is known where all ranks are reached, all nodes are told; then they start them.
+    fn tell_addresses(&mut self) {
+        let known: Option<Vec<_>> = self.links.iter().map(|link| link.addresses.as_deref()).collect();
+        let Some(addresses) = known.map(|known| known.concat()) else { return };
+        let json = serde_json::to_vec(&addresses).expect("addresses are serialisable");
+        self.put(Kind::Peers, 0, &json);
+    }
+
+    fn tell_places(&self, index: usize, pids: &[u32], cores: &[String]) {
+        let Link { first_rank, node, .. } = &self.links[index];
+        let node = node.map_or_else(String::new, |node| format!(" on node {node}"));
+        for (rank, (pid, cores)) in (*first_rank..).zip(pids.iter().zip(cores)) {
+            let place = if cores.is_empty() { "not bound".into() } else { format!("bound to cores {cores}") };
+            if self.options.verbose {
+                self.complain(&format!("rank {rank} is pid {pid}{node}, {place}"));
+            } else if self.options.report_bindings {
+                self.complain(&format!("rank {rank} is{node} {place}"));
+            }
         }
     }
 
@@ -304,7 +384,7 @@ impl Front {
                 self.put(Kind::Resume, 0, &[]);
                 self.put(Kind::Signal, number as u32, &[]);
             } else {
-                self.kill(Some(128 + number as u8));
+                self.kill(128 + number as u8);
             }
         }
     }
@@ -315,18 +395,18 @@ impl Front {
             End::Open => {
                 let seconds = self.options.timeout.unwrap_or_default().as_secs_f64();
                 self.complain(&format!("the job is ended: it did not finish within {seconds} seconds"));
-                self.kill(Some(TIMED_OUT));
+                self.kill(TIMED_OUT);
                 None
             }
             End::Asked(signal) => {
-                self.kill(Some(128 + signal as u8));
+                self.kill(128 + signal as u8);
                 None
             }
-            End::Killed(status) => Some(self.leave_by_force(status.unwrap_or(1))),
+            End::Killed(_) => Some(self.leave_by_force()),
         }
     }
 
-    fn kill(&mut self, status: Option<u8>) {
+    fn kill(&mut self, status: u8) {
         if !matches!(self.end, End::Killed(_)) {
             self.end = End::Killed(status);
             self.put(Kind::Kill, 0, &[]);
@@ -340,58 +420,47 @@ impl Front {
         if error != rustix::io::Errno::PIPE {
             let reason = io::Error::from(error);
             self.complain(&format!("cannot write the job's output to {name}: {reason}; the job is ended"));
-            self.kill(Some(1));
+            self.kill(1);
         } else if kind == Kind::Output {
-            self.kill(Some(128 + libc_signal(Signal::PIPE) as u8));
+            self.kill(128 + libc_signal(Signal::PIPE) as u8);
         } else {
-            self.kill(Some(1));
+            self.kill(1);
         }
+    }
+
+    /// Somebody wants input, and all who do have taken the last piece.
+    fn takes_input(&self) -> bool {
+        let mut takers = self.links.iter().filter(|link| link.is_alive() && link.wants_input).peekable();
+        takers.peek().is_some() && takers.all(|link| link.input_room && !link.has_to_send())
     }
 
     fn read_input(&mut self) {
         let mut bytes = vec![0_u8; wire::DATA_BYTES_MAX];
-        match rustix::io::read(stdin(), &mut bytes[..]) {
-            Ok(0) => {
-                self.reads_input = false;
-                self.put(Kind::Input, 0, &[]);
-            }
-            Ok(read) => {
-                self.input_room = false;
-                self.put(Kind::Input, 0, &bytes[..read]);
-            }
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
-            Err(_) => {
-                self.reads_input = false;
-                self.put(Kind::Input, 0, &[]);
-            }
+        let read = match rustix::io::read(stdin(), &mut bytes[..]) {
+            Ok(read) => read,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return,
+            Err(_) => 0,
+        };
+        self.input_open = read > 0;
+        for link in self.links.iter_mut().filter(|link| link.wants_input) {
+            link.input_room = false;
+            link.put(Kind::Input, 0, &bytes[..read]);
         }
     }
 
+    /// Says something to all starters.
     fn put(&mut self, kind: Kind, number: u32, payload: &[u8]) {
-        let mut frame = Vec::new();
-        wire::put(&mut frame, kind, number, payload);
-        self.out.extend(frame);
-        self.send();
+        self.links.iter_mut().for_each(|link| link.put(kind, number, payload));
     }
 
-    fn send(&mut self) {
-        while !self.out.is_empty() {
-            let (bytes, _) = self.out.as_slices();
-            match rustix::net::send(&self.wire, bytes, rustix::net::SendFlags::NOSIGNAL) {
-                Ok(sent) => drop(self.out.drain(..sent)),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) => return,
-                // Its death is seen by reading.
-                Err(_) => return self.out.clear(),
-            }
+    fn leave(&mut self) -> u8 {
+        if self.links.iter().any(|link| link.state == State::Dead) {
+            self.end_leftovers();
         }
-    }
-
-    fn leave(&mut self, status: u8) -> u8 {
-        let _ = self.child.wait();
+        self.links.iter_mut().for_each(|link| drop(link.bury()));
         let status = match self.end {
-            End::Killed(Some(own)) => own,
-            _ => status,
+            End::Killed(own) => own,
+            _ => self.status,
         };
         let pipe = libc_signal(Signal::PIPE);
         for signal in [libc_signal(Signal::INT), libc_signal(Signal::TERM), libc_signal(Signal::HUP), pipe] {
@@ -404,28 +473,35 @@ impl Front {
         status
     }
 
-    fn leave_by_force(&mut self, status: u8) -> u8 {
-        let _ = self.child.kill();
+    fn leave_by_force(&mut self) -> u8 {
+        self.links.iter_mut().for_each(Link::kill);
         self.end_leftovers();
-        self.leave(status)
+        self.leave()
     }
 
-    fn bury_starter(&mut self) -> u8 {
-        // It is a plain process that anybody may have killed.
-        let ended = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
-        self.end_leftovers();
-        if self.end == End::Open {
-            self.complain(&format!("the job's starter has died ({ended}); the job is ended"));
+    /// A starter is a plain process that anybody may have killed. The job ends on all nodes.
+    fn bury_starter(&mut self, index: usize) {
+        self.links[index].state = State::Dead;
+        let ended = self.links[index].bury();
+        let ended = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
+        if self.end == End::Open && self.ender.is_none() {
+            let node = self.links[index].node.map_or_else(String::new, |node| format!(" on node {node}"));
+            self.complain(&format!("the job's starter{node} has died ({ended}); the job is ended"));
         }
-        match self.end {
-            End::Killed(Some(status)) => status,
-            _ => 1,
+        if !matches!(self.end, End::Killed(_)) {
+            self.kill(self.status.max(1));
+        }
+        if !self.links.iter().any(Link::is_alive) {
+            self.end_leftovers();
         }
     }
 
     fn end_leftovers(&mut self) {
         descendants::end_all(|| {});
-        cgroup::place(&cgroup::name(self.job)).iter().for_each(|path| cgroup::remove(path));
+        for link in &self.links {
+            let name = cgroup::name(&wire::name_of(self.job, link.node));
+            cgroup::place(&name).iter().for_each(|path| cgroup::remove(path));
+        }
     }
 
     fn complain(&self, text: &str) {
@@ -433,10 +509,42 @@ impl Front {
     }
 }
 
+/// Starts a starter for each node of the job.
+fn start_links(described: &Described) -> Result<(Vec<Link>, Option<Namespaces>), String> {
+    let Described { job, nodes } = described;
+    let firsts = nodes.first_ranks();
+    if firsts.is_empty() {
+        return Ok((vec![Link::start(job)?], None));
+    }
+    let mut key = [0; 8];
+    fill_random(&mut key).map_err(|error| format!("cannot draw random bytes: {error}"))?;
+    let namespaces = nodes.make().map_err(|error| error.to_string())?;
+    let mut links = Vec::new();
+    for node in 0..firsts.len() {
+        let address = namespaces.as_ref().map_or(LOOPBACK, |namespaces| namespaces.nodes[node].address);
+        let part = link::part(node, firsts, address, u64::from_ne_bytes(key));
+        let job = Job { part: Some(part), ..job.clone() };
+        let started = match &namespaces {
+            None => Link::start(&job),
+            Some(namespaces) => {
+                namespaces.inside(node, || Link::start(&job)).map_err(|error| error.to_string()).flatten()
+            }
+        };
+        match started {
+            Ok(link) => links.push(link),
+            Err(error) => {
+                links.into_iter().for_each(Link::abandon);
+                return Err(error);
+            }
+        }
+    }
+    Ok((links, namespaces))
+}
+
 #[derive(Default)]
 struct Ready {
-    from_starter: bool,
-    to_starter: bool,
+    /// Which links, and for what.
+    links: Vec<(usize, PollFlags)>,
     signals: bool,
     output: bool,
     input: bool,

@@ -46,6 +46,9 @@ fn mpiexec() -> String {
          A rank that is killed by a signal, exits with a status that is not 0, or exits without MPI_Finalize after\n\
          MPI_Init ends the whole job at once; one line says which rank, its pid and what happened. A status after\n\
          MPI_Finalize is kept while the others go on. Nothing that ranks have started stays behind.\n\
+         .SH VIRTUAL NODES\n\
+         With \\-\\-virtual\\-nodes or \\-\\-netns a job runs as on several machines, all on this one: consecutive ranks share a\n\
+         node (\\-ppn says how many), ranks of different nodes reach each other over UDP only. The job's namespaces vanish with it.\n\
          .SH OUTPUT\n\
          Whole lines are passed on, so that those of several ranks never mix; a part of a line after 50 ms of silence, where\n\
          no terminal waits for it after 500 ms. Where stdout is a terminal, the ranks have terminals too.\n\
@@ -58,6 +61,7 @@ fn mpiexec() -> String {
          .SH ENVIRONMENT\n\
          Ranks find themselves in TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK and TUTTI_LOCAL_SIZE, and in the names that other\n\
          launchers use.\n\
+         .TP\n.B TUTTI_TRANSPORT\nudp: every rank is a virtual node of its own, so that all messages go over UDP; shm: the default.\n\
          .TP\n.B MPIEXEC_TIMEOUT\nEnd of the job in seconds, as \\-\\-timeout.\n\
          .TP\n.B TUTTI_DEBUG\n1: the starter says on stderr what it does.\n\
          .TP\n.B TUTTI_STARTER\nThe starter to use instead of the installed one.\n\

@@ -29,6 +29,10 @@ pub struct Options {
     pub host_files: Vec<OsString>,
     /// Ranks per node, if said.
     pub ranks_per_node: Option<u32>,
+    /// Virtual nodes of this machine, if said.
+    pub virtual_nodes: Option<u32>,
+    /// Virtual nodes with a network namespace each, if said.
+    pub namespaces: Option<u32>,
     /// Which cores a rank may use.
     pub binding: Binding,
     /// Cores of a rank.
@@ -125,6 +129,8 @@ pub fn parse(arguments: &[OsString]) -> Result<Request, OptionError> {
         hosts: Vec::new(),
         host_files: Vec::new(),
         ranks_per_node: None,
+        virtual_nodes: None,
+        namespaces: None,
         binding: Binding::Share,
         cores_per_rank: None,
         report_bindings: false,
@@ -264,6 +270,8 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
     match key {
         Key::CoresPerRank => options.cores_per_rank = Some(number(name, &values[0])?),
         Key::RanksPerNode => options.ranks_per_node = Some(number(name, &values[0])?),
+        Key::VirtualNodes => options.virtual_nodes = Some(number(name, &values[0])?),
+        Key::Namespaces => options.namespaces = Some(number(name, &values[0])?),
         Key::Hosts => options.hosts.extend(text().split(',').map(str::to_owned)),
         Key::HostFile => options.host_files.push(values[0].clone()),
         Key::BindTo => options.binding = binding(&text()).ok_or_else(|| wrong("none, core or share"))?,

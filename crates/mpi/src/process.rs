@@ -123,6 +123,9 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
     if let Some(remark) = &place.remark {
         say::line(format_args!("{remark}"));
     }
+    if let Some(network) = &place.network {
+        return Err(AttachError::SeveralNodes { nodes: network.peers.nodes() });
+    }
     let job = Job::enter(place);
     crate::invariant::report_broken_ones(job.rank());
     if required == MPI_THREAD_MULTIPLE {

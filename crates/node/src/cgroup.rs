@@ -73,9 +73,9 @@ impl Drop for Cgroup {
     }
 }
 
-/// The name of a job's cgroup.
-pub fn name(job: u64) -> String {
-    format!("tutti-job-{job:016x}")
+/// The cgroup of a starter's part of a job; `name` is [`crate::wire::Job::name`].
+pub fn name(name: &str) -> String {
+    format!("tutti-job-{name}")
 }
 
 /// Where a cgroup of that name would be: inside the one that this process is in.

@@ -1,8 +1,8 @@
 //! Stdin of the ranks that get what the front end reads.
 //!
 //! The front end sends one piece, waits until it is [taken](Inputs::taken_untold), sends the next: so a rank that does not
-//! read blocks nothing but its own input, and memory is bounded by one piece. When no rank reads any more, the piece is
-//! never taken and the front end stops reading.
+//! read blocks nothing but its own input, and memory is bounded by one piece. When no rank reads any more, that is
+//! [told](Inputs::unwanted_untold) and the front end stops reading.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -14,6 +14,8 @@ pub struct Inputs {
     ended: bool,
     /// The last piece has been taken by all and that has not been told yet.
     pub taken_untold: bool,
+    /// Nobody reads any more and that has not been told yet.
+    pub unwanted_untold: bool,
 }
 
 #[derive(Debug)]
@@ -63,7 +65,10 @@ impl Inputs {
             }
             true
         });
-        if !self.feeds.is_empty() && self.feeds.iter().all(|feed| feed.written == piece.len()) {
+        if self.feeds.is_empty() {
+            self.unwanted_untold = true;
+            self.piece.clear();
+        } else if self.feeds.iter().all(|feed| feed.written == piece.len()) {
             self.piece.clear();
             self.taken_untold = true;
         }

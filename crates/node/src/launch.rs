@@ -1,60 +1,43 @@
-//! From the description of a job to forked ranks: limits, segment, socket, cgroup, cores, pipes, environment, fork.
+//! From the description of a job to forked ranks: limits, segment, sockets, cgroup, cores, pipes, environment, fork.
 //!
-//! Everything that can fail for want of something is asked for before the first fork, so that a job that does not fit is
-//! refused in one line and nothing of it has run.
+//! Everything that can fail for want of something is asked for before the first fork ([`prepare`], then [`launch`]), so that
+//! a job that does not fit is refused in one line and nothing of it has run, on no node.
 
-use std::ffi::{CString, OsString};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, memfd_create, open};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 use tutti_shm::layout::{Geometry, LOCAL_RANKS_MAX};
+use tutti_shm::peers::{BadPeers, Peers};
 use tutti_shm::segment::{Segment, SegmentError};
-use tutti_shm::ticket::TICKET_VARIABLE;
+use tutti_transport::udp;
 
 use crate::binding::{self, Machine};
 use crate::cgroup::{self, Cgroup};
+use crate::environment::{Prepared, variables};
 use crate::os::{self, Child, Failure, Step};
 use crate::output::{PART_NS, PROMPT_NS};
+use crate::ranks::Ranks;
 use crate::starter::Parts;
 use crate::tickets::Tickets;
-use crate::wire::{Inherits, Input, Job, Kind, Program};
+use crate::wire::{Input, Job, Kind};
 
-/// Descriptors of the starter for one rank: pidfds, output, errors, input, connection.
-const DESCRIPTORS_PER_RANK: u64 = 6;
+/// Descriptors of the starter for one rank: pidfds, output, errors, input, connection, UDP socket.
+const DESCRIPTORS_PER_RANK: u64 = 7;
 /// Descriptors of the starter beside them.
 const DESCRIPTORS_BESIDE: u64 = 48 + crate::tickets::PENDING_MAX as u64;
-
-/// Variables that a program gets when it inherits only some: without them hardly anything starts.
-const ALWAYS_INHERITED: [&str; 11] = [
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "TERM",
-    "LANG",
-    "LC_ALL",
-    "TMPDIR",
-    "LD_LIBRARY_PATH",
-    "XDG_RUNTIME_DIR",
-];
-
-/// Variables of a launcher above us that would make another library believe it is that launcher's child.
-const NEVER_INHERITED: [&str; 6] =
-    ["PMI_FD", "PMI_PORT", "PMI_ID", "PMIX_RANK", "PMIX_NAMESPACE", "HYDI_CONTROL_FD"];
 
 /// What the front end is told.
 #[derive(Debug)]
 pub struct Launched {
-    /// Pids by rank.
+    /// Pids in the order of ranks.
     pub pids: Vec<u32>,
-    /// Cores by rank.
+    /// Cores in the order of ranks.
     pub cores: Vec<String>,
 }
 
@@ -110,6 +93,17 @@ pub enum LaunchError {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// The front end's table does not fit the job.
+    #[error(transparent)]
+    Peers(#[from] BadPeers),
+    /// No socket on the node's address.
+    #[error("cannot open a UDP socket on {address}: {source}")]
+    Socket {
+        /// The node's address.
+        address: std::net::IpAddr,
+        /// The kernel's answer.
+        source: io::Error,
+    },
     /// A text from the front end with a zero byte.
     #[error("the program's {what} has a zero byte in it")]
     ZeroByte {
@@ -122,62 +116,123 @@ fn failed<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> LaunchE
     move |source| LaunchError::System { action, source: source.into() }
 }
 
-/// Starts all ranks of a job.
+/// A job for whose ranks everything is there.
+#[derive(Debug)]
+pub struct Ready {
+    job: Job,
+    /// Cores in the order of ranks.
+    sets: Vec<Option<Vec<usize>>>,
+    null: OwnedFd,
+    /// Where children say that they could not become their program.
+    failure: OwnedFd,
+    descriptors_max: Option<(u64, u64)>,
+    /// Under which addresses the ranks of this node are reached, if there are others.
+    pub addresses: Vec<SocketAddr>,
+}
+
+/// Makes everything that the ranks of a job on this node need.
 ///
 /// # Errors
-/// When it does not fit; `parts` then holds what has been started until then.
-pub fn launch(job: &Job, parts: &mut Parts) -> Result<Launched, LaunchError> {
-    let ranks = job.ranks();
+/// When it does not fit.
+pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
+    let local = job.local_ranks();
+    let ranks = local.end - local.start;
     if ranks > u64::from(LOCAL_RANKS_MAX) {
         return Err(LaunchError::TooManyRanks { ranks });
     }
     let descriptors_max = raise_descriptors(ranks)?;
     let machine = Machine::read();
-    if job.no_oversubscribe && ranks > machine.usable as u64 {
-        return Err(LaunchError::Oversubscribed { ranks, cores: machine.usable });
+    // Virtual nodes share the cores of the machine as one node would.
+    let shares = job.part.as_ref().is_some_and(|part| part.shares_machine);
+    let (before, on_machine) = if shares { (local.start, job.ranks()) } else { (0, ranks) };
+    if job.no_oversubscribe && on_machine > machine.usable as u64 {
+        return Err(LaunchError::Oversubscribed { ranks: on_machine, cores: machine.usable });
     }
+    let all = machine.bind(on_machine as usize, job.binding, job.cores_per_rank.map(|cores| cores as usize));
+    let sets = all.into_iter().skip(before as usize).take(ranks as usize).collect();
     parts.segment = Some(Segment::create(Geometry {
-        world_ranks: ranks as u32,
+        world_ranks: job.ranks() as u32,
         local_ranks: ranks as u32,
-        first_rank: 0,
-        node: 0,
-        cores: machine.usable as u32,
+        first_rank: local.start as u32,
+        node: job.node(),
+        cores: (machine.usable as u64 * ranks / on_machine) as u32,
         starter_pid: std::process::id(),
         job: job.id,
     })?);
-    parts.tickets = Some(Tickets::create(job.id, ranks as usize).map_err(failed("open the job's socket"))?);
-    parts.cgroup = Cgroup::create(&cgroup::name(job.id));
-    let sets = machine.bind(ranks as usize, job.binding, job.cores_per_rank.map(|cores| cores as usize));
+    let first = local.start as u32;
+    parts.ranks = Ranks::beginning_at(first);
+    let tickets =
+        Tickets::create(&job.name(), first, ranks as usize).map_err(failed("open the job's socket"))?;
+    parts.tickets = Some(tickets);
+    parts.cgroup = Cgroup::create(&cgroup::name(&job.name()));
+    let addresses = open_sockets(&job, parts)?;
     let (failures, failure) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("open a pipe"))?;
     rustix::io::ioctl_fionbio(&failures, true).map_err(failed("open a pipe"))?;
     parts.failures = Some(failures);
     let null = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .map_err(failed("open /dev/null"))?;
+    Ok(Ready { job, sets, null, failure, descriptors_max, addresses })
+}
 
-    let common = Common { job, sets: &sets, null: null.as_fd(), failure: failure.as_fd(), descriptors_max };
-    for program in &job.programs {
+/// Opens one socket for each rank of this node, when there are others.
+fn open_sockets(job: &Job, parts: &mut Parts) -> Result<Vec<SocketAddr>, LaunchError> {
+    let Some(part) = &job.part else { return Ok(Vec::new()) };
+    let mut addresses = Vec::new();
+    for _ in job.local_ranks() {
+        let refused = |source| LaunchError::Socket { address: part.address, source };
+        let (socket, address) = udp::open(part.address).map_err(refused)?;
+        parts.sockets.push(socket);
+        addresses.push(address);
+    }
+    Ok(addresses)
+}
+
+/// Keeps the addresses of all ranks of a job on several nodes, for the ranks of this one.
+///
+/// # Errors
+/// When there are more or fewer of them than ranks, or there is no memory.
+pub fn take_peers(ready: &Ready, addresses: Vec<SocketAddr>, parts: &mut Parts) -> Result<(), LaunchError> {
+    let part = ready.job.part.as_ref().expect("only a job on several nodes waits for its peers");
+    let peers = Peers::new(part.key, part.first_ranks.clone(), addresses)?;
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let table = memfd_create("tutti-peers", flags).map_err(failed("make the table of peers"))?;
+    let mut file = std::fs::File::from(table);
+    io::Write::write_all(&mut file, &peers.encode()).map_err(failed("write the table of peers"))?;
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
+    fcntl_add_seals(&file, seals).map_err(failed("seal the table of peers"))?;
+    parts.peers = Some(file.into());
+    Ok(())
+}
+
+/// Starts the ranks of a job on this node.
+///
+/// # Errors
+/// When the kernel makes no more; `parts` then holds what has been started until then.
+pub fn launch(ready: &Ready, parts: &mut Parts) -> Result<Launched, LaunchError> {
+    let local = ready.job.local_ranks();
+    let mut rank = 0;
+    for program in &ready.job.programs {
+        let (begin, end) = (rank, rank + u64::from(program.ranks));
+        rank = end;
+        let mine = begin.max(local.start)..end.min(local.end);
+        if mine.is_empty() {
+            continue;
+        }
         let prepared = Prepared::new(program)?;
-        for _ in 0..program.ranks {
-            start_rank(&common, &prepared, parts)?;
+        for _ in mine {
+            start_rank(ready, &prepared, parts)?;
         }
     }
-    let cores = sets.iter().map(|set| set.as_ref().map_or_else(String::new, |set| binding::list_of(set)));
+    let cores =
+        ready.sets.iter().map(|set| set.as_ref().map_or_else(String::new, |set| binding::list_of(set)));
     Ok(Launched { pids: parts.ranks.pids().collect(), cores: cores.collect() })
 }
 
-/// What all ranks of a job have in common.
-struct Common<'a> {
-    job: &'a Job,
-    sets: &'a [Option<Vec<usize>>],
-    null: BorrowedFd<'a>,
-    failure: BorrowedFd<'a>,
-    descriptors_max: Option<(u64, u64)>,
-}
-
 /// Starts the next rank.
-fn start_rank(common: &Common<'_>, prepared: &Prepared, parts: &mut Parts) -> Result<(), LaunchError> {
-    let Common { job, .. } = *common;
-    let (rank, ranks) = (parts.ranks.count() as u32, job.ranks());
+fn start_rank(ready: &Ready, prepared: &Prepared, parts: &mut Parts) -> Result<(), LaunchError> {
+    let Ready { job, .. } = ready;
+    let index = parts.ranks.count() as u32;
+    let rank = job.local_ranks().start as u32 + index;
     parts.names.push(prepared.name.clone());
     let (output, output_end) = match job.terminal {
         // Without a devpts, or when it has no more, a pipe is better than no job.
@@ -194,9 +249,9 @@ fn start_rank(common: &Common<'_>, prepared: &Prepared, parts: &mut Parts) -> Re
         parts.inputs.add(input);
         input_end = Some(end);
     }
-    let ticket = parts.tickets.as_ref().expect("the socket is opened before any rank").ticket(rank);
-    let own = variables(rank, ranks, job.id, &ticket);
-    let mask = common.sets[rank as usize].as_ref().map(|cores| binding::mask_of(cores));
+    let ticket = parts.tickets.as_ref().expect("the socket is opened before any rank").ticket(index);
+    let own = variables(job, index, &ticket);
+    let mask = ready.sets[index as usize].as_ref().map(|cores| binding::mask_of(cores));
     let child = Child {
         file: &prepared.file,
         arguments: &prepared.arguments,
@@ -205,19 +260,19 @@ fn start_rank(common: &Common<'_>, prepared: &Prepared, parts: &mut Parts) -> Re
         input: match &input_end {
             Some(end) => Some(end.as_fd()),
             None if takes_input => None,
-            None => Some(common.null),
+            None => Some(ready.null.as_fd()),
         },
         output: output_end.as_fd(),
         errors: errors_end.as_fd(),
         cores: mask.as_ref(),
         cgroup: None,
-        descriptors_max: common.descriptors_max,
-        failure: common.failure,
+        descriptors_max: ready.descriptors_max,
+        failure: ready.failure.as_fd(),
         rank,
     };
-    let (pid, pidfd) = fork(child, &mut parts.cgroup).map_err(|source| LaunchError::Fork {
+    let (pid, pidfd) = fork(child, index == 0, &mut parts.cgroup).map_err(|source| LaunchError::Fork {
         rank,
-        ranks,
+        ranks: job.ranks(),
         hint: hint(&source),
         source,
     })?;
@@ -231,10 +286,10 @@ fn start_rank(common: &Common<'_>, prepared: &Prepared, parts: &mut Parts) -> Re
 }
 
 /// Forks into the cgroup. One that lets the first rank not in (a threaded domain, a filter) is as good as none.
-fn fork(child: Child<'_>, cgroup: &mut Option<Cgroup>) -> io::Result<(Pid, OwnedFd)> {
+fn fork(child: Child<'_>, first: bool, cgroup: &mut Option<Cgroup>) -> io::Result<(Pid, OwnedFd)> {
     if let Some(group) = cgroup {
         let forked = os::fork_rank(&Child { cgroup: Some(group.descriptor()), ..child });
-        if forked.is_ok() || child.rank > 0 {
+        if forked.is_ok() || !first {
             return forked;
         }
     }
@@ -265,95 +320,6 @@ fn raise_descriptors(ranks: u64) -> Result<Option<(u64, u64)>, LaunchError> {
         return Err(LaunchError::Descriptors { ranks, needed, limit: hard });
     }
     Ok(Some((soft, hard)))
-}
-
-/// What all ranks of a program have in common, as C strings.
-struct Prepared {
-    name: String,
-    file: CString,
-    arguments: Vec<CString>,
-    environment: Vec<CString>,
-    directory: Option<CString>,
-}
-
-impl Prepared {
-    fn new(program: &Program) -> Result<Self, LaunchError> {
-        let text = |bytes: &[u8], what| CString::new(bytes).map_err(|_| LaunchError::ZeroByte { what });
-        let arguments = program.arguments.iter().map(|argument| text(argument.as_bytes(), "argument list"));
-        let set: Vec<(OsString, OsString)> =
-            program.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let mut environment = Vec::new();
-        for (name, value) in std::env::vars_os() {
-            let wanted = match &program.inherits {
-                Inherits::All => true,
-                Inherits::Only(names) => {
-                    ALWAYS_INHERITED.iter().any(|always| name == *always)
-                        || names.iter().any(|listed| listed.as_bytes() == name.as_bytes())
-                }
-            };
-            let replaced = NEVER_INHERITED.iter().any(|never| name == *never)
-                || OWN_VARIABLES.iter().any(|own| name == *own)
-                || set.iter().any(|(other, _)| *other == name);
-            if wanted && !replaced {
-                environment.push(variable(&name, &value)?);
-            }
-        }
-        for (index, (name, value)) in set.iter().enumerate() {
-            // The last one given wins.
-            if set[index + 1..].iter().all(|(later, _)| later != name) {
-                environment.push(variable(name, value)?);
-            }
-        }
-        Ok(Prepared {
-            name: String::from_utf8_lossy(program.file.as_bytes()).into_owned(),
-            file: text(program.file.as_bytes(), "name")?,
-            arguments: arguments.collect::<Result<_, _>>()?,
-            environment,
-            directory: program
-                .directory
-                .as_ref()
-                .map(|directory| text(directory.as_bytes(), "directory"))
-                .transpose()?,
-        })
-    }
-}
-
-fn variable(name: &OsString, value: &OsString) -> Result<CString, LaunchError> {
-    let mut bytes = name.as_bytes().to_vec();
-    bytes.push(b'=');
-    bytes.extend_from_slice(value.as_bytes());
-    CString::new(bytes).map_err(|_| LaunchError::ZeroByte { what: "environment" })
-}
-
-/// Variables that every rank gets a value of its own for.
-const OWN_VARIABLES: [&str; 14] = [
-    TICKET_VARIABLE,
-    "TUTTI_JOB",
-    "TUTTI_RANK",
-    "TUTTI_SIZE",
-    "TUTTI_LOCAL_RANK",
-    "TUTTI_LOCAL_SIZE",
-    "MPI_LOCALRANKID",
-    "MPI_LOCALNRANKS",
-    "PMI_RANK",
-    "PMI_SIZE",
-    "OMPI_COMM_WORLD_RANK",
-    "OMPI_COMM_WORLD_SIZE",
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "OMPI_COMM_WORLD_LOCAL_SIZE",
-];
-
-/// The values of [`OWN_VARIABLES`] for a rank. The names after ours are those that wrappers, PyTorch and scripts for GPU
-/// pinning read before MPI_Init.
-fn variables(rank: u32, ranks: u64, job: u64, ticket: &str) -> Vec<CString> {
-    let value = |name: &str| match name {
-        TICKET_VARIABLE => ticket.to_owned(),
-        "TUTTI_JOB" => format!("{job:016x}"),
-        name if name.ends_with("SIZE") || name.ends_with("NRANKS") => ranks.to_string(),
-        _ => rank.to_string(),
-    };
-    let text = |name: &&str| CString::new(format!("{name}={}", value(name))).expect("no zero byte");
-    OWN_VARIABLES.iter().map(text).collect()
 }
 
 /// A pipe whose reading end does not block.
@@ -413,26 +379,6 @@ pub fn failure_status(failure: &Failure) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_own_variable_has_its_value() {
-        let texts: Vec<String> = variables(3, 8, 0xab, "socket:3:00")
-            .iter()
-            .map(|text| text.to_str().expect("ASCII").to_owned())
-            .collect();
-        for expected in [
-            "TUTTI_TICKET=socket:3:00",
-            "TUTTI_JOB=00000000000000ab",
-            "TUTTI_RANK=3",
-            "TUTTI_LOCAL_SIZE=8",
-            "MPI_LOCALRANKID=3",
-            "MPI_LOCALNRANKS=8",
-            "OMPI_COMM_WORLD_LOCAL_RANK=3",
-            "PMI_SIZE=8",
-        ] {
-            assert!(texts.iter().any(|text| text == expected), "{expected} is not in {texts:?}");
-        }
-    }
 
     #[test]
     fn a_raw_terminal_changes_no_byte() {

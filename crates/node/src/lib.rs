@@ -5,12 +5,14 @@
 //! | [`wire`] | frames between front end and starter; the description of a job; how a job ended |
 //! | [`starter`] | the poll loop that holds the rest together |
 //! | [`launch`] | segment, sockets, pipes, and the fork of every rank |
+//! | [`environment`] | program, arguments and environment of a rank |
 //! | [`ranks`] | what is known of each, who ended the job |
 //! | [`readiness`] | one poll over all of it |
 //! | [`tickets`] | the socket on which ranks redeem their tickets |
 //! | [`output`] | stdout and stderr of the ranks: whole lines, back-pressure |
 //! | [`input`] | stdin of the ranks that get one |
 //! | [`binding`] | which rank may run on which cores |
+//! | [`netns`] | network namespaces for virtual nodes, made by the front end |
 //! | [`cgroup`] | the job's cgroup where one can be made |
 //! | [`descendants`] | what stays behind when ranks are dead, and its end |
 //! | [`os`] | the system calls that need `unsafe` |
@@ -19,8 +21,10 @@
 pub mod binding;
 pub mod cgroup;
 pub mod descendants;
+pub mod environment;
 pub mod input;
 pub mod launch;
+pub mod netns;
 pub mod os;
 pub mod output;
 pub mod ranks;

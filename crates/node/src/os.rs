@@ -61,7 +61,7 @@ pub struct Child<'a> {
     pub descriptors_max: Option<(u64, u64)>,
     /// Close-on-exec pipe that takes a [`Failure`] if the program cannot be executed.
     pub failure: BorrowedFd<'a>,
-    /// Who it is, for the failure.
+    /// Its world rank, for the failure.
     pub rank: u32,
 }
 
@@ -80,7 +80,7 @@ pub enum Step {
 /// What a child writes when it cannot become the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Whose child.
+    /// World rank of the child.
     pub rank: u32,
     /// What it could not do.
     pub step: Step,
@@ -279,6 +279,15 @@ impl Signals {
         // `ssi_signo` is the structure's first word.
         (read == BYTES).then(|| i32::from_ne_bytes(bytes[0..4].try_into().expect("four bytes")))
     }
+}
+
+/// Puts this thread into a new network namespace.
+///
+/// # Errors
+/// When the kernel does not let us.
+pub fn leave_network_namespace() -> io::Result<()> {
+    // SAFETY: CLONE_NEWNET changes which network is seen and nothing of memory or descriptors.
+    checked(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
 }
 
 /// Makes this process not notice a signal; a rank gets the default action again.

@@ -1,4 +1,5 @@
-//! The ranks of a job on this node: what is known of each, and who ended the job.
+//! The ranks of a job on this node: what is known of each, and who ended the job. They are counted on this node, from 0; what
+//! users read has world ranks.
 //!
 //! ```text
 //! Alone --Attached--> Attached --Finalized--> Finalized
@@ -58,15 +59,27 @@ pub struct Rank {
 #[derive(Debug, Default)]
 pub struct Ranks {
     ranks: Vec<Rank>,
+    /// World rank of the first.
+    first: u32,
     /// Exit status of the job: the first that was not 0.
     status: u8,
     ending: bool,
 }
 
 impl Ranks {
+    /// Those of a node whose first has this world rank.
+    pub fn beginning_at(first: u32) -> Self {
+        Ranks { first, ..Ranks::default() }
+    }
+
     /// Adds the next rank, just forked.
     pub fn add(&mut self, pid: Pid, pidfd: OwnedFd) {
         self.ranks.push(Rank { pid, pidfd, mpi: Mpi::Alone, dead: false, inner: None, inner_dead_ns: None });
+    }
+
+    /// Which of those of this node has a world rank.
+    pub fn index_of(&self, rank: u32) -> Option<usize> {
+        rank.checked_sub(self.first).map(|index| index as usize)
     }
 
     /// How many have been forked.
@@ -200,7 +213,7 @@ impl Ranks {
             self.status = cause.status();
         }
         self.ending = entry.mpi != Mpi::Finalized;
-        Some(Ended { rank, pid: entry.pid.as_raw_nonzero().get() as u32, cause })
+        Some(Ended { rank: self.first + rank, pid: entry.pid.as_raw_nonzero().get() as u32, cause })
     }
 
     /// Sends a signal to the process group of every living rank.

@@ -1,9 +1,11 @@
 //! The starter's life: read the job, start the ranks, then one poll loop until nothing of the job is left.
 //!
 //! ```text
-//! read Job -> launch -> loop { frames, tickets, deaths, output, input } -> all ranks dead
+//! read Job -> prepare -> launch -> loop { frames, tickets, deaths, output, input } -> all ranks dead
 //!      -> end what they left behind -> forward the rest of their output -> Report::End
 //! ```
+//!
+//! In a job on several nodes the loop begins between prepare and launch, which waits for the addresses of all ranks.
 //!
 //! Single-threaded, no allocation of consequence, nothing here blocks but the poll. The front end's death (end of file on
 //! the wire, or SIGTERM by parent-death signal) ends the job; the starter's own death kills the ranks by theirs.
@@ -18,12 +20,12 @@ use rustix::process::Signal;
 use crate::cgroup::Cgroup;
 use crate::descendants;
 use crate::input::Inputs;
-use crate::launch::{self, Launched};
+use crate::launch::{self, Launched, Ready};
 use crate::os::{self, Failure, Signals};
 use crate::output::Streams;
 use crate::ranks::Ranks;
 use crate::readiness::{PollList, Source, now_ns};
-use crate::tickets::{Event, Tickets};
+use crate::tickets::{Event, Gifts, Tickets};
 use crate::wire::{self, Decoder, Head, Job, Kind, Report};
 
 /// Bytes on their way to the front end, about; beyond it no output of ranks is read.
@@ -88,24 +90,24 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         signals,
         frozen: false,
         refused: false,
+        ready: None,
+        ending_told: false,
+        alone: job.part.is_none(),
+        may_leave: false,
         orphans_ns: None,
         parts: Parts::default(),
     };
-    match launch::launch(&job, &mut starter.parts) {
-        Ok(launched) => {
-            starter.say(|| format!("started {} ranks", launched.pids.len()));
-            let Launched { pids, cores } = launched;
-            starter.report(&Report::Started { pids, cores });
-            // Frames that came together with the job are in the decoder already: no poll will tell of them.
-            starter.handle_frames();
-            starter.go_on();
+    match launch::prepare(job, &mut starter.parts) {
+        Ok(ready) if starter.alone => starter.launch(&ready),
+        Ok(ready) => {
+            starter.report(&Report::Addresses(ready.addresses.clone()));
+            starter.ready = Some(ready);
         }
-        Err(error) => {
-            starter.parts.ranks.set_ending(1);
-            starter.kill();
-            starter.report(&Report::Refused(error.to_string()));
-        }
+        Err(error) => starter.refuse(error.to_string(), 1),
     }
+    // Frames that came together with the job are in the decoder already: no poll will tell of them.
+    starter.handle_frames();
+    starter.go_on();
     starter.finish();
     Ok(())
 }
@@ -123,6 +125,11 @@ pub struct Parts {
     pub tickets: Option<Tickets>,
     /// The shared segment.
     pub segment: Option<tutti_shm::segment::Segment>,
+    /// In a job on several nodes the sockets of the ranks of this one. They stay open until the job ends: what is sent to a
+    /// rank that has left is no error of the sender's (W8).
+    pub sockets: Vec<OwnedFd>,
+    /// The memfd with the addresses of all ranks.
+    pub peers: Option<OwnedFd>,
     /// Where a child says that it could not become the program; closed when all have.
     pub failures: Option<OwnedFd>,
     /// The cgroup of them all.
@@ -142,6 +149,14 @@ struct Starter {
     signals: Signals,
     frozen: bool,
     refused: bool,
+    /// The job, until its ranks may start.
+    ready: Option<Ready>,
+    /// The front end knows that the job is over.
+    ending_told: bool,
+    /// This is the job's only node.
+    alone: bool,
+    /// No rank of the job is left anywhere.
+    may_leave: bool,
     /// When to look for dead orphans.
     orphans_ns: Option<u64>,
     parts: Parts,
@@ -150,17 +165,41 @@ struct Starter {
 impl Starter {
     /// Until all ranks are dead.
     fn go_on(&mut self) {
-        while !self.parts.ranks.all_dead() {
-            let ready = self.wait();
-            // Order matters: what a rank said before it died is heard before its death is judged, and so is a failed exec.
-            for (source, flags) in &ready {
-                self.handle(*source, *flags);
+        while self.ready.is_some() || !self.parts.ranks.all_dead() {
+            self.turn();
+        }
+    }
+
+    /// Waits for whatever happens next, and handles it.
+    fn turn(&mut self) {
+        let ready = self.wait();
+        // Order matters: what a rank said before it died is heard before its death is judged, and so is a failed exec.
+        for (source, flags) in &ready {
+            self.handle(*source, *flags);
+        }
+        for (source, _) in &ready {
+            self.handle_death(*source);
+        }
+        self.handle_time(now_ns());
+        self.forward();
+    }
+
+    fn launch(&mut self, ready: &Ready) {
+        match launch::launch(ready, &mut self.parts) {
+            Ok(Launched { pids, cores }) => {
+                self.say(|| format!("started {} ranks", pids.len()));
+                self.report(&Report::Started { pids, cores });
             }
-            for (source, _) in &ready {
-                self.handle_death(*source);
-            }
-            self.handle_time(now_ns());
-            self.forward();
+            Err(error) => self.refuse(error.to_string(), 1),
+        }
+    }
+
+    /// The job cannot start; one line of why.
+    fn refuse(&mut self, text: String, status: u8) {
+        self.parts.ranks.set_ending(status);
+        self.kill();
+        if !std::mem::replace(&mut self.refused, true) {
+            self.report(&Report::Refused(text));
         }
     }
 
@@ -191,6 +230,12 @@ impl Starter {
             }
             if self.out.len() > self.sent {
                 self.wait_for_front();
+            }
+        }
+        if !self.alone {
+            self.report(&Report::Left);
+            while self.front.is_some() && !self.may_leave && !self.parts.ranks.is_ending() {
+                self.turn();
             }
         }
         let status = self.parts.ranks.status();
@@ -260,10 +305,13 @@ impl Starter {
             Source::Signals => self.handle_signals(),
             Source::Listener => self.parts.tickets.iter_mut().for_each(Tickets::handle_listener),
             Source::Pending(index) => {
-                if let (Some(tickets), Some(segment)) = (&mut self.parts.tickets, &self.parts.segment)
-                    && let Some(event) = tickets.handle_pending(index, segment.descriptor())
-                {
-                    self.handle_event(event);
+                let Parts { tickets, segment, peers, sockets, .. } = &mut self.parts;
+                if let (Some(tickets), Some(segment)) = (tickets, segment) {
+                    let network = peers.as_ref().map(|table| (table.as_fd(), &sockets[..]));
+                    let gifts = Gifts { segment: segment.descriptor(), network };
+                    if let Some(event) = tickets.handle_pending(index, &gifts) {
+                        self.handle_event(event);
+                    }
                 }
             }
             Source::Connection(rank) => self.hear(rank),
@@ -320,13 +368,13 @@ impl Starter {
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
             Ok(Failure::BYTES) => {
                 let Some(failure) = Failure::decode(&bytes) else { return };
-                let name = &self.parts.names[failure.rank as usize];
+                let Some(name) =
+                    self.parts.ranks.index_of(failure.rank).and_then(|at| self.parts.names.get(at))
+                else {
+                    return;
+                };
                 let text = launch::failure_text(name, &failure);
-                self.parts.ranks.set_ending(launch::failure_status(&failure));
-                self.kill();
-                if !std::mem::replace(&mut self.refused, true) {
-                    self.report(&Report::Refused(text));
-                }
+                self.refuse(text, launch::failure_status(&failure));
             }
             _ => self.parts.failures = None,
         }
@@ -384,8 +432,15 @@ impl Starter {
             Kind::Signal => {
                 if let Some(signal) = Signal::from_named_raw(head.rank as i32) {
                     self.parts.ranks.signal(signal);
+                    let ends = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].contains(&signal);
+                    if ends && self.ready.is_some() {
+                        self.parts.ranks.set_ending(128 + head.rank as u8);
+                        self.kill();
+                    }
                 }
             }
+            Kind::Peers => self.handle_peers(payload),
+            Kind::Leave => self.may_leave = true,
             Kind::Input => self.parts.inputs.handle_piece(payload),
             Kind::Suspend => {
                 self.freeze(true);
@@ -397,6 +452,19 @@ impl Starter {
                 self.kill();
             }
             _ => self.lose_front("sent a frame that is not its to send"),
+        }
+    }
+
+    fn handle_peers(&mut self, payload: &[u8]) {
+        let Some(ready) = self.ready.take() else {
+            return self.lose_front("sent the addresses of ranks twice");
+        };
+        let Ok(addresses) = serde_json::from_slice(payload) else {
+            return self.lose_front("sent addresses that are none");
+        };
+        match launch::take_peers(&ready, addresses, &mut self.parts) {
+            Ok(()) => self.launch(&ready),
+            Err(error) => self.refuse(error.to_string(), 1),
         }
     }
 
@@ -413,6 +481,10 @@ impl Starter {
 
     /// Kills every process of the job at once. Their deaths are seen by the loop.
     fn kill(&mut self) {
+        self.ready = None;
+        if !std::mem::replace(&mut self.ending_told, true) {
+            self.report(&Report::Ending { status: self.parts.ranks.status() });
+        }
         match &self.parts.cgroup {
             Some(cgroup) => cgroup.kill(),
             None => {
@@ -437,6 +509,9 @@ impl Starter {
     fn forward(&mut self) {
         if std::mem::take(&mut self.parts.inputs.taken_untold) {
             self.report(&Report::InputTaken);
+        }
+        if std::mem::take(&mut self.parts.inputs.unwanted_untold) {
+            self.report(&Report::InputUnwanted);
         }
         self.out.drain(..self.sent);
         self.sent = 0;

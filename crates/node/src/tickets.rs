@@ -14,7 +14,7 @@ use rustix::net::{
     SocketFlags, SocketType,
 };
 use rustix::process::Pid;
-use tutti_shm::ticket::{Attach, Notice, Ticket, Welcome};
+use tutti_shm::ticket::{Attach, GIFTS_MAX, Notice, Ticket, Welcome};
 
 /// Connections that have not redeemed a ticket, at most.
 pub const PENDING_MAX: usize = 128;
@@ -22,7 +22,16 @@ pub const PENDING_MAX: usize = 128;
 /// Messages taken from one connection before others get their turn.
 const MESSAGES_PER_TURN: usize = 16;
 
-/// What a connection brought.
+/// What comes with a granted ticket.
+#[derive(Clone, Copy, Debug)]
+pub struct Gifts<'a> {
+    /// The segment.
+    pub segment: BorrowedFd<'a>,
+    /// In a job on several nodes the table of peers, and the sockets of the ranks of this one.
+    pub network: Option<(BorrowedFd<'a>, &'a [OwnedFd])>,
+}
+
+/// What a connection brought. Ranks are counted on this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A process has become the rank.
@@ -45,6 +54,8 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Tickets {
     name: String,
+    /// World rank of the first ticket.
+    first: u32,
     listener: OwnedFd,
     secrets: Vec<[u8; 16]>,
     pending: Vec<OwnedFd>,
@@ -61,26 +72,28 @@ enum Place {
 }
 
 impl Tickets {
-    /// Opens the socket and draws one secret for each rank.
+    /// Opens the socket and draws one secret for each rank of this node, whose first has world rank `first`; `name` is
+    /// [`crate::wire::Job::name`].
     ///
     /// # Errors
     /// When the kernel gives no socket or no random bytes.
-    pub fn create(job: u64, ranks: usize) -> io::Result<Self> {
+    pub fn create(name: &str, first: u32, ranks: usize) -> io::Result<Self> {
         let mut random = vec![0_u8; 16 * ranks];
         fill_random(&mut random)?;
         let secrets = random.chunks_exact(16).map(|bytes| bytes.try_into().expect("16 bytes")).collect();
-        let name = format!("tutti-{job:016x}");
+        let name = format!("tutti-{name}");
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let listener = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         net::bind(&listener, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
         net::listen(&listener, 4096)?;
         let places = (0..ranks).map(|_| Place::Free).collect();
-        Ok(Tickets { name, listener, secrets, pending: Vec::new(), places })
+        Ok(Tickets { name, first, listener, secrets, pending: Vec::new(), places })
     }
 
-    /// The text for a rank's environment.
-    pub fn ticket(&self, rank: u32) -> String {
-        Ticket { socket: self.name.clone(), rank, secret: self.secrets[rank as usize] }.to_string()
+    /// The text for the environment of a rank, counted on this node.
+    pub fn ticket(&self, index: u32) -> String {
+        let secret = self.secrets[index as usize];
+        Ticket { socket: self.name.clone(), rank: self.first + index, secret }.to_string()
     }
 
     /// To be polled for readability, then given to [`Self::handle_listener`].
@@ -109,7 +122,7 @@ impl Tickets {
             let Ok(connection) = net::accept_with(&self.listener, flags) else { return };
             let same_user = net::sockopt::socket_peercred(&connection).is_ok_and(|peer| peer.uid == own_user);
             if !same_user {
-                answer(&connection, Welcome::Refused, None);
+                answer(&connection, Welcome::Refused, &[]);
                 continue;
             }
             if self.pending.len() == PENDING_MAX {
@@ -120,7 +133,7 @@ impl Tickets {
     }
 
     /// Reads from a connection that has not redeemed a ticket. It leaves the list unless it has said nothing yet.
-    pub fn handle_pending(&mut self, index: usize, segment: BorrowedFd<'_>) -> Option<Event> {
+    pub fn handle_pending(&mut self, index: usize, gifts: &Gifts<'_>) -> Option<Event> {
         let mut bytes = [0_u8; Attach::BYTES + 1];
         let read = net::recv(&self.pending[index], &mut bytes[..], RecvFlags::DONTWAIT);
         let message = match read {
@@ -133,24 +146,28 @@ impl Tickets {
         };
         let connection = self.pending.remove(index);
         let Some(attach) = message else {
-            answer(&connection, Welcome::OtherProtocol, None);
+            answer(&connection, Welcome::OtherProtocol, &[]);
             return None;
         };
-        let rank = attach.rank as usize;
+        let rank = attach.rank.wrapping_sub(self.first) as usize;
         if self.secrets.get(rank) != Some(&attach.secret) {
-            answer(&connection, Welcome::Refused, None);
+            answer(&connection, Welcome::Refused, &[]);
             return None;
         }
         if let Place::Taken(_) = self.places[rank] {
-            answer(&connection, Welcome::AlreadyRedeemed, None);
+            answer(&connection, Welcome::AlreadyRedeemed, &[]);
             return None;
         }
         let pid = net::sockopt::socket_peercred(&connection).ok()?.pid;
-        if !answer(&connection, Welcome::Granted, Some(segment)) {
+        let given = match &gifts.network {
+            None => vec![gifts.segment],
+            Some((table, sockets)) => vec![gifts.segment, *table, sockets[rank].as_fd()],
+        };
+        if !answer(&connection, Welcome::Granted, &given) {
             return None;
         }
         self.places[rank] = Place::Taken(Some(connection));
-        Some(Event::Attached { rank: attach.rank, pid })
+        Some(Event::Attached { rank: rank as u32, pid })
     }
 
     /// Reads what a rank says; called when its connection is readable and before its death is judged.
@@ -175,12 +192,11 @@ impl Tickets {
 }
 
 /// Sends an answer without waiting; `false` when the other side is gone or does not read.
-fn answer(connection: &OwnedFd, welcome: Welcome, segment: Option<BorrowedFd<'_>>) -> bool {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+fn answer(connection: &OwnedFd, welcome: Welcome, gifts: &[BorrowedFd<'_>]) -> bool {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(GIFTS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let descriptors = segment.map(|segment| [segment]);
-    if let Some(descriptors) = &descriptors {
-        assert!(control.push(SendAncillaryMessage::ScmRights(descriptors)), "space for one descriptor");
+    if !gifts.is_empty() {
+        assert!(control.push(SendAncillaryMessage::ScmRights(gifts)), "space for {GIFTS_MAX} descriptors");
     }
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     net::sendmsg(connection, &[IoSlice::new(&welcome.encode())], &mut control, flags).is_ok()

@@ -7,15 +7,35 @@
 //! | frame | from | rank | payload |
 //! |---|---|---|---|
 //! | Job | front end, first | - | [`Job`] as JSON |
+//! | Peers | front end, after [`Report::Addresses`] of every node | - | addresses by world rank as JSON: now the ranks start |
 //! | Signal | front end | signal number | - |
 //! | Input | front end | rank | bytes for its stdin; the next one only after [`Report::InputTaken`]; empty: end of file |
 //! | Suspend, Resume, Kill | front end | - | - |
+//! | Leave | front end, after [`Report::Left`] of every node | - | - |
 //! | Output, Errors | starter | rank | what it wrote: whole lines, or a part after a silence |
 //! | Report | starter | - | [`Report`] as JSON; [`Report::End`] is the last frame |
 //!
-//! End of file on either side means that the other one is dead: the starter then kills the job.
+//! Ranks are world ranks. End of file on either side means that the other one is dead: the starter then kills the job.
+//!
+//! A job on several nodes has one starter for each, and the front end is their hub:
+//!
+//! ```text
+//! front end                 starter 0        starter 1
+//!    | Job, Part 0 ----------> |                |
+//!    | Job, Part 1 ---------------------------> |      each makes segment, cgroup, and a UDP socket per rank
+//!    | <---------- Addresses 0 | <- Addresses 1 |
+//!    | Peers ----------------> | -------------> |      each forks its ranks
+//!    | <---------------------- Ending, Ended 1 -|      a rank there has died
+//!    | Kill -----------------> |                |
+//!    | <---------------- End 0 | <-------- End 1|
+//! ```
+//!
+//! A starter whose ranks have all ended well stays: their sockets are open, and what others still send is answered for (W8).
+//! It says Left and leaves when all others have said so.
 
 use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use serde::{Deserialize, Serialize};
@@ -43,6 +63,10 @@ pub enum Kind {
     Resume = 5,
     /// End the job at once.
     Kill = 6,
+    /// The addresses of all ranks of a job on several nodes.
+    Peers = 7,
+    /// No rank of the job is left on any node.
+    Leave = 8,
     /// A rank's stdout.
     Output = 16,
     /// A rank's stderr.
@@ -52,13 +76,15 @@ pub enum Kind {
 }
 
 /// Every kind, for decoding.
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 11] = [
     Kind::Job,
     Kind::Signal,
     Kind::Input,
     Kind::Suspend,
     Kind::Resume,
     Kind::Kill,
+    Kind::Peers,
+    Kind::Leave,
     Kind::Output,
     Kind::Errors,
     Kind::Report,
@@ -202,8 +228,25 @@ pub struct Job {
     pub cores_per_rank: Option<u32>,
     /// More ranks than cores are an error.
     pub no_oversubscribe: bool,
+    /// What of it is this starter's; none: all.
+    pub part: Option<Part>,
     /// Say on stderr what the starter does.
     pub debug: bool,
+}
+
+/// The part of one node in a job that runs on several.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Number of the node, from 0.
+    pub node: u32,
+    /// World rank of each node's first rank.
+    pub first_ranks: Vec<u32>,
+    /// Address of this node on which its ranks are reached.
+    pub address: IpAddr,
+    /// Random number that every packet of the job carries.
+    pub key: u64,
+    /// The nodes are virtual ones: they share the cores of this machine.
+    pub shares_machine: bool,
 }
 
 impl Job {
@@ -211,6 +254,33 @@ impl Job {
     pub fn ranks(&self) -> u64 {
         self.programs.iter().map(|program| u64::from(program.ranks)).sum()
     }
+
+    /// World ranks of this starter.
+    pub fn local_ranks(&self) -> Range<u64> {
+        match &self.part {
+            None => 0..self.ranks(),
+            Some(part) => {
+                let first = |node: usize| part.first_ranks.get(node).copied().map(u64::from);
+                let node = part.node as usize;
+                first(node).unwrap_or(0)..first(node + 1).unwrap_or(self.ranks())
+            }
+        }
+    }
+
+    /// Number of this starter's node.
+    pub fn node(&self) -> u32 {
+        self.part.as_ref().map_or(0, |part| part.node)
+    }
+
+    /// Text for the names of what belongs to this starter alone: job, and node if there are several.
+    pub fn name(&self) -> String {
+        name_of(self.id, self.part.as_ref().map(|part| part.node))
+    }
+}
+
+/// [`Job::name`] for those who know the job's number only.
+pub fn name_of(job: u64, node: Option<u32>) -> String {
+    node.map_or_else(|| format!("{job:016x}"), |node| format!("{job:016x}-{node}"))
 }
 
 /// One program of a job.
@@ -264,26 +334,37 @@ pub enum Binding {
 /// What the starter tells the front end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Report {
-    /// The ranks are forked.
+    /// Everything is there for the ranks of this node; their addresses in order. They start when Peers has come.
+    Addresses(Vec<SocketAddr>),
+    /// The ranks of this node are forked.
     Started {
-        /// Pids by rank.
+        /// Pids in the order of ranks.
         pids: Vec<u32>,
-        /// Cores by rank, as a list such as `0-1,4`; empty when not bound.
+        /// Cores in the order of ranks, as a list such as `0-1,4`; empty when not bound.
         cores: Vec<String>,
     },
     /// The last Input frame has been taken, another may come.
     InputTaken,
+    /// No rank of this node reads its stdin any more.
+    InputUnwanted,
     /// All ranks are stopped.
     Suspended,
+    /// The job is over and is being killed on this node; only the first time, before anything is said of why.
+    Ending {
+        /// Exit status of the job as far as this node knows.
+        status: u8,
+    },
     /// A rank ended in a way that the user should read.
     Ended(Ended),
     /// One line for the user that is about no rank.
     Warning(String),
     /// The job could not be started; one line. [`Report::End`] follows.
     Refused(String),
-    /// Nothing of the job is left.
+    /// In a job on several nodes: no rank of this one is left and all their output is sent; the starter waits for Leave.
+    Left,
+    /// Nothing of the job is left on this node; the last report.
     End {
-        /// Exit status of the job.
+        /// Exit status of the job as far as this node knows.
         status: u8,
     },
 }

@@ -7,12 +7,15 @@
 //! | no ticket, but another launcher's variables say more than one rank | refused, one line; `TUTTI_SINGLETON=1`: singleton |
 //! | nothing | singleton |
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 
 use tutti_shm::layout::Geometry;
+use tutti_shm::peers::{BadPeers, Peers};
 use tutti_shm::segment::{Segment, SegmentError};
-use tutti_shm::ticket::{Attach, BadTicket, Notice, TICKET_VARIABLE, Ticket, Welcome};
+use tutti_shm::ticket::{Attach, BadTicket, GIFTS_MAX, Notice, TICKET_VARIABLE, Ticket, Welcome};
 
 /// A process's place in its job.
 #[derive(Debug)]
@@ -21,10 +24,21 @@ pub struct Place {
     pub segment: Segment,
     /// Rank among the local ranks.
     pub local_rank: u32,
+    /// How the ranks of other nodes are reached; none in a job that has one node.
+    pub network: Option<Network>,
     /// Connection to the starter; none in a singleton.
     pub starter: Option<Starter>,
     /// One line that the user should see, if something is odd.
     pub remark: Option<String>,
+}
+
+/// How the ranks of other nodes are reached.
+#[derive(Debug)]
+pub struct Network {
+    /// Which rank is on which node, and the addresses of all.
+    pub peers: Peers,
+    /// The UDP socket of this rank, made by the starter and close-on-exec. The starter holds it open until the job ends.
+    pub socket: OwnedFd,
 }
 
 /// Why a process that has a ticket cannot take its place.
@@ -35,7 +49,7 @@ pub enum AttachError {
     Ticket(#[from] BadTicket),
     /// The starter cannot be reached or does not answer.
     #[error(
-        "cannot {action} the job's starter: {source}; is this process in the same network namespace as mpiexec?"
+        "cannot {action} the job's starter: {source}; is this process in the network namespace that it was started in?"
     )]
     Starter {
         /// What was tried.
@@ -68,6 +82,15 @@ pub enum AttachError {
     /// The segment is unusable.
     #[error(transparent)]
     Segment(#[from] SegmentError),
+    /// A job on several nodes, for a caller that knows only one.
+    #[error("this job runs on {nodes} nodes, but this version carries messages inside one node only")]
+    SeveralNodes {
+        /// Nodes of the job.
+        nodes: usize,
+    },
+    /// The table of peers is unusable.
+    #[error(transparent)]
+    Peers(#[from] BadPeers),
 }
 
 impl AttachError {
@@ -87,28 +110,63 @@ pub fn attach() -> Result<Place, AttachError> {
         return singleton(None);
     };
     let ticket: Ticket = text.parse()?;
-    let (starter, answer) = Starter::connect(&ticket)?;
+    let (starter, welcome, gifts) = Starter::connect(&ticket)?;
     let refused = |reason| Err(AttachError::Refused { rank: ticket.rank, reason });
-    match answer {
-        (Some(Welcome::Granted), Some(descriptor)) => {
-            let segment = Segment::open(descriptor)?;
-            if ticket.rank >= segment.geometry().local_ranks {
-                return refused("it names a rank that the job does not have");
-            }
-            Ok(Place { segment, local_rank: ticket.rank, starter: Some(starter), remark: None })
-        }
-        (Some(Welcome::AlreadyRedeemed), _) => singleton(Some(format!(
+    match welcome {
+        Some(Welcome::Granted) => take(&ticket, starter, gifts),
+        Some(Welcome::AlreadyRedeemed) => singleton(Some(format!(
             "another process has already started MPI as rank {}; this one (pid {}) runs alone as a world of size 1",
             ticket.rank,
             std::process::id()
         ))),
-        (Some(Welcome::Granted), None) => refused("it sent no segment"),
-        (Some(Welcome::Refused), _) => refused("wrong secret or another user"),
-        (Some(Welcome::OtherProtocol), _) => {
+        Some(Welcome::Refused) => refused("wrong secret or another user"),
+        Some(Welcome::OtherProtocol) => {
             refused("mpiexec and libtutti are of different versions; use those of one installation")
         }
-        (None, _) => refused("its answer was not understood"),
+        None => refused("its answer was not understood"),
     }
+}
+
+/// Takes the place that the starter grants.
+fn take(ticket: &Ticket, starter: Starter, gifts: Vec<OwnedFd>) -> Result<Place, AttachError> {
+    let refused = |reason| Err(AttachError::Refused { rank: ticket.rank, reason });
+    let mut gifts = gifts.into_iter();
+    let Some(segment) = gifts.next() else { return refused("it sent no segment") };
+    let segment = Segment::open(segment)?;
+    let geometry = *segment.geometry();
+    let local_rank = ticket.rank.wrapping_sub(geometry.first_rank);
+    if local_rank >= geometry.local_ranks {
+        return refused("it names a rank that the job does not have");
+    }
+    let network = match (gifts.next(), gifts.next()) {
+        (Some(table), Some(socket)) => Some(Network { peers: read_peers(table)?, socket }),
+        _ => None,
+    };
+    // One node needs no network; what spans several has a table that agrees with the segment.
+    let agrees =
+        network.as_ref().map_or(geometry.local_ranks == geometry.world_ranks, |Network { peers, .. }| {
+            let local = geometry.first_rank as usize..(geometry.first_rank + geometry.local_ranks) as usize;
+            peers.addresses().len() == geometry.world_ranks as usize
+                && (geometry.node as usize) < peers.nodes()
+                && peers.ranks_of(geometry.node as usize) == local
+        });
+    if !agrees {
+        return refused("its table of peers does not fit the segment");
+    }
+    Ok(Place { segment, local_rank, network, starter: Some(starter), remark: None })
+}
+
+fn read_peers(table: OwnedFd) -> Result<Peers, AttachError> {
+    let read = || {
+        let file = File::from(table);
+        let mut bytes = vec![0; file.metadata()?.len() as usize];
+        // Not by the file's position: the ranks of a node share it.
+        file.read_exact_at(&mut bytes, 0)?;
+        Ok(bytes)
+    };
+    let bytes =
+        read().map_err(|source| AttachError::Starter { action: "read the table of peers of", source })?;
+    Ok(Peers::decode(&bytes)?)
 }
 
 fn singleton(remark: Option<String>) -> Result<Place, AttachError> {
@@ -119,7 +177,7 @@ fn singleton(remark: Option<String>) -> Result<Place, AttachError> {
         job: u64::from(std::process::id()),
         ..Geometry::default()
     };
-    Ok(Place { segment: Segment::create(geometry)?, local_rank: 0, starter: None, remark })
+    Ok(Place { segment: Segment::create(geometry)?, local_rank: 0, network: None, starter: None, remark })
 }
 
 /// Environment variable that lets a process run as a singleton below another MPI's launcher.
@@ -146,8 +204,8 @@ fn refuse_foreign_launcher() -> Result<(), AttachError> {
     Ok(())
 }
 
-/// What the starter said, and the descriptor that came along.
-type Answer = (Option<Welcome>, Option<OwnedFd>);
+/// What the starter said, and the descriptors that came along.
+type Answer = (Option<Welcome>, Vec<OwnedFd>);
 
 /// The connection to the starter.
 #[derive(Debug)]
@@ -156,15 +214,15 @@ pub struct Starter {
 }
 
 impl Starter {
-    fn connect(ticket: &Ticket) -> Result<(Self, Answer), AttachError> {
+    fn connect(ticket: &Ticket) -> Result<(Self, Option<Welcome>, Vec<OwnedFd>), AttachError> {
         let failed = |action| move |source| AttachError::Starter { action, source };
         let socket = open_socket(&ticket.socket).map_err(failed("reach"))?;
         let starter = Starter { socket };
         starter
             .send(&Attach { rank: ticket.rank, secret: ticket.secret }.encode())
             .map_err(failed("write to"))?;
-        let answer = starter.receive_welcome().map_err(failed("hear from"))?;
-        Ok((starter, answer))
+        let (welcome, gifts) = starter.receive_welcome().map_err(failed("hear from"))?;
+        Ok((starter, welcome, gifts))
     }
 
     /// Tells the starter something. A starter that is gone is about to end this process anyway.
@@ -184,11 +242,13 @@ impl Starter {
 
     fn receive_welcome(&self) -> io::Result<Answer> {
         let mut bytes = [0_u8; Welcome::BYTES + 1];
+        let mut gifts = Vec::new();
         // SAFETY: zeroed is a valid value of these plain structures; the pointers stay valid during the call; the control
-        // buffer is aligned for cmsghdr; a descriptor that arrives is owned by nobody else.
+        // buffer is aligned for cmsghdr and has room for the gifts; descriptors that arrive are owned by nobody else.
         unsafe {
             let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
             let mut control = [0_u64; 8];
+            const { assert!(size_of::<[u64; 8]>() >= 16 + GIFTS_MAX * size_of::<libc::c_int>()) };
             let mut header: libc::msghdr = std::mem::zeroed();
             header.msg_iov = &mut part;
             header.msg_iovlen = 1;
@@ -200,11 +260,17 @@ impl Starter {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             let first = libc::CMSG_FIRSTHDR(&header);
-            let descriptor = (!first.is_null()
+            if !first.is_null()
                 && (*first).cmsg_level == libc::SOL_SOCKET
-                && (*first).cmsg_type == libc::SCM_RIGHTS)
-                .then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(first).cast::<libc::c_int>().read_unaligned()));
-            Ok((Welcome::decode(&bytes[..received as usize]), descriptor))
+                && (*first).cmsg_type == libc::SCM_RIGHTS
+            {
+                let bytes = (*first).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
+                let numbers = libc::CMSG_DATA(first).cast::<libc::c_int>();
+                for index in 0..bytes / size_of::<libc::c_int>() {
+                    gifts.push(OwnedFd::from_raw_fd(numbers.add(index).read_unaligned()));
+                }
+            }
+            Ok((Welcome::decode(&bytes[..received as usize]), gifts))
         }
     }
 }

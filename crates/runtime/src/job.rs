@@ -14,7 +14,7 @@ use tutti_shm::sync::{AtomicU64, Ordering};
 use tutti_shm::ticket::Notice;
 use tutti_shm::{LINE_BYTES, doorbell};
 
-use crate::attach::{Place, Starter};
+use crate::attach::{Network, Place, Starter};
 use crate::cma;
 
 /// The rings between this process and one peer of its node.
@@ -105,6 +105,25 @@ impl Job {
     /// Number of this node in the job.
     pub fn node(&self) -> u32 {
         self.place.segment.geometry().node
+    }
+
+    /// Nodes of the job.
+    pub fn nodes(&self) -> usize {
+        self.network().map_or(1, |network| network.peers.nodes())
+    }
+
+    /// Number of the node of a rank.
+    ///
+    /// # Panics
+    /// When the job has no such rank.
+    pub fn node_of(&self, rank: usize) -> usize {
+        assert!(rank < self.ranks(), "rank {rank} of {}", self.ranks());
+        self.network().map_or(0, |network| network.peers.node_of(rank))
+    }
+
+    /// How the ranks of other nodes are reached; none in a job that has one node.
+    pub fn network(&self) -> Option<&Network> {
+        self.place.network.as_ref()
     }
 
     /// More ranks than cores: whoever waits must make room.

@@ -15,6 +15,7 @@ pub mod flow;
 pub mod layout;
 #[cfg(all(test, loom))]
 mod model;
+pub mod peers;
 pub mod segment;
 pub mod sync;
 pub mod ticket;

@@ -6,7 +6,7 @@
 //! | message | from | meaning |
 //! |---|---|---|
 //! | [`Attach`] | rank | redeem my ticket; the kernel's SO_PEERCRED says who asks |
-//! | [`Welcome`] | starter | status; on `Granted` the segment's descriptor travels along (SCM_RIGHTS) |
+//! | [`Welcome`] | starter | status; on `Granted` descriptors travel along (SCM_RIGHTS): the segment; in a job on several nodes also the table of peers ([`crate::peers`]) and the rank's UDP socket |
 //! | [`Notice`] | rank | `Finalized`, or `Abort` with its exit code |
 //!
 //! The connection stays open for the life of the rank. It is close-on-exec and never tells of a death (a forked child
@@ -19,14 +19,17 @@ use std::str::FromStr;
 pub const TICKET_VARIABLE: &str = "TUTTI_TICKET";
 
 /// First word of every message: "TUTI" and the protocol's version.
-pub const PROTOCOL: u32 = 0x5455_0001;
+pub const PROTOCOL: u32 = 0x5455_0002;
+
+/// Descriptors that come with a [`Welcome`], at most.
+pub const GIFTS_MAX: usize = 3;
 
 /// What stands in a rank's environment: `<socket>:<rank>:<secret>`, the last in hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
     /// Name of the abstract socket, without its leading zero byte; printable, no colon.
     pub socket: String,
-    /// Rank in the job.
+    /// World rank.
     pub rank: u32,
     /// 128 random bits, another value for each rank.
     pub secret: [u8; 16],
@@ -99,7 +102,8 @@ impl Attach {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Welcome {
-    /// You are the rank; the segment's descriptor comes with this message.
+    /// You are the rank; the segment's descriptor comes with this message, and in a job on several nodes those of the table
+    /// of peers and of the rank's socket.
     Granted = 1,
     /// Another process has redeemed this ticket already.
     AlreadyRedeemed = 2,

@@ -1,6 +1,13 @@
 use super::*;
 use rustix::net::{SendFlags, connect, recv, send, socket};
 
+/// World rank of the first ticket.
+const FIRST: u32 = 40;
+
+fn gifts(file: &std::fs::File) -> Gifts<'_> {
+    Gifts { segment: file.as_fd(), network: None }
+}
+
 fn dial(tickets: &Tickets) -> OwnedFd {
     let socket = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
     connect(&socket, &SocketAddrUnix::new_abstract_name(tickets.name.as_bytes()).unwrap()).unwrap();
@@ -25,12 +32,12 @@ fn attach(tickets: &Tickets, rank: u32) -> [u8; Attach::BYTES] {
 #[test]
 fn a_ticket_is_redeemed_once() {
     let null = std::fs::File::open("/dev/null").unwrap();
-    let mut tickets = Tickets::create(0x1111_0000 + u64::from(std::process::id()), 2).unwrap();
+    let mut tickets = Tickets::create(&format!("test-0x1111_0000-{}", std::process::id()), FIRST, 2).unwrap();
     for (expected, attached) in [(Welcome::Granted, true), (Welcome::AlreadyRedeemed, false)] {
         let socket = dial(&tickets);
         say(&socket, &attach(&tickets, 1));
         tickets.handle_listener();
-        let event = tickets.handle_pending(0, null.as_fd());
+        let event = tickets.handle_pending(0, &gifts(&null));
         let own = Event::Attached { rank: 1, pid: rustix::process::getpid() };
         assert_eq!(event, attached.then_some(own));
         assert_eq!(hear(&socket), Some(expected));
@@ -50,9 +57,9 @@ fn a_ticket_is_redeemed_once() {
 #[test]
 fn what_is_no_ticket_is_refused() {
     let null = std::fs::File::open("/dev/null").unwrap();
-    let mut tickets = Tickets::create(0x2222_0000 + u64::from(std::process::id()), 2).unwrap();
-    let wrong_secret = Attach { rank: 0, secret: [0; 16] }.encode();
-    let wrong_rank = Attach { rank: 2, secret: [0; 16] }.encode();
+    let mut tickets = Tickets::create(&format!("test-0x2222_0000-{}", std::process::id()), FIRST, 2).unwrap();
+    let wrong_secret = Attach { rank: FIRST, secret: [0; 16] }.encode();
+    let wrong_rank = Attach { rank: FIRST + 2, secret: [0; 16] }.encode();
     let cases: [(&[u8], Welcome); 4] = [
         (&wrong_secret, Welcome::Refused),
         (&wrong_rank, Welcome::Refused),
@@ -63,7 +70,7 @@ fn what_is_no_ticket_is_refused() {
         let socket = dial(&tickets);
         say(&socket, bytes);
         tickets.handle_listener();
-        assert_eq!(tickets.handle_pending(0, null.as_fd()), None);
+        assert_eq!(tickets.handle_pending(0, &gifts(&null)), None);
         assert_eq!(hear(&socket), Some(expected));
         assert_eq!(tickets.pending().count(), 0);
     }
@@ -72,7 +79,7 @@ fn what_is_no_ticket_is_refused() {
 #[test]
 fn silent_connections_are_bounded_and_do_not_keep_a_rank_out() {
     let null = std::fs::File::open("/dev/null").unwrap();
-    let mut tickets = Tickets::create(0x3333_0000 + u64::from(std::process::id()), 1).unwrap();
+    let mut tickets = Tickets::create(&format!("test-0x3333_0000-{}", std::process::id()), FIRST, 1).unwrap();
     let silent: Vec<OwnedFd> = (0..2 * PENDING_MAX).map(|_| dial(&tickets)).collect();
     tickets.handle_listener();
     tickets.handle_listener();
@@ -81,12 +88,12 @@ fn silent_connections_are_bounded_and_do_not_keep_a_rank_out() {
     say(&socket, &attach(&tickets, 0));
     tickets.handle_listener();
     let events: Vec<_> =
-        (0..PENDING_MAX).rev().filter_map(|index| tickets.handle_pending(index, null.as_fd())).collect();
+        (0..PENDING_MAX).rev().filter_map(|index| tickets.handle_pending(index, &gifts(&null))).collect();
     assert_eq!(events.len(), 1);
     assert_eq!(hear(&socket), Some(Welcome::Granted));
     drop(silent);
     for index in (0..tickets.pending().count()).rev() {
-        tickets.handle_pending(index, null.as_fd());
+        tickets.handle_pending(index, &gifts(&null));
     }
     assert_eq!(tickets.pending().count(), 0);
 }

@@ -1,0 +1,162 @@
+//! A starter and the wire to it: one for each node of a job.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::Child;
+
+use tutti_node::wire::{self, Decoder, Input, Job, Kind, Part};
+
+use crate::starter;
+
+/// How a starter is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It works.
+    Alive,
+    /// Nothing of the job is left on its node.
+    Over,
+    /// It died before it had said so.
+    Dead,
+}
+
+/// One starter.
+#[derive(Debug)]
+pub struct Link {
+    child: Child,
+    wire: OwnedFd,
+    /// What it has sent.
+    pub decoder: Decoder,
+    /// Frames on their way to it.
+    out: VecDeque<u8>,
+    /// How it is.
+    pub state: State,
+    /// Number of its node, if there are several.
+    pub node: Option<u32>,
+    /// World rank of its first rank.
+    pub first_rank: u32,
+    /// Its ranks get what we read from stdin.
+    pub wants_input: bool,
+    /// Its ranks have started and have taken the last piece.
+    pub input_room: bool,
+    /// All its ranks are stopped.
+    pub suspended: bool,
+    /// No rank of its node is left.
+    pub left: bool,
+    /// Where its ranks are reached, as soon as it has said so.
+    pub addresses: Option<Vec<SocketAddr>>,
+}
+
+impl Link {
+    /// Starts a starter and hands it its part of the job.
+    ///
+    /// # Errors
+    /// When it cannot be started; a text for the user.
+    pub fn start(job: &Job) -> Result<Self, String> {
+        let (child, wire) = starter::start().map_err(|error| error.to_string())?;
+        let mut out = Vec::new();
+        wire::put_json(&mut out, Kind::Job, job);
+        let local = job.local_ranks();
+        let input_is_here = match job.input {
+            Input::None => false,
+            Input::All => true,
+            Input::Rank(rank) => local.contains(&u64::from(rank)),
+        };
+        let link = Link {
+            child,
+            wire,
+            decoder: Decoder::default(),
+            out: out.into(),
+            state: State::Alive,
+            node: job.part.as_ref().map(|part| part.node),
+            first_rank: local.start as u32,
+            wants_input: input_is_here && !job.input_inherited,
+            input_room: false,
+            suspended: false,
+            left: false,
+            addresses: None,
+        };
+        match rustix::io::ioctl_fionbio(&link.wire, true) {
+            Ok(()) => Ok(link),
+            Err(error) => {
+                link.abandon();
+                Err(format!("cannot use the wire: {error}"))
+            }
+        }
+    }
+
+    /// Ends a starter whose job is not to be.
+    pub fn abandon(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// To be polled.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.wire.as_fd()
+    }
+
+    /// It works.
+    pub fn is_alive(&self) -> bool {
+        self.state == State::Alive
+    }
+
+    /// Frames wait to be sent.
+    pub fn has_to_send(&self) -> bool {
+        self.is_alive() && !self.out.is_empty()
+    }
+
+    /// Adds a frame and sends what can be sent.
+    pub fn put(&mut self, kind: Kind, number: u32, payload: &[u8]) {
+        if self.is_alive() {
+            let mut frame = Vec::new();
+            wire::put(&mut frame, kind, number, payload);
+            self.out.extend(frame);
+            self.send();
+        }
+    }
+
+    /// Sends what can be sent.
+    pub fn send(&mut self) {
+        while !self.out.is_empty() {
+            let (bytes, _) = self.out.as_slices();
+            match rustix::net::send(&self.wire, bytes, rustix::net::SendFlags::NOSIGNAL) {
+                Ok(sent) => drop(self.out.drain(..sent)),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return,
+                // Its death is seen by reading.
+                Err(_) => return self.out.clear(),
+            }
+        }
+    }
+
+    /// Reads once. `false`: the starter is dead.
+    pub fn receive(&mut self) -> bool {
+        let mut bytes = [0_u8; 64 << 10];
+        match rustix::io::read(&self.wire, &mut bytes) {
+            Ok(0) => false,
+            Ok(read) => {
+                self.decoder.extend(&bytes[..read]);
+                true
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => true,
+            Err(_) => false,
+        }
+    }
+
+    /// Kills the starter.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+    }
+
+    /// Waits for the starter's process; how it ended.
+    pub fn bury(&mut self) -> io::Result<std::process::ExitStatus> {
+        self.child.wait()
+    }
+}
+
+/// The part of a node in a job on several.
+pub fn part(node: usize, first_ranks: &[u32], address: IpAddr, key: u64) -> Part {
+    Part { node: node as u32, first_ranks: first_ranks.to_vec(), address, key, shares_machine: true }
+}

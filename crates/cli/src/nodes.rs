@@ -1,0 +1,164 @@
+//! On how many nodes a job runs, and which ranks on which: consecutive ranks are on one node. Until there are daemons, all
+//! nodes are virtual ones of this machine.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use tutti_node::netns::{NAMESPACES_MAX, Namespaces, NetnsError};
+
+use crate::options::Options;
+
+/// Environment variable that says how ranks reach each other.
+pub const TRANSPORT_VARIABLE: &str = "TUTTI_TRANSPORT";
+
+/// What the job's nodes are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Nodes {
+    /// This machine, without a network.
+    One,
+    /// Virtual nodes that reach each other over the loopback interface; the world rank of each one's first rank.
+    Virtual(Vec<u32>),
+    /// Virtual nodes with a network namespace each.
+    Namespaces(Vec<u32>),
+}
+
+/// Why the nodes cannot be had. Each is one line for the user.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NodesError {
+    /// Both options.
+    #[error("--virtual-nodes and --netns are two ways to say how many nodes there are: give one of them")]
+    Both,
+    /// A node without a rank.
+    #[error("{nodes} nodes are more than the {ranks} ranks of the job")]
+    MoreThanRanks {
+        /// Nodes asked for.
+        nodes: u32,
+        /// Ranks of the job.
+        ranks: u64,
+    },
+    /// More than a switch has ports.
+    #[error("--netns takes at most {NAMESPACES_MAX} nodes, not {0}")]
+    TooMany(u32),
+    /// The ranks per node do not give that many nodes.
+    #[error("{ranks} ranks, {per_node} on each node, are not {nodes} nodes")]
+    PerNode {
+        /// Nodes asked for.
+        nodes: u32,
+        /// Ranks of the job.
+        ranks: u64,
+        /// Ranks on each node.
+        per_node: u32,
+    },
+    /// The environment says something else.
+    #[error("{TRANSPORT_VARIABLE} has the value {0:?}, expected udp or shm")]
+    Transport(String),
+}
+
+impl Nodes {
+    /// What the options, and where they say nothing the environment, ask for.
+    ///
+    /// # Errors
+    /// When it cannot be.
+    pub fn of(options: &Options, ranks: u64) -> Result<Self, NodesError> {
+        let transport =
+            std::env::var_os(TRANSPORT_VARIABLE).map(|value| value.to_string_lossy().into_owned());
+        Nodes::choose(options, ranks, transport.as_deref())
+    }
+
+    fn choose(options: &Options, ranks: u64, transport: Option<&str>) -> Result<Self, NodesError> {
+        let firsts = |nodes| first_ranks(nodes, ranks, options.ranks_per_node);
+        match (options.virtual_nodes, options.namespaces, transport) {
+            (_, _, Some(other)) if !["", "udp", "shm"].contains(&other) => {
+                Err(NodesError::Transport(other.to_owned()))
+            }
+            (Some(_), Some(_), _) => Err(NodesError::Both),
+            (None, Some(nodes), _) if nodes > NAMESPACES_MAX => Err(NodesError::TooMany(nodes)),
+            (None, Some(nodes), _) => Ok(Nodes::Namespaces(firsts(nodes)?)),
+            (Some(nodes), None, _) => Ok(Nodes::Virtual(firsts(nodes)?)),
+            // Every rank is a node of its own.
+            (None, None, Some("udp")) => Ok(Nodes::Virtual((0..ranks as u32).collect())),
+            (None, None, _) => Ok(Nodes::One),
+        }
+    }
+
+    /// World rank of each node's first rank; empty when there is one node and no network.
+    pub fn first_ranks(&self) -> &[u32] {
+        match self {
+            Nodes::One => &[],
+            Nodes::Virtual(firsts) | Nodes::Namespaces(firsts) => firsts,
+        }
+    }
+
+    /// Makes the namespaces, if there are to be any.
+    ///
+    /// # Errors
+    /// When the kernel does not let us.
+    pub fn make(&self) -> Result<Option<Namespaces>, NetnsError> {
+        match self {
+            Nodes::Namespaces(firsts) => Namespaces::create(firsts.len() as u32).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The address of a node that has no namespace.
+pub const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// Even shares, larger ones first; or as many on each node as was said.
+fn first_ranks(nodes: u32, ranks: u64, per_node: Option<u32>) -> Result<Vec<u32>, NodesError> {
+    if u64::from(nodes) > ranks {
+        return Err(NodesError::MoreThanRanks { nodes, ranks });
+    }
+    if let Some(per_node) = per_node {
+        if ranks.div_ceil(u64::from(per_node)) != u64::from(nodes) {
+            return Err(NodesError::PerNode { nodes, ranks, per_node });
+        }
+        return Ok((0..nodes).map(|node| node * per_node).collect());
+    }
+    let (share, larger) = (ranks / u64::from(nodes), ranks % u64::from(nodes));
+    Ok((0..u64::from(nodes)).map(|node| (node * share + node.min(larger)) as u32).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{Request, parse};
+
+    fn chosen(line: &str, ranks: u64, transport: Option<&str>) -> Result<Nodes, NodesError> {
+        let words: Vec<_> = line.split_ascii_whitespace().chain(["a.out"]).map(Into::into).collect();
+        let Ok(Request::Run(options)) = parse(&words) else { panic!("{line}") };
+        Nodes::choose(&options, ranks, transport)
+    }
+
+    #[test]
+    fn ranks_are_spread_evenly_in_order() {
+        assert_eq!(first_ranks(2, 4, None), Ok(vec![0, 2]));
+        assert_eq!(first_ranks(3, 8, None), Ok(vec![0, 3, 6]));
+        assert_eq!(first_ranks(3, 3, None), Ok(vec![0, 1, 2]));
+        assert_eq!(first_ranks(2, 5, Some(4)), Ok(vec![0, 4]));
+        assert!(first_ranks(2, 9, Some(4)).is_err() && first_ranks(2, 4, Some(4)).is_err());
+        for nodes in 1..9 {
+            for ranks in u64::from(nodes)..40 {
+                let mut firsts = first_ranks(nodes, ranks, None).unwrap();
+                firsts.push(ranks as u32);
+                let shares: Vec<u32> = firsts.windows(2).map(|two| two[1] - two[0]).collect();
+                assert!(shares[0] - shares[shares.len() - 1] <= 1 && shares.is_sorted_by(|a, b| a >= b));
+            }
+        }
+    }
+
+    #[test]
+    fn options_come_before_the_environment() {
+        assert_eq!(chosen("", 4, None), Ok(Nodes::One));
+        assert_eq!(chosen("", 4, Some("shm")), Ok(Nodes::One));
+        assert_eq!(chosen("", 3, Some("udp")), Ok(Nodes::Virtual(vec![0, 1, 2])));
+        assert_eq!(chosen("--virtual-nodes 2", 4, Some("udp")), Ok(Nodes::Virtual(vec![0, 2])));
+        assert_eq!(chosen("--netns 2", 4, None), Ok(Nodes::Namespaces(vec![0, 2])));
+        assert_eq!(chosen("--netns 1001", 4000, None), Err(NodesError::TooMany(1001)));
+        assert_eq!(chosen("--netns 2 --virtual-nodes 2", 4, None), Err(NodesError::Both));
+        assert_eq!(
+            chosen("--virtual-nodes 5", 4, None),
+            Err(NodesError::MoreThanRanks { nodes: 5, ranks: 4 })
+        );
+        assert_eq!(chosen("", 4, Some("tcp")), Err(NodesError::Transport("tcp".into())));
+    }
+}

@@ -1,0 +1,319 @@
+//! Network namespaces for the virtual nodes of a job, joined as machines are: two by a cable (a pair of veths), more by a
+//! switch (a bridge in a namespace of its own).
+//!
+//! Nothing here has a name outside: the namespaces live as long as a process is in them or the front end holds them open, and
+//! take their interfaces and addresses with them when they go. So nothing is left behind, whoever is killed.
+//!
+//! ```text
+//! node 0: lo, tutti 10.213.0.1/16 ---- tutti 10.213.0.2/16, lo :node 1            two nodes
+//!
+//! node i: lo, tutti 10.213.x.y/16 ---- port i, bridge :switch                     more
+//! ```
+//!
+//! The caller is single-threaded: it goes into the namespaces and comes back.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::os;
+
+/// Virtual nodes, at most: a bridge has 1023 ports.
+pub const NAMESPACES_MAX: u32 = 1000;
+
+/// Number of the loopback interface in every namespace.
+const LOOPBACK: u32 = 1;
+/// Number of a node's cable. The kernel may have made other interfaces in a new namespace: their numbers are low.
+const CABLE: u32 = 1000;
+/// Number of the bridge in the switch's namespace; its ports have the numbers after it.
+const BRIDGE: u32 = 1000;
+
+/// Why there are no namespaces.
+#[derive(Debug, thiserror::Error)]
+pub enum NetnsError {
+    /// An ordinary user.
+    #[error(
+        "--netns makes network namespaces, for which one must be root; --virtual-nodes works for everybody"
+    )]
+    NotAllowed,
+    /// The kernel refuses something else.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+fn failed<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> NetnsError {
+    move |source| NetnsError::System { action, source: source.into() }
+}
+
+/// A namespace of a node.
+#[derive(Debug)]
+pub struct Namespace {
+    descriptor: OwnedFd,
+    /// Under which the node is reached.
+    pub address: IpAddr,
+}
+
+/// The namespaces of a job.
+#[derive(Debug)]
+pub struct Namespaces {
+    own: OwnedFd,
+    /// By node.
+    pub nodes: Vec<Namespace>,
+    /// That of the switch, which lives as long as this is open.
+    _switch: Option<OwnedFd>,
+}
+
+impl Namespaces {
+    /// Makes and joins them.
+    ///
+    /// # Errors
+    /// When the kernel does not let us.
+    pub fn create(nodes: u32) -> Result<Self, NetnsError> {
+        assert!((1..=NAMESPACES_MAX).contains(&nodes));
+        let own = current().map_err(failed("open this network namespace"))?;
+        let made = (0..nodes + u32::from(nodes > 2)).map(|_| make()).collect::<Result<Vec<_>, _>>();
+        // Who may not make one has not left and could not come back either.
+        let back = enter(&own);
+        let mut made = made?;
+        back.map_err(failed("come back to this network namespace"))?;
+        let switch = (nodes > 2).then(|| made.pop()).flatten();
+        join(&made, switch.as_ref()).map_err(failed("join the network namespaces"))?;
+        let alone = made.len() == 1;
+        let nodes = made.into_iter().enumerate().map(|(node, (descriptor, _))| Namespace {
+            descriptor,
+            address: IpAddr::V4(if alone { Ipv4Addr::LOCALHOST } else { address_of(node as u32) }),
+        });
+        Ok(Namespaces { own, nodes: nodes.collect(), _switch: switch.map(|(descriptor, _)| descriptor) })
+    }
+
+    /// Does something inside the namespace of a node, such as starting a process.
+    ///
+    /// # Errors
+    /// When the kernel does not let us in or back.
+    pub fn inside<T>(&self, node: usize, act: impl FnOnce() -> T) -> Result<T, NetnsError> {
+        enter(&self.nodes[node].descriptor).map_err(failed("enter a network namespace"))?;
+        let result = act();
+        enter(&self.own).map_err(failed("come back to this network namespace"))?;
+        Ok(result)
+    }
+}
+
+/// A namespace, and a socket in it that speaks with its network.
+type Made = (OwnedFd, Netlink);
+
+/// Makes a namespace and stays in it.
+fn make() -> Result<Made, NetnsError> {
+    os::leave_network_namespace().map_err(|error| match error.raw_os_error() {
+        Some(libc::EPERM) => NetnsError::NotAllowed,
+        _ => failed("make a network namespace")(error),
+    })?;
+    let descriptor = current().map_err(failed("open a network namespace"))?;
+    let netlink = Netlink::open().map_err(failed("speak with a network namespace"))?;
+    netlink.ask(Message::link(0, LOOPBACK, true)).map_err(failed("start a loopback interface"))?;
+    Ok((descriptor, netlink))
+}
+
+fn current() -> rustix::io::Result<OwnedFd> {
+    open("/proc/thread-self/ns/net", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn enter(namespace: &OwnedFd) -> rustix::io::Result<()> {
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+}
+
+fn address_of(node: u32) -> Ipv4Addr {
+    let [.., high, low] = (node + 1).to_be_bytes();
+    Ipv4Addr::new(10, 213, high, low)
+}
+
+fn join(nodes: &[Made], switch: Option<&Made>) -> io::Result<()> {
+    match (nodes, switch) {
+        ([(_, one), (other, _)], None) => one.ask(Message::cable("tutti", CABLE, "tutti", CABLE, other))?,
+        (_, None) => {}
+        (_, Some((_, switch))) => {
+            switch.ask(Message::bridge("tutti", BRIDGE))?;
+            switch.ask(Message::link(0, BRIDGE, true))?;
+            for (number, (node, _)) in (BRIDGE + 1..).zip(nodes) {
+                switch.ask(Message::cable(&format!("port{number}"), number, "tutti", CABLE, node))?;
+                switch.ask(Message::link(BRIDGE, number, true))?;
+            }
+        }
+    }
+    if nodes.len() > 1 {
+        for (node, (_, netlink)) in nodes.iter().enumerate() {
+            netlink.ask(Message::address(CABLE, address_of(node as u32), 16))?;
+            netlink.ask(Message::link(0, CABLE, true))?;
+        }
+    }
+    Ok(())
+}
+
+/// A socket that speaks with the network of the namespace in which it was opened (rtnetlink(7)).
+#[derive(Debug)]
+struct Netlink(OwnedFd);
+
+impl Netlink {
+    fn open() -> rustix::io::Result<Self> {
+        // Protocol 0 of this family is NETLINK_ROUTE.
+        socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None).map(Netlink)
+    }
+
+    /// Sends a request and waits for the kernel's answer, which comes at once.
+    fn ask(&self, message: Message) -> io::Result<()> {
+        send(&self.0, &message.finish(), SendFlags::empty())?;
+        let mut answer = [0_u8; 4096];
+        let (length, _) = recv(&self.0, &mut answer[..], RecvFlags::empty())?;
+        // nlmsghdr, then the error of struct nlmsgerr.
+        let word =
+            |at: usize| answer[..length].get(at..at + 4).map(|word| word.try_into().expect("four bytes"));
+        match word(16).map(i32::from_ne_bytes) {
+            Some(0) => Ok(()),
+            Some(error) => Err(io::Error::from_raw_os_error(-error)),
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+/// A request to the kernel: header, a structure by its kind, attributes (length, kind, value, padded to four bytes).
+#[derive(Debug)]
+struct Message(Vec<u8>);
+
+impl Message {
+    fn new(kind: u16, flags: i32) -> Self {
+        let flags = (flags | libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
+        let mut bytes = vec![0; 4];
+        bytes.extend_from_slice(&kind.to_ne_bytes());
+        bytes.extend_from_slice(&flags.to_ne_bytes());
+        bytes.extend_from_slice(&[0; 8]);
+        Message(bytes)
+    }
+
+    /// struct ifinfomsg: the interface, and its flags if it is to be changed.
+    fn interface(&mut self, number: u32, up: bool) {
+        let flags = if up { libc::IFF_UP as u32 } else { 0 };
+        self.0.extend_from_slice(&[0; 4]);
+        for word in [number, flags, flags] {
+            self.0.extend_from_slice(&word.to_ne_bytes());
+        }
+    }
+
+    /// Starts an interface; `master`, if not 0, is the bridge that it belongs to.
+    fn link(master: u32, number: u32, up: bool) -> Self {
+        let mut message = Message::new(libc::RTM_NEWLINK, 0);
+        message.interface(number, up);
+        if master > 0 {
+            message.attribute(libc::IFLA_MASTER, &master.to_ne_bytes());
+        }
+        message
+    }
+
+    fn bridge(name: &str, number: u32) -> Self {
+        let mut message = Message::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
+        message.interface(number, false);
+        message.attribute(libc::IFLA_IFNAME, name.as_bytes());
+        message.nested(libc::IFLA_LINKINFO, |info| info.attribute(libc::IFLA_INFO_KIND, b"bridge"));
+        message
+    }
+
+    /// A pair of veths, one end here, one in another namespace.
+    fn cable(name: &str, number: u32, far_name: &str, far_number: u32, far: &OwnedFd) -> Self {
+        /// Kind of the attribute that describes the other end (linux/veth.h).
+        const VETH_INFO_PEER: u16 = 1;
+        let mut message = Message::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
+        message.interface(number, false);
+        message.attribute(libc::IFLA_IFNAME, name.as_bytes());
+        message.nested(libc::IFLA_LINKINFO, |info| {
+            info.attribute(libc::IFLA_INFO_KIND, b"veth");
+            info.nested(libc::IFLA_INFO_DATA, |data| {
+                data.nested(VETH_INFO_PEER, |peer| {
+                    peer.interface(far_number, false);
+                    peer.attribute(libc::IFLA_IFNAME, far_name.as_bytes());
+                    peer.attribute(libc::IFLA_NET_NS_FD, &far.as_raw_fd().to_ne_bytes());
+                });
+            });
+        });
+        message
+    }
+
+    fn address(number: u32, address: Ipv4Addr, prefix_bits: u8) -> Self {
+        let mut message = Message::new(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
+        // struct ifaddrmsg
+        message.0.extend_from_slice(&[libc::AF_INET as u8, prefix_bits, 0, libc::RT_SCOPE_UNIVERSE]);
+        message.0.extend_from_slice(&number.to_ne_bytes());
+        message.attribute(libc::IFA_LOCAL, &address.octets());
+        message.attribute(libc::IFA_ADDRESS, &address.octets());
+        message
+    }
+
+    fn attribute(&mut self, kind: u16, value: &[u8]) {
+        self.nested(kind, |message| message.0.extend_from_slice(value));
+    }
+
+    fn nested(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) {
+        let begin = self.0.len();
+        self.0.extend_from_slice(&[0; 2]);
+        self.0.extend_from_slice(&kind.to_ne_bytes());
+        fill(self);
+        let length = (self.0.len() - begin) as u16;
+        self.0[begin..begin + 2].copy_from_slice(&length.to_ne_bytes());
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        let length = self.0.len() as u32;
+        self.0[0..4].copy_from_slice(&length.to_ne_bytes());
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn every_node_reaches_every_other_and_nobody_else_does() {
+        for nodes in [1, 2, 5] {
+            // A thread of its own: a namespace is the thread's.
+            let tried = std::thread::spawn(move || {
+                let namespaces = Namespaces::create(nodes)?;
+                let bind = |node: usize| UdpSocket::bind((namespaces.nodes[node].address, 0)).unwrap();
+                if nodes == 1 {
+                    assert!(namespaces.inside(0, || bind(0).local_addr().is_ok())?);
+                    return Ok(());
+                }
+                let sockets: Vec<UdpSocket> = (0..nodes as usize)
+                    .map(|node| namespaces.inside(node, || bind(node)))
+                    .collect::<Result<_, _>>()?;
+                for (from, sender) in sockets.iter().enumerate() {
+                    for (to, receiver) in sockets.iter().enumerate().filter(|(to, _)| *to != from) {
+                        sender.send_to(&[from as u8, to as u8], receiver.local_addr().unwrap()).unwrap();
+                        receiver.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                        let mut bytes = [0; 8];
+                        let (length, source) = receiver.recv_from(&mut bytes).unwrap();
+                        assert_eq!(&bytes[..length], [from as u8, to as u8]);
+                        assert_eq!(source, sender.local_addr().unwrap());
+                    }
+                }
+                assert!(UdpSocket::bind((namespaces.nodes[0].address, 0)).is_err(), "we are back outside");
+                Ok(())
+            });
+            match tried.join().unwrap() {
+                Ok(()) => {}
+                Err(error @ NetnsError::NotAllowed) => eprintln!("skipped: {error}"),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}

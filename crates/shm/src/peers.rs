@@ -1,0 +1,175 @@
+//! The table of a job that runs on several nodes: which ranks are where, and under which addresses they are reached.
+//!
+//! The front end puts it together from what the starters report, each starter writes it into a sealed memfd, and every rank
+//! gets that descriptor with its [`crate::ticket::Welcome`]. It never changes.
+//!
+//! ```text
+//! | magic: u64 | version: u32 | nodes: u32 | ranks: u32 | 0: u32 | key: u64 |
+//! | first rank: u32 | ... for each node
+//! | address: 16 bytes, IPv4 mapped | port: u16 | 0: u16 | ... for each rank            host byte order but for the address
+//! ```
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::ops::Range;
+
+const MAGIC: u64 = u64::from_be_bytes(*b"TUTTITAB");
+const VERSION: u32 = 1;
+const HEAD_BYTES: usize = 32;
+const ADDRESS_BYTES: usize = 20;
+
+/// Where the ranks of a job are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peers {
+    key: u64,
+    /// World rank of each node's first rank.
+    first_ranks: Vec<u32>,
+    /// By world rank.
+    addresses: Vec<SocketAddr>,
+}
+
+/// Why a table is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the job's table of peers is not one of version {VERSION}: {0}")]
+pub struct BadPeers(String);
+
+impl Peers {
+    /// A table from the world rank of each node's first rank and the addresses by world rank; `key` is the job's random
+    /// number that every packet carries.
+    ///
+    /// # Errors
+    /// When a node has no rank, or the ranks of nodes do not follow each other.
+    pub fn new(key: u64, first_ranks: Vec<u32>, addresses: Vec<SocketAddr>) -> Result<Self, BadPeers> {
+        let ascending = first_ranks.is_sorted_by(|one, next| one < next);
+        let last = first_ranks.last().copied();
+        if first_ranks.first() != Some(&0)
+            || !ascending
+            || last.is_none_or(|last| last as usize >= addresses.len())
+        {
+            let (nodes, ranks) = (first_ranks.len(), addresses.len());
+            return Err(BadPeers(format!("{nodes} nodes with the first ranks {first_ranks:?} of {ranks}")));
+        }
+        Ok(Peers { key, first_ranks, addresses })
+    }
+
+    /// The job's random number that every packet carries.
+    pub fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// Nodes of the job.
+    pub fn nodes(&self) -> usize {
+        self.first_ranks.len()
+    }
+
+    /// Addresses by world rank.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The node of a world rank.
+    ///
+    /// # Panics
+    /// When the job has no such rank.
+    pub fn node_of(&self, rank: usize) -> usize {
+        assert!(rank < self.addresses.len(), "rank {rank} of {}", self.addresses.len());
+        self.first_ranks.partition_point(|first| *first as usize <= rank) - 1
+    }
+
+    /// The world ranks of a node.
+    ///
+    /// # Panics
+    /// When the job has no such node.
+    pub fn ranks_of(&self, node: usize) -> Range<usize> {
+        let end = self.first_ranks.get(node + 1).map_or(self.addresses.len(), |first| *first as usize);
+        self.first_ranks[node] as usize..end
+    }
+
+    /// The table as it stands in the memfd.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out =
+            Vec::with_capacity(HEAD_BYTES + 4 * self.nodes() + ADDRESS_BYTES * self.addresses.len());
+        out.extend_from_slice(&MAGIC.to_ne_bytes());
+        for word in [VERSION, self.nodes() as u32, self.addresses.len() as u32, 0] {
+            out.extend_from_slice(&word.to_ne_bytes());
+        }
+        out.extend_from_slice(&self.key.to_ne_bytes());
+        self.first_ranks.iter().for_each(|first| out.extend_from_slice(&first.to_ne_bytes()));
+        for address in &self.addresses {
+            let ip = match address.ip() {
+                IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+                IpAddr::V6(ip) => ip,
+            };
+            out.extend_from_slice(&ip.octets());
+            out.extend_from_slice(&address.port().to_ne_bytes());
+            out.extend_from_slice(&[0; 2]);
+        }
+        out
+    }
+
+    /// Reads a table.
+    ///
+    /// # Errors
+    /// When it is not one of this version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, BadPeers> {
+        let odd = || BadPeers(format!("{} bytes", bytes.len()));
+        let (head, rest) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(odd)?;
+        let word = |at: usize| u32::from_ne_bytes(head[at..at + 4].try_into().expect("four bytes"));
+        let long = |at: usize| u64::from_ne_bytes(head[at..at + 8].try_into().expect("eight bytes"));
+        if long(0) != MAGIC || word(8) != VERSION {
+            return Err(BadPeers(format!("magic {:#x}, version {}", long(0), word(8))));
+        }
+        let (nodes, ranks) = (word(12) as usize, word(16) as usize);
+        let (firsts, addresses) = rest.split_at_checked(nodes.saturating_mul(4)).ok_or_else(odd)?;
+        if addresses.len() != ranks.saturating_mul(ADDRESS_BYTES) {
+            return Err(odd());
+        }
+        let firsts =
+            firsts.chunks_exact(4).map(|four| u32::from_ne_bytes(four.try_into().expect("four bytes")));
+        let address = |bytes: &[u8]| {
+            let ip: [u8; 16] = bytes[..16].try_into().expect("16 bytes");
+            let port = u16::from_ne_bytes(bytes[16..18].try_into().expect("two bytes"));
+            SocketAddr::new(Ipv6Addr::from(ip).to_canonical(), port)
+        };
+        let addresses = addresses.chunks_exact(ADDRESS_BYTES).map(address).collect();
+        Peers::new(long(24), firsts.collect(), addresses)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Peers {
+        let address = |rank: u16| SocketAddr::new([10, 0, 0, rank as u8].into(), 1000 + rank);
+        let mut addresses: Vec<SocketAddr> = (0..5).map(address).collect();
+        addresses[4] = "[fd00::7]:99".parse().unwrap();
+        Peers::new(0x0123_4567_89ab_cdef, vec![0, 2, 3], addresses).unwrap()
+    }
+
+    #[test]
+    fn a_table_survives_and_tells_who_is_where() {
+        let peers = Peers::decode(&table().encode()).unwrap();
+        assert_eq!(peers, table());
+        assert_eq!((0..5).map(|rank| peers.node_of(rank)).collect::<Vec<_>>(), [0, 0, 1, 2, 2]);
+        assert_eq!((0..3).map(|node| peers.ranks_of(node)).collect::<Vec<_>>(), [0..2, 2..3, 3..5]);
+    }
+
+    #[test]
+    fn what_is_no_table_is_refused_whatever_it_holds() {
+        let good = table().encode();
+        for length in 0..good.len() {
+            assert!(Peers::decode(&good[..length]).is_err(), "{length} bytes");
+        }
+        for at in 0..HEAD_BYTES - 8 {
+            let mut bad = good.clone();
+            bad[at] ^= 0xff;
+            // The word that is always 0 says nothing.
+            assert!(Peers::decode(&bad).is_err() || (20..24).contains(&at), "byte {at}");
+        }
+        let addresses = table().addresses;
+        for firsts in [vec![], vec![1], vec![0, 0], vec![0, 3, 2], vec![0, 5]] {
+            assert!(Peers::new(0, firsts.clone(), addresses.clone()).is_err(), "{firsts:?}");
+        }
+        assert!(Peers::new(0, vec![0], Vec::new()).is_err());
+    }
+}
