@@ -16,7 +16,7 @@ include $(wildcard $(ROOT)/mk/*.mk)
 
 .PHONY: help clean
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 clean: ## remove everything that was built
 	rm -rf $(TARGET)

@@ -10,7 +10,6 @@ root=$PWD
 demo=$root/target/demo
 mpicc=${DEMO_MPICC:-$root/target/dist/bin/mpicc}
 mpiexec=${DEMO_MPIEXEC:-$root/target/dist/bin/mpiexec}
-mpi4py=mpi4py==4.1.2
 limit_s=120
 
 failures=0
@@ -49,23 +48,8 @@ show "$mpiexec" -n 2 "$demo/pi"
 show "$mpiexec" -n 2 "$demo/halo"
 
 section "mpi4py from PyPI's source distribution, built with ${mpicc#"$root"/}"
-venv=$demo/venv
-python=$venv/bin/python
-# The environment is built anew when the compiler or what it says of itself has changed.
-stamp="$mpi4py $mpicc $("$mpicc" -show)"
-if [ ! -x "$python" ] || [ "$(cat "$venv/built-with" 2>/dev/null)" != "$stamp" ]; then
-    rm -rf "$venv"
-    python3 -m venv "$venv"
-    echo "building (some minutes) ..."
-    # Its modules are one very long C file: without debug information and with -O1 the compiler needs half the time.
-    if ! CFLAGS="-O1 -g0" MPICC=$mpicc MPI4PY_BUILD_MPICC=$mpicc "$venv/bin/pip" install --disable-pip-version-check --no-cache-dir \
-        --no-binary mpi4py --verbose "$mpi4py" >"$demo/mpi4py.log" 2>&1 </dev/null; then
-        grep -iE 'error' "$demo/mpi4py.log" | tail -5
-        echo "demo: mpi4py could not be built; all of pip's output: target/demo/mpi4py.log" >&2
-        exit 1
-    fi
-    echo "$stamp" >"$venv/built-with"
-fi
+python=$root/target/mpi4py/venv/bin/python
+mk/mpi4py.sh
 
 module=$("$python" -c 'import glob, mpi4py, os; print(glob.glob(os.path.join(os.path.dirname(mpi4py.__file__), "MPI.*.so"))[0])')
 # LD_BIND_NOW: every symbol must be found now, not when it is first called.

@@ -3,6 +3,8 @@
 
 mod communicators;
 mod datatypes;
+mod differential;
+mod messages;
 
 use std::path::Path;
 use std::time::Duration;

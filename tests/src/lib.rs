@@ -5,6 +5,8 @@
 //! here sleeps as synchronisation; a program over its limit is killed with all of its process group and the test fails
 //! with what it had printed until then.
 
+pub mod peers;
+
 use std::{
     fmt,
     io::Read,

@@ -22,6 +22,16 @@ impl Buffer {
         Buffer { at, bytes, map: None }
     }
 
+    /// Bytes `[offset, offset + bytes)` of the data, as far as there are any.
+    pub fn part(&self, offset: usize, bytes: usize) -> Self {
+        let offset = offset.min(self.bytes);
+        let bytes = bytes.min(self.bytes - offset);
+        match &self.map {
+            None => Buffer::contiguous(self.at.wrapping_add(offset), bytes),
+            Some(map) => Buffer { at: self.at, bytes, map: Some(map.behind(offset)) },
+        }
+    }
+
     /// No data.
     pub const fn empty() -> Self {
         Buffer { at: std::ptr::null_mut(), bytes: 0, map: None }

@@ -14,8 +14,9 @@ use std::rc::Rc;
 use crate::abi::*;
 use crate::buffer::Buffer;
 use crate::engine::{Engine, Started};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::handle::Slab;
+use crate::partitioned::Partitioned;
 use crate::process::Guard;
 use crate::request::{Outcome, Request, RequestKind};
 
@@ -30,6 +31,8 @@ pub enum Extra {
     Owned(crate::buffered::Owned),
     /// It is done when this buffer is empty.
     Flush(crate::buffered::Attached),
+    /// It has partitions.
+    Partitioned(Partitioned),
 }
 
 /// One of the operations that a request stands for.
@@ -95,16 +98,6 @@ impl fmt::Debug for Compound {
 }
 
 impl Compound {
-    /// Whether it can be started again.
-    pub fn is_persistent(&self) -> bool {
-        self.start.is_some()
-    }
-
-    /// Whether it is started and not completed.
-    pub fn is_active(&self) -> bool {
-        self.active
-    }
-
     fn is_done(&self, requests: &Slab<Request>) -> bool {
         self.parts.iter().all(|part| match part {
             Part::Done(_) => true,
@@ -125,12 +118,47 @@ impl Engine {
         match request.extra.as_deref() {
             Some(Extra::Compound(compound)) => compound.is_done(&self.requests),
             Some(Extra::Flush(attached)) => attached.is_empty(),
+            Some(Extra::Partitioned(partitioned)) => partitioned.is_done(&self.requests),
             _ => false,
         }
     }
 
+    /// Whether it is a persistent request that is not started.
+    pub fn is_inactive(&self, request: &Request) -> bool {
+        match request.extra.as_deref() {
+            Some(Extra::Compound(compound)) => !compound.active,
+            Some(Extra::Partitioned(partitioned)) => !partitioned.is_active(),
+            _ => false,
+        }
+    }
+
+    /// Whether it can be started again when it is completed.
+    pub fn is_persistent(&self, index: u32) -> bool {
+        match self.requests.get(index).extra.as_deref() {
+            Some(Extra::Compound(compound)) => compound.start.is_some(),
+            Some(Extra::Partitioned(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// The partitioned operation behind a request.
+    pub fn partitioned(&self, index: u32) -> Option<&Partitioned> {
+        match self.requests.get(index).extra.as_deref() {
+            Some(Extra::Partitioned(partitioned)) => Some(partitioned),
+            _ => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn partitioned_mut(&mut self, index: u32) -> Option<&mut Partitioned> {
+        match self.requests.get_mut(index).extra.as_deref_mut() {
+            Some(Extra::Partitioned(partitioned)) => Some(partitioned),
+            _ => None,
+        }
+    }
+
     /// The compound behind a request.
-    pub fn compound(&self, index: u32) -> Option<&Compound> {
+    fn compound(&self, index: u32) -> Option<&Compound> {
         match self.requests.get(index).extra.as_deref() {
             Some(Extra::Compound(compound)) => Some(compound),
             _ => None,
@@ -168,6 +196,9 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_REQUEST when it is not persistent or is active already.
     pub fn start_persistent(&mut self, index: u32) -> Result<()> {
+        if self.engine.partitioned(index).is_some() {
+            return self.start_partitioned(index);
+        }
         let wrong = |text| Err(Error::new(MPI_ERR_REQUEST, text));
         let Some(Compound { start: Some(start), active, .. }) = self.engine.compound(index) else {
             return wrong("the request is not a persistent one");
@@ -188,7 +219,7 @@ impl Guard {
             Some(Extra::Compound(compound)) => {
                 let parts = std::mem::replace(&mut compound.parts, [NOTHING; 2]);
                 compound.active = false;
-                let stays = compound.is_persistent();
+                let stays = compound.start.is_some();
                 let [first, second] = parts.map(|part| self.take_part(part));
                 if !stays {
                     self.engine.requests.free(index);
@@ -203,6 +234,7 @@ impl Guard {
                 self.engine.requests.free(index);
                 self.finish_generalized(generalized)
             }
+            Some(Extra::Partitioned(_)) => self.take_partitioned(index),
             _ => {
                 let outcome = self.engine.requests.get(index).outcome();
                 self.engine.requests.free(index);
@@ -229,12 +261,17 @@ impl Guard {
                 let generalized = *generalized;
                 self.query_generalized(generalized)
             }
+            Some(Extra::Partitioned(partitioned)) => partitioned.outcome(),
             _ => self.engine.requests.get(index).outcome(),
         }
     }
 
     /// The user lets go of a request (3.7.3); what is under way goes on.
     pub fn release_request(&mut self, index: u32) {
+        if self.engine.partitioned(index).is_some() {
+            self.release_partitioned(index);
+            return;
+        }
         let parts = match self.engine.compound(index) {
             Some(compound) => compound.parts,
             None => {
@@ -254,7 +291,10 @@ impl Guard {
     }
 
     /// Asks for the cancellation of an operation (3.8.4). Receives that are not matched are cancelled; everything else goes on.
-    pub fn cancel_request(&mut self, index: u32) {
+    ///
+    /// # Errors
+    /// What the cancel function of a generalized request returns (13.2); MPI_ERR_REQUEST for one with partitions (4.2.1).
+    pub fn cancel_request(&mut self, index: u32) -> Result<()> {
         match self.engine.requests.get(index).extra.as_deref() {
             Some(Extra::Compound(compound)) => {
                 for part in compound.parts {
@@ -265,17 +305,24 @@ impl Guard {
             }
             Some(Extra::Generalized(generalized)) => {
                 let (generalized, done) = (*generalized, self.engine.requests.get(index).done);
-                self.unlocked(|| {
+                let error = self.unlocked(|| {
                     // SAFETY: the user gave this address as that of a cancel function; no lock is held.
                     unsafe {
                         let cancel =
                             std::mem::transmute::<usize, MPI_Grequest_cancel_function_fn>(generalized.cancel);
-                        cancel(generalized.state, c_int::from(done));
+                        cancel(generalized.state, c_int::from(done))
                     }
                 });
+                check(error == MPI_SUCCESS, error, || {
+                    format!("the request's cancel function returned error code {error}")
+                })?;
+            }
+            Some(Extra::Partitioned(_)) => {
+                return Err(Error::new(MPI_ERR_REQUEST, "partitioned operations cannot be cancelled"));
             }
             _ => self.engine.cancel_receive(index),
         }
+        Ok(())
     }
 
     fn query_generalized(&mut self, generalized: Generalized) -> Outcome {

@@ -22,6 +22,7 @@ pub mod handle;
 pub mod info;
 mod invariant;
 pub mod lock;
+pub mod partitioned;
 pub mod point_to_point;
 pub mod process;
 pub mod request;

@@ -273,8 +273,8 @@ impl Guard {
         let index = self.engine.requests.index(handle.0).ok_or_else(|| {
             Error::new(MPI_ERR_REQUEST, format_args!("request {:#x} is freed or was never one", handle.0))
         })?;
-        let inactive = self.engine.requests.get(index).extra.is_some()
-            && self.engine.compound(index).is_some_and(|compound| !compound.is_active());
+        let request = self.engine.requests.get(index);
+        let inactive = request.extra.is_some() && self.engine.is_inactive(request);
         Ok(if inactive { Named::Inactive(index) } else { Named::Pending(index) })
     }
 

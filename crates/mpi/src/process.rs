@@ -59,6 +59,8 @@ pub struct Process {
     pub main_thread: libc::pid_t,
     /// Number of the next context that this process takes; see `comm/agreement.rs`.
     pub next_context: u32,
+    /// Number of the next partition that this process sends; see `partitioned.rs`.
+    pub next_partition: u32,
     /// Buffers for buffered sends: of the process ([`crate::buffered::PROCESS_BUFFER`]) and of communicators.
     pub buffers: HashMap<usize, Attached>,
     /// Groups for the translation of sources, of messages taken out of matching, by handle.
@@ -154,6 +156,7 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
         main_thread: thread_id(),
         // The predefined communicators have the first two numbers.
         next_context: 2,
+        next_partition: 0,
         buffers: HashMap::new(),
         message_groups: HashMap::new(),
         waiting: 0,

@@ -186,7 +186,9 @@ int main(int argc, char **argv)
     regular();
     irregular();
     structures();
-    markers();
+    /* The markers of MPI-1 are no part of the ABI. */
+    if (is_tutti())
+        markers();
     arrays();
     large();
     return finish("types_bounds");

@@ -1,10 +1,9 @@
 /*
  * Every way to send and receive, on ranks 0 and 1; further ranks take part in the barriers. Each check names itself.
  */
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "../../mpi/programs/check.h"
+
+#undef CHECK
 
 enum { BIG = 200000 };
 
@@ -234,7 +233,9 @@ static void both_ways(void) {
     memset(out, rank + 1, BIG);
     MPI_Isendrecv(out, BIG, MPI_CHAR, 1 - rank, 6, in, BIG, MPI_CHAR, 1 - rank, 6, MPI_COMM_WORLD, &request);
     MPI_Wait(&request, &status);
-    CHECK(in[0] == 2 - rank && in[BIG - 1] == 2 - rank && status.MPI_SOURCE == 1 - rank);
+    CHECK(in[0] == 2 - rank && in[BIG - 1] == 2 - rank);
+    /* MPICH 5.0.2 leaves this status as it was. */
+    CHECK(status.MPI_SOURCE == 1 - rank || !is_tutti());
     MPI_Isendrecv_replace(out, BIG, MPI_CHAR, 1 - rank, 6, 1 - rank, 6, MPI_COMM_WORLD, &request);
     MPI_Wait(&request, &status);
     CHECK(out[0] == 2 - rank && out[BIG - 1] == 2 - rank);

@@ -50,6 +50,7 @@ enum Step {
     AwaitAll,
     Copy { from: Buffer, to: Buffer },
     Name { comm: MPI_Comm, context: *const u32 },
+    Introduce { receive: MPI_Request, words: *const [u32; 4] },
     Combine { reducer: Rc<Reducer>, input: *const u8, inout: *mut u8, count: usize },
 }
 
@@ -135,6 +136,11 @@ impl Schedule {
         self.steps.push(Step::Name { comm, context });
     }
 
+    /// Tells a partitioned receive of its sender, which then has introduced itself in this memory of the schedule.
+    pub fn introduce(&mut self, receive: MPI_Request, words: *const [u32; 4]) {
+        self.steps.push(Step::Introduce { receive, words });
+    }
+
     /// Takes all steps that can be taken.
     fn advance(&mut self, guard: &mut Guard) -> Advance {
         while let Some(step) = self.steps.get(self.next) {
@@ -180,6 +186,10 @@ impl Schedule {
                         made.context = unsafe { context.read() };
                     }
                 }
+                // SAFETY: memory of the schedule, which the steps before have filled.
+                Step::Introduce { receive, words } => unsafe {
+                    guard.introduce(*receive, words.read_unaligned())
+                },
                 Step::Combine { reducer, input, inout, count } => {
                     let (reducer, input, inout, count) = (reducer.clone(), *input, *inout, *count);
                     // SAFETY: as above; the algorithms never combine a memory with itself.

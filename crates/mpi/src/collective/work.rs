@@ -317,10 +317,13 @@ impl Guard {
                 format!("the count for rank {i} is {count}, expected 0 or more")
             })?;
             let skip = displacement as isize * unit;
-            if data.address.is_null() && self.datatype(handle)?.element.is_some() {
-                return self.buffer(Data { address: data.address, count, datatype: handle });
+            let piece = data.address.cast::<u8>().wrapping_offset(skip);
+            // With a type for each rank, displacements are bytes: from MPI_BOTTOM, which is a null pointer, they are addresses.
+            let base = if let Types::One(_) = data.types { data.address } else { piece.cast() };
+            if base.is_null() && self.datatype(handle)?.element.is_some() {
+                return self.buffer(Data { address: base, count, datatype: handle });
             }
-            self.datatype(handle)?.buffer(data.address.cast::<u8>().wrapping_offset(skip), count as usize)
+            self.datatype(handle)?.buffer(piece, count as usize)
         });
         Ok(Pieces::Each(pieces.collect::<Result<_>>()?))
     }

@@ -71,10 +71,14 @@ pub enum Channel {
     Creation = 2,
     /// The same for calls with a tag of the user, which is the message's tag.
     TaggedCreation = 3,
+    /// What a partitioned send tells its receiver before its first message.
+    Introduction = 4,
+    /// Partitions; their numbers are the tags.
+    Partitions = 5,
 }
 
 /// How many contexts a communicator has.
-pub const CONTEXTS_PER_COMM: u32 = 4;
+pub const CONTEXTS_PER_COMM: u32 = 6;
 
 impl Comm {
     /// An intracommunicator.

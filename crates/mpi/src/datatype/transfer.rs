@@ -23,6 +23,8 @@ pub struct Program {
 #[derive(Clone, Debug)]
 pub struct Map {
     program: Rc<Program>,
+    /// Bytes of data of the program that do not belong to the buffer.
+    skip: usize,
     hints: Hints,
 }
 
@@ -64,7 +66,12 @@ impl Map {
     /// The data of a program, from the beginning.
     #[inline(always)]
     pub fn new(program: Rc<Program>) -> Self {
-        Map { program, hints: Hints::default() }
+        Map { program, skip: 0, hints: Hints::default() }
+    }
+
+    /// The same data without the first `bytes` bytes.
+    pub fn behind(&self, bytes: usize) -> Self {
+        Map { program: self.program.clone(), skip: self.skip + bytes, hints: Hints::default() }
     }
 
     /// Copies data bytes `[offset, offset + bytes)` to `to`.
@@ -96,6 +103,7 @@ impl Map {
         bytes: usize,
     ) {
         let Program { body, stride } = &*self.program;
+        let offset = offset + self.skip;
         let (first, skip) = if offset == 0 { (0, 0) } else { (offset / body.bytes, offset % body.bytes) };
         let memory = base.wrapping_offset((first as isize).wrapping_mul(*stride));
         // SAFETY: the contract of pack and unpack.

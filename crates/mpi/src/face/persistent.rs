@@ -10,6 +10,7 @@ use crate::errhandler::call;
 use crate::error::{Error, Result, check};
 use crate::point_to_point::{Data, Named};
 use crate::process::Guard;
+use crate::request::{Request, RequestKind};
 
 /// A persistent send: arguments are checked now, the operation starts later.
 fn send_init(
@@ -20,14 +21,15 @@ fn send_init(
     comm: MPI_Comm,
     how: How,
 ) -> Result<MPI_Request> {
-    guard.message(data, dest, tag, comm, Mode::Standard)?;
+    let mode = if let How::Mode(mode) = how { mode } else { Mode::Standard };
+    // Translated now: the user may free datatype and communicator before the operation starts.
+    let message = guard.message(data, dest, tag, comm, mode)?;
     let index = guard.persistent(Rc::new(move |guard: &mut Guard| {
-        let started = match how {
-            How::Mode(mode) => guard.start_send(data, dest, tag, comm, mode)?,
-            How::Buffered => {
-                if let Some(message) = guard.message(data, dest, tag, comm, Mode::Standard)? {
-                    guard.send_buffered(message, comm)?;
-                }
+        let started = match (message.clone(), how) {
+            (None, _) => Started::Done,
+            (Some(message), How::Mode(_)) => guard.engine.send(message),
+            (Some(message), How::Buffered) => {
+                guard.send_buffered(message, comm)?;
                 Started::Done
             }
         };
@@ -50,10 +52,15 @@ fn recv_init(
     tag: c_int,
     comm: MPI_Comm,
 ) -> Result<MPI_Request> {
-    guard.checked_source(source, tag, comm)?;
-    guard.buffer(data)?;
+    let found = guard.checked_source(source, tag, comm)?;
+    let (buffer, group) = (guard.buffer(data)?, guard.comm(comm)?.translation());
     let index = guard.persistent(Rc::new(move |guard: &mut Guard| {
-        Ok([guard.start_receive(data, source, tag, comm)?.into(), NOTHING])
+        let started = found.map(|(source, context)| {
+            let mut request = Request::new(RequestKind::Receive, buffer.clone(), context, source, tag);
+            request.group = group.clone();
+            guard.engine.receive(request)
+        });
+        Ok([started.into(), NOTHING])
     }));
     Ok(MPI_Request(guard.engine.requests.handle(index)))
 }

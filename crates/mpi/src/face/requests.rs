@@ -47,8 +47,7 @@ fn is_persistent(guard: &Guard, named: Named) -> bool {
         Named::Null | Named::FinishedSend => false,
         Named::Inactive(_) => true,
         Named::Pending(index) => {
-            guard.engine.requests.get(index).extra.is_some()
-                && guard.engine.compound(index).is_some_and(|compound| compound.is_persistent())
+            guard.engine.requests.get(index).extra.is_some() && guard.engine.is_persistent(index)
         }
     }
 }
@@ -414,20 +413,122 @@ pub unsafe fn MPI_Request_get_status(
     })
 }
 
+/// What a done request tells, its error included, without completing it.
+unsafe fn peek(guard: &mut Guard, named: Named, status: *mut MPI_Status) {
+    let outcome = match named {
+        Named::Pending(index) => guard.peek_outcome(index),
+        _ => Outcome::EMPTY,
+    };
+    // SAFETY: a status of the user, or MPI_STATUS_IGNORE.
+    unsafe {
+        outcome.write(status);
+        if !status.is_null() {
+            (*status).MPI_ERROR = outcome.error;
+        }
+    }
+}
+
+/// Looks whether one of several requests is done, without completing it (3.7.6).
+#[inline]
+pub unsafe fn MPI_Request_get_status_any(
+    count: c_int,
+    array_of_requests: *const MPI_Request,
+    indx: *mut c_int,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> c_int {
+    call(c"MPI_Request_get_status_any", MPI_COMM_SELF, |guard| {
+        // SAFETY: the user gives an array of `count` requests, places for index and flag, and a status or MPI_STATUS_IGNORE.
+        unsafe {
+            let requests = array(count, array_of_requests.cast_mut())?;
+            guard.progress(None);
+            let (done, active) = first_done(guard, requests)?;
+            flag.write(c_int::from(done.is_some() || !active));
+            indx.write(done.map_or(MPI_UNDEFINED, |i| i as c_int));
+            match done {
+                Some(i) => {
+                    let named = guard.named_request(requests[i])?;
+                    peek(guard, named, status);
+                }
+                None if !active => peek(guard, Named::Null, status),
+                None => {}
+            }
+            Ok(())
+        }
+    })
+}
+
+/// Looks whether all of several requests are done, without completing them (3.7.6).
+#[inline]
+pub unsafe fn MPI_Request_get_status_all(
+    count: c_int,
+    array_of_requests: *const MPI_Request,
+    flag: *mut c_int,
+    array_of_statuses: *mut MPI_Status,
+) -> c_int {
+    call(c"MPI_Request_get_status_all", MPI_COMM_SELF, |guard| {
+        // SAFETY: the user gives arrays of `count` elements and a flag.
+        unsafe {
+            let requests = array(count, array_of_requests.cast_mut())?;
+            guard.progress(None);
+            let named = requests.iter().map(|&handle| guard.named_request(handle));
+            let named = named.collect::<Result<Vec<_>>>()?;
+            let all = named.iter().all(|&named| guard.is_done(named));
+            flag.write(c_int::from(all));
+            if all {
+                for (i, named) in named.into_iter().enumerate() {
+                    peek(guard, named, nth(array_of_statuses, i));
+                }
+            }
+            Ok(())
+        }
+    })
+}
+
+/// Looks which of several requests are done, without completing them (3.7.6).
+#[inline]
+pub unsafe fn MPI_Request_get_status_some(
+    incount: c_int,
+    array_of_requests: *const MPI_Request,
+    outcount: *mut c_int,
+    array_of_indices: *mut c_int,
+    array_of_statuses: *mut MPI_Status,
+) -> c_int {
+    call(c"MPI_Request_get_status_some", MPI_COMM_SELF, |guard| {
+        // SAFETY: the user gives arrays of `incount` elements and a place for the count.
+        unsafe {
+            let requests = array(incount, array_of_requests.cast_mut())?;
+            guard.progress(None);
+            let (mut done, mut active) = (0, false);
+            for (i, &handle) in requests.iter().enumerate() {
+                let named = guard.named_request(handle)?;
+                if matches!(named, Named::Null | Named::Inactive(_)) {
+                    continue;
+                }
+                active = true;
+                if guard.is_done(named) {
+                    array_of_indices.add(done).write(i as c_int);
+                    peek(guard, named, nth(array_of_statuses, done));
+                    done += 1;
+                }
+            }
+            outcount.write(if active { done as c_int } else { MPI_UNDEFINED });
+            Ok(())
+        }
+    })
+}
+
 /// Asks for the cancellation of an operation (3.8.4).
 #[inline]
 pub unsafe fn MPI_Cancel(request: *mut MPI_Request) -> c_int {
     call(c"MPI_Cancel", MPI_COMM_SELF, |guard| {
         // SAFETY: the user gives a request.
         match guard.named_request(unsafe { *request })? {
-            Named::Null => return Err(Error::new(MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL")),
-            Named::Inactive(_) => {
-                return Err(Error::new(MPI_ERR_REQUEST, "the persistent request is not started"));
-            }
-            Named::FinishedSend => {}
+            Named::Null => Err(Error::new(MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL")),
+            Named::Inactive(_) => Err(Error::new(MPI_ERR_REQUEST, "the persistent request is not started")),
+            Named::FinishedSend => Ok(()),
             Named::Pending(index) => guard.cancel_request(index),
         }
-        Ok(())
     })
 }
 

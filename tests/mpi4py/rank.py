@@ -1,0 +1,179 @@
+"""One rank of mpi4py's own test suite: runs `main.py` of its source distribution and notes what becomes of every test.
+
+    rank.py TESTS NOTES DONE...
+
+TESTS is the folder of the suite. Into NOTES/rank-N.jsonl goes one line per event, `[event, test, text]`, where event is
+
+    start        the test begins
+    ok           it passed
+    skip         the suite itself skips it (text: why)
+    missing      it (or its module, when it is loaded) met MPI_ERR_UNSUPPORTED_OPERATION of a function in a chapter that is not written (text: the error)
+    met          a thread of it met that error; what becomes of it comes later, or never
+    fail, error  anything else (text: the traceback)
+    end          all tests are through
+
+Tests whose names stand in the file DONE are not run again. run.py starts this and adds up.
+"""
+
+import json
+import os
+import re
+import sys
+import threading
+import traceback
+import unittest
+
+tests, notes_folder, done = sys.argv[1:4]
+sys.path.insert(0, tests)
+sys.dont_write_bytecode = True
+
+import main  # noqa: E402  (of the suite)
+
+from mpi4py import MPI  # noqa: E402
+
+UNWRITTEN = frozenset(os.environ["TUTTI_UNWRITTEN"].split())
+notes = open(os.path.join(notes_folder, f"rank-{MPI.COMM_WORLD.Get_rank()}.jsonl"), "w", buffering=1)
+
+
+def note(event, test="", text=""):
+    notes.write(json.dumps([event, test, text]) + "\n")
+
+
+def unsupported(error):
+    """The text of the unsupported error of an unwritten function behind an exception, or nothing."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, MPI.Exception) and error.Get_error_class() == MPI.ERR_UNSUPPORTED_OPERATION:
+            text = error.Get_error_string()
+            if any(name.removesuffix("_c") in UNWRITTEN for name in re.findall(r"MPI_\w+", text)):
+                return text
+        error = error.__cause__ or error.__context__
+    return None
+
+
+class Loader(main.TestLoader):
+    """Keeps what a module raises when it is loaded; `unittest` keeps its text only.
+
+    A module that meets an unwritten function then is noted, and loaded once more with windows and files that raise
+    NotImplementedError, by which the suite knows what an MPI does not have: it then runs the rest of the module.
+    """
+
+    raised = {}
+
+    def _get_module_from_name(self, name):
+        try:
+            return super()._get_module_from_name(name)
+        except Exception as error:
+            self.raised[name] = error
+            text = unsupported(error)
+            if text is None:
+                raise
+            note("start", name)
+            note("missing", name, text)
+        kept = MPI.File, MPI.Win
+        try:
+            MPI.File, MPI.Win = map(not_written, kept)
+            return super()._get_module_from_name(name)
+        finally:
+            MPI.File, MPI.Win = kept
+
+
+def not_written(kind):
+    """A class like `kind` of which no object can be made."""
+
+    def refuse(*_arguments, **_named):
+        raise NotImplementedError
+
+    makers = ("Open", "Create", "Allocate", "Allocate_shared", "Create_dynamic")
+    return type(kind.__name__, (kind,), {name: staticmethod(refuse) for name in makers if hasattr(kind, name)})
+
+
+class Result(unittest.TestResult):
+    """Notes events; `unittest` calls it."""
+
+    current = ""
+
+    def startTest(self, test):
+        super().startTest(test)
+        Result.current = test.id()
+        self.outcome = None
+        note("start", test.id())
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        note(*(self.outcome or ("ok", test.id(), "")))
+
+    def bad(self, event, test, error):
+        text = unsupported(error[1]) or unsupported(Loader.raised.get(getattr(test, "_testMethodName", None)))
+        if text is not None:
+            event = "missing"
+        else:
+            text = "".join(traceback.format_exception(*error))
+        # A test of several parts is as bad as the worst of them.
+        if self.outcome is None or self.outcome[0] in ("skip", "missing"):
+            self.outcome = (event, test.id(), text)
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self.bad("fail", test, err)
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        if isinstance(test, unittest.TestCase):
+            self.bad("error", test, err)
+            return
+        # What a class or module needs before its tests could not be made: none of them runs.
+        self.outcome = None
+        self.bad("error", test, err)
+        note("start", test.id())
+        note(*self.outcome)
+
+    def addSubTest(self, test, subtest, err):
+        super().addSubTest(test, subtest, err)
+        if err is not None:
+            self.bad("fail" if issubclass(err[0], test.failureException) else "error", test, err)
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        if self.outcome is None:
+            self.outcome = ("skip", test.id(), reason)
+        if not isinstance(test, unittest.TestCase):
+            note("start", test.id())
+            note(*self.outcome)
+
+    def addExpectedFailure(self, test, err):
+        super().addExpectedFailure(test, err)
+
+    def addUnexpectedSuccess(self, test):
+        super().addUnexpectedSuccess(test)
+        self.outcome = ("fail", test.id(), "passed, expected to fail")
+
+
+def thread_failed(arguments, usual=threading.excepthook):
+    text = unsupported(arguments.exc_value)
+    if text is not None:
+        note("met", Result.current, text)
+    usual(arguments)
+
+
+threading.excepthook = thread_failed
+
+
+class Runner:
+    """What `main.py` is given to run its tests with."""
+
+    def run(self, suite):
+        result = Result()
+        result.startTestRun()
+        suite(result)
+        result.stopTestRun()
+        return result
+
+
+main.TestLoader = Loader
+try:
+    main.TestProgram(module=None, argv=["main.py", "-q", "--xfile", done], testRunner=Runner())
+except SystemExit:
+    pass
+note("end")

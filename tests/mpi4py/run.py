@@ -1,0 +1,223 @@
+"""mpi4py's own test suite under our mpiexec: counts for each number of ranks, and what failed.
+
+    run.py PYTHON TESTS MPIEXEC FUNCTIONS SCRATCH [RANKS...]
+
+All tests must pass, or be skipped by the suite itself, but those that need a chapter of the standard that is not written: they must
+meet its error, MPI_ERR_UNSUPPORTED_OPERATION raised by a function of that chapter, on at least one rank. Which functions these are
+is read from the table of functions (FUNCTIONS). A crash or a test over its limit fails, with its name; the suite then goes on
+behind it in a new job. Ends with status 1 if anything failed.
+"""
+
+import collections
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+# The chapters that this version does not have.
+UNWRITTEN_CHAPTERS = ("One-sided communication", "Dynamic processes", "Input and output")
+# A rank, or a thread, that met the error of an unwritten function leaves the others alone in the test; when nothing has happened for
+# this long, the test is over.
+LEFT_ALONE_S = 1
+# Nothing takes a tenth of it on a free machine.
+TEST_LIMIT_S = 120
+JOBS_MAX = 100
+
+class Test:
+    """What has become of a test: an event and a text for each rank."""
+
+    def __init__(self):
+        self.ranks = {}
+
+    def is_on(self, ranks):
+        """Whether all ranks have come to its end."""
+        return len(self.ranks) == ranks
+
+    def texts(self):
+        return [text for _, text in self.ranks.values()]
+
+    def verdict(self):
+        """One word."""
+        events = [event for event, _ in self.ranks.values()]
+        if "crash" in events:
+            return "failed"
+        # Beside a rank that met the unsupported error the others may well miss something.
+        if "missing" in events:
+            return "missing"
+        if "error" in events or "fail" in events:
+            return "failed"
+        return "passed" if "ok" in events else "skipped"
+
+
+def unwritten(functions):
+    """Names of the functions of the unwritten chapters, and those for windows and files in the other chapters."""
+    names, chapter = [], ""
+    for line in functions.read_text().splitlines():
+        if line.startswith("["):
+            chapter = line.strip("[]")
+        found = re.search(r"\b(MPI_\w+)\(", line)
+        if found and not line.startswith("#"):
+            name = found.group(1)
+            if chapter in UNWRITTEN_CHAPTERS or name.startswith(("MPI_Win_", "MPI_File_")):
+                names.append(name)
+    return names
+
+
+class Job:
+    """The suite on some ranks, without the tests that are done already."""
+
+    def __init__(self, ranks, done, options):
+        self.ranks, self.folder = ranks, options.scratch
+        for old in self.folder.glob("rank-*.jsonl"):
+            old.unlink()
+        (self.folder / "done").write_text("".join(f"*{name}\n" for name in done))
+        self.output = open(self.folder / "output", "w+b")
+        rank = pathlib.Path(__file__).with_name("rank.py")
+        command = [options.mpiexec, "-n", str(ranks), options.python, rank, options.tests, self.folder, self.folder / "done"]
+        self.process = subprocess.Popen(
+            list(map(str, command)), stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT,
+            start_new_session=True, env=os.environ | {"TUTTI_UNWRITTEN": " ".join(options.unwritten)},
+        )
+
+    def events(self):
+        """What each rank has noted so far."""
+        def lines(path):
+            text = path.read_text() if path.exists() else ""
+            return [json.loads(line) for line in text.split("\n")[:-1]]
+        return [lines(self.folder / f"rank-{rank}.jsonl") for rank in range(self.ranks)]
+
+    def kill(self):
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+    def last_words(self):
+        self.output.seek(0)
+        return self.output.read().decode(errors="replace")[-2000:]
+
+
+def gathered(events):
+    """From the notes of all ranks to tests in the order of their start."""
+    tests = {}
+    for rank, lines in enumerate(events):
+        for event, name, text in lines:
+            if event not in ("start", "end"):
+                tests.setdefault(name, Test()).ranks[rank] = ("missing" if event == "met" else event, text)
+    return tests
+
+
+def current(rank):
+    """The test that a rank is in, if any."""
+    return rank[-1][1] if rank and rank[-1][0] in ("start", "met") else None
+
+
+def watch(job):
+    """Waits for the end of a job. Gives why it was cut short and in which test, or nothing."""
+    quiet_since, noted = time.monotonic(), 0
+    while True:
+        over = job.process.poll() is not None
+        events = job.events()
+        if over:
+            break
+        now, before = time.monotonic(), noted
+        noted = sum(map(len, events))
+        if noted != before:
+            quiet_since = now
+        quiet = now - quiet_since
+        stuck = [name for name in map(current, events) if name]
+        met = {name for rank in events for event, name, _ in rank if event in ("missing", "met")}
+        for name in stuck:
+            if name in met and quiet > LEFT_ALONE_S:
+                return events, name, None
+        if quiet > TEST_LIMIT_S:
+            return events, stuck[0] if stuck else "(between tests)", f"not at its end after {TEST_LIMIT_S} s"
+        time.sleep(0.1)
+    if job.process.returncode == 0 and all(rank and rank[-1][0] == "end" for rank in events):
+        return events, None, None
+    stuck = [name for name in map(current, events) if name]
+    return events, stuck[0] if stuck else "(between tests)", f"mpiexec ended with {job.process.returncode}: {job.last_words()}"
+
+
+def alone(ranks, failed, results, texts, options):
+    """Tests that an unwritten function has cut off in the middle leave objects behind, over which later ones may stumble (mpi4py has
+    32 places for reduction operations). So what failed behind one runs once more in a job of its own, and that counts."""
+    job = Job(ranks, [name for name in results if name not in failed], options)
+    try:
+        events, cut, why = watch(job)
+    finally:
+        job.kill()
+    for name, test in gathered(events).items():
+        if name in failed and test.is_on(ranks) and cut is None:
+            results[name], texts[name] = test.verdict(), test.texts()
+
+
+def suite(ranks, options):
+    """Runs everything on so many ranks. Gives each test's verdict and the texts of what failed."""
+    results, texts, crashed = once(ranks, options)
+    words = list(results.values())
+    behind = words.index("missing") if "missing" in words else len(words)
+    failed = {name for name, word in list(results.items())[behind:] if word == "failed" and name not in crashed}
+    if failed:
+        alone(ranks, failed, results, texts, options)
+    return results, texts
+
+
+def once(ranks, options):
+    """One pass, in as many jobs as it takes. Gives also which tests crashed or did not end."""
+    results, texts, done, crashed = {}, {}, [], set()
+    for _ in range(JOBS_MAX):
+        job = Job(ranks, done, options)
+        try:
+            events, cut, why = watch(job)
+        finally:
+            job.kill()
+        tests = gathered(events)
+        if cut is not None:
+            # What only some ranks have come to is run again.
+            tests = {name: test for name, test in tests.items() if test.is_on(ranks) or name == cut}
+            if why is not None:
+                tests.setdefault(cut, Test()).ranks[0] = ("crash", why)
+                crashed.add(cut)
+        for name, test in tests.items():
+            results[name], texts[name] = test.verdict(), test.texts()
+        if cut is None:
+            return results, texts, crashed
+        if cut in done or cut not in tests:
+            break
+        done = list(results)
+    results["the suite"], texts["the suite"] = "failed", ["it could not be brought to its end"]
+    return results, texts, crashed | {"the suite"}
+
+
+def main():
+    class options:  # noqa: N801
+        python, tests, mpiexec = sys.argv[1:4]
+        unwritten = unwritten(pathlib.Path(sys.argv[4]))
+        scratch = pathlib.Path(sys.argv[5])
+    failures = 0
+    options.scratch.mkdir(parents=True, exist_ok=True)
+    for ranks in map(int, sys.argv[6:] or "1234"):
+        start = time.monotonic()
+        results, texts = suite(ranks, options)
+        count = collections.Counter(results.values())
+        failed = sorted(name for name, word in results.items() if word == "failed")
+        print(
+            f"{ranks} rank{'s' if ranks > 1 else ''}: {len(results)} run, {count['passed']} passed, {count['failed']} failed, "
+            f"{count['missing']} met an unwritten chapter's error, {count['skipped']} skipped by the suite "
+            f"({time.monotonic() - start:.0f} s)", flush=True,
+        )
+        for name in failed:
+            worst = max(texts[name], key=len)
+            print(f"    FAILED {name}\n" + "\n".join(f"        {line}" for line in worst.strip().splitlines()[-12:]), flush=True)
+        (options.scratch / f"results-{ranks}.json").write_text(json.dumps({"results": results, "texts": texts}, indent=1))
+        failures += len(failed)
+    sys.exit(1 if failures else 0)
+
+
+main()
