@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -153,6 +154,31 @@ static void yields(void) {
     printf("limits what=yield median_ns=%.1f n=%d\n", (now_ns() - start) / COUNT, COUNT);
 }
 
+/* Two processes on one core hand it to each other: what a switch costs, the call included. */
+static void switches(void) {
+    enum { COUNT = 20000 };
+    double *result = mmap(NULL, sizeof *result, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t other = fork();
+    if (result == MAP_FAILED || other < 0) {
+        fprintf(stderr, "limits: no second process\n");
+        exit(1);
+    }
+    double start = now_ns();
+    for (int i = 0; i < COUNT; i++) {
+        sched_yield();
+    }
+    if (other == 0) {
+        *result = now_ns() - start;
+        _exit(0);
+    }
+    double mine = now_ns() - start;
+    waitpid(other, NULL, 0);
+    /* Both run in the same time; who ends first has had the other beside it all along. */
+    printf("limits what=switch median_ns=%.1f n=%d\n", (*result < mine ? *result : mine) / (2 * COUNT), 2 * COUNT);
+    fflush(stdout);
+    munmap(result, sizeof *result);
+}
+
 static int floor_of_launch(char **program) {
     for (int i = 0; i < 2; i++) {
         pid_t pid = fork();
@@ -182,6 +208,8 @@ int main(int argc, char **argv) {
     bind_to(0);
     printf("limits what=work median_ns=%.4f n=400\n", work_ns_per_loop());
     yields();
+    fflush(stdout);
+    switches();
     round_trip(0, 0, 0, 200000, "rtt");
     static const size_t sizes[] = {1024, 4096, 16384, 65536, 262144, 1048576, 4194304};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {

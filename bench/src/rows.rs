@@ -24,13 +24,22 @@ pub enum Goal {
 pub enum Limit {
     /// A line of the `limits` program, selected by key=value words; its median.
     Line(&'static str),
-    /// Work that this many ranks have to do on all cores, per step of [`SHORT_STEP_US`].
+    /// Some times such a line.
+    Times(f64, &'static str),
+    /// Work that this many ranks have to do on all cores, per step of [`SHORT_STEP_US`], and the switches between them.
     Work(usize),
     /// What cannot be undercut by reasoning.
     Fixed(f64),
     /// None is known.
     Unknown,
 }
+
+/// A switch between two processes on one core.
+const SWITCH: &str = "what=switch";
+/// Each of two ranks must see a line that the other has written: half a round trip.
+const MEETING: Limit = Limit::Times(0.5, "what=rtt bytes=0");
+/// Four ranks on each core take turns; the last of them goes on at once.
+const MEETING_IN_TURNS: Limit = Limit::Times(3.0, SWITCH);
 
 /// Where a row's figure comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -130,15 +139,22 @@ impl Row {
         match self.limit {
             Limit::Unknown => None,
             Limit::Fixed(value) => Some(value),
-            Limit::Work(ranks) => Some(SHORT_STEP_US * ranks as f64 / results.cores as f64),
-            Limit::Line(select) => {
-                let found = results.limits.iter().filter_map(|lines| {
-                    let line = lines.iter().find(|line| line.matches(select))?;
-                    line.figure("median_ns").map(|ns| ns * self.scale()).or_else(|| line.figure("median_gbs"))
-                });
-                median(&found.collect::<Vec<_>>())
+            Limit::Work(ranks) => {
+                let each = ranks as f64 / results.cores as f64;
+                let switch = self.limit_line(results, SWITCH).unwrap_or(0.0);
+                Some(SHORT_STEP_US * each + switch * (each - 1.0).max(0.0))
             }
+            Limit::Line(select) => self.limit_line(results, select),
+            Limit::Times(times, select) => Some(times * self.limit_line(results, select)?),
         }
+    }
+
+    fn limit_line(&self, results: &Results, select: &str) -> Option<f64> {
+        let found = results.limits.iter().filter_map(|lines| {
+            let line = lines.iter().find(|line| line.matches(select))?;
+            line.figure("median_ns").map(|ns| ns * self.scale()).or_else(|| line.figure("median_gbs"))
+        });
+        median(&found.collect::<Vec<_>>())
     }
 }
 
@@ -283,17 +299,10 @@ pub fn all() -> Vec<Row> {
             _ => ("op=barrier comm=split", "op=allreduce bytes=8 comm=split"),
         };
         let id = format!("coll/barrier-{comm}");
-        add(
-            &id,
-            &format!("barrier, {comm}"),
-            "us",
-            Line("coll", barrier, "median_ns"),
-            Limit::Unknown,
-            Reach(0.10),
-        );
+        add(&id, &format!("barrier, {comm}"), "us", Line("coll", barrier, "median_ns"), MEETING, Reach(0.10));
         let id = format!("coll/allreduce-{comm}");
         let text = format!("allreduce 8 B, {comm}");
-        add(&id, &text, "us", Line("coll", allreduce, "median_ns"), Limit::Unknown, Reach(0.12));
+        add(&id, &text, "us", Line("coll", allreduce, "median_ns"), MEETING, Reach(0.12));
     }
     for (op, size, select) in [
         ("bcast", "1 KiB", "op=bcast bytes=1024"),
@@ -313,7 +322,7 @@ pub fn all() -> Vec<Row> {
         "barrier, 8 ranks on 2 cores",
         "us",
         Line("coll_8", "op=barrier comm=world", "median_ns"),
-        Limit::Unknown,
+        MEETING_IN_TURNS,
         Reach(7.0),
     );
     add(
@@ -321,7 +330,7 @@ pub fn all() -> Vec<Row> {
         "allreduce 8 B, 8 ranks on 2 cores",
         "us",
         Line("coll_8", "op=allreduce bytes=8 comm=world", "median_ns"),
-        Limit::Unknown,
+        MEETING_IN_TURNS,
         Beat(1.0),
     );
 

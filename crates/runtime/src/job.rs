@@ -193,6 +193,18 @@ impl Job {
         doorbell::ring_after_swap(self.endpoint(self.rank()));
     }
 
+    /// Says which core this process is on; 1 + its number.
+    pub fn tell_core(&self) -> u32 {
+        // SAFETY: no arguments. An error (-1) is no core.
+        let core = (unsafe { libc::sched_getcpu() } + 1) as u32;
+        let told = &self.endpoint(self.rank()).core;
+        // Others look at this line: it is written only when there is news.
+        if told.load(Ordering::Relaxed) != core {
+            told.store(core, Ordering::Relaxed);
+        }
+        core
+    }
+
     /// Header of a collective block.
     pub fn block(&self, block: usize) -> &BlockHeader {
         // SAFETY: as for endpoint.

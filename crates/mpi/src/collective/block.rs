@@ -33,6 +33,8 @@ const WORLD_BLOCK: usize = 0;
 const NO_BLOCK: u32 = u32::MAX;
 /// Looks at a flag before anything else is done; more ranks than cores: one.
 const FIRST_LOOKS: u32 = 400;
+/// Looks at members on other cores before the own core is handed on: some five microseconds, two switches of processes.
+const LOOKS_AT_OTHER_CORES: u32 = 200;
 
 /// What a communicator keeps for its collective operations.
 #[derive(Debug, Default)]
@@ -271,6 +273,49 @@ impl Block {
                 || lines.slots[0].sequence.load(Ordering::Acquire) > operation
                 || lines.slots[1].sequence.load(Ordering::Acquire) > operation
         });
+    }
+
+    /// Waits until all members have published their slots of an operation.
+    #[inline(always)]
+    pub fn meet(&self, guard: &mut Guard, operation: u64) {
+        self.expect_all(guard, operation);
+        for member in 0..self.size() {
+            self.read(guard, member, operation, 0);
+        }
+    }
+
+    /// All slots of an operation are about to be read. With more ranks than cores it is better to wait for all of them at once.
+    #[inline(always)]
+    pub fn expect_all(&self, guard: &mut Guard, operation: u64) {
+        if self.is_oversubscribed {
+            self.meet_in_turns(guard, operation);
+        }
+    }
+
+    /// While a member of the own core is missing, the core is handed on. When those who are missing were last on other cores, they
+    /// may be about to come, and there is nobody here to hand on to: a short wait spares a switch of processes.
+    #[cold]
+    fn meet_in_turns(&self, guard: &mut Guard, operation: u64) {
+        let core = guard.engine.job.tell_core();
+        let is_missing = |member: &usize| self.word(*member, operation).load(Ordering::Acquire) < operation;
+        let (mut first, mut looks) = (0, LOOKS_AT_OTHER_CORES);
+        while let Some(missing) = (first..self.size()).find(is_missing) {
+            first = missing;
+            let last_core = |member: usize| {
+                let world = self.group.members()[member] as usize;
+                guard.engine.job.endpoint(world).core.load(Ordering::Relaxed)
+            };
+            let here =
+                (missing..self.size()).find(|&member| last_core(member) == core && is_missing(&member));
+            while here.is_none() && looks > 0 && is_missing(&missing) {
+                core::hint::spin_loop();
+                looks -= 1;
+            }
+            if here.is_some() || looks == 0 {
+                let awaited = here.unwrap_or(missing);
+                guard.watch(|| !is_missing(&awaited));
+            }
+        }
     }
 
     /// Publishes this member's slot.

@@ -83,9 +83,7 @@ fn barrier(guard: &mut Guard, block: &Block) {
     let k = block.begin();
     // No data are overwritten, so nobody needs to have finished anything.
     block.commit(guard, k, Readers::All);
-    for member in 0..block.size() {
-        block.read(guard, member, k, 0);
-    }
+    block.meet(guard, k);
     block.all_arrived(k);
 }
 
@@ -242,6 +240,7 @@ fn allreduce(guard: &mut Guard, block: &Block, reduction: &Reduction) {
         let part = Part { first, count: room.min(reduction.count - first) };
         let k = block.begin();
         contribute(guard, block, k, reduction, part, Readers::All);
+        block.expect_all(guard, k);
         // SAFETY: the user's receive buffer; its own contribution has been published.
         unsafe { fold(guard, block, k, reduction, part, 0..=block.size() - 1) };
         block.all_arrived(k);
@@ -267,6 +266,7 @@ pub unsafe fn allreduce_elements(
     // SAFETY: our contract; the slot is ours and has room.
     unsafe { copy_few(send, slot, bytes) };
     block.commit(guard, k, Readers::All);
+    block.expect_all(guard, k);
     // SAFETY: our contract; this process's contribution has been published.
     unsafe { fold_elements(guard, block, k, elements, 0..=block.size() - 1, receive) };
     block.all_arrived(k);
@@ -363,6 +363,7 @@ fn allgather(guard: &mut Guard, block: &Block, own: Option<&Buffer>, all: &Piece
         Some(own) => publish(guard, block, k, own, Readers::All),
         None => publish(guard, block, k, &all.piece(block.me), Readers::All),
     }
+    block.expect_all(guard, k);
     for member in 0..block.size() {
         if member != block.me || own.is_some() {
             let data = block.read(guard, member, k, each);
@@ -382,6 +383,7 @@ fn alltoall(guard: &mut Guard, block: &Block, send: &Pieces, receive: &Pieces, e
         unsafe { send.piece(member).load(0, slot.add(member * each), each) };
     }
     block.commit(guard, k, Readers::All);
+    block.expect_all(guard, k);
     for member in 0..block.size() {
         let data = block.read(guard, member, k, whole);
         // SAFETY: the user's receive buffer is valid during the call; in place, what it held has been published.

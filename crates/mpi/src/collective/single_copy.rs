@@ -113,6 +113,7 @@ fn agree(guard: &mut Guard, block: &Block, done: bool) -> bool {
     // SAFETY: the slot is ours, aligned, and has room.
     unsafe { slot.cast::<u64>().write(u64::from(done)) };
     block.commit(guard, k, Readers::All);
+    block.expect_all(guard, k);
     let mut all = done;
     for member in others(block) {
         // SAFETY: the member has written the word before it committed the slot.

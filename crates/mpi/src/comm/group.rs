@@ -31,6 +31,7 @@ impl Group {
     }
 
     /// World ranks, in order.
+    #[inline]
     pub fn members(&self) -> &[u32] {
         &self.members
     }
@@ -42,6 +43,7 @@ impl Group {
     }
 
     /// How many members.
+    #[inline]
     pub fn size(&self) -> usize {
         self.members.len()
     }
