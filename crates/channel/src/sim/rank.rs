@@ -102,8 +102,11 @@ impl World {
         let sent = self.nodes[from].alive().expect("a live rank").send_bulk(Rank(to as u32), id, bytes, tag);
         match sent {
             Ok(()) => (),
-            // An accepted message that its sender never sends keeps its place; the board forgets it.
-            Err(BulkError::Full) => drop(self.board.borrow_mut().bulk.remove(&tag)),
+            // An accepted message that its sender never sends keeps its place, unless it is empty and so complete.
+            Err(BulkError::Full) if bytes > 0 => drop(self.board.borrow_mut().bulk.remove(&tag)),
+            Err(BulkError::Full) => {
+                self.board.borrow_mut().bulk.get_mut(&tag).expect("it was put there just now").sent = true;
+            }
             Err(other) => panic!("{from} cannot send {bytes} of at most {BULK_BYTES_MAX} to {to}: {other}"),
         }
         self.say(format!("{from} sends message {tag} of {bytes} B to {to}: {sent:?}"));

@@ -1,0 +1,275 @@
+//! The paper's steady state, the cut, ranks that left, and saved endpoints, step by step.
+
+use tutti_channel::cut::{FlowWords, cut, in_flight};
+use tutti_channel::{
+    Config, Drop, Endpoint, Event, ExitedRank, FlowMemory, Generation, Identity, Incarnation, Key, Now,
+    PlainMemory, Rank, RestoreError, SendError, Sink, Source, SteadyResponder, SteadyTest, Taken,
+};
+
+/// Takes `room` records and refuses the rest.
+#[derive(Default)]
+struct Side {
+    room: usize,
+    records: Vec<Vec<u8>>,
+    bulk: Vec<u8>,
+}
+
+impl Sink for Side {
+    fn record(&mut self, _from: Rank, record: &[u8]) -> Taken {
+        if self.records.len() == self.room {
+            return Taken::Full;
+        }
+        self.records.push(record.to_vec());
+        Taken::Yes
+    }
+
+    fn fragment(&mut self, _tag: u64, offset: u64, bytes: &[u8]) {
+        self.bulk[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+    }
+}
+
+impl Source for Side {
+    fn read(&mut self, _tag: u64, offset: u64, into: &mut [u8]) {
+        into.copy_from_slice(&self.bulk[offset as usize..][..into.len()]);
+    }
+}
+
+fn at(ns: u64) -> Now {
+    Now { ns, thaw_count: 0 }
+}
+
+fn identity(rank: u32) -> Identity {
+    Identity { key: Key(42), incarnation: Incarnation(1), rank: Rank(rank) }
+}
+
+fn memory() -> PlainMemory {
+    PlainMemory::new(16 << 10)
+}
+
+fn endpoint(rank: u32, peers: &[u32]) -> Endpoint<PlainMemory> {
+    let peers = peers.iter().map(|peer| (Rank(*peer), memory()));
+    Endpoint::new(identity(rank), Config::default(), at(0), peers).unwrap()
+}
+
+fn words(end: &Endpoint<PlainMemory>, peer: u32) -> FlowWords {
+    FlowWords::from(end.memory(Rank(peer)).unwrap().words)
+}
+
+fn datagrams(end: &mut Endpoint<PlainMemory>, side: &mut Side, ns: u64) -> Vec<Vec<u8>> {
+    let mut buffer = vec![0; 64 * 1448];
+    let mut all = Vec::new();
+    while let Some(sent) = end.poll_transmit(at(ns), side, &mut buffer) {
+        all.extend(buffer[..sent.bytes].chunks(sent.segment_bytes).map(<[u8]>::to_vec));
+    }
+    all
+}
+
+/// Hands the datagrams to `end` and returns what it has to say.
+fn deliver(end: &mut Endpoint<PlainMemory>, side: &mut Side, all: &[Vec<u8>], ns: u64) -> Vec<Vec<u8>> {
+    for datagram in all {
+        end.handle_datagram(at(ns), datagram, side).unwrap();
+    }
+    datagrams(end, side, ns)
+}
+
+/// Asks for the steady state of `rank`'s flow to `peer`, whose daemon may answer if `is_frozen`.
+fn ask(test: &mut SteadyTest, responder: &mut SteadyResponder, is_frozen: bool, receiver: FlowWords) -> bool {
+    let (mut probe, mut answer) = ([0; 64], [0; 64]);
+    // The round before is over; the next one is due.
+    let due_ns = test.poll_timeout().expect("a test that goes on");
+    let asked = test.poll_probe(due_ns, &mut probe).expect("something to ask");
+    assert_eq!(test.poll_probe(due_ns, &mut [0; 64]), None, "one probe a round");
+    let said =
+        responder.handle_probe(&probe[..asked.bytes], is_frozen, |_| Some(receiver), &mut answer).unwrap();
+    if let Some(said) = said {
+        test.handle_answer(&answer[..said.bytes]).unwrap();
+    }
+    test.is_steady()
+}
+
+#[test]
+fn s14_a_channel_is_steady_when_all_is_acknowledged_or_refused() {
+    let (mut sender, mut receiver) = (endpoint(0, &[1]), endpoint(1, &[0]));
+    let (mut source, mut sink) = (Side::default(), Side { room: 2, ..Side::default() });
+    assert!(sender.is_steady());
+    for record in 0..5u8 {
+        sender.try_send(Rank(1), &[record; 1000], &[]).unwrap();
+    }
+    assert!(sender.is_steady(), "nothing has been sent yet");
+    let sent = datagrams(&mut sender, &mut source, 0);
+    assert!(!sender.is_steady());
+    // Two are acknowledged and three refused: by the answer the sender knows both.
+    let answer = deliver(&mut receiver, &mut sink, &sent, 1);
+    assert!(deliver(&mut sender, &mut source, &answer, 2).is_empty());
+    assert!(sender.is_steady() && !sender.is_flushed());
+    let cut = cut(&words(&sender, 1), &words(&receiver, 0)).unwrap();
+    assert_eq!((cut.from.0, cut.count()), (2, 3));
+    // There is room: the rest follows.
+    sink.room = 9;
+    receiver.handle_room(Rank(0));
+    let room = datagrams(&mut receiver, &mut sink, 3);
+    let sent = deliver(&mut sender, &mut source, &room, 4);
+    assert!(!sender.is_steady());
+    let answer = deliver(&mut receiver, &mut sink, &sent, 5);
+    deliver(&mut sender, &mut source, &answer, 6);
+    receiver.handle_timeout(at(1_000_000));
+    let answer = datagrams(&mut receiver, &mut sink, 1_000_000);
+    deliver(&mut sender, &mut source, &answer, 1_000_001);
+    assert!(sender.is_steady() && sender.is_flushed());
+}
+
+#[test]
+fn s15_quiescent_although_a_full_receiver_is_stopped() {
+    let (mut sender, mut receiver) = (endpoint(0, &[1]), endpoint(1, &[0]));
+    let (mut source, mut sink) = (Side::default(), Side { room: 2, ..Side::default() });
+    for record in 0..7u8 {
+        sender.try_send(Rank(1), &[record; 1000], &[]).unwrap();
+    }
+    let sent = datagrams(&mut sender, &mut source, 0);
+    // Four arrive: two are taken, two find it full. Then both ranks are stopped; its refusal and three packets are on
+    // their way.
+    let refusal = deliver(&mut receiver, &mut sink, &sent[..4], 1);
+    assert!(!sender.is_steady());
+    let before = (words(&sender, 1), words(&receiver, 0));
+    let mut test = SteadyTest::new(identity(0), Generation(5), 1, 0, [(Rank(1), before.0)]);
+    let mut responder = SteadyResponder::new(identity(1), Generation(5));
+    assert!(
+        !ask(&mut test, &mut responder, false, before.1),
+        "a rank that is not frozen is not answered for"
+    );
+    assert!(!responder.is_closed(Rank(0)));
+    // An answer of another generation, or to another test, counts for nothing.
+    for (generation, number) in [(4, 1), (5, 2)] {
+        let mut other =
+            SteadyTest::new(identity(0), Generation(generation), number, 0, [(Rank(1), before.0)]);
+        let mut stale = SteadyResponder::new(identity(1), Generation(generation));
+        let (mut probe, mut answer) = ([0; 64], [0; 64]);
+        let asked = other.poll_probe(0, &mut probe).unwrap();
+        let said = stale
+            .handle_probe(&probe[..asked.bytes], true, |_| Some(before.1), &mut answer)
+            .unwrap()
+            .unwrap();
+        assert_eq!(test.handle_answer(&answer[..said.bytes]), Err(Drop::Wrong));
+    }
+    assert!(ask(&mut test, &mut responder, true, before.1));
+    let (first, end) = test.refused(Rank(1)).unwrap();
+    assert_eq!((first.0, end.0), (2, 7));
+    // What the predicate calls refused is the cut, and lies byte for byte in the sender's FIFO.
+    let cut = cut(&before.0, &before.1).unwrap();
+    assert_eq!((cut.from, cut.end), (first, end));
+    let fifo = sender.memory(Rank(1)).unwrap().fifo();
+    let records: Vec<_> = in_flight(&before.0, &cut, fifo).map(|record| record.unwrap().1.to_vec()).collect();
+    assert_eq!(records, (2..7u8).map(|record| vec![record; 1000]).collect::<Vec<_>>());
+    // Until thaw the flow is closed: what still comes is neither stored nor acknowledged.
+    assert!(responder.is_closed(Rank(0)));
+    receiver.close(Rank(0));
+    sink.room = 9;
+    for late in &sent[4..] {
+        assert_eq!(receiver.handle_datagram(at(2), late, &mut sink), Err(Drop::Closed));
+    }
+    assert_eq!(words(&receiver, 0), before.1);
+    // Both go on, and nothing is lost.
+    responder.handle_thaw(Generation(6));
+    receiver.open_all();
+    assert!(!responder.is_closed(Rank(0)));
+    receiver.handle_room(Rank(0));
+    let room = datagrams(&mut receiver, &mut sink, 3);
+    let again = deliver(&mut sender, &mut source, &[refusal, room].concat(), 4);
+    deliver(&mut receiver, &mut sink, &again, 5);
+    assert_eq!(sink.records, (0..7u8).map(|record| vec![record; 1000]).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_rank_that_left_is_answered_for() {
+    let (mut sender, mut receiver) = (endpoint(0, &[1]), endpoint(1, &[0]));
+    let (mut source, mut sink) = (Side::default(), Side { room: 9, ..Side::default() });
+    sender.try_send(Rank(1), b"last", &[]).unwrap();
+    let sent = datagrams(&mut sender, &mut source, 0);
+    // It arrives, its acknowledgement is lost, and the receiver leaves.
+    deliver(&mut receiver, &mut sink, &sent, 1);
+    assert!(receiver.is_flushed() && !sender.is_flushed());
+    let exited = ExitedRank::new(identity(1), [(Rank(0), words(&receiver, 0).rcv_nxt)]);
+    let mut into = [0; 256];
+    let due = sender.poll_timeout().unwrap();
+    sender.handle_timeout(at(due));
+    let probes = datagrams(&mut sender, &mut source, due);
+    let answer = exited.handle_datagram(&probes[0], &mut into).unwrap().unwrap();
+    assert_eq!(answer.to, Rank(0));
+    sender.handle_datagram(at(due), &into[..answer.bytes], &mut source).unwrap();
+    assert!(sender.is_flushed());
+    assert_eq!(sender.poll_event(), Some(Event::PeerGone { rank: Rank(1), unread: 0 }));
+    assert_eq!(sender.try_send(Rank(1), b"x", &[]), Err(SendError::Gone(1)));
+    // It answers questions only, so that two who left never talk to each other.
+    assert_eq!(exited.handle_datagram(&into[..answer.bytes], &mut [0; 256]), Err(Drop::WrongRank));
+    let other = ExitedRank::new(identity(0), [(Rank(1), words(&sender, 1).rcv_nxt)]);
+    assert_eq!(other.handle_datagram(&into[..answer.bytes], &mut [0; 256]), Ok(None));
+}
+
+#[test]
+fn a_saved_endpoint_goes_on_under_another_incarnation_only() {
+    let (mut sender, mut receiver) = (endpoint(0, &[1]), endpoint(1, &[0]));
+    let bulk: Vec<u8> = (0..200_000u32).map(|at| (at % 253) as u8).collect();
+    let mut source = Side { bulk: bulk.clone(), ..Side::default() };
+    let mut sink = Side { room: 2, bulk: vec![0; bulk.len()], ..Side::default() };
+    for record in 0..5u8 {
+        sender.try_send(Rank(1), &[record; 1200], &[]).unwrap();
+    }
+    let id = receiver.accept_bulk(Rank(0), bulk.len() as u64, 4).unwrap();
+    sender.send_bulk(Rank(1), id, bulk.len() as u64, 3).unwrap();
+    let sent = datagrams(&mut sender, &mut source, 0);
+    let answer = deliver(&mut receiver, &mut sink, &sent, 1);
+    deliver(&mut sender, &mut source, &answer, 2);
+    let save = |end: &Endpoint<PlainMemory>| {
+        let mut saved = Vec::new();
+        end.save(&mut saved);
+        saved
+    };
+    let (saved, saved_receiver) = (save(&sender), save(&receiver));
+    let restore = |saved: &[u8], incarnation, config| {
+        Endpoint::restore(saved, Incarnation(incarnation), config, at(0), |_| Some(memory()))
+    };
+    let good = Config::default();
+    let mut again = restore(&saved, 2, good).unwrap();
+    let mut receiver_again = restore(&saved_receiver, 2, good).unwrap();
+    assert_eq!(
+        save(&restore(&save(&again), 3, good).unwrap()).len(),
+        saved.len(),
+        "what is saved twice is the same"
+    );
+    // What was sent before is of another incarnation.
+    for late in &sent {
+        assert_eq!(receiver_again.handle_datagram(at(1), late, &mut sink), Err(Drop::WrongIncarnation));
+    }
+    sink.room = 9;
+    let mut sent = Vec::new();
+    for round in 2..2000 {
+        let ns = round * 100_000;
+        again.handle_timeout(at(ns));
+        receiver_again.handle_timeout(at(ns));
+        sent.extend(datagrams(&mut again, &mut source, ns));
+        let answer = deliver(&mut receiver_again, &mut sink, &sent, ns);
+        sent = deliver(&mut again, &mut source, &answer, ns);
+    }
+    assert_eq!(sink.records, (0..5u8).map(|record| vec![record; 1200]).collect::<Vec<_>>());
+    assert_eq!(sink.bulk, bulk);
+    assert!(again.is_flushed());
+    // Bad input has its name.
+    assert_eq!(
+        restore(&saved, 1, good).err(),
+        Some(RestoreError::Inconsistent("the incarnation has to change"))
+    );
+    assert_eq!(restore(&saved[..7], 2, good).err(), Some(RestoreError::Foreign));
+    let mut newer = saved.clone();
+    newer[4] = 9;
+    assert_eq!(restore(&newer, 2, good).err(), Some(RestoreError::Version(9)));
+    for at in (16..saved.len()).step_by(37) {
+        let mut broken = saved.clone();
+        broken[at] ^= 0x10;
+        assert!(matches!(restore(&broken, 2, good).err(), Some(RestoreError::Checksum { .. })), "byte {at}");
+    }
+    let other = Config { fifo_records: 512, ..good };
+    assert_eq!(
+        restore(&saved, 2, other).err(),
+        Some(RestoreError::Differs { name: "fifo_records", saved: 1024, given: 512 })
+    );
+}
