@@ -83,6 +83,10 @@ impl Guard {
         tag: c_int,
         comm: MPI_Comm,
     ) -> Option<Outcome> {
+        if source == MPI_ANY_SOURCE {
+            // SAFETY: our contract.
+            return unsafe { self.try_receive_any(data, tag, comm) };
+        }
         if source < 0 || (tag < 0 && tag != MPI_ANY_TAG) {
             return None;
         }
@@ -93,7 +97,7 @@ impl Guard {
         if !self.engine.is_alone(from) {
             return None;
         }
-        let polls = if self.engine.is_oversubscribed() { 1 } else { short_way::POLLS };
+        let polls = if self.company.shares_core() { 1 } else { short_way::POLLS };
         for _ in 0..polls {
             // SAFETY: our contract.
             match unsafe { self.engine.try_take_small(from, context, tag, at, capacity) } {
@@ -103,6 +107,25 @@ impl Guard {
             }
         }
         None
+    }
+
+    /// The same from any source.
+    ///
+    /// # Safety
+    /// As [`Guard::try_receive_small`].
+    #[inline(never)]
+    unsafe fn try_receive_any(&mut self, data: Data, tag: c_int, comm: MPI_Comm) -> Option<Outcome> {
+        let (at, capacity) = self.plain(data)?;
+        let context = self.comm(comm).ok()?.context;
+        if (tag < 0 && tag != MPI_ANY_TAG) || !self.engine.nobody_waits() {
+            return None;
+        }
+        let polls = if self.company.shares_core() { 1 } else { short_way::POLLS };
+        // SAFETY: our contract.
+        let (from, tag, bytes) =
+            unsafe { self.engine.try_take_small_from_any(context, tag, at, capacity, polls)? };
+        let source = self.comm(comm).ok()?.rank_of_world(from as u32)?;
+        Some(Outcome { source, tag, bytes, ..Outcome::EMPTY })
     }
 
     /// Starts a receive the short way; `None` when the general way must be gone.
@@ -124,7 +147,7 @@ impl Guard {
         let communicator = self.comm(comm).ok()?;
         let from = communicator.world_rank(source).ok()? as usize;
         let context = communicator.context;
-        if communicator.needs_translation() {
+        if communicator.needs_translation() || capacity > short_way::CAPACITY_MAX {
             return None;
         }
         // SAFETY: our contract.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use core::ffi::c_int;
 use tutti_runtime::attach::{self, AttachError};
 use tutti_runtime::job::Job;
-use tutti_runtime::wait::{Patience, Waiter};
+use tutti_runtime::wait::{Company, Patience, Waiter};
 use tutti_shm::sync::Ordering as ShmOrdering;
 
 use crate::abi::*;
@@ -65,6 +65,8 @@ pub struct Process {
     pub buffers: HashMap<usize, Attached>,
     /// Groups for the translation of sources, of messages taken out of matching, by handle.
     pub message_groups: HashMap<usize, Option<Rc<Group>>>,
+    /// Whether waits have a core to themselves.
+    pub company: Company,
     /// Threads that wait inside the library.
     waiting: u32,
 }
@@ -142,6 +144,7 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
     let process = Process {
         universe_size: job.ranks() as c_int,
         app_number: None,
+        company: Company::new(job.is_oversubscribed()),
         engine: Engine::new(job),
         predefined_comms,
         comms: Slab::new(Kind::Comm),
@@ -203,7 +206,7 @@ impl Guard {
             return value;
         }
         self.begin_wait();
-        let mut waiter = Waiter::new(self.engine.is_oversubscribed());
+        let mut waiter = Waiter::default();
         let value = loop {
             if self.progress(hint) {
                 waiter.reset();
@@ -231,7 +234,7 @@ impl Guard {
     #[cold]
     pub fn watch(&mut self, ready: impl Fn() -> bool) {
         self.begin_wait();
-        let mut waiter = Waiter::new(self.engine.is_oversubscribed());
+        let mut waiter = Waiter::default();
         while !ready() {
             if self.progress(None) {
                 waiter.reset();
@@ -263,7 +266,7 @@ impl Guard {
     /// Nothing to do for now: lets other threads, other ranks, or the core rest.
     #[inline(always)]
     fn idle(&mut self, waiter: &mut Waiter, ready: impl Fn() -> bool) {
-        match waiter.idle() {
+        match waiter.idle(&mut self.company) {
             Patience::Poll | Patience::Yielded => {
                 if LOCK.is_needed() {
                     self.unlocked(core::hint::spin_loop);

@@ -4,6 +4,10 @@
 //! |---|---|---|---|
 //! | at most the cores | about 50 us: a wake-up across cores costs 17 us in a VM | until about 1 ms | then |
 //! | more than the cores | not at all: 200 polls first cost 60 % | about 100 times | then |
+//! | the same, but the others sleep | some microseconds before each yield | about 100 times | then |
+//!
+//! Whether the others sleep, wherever they do, is told by the kernel: it counts when a process had to hand on its core. A rank
+//! whose last [`QUIET_YIELDS`] yields changed nothing has its core to itself, until one yield does; see [`Company`].
 
 use std::time::{Duration, Instant};
 
@@ -14,15 +18,68 @@ use crate::job::Job;
 const SPIN: Duration = Duration::from_micros(50);
 const YIELD: Duration = Duration::from_millis(1);
 const YIELDS_OVERSUBSCRIBED: u32 = 100;
+/// Yields without a switch of processes after which a rank takes its core for its own.
+const QUIET_YIELDS: u32 = 16;
+/// Polls between two yields on a core of one's own.
+const POLLS_PER_YIELD: u32 = 400;
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 64;
 
-/// The patience of one wait. Made when the wait begins, told of every fruitless poll.
+/// Whether this rank shares its core, as far as its own yields tell. One per process.
 #[derive(Debug)]
+pub struct Company {
+    oversubscribed: bool,
+    shares_core: bool,
+    /// Yields since the kernel's count was looked at.
+    yields: u32,
+    /// The count then, and the thread that it is of.
+    switches: (usize, i64),
+}
+
+impl Company {
+    /// Of a rank in a job that has more ranks than cores, or not.
+    pub fn new(oversubscribed: bool) -> Self {
+        Company { oversubscribed, shares_core: oversubscribed, yields: 0, switches: (0, 0) }
+    }
+
+    /// Whether somebody else may be waiting for this core.
+    #[inline(always)]
+    pub fn shares_core(&self) -> bool {
+        self.shares_core
+    }
+
+    fn yield_core(&mut self) {
+        if self.oversubscribed && !self.shares_core {
+            // What happened before says nothing, this yield will.
+            self.switches = switches();
+        }
+        // SAFETY: no arguments.
+        unsafe { libc::sched_yield() };
+        self.yields += 1;
+        if self.oversubscribed && (!self.shares_core || self.yields >= QUIET_YIELDS) {
+            let now = switches();
+            self.shares_core = now != self.switches;
+            (self.yields, self.switches) = (0, now);
+        }
+    }
+}
+
+/// How often the calling thread had to hand on its core although it could have gone on, with a number of the thread.
+fn switches() -> (usize, i64) {
+    thread_local!(static THREAD: u8 = const { 0 });
+    // SAFETY: zero is a value of this C structure.
+    let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
+    // SAFETY: the structure is valid for writing.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
+    (THREAD.with(|mark| std::ptr::from_ref(mark).addr()), usage.ru_nivcsw)
+}
+
+/// The patience of one wait. Made when the wait begins, told of every fruitless poll.
+#[derive(Debug, Default)]
 pub struct Waiter {
     polls: u32,
+    yields: u32,
     began: Option<Instant>,
-    oversubscribed: bool,
 }
 
 /// What to do after a fruitless poll.
@@ -37,33 +94,31 @@ pub enum Patience {
 }
 
 impl Waiter {
-    /// A wait begins.
-    #[inline(always)]
-    pub fn new(oversubscribed: bool) -> Self {
-        Waiter { polls: 0, began: None, oversubscribed }
-    }
-
     /// Something was found: patience begins anew.
     #[inline(always)]
     pub fn reset(&mut self) {
-        self.polls = 0;
-        self.began = None;
+        *self = Waiter::default();
     }
 
     /// Nothing was found: spends a little time.
     #[inline(always)]
-    pub fn idle(&mut self) -> Patience {
+    pub fn idle(&mut self, company: &mut Company) -> Patience {
         self.polls += 1;
-        if !self.oversubscribed && !self.polls.is_multiple_of(POLLS_PER_LOOK) {
+        if !company.shares_core && !self.polls.is_multiple_of(POLLS_PER_LOOK) {
             return Patience::Poll;
         }
-        self.idle_slowly()
+        self.idle_slowly(company)
     }
 
     #[cold]
-    fn idle_slowly(&mut self) -> Patience {
-        if self.oversubscribed {
-            if self.polls > YIELDS_OVERSUBSCRIBED {
+    fn idle_slowly(&mut self, company: &mut Company) -> Patience {
+        if company.oversubscribed {
+            if !company.shares_core && self.polls < POLLS_PER_YIELD {
+                return Patience::Poll;
+            }
+            self.polls = 0;
+            self.yields += 1;
+            if self.yields > YIELDS_OVERSUBSCRIBED {
                 return Patience::Sleep;
             }
         } else {
@@ -77,8 +132,7 @@ impl Waiter {
                 return Patience::Sleep;
             }
         }
-        // SAFETY: no arguments.
-        unsafe { libc::sched_yield() };
+        company.yield_core();
         Patience::Yielded
     }
 

@@ -128,6 +128,15 @@ impl Comm {
         Ok(if self.identity { rank as u32 } else { members[rank as usize] })
     }
 
+    /// The rank in a point-to-point call of a world rank that a message came from.
+    #[inline(always)]
+    pub fn rank_of_world(&self, rank: u32) -> Option<c_int> {
+        if !self.needs_translation() {
+            return Some(rank as c_int);
+        }
+        self.peers().rank_of(rank).map(|rank| rank as c_int)
+    }
+
     /// The group for the translation of a received source; none when nothing is to be translated.
     #[inline(always)]
     pub fn translation(&self) -> Option<Rc<Group>> {

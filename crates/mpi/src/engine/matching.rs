@@ -89,6 +89,14 @@ impl Matching {
         self.posted[from].first == NONE && self.any.first == NONE && self.unexpected[from].is_empty()
     }
 
+    /// The source at which a wildcard looks next; the one behind it is next then.
+    #[inline(always)]
+    pub fn next_in_turn(&mut self) -> usize {
+        let source = if self.turn < self.posted.len() { self.turn } else { 0 };
+        self.turn = source + 1;
+        source
+    }
+
     /// Whether messages of this source wait.
     #[inline(always)]
     pub fn has_unexpected(&self, from: usize) -> bool {

@@ -5,13 +5,16 @@
 //! between the two ranks, or messages that come in the order in which their receives were posted. A blocking receive looks into
 //! the ring for a few microseconds before it posts anything.
 
-use super::{EAGER, ENVELOPES_PER_TURN, Engine, finish};
+use super::{EAGER, EAGER_BYTES_MAX, ENVELOPES_PER_TURN, Engine, finish};
 use crate::abi::MPI_ANY_TAG;
 use crate::handle::NONE;
 use crate::request::Request;
 
 /// Polls of a receive before it is posted: about as long as a round trip on a busy machine.
 pub const POLLS: u32 = 1000;
+
+/// Room of a receive that is started the short way: as much as comes without being asked for.
+pub const CAPACITY_MAX: usize = EAGER_BYTES_MAX;
 
 /// What a look at the next message has given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +80,43 @@ impl Engine {
             peer.rings.ring();
         }
         Short::Taken(envelope.tag, bytes)
+    }
+
+    /// Whether a receive from any source would be the only one posted, and no message waits; all ranks must be of this node.
+    #[inline(always)]
+    pub fn nobody_waits(&self) -> bool {
+        let ranks = self.peers.ranks();
+        ranks.len() == self.job.ranks() && ranks.into_iter().all(|from| self.matching.is_idle(from))
+    }
+
+    /// Takes the first message that comes from any rank to `at`, if it is small and the one asked for: its source, tag and bytes.
+    /// Each rank is looked at so many times, in turn. Only while [`Engine::nobody_waits`].
+    ///
+    /// # Safety
+    /// `at` is valid for writing `capacity` bytes.
+    #[inline(always)]
+    pub unsafe fn try_take_small_from_any(
+        &mut self,
+        context: u32,
+        tag: i32,
+        at: *mut u8,
+        capacity: usize,
+        polls: u32,
+    ) -> Option<(usize, i32, usize)> {
+        let ranks = self.job.ranks();
+        for _ in 0..polls as usize * ranks {
+            let from = self.matching.next_in_turn();
+            if from == self.me {
+                continue;
+            }
+            // SAFETY: our contract.
+            match unsafe { self.try_take_small(from, context, tag, at, capacity) } {
+                Short::Nothing => {}
+                Short::Taken(tag, bytes) => return Some((from, tag, bytes)),
+                Short::Other => return None,
+            }
+        }
+        None
     }
 
     /// Takes messages of a rank for as long as each is small and for the oldest receive that is posted for the rank.
