@@ -15,6 +15,8 @@ const ROUND_TRIP_NS_MAX: u64 = 1_000_000_000;
 const TIMEOUT_NS_MAX: u64 = 100_000_000;
 /// No window is larger.
 const WINDOW_BYTES_MAX: u32 = 1 << 24;
+/// Longest datagrams in the smallest window: with fewer every loss would be a time-out, as nothing comes behind it.
+const STEPS_MIN: u32 = 8;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
@@ -37,7 +39,7 @@ impl Window {
     /// `credit`: before the peer has said anything; `step`: charge of the longest datagram.
     pub fn new(credit: u32, step: u32) -> Self {
         Window {
-            window: (16 * step).min(credit).max(2 * step),
+            window: (16 * step).min(credit).max(STEPS_MIN * step),
             slow_start_until: WINDOW_BYTES_MAX,
             credit,
             step,
@@ -104,7 +106,7 @@ impl Window {
     }
 
     fn shrink(&mut self, by: u32) {
-        self.window = (self.window - by).max(2 * self.step);
+        self.window = (self.window - by).max(STEPS_MIN * self.step);
         self.slow_start_until = self.window;
     }
 
@@ -172,7 +174,7 @@ mod tests {
         let after = window.bytes();
         assert!(after < before * 7 / 8 && after > before / 2, "a quarter lost: {before} -> {after}");
         (0..40).for_each(|_| round(&mut window, 900));
-        assert_eq!(window.bytes(), 2 * 2304);
+        assert_eq!(window.bytes(), 8 * 2304);
     }
 
     #[test]

@@ -187,8 +187,8 @@ impl<M: FlowMemory> Endpoint<M> {
             place.note_sent(fragment, flow.order);
             header.seq = Seq(flow.order);
             flow.order = flow.order.wrapping_add(1);
-            // The last one that may leave: the sender waits from here on.
-            if count + 1 == room || place.sendable().is_none() {
+            // The last two that may leave: the sender waits from here on, and one of them may be lost.
+            if count + 2 >= room || place.sendable().is_none() {
                 header.flags |= ACK_NOW;
             }
             let datagram = &mut into[bytes..bytes + HEADER_BYTES + FRAGMENT_HEAD_BYTES + length];
