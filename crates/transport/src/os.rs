@@ -132,7 +132,8 @@ impl Sender {
         }
     }
 
-    /// Sends lots of a batch, at most [`MESSAGES_MAX`]; gives how many of the lots are gone, at least one.
+    /// Sends lots of a batch, at most [`MESSAGES_MAX`]; gives how many of the lots are gone, at least one. Without addresses
+    /// they go where the socket is connected to: with one the kernel would look for the way again.
     ///
     /// # Errors
     /// The kernel's answer to the first lot.
@@ -141,18 +142,16 @@ impl Sender {
         socket: BorrowedFd<'_>,
         lots: &[Lot],
         batch: &[Outgoing<'_>],
-        addresses: &[Address],
+        addresses: Option<&[Address]>,
     ) -> io::Result<usize> {
         assert!((1..=MESSAGES_MAX).contains(&lots.len()));
         self.headers.clear();
         self.parts.clear();
         self.segments.clear();
         for lot in lots {
-            self.add(
-                lot,
-                &batch[lot.first..lot.first + lot.count],
-                &addresses[batch[lot.first].peer as usize],
-            );
+            let peer = batch[lot.first].peer as usize;
+            let address = addresses.map(|addresses| &addresses[peer]);
+            self.add(lot, &batch[lot.first..lot.first + lot.count], address);
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let fd = socket.as_raw_fd();
@@ -171,7 +170,7 @@ impl Sender {
         .map(|sent| sent as usize)
     }
 
-    fn add(&mut self, lot: &Lot, datagrams: &[Outgoing<'_>], address: &Address) {
+    fn add(&mut self, lot: &Lot, datagrams: &[Outgoing<'_>], address: Option<&Address>) {
         // A vector that grew would move what headers point to.
         assert!(self.parts.len() + 2 * lot.count <= self.parts.capacity());
         assert!(self.segments.len() < self.segments.capacity());
@@ -186,8 +185,10 @@ impl Sender {
         }
         // SAFETY: zero is a valid value of this plain structure.
         let mut header: mmsghdr = unsafe { zeroed() };
-        header.msg_hdr.msg_name = ptr::from_ref(&address.storage).cast_mut().cast();
-        header.msg_hdr.msg_namelen = address.bytes;
+        if let Some(address) = address {
+            header.msg_hdr.msg_name = ptr::from_ref(&address.storage).cast_mut().cast();
+            header.msg_hdr.msg_namelen = address.bytes;
+        }
         header.msg_hdr.msg_iov = self.parts[first_part..].as_mut_ptr();
         header.msg_hdr.msg_iovlen = (self.parts.len() - first_part) as _;
         if lot.segment_bytes > 0 {
@@ -260,22 +261,31 @@ impl Receiver {
         Receiver { headers, parts, names, controls, buffers, received: 0 }
     }
 
-    /// Receives what has arrived, as far as the buffers go; gives the number of messages.
+    /// Receives what has arrived, at most so many messages and as far as the buffers go; gives their number. One alone costs
+    /// less than the first of several.
     ///
     /// # Errors
     /// The kernel's; WouldBlock when there is nothing.
-    pub fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+    pub fn receive(&mut self, socket: BorrowedFd<'_>, messages_max: usize) -> io::Result<usize> {
         // The kernel has overwritten lengths in those that it used.
         self.headers[..self.received].iter_mut().for_each(arm);
         self.received = 0;
-        let (headers, count) = (self.headers.as_mut_ptr(), self.headers.len() as u32);
-        let received = retry(|| {
+        let fd = socket.as_raw_fd();
+        let received = if messages_max == 1 {
+            let header = &mut self.headers[0];
+            retry(|| {
+                // SAFETY: the header points into our own vectors, the buffer with its length.
+                let bytes = unsafe { libc::recvmsg(fd, &mut header.msg_hdr, libc::MSG_DONTWAIT) };
+                header.msg_len = bytes.max(0) as u32;
+                if bytes < 0 { -1 } else { 1 }
+            })?
+        } else {
+            let (headers, count) = (self.headers.as_mut_ptr(), messages_max.min(self.headers.len()) as u32);
             // SAFETY: the headers point into our own vectors, each buffer with its length.
-            unsafe {
-                libc::recvmmsg(socket.as_raw_fd(), headers, count, libc::MSG_DONTWAIT, ptr::null_mut())
-                    as isize
-            }
-        })?;
+            retry(|| unsafe {
+                libc::recvmmsg(fd, headers, count, libc::MSG_DONTWAIT, ptr::null_mut()) as isize
+            })?
+        };
         self.received = received as usize;
         Ok(self.received)
     }
@@ -375,6 +385,13 @@ pub fn memory(socket: BorrowedFd<'_>) -> io::Result<Memory> {
         ) as isize
     })?;
     Ok(Memory { queued_bytes: words[0], dropped: words[8] })
+}
+
+/// Lets a socket hear and address one peer only.
+pub fn connect(socket: BorrowedFd<'_>, address: &Address) -> io::Result<()> {
+    let name = (&raw const address.storage).cast();
+    // SAFETY: the address is as long as we say.
+    retry(|| unsafe { libc::connect(socket.as_raw_fd(), name, address.bytes) as isize }).map(drop)
 }
 
 fn retry(mut call: impl FnMut() -> isize) -> io::Result<isize> {

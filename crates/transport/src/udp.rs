@@ -57,6 +57,10 @@ pub struct Udp {
     run_bytes_max: usize,
     /// The kernel takes runs.
     segmentation: bool,
+    /// The only one, if there is only one.
+    settled_on: Option<u32>,
+    /// The last look found something.
+    busy: bool,
     sender: Sender,
     receiver: Receiver,
     counters: Counters,
@@ -98,10 +102,23 @@ impl Udp {
             datagram_bytes_max,
             run_bytes_max: longest,
             segmentation: false,
+            settled_on: None,
+            busy: false,
             sender: Sender::new(),
             receiver: Receiver::new(RECEIVED_MAX),
             counters: Counters::default(),
         })
+    }
+
+    /// From now on there is nobody but this peer: the kernel finds the way to it, and the socket of what comes from it, once
+    /// and not for every datagram. That saves about 1.5 of 12.5 us of a round trip. Nothing comes from others any more.
+    ///
+    /// # Errors
+    /// When there is no way to it.
+    pub fn settle_on(&mut self, peer: u32) -> io::Result<()> {
+        os::connect(self.socket.as_fd(), &self.addresses[peer as usize])?;
+        self.settled_on = Some(peer);
+        Ok(())
     }
 
     /// Divides the beginning of a batch into lots; gives their number.
@@ -198,7 +215,8 @@ impl Transport for Udp {
         while gone < batch.len() {
             let rest = &batch[gone..];
             let planned = self.plan(rest, &mut lots);
-            match self.sender.send(self.socket.as_fd(), &lots[..planned], rest, &self.addresses) {
+            let addresses = if self.settled_on.is_some() { None } else { Some(&self.addresses[..]) };
+            match self.sender.send(self.socket.as_fd(), &lots[..planned], rest, addresses) {
                 Ok(sent) => {
                     let datagrams: usize = lots[..sent].iter().map(|lot| lot.count).sum();
                     self.counters.sent += datagrams as u64;
@@ -218,9 +236,12 @@ impl Transport for Udp {
     }
 
     fn receive(&mut self, take: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
-        let messages = match self.receiver.receive(self.socket.as_fd()) {
+        // Where the last look found something there may be many; else a look costs the less the fewer it asks for.
+        let messages_max = if self.busy { RECEIVED_MAX } else { 1 };
+        let messages = match self.receiver.receive(self.socket.as_fd(), messages_max) {
             Ok(messages) => messages,
             Err(error) => {
+                self.busy = false;
                 return match error.raw_os_error() {
                     // An answer of the network to something that was sent: lost, as far as we are concerned.
                     Some(libc::EAGAIN | libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH) => Ok(0),
@@ -228,6 +249,7 @@ impl Transport for Udp {
                 };
             }
         };
+        self.busy = true;
         let mut datagrams = 0;
         for index in 0..messages {
             let message = self.receiver.message(index);

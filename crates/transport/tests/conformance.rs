@@ -34,6 +34,17 @@ fn plain_udp_ends(peers: usize) -> Ends {
     sockets.into_iter().map(attach).collect()
 }
 
+/// The same with two ends that know nobody but each other.
+fn settled_udp_ends(peers: usize) -> Ends {
+    let (sockets, table) = sockets(peers);
+    let attach = |(own, socket): (usize, _)| {
+        let mut end = Udp::attach(socket, &table).expect("a UDP socket");
+        end.settle_on((peers - 1 - own) as u32).expect("a way");
+        Box::new(end) as Box<dyn Transport>
+    };
+    sockets.into_iter().enumerate().map(attach).collect()
+}
+
 fn sim_ends(peers: usize) -> Ends {
     let ends = sim::network(peers, 1 << 20, 16 << 10);
     ends.into_iter().map(|end| Box::new(end) as Box<dyn Transport>).collect()
@@ -98,14 +109,16 @@ fn every_length_arrives_whole(mut ends: Ends) {
 
 /// A batch for several peers in lengths that do and do not make runs arrives in order at each, from the right one.
 fn batches_arrive_in_order_from_the_right_peer(mut ends: Ends) {
-    let mut expected: Vec<Vec<(u32, Vec<u8>)>> = vec![Vec::new(); 3];
+    let peers = ends.len();
+    let mut expected: Vec<Vec<(u32, Vec<u8>)>> = vec![Vec::new(); peers];
     let mut number = 0;
     for round in 0..40_usize {
-        let from = round % 3;
+        let from = round % peers;
         let data: Vec<(u32, Vec<u8>)> = (0..50)
             .map(|index| {
                 number += 1;
-                let to = if round % 2 == 0 { (index / 9) % 3 } else { index % 3 };
+                // To others only: not every transport reaches oneself when there are others.
+                let to = (from + 1 + (if round % 2 == 0 { index / 9 } else { index }) % (peers - 1)) % peers;
                 let bytes = if index % 7 == 6 { 1 + index } else { 100 + round };
                 (to as u32, pattern(number, bytes))
             })
@@ -192,7 +205,7 @@ fn oneself_is_a_peer(mut ends: Ends) {
 }
 
 macro_rules! conformance {
-    ($($transport:ident: $ends:ident;)*) => { $(
+    ($($transport:ident: $ends:ident, $peers_max:literal;)*) => { $(
         mod $transport {
             #[test]
             fn every_length_arrives_whole() {
@@ -200,7 +213,7 @@ macro_rules! conformance {
             }
             #[test]
             fn batches_arrive_in_order_from_the_right_peer() {
-                super::batches_arrive_in_order_from_the_right_peer(super::$ends(3));
+                super::batches_arrive_in_order_from_the_right_peer(super::$ends($peers_max));
             }
             #[test]
             fn long_runs_arrive_whole() {
@@ -223,10 +236,11 @@ macro_rules! conformance {
 }
 
 conformance! {
-    over_udp: udp_ends;
-    over_udp_without_segmentation: plain_udp_ends;
-    in_memory: sim_ends;
-    without_a_fault: faultless_ends;
+    over_udp: udp_ends, 3;
+    over_udp_without_segmentation: plain_udp_ends, 3;
+    over_udp_to_one_peer: settled_udp_ends, 2;
+    in_memory: sim_ends, 3;
+    without_a_fault: faultless_ends, 3;
 }
 
 #[test]
