@@ -29,8 +29,8 @@ impl Limits {
     pub fn new(ranks: usize, oversubscribed: bool) -> Self {
         let (broadcast, allreduce) = match (oversubscribed, ranks) {
             (true, _) => (2, 1),
-            (false, 2..=4) => (8, 4),
-            (false, _) => (8, 2),
+            (false, 2..=4) => (4, 4),
+            (false, _) => (4, 2),
         };
         Limits {
             broadcast: broadcast * SLOT_BYTES,

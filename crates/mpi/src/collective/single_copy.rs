@@ -18,7 +18,7 @@ use crate::buffer::Buffer;
 use crate::process::Guard;
 
 /// Pieces in which a reduction goes on: what was fetched is combined and passed on while it is in the cache.
-const REDUCED_BYTES: usize = 64 << 10;
+const REDUCED_BYTES: usize = 128 << 10;
 /// Shares are cut at pages: the kernel copies page by page.
 const PAGE_BYTES: usize = 4096;
 
