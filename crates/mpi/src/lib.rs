@@ -26,7 +26,8 @@ pub mod partitioned;
 pub mod point_to_point;
 pub mod process;
 pub mod request;
-pub mod session;
+pub mod service;
+mod session;
 mod type_arguments;
 mod unsupported;
 

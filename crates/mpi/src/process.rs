@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use core::ffi::c_int;
 use tutti_runtime::attach::{self, AttachError};
 use tutti_runtime::job::Job;
+use tutti_runtime::net::Net;
 use tutti_runtime::wait::{Company, Patience, Waiter};
 use tutti_shm::sync::Ordering as ShmOrdering;
 
@@ -24,6 +25,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::handle::{Kind, Slab};
 use crate::lock::Lock;
+use crate::service;
 use tutti_runtime::say;
 
 /// Everything this process knows.
@@ -127,12 +129,11 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
     if let Some(remark) = &place.remark {
         say::line(format_args!("{remark}"));
     }
-    if let Some(network) = &place.network {
-        return Err(AttachError::SeveralNodes { nodes: network.peers.nodes() });
-    }
     let job = Job::enter(place);
     crate::invariant::report_broken_ones(job.rank());
-    if required == MPI_THREAD_MULTIPLE {
+    let net = Net::open(&job).map_err(AttachError::Network)?;
+    let socket = net.as_ref().map(Net::duplicate_socket).transpose().map_err(AttachError::Network)?;
+    if required == MPI_THREAD_MULTIPLE || net.is_some() {
         LOCK.need();
     }
     crate::info::remember_start(job.ranks(), required);
@@ -145,7 +146,7 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
         universe_size: job.ranks() as c_int,
         app_number: None,
         company: Company::new(job.is_oversubscribed()),
-        engine: Engine::new(job),
+        engine: Engine::new(job, net),
         predefined_comms,
         comms: Slab::new(Kind::Comm),
         groups: Slab::new(Kind::Group),
@@ -167,7 +168,7 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
     // SAFETY: Init is called once and before anything else (checked by the caller), so nobody else looks at the cell.
     unsafe { *PROCESS.0.get() = Some(process) };
     PHASE.store(RUNNING, Ordering::Release);
-    Ok(())
+    socket.map_or(Ok(()), |socket| service::start(socket).map_err(AttachError::Network))
 }
 
 /// The process is there already, and somebody asks for more threads.
@@ -293,6 +294,7 @@ impl Guard {
             waiter.sleep_unless(&*job, || {
                 let nothing = !(*engine).progress(None) && !ready();
                 if nothing {
+                    service::poke();
                     // Other threads may come in while this one sleeps; whoever leaves rings it (`give_back`).
                     LOCK.release();
                     released = true;

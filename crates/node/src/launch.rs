@@ -200,7 +200,7 @@ pub fn take_peers(ready: &Ready, addresses: Vec<SocketAddr>, parts: &mut Parts) 
     io::Write::write_all(&mut file, &peers.encode()).map_err(failed("write the table of peers"))?;
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
     fcntl_add_seals(&file, seals).map_err(failed("seal the table of peers"))?;
-    parts.peers = Some(file.into());
+    parts.peers = Some((file.into(), peers));
     Ok(())
 }
 

@@ -13,6 +13,7 @@
 //! | [`input`] | stdin of the ranks that get one |
 //! | [`binding`] | which rank may run on which cores |
 //! | [`netns`] | network namespaces for virtual nodes, made by the front end |
+//! | [`exited`] | answers for ranks that have left, in a job on several nodes |
 //! | [`cgroup`] | the job's cgroup where one can be made |
 //! | [`descendants`] | what stays behind when ranks are dead, and its end |
 //! | [`os`] | the system calls that need `unsafe` |
@@ -22,6 +23,7 @@ pub mod binding;
 pub mod cgroup;
 pub mod descendants;
 pub mod environment;
+pub mod exited;
 pub mod input;
 pub mod launch;
 pub mod netns;

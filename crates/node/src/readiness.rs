@@ -25,6 +25,8 @@ pub enum Source {
     Failures,
     /// Output of a rank.
     Stream(usize),
+    /// Datagrams for a rank that has left.
+    Exited(u32),
     /// Room for a rank's input.
     Input,
 }

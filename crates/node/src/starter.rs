@@ -16,9 +16,12 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
+use tutti_shm::peers::Peers;
+use tutti_shm::ticket::Notice;
 
 use crate::cgroup::Cgroup;
 use crate::descendants;
+use crate::exited::Exited;
 use crate::input::Inputs;
 use crate::launch::{self, Launched, Ready};
 use crate::os::{self, Failure, Signals};
@@ -128,8 +131,10 @@ pub struct Parts {
     /// In a job on several nodes the sockets of the ranks of this one. They stay open until the job ends: what is sent to a
     /// rank that has left is no error of the sender's (W8).
     pub sockets: Vec<OwnedFd>,
-    /// The memfd with the addresses of all ranks.
-    pub peers: Option<OwnedFd>,
+    /// The memfd with the addresses of all ranks, and what it says.
+    pub peers: Option<(OwnedFd, Peers)>,
+    /// Those of them that have left: they are answered for.
+    pub exited: Exited,
     /// Where a child says that it could not become the program; closed when all have.
     pub failures: Option<OwnedFd>,
     /// The cgroup of them all.
@@ -283,6 +288,9 @@ impl Starter {
         for descriptor in parts.inputs.writable() {
             add(Source::Input, descriptor, PollFlags::OUT);
         }
+        for (rank, socket) in parts.exited.sockets() {
+            add(Source::Exited(rank), socket, PollFlags::IN);
+        }
         let silence_ns = parts.streams.silence_ends_ns().filter(|_| !jammed);
         let wake_ns = [silence_ns, parts.ranks.grace_ends_ns(), self.orphans_ns];
         let timeout = wake_ns.into_iter().flatten().min().map(|wake_ns| {
@@ -307,7 +315,7 @@ impl Starter {
             Source::Pending(index) => {
                 let Parts { tickets, segment, peers, sockets, .. } = &mut self.parts;
                 if let (Some(tickets), Some(segment)) = (tickets, segment) {
-                    let network = peers.as_ref().map(|table| (table.as_fd(), &sockets[..]));
+                    let network = peers.as_ref().map(|(table, _)| (table.as_fd(), &sockets[..]));
                     let gifts = Gifts { segment: segment.descriptor(), network };
                     if let Some(event) = tickets.handle_pending(index, &gifts) {
                         self.handle_event(event);
@@ -319,6 +327,7 @@ impl Starter {
             Source::Stream(index) => {
                 self.parts.streams.handle_readable(index, now_ns());
             }
+            Source::Exited(rank) => self.parts.exited.handle_readable(rank),
             Source::Input => self.parts.inputs.handle_writable(),
             Source::Rank(_) | Source::Inner(_) => {}
         }
@@ -348,8 +357,24 @@ impl Starter {
 
     fn handle_event(&mut self, event: Event) {
         self.say(|| format!("{event:?}"));
+        if let Event::Notice { rank, notice: Notice::Finalized } = event {
+            self.stand_in(rank);
+        }
         if let Some(ended) = self.parts.ranks.handle_event(event, now_ns()) {
             self.handle_ended(ended);
+        }
+    }
+
+    /// A rank has left; what still comes for it from other nodes is answered here.
+    fn stand_in(&mut self, rank: u32) {
+        let Parts { ranks, segment, peers, sockets, exited, .. } = &mut self.parts;
+        let (Some(segment), Some((_, peers)), Some(local)) = (segment, peers, ranks.index_of(rank)) else {
+            return;
+        };
+        if let Some(socket) = sockets.get(local)
+            && let Err(error) = exited.take_over(local as u32, segment, peers, socket)
+        {
+            self.report(&Report::Warning(format!("nobody answers for rank {rank}, which has left: {error}")));
         }
     }
 

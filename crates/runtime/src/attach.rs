@@ -79,15 +79,12 @@ pub enum AttachError {
         /// Whether this is the first of them: it says the line.
         first: bool,
     },
+    /// The way to other nodes cannot be opened.
+    #[error("the way to the job's other nodes cannot be opened: {0}")]
+    Network(io::Error),
     /// The segment is unusable.
     #[error(transparent)]
     Segment(#[from] SegmentError),
-    /// A job on several nodes, for a caller that knows only one.
-    #[error("this job runs on {nodes} nodes, but this version carries messages inside one node only")]
-    SeveralNodes {
-        /// Nodes of the job.
-        nodes: usize,
-    },
     /// The table of peers is unusable.
     #[error(transparent)]
     Peers(#[from] BadPeers),

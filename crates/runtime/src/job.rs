@@ -16,6 +16,7 @@ use tutti_shm::{LINE_BYTES, doorbell};
 
 use crate::attach::{Network, Place, Starter};
 use crate::cma;
+use crate::net::SegmentFlow;
 
 /// The rings between this process and one peer of its node.
 #[derive(Debug)]
@@ -172,6 +173,23 @@ impl Job {
                 endpoint: segment.at(layout.endpoint_at(peer)),
             }
         }
+    }
+
+    /// Bytes of the send FIFO to a rank of another node.
+    pub fn fifo_bytes(&self) -> usize {
+        self.layout.fifo_bytes
+    }
+
+    /// The memory of the flow to `peer`, a rank of another node.
+    ///
+    /// # Safety
+    /// Called once for each peer; the value must not outlive the job.
+    pub unsafe fn flow(&self, peer: usize) -> SegmentFlow {
+        let (layout, segment, me) = (&self.layout, &self.place.segment, self.place.local_rank as usize);
+        let (words, fifo) =
+            (segment.at(layout.flow_words_at(me, peer)), segment.at(layout.fifo_at(me, peer)));
+        // SAFETY: the layout keeps the areas apart, and they end inside the segment; made once by our contract.
+        unsafe { SegmentFlow::new(words, fifo, layout.fifo_bytes) }
     }
 
     /// Wakes `peer`, a rank of this node, if it sleeps; after something was published for it.

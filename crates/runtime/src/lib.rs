@@ -6,5 +6,6 @@
 pub mod attach;
 pub mod cma;
 pub mod job;
+pub mod net;
 pub mod say;
 pub mod wait;

@@ -4,7 +4,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
+use crate::flow::{FLOW_WORDS, FlowWords};
 use crate::layout::{Geometry, LOCAL_RANKS_MAX, Layout};
+use crate::sync::Ordering;
 
 const MAGIC: u64 = u64::from_be_bytes(*b"TUTTISEG");
 const VERSION: u32 = 1;
@@ -122,6 +124,16 @@ impl Segment {
     /// Its descriptor, to be passed on.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
+    }
+
+    /// A copy of the words that a local rank has published of its flow to world rank `to`, which is on another node.
+    ///
+    /// # Panics
+    /// When there is no such flow.
+    pub fn flow_words(&self, from: usize, to: usize) -> [u64; FLOW_WORDS] {
+        // SAFETY: the layout says that the words lie there; they are atomics.
+        let flow = unsafe { self.at::<FlowWords>(self.layout.flow_words_at(from, to)).as_ref() };
+        std::array::from_fn(|word| flow.words[word].load(Ordering::Acquire))
     }
 
     /// Pointer to `T` at an offset from [`Layout`].

@@ -99,6 +99,9 @@ impl Engine {
 
     /// Brings a message and the receive that takes it together.
     pub(super) fn deliver_unexpected(&mut self, from: usize, message: Unexpected, index: u32) {
+        if !self.peers.has(from) {
+            return self.deliver_from_node(from, message, index);
+        }
         let request = self.requests.get_mut(index);
         (request.peer, request.tag, request.bytes) = (from as i32, message.tag, message.bytes);
         match message.body {
@@ -120,9 +123,7 @@ impl Engine {
     fn deliver_held(&mut self, from: usize, data: &[u8], index: u32) {
         // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7); data is a slice.
         unsafe { self.requests.get(index).buffer.store(0, data.as_ptr(), data.len()) };
-        if from != self.me {
-            self.peers[from].release_credit(data.len());
-        }
+        self.release_credit(from, data.len());
         finish_receive(&mut self.requests, index);
     }
 

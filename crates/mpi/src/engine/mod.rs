@@ -3,6 +3,8 @@
 //! Calls start operations ([`Engine::send`], [`Engine::receive`]); [`Engine::progress`] finishes them. Every state machine can stop
 //! at any byte and go on later; none runs inside another's loop (F2).
 //!
+//! Inside a node, through the rings:
+//!
 //! | kind | from | words behind the header | meaning |
 //! |---|---|---|---|
 //! | EAGER | sender | data | a whole small message |
@@ -22,10 +24,16 @@ mod arrival;
 mod matching;
 mod pace;
 mod peer;
+mod remote;
+mod remote_arrival;
+#[cfg(test)]
+mod remote_tests;
 pub mod short_way;
 mod transfer;
+mod wire;
 
 use tutti_runtime::job::Job;
+use tutti_runtime::net::Net;
 use tutti_shm::envelope_ring::Envelope;
 
 use crate::abi::*;
@@ -34,6 +42,7 @@ use crate::handle::{Kind, Slab};
 use crate::request::{Request, RequestKind};
 use matching::Matching;
 use peer::{Outgoing, Peer, Peers};
+use remote::Remote;
 use transfer::Pull;
 
 pub use matching::Found;
@@ -119,6 +128,8 @@ pub struct Engine {
     /// What was counted.
     pub counters: Counters,
     peers: Peers,
+    /// Peers on other nodes.
+    remote: Option<Box<Remote>>,
     matching: Matching,
     pulls: Vec<Pull>,
     /// False once the kernel has refused a single copy.
@@ -130,12 +141,13 @@ pub struct Engine {
 
 impl Engine {
     /// The engine of a process that has entered its job; made once.
-    pub fn new(job: Job) -> Self {
+    pub fn new(job: Job, net: Option<Net>) -> Self {
         let ranks = job.ranks();
         // SAFETY: called once for each peer; the rings stay inside the engine, beside the job that they belong to.
         let peers = Peers::new(job.local_ranks(), |peer| Peer::new(unsafe { job.rings(peer) }));
         let (oversubscribed, me) = (job.is_oversubscribed(), job.rank());
         Engine {
+            remote: net.map(|net| Box::new(Remote::new(net, ranks))),
             job,
             requests: Slab::new(Kind::Request),
             counters: Counters::default(),
@@ -157,6 +169,9 @@ impl Engine {
         let to = message.to as usize;
         if to == self.me {
             return self.send_to_self(message);
+        }
+        if !self.peers.has(to) {
+            return self.send_to_node(message);
         }
         let peer = &mut self.peers[to];
         if peer.backlog.is_empty() && peer.try_eager(&message) {
@@ -235,7 +250,7 @@ impl Engine {
         self.polls = self.polls.wrapping_add(1);
         let mut moved = false;
         match hint {
-            Some(peer) if !self.polls.is_multiple_of(POLLS_PER_ROUND) => {
+            Some(peer) if !self.polls.is_multiple_of(POLLS_PER_ROUND) && self.peers.has(peer) => {
                 moved |= self.poll(peer);
             }
             _ => {
@@ -246,6 +261,9 @@ impl Engine {
         }
         if !self.pulls.is_empty() {
             moved |= self.pull();
+        }
+        if self.remote.is_some() {
+            moved |= self.progress_remote(hint.is_some_and(|peer| self.peers.has(peer)));
         }
         moved
     }
@@ -282,7 +300,7 @@ impl Engine {
 
     /// Whether this process still owes others something: messages that are not yet in their rings.
     pub fn is_flushed(&self) -> bool {
-        self.peers.iter().all(|peer| !peer.owes())
+        self.peers.iter().all(|peer| !peer.owes()) && self.remote.as_deref().is_none_or(Remote::is_flushed)
     }
 
     /// More ranks than cores.

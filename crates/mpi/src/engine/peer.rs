@@ -33,6 +33,12 @@ impl Peers {
         self.first..self.first + self.list.len()
     }
 
+    /// Whether a rank is one of them.
+    #[inline(always)]
+    pub fn has(&self, rank: usize) -> bool {
+        rank.wrapping_sub(self.first) < self.list.len()
+    }
+
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Peer> {
         self.list.iter()

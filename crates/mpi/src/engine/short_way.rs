@@ -31,8 +31,11 @@ impl Engine {
     /// Sends a small message if ring and credit have room and nothing waits in front of it.
     #[inline(always)]
     pub fn try_send_small(&mut self, to: usize, context: u32, tag: i32, at: *const u8, bytes: usize) -> bool {
+        if to == self.me || !self.peers.has(to) {
+            return false;
+        }
         let peer = &mut self.peers[to];
-        if to == self.me || !peer.backlog.is_empty() || !peer.push_small(context, tag, at, bytes) {
+        if !peer.backlog.is_empty() || !peer.push_small(context, tag, at, bytes) {
             return false;
         }
         peer.rings.ring();
@@ -45,7 +48,7 @@ impl Engine {
     /// Whether a receive from this rank would be the only one that the rank's next message can match.
     #[inline(always)]
     pub fn is_alone(&self, from: usize) -> bool {
-        from != self.me && self.matching.is_idle(from)
+        from != self.me && self.peers.has(from) && self.matching.is_idle(from)
     }
 
     /// Takes the next message of a rank to `at`, if it is there, small, and the one asked for. Only while [`Engine::is_alone`].
@@ -183,9 +186,7 @@ impl Engine {
             // SAFETY: our contract; the data are no longer than the buffer.
             unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), buffer.at, data.len()) }
         })?;
-        if from != self.me {
-            self.peers[from].release_credit(bytes);
-        }
+        self.release_credit(from, bytes);
         (request.tag, request.bytes, request.done) = (tag, bytes, true);
         Some(self.requests.insert(request))
     }

@@ -1,0 +1,185 @@
+//! What the engine does with records and bulk data of other nodes, and with a receive that finds such a message waiting.
+
+use tutti_channel::{Rank, Sink, Taken};
+
+use super::matching::{Body, Matching, SHORT_BYTES, Unexpected};
+use super::remote::{Accept, CREDIT, Clear, Inbound, PART, State, Target};
+use super::wire::Head;
+use super::{ANNOUNCE, CLEAR, Counters, DONE, EAGER, STREAM, finish, finish_receive};
+use crate::handle::Slab;
+use crate::request::Request;
+
+/// Where the channel puts what arrives.
+pub(super) struct Arrivals<'a> {
+    pub state: &'a mut State,
+    pub requests: &'a mut Slab<Request>,
+    pub matching: &'a mut Matching,
+    pub counters: &'a mut Counters,
+}
+
+impl Sink for Arrivals<'_> {
+    fn record(&mut self, from: Rank, record: &[u8]) -> Taken {
+        let from = from.0 as usize;
+        let (head, data) = Head::decode(record)
+            .unwrap_or_else(|| panic!("a record of {} bytes from rank {from} has no head", record.len()));
+        let peer = &mut self.state.peers[from];
+        match head.kind {
+            EAGER | STREAM | ANNOUNCE => {
+                peer.eager_known_released = peer.eager_known_released.max(head.word);
+                self.take_message(from, &head, data);
+            }
+            PART => self.take_part(from, data),
+            CLEAR => {
+                let request = self.take_announced(from, head.number);
+                self.state.to_send.push_back(Clear { to: from, name: head.word, request });
+            }
+            DONE => {
+                let request = self.take_announced(from, head.number);
+                finish(self.requests, request);
+            }
+            CREDIT => peer.eager_known_released = peer.eager_known_released.max(head.word),
+            other => panic!("a record of unknown kind {other} from rank {from}"),
+        }
+        Taken::Yes
+    }
+
+    fn fragment(&mut self, tag: u64, offset: u64, bytes: &[u8]) {
+        let buffer = &self.requests.get(tag as u32).buffer;
+        // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7); bytes is a slice.
+        unsafe { buffer.store(offset as usize, bytes.as_ptr(), bytes.len()) };
+    }
+}
+
+impl Arrivals<'_> {
+    fn take_message(&mut self, from: usize, head: &Head, data: &[u8]) {
+        let bytes = usize::try_from(head.length).expect("a message fits into memory");
+        let body = match head.kind {
+            EAGER => None,
+            STREAM => {
+                let number = self.open_inbound(from, bytes, data);
+                Some(Body::Streaming(number))
+            }
+            _ => Some(Body::Announced { message: head.number, address: 0 }),
+        };
+        let found = self.matching.take_posted(self.requests, from, head.context, head.tag);
+        match (found, body) {
+            (Some(index), None) => {
+                let request = self.requests.get_mut(index);
+                (request.peer, request.tag, request.bytes) = (from as i32, head.tag, bytes);
+                // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7).
+                unsafe { request.buffer.store(0, data.as_ptr(), data.len()) };
+                self.state.release_credit(from, bytes);
+                finish_receive(self.requests, index);
+            }
+            (Some(index), Some(body)) => {
+                let message = Unexpected { context: head.context, tag: head.tag, bytes, body };
+                deliver(self.state, self.requests, from, message, index);
+            }
+            (None, body) => {
+                self.counters.unexpected += 1;
+                let body = body.unwrap_or_else(|| keep(data));
+                self.matching.keep(from, Unexpected { context: head.context, tag: head.tag, bytes, body });
+            }
+        }
+    }
+
+    /// The first record of a message of several: its data are held until a receive takes it.
+    fn open_inbound(&mut self, from: usize, bytes: usize, data: &[u8]) -> u32 {
+        let peer = &mut self.state.peers[from];
+        assert!(peer.inbound.is_none(), "a message of rank {from} begins before the last one has ended");
+        let number = peer.next_inbound;
+        peer.next_inbound = number.wrapping_add(1);
+        let mut held = Vec::with_capacity(bytes);
+        held.extend_from_slice(data);
+        peer.inbound = Some(Inbound { number, bytes, arrived: data.len(), target: Target::Held(held) });
+        number
+    }
+
+    fn take_part(&mut self, from: usize, data: &[u8]) {
+        let inbound = self.state.peers[from].inbound.as_mut();
+        let inbound = inbound.unwrap_or_else(|| panic!("a part of no message from rank {from}"));
+        assert!(data.len() <= inbound.bytes - inbound.arrived, "a message of rank {from} is too long");
+        match &mut inbound.target {
+            // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7).
+            Target::Receive(index) => unsafe {
+                self.requests.get(*index).buffer.store(inbound.arrived, data.as_ptr(), data.len());
+            },
+            Target::Held(held) => held.extend_from_slice(data),
+        }
+        inbound.arrived += data.len();
+        if inbound.arrived < inbound.bytes {
+            return;
+        }
+        let Some(Inbound { number, bytes, target, .. }) = self.state.peers[from].inbound.take() else {
+            return;
+        };
+        match target {
+            Target::Receive(index) => {
+                self.state.release_credit(from, bytes);
+                finish_receive(self.requests, index);
+            }
+            Target::Held(held) => self.matching.complete_stream(from, number, held.into_boxed_slice()),
+        }
+    }
+
+    fn take_announced(&mut self, from: usize, number: u32) -> u32 {
+        let announced = &mut self.state.peers[from].announced;
+        let position = announced.iter().position(|(message, _)| *message == number);
+        let position = position
+            .unwrap_or_else(|| panic!("rank {from} answers message {number}, which was not announced"));
+        announced.swap_remove(position).1
+    }
+}
+
+/// Brings a message and the receive that takes it together.
+pub(super) fn deliver(
+    state: &mut State,
+    requests: &mut Slab<Request>,
+    from: usize,
+    message: Unexpected,
+    index: u32,
+) {
+    let request = requests.get_mut(index);
+    let bytes = message.bytes;
+    (request.peer, request.tag, request.bytes) = (from as i32, message.tag, bytes);
+    match message.body {
+        Body::Short(data) => deliver_held(state, requests, from, &data[..bytes], index),
+        Body::Long(data) => deliver_held(state, requests, from, &data, index),
+        Body::Streaming(number) => {
+            let inbound = state.peers[from].inbound.as_mut().filter(|inbound| inbound.number == number);
+            let inbound = inbound.expect("a streaming message is open until it is complete");
+            let Target::Held(data) = std::mem::replace(&mut inbound.target, Target::Receive(index)) else {
+                panic!("message {number} of rank {from} was matched twice");
+            };
+            // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7).
+            unsafe { request.buffer.store(0, data.as_ptr(), data.len()) };
+        }
+        Body::Announced { message: number, .. } if bytes == 0 => {
+            state.send_control(from, Head { kind: DONE, number, ..Head::default() });
+            finish_receive(requests, index);
+        }
+        Body::Announced { message: number, .. } => {
+            state.to_accept.push_back(Accept { from, number, request: index, bytes });
+        }
+        Body::Local { .. } => panic!("a message of this process itself came over the network"),
+    }
+}
+
+fn deliver_held(state: &mut State, requests: &mut Slab<Request>, from: usize, data: &[u8], index: u32) {
+    // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7); data is a slice.
+    unsafe { requests.get(index).buffer.store(0, data.as_ptr(), data.len()) };
+    state.release_credit(from, data.len());
+    finish_receive(requests, index);
+}
+
+/// The data of an unexpected message.
+fn keep(data: &[u8]) -> Body {
+    match data.len() {
+        bytes if bytes <= SHORT_BYTES => {
+            let mut short = [0; SHORT_BYTES];
+            short[..bytes].copy_from_slice(data);
+            Body::Short(short)
+        }
+        _ => Body::Long(data.into()),
+    }
+}

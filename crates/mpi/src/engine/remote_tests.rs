@@ -1,0 +1,185 @@
+//! Two engines, each with a segment and a thread of its own, over UDP on the loopback interface.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tutti_runtime::attach::{Network, Place};
+use tutti_runtime::job::Job;
+use tutti_runtime::net::Net;
+use tutti_shm::layout::Geometry;
+use tutti_shm::peers::Peers;
+use tutti_shm::segment::Segment;
+use tutti_transport::udp;
+
+use super::{Engine, Message, Mode, Started};
+use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_TRUNCATE};
+use crate::buffer::Buffer;
+use crate::request::{Request, RequestKind};
+
+const CONTEXT: u32 = 40;
+
+fn engine(rank: u32, socket: OwnedFd, addresses: &[SocketAddr]) -> Engine {
+    let world_ranks = addresses.len() as u32;
+    let geometry = Geometry {
+        world_ranks,
+        local_ranks: 1,
+        first_rank: rank,
+        node: rank,
+        cores: 2,
+        ..Geometry::default()
+    };
+    let peers = Peers::new(77, (0..world_ranks).collect(), addresses.to_vec()).unwrap();
+    let job = Job::enter(Place {
+        segment: Segment::create(geometry).unwrap(),
+        local_rank: 0,
+        network: Some(Network { peers, socket }),
+        starter: None,
+        remark: None,
+    });
+    let net = Net::open(&job).unwrap();
+    Engine::new(job, net)
+}
+
+fn data(seed: usize, bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|i| (i * 7 + i / 251 + seed * 13) as u8).collect()
+}
+
+/// Runs `left` as rank 0 and `right` as rank 1; both go on making progress until nothing is owed.
+fn pair(left: impl FnOnce(&mut Engine) + Send, right: impl FnOnce(&mut Engine) + Send) {
+    let (sockets, addresses): (Vec<OwnedFd>, Vec<SocketAddr>) =
+        (0..2).map(|_| udp::open(Ipv4Addr::LOCALHOST.into()).unwrap()).unzip();
+    let mut sockets = sockets.into_iter();
+    let (first, second) = (sockets.next().unwrap(), sockets.next().unwrap());
+    let flushed = AtomicU32::new(0);
+    let run = |rank: u32, socket, play: Box<dyn FnOnce(&mut Engine) + Send + '_>| {
+        let mut engine = engine(rank, socket, &addresses);
+        play(&mut engine);
+        let mut counted = false;
+        // Who is done still acknowledges what the other sends.
+        while flushed.load(Ordering::Acquire) < 2 {
+            engine.progress(None);
+            if !counted && engine.is_flushed() {
+                counted = true;
+                flushed.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let (left, right) = (Box::new(left), Box::new(right));
+        scope.spawn(|| run(0, first, left));
+        scope.spawn(|| run(1, second, right));
+    });
+}
+
+fn send(engine: &mut Engine, to: u32, tag: i32, data: &[u8], mode: Mode) -> Option<u32> {
+    let buffer = Buffer::contiguous(data.as_ptr().cast_mut(), data.len());
+    match engine.send(Message { to, context: CONTEXT, tag, buffer, mode }) {
+        Started::Done => None,
+        Started::Pending(request) => Some(request),
+    }
+}
+
+fn receive(engine: &mut Engine, from: i32, tag: i32, into: &mut [u8]) -> u32 {
+    let buffer = Buffer::contiguous(into.as_mut_ptr(), into.len());
+    engine.receive(Request::new(RequestKind::Receive, buffer, CONTEXT, from, tag))
+}
+
+fn finish(engine: &mut Engine, request: Option<u32>) -> Option<Request> {
+    let request = request?;
+    while !engine.requests.get(request).done {
+        engine.progress(Some(engine.requests.get(request).peer.max(0) as usize));
+    }
+    Some(engine.requests.remove(request))
+}
+
+/// Around every limit: one record, several records, in bulk.
+const SIZES: [usize; 12] =
+    [0, 1, 40, 41, 1300, 8000, 8200, 20_000, 32 << 10, (32 << 10) + 1, 300_000, 5_000_000];
+
+#[test]
+fn messages_of_every_size_arrive_in_order_expected_or_not() {
+    pair(
+        |engine| {
+            for (tag, bytes) in SIZES.into_iter().enumerate() {
+                for mode in [Mode::Standard, Mode::Synchronous] {
+                    let data = data(tag, bytes);
+                    let request = send(engine, 1, tag as i32, &data, mode);
+                    finish(engine, request);
+                }
+            }
+        },
+        |engine| {
+            for (tag, bytes) in SIZES.into_iter().enumerate() {
+                for round in 0..2 {
+                    // The first is mostly unexpected.
+                    if round == 0 {
+                        std::thread::sleep(std::time::Duration::from_millis(2));
+                        engine.progress(None);
+                    }
+                    let mut into = vec![0; bytes];
+                    let source = if round == 0 { 0 } else { MPI_ANY_SOURCE };
+                    let request = receive(engine, source, MPI_ANY_TAG, &mut into);
+                    let request = finish(engine, Some(request)).unwrap();
+                    assert_eq!((request.peer, request.tag, request.bytes), (0, tag as i32, bytes));
+                    assert!(into == data(tag, bytes), "{bytes} bytes arrived changed");
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn a_longer_message_is_cut_off_and_its_buffers_end_not_passed() {
+    pair(
+        |engine| {
+            for bytes in SIZES {
+                let data = data(1, bytes);
+                let request = send(engine, 1, 0, &data, Mode::Standard);
+                finish(engine, request);
+            }
+        },
+        |engine| {
+            for bytes in SIZES {
+                let room = bytes / 2;
+                let mut into = vec![0xee; room + 64];
+                let request = receive(engine, 0, 0, &mut into[..room]);
+                let request = finish(engine, Some(request)).unwrap();
+                assert_eq!(request.bytes, bytes);
+                assert_eq!(request.error == MPI_ERR_TRUNCATE, bytes > room);
+                assert_eq!(into[..room], data(1, bytes)[..room]);
+                assert!(into[room..].iter().all(|byte| *byte == 0xee));
+            }
+        },
+    );
+}
+
+#[test]
+fn floods_in_both_directions_end() {
+    const MESSAGES: usize = 3000;
+    let play = |me: u32| {
+        move |engine: &mut Engine| {
+            let other = 1 - me;
+            let size = |number: usize| SIZES[number % 9];
+            let mut sent = Vec::new();
+            for number in 0..MESSAGES {
+                let bytes = data(number + me as usize, size(number));
+                let request = send(engine, other, number as i32, &bytes, Mode::Standard);
+                sent.push((request, bytes));
+            }
+            // Backwards inside windows: most are unexpected, and many had to be announced.
+            for window in (0..MESSAGES).collect::<Vec<_>>().chunks(100) {
+                for &number in window.iter().rev() {
+                    let mut into = vec![0; size(number)];
+                    let request = receive(engine, other as i32, number as i32, &mut into);
+                    finish(engine, Some(request));
+                    assert!(into == data(number + other as usize, size(number)), "message {number}");
+                }
+            }
+            for (request, _bytes) in sent {
+                finish(engine, request);
+            }
+        }
+    };
+    pair(play(0), play(1));
+}

@@ -1,0 +1,78 @@
+//! The head of a record between nodes: what an envelope is inside a node. Little endian.
+//!
+//! ```text
+//! 0 kind, three zeros   4 context   8 tag   12 message number   16 bytes of the message (8)   24 word (8)
+//! ```
+
+/// Bytes of a head.
+pub const HEAD_BYTES: usize = 32;
+
+/// The head of a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// What it is.
+    pub kind: u8,
+    /// Matching: context of the communicator.
+    pub context: u32,
+    /// Matching: tag.
+    pub tag: i32,
+    /// Which announced message it is about.
+    pub number: u32,
+    /// Bytes of the whole message.
+    pub length: u64,
+    /// CLEAR: the name of the bulk message; else the eager bytes that the sender of the record has released.
+    pub word: u64,
+}
+
+impl Head {
+    /// As bytes.
+    #[inline]
+    pub fn encode(&self) -> [u8; HEAD_BYTES] {
+        let mut bytes = [0; HEAD_BYTES];
+        bytes[0] = self.kind;
+        bytes[4..8].copy_from_slice(&self.context.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.tag.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.number.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.length.to_le_bytes());
+        bytes[24..].copy_from_slice(&self.word.to_le_bytes());
+        bytes
+    }
+
+    /// From a record: its head and what follows; none when it is too short.
+    #[inline]
+    pub fn decode(record: &[u8]) -> Option<(Head, &[u8])> {
+        let (head, rest) = record.split_first_chunk::<HEAD_BYTES>()?;
+        let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        let decoded = Head {
+            kind: head[0],
+            context: word(4),
+            tag: word(8).cast_signed(),
+            number: word(12),
+            length: long(16),
+            word: long(24),
+        };
+        Some((decoded, rest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_survives_the_wire() {
+        let head = Head {
+            kind: 5,
+            context: 1 << 31,
+            tag: -7,
+            number: u32::MAX,
+            length: 1 << 40,
+            word: u64::MAX - 1,
+        };
+        let mut record = head.encode().to_vec();
+        record.extend_from_slice(b"data");
+        assert_eq!(Head::decode(&record), Some((head, &b"data"[..])));
+        assert_eq!(Head::decode(&record[..HEAD_BYTES - 1]), None);
+    }
+}

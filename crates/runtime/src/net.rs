@@ -1,0 +1,253 @@
+//! The way to ranks of other nodes: a channel endpoint over a datagram transport, and its flows in the segment.
+//!
+//! Whoever makes progress polls it ([`Net::receive`], [`Net::transmit`]); nothing here waits. Time is read once per call.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
+
+use tutti_channel::{
+    BulkError, BulkId, Charges, Config, Endpoint, Event, FlowMemory, Identity, Incarnation, Key, Now, Rank,
+    SendError, Sink, Source, Transmit, WORDS, Word,
+};
+use tutti_shm::flow::{FLOW_WORDS, FlowWords};
+use tutti_shm::sync::Ordering;
+use tutti_transport::faults::{Faults, Faulty};
+use tutti_transport::udp::Udp;
+use tutti_transport::{Outgoing, Transport};
+
+use crate::job::Job;
+
+/// Datagrams are not longer than this, however much the path takes: what is lost is lost whole.
+pub const DATAGRAM_BYTES_MAX: usize = 8 << 10;
+/// Datagrams taken in one call before others are looked at.
+const RECEIVES_PER_TURN: usize = 8;
+
+const _: () = assert!(WORDS <= FLOW_WORDS);
+
+/// The memory of a flow in the rank segment.
+#[derive(Debug)]
+pub struct SegmentFlow {
+    words: NonNull<FlowWords>,
+    fifo: NonNull<u8>,
+    fifo_bytes: usize,
+}
+
+// SAFETY: the pointers lead into the job's segment, which outlives them (contract of `Job::flow`); this rank alone writes
+// there, and whoever has the value has the right to.
+unsafe impl Send for SegmentFlow {}
+
+impl SegmentFlow {
+    /// # Safety
+    /// Both areas lie in a mapping that outlives the value, `fifo` is valid for `fifo_bytes`, and nobody else writes there.
+    pub(crate) unsafe fn new(words: NonNull<FlowWords>, fifo: NonNull<u8>, fifo_bytes: usize) -> Self {
+        SegmentFlow { words, fifo, fifo_bytes }
+    }
+}
+
+impl FlowMemory for SegmentFlow {
+    #[inline]
+    fn publish(&mut self, word: Word, value: u64) {
+        // SAFETY: see `new`; the words are atomics.
+        unsafe { self.words.as_ref() }.words[word as usize].store(value, Ordering::Release);
+        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn fifo(&self) -> &[u8] {
+        // SAFETY: see `new`; only this value's `fifo_mut` writes.
+        unsafe { std::slice::from_raw_parts(self.fifo.as_ptr(), self.fifo_bytes) }
+    }
+
+    #[inline]
+    fn fifo_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.fifo.as_ptr(), self.fifo_bytes) }
+    }
+}
+
+/// A rank's way to the ranks of other nodes.
+pub struct Net {
+    endpoint: Endpoint<SegmentFlow>,
+    transport: Box<dyn Transport>,
+    /// What the endpoint writes its datagrams into.
+    burst: Box<[u8]>,
+    /// A burst that the socket has not taken whole, and how many of its bytes are gone.
+    held: Option<(Transmit, usize)>,
+}
+
+impl std::fmt::Debug for Net {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Net").field("held", &self.held).finish_non_exhaustive()
+    }
+}
+
+impl Net {
+    /// Opens the way to the ranks that are not of this node; none when there are none. Called once for a job.
+    ///
+    /// # Errors
+    /// When the socket is none, or the numbers of the job do not fit together.
+    pub fn open(job: &Job) -> io::Result<Option<Self>> {
+        let Some(network) = job.network() else { return Ok(None) };
+        let peers = &network.peers;
+        let mut udp = Udp::attach(network.socket.try_clone()?, peers.addresses())?;
+        let mut others = (0..job.ranks()).filter(|rank| !job.local_ranks().contains(rank));
+        if let (Some(other), None) = (others.next(), others.next()) {
+            udp.settle_on(other as u32)?;
+        }
+        let transport: Box<dyn Transport> = match Faults::from_environment().map_err(io::Error::other)? {
+            Some(faults) => Box::new(Faulty::new(udp, faults, job.rank() as u32)),
+            None => Box::new(udp),
+        };
+        let config = config(&*transport, job.fifo_bytes());
+        let here = job.local_ranks();
+        let flows = (0..job.ranks())
+            .filter(|rank| !here.contains(rank))
+            // SAFETY: once for each rank, since this is called once; the engine keeps the value beside the job.
+            .map(|rank| (Rank(rank as u32), unsafe { job.flow(rank) }));
+        let identity =
+            Identity { key: Key(peers.key()), incarnation: Incarnation(0), rank: Rank(job.rank() as u32) };
+        let endpoint = Endpoint::new(identity, config, now(), flows).map_err(io::Error::other)?;
+        let burst = vec![0; config.burst_datagrams * config.datagram_bytes].into_boxed_slice();
+        Ok(Some(Net { endpoint, transport, burst, held: None }))
+    }
+
+    /// Bytes of the longest record.
+    pub fn record_bytes_max(&self) -> usize {
+        self.endpoint.config().record_bytes_max()
+    }
+
+    /// The socket, for a thread that waits for datagrams.
+    ///
+    /// # Errors
+    /// When there are no more descriptors.
+    pub fn duplicate_socket(&self) -> io::Result<OwnedFd> {
+        self.transport
+            .descriptor()
+            .ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?
+            .try_clone_to_owned()
+    }
+
+    /// Puts a record into the FIFO to a rank; [`Net::transmit`] sends it.
+    ///
+    /// # Errors
+    /// Those of [`Endpoint::try_send`].
+    #[inline]
+    pub fn try_send(&mut self, to: usize, head: &[u8], body: &[u8]) -> Result<(), SendError> {
+        self.endpoint.try_send(Rank(to as u32), head, body)
+    }
+
+    /// Makes room for a bulk message; its sender needs the name.
+    ///
+    /// # Errors
+    /// Those of [`Endpoint::accept_bulk`].
+    pub fn accept_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Result<u64, BulkError> {
+        self.endpoint.accept_bulk(Rank(from as u32), bytes as u64, tag).map(BulkId::to_bits)
+    }
+
+    /// Begins to send a bulk message under the name that its receiver gave it.
+    ///
+    /// # Errors
+    /// Those of [`Endpoint::send_bulk`].
+    pub fn send_bulk(&mut self, to: usize, name: u64, bytes: usize, tag: u64) -> Result<(), BulkError> {
+        self.endpoint.send_bulk(Rank(to as u32), BulkId::from_bits(name), bytes as u64, tag)
+    }
+
+    /// Takes what has arrived. Returns whether there was anything.
+    pub fn receive(&mut self, sink: &mut impl Sink) -> bool {
+        let Net { endpoint, transport, .. } = self;
+        let mut moved = false;
+        for _ in 0..RECEIVES_PER_TURN {
+            let mut at = None;
+            let taken = transport.receive(&mut |datagram| {
+                let now = *at.get_or_insert_with(now);
+                // What is refused is counted by the endpoint, and not ours to answer.
+                let _ = endpoint.handle_datagram(now, datagram.bytes, sink);
+            });
+            match taken {
+                Ok(0) => break,
+                Ok(_) => moved = true,
+                Err(error) => panic!("the rank's socket cannot be read: {error}"),
+            }
+        }
+        moved
+    }
+
+    /// What the endpoint has to tell.
+    #[inline]
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.endpoint.poll_event()
+    }
+
+    /// Lets timers fire that are due.
+    pub fn handle_timeout(&mut self) {
+        if self.endpoint.poll_timeout().is_some() {
+            self.endpoint.handle_timeout(now());
+        }
+    }
+
+    /// Nanoseconds until a timer is due; none when there is no timer.
+    pub fn timeout_ns(&self) -> Option<u64> {
+        self.endpoint.poll_timeout().map(|at| at.saturating_sub(now().ns))
+    }
+
+    /// Sends what is to be sent, as far as the socket takes it.
+    pub fn transmit(&mut self, source: &mut impl Source) {
+        loop {
+            let (transmit, gone) = match self.held.take() {
+                Some(held) => held,
+                None => match self.endpoint.poll_transmit(now(), source, &mut self.burst) {
+                    Some(transmit) => (transmit, 0),
+                    None => break,
+                },
+            };
+            let gone = gone + self.send(&transmit, gone);
+            if gone < transmit.bytes {
+                self.held = Some((transmit, gone));
+                break;
+            }
+        }
+    }
+
+    /// Offers the rest of a burst to the socket; returns how many bytes it took.
+    fn send(&mut self, transmit: &Transmit, gone: usize) -> usize {
+        let datagrams = self.burst[gone..transmit.bytes].chunks(transmit.segment_bytes);
+        let none = Outgoing { peer: transmit.to.0, head: &[], body: &[] };
+        let (mut batch, mut count) = ([none; 64], 0);
+        for (slot, head) in batch.iter_mut().zip(datagrams) {
+            slot.head = head;
+            count += 1;
+        }
+        match self.transport.send(&batch[..count]) {
+            Ok(sent) => batch[..sent].iter().map(Outgoing::bytes).sum(),
+            Err(error) => panic!("the rank's socket cannot be written: {error}"),
+        }
+    }
+
+    /// Whether everything sent has been acknowledged, and everything received too.
+    pub fn is_quiet(&self) -> bool {
+        self.held.is_none() && self.endpoint.is_flushed() && self.endpoint.poll_timeout().is_none()
+    }
+}
+
+/// The numbers of the channels of a job: all of its ranks come to the same datagram size over the same kind of network.
+fn config(transport: &dyn Transport, fifo_bytes: usize) -> Config {
+    let budget = transport.budget();
+    let datagram_bytes = transport.datagram_bytes_max().min(DATAGRAM_BYTES_MAX).min(fifo_bytes / 2);
+    let charge = |bytes: usize| (bytes as u32, budget.charge_bytes(bytes) as u32);
+    Config {
+        datagram_bytes,
+        receive_buffer_bytes: u32::try_from(budget.receive_bytes()).unwrap_or(u32::MAX),
+        charges: Charges { classes: [charge(64), charge(1472), charge(16384)] },
+        ..Config::default()
+    }
+}
+
+/// Library time. Nobody freezes ranks yet, so it is monotonic time.
+#[inline]
+fn now() -> Now {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure is valid for writing; this clock is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    Now { ns: time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64, thaw_count: 0 }
+}

@@ -1,0 +1,139 @@
+//! The promises of messages between nodes: every MPI program means the same over UDP as inside a node, also when datagrams are
+//! lost, come twice or in another order. Everything runs from `target/dist`.
+
+use std::process::Command;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tutti_tests::{Scratch, compile, program, run};
+
+/// Many ranks on few busy cores are slow; nothing here takes a tenth of it on a free machine.
+const LIMIT: Duration = Duration::from_secs(110);
+
+/// A seed that changes from run to run; a failure prints it. TUTTI_TEST_SEED repeats a run.
+fn seed() -> String {
+    std::env::var("TUTTI_TEST_SEED").unwrap_or_else(|_| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
+        now.subsec_nanos().to_string()
+    })
+}
+
+/// How the ranks of a job reach each other.
+#[derive(Clone, Copy, Debug)]
+enum Network {
+    /// All over UDP.
+    Udp,
+    /// The same, and the network loses, doubles and reorders.
+    Faulty,
+    /// Half of them over UDP, half of them over shared memory.
+    TwoNodes,
+}
+
+impl Network {
+    /// `mpiexec` for so many ranks.
+    fn mpiexec(self, ranks: usize) -> Command {
+        let mut mpiexec = program("mpiexec");
+        match self {
+            Network::Udp => mpiexec.env("TUTTI_TRANSPORT", "udp"),
+            Network::Faulty => mpiexec
+                .env("TUTTI_TRANSPORT", "udp")
+                .env("TUTTI_FAULTS", format!("loss=1%,dup=0.5%,reorder=2%,seed={}", seed())),
+            Network::TwoNodes => mpiexec.args(["--virtual-nodes", "2"]),
+        };
+        mpiexec.args(["-n", &ranks.to_string()]);
+        mpiexec
+    }
+}
+
+/// Compiles a program and runs it on so many ranks; it must say `said`.
+#[track_caller]
+fn passes(network: Network, source: &str, ranks: usize, args: &[&str], said: &str) {
+    let name = source.rsplit('/').next().expect("a path has a last part");
+    let scratch = Scratch::new(&format!("network-{network:?}-{ranks}-{name}"));
+    let compiled = compile(source, scratch.path());
+    let mut mpiexec = network.mpiexec(ranks);
+    let ran = run(mpiexec.arg(compiled).args(args), LIMIT).expect_success();
+    assert!(ran.stdout.contains(said), "{network:?} {args:?}: {ran}");
+}
+
+#[track_caller]
+fn random(network: Network, ranks: usize, rounds: &str) {
+    let said = format!("{rounds} rounds of 60 messages on {ranks} ranks");
+    passes(network, "tests/point_to_point/programs/random.c", ranks, &[&seed(), rounds], &said);
+}
+
+#[track_caller]
+fn collectives(network: Network, ranks: usize, rounds: &str) {
+    let source = "tests/collectives/c/collectives.c";
+    passes(network, source, ranks, &[&seed(), rounds], "collectives: all right");
+}
+
+#[test]
+fn random_messages_arrive_once_in_order_over_udp() {
+    random(Network::Udp, 3, "12");
+}
+
+#[test]
+fn random_messages_arrive_once_in_order_between_two_nodes() {
+    random(Network::TwoNodes, 4, "12");
+}
+
+#[test]
+fn random_messages_arrive_once_in_order_over_a_faulty_network() {
+    random(Network::Faulty, 3, "12");
+}
+
+#[test]
+fn every_mode_of_sending_and_receiving_works_over_udp_and_between_nodes() {
+    for network in [Network::Udp, Network::TwoNodes, Network::Faulty] {
+        passes(network, "tests/point_to_point/programs/modes.c", 3, &[], "checks");
+    }
+}
+
+#[test]
+fn threads_of_a_rank_wait_independently_over_udp() {
+    passes(Network::Udp, "tests/point_to_point/programs/threads.c", 2, &[], "threads: all right");
+}
+
+#[test]
+fn collectives_are_right_over_udp() {
+    collectives(Network::Udp, 4, "40");
+}
+
+#[test]
+fn collectives_are_right_between_two_nodes() {
+    collectives(Network::TwoNodes, 5, "40");
+}
+
+#[test]
+fn collectives_are_right_over_a_faulty_network() {
+    collectives(Network::Faulty, 3, "25");
+}
+
+#[test]
+fn neighbours_exchange_what_they_should_between_two_nodes() {
+    let source = "tests/collectives/c/neighbours.c";
+    passes(Network::TwoNodes, source, 6, &[], "neighbours: all right");
+}
+
+#[test]
+fn the_conformance_programs_pass_over_udp_and_between_nodes() {
+    let programs = [
+        "attributes",
+        "communicators",
+        "error_handlers",
+        "groups",
+        "info",
+        "intercommunicators",
+        "platform",
+        "topologies",
+        "types_errors",
+        "types_pack",
+        "types_transfer",
+    ];
+    for name in programs {
+        for (network, ranks) in [(Network::Udp, 2), (Network::TwoNodes, 4), (Network::TwoNodes, 3)] {
+            let source = format!("tests/mpi/programs/{name}.c");
+            passes(network, &source, ranks, &[], &format!("{name}: ok\n"));
+        }
+    }
+}
