@@ -85,3 +85,22 @@ pub struct Counters {
     /// Fragments found lost.
     pub fragments_lost: u64,
 }
+
+/// How a flow stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowState {
+    /// Records in the send FIFO.
+    pub held: u32,
+    /// Bytes of kernel buffer that what is under way takes at the other side, at most.
+    pub flight_bytes: u32,
+    /// How much of that may be under way.
+    pub window_bytes: u32,
+    /// How much of that the other side grants.
+    pub credit_bytes: u32,
+    /// The smoothed round-trip time, delays of acknowledgements included; 0 if none was measured.
+    pub rtt_ns: u64,
+    /// The other side has no room and was not heard to have some again.
+    pub waits_for_room: bool,
+    /// The other side has left.
+    pub gone: bool,
+}

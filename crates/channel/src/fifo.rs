@@ -77,6 +77,17 @@ impl Fifo {
         Some(0)
     }
 
+    /// Whether more than half of the FIFO is taken by `count` records.
+    #[inline]
+    pub fn is_half_full(&self, count: u32) -> bool {
+        let used = match count {
+            0 => 0,
+            _ if self.tail > self.head => self.tail - self.head,
+            _ => self.capacity - (self.head - self.tail),
+        };
+        used > self.capacity / 2 || count as usize > self.index.len() / 2
+    }
+
     /// Forgets all records before `una`, of `una..nxt` that stay. An empty FIFO starts at its start again: a short
     /// message always uses the same bytes, which are in the cache.
     #[inline]

@@ -139,8 +139,8 @@ impl Window {
         self.rtt_ns
     }
 
-    #[cfg(test)]
-    fn bytes(&self) -> u32 {
+    /// The window.
+    pub fn bytes(&self) -> u32 {
         self.window
     }
 }

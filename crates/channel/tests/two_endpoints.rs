@@ -225,6 +225,61 @@ fn a_refused_record_waits_for_room() {
 }
 
 #[test]
+fn a_full_channel_stops_no_other() {
+    let (mut sender, mut side) = (endpoint(0, &[1, 2]), Side::default());
+    let mut ends = [endpoint(1, &[0]), endpoint(2, &[0])];
+    // Rank 1 never takes anything.
+    let mut sides = [Side::default(), Side { room: usize::MAX, ..Side::default() }];
+    let mut filled = 0;
+    for round in 0..500u64 {
+        let now = at(round * 100_000);
+        filled += u32::from(sender.try_send(Rank(1), &[1; 500], &[]) == Err(SendError::Full));
+        sender.try_send(Rank(2), &round.to_le_bytes(), &[]).unwrap();
+        sender.handle_timeout(now);
+        for datagram in datagrams(&mut sender, &mut side, now) {
+            for (end, side) in ends.iter_mut().zip(&mut sides) {
+                let _ = end.handle_datagram(now, &datagram, side);
+            }
+        }
+        for (end, side) in ends.iter_mut().zip(&mut sides) {
+            end.handle_timeout(now);
+            for datagram in datagrams(end, side, now) {
+                sender.handle_datagram(now, &datagram, &mut Side::default()).unwrap();
+            }
+        }
+    }
+    assert!(filled > 400, "the FIFO to the deaf rank was full {filled} times");
+    assert_eq!(sides[1].records.len(), 500);
+    let state = sender.flow_state(Rank(1)).unwrap();
+    assert!(state.waits_for_room && state.flight_bytes == 0 && sender.is_steady());
+    // It is asked ever more seldom, at the end every 10 ms.
+    assert!(sender.counters().probes < 20, "{} probes in 50 ms", sender.counters().probes);
+}
+
+#[test]
+fn large_datagrams_do_not_wait_for_late_acknowledgements() {
+    let config = Config { datagram_bytes: 60_000, receive_buffer_bytes: 4 << 20, ..Config::default() };
+    let end = |rank: u32| {
+        let identity = Identity { key: Key(42), incarnation: Incarnation(1), rank: Rank(rank) };
+        Endpoint::new(identity, config, at(0), [(Rank(1 - rank), PlainMemory::new(256 << 10))]).unwrap()
+    };
+    let mut ends = [end(0), end(1)];
+    let mut sides = [0, 1].map(|_| Side { room: usize::MAX, ..Side::default() });
+    let mut buffer = vec![0; 60_000];
+    // No time passes: a sender whose FIFO fills must have asked for acknowledgements before it is full.
+    for sent in 0..100 {
+        assert_eq!(ends[0].try_send(Rank(1), &vec![0; 50_000], &[]), Ok(()), "after {sent}");
+        for side in [0, 1, 0] {
+            while let Some(packet) = ends[side].poll_transmit(at(0), &mut sides[side], &mut buffer) {
+                let bytes = &buffer[..packet.bytes];
+                ends[1 - side].handle_datagram(at(0), bytes, &mut sides[1 - side]).unwrap();
+            }
+        }
+    }
+    assert_eq!(sides[1].records.len(), 100);
+}
+
+#[test]
 fn bulk_for_a_message_that_was_not_accepted_is_refused() {
     let mut pair = Pair::new();
     pair.sides[0].bulk = vec![3; 5000];

@@ -1,6 +1,7 @@
 //! Ending, closing, another incarnation.
 
 use super::Endpoint;
+use crate::counters::FlowState;
 use crate::ports::FlowMemory;
 use crate::stream::Waiting;
 use crate::types::{Incarnation, Now, Rank};
@@ -10,6 +11,20 @@ impl<M: FlowMemory> Endpoint<M> {
     pub fn is_flushed(&self) -> bool {
         self.flows.iter().all(|flow| (flow.gone || flow.tx.held() == 0) && flow.out_first.is_none())
             && self.replies.is_empty()
+    }
+
+    /// How the flow to `rank` stands.
+    pub fn flow_state(&self, rank: Rank) -> Option<FlowState> {
+        let flow = &self.flows[self.flow(rank)?];
+        Some(FlowState {
+            held: flow.tx.held(),
+            flight_bytes: flow.flight(),
+            window_bytes: flow.window.bytes(),
+            credit_bytes: flow.window.credit,
+            rtt_ns: flow.window.rtt_ns(),
+            waits_for_room: flow.tx.waiting == Waiting::Room,
+            gone: flow.gone,
+        })
     }
 
     /// The paper's steady state of a channel on a node (S14): everything sent has been acknowledged or refused, so nothing

@@ -132,7 +132,7 @@ impl<M: FlowMemory> Endpoint<M> {
         (header.seq, header.rewind) = (flow.tx.cursor, flow.tx.rewind);
         // The sender has to stop, or soon will: the window is full, or half of the FIFO waits for acknowledgements.
         let stops = !flow.window.allows(flight + charge, self.config.charge_max());
-        if stops || flow.tx.held() > self.config.fifo_records / 2 {
+        if stops || flow.tx.fifo.is_half_full(flow.tx.held()) {
             header.flags |= ACK_NOW;
         }
         write_header(&header, place.len(), into);
