@@ -68,6 +68,8 @@ fn datatypes_print_the_same_on_mpich() {
 fn messages_print_the_same_on_mpich() {
     same_here("requests", &[2, 3]);
     same_here("partitioned", &[1, 2]);
+    same_here("wildcards", &[2, 3]);
+    same_here("send_modes", &[2]);
     same("tests/point_to_point/programs/modes.c", &[2, 3], &[]);
     same("tests/point_to_point/programs/threads.c", &[2], &[]);
     same("tests/point_to_point/programs/random.c", &[1, 2, 3], &["20261121", "3"]);

@@ -15,15 +15,18 @@ TESTS is the folder of the suite. Into NOTES/rank-N.jsonl goes one line per even
 Tests whose names stand in the file DONE are not run again. run.py starts this and adds up.
 """
 
+import faulthandler
 import json
 import os
 import re
+import signal
 import sys
 import threading
 import traceback
 import unittest
 
 tests, notes_folder, done = sys.argv[1:4]
+faulthandler.register(signal.SIGUSR1)
 sys.path.insert(0, tests)
 sys.dont_write_bytecode = True
 

@@ -97,9 +97,15 @@ class Job:
             pass
         self.process.wait()
 
+    def where_ranks_are(self):
+        """What the ranks are doing: on this signal, which mpiexec passes on, each prints its stack."""
+        self.process.send_signal(signal.SIGUSR1)
+        time.sleep(2)
+        return self.last_words()
+
     def last_words(self):
         self.output.seek(0)
-        return self.output.read().decode(errors="replace")[-2000:]
+        return self.output.read().decode(errors="replace")[-4000:]
 
 
 def gathered(events):
@@ -136,7 +142,7 @@ def watch(job):
             if name in met and quiet > LEFT_ALONE_S:
                 return events, name, None
         if quiet > TEST_LIMIT_S:
-            return events, stuck[0] if stuck else "(between tests)", f"not at its end after {TEST_LIMIT_S} s"
+            return events, stuck[0] if stuck else "(between tests)", f"not at its end after {TEST_LIMIT_S} s: {job.where_ranks_are()}"
         time.sleep(0.1)
     if job.process.returncode == 0 and all(rank and rank[-1][0] == "end" for rank in events):
         return events, None, None
@@ -214,7 +220,7 @@ def main():
         )
         for name in failed:
             worst = max(texts[name], key=len)
-            print(f"    FAILED {name}\n" + "\n".join(f"        {line}" for line in worst.strip().splitlines()[-12:]), flush=True)
+            print(f"    FAILED {name}\n" + "\n".join(f"        {line}" for line in worst.strip().splitlines()[-30:]), flush=True)
         (options.scratch / f"results-{ranks}.json").write_text(json.dumps({"results": results, "texts": texts}, indent=1))
         failures += len(failed)
     sys.exit(1 if failures else 0)

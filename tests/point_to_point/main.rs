@@ -52,6 +52,12 @@ fn random_messages_arrive_once_in_order_on_eight_ranks() {
     random(8);
 }
 
+/// The paper's transport, inside a node: every message once, in order, whatever the order of the calls of both sides.
+#[test]
+fn m3_messages_are_delivered_once_and_in_order() {
+    passes("m3", "random", 4, &[&seed(), "27"], "27 rounds of 60 messages on 4 ranks");
+}
+
 #[test]
 fn every_mode_of_sending_and_receiving_works() {
     passes("modes", "modes", 3, &[], "checks");

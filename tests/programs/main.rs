@@ -132,3 +132,50 @@ fn collectives_give_the_right_result_on_world_duplicate_and_split() {
     ];
     measuring("coll", runs, None);
 }
+
+/// A kernel of this folder verifies its own result on each of these numbers of ranks; gives what each run printed.
+fn kernel(name: &str, ranks: &[usize]) -> Vec<String> {
+    let scratch = Scratch::new(name);
+    let path = compile(&format!("tests/programs/kernels/{name}.c"), scratch.path());
+    let one = |&ranks: &usize| {
+        let ran = mpiexec(ranks, &path, &[]);
+        assert!(ran.stdout.contains("verified"), "on {ranks} ranks: {ran}");
+        ran.stdout
+    };
+    ranks.iter().map(one).collect()
+}
+
+/// Round trips and one-way windows over the sizes of every way that messages take, with the data checked.
+#[test]
+fn m18_round_trips_and_windows_carry_every_size() {
+    let sizes = "0,8,64,512,2048,2049,16384,16385,262144,4194304";
+    measuring("rtt", &[(2, &["--sizes", sizes])], None);
+    measuring("rate", &[(2, &["--window", "64"])], None);
+    measuring("cross", &[(2, &["--sizes", "65536,4194304"])], None);
+}
+
+#[test]
+fn m18_ep_counts_the_same_on_1_2_4_and_8_ranks() {
+    let printed = kernel("ep", &[1, 2, 4, 8]);
+    assert!(printed.iter().all(|counts| *counts == printed[0]), "{printed:?}");
+}
+
+#[test]
+fn m18_cg_finds_the_known_solution_on_1_2_4_and_8_ranks() {
+    kernel("cg", &[1, 2, 4, 8]);
+}
+
+#[test]
+fn m18_is_sorts_on_1_2_4_and_8_ranks() {
+    kernel("is", &[1, 2, 4, 8]);
+}
+
+#[test]
+fn m18_ft_transforms_there_and_back_on_1_2_4_and_8_ranks() {
+    kernel("ft", &[1, 2, 4, 8]);
+}
+
+#[test]
+fn m18_a_plate_cools_by_the_known_factor_on_1_4_and_9_ranks() {
+    kernel("plate", &[1, 4, 9]);
+}

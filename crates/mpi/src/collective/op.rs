@@ -127,6 +127,13 @@ impl Guard {
 }
 
 impl Reducer {
+    /// A predefined operation on elements of a predefined type, for tests of algorithms.
+    #[cfg(test)]
+    pub fn predefined(op: MPI_Op, datatype: &Datatype, commutative: bool) -> Self {
+        let kernel = kernel(op, datatype.element.expect("predefined")).expect("the operation is defined");
+        Reducer { apply: Apply::Kernel(kernel), commutative, datatype: datatype.elements(), handle: MPI_INT }
+    }
+
     /// The loop of a predefined operation.
     #[inline(always)]
     pub fn kernel(&self) -> Option<Kernel> {

@@ -186,3 +186,6 @@ fn local(root: Root) -> usize {
         _ => panic!("an intracommunicator has no {root:?}"),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,10 +12,8 @@ pub fn steps(plan: &mut Plan, work: &Work) {
     let ranks = plan.remote_size();
     match work {
         Work::Barrier => {
-            for rank in 0..ranks {
-                plan.hear_across(rank);
-                plan.notify_across(rank);
-            }
+            (0..ranks).for_each(|rank| plan.hear_across(rank));
+            (0..ranks).for_each(|rank| plan.notify_across(rank));
         }
         Work::Broadcast { buffer, root } => match root {
             Root::Myself => (0..ranks).for_each(|to| plan.send_across(to, buffer.clone())),
@@ -36,10 +34,8 @@ pub fn steps(plan: &mut Plan, work: &Work) {
         },
         Work::Allgather { own, all, .. } => {
             let own = own.clone().unwrap_or(Buffer::empty());
-            for rank in 0..ranks {
-                plan.receive_across(rank, all.piece(rank));
-                plan.send_across(rank, own.clone());
-            }
+            (0..ranks).for_each(|rank| plan.receive_across(rank, all.piece(rank)));
+            (0..ranks).for_each(|rank| plan.send_across(rank, own.clone()));
         }
         Work::Alltoall { send, receive, .. } => {
             for rank in 0..ranks {
@@ -100,13 +96,14 @@ fn combine_all(
 /// The ranks of one group do not know the counts of the other, so rank 0 of each group reduces and scatters to its own.
 fn reduce_scatter(plan: &mut Plan, reduction: &Reduction, counts: &[usize]) {
     let mine = reduction.elements(reduction.receive, counts[plan.me]);
-    plan.send_across(0, reduction.contribution());
     if plan.me != 0 {
         plan.receive(0, mine);
+        plan.send_across(0, reduction.contribution());
         return;
     }
     let reducer = Rc::new(reduction.reducer.clone());
     let operands = receive_all(plan, reduction, &reducer);
+    plan.send_across(0, reduction.contribution());
     let result = plan.schedule.elements(&reducer.datatype, reduction.count);
     combine_all(plan, reduction, &reducer, &operands, result);
     let mut begin = counts[0];

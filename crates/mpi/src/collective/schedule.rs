@@ -141,6 +141,21 @@ impl Schedule {
         self.steps.push(Step::Introduce { receive, words });
     }
 
+    /// Whether no receive is posted behind a send that nothing has awaited meanwhile.
+    #[cfg(test)]
+    pub fn posts_receives_first(&self) -> bool {
+        self.steps.split(|step| matches!(step, Step::Await(_) | Step::AwaitAll)).all(|stretch| {
+            let is_send = |step: &&Step| matches!(step, Step::Send { .. });
+            !stretch.iter().skip_while(|step| !is_send(step)).any(|step| matches!(step, Step::Receive { .. }))
+        })
+    }
+
+    /// How many sends and receives there are.
+    #[cfg(test)]
+    pub fn messages(&self) -> usize {
+        self.operations
+    }
+
     /// Takes all steps that can be taken.
     fn advance(&mut self, guard: &mut Guard) -> Advance {
         while let Some(step) = self.steps.get(self.next) {

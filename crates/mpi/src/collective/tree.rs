@@ -70,6 +70,8 @@ pub fn reduce(plan: &mut Plan, reduction: &Reduction, root: usize) {
     } else if relative == 0 {
         plan.send(root, reduction.buffer_at(result));
     } else if me == root {
+        // In place the result comes to where the contribution was, which must have left.
+        plan.schedule.await_all();
         plan.receive(0, reduction.buffer_at(*receive));
     }
 }
