@@ -35,7 +35,7 @@ pub enum NodesError {
         /// Ranks of the job.
         ranks: u64,
     },
-    /// More than a switch has ports.
+    /// More than can know each other.
     #[error("--netns takes at most {NAMESPACES_MAX} nodes, not {0}")]
     TooMany(u32),
     /// The ranks per node do not give that many nodes.
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(chosen("", 3, Some("udp")), Ok(Nodes::Virtual(vec![0, 1, 2])));
         assert_eq!(chosen("--virtual-nodes 2", 4, Some("udp")), Ok(Nodes::Virtual(vec![0, 2])));
         assert_eq!(chosen("--netns 2", 4, None), Ok(Nodes::Namespaces(vec![0, 2])));
-        assert_eq!(chosen("--netns 1001", 4000, None), Err(NodesError::TooMany(1001)));
+        assert_eq!(chosen("--netns 33", 4000, None), Err(NodesError::TooMany(33)));
         assert_eq!(chosen("--netns 2 --virtual-nodes 2", 4, None), Err(NodesError::Both));
         assert_eq!(
             chosen("--virtual-nodes 5", 4, None),

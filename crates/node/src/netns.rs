@@ -22,8 +22,9 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::os;
 
-/// Virtual nodes, at most: a bridge has 1023 ports.
-pub const NAMESPACES_MAX: u32 = 1000;
+/// Nodes, at most. Every node knows the hardware addresses of all others, and the kernel's table for that has 1024 entries
+/// for all namespaces together (`net.ipv4.neigh.default.gc_thresh3`).
+pub const NAMESPACES_MAX: u32 = 32;
 
 /// Number of the loopback interface in every namespace.
 const LOOPBACK: u32 = 1;
