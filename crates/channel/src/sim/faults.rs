@@ -1,11 +1,18 @@
 //! What goes wrong in the simulator, and how it ends.
 
-use super::SimMemory;
 use super::node::{KEY, Life};
 use super::world::{Happening, World};
+use super::{Board, SimMemory};
 use crate::endpoint::Endpoint;
 use crate::steady::{SteadyResponder, SteadyTest};
 use crate::types::{Generation, Identity, Incarnation, Rank};
+
+/// What a roll-back needs.
+#[derive(Clone, Debug)]
+pub(super) struct Checkpoint {
+    saved: Vec<Vec<u8>>,
+    board: Board,
+}
 
 impl World {
     pub(super) fn handle_fault(&mut self, happening: Happening) {
@@ -36,7 +43,7 @@ impl World {
         }
         let rank = self.random.below(self.options.ranks as u64) as usize;
         let for_ns = self.random.below(30_000_000);
-        match self.random.below(8) {
+        match self.random.below(10) {
             0 | 1 => self.freeze(rank, for_ns),
             2 | 3 => self.freeze_gang(for_ns),
             4 => {
@@ -58,6 +65,8 @@ impl World {
                 self.random = random;
                 self.wake(rank, 0);
             }
+            7 => self.take_checkpoint(),
+            8 => self.roll_back(),
             _ => self.restore(),
         }
         let next_ns = self.random.below(2 * self.options.fault_every_ns);
@@ -132,29 +141,67 @@ impl World {
         self.report.steady += 1;
     }
 
+    /// All ranks are saved, to be rolled back to this moment.
+    fn take_checkpoint(&mut self) {
+        self.say("a checkpoint".to_owned());
+        let mut saved = vec![Vec::new(); self.options.ranks];
+        for (rank, saved) in saved.iter_mut().enumerate() {
+            if let Some(endpoint) = self.nodes[rank].alive() {
+                endpoint.save(saved);
+            }
+        }
+        self.checkpoint = Some(Checkpoint { saved, board: self.board.borrow().clone() });
+    }
+
+    /// All ranks go on from the checkpoint, while packets of what is now undone are still under way.
+    fn roll_back(&mut self) {
+        let Some(checkpoint) = self.checkpoint.clone() else { return };
+        self.say("back to the checkpoint".to_owned());
+        self.incarnation += 1;
+        *self.board.borrow_mut() = checkpoint.board;
+        self.board.borrow_mut().restoring = true;
+        for rank in 0..self.options.ranks {
+            self.restore_rank(rank, &checkpoint.saved[rank]);
+            self.nodes[rank].program.refused.fill(false);
+        }
+        self.end_restoring();
+    }
+
     /// Some ranks are saved and restored, the others go on; all under another incarnation, what is under way is void.
     fn restore(&mut self) {
         self.incarnation += 1;
         let incarnation = Incarnation(self.incarnation);
         self.board.borrow_mut().restoring = true;
         for rank in 0..self.options.ranks {
-            let (time_ns, is_saved) = (self.time_ns, self.random.chance(600));
-            let (board, fifo_bytes) = (self.board.clone(), self.options.fifo_bytes);
-            let now = self.nodes[rank].now(time_ns);
+            let (now, is_saved) = (self.nodes[rank].now(self.time_ns), self.random.chance(600));
             let Some(endpoint) = self.nodes[rank].alive() else { continue };
-            if !is_saved {
+            if is_saved {
+                let mut saved = Vec::new();
+                endpoint.save(&mut saved);
+                self.restore_rank(rank, &saved);
+            } else {
                 endpoint.handle_incarnation(now, incarnation);
-                continue;
             }
-            let mut saved = Vec::new();
-            endpoint.save(&mut saved);
-            self.report.refusals += endpoint.counters().refusals;
-            let memory = |peer: Rank| Some(SimMemory::new(&board, rank, peer.0 as usize, fifo_bytes));
-            let restored = Endpoint::restore(&saved, incarnation, self.options.config, now, memory);
-            *endpoint = restored.expect("what was saved can be restored");
-            self.report.restores += 1;
-            self.say(format!("{rank} is restored"));
         }
+        self.end_restoring();
+    }
+
+    fn restore_rank(&mut self, rank: usize, saved: &[u8]) {
+        let (board, fifo_bytes) = (self.board.clone(), self.options.fifo_bytes);
+        let now = self.nodes[rank].now(self.time_ns);
+        let Some(endpoint) = self.nodes[rank].alive() else { return };
+        let refusals = endpoint.counters().refusals;
+        let memory = |peer: Rank| Some(SimMemory::new(&board, rank, peer.0 as usize, fifo_bytes));
+        let incarnation = Incarnation(self.incarnation);
+        let restored = Endpoint::restore(saved, incarnation, self.options.config, now, memory);
+        let endpoint = self.nodes[rank].alive().expect("it lived just now");
+        *endpoint = restored.expect("what was saved can be restored");
+        self.report.refusals += refusals;
+        self.report.restores += 1;
+        self.say(format!("{rank} is restored"));
+    }
+
+    fn end_restoring(&mut self) {
         self.board.borrow_mut().restoring = false;
         for (from, to) in self.pairs() {
             self.board.borrow_mut().check_cut(from, to, None);

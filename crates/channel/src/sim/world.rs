@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 use std::rc::Rc;
 
 use super::board::{Board, Bulk};
+use super::faults::Checkpoint;
 use super::network::Network;
 use super::node::{Life, Node};
 use super::trace::{Step, Trace};
@@ -92,6 +93,7 @@ pub struct World {
     pub(super) network: Network,
     pub(super) incarnation: u32,
     pub(super) report: Report,
+    pub(super) checkpoint: Option<Checkpoint>,
     trace: Trace,
     pub(super) buffer: Vec<u8>,
     pub(super) next_tag: u64,
@@ -119,6 +121,7 @@ impl World {
             board,
             incarnation: 1,
             report: Report::default(),
+            checkpoint: None,
             trace: Trace::default(),
             next_tag: 0,
             ending: false,
