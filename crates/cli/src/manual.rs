@@ -63,6 +63,9 @@ fn mpiexec() -> String {
          launchers use.\n\
          .TP\n.B TUTTI_TRANSPORT\nudp: every rank is a virtual node of its own, so that all messages go over UDP; shm: the default.\n\
          .TP\n.B MPIEXEC_TIMEOUT\nEnd of the job in seconds, as \\-\\-timeout.\n\
+         .TP\n.B TUTTI_CHECK\n1: the ranks look for mistakes of the program (calls that do not match, types that do not match,\n\
+         overlapping buffers, deadlock, what is left at MPI_Finalize) and say them on stderr; a mistake that makes results\n\
+         wrong ends the job with status 3. warn: they only say them.\n\
          .TP\n.B TUTTI_DEBUG\n1: the starter says on stderr what it does.\n\
          .TP\n.B TUTTI_STARTER\nThe starter to use instead of the installed one.\n\
          .SH SEE ALSO\n.BR tutti (1)\n",

@@ -92,6 +92,10 @@ impl Guard {
         if let Started::Pending(index) = self.engine.send(Message { buffer, mode: Mode::Standard, ..message })
         {
             let request = self.engine.requests.get_mut(index);
+            if request.done {
+                self.engine.release(index);
+                return;
+            }
             request.extra = Some(Box::new(Extra::Owned(owned)));
             request.orphaned = true;
         }

@@ -29,6 +29,8 @@ pub enum Extra {
     Generalized(Generalized),
     /// The message's data, which belong to the request.
     Owned(crate::buffered::Owned),
+    /// A receive whose message has another type signature; only while the program is being checked.
+    Suspect(crate::engine::Suspect),
     /// It is done when this buffer is empty.
     Flush(crate::buffered::Attached),
     /// It has partitions.
@@ -157,6 +159,12 @@ impl Engine {
         }
     }
 
+    /// The pending requests that a compound one stands for.
+    pub fn pending_parts(&self, index: u32) -> impl Iterator<Item = u32> {
+        let parts = self.compound(index).into_iter().flat_map(|compound| compound.parts);
+        parts.filter_map(|part| if let Part::Pending(index) = part { Some(index) } else { None })
+    }
+
     /// The compound behind a request.
     fn compound(&self, index: u32) -> Option<&Compound> {
         match self.requests.get(index).extra.as_deref() {
@@ -235,6 +243,10 @@ impl Guard {
                 self.finish_generalized(generalized)
             }
             Some(Extra::Partitioned(_)) => self.take_partitioned(index),
+            Some(Extra::Suspect(suspect)) => {
+                let suspect = *suspect;
+                self.take_suspect(index, suspect)
+            }
             _ => {
                 let outcome = self.engine.requests.get(index).outcome();
                 self.engine.requests.free(index);

@@ -52,7 +52,7 @@ thread_local! {
 /// Runs a call of the face: enters the library, raises the error if there is one.
 #[inline(always)]
 pub fn call(name: &'static CStr, comm: MPI_Comm, body: impl FnOnce(&mut Guard) -> Result<()>) -> c_int {
-    match process::enter() {
+    match process::enter_call(name) {
         Some(guard) => go_on(guard, name, comm, body),
         None => outside(name),
     }
@@ -239,7 +239,12 @@ pub fn outside(name: &CStr) -> c_int {
 
 /// Ends the job with an exit code (MPI_Abort).
 pub fn abort(guard: Option<Guard>, code: c_int) -> ! {
-    if let Some(guard) = &guard
+    end_job(guard.as_ref(), code)
+}
+
+/// The same for a caller that cannot give its guard away.
+pub fn end_job(guard: Option<&Guard>, code: c_int) -> ! {
+    if let Some(guard) = guard
         && let Some(starter) = guard.engine.job.starter()
     {
         starter.tell(Notice::Abort(code as u32));

@@ -204,6 +204,25 @@ impl<T> Slab<T> {
         self.slots[index as usize].value_mut().expect("a live slot")
     }
 
+    /// Where the next objects will stand.
+    pub fn next_indices<const N: usize>(&self) -> [u32; N] {
+        let (mut free, mut end) = (self.free, self.slots.len() as u32);
+        std::array::from_fn(|_| {
+            let index = if free == NONE { end } else { free };
+            match self.slots.get(index as usize) {
+                Some(slot) => free = slot.state,
+                None => end += 1,
+            }
+            index
+        })
+    }
+
+    /// The handle of the object at an index, if there is one.
+    pub fn live_handle(&self, index: u32) -> Option<usize> {
+        let slot = self.slots.get(index as usize)?;
+        (slot.state == TAKEN).then_some(slot.handle as usize)
+    }
+
     /// How many objects live.
     pub fn len(&self) -> usize {
         self.live
@@ -244,5 +263,20 @@ mod tests {
         let mut other = Slab::new(Kind::Info);
         let index = other.insert("c");
         assert_eq!(slab.find(other.handle(index)), None);
+    }
+
+    #[test]
+    fn the_next_places_are_known_in_advance() {
+        let mut slab = Slab::new(Kind::Group);
+        for value in 0..4 {
+            slab.insert(value);
+        }
+        slab.remove(1);
+        slab.remove(3);
+        let next: [u32; 4] = slab.next_indices();
+        assert_eq!(next, [3, 1, 4, 5]);
+        assert_eq!(next.map(|_| slab.insert(0)), next);
+        assert_eq!(slab.live_handle(5), Some(slab.handle(5)));
+        assert_eq!(slab.live_handle(6), None);
     }
 }

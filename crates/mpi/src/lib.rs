@@ -9,6 +9,7 @@ pub mod argument;
 pub mod attributes;
 pub mod buffer;
 pub mod buffered;
+pub mod check;
 pub mod collective;
 pub mod comm;
 pub mod compound;

@@ -4,10 +4,11 @@ use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
 use crate::buffer::Buffer;
+use crate::check;
 use crate::datatype::checked_count;
 use crate::engine::short_way::{self, Short};
 use crate::engine::{Message, Mode, Started};
-use crate::error::{Error, Result, check};
+use crate::error::{Error, Result, check as ensure};
 use crate::process::Guard;
 use crate::request::{Outcome, Request, RequestKind};
 
@@ -43,7 +44,7 @@ impl Guard {
         let count = checked_count(data.count)?;
         let datatype = self.datatype(data.datatype)?;
         if datatype.element.is_some() {
-            check(!data.address.is_null() || count == 0, MPI_ERR_BUFFER, || {
+            ensure(!data.address.is_null() || count == 0, MPI_ERR_BUFFER, || {
                 format!("the buffer is a null pointer, expected memory for {count} elements")
             })?;
         }
@@ -169,7 +170,12 @@ impl Guard {
         mode: Mode,
     ) -> Result<Started> {
         Ok(match self.message(data, dest, tag, comm, mode)? {
-            Some(message) => self.engine.send(message),
+            Some(message) => {
+                if check::is_on() {
+                    self.look_for_overlap(&message.buffer, RequestKind::Send);
+                }
+                self.engine.send(message)
+            }
             None => Started::Done,
         })
     }
@@ -220,6 +226,9 @@ impl Guard {
         };
         let mut request = Request::new(RequestKind::Receive, self.buffer(data)?, context, source, tag);
         request.group = self.comm(comm)?.translation();
+        if check::is_on() {
+            self.look_for_overlap(&request.buffer, RequestKind::Receive);
+        }
         Ok(Some(self.engine.receive(request)))
     }
 

@@ -8,8 +8,9 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
-use core::ffi::c_int;
+use core::ffi::{CStr, c_int};
 use tutti_runtime::attach::{self, AttachError};
 use tutti_runtime::job::Job;
 use tutti_runtime::net::Net;
@@ -71,6 +72,8 @@ pub struct Process {
     pub company: Company,
     /// Threads that wait inside the library.
     waiting: u32,
+    /// What the checker knows, when there is one.
+    pub check: Option<Box<crate::check::Check>>,
 }
 
 /// Before Init.
@@ -79,6 +82,8 @@ pub const BEFORE: u8 = 0;
 pub const RUNNING: u8 = 1;
 /// After Finalize.
 pub const AFTER: u8 = 2;
+/// Between Init and Finalize, while the program is being checked: every way in is the slow one ([`crate::check`]).
+pub const CHECKED: u8 = 3;
 
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
 static LOCK: Lock = Lock::new();
@@ -106,10 +111,38 @@ pub fn phase() -> u8 {
 #[inline(always)]
 pub fn enter() -> Option<Guard> {
     if phase() != RUNNING {
+        return enter_checked();
+    }
+    take_lock()
+}
+
+/// Enters the library for a short way; `None` before Init, after Finalize, and while the program is being checked.
+#[inline(always)]
+pub fn enter_running() -> Option<Guard> {
+    if phase() != RUNNING {
         return None;
     }
+    take_lock()
+}
+
+/// Enters the library for a call of the function `name`; `None` before Init and after Finalize.
+#[inline(always)]
+pub fn enter_call(name: &'static CStr) -> Option<Guard> {
+    if phase() != RUNNING {
+        return crate::check::enter(name);
+    }
+    take_lock()
+}
+
+#[cold]
+fn enter_checked() -> Option<Guard> {
+    if phase() == CHECKED { take_lock() } else { None }
+}
+
+#[inline(always)]
+fn take_lock() -> Option<Guard> {
     LOCK.acquire();
-    // SAFETY: RUNNING says that the value is there and stays; the lock is ours.
+    // SAFETY: RUNNING and CHECKED say that the value is there and stays; the lock is ours.
     let process = unsafe { (*PROCESS.0.get()).as_mut() };
     match process {
         Some(process) => Some(Guard { process }),
@@ -130,6 +163,7 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
         say::line(format_args!("{remark}"));
     }
     let job = Job::enter(place);
+    let check = crate::check::start(&job);
     crate::invariant::report_broken_ones(job.rank());
     let net = Net::open(&job).map_err(AttachError::Network)?;
     let socket = net.as_ref().map(Net::duplicate_socket).transpose().map_err(AttachError::Network)?;
@@ -164,10 +198,12 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
         buffers: HashMap::new(),
         message_groups: HashMap::new(),
         waiting: 0,
+        check,
     };
     // SAFETY: Init is called once and before anything else (checked by the caller), so nobody else looks at the cell.
     unsafe { *PROCESS.0.get() = Some(process) };
-    PHASE.store(RUNNING, Ordering::Release);
+    let phase = if crate::check::is_on() { CHECKED } else { RUNNING };
+    PHASE.store(phase, Ordering::Release);
     socket.map_or(Ok(()), |socket| service::start(socket).map_err(AttachError::Network))
 }
 
@@ -184,6 +220,9 @@ pub fn raise_thread_level(required: c_int) {
 
 /// Leaves the job: what is owed to others is sent, then the state goes.
 pub fn finish(mut guard: Guard) {
+    if crate::check::is_on() {
+        crate::check::leftovers::look(&mut guard);
+    }
     guard.wait(None, |process| process.engine.is_flushed().then_some(()));
     guard.engine.publish_all();
     guard.engine.job.leave();
@@ -255,6 +294,11 @@ impl Guard {
         }
     }
 
+    /// How many threads wait.
+    pub fn waiting_threads(&self) -> u32 {
+        self.waiting
+    }
+
     #[inline(always)]
     fn end_wait(&mut self) {
         self.waiting -= 1;
@@ -279,19 +323,33 @@ impl Guard {
 
     #[cold]
     fn sleep(&mut self, waiter: &mut Waiter, ready: impl Fn() -> bool) {
+        if crate::check::is_on() {
+            return crate::check::deadlock::sleep(self, waiter, ready);
+        }
         if self.waiting > 1 {
             // Another thread waits too and may find what we wait for: we must not sleep on the one bell without it.
             self.unlocked(std::thread::yield_now);
             return;
         }
         self.engine.publish_all();
+        self.sleep_on_bell(waiter, None, ready);
+    }
+
+    /// Sleeps until a peer rings, and for so long at most. Others have been told what they may wait for.
+    #[cold]
+    pub fn sleep_on_bell(
+        &mut self,
+        waiter: &mut Waiter,
+        at_most: Option<Duration>,
+        ready: impl Fn() -> bool,
+    ) {
         let engine: *mut Engine = &mut self.engine;
         let mut released = false;
         // SAFETY: the pointer comes from the guard's own state, which stays; the closure uses it while nothing else does, and
         // `job` is not touched by progress except through shared references to atomics.
         unsafe {
             let job: *const Job = &raw const (*engine).job;
-            waiter.sleep_unless(&*job, || {
+            let look = || {
                 let nothing = !(*engine).progress(None) && !ready();
                 if nothing {
                     service::poke();
@@ -300,7 +358,11 @@ impl Guard {
                     released = true;
                 }
                 nothing
-            });
+            };
+            match at_most {
+                None => waiter.sleep_unless(&*job, look),
+                Some(at_most) => waiter.sleep_at_most(&*job, at_most, look),
+            }
         }
         if released {
             LOCK.acquire();

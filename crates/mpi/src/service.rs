@@ -70,7 +70,7 @@ fn run(socket: &OwnedFd) {
             drop(guard);
             await_datagram(socket, patience);
         }
-        if process::phase() != process::RUNNING {
+        if process::phase() == process::AFTER {
             return;
         }
     }

@@ -10,6 +10,7 @@ use tutti_shm::collective::{BlockHeader, Member};
 use tutti_shm::endpoint::{ATTACHED, Endpoint, FINALIZED};
 use tutti_shm::envelope_ring;
 use tutti_shm::layout::Layout;
+use tutti_shm::report::Report;
 use tutti_shm::sync::{AtomicU64, Ordering};
 use tutti_shm::ticket::Notice;
 use tutti_shm::{LINE_BYTES, doorbell};
@@ -142,6 +143,18 @@ impl Job {
     pub fn endpoint(&self, rank: usize) -> &Endpoint {
         // SAFETY: the layout says that an endpoint lies there; its fields are atomics; the segment lives as long as self.
         unsafe { self.place.segment.at(self.layout.endpoint_at(rank - self.first)).as_ref() }
+    }
+
+    /// The report of a local rank.
+    pub fn report(&self, rank: usize) -> &Report {
+        // SAFETY: as for endpoint.
+        unsafe { self.place.segment.at(self.layout.report_at(rank - self.first)).as_ref() }
+    }
+
+    /// Whether all ranks of the job are on this node.
+    pub fn is_whole(&self) -> bool {
+        let geometry = self.place.segment.geometry();
+        geometry.world_ranks == geometry.local_ranks
     }
 
     /// The rings to and from `peer`, a rank of this node.

@@ -136,6 +136,13 @@ impl Waiter {
         Patience::Yielded
     }
 
+    /// As [`Waiter::sleep_unless`], for so long at most.
+    #[cold]
+    pub fn sleep_at_most(&mut self, job: &Job, at_most: Duration, nothing_there: impl FnOnce() -> bool) {
+        doorbell::sleep_at_most(job.endpoint(job.rank()), at_most, nothing_there);
+        self.reset();
+    }
+
     /// Sleeps until a peer rings, unless `nothing_there` finds something after the intention is published.
     #[cold]
     pub fn sleep_unless(&mut self, job: &Job, nothing_there: impl FnOnce() -> bool) {

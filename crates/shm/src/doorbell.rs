@@ -17,6 +17,8 @@
 //! intention that is over or being ended; the sleeper looks at everything again before its next sleep, behind a fence that
 //! comes after this waker's, so it sees what this waker published.
 
+use std::time::Duration;
+
 use crate::endpoint::Endpoint;
 use crate::sync::{Ordering, fence};
 
@@ -55,28 +57,43 @@ fn ring(endpoint: &Endpoint, intention: u32) {
 /// Sleeps until the bell is rung, unless `nothing_there` finds something after the intention to sleep has been published.
 /// May return early; the caller looks again. Only the endpoint's owner calls it.
 pub fn sleep_unless(endpoint: &Endpoint, nothing_there: impl FnOnce() -> bool) {
+    sleep(endpoint, None, nothing_there);
+}
+
+/// As [`sleep_unless`], for so long at most.
+pub fn sleep_at_most(endpoint: &Endpoint, at_most: Duration, nothing_there: impl FnOnce() -> bool) {
+    sleep(endpoint, Some(at_most), nothing_there);
+}
+
+fn sleep(endpoint: &Endpoint, at_most: Option<Duration>, nothing_there: impl FnOnce() -> bool) {
     let bell = endpoint.bell.load(Ordering::Acquire);
     endpoint.sleeping.store(bell.wrapping_add(1), Ordering::Relaxed);
     fence(Ordering::SeqCst);
     if nothing_there() {
-        futex::wait(&endpoint.bell, bell);
+        futex::wait(&endpoint.bell, bell, at_most);
     }
     endpoint.sleeping.store(0, Ordering::Relaxed);
 }
 
 #[cfg(not(loom))]
 mod futex {
+    use std::time::Duration;
+
     use crate::sync::AtomicU32;
 
-    pub fn wait(word: &AtomicU32, seen: u32) {
-        // SAFETY: the word is alive; without a time-out the other arguments are ignored.
+    pub fn wait(word: &AtomicU32, seen: u32, at_most: Option<Duration>) {
+        let time = at_most.map(|time| libc::timespec {
+            tv_sec: time.as_secs() as libc::time_t,
+            tv_nsec: time.subsec_nanos().into(),
+        });
+        // SAFETY: the word and the time are alive; the other arguments are ignored.
         unsafe {
             libc::syscall(
                 libc::SYS_futex,
                 word.as_ptr(),
                 libc::FUTEX_WAIT,
                 seen,
-                std::ptr::null::<libc::timespec>(),
+                time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
             )
         };
     }
@@ -93,6 +110,8 @@ mod futex {
 mod futex {
     use loom::sync::{Condvar, Mutex};
 
+    use std::time::Duration;
+
     use crate::sync::{AtomicU32, Ordering};
 
     struct Queue {
@@ -104,7 +123,7 @@ mod futex {
         static ref QUEUE: Queue = Queue { lock: Mutex::new(()), woken: Condvar::new() };
     }
 
-    pub fn wait(word: &AtomicU32, seen: u32) {
+    pub fn wait(word: &AtomicU32, seen: u32, _at_most: Option<Duration>) {
         let mut guard = QUEUE.lock.lock().unwrap();
         while word.load(Ordering::Relaxed) == seen {
             guard = QUEUE.woken.wait(guard).unwrap();

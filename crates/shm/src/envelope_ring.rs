@@ -152,6 +152,11 @@ impl Producer {
         Producer { lines, consumed, ..*self }
     }
 
+    /// Lines written since the start.
+    pub fn position(&self) -> u64 {
+        self.written
+    }
+
     /// Whether [`Producer::try_push`] with so many inline bytes would succeed now: what a refused sender looks at between
     /// its intention to sleep and its sleep.
     pub fn has_room_for(&mut self, inline_bytes: usize) -> bool {
@@ -378,6 +383,11 @@ impl Consumer {
     #[inline(always)]
     pub fn needs_attention(&self) -> bool {
         self.bell_owed || self.is_ready()
+    }
+
+    /// Lines consumed since the start.
+    pub fn position(&self) -> u64 {
+        self.read
     }
 
     /// The oldest message that has not been consumed. Stays until [`Consumer::advance`].

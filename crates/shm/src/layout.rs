@@ -2,7 +2,7 @@
 //! a table.
 //!
 //! ```text
-//! | header | endpoints | rings to rank 0 | rings to rank 1 | ... | collective blocks | flows of rank 0 | ... |
+//! | header | endpoints | rings to rank 0 | rings to rank 1 | ... | collective blocks | reports | flows of rank 0 | ... |
 //!                        '- one per sender: bulk descriptors and counters, envelope lines, bulk slots
 //!                                             one per rank of another node: words, send FIFO -'
 //! ```
@@ -13,6 +13,7 @@ use crate::LINE_BYTES;
 use crate::collective::{BLOCKS, DATA_BYTES, MEMBER_LINES};
 use crate::endpoint::Endpoint;
 use crate::flow::FlowWords;
+use crate::report::Report;
 
 /// Bytes of rings into one rank, at most.
 pub const RECEIVE_BYTES_MAX: usize = 2 << 20;
@@ -67,6 +68,7 @@ pub struct Layout {
     rings_at: usize,
     collectives_at: usize,
     block_bytes: usize,
+    reports_at: usize,
     /// Bytes of a send FIFO.
     pub fifo_bytes: usize,
     first_rank: usize,
@@ -90,7 +92,8 @@ impl Layout {
         let rings_at = HEADER_BYTES + page_up(ranks * size_of::<Endpoint>());
         let collectives_at = rings_at + receive_bytes * ranks;
         let block_bytes = page_up(LINE_BYTES + ranks * MEMBER_LINES * LINE_BYTES) + ranks * DATA_BYTES;
-        let flows_at = collectives_at + BLOCKS * block_bytes;
+        let reports_at = collectives_at + BLOCKS * block_bytes;
+        let flows_at = reports_at + page_up(ranks * size_of::<Report>());
         let remote_ranks = geometry.world_ranks.saturating_sub(geometry.local_ranks) as usize;
         let fifo_bytes = fifo_bytes(remote_ranks);
         let flows_bytes = page_up(remote_ranks * size_of::<FlowWords>()) + remote_ranks * fifo_bytes;
@@ -103,6 +106,7 @@ impl Layout {
             rings_at,
             collectives_at,
             block_bytes,
+            reports_at,
             fifo_bytes,
             first_rank: geometry.first_rank as usize,
             remote_ranks,
@@ -143,6 +147,12 @@ impl Layout {
     pub fn block_at(&self, block: usize) -> usize {
         assert!(block < BLOCKS);
         self.collectives_at + block * self.block_bytes
+    }
+
+    /// Offset of a rank's report.
+    pub fn report_at(&self, rank: usize) -> usize {
+        assert!(rank < self.local_ranks);
+        self.reports_at + rank * size_of::<Report>()
     }
 
     /// Offset of the words of the flow from a local rank to world rank `to`, which is on another node.
@@ -231,7 +241,8 @@ mod tests {
             }
             assert!(l.pair_at(0, n - 1) + l.receive_bytes <= l.block_at(0));
             assert!(l.block_at(0) + LINE_BYTES * (1 + n * MEMBER_LINES) <= l.block_data_at(0, 0));
-            assert_eq!(l.block_data_at(BLOCKS - 1, n - 1) + DATA_BYTES, l.total_bytes());
+            assert_eq!(l.block_data_at(BLOCKS - 1, n - 1) + DATA_BYTES, l.report_at(0));
+            assert!(l.report_at(n - 1) + size_of::<Report>() <= l.total_bytes());
         }
     }
 
@@ -254,7 +265,7 @@ mod tests {
             }
             areas.sort_unstable();
             assert!(areas.windows(2).all(|pair| pair[0].1 <= pair[1].0));
-            assert!(areas[0].0 >= l.block_data_at(BLOCKS - 1, n - 1) + DATA_BYTES);
+            assert!(areas[0].0 >= l.report_at(n - 1) + size_of::<Report>());
             assert_eq!(areas.last().unwrap().1, l.total_bytes());
         }
         assert_eq!(fifo_bytes(3), FIFO_BYTES_MAX);

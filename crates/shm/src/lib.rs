@@ -16,6 +16,7 @@ pub mod layout;
 #[cfg(all(test, loom))]
 mod model;
 pub mod peers;
+pub mod report;
 pub mod segment;
 pub mod sync;
 pub mod ticket;

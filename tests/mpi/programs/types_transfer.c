@@ -76,6 +76,8 @@ static void transposed(void)
                 CHECK(!"the transposed matrix");
                 return;
             }
+    } else {
+        MPI_Type_free(&all);
     }
 }
 

@@ -126,7 +126,8 @@ impl Guard {
         let comm = self.comm(handle).ok()?;
         let (rank, group, context) = (comm.rank, comm.group.clone(), comm.context);
         let between_groups = comm.remote.is_some();
-        let without = between_groups || group.size() == 1 || !self.is_on_this_node(&group);
+        let without =
+            between_groups || group.size() == 1 || !self.is_on_this_node(&group) || crate::check::is_on();
         let index = if without {
             NO_BLOCK
         } else if context == 0 {

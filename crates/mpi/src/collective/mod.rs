@@ -10,7 +10,7 @@ mod flags;
 mod memory;
 mod neighbours;
 pub mod op;
-mod plan;
+pub mod plan;
 mod reduce;
 mod reduction;
 mod remote;
@@ -24,8 +24,9 @@ use std::rc::Rc;
 use tutti_shm::collective::SLOT_BYTES;
 
 use crate::abi::*;
+use crate::check;
 use crate::compound::{NOTHING, Part};
-use crate::error::{Error, Result, check};
+use crate::error::{Error, Result, check as ensure};
 use crate::process::Guard;
 
 pub use block::State;
@@ -50,8 +51,17 @@ impl Guard {
                 Outcome::Lost => return Err(lost()),
             }
         }
-        let mut schedule = self.next_place(comm)?.plan(work);
+        let mut schedule = self.next_plan(comm, work)?;
         self.run(&mut schedule)
+    }
+
+    /// The schedule of the next operation on a communicator.
+    fn next_plan(&mut self, comm: MPI_Comm, work: &Work) -> Result<schedule::Schedule> {
+        let place = self.next_place(comm)?;
+        if check::is_on() {
+            return Ok(self.plan(comm, &place, work, check::collectives::current_function()));
+        }
+        Ok(place.plan(work))
     }
 
     /// MPI_Allreduce.
@@ -104,7 +114,7 @@ impl Guard {
         request: *mut MPI_Request,
     ) -> Result<()> {
         check_place(request)?;
-        let schedule = self.next_place(comm)?.plan(work);
+        let schedule = self.next_plan(comm, work)?;
         let index = self.launch(schedule);
         // SAFETY: our contract; it is not null.
         unsafe { request.write(MPI_Request(self.engine.requests.handle(index))) };
@@ -127,8 +137,10 @@ impl Guard {
     ) -> Result<()> {
         check_place(request)?;
         let place = self.next_place(comm)?;
+        let function = check::collectives::current_function();
         let index = self.persistent(Rc::new(move |guard: &mut Guard| {
-            let schedule = place.plan(&work);
+            let schedule =
+                if check::is_on() { guard.plan(comm, &place, &work, function) } else { place.plan(&work) };
             Ok([Part::Pending(guard.launch(schedule)), NOTHING])
         }));
         // SAFETY: our contract; it is not null.
@@ -146,5 +158,5 @@ fn lost() -> Error {
 }
 
 fn check_place(request: *mut MPI_Request) -> Result<()> {
-    check(!request.is_null(), MPI_ERR_REQUEST, || "request is a null pointer".into())
+    ensure(!request.is_null(), MPI_ERR_REQUEST, || "request is a null pointer".into())
 }

@@ -134,6 +134,16 @@ impl Reducer {
         Reducer { apply: Apply::Kernel(kernel), commutative, datatype: datatype.elements(), handle: MPI_INT }
     }
 
+    /// Its name; of several operations that do the same with these elements the first.
+    pub fn operation_name(&self) -> &'static str {
+        let Apply::Kernel(mine) = self.apply else { return "an operation of the program" };
+        let is_mine = |op: MPI_Op| {
+            let found = self.datatype.element.and_then(|element| kernel(op, element));
+            found.is_some_and(|kernel| kernel as usize == mine as usize)
+        };
+        PREDEFINED.iter().find(|entry| is_mine(entry.0)).map_or("an operation", |entry| entry.1)
+    }
+
     /// The loop of a predefined operation.
     #[inline(always)]
     pub fn kernel(&self) -> Option<Kernel> {

@@ -128,12 +128,38 @@ impl Guard {
 impl Place {
     /// The schedule for work at this place.
     pub fn plan(&self, work: &Work) -> Schedule {
-        let mut plan = Plan {
-            schedule: Schedule::new(self.context, self.tag),
-            me: self.me,
-            local: self.local.clone(),
-            remote: self.remote.clone(),
-        };
+        self.plan_behind(self.schedule(), work)
+    }
+
+    /// A schedule without steps.
+    pub fn schedule(&self) -> Schedule {
+        Schedule::new(self.context, self.tag)
+    }
+
+    /// Which operation on the communicator it is.
+    pub fn number(&self) -> i32 {
+        self.tag
+    }
+
+    /// Whether there are two groups.
+    pub fn is_inter(&self) -> bool {
+        self.remote.is_some()
+    }
+
+    /// World ranks of all members and where this process stands among them; those of two groups in order.
+    pub fn members(&self) -> (Vec<u32>, usize) {
+        let mut members = self.local.members().to_vec();
+        let Some(remote) = &self.remote else { return (members, self.me) };
+        let mine = members[self.me];
+        members.extend(remote.members());
+        members.sort_unstable();
+        let me = members.iter().position(|&world| world == mine).expect("a member of its own group");
+        (members, me)
+    }
+
+    /// The steps for work, behind those that a schedule has.
+    pub fn plan_behind(&self, schedule: Schedule, work: &Work) -> Schedule {
+        let mut plan = Plan { schedule, me: self.me, local: self.local.clone(), remote: self.remote.clone() };
         plan.schedule.is_mutual = !matches!(
             work,
             Work::Broadcast { .. } | Work::Gather { .. } | Work::Scatter { .. } | Work::Scan { .. }

@@ -11,6 +11,7 @@ use super::memory::Memory;
 use super::op::Reducer;
 use crate::abi::*;
 use crate::buffer::Buffer;
+use crate::check::collectives::Exchange;
 use crate::datatype::elements::Elements;
 use crate::engine::{Message, Mode, Started};
 use crate::error::{Error, Result};
@@ -52,6 +53,7 @@ enum Step {
     Name { comm: MPI_Comm, context: *const u32 },
     Introduce { receive: MPI_Request, words: *const [u32; 4] },
     Combine { reducer: Rc<Reducer>, input: *const u8, inout: *mut u8, count: usize },
+    Compare(Rc<Exchange>),
 }
 
 /// What a schedule can do next.
@@ -129,6 +131,11 @@ impl Schedule {
         if count > 0 {
             self.steps.push(Step::Combine { reducer: reducer.clone(), input, inout, count });
         }
+    }
+
+    /// Compares the calls of all ranks, whose records have arrived.
+    pub fn compare(&mut self, exchange: Rc<Exchange>) {
+        self.steps.push(Step::Compare(exchange));
     }
 
     /// Gives a communicator that was made in advance its context, which then stands in this memory of the schedule.
@@ -209,6 +216,11 @@ impl Schedule {
                     let (reducer, input, inout, count) = (reducer.clone(), *input, *inout, *count);
                     // SAFETY: as above; the algorithms never combine a memory with itself.
                     unsafe { reducer.combine(guard, input, inout, count) };
+                }
+                Step::Compare(exchange) => {
+                    let exchange = exchange.clone();
+                    // SAFETY: the memory is this schedule's; everything started before has been awaited.
+                    unsafe { exchange.compare(guard) };
                 }
             }
             self.next += 1;

@@ -217,7 +217,7 @@ impl Guard {
 
     /// The next meeting of all processes of a communicator; the first leads. Those of an intercommunicator stand in one list,
     /// the group with the lower first member first.
-    pub(super) fn whole(&mut self, handle: MPI_Comm) -> Result<Meeting> {
+    pub fn whole(&mut self, handle: MPI_Comm) -> Result<Meeting> {
         let tag = self.next_creation(handle)?;
         let comm = self.comm(handle)?;
         let local = comm.group.members();
@@ -232,6 +232,9 @@ impl Guard {
     /// The tag of the next agreement over a communicator. All its members begin their agreements in the same order, so they
     /// count the same; a nonblocking one may still be on its way when the next begins.
     fn next_creation(&mut self, handle: MPI_Comm) -> Result<i32> {
+        if crate::check::is_on() {
+            self.compare_creation(handle)?;
+        }
         let comm = self.comm_mut(handle)?;
         comm.creations = comm.creations.wrapping_add(1) & i32::MAX;
         Ok(comm.creations)

@@ -4,7 +4,7 @@
 //! [`intercomm`] and [`machine`] make communicators with it; [`arranged`] makes
 //! those with a [`topology`]; [`lifetime`] ends them.
 
-mod agreement;
+pub mod agreement;
 mod arranged;
 mod creation;
 mod from_groups;

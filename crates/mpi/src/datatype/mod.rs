@@ -26,6 +26,7 @@ use std::rc::Rc;
 
 use crate::abi::*;
 use crate::buffer::Buffer;
+use crate::check::note::Note;
 use crate::error::{Error, Result, check};
 use layout::Layout;
 use node::Shape;
@@ -100,6 +101,14 @@ impl Datatype {
     /// Makes the type ready for communication.
     pub fn commit(&mut self) {
         if !matches!(self.access, Access::Uncommitted) {
+            return;
+        }
+        if crate::check::is_on()
+            && let Some(node) = &self.layout.part.node
+        {
+            // Every buffer knows what its data are.
+            let note = Note::new(&self.layout, &self.name, self.size);
+            self.access = Access::Gaps(Rc::new(Program::noted(node, self.extent, note)));
             return;
         }
         self.access = match &self.layout.part.node {

@@ -120,6 +120,19 @@ impl Node {
         joined.finish()
     }
 
+    /// Calls `visit` with address and length of each run, counted from `base`, until it gives false; whether it never did.
+    pub fn for_each_run(&self, base: usize, visit: &mut impl FnMut(usize, usize) -> bool) -> bool {
+        let base = base.wrapping_add_signed(self.at);
+        let at = |displacement: isize| base.wrapping_add_signed(displacement);
+        match &self.shape {
+            Shape::Run => visit(base, self.bytes),
+            Shape::Gather { bytes, places } => places.iter().all(|place| visit(at(*place), *bytes)),
+            Shape::Runs(runs) => runs.windows(2).all(|w| visit(at(w[0].at), w[1].offset - w[0].offset)),
+            Shape::List(items) => items.iter().all(|item| item.node.for_each_run(base, visit)),
+            Shape::Loop(l) => (0..l.count as isize).all(|i| l.body.for_each_run(at(i * l.stride), visit)),
+        }
+    }
+
     /// Number of entries of a list or a short loop of runs; none for other shapes.
     fn entries(&self) -> Option<usize> {
         match &self.shape {

@@ -153,6 +153,41 @@ impl Signature {
         }
     }
 
+    /// Hash of the first `elements` basic elements of one element.
+    pub fn hash_of_first(&self, elements: i128) -> u64 {
+        if elements >= self.elements {
+            return self.hash;
+        }
+        let joined = |first: u64, behind: i128, second: u64| {
+            first.wrapping_mul(power(BASE, behind)).wrapping_add(second)
+        };
+        match &self.shape {
+            Shape::Basic(basic, _) => spread(basic.element).wrapping_mul(geometric_sum(BASE, elements)),
+            Shape::Repeat(_, inner) => {
+                let (whole, left) = (elements / inner.elements, elements % inner.elements);
+                let repeated = inner.hash.wrapping_mul(geometric_sum(power(BASE, inner.elements), whole));
+                joined(repeated, left, inner.hash_of_first(left))
+            }
+            Shape::Sequence(parts) => {
+                let (mut hash, mut left) = (0, elements);
+                for part in parts.iter() {
+                    let some = left.min(part.elements);
+                    hash = joined(hash, some, part.hash_of_first(some));
+                    left -= some;
+                }
+                hash
+            }
+        }
+    }
+
+    /// The basic type, when all elements are of the same.
+    pub fn only_basic(&self) -> Option<Basic> {
+        match self.shape {
+            Shape::Basic(basic, _) => Some(basic),
+            _ => None,
+        }
+    }
+
     /// Calls `visit` with each stretch of equal basic elements and their number, in order.
     pub fn visit(&self, visit: &mut impl FnMut(Basic, i128)) {
         match &self.shape {
@@ -240,6 +275,22 @@ mod tests {
         assert_ne!(pair.hash, other.hash);
         assert_eq!(thrice.repeat(5).unwrap().hash, pair.repeat(15).unwrap().hash);
         assert_eq!((thrice.elements, thrice.size), (6, 36));
+    }
+
+    #[test]
+    fn the_hash_of_a_beginning_is_that_of_the_same_sequence_alone() {
+        let (int, double) = (basic(Element::Signed(4)), basic(Element::Float(8)));
+        let both = Signature::sequence(vec![int.repeat(2).unwrap(), double.clone()]).unwrap();
+        let long = both.repeat(10).unwrap();
+        let flat = |n: usize| {
+            let parts = (0..n).map(|i| if i % 3 < 2 { int.clone() } else { double.clone() });
+            Signature::sequence(parts.collect()).unwrap().hash
+        };
+        for n in 0..=30 {
+            assert_eq!(long.hash_of_first(n as i128), flat(n), "{n} elements");
+        }
+        assert_eq!(int.repeat(7).unwrap().hash_of_first(3), int.repeat(3).unwrap().hash);
+        assert!(int.repeat(7).unwrap().only_basic().is_some() && both.only_basic().is_none());
     }
 
     #[test]

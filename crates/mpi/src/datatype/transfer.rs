@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use super::kernels::{PACK, UNPACK, copy, copy_blocks, copy_places};
 use super::node::{Item, Loop, Node, Run, Shape};
+use crate::check::note::Note;
 
 /// A committed type, ready to be copied: its elements repeated without end.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub struct Program {
     body: Node,
     /// Bytes from one to the next in memory.
     stride: isize,
+    /// What the data are, while the program is being checked.
+    note: Option<Note>,
 }
 
 /// A program with the place where the last piece ended.
@@ -51,14 +54,20 @@ impl Program {
             && inner.stride.checked_mul(inner.count as isize) == Some(extent)
         {
             let body = inner.body.clone().shifted(node.at);
-            return Program { body, stride: inner.stride };
+            return Program { body, stride: inner.stride, note: None };
         }
-        Program { body: node.clone(), stride: extent }
+        Program { body: node.clone(), stride: extent, note: None }
+    }
+
+    /// The same with a note of what the data are; never one run.
+    pub fn noted(node: &Node, extent: isize, note: Note) -> Self {
+        Program { note: Some(note), ..Program::new(node, extent) }
     }
 
     /// Where the first `bytes` bytes of data begin, if they are one run.
     pub fn single_run(&self, bytes: usize) -> Option<isize> {
-        (matches!(self.body.shape, Shape::Run) && bytes <= self.body.bytes).then_some(self.body.at)
+        let is_one = matches!(self.body.shape, Shape::Run) && bytes <= self.body.bytes && self.note.is_none();
+        is_one.then_some(self.body.at)
     }
 }
 
@@ -72,6 +81,26 @@ impl Map {
     /// The same data without the first `bytes` bytes.
     pub fn behind(&self, bytes: usize) -> Self {
         Map { program: self.program.clone(), skip: self.skip + bytes, hints: Hints::default() }
+    }
+
+    /// What the data are, while the program is being checked and all of them are meant.
+    pub fn note(&self) -> Option<&Note> {
+        self.program.note.as_ref().filter(|_| self.skip == 0)
+    }
+
+    /// Calls `visit` with address and length of each run of `bytes` bytes, which are whole elements, until it gives false.
+    pub fn runs(&self, base: usize, bytes: usize, visit: &mut impl FnMut(usize, usize) -> bool) {
+        let Program { body, stride, .. } = &*self.program;
+        if matches!(body.shape, Shape::Run) && *stride == body.bytes as isize {
+            visit(base.wrapping_add_signed(body.at), bytes);
+            return;
+        }
+        for element in 0..bytes.div_ceil(body.bytes) {
+            let base = base.wrapping_add_signed((element as isize).wrapping_mul(*stride));
+            if !body.for_each_run(base, visit) {
+                return;
+            }
+        }
     }
 
     /// Copies data bytes `[offset, offset + bytes)` to `to`.
@@ -102,7 +131,7 @@ impl Map {
         stream: *mut u8,
         bytes: usize,
     ) {
-        let Program { body, stride } = &*self.program;
+        let Program { body, stride, .. } = &*self.program;
         let offset = offset + self.skip;
         let (first, skip) = if offset == 0 { (0, 0) } else { (offset / body.bytes, offset % body.bytes) };
         let memory = base.wrapping_offset((first as isize).wrapping_mul(*stride));

@@ -6,9 +6,12 @@ use super::matching::{Body, SHORT_BYTES, Unexpected};
 use super::transfer::{Pull, Sink, Stream};
 use super::{
     ANNOUNCE, CLEAR, DONE, EAGER, EAGER_BYTES_MAX, ENVELOPES_PER_TURN, Engine, Message, Mode, STREAM,
-    Started, finish, finish_receive,
+    Started, Suspect, finish, finish_receive,
 };
 use crate::buffer::Buffer;
+use crate::check;
+use crate::check::note::Word;
+use crate::compound::Extra;
 use crate::request::{Request, RequestKind};
 
 impl Engine {
@@ -40,8 +43,9 @@ impl Engine {
                 }
             } else {
                 let (number, address) = (message.argument(0) as u32, message.argument(1));
+                let word = Word(message.argument(2));
                 message.consume();
-                self.take_control(from, &envelope, number, address);
+                self.take_control(from, &envelope, number, address, word);
             }
         }
         if self.peers[from].rings.inbox.take_owed_bell() {
@@ -51,7 +55,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn take_control(&mut self, from: usize, envelope: &Envelope, number: u32, address: u64) {
+    fn take_control(&mut self, from: usize, envelope: &Envelope, number: u32, address: u64, word: Word) {
         match envelope.kind {
             STREAM | ANNOUNCE => {
                 let body = if envelope.kind == STREAM {
@@ -62,6 +66,7 @@ impl Engine {
                 if envelope.kind == STREAM {
                     self.peers[from].sinks.push(Sink::new(number, envelope.length as usize));
                 }
+                let body = if check::is_on() { Body::Signed(word, Box::new(body)) } else { body };
                 let message = Unexpected {
                     context: envelope.context,
                     tag: envelope.tag,
@@ -112,6 +117,12 @@ impl Engine {
                 self.pulls.push(Pull::new(from, number, address, index));
                 self.pull();
             }
+            Body::Signed(word, body) => {
+                if !request.buffer.takes(word, message.bytes) {
+                    request.extra = Some(Box::new(Extra::Suspect(Suspect { word, bytes: message.bytes })));
+                }
+                self.deliver_unexpected(from, Unexpected { body: *body, ..message }, index);
+            }
             Body::Local { request: send, buffer } => {
                 copy_between(&buffer, &request.buffer);
                 finish_receive(&mut self.requests, index);
@@ -130,8 +141,10 @@ impl Engine {
     /// A message to this process itself.
     pub(super) fn send_to_self(&mut self, message: Message) -> Started {
         let Message { context, tag, buffer, mode, .. } = message;
-        let bytes = buffer.bytes;
-        if let Some(index) = self.matching.take_posted(&mut self.requests, self.me, context, tag) {
+        let (bytes, word) = (buffer.bytes, buffer.word());
+        if !check::is_on()
+            && let Some(index) = self.matching.take_posted(&mut self.requests, self.me, context, tag)
+        {
             let request = self.requests.get_mut(index);
             (request.peer, request.tag, request.bytes) = (self.me as i32, tag, bytes);
             copy_between(&buffer, &request.buffer);
@@ -148,7 +161,22 @@ impl Engine {
             let request = self.requests.insert(request);
             (Body::Local { request, buffer }, Started::Pending(request))
         };
+        if check::is_on() {
+            return self.deliver_to_self(Unexpected { context, tag, bytes, body }, word, started);
+        }
         self.matching.keep(self.me, Unexpected { context, tag, bytes, body });
+        started
+    }
+
+    /// The same with what is known of its data, while the program is being checked.
+    #[cold]
+    fn deliver_to_self(&mut self, message: Unexpected, word: Word, started: Started) -> Started {
+        let message = Unexpected { body: Body::Signed(word, Box::new(message.body)), ..message };
+        let (context, tag) = (message.context, message.tag);
+        match self.matching.take_posted(&mut self.requests, self.me, context, tag) {
+            Some(index) => self.deliver_unexpected(self.me, message, index),
+            None => self.matching.keep(self.me, message),
+        }
         started
     }
 }

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_Message};
 use crate::buffer::Buffer;
+use crate::check::note::Word;
 use crate::handle::{Kind, NONE, Slab};
 use crate::request::Request;
 
@@ -33,6 +34,19 @@ pub enum Body {
     Announced { message: u32, address: u64 },
     /// In our own memory: a send to self, with its request.
     Local { request: u32, buffer: Buffer },
+    /// With what the sender says of its data, while the program is being checked.
+    Signed(Word, Box<Body>),
+}
+
+impl Body {
+    /// The body whose data come under this message number.
+    fn streaming(&mut self, number: u32) -> Option<&mut Body> {
+        match self {
+            Body::Streaming(mine) => (*mine == number).then_some(self),
+            Body::Signed(_, body) => body.streaming(number),
+            _ => None,
+        }
+    }
 }
 
 /// Data that are kept without an allocation.
@@ -233,9 +247,9 @@ impl Matching {
         let message = self.unexpected[from]
             .iter_mut()
             .chain(extracted.map(|(_, (_, message))| message))
-            .find(|message| matches!(message.body, Body::Streaming(n) if n == number))
+            .find_map(|message| message.body.streaming(number))
             .expect("a sink without a receive belongs to an unexpected message");
-        message.body = Body::Long(data);
+        *message = Body::Long(data);
     }
 
     /// Takes a posted receive back; false when it is matched already.
@@ -265,6 +279,17 @@ impl Matching {
     /// The extracted message that a handle names.
     pub fn find_extracted(&self, handle: MPI_Message) -> Option<u32> {
         self.extracted.index(handle.0)
+    }
+
+    /// How many messages are extracted and not received.
+    pub fn extracted(&self) -> usize {
+        self.extracted.len()
+    }
+
+    /// The messages that no receive has taken, with their sources.
+    pub fn unexpected(&self) -> impl Iterator<Item = (usize, &Unexpected)> {
+        let queues = self.unexpected.iter().enumerate();
+        queues.flat_map(|(from, queue)| queue.iter().map(move |message| (from, message)))
     }
 
     /// Gives an extracted message to its receive.

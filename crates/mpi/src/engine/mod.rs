@@ -8,8 +8,8 @@
 //! | kind | from | words behind the header | meaning |
 //! |---|---|---|---|
 //! | EAGER | sender | data | a whole small message |
-//! | STREAM | sender | message number | an eager message whose data come through the bulk ring |
-//! | ANNOUNCE | sender | message number, address or 0 | a large or synchronous message: the receiver decides how it comes |
+//! | STREAM | sender | message number, 0, what the data are (while checking) | an eager message whose data come through the bulk ring |
+//! | ANNOUNCE | sender | message number, address or 0, as above | a large or synchronous message: the receiver decides how it comes |
 //! | CLEAR | receiver | message number | matched: stream it through the bulk ring |
 //! | DONE | receiver | message number | matched and copied: the send is finished |
 //!
@@ -38,6 +38,7 @@ use tutti_shm::envelope_ring::Envelope;
 
 use crate::abi::*;
 use crate::buffer::Buffer;
+use crate::check::{self, note::Word};
 use crate::handle::{Kind, Slab};
 use crate::request::{Request, RequestKind};
 use matching::Matching;
@@ -97,6 +98,15 @@ pub struct Message {
     pub buffer: Buffer,
     /// Completion.
     pub mode: Mode,
+}
+
+/// A message whose type signature is not that of the receive that took it.
+#[derive(Clone, Copy, Debug)]
+pub struct Suspect {
+    /// What the sender says of its data.
+    pub word: Word,
+    /// Bytes of the message.
+    pub bytes: usize,
 }
 
 /// What was counted since Init (the paper's table 5).
@@ -191,7 +201,8 @@ impl Engine {
         let index = self.requests.insert(request);
         self.peers[to].backlog.push_back(Outgoing::Send { request: index, mode: message.mode });
         self.push_out(to);
-        if self.requests.get(index).done {
+        // A checked send stays until the program has completed it.
+        if self.requests.get(index).done && !check::is_on() {
             self.requests.remove(index);
             return Started::Done;
         }
@@ -237,6 +248,17 @@ impl Engine {
         let (from, found) = self.matching.take_extracted(message);
         self.deliver_unexpected(from, found, index);
         index
+    }
+
+    /// Messages of the user that no receive has taken: context, world rank of the sender, tag, bytes.
+    pub fn unreceived(&self) -> Vec<(u32, u32, i32, usize)> {
+        let messages = self.matching.unexpected();
+        messages.map(|(from, m)| (m.context, from as u32, m.tag, m.bytes)).collect()
+    }
+
+    /// How many messages were taken out of matching and not received.
+    pub fn extracted(&self) -> usize {
+        self.matching.extracted()
     }
 
     /// Looks for a message that a receive with these arguments would take; wildcards allowed.
@@ -296,6 +318,14 @@ impl Engine {
                 self.job.ring(to);
             }
         }
+    }
+
+    /// Where this process's ends of all rings stand.
+    pub fn ring_positions(&self) -> impl Iterator<Item = u64> {
+        self.peers.iter().map(|peer| &peer.rings).flat_map(|rings| {
+            let bulk = [rings.bulk_out.position(), rings.bulk_in.position()];
+            [rings.out.position(), rings.inbox.position()].into_iter().chain(bulk)
+        })
     }
 
     /// Whether this process still owes others something: messages that are not yet in their rings.

@@ -13,6 +13,8 @@ use super::{
     Mode, STREAM,
 };
 use crate::buffer::Buffer;
+use crate::check;
+use crate::check::note::Word;
 
 /// The peers of this node, by world rank.
 #[derive(Debug)]
@@ -119,7 +121,9 @@ pub enum Launched {
 impl Peer {
     /// A peer that nothing was exchanged with.
     pub fn new(rings: Rings) -> Self {
-        let inline_bytes_max = rings.out.inline_bytes_max().min(INLINE_BYTES_MAX);
+        // A checked message says what it is, for which an envelope with data has no place.
+        let inline_bytes_max =
+            if check::is_on() { 0 } else { rings.out.inline_bytes_max().min(INLINE_BYTES_MAX) };
         Peer {
             rings,
             backlog: VecDeque::new(),
@@ -167,7 +171,7 @@ impl Peer {
         let kind = if asks { ANNOUNCE } else { STREAM };
         let envelope = Envelope { kind, flags: 0, context, tag, length: buffer.bytes as u64 };
         let address = if buffer.map.is_none() { buffer.at as u64 } else { 0 };
-        if !self.rings.out.try_push(&envelope, &arguments(message, address)) {
+        if !self.rings.out.try_push(&envelope, &arguments(message, address, buffer.word())) {
             return Launched::Full;
         }
         self.next_message = message.wrapping_add(1);
@@ -181,7 +185,7 @@ impl Peer {
 
     /// Sends a control message, if the ring has room.
     pub fn push_control(&mut self, envelope: &Envelope, message: u32) -> bool {
-        self.rings.out.try_push(envelope, &arguments(message, 0))
+        self.rings.out.try_push(envelope, &arguments(message, 0, Word(0)))
     }
 
     /// Sends a small contiguous message, if ring and credit have room.
@@ -246,9 +250,10 @@ impl Peer {
     }
 }
 
-fn arguments(message: u32, address: u64) -> [u8; 16] {
-    let mut bytes = [0; 16];
+fn arguments(message: u32, address: u64, word: Word) -> [u8; 24] {
+    let mut bytes = [0; 24];
     bytes[..8].copy_from_slice(&u64::from(message).to_ne_bytes());
-    bytes[8..].copy_from_slice(&address.to_ne_bytes());
+    bytes[8..16].copy_from_slice(&address.to_ne_bytes());
+    bytes[16..].copy_from_slice(&word.0.to_ne_bytes());
     bytes
 }

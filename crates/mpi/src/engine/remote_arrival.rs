@@ -161,7 +161,7 @@ pub(super) fn deliver(
         Body::Announced { message: number, .. } => {
             state.to_accept.push_back(Accept { from, number, request: index, bytes });
         }
-        Body::Local { .. } => panic!("a message of this process itself came over the network"),
+        Body::Local { .. } | Body::Signed(..) => panic!("a message of this node came over the network"),
     }
 }
 

@@ -13,12 +13,31 @@ use crate::request::Outcome;
 /// A blocking send: the short way here, in registers; anything else, wrong arguments included, in a function of its own.
 #[inline(always)]
 fn send(name: &'static CStr, data: Data, dest: c_int, tag: c_int, comm: MPI_Comm, mode: Mode) -> c_int {
-    let Some(mut guard) = process::enter() else { return outside(name) };
+    let Some(mut guard) = process::enter_running() else {
+        return enter_and_send(name, data, dest, tag, comm, mode);
+    };
     if mode == Mode::Standard && guard.try_send_small(data, dest, tag, comm) {
         guard.leave();
         return MPI_SUCCESS;
     }
     send_slowly(guard, name, data, dest, tag, comm, mode)
+}
+
+/// The process is not running, or it is being checked.
+#[cold]
+#[inline(never)]
+fn enter_and_send(
+    name: &'static CStr,
+    data: Data,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    mode: Mode,
+) -> c_int {
+    match process::enter_call(name) {
+        Some(guard) => send_slowly(guard, name, data, dest, tag, comm, mode),
+        None => outside(name),
+    }
 }
 
 #[inline(never)]
@@ -52,7 +71,10 @@ unsafe fn start_send(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    let Some(mut guard) = process::enter() else { return outside(name) };
+    let Some(mut guard) = process::enter_running() else {
+        // SAFETY: our contract.
+        return unsafe { enter_and_start_send(name, data, dest, tag, comm, Mode::Standard, request) };
+    };
     if guard.try_send_small(data, dest, tag, comm) {
         // SAFETY: our contract.
         unsafe { request.write(FINISHED_SEND) };
@@ -86,23 +108,23 @@ unsafe fn start_send_slowly(
     })
 }
 
-/// Starts a synchronous send.
+/// Starts a send without the short way: a synchronous one, or the process is not running or being checked.
 ///
 /// # Safety
 /// `request` is valid for writing.
-unsafe fn start_synchronous_send(
+#[inline(never)]
+unsafe fn enter_and_start_send(
     name: &'static CStr,
     data: Data,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
+    mode: Mode,
     request: *mut MPI_Request,
 ) -> c_int {
-    match process::enter() {
+    match process::enter_call(name) {
         // SAFETY: our contract.
-        Some(guard) => unsafe {
-            start_send_slowly(guard, name, data, dest, tag, comm, Mode::Synchronous, request)
-        },
+        Some(guard) => unsafe { start_send_slowly(guard, name, data, dest, tag, comm, mode, request) },
         None => outside(name),
     }
 }
@@ -120,7 +142,10 @@ unsafe fn receive(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    let Some(mut guard) = process::enter() else { return outside(name) };
+    let Some(mut guard) = process::enter_running() else {
+        // SAFETY: our contract.
+        return unsafe { enter_and_receive(name, data, source, tag, comm, status) };
+    };
     // SAFETY: our contract.
     unsafe {
         if let Some(outcome) = guard.try_receive_small(data, source, tag, comm) {
@@ -129,6 +154,27 @@ unsafe fn receive(
             return MPI_SUCCESS;
         }
         receive_slowly(guard, name, data, source, tag, comm, status)
+    }
+}
+
+/// The process is not running, or it is being checked.
+///
+/// # Safety
+/// As [`receive`].
+#[cold]
+#[inline(never)]
+unsafe fn enter_and_receive(
+    name: &'static CStr,
+    data: Data,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    match process::enter_call(name) {
+        // SAFETY: our contract.
+        Some(guard) => unsafe { receive_slowly(guard, name, data, source, tag, comm, status) },
+        None => outside(name),
     }
 }
 
@@ -180,7 +226,10 @@ unsafe fn start_receive(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    let Some(mut guard) = process::enter() else { return outside(name) };
+    let Some(mut guard) = process::enter_running() else {
+        // SAFETY: our contract.
+        return unsafe { enter_and_start_receive(name, data, source, tag, comm, request) };
+    };
     // SAFETY: our contract.
     unsafe {
         if let Some(handle) = guard.try_start_receive_small(data, source, tag, comm) {
@@ -189,6 +238,27 @@ unsafe fn start_receive(
             return MPI_SUCCESS;
         }
         start_receive_slowly(guard, name, data, source, tag, comm, request)
+    }
+}
+
+/// The process is not running, or it is being checked.
+///
+/// # Safety
+/// As [`start_receive`].
+#[cold]
+#[inline(never)]
+unsafe fn enter_and_start_receive(
+    name: &'static CStr,
+    data: Data,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    match process::enter_call(name) {
+        // SAFETY: our contract.
+        Some(guard) => unsafe { start_receive_slowly(guard, name, data, source, tag, comm, request) },
+        None => outside(name),
     }
 }
 
@@ -293,7 +363,7 @@ pub unsafe fn MPI_Issend(
 ) -> c_int {
     let data = Data::new(buf, count, datatype);
     // SAFETY: the user gives a place for the request.
-    unsafe { start_synchronous_send(c"MPI_Issend", data, dest, tag, comm, request) }
+    unsafe { enter_and_start_send(c"MPI_Issend", data, dest, tag, comm, Mode::Synchronous, request) }
 }
 
 /// Receives (3.2.4).
@@ -456,7 +526,7 @@ pub unsafe fn MPI_Issend_c(
 ) -> c_int {
     let data = Data::new(buf, count, datatype);
     // SAFETY: the user gives a place for the request.
-    unsafe { start_synchronous_send(c"MPI_Issend_c", data, dest, tag, comm, request) }
+    unsafe { enter_and_start_send(c"MPI_Issend_c", data, dest, tag, comm, Mode::Synchronous, request) }
 }
 
 /// Receives (3.2.4). Large count.

@@ -1,0 +1,347 @@
+//! The checker of programs: `TUTTI_CHECK=1` finds the mistakes of MPI programs and says them, `TUTTI_CHECK=warn` only says them.
+//!
+//! | what | where |
+//! |---|---|
+//! | collective calls that do not match | [`collectives`]: the ranks exchange a [`record`] in front of each operation |
+//! | type signatures that do not match | [`note`]: every buffer knows what its data are, a word of it travels with the message |
+//! | buffers in use by two operations | [`overlap`]: at the start of each send and receive |
+//! | no rank can go on | [`deadlock`]: each rank publishes when it waits with nothing to do |
+//! | what is left at Finalize | [`leftovers`]: messages, requests, handles |
+//!
+//! **What it costs when it is off.** Nothing on the short way. The phase is [`process::CHECKED`] instead of RUNNING, so the one test
+//! at the entry of every call leads here; a committed type always has a program, so that no type is plain and the ways that know
+//! plain types only are not gone; a communicator gets no block; the rings take no data inside envelopes. What is left are
+//! branches where a message, type or communicator is made the long way.
+
+pub mod collectives;
+pub mod deadlock;
+pub mod leftovers;
+pub mod note;
+pub mod overlap;
+pub mod record;
+mod start;
+
+use core::cell::Cell;
+use core::ffi::CStr;
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::abi::*;
+use crate::engine::Suspect;
+use crate::errhandler;
+use crate::handle::Slab;
+use crate::process::{self, Guard, Process};
+use crate::request::Outcome;
+use tutti_runtime::say;
+
+pub use start::start;
+
+/// How a program is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mode {
+    /// Not at all.
+    Off = 0,
+    /// Errors end the job.
+    On = 1,
+    /// Everything is only said.
+    Warn = 2,
+}
+
+/// Exit status of a job that the checker ends.
+const STATUS: i32 = 3;
+/// What the report of a rank says that does not wait.
+const LAST_CALL: &str = "its last call was ";
+/// Findings that a rank says; more of them would hide the first.
+const FINDINGS_MAX: usize = 20;
+
+/// The mode of this process, for places that know nothing of the [`Process`].
+static MODE: AtomicU8 = AtomicU8::new(Mode::Off as u8);
+
+/// Whether the program is being checked.
+#[inline(always)]
+pub fn is_on() -> bool {
+    MODE.load(Ordering::Relaxed) != Mode::Off as u8
+}
+
+thread_local! {
+    /// The function that this thread is in, or was in last.
+    static CALL: Cell<&'static CStr> = const { Cell::new(c"MPI_Init") };
+}
+
+/// What the checker knows.
+#[derive(Debug)]
+pub struct Check {
+    /// Which call made the objects of each kind; see [`Kept`].
+    kept: [Kept; KINDS],
+    /// The call before the one that is being entered.
+    last_call: &'static CStr,
+    said: HashSet<String>,
+    /// Its own waiting.
+    waiting: deadlock::Waiting,
+}
+
+/// Kinds of objects whose makers are remembered.
+const KINDS: usize = 5;
+/// A call makes at most so many objects of a kind that the user sees.
+const MADE_MAX: usize = 4;
+
+/// The makers of the objects of one slab. They are looked for at the entry of the next call, where the last one's objects stand at
+/// the places that were free; so no place that makes objects knows of this.
+#[derive(Clone, Debug, Default)]
+struct Kept {
+    /// By index: handle and function.
+    makers: Vec<(usize, &'static CStr)>,
+    /// Places at which the objects of the call will stand.
+    next: [u32; MADE_MAX],
+}
+
+impl Kept {
+    fn look<T>(&mut self, slab: &Slab<T>, function: &'static CStr) {
+        for index in self.next {
+            let Some(handle) = slab.live_handle(index) else { continue };
+            let at = index as usize;
+            if self.makers.len() <= at {
+                self.makers.resize(at + 1, (0, c""));
+            }
+            if self.makers[at].0 != handle {
+                self.makers[at] = (handle, function);
+            }
+        }
+        self.next = slab.next_indices();
+    }
+
+    fn maker(&self, handle: usize, index: u32) -> Option<&'static CStr> {
+        self.makers.get(index as usize).filter(|maker| maker.0 == handle).map(|maker| maker.1)
+    }
+}
+
+impl Check {
+    fn new() -> Self {
+        Check {
+            kept: Default::default(),
+            last_call: c"MPI_Init",
+            said: HashSet::new(),
+            waiting: deadlock::Waiting::default(),
+        }
+    }
+
+    /// The objects that were made since the last look belong to the last call.
+    fn look_for_made(&mut self, process: &Process) {
+        let function = self.last_call;
+        let [requests, comms, groups, types, ops] = &mut self.kept;
+        requests.look(&process.engine.requests, function);
+        comms.look(&process.comms, function);
+        groups.look(&process.groups, function);
+        types.look(&process.types, function);
+        ops.look(&process.ops, function);
+    }
+}
+
+/// Enters the library for a call of a function while the program is being checked; `None` when MPI is not running.
+#[cold]
+pub fn enter(function: &'static CStr) -> Option<Guard> {
+    let mut guard = process::enter()?;
+    CALL.set(function);
+    let mut check = guard.check.take()?;
+    check.look_for_made(&guard);
+    check.last_call = function;
+    check.waiting.begin_call();
+    let me = guard.engine.job.rank();
+    guard.engine.job.report(me).write(&format!("{LAST_CALL}{}", name_of(function)));
+    guard.check = Some(check);
+    Some(guard)
+}
+
+/// The function that this thread is in.
+fn function() -> &'static str {
+    name_of(CALL.get())
+}
+
+fn name_of(function: &'static CStr) -> &'static str {
+    function.to_str().unwrap_or("?")
+}
+
+/// Whether a finding ends the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// Results are wrong, or there will be none.
+    Error,
+    /// The program is not right, but its results are.
+    Remark,
+}
+
+impl Guard {
+    /// Says a finding as one block and ends the job, if errors end it. The first line of `text` says what it is.
+    fn find(&mut self, severity: Severity, mut text: String) {
+        let ends = severity == Severity::Error && MODE.load(Ordering::Relaxed) == Mode::On as u8;
+        let said = self.check.as_mut().map(|check| {
+            let is_new = check.said.insert(text.clone());
+            (is_new, check.said.len())
+        });
+        match said {
+            Some((true, count)) if count <= FINDINGS_MAX => {
+                if ends {
+                    text += "\n    the job is ended; TUTTI_CHECK=warn would only say this";
+                } else if count == FINDINGS_MAX {
+                    text += "\n    this rank has found much and says no more";
+                }
+                say::line(format_args!("check: {text}"));
+            }
+            _ => {}
+        }
+        if ends {
+            errhandler::end_job(Some(self), STATUS);
+        }
+    }
+
+    /// The name of a communicator for the user.
+    fn comm_name(&self, handle: MPI_Comm) -> String {
+        let Ok(comm) = self.comm(handle) else { return "no communicator".into() };
+        if !comm.name.is_empty() {
+            return String::from_utf8_lossy(&comm.name).into_owned();
+        }
+        let mut text = format!("a communicator of {} ranks", comm.peers().size());
+        let maker = self.comms.index(handle.0).and_then(|index| self.maker_of_comm(handle, index));
+        if let Some(maker) = maker {
+            let _ = write!(text, " (made by {})", name_of(maker));
+        }
+        text
+    }
+
+    fn maker_of_comm(&self, handle: MPI_Comm, index: u32) -> Option<&'static CStr> {
+        self.check.as_ref()?.kept[1].maker(handle.0, index)
+    }
+
+    /// The communicator that has a context.
+    fn comm_of_context(&self, context: u32) -> Option<MPI_Comm> {
+        let context = context - context % crate::comm::CONTEXTS_PER_COMM;
+        if let Some(index) = self.predefined_comms.iter().position(|comm| comm.context == context) {
+            return Some([MPI_COMM_WORLD, MPI_COMM_SELF][index]);
+        }
+        let found = self.comms.iter().find(|(_, comm)| comm.context == context);
+        found.map(|(index, _)| MPI_Comm(self.comms.handle(index)))
+    }
+
+    /// The same as a name.
+    fn context_name(&self, context: u32) -> String {
+        self.comm_of_context(context)
+            .map_or_else(|| "a communicator that is freed".into(), |comm| self.comm_name(comm))
+    }
+
+    /// The rank in a context's communicator that a world rank has there, as text.
+    fn rank_name(&self, context: u32, world: u32) -> String {
+        let comm = self.comm_of_context(context).and_then(|handle| self.comm(handle).ok());
+        match comm.and_then(|comm| comm.peers().rank_of(world)) {
+            Some(rank) if rank == world => format!("rank {rank}"),
+            Some(rank) => format!("rank {rank} (world rank {world})"),
+            None => format!("world rank {world}"),
+        }
+    }
+
+    /// Takes the outcome of a receive whose message has another type signature, and says so.
+    #[cold]
+    pub fn take_suspect(&mut self, index: u32, suspect: Suspect) -> Outcome {
+        let request = self.engine.requests.get(index);
+        let (context, from, tag) = (request.context, request.peer, request.tag);
+        let (wanted, handle) = (request.buffer.describe(), self.engine.requests.handle(index));
+        let maker = self.check.as_ref().and_then(|check| check.kept[0].maker(handle, index));
+        let by = match maker.map(name_of) {
+            Some(maker) if maker != function() => format!("{maker} (completed by {})", function()),
+            _ => function().into(),
+        };
+        let text = format!(
+            "type signatures do not match on {}\n    {} sent {} with tag {tag}\n    rank {} receives it as {wanted} in {by}",
+            self.context_name(context),
+            self.rank_name(context, from as u32),
+            suspect.word.describe(suspect.bytes),
+            self.rank_here(context),
+        );
+        self.find(Severity::Error, text);
+        let outcome = self.engine.requests.get(index).outcome();
+        self.engine.requests.free(index);
+        outcome
+    }
+
+    /// This process's rank in the communicator of a context.
+    fn rank_here(&self, context: u32) -> usize {
+        let comm = self.comm_of_context(context).and_then(|handle| self.comm(handle).ok());
+        comm.map_or(self.engine.job.rank(), |comm| comm.rank)
+    }
+}
+
+/// "1 request", "2 requests".
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Ranks as text: "rank 3", "ranks 0, 2-5".
+fn ranks_text(ranks: &[usize]) -> String {
+    let mut text = String::from(if ranks.len() == 1 { "rank " } else { "ranks " });
+    let mut at = 0;
+    while at < ranks.len() {
+        let mut end = at;
+        while end + 1 < ranks.len() && ranks[end + 1] == ranks[end] + 1 {
+            end += 1;
+        }
+        let comma = if at == 0 { "" } else { ", " };
+        let _ = match end - at {
+            0 => write!(text, "{comma}{}", ranks[at]),
+            1 => write!(text, "{comma}{}, {}", ranks[at], ranks[end]),
+            _ => write!(text, "{comma}{}-{}", ranks[at], ranks[end]),
+        };
+        at = end + 1;
+    }
+    text
+}
+
+/// Lines "ranks: what", one for each different text, in the order of the first rank that has it.
+fn line_up(texts: &[(usize, String)]) -> String {
+    let mut groups: Vec<(Vec<usize>, &str)> = Vec::new();
+    for (rank, text) in texts {
+        match groups.iter_mut().find(|group| group.1 == text) {
+            Some(group) => group.0.push(*rank),
+            None => groups.push((vec![*rank], text)),
+        }
+    }
+    groups.into_iter().fold(String::new(), |mut lines, (ranks, text)| {
+        let _ = write!(lines, "\n    {}: {text}", ranks_text(&ranks));
+        lines
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_said_shortly() {
+        assert_eq!(ranks_text(&[3]), "rank 3");
+        assert_eq!(ranks_text(&[0, 1]), "ranks 0, 1");
+        assert_eq!(ranks_text(&[0, 2, 3, 4, 7]), "ranks 0, 2-4, 7");
+    }
+
+    #[test]
+    fn a_line_up_has_a_line_for_each_different_text() {
+        let texts = [(0, "a"), (1, "b"), (2, "a"), (3, "b")].map(|(rank, text)| (rank, text.to_string()));
+        assert_eq!(line_up(&texts), "\n    ranks 0, 2: a\n    ranks 1, 3: b");
+    }
+
+    #[test]
+    fn objects_belong_to_the_call_before_the_look() {
+        let mut slab = Slab::new(crate::handle::Kind::Group);
+        let mut kept = Kept::default();
+        kept.look(&slab, c"MPI_Init");
+        let index = slab.insert(1);
+        kept.look(&slab, c"MPI_Comm_group");
+        kept.look(&slab, c"MPI_Barrier");
+        assert_eq!(kept.maker(slab.handle(index), index), Some(c"MPI_Comm_group"));
+        slab.remove(index);
+        kept.look(&slab, c"MPI_Group_free");
+        let again = slab.insert(2);
+        assert_eq!(kept.maker(slab.handle(again), again), None, "another object at the same place");
+        kept.look(&slab, c"MPI_Group_incl");
+        assert_eq!(kept.maker(slab.handle(again), again), Some(c"MPI_Group_incl"));
+    }
+}

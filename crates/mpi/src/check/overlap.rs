@@ -1,0 +1,101 @@
+//! Memory that two pending operations use at the same time, one of them a receive (MPI 3.7.2, 3.10).
+
+use super::{Severity, function, name_of};
+use crate::buffer::Buffer;
+use crate::comm::CONTEXTS_PER_COMM;
+use crate::process::Guard;
+use crate::request::{Request, RequestKind};
+
+/// Runs of a buffer that are looked at; of a buffer with more nothing is said.
+const RUNS_MAX: usize = 4096;
+
+impl Guard {
+    /// Looks whether a send or receive that is about to start shares memory with a pending one.
+    #[cold]
+    pub fn look_for_overlap(&mut self, buffer: &Buffer, kind: RequestKind) {
+        if buffer.bytes == 0 {
+            return;
+        }
+        let Some(mine) = runs(buffer) else { return };
+        let conflicts = |request: &Request| {
+            let moves_data = matches!(request.kind, RequestKind::Send | RequestKind::Receive);
+            let writes = kind == RequestKind::Receive || request.kind == RequestKind::Receive;
+            !request.done && moves_data && writes && request.buffer.bytes > 0
+        };
+        let shared = self
+            .engine
+            .requests
+            .iter()
+            .filter(|(_, request)| conflicts(request))
+            .find_map(|(index, request)| Some((index, common(&mine, &runs(&request.buffer)?)?)));
+        let Some((other, (address, bytes))) = shared else { return };
+        let request = self.engine.requests.get(other);
+        let maker = self
+            .check
+            .as_ref()
+            .and_then(|check| check.kept[0].maker(self.engine.requests.handle(other), other).map(name_of));
+        let (is_users, verb) = (request.context.is_multiple_of(CONTEXTS_PER_COMM), verb(request.kind));
+        let earlier = match maker {
+            Some(maker) => maker.into(),
+            None if is_users => "another pending operation".to_string(),
+            None => "a pending collective operation".to_string(),
+        };
+        let text = format!(
+            "overlapping buffers on rank {}: {bytes} bytes from address {address:#x} are in use by two operations\n    \
+             {} {} {}\n    {earlier}, which is not complete, {verb} {} on {}",
+            self.engine.job.rank(),
+            function(),
+            self::verb(kind),
+            buffer.describe(),
+            request.buffer.describe(),
+            self.context_name(request.context),
+        );
+        self.find(Severity::Error, text);
+    }
+}
+
+fn verb(kind: RequestKind) -> &'static str {
+    if kind == RequestKind::Receive { "receives" } else { "sends" }
+}
+
+/// The runs of a buffer as address and bytes, in ascending order; none when there are too many or it is a part of a message.
+fn runs(buffer: &Buffer) -> Option<Vec<(usize, usize)>> {
+    let Some(map) = &buffer.map else { return Some(vec![(buffer.at as usize, buffer.bytes)]) };
+    // A part of some data is not whole elements.
+    map.note()?;
+    let mut runs = Vec::new();
+    map.runs(buffer.at as usize, buffer.bytes, &mut |at, bytes| {
+        runs.push((at, bytes));
+        runs.len() <= RUNS_MAX
+    });
+    runs.sort_unstable();
+    (runs.len() <= RUNS_MAX).then_some(runs)
+}
+
+/// The first run of bytes that is in both.
+fn common(mine: &[(usize, usize)], theirs: &[(usize, usize)]) -> Option<(usize, usize)> {
+    let (mut i, mut j) = (0, 0);
+    while let (Some(a), Some(b)) = (mine.get(i), theirs.get(j)) {
+        let (start, end) = (a.0.max(b.0), (a.0 + a.1).min(b.0 + b.1));
+        if start < end {
+            return Some((start, end - start));
+        }
+        if a.0 + a.1 <= b.0 + b.1 { i += 1 } else { j += 1 }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_side_by_side_do_not_overlap() {
+        let even: Vec<_> = (0..10).map(|i| (i * 16, 8)).collect();
+        let odd: Vec<_> = (0..10).map(|i| (i * 16 + 8, 8)).collect();
+        assert_eq!(common(&even, &odd), None);
+        assert_eq!(common(&even, &[(44, 6)]), Some((48, 2)));
+        assert_eq!(common(&[(0, 4)], &[(4, 4)]), None);
+        assert_eq!(common(&[(0, 5)], &[(4, 4)]), Some((4, 1)));
+    }
+}

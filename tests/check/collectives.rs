@@ -1,0 +1,72 @@
+//! Collective calls that do not match.
+
+use crate::is_found;
+
+const WORLD: &str = "on MPI_COMM_WORLD, its collective call";
+
+#[track_caller]
+fn found(case: &str, what: &str, number: u32, lines: &[&str]) {
+    let first = format!("tutti: check: collective calls with {what} {WORLD} {number}");
+    let lines: Vec<String> = lines.iter().map(|line| format!("    {line}")).collect();
+    let all: Vec<&str> = std::iter::once(first.as_str()).chain(lines.iter().map(String::as_str)).collect();
+    is_found("collectives", case, 4, &all);
+}
+
+#[test]
+fn different_functions_are_found() {
+    let lines = ["ranks 0, 2, 3: MPI_Bcast(1 x MPI_INT, root 0)", "rank 1: MPI_Barrier"];
+    found("functions", "different functions", 1, &lines);
+    let lines = ["rank 0: MPI_Ibarrier", "ranks 1-3: MPI_Ibcast(1 x MPI_INT, root 0)"];
+    found("nonblocking", "different functions", 1, &lines);
+    found("creation", "different functions", 1, &["rank 0: MPI_Comm_dup", "ranks 1-3: MPI_Barrier"]);
+    found("finalize", "different functions", 1, &["rank 0: MPI_Finalize", "ranks 1-3: MPI_Barrier"]);
+}
+
+#[test]
+fn different_roots_are_found() {
+    let lines =
+        ["ranks 0, 1, 3: MPI_Bcast(3 x MPI_DOUBLE, root 0)", "rank 2: MPI_Bcast(3 x MPI_DOUBLE, root 2)"];
+    found("roots", "different roots", 1, &lines);
+    let lines = ["ranks 0, 2: MPI_Bcast(1 x MPI_INT, root 0)", "ranks 1, 3: MPI_Bcast(1 x MPI_INT, root 1)"];
+    found("second", "different roots", 2, &lines);
+}
+
+#[test]
+fn different_operations_are_found() {
+    let lines =
+        ["rank 0: MPI_Allreduce(1 x MPI_INT, MPI_SUM)", "ranks 1-3: MPI_Allreduce(1 x MPI_INT, MPI_MAX)"];
+    found("operations", "different reduction operations", 1, &lines);
+}
+
+#[test]
+fn counts_and_types_that_do_not_match_are_found() {
+    let lines = [
+        "ranks 0-2: MPI_Bcast(4 x MPI_INT, root 0)",
+        "rank 3: MPI_Bcast(5 x MPI_INT, root 0)",
+        "rank 0 sends 4 x 32-bit integer (MPI_INT) to rank 3, which expects 5 x 32-bit integer (MPI_INT)",
+    ];
+    found("counts", "counts or types that do not match", 1, &lines);
+    let lines = [
+        "ranks 0, 2, 3: MPI_Reduce(1 x MPI_LONG, MPI_SUM, root 0)",
+        "rank 1: MPI_Reduce(1 x MPI_DOUBLE, MPI_SUM, root 0)",
+    ];
+    found("types", "different counts or types", 1, &lines);
+    let lines = [
+        "rank 0: MPI_Gather(sends 1 x MPI_INT, receives 1 x MPI_INT from each, root 0)",
+        "ranks 1, 3: MPI_Gather(sends 1 x MPI_INT, root 0)",
+        "rank 2: MPI_Gather(sends 2 x MPI_INT, root 0)",
+        "rank 2 sends 2 x 32-bit integer (MPI_INT) to rank 0, which expects 1 x 32-bit integer (MPI_INT)",
+    ];
+    found("pieces", "counts or types that do not match", 1, &lines);
+}
+
+#[test]
+fn a_communicator_is_known_by_its_name_and_its_ranks_by_their_world_ranks() {
+    let lines = [
+        "tutti: check: collective calls with different roots on half, its collective call 1",
+        "    rank 0: MPI_Bcast(1 x MPI_INT, root 0)",
+        "    ranks 1, 2: MPI_Bcast(1 x MPI_INT, root 1)",
+        "    (world ranks of the members: [1, 2, 3])",
+    ];
+    is_found("collectives", "subset", 4, &lines);
+}

@@ -1,0 +1,81 @@
+//! The promises of TUTTI_CHECK: each mistake of a program is found, said in one block with rank, function, communicator and the
+//! line-up of all ranks, and ends the job; of right programs nothing is said. Everything runs from `target/dist`.
+
+mod collectives;
+mod deadlocks;
+mod leftovers;
+mod messages;
+mod right_programs;
+
+use std::path::Path;
+use std::time::Duration;
+
+use tutti_tests::{Ran, Scratch, compile, program, run};
+
+/// Nothing here takes a tenth of it, even on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+/// What a job that the checker ends returns.
+const STATUS: i32 = 3;
+/// The last line of a finding that ends the job.
+const ENDED: &str = "    the job is ended; TUTTI_CHECK=warn would only say this";
+
+/// Runs a case of a compiled program under a mode of the checker.
+#[track_caller]
+fn checked(mode: &str, ranks: u32, program_path: &Path, arguments: &[&str]) -> Ran {
+    let mut mpiexec = program("mpiexec");
+    mpiexec.args(["-n", &ranks.to_string()]).arg(program_path).args(arguments).env("TUTTI_CHECK", mode);
+    run(&mut mpiexec, LIMIT)
+}
+
+/// What the checker said, without what mpiexec says of the end. Addresses are replaced, for they differ from run to run.
+fn said(ran: &Ran) -> Vec<String> {
+    let lines = ran.stderr.lines().filter(|line| !line.starts_with("mpiexec: "));
+    lines
+        .map(|line| {
+            let words = line.split(' ');
+            let words = words.map(|word| if word.starts_with("0x") { "ADDRESS" } else { word });
+            words.collect::<Vec<_>>().join(" ")
+        })
+        .collect()
+}
+
+/// A case of a program is found to be wrong in exactly these words, and the job ends.
+#[track_caller]
+fn is_found(subject: &str, case: &str, ranks: u32, expected: &[&str]) {
+    let scratch = Scratch::new(&format!("check-{subject}-{case}"));
+    let compiled = compile(&format!("tests/check/programs/{subject}.c"), scratch.path());
+    let ran = checked("1", ranks, &compiled, &[case]);
+    let expected: Vec<&str> = expected.iter().copied().chain([ENDED]).collect();
+    assert_eq!(said(&ran), expected, "{ran}");
+    assert_eq!(ran.code(), STATUS, "{ran}");
+    assert!(!ran.stdout.contains("went on to the end"), "{ran}");
+}
+
+/// A case of a program is remarked on in exactly these words, and the program goes on to its end.
+#[track_caller]
+fn is_remarked(mode: &str, subject: &str, case: &str, ranks: u32, expected: &[&str]) {
+    let scratch = Scratch::new(&format!("check-{subject}-{case}-{mode}"));
+    let compiled = compile(&format!("tests/check/programs/{subject}.c"), scratch.path());
+    let ran = checked(mode, ranks, &compiled, &[case]).expect_success();
+    assert_eq!(said(&ran), expected, "{ran}");
+    assert!(ran.stdout.contains("went on to the end"), "{ran}");
+}
+
+#[test]
+fn a_mode_that_is_none_is_said_in_one_line_and_nothing_is_checked() {
+    let line = "tutti: TUTTI_CHECK is \"maybe\", expected 1, warn or 0; nothing is checked";
+    is_remarked("maybe", "messages", "types", 2, &[line]);
+    is_remarked("0", "messages", "types", 2, &[]);
+}
+
+#[test]
+fn ranks_that_differ_in_the_mode_say_so_in_one_line_and_nothing_is_checked() {
+    let scratch = Scratch::new("check-differ");
+    let compiled = compile("tests/check/programs/messages.c", scratch.path());
+    let mut mpiexec = program("mpiexec");
+    mpiexec.args(["-n", "1"]).arg(&compiled).arg("types");
+    mpiexec.args([":", "-n", "2", "env", "TUTTI_CHECK=1"]).arg(&compiled).arg("types");
+    let ran = run(mpiexec.env_remove("TUTTI_CHECK"), LIMIT).expect_success();
+    let line = "tutti: check: TUTTI_CHECK is not the same on all ranks (different from rank 1 on rank 0); nothing is checked";
+    assert_eq!(said(&ran), [line], "{ran}");
+}

@@ -1,0 +1,108 @@
+/* Collective calls that do not match, one mistake for each name. */
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+
+static int rank, size;
+
+static void functions(void) {
+    int value = rank;
+    if (rank == 1) {
+        MPI_Barrier(MPI_COMM_WORLD);
+    } else {
+        MPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    }
+}
+
+static void roots(void) {
+    double values[3] = {0, 0, 0};
+    MPI_Bcast(values, 3, MPI_DOUBLE, rank == 2 ? 2 : 0, MPI_COMM_WORLD);
+}
+
+static void operations(void) {
+    int mine = rank, sum = 0;
+    MPI_Allreduce(&mine, &sum, 1, MPI_INT, rank == 0 ? MPI_SUM : MPI_MAX, MPI_COMM_WORLD);
+}
+
+static void counts(void) {
+    int values[8] = {0};
+    MPI_Bcast(values, rank == 3 ? 5 : 4, MPI_INT, 0, MPI_COMM_WORLD);
+}
+
+static void types(void) {
+    long mine = rank, sum = 0;
+    MPI_Reduce(&mine, &sum, 1, rank == 1 ? MPI_DOUBLE : MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+}
+
+static void pieces(void) {
+    int mine[4] = {rank, rank, rank, rank}, all[64] = {0};
+    MPI_Gather(mine, rank == 2 ? 2 : 1, MPI_INT, all, 1, MPI_INT, 0, MPI_COMM_WORLD);
+}
+
+/* Ranks 1, 2, ... of the world are 0, 1, ... of the half. */
+static void subset(void) {
+    MPI_Comm half;
+    MPI_Comm_split(MPI_COMM_WORLD, rank == 0 ? MPI_UNDEFINED : 1, 0, &half);
+    if (half != MPI_COMM_NULL) {
+        int value = 0;
+        MPI_Comm_set_name(half, "half");
+        MPI_Bcast(&value, 1, MPI_INT, rank == 1 ? 0 : 1, half);
+        MPI_Comm_free(&half);
+    }
+}
+
+static void nonblocking(void) {
+    int value = 0;
+    MPI_Request request;
+    if (rank == 0) {
+        MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    } else {
+        MPI_Ibcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD, &request);
+    }
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+static void creation(void) {
+    MPI_Comm made = MPI_COMM_NULL;
+    if (rank == 0) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &made);
+    } else {
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
+static void finalize(void) {
+    if (rank != 0) {
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
+static void second(void) {
+    int value = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Bcast(&value, 1, MPI_INT, rank % 2, MPI_COMM_WORLD);
+}
+
+int main(int argc, char **argv) {
+    const struct {
+        const char *name;
+        void (*run)(void);
+    } cases[] = {
+        {"functions", functions}, {"roots", roots},   {"operations", operations}, {"counts", counts},
+        {"types", types},         {"pieces", pieces}, {"subset", subset},         {"nonblocking", nonblocking},
+        {"creation", creation},   {"second", second}, {"finalize", finalize},
+    };
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (argc > 1 && strcmp(argv[1], cases[i].name) == 0) {
+            cases[i].run();
+        }
+    }
+    MPI_Finalize();
+    if (rank == 0) {
+        puts("went on to the end");
+    }
+    return 0;
+}
