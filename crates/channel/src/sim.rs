@@ -7,8 +7,9 @@
 //! ```
 //!
 //! It loses, repeats, delays and reorders packets, cuts the network in two, freezes ranks (alone or as a gang, between two
-//! packets, and between a packet's making and its sending), lets clocks jump, saves and restores ranks at any event, rolls all
-//! back to a checkpoint while packets of the undone future are under way, kills one, and lets sinks refuse for a while or for long.
+//! packets, and between a packet's making and its sending), lets clocks jump, saves and restores ranks at any event, rolls
+//! all back to a checkpoint while packets of the undone future are under way, kills one, and lets sinks refuse for a while
+//! or for long.
 //!
 //! What is checked, and when:
 //! - at every store of a published word, before and after it: `snd_una <= rcv_nxt <= snd_high <= snd_nxt` on the flow, as if
