@@ -30,6 +30,9 @@ use crate::types::{BulkId, Identity, Now, Rank};
 /// Ranks have smaller numbers.
 pub const RANKS_MAX: u32 = 1 << 20;
 
+/// With no more flows than this the next deadline is always exact; with more it is brought up to date when it has passed.
+const EXACT_DEADLINES: usize = 32;
+
 /// A datagram, or a burst of them to one rank, that the owner is to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
@@ -273,7 +276,8 @@ impl<M: FlowMemory> Endpoint<M> {
         }
     }
 
-    /// When [`handle_timeout`](Endpoint::handle_timeout) is due, in library time. It may find nothing to do.
+    /// When [`handle_timeout`](Endpoint::handle_timeout) is due, in library time. It may find nothing to do where there are
+    /// more than 32 flows: then a timer that was disarmed is found out only there.
     #[inline]
     pub fn poll_timeout(&self) -> Option<u64> {
         (self.next_deadline != NEVER).then_some(self.next_deadline)
@@ -291,7 +295,12 @@ impl<M: FlowMemory> Endpoint<M> {
                 self.fire(at, now.ns);
             }
         }
-        self.next_deadline = self.deadlines.iter().copied().min().unwrap_or(NEVER);
+        self.next_deadline = self.earliest_deadline();
+    }
+
+    #[inline]
+    fn earliest_deadline(&self) -> u64 {
+        self.deadlines.iter().copied().min().unwrap_or(NEVER)
     }
 
     /// The next thing that the owner should know.
@@ -335,8 +344,12 @@ impl<M: FlowMemory> Endpoint<M> {
     #[inline]
     fn note_deadline(&mut self, at: usize) {
         let deadline = self.flows[at].deadline();
-        self.deadlines[at] = deadline;
-        self.next_deadline = self.next_deadline.min(deadline);
+        let before = std::mem::replace(&mut self.deadlines[at], deadline);
+        if deadline <= self.next_deadline {
+            self.next_deadline = deadline;
+        } else if before == self.next_deadline && self.deadlines.len() <= EXACT_DEADLINES {
+            self.next_deadline = self.earliest_deadline();
+        }
     }
 
     /// The time of a call. After a thaw, or when the clock went back, all timers start anew.

@@ -201,6 +201,27 @@ fn timers_begin_anew_after_a_thaw() {
 }
 
 #[test]
+fn no_timer_runs_when_all_is_acknowledged() {
+    let mut pair = Pair::new();
+    pair.ends[0].try_send(Rank(1), b"x", &[]).unwrap();
+    pair.carry(0, |_| true);
+    assert!(
+        pair.ends.iter().all(|end| end.poll_timeout().is_some()),
+        "an answer is awaited, an acknowledgement owed"
+    );
+    pair.ends[1].try_send(Rank(0), b"y", &[]).unwrap();
+    pair.carry(1, |_| true);
+    assert_eq!(
+        pair.ends[1].poll_timeout().map(|at| at > 1_000_000),
+        Some(true),
+        "its record is not acknowledged yet"
+    );
+    pair.wait();
+    pair.settle();
+    assert!(pair.ends.iter().all(|end| end.is_flushed() && end.poll_timeout().is_none()));
+}
+
+#[test]
 fn a_refused_record_waits_for_room() {
     let mut pair = Pair::new();
     pair.sides[1].room = 2;
