@@ -38,21 +38,20 @@ fn sorted(ran: &Ran) -> Vec<&str> {
     lines
 }
 
-/// Inodes of UDP sockets, as /proc/net/udp of a process's namespace has them, that the process holds.
+/// How many UDP sockets of its own network namespace a process holds.
 fn udp_sockets(pid: Pid) -> usize {
     let folder = format!("/proc/{}", pid.as_raw_nonzero());
     let table = std::fs::read_to_string(format!("{folder}/net/udp")).expect("its sockets");
     let inodes: BTreeSet<&str> =
         table.lines().skip(1).filter_map(|line| line.split_whitespace().nth(9)).collect();
-    let held = std::fs::read_dir(format!("{folder}/fd")).expect("its descriptors").flatten();
-    let held = held.filter_map(|entry| std::fs::read_link(entry.path()).ok());
-    let is_udp = |link: &std::path::PathBuf| {
-        let text = link.to_string_lossy();
-        text.strip_prefix("socket:[")
-            .and_then(|text| text.strip_suffix(']'))
-            .is_some_and(|inode| inodes.contains(inode))
+    let descriptors = std::fs::read_dir(format!("{folder}/fd")).expect("its descriptors").flatten();
+    let links = descriptors.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    let is_udp = |link: &String| {
+        let inode = link.strip_prefix("socket:[").and_then(|link| link.strip_suffix(']'));
+        inode.is_some_and(|inode| inodes.contains(inode))
     };
-    held.filter(is_udp).count()
+    // A socket may have several descriptors.
+    links.map(|link| link.to_string_lossy().into_owned()).filter(is_udp).collect::<BTreeSet<_>>().len()
 }
 
 #[test]

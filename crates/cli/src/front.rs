@@ -22,26 +22,21 @@ use rustix::process::Signal;
 use rustix::stdio::stdin;
 use tutti_node::netns::Namespaces;
 use tutti_node::os::{self, Signals};
-use tutti_node::tickets::fill_random;
-use tutti_node::wire::{self, Cause, Ended, Head, Job, Kind, Report};
-use tutti_node::{cgroup, descendants};
+use tutti_node::wire::{self, Head, Kind, Report};
 
 use crate::description::{self, Described};
 use crate::link::{self, Link, State};
-use crate::nodes::LOOPBACK;
 use crate::options::{self, Options, Request};
 use crate::stdio::Stdio;
 
+mod ending;
+
 /// A job that was asked to end has this time before it is killed.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// A killed job has this time to be gone before we leave without it.
-const KILL_MAX: Duration = Duration::from_secs(5);
 /// A frame of this length without a newline at its end is a part of a long line.
 const LONG_BYTES: usize = wire::DATA_BYTES_MAX / 2;
 /// The rest of a long line has this time to follow before others speak.
 const FLOOR: Duration = Duration::from_millis(500);
-/// Exit status after a time-out, as timeout(1) has it.
-const TIMED_OUT: u8 = 124;
 /// Exit status of a wrong command line.
 pub const USAGE: u8 = 2;
 
@@ -134,7 +129,7 @@ impl Front {
         // If a starter dies, what it leaves behind is ours to end.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|error| format!("cannot adopt orphans: {error}"))?;
-        let (links, namespaces) = start_links(described)?;
+        let (links, namespaces) = link::start_all(described)?;
         let signals = match Signals::new(&wanted) {
             Ok(signals) => signals,
             Err(error) => {
@@ -321,7 +316,7 @@ impl Front {
             Report::Ended(ended) => {
                 self.note(ended.cause.status());
                 if is_news {
-                    self.complain(&ended_text(&ended));
+                    self.complain(&ending::ended_text(&ended));
                 }
             }
             Report::Refused(text) if is_news => self.complain(&text),
@@ -389,31 +384,6 @@ impl Front {
         }
     }
 
-    /// Gives an exit status when nothing more can be waited for.
-    fn handle_deadline(&mut self) -> Option<u8> {
-        match self.end {
-            End::Open => {
-                let seconds = self.options.timeout.unwrap_or_default().as_secs_f64();
-                self.complain(&format!("the job is ended: it did not finish within {seconds} seconds"));
-                self.kill(TIMED_OUT);
-                None
-            }
-            End::Asked(signal) => {
-                self.kill(128 + signal as u8);
-                None
-            }
-            End::Killed(_) => Some(self.leave_by_force()),
-        }
-    }
-
-    fn kill(&mut self, status: u8) {
-        if !matches!(self.end, End::Killed(_)) {
-            self.end = End::Killed(status);
-            self.put(Kind::Kill, 0, &[]);
-        }
-        self.deadline = Some(Instant::now() + KILL_MAX);
-    }
-
     fn write(&mut self) {
         let Err((kind, name, error)) = self.stdio.write() else { return };
         self.stdio.discard();
@@ -453,92 +423,9 @@ impl Front {
         self.links.iter_mut().for_each(|link| link.put(kind, number, payload));
     }
 
-    fn leave(&mut self) -> u8 {
-        if self.links.iter().any(|link| link.state == State::Dead) {
-            self.end_leftovers();
-        }
-        self.links.iter_mut().for_each(|link| drop(link.bury()));
-        let status = match self.end {
-            End::Killed(own) => own,
-            _ => self.status,
-        };
-        let pipe = libc_signal(Signal::PIPE);
-        for signal in [libc_signal(Signal::INT), libc_signal(Signal::TERM), libc_signal(Signal::HUP), pipe] {
-            let caught = self.end == End::Asked(signal) || matches!(self.end, End::Killed(_));
-            if caught && status == 128 + signal as u8 {
-                // Who waits for us sees what it would see of any program: a shell's loop ends on Ctrl-C.
-                os::raise_default(signal);
-            }
-        }
-        status
-    }
-
-    fn leave_by_force(&mut self) -> u8 {
-        self.links.iter_mut().for_each(Link::kill);
-        self.end_leftovers();
-        self.leave()
-    }
-
-    /// A starter is a plain process that anybody may have killed. The job ends on all nodes.
-    fn bury_starter(&mut self, index: usize) {
-        self.links[index].state = State::Dead;
-        let ended = self.links[index].bury();
-        let ended = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
-        if self.end == End::Open && self.ender.is_none() {
-            let node = self.links[index].node.map_or_else(String::new, |node| format!(" on node {node}"));
-            self.complain(&format!("the job's starter{node} has died ({ended}); the job is ended"));
-        }
-        if !matches!(self.end, End::Killed(_)) {
-            self.kill(self.status.max(1));
-        }
-        if !self.links.iter().any(Link::is_alive) {
-            self.end_leftovers();
-        }
-    }
-
-    fn end_leftovers(&mut self) {
-        descendants::end_all(|| {});
-        for link in &self.links {
-            let name = cgroup::name(&wire::name_of(self.job, link.node));
-            cgroup::place(&name).iter().for_each(|path| cgroup::remove(path));
-        }
-    }
-
     fn complain(&self, text: &str) {
         eprintln!("{}: {text}", self.name);
     }
-}
-
-/// Starts a starter for each node of the job.
-fn start_links(described: &Described) -> Result<(Vec<Link>, Option<Namespaces>), String> {
-    let Described { job, nodes } = described;
-    let firsts = nodes.first_ranks();
-    if firsts.is_empty() {
-        return Ok((vec![Link::start(job)?], None));
-    }
-    let mut key = [0; 8];
-    fill_random(&mut key).map_err(|error| format!("cannot draw random bytes: {error}"))?;
-    let namespaces = nodes.make().map_err(|error| error.to_string())?;
-    let mut links = Vec::new();
-    for node in 0..firsts.len() {
-        let address = namespaces.as_ref().map_or(LOOPBACK, |namespaces| namespaces.nodes[node].address);
-        let part = link::part(node, firsts, address, u64::from_ne_bytes(key));
-        let job = Job { part: Some(part), ..job.clone() };
-        let started = match &namespaces {
-            None => Link::start(&job),
-            Some(namespaces) => {
-                namespaces.inside(node, || Link::start(&job)).map_err(|error| error.to_string()).flatten()
-            }
-        };
-        match started {
-            Ok(link) => links.push(link),
-            Err(error) => {
-                links.into_iter().for_each(Link::abandon);
-                return Err(error);
-            }
-        }
-    }
-    Ok((links, namespaces))
 }
 
 #[derive(Default)]
@@ -560,18 +447,4 @@ fn in_foreground() -> bool {
         Ok(foreground) => foreground == rustix::process::getpgrp(),
         Err(_) => true,
     }
-}
-
-fn ended_text(ended: &Ended) -> String {
-    let what = match ended.cause {
-        Cause::Signal { signal, core_dumped } => {
-            let dumped = if core_dumped { ", core dumped" } else { "" };
-            format!("was killed by signal {signal} ({}{dumped})", os::signal_name(signal))
-        }
-        Cause::Status(status) => format!("exited with status {status}"),
-        Cause::NotFinalized => "exited without calling MPI_Finalize".into(),
-        Cause::Abort(code) => format!("called MPI_Abort({code})"),
-        Cause::Vanished => "lost its MPI process without MPI_Finalize; its wrapper was ended".into(),
-    };
-    format!("rank {} (pid {}) {what}", ended.rank, ended.pid)
 }

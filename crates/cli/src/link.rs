@@ -1,4 +1,4 @@
-//! A starter and the wire to it: one for each node of a job.
+//! The starters of a job and the wires to them: one for each node.
 
 use std::collections::VecDeque;
 use std::io;
@@ -6,8 +6,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
 
+use tutti_node::netns::Namespaces;
+use tutti_node::tickets::fill_random;
 use tutti_node::wire::{self, Decoder, Input, Job, Kind, Part};
 
+use crate::description::Described;
+use crate::nodes::LOOPBACK;
 use crate::starter;
 
 /// How a starter is.
@@ -156,7 +160,42 @@ impl Link {
     }
 }
 
+/// Starts a starter for each node of the job; the namespaces of the nodes, if they have any, are to be held as long as it runs.
+///
+/// # Errors
+/// When one cannot be started: then there is none. A text for the user.
+pub fn start_all(described: &Described) -> Result<(Vec<Link>, Option<Namespaces>), String> {
+    let Described { job, nodes } = described;
+    let firsts = nodes.first_ranks();
+    if firsts.is_empty() {
+        return Ok((vec![Link::start(job)?], None));
+    }
+    let mut key = [0; 8];
+    fill_random(&mut key).map_err(|error| format!("cannot draw random bytes: {error}"))?;
+    let namespaces = nodes.make().map_err(|error| error.to_string())?;
+    let mut links = Vec::new();
+    for node in 0..firsts.len() {
+        let address = namespaces.as_ref().map_or(LOOPBACK, |namespaces| namespaces.nodes[node].address);
+        let part = part(node, firsts, address, u64::from_ne_bytes(key));
+        let job = Job { part: Some(part), ..job.clone() };
+        let started = match &namespaces {
+            None => Link::start(&job),
+            Some(namespaces) => {
+                namespaces.inside(node, || Link::start(&job)).map_err(|error| error.to_string()).flatten()
+            }
+        };
+        match started {
+            Ok(link) => links.push(link),
+            Err(error) => {
+                links.into_iter().for_each(Link::abandon);
+                return Err(error);
+            }
+        }
+    }
+    Ok((links, namespaces))
+}
+
 /// The part of a node in a job on several.
-pub fn part(node: usize, first_ranks: &[u32], address: IpAddr, key: u64) -> Part {
+fn part(node: usize, first_ranks: &[u32], address: IpAddr, key: u64) -> Part {
     Part { node: node as u32, first_ranks: first_ranks.to_vec(), address, key, shares_machine: true }
 }

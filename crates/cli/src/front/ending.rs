@@ -1,0 +1,109 @@
+//! How a job and `mpiexec` itself end: asked to, by force, by themselves.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tutti_node::os;
+use tutti_node::wire::{self, Cause, Ended, Kind};
+use tutti_node::{cgroup, descendants};
+
+use super::{End, Front, libc_signal};
+use crate::link::{Link, State};
+
+/// A killed job has this time to be gone before we leave without it.
+const KILL_MAX: Duration = Duration::from_secs(5);
+/// Exit status after a time-out, as timeout(1) has it.
+const TIMED_OUT: u8 = 124;
+
+impl Front {
+    /// Gives an exit status when nothing more can be waited for.
+    pub(super) fn handle_deadline(&mut self) -> Option<u8> {
+        match self.end {
+            End::Open => {
+                let seconds = self.options.timeout.unwrap_or_default().as_secs_f64();
+                self.complain(&format!("the job is ended: it did not finish within {seconds} seconds"));
+                self.kill(TIMED_OUT);
+                None
+            }
+            End::Asked(signal) => {
+                self.kill(128 + signal as u8);
+                None
+            }
+            End::Killed(_) => Some(self.leave_by_force()),
+        }
+    }
+
+    pub(super) fn kill(&mut self, status: u8) {
+        if !matches!(self.end, End::Killed(_)) {
+            self.end = End::Killed(status);
+            self.put(Kind::Kill, 0, &[]);
+        }
+        self.deadline = Some(Instant::now() + KILL_MAX);
+    }
+
+    pub(super) fn leave(&mut self) -> u8 {
+        if self.links.iter().any(|link| link.state == State::Dead) {
+            self.end_leftovers();
+        }
+        self.links.iter_mut().for_each(|link| drop(link.bury()));
+        let status = match self.end {
+            End::Killed(own) => own,
+            _ => self.status,
+        };
+        let pipe = libc_signal(Signal::PIPE);
+        for signal in [libc_signal(Signal::INT), libc_signal(Signal::TERM), libc_signal(Signal::HUP), pipe] {
+            let caught = self.end == End::Asked(signal) || matches!(self.end, End::Killed(_));
+            if caught && status == 128 + signal as u8 {
+                // Who waits for us sees what it would see of any program: a shell's loop ends on Ctrl-C.
+                os::raise_default(signal);
+            }
+        }
+        status
+    }
+
+    fn leave_by_force(&mut self) -> u8 {
+        self.links.iter_mut().for_each(Link::kill);
+        self.end_leftovers();
+        self.leave()
+    }
+
+    /// A starter is a plain process that anybody may have killed. The job ends on all nodes.
+    pub(super) fn bury_starter(&mut self, index: usize) {
+        self.links[index].state = State::Dead;
+        let ended = self.links[index].bury();
+        let ended = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
+        if self.end == End::Open && self.ender.is_none() {
+            let node = self.links[index].node.map_or_else(String::new, |node| format!(" on node {node}"));
+            self.complain(&format!("the job's starter{node} has died ({ended}); the job is ended"));
+        }
+        if !matches!(self.end, End::Killed(_)) {
+            self.kill(self.status.max(1));
+        }
+        if !self.links.iter().any(Link::is_alive) {
+            self.end_leftovers();
+        }
+    }
+
+    fn end_leftovers(&mut self) {
+        descendants::end_all(|| {});
+        for link in &self.links {
+            let name = cgroup::name(&wire::name_of(self.job, link.node));
+            cgroup::place(&name).iter().for_each(|path| cgroup::remove(path));
+        }
+    }
+}
+
+/// The line about a rank that ended.
+pub(super) fn ended_text(ended: &Ended) -> String {
+    let what = match ended.cause {
+        Cause::Signal { signal, core_dumped } => {
+            let dumped = if core_dumped { ", core dumped" } else { "" };
+            format!("was killed by signal {signal} ({}{dumped})", os::signal_name(signal))
+        }
+        Cause::Status(status) => format!("exited with status {status}"),
+        Cause::NotFinalized => "exited without calling MPI_Finalize".into(),
+        Cause::Abort(code) => format!("called MPI_Abort({code})"),
+        Cause::Vanished => "lost its MPI process without MPI_Finalize; its wrapper was ended".into(),
+    };
+    format!("rank {} (pid {}) {what}", ended.rank, ended.pid)
+}

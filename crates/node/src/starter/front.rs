@@ -1,0 +1,159 @@
+//! The starter's side of the wire: frames that come, and what is on its way to the front end.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::Signal;
+
+use super::{ROOM_BYTES, Starter, StarterError};
+use crate::launch;
+use crate::readiness::now_ns;
+use crate::wire::{self, Decoder, Head, Job, Kind, Report};
+
+/// Waits for the job, the first frame.
+///
+/// # Errors
+/// When something else comes, or nothing.
+pub(super) fn read_job(front: &OwnedFd) -> Result<(Job, Decoder), StarterError> {
+    let mut decoder = Decoder::default();
+    let mut bytes = vec![0_u8; 64 << 10];
+    loop {
+        let read = rustix::io::read(front, &mut bytes[..])
+            .map_err(|error| StarterError::NoJob(io::Error::from(error).to_string()))?;
+        if read == 0 {
+            return Err(StarterError::NoJob("it has gone".into()));
+        }
+        decoder.extend(&bytes[..read]);
+        let frame = decoder.next_frame().map_err(|error| StarterError::NoJob(error.to_string()))?;
+        if let Some((head, payload)) = frame {
+            if head.kind != Kind::Job {
+                return Err(StarterError::NoJob(format!("its first frame is {:?}", head.kind)));
+            }
+            let job =
+                serde_json::from_slice(payload).map_err(|error| StarterError::NoJob(error.to_string()))?;
+            return Ok((job, decoder));
+        }
+    }
+}
+
+impl Starter {
+    pub(super) fn receive(&mut self) {
+        let mut bytes = [0_u8; 16 << 10];
+        let Some(front) = &self.front else { return };
+        match rustix::io::read(front, &mut bytes) {
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Ok(read) if read > 0 => {
+                self.decoder.extend(&bytes[..read]);
+                self.handle_frames();
+            }
+            _ => self.lose_front("has died"),
+        }
+    }
+
+    pub(super) fn handle_frames(&mut self) {
+        loop {
+            let (head, payload) = match self.decoder.next_frame() {
+                Ok(Some((head, payload))) => (head, payload.to_vec()),
+                Ok(None) => return,
+                Err(error) => return self.lose_front(&error.to_string()),
+            };
+            self.handle_frame(head, &payload);
+        }
+    }
+
+    fn handle_frame(&mut self, head: Head, payload: &[u8]) {
+        match head.kind {
+            Kind::Signal => {
+                if let Some(signal) = Signal::from_named_raw(head.rank as i32) {
+                    self.parts.ranks.signal(signal);
+                    let ends = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].contains(&signal);
+                    if ends && self.ready.is_some() {
+                        self.parts.ranks.set_ending(128 + head.rank as u8);
+                        self.kill();
+                    }
+                }
+            }
+            Kind::Peers => self.handle_peers(payload),
+            Kind::Leave => self.may_leave = true,
+            Kind::Input => self.parts.inputs.handle_piece(payload),
+            Kind::Suspend => {
+                self.freeze(true);
+                self.report(&Report::Suspended);
+            }
+            Kind::Resume => self.freeze(false),
+            Kind::Kill => {
+                self.parts.ranks.set_ending(1);
+                self.kill();
+            }
+            _ => self.lose_front("sent a frame that is not its to send"),
+        }
+    }
+
+    fn handle_peers(&mut self, payload: &[u8]) {
+        let Some(ready) = self.ready.take() else {
+            return self.lose_front("sent the addresses of ranks twice");
+        };
+        let Ok(addresses) = serde_json::from_slice(payload) else {
+            return self.lose_front("sent addresses that are none");
+        };
+        match launch::take_peers(&ready, addresses, &mut self.parts) {
+            Ok(()) => self.launch(&ready),
+            Err(error) => self.refuse(error.to_string(), 1),
+        }
+    }
+
+    pub(super) fn lose_front(&mut self, why: &str) {
+        self.say(|| format!("the front end {why}: the job ends"));
+        self.front = None;
+        self.parts.ranks.set_ending(1);
+        self.kill();
+    }
+
+    pub(super) fn report(&mut self, report: &Report) {
+        wire::put_json(&mut self.out, Kind::Report, report);
+        self.send();
+    }
+
+    pub(super) fn forward(&mut self) {
+        if std::mem::take(&mut self.parts.inputs.taken_untold) {
+            self.report(&Report::InputTaken);
+        }
+        if std::mem::take(&mut self.parts.inputs.unwanted_untold) {
+            self.report(&Report::InputUnwanted);
+        }
+        self.out.drain(..self.sent);
+        self.sent = 0;
+        self.parts.streams.forward(&mut self.out, ROOM_BYTES, now_ns());
+        self.send();
+    }
+
+    pub(super) fn send(&mut self) {
+        while let Some(front) = &self.front
+            && self.sent < self.out.len()
+        {
+            match rustix::io::write(front, &self.out[self.sent..]) {
+                Ok(written) => self.sent += written,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return,
+                Err(_) => return self.lose_front("does not read any more"),
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+    }
+
+    pub(super) fn wait_for_front(&mut self) {
+        let Some(front) = &self.front else { return };
+        let flags = PollFlags::OUT | PollFlags::IN;
+        let ready = {
+            let mut polled = [PollFd::new(front, flags)];
+            let _ = poll(&mut polled, None);
+            polled[0].revents()
+        };
+        if ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+            self.receive();
+        }
+        self.send();
+    }
+}
