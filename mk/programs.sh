@@ -1,0 +1,127 @@
+#!/bin/bash
+# programs.sh: programs from Debian's source packages, built with our mpicc, that verify what they compute or move.
+#
+# hpcc: the HPC Challenge (HPL, PTRANS, random access, FFT, bandwidth and latency) on a small problem, on 2 and 4 ranks.
+# netpipe: ping-pong in its integrity mode to 1 MiB, blocking, synchronous, nonblocking, both ways at once.
+# Sources come from the Debian mirror that this machine's apt uses, with a list of packages of our own, into target/programs; apt checks
+# their sums. hpcc needs a BLAS: its packages are unpacked there too, nothing is installed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+place=$root/target/programs
+mpicc=$root/target/dist/bin/mpicc
+mpiexec=$root/target/dist/bin/mpiexec
+limit_s=120
+failures=0
+
+[ -x "$mpicc" ] || { echo "programs: $mpicc is not there: run make first" >&2; exit 1; }
+mkdir -p "$place/apt/lists/partial" "$place/apt/cache/archives/partial" "$place/results"
+cd "$place"
+
+# apt COMMAND...: with our own list of packages, which has the sources too.
+sed 's/^Types: .*/Types: deb deb-src/' /etc/apt/sources.list.d/debian.sources >apt/debian.sources
+apt() {
+    timeout "$limit_s" apt-get -qq -o Dir::Etc::sourcelist="$place/apt/debian.sources" -o Dir::Etc::sourceparts=/dev/null \
+        -o Dir::State::lists="$place/apt/lists" -o Dir::Cache="$place/apt/cache" -o APT::Sandbox::User=root "$@" </dev/null
+}
+
+# unpacked PACKAGE: its source, as its author made it, in a folder of its name.
+unpacked() {
+    [ -d "$1" ] && return
+    apt source --download-only --tar-only "$1" >>"$place/apt.log" 2>&1
+    mkdir "$1.new"
+    tar -x -f "$1"_*.orig.tar.* -C "$1.new" --strip-components 1
+    mv "$1.new" "$1"
+}
+
+# passes NAME COMMAND...: runs it with a time limit; it has passed when it ends well and `verified NAME OUTPUT` says so.
+passes() {
+    local name=$1 output=$place/results/${1// /-} status=0
+    shift
+    timeout --kill-after=5 "$limit_s" "$@" >"$output" 2>&1 </dev/null || status=$?
+    if [ $status = 0 ] && verified "$name" "$output"; then
+        echo "$name: passed$remark"
+    else
+        echo "$name: FAILED (status $status); its output: ${output#"$root"/}"
+        tail -n 12 "$output" | sed 's/^/    /'
+        failures=$((failures + 1))
+    fi
+}
+
+# What a program says of its own results.
+verified() {
+    remark=
+    case $1 in
+    netpipe*)
+        # It stops at the first wrong byte.
+        local sizes
+        sizes=$(grep -c 'Integrity check passed' "$2") || return 1
+        remark=" ($sizes sizes)"
+        [ "$sizes" -ge 30 ]
+        ;;
+    hpcc*)
+        # Linear system and transpose say PASSED or FAILED; random access and the transform give their errors.
+        grep -q '^Success=1' hpccoutf.txt && ! grep -q 'FAILED' hpccoutf.txt || return 1
+        awk -F= '/^MPIRandomAccess_(LCG_)?ErrorsFraction/ {seen++; bad += $2 > 0.01}
+            /^(PTRANS_residual|MPIFFT_maxErr)/ {seen++; bad += $2 > 1e-9} END {exit seen != 4 || bad > 0}' hpccoutf.txt
+        ;;
+    esac
+}
+
+if [ ! -d hpcc ] || [ ! -d netpipe ] || [ ! -d blas ]; then
+    apt update >>apt.log 2>&1 || { echo "skipped: Debian's sources cannot be had ($(grep -E '^[EW]:' apt.log | tail -1))"; exit 0; }
+    unpacked hpcc
+    unpacked netpipe
+    apt download libblas-dev libblas3 libgfortran5 >>apt.log 2>&1
+    rm -rf packages blas.new
+    for package in ./*.deb; do dpkg -x "$package" packages; done
+    mkdir -p blas.new/include blas.new/lib
+    cp packages/usr/include/*/cblas*.h blas.new/include
+    cp blas.new/include/cblas-netlib.h blas.new/include/cblas.h
+    cp packages/usr/lib/*/blas/libblas.so.3 packages/usr/lib/*/libgfortran.so.5 blas.new/lib
+    mv blas.new blas
+fi
+
+make -C netpipe mpi MPICC="$mpicc -w" >netpipe.log 2>&1 || { tail netpipe.log; exit 1; }
+cat >hpcc/hpl/Make.tutti <<'HERE'
+SHELL = /bin/sh
+CD = cd
+CP = cp
+LN_S = ln -sf
+MKDIR = mkdir -p
+RM = rm -f
+TOUCH = touch
+ARCH = tutti
+TOPdir = ../../..
+INCdir = $(TOPdir)/include
+BINdir = $(TOPdir)/bin/$(ARCH)
+LIBdir = $(TOPdir)/lib/$(ARCH)
+HPLlib = $(LIBdir)/libhpl.a
+HPL_INCLUDES = -I$(INCdir) -I$(INCdir)/$(ARCH) -I$(BLAS)/include
+HPL_LIBS = $(HPLlib) -L$(BLAS)/lib -Wl,-rpath,$(BLAS)/lib -l:libblas.so.3 -Wl,-rpath-link,$(BLAS)/lib -lm
+HPL_OPTS = -DHPL_CALL_CBLAS
+HPL_DEFS = $(HPL_OPTS) $(HPL_INCLUDES)
+CC = $(MPICC)
+CCNOOPT = $(HPL_DEFS)
+CCFLAGS = $(HPL_DEFS) -O1 -w
+LINKER = $(MPICC)
+LINKFLAGS = $(CCFLAGS)
+ARCHIVER = ar
+ARFLAGS = r
+RANLIB = echo
+HERE
+echo "building hpcc (about a minute) ..."
+make -C hpcc arch=tutti -j2 MPICC="$mpicc" BLAS="$place/blas" >hpcc.log 2>&1 || { tail hpcc.log; exit 1; }
+
+for how in "" "-S" "-a" "-a -2"; do
+    # shellcheck disable=SC2086 # nothing, or options
+    passes "netpipe${how:+ $how}" "$mpiexec" -n 2 netpipe/NPmpi -i -u 1048576 -n 10 $how -o results/netpipe.out
+done
+export LD_LIBRARY_PATH=$place/blas/lib
+for grid in "1 2" "2 2"; do
+    read -r p q <<<"$grid"
+    sed -E "s/^[0-9]+( +Ns)/400\1/; s/^[0-9]+( +NBs)/32\1/; s/^[0-9]+( +Ps)/$p\1/; s/^[0-9]+( +Qs)/$q\1/" hpcc/_hpccinf.txt >hpccinf.txt
+    rm -f hpccoutf.txt
+    passes "hpcc $((p * q)) ranks" "$mpiexec" -n $((p * q)) hpcc/hpcc
+done
+[ $failures = 0 ]
