@@ -137,3 +137,15 @@ fn the_conformance_programs_pass_over_udp_and_between_nodes() {
         }
     }
 }
+
+#[test]
+fn ranks_leave_although_their_last_acknowledgements_are_lost() {
+    let scratch = Scratch::new("network-leave");
+    let modes = compile("tests/point_to_point/programs/modes.c", scratch.path());
+    for seed in 1..=12 {
+        let faults = format!("loss=10%,dup=1%,reorder=2%,seed={seed}");
+        let mut mpiexec = program("mpiexec");
+        mpiexec.env("TUTTI_TRANSPORT", "udp").env("TUTTI_FAULTS", &faults).args(["-n", "3"]).arg(&modes);
+        run(&mut mpiexec, LIMIT).expect_success();
+    }
+}

@@ -380,7 +380,8 @@ impl<M: FlowMemory> Endpoint<M> {
         if flow.probe_at <= now_ns {
             flow.wants.probe = flow.tx.is_outstanding() || flow.tx.waiting == crate::stream::Waiting::Room;
             flow.wants.bulk_probe = flow.bulk_flight != 0;
-            flow.probe_at = now_ns + flow.probe_interval_ns;
+            // The last answer may have come with nothing new in it: then nothing is awaited any more.
+            flow.probe_at = if flow.awaits() && !flow.gone { now_ns + flow.probe_interval_ns } else { NEVER };
             flow.probe_interval_ns = (2 * flow.probe_interval_ns).min(self.config.probe_ns.1);
         }
         if flow.bulk_ack_at <= now_ns {

@@ -367,16 +367,16 @@ impl Starter {
         }
     }
 
-    /// A rank has left; what still comes for it from other nodes is answered here.
+    /// A rank, counted on this node, has left; what still comes for it from other nodes is answered here.
     fn stand_in(&mut self, rank: u32) {
-        let Parts { ranks, segment, peers, sockets, exited, .. } = &mut self.parts;
-        let (Some(segment), Some((_, peers)), Some(local)) = (segment, peers, ranks.index_of(rank)) else {
-            return;
-        };
-        if let Some(socket) = sockets.get(local)
-            && let Err(error) = exited.take_over(local as u32, segment, peers, socket)
+        let Parts { segment, peers, sockets, exited, .. } = &mut self.parts;
+        let (Some(segment), Some((_, peers))) = (segment, peers) else { return };
+        let world_rank = segment.geometry().first_rank + rank;
+        if let Some(socket) = sockets.get(rank as usize)
+            && let Err(error) = exited.take_over(rank, segment, peers, socket)
         {
-            self.report(&Report::Warning(format!("nobody answers for rank {rank}, which has left: {error}")));
+            let text = format!("nobody answers for rank {world_rank}, which has left: {error}");
+            self.report(&Report::Warning(text));
         }
     }
 
