@@ -2,6 +2,7 @@
 //! here runs it with `mpiexec` on several numbers of ranks.
 
 mod communicators;
+mod counters;
 mod datatypes;
 mod differential;
 mod messages;

@@ -68,6 +68,7 @@ fn mpiexec() -> String {
          overlapping buffers, deadlock, what is left at MPI_Finalize) and say them on stderr; a mistake that makes results\n\
          wrong ends the job with status 3. warn: they only say them.\n\
          .TP\n.B TUTTI_DEBUG\n1: the starter says on stderr what it does.\n\
+         .TP\n.B TUTTI_STATS\n1: at the end a table of what the ranks have sent and received goes to stderr. json: for scripts.\n\
          .TP\n.B TUTTI_STARTER\nThe starter to use instead of the installed one.\n\
          .SH SEE ALSO\n.BR tutti (1)\n",
     );

@@ -29,6 +29,8 @@ pub mod process;
 pub mod request;
 pub mod service;
 mod session;
+pub mod stats;
+pub mod tool;
 mod type_arguments;
 mod unsupported;
 

@@ -164,6 +164,7 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
     }
     let job = Job::enter(place);
     let check = crate::check::start(&job);
+    crate::stats::start();
     crate::invariant::report_broken_ones(job.rank());
     let net = Net::open(&job).map_err(AttachError::Network)?;
     let socket = net.as_ref().map(Net::duplicate_socket).transpose().map_err(AttachError::Network)?;
@@ -225,6 +226,7 @@ pub fn finish(mut guard: Guard) {
     }
     guard.wait(None, |process| process.engine.is_flushed().then_some(()));
     guard.engine.publish_all();
+    crate::stats::leave(&guard);
     guard.engine.job.leave();
     PHASE.store(AFTER, Ordering::Release);
     drop(guard);

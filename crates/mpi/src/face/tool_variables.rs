@@ -1,0 +1,325 @@
+//! MPI 15.3: start and end of the tool information interface, control variables, performance variables.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+
+use crate::abi::*;
+use crate::stats::COUNTERS;
+use crate::tool::{self, Answer, Change, SETTING_CHARS, SETTINGS};
+
+/// The code of an answer.
+fn code(answer: Answer) -> c_int {
+    answer.err().unwrap_or(MPI_SUCCESS)
+}
+
+/// Writes a result, unless the user does not want it.
+///
+/// # Safety
+/// `place` is null or valid for writing.
+pub(super) unsafe fn put<T>(place: *mut T, value: T) {
+    if !place.is_null() {
+        // SAFETY: our contract.
+        unsafe { place.write(value) };
+    }
+}
+
+/// Writes a text as 15.3.3 has it: as much as there is room for, a zero, and the length with the zero.
+///
+/// # Safety
+/// `length` is null or valid; `text` is null or has as much room as `length` says.
+pub(super) unsafe fn put_text(text: *mut c_char, length: *mut c_int, value: &str) {
+    if length.is_null() {
+        return;
+    }
+    // SAFETY: our contract.
+    unsafe {
+        let room = length.read();
+        if !text.is_null() && room > 0 {
+            let bytes = value.len().min(room as usize - 1);
+            std::ptr::copy_nonoverlapping(value.as_ptr().cast(), text, bytes);
+            text.add(bytes).write(0);
+        }
+        length.write(value.len() as c_int + 1);
+    }
+}
+
+/// The place of a name among others.
+///
+/// # Safety
+/// `name` is null or a text.
+pub(super) unsafe fn index_of<'a>(
+    name: *const c_char,
+    mut names: impl Iterator<Item = &'a str>,
+) -> Answer<c_int> {
+    tool::check_initialized()?;
+    if name.is_null() {
+        return Err(MPI_T_ERR_INVALID_NAME);
+    }
+    // SAFETY: our contract.
+    let name = unsafe { CStr::from_ptr(name) };
+    let found = names.position(|other| other.as_bytes() == name.to_bytes());
+    found.map(|index| index as c_int).ok_or(MPI_T_ERR_INVALID_NAME)
+}
+
+/// The code of an answer, after its value was written.
+///
+/// # Safety
+/// `place` is null or valid for writing.
+pub(super) unsafe fn give<T>(answer: Answer<T>, place: *mut T) -> c_int {
+    match answer {
+        Ok(value) => {
+            // SAFETY: our contract.
+            unsafe { put(place, value) };
+            MPI_SUCCESS
+        }
+        Err(code) => code,
+    }
+}
+
+/// Starts the tool information interface (15.3.4).
+#[inline]
+pub unsafe fn MPI_T_init_thread(_required: c_int, provided: *mut c_int) -> c_int {
+    tool::initialize();
+    // SAFETY: the user gives a place.
+    unsafe { put(provided, MPI_THREAD_MULTIPLE) };
+    MPI_SUCCESS
+}
+
+/// Ends it (15.3.4).
+#[inline]
+pub unsafe fn MPI_T_finalize() -> c_int {
+    code(tool::finalize())
+}
+
+/// How many control variables there are (15.3.6).
+#[inline]
+pub unsafe fn MPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
+    // SAFETY: the user gives a place.
+    unsafe { give(tool::check_initialized().map(|()| SETTINGS.len() as c_int), num_cvar) }
+}
+
+/// What a control variable is (15.3.6).
+#[inline]
+pub unsafe fn MPI_T_cvar_get_info(
+    cvar_index: c_int,
+    name: *mut c_char,
+    name_len: *mut c_int,
+    verbosity: *mut c_int,
+    datatype: *mut MPI_Datatype,
+    enumtype: *mut MPI_T_enum,
+    desc: *mut c_char,
+    desc_len: *mut c_int,
+    bind: *mut c_int,
+    scope: *mut c_int,
+) -> c_int {
+    let (setting, meaning) = match tool::checked_index(cvar_index, SETTINGS.len()) {
+        Ok(index) => SETTINGS[index],
+        Err(code) => return code,
+    };
+    // SAFETY: the user gives places, or null pointers for what is of no interest.
+    unsafe {
+        put_text(name, name_len, setting);
+        put(verbosity, MPI_T_VERBOSITY_USER_BASIC);
+        put(datatype, MPI_CHAR);
+        put(enumtype, MPI_T_ENUM_NULL);
+        put_text(desc, desc_len, meaning);
+        put(bind, MPI_T_BIND_NO_OBJECT);
+        put(scope, MPI_T_SCOPE_READONLY);
+    }
+    MPI_SUCCESS
+}
+
+/// The number of a control variable (15.3.6).
+#[inline]
+pub unsafe fn MPI_T_cvar_get_index(name: *const c_char, cvar_index: *mut c_int) -> c_int {
+    // SAFETY: the user gives a text and a place.
+    unsafe { give(index_of(name, SETTINGS.iter().map(|setting| setting.0)), cvar_index) }
+}
+
+/// A handle of a control variable (15.3.6).
+#[inline]
+pub unsafe fn MPI_T_cvar_handle_alloc(
+    cvar_index: c_int,
+    _obj_handle: *mut c_void,
+    handle: *mut MPI_T_cvar_handle,
+    count: *mut c_int,
+) -> c_int {
+    let made = tool::new_setting_handle(cvar_index);
+    if made.is_ok() {
+        // SAFETY: the user gives a place.
+        unsafe { put(count, SETTING_CHARS as c_int) };
+    }
+    // SAFETY: as above.
+    unsafe { give(made, handle) }
+}
+
+/// Frees it (15.3.6).
+#[inline]
+pub unsafe fn MPI_T_cvar_handle_free(handle: *mut MPI_T_cvar_handle) -> c_int {
+    // SAFETY: the user gives a handle.
+    unsafe { give(tool::free_setting_handle(handle.read()).map(|()| MPI_T_CVAR_HANDLE_NULL), handle) }
+}
+
+/// The value of a control variable: what the environment has, or an empty text (15.3.6).
+#[inline]
+pub unsafe fn MPI_T_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_int {
+    let setting = match tool::setting(handle) {
+        Ok(index) => SETTINGS[index].0,
+        Err(code) => return code,
+    };
+    let value = std::env::var_os(setting).unwrap_or_default();
+    let mut room = SETTING_CHARS as c_int;
+    // SAFETY: the user's buffer has as many characters as the handle's count says.
+    unsafe { put_text(buf.cast(), &mut room, &value.to_string_lossy()) };
+    MPI_SUCCESS
+}
+
+/// A setting out of the environment is not changed (15.3.6).
+#[inline]
+pub unsafe fn MPI_T_cvar_write(handle: MPI_T_cvar_handle, _buf: *const c_void) -> c_int {
+    code(tool::setting(handle).and(Err(MPI_T_ERR_CVAR_SET_NEVER)))
+}
+
+/// How many performance variables there are (15.3.7).
+#[inline]
+pub unsafe fn MPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
+    // SAFETY: the user gives a place.
+    unsafe { give(tool::check_initialized().map(|()| COUNTERS.len() as c_int), num_pvar) }
+}
+
+/// What a performance variable is (15.3.7).
+#[inline]
+pub unsafe fn MPI_T_pvar_get_info(
+    pvar_index: c_int,
+    name: *mut c_char,
+    name_len: *mut c_int,
+    verbosity: *mut c_int,
+    var_class: *mut c_int,
+    datatype: *mut MPI_Datatype,
+    enumtype: *mut MPI_T_enum,
+    desc: *mut c_char,
+    desc_len: *mut c_int,
+    bind: *mut c_int,
+    readonly: *mut c_int,
+    continuous: *mut c_int,
+    atomic: *mut c_int,
+) -> c_int {
+    let counter = match tool::checked_index(pvar_index, COUNTERS.len()) {
+        Ok(index) => &COUNTERS[index],
+        Err(code) => return code,
+    };
+    // SAFETY: the user gives places, or null pointers for what is of no interest.
+    unsafe {
+        put_text(name, name_len, counter.name);
+        put(verbosity, MPI_T_VERBOSITY_USER_BASIC);
+        put(var_class, MPI_T_PVAR_CLASS_COUNTER);
+        put(datatype, MPI_UNSIGNED_LONG_LONG);
+        put(enumtype, MPI_T_ENUM_NULL);
+        put_text(desc, desc_len, counter.meaning);
+        put(bind, MPI_T_BIND_NO_OBJECT);
+        put(readonly, 0);
+        put(continuous, 0);
+        put(atomic, 0);
+    }
+    MPI_SUCCESS
+}
+
+/// The number of a performance variable (15.3.7).
+#[inline]
+pub unsafe fn MPI_T_pvar_get_index(name: *const c_char, var_class: c_int, pvar_index: *mut c_int) -> c_int {
+    let is_counter = var_class == MPI_T_PVAR_CLASS_COUNTER;
+    let names = COUNTERS.iter().filter(|_| is_counter).map(|counter| counter.name);
+    // SAFETY: the user gives a text and a place.
+    unsafe { give(index_of(name, names), pvar_index) }
+}
+
+/// A session (15.3.7).
+#[inline]
+pub unsafe fn MPI_T_pvar_session_create(session: *mut MPI_T_pvar_session) -> c_int {
+    // SAFETY: the user gives a place.
+    unsafe { give(tool::open_session(), session) }
+}
+
+/// Ends a session (15.3.7).
+#[inline]
+pub unsafe fn MPI_T_pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
+    // SAFETY: the user gives a handle.
+    unsafe { give(tool::close_session(session.read()).map(|()| MPI_T_PVAR_SESSION_NULL), session) }
+}
+
+/// A handle of a performance variable (15.3.7).
+#[inline]
+pub unsafe fn MPI_T_pvar_handle_alloc(
+    session: MPI_T_pvar_session,
+    pvar_index: c_int,
+    _obj_handle: *mut c_void,
+    handle: *mut MPI_T_pvar_handle,
+    count: *mut c_int,
+) -> c_int {
+    let made = tool::new_handle(session, pvar_index);
+    if made.is_ok() {
+        // SAFETY: the user gives a place.
+        unsafe { put(count, 1) };
+    }
+    // SAFETY: as above.
+    unsafe { give(made, handle) }
+}
+
+/// Frees it (15.3.7).
+#[inline]
+pub unsafe fn MPI_T_pvar_handle_free(session: MPI_T_pvar_session, handle: *mut MPI_T_pvar_handle) -> c_int {
+    // SAFETY: the user gives a handle.
+    unsafe { give(tool::free_handle(session, handle.read()).map(|()| MPI_T_PVAR_HANDLE_NULL), handle) }
+}
+
+/// Counts from now on (15.3.7).
+#[inline]
+pub unsafe fn MPI_T_pvar_start(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
+    code(tool::change(session, handle, Change::Start))
+}
+
+/// Counts no more (15.3.7).
+#[inline]
+pub unsafe fn MPI_T_pvar_stop(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
+    code(tool::change(session, handle, Change::Stop))
+}
+
+/// Begins again with 0 (15.3.7).
+#[inline]
+pub unsafe fn MPI_T_pvar_reset(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
+    code(tool::change(session, handle, Change::Reset))
+}
+
+/// The value (15.3.7).
+#[inline]
+pub unsafe fn MPI_T_pvar_read(
+    session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+    buf: *mut c_void,
+) -> c_int {
+    // SAFETY: the user's buffer holds an unsigned long long.
+    unsafe { give(tool::read(session, handle), buf.cast::<u64>()) }
+}
+
+/// The value, then begins again with 0 (15.3.7).
+#[inline]
+pub unsafe fn MPI_T_pvar_readreset(
+    session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+    buf: *mut c_void,
+) -> c_int {
+    let value = tool::read(session, handle);
+    let reset = value.and_then(|value| tool::change(session, handle, Change::Reset).map(|()| value));
+    // SAFETY: the user's buffer holds an unsigned long long.
+    unsafe { give(reset, buf.cast::<u64>()) }
+}
+
+/// Gives the variable a value (15.3.7).
+#[inline]
+pub unsafe fn MPI_T_pvar_write(
+    session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+    buf: *const c_void,
+) -> c_int {
+    // SAFETY: the user's buffer holds an unsigned long long.
+    code(tool::write(session, handle, unsafe { buf.cast::<u64>().read_unaligned() }))
+}

@@ -1,0 +1,269 @@
+//! What the ranks of a job have counted, as a table at its end: `TUTTI_STATS=1`, or `TUTTI_STATS=json` for scripts.
+//!
+//! Every rank leaves its counters in its report in the segment when it leaves the job, then counts itself; the last one of the node
+//! prints the table. So nothing waits and no message is sent for it. A job whose ranks do not all leave has no table.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use crate::engine::Counters;
+use crate::process::Process;
+use tutti_runtime::job::Job;
+use tutti_shm::sync::Ordering;
+
+/// A counter: its name (as a performance variable and in JSON), head of its column, meaning, and where it stands.
+#[derive(Debug)]
+pub struct Counter {
+    /// Name.
+    pub name: &'static str,
+    /// Head of the column in the table.
+    pub head: &'static str,
+    /// What is counted.
+    pub meaning: &'static str,
+    /// Its value.
+    pub value: fn(&Counters) -> u64,
+}
+
+/// All counters, in the order of the columns.
+pub const COUNTERS: [Counter; 7] = [
+    Counter {
+        name: "messages_sent",
+        head: "messages",
+        meaning: "messages sent, those of collective operations included",
+        value: |counters| counters.messages,
+    },
+    Counter {
+        name: "bytes_sent",
+        head: "bytes",
+        meaning: "bytes of data sent in messages, without headers",
+        value: |counters| counters.bytes,
+    },
+    Counter {
+        name: "eager",
+        head: "eager",
+        meaning: "messages sent whole inside the envelope ring",
+        value: |counters| counters.eager,
+    },
+    Counter {
+        name: "streamed",
+        head: "streamed",
+        meaning: "messages sent through the bulk ring without asking",
+        value: |counters| counters.streamed,
+    },
+    Counter {
+        name: "announced",
+        head: "announced",
+        meaning: "messages announced, fetched when their receive is there",
+        value: |counters| counters.announced,
+    },
+    Counter {
+        name: "unexpected",
+        head: "unexpected",
+        meaning: "messages that arrived before their receive (crossing)",
+        value: |counters| counters.unexpected,
+    },
+    Counter {
+        name: "remote_bytes",
+        head: "remote bytes",
+        meaning: "bytes moved by one copy between the memories of two ranks",
+        value: |counters| counters.pulled_bytes,
+    },
+];
+/// Where the bytes sent stand in [`COUNTERS`].
+const BYTES: usize = 1;
+/// Where the bytes that went by remote copies stand.
+const REMOTE_BYTES: usize = COUNTERS.len() - 1;
+
+/// When this process entered its job.
+static STARTED: OnceLock<Instant> = OnceLock::new();
+
+/// What the user wants to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Table,
+    Json,
+}
+
+/// The clock of the rates starts.
+pub fn start() {
+    STARTED.get_or_init(Instant::now);
+}
+
+/// Leaves this rank's counters; prints all when it is the last of its node.
+pub fn leave(process: &Process) {
+    let job = &process.engine.job;
+    let nanoseconds = STARTED.get().map_or(0, |start| start.elapsed().as_nanos() as u64);
+    let mut values: Vec<u64> =
+        COUNTERS.iter().map(|counter| (counter.value)(&process.engine.counters)).collect();
+    values.push(nanoseconds);
+    job.report(job.rank()).leave_counters(&values);
+    let ranks = job.local_ranks();
+    // The counters of all are seen by whoever counts last.
+    let before = job.report(ranks.start).left.fetch_add(1, Ordering::AcqRel) as usize;
+    if before + 1 == ranks.len()
+        && let Some(form) = wanted()
+    {
+        print(form, job);
+    }
+}
+
+fn wanted() -> Option<Form> {
+    let text = std::env::var_os("TUTTI_STATS")?;
+    match text.to_str() {
+        Some("" | "0" | "off" | "no") => None,
+        Some("json") => Some(Form::Json),
+        Some("1" | "on" | "yes" | "table") => Some(Form::Table),
+        _ => {
+            let text = text.to_string_lossy();
+            tutti_runtime::say::line(format_args!("TUTTI_STATS is \"{text}\", expected 1, json or 0"));
+            None
+        }
+    }
+}
+
+fn print(form: Form, job: &Job) {
+    let rows: Vec<Row> = job
+        .local_ranks()
+        .map(|rank| {
+            let mut values = job.report(rank).counters(COUNTERS.len() + 1);
+            let seconds = values.pop().unwrap_or(0) as f64 * 1e-9;
+            Row { rank, values, seconds }
+        })
+        .collect();
+    let text = match form {
+        Form::Table => table(&rows),
+        Form::Json => json(&rows),
+    };
+    // One write, so that lines of other ranks do not come in between. Nobody is there to tell when it fails.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// What one rank has left.
+#[derive(Debug)]
+struct Row {
+    rank: usize,
+    values: Vec<u64>,
+    seconds: f64,
+}
+
+/// Sums over all ranks and the rates of the job.
+struct Total {
+    values: Vec<u64>,
+    seconds: f64,
+    messages_per_s: f64,
+    bytes_per_s: f64,
+    remote_percent: f64,
+}
+
+impl Total {
+    fn of(rows: &[Row]) -> Self {
+        let sum = |column: usize| rows.iter().map(|row| row.values[column]).sum::<u64>();
+        let values: Vec<u64> = (0..COUNTERS.len()).map(sum).collect();
+        let seconds = rows.iter().map(|row| row.seconds).fold(0.0, f64::max);
+        let per_s = |value: u64| if seconds > 0.0 { value as f64 / seconds } else { 0.0 };
+        Total {
+            seconds,
+            messages_per_s: per_s(values[0]),
+            bytes_per_s: per_s(values[BYTES]),
+            remote_percent: 100.0 * values[REMOTE_BYTES] as f64 / values[BYTES].max(1) as f64,
+            values,
+        }
+    }
+}
+
+fn table(rows: &[Row]) -> String {
+    let total = Total::of(rows);
+    let widths: Vec<usize> = COUNTERS
+        .iter()
+        .zip(&total.values)
+        .map(|(counter, value)| counter.head.len().max(value.to_string().len()) + 2)
+        .collect();
+    let line = |first: &str, cells: &mut dyn Iterator<Item = String>| {
+        let cells = cells.zip(&widths).fold(String::new(), |mut line, (cell, &width)| {
+            let _ = write!(line, "{cell:>width$}");
+            line
+        });
+        format!("{first:>6}{cells}\n")
+    };
+    let mut text =
+        format!("tutti: what {} ranks have sent and received in {:.3} s\n", rows.len(), total.seconds);
+    text += &line("rank", &mut COUNTERS.iter().map(|counter| counter.head.to_string()));
+    for row in rows {
+        text += &line(&row.rank.to_string(), &mut row.values.iter().map(u64::to_string));
+    }
+    text += &line("sum", &mut total.values.iter().map(u64::to_string));
+    let _ = writeln!(
+        text,
+        "  {:.4} MB/s, {:.1} messages/s, {:.2} % of the bytes by one copy between two memories",
+        total.bytes_per_s / 1e6,
+        total.messages_per_s,
+        total.remote_percent
+    );
+    text
+}
+
+fn json(rows: &[Row]) -> String {
+    let total = Total::of(rows);
+    let fields = |values: &[u64]| {
+        let fields = COUNTERS.iter().zip(values);
+        fields.map(|(counter, value)| format!("\"{}\":{value}", counter.name)).collect::<Vec<_>>().join(",")
+    };
+    let ranks: Vec<String> = rows
+        .iter()
+        .map(|row| {
+            format!("{{\"rank\":{},{},\"seconds\":{:.6}}}", row.rank, fields(&row.values), row.seconds)
+        })
+        .collect();
+    format!(
+        "{{\"ranks\":[{}],\"sum\":{{{}}},\"seconds\":{:.6},\"messages_per_s\":{:.3},\"bytes_per_s\":{:.3},\"remote_percent\":{:.3}}}\n",
+        ranks.join(","),
+        fields(&total.values),
+        total.seconds,
+        total.messages_per_s,
+        total.bytes_per_s,
+        total.remote_percent
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> Vec<Row> {
+        let row = |rank, values: [u64; 7], seconds| Row { rank, values: values.to_vec(), seconds };
+        vec![row(0, [10, 4000, 9, 0, 1, 2, 0], 2.0), row(1, [0, 0, 0, 0, 0, 0, 1000], 1.5)]
+    }
+
+    #[test]
+    fn the_table_has_a_line_for_each_rank_and_the_sum() {
+        let text = table(&rows());
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "tutti: what 2 ranks have sent and received in 2.000 s");
+        assert_eq!(
+            lines[2].split_whitespace().collect::<Vec<_>>(),
+            ["0", "10", "4000", "9", "0", "1", "2", "0"]
+        );
+        assert_eq!(lines[4].split_whitespace().next(), Some("sum"));
+        assert!(lines[1..5].iter().all(|line| line.len() == lines[1].len()), "{text}");
+        assert_eq!(
+            lines[5],
+            "  0.0020 MB/s, 5.0 messages/s, 25.00 % of the bytes by one copy between two memories"
+        );
+    }
+
+    #[test]
+    fn json_is_one_line_with_all_counters() {
+        let text = json(&rows());
+        assert!(
+            text.starts_with("{\"ranks\":[{\"rank\":0,\"messages_sent\":10,\"bytes_sent\":4000,"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("\"messages_per_s\":5.000,\"bytes_per_s\":2000.000,\"remote_percent\":25.000}\n"),
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), 1);
+    }
+}

@@ -1,0 +1,292 @@
+//! The tool information interface (MPI chapter 15): what it shows and what a tool has allocated.
+//!
+//! It works before MPI_Init and after MPI_Finalize, so it has a table and a lock of its own. A performance variable is one of the
+//! counters of [`crate::stats`]; a handle adds up what is counted while it is started, so that each tool can stop, reset and
+//! write its own without disturbing others. A control variable is a setting out of the environment: it can be read only.
+
+use core::ffi::c_int;
+use std::sync::{Mutex, PoisonError};
+
+use crate::abi::*;
+use crate::process;
+use crate::stats::COUNTERS;
+
+/// What a call of the interface gives: a code of its own chapter is no error class of a communicator.
+pub type Answer<T = ()> = Result<T, c_int>;
+
+/// A setting: name, meaning.
+pub const SETTINGS: [(&str, &str); 3] = [
+    ("TUTTI_CHECK", "1: the ranks look for mistakes of the program; warn: they only say them"),
+    ("TUTTI_STATS", "1: a table of what the ranks have sent is printed at the end; json: for scripts"),
+    ("TUTTI_SINGLETON", "a process below another MPI's launcher may run alone"),
+];
+/// Characters of a setting that can be read, its final zero included.
+pub const SETTING_CHARS: usize = 256;
+
+/// A category: name, meaning.
+pub const CATEGORIES: [(&str, &str); 2] = [
+    ("tutti.messages", "messages between ranks: how many, how large, which way they went"),
+    ("tutti.settings", "settings out of the environment"),
+];
+/// The category of the performance variables.
+pub const OF_COUNTERS: c_int = 0;
+/// The category of the control variables.
+pub const OF_SETTINGS: c_int = 1;
+
+/// A handle of a performance variable.
+#[derive(Clone, Copy, Debug)]
+struct Handle {
+    id: usize,
+    session: usize,
+    counter: usize,
+    /// What was counted while it was started, without the present stretch.
+    counted: u64,
+    /// What the counter was at the present start; none while it is stopped.
+    started_at: Option<u64>,
+}
+
+impl Handle {
+    fn value(&self) -> u64 {
+        let since = self.started_at.map_or(0, |start| now(self.counter).wrapping_sub(start));
+        self.counted.wrapping_add(since)
+    }
+
+    fn set(&mut self, value: u64) {
+        self.counted = value;
+        self.started_at = self.started_at.map(|_| now(self.counter));
+    }
+}
+
+#[derive(Debug)]
+struct Table {
+    /// How many more calls of MPI_T_init_thread than of MPI_T_finalize.
+    users: u32,
+    /// Identities are never given twice; 0 is the null handle, 1 stands for all handles.
+    next_id: usize,
+    sessions: Vec<usize>,
+    handles: Vec<Handle>,
+    /// Handles of control variables: identity, setting.
+    settings: Vec<(usize, usize)>,
+}
+
+static TABLE: Mutex<Table> = Mutex::new(Table {
+    users: 0,
+    next_id: 2,
+    sessions: Vec::new(),
+    handles: Vec::new(),
+    settings: Vec::new(),
+});
+
+/// The value of a counter; 0 outside of MPI.
+fn now(counter: usize) -> u64 {
+    process::enter().map_or(0, |guard| (COUNTERS[counter].value)(&guard.engine.counters))
+}
+
+/// Runs `action` on the table, if the interface has been initialized.
+fn with<T>(action: impl FnOnce(&mut Table) -> Answer<T>) -> Answer<T> {
+    let mut table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
+    if table.users == 0 {
+        return Err(MPI_T_ERR_NOT_INITIALIZED);
+    }
+    action(&mut table)
+}
+
+impl Table {
+    fn new_id(&mut self) -> usize {
+        self.next_id += 1;
+        self.next_id - 1
+    }
+
+    fn check_session(&self, session: MPI_T_pvar_session) -> Answer {
+        if self.sessions.contains(&session.0) { Ok(()) } else { Err(MPI_T_ERR_INVALID_SESSION) }
+    }
+
+    fn handle(&mut self, session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> Answer<&mut Handle> {
+        self.check_session(session)?;
+        let found = self.handles.iter_mut().find(|one| one.id == handle.0 && one.session == session.0);
+        found.ok_or(MPI_T_ERR_INVALID_HANDLE)
+    }
+}
+
+/// The interface is initialized once more.
+pub fn initialize() {
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner).users += 1;
+}
+
+/// One user less; the last one's sessions and handles go.
+///
+/// # Errors
+/// MPI_T_ERR_NOT_INITIALIZED.
+pub fn finalize() -> Answer {
+    with(|table| {
+        table.users -= 1;
+        if table.users == 0 {
+            table.sessions.clear();
+            table.handles.clear();
+            table.settings.clear();
+        }
+        Ok(())
+    })
+}
+
+/// Fails unless the interface is initialized.
+///
+/// # Errors
+/// MPI_T_ERR_NOT_INITIALIZED.
+pub fn check_initialized() -> Answer {
+    with(|_| Ok(()))
+}
+
+/// An index argument below `count`.
+///
+/// # Errors
+/// MPI_T_ERR_NOT_INITIALIZED, MPI_T_ERR_INVALID_INDEX.
+pub fn checked_index(index: c_int, count: usize) -> Answer<usize> {
+    check_initialized()?;
+    usize::try_from(index).ok().filter(|&index| index < count).ok_or(MPI_T_ERR_INVALID_INDEX)
+}
+
+/// A new session.
+///
+/// # Errors
+/// MPI_T_ERR_NOT_INITIALIZED.
+pub fn open_session() -> Answer<MPI_T_pvar_session> {
+    with(|table| {
+        let id = table.new_id();
+        table.sessions.push(id);
+        Ok(MPI_T_pvar_session(id))
+    })
+}
+
+/// Ends a session with all its handles.
+///
+/// # Errors
+/// MPI_T_ERR_NOT_INITIALIZED, MPI_T_ERR_INVALID_SESSION.
+pub fn close_session(session: MPI_T_pvar_session) -> Answer {
+    with(|table| {
+        table.check_session(session)?;
+        table.sessions.retain(|&id| id != session.0);
+        table.handles.retain(|handle| handle.session != session.0);
+        Ok(())
+    })
+}
+
+/// A new handle, stopped.
+///
+/// # Errors
+/// MPI_T_ERR_NOT_INITIALIZED, MPI_T_ERR_INVALID_SESSION, MPI_T_ERR_INVALID_INDEX.
+pub fn new_handle(session: MPI_T_pvar_session, index: c_int) -> Answer<MPI_T_pvar_handle> {
+    let counter = checked_index(index, COUNTERS.len())?;
+    with(|table| {
+        table.check_session(session)?;
+        let id = table.new_id();
+        table.handles.push(Handle { id, session: session.0, counter, counted: 0, started_at: None });
+        Ok(MPI_T_pvar_handle(id))
+    })
+}
+
+/// Frees a handle.
+///
+/// # Errors
+/// As [`read`].
+pub fn free_handle(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> Answer {
+    with(|table| {
+        table.handle(session, handle)?;
+        table.handles.retain(|one| one.id != handle.0);
+        Ok(())
+    })
+}
+
+/// What a tool does with a handle, or with all handles of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Counts from now on.
+    Start,
+    /// Counts no more.
+    Stop,
+    /// Begins again with 0.
+    Reset,
+}
+
+/// Changes one handle or all.
+///
+/// # Errors
+/// As [`read`].
+pub fn change(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle, change: Change) -> Answer {
+    with(|table| {
+        if handle != MPI_T_PVAR_ALL_HANDLES {
+            apply(table.handle(session, handle)?, change);
+            return Ok(());
+        }
+        table.check_session(session)?;
+        let of_session = table.handles.iter_mut().filter(|one| one.session == session.0);
+        of_session.for_each(|handle| apply(handle, change));
+        Ok(())
+    })
+}
+
+fn apply(handle: &mut Handle, change: Change) {
+    match change {
+        Change::Start => handle.started_at = handle.started_at.or_else(|| Some(now(handle.counter))),
+        Change::Stop => {
+            handle.counted = handle.value();
+            handle.started_at = None;
+        }
+        Change::Reset => handle.set(0),
+    }
+}
+
+/// The value of a handle.
+///
+/// # Errors
+/// MPI_T_ERR_NOT_INITIALIZED, MPI_T_ERR_INVALID_SESSION, MPI_T_ERR_INVALID_HANDLE.
+pub fn read(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> Answer<u64> {
+    with(|table| Ok(table.handle(session, handle)?.value()))
+}
+
+/// Gives a handle a value.
+///
+/// # Errors
+/// As [`read`].
+pub fn write(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle, value: u64) -> Answer {
+    with(|table| {
+        table.handle(session, handle)?.set(value);
+        Ok(())
+    })
+}
+
+/// A handle of a control variable.
+///
+/// # Errors
+/// MPI_T_ERR_NOT_INITIALIZED, MPI_T_ERR_INVALID_INDEX.
+pub fn new_setting_handle(index: c_int) -> Answer<MPI_T_cvar_handle> {
+    let setting = checked_index(index, SETTINGS.len())?;
+    with(|table| {
+        let id = table.new_id();
+        table.settings.push((id, setting));
+        Ok(MPI_T_cvar_handle(id))
+    })
+}
+
+/// Frees a handle of a control variable.
+///
+/// # Errors
+/// As [`setting`].
+pub fn free_setting_handle(handle: MPI_T_cvar_handle) -> Answer {
+    setting(handle)?;
+    with(|table| {
+        table.settings.retain(|one| one.0 != handle.0);
+        Ok(())
+    })
+}
+
+/// Which setting a handle is of.
+///
+/// # Errors
+/// MPI_T_ERR_NOT_INITIALIZED, MPI_T_ERR_INVALID_HANDLE.
+pub fn setting(handle: MPI_T_cvar_handle) -> Answer<usize> {
+    with(|table| {
+        let found = table.settings.iter().find(|one| one.0 == handle.0);
+        found.map(|one| one.1).ok_or(MPI_T_ERR_INVALID_HANDLE)
+    })
+}
