@@ -338,6 +338,11 @@ fn what_cannot_start_on_all_nodes_is_refused_in_one_line() {
     std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("its mode");
     let file = file.to_str().expect("UTF-8");
     refused(&["--virtual-nodes", "3", "-n", "3", file], 126, "not a program for this machine");
+    let mut command = program("mpiexec");
+    let ran =
+        run(command.env("TUTTI_FAULTS", "loss=2").args(["--virtual-nodes", "2", "-n", "2", "echo", "ran"]));
+    assert_eq!((ran.code(), ran.stderr.lines().count(), ran.stdout.as_str()), (2, 1, ""), "{ran}");
+    assert!(ran.stderr.contains("TUTTI_FAULTS holds \"loss=2\", expected a list of loss=P%"), "{ran}");
     // Without the capability, as for an ordinary user.
     let mut command = Command::new("setpriv");
     command.args(["--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]).arg(mpiexec_path());

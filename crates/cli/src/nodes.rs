@@ -4,6 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use tutti_node::netns::{NAMESPACES_MAX, Namespaces, NetnsError};
+use tutti_transport::faults::{BadFaults, Faults};
 
 use crate::options::Options;
 
@@ -51,6 +52,9 @@ pub enum NodesError {
     /// The environment says something else.
     #[error("{TRANSPORT_VARIABLE} has the value {0:?}, expected udp or shm")]
     Transport(String),
+    /// The faults that the ranks are to make are none.
+    #[error(transparent)]
+    Faults(#[from] BadFaults),
 }
 
 impl Nodes {
@@ -61,7 +65,12 @@ impl Nodes {
     pub fn of(options: &Options, ranks: u64) -> Result<Self, NodesError> {
         let transport =
             std::env::var_os(TRANSPORT_VARIABLE).map(|value| value.to_string_lossy().into_owned());
-        Nodes::choose(options, ranks, transport.as_deref())
+        let nodes = Nodes::choose(options, ranks, transport.as_deref())?;
+        if nodes != Nodes::One {
+            // Every rank reads it; that it is wrong is said once.
+            Faults::from_environment()?;
+        }
+        Ok(nodes)
     }
 
     fn choose(options: &Options, ranks: u64, transport: Option<&str>) -> Result<Self, NodesError> {
