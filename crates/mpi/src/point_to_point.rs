@@ -98,7 +98,9 @@ impl Guard {
         if !self.engine.is_alone(from) {
             return None;
         }
-        let polls = if self.company.shares_core() { 1 } else { short_way::POLLS };
+        // A receive that will be told is told soon.
+        let hurry = self.company.shares_core() || self.engine.would_tell(from, capacity);
+        let polls = if hurry { 1 } else { short_way::POLLS };
         for _ in 0..polls {
             // SAFETY: our contract.
             match unsafe { self.engine.try_take_small(from, context, tag, at, capacity) } {

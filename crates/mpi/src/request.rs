@@ -44,6 +44,8 @@ pub struct Request {
     pub group: Option<Rc<Group>>,
     /// What only some requests have.
     pub extra: Option<Box<Extra>>,
+    /// Number under which the receive was told to its sender; 0 when it was not.
+    pub told: u64,
     /// A receive whose sender receives much from us at the same time: one copy each beats two.
     pub mutual: bool,
     /// Whether it was cancelled.
@@ -88,6 +90,7 @@ impl Request {
             buffer,
             group: None,
             extra: None,
+            told: 0,
             mutual: false,
             cancelled: false,
         }

@@ -27,7 +27,7 @@ pub struct Counter {
 }
 
 /// All counters, in the order of the columns.
-pub const COUNTERS: [Counter; 7] = [
+pub const COUNTERS: [Counter; 11] = [
     Counter {
         name: "messages_sent",
         head: "messages",
@@ -59,6 +59,30 @@ pub const COUNTERS: [Counter; 7] = [
         value: |counters| counters.announced,
     },
     Counter {
+        name: "written",
+        head: "written",
+        meaning: "messages written to receives that were told to this rank",
+        value: |counters| counters.written,
+    },
+    Counter {
+        name: "written_bytes",
+        head: "written bytes",
+        meaning: "bytes of data in those messages",
+        value: |counters| counters.written_bytes,
+    },
+    Counter {
+        name: "told",
+        head: "told",
+        meaning: "receives told to their senders",
+        value: |counters| counters.told,
+    },
+    Counter {
+        name: "stale",
+        head: "stale",
+        meaning: "told receives that a message of this rank had crossed",
+        value: |counters| counters.stale,
+    },
+    Counter {
         name: "unexpected",
         head: "unexpected",
         meaning: "messages that arrived before their receive (crossing)",
@@ -68,7 +92,7 @@ pub const COUNTERS: [Counter; 7] = [
         name: "remote_bytes",
         head: "remote bytes",
         meaning: "bytes moved by one copy between the memories of two ranks",
-        value: |counters| counters.pulled_bytes,
+        value: |counters| counters.copied_bytes,
     },
 ];
 /// Where the bytes sent stand in [`COUNTERS`].

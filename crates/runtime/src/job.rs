@@ -9,15 +9,16 @@ use tutti_shm::bulk_ring::{self, Parts};
 use tutti_shm::collective::{BlockHeader, Member};
 use tutti_shm::endpoint::{ATTACHED, Endpoint, FINALIZED};
 use tutti_shm::envelope_ring;
+use tutti_shm::joint::{self, Joint};
 use tutti_shm::layout::Layout;
 use tutti_shm::report::Report;
-use tutti_shm::sync::{AtomicU64, Ordering};
+use tutti_shm::sync::{AtomicU64, Ordering, fence};
 use tutti_shm::ticket::Notice;
 use tutti_shm::{LINE_BYTES, doorbell};
 
 use crate::attach::{Network, Place, Starter};
-use crate::cma;
 use crate::net::SegmentFlow;
+use crate::yama;
 
 /// The rings between this process and one peer of its node.
 #[derive(Debug)]
@@ -30,6 +31,14 @@ pub struct Rings {
     pub inbox: envelope_ring::Consumer,
     /// Bulk data from the peer.
     pub bulk_in: bulk_ring::Consumer,
+    /// Messages to the peer that both copy: those that this rank opens, and those that the peer opens.
+    pub joints_out: [Joint; 2],
+    /// Messages from the peer that both copy: those that the peer opens, and those that this rank opens.
+    pub joints_in: [Joint; 2],
+    /// The told receive of the peer that we serve last, and those of ours that it serves. Writers: this rank, the peer.
+    claims: [NonNull<AtomicU64>; 2],
+    /// Up to which number the peer has taken its told receives back, and we ours. Writers: the peer, this rank.
+    voids: [NonNull<AtomicU64>; 2],
     /// Eager bytes of ours that the peer's receives have taken. Writer: the peer.
     released_by_peer: NonNull<AtomicU64>,
     /// Eager bytes of the peer that our receives have taken. Writer: this rank.
@@ -47,6 +56,30 @@ impl Rings {
     pub fn released_by_peer(&self) -> u64 {
         // SAFETY: see the Send implementation.
         unsafe { self.released_by_peer.as_ref() }.load(Ordering::Acquire)
+    }
+
+    /// Says that the next message is for this told receive of the peer; returns up to which number the peer has taken such
+    /// receives back. Either the peer sees the claim in [`Rings::void`], or we see here that it has taken the receive back.
+    pub fn claim(&self, receive: u64) -> u64 {
+        // SAFETY: see the Send implementation.
+        unsafe { self.claims[0].as_ref() }.store(receive, Ordering::Release);
+        fence(Ordering::SeqCst);
+        self.void_by_peer()
+    }
+
+    /// Up to which number the peer has taken its told receives back.
+    pub fn void_by_peer(&self) -> u64 {
+        // SAFETY: see the Send implementation.
+        unsafe { self.voids[0].as_ref() }.load(Ordering::Acquire)
+    }
+
+    /// Takes our told receives back up to this number; returns the one that the peer has claimed last.
+    pub fn void(&self, upto: u64) -> u64 {
+        // SAFETY: see the Send implementation.
+        unsafe { self.voids[1].as_ref() }.store(upto, Ordering::Release);
+        fence(Ordering::SeqCst);
+        // SAFETY: as above.
+        unsafe { self.claims[1].as_ref() }.load(Ordering::Acquire)
     }
 
     /// Tells the peer how many of its eager bytes our receives have taken since the start.
@@ -79,7 +112,7 @@ impl Job {
         let layout = *place.segment.layout();
         let first = place.segment.geometry().first_rank as usize;
         let job = Job { place, layout, first };
-        cma::allow_starter(job.place.segment.geometry().starter_pid);
+        yama::allow_starter(job.place.segment.geometry().starter_pid);
         let endpoint = job.endpoint(job.rank());
         endpoint.pid.store(std::process::id(), Ordering::Relaxed);
         endpoint.state.store(ATTACHED, Ordering::Release);
@@ -170,6 +203,12 @@ impl Job {
             descriptors: segment.at(layout.pair_at(from, to) + LINE_BYTES),
             emptied: segment.at(layout.pair_at(from, to) + 2 * LINE_BYTES),
             slots: segment.at(layout.slots_at(from, to)),
+            slot_lines: layout.slot_bytes / LINE_BYTES,
+        };
+        let joint = |from: usize, to: usize, which| {
+            let line = |i: usize| segment.at(layout.joint_at(from, to, which) + i * LINE_BYTES);
+            let (own, other) = if from == me { (1, 2) } else { (2, 1) };
+            joint::Parts { claims: line(0), own: line(own), other: line(other) }
         };
         let credit = |from, to| segment.at(layout.pair_at(from, to) + 3 * LINE_BYTES);
         let lines = |from, to| segment.at(layout.envelopes_at(from, to));
@@ -181,6 +220,13 @@ impl Job {
                 bulk_out: bulk_ring::Producer::new(bulk(me, peer)),
                 inbox: envelope_ring::Consumer::new(lines(peer, me), count, consumed(peer, me)),
                 bulk_in: bulk_ring::Consumer::new(bulk(peer, me)),
+                joints_out: [0, 1].map(|which| Joint::new(joint(me, peer, which))),
+                joints_in: [0, 1].map(|which| Joint::new(joint(peer, me, which))),
+                claims: [segment.at(layout.requests_at(me, peer)), segment.at(layout.requests_at(peer, me))],
+                voids: [
+                    segment.at(layout.requests_at(me, peer) + LINE_BYTES),
+                    segment.at(layout.requests_at(peer, me) + LINE_BYTES),
+                ],
                 released_by_peer: credit(me, peer),
                 released_to_peer: credit(peer, me),
                 endpoint: segment.at(layout.endpoint_at(peer)),

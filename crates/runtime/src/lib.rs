@@ -4,8 +4,8 @@
 //! every loop that waits for others.
 
 pub mod attach;
-pub mod cma;
 pub mod job;
 pub mod net;
 pub mod say;
 pub mod wait;
+pub mod yama;

@@ -1,5 +1,6 @@
-//! The bulk ring of an ordered pair: a few slots of [`BULK_SLOT_BYTES`] through which the bytes of matched or eager messages
-//! stream while both ranks run. Small, so that it stays in the caches; the envelope ring goes on beside it.
+//! The bulk ring of an ordered pair: a few slots through which the bytes of matched or eager messages stream while both ranks
+//! run. Their size is the layout's: 16 KiB where few ranks share a node, so that slots stay in the caches and descriptors,
+//! each of which makes a cache line travel, are few. The envelope ring goes on beside it.
 //!
 //! One line holds the descriptors of all slots, written by the sender: `lap` (8 bits, never the previous one of that slot),
 //! `bytes` (24), `message` (32). The descriptor is the commit. Another line counts the slots that the receiver has emptied.
@@ -15,7 +16,7 @@
 
 use std::ptr::NonNull;
 
-use crate::layout::BULK_SLOT_BYTES;
+use crate::LINE_BYTES;
 use crate::sync::{AtomicU64, Ordering};
 
 #[cfg(not(loom))]
@@ -37,11 +38,11 @@ pub struct Emptied {
     pub slots: AtomicU64,
 }
 
-/// One slot's bytes.
+/// One line of a slot.
 #[cfg(not(loom))]
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub struct Slot([u8; BULK_SLOT_BYTES]);
+pub struct Slot([u8; LINE_BYTES]);
 
 /// One slot's bytes: a cell (open to the models) through which loom sees when both ends use them at once.
 #[cfg(loom)]
@@ -53,7 +54,7 @@ pub struct Slot(pub loom::cell::UnsafeCell<u64>);
 pub struct Chunk {
     /// Number of the message that it belongs to, given by the sender.
     pub message: u32,
-    /// Its bytes, 1 to [`BULK_SLOT_BYTES`].
+    /// Its bytes, 1 to those of a slot.
     pub bytes: usize,
 }
 
@@ -64,8 +65,10 @@ pub struct Parts {
     pub descriptors: NonNull<Descriptors>,
     /// The receiver's counter.
     pub emptied: NonNull<Emptied>,
-    /// [`crate::layout::BULK_SLOTS`] slots.
+    /// First line of the first of [`crate::layout::BULK_SLOTS`] slots, one behind the other.
     pub slots: NonNull<Slot>,
+    /// Lines of a slot.
+    pub slot_lines: usize,
 }
 
 /// The sender's end.
@@ -119,6 +122,12 @@ impl Producer {
         Producer { parts, ..*self }
     }
 
+    /// Bytes of a slot.
+    #[inline(always)]
+    pub fn slot_bytes(&self) -> usize {
+        self.parts.slot_lines * LINE_BYTES
+    }
+
     /// The slot to be filled next, or `None` when all are full. Commit with [`Producer::commit`].
     #[inline(always)]
     pub fn free_slot(&mut self) -> Option<NonNull<u8>> {
@@ -130,13 +139,13 @@ impl Producer {
             }
         }
         // SAFETY: the index stays below SLOTS.
-        Some(unsafe { self.parts.slots.add(self.filled as usize % SLOTS) }.cast())
+        Some(unsafe { self.parts.slots.add(self.filled as usize % SLOTS * self.parts.slot_lines) }.cast())
     }
 
     /// Publishes the slot that [`Producer::free_slot`] returned last.
     #[inline(always)]
     pub fn commit(&mut self, chunk: Chunk) {
-        assert!((1..=BULK_SLOT_BYTES).contains(&chunk.bytes));
+        assert!((1..=self.slot_bytes()).contains(&chunk.bytes));
         debug_assert!(self.filled - self.known_emptied < SLOTS as u64, "commit without a free slot");
         let word = lap(self.filled) | (chunk.bytes as u64) << 8 | u64::from(chunk.message) << 32;
         // SAFETY: valid by the constructor's contract.
@@ -179,9 +188,13 @@ impl Consumer {
             return None;
         }
         let chunk = Chunk { message: (word >> 32) as u32, bytes: (word >> 8 & 0xff_ffff) as usize };
-        assert!((1..=BULK_SLOT_BYTES).contains(&chunk.bytes), "a bulk chunk of {} bytes", chunk.bytes);
+        assert!(
+            (1..=self.parts.slot_lines * LINE_BYTES).contains(&chunk.bytes),
+            "a bulk chunk of {} bytes",
+            chunk.bytes
+        );
         // SAFETY: the index is below SLOTS.
-        Some((chunk, unsafe { self.parts.slots.add(index) }.cast()))
+        Some((chunk, unsafe { self.parts.slots.add(index * self.parts.slot_lines) }.cast()))
     }
 
     /// Gives the slot last peeked back to the sender.

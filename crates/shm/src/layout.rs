@@ -25,16 +25,21 @@ pub const SEND_BYTES_MAX: usize = 2 << 20;
 pub const FIFO_BYTES_MIN: usize = 32 << 10;
 /// Bytes of the FIFO to one rank of another node: more would only grow old in it.
 pub const FIFO_BYTES_MAX: usize = 256 << 10;
-/// Bytes of one bulk slot.
-pub const BULK_SLOT_BYTES: usize = 1024;
+/// Bytes of one bulk slot, where few ranks share the node.
+pub const BULK_SLOT_BYTES_MAX: usize = 16 << 10;
+/// Bytes of one bulk slot, at least.
+pub const BULK_SLOT_BYTES_MIN: usize = 1024;
 /// Slots of a bulk ring: their descriptors fill one line.
 pub const BULK_SLOTS: usize = 8;
 
 const HEADER_BYTES: usize = 4096;
 const ENVELOPE_LINES_MAX: usize = 256;
 const ENVELOPE_LINES_MIN: usize = 16;
-/// The lines of a ring that hold its counters: envelopes consumed, bulk descriptors, slots emptied, eager bytes released.
-const CONTROL_LINES: usize = 4;
+/// The lines of a pair that hold its words: envelopes consumed, bulk descriptors, slots emptied, eager bytes released; two
+/// joint copies (of written and of announced messages); requests claimed, requests void.
+const CONTROL_LINES: usize = 4 + 2 * JOINT_LINES + 2;
+/// Lines of a joint copy: see [`crate::joint`].
+const JOINT_LINES: usize = 3;
 
 /// The numbers that a segment is made from. The starter writes them into the header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,6 +68,8 @@ pub struct Layout {
     pub local_ranks: usize,
     /// Lines of each envelope ring, a power of two.
     pub envelope_lines: usize,
+    /// Bytes of each bulk slot, a power of two.
+    pub slot_bytes: usize,
     pair_bytes: usize,
     receive_bytes: usize,
     rings_at: usize,
@@ -86,8 +93,8 @@ impl Layout {
     pub fn new(geometry: &Geometry) -> Self {
         let ranks = geometry.local_ranks as usize;
         assert!((1..=LOCAL_RANKS_MAX as usize).contains(&ranks), "a segment for {ranks} local ranks");
-        let envelope_lines = envelope_lines(ranks);
-        let pair_bytes = pair_bytes(envelope_lines);
+        let (envelope_lines, slot_bytes) = ring_sizes(ranks);
+        let pair_bytes = pair_bytes(envelope_lines, slot_bytes);
         let receive_bytes = page_up(pair_bytes * ranks);
         let rings_at = HEADER_BYTES + page_up(ranks * size_of::<Endpoint>());
         let collectives_at = rings_at + receive_bytes * ranks;
@@ -101,6 +108,7 @@ impl Layout {
         Layout {
             local_ranks: ranks,
             envelope_lines,
+            slot_bytes,
             pair_bytes,
             receive_bytes,
             rings_at,
@@ -131,6 +139,17 @@ impl Layout {
     pub fn pair_at(&self, from: usize, to: usize) -> usize {
         assert!(from < self.local_ranks && to < self.local_ranks);
         self.rings_at + to * self.receive_bytes + from * self.pair_bytes
+    }
+
+    /// Offset of a joint copy of messages from `from` to `to`: 0 for those that the sender opens, 1 for the receiver's.
+    pub fn joint_at(&self, from: usize, to: usize, which: usize) -> usize {
+        assert!(which < 2);
+        self.pair_at(from, to) + (4 + which * JOINT_LINES) * LINE_BYTES
+    }
+
+    /// Offset of the line where `from` says which receive request of `to` it serves; the line behind it is `to`'s answer.
+    pub fn requests_at(&self, from: usize, to: usize) -> usize {
+        self.pair_at(from, to) + (4 + 2 * JOINT_LINES) * LINE_BYTES
     }
 
     /// Offset of the envelope lines of a pair.
@@ -186,8 +205,8 @@ impl Layout {
 
 /// The control lines, the envelopes, the slots, and one line more: so the heads of the rings into one rank fall into
 /// different cache sets (F14: 51 ns instead of 169 ns for 63 rings).
-fn pair_bytes(envelope_lines: usize) -> usize {
-    (CONTROL_LINES + envelope_lines + 1) * LINE_BYTES + BULK_SLOTS * BULK_SLOT_BYTES
+fn pair_bytes(envelope_lines: usize, slot_bytes: usize) -> usize {
+    (CONTROL_LINES + envelope_lines + 1) * LINE_BYTES + BULK_SLOTS * slot_bytes
 }
 
 /// A power of two.
@@ -196,12 +215,19 @@ fn fifo_bytes(remote_ranks: usize) -> usize {
     (1 << share.ilog2()).clamp(FIFO_BYTES_MIN, FIFO_BYTES_MAX)
 }
 
-fn envelope_lines(ranks: usize) -> usize {
-    let mut lines = ENVELOPE_LINES_MAX;
-    while lines > ENVELOPE_LINES_MIN && pair_bytes(lines) * ranks > RECEIVE_BYTES_MAX {
-        lines /= 2;
+/// Envelope lines and bytes of a bulk slot: as many as there is memory for; first the slots become smaller.
+fn ring_sizes(ranks: usize) -> (usize, usize) {
+    let (mut lines, mut slot_bytes) = (ENVELOPE_LINES_MAX, BULK_SLOT_BYTES_MAX);
+    while pair_bytes(lines, slot_bytes) * ranks > RECEIVE_BYTES_MAX {
+        if slot_bytes > BULK_SLOT_BYTES_MIN {
+            slot_bytes /= 2;
+        } else if lines > ENVELOPE_LINES_MIN {
+            lines /= 2;
+        } else {
+            break;
+        }
     }
-    lines
+    (lines, slot_bytes)
 }
 
 fn page_up(bytes: usize) -> usize {
@@ -230,7 +256,7 @@ mod tests {
             assert!(l.endpoint_at(n - 1) + size_of::<Endpoint>() <= l.pair_at(0, 0));
             for to in 0..n {
                 for from in 0..n {
-                    let end = l.slots_at(from, to) + BULK_SLOTS * BULK_SLOT_BYTES;
+                    let end = l.slots_at(from, to) + BULK_SLOTS * l.slot_bytes;
                     let next = if from + 1 < n {
                         l.pair_at(from + 1, to)
                     } else {

@@ -12,6 +12,7 @@ pub mod doorbell;
 pub mod endpoint;
 pub mod envelope_ring;
 pub mod flow;
+pub mod joint;
 pub mod layout;
 #[cfg(all(test, loom))]
 mod model;

@@ -8,8 +8,6 @@
 //! the cost does not depend on how far the cores are apart. Where the kernel refuses (found by a trial of each communicator, later
 //! by the agreement at the end), all members alike use messages, which need no such right.
 
-use tutti_runtime::cma;
-
 use super::block::{Block, Readers};
 use super::memory::Memory;
 use super::reduce::Kernel;
@@ -177,7 +175,7 @@ unsafe fn fetch(
     let pid = block.pid(guard, member);
     in_calls(guard, bytes, |offset| {
         // SAFETY: our contract.
-        unsafe { cma::read(pid, from + offset as u64, to.add(offset), bytes - offset) }
+        unsafe { tutti_rma::read(pid, from + offset as u64, to.add(offset), bytes - offset) }
     })
 }
 
@@ -196,7 +194,7 @@ unsafe fn store(
     let pid = block.pid(guard, member);
     in_calls(guard, bytes, |offset| {
         // SAFETY: our contract.
-        unsafe { cma::write(pid, to + offset as u64, from.add(offset), bytes - offset) }
+        unsafe { tutti_rma::write(pid, to + offset as u64, from.add(offset), bytes - offset) }
     })
 }
 

@@ -2,11 +2,12 @@
 
 use tutti_shm::envelope_ring::{Envelope, Message as RingMessage};
 
+use super::copies::{PATIENCE_POLLS, SingleCopy, State};
 use super::matching::{Body, SHORT_BYTES, Unexpected};
-use super::transfer::{Pull, Sink, Stream};
+use super::transfer::{Sink, Stream};
 use super::{
-    ANNOUNCE, CLEAR, DONE, EAGER, EAGER_BYTES_MAX, ENVELOPES_PER_TURN, Engine, Message, Mode, STREAM,
-    Started, Suspect, finish, finish_receive,
+    ANNOUNCE, CLEAR, DONE, EAGER, EAGER_BYTES_MAX, ENVELOPES_PER_TURN, Engine, JOIN, Message, Mode, STREAM,
+    Started, Suspect, TELL, WRITE, finish, finish_receive,
 };
 use crate::buffer::Buffer;
 use crate::check;
@@ -29,6 +30,9 @@ impl Engine {
                     Some(index) => {
                         let request = self.requests.get_mut(index);
                         accept(request, from, &envelope);
+                        if request.told != 0 {
+                            peer.telling.matched(request.told, false);
+                        }
                         read_into(&message, &request.buffer, envelope.length as usize);
                         message.consume();
                         peer.release_credit(envelope.length as usize);
@@ -42,10 +46,9 @@ impl Engine {
                     }
                 }
             } else {
-                let (number, address) = (message.argument(0) as u32, message.argument(1));
-                let word = Word(message.argument(2));
+                let arguments = std::array::from_fn(|i| message.argument(i));
                 message.consume();
-                self.take_control(from, &envelope, number, address, word);
+                self.take_control(from, &envelope, arguments);
             }
         }
         if self.peers[from].rings.inbox.take_owed_bell() {
@@ -55,7 +58,9 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn take_control(&mut self, from: usize, envelope: &Envelope, number: u32, address: u64, word: Word) {
+    fn take_control(&mut self, from: usize, envelope: &Envelope, arguments: [u64; 5]) {
+        let (number, address) = (arguments[0] as u32, arguments[1]);
+        let word = Word(arguments[2]);
         match envelope.kind {
             STREAM | ANNOUNCE => {
                 let body = if envelope.kind == STREAM {
@@ -74,13 +79,22 @@ impl Engine {
                     body,
                 };
                 match self.matching.take_posted(&mut self.requests, from, envelope.context, envelope.tag) {
-                    Some(index) => self.deliver_unexpected(from, message, index),
+                    Some(index) => {
+                        let (told, large) = (self.requests.get(index).told, message.bytes > EAGER_BYTES_MAX);
+                        if told != 0 {
+                            self.peers[from].telling.matched(told, large);
+                        }
+                        self.deliver_unexpected(from, message, index);
+                    }
                     None => {
                         self.counters.unexpected += 1;
                         self.matching.keep(from, message);
                     }
                 }
             }
+            JOIN => self.take_join(from, envelope, arguments),
+            TELL => self.take_told(from, envelope, arguments),
+            WRITE => self.take_written(from, envelope, arguments),
             CLEAR => {
                 let request = self.take_announced(from, number);
                 self.peers[from].streams.push_back(Stream { message: number, request, offset: 0 });
@@ -94,7 +108,7 @@ impl Engine {
         }
     }
 
-    fn take_announced(&mut self, from: usize, number: u32) -> u32 {
+    pub(super) fn take_announced(&mut self, from: usize, number: u32) -> u32 {
         let announced = &mut self.peers[from].announced;
         let position = announced.iter().position(|(message, _)| *message == number);
         let position = position
@@ -114,8 +128,17 @@ impl Engine {
             Body::Long(data) => self.deliver_held(from, &data, index),
             Body::Streaming(number) => self.redirect_sink(from, number, index),
             Body::Announced { message: number, address } => {
-                self.pulls.push(Pull::new(from, number, address, index));
-                self.pull();
+                if message.bytes > EAGER_BYTES_MAX {
+                    self.peers[from].telling.encourage();
+                }
+                let state = State::Undecided { address, patience: PATIENCE_POLLS };
+                self.copies.push(SingleCopy {
+                    peer: from,
+                    request: index,
+                    message: number,
+                    state,
+                    since: None,
+                });
             }
             Body::Signed(word, body) => {
                 if !request.buffer.takes(word, message.bytes) {

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use super::told::overlap;
 use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_Message};
 use crate::buffer::Buffer;
 use crate::check::note::Word;
@@ -61,6 +62,28 @@ pub struct Found {
     pub tag: i32,
     /// Bytes of the message.
     pub bytes: usize,
+}
+
+/// Pending receives that are looked at before another one is told; with more before it, it is not.
+const EARLIER_MAX: usize = 128;
+
+/// A queue's requests in order.
+struct Walk<'a> {
+    requests: &'a Slab<Request>,
+    at: u32,
+}
+
+impl<'a> Iterator for Walk<'a> {
+    type Item = &'a Request;
+
+    fn next(&mut self) -> Option<&'a Request> {
+        if self.at == NONE {
+            return None;
+        }
+        let request = self.requests.get(self.at);
+        self.at = request.next;
+        Some(request)
+    }
 }
 
 /// A list of requests through their `next`.
@@ -212,6 +235,38 @@ impl Matching {
         Some(index)
     }
 
+    /// Whether the receive that was posted last may be told to its sender: not if an earlier one that the sender does not know
+    /// of could take the same message. Gives the number of the first pending receive that was told to this sender.
+    pub fn may_tell(
+        &self,
+        requests: &Slab<Request>,
+        index: u32,
+        is_told: impl Fn(u64) -> bool,
+    ) -> Option<Option<u64>> {
+        let new = requests.get(index);
+        let overlaps = |other: &Request| overlap(new.context, new.tag, other.context, other.tag);
+        let mut first_told = None;
+        let mut at = self.posted[new.peer as usize].first;
+        for _ in 0..EARLIER_MAX {
+            if at == index {
+                let any = Walk { requests, at: self.any.first };
+                return (!any
+                    .take(EARLIER_MAX + 1)
+                    .enumerate()
+                    .any(|(n, other)| n == EARLIER_MAX || overlaps(other)))
+                .then_some(first_told);
+            }
+            let earlier = requests.get(at);
+            if is_told(earlier.told) {
+                first_told = first_told.or(Some(earlier.told));
+            } else if overlaps(earlier) {
+                return None;
+            }
+            at = earlier.next;
+        }
+        None
+    }
+
     /// Keeps a message that matched nothing.
     pub fn keep(&mut self, from: usize, message: Unexpected) {
         self.unexpected[from].push_back(message);
@@ -250,6 +305,17 @@ impl Matching {
             .find_map(|message| message.body.streaming(number))
             .expect("a sink without a receive belongs to an unexpected message");
         *message = Body::Long(data);
+    }
+
+    /// Whether a receive waits for its message.
+    pub fn is_posted(&self, requests: &Slab<Request>, index: u32) -> bool {
+        let source = requests.get(index).peer;
+        let queue = if source == MPI_ANY_SOURCE { &self.any } else { &self.posted[source as usize] };
+        let mut at = queue.first;
+        while at != NONE && at != index {
+            at = requests.get(at).next;
+        }
+        at == index
     }
 
     /// Takes a posted receive back; false when it is matched already.

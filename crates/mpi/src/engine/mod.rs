@@ -12,15 +12,21 @@
 //! | ANNOUNCE | sender | message number, address or 0, as above | a large or synchronous message: the receiver decides how it comes |
 //! | CLEAR | receiver | message number | matched: stream it through the bulk ring |
 //! | DONE | receiver | message number | matched and copied: the send is finished |
+//! | JOIN | receiver | message, address, offset, number of the copy | matched: copy these bytes with me |
+//! | TELL | receiver | number, first pending, address, position seen | a message that matches this may be written there |
+//! | WRITE | sender | message, address, number of the receive, of the copy | a message that is written to a told receive |
 //!
 //! ```text
-//! ANNOUNCE -> matched -> sender waits in the library, on another core? CLEAR and bulk ring, or single copy: what is faster (`pace`)
-//!                        else the receiver copies from the sender's memory in pieces, then DONE
+//! ANNOUNCE -> matched -> sender waits in the library, on another core? CLEAR and bulk ring, or JOIN and both copy: what is
+//!                        faster (`pace`); else the receiver copies from the sender's memory in pieces, then DONE
+//! TELL -> matching large send -> WRITE, then the same two ways, without asking
 //! ```
 //!
 //! Eager data that wait at the receiver are bounded by credit: a sender with [`EAGER_CREDIT_BYTES`] out announces instead.
 
 mod arrival;
+mod copies;
+mod counters;
 mod matching;
 mod pace;
 mod peer;
@@ -29,8 +35,13 @@ mod remote_arrival;
 #[cfg(test)]
 mod remote_tests;
 pub mod short_way;
+mod told;
 mod transfer;
 mod wire;
+mod written;
+
+#[cfg(test)]
+mod protocol_tests;
 
 use tutti_runtime::job::Job;
 use tutti_runtime::net::Net;
@@ -41,11 +52,12 @@ use crate::buffer::Buffer;
 use crate::check::{self, note::Word};
 use crate::handle::{Kind, Slab};
 use crate::request::{Request, RequestKind};
+use copies::SingleCopy;
 use matching::Matching;
 use peer::{Outgoing, Peer, Peers};
 use remote::Remote;
-use transfer::Pull;
 
+pub use counters::Counters;
 pub use matching::Found;
 
 const EAGER: u8 = 2;
@@ -53,6 +65,9 @@ const STREAM: u8 = 3;
 const ANNOUNCE: u8 = 4;
 const CLEAR: u8 = 5;
 const DONE: u8 = 6;
+const JOIN: u8 = 7;
+const TELL: u8 = 8;
+const WRITE: u8 = 9;
 
 /// Messages up to this many bytes travel inside the envelope ring.
 const INLINE_BYTES_MAX: usize = 2048;
@@ -109,25 +124,6 @@ pub struct Suspect {
     pub bytes: usize,
 }
 
-/// What was counted since Init (the paper's table 5).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counters {
-    /// Messages sent.
-    pub messages: u64,
-    /// Bytes sent.
-    pub bytes: u64,
-    /// Messages sent inside the envelope ring.
-    pub eager: u64,
-    /// Messages streamed through the bulk ring without asking.
-    pub streamed: u64,
-    /// Messages announced.
-    pub announced: u64,
-    /// Messages that arrived before their receive.
-    pub unexpected: u64,
-    /// Bytes received by a single copy from the sender's memory.
-    pub pulled_bytes: u64,
-}
-
 /// The engine of this process.
 #[derive(Debug)]
 pub struct Engine {
@@ -141,9 +137,9 @@ pub struct Engine {
     /// Peers on other nodes.
     remote: Option<Box<Remote>>,
     matching: Matching,
-    pulls: Vec<Pull>,
-    /// False once the kernel has refused a single copy.
-    single_copy_works: bool,
+    copies: Vec<SingleCopy>,
+    /// Receives are told to their senders.
+    write_protocol: bool,
     oversubscribed: bool,
     polls: u32,
     me: usize,
@@ -163,8 +159,8 @@ impl Engine {
             counters: Counters::default(),
             peers,
             matching: Matching::new(ranks),
-            pulls: Vec::new(),
-            single_copy_works: true,
+            copies: Vec::new(),
+            write_protocol: std::env::var_os("TUTTI_WRITE_PROTOCOL").is_none_or(|value| value != "off"),
             oversubscribed,
             polls: 0,
             me,
@@ -199,6 +195,10 @@ impl Engine {
             Request::new(RequestKind::Send, message.buffer.clone(), message.context, to as i32, message.tag);
         request.bytes = message.buffer.bytes;
         let index = self.requests.insert(request);
+        if message.buffer.bytes > EAGER_BYTES_MAX && self.peers[to].rings.inbox.is_ready() {
+            // Its receive may have been told meanwhile.
+            self.take_envelopes(to);
+        }
         self.peers[to].backlog.push_back(Outgoing::Send { request: index, mode: message.mode });
         self.push_out(to);
         // A checked send stays until the program has completed it.
@@ -212,9 +212,18 @@ impl Engine {
     /// Starts a receive; `request` is a receive that is not done. Returns its index.
     #[inline]
     pub fn receive(&mut self, request: Request) -> u32 {
+        let tells = request.peer >= 0 && self.would_tell(request.peer as usize, request.buffer.bytes);
+        if tells {
+            self.look_before_telling(request.peer as usize);
+        }
         let index = self.requests.insert(request);
         match self.matching.take_unexpected(self.requests.get(index)) {
-            None => self.matching.post(&mut self.requests, index),
+            None => {
+                self.matching.post(&mut self.requests, index);
+                if tells {
+                    self.tell(index);
+                }
+            }
             Some((from, found)) => self.deliver_unexpected(from, found, index),
         }
         index
@@ -223,10 +232,13 @@ impl Engine {
     /// Withdraws a receive that is not matched yet; anything else goes on.
     pub fn cancel_receive(&mut self, index: u32) {
         let request = self.requests.get(index);
-        if request.kind == RequestKind::Receive
-            && !request.done
-            && self.matching.withdraw(&mut self.requests, index)
-        {
+        if request.kind != RequestKind::Receive || request.done {
+            return;
+        }
+        if request.told != 0 && self.matching.is_posted(&self.requests, index) && !self.take_back(index) {
+            return;
+        }
+        if self.matching.withdraw(&mut self.requests, index) {
             self.requests.get_mut(index).cancelled = true;
             self.finish(index);
         }
@@ -281,8 +293,8 @@ impl Engine {
                 }
             }
         }
-        if !self.pulls.is_empty() {
-            moved |= self.pull();
+        if !self.copies.is_empty() {
+            moved |= self.advance_copies();
         }
         if self.remote.is_some() {
             moved |= self.progress_remote(hint.is_some_and(|peer| self.peers.has(peer)));
@@ -330,7 +342,9 @@ impl Engine {
 
     /// Whether this process still owes others something: messages that are not yet in their rings.
     pub fn is_flushed(&self) -> bool {
-        self.peers.iter().all(|peer| !peer.owes()) && self.remote.as_deref().is_none_or(Remote::is_flushed)
+        self.peers.iter().all(|peer| !peer.owes())
+            && !self.copies.iter().any(SingleCopy::is_send)
+            && self.remote.as_deref().is_none_or(Remote::is_flushed)
     }
 
     /// More ranks than cores.
@@ -351,7 +365,8 @@ impl Engine {
     /// Sends a control message, in order with everything else.
     fn send_control(&mut self, to: usize, kind: u8, message: u32) {
         let envelope = Envelope { kind, ..Envelope::default() };
-        self.peers[to].backlog.push_back(Outgoing::Control { envelope, message });
+        let arguments = [u64::from(message), 0, 0, 0, 0];
+        self.peers[to].backlog.push_back(Outgoing::Control { envelope, arguments });
         self.push_out(to);
     }
 

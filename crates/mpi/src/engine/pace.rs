@@ -1,8 +1,8 @@
-//! Which way is faster for a large message when both can be gone: the bulk ring or a single copy.
+//! Which way is faster for a large message when both can be gone: the bulk ring or copies by both ranks.
 //!
-//! The ring wins while a cache line travels quickly between the two cores, the single copy when it does not, and a virtual
-//! machine changes between the two within minutes. So the receiver measures what it does, per peer and class of sizes, and now
-//! and then tries the other way.
+//! The ring wins while a cache line travels quickly between the two cores, the copies when it does not, and a virtual machine
+//! changes between the two within minutes. So a rank measures what it does, per peer and class of sizes: messages that it
+//! takes from the ring, pieces that it copies. Now and then the slower way is tried: the more seldom, the more that would cost.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 pub enum Way {
     /// Through the bulk ring, both ranks at work.
     Ring,
-    /// By the receiver from the sender's memory.
+    /// By both ranks from memory to memory.
     SingleCopy,
 }
 
@@ -19,8 +19,12 @@ pub enum Way {
 const CLASSES: usize = 4;
 /// Every so many messages the slower way is tried again: it may be the faster one by now.
 const MESSAGES_PER_TRIAL: u32 = 64;
-/// Messages of each way before any judgement.
-const FIRST_TRIALS: u32 = 4;
+/// Every so many if it was last found to be slower by half or more.
+const MESSAGES_PER_COSTLY_TRIAL: u32 = 512;
+/// Messages that go through the ring before any judgement, in turn with copies.
+const FIRST_TRIALS: u32 = 6;
+/// Picoseconds per byte of copies by two ranks before the first measurement: they vary little.
+const COPY_COST: u64 = 110;
 
 /// What was measured of one peer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,33 +32,59 @@ pub struct Pace {
     classes: [Class; CLASSES],
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Class {
     messages: u32,
-    /// Picoseconds per byte: of the ring, of the single copy; 0 before the first measurement.
+    /// Picoseconds per byte: of the ring (0 before the first measurement), of the copies.
     costs: [u64; 2],
+    /// The way in use has become slower at a stroke: perhaps the other one has not.
+    suspicious: bool,
+}
+
+impl Default for Class {
+    fn default() -> Self {
+        Class { messages: 0, costs: [0, COPY_COST], suspicious: false }
+    }
 }
 
 impl Pace {
-    /// The way for the next message of so many bytes.
+    /// The way for the next message of so many bytes, whose time will be learnt.
     pub fn choose(&mut self, bytes: usize) -> Way {
         let class = &mut self.classes[class(bytes)];
         class.messages = class.messages.wrapping_add(1);
         let [ring, copy] = class.costs;
-        if class.messages <= FIRST_TRIALS || ring == 0 || copy == 0 {
-            return if class.messages % 2 == 1 { Way::Ring } else { Way::SingleCopy };
+        if ring == 0 && class.messages <= FIRST_TRIALS && class.messages % 2 == 1 {
+            return Way::Ring;
         }
-        let ring_is_due = (ring <= copy) != class.messages.is_multiple_of(MESSAGES_PER_TRIAL);
-        if ring_is_due { Way::Ring } else { Way::SingleCopy }
+        let costly = ring.max(copy) > ring.min(copy) * 3 / 2;
+        let period = if costly { MESSAGES_PER_COSTLY_TRIAL } else { MESSAGES_PER_TRIAL };
+        let tried = std::mem::take(&mut class.suspicious) || class.messages.is_multiple_of(period);
+        if (class.best() == Way::Ring) != tried { Way::Ring } else { Way::SingleCopy }
     }
 
-    /// A message of so many bytes took so long.
+    /// The way that has been faster, for a message whose time will not be learnt.
+    pub fn best(&self, bytes: usize) -> Way {
+        self.classes[class(bytes)].best()
+    }
+
+    /// A message of so many bytes took, or by one of two ranks would have taken, so long.
     pub fn learn(&mut self, way: Way, bytes: usize, took: Duration) {
-        let cost = &mut self.classes[class(bytes)].costs[way as usize];
+        let class = &mut self.classes[class(bytes)];
         let sample = ((took.as_nanos() as u64).saturating_mul(1000) / bytes.max(1) as u64).max(1);
+        let cost = class.costs[way as usize];
         // A rank may be off its core in the middle of a message: one sample must not count for more than twice what is known.
-        let known = if *cost == 0 { sample } else { *cost };
-        *cost = (known * 3 + sample.min(known * 2)).div_ceil(4);
+        // A message that took much less than others is believed at once: nothing makes it seem faster than it was.
+        let known = if cost == 0 || sample < cost / 2 { sample } else { cost };
+        class.costs[way as usize] = (known * 3 + sample.min(known * 2)).div_ceil(4);
+        let other = class.costs[1 - way as usize];
+        class.suspicious = cost <= other && sample > cost * 2 && sample > other;
+    }
+}
+
+impl Class {
+    fn best(&self) -> Way {
+        let [ring, copy] = self.costs;
+        if ring != 0 && ring <= copy { Way::Ring } else { Way::SingleCopy }
     }
 }
 
@@ -80,8 +110,11 @@ mod tests {
             }
             rings
         };
-        assert!(run(1000, 5_000, 10_000) > 970, "the ring is faster");
-        run(1000, 50_000, 10_000);
-        assert!(run(1000, 50_000, 10_000) < 30, "the single copy has become faster");
+        assert!(run(1000, 5_000, 10_000) > 990, "the ring is faster");
+        assert!(run(20, 50_000, 10_000) < 18, "the ring has become slow at a stroke");
+        run(100, 50_000, 10_000);
+        assert!(run(1000, 50_000, 10_000) < 5, "the copies have become faster");
+        run(2000, 5_000, 10_000);
+        assert!(run(1000, 5_000, 10_000) > 990, "the ring is faster again");
     }
 }

@@ -3,18 +3,19 @@
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut, Range};
 
+use tutti_rma::copy::Cut;
 use tutti_runtime::job::Rings;
 use tutti_shm::envelope_ring::Envelope;
 
 use super::pace::Pace;
+use super::told::{Telling, Told};
 use super::transfer::{Sink, Stream};
 use super::{
     ANNOUNCE, EAGER, EAGER_BYTES_MAX, EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, INLINE_BYTES_MAX, Message,
-    Mode, STREAM,
+    Mode, STREAM, WRITE,
 };
 use crate::buffer::Buffer;
 use crate::check;
-use crate::check::note::Word;
 
 /// The peers of this node, by world rank.
 #[derive(Debug)]
@@ -78,6 +79,23 @@ pub struct Peer {
     pub announced: Vec<(u32, u32)>,
     /// How fast its large messages come.
     pub pace: Pace,
+    /// False once the kernel has refused a copy between this rank and the peer.
+    pub single_copy_works: bool,
+    /// A written message to the peer has the joint.
+    pub writing: bool,
+    /// An announced message of the peer has the joint.
+    pub joining: bool,
+    /// Number of the last announced message of the peer that both copy.
+    pub next_joined: u32,
+    /// Joints that are of no use any more: of messages to the peer, of messages from it.
+    pub broken_out: [bool; 2],
+    /// See `broken_out`.
+    pub broken_in: [bool; 2],
+    /// What the peer has told us of its receives.
+    pub told: Told,
+    /// What we have told the peer of ours.
+    pub telling: Telling,
+    next_written: u32,
     next_message: u32,
     inline_bytes_max: usize,
     eager_sent: u64,
@@ -93,8 +111,8 @@ pub enum Outgoing {
     Control {
         /// Its header.
         envelope: Envelope,
-        /// Number of the message.
-        message: u32,
+        /// The words behind it.
+        arguments: [u64; 5],
     },
     /// A send that has not started.
     Send {
@@ -103,6 +121,21 @@ pub enum Outgoing {
         /// Its completion.
         mode: Mode,
     },
+}
+
+/// A message to a told receive.
+#[derive(Debug)]
+pub struct Written<'a> {
+    /// Context of the communicator.
+    pub context: u32,
+    /// Tag.
+    pub tag: i32,
+    /// Data.
+    pub buffer: &'a Buffer,
+    /// Number of the told receive.
+    pub receive: u64,
+    /// How it is cut for copying, unless it is streamed.
+    pub cut: Option<Cut>,
 }
 
 /// How a message has left.
@@ -131,6 +164,15 @@ impl Peer {
             sinks: Vec::new(),
             announced: Vec::new(),
             pace: Pace::default(),
+            single_copy_works: true,
+            writing: false,
+            joining: false,
+            next_joined: 0,
+            broken_out: [false; 2],
+            broken_in: [false; 2],
+            told: Told::default(),
+            telling: Telling::default(),
+            next_written: 0,
             next_message: 0,
             inline_bytes_max,
             eager_sent: 0,
@@ -171,10 +213,12 @@ impl Peer {
         let kind = if asks { ANNOUNCE } else { STREAM };
         let envelope = Envelope { kind, flags: 0, context, tag, length: buffer.bytes as u64 };
         let address = if buffer.map.is_none() { buffer.at as u64 } else { 0 };
-        if !self.rings.out.try_push(&envelope, &arguments(message, address, buffer.word())) {
+        let arguments = [u64::from(message), address, buffer.word().0, 0, 0];
+        if !self.rings.out.try_push(&envelope, &words(&arguments)) {
             return Launched::Full;
         }
         self.next_message = message.wrapping_add(1);
+        self.record(context, tag);
         if asks {
             Launched::Announced(message)
         } else {
@@ -184,8 +228,35 @@ impl Peer {
     }
 
     /// Sends a control message, if the ring has room.
-    pub fn push_control(&mut self, envelope: &Envelope, message: u32) -> bool {
-        self.rings.out.try_push(envelope, &arguments(message, 0, Word(0)))
+    pub fn push_control(&mut self, envelope: &Envelope, arguments: &[u64; 5]) -> bool {
+        self.rings.out.try_push(envelope, &words(arguments))
+    }
+
+    /// Announces a message that is written to a told receive or streamed to it at once; `cut` is that of the copy, none for
+    /// the stream. Returns the number of the message and that of its copy; `None` when the ring is full.
+    pub fn push_written(&mut self, written: &Written) -> Option<(u32, u32)> {
+        let Written { context, tag, buffer, receive, cut } = written;
+        let (message, number) = (self.next_message, self.next_written.wrapping_add(1));
+        let (kind, flags) = (WRITE, cut.map_or(0, |cut| cut.piece_log2));
+        let envelope = Envelope { kind, flags, context: *context, tag: *tag, length: buffer.bytes as u64 };
+        let arguments = [u64::from(message), buffer.at as u64, *receive, u64::from(number), 0];
+        if !self.rings.out.try_push(&envelope, &words(&arguments)) {
+            return None;
+        }
+        self.next_message = message.wrapping_add(1);
+        if cut.is_some() {
+            self.next_written = number;
+        }
+        self.record(*context, *tag);
+        Some((message, number))
+    }
+
+    /// The envelope of a message was put into the ring.
+    #[inline(always)]
+    fn record(&mut self, context: u32, tag: i32) {
+        if self.told.remembers() {
+            self.told.record(self.rings.out.position(), context, tag);
+        }
     }
 
     /// Sends a small contiguous message, if ring and credit have room.
@@ -200,6 +271,7 @@ impl Peer {
         let data = unsafe { if bytes == 0 { &[][..] } else { std::slice::from_raw_parts(at, bytes) } };
         let pushed = self.rings.out.try_push(&envelope, data);
         if pushed {
+            self.record(context, tag);
             self.charge(bytes);
         }
         pushed
@@ -213,6 +285,7 @@ impl Peer {
         let envelope = Envelope { kind: EAGER, flags: 0, context, tag, length: buffer.bytes as u64 };
         let pushed = self.push_packed(&envelope, buffer);
         if pushed {
+            self.record(context, tag);
             self.charge(buffer.bytes);
         }
         pushed
@@ -250,10 +323,11 @@ impl Peer {
     }
 }
 
-fn arguments(message: u32, address: u64, word: Word) -> [u8; 24] {
-    let mut bytes = [0; 24];
-    bytes[..8].copy_from_slice(&u64::from(message).to_ne_bytes());
-    bytes[8..16].copy_from_slice(&address.to_ne_bytes());
-    bytes[16..].copy_from_slice(&word.0.to_ne_bytes());
+/// Arguments of a control message as its inline data; with the header they fill one line.
+fn words(arguments: &[u64; 5]) -> [u8; 40] {
+    let mut bytes = [0; 40];
+    for (word, argument) in bytes.chunks_exact_mut(8).zip(arguments) {
+        word.copy_from_slice(&argument.to_ne_bytes());
+    }
     bytes
 }

@@ -31,6 +31,7 @@ fn stream(name: &str, preemptions: Option<usize>, start: u64, chunks: u64) {
             descriptors: NonNull::from(&memory.descriptors),
             emptied: NonNull::from(&memory.emptied),
             slots: NonNull::from(&memory.slots[0]),
+            slot_lines: 1,
         };
         let mut producer = Producer { parts, filled: start, known_emptied: start };
         let mut consumer = Consumer { parts, emptied: start, rung_at: start };

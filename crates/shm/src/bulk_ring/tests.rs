@@ -2,15 +2,18 @@
 
 use super::*;
 
+const SLOT_LINES: usize = 16;
+const SLOT_BYTES: usize = SLOT_LINES * LINE_BYTES;
+
 #[repr(C, align(64))]
 struct Memory {
     descriptors: Descriptors,
     emptied: Emptied,
-    slots: [Slot; SLOTS],
+    slots: [Slot; SLOTS * SLOT_LINES],
 }
 
 fn ring() -> (Producer, Consumer, Box<Memory>) {
-    let slots = std::array::from_fn(|_| Slot([0; BULK_SLOT_BYTES]));
+    let slots = std::array::from_fn(|_| Slot([0; LINE_BYTES]));
     let mut memory =
         Box::new(Memory { descriptors: Descriptors::default(), emptied: Emptied::default(), slots });
     let parts = parts(&mut memory);
@@ -23,6 +26,7 @@ fn parts(memory: &mut Memory) -> Parts {
         descriptors: NonNull::from(&mut memory.descriptors),
         emptied: NonNull::from(&mut memory.emptied),
         slots: NonNull::from(&mut memory.slots).cast(),
+        slot_lines: SLOT_LINES,
     }
 }
 
@@ -68,7 +72,7 @@ fn every_chunk_arrives_once_in_order_with_its_bytes() {
         let (mut sent, mut received) = (0, 0);
         while received < CHUNKS {
             if next(&mut random).is_multiple_of(2) {
-                let bytes = 1 + next(&mut random) as usize % BULK_SLOT_BYTES;
+                let bytes = 1 + next(&mut random) as usize % SLOT_BYTES;
                 let put = put(&mut producer, sent, bytes);
                 assert_eq!(put, sizes.len() < SLOTS, "seed {seed}: {} chunks in the ring", sizes.len());
                 if put {
@@ -96,7 +100,7 @@ fn a_full_ring_refuses_and_takes_again_after_one_slot_is_emptied() {
     }
     assert_eq!(sent, SLOTS as u64);
     assert_eq!(take(&mut consumer).expect("full").0, Chunk { message: 0, bytes: 1 });
-    assert!(put(&mut producer, sent, BULK_SLOT_BYTES) && !put(&mut producer, sent + 1, 1));
+    assert!(put(&mut producer, sent, SLOT_BYTES) && !put(&mut producer, sent + 1, 1));
 }
 
 #[test]

@@ -4,10 +4,10 @@
 use std::sync::atomic::Ordering;
 
 use tutti_shm::envelope_ring::{Envelope, Producer};
-use tutti_shm::layout::BULK_SLOT_BYTES;
 
 use crate::memory::{
-    INLINE_BYTES_MAX, LINES, Memory, Message, Random, chunk_bytes, chunk_data, put_chunk, take, take_chunk,
+    CHUNK_BYTES_MAX, INLINE_BYTES_MAX, LINES, Memory, Message, Random, chunk_bytes, chunk_data, put_chunk,
+    take, take_chunk,
 };
 use crate::process::{Child, SharedScript, stop_here};
 
@@ -188,7 +188,7 @@ fn the_sender_may_work_at_any_instruction_of_the_receiver() {
         let (mut inbox, mut bulk_in) = memory.receivers(0);
         // Read by single steps, judged afterwards.
         let mut found =
-            vec![(Envelope::default(), [0; INLINE_BYTES_MAX], [0; BULK_SLOT_BYTES]); MESSAGES as usize];
+            vec![(Envelope::default(), [0; INLINE_BYTES_MAX], [0; CHUNK_BYTES_MAX]); MESSAGES as usize];
         stop_here();
         for (envelope, inline, data) in &mut found {
             loop {

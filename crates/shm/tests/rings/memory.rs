@@ -2,14 +2,17 @@
 
 use std::ptr::NonNull;
 
+use tutti_shm::LINE_BYTES;
 use tutti_shm::bulk_ring::{self, Chunk, Parts};
 use tutti_shm::endpoint::Endpoint;
 use tutti_shm::envelope_ring::{self, Envelope};
-use tutti_shm::layout::{BULK_SLOT_BYTES, BULK_SLOTS, Geometry};
+use tutti_shm::layout::{BULK_SLOTS, Geometry};
 use tutti_shm::segment::Segment;
 
 /// Lines of the envelope rings here: few, so that they wrap and fill up often.
 pub const LINES: usize = 16;
+/// Bytes of the largest chunk here: it fits the smallest slot.
+pub const CHUNK_BYTES_MAX: usize = 1024;
 /// The most inline bytes of a message in such a ring.
 pub const INLINE_BYTES_MAX: usize = 232;
 
@@ -48,6 +51,7 @@ impl Memory {
             descriptors: self.0.at(layout.pair_at(from, to) + 64),
             emptied: self.0.at(layout.pair_at(from, to) + 128),
             slots: self.0.at(layout.slots_at(from, to)),
+            slot_lines: layout.slot_bytes / LINE_BYTES,
         }
     }
 
@@ -73,7 +77,7 @@ impl Memory {
     pub fn copy_rings_of(&self, other: &Memory) {
         let layout = self.0.layout();
         let begin = layout.pair_at(0, 1);
-        let bytes = layout.slots_at(0, 1) + BULK_SLOTS * BULK_SLOT_BYTES - begin;
+        let bytes = layout.slots_at(0, 1) + BULK_SLOTS * layout.slot_bytes - begin;
         // SAFETY: both segments have the same layout and the range lies inside; nobody writes while we copy.
         unsafe {
             let (from, to) = (other.0.at::<u8>(begin), self.0.at::<u8>(begin));
@@ -173,7 +177,7 @@ pub fn take(ring: &mut envelope_ring::Consumer, n: u64) -> Option<usize> {
 
 /// Bytes of the `n`-th bulk chunk.
 pub fn chunk_bytes(n: u64) -> usize {
-    [BULK_SLOT_BYTES, 1, 777, 64][n as usize % 4]
+    [CHUNK_BYTES_MAX, 1, 777, 64][n as usize % 4]
 }
 
 /// The bytes themselves.

@@ -1,0 +1,355 @@
+//! Large messages by single copies between the memories of the two ranks ([`tutti_rma`]), and the choice of the way.
+//!
+//! ```text
+//! announced  -> the sender waits, on another core?   ring faster: CLEAR, bulk ring
+//!                                                    else JOIN: both copy pieces (`Together`)
+//!               else the receiver alone, then DONE; becomes `Together` for the rest when the sender comes in
+//! written    -> `Together` from the start: the sender knows the address; the receiver helps if it is there
+//! ```
+//!
+//! Who cannot copy says so in the joint's words, and both go over to the bulk ring for the whole message.
+
+use std::time::Instant;
+
+use tutti_rma::copy::{Copy, Cut, Side, Step};
+use tutti_rma::{Memory, Remote};
+use tutti_shm::envelope_ring::Envelope;
+use tutti_shm::sync::Ordering;
+
+use super::pace::Way;
+use super::peer::Outgoing;
+use super::transfer::{Sink, Stream};
+use super::{CLEAR, DONE, Engine, JOIN, finish_receive};
+
+/// Which of a pair's joints: those of written messages are opened by the sender, those of announced ones by the receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Block {
+    /// Opened by the sender.
+    Written = 0,
+    /// Opened by the receiver.
+    Announced = 1,
+}
+
+/// A matched message that moves by single copies; one end of it.
+#[derive(Debug)]
+pub struct SingleCopy {
+    /// The other rank.
+    pub peer: usize,
+    /// Our request.
+    pub request: u32,
+    /// Number that the sender gave the message.
+    pub message: u32,
+    /// How it moves.
+    pub state: State,
+    /// When the bulk ring was chosen, if the time it takes is to be learnt.
+    pub since: Option<Instant>,
+}
+
+/// How a message moves.
+#[derive(Debug)]
+pub enum State {
+    /// To this receiver, which has not chosen the way: the sender's address, or 0 when its data have gaps; polls left in which
+    /// the sender may begin to wait.
+    Undecided { address: u64, patience: u32 },
+    /// To this receiver, which copies alone.
+    Alone { address: u64, offset: usize },
+    /// Both ranks copy. `opened` is only the opener's.
+    Together { copy: Copy, block: Block, opened: bool },
+}
+
+/// How long a receiver looks whether the sender comes into the library before it copies by itself: less than half a
+/// microsecond, which the faster way makes up for.
+pub const PATIENCE_POLLS: u32 = 30;
+/// Less is not worth waking the other for.
+const REST_BYTES_MIN: usize = 256 << 10;
+
+enum Moved {
+    Nothing,
+    Piece,
+    /// Done with it here; a receiver's answer to the sender, if it is owed one.
+    Finished(Option<u8>),
+    /// The whole message goes through the bulk ring.
+    Broken,
+}
+
+impl Engine {
+    /// Goes on with single copies, one piece each.
+    pub(super) fn advance_copies(&mut self) -> bool {
+        let mut moved = false;
+        let mut position = 0;
+        while position < self.copies.len() {
+            match self.advance_copy(position) {
+                Moved::Nothing => position += 1,
+                Moved::Piece => {
+                    moved = true;
+                    position += 1;
+                }
+                Moved::Finished(answer) => {
+                    moved = true;
+                    let copy = self.copies.remove(position);
+                    self.finish_copy(&copy, answer);
+                }
+                Moved::Broken => {
+                    moved = true;
+                    let copy = self.copies.remove(position);
+                    self.stream_instead(&copy);
+                }
+            }
+        }
+        moved
+    }
+
+    fn advance_copy(&mut self, position: usize) -> Moved {
+        match self.copies[position].state {
+            State::Undecided { address, patience } => self.decide(position, address, patience),
+            State::Alone { address, offset } => self.copy_alone(position, address, offset),
+            State::Together { .. } => self.copy_together(position),
+        }
+    }
+
+    /// The receiver of an announced message chooses the way.
+    fn decide(&mut self, position: usize, address: u64, patience: u32) -> Moved {
+        let SingleCopy { peer, request: index, .. } = self.copies[position];
+        let request = self.requests.get(index);
+        let wanted = request.bytes.min(request.buffer.bytes);
+        if wanted == 0 {
+            return Moved::Finished(Some(DONE));
+        }
+        if !self.peers[peer].single_copy_works || address == 0 || request.buffer.map.is_some() {
+            return Moved::Finished(Some(CLEAR));
+        }
+        if self.is_apart_and_waiting(peer) {
+            if self.copies[position].since.is_none() {
+                let (way, since) = self.choose_way(peer, wanted);
+                if way == Way::Ring {
+                    self.copies[position].since = since;
+                    return Moved::Finished(Some(CLEAR));
+                }
+            }
+            return self.join(position, address, 0);
+        }
+        if patience > 0 && !self.oversubscribed {
+            self.copies[position].state = State::Undecided { address, patience: patience - 1 };
+            return Moved::Nothing;
+        }
+        self.copies[position].state = State::Alone { address, offset: 0 };
+        self.copy_alone(position, address, 0)
+    }
+
+    /// The way for a message from a rank, and when it began, if nothing else comes from there: then the time is worth something.
+    pub(super) fn choose_way(&mut self, peer: usize, bytes: usize) -> (Way, Option<Instant>) {
+        let busy = self.copies.iter().filter(|copy| copy.peer == peer && !copy.is_send()).count() > 1;
+        let there = &mut self.peers[peer];
+        if busy || !there.sinks.is_empty() || there.joining {
+            return (there.pace.best(bytes), None);
+        }
+        (there.pace.choose(bytes), Some(Instant::now()))
+    }
+
+    /// Whether the other rank waits in the library, on a core of its own, so that it serves what we ask at once.
+    pub(super) fn is_apart_and_waiting(&self, peer: usize) -> bool {
+        !self.oversubscribed && self.job.endpoint(peer).waiting.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether large messages of ours are on their way to a rank: then it has its own copies to make.
+    pub(super) fn sends_much_to(&self, peer: usize) -> bool {
+        let there = &self.peers[peer];
+        !there.announced.is_empty()
+            || !there.streams.is_empty()
+            || self.copies.iter().any(|copy| copy.peer == peer && copy.is_send() && self.has_pieces(copy))
+    }
+
+    /// Whether pieces of a copy are not taken yet. When all are, it will soon be found complete, and its rank is free.
+    pub(super) fn has_pieces(&self, copy: &SingleCopy) -> bool {
+        let State::Together { copy: together, block, .. } = &copy.state else { return true };
+        let rings = &self.peers[copy.peer].rings;
+        let joint = match together.side {
+            Side::Sender => &rings.joints_out[*block as usize],
+            Side::Receiver => &rings.joints_in[*block as usize],
+        };
+        joint.has_pieces(together.number, together.cut.pieces())
+    }
+
+    /// Asks the sender of an announced message to copy the rest with us; waits while an earlier one has the joint.
+    fn join(&mut self, position: usize, address: u64, offset: usize) -> Moved {
+        let SingleCopy { peer, request: index, message, .. } = self.copies[position];
+        let mutual = self.requests.get(index).mutual || self.sends_much_to(peer);
+        let request = self.requests.get(index);
+        let there = &mut self.peers[peer];
+        if there.joining {
+            return Moved::Nothing;
+        }
+        there.joining = true;
+        there.next_joined = there.next_joined.wrapping_add(1);
+        let number = there.next_joined;
+        there.rings.joints_in[Block::Announced as usize].open(number);
+        let rest = request.bytes.min(request.buffer.bytes) - offset;
+        let cut = if mutual { Cut::alone(rest) } else { Cut::together(rest) };
+        let at = request.buffer.at.wrapping_add(offset);
+        // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7).
+        let own = unsafe { Memory::new(at, rest) };
+        let remote = Remote { pid: self.pid_of(peer), address: address + offset as u64 };
+        let copy = Copy { side: Side::Receiver, number, cut, own, remote };
+        self.copies[position].state = State::Together { copy, block: Block::Announced, opened: true };
+        let envelope =
+            Envelope { kind: JOIN, flags: cut.piece_log2, length: rest as u64, ..Envelope::default() };
+        let arguments = [u64::from(message), at as u64, offset as u64, u64::from(number), 0];
+        self.peers[peer].backlog.push_back(Outgoing::Control { envelope, arguments });
+        self.push_out(peer);
+        Moved::Piece
+    }
+
+    /// The receiver of an announced message asks this sender to help.
+    pub(super) fn take_join(&mut self, from: usize, envelope: &Envelope, arguments: [u64; 5]) {
+        let [message, address, offset, number, _] = arguments;
+        let request = self.take_announced(from, message as u32);
+        let (offset, bytes) = (offset as usize, envelope.length as usize);
+        let buffer = &self.requests.get(request).buffer;
+        assert!(
+            offset + bytes <= buffer.bytes,
+            "rank {from} joins {bytes} bytes at {offset} of {}",
+            buffer.bytes
+        );
+        // SAFETY: the user keeps a send buffer valid until the send is done (MPI 3.7); the range lies inside.
+        let own = unsafe { Memory::new(buffer.at.add(offset), bytes) };
+        let copy = Copy {
+            side: Side::Sender,
+            number: number as u32,
+            cut: Cut { bytes, piece_log2: envelope.flags },
+            own,
+            remote: Remote { pid: self.pid_of(from), address },
+        };
+        let state = State::Together { copy, block: Block::Announced, opened: false };
+        self.copies.push(SingleCopy { peer: from, request, message: message as u32, state, since: None });
+    }
+
+    fn copy_alone(&mut self, position: usize, address: u64, offset: usize) -> Moved {
+        let SingleCopy { peer, request: index, .. } = self.copies[position];
+        let request = self.requests.get(index);
+        let wanted = request.bytes.min(request.buffer.bytes);
+        if offset > 0
+            && wanted - offset >= REST_BYTES_MIN
+            && self.is_apart_and_waiting(peer)
+            && !self.peers[peer].joining
+        {
+            return self.join(position, address, offset);
+        }
+        // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7).
+        let own = unsafe { Memory::new(request.buffer.at, wanted) };
+        let remote = Remote { pid: self.pid_of(peer), address };
+        match own.read_from(remote, offset, wanted - offset) {
+            Ok(bytes) => {
+                let offset = offset + bytes;
+                self.counters.copied_bytes += bytes as u64;
+                self.copies[position].state = State::Alone { address, offset };
+                if offset == wanted { Moved::Finished(Some(DONE)) } else { Moved::Piece }
+            }
+            Err(_) => {
+                // Not allowed here, or memory that cannot be read that way: the sender streams the whole message. An address
+                // that is really bad ends the sender with SIGSEGV, as it would have ended a copy of its own.
+                self.peers[peer].single_copy_works = false;
+                Moved::Finished(Some(CLEAR))
+            }
+        }
+    }
+
+    fn copy_together(&mut self, position: usize) -> Moved {
+        let SingleCopy { peer, state: State::Together { copy, block, opened }, .. } =
+            &mut self.copies[position]
+        else {
+            panic!("the caller has looked");
+        };
+        let there = &mut self.peers[*peer];
+        let opens = (*block == Block::Written) == (copy.side == Side::Sender);
+        let joint = match copy.side {
+            Side::Sender => &mut there.rings.joints_out[*block as usize],
+            Side::Receiver => &mut there.rings.joints_in[*block as usize],
+        };
+        let broken = match copy.side {
+            Side::Sender => &mut there.broken_out[*block as usize],
+            Side::Receiver => &mut there.broken_in[*block as usize],
+        };
+        if opens && !*opened {
+            if *broken {
+                return Moved::Broken;
+            }
+            if there.writing {
+                return Moved::Nothing;
+            }
+            joint.open(copy.number);
+            (there.writing, *opened) = (true, true);
+        }
+        let began = Instant::now();
+        match copy.step(joint) {
+            // A joint that is broken is never opened again.
+            Step::Nothing if *broken => Moved::Broken,
+            Step::Nothing => Moved::Nothing,
+            Step::Copied(bytes) => {
+                // Of several pieces the other copies as many at the same time.
+                let shared = if copy.cut.pieces() > 1 { 2 } else { 1 };
+                let took = began.elapsed().mul_f64(copy.cut.bytes as f64 / (shared * bytes) as f64);
+                there.pace.learn(Way::SingleCopy, copy.cut.bytes, took);
+                self.counters.copied_bytes += bytes as u64;
+                self.job.ring(*peer);
+                Moved::Piece
+            }
+            Step::Complete => {
+                if opens {
+                    match block {
+                        Block::Written => there.writing = false,
+                        Block::Announced => there.joining = false,
+                    }
+                }
+                Moved::Finished(None)
+            }
+            Step::Broken => {
+                *broken = true;
+                there.single_copy_works = false;
+                self.job.ring(*peer);
+                Moved::Broken
+            }
+        }
+    }
+
+    fn finish_copy(&mut self, copy: &SingleCopy, answer: Option<u8>) {
+        if answer == Some(CLEAR) {
+            self.stream_instead(copy);
+            return;
+        }
+        if copy.is_send() {
+            self.finish(copy.request);
+        } else {
+            finish_receive(&mut self.requests, copy.request);
+        }
+        if let Some(answer) = answer {
+            self.send_control(copy.peer, answer, copy.message);
+        }
+    }
+
+    /// The message goes through the bulk ring, from its first byte. An announced one's sender is told, if it does not know.
+    fn stream_instead(&mut self, copy: &SingleCopy) {
+        if copy.is_send() {
+            let stream = Stream { message: copy.message, request: copy.request, offset: 0 };
+            self.peers[copy.peer].streams.push_back(stream);
+            self.push_out(copy.peer);
+            return;
+        }
+        let bytes = self.requests.get(copy.request).bytes;
+        let sink = Sink::matched(copy.message, bytes, copy.request, copy.since);
+        self.peers[copy.peer].sinks.push(sink);
+        if !matches!(copy.state, State::Together { .. }) {
+            self.send_control(copy.peer, CLEAR, copy.message);
+        }
+    }
+
+    pub(super) fn pid_of(&self, peer: usize) -> u32 {
+        self.job.endpoint(peer).pid.load(Ordering::Relaxed)
+    }
+}
+
+impl SingleCopy {
+    /// Whether this is the sender's end.
+    pub fn is_send(&self) -> bool {
+        matches!(&self.state, State::Together { copy, .. } if copy.side == Side::Sender)
+    }
+}

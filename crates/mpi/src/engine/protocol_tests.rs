@@ -1,0 +1,405 @@
+//! The protocols between two engines in one process: every step of either is taken on purpose, so that each race of the digest's
+//! checklist (section 2, M1 to M18) is a script. The numbers in the names are that list's.
+
+use tutti_runtime::attach::Place;
+use tutti_shm::layout::Geometry;
+use tutti_shm::segment::Segment;
+
+use super::*;
+use crate::buffer::Buffer;
+
+const CONTEXT: u32 = 5;
+const LARGE: usize = 100_000;
+const A: usize = 0;
+const B: usize = 1;
+
+/// Ranks 0 and 1 (and 2, if asked for) of one node, each with its engine.
+struct World(Vec<Engine>);
+
+fn world(ranks: u32) -> World {
+    let geometry = Geometry { world_ranks: ranks, local_ranks: ranks, cores: 64, ..Geometry::default() };
+    let first = Segment::create(geometry).expect("a segment");
+    let engines = (0..ranks).map(|local_rank| {
+        let descriptor = first.descriptor().try_clone_to_owned().expect("dup");
+        let segment = Segment::open(descriptor).expect("our own segment");
+        Engine::new(
+            Job::enter(Place { segment, local_rank, starter: None, network: None, remark: None }),
+            None,
+        )
+    });
+    World(engines.collect())
+}
+
+fn pattern(bytes: usize, seed: u8) -> Vec<u8> {
+    (0..bytes).map(|i| (i * 7 + i / 251) as u8 ^ seed).collect()
+}
+
+impl World {
+    fn send(&mut self, from: usize, to: usize, tag: i32, data: &[u8]) -> Started {
+        let buffer = Buffer::contiguous(data.as_ptr().cast_mut(), data.len());
+        self.0[from].send(Message { to: to as u32, context: CONTEXT, tag, buffer, mode: Mode::Standard })
+    }
+
+    fn receive(&mut self, at: usize, source: i32, tag: i32, data: &mut [u8]) -> u32 {
+        let buffer = Buffer::contiguous(data.as_mut_ptr(), data.len());
+        self.0[at].receive(Request::new(RequestKind::Receive, buffer, CONTEXT, source, tag))
+    }
+
+    fn progress(&mut self, rank: usize) {
+        while self.0[rank].progress(None) {}
+    }
+
+    /// Until nothing moves on any rank.
+    fn settle(&mut self) {
+        for _ in 0..4 {
+            for rank in 0..self.0.len() {
+                for _ in 0..100 {
+                    self.progress(rank);
+                }
+            }
+        }
+    }
+
+    fn is_done(&self, rank: usize, index: u32) -> bool {
+        self.0[rank].requests.get(index).done
+    }
+
+    fn is_sent(&self, rank: usize, started: Started) -> bool {
+        match started {
+            Started::Done => true,
+            Started::Pending(index) => self.is_done(rank, index),
+        }
+    }
+
+    /// Written, announced, eager messages of a rank.
+    fn ways(&self, rank: usize) -> (u64, u64, u64) {
+        let counters = &self.0[rank].counters;
+        (counters.written, counters.announced, counters.eager + counters.streamed)
+    }
+}
+
+#[test]
+fn m4_a_send_after_a_told_receive_is_written_to_its_buffer() {
+    let mut world = world(2);
+    let (data, mut place) = (pattern(LARGE, 1), vec![0; LARGE]);
+    let receive = world.receive(B, A as i32, 3, &mut place);
+    let sent = world.send(A, B, 3, &data);
+    // The sender alone moves the data: remote write, no library buffer, nothing done by the receiver.
+    world.progress(A);
+    assert!(world.is_sent(A, sent), "the sender needs nobody");
+    assert_eq!(place, data);
+    assert_eq!((world.ways(A), world.0[A].counters.copied_bytes), ((1, 0, 0), LARGE as u64));
+    world.progress(B);
+    assert!(world.is_done(B, receive));
+    assert_eq!(world.0[B].counters.unexpected, 0);
+}
+
+#[test]
+fn m4_below_its_size_a_message_to_a_told_receive_is_eager() {
+    let mut world = world(2);
+    let mut place = vec![0; LARGE];
+    for bytes in [1, EAGER_BYTES_MAX, EAGER_BYTES_MAX + 1] {
+        let data = pattern(bytes, 2);
+        // A large message lets the receiver tell again.
+        let first = world.receive(B, A as i32, 3, &mut place);
+        world.settle();
+        world.send(A, B, 3, &data);
+        world.settle();
+        assert!(world.is_done(B, first) && place[..bytes] == data);
+    }
+    assert_eq!(world.ways(A).0, 0, "a receive that got a small message does not tell the next one");
+    let first = world.receive(B, A as i32, 3, &mut place);
+    world.settle();
+    let data = pattern(LARGE, 3);
+    world.send(A, B, 3, &data);
+    world.settle();
+    assert!(world.is_done(B, first));
+    assert_eq!(world.ways(A).0, 1, "after a large one it does");
+}
+
+#[test]
+fn m5_a_send_without_a_receive_goes_to_the_pairs_ring_and_is_finished() {
+    let mut world = world(2);
+    let data = pattern(1000, 4);
+    let sent = world.send(A, B, 3, &data);
+    assert_eq!(sent, Started::Done, "it waits for no receive");
+    let mut place = vec![0; 1000];
+    world.progress(B);
+    assert_eq!(world.0[B].counters.unexpected, 1);
+    let receive = world.receive(B, A as i32, 3, &mut place);
+    assert!(world.is_done(B, receive) && place == data);
+}
+
+#[test]
+fn m6_a_receive_looks_at_the_list_then_at_the_ring_then_tells() {
+    let mut world = world(2);
+    let (first, second) = (pattern(LARGE, 5), pattern(LARGE, 6));
+    let mut places = [vec![0; LARGE], vec![0; LARGE], vec![0; LARGE]];
+    let [one, two, three] = &mut places;
+    world.send(A, B, 1, &first);
+    world.progress(B);
+    assert_eq!(world.0[B].counters.unexpected, 1, "the first message is on the list");
+    world.send(A, B, 1, &second);
+    let listed = world.receive(B, A as i32, 1, one);
+    let in_ring = world.receive(B, A as i32, 1, two);
+    assert_eq!(world.0[B].counters.told, 0, "both had their message");
+    let neither = world.receive(B, A as i32, 1, three);
+    assert_eq!(world.0[B].counters.told, 1);
+    world.settle();
+    assert!(world.is_done(B, listed) && world.is_done(B, in_ring) && !world.is_done(B, neither));
+    assert!(places[0] == first && places[1] == second);
+}
+
+#[test]
+fn m7_headers_from_the_ring_are_matched_with_earlier_receives_first() {
+    let mut world = world(2);
+    let (first, second) = (pattern(LARGE, 7), pattern(LARGE, 8));
+    let mut places = [vec![0; LARGE], vec![0; LARGE]];
+    let [one, two] = &mut places;
+    // Told, and crossed by its message: the request is of no use, the message comes through the ring.
+    let earlier = world.receive(B, A as i32, 1, one);
+    world.0[A].peers[B].rings.inbox.is_ready().then_some(()).expect("the request has come");
+    announce_blindly(&mut world, &first);
+    // The later receive finds that message in the ring first, and must leave it to the earlier one.
+    let later = world.receive(B, A as i32, 1, two);
+    world.send(A, B, 1, &second);
+    world.settle();
+    assert!(world.is_done(B, earlier) && world.is_done(B, later));
+    assert!(places[0] == first && places[1] == second);
+}
+
+/// A sends a large message before it looks at what B has told.
+fn announce_blindly(world: &mut World, data: &[u8]) -> u32 {
+    let buffer = Buffer::contiguous(data.as_ptr().cast_mut(), data.len());
+    let mut request = Request::new(RequestKind::Send, buffer, CONTEXT, B as i32, 1);
+    request.bytes = data.len();
+    let sender = &mut world.0[A];
+    let index = sender.requests.insert(request);
+    sender.peers[B].backlog.push_back(Outgoing::Send { request: index, mode: Mode::Standard });
+    sender.push_out(B);
+    index
+}
+
+#[test]
+fn m8_messages_that_match_nothing_are_kept_per_source_in_order() {
+    let mut world = world(3);
+    let messages: Vec<(usize, i32, Vec<u8>)> =
+        (0..12).map(|i| (i % 2, i as i32 / 2 % 3, pattern(50 + i * 3, i as u8))).collect();
+    for (from, tag, data) in &messages {
+        world.send(*from, 2, *tag, data);
+    }
+    world.progress(2);
+    assert_eq!(world.0[2].counters.unexpected, 12);
+    for tag in [2, 0, 1] {
+        for from in [1, 0] {
+            for (_, _, data) in messages.iter().filter(|(f, t, _)| (*f, *t) == (from, tag)) {
+                let mut place = vec![0; 200];
+                let receive = world.receive(2, from as i32, tag, &mut place);
+                assert!(world.is_done(2, receive) && place[..data.len()] == *data, "{tag} from {from}");
+            }
+        }
+    }
+}
+
+#[test]
+fn m9_stale_send_request_is_rejected_exactly_once() {
+    let mut world = world(2);
+    let (first, second) = (pattern(LARGE, 9), pattern(LARGE, 10));
+    let mut places = [vec![0; LARGE], vec![0; LARGE]];
+    let [one, two] = &mut places;
+    let crossed = world.receive(B, A as i32, 1, one);
+    let sent = announce_blindly(&mut world, &first);
+    world.progress(A);
+    assert_eq!(world.0[A].counters.stale, 1, "the request had been crossed");
+    world.settle();
+    assert!(world.is_done(B, crossed) && world.is_done(A, sent), "the message came in the ordinary way");
+    assert_eq!(world.ways(A), (0, 1, 0));
+    // The next one is neither taken by the stale request nor lost.
+    let next = world.receive(B, A as i32, 1, two);
+    world.send(A, B, 1, &second);
+    world.settle();
+    assert!(world.is_done(B, next));
+    assert_eq!((world.ways(A), world.0[A].counters.stale), ((1, 1, 0), 1));
+    assert!(places[0] == first && places[1] == second);
+}
+
+#[test]
+fn m10_a_receive_from_any_source_is_not_told_and_holds_back_later_ones() {
+    let mut world = world(2);
+    let mut places = [vec![0; LARGE], vec![0; LARGE], vec![0; LARGE], vec![0; LARGE]];
+    let [any, later, other_tag, after] = &mut places;
+    let wild = world.receive(B, MPI_ANY_SOURCE, 1, any);
+    let held = world.receive(B, A as i32, 1, later);
+    assert_eq!(world.0[B].counters.told, 0);
+    world.receive(B, A as i32, 2, other_tag);
+    assert_eq!(world.0[B].counters.told, 1, "no message could match both: this one may be told");
+    let (first, second, third) = (pattern(LARGE, 11), pattern(LARGE, 12), pattern(LARGE, 13));
+    for data in [&first, &second] {
+        world.send(A, B, 1, data);
+        world.settle();
+    }
+    assert!(world.is_done(B, wild) && world.is_done(B, held));
+    assert_eq!(world.ways(A).0, 0);
+    let told = world.receive(B, A as i32, 1, after);
+    assert_eq!(world.0[B].counters.told, 2, "satisfied, it holds back no more");
+    world.send(A, B, 1, &third);
+    world.settle();
+    assert!(world.is_done(B, told) && world.ways(A).0 == 1);
+    assert!(places[0] == first && places[1] == second && places[3] == third);
+}
+
+#[test]
+fn m11_messages_of_one_kind_never_overtake_whatever_protocol_each_used() {
+    let mut world = world(2);
+    // Eager and large in turn, receives posted before and after: written, announced, streamed and inline ones mix.
+    let sizes = [LARGE, 10, LARGE, 5000, 300_000, 0, LARGE, 20_000, 1, LARGE];
+    let messages: Vec<Vec<u8>> = sizes.iter().enumerate().map(|(i, &n)| pattern(n, i as u8)).collect();
+    for posted_before in 0..=messages.len() {
+        let mut places: Vec<Vec<u8>> = messages.iter().map(|_| vec![0; 300_000]).collect();
+        let mut receives = Vec::new();
+        for place in &mut places[..posted_before] {
+            receives.push(world.receive(B, A as i32, 1, place));
+        }
+        for (i, data) in messages.iter().enumerate() {
+            world.send(A, B, 1, data);
+            if i % 3 == 0 {
+                world.progress(B);
+                world.progress(A);
+            }
+        }
+        for place in &mut places[posted_before..] {
+            receives.push(world.receive(B, A as i32, 1, place));
+        }
+        world.settle();
+        for (i, (data, place)) in messages.iter().zip(&places).enumerate() {
+            assert!(world.is_done(B, receives[i]), "message {i}, {posted_before} posted before");
+            assert_eq!(world.0[B].requests.get(receives[i]).bytes, data.len());
+            assert!(place[..data.len()] == data[..], "message {i}, {posted_before} posted before");
+        }
+    }
+    let (written, announced, eager) = world.ways(A);
+    assert!(written > 0 && announced > 0 && eager > 0, "{written} {announced} {eager}");
+}
+
+#[test]
+fn m12_messages_of_different_tags_are_received_in_another_order() {
+    let mut world = world(2);
+    let messages: Vec<Vec<u8>> = (0..6).map(|i| pattern(if i % 2 == 0 { LARGE } else { 100 }, i)).collect();
+    let sent: Vec<Started> =
+        messages.iter().enumerate().map(|(tag, data)| world.send(A, B, tag as i32, data)).collect();
+    for (tag, data) in messages.iter().enumerate().rev() {
+        let mut place = vec![0; LARGE];
+        let receive = world.receive(B, A as i32, tag as i32, &mut place);
+        world.settle();
+        assert!(world.is_done(B, receive) && place[..data.len()] == data[..], "tag {tag}");
+    }
+    assert!(sent.into_iter().all(|sent| world.is_sent(A, sent)));
+}
+
+#[test]
+fn m16_without_the_write_protocol_nothing_is_told() {
+    let mut world = world(2);
+    world.0[B].write_protocol = false;
+    let (data, mut place) = (pattern(LARGE, 14), vec![0; LARGE]);
+    let receive = world.receive(B, A as i32, 1, &mut place);
+    world.send(A, B, 1, &data);
+    world.settle();
+    assert!(world.is_done(B, receive) && place == data);
+    assert_eq!((world.ways(A), world.0[B].counters.told), ((0, 1, 0), 0));
+}
+
+#[test]
+fn m17_the_share_of_bytes_by_remote_write_is_counted() {
+    let mut world = world(2);
+    let (small, large) = (pattern(1000, 15), pattern(99_000, 16));
+    let mut places = [vec![0; LARGE], vec![0; LARGE]];
+    let [one, two] = &mut places;
+    world.receive(B, A as i32, 1, one);
+    world.send(A, B, 1, &large);
+    world.send(A, B, 2, &small);
+    world.settle();
+    world.receive(B, A as i32, 2, two);
+    let counters = world.0[A].counters;
+    assert_eq!((counters.messages, counters.bytes, counters.written_bytes), (2, 100_000, 99_000));
+    assert_eq!((counters.written, counters.eager, world.0[B].counters.unexpected), (1, 1, 1));
+}
+
+#[test]
+fn a_told_receive_is_cancelled_without_the_senders_help() {
+    let mut world = world(2);
+    let data = pattern(LARGE, 17);
+    let mut places = [vec![0; LARGE], vec![0; LARGE]];
+    let [one, two] = &mut places;
+    let cancelled = world.receive(B, A as i32, 1, one);
+    world.progress(A);
+    world.0[B].cancel_receive(cancelled);
+    assert!(world.is_done(B, cancelled) && world.0[B].requests.get(cancelled).cancelled);
+    world.send(A, B, 1, &data);
+    let next = world.receive(B, A as i32, 1, two);
+    world.settle();
+    assert!(world.is_done(B, next));
+    assert!(
+        places[0].iter().all(|&b| b == 0) && places[1] == data,
+        "nothing was written to the cancelled one"
+    );
+}
+
+#[test]
+fn a_told_receive_whose_message_is_on_the_way_is_not_cancelled() {
+    let mut world = world(2);
+    let (data, mut place) = (pattern(LARGE, 18), vec![0; LARGE]);
+    let receive = world.receive(B, A as i32, 1, &mut place);
+    world.send(A, B, 1, &data);
+    world.0[B].cancel_receive(receive);
+    world.settle();
+    assert!(world.is_done(B, receive) && !world.0[B].requests.get(receive).cancelled);
+    assert_eq!(place, data);
+}
+
+#[test]
+fn a_longer_message_is_written_as_far_as_there_is_room() {
+    let mut world = world(2);
+    let (data, mut place) = (pattern(LARGE, 19), vec![0; LARGE]);
+    let (room, behind) = place.split_at_mut(50_000);
+    let receive = world.receive(B, A as i32, 1, room);
+    world.send(A, B, 1, &data);
+    world.settle();
+    let request = world.0[B].requests.get(receive);
+    assert_eq!((request.done, request.error, request.bytes), (true, MPI_ERR_TRUNCATE, LARGE));
+    assert!(behind.iter().all(|&b| b == 0) && room[..] == data[..50_000]);
+}
+
+#[test]
+fn where_single_copies_are_forbidden_a_told_message_goes_through_the_bulk_ring() {
+    for (refused_at, refuses_in_the_middle) in [(A, false), (A, true), (B, true)] {
+        let mut world = world(2);
+        let messages = [pattern(1 << 20, 20), pattern(LARGE, 21), pattern(200, 22), pattern(LARGE, 23)];
+        let mut places: Vec<Vec<u8>> = messages.iter().map(|data| vec![0; data.len()]).collect();
+        let mut receives = Vec::new();
+        for (tag, place) in places.iter_mut().enumerate() {
+            receives.push(world.receive(B, A as i32, tag as i32, place));
+        }
+        if refuses_in_the_middle {
+            // The kernel refuses: the other's pid is nobody's.
+            let other = 1 - refused_at;
+            let pid = &world.0[refused_at].job.endpoint(other).pid;
+            pid.store(i32::MAX as u32, tutti_shm::sync::Ordering::Relaxed);
+        } else {
+            world.0[refused_at].peers[B].single_copy_works = false;
+        }
+        let sent: Vec<Started> =
+            messages.iter().enumerate().map(|(tag, data)| world.send(A, B, tag as i32, data)).collect();
+        if refused_at == B {
+            // The receiver comes first and takes a piece.
+            world.progress(B);
+        }
+        for _ in 0..200 {
+            world.settle();
+        }
+        for (tag, (data, place)) in messages.iter().zip(&places).enumerate() {
+            assert!(world.is_done(B, receives[tag]), "message {tag}, refused at {refused_at}");
+            assert!(place == data, "message {tag}, refused at {refused_at}");
+        }
+        assert!(sent.into_iter().all(|sent| world.is_sent(A, sent)));
+    }
+}

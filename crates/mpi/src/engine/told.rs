@@ -1,0 +1,251 @@
+//! The race rule of the write protocol (DESIGN 9; MPI/MBCF 2.2.6), pure: which message may be written straight to which receive.
+//!
+//! A receiver may *tell* a receive to its sender: "a message that matches this may be written to this address". Receiver and
+//! sender then decide at the same time, so they must come to the same end:
+//!
+//! - Every message has an envelope in the pair's ring, in send order, written ones too; only the receiver matches, in that order.
+//! - A receive is told only if no earlier receive that is pending and not told could take the same message
+//!   ([`overlap`]). So what the receiver will match a message with is the first of the told ones, or something later.
+//! - A request carries `seen`: how far the receiver had read the sender's ring. The sender replays its later envelopes
+//!   against it: the first that matches and is not assigned yet has taken the request, if it crossed it on the way. Such a
+//!   request is stale; the message arrives in the ordinary way, once.
+//! - A message takes the first request that it matches, written or not.
+//!
+//! The sender's memory of envelopes is bounded ([`Limits`]). A request that needs more is *uncertain*: it is not used, nor
+//! is a later one until the receiver says (`pending_from`) that all uncertain ones are matched.
+
+use std::collections::VecDeque;
+
+use crate::abi::MPI_ANY_TAG;
+
+/// How much a sender remembers.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Envelopes.
+    history: usize,
+    /// Sends without any request after which the sender stops to remember.
+    sends_without_request: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { history: 256, sends_without_request: 1024 }
+    }
+}
+
+/// A receive, as its sender knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToldReceive {
+    /// Its number: 1, 2, ... for each ordered pair, in posting order.
+    pub number: u64,
+    /// Context of the communicator.
+    pub context: u32,
+    /// Tag, or MPI_ANY_TAG.
+    pub tag: i32,
+    /// Bytes that it has room for.
+    pub capacity: usize,
+    /// Its address in the receiver.
+    pub address: u64,
+    /// Position in the sender's ring up to which the receiver had read.
+    pub seen: u64,
+    /// The receiver has found the bulk ring faster for such messages.
+    pub prefers_ring: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    position: u64,
+    context: u32,
+    tag: i32,
+    /// The request that it took, or 0. If that one was taken back, its message has gone to another receive or to none.
+    taken: u64,
+}
+
+/// What a sender knows of one receiver's told receives.
+#[derive(Debug)]
+pub struct Told {
+    /// Not taken yet, by number.
+    requests: VecDeque<ToldReceive>,
+    /// The last envelopes.
+    history: VecDeque<Sent>,
+    /// All envelopes behind this position are in `history`; meaningless unless `remembers`.
+    known_from: u64,
+    remembers: bool,
+    /// No request up to this number is used, except those in `requests`.
+    uncertain_upto: u64,
+    sends_without_request: u32,
+    limits: Limits,
+}
+
+impl Default for Told {
+    /// Nothing sent, nothing told.
+    fn default() -> Self {
+        Told {
+            requests: VecDeque::new(),
+            history: VecDeque::new(),
+            known_from: 0,
+            remembers: true,
+            uncertain_upto: 0,
+            sends_without_request: 0,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// What has become of a request that has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrived {
+    /// It waits for its message.
+    Usable,
+    /// A message that was sent before it came has taken it.
+    Stale,
+    /// It cannot be judged, so it is not used.
+    Uncertain,
+}
+
+/// Whether some message could match both of two receives of one source.
+#[inline]
+pub fn overlap(context: u32, tag: i32, other_context: u32, other_tag: i32) -> bool {
+    context == other_context && (tag == other_tag || tag == MPI_ANY_TAG || other_tag == MPI_ANY_TAG)
+}
+
+impl Told {
+    /// Whether [`Told::record`] must be told of the envelopes that are sent.
+    #[inline(always)]
+    pub fn remembers(&self) -> bool {
+        self.remembers
+    }
+
+    /// A request has arrived. All requests before `pending_from` are matched; those up to `void_upto` are taken back;
+    /// `position` is that of the sender's ring.
+    pub fn handle_request(
+        &mut self,
+        request: ToldReceive,
+        pending_from: u64,
+        void_upto: u64,
+        position: u64,
+    ) -> Arrived {
+        if !self.remembers {
+            (self.remembers, self.known_from) = (true, position);
+        }
+        self.sends_without_request = 0;
+        self.requests.retain(|known| known.number >= pending_from && known.number > void_upto);
+        while self.history.front().is_some_and(|sent| sent.position <= request.seen) {
+            self.history.pop_front();
+        }
+        if request.number <= void_upto {
+            return Arrived::Stale;
+        }
+        if request.seen < self.known_from || pending_from <= self.uncertain_upto {
+            self.uncertain_upto = request.number;
+            return Arrived::Uncertain;
+        }
+        let crossed = self.history.iter_mut().find(|sent| {
+            (sent.taken == 0 || sent.taken <= void_upto) && request.takes(sent.context, sent.tag)
+        });
+        match crossed {
+            Some(sent) => {
+                sent.taken = request.number;
+                Arrived::Stale
+            }
+            None => {
+                self.requests.push_back(request);
+                Arrived::Usable
+            }
+        }
+    }
+
+    /// The request that the next message of such an envelope takes.
+    pub fn find(&self, context: u32, tag: i32) -> Option<&ToldReceive> {
+        self.requests.iter().find(|request| request.takes(context, tag))
+    }
+
+    /// A message's envelope was put into the ring, which is now at `position`: it takes its request, if there is one.
+    pub fn record(&mut self, position: u64, context: u32, tag: i32) {
+        let found = self.requests.iter().position(|request| request.takes(context, tag));
+        let taken = found.and_then(|found| self.requests.remove(found)).map_or(0, |request| request.number);
+        self.remember(Sent { position, context, tag, taken });
+    }
+
+    /// The receiver has taken back all requests up to this number.
+    pub fn void(&mut self, upto: u64) {
+        self.requests.retain(|request| request.number > upto);
+    }
+
+    fn remember(&mut self, sent: Sent) {
+        self.sends_without_request += 1;
+        if self.sends_without_request > self.limits.sends_without_request && self.requests.is_empty() {
+            self.remembers = false;
+            self.history.clear();
+            return;
+        }
+        if self.history.len() == self.limits.history {
+            let forgotten = self.history.pop_front().expect("it is full");
+            self.known_from = forgotten.position;
+        }
+        self.history.push_back(sent);
+    }
+}
+
+impl ToldReceive {
+    fn takes(&self, context: u32, tag: i32) -> bool {
+        self.context == context && (self.tag == tag || self.tag == MPI_ANY_TAG)
+    }
+}
+
+/// Receives that may be told to one sender and not matched yet, at most.
+const TOLD_MAX: u32 = 64;
+
+/// What a receiver knows of the receives that it has told to one sender.
+#[derive(Debug, Default)]
+pub struct Telling {
+    last: u64,
+    void_upto: u64,
+    pending: u32,
+    /// A told receive got a message that was too small to be written: telling waits for a large one.
+    disappointed: bool,
+}
+
+impl Telling {
+    /// Whether another receive may be told.
+    pub fn has_room(&self) -> bool {
+        self.pending < TOLD_MAX && !self.disappointed
+    }
+
+    /// The number of the next told receive.
+    pub fn upcoming(&self) -> u64 {
+        self.last + 1
+    }
+
+    /// A receive was told under this number.
+    pub fn add(&mut self, number: u64) {
+        (self.last, self.pending) = (number, self.pending + 1);
+    }
+
+    /// Whether a receive with this number (0: never told) is known to the sender.
+    pub fn is_told(&self, number: u64) -> bool {
+        number > self.void_upto
+    }
+
+    /// A receive that was told under this number has got its message; `large` if one that is worth to be written.
+    pub fn matched(&mut self, number: u64, large: bool) {
+        if self.is_told(number) {
+            self.pending -= 1;
+        }
+        self.disappointed = !large;
+    }
+
+    /// A large message has come to a receive that was not told.
+    pub fn encourage(&mut self) {
+        self.disappointed = false;
+    }
+
+    /// Takes back all that was told, and returns the number up to which that is.
+    pub fn void_all(&mut self) -> u64 {
+        (self.void_upto, self.pending) = (self.last, 0);
+        self.last
+    }
+}
+
+#[cfg(test)]
+mod model;
