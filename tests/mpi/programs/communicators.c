@@ -138,7 +138,11 @@ static void split(void)
         MPI_Comm_free(&part);
     }
     CHECK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &part) == MPI_SUCCESS);
-    CHECK(likeness(part, MPI_COMM_WORLD) == MPI_CONGRUENT);
+    /* One part for each node. */
+    int together;
+    MPI_Comm_size(part, &together);
+    CHECK(likeness(part, MPI_COMM_WORLD) == (together == size ? MPI_CONGRUENT : MPI_UNEQUAL));
+    ring(part);
     MPI_Comm_free(&part);
     CHECK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_UNDEFINED, rank, MPI_INFO_NULL, &part) == MPI_SUCCESS);
     CHECK(part == MPI_COMM_NULL);
