@@ -4,7 +4,6 @@
 //! errors are our promise (MPICH crashes on some), and `collectives`, which crashes there on 2 and 3 ranks for a cause not yet known.
 //! Where MPICH cannot be had, a test says so in one line and passes.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -13,10 +12,23 @@ use tutti_tests::{Scratch, compile, program, run};
 
 use crate::LIMIT;
 
-/// What a program prints on so many ranks, as a set of lines: their order is nobody's promise.
-fn printed(mut mpiexec: Command, ranks: u32, compiled: &Path, arguments: &[&str]) -> BTreeSet<String> {
-    mpiexec.args(["-n", &ranks.to_string()]).arg(compiled).args(arguments);
-    run(&mut mpiexec, LIMIT).expect_success().stdout.lines().map(str::to_owned).collect()
+/// What each rank of a program prints, each into a file: MPICH's mpiexec mixes the lines of several ranks.
+fn printed(
+    mut mpiexec: Command,
+    ranks: u32,
+    compiled: &Path,
+    arguments: &[&str],
+    into: &Path,
+) -> Vec<String> {
+    let file = |rank: &str| into.join(format!("{ranks}.{rank}"));
+    mpiexec
+        .arg("-outfile-pattern")
+        .arg(file("%r"))
+        .args(["-n", &ranks.to_string()])
+        .arg(compiled)
+        .args(arguments);
+    run(&mut mpiexec, LIMIT).expect_success();
+    (0..ranks).map(|rank| std::fs::read_to_string(file(&rank.to_string())).unwrap_or_default()).collect()
 }
 
 /// A program prints the same on both libraries, on each of these numbers of ranks.
@@ -26,11 +38,17 @@ fn same(source: &str, ranks: &[u32], arguments: &[&str]) {
     let scratch = Scratch::new(&format!("differential-{}", source.replace('/', "-")));
     let compiled = compile(source, scratch.path());
     for &ranks in ranks {
-        let ours = printed(program("mpiexec"), ranks, &compiled, arguments);
-        assert!(!ours.is_empty(), "{source} says nothing on {ranks} ranks");
+        let folder = |name| {
+            let folder = scratch.path().join(name);
+            std::fs::create_dir_all(&folder).expect("a folder for what ranks print");
+            folder
+        };
+        let ours = printed(program("mpiexec"), ranks, &compiled, arguments, &folder("ours"));
+        assert!(ours.iter().any(|text| !text.is_empty()), "{source} says nothing on {ranks} ranks");
         let mut theirs = Command::new(mpich.join("bin/mpiexec"));
         theirs.env("LD_LIBRARY_PATH", mpich.join("lib"));
-        assert_eq!(ours, printed(theirs, ranks, &compiled, arguments), "{source} on {ranks} ranks");
+        let theirs = printed(theirs, ranks, &compiled, arguments, &folder("theirs"));
+        assert_eq!(ours, theirs, "{source} on {ranks} ranks");
     }
 }
 
