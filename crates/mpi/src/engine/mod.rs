@@ -195,9 +195,12 @@ impl Engine {
             Request::new(RequestKind::Send, message.buffer.clone(), message.context, to as i32, message.tag);
         request.bytes = message.buffer.bytes;
         let index = self.requests.insert(request);
-        if message.buffer.bytes > EAGER_BYTES_MAX && self.peers[to].rings.inbox.is_ready() {
-            // Its receive may have been told meanwhile.
-            self.take_envelopes(to);
+        if message.buffer.bytes > EAGER_BYTES_MAX {
+            if self.peers[to].rings.inbox.is_ready() {
+                // Its receive may have been told meanwhile.
+                self.take_envelopes(to);
+            }
+            self.note_crossing(to, message.buffer.bytes);
         }
         self.peers[to].backlog.push_back(Outgoing::Send { request: index, mode: message.mode });
         self.push_out(to);

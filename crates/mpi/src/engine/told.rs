@@ -204,12 +204,27 @@ pub struct Telling {
     pending: u32,
     /// A told receive got a message that was too small to be written: telling waits for a large one.
     disappointed: bool,
+    /// Long sends to the rank for which long receives are not told.
+    crossing: u8,
 }
+
+/// Long sends after which a crossing is forgotten: then one receive is told again to see.
+const CROSSINGS: u8 = 32;
 
 impl Telling {
     /// Whether another receive may be told.
     pub fn has_room(&self) -> bool {
         self.pending < TOLD_MAX && !self.disappointed
+    }
+
+    /// Whether the last long receives crossed long sends to the same rank.
+    pub fn crosses(&self) -> bool {
+        self.crossing > 0
+    }
+
+    /// A long message goes to the rank.
+    pub fn note_send(&mut self) {
+        self.crossing = if self.pending > 0 { CROSSINGS } else { self.crossing.saturating_sub(1) };
     }
 
     /// The number of the next told receive.

@@ -26,6 +26,9 @@ use crate::check;
 
 /// Flag of TELL: the bulk ring has been faster.
 const PREFERS_RING: u8 = 1;
+/// From this size on one copy by the receiver alone is faster where both ranks have a copy to make at the same time, and where
+/// ranks share cores: measured, docs/performance.md.
+const LONG_BYTES: usize = 256 << 10;
 /// Passes over the inbox that take everything that was in it before.
 const TURNS: usize = tutti_shm::envelope_ring::LINES_MAX / ENVELOPES_PER_TURN + 1;
 
@@ -33,13 +36,23 @@ impl Engine {
     /// Whether a receive of so many bytes from a rank would be told to it.
     #[inline(always)]
     pub fn would_tell(&self, from: usize, capacity: usize) -> bool {
-        capacity > EAGER_BYTES_MAX && self.write_protocol && self.may_tell_to(from)
+        capacity > EAGER_BYTES_MAX && self.write_protocol && self.may_tell_to(from, capacity)
     }
 
     #[inline(never)]
-    fn may_tell_to(&self, from: usize) -> bool {
+    fn may_tell_to(&self, from: usize, capacity: usize) -> bool {
+        if capacity >= LONG_BYTES && (self.oversubscribed || self.peers[from].telling.crosses()) {
+            return false;
+        }
         // A checked message says what its data are, in an envelope that a written one does not have.
         from != self.me && self.peers.has(from) && self.peers[from].telling.has_room() && !check::is_on()
+    }
+
+    /// A large message is about to be sent to a rank: if a receive is told to it, the two cross, and the next ones will too.
+    pub(super) fn note_crossing(&mut self, to: usize, bytes: usize) {
+        if bytes >= LONG_BYTES {
+            self.peers[to].telling.note_send();
+        }
     }
 
     /// Before a large receive is posted: what has arrived comes first.
