@@ -256,8 +256,12 @@ mod tests {
     use super::*;
 
     fn rows() -> Vec<Row> {
-        let row = |rank, values: [u64; 7], seconds| Row { rank, values: values.to_vec(), seconds };
-        vec![row(0, [10, 4000, 9, 0, 1, 2, 0], 2.0), row(1, [0, 0, 0, 0, 0, 0, 1000], 1.5)]
+        let row =
+            |rank, values: [u64; COUNTERS.len()], seconds| Row { rank, values: values.to_vec(), seconds };
+        vec![
+            row(0, [10, 4000, 9, 0, 1, 3, 2800, 4, 5, 2, 0], 2.0),
+            row(1, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1000], 1.5),
+        ]
     }
 
     #[test]
@@ -267,7 +271,7 @@ mod tests {
         assert_eq!(lines[0], "tutti: what 2 ranks have sent and received in 2.000 s");
         assert_eq!(
             lines[2].split_whitespace().collect::<Vec<_>>(),
-            ["0", "10", "4000", "9", "0", "1", "2", "0"]
+            ["0", "10", "4000", "9", "0", "1", "3", "2800", "4", "5", "2", "0"]
         );
         assert_eq!(lines[4].split_whitespace().next(), Some("sum"));
         assert!(lines[1..5].iter().all(|line| line.len() == lines[1].len()), "{text}");

@@ -41,11 +41,13 @@ impl Engine {
 
     #[inline(never)]
     fn may_tell_to(&self, from: usize, capacity: usize) -> bool {
-        if capacity >= LONG_BYTES && (self.oversubscribed || self.peers[from].telling.crosses()) {
+        if from == self.me || !self.peers.has(from) || check::is_on() {
+            // A checked message says what its data are, in an envelope that a written one does not have.
             return false;
         }
-        // A checked message says what its data are, in an envelope that a written one does not have.
-        from != self.me && self.peers.has(from) && self.peers[from].telling.has_room() && !check::is_on()
+        let telling = &self.peers[from].telling;
+        let suits = capacity < LONG_BYTES || !(self.oversubscribed || telling.crosses());
+        suits && telling.has_room()
     }
 
     /// A large message is about to be sent to a rank: if a receive is told to it, the two cross, and the next ones will too.
