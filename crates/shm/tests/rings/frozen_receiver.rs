@@ -4,12 +4,13 @@
 use std::sync::atomic::Ordering;
 
 use tutti_shm::envelope_ring::{Envelope, Producer};
+use tutti_stepper::{Child, stop_here};
 
 use crate::memory::{
     CHUNK_BYTES_MAX, INLINE_BYTES_MAX, LINES, Memory, Message, Random, chunk_bytes, chunk_data, put_chunk,
     take, take_chunk,
 };
-use crate::process::{Child, SharedScript, stop_here};
+use crate::script::SharedScript;
 
 /// When the sender got room, over the instructions of one receive.
 #[derive(Default)]

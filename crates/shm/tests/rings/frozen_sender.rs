@@ -3,10 +3,12 @@
 
 use std::sync::atomic::Ordering;
 
+use tutti_stepper::{Child, stop_here};
+
 use crate::memory::{
     INLINE_BYTES_MAX, Memory, Message, Random, chunk_data, put_chunk, put_chunk_of, take, take_chunk,
 };
-use crate::process::{Child, SharedScript, stop_here};
+use crate::script::SharedScript;
 
 /// What the receiver saw at the instructions of one operation.
 struct Seen {

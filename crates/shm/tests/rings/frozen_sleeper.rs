@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 use tutti_shm::doorbell::{ring_if_sleeping, sleep_unless};
+use tutti_stepper::{Child, Step, stop_here};
 
 use crate::memory::Memory;
-use crate::process::{Child, SharedScript, Step, stop_here};
+use crate::script::SharedScript;
 
 #[test]
 fn a_sleeper_frozen_at_any_instruction_before_its_sleep_is_woken() {

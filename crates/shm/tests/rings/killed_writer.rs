@@ -2,8 +2,9 @@
 
 use std::thread;
 
+use tutti_stepper::Child;
+
 use crate::memory::{INLINE_BYTES_MAX, Memory, Message, Random, put_chunk, take, take_chunk};
-use crate::process::Child;
 
 const ROUNDS: u32 = 150;
 

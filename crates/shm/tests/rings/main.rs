@@ -10,6 +10,6 @@ mod frozen_sender;
 mod frozen_sleeper;
 mod killed_writer;
 mod memory;
-mod process;
+mod script;
 mod storms;
 mod two_threads;

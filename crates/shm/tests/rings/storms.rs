@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use tutti_shm::bulk_ring;
 use tutti_shm::doorbell::{ring_if_sleeping, sleep_unless};
 use tutti_shm::envelope_ring;
+use tutti_stepper::{Child, DEADLINE};
 
 use crate::memory::{Memory, Message, Random, put_chunk, take, take_chunk};
-use crate::process::{Child, DEADLINE, Script, SharedScript};
+use crate::script::{Script, SharedScript};
 
 /// Messages of the game, both directions counted.
 const MESSAGES: u64 = 100_000;

@@ -1,64 +1,71 @@
-//! A child process of a test: forked, watched with a deadline, stepped by ptrace, gone when the test is.
+//! For tests only: a child process that is forked, watched with a deadline, stepped by ptrace, and gone when the test is; and
+//! memory that it shares with its parent.
+//!
+//! ```text
+//! parent                                    child
+//! Child::fork_traced(body) ---------------> body ... stop_here()
+//! wait_stopped()
+//! loop { look at shared memory; step() }    one instruction at a time, a system call being one
+//! go_on(); expect_success() --------------> runs to its end
+//! ```
 
-use std::cell::UnsafeCell;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 
 /// How long an awaited event may take before the test says that it did not come.
 pub const DEADLINE: Duration = Duration::from_secs(25);
 
-/// Words that parent and child share beside the rings.
-#[repr(C)]
-pub struct Script {
-    /// Operations that the child has finished.
-    pub operations: AtomicU32,
-    /// A word for the doorbell tests to publish.
-    pub word: AtomicU32,
-    /// Round up to which the child may go.
-    pub gate: AtomicU32,
-    /// Messages of each side so far, and how often each has slept.
-    pub progress: [AtomicU64; 2],
-    pub sleeps: [AtomicU64; 2],
-    /// What the child has received; read by the parent when `operations` says so.
-    pub data: UnsafeCell<[u8; 4096 - 64]>,
-}
+/// Memory that processes may share.
+///
+/// # Safety
+/// Zeroes are a valid value, and what several processes touch at a time are atomics.
+pub unsafe trait Shareable {}
 
-/// A zeroed [`Script`] that forked children share.
-pub struct SharedScript(*mut Script);
+/// A zeroed value that forked children share with their parent.
+#[derive(Debug)]
+pub struct Shared<T>(*mut T);
 
-// SAFETY: the words are atomics; `data` is written by one child and read by its parent after the child said so.
-unsafe impl Sync for SharedScript {}
+// SAFETY: contract of `Shareable`.
+unsafe impl<T: Shareable> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T: Shareable> Sync for Shared<T> {}
 
-impl SharedScript {
+impl<T: Shareable> Shared<T> {
+    /// A fresh one.
+    ///
+    /// # Panics
+    /// When there is no memory.
+    #[expect(clippy::new_without_default, reason = "it is a mapping, not a plain value")]
     pub fn new() -> Self {
+        const { assert!(align_of::<T>() <= 4096) };
         // SAFETY: a fresh mapping disturbs nothing.
         let page = unsafe {
             let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-            libc::mmap(std::ptr::null_mut(), size_of::<Script>(), access, kind, -1, 0)
+            libc::mmap(std::ptr::null_mut(), size_of::<T>(), access, kind, -1, 0)
         };
         assert!(page != libc::MAP_FAILED, "mmap: {}", std::io::Error::last_os_error());
-        SharedScript(page.cast())
+        Shared(page.cast())
     }
 }
 
-impl Deref for SharedScript {
-    type Target = Script;
-    fn deref(&self) -> &Script {
-        // SAFETY: the mapping lives as long as the value; zeroes are a valid script.
+impl<T> Deref for Shared<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: the mapping lives as long as the value; zeroes are a valid one.
         unsafe { &*self.0 }
     }
 }
 
-impl Drop for SharedScript {
+impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
         // SAFETY: ours, and no reference outlives the value.
-        unsafe { libc::munmap(self.0.cast(), size_of::<Script>()) };
+        unsafe { libc::munmap(self.0.cast(), size_of::<T>()) };
     }
 }
 
 /// A forked child. Killed and reaped when dropped.
+#[derive(Debug)]
 pub struct Child {
     pid: libc::pid_t,
     reaped: bool,
@@ -67,6 +74,7 @@ pub struct Child {
 /// Where a child is after it was told to do one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
+    /// It stands still behind the instruction.
     Done,
     /// The instruction was a system call in which it now sleeps.
     Sleeps,
@@ -108,11 +116,13 @@ impl Child {
         })
     }
 
+    /// Sends it a signal.
     pub fn signal(&self, signal: libc::c_int) {
         // SAFETY: the child is not reaped, so the pid is its own.
         assert_eq!(unsafe { libc::kill(self.pid, signal) }, 0);
     }
 
+    /// Its process id.
     pub fn pid(&self) -> libc::pid_t {
         self.pid
     }

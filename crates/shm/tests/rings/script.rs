@@ -1,0 +1,29 @@
+//! Words that a test and its children share beside the rings.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use tutti_stepper::{Shareable, Shared};
+
+/// What they tell each other.
+#[repr(C)]
+pub struct Script {
+    /// Operations that the child has finished.
+    pub operations: AtomicU32,
+    /// A word for the doorbell tests to publish.
+    pub word: AtomicU32,
+    /// Round up to which the child may go.
+    pub gate: AtomicU32,
+    /// Messages of each side so far, and how often each has slept.
+    pub progress: [AtomicU64; 2],
+    pub sleeps: [AtomicU64; 2],
+    /// What the child has received; read by the parent when `operations` says so.
+    pub data: UnsafeCell<[u8; 4096 - 64]>,
+}
+
+// SAFETY: zeroes are a valid script; the words are atomics; `data` is written by one child and read by its parent after the
+// child said so.
+unsafe impl Shareable for Script {}
+
+/// A script that forked children share.
+pub type SharedScript = Shared<Script>;
