@@ -8,9 +8,10 @@
 mod nodes;
 mod other_side;
 mod records;
+mod storm;
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use tutti_channel::SendError;
 use tutti_channel::cut::{Cut, cut, in_flight};
@@ -20,7 +21,7 @@ use tutti_stepper::{Child, Shared, stay_on_this_core, stop_here};
 
 use crate::nodes::Nodes;
 use crate::other_side::OtherSide;
-use crate::records::{NoBulk, Plan, Taker, Told, plan};
+use crate::records::{NoBulk, Plan, Taker, Told, plan, seed};
 
 /// On a crowded machine the stepping ends before all is sent; the rest is sent at full speed.
 const ENOUGH: Duration = Duration::from_secs(10);
@@ -149,10 +150,7 @@ fn look(nodes: &Nodes, plan: &Plan, told: &Told, other: &OtherSide<'_>, seen: &m
 
 /// Steps rank 0 to the end of its part and looks at every stop.
 fn step_through(name: &str, lengths: [Vec<usize>; 2], before: usize, pace: Other) -> Seen {
-    let seed = std::env::var("TUTTI_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| UNIX_EPOCH.elapsed().expect("a clock after 1970").as_nanos() as u64);
-    println!("{name}: TUTTI_SEED={seed}");
-    let (mut random, plan, told) = (Random::new(seed), plan(lengths), Shared::<Told>::new());
+    let (mut random, plan, told) = (Random::new(seed(name)), plan(lengths), Shared::<Told>::new());
     stay_on_this_core();
     let mut nodes = Nodes::new();
     let mut child = Child::fork_traced(|| stepped_rank(&nodes, &plan, &told, before));

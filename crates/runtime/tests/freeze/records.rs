@@ -2,6 +2,7 @@
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::UNIX_EPOCH;
 
 use tutti_channel::{Rank, Sink, Source, Taken};
 use tutti_stepper::{Shareable, Shared};
@@ -13,6 +14,14 @@ const TAKEN_BYTES_MAX: usize = 8 << 10;
 
 /// The records of each rank, in order.
 pub type Plan = [Vec<Vec<u8>>; 2];
+
+/// TUTTI_SEED, else from the clock; printed, so that a failure can be repeated.
+pub fn seed(name: &str) -> u64 {
+    let seed = std::env::var("TUTTI_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| UNIX_EPOCH.elapsed().expect("a clock after 1970").as_nanos() as u64);
+    println!("{name}: TUTTI_SEED={seed}");
+    seed
+}
 
 /// Records of these lengths, each unlike all others.
 pub fn plan(lengths: [Vec<usize>; 2]) -> Plan {

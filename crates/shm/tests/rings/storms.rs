@@ -1,8 +1,6 @@
 //! Two processes play ping-pong and sleep whenever they wait, while both are frozen and thawed at random: by SIGSTOP, and
 //! by the cgroup freezer where one may make a cgroup, which also reaches the states inside system calls.
 
-use std::fs;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,6 +8,7 @@ use std::time::{Duration, Instant};
 use tutti_shm::bulk_ring;
 use tutti_shm::doorbell::{ring_if_sleeping, sleep_unless};
 use tutti_shm::envelope_ring;
+use tutti_stepper::cgroup::Cgroup;
 use tutti_stepper::{Child, DEADLINE};
 
 use crate::memory::{Memory, Message, Random, put_chunk, take, take_chunk};
@@ -87,41 +86,11 @@ enum Freezer {
     Cgroups([Cgroup; 2]),
 }
 
-struct Cgroup(PathBuf);
-
-impl Cgroup {
-    /// A cgroup of its own for a process; `None` where we may not make one.
-    fn hold(pid: libc::pid_t) -> Option<Self> {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-        let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?.split(' ').nth(4)?.to_owned();
-        let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-        let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
-        let cgroup = Cgroup(PathBuf::from(mount).join(path).join(format!("tutti-storm-{pid}")));
-        fs::create_dir(&cgroup.0).ok()?;
-        fs::write(cgroup.0.join("cgroup.procs"), pid.to_string()).ok()?;
-        fs::write(cgroup.0.join("cgroup.freeze"), "0").ok()?;
-        Some(cgroup)
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        let _ = fs::write(self.0.join("cgroup.kill"), "1");
-        let began = Instant::now();
-        while fs::remove_dir(&self.0).is_err() && self.0.exists() && began.elapsed() < DEADLINE {
-            thread::yield_now();
-        }
-    }
-}
-
 impl Freezer {
     fn set(&self, children: &[Child; 2], victim: usize, frozen: bool) {
         match self {
             Freezer::Signals => children[victim].signal(if frozen { libc::SIGSTOP } else { libc::SIGCONT }),
-            Freezer::Cgroups(cgroups) => {
-                let word = if frozen { "1" } else { "0" };
-                fs::write(cgroups[victim].0.join("cgroup.freeze"), word).expect("our own cgroup");
-            }
+            Freezer::Cgroups(cgroups) => cgroups[victim].set_frozen(frozen),
         }
     }
 }
