@@ -52,7 +52,7 @@ fn without_the_sleepers_fence_it_may_sleep_for_ever() {
         let bell = endpoint.bell.load(Ordering::Acquire);
         endpoint.sleeping.store(bell + 1, Ordering::Relaxed);
         if word.load(Ordering::Acquire) == 0 {
-            futex::wait(&endpoint.bell, bell);
+            futex::wait(&endpoint.bell, bell, None);
         }
         endpoint.sleeping.store(0, Ordering::Relaxed);
     });
@@ -66,7 +66,7 @@ fn a_bell_read_after_the_look_may_be_missed() {
         fence(Ordering::SeqCst);
         if word.load(Ordering::Acquire) == 0 {
             let bell = endpoint.bell.load(Ordering::Acquire);
-            futex::wait(&endpoint.bell, bell);
+            futex::wait(&endpoint.bell, bell, None);
         }
         endpoint.sleeping.store(0, Ordering::Relaxed);
     });
