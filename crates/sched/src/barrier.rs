@@ -1,0 +1,257 @@
+//! Barriers over the control tree: reports of one job and stage are merged on their way up (S8).
+//!
+//! Every daemon has one [`Merger`]. A node does not say "I have reached the barrier of switch 7", it says how things stand:
+//! "frozen, as of generation 9". The merged report is the least of the generations of those that count, and goes up when it has
+//! changed; the head asks for "at least 7". So a node that was slow and executed 9 without ever seeing 7 needs no special
+//! case, a repeated report does no harm, and a job needs five small records for life, however many switches there are.
+//!
+//! | event | effect |
+//! |---|---|
+//! | [`Merger::handle_own`] | this node's part stands so |
+//! | [`Merger::handle_report`] | a child's subtree stands so; counts only if it was merged in the same state of the tree |
+//! | [`Merger::handle_members`] | the tree has changed: all open barriers are looked at again, all standing reports repeated |
+//! | [`Merger::handle_job`], [`Merger::handle_job_gone`] | a job that has nodes at or below this one |
+//! | [`Merger::poll_report`] | what goes to the parent; on the head: what holds for the whole job |
+//!
+//! What is late: a child that has lacked for longer than the limit while others have reported ([`Merger::handle_time`]).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::message::{Members, Report, STAGES, Stage};
+use crate::tree::Tree;
+use crate::types::{Generation, JobId, Membership, NodeId};
+
+/// The merging part of one daemon.
+#[derive(Clone, Debug)]
+pub struct Merger {
+    me: NodeId,
+    tree: Tree,
+    jobs: BTreeMap<JobId, Job>,
+    out: VecDeque<Report>,
+    late_ns: u64,
+}
+
+/// What is known of a job here.
+#[derive(Clone, Debug)]
+struct Job {
+    nodes: Vec<NodeId>,
+    /// This node has a part of the job that counts.
+    member: bool,
+    own: [Option<Generation>; STAGES.len()],
+    children: Vec<Child>,
+    sent: [Option<(Membership, Generation)>; STAGES.len()],
+    /// Since when some have reached a later FROZEN than others.
+    uneven_since_ns: Option<u64>,
+}
+
+/// A child with nodes of the job that count.
+#[derive(Clone, Debug)]
+struct Child {
+    node: NodeId,
+    /// Some node of the job below it counts.
+    counts: bool,
+    said: [Option<(Membership, Generation)>; STAGES.len()],
+}
+
+impl Merger {
+    /// The merger of node `me`. A child that lacks for `late_ns` while others have reported is late; each level of the tree below it adds
+    /// a tenth, so that the deepest one who can tell tells.
+    #[must_use]
+    pub fn new(me: NodeId, tree: Tree, late_ns: u64) -> Self {
+        Merger { me, tree, jobs: BTreeMap::new(), out: VecDeque::new(), late_ns }
+    }
+
+    /// The tree as this daemon knows it.
+    #[must_use]
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// A node has joined at the end of the tree.
+    pub fn handle_join(&mut self) -> NodeId {
+        self.tree.grow()
+    }
+
+    /// A job with parts on `nodes` begins. It is needed on all nodes between them and the head.
+    pub fn handle_job(&mut self, job: JobId, nodes: &[NodeId]) {
+        let mut record = Job {
+            nodes: nodes.to_vec(),
+            member: false,
+            own: [None; STAGES.len()],
+            children: Vec::new(),
+            sent: [None; STAGES.len()],
+            uneven_since_ns: None,
+        };
+        record.look_at(self.me, &self.tree);
+        self.jobs.insert(job, record);
+    }
+
+    /// A job has ended.
+    pub fn handle_job_gone(&mut self, job: JobId) {
+        self.jobs.remove(&job);
+    }
+
+    /// The children through which orders for `job` reach its nodes; expelled ones too.
+    #[must_use]
+    pub fn children_of(&self, job: JobId) -> Vec<NodeId> {
+        self.jobs.get(&job).map(|job| self.tree.children_towards(self.me, &job.nodes)).unwrap_or_default()
+    }
+
+    /// This node's part of `job` has reached the stage, as of `generation`.
+    pub fn handle_own(&mut self, now_ns: u64, job: JobId, stage: Stage, generation: Generation) {
+        let Some(record) = self.jobs.get_mut(&job) else { return };
+        let own = &mut record.own[stage.index()];
+        *own = (*own).max(Some(generation));
+        self.settle(now_ns, job, stage);
+    }
+
+    /// A rank of this node's part of an idle job is awake.
+    pub fn handle_own_woken(&mut self, job: JobId) {
+        if let Some(record) = self.jobs.get_mut(&job) {
+            record.own[Stage::Idle.index()] = None;
+            record.wake(job, &mut self.out);
+        }
+    }
+
+    /// A report of child `from`.
+    pub fn handle_report(&mut self, now_ns: u64, from: NodeId, report: Report) {
+        match report {
+            Report::Reached { job, stage, generation, membership } => {
+                let Some(record) = self.jobs.get_mut(&job) else { return };
+                let Some(child) = record.children.iter_mut().find(|child| child.node == from) else {
+                    // It may know of a change of the tree that has not come here: remember it for then.
+                    record.children.push(Child::new(from, false));
+                    return self.handle_report(now_ns, from, report);
+                };
+                let said = &mut child.said[stage.index()];
+                *said = (*said).max(Some((membership, generation)));
+                self.settle(now_ns, job, stage);
+            }
+            Report::Woken { job } => {
+                let Some(record) = self.jobs.get_mut(&job) else { return };
+                if let Some(child) = record.children.iter_mut().find(|child| child.node == from) {
+                    child.said[Stage::Idle.index()] = None;
+                }
+                record.wake(job, &mut self.out);
+            }
+            Report::Late { .. } | Report::Here { .. } => self.out.push_back(report),
+        }
+    }
+
+    /// The tree has changed: every open barrier is looked at again. False if it is old news.
+    pub fn handle_members(&mut self, now_ns: u64, members: &Members) -> bool {
+        if !self.tree.handle_members(members) {
+            return false;
+        }
+        let jobs: Vec<_> = self.jobs.keys().copied().collect();
+        for job in jobs {
+            let record = self.jobs.get_mut(&job).expect("its key was there");
+            record.look_at(self.me, &self.tree);
+            record.uneven_since_ns = None;
+            for stage in STAGES {
+                self.settle(now_ns, job, stage);
+            }
+        }
+        true
+    }
+
+    /// Looks for children that are late, and names them.
+    pub fn handle_time(&mut self, now_ns: u64) {
+        for record in self.jobs.values_mut() {
+            let Some(since_ns) = record.uneven_since_ns else { continue };
+            let waited_ns = now_ns.saturating_sub(since_ns);
+            if waited_ns <= self.late_ns {
+                continue;
+            }
+            let best = record.said(Stage::Frozen, self.tree.membership()).flatten().max();
+            for child in record.children.iter().filter(|child| child.counts) {
+                let levels =
+                    u64::from(self.tree.height() - self.tree.depth(child.node).min(self.tree.height()));
+                if child.standing(Stage::Frozen, self.tree.membership()) < best
+                    && waited_ns > self.late_ns + self.late_ns / 10 * levels
+                {
+                    self.out.push_back(Report::Late { node: child.node });
+                    record.uneven_since_ns = Some(now_ns);
+                }
+            }
+        }
+    }
+
+    /// The next report for the parent; on the head: for the head itself.
+    pub fn poll_report(&mut self) -> Option<Report> {
+        self.out.pop_front()
+    }
+
+    /// What the head has merged of a job and stage: the least generation that all nodes that count have reached.
+    #[must_use]
+    pub fn merged(&self, job: JobId, stage: Stage) -> Option<Generation> {
+        self.jobs.get(&job)?.merged(stage, self.tree.membership())
+    }
+
+    /// Sends the merged state of a job and stage if it has changed.
+    fn settle(&mut self, now_ns: u64, job: JobId, stage: Stage) {
+        let membership = self.tree.membership();
+        let Some(record) = self.jobs.get_mut(&job) else { return };
+        let merged = record.merged(stage, membership);
+        if stage == Stage::Frozen {
+            let most = record.said(stage, membership).flatten().max();
+            record.uneven_since_ns =
+                if most > merged { record.uneven_since_ns.or(Some(now_ns)) } else { None };
+        }
+        if let Some(generation) = merged
+            && record.sent[stage.index()] != Some((membership, generation))
+        {
+            record.sent[stage.index()] = Some((membership, generation));
+            self.out.push_back(Report::Reached { job, stage, generation, membership });
+        }
+    }
+}
+
+impl Job {
+    /// Works out anew who has a part of the job in this state of the tree; what they have said stays.
+    fn look_at(&mut self, me: NodeId, tree: &Tree) {
+        self.member = self.nodes.contains(&me) && tree.counts(me);
+        for child in &mut self.children {
+            child.counts = false;
+        }
+        for &node in self.nodes.iter().filter(|&&node| tree.counts(node) && node != me) {
+            let Some(hop) = tree.next_hop(me, node) else { continue };
+            match self.children.iter_mut().find(|child| child.node == hop) {
+                Some(child) => child.counts = true,
+                None => self.children.push(Child::new(hop, true)),
+            }
+        }
+    }
+
+    /// What each of those that count has reached.
+    fn said(&self, stage: Stage, membership: Membership) -> impl Iterator<Item = Option<Generation>> + '_ {
+        let own = self.member.then_some(self.own[stage.index()]);
+        let children = self.children.iter().filter(|child| child.counts);
+        own.into_iter().chain(children.map(move |child| child.standing(stage, membership)))
+    }
+
+    /// The least of what all have reached; None if one has reached nothing, or nobody counts.
+    fn merged(&self, stage: Stage, membership: Membership) -> Option<Generation> {
+        self.said(stage, membership).min().flatten()
+    }
+
+    /// Somebody is awake: what was said of idleness is void, up to the head.
+    fn wake(&mut self, job: JobId, out: &mut VecDeque<Report>) {
+        if self.sent[Stage::Idle.index()].take().is_some() {
+            out.push_back(Report::Woken { job });
+        }
+    }
+}
+
+impl Child {
+    fn new(node: NodeId, counts: bool) -> Self {
+        Child { node, counts, said: [None; STAGES.len()] }
+    }
+
+    fn standing(&self, stage: Stage, membership: Membership) -> Option<Generation> {
+        self.said[stage.index()].filter(|said| said.0 == membership).map(|said| said.1)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+use super::*;
+
+const JOB: JobId = JobId(7);
+
+/// Seven nodes in a binary tree, all with a part of the job.
+struct Seven {
+    mergers: Vec<Merger>,
+    at_head: Vec<Report>,
+    sent: usize,
+}
+
+impl Seven {
+    fn new() -> Self {
+        let nodes: Vec<_> = (0..7).map(NodeId).collect();
+        let mergers = nodes.iter().map(|&node| {
+            let mut merger = Merger::new(node, Tree::new(2, 7), 1_000_000_000);
+            merger.handle_job(JOB, &nodes);
+            merger
+        });
+        Seven { mergers: mergers.collect(), at_head: Vec::new(), sent: 0 }
+    }
+
+    /// Carries all reports up.
+    fn carry(&mut self) {
+        for from in (0..7).rev() {
+            while let Some(report) = self.mergers[from].poll_report() {
+                match self.mergers[from].tree().parent(NodeId(from as u32)) {
+                    Some(parent) => {
+                        self.sent += 1;
+                        self.mergers[parent.0 as usize].handle_report(0, NodeId(from as u32), report);
+                    }
+                    None => self.at_head.push(report),
+                }
+            }
+        }
+    }
+
+    fn frozen(&mut self, node: usize, generation: u64) {
+        self.mergers[node].handle_own(0, JOB, Stage::Frozen, Generation(generation));
+    }
+
+    fn members(&mut self, membership: u64, lost: &[u32], expelled: &[u32]) {
+        let ids = |list: &[u32]| list.iter().map(|&node| NodeId(node)).collect();
+        let members =
+            Members { membership: Membership(membership), lost: ids(lost), expelled: ids(expelled) };
+        for node in (0..7).filter(|node| !lost.contains(node)) {
+            self.mergers[node as usize].handle_members(0, &members);
+        }
+    }
+}
+
+#[test]
+fn s8_reports_are_merged_in_inner_nodes() {
+    let mut seven = Seven::new();
+    for node in 0..7 {
+        assert!(seven.at_head.is_empty(), "before the last node nothing is complete");
+        seven.frozen(node, 3);
+        seven.carry();
+    }
+    assert_eq!(seven.sent, 6, "one report an edge");
+    assert_eq!(seven.mergers[0].merged(JOB, Stage::Frozen), Some(Generation(3)));
+    assert_eq!(seven.at_head.len(), 1);
+}
+
+#[test]
+fn a_node_that_skipped_a_generation_completes_the_barrier_with_a_later_one() {
+    let mut seven = Seven::new();
+    for node in 0..7 {
+        seven.frozen(node, if node == 5 { 9 } else { 7 });
+    }
+    seven.carry();
+    assert_eq!(seven.mergers[0].merged(JOB, Stage::Frozen), Some(Generation(7)));
+    for node in 0..7 {
+        seven.frozen(node, 8);
+    }
+    seven.carry();
+    assert_eq!(seven.mergers[0].merged(JOB, Stage::Frozen), Some(Generation(8)), "9 at node 5 holds for 8");
+}
+
+#[test]
+fn s17_the_loss_of_an_inner_node_re_evaluates_the_barrier() {
+    let mut seven = Seven::new();
+    for node in [0, 2, 3, 4, 5, 6] {
+        seven.frozen(node, 1);
+    }
+    seven.carry();
+    assert_eq!(seven.mergers[0].merged(JOB, Stage::Frozen), None, "node 1 lacks");
+    seven.members(1, &[1], &[]);
+    seven.carry();
+    assert_eq!(seven.mergers[0].merged(JOB, Stage::Frozen), Some(Generation(1)));
+}
+
+#[test]
+fn an_adopted_child_that_knows_of_the_change_first_is_not_forgotten() {
+    let mut seven = Seven::new();
+    for node in 0..7 {
+        seven.frozen(node, 1);
+    }
+    let members = Members { membership: Membership(1), lost: vec![NodeId(1)], expelled: Vec::new() };
+    for node in [3, 4, 2, 5, 6] {
+        seven.mergers[node].handle_members(0, &members);
+        seven.carry();
+    }
+    assert_eq!(seven.mergers[0].merged(JOB, Stage::Frozen), None, "the head does not know of the change yet");
+    seven.mergers[0].handle_members(0, &members);
+    assert_eq!(seven.mergers[0].merged(JOB, Stage::Frozen), Some(Generation(1)));
+}
+
+#[test]
+fn s17_a_late_child_is_named_and_no_longer_waited_for() {
+    let mut seven = Seven::new();
+    for node in [0, 1, 2, 3, 5, 6] {
+        seven.frozen(node, 1);
+    }
+    seven.carry();
+    for now_ns in [900_000_000, 1_050_000_000] {
+        for merger in &mut seven.mergers {
+            merger.handle_time(now_ns);
+        }
+        seven.carry();
+    }
+    assert_eq!(seven.at_head, [Report::Late { node: NodeId(4) }], "by its parent, not by the grandparent");
+    seven.members(1, &[], &[4]);
+    seven.carry();
+    assert_eq!(seven.mergers[0].merged(JOB, Stage::Frozen), Some(Generation(1)));
+    seven.members(2, &[], &[]);
+    seven.carry();
+    assert_eq!(seven.mergers[0].merged(JOB, Stage::Frozen), None, "it counts again");
+}
+
+#[test]
+fn one_rank_awake_makes_the_whole_job_awake() {
+    let mut seven = Seven::new();
+    for node in 0..7 {
+        seven.mergers[node].handle_own(0, JOB, Stage::Idle, Generation(2));
+    }
+    seven.carry();
+    assert_eq!(seven.at_head.len(), 1);
+    seven.mergers[6].handle_own_woken(JOB);
+    seven.carry();
+    assert_eq!(seven.at_head[1], Report::Woken { job: JOB });
+    assert_eq!(seven.mergers[0].merged(JOB, Stage::Idle), None);
+    seven.mergers[6].handle_own(0, JOB, Stage::Idle, Generation(2));
+    seven.carry();
+    assert_eq!(seven.mergers[0].merged(JOB, Stage::Idle), Some(Generation(2)));
+    assert_eq!(seven.at_head.len(), 3);
+}

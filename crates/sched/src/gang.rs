@@ -1,0 +1,502 @@
+//! The node's side of the gang switch: which of its jobs are frozen and which are thawed.
+//!
+//! Events go in by `handle_*`, actions come out of [`NodeSwitch::poll_action`] in the order in which they are to be done; after each
+//! event the caller polls until None, then sleeps until [`NodeSwitch::poll_timeout`]. A job on this node is in one of three states:
+//!
+//! ```text
+//!             not in the row, suspended              freezer: frozen
+//!   Thawed --------------------------> Freezing --------------------------> Frozen --.
+//!     ^                                                                      |       | reports FROZEN
+//!     '----------------------------------------------------------------------'       v
+//!        in the row; nobody who shares a slot is thawed, or has been freezing for less than 200 us (strict: at all);
+//!        strict: RUN of this generation has come
+//! ```
+//!
+//! - **Overlapped**: forward to the children, freeze A, wait until A is frozen or 200 us have passed, thaw B. Once the freezer has
+//!   been written to, no rank of A runs an instruction of its own (W13), so A cannot disturb B, however long its FROZEN takes.
+//! - **Strict**: the switch is the paper's FREEZE. B waits for RESTORE and RUN.
+//! - **The newest generation wins**: an older switch is never executed. A switch whose plan has not come waits for it, or for a newer
+//!   switch. A generation that was skipped makes all frozen jobs report once more, since the node cannot know whether they
+//!   should have run in it.
+//! - KILL and SUSPEND are legal in any state and wait for nobody. A job that dies no longer counts.
+//! - **Nobody stays frozen for ever**: a job of the row is thawed as soon as it may be, whatever was late. A node that hears nothing
+//!   for `silence_ns` runs by turns the jobs that it has alone; those of several nodes wait for word from the head (W17).
+//!
+//! After [`NodeSwitch::new`] nothing here allocates but for [`NodeSwitch::handle_plan`] and [`NodeSwitch::handle_job`], as long as
+//! there are at most as many jobs as announced.
+
+mod state;
+
+use std::collections::VecDeque;
+
+use crate::message::{Mode, Order, Plan, Stage, Switch};
+use crate::types::{Generation, JobId, Slots, Version};
+use state::Local;
+
+/// The times that a node keeps to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timing {
+    /// How long the overlapped switch waits for a freezer before it thaws the next job (W13).
+    pub wait_ns: u64,
+    /// When a job that does not get frozen is named.
+    pub stuck_ns: u64,
+    /// How long all ranks of a job sleep before it is idle (W20).
+    pub idle_ns: u64,
+    /// How long nothing may be heard of the head; 0 on the head itself.
+    pub silence_ns: u64,
+    /// The slice in which a node without a head runs its own jobs by turns.
+    pub alone_slice_ns: u64,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Timing {
+            wait_ns: 200_000,
+            stuck_ns: 1_000_000_000,
+            idle_ns: 1_000_000,
+            silence_ns: 10_000_000_000,
+            alone_slice_ns: 100_000_000,
+        }
+    }
+}
+
+/// What the daemon is to do, in this order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Send the order to the children: all, or those with nodes of its job. Comes before everything that the order causes here.
+    Forward(Order),
+    /// Write to the freezer; [`NodeSwitch::handle_frozen`] when it says frozen.
+    Freeze(JobId),
+    /// Write to the freezer; [`NodeSwitch::handle_thawed`] when it says so.
+    Thaw(JobId),
+    /// `cgroup.kill`; [`NodeSwitch::handle_job_gone`] when nobody is left.
+    Kill(JobId),
+    /// Copy the job's channel state; [`NodeSwitch::handle_saved`].
+    Save(JobId),
+    /// Load the job's channel state; [`NodeSwitch::handle_restored`].
+    Restore(JobId),
+    /// This node's part has reached the stage: for [`crate::barrier::Merger::handle_own`].
+    Reached(JobId, Stage, Generation),
+    /// An idle job has a rank awake: for [`crate::barrier::Merger::handle_own_woken`].
+    Woken(JobId),
+    /// The job has not been frozen for `stuck_ns`: for `tutti ps`; in strict mode also a [`crate::Report::Late`] of this node.
+    Stuck(JobId),
+}
+
+/// How a job is when it comes to this node (again).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arrival {
+    /// Its processes run, or are about to be forked.
+    Running,
+    /// Its freezer says frozen.
+    Frozen,
+}
+
+/// When the steps of the newest switch were done on this node, in the time of the `handle_*` calls; 0 is not yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Lap {
+    /// Of this generation.
+    pub generation: Generation,
+    /// SWITCH came.
+    pub received_ns: u64,
+    /// It was executed: the freezers were written to.
+    pub executed_ns: u64,
+    /// The last freezer said frozen.
+    pub frozen_ns: u64,
+    /// The last job was ordered to be thawed.
+    pub thawing_ns: u64,
+    /// The last job was said to be thawed.
+    pub thawed_ns: u64,
+}
+
+/// The jobs of one node, and who of them runs.
+#[derive(Clone, Debug)]
+pub struct NodeSwitch {
+    timing: Timing,
+    jobs: Vec<Local>,
+    plans: VecDeque<Plan>,
+    /// The newest switch that has come.
+    newest: Option<Switch>,
+    /// The newest that has been executed.
+    done: Option<Switch>,
+    lap: Lap,
+    heard_ns: u64,
+    /// The last time that was told.
+    seen_ns: u64,
+    /// Set while nothing is heard of the head: when the next turn of the own jobs begins, and whose it is.
+    alone: Option<(u64, usize)>,
+    actions: VecDeque<Action>,
+}
+
+/// Plans that have come before their switch; a head sends far fewer.
+const PLANS_MAX: usize = 8;
+
+impl NodeSwitch {
+    /// A node without jobs, with room for `jobs` of them.
+    #[must_use]
+    pub fn new(timing: Timing, jobs: usize) -> Self {
+        NodeSwitch {
+            timing,
+            jobs: Vec::with_capacity(jobs),
+            plans: VecDeque::with_capacity(PLANS_MAX + 1),
+            newest: None,
+            done: None,
+            lap: Lap::default(),
+            heard_ns: 0,
+            seen_ns: 0,
+            alone: None,
+            actions: VecDeque::with_capacity(4 * jobs + 8),
+        }
+    }
+
+    /// A job has come: its slots here, and whether this is its only node. It runs or is frozen according to the row in force.
+    pub fn handle_job(&mut self, now_ns: u64, job: JobId, slots: Slots, only_here: bool, arrival: Arrival) {
+        if self.find(job).is_some() {
+            return;
+        }
+        self.jobs.push(Local::new(job, slots, only_here, arrival));
+        self.mark_row();
+        let at = self.jobs.len() - 1;
+        if arrival == Arrival::Frozen && !self.jobs[at].in_row {
+            self.say_frozen(at);
+        }
+        self.apply(now_ns);
+    }
+
+    /// A job has ended here: its processes are gone.
+    pub fn handle_job_gone(&mut self, now_ns: u64, job: JobId) {
+        self.jobs.retain(|local| local.job != job);
+        self.apply(now_ns);
+    }
+
+    /// The ranks of a job are bound to other slots from its next thaw on.
+    pub fn handle_slots(&mut self, job: JobId, slots: Slots) {
+        if let Some(local) = self.find_mut(job) {
+            local.slots = slots;
+        }
+    }
+
+    /// The rows of a version have come.
+    pub fn handle_plan(&mut self, now_ns: u64, plan: Plan) {
+        if self.plans.iter().any(|known| known.version == plan.version) {
+            return;
+        }
+        self.plans.push_back(plan);
+        if self.plans.len() > PLANS_MAX {
+            // The oldest may be in force; the one behind it never will be.
+            self.plans.remove(1);
+        }
+        self.execute(now_ns);
+    }
+
+    /// An order of the head has come. It is forwarded first.
+    pub fn handle_order(&mut self, now_ns: u64, order: &Order) {
+        self.handle_heard(now_ns);
+        self.actions.push_back(Action::Forward(order.clone()));
+        match *order {
+            Order::Switch(switch) => self.handle_switch(now_ns, switch),
+            Order::Save(job, generation) => self.handle_save(job, generation),
+            Order::Restore(job, generation) => self.handle_restore(job, generation),
+            Order::Run(job, generation) => {
+                if let Some(local) = self.find_mut(job) {
+                    local.run = local.run.max(Some(generation));
+                }
+            }
+            Order::Kill(job) => {
+                if let Some(local) = self.find_mut(job)
+                    && !local.dying
+                {
+                    local.dying = true;
+                    self.actions.push_back(Action::Kill(job));
+                }
+            }
+            Order::Suspend(job, serial) => self.suspend(job, serial, true),
+            Order::Resume(job, serial) => self.suspend(job, serial, false),
+            Order::Members(_) => {}
+        }
+        self.apply(now_ns);
+    }
+
+    /// Something was heard of the head: an order, a heartbeat.
+    pub fn handle_heard(&mut self, now_ns: u64) {
+        self.heard_ns = now_ns;
+        if self.alone.take().is_some() {
+            self.apply(now_ns);
+        }
+    }
+
+    /// The freezer says that the job is frozen.
+    pub fn handle_frozen(&mut self, now_ns: u64, job: JobId) {
+        let Some(at) = self.find(job) else { return };
+        if self.jobs[at].confirm_frozen() {
+            self.lap.frozen_ns = now_ns;
+            self.say_frozen(at);
+            self.apply(now_ns);
+        }
+    }
+
+    /// The freezer says that the job is thawed.
+    pub fn handle_thawed(&mut self, now_ns: u64, job: JobId) {
+        if self.find(job).is_some_and(|at| self.jobs[at].is_thawed()) {
+            self.lap.thawed_ns = now_ns;
+        }
+    }
+
+    /// The channel state of the job has been copied.
+    pub fn handle_saved(&mut self, job: JobId) {
+        if let Some(local) = self.find_mut(job)
+            && let Some(generation) = local.saving.take()
+        {
+            self.actions.push_back(Action::Reached(job, Stage::Saved, generation));
+        }
+    }
+
+    /// The channel state of the job has been loaded.
+    pub fn handle_restored(&mut self, job: JobId) {
+        if let Some(local) = self.find_mut(job)
+            && let Some(generation) = local.restoring.take()
+        {
+            self.actions.push_back(Action::Reached(job, Stage::Restored, generation));
+        }
+    }
+
+    /// All ranks of the job on this node sleep in the library, or one of them no longer does. Also for a frozen job: what would
+    /// wake it (input, a datagram) counts as awake.
+    pub fn handle_asleep(&mut self, now_ns: u64, job: JobId, asleep: bool) {
+        let Some(local) = self.find_mut(job) else { return };
+        if asleep {
+            local.asleep_since_ns = local.asleep_since_ns.or(Some(now_ns));
+        } else {
+            local.asleep_since_ns = None;
+            local.idle_said_in = None;
+            if std::mem::take(&mut local.idle_said) {
+                self.actions.push_back(Action::Woken(job));
+            }
+        }
+    }
+
+    /// Time has passed.
+    pub fn handle_time(&mut self, now_ns: u64) {
+        self.seen_ns = now_ns;
+        self.execute(now_ns);
+        self.look_for_silence(now_ns);
+        self.apply(now_ns);
+        self.look_for_idle(now_ns);
+        self.look_for_stuck(now_ns);
+    }
+
+    /// What is to be done next.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// When [`Self::handle_time`] is to be called at the latest.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<u64> {
+        let due =
+            self.newest.filter(|newest| Some(*newest) != self.done && self.plan(newest.version).is_some());
+        let jobs = self.jobs.iter().filter_map(|local| self.timeout_of(local));
+        let silence = match self.alone {
+            Some((turn_ns, _)) => Some(turn_ns),
+            None if self.timing.silence_ns > 0 => Some(self.heard_ns + self.timing.silence_ns),
+            None => None,
+        };
+        jobs.chain(due.map(|due| due.at_ns)).chain(silence).min()
+    }
+
+    /// The steps of the newest switch, for measurements (S23).
+    #[must_use]
+    pub fn lap(&self) -> Lap {
+        self.lap
+    }
+
+    /// The newest switch that has been executed here.
+    #[must_use]
+    pub fn executed(&self) -> Option<Switch> {
+        self.done
+    }
+
+    /// True while the node hears nothing of the head and runs its own jobs by turns.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.alone.is_some()
+    }
+
+    /// True if the job is here and thawed, or has been ordered to be.
+    #[must_use]
+    pub fn is_thawed(&self, job: JobId) -> bool {
+        self.find(job).is_some_and(|at| self.jobs[at].is_thawed())
+    }
+
+    /// True if the job is here and its freezer has said frozen.
+    #[must_use]
+    pub fn is_frozen(&self, job: JobId) -> bool {
+        self.find(job).is_some_and(|at| self.jobs[at].is_frozen())
+    }
+
+    /// True if some job has been told to freeze and has not.
+    #[must_use]
+    pub fn is_freezing(&self) -> bool {
+        self.jobs.iter().any(|local| local.freezing_since_ns().is_some() && !local.dying)
+    }
+
+    fn find(&self, job: JobId) -> Option<usize> {
+        self.jobs.iter().position(|local| local.job == job)
+    }
+
+    fn find_mut(&mut self, job: JobId) -> Option<&mut Local> {
+        self.jobs.iter_mut().find(|local| local.job == job)
+    }
+
+    fn plan(&self, version: Version) -> Option<&Plan> {
+        self.plans.iter().find(|plan| plan.version == version)
+    }
+
+    /// The generation that this node acts by.
+    fn generation(&self) -> Generation {
+        self.done.map_or(Generation(0), |done| done.generation)
+    }
+
+    fn mode(&self) -> Mode {
+        self.done.map_or(Mode::Overlapped, |done| done.mode)
+    }
+
+    fn handle_switch(&mut self, now_ns: u64, switch: Switch) {
+        if self.newest.is_some_and(|newest| newest.generation >= switch.generation) {
+            return;
+        }
+        self.newest = Some(switch);
+        self.lap = Lap { generation: switch.generation, received_ns: now_ns, ..Lap::default() };
+        self.execute(now_ns);
+    }
+
+    /// Executes the newest switch, if its time and its plan have come.
+    fn execute(&mut self, now_ns: u64) {
+        let Some(switch) = self.newest else { return };
+        if self.done == Some(switch) || switch.at_ns > now_ns || self.plan(switch.version).is_none() {
+            return;
+        }
+        let skipped = switch.generation != self.generation().next();
+        self.done = Some(switch);
+        self.lap.executed_ns = now_ns;
+        while self.plans.front().is_some_and(|plan| plan.version < switch.version) {
+            self.plans.pop_front();
+        }
+        for local in &mut self.jobs {
+            local.was_in_row = local.in_row;
+        }
+        self.mark_row();
+        for at in 0..self.jobs.len() {
+            let local = &self.jobs[at];
+            if local.is_frozen() && !local.in_row && (local.was_in_row || skipped) {
+                self.say_frozen(at);
+            }
+        }
+        self.apply(now_ns);
+    }
+
+    /// Marks which jobs stand in the row in force.
+    fn mark_row(&mut self) {
+        let Some(done) = self.done else { return };
+        let Some(plan) = self.plans.iter().find(|plan| plan.version == done.version) else { return };
+        for local in &mut self.jobs {
+            local.in_row = plan.holds(done.row, local.job);
+        }
+    }
+
+    /// Freezes and thaws what is to be, as far as it may be by now.
+    fn apply(&mut self, now_ns: u64) {
+        for at in 0..self.jobs.len() {
+            if self.jobs[at].is_thawed() && !self.wanted(at) && !self.jobs[at].dying {
+                self.jobs[at].freeze(now_ns);
+                self.actions.push_back(Action::Freeze(self.jobs[at].job));
+            }
+        }
+        for at in 0..self.jobs.len() {
+            if self.jobs[at].is_frozen() && self.wanted(at) && self.may_thaw(now_ns, at) {
+                self.jobs[at].thaw(now_ns);
+                self.lap.thawing_ns = now_ns;
+                self.actions.push_back(Action::Thaw(self.jobs[at].job));
+            }
+        }
+    }
+
+    /// True if the job is to run now.
+    fn wanted(&self, at: usize) -> bool {
+        let local = &self.jobs[at];
+        if local.dying || local.suspended {
+            return false;
+        }
+        match self.alone {
+            None => local.in_row,
+            Some((_, turn)) => self.has_turn(at, turn),
+        }
+    }
+
+    /// True if a frozen job that is to run may be thawed by now.
+    fn may_thaw(&self, now_ns: u64, at: usize) -> bool {
+        let local = &self.jobs[at];
+        let strict = self.mode() == Mode::Strict && self.alone.is_none();
+        if strict && local.run != Some(self.generation()) {
+            return false;
+        }
+        let others = self.jobs.iter().filter(|other| other.job != local.job && !other.dying);
+        others.filter(|other| !other.slots.is_disjoint(&local.slots)).all(|other| {
+            match other.freezing_since_ns() {
+                Some(since_ns) => !strict && now_ns >= since_ns + self.timing.wait_ns,
+                None => other.is_frozen(),
+            }
+        })
+    }
+
+    /// The job is frozen: says so, in all the ways that somebody may wait for.
+    fn say_frozen(&mut self, at: usize) {
+        let local = &self.jobs[at];
+        let (job, suspended, serial) = (local.job, local.suspended, local.serial);
+        self.actions.push_back(Action::Reached(job, Stage::Frozen, self.generation()));
+        if suspended {
+            self.actions.push_back(Action::Reached(job, Stage::Suspended, Generation(serial)));
+        }
+    }
+
+    fn suspend(&mut self, job: JobId, serial: u64, suspended: bool) {
+        let Some(local) = self.find_mut(job) else { return };
+        if serial <= local.serial {
+            return;
+        }
+        local.serial = serial;
+        local.suspended = suspended;
+        if suspended && local.is_frozen() {
+            self.actions.push_back(Action::Reached(job, Stage::Suspended, Generation(serial)));
+        }
+    }
+
+    fn handle_save(&mut self, job: JobId, generation: Generation) {
+        if let Some(local) = self.find_mut(job)
+            && local.is_frozen()
+            && !local.dying
+            && local.saved < Some(generation)
+        {
+            local.saved = Some(generation);
+            local.saving = Some(generation);
+            self.actions.push_back(Action::Save(job));
+        }
+    }
+
+    fn handle_restore(&mut self, job: JobId, generation: Generation) {
+        let newest = self.generation();
+        if let Some(local) = self.find_mut(job)
+            && local.is_frozen()
+            && !local.dying
+            && generation == newest
+            && local.restored < Some(generation)
+        {
+            local.restored = Some(generation);
+            local.restoring = Some(generation);
+            self.actions.push_back(Action::Restore(job));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! One job on one node, and what time does to it.
+
+use super::{Action, Arrival, NodeSwitch};
+use crate::message::Stage;
+use crate::types::{Generation, JobId, Slots};
+
+/// A job on this node.
+#[derive(Clone, Debug)]
+pub(super) struct Local {
+    pub(super) job: JobId,
+    pub(super) slots: Slots,
+    /// This is its only node.
+    only_here: bool,
+    body: Body,
+    /// It stands in the row in force, and stood in the one before.
+    pub(super) in_row: bool,
+    pub(super) was_in_row: bool,
+    pub(super) suspended: bool,
+    /// The number of the last suspend or resume.
+    pub(super) serial: u64,
+    pub(super) dying: bool,
+    /// The generations of the last SAVE, RESTORE and RUN, and those under way.
+    pub(super) saved: Option<Generation>,
+    pub(super) saving: Option<Generation>,
+    pub(super) restored: Option<Generation>,
+    pub(super) restoring: Option<Generation>,
+    pub(super) run: Option<Generation>,
+    pub(super) asleep_since_ns: Option<u64>,
+    /// IDLE has been said, in this stint, and is not taken back.
+    pub(super) idle_said: bool,
+    pub(super) idle_said_in: Option<u64>,
+    stint: u64,
+    stint_since_ns: u64,
+    stuck_said: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Body {
+    Thawed,
+    Freezing { since_ns: u64 },
+    Frozen,
+}
+
+impl Local {
+    pub(super) fn new(job: JobId, slots: Slots, only_here: bool, arrival: Arrival) -> Self {
+        let body = match arrival {
+            Arrival::Running => Body::Thawed,
+            Arrival::Frozen => Body::Frozen,
+        };
+        Local {
+            job,
+            slots,
+            only_here,
+            body,
+            in_row: false,
+            was_in_row: false,
+            suspended: false,
+            serial: 0,
+            dying: false,
+            saved: None,
+            saving: None,
+            restored: None,
+            restoring: None,
+            run: None,
+            asleep_since_ns: None,
+            idle_said: false,
+            idle_said_in: None,
+            stint: 0,
+            stint_since_ns: 0,
+            stuck_said: false,
+        }
+    }
+
+    pub(super) fn is_thawed(&self) -> bool {
+        self.body == Body::Thawed
+    }
+
+    pub(super) fn is_frozen(&self) -> bool {
+        self.body == Body::Frozen
+    }
+
+    pub(super) fn freezing_since_ns(&self) -> Option<u64> {
+        match self.body {
+            Body::Freezing { since_ns } => Some(since_ns),
+            Body::Thawed | Body::Frozen => None,
+        }
+    }
+
+    pub(super) fn freeze(&mut self, now_ns: u64) {
+        self.body = Body::Freezing { since_ns: now_ns };
+        self.stuck_said = false;
+    }
+
+    pub(super) fn thaw(&mut self, now_ns: u64) {
+        self.body = Body::Thawed;
+        self.stint += 1;
+        self.stint_since_ns = now_ns;
+    }
+
+    /// The freezer says frozen; false if nobody has asked for that.
+    pub(super) fn confirm_frozen(&mut self) -> bool {
+        let asked = matches!(self.body, Body::Freezing { .. });
+        if asked {
+            self.body = Body::Frozen;
+        }
+        asked
+    }
+
+    /// When the job will be idle, if nothing happens; None if it has been said in this stint.
+    fn idle_at_ns(&self, idle_ns: u64) -> Option<u64> {
+        let since_ns = self.asleep_since_ns.filter(|_| self.is_thawed() && !self.dying)?;
+        (self.idle_said_in != Some(self.stint)).then(|| since_ns.max(self.stint_since_ns) + idle_ns)
+    }
+}
+
+impl NodeSwitch {
+    /// When time does something to the job.
+    pub(super) fn timeout_of(&self, local: &Local) -> Option<u64> {
+        let freezing = local.freezing_since_ns().filter(|_| !local.dying);
+        let waited_for =
+            freezing.map(|since_ns| since_ns + self.timing.wait_ns).filter(|_| self.is_waited_for(local));
+        let stuck = freezing.filter(|_| !local.stuck_said).map(|since_ns| since_ns + self.timing.stuck_ns);
+        let idle = local.idle_at_ns(self.timing.idle_ns);
+        waited_for.into_iter().chain(stuck).chain(idle).min()
+    }
+
+    /// True if another job waits for the time at which this one need not be waited for any more.
+    fn is_waited_for(&self, local: &Local) -> bool {
+        local.freezing_since_ns().is_some_and(|since_ns| since_ns + self.timing.wait_ns > self.seen_ns)
+            && (0..self.jobs.len()).any(|at| {
+                let other = &self.jobs[at];
+                other.job != local.job
+                    && other.is_frozen()
+                    && self.wanted(at)
+                    && !other.slots.is_disjoint(&local.slots)
+            })
+    }
+
+    /// Jobs that have been asleep long enough are idle.
+    pub(super) fn look_for_idle(&mut self, now_ns: u64) {
+        let generation = self.generation();
+        for local in &mut self.jobs {
+            if local.idle_at_ns(self.timing.idle_ns).is_some_and(|at_ns| at_ns <= now_ns) {
+                local.idle_said = true;
+                local.idle_said_in = Some(local.stint);
+                self.actions.push_back(Action::Reached(local.job, Stage::Idle, generation));
+            }
+        }
+    }
+
+    /// Jobs that do not get frozen are named, once.
+    pub(super) fn look_for_stuck(&mut self, now_ns: u64) {
+        for local in &mut self.jobs {
+            let since_ns = local.freezing_since_ns().filter(|_| !local.dying && !local.stuck_said);
+            if since_ns.is_some_and(|since_ns| now_ns >= since_ns + self.timing.stuck_ns) {
+                local.stuck_said = true;
+                self.actions.push_back(Action::Stuck(local.job));
+            }
+        }
+    }
+
+    /// A node that hears nothing goes on with what it has alone, by turns.
+    pub(super) fn look_for_silence(&mut self, now_ns: u64) {
+        match self.alone {
+            None if self.timing.silence_ns > 0 && now_ns >= self.heard_ns + self.timing.silence_ns => {
+                self.alone = Some((now_ns + self.timing.alone_slice_ns, 0));
+            }
+            Some((turn_ns, turn)) if now_ns >= turn_ns => {
+                let turn = if turn + 1 < self.jobs.len() { turn + 1 } else { 0 };
+                self.alone = Some((now_ns + self.timing.alone_slice_ns, turn));
+            }
+            _ => {}
+        }
+    }
+
+    /// True if the job runs in this turn of a node that is alone: the first from `turn` on, and each that shares no slot with
+    /// those before it.
+    pub(super) fn has_turn(&self, at: usize, turn: usize) -> bool {
+        let count = self.jobs.len();
+        let mut taken = Slots::NONE;
+        for step in 0..count {
+            let candidate = (turn + step) % count;
+            let local = &self.jobs[candidate];
+            if !local.only_here || local.dying || local.suspended || !taken.is_disjoint(&local.slots) {
+                continue;
+            }
+            if candidate == at {
+                return true;
+            }
+            taken = taken.with(&local.slots);
+        }
+        false
+    }
+}

@@ -1,0 +1,225 @@
+use super::*;
+
+const A: JobId = JobId(1);
+const B: JobId = JobId(2);
+
+/// A node with A and B on the same two slots, a plan with one row for each, A running in generation 1.
+fn node(mode: Mode) -> NodeSwitch {
+    let timing = Timing { silence_ns: 1_000_000_000, ..Timing::default() };
+    let mut node = NodeSwitch::new(timing, 4);
+    node.handle_plan(0, plan(1));
+    order(&mut node, 0, switch(1, 0, mode));
+    node.handle_job(0, A, Slots::first(2), false, Arrival::Running);
+    node.handle_job(0, B, Slots::first(2), true, Arrival::Frozen);
+    assert_eq!(actions(&mut node), [frozen(B, 1)]);
+    if mode == Mode::Strict {
+        order(&mut node, 0, Order::Run(A, Generation(1)));
+    }
+    assert!(node.is_thawed(A) && node.is_frozen(B));
+    node
+}
+
+fn plan(version: u64) -> Plan {
+    Plan { version: Version(version), rows: vec![vec![A], vec![B]] }
+}
+
+fn switch(generation: u64, row: u32, mode: Mode) -> Order {
+    Order::Switch(Switch { version: Version(1), row, generation: Generation(generation), at_ns: 0, mode })
+}
+
+fn actions(node: &mut NodeSwitch) -> Vec<Action> {
+    std::iter::from_fn(|| node.poll_action()).collect()
+}
+
+/// Gives an order and returns what it causes after it has been forwarded.
+fn order(node: &mut NodeSwitch, now_ns: u64, order: Order) -> Vec<Action> {
+    node.handle_order(now_ns, &order);
+    let mut all = actions(node);
+    let forwarded = all.iter().position(|action| *action == Action::Forward(order.clone()));
+    all.remove(forwarded.expect("an order is forwarded"));
+    all
+}
+
+fn frozen(job: JobId, generation: u64) -> Action {
+    Action::Reached(job, Stage::Frozen, Generation(generation))
+}
+
+#[test]
+fn the_overlapped_switch_forwards_freezes_waits_and_thaws() {
+    let mut node = node(Mode::Overlapped);
+    let next = switch(2, 1, Mode::Overlapped);
+    node.handle_order(10, &next);
+    assert_eq!(actions(&mut node), [Action::Forward(next), Action::Freeze(A)]);
+    node.handle_frozen(50_010, A);
+    assert_eq!(actions(&mut node), [frozen(A, 2), Action::Thaw(B)]);
+    assert_eq!((node.lap().executed_ns, node.lap().frozen_ns), (10, 50_010));
+}
+
+#[test]
+fn a_slow_freezer_is_waited_for_200_us_and_reports_behind() {
+    let mut node = node(Mode::Overlapped);
+    assert_eq!(order(&mut node, 0, switch(2, 1, Mode::Overlapped)), [Action::Freeze(A)]);
+    assert_eq!(node.poll_timeout(), Some(200_000));
+    node.handle_time(199_999);
+    assert_eq!(actions(&mut node), []);
+    node.handle_time(200_000);
+    assert_eq!(actions(&mut node), [Action::Thaw(B)]);
+    node.handle_time(1_000_000_000);
+    assert!(actions(&mut node).contains(&Action::Stuck(A)));
+    node.handle_frozen(2_000_000_000, A);
+    assert!(actions(&mut node).contains(&frozen(A, 2)));
+}
+
+#[test]
+fn s17_the_strict_switch_waits_for_every_order() {
+    let mut node = node(Mode::Strict);
+    assert_eq!(order(&mut node, 0, switch(2, 1, Mode::Strict)), [Action::Freeze(A)]);
+    node.handle_time(300_000);
+    assert_eq!(actions(&mut node), [], "B is not thawed by time");
+    node.handle_frozen(400_000, A);
+    assert_eq!(actions(&mut node), [frozen(A, 2)]);
+    assert_eq!(order(&mut node, 0, Order::Save(A, Generation(2))), [Action::Save(A)]);
+    assert_eq!(
+        order(&mut node, 0, Order::Save(A, Generation(2))),
+        [],
+        "a repeated order is not executed again"
+    );
+    node.handle_saved(A);
+    assert_eq!(actions(&mut node), [Action::Reached(A, Stage::Saved, Generation(2))]);
+    assert_eq!(order(&mut node, 0, Order::Restore(B, Generation(1))), [], "of an older generation");
+    assert_eq!(order(&mut node, 0, Order::Restore(B, Generation(2))), [Action::Restore(B)]);
+    node.handle_restored(B);
+    assert_eq!(actions(&mut node), [Action::Reached(B, Stage::Restored, Generation(2))]);
+    assert_eq!(order(&mut node, 0, Order::Run(B, Generation(2))), [Action::Thaw(B)]);
+}
+
+#[test]
+fn the_newest_generation_wins_and_a_skipped_one_is_reported_over() {
+    let mut node = node(Mode::Overlapped);
+    // The backlog of a slow node: 3 is here before 2 could be executed, since the plan of 2 is not here.
+    let two =
+        Switch { version: Version(2), row: 1, generation: Generation(2), at_ns: 0, mode: Mode::Overlapped };
+    assert_eq!(order(&mut node, 0, Order::Switch(two)), []);
+    assert_eq!(order(&mut node, 0, switch(3, 0, Mode::Overlapped)), [frozen(B, 3)]);
+    node.handle_plan(0, plan(2));
+    assert_eq!(actions(&mut node), [], "2 is never executed");
+    assert_eq!(order(&mut node, 0, Order::Switch(two)), []);
+    assert!(node.is_thawed(A));
+}
+
+#[test]
+fn a_switch_waits_for_its_plan_and_for_its_time() {
+    let mut node = node(Mode::Overlapped);
+    let at =
+        Switch { version: Version(2), row: 1, generation: Generation(2), at_ns: 500, mode: Mode::Overlapped };
+    assert_eq!(order(&mut node, 0, Order::Switch(at)), []);
+    node.handle_plan(10, plan(2));
+    assert_eq!(actions(&mut node), []);
+    assert_eq!(node.poll_timeout(), Some(500));
+    node.handle_time(500);
+    assert_eq!(actions(&mut node), [Action::Freeze(A)]);
+}
+
+#[test]
+fn a_job_of_the_row_that_is_still_freezing_is_thawed_when_it_is_frozen() {
+    let mut node = node(Mode::Overlapped);
+    order(&mut node, 0, switch(2, 1, Mode::Overlapped));
+    node.handle_time(200_000);
+    actions(&mut node);
+    assert_eq!(order(&mut node, 300_000, switch(3, 0, Mode::Overlapped)), [Action::Freeze(B)]);
+    node.handle_frozen(310_000, B);
+    assert_eq!(actions(&mut node), [frozen(B, 3)]);
+    node.handle_frozen(400_000, A);
+    assert_eq!(actions(&mut node), [frozen(A, 3), Action::Thaw(A)]);
+}
+
+#[test]
+fn kill_is_legal_in_any_state() {
+    for state in ["thawed", "freezing", "frozen", "suspended", "saving"] {
+        let mut node = node(Mode::Overlapped);
+        if state != "thawed" {
+            order(&mut node, 0, switch(2, 1, Mode::Overlapped));
+        }
+        if matches!(state, "frozen" | "suspended" | "saving") {
+            node.handle_frozen(10, A);
+        }
+        match state {
+            "suspended" => drop(order(&mut node, 20, Order::Suspend(A, 1))),
+            "saving" => drop(order(&mut node, 20, Order::Save(A, Generation(2)))),
+            _ => {}
+        }
+        actions(&mut node);
+        let caused = order(&mut node, 30, Order::Kill(A));
+        assert_eq!(caused[0], Action::Kill(A), "{state}");
+        assert_eq!(order(&mut node, 30, Order::Kill(A)), [], "{state}: once");
+        node.handle_job_gone(40, A);
+        order(&mut node, 50, switch(3, 1, Mode::Overlapped));
+        assert!(node.is_thawed(B), "{state}: B goes on");
+    }
+}
+
+#[test]
+fn suspend_and_resume_are_legal_in_any_state_and_the_newest_holds() {
+    let mut node = node(Mode::Overlapped);
+    assert_eq!(order(&mut node, 0, Order::Suspend(A, 1)), [Action::Freeze(A)]);
+    assert_eq!(order(&mut node, 0, Order::Suspend(A, 1)), []);
+    node.handle_frozen(10, A);
+    let suspended = Action::Reached(A, Stage::Suspended, Generation(1));
+    assert_eq!(actions(&mut node), [frozen(A, 1), suspended]);
+    assert_eq!(order(&mut node, 20, Order::Resume(A, 2)), [Action::Thaw(A)], "it is in the row");
+    assert_eq!(order(&mut node, 30, Order::Suspend(A, 1)), [], "old");
+    order(&mut node, 40, switch(2, 1, Mode::Overlapped));
+    node.handle_frozen(50, A);
+    actions(&mut node);
+    let again = Action::Reached(A, Stage::Suspended, Generation(3));
+    assert_eq!(order(&mut node, 60, Order::Suspend(A, 3)), [again], "frozen already");
+    assert_eq!(
+        order(&mut node, 70, switch(3, 0, Mode::Overlapped)),
+        [Action::Freeze(B)],
+        "suspended in its own row"
+    );
+    node.handle_frozen(80, B);
+    actions(&mut node);
+    assert_eq!(order(&mut node, 90, Order::Resume(A, 4)), [Action::Thaw(A)]);
+}
+
+#[test]
+fn a_gang_asleep_for_a_millisecond_is_idle_until_woken() {
+    let mut node = node(Mode::Overlapped);
+    node.handle_asleep(0, A, true);
+    assert_eq!(node.poll_timeout(), Some(1_000_000));
+    node.handle_time(1_000_000);
+    let idle = Action::Reached(A, Stage::Idle, Generation(1));
+    assert_eq!(actions(&mut node), std::slice::from_ref(&idle));
+    node.handle_time(2_000_000);
+    assert_eq!(actions(&mut node), [], "said once");
+    node.handle_asleep(3_000_000, A, false);
+    assert_eq!(actions(&mut node), [Action::Woken(A)]);
+    node.handle_asleep(3_000_000, A, true);
+    node.handle_time(3_999_999);
+    assert_eq!(actions(&mut node), []);
+    node.handle_time(4_000_000);
+    assert_eq!(actions(&mut node), [idle]);
+}
+
+#[test]
+fn a_node_that_hears_nothing_runs_its_own_jobs_and_comes_back() {
+    let mut node = node(Mode::Overlapped);
+    node.handle_time(1_000_000_000);
+    assert_eq!(actions(&mut node), [Action::Freeze(A)], "A is on other nodes too");
+    node.handle_frozen(1_000_100_000, A);
+    assert_eq!(actions(&mut node), [frozen(A, 1), Action::Thaw(B)]);
+    assert!(node.is_alone());
+    node.handle_heard(2_000_000_000);
+    assert_eq!(actions(&mut node), [Action::Freeze(B)]);
+    node.handle_frozen(2_000_100_000, B);
+    assert_eq!(actions(&mut node), [frozen(B, 1), Action::Thaw(A)]);
+}
+
+#[test]
+fn a_job_that_comes_frozen_outside_of_the_row_is_said_to_be_frozen() {
+    let mut node = node(Mode::Overlapped);
+    node.handle_job(0, JobId(3), Slots::first(1), false, Arrival::Frozen);
+    node.handle_job(0, JobId(4), Slots::first(1), false, Arrival::Running);
+    assert_eq!(actions(&mut node), [frozen(JobId(3), 1), Action::Freeze(JobId(4))]);
+}
