@@ -76,7 +76,7 @@ impl Default for Config {
             receive_buffer_bytes: 212_992,
             charges: Charges::default(),
             ack_delay_ns: 250_000,
-            ack_every_datagrams: 8,
+            ack_every_datagrams: 32,
             rto_ns_min: 1_500_000,
             probe_ns: (200_000, 10_000_000),
             burst_datagrams: 64,

@@ -350,6 +350,28 @@ fn fragments_of_a_burst_are_equal_and_lost_ones_alone_are_sent_again() {
 }
 
 #[test]
+fn records_that_wait_leave_as_one_run_of_equal_datagrams_with_a_shorter_end() {
+    let mut pair = Pair::new();
+    let longest = pair.ends[0].config().record_bytes_max();
+    for length in [longest, longest, longest, 100, 200, longest] {
+        pair.ends[0].try_send(Rank(1), &[], &vec![length as u8; length]).unwrap();
+    }
+    let mut buffer = vec![0; 64 * 1448];
+    let mut runs = Vec::new();
+    while let Some(run) = pair.ends[0].poll_transmit(at(0), &mut pair.sides[0], &mut buffer) {
+        let datagrams: Vec<_> = buffer[..run.bytes].chunks(run.segment_bytes).map(<[u8]>::to_vec).collect();
+        runs.push(datagrams.iter().map(Vec::len).collect::<Vec<_>>());
+        for datagram in &datagrams {
+            pair.ends[1].handle_datagram(at(0), datagram, &mut pair.sides[1]).unwrap();
+        }
+    }
+    let full = 48 + 8 + longest;
+    assert_eq!(runs, [vec![full, full, full, 48 + 8 + 104 + 8 + 200], vec![full]]);
+    let lengths: Vec<_> = pair.sides[1].records.iter().map(Vec::len).collect();
+    assert_eq!(lengths, [longest, longest, longest, 100, 200, longest]);
+}
+
+#[test]
 fn wrong_numbers_are_refused_by_name() {
     let make = |config: Config, peers: &[u32], fifo_bytes| {
         let identity = Identity { key: Key(42), incarnation: Incarnation(1), rank: Rank(0) };

@@ -114,33 +114,43 @@ impl<M: FlowMemory> Endpoint<M> {
         one(flow.rank, HEADER_BYTES)
     }
 
+    /// Datagrams with records: as many as may leave, all of one length but the last, so that they travel as one run.
     #[inline]
     fn transmit_data(&mut self, at: usize, now: Now, into: &mut [u8]) -> Option<Transmit> {
         let flow = &mut self.flows[at];
-        if !flow.tx.has_data() {
-            return None;
-        }
         let payload_max = self.config.datagram_bytes - HEADER_BYTES;
-        let (place, end) = flow.tx.fifo.run(flow.tx.cursor, flow.tx.nxt, payload_max as u32);
-        let bytes = HEADER_BYTES + place.len();
-        let charge = self.config.charges.of(bytes);
-        let flight = flow.flight();
-        if !flow.window.allows(flight, charge) {
+        let (mut count, mut bytes, mut segment_bytes) = (0, 0, into.len());
+        while count < self.config.burst_datagrams && flow.tx.has_data() {
+            let (place, end) = flow.tx.fifo.run(flow.tx.cursor, flow.tx.nxt, payload_max as u32);
+            let length = HEADER_BYTES + place.len();
+            let charge = self.config.charges.of(length);
+            let flight = flow.flight();
+            if length > segment_bytes.min(into.len() - bytes) || !flow.window.allows(flight, charge) {
+                break;
+            }
+            let mut header = flow.header(&self.identity, self.shares.share(), Kind::Data);
+            (header.seq, header.rewind) = (flow.tx.cursor, flow.tx.rewind);
+            // The sender has to stop, or soon will: the window is full, or half of the FIFO waits for acknowledgements.
+            let stops = !flow.window.allows(flight + charge, self.config.charge_max());
+            if stops || flow.tx.fifo.is_half_full(flow.tx.held()) {
+                header.flags |= ACK_NOW;
+            }
+            let datagram = &mut into[bytes..bytes + length];
+            write_header(&header, place.len(), datagram);
+            datagram[HEADER_BYTES..].copy_from_slice(&flow.memory.fifo()[place]);
+            flow.tx.note_sent(&mut flow.memory, end, charge, now.ns);
+            (count, bytes) = (count + 1, bytes + length);
+            if count > 1 && length < segment_bytes {
+                break;
+            }
+            segment_bytes = length;
+        }
+        if count == 0 {
             return None;
         }
-        let mut header = flow.header(&self.identity, self.shares.share(), Kind::Data);
-        (header.seq, header.rewind) = (flow.tx.cursor, flow.tx.rewind);
-        // The sender has to stop, or soon will: the window is full, or half of the FIFO waits for acknowledgements.
-        let stops = !flow.window.allows(flight + charge, self.config.charge_max());
-        if stops || flow.tx.fifo.is_half_full(flow.tx.held()) {
-            header.flags |= ACK_NOW;
-        }
-        write_header(&header, place.len(), into);
-        into[HEADER_BYTES..bytes].copy_from_slice(&flow.memory.fifo()[place]);
-        flow.tx.note_sent(&mut flow.memory, end, charge, now.ns);
         flow.note_departure(now.ns, &self.config);
-        self.counters.datagrams_out += 1;
-        Some(one(flow.rank, bytes))
+        self.counters.datagrams_out += count as u64;
+        Some(Transmit { to: flow.rank, bytes, segment_bytes })
     }
 
     /// A burst of fragments of the first message of the flow that has any to send.
