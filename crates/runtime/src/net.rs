@@ -22,6 +22,11 @@ use crate::job::Job;
 pub const DATAGRAM_BYTES_MAX: usize = 8 << 10;
 /// Datagrams taken in one call before others are looked at.
 const RECEIVES_PER_TURN: usize = 8;
+/// What is sent in one call: so many bursts, and none behind so many bytes.
+const TRANSMITS_MAX: usize = 16;
+const GATHERED_BYTES: usize = 4 << 10;
+/// Datagrams offered to the transport in one call.
+const BATCH_MAX: usize = 64;
 
 const _: () = assert!(WORDS <= FLOW_WORDS);
 
@@ -72,13 +77,14 @@ pub struct Net {
     transport: Box<dyn Transport>,
     /// What the endpoint writes its datagrams into.
     burst: Box<[u8]>,
-    /// A burst that the socket has not taken whole, and how many of its bytes are gone.
-    held: Option<(Transmit, usize)>,
+    /// What lies in `burst`, one behind the other, and how many of those datagrams the socket has taken.
+    planned: Vec<Transmit>,
+    gone: usize,
 }
 
 impl std::fmt::Debug for Net {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Net").field("held", &self.held).finish_non_exhaustive()
+        f.debug_struct("Net").field("planned", &self.planned).finish_non_exhaustive()
     }
 }
 
@@ -109,7 +115,7 @@ impl Net {
             Identity { key: Key(peers.key()), incarnation: Incarnation(0), rank: Rank(job.rank() as u32) };
         let endpoint = Endpoint::new(identity, config, now(), flows).map_err(io::Error::other)?;
         let burst = vec![0; config.burst_datagrams * config.datagram_bytes].into_boxed_slice();
-        Ok(Some(Net { endpoint, transport, burst, held: None }))
+        Ok(Some(Net { endpoint, transport, burst, planned: Vec::with_capacity(TRANSMITS_MAX), gone: 0 }))
     }
 
     /// Bytes of the longest record.
@@ -193,40 +199,64 @@ impl Net {
 
     /// Sends what is to be sent, as far as the socket takes it.
     pub fn transmit(&mut self, source: &mut impl Source) {
-        loop {
-            let (transmit, gone) = match self.held.take() {
-                Some(held) => held,
-                None => match self.endpoint.poll_transmit(now(), source, &mut self.burst) {
-                    Some(transmit) => (transmit, 0),
-                    None => break,
-                },
-            };
-            let gone = gone + self.send(&transmit, gone);
-            if gone < transmit.bytes {
-                self.held = Some((transmit, gone));
+        while !self.planned.is_empty() || self.plan(source) {
+            if !self.send_planned() {
                 break;
             }
         }
     }
 
-    /// Offers the rest of a burst to the socket; returns how many bytes it took.
-    fn send(&mut self, transmit: &Transmit, gone: usize) -> usize {
-        let datagrams = self.burst[gone..transmit.bytes].chunks(transmit.segment_bytes);
-        let none = Outgoing { peer: transmit.to.0, head: &[], body: &[] };
-        let (mut batch, mut count) = ([none; 64], 0);
-        for (slot, head) in batch.iter_mut().zip(datagrams) {
-            slot.head = head;
-            count += 1;
+    /// Asks the endpoint what to send: several small things go in one call, a long one is not kept waiting for others.
+    fn plan(&mut self, source: &mut impl Source) -> bool {
+        let now = now();
+        let mut used = 0;
+        while used < GATHERED_BYTES && self.planned.len() < TRANSMITS_MAX {
+            let Some(transmit) = self.endpoint.poll_transmit(now, source, &mut self.burst[used..]) else {
+                break;
+            };
+            used += transmit.bytes;
+            self.planned.push(transmit);
         }
-        match self.transport.send(&batch[..count]) {
-            Ok(sent) => batch[..sent].iter().map(Outgoing::bytes).sum(),
-            Err(error) => panic!("the rank's socket cannot be written: {error}"),
+        !self.planned.is_empty()
+    }
+
+    /// Offers what is planned and not gone to the socket; whether all of it is gone.
+    fn send_planned(&mut self) -> bool {
+        loop {
+            let mut rest = &self.burst[..];
+            let datagrams = self.planned.iter().flat_map(|transmit| {
+                let (bytes, behind) = rest.split_at(transmit.bytes);
+                rest = behind;
+                bytes.chunks(transmit.segment_bytes).map(|head| Outgoing {
+                    peer: transmit.to.0,
+                    head,
+                    body: &[],
+                })
+            });
+            let (mut batch, mut count) = ([Outgoing { peer: 0, head: &[], body: &[] }; BATCH_MAX], 0);
+            for (slot, datagram) in batch.iter_mut().zip(datagrams.skip(self.gone)) {
+                *slot = datagram;
+                count += 1;
+            }
+            match self.transport.send(&batch[..count]) {
+                Ok(sent) if sent < count => {
+                    self.gone += sent;
+                    return false;
+                }
+                Ok(sent) if sent == BATCH_MAX => self.gone += sent,
+                Ok(_) => {
+                    self.planned.clear();
+                    self.gone = 0;
+                    return true;
+                }
+                Err(error) => panic!("the rank's socket cannot be written: {error}"),
+            }
         }
     }
 
     /// Whether everything sent has been acknowledged, and everything received too.
     pub fn is_quiet(&self) -> bool {
-        self.held.is_none() && self.endpoint.is_flushed() && self.endpoint.poll_timeout().is_none()
+        self.planned.is_empty() && self.endpoint.is_flushed() && self.endpoint.poll_timeout().is_none()
     }
 }
 
