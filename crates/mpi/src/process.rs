@@ -387,6 +387,14 @@ impl Guard {
         std::mem::forget(self);
     }
 
+    /// Leaves the library after a look that has changed nothing: whoever sleeps goes on sleeping.
+    pub fn leave_quietly(self) {
+        if LOCK.is_needed() {
+            LOCK.release();
+        }
+        std::mem::forget(self);
+    }
+
     /// Runs `action` without the lock.
     pub fn unlocked<T>(&mut self, action: impl FnOnce() -> T) -> T {
         self.give_back();

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A thread of the program that waits looks at the socket itself, which is faster; [`looked`] says so, and the service
-//! thread keeps away. A thread that is about to sleep [`poke`]s it, after its last look. Who stops where: the words below
+//! thread keeps away. A thread that is about to sleep [`poke`]s it, after its last look. A thread that lets small messages wait for
+//! others ([`will_look`]) may go away and compute: the service thread naps a little and sends what still waits. Who stops where: the words below
 //! are hints; every look and every datagram is handled under the process lock.
 
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -20,12 +21,16 @@ use crate::process;
 const TICK: Duration = Duration::from_millis(1);
 /// It looks at the timers at least this often: a send by the program may have set an earlier one.
 const LOOK_MAX: Duration = Duration::from_millis(10);
+/// How long messages may wait for others, if nobody looks before.
+const NAP: Duration = Duration::from_micros(50);
 
 /// Looks at the network by threads of the program. Written under the process lock.
 static LOOKS: AtomicU64 = AtomicU64::new(0);
 /// Changed by each poke; the futex of the parked thread.
 static POKES: AtomicU32 = AtomicU32::new(0);
 static PARKED: AtomicBool = AtomicBool::new(false);
+/// Messages wait to be sent soon. Written under the process lock.
+static SOON: AtomicBool = AtomicBool::new(false);
 
 /// A thread of the program has looked at the network. The caller holds the process lock.
 #[inline]
@@ -38,10 +43,31 @@ pub fn looked() {
 pub fn poke() {
     POKES.fetch_add(1, Ordering::SeqCst);
     if PARKED.load(Ordering::SeqCst) {
-        // SAFETY: the word is static; a wake of one waiter takes no other argument.
-        unsafe {
-            libc::syscall(libc::SYS_futex, POKES.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
-        }
+        wake();
+    }
+}
+
+/// Whether the service thread will send within some 0.1 ms what waits; at the latest at its next tick. The caller holds the
+/// process lock.
+#[inline]
+pub fn will_look() -> bool {
+    SOON.load(Ordering::Relaxed) || wake_soon()
+}
+
+#[cold]
+fn wake_soon() -> bool {
+    let parked = PARKED.load(Ordering::SeqCst);
+    if parked {
+        SOON.store(true, Ordering::SeqCst);
+        wake();
+    }
+    parked
+}
+
+fn wake() {
+    // SAFETY: the word is static; a wake of one waiter takes no other argument.
+    unsafe {
+        libc::syscall(libc::SYS_futex, POKES.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
     }
 }
 
@@ -61,19 +87,39 @@ fn run(socket: &OwnedFd) {
         let pokes = POKES.load(Ordering::SeqCst);
         let looks = LOOKS.load(Ordering::Relaxed);
         park(pokes);
+        if SOON.load(Ordering::SeqCst) {
+            std::thread::sleep(NAP);
+            if look(true).is_none() {
+                return;
+            }
+            if POKES.load(Ordering::SeqCst) == pokes {
+                continue;
+            }
+        }
         let poked = POKES.load(Ordering::SeqCst) != pokes;
         let looks = if poked { LOOKS.load(Ordering::Relaxed) } else { looks };
         while LOOKS.load(Ordering::Relaxed) == looks {
-            let Some(mut guard) = process::enter() else { return };
-            guard.engine.poll_remote();
-            let patience = guard.engine.network_timeout().map_or(LOOK_MAX, |timeout| timeout.min(LOOK_MAX));
-            drop(guard);
+            let Some(patience) = look(false) else { return };
             await_datagram(socket, patience);
         }
         if process::phase() == process::AFTER {
             return;
         }
     }
+}
+
+/// Looks at the network, or only if something waits to be sent; gives how long there is nothing to do, `None` after Finalize.
+fn look(if_unsent: bool) -> Option<Duration> {
+    let mut guard = process::enter()?;
+    SOON.store(false, Ordering::SeqCst);
+    let moved = (guard.engine.has_unsent() || !if_unsent) && guard.engine.poll_remote();
+    let patience = guard.engine.network_timeout().map_or(LOOK_MAX, |timeout| timeout.min(LOOK_MAX));
+    if moved {
+        guard.leave();
+    } else {
+        guard.leave_quietly();
+    }
+    Some(patience)
 }
 
 /// Sleeps for a tick, or until poked after `pokes` was read.
