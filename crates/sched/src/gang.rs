@@ -30,7 +30,7 @@ mod state;
 use std::collections::VecDeque;
 
 use crate::message::{Mode, Order, Plan, Stage, Switch};
-use crate::types::{Generation, JobId, Slots, Version};
+use crate::types::{Generation, JobId, NodeId, Slots, Version};
 use state::Local;
 
 /// The times that a node keeps to.
@@ -65,6 +65,8 @@ impl Default for Timing {
 pub enum Action {
     /// Send the order to the children: all, or those with nodes of its job. Comes before everything that the order causes here.
     Forward(Order),
+    /// Bind the job's ranks to these slots, which they did not have before.
+    Bind(JobId, Slots),
     /// Write to the freezer; [`NodeSwitch::handle_frozen`] when it says frozen.
     Freeze(JobId),
     /// Write to the freezer; [`NodeSwitch::handle_thawed`] when it says so.
@@ -112,6 +114,7 @@ pub struct Lap {
 /// The jobs of one node, and who of them runs.
 #[derive(Clone, Debug)]
 pub struct NodeSwitch {
+    me: NodeId,
     timing: Timing,
     jobs: Vec<Local>,
     plans: VecDeque<Plan>,
@@ -132,10 +135,11 @@ pub struct NodeSwitch {
 const PLANS_MAX: usize = 8;
 
 impl NodeSwitch {
-    /// A node without jobs, with room for `jobs` of them.
+    /// Node `me` without jobs, with room for `jobs` of them.
     #[must_use]
-    pub fn new(timing: Timing, jobs: usize) -> Self {
+    pub fn new(me: NodeId, timing: Timing, jobs: usize) -> Self {
         NodeSwitch {
+            me,
             timing,
             jobs: Vec::with_capacity(jobs),
             plans: VecDeque::with_capacity(PLANS_MAX + 1),
@@ -167,13 +171,6 @@ impl NodeSwitch {
     pub fn handle_job_gone(&mut self, now_ns: u64, job: JobId) {
         self.jobs.retain(|local| local.job != job);
         self.apply(now_ns);
-    }
-
-    /// The ranks of a job are bound to other slots from its next thaw on.
-    pub fn handle_slots(&mut self, job: JobId, slots: Slots) {
-        if let Some(local) = self.find_mut(job) {
-            local.slots = slots;
-        }
     }
 
     /// The rows of a version have come.
@@ -382,6 +379,7 @@ impl NodeSwitch {
         while self.plans.front().is_some_and(|plan| plan.version < switch.version) {
             self.plans.pop_front();
         }
+        self.bind_moved();
         for local in &mut self.jobs {
             local.was_in_row = local.in_row;
         }
@@ -393,6 +391,19 @@ impl NodeSwitch {
             }
         }
         self.apply(now_ns);
+    }
+
+    /// Binds the jobs to the slots that the plan in force gives them.
+    fn bind_moved(&mut self) {
+        let Some(plan) = self.plans.front() else { return };
+        for moved in plan.moved.iter().filter(|moved| moved.node == self.me) {
+            if let Some(local) = self.jobs.iter_mut().find(|local| local.job == moved.job)
+                && local.slots != moved.slots
+            {
+                local.slots = moved.slots;
+                self.actions.push_back(Action::Bind(moved.job, moved.slots));
+            }
+        }
     }
 
     /// Marks which jobs stand in the row in force.

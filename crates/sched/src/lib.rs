@@ -2,15 +2,33 @@
 //!
 //! No system call, no clock, no thread: events go in by `handle_*` with the time, actions come out by `poll_*`, so that a seeded
 //! simulator can run thousands of nodes and every fault.
+//!
+//! | part | who has it | what it does |
+//! |---|---|---|
+//! | [`Scheduler`] | the head | takes jobs, gives them nodes and rows of the matrix, says when which row runs |
+//! | [`gang::NodeSwitch`] | every node | executes SWITCH: freezes, waits, thaws |
+//! | [`barrier::Merger`] | every node | merges reports on their way up |
+//! | [`Tree`] | every node | who is whose parent |
 
 #![forbid(unsafe_code)]
 
 pub mod barrier;
+mod demand;
+mod dqt;
 pub mod gang;
+mod machine;
+mod matrix;
 mod message;
+mod rotation;
+mod scheduler;
+mod space;
 mod tree;
 mod types;
 
-pub use message::{Members, Mode, Order, Plan, Report, STAGES, Stage, Switch};
+pub use demand::{Demand, Part, Place, SubmitError, WEIGHT_DEFAULT, WEIGHT_MAX};
+pub use matrix::Policy;
+pub use message::{Members, Mode, Moved, Order, Plan, Report, STAGES, Stage, Switch};
+pub use rotation::Account;
+pub use scheduler::{Config, ConfigError, Event, JobState, SLICE_NS, Scheduler};
 pub use tree::Tree;
 pub use types::{Generation, JobId, Membership, NodeId, SLOTS_MAX, Slots, Version};

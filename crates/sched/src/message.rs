@@ -15,7 +15,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::types::{Generation, JobId, Membership, NodeId, Version};
+use crate::types::{Generation, JobId, Membership, NodeId, Slots, Version};
 
 /// How a switch is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub enum Mode {
 pub struct Switch {
     /// The matrix version that `row` belongs to.
     pub version: Version,
-    /// The row's place in the plan of that version.
+    /// The row's place in the plan of that version; [`Switch::NOBODY`] is none.
     pub row: u32,
     /// The number of this switch.
     pub generation: Generation,
@@ -49,6 +49,24 @@ pub struct Plan {
     pub version: Version,
     /// The jobs of each row, in ascending order.
     pub rows: Vec<Vec<JobId>>,
+    /// Parts that have other slots than those with which their job began: all of them, in every plan.
+    pub moved: Vec<Moved>,
+}
+
+/// A part of a job that is to be bound to other slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Moved {
+    /// The job.
+    pub job: JobId,
+    /// The node.
+    pub node: NodeId,
+    /// Its slots from this version on.
+    pub slots: Slots,
+}
+
+impl Switch {
+    /// The row in which nobody runs.
+    pub const NOBODY: u32 = u32::MAX;
 }
 
 impl Plan {
@@ -62,7 +80,8 @@ impl Plan {
     #[must_use]
     pub fn only(&self, keep: impl Fn(JobId) -> bool) -> Plan {
         let rows = self.rows.iter().map(|row| row.iter().copied().filter(|&job| keep(job)).collect());
-        Plan { version: self.version, rows: rows.collect() }
+        let moved = self.moved.iter().copied().filter(|moved| keep(moved.job)).collect();
+        Plan { version: self.version, rows: rows.collect(), moved }
     }
 }
 

@@ -6,7 +6,7 @@ const B: JobId = JobId(2);
 /// A node with A and B on the same two slots, a plan with one row for each, A running in generation 1.
 fn node(mode: Mode) -> NodeSwitch {
     let timing = Timing { silence_ns: 1_000_000_000, ..Timing::default() };
-    let mut node = NodeSwitch::new(timing, 4);
+    let mut node = NodeSwitch::new(NodeId(0), timing, 4);
     node.handle_plan(0, plan(1));
     order(&mut node, 0, switch(1, 0, mode));
     node.handle_job(0, A, Slots::first(2), false, Arrival::Running);
@@ -20,7 +20,7 @@ fn node(mode: Mode) -> NodeSwitch {
 }
 
 fn plan(version: u64) -> Plan {
-    Plan { version: Version(version), rows: vec![vec![A], vec![B]] }
+    Plan { version: Version(version), rows: vec![vec![A], vec![B]], moved: Vec::new() }
 }
 
 fn switch(generation: u64, row: u32, mode: Mode) -> Order {
@@ -222,4 +222,22 @@ fn a_job_that_comes_frozen_outside_of_the_row_is_said_to_be_frozen() {
     node.handle_job(0, JobId(3), Slots::first(1), false, Arrival::Frozen);
     node.handle_job(0, JobId(4), Slots::first(1), false, Arrival::Running);
     assert_eq!(actions(&mut node), [frozen(JobId(3), 1), Action::Freeze(JobId(4))]);
+}
+
+#[test]
+fn a_job_that_was_moved_is_bound_before_it_runs_again() {
+    let mut node = node(Mode::Overlapped);
+    let slots = Slots::first(4).without(&Slots::first(2));
+    let moved = |job, node| crate::Moved { job, node: NodeId(node), slots };
+    node.handle_plan(
+        0,
+        Plan {
+            version: Version(2),
+            rows: vec![vec![A, B]],
+            moved: vec![moved(A, 1), moved(B, 0), moved(JobId(9), 0)],
+        },
+    );
+    let both =
+        Switch { version: Version(2), row: 0, generation: Generation(2), at_ns: 0, mode: Mode::Overlapped };
+    assert_eq!(order(&mut node, 0, Order::Switch(both)), [Action::Bind(B, slots), Action::Thaw(B)]);
 }

@@ -1,0 +1,179 @@
+//! What a job asks for, and what it gets.
+
+use serde::{Deserialize, Serialize};
+
+use crate::types::{JobId, NodeId, SLOTS_MAX, Slots};
+
+/// The weight of a job for which none is given.
+pub const WEIGHT_DEFAULT: u32 = 100;
+/// The largest weight.
+pub const WEIGHT_MAX: u32 = 10_000;
+
+/// Where the ranks are to be.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Place {
+    /// On any `nodes` nodes, dealt evenly: the first ones have one more if it does not come out even.
+    Any {
+        /// How many nodes.
+        nodes: u32,
+        /// How many ranks in all.
+        ranks: u32,
+    },
+    /// On as few nodes as will hold them.
+    Fewest {
+        /// How many ranks in all.
+        ranks: u32,
+    },
+    /// On these nodes, so many ranks on each.
+    Given(Vec<(NodeId, u32)>),
+}
+
+impl Place {
+    /// How many ranks in all.
+    #[must_use]
+    pub fn ranks(&self) -> u64 {
+        match self {
+            Place::Any { ranks, .. } | Place::Fewest { ranks } => u64::from(*ranks),
+            Place::Given(parts) => parts.iter().map(|part| u64::from(part.1)).sum(),
+        }
+    }
+}
+
+/// What a job asks for.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Demand {
+    /// Where its ranks are to be.
+    pub place: Place,
+    /// Its share of the time, beside the others': 1 to [`WEIGHT_MAX`].
+    pub weight: u32,
+    /// Its nodes are its own, all the time.
+    pub exclusive: bool,
+    /// A node may get more ranks than it has slots.
+    pub oversubscribe: bool,
+    /// Memory that it declares to need on each node; 0 is not known.
+    pub memory_bytes: u64,
+}
+
+impl Demand {
+    /// A job of `ranks` ranks on `nodes` nodes, with the default weight.
+    #[must_use]
+    pub fn any(nodes: u32, ranks: u32) -> Self {
+        Demand::at(Place::Any { nodes, ranks })
+    }
+
+    /// A job with the default weight.
+    #[must_use]
+    pub fn at(place: Place) -> Self {
+        Demand { place, weight: WEIGHT_DEFAULT, exclusive: false, oversubscribe: false, memory_bytes: 0 }
+    }
+
+    /// Refuses what no cluster could give.
+    pub(crate) fn check(&self) -> Result<(), SubmitError> {
+        if !(1..=WEIGHT_MAX).contains(&self.weight) {
+            return Err(SubmitError::Weight { asked: self.weight });
+        }
+        match &self.place {
+            Place::Fewest { ranks: 0 } | Place::Any { ranks: 0, .. } | Place::Any { nodes: 0, .. } => {
+                Err(SubmitError::Nothing)
+            }
+            Place::Any { nodes, ranks } if nodes > ranks => {
+                Err(SubmitError::FewerRanksThanNodes { nodes: *nodes, ranks: *ranks })
+            }
+            Place::Any { nodes, ranks } if ranks.div_ceil(*nodes) > SLOTS_MAX => {
+                Err(SubmitError::TooManyRanks { ranks: ranks.div_ceil(*nodes), most: SLOTS_MAX })
+            }
+            Place::Given(parts) => check_given(parts),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn check_given(parts: &[(NodeId, u32)]) -> Result<(), SubmitError> {
+    if parts.is_empty() || parts.iter().any(|part| part.1 == 0) {
+        return Err(SubmitError::Nothing);
+    }
+    if let Some(part) = parts.iter().find(|part| part.1 > SLOTS_MAX) {
+        return Err(SubmitError::TooManyRanks { ranks: part.1, most: SLOTS_MAX });
+    }
+    let mut nodes: Vec<_> = parts.iter().map(|part| part.0).collect();
+    nodes.sort_unstable();
+    match nodes.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(SubmitError::NodeTwice { node: pair[0] }),
+        None => Ok(()),
+    }
+}
+
+/// The ranks of a job on one node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Part {
+    /// The node.
+    pub node: NodeId,
+    /// How many ranks.
+    pub ranks: u32,
+    /// The slots that they share: one each, or all of the node if there are more ranks than slots.
+    pub slots: Slots,
+}
+
+/// Why a job was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SubmitError {
+    /// There is no node or no rank in the demand.
+    #[error("a job needs at least one node and one rank")]
+    Nothing,
+    /// A job with this number is here.
+    #[error("job {job} is here already")]
+    JobTwice {
+        /// Its number.
+        job: JobId,
+    },
+    /// The weight is out of range.
+    #[error("a weight is 1 to {WEIGHT_MAX}, not {asked}")]
+    Weight {
+        /// What was asked for.
+        asked: u32,
+    },
+    /// Some nodes would have no rank.
+    #[error("{ranks} ranks cannot be on {nodes} nodes")]
+    FewerRanksThanNodes {
+        /// Nodes asked for.
+        nodes: u32,
+        /// Ranks asked for.
+        ranks: u32,
+    },
+    /// More ranks than a node can hold.
+    #[error(
+        "{ranks} ranks on one node are more than the {most} that it takes (oversubscribe allows up to {SLOTS_MAX})"
+    )]
+    TooManyRanks {
+        /// Ranks asked for.
+        ranks: u32,
+        /// What the largest node takes.
+        most: u32,
+    },
+    /// More nodes than there are with enough slots and memory.
+    #[error("the job needs {asked} nodes; {there} have the slots and the memory for it")]
+    TooFewNodes {
+        /// Nodes asked for.
+        asked: u32,
+        /// Nodes that could ever hold a part of it.
+        there: u32,
+    },
+    /// A node in the list is not in the cluster.
+    #[error("node {node} is not in the cluster")]
+    UnknownNode {
+        /// The node.
+        node: NodeId,
+    },
+    /// A node is in the list twice.
+    #[error("node {node} is given twice")]
+    NodeTwice {
+        /// The node.
+        node: NodeId,
+    },
+    /// The queue is full.
+    #[error("{waiting} jobs wait already")]
+    QueueFull {
+        /// How many wait.
+        waiting: usize,
+    },
+}

@@ -1,0 +1,258 @@
+//! Ousterhout's matrix: rows are time slots, columns are the slots of all nodes.
+//!
+//! Which job is at home in which row is the business of the policy; here the rows are put together from it: exclusive jobs stand in
+//! every row; holes are filled with further jobs whose columns are free there, so a job keeps running through a change of rows if it
+//! is in both. The number of the version grows when, and only when, some row has other jobs than before.
+
+use crate::demand::{Demand, Part};
+use crate::dqt::Dqt;
+use crate::machine::Machine;
+use crate::message::{Moved, Plan};
+use crate::space::{Resident, Residents, Row, Rows};
+use crate::types::{JobId, Version};
+
+/// How jobs are given their nodes and rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub enum Policy {
+    /// Any nodes that fit best, in the first row that has room; rows take turns.
+    #[default]
+    RoundRobin,
+    /// SCore-D's Distributed Queue Tree: partitions of 2^l nodes, each with a queue.
+    Dqt,
+}
+
+/// The rows of one version.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PlannedRow {
+    /// Those for whose sake the row gets its turn.
+    pub(crate) home: Vec<JobId>,
+    /// Those too that fill its holes; ascending.
+    pub(crate) all: Vec<JobId>,
+}
+
+#[derive(Clone, Debug)]
+enum Layout {
+    RoundRobin(Rows),
+    Dqt(Dqt),
+}
+
+/// The matrix.
+#[derive(Clone, Debug)]
+pub(crate) struct Matrix {
+    layout: Layout,
+    fill_holes: bool,
+    rows_max: usize,
+    pub(crate) residents: Residents,
+    rows: Vec<PlannedRow>,
+    version: Version,
+    stale: bool,
+}
+
+impl Matrix {
+    pub(crate) fn new(policy: Policy, fill_holes: bool, rows_max: usize, version: Version) -> Self {
+        let layout = match policy {
+            Policy::RoundRobin => Layout::RoundRobin(Rows::new(0, u32::MAX)),
+            Policy::Dqt => Layout::Dqt(Dqt::default()),
+        };
+        Matrix {
+            layout,
+            fill_holes,
+            rows_max,
+            residents: Residents::new(),
+            rows: Vec::new(),
+            version,
+            stale: false,
+        }
+    }
+
+    /// The rows of the version in force.
+    pub(crate) fn rows(&self) -> &[PlannedRow] {
+        &self.rows
+    }
+
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Finds nodes and a row for the job and takes them; false if there is no room now.
+    pub(crate) fn place(&mut self, machine: &Machine, job: JobId, demand: &Demand) -> bool {
+        let Some(parts) = self.choose(machine, job, demand) else { return false };
+        let resident = Resident {
+            parts,
+            weight: demand.weight,
+            exclusive: demand.exclusive,
+            active: false,
+            moved: false,
+        };
+        self.residents.insert(job, resident);
+        true
+    }
+
+    fn choose(&mut self, machine: &Machine, job: JobId, demand: &Demand) -> Option<Vec<Part>> {
+        if demand.exclusive {
+            // Machine::admits lets it in only where nobody is, so its columns are free in every row.
+            return Row::new(0, u32::MAX).choose(machine, demand);
+        }
+        match &mut self.layout {
+            Layout::RoundRobin(rows) => {
+                let (at, parts) = rows.choose(machine, demand)?;
+                if at >= self.rows_max {
+                    return None;
+                }
+                rows.put(at, job, &parts);
+                Some(parts)
+            }
+            Layout::Dqt(tree) => {
+                let parts = tree.place(machine, &self.residents, job, demand)?;
+                if tree.homes(machine, &self.residents).len() > self.rows_max {
+                    tree.remove(job, &parts);
+                    return None;
+                }
+                Some(parts)
+            }
+        }
+    }
+
+    /// The job has ended.
+    pub(crate) fn remove(&mut self, machine: &Machine, job: JobId) -> Option<Resident> {
+        let resident = self.residents.remove(&job)?;
+        self.take_out(machine, job, &resident);
+        Some(resident)
+    }
+
+    /// The job leaves its columns to others until [`Self::come_back`].
+    pub(crate) fn leave(&mut self, machine: &Machine, job: JobId) {
+        let Some(resident) = self.residents.get(&job).cloned() else { return };
+        self.take_out(machine, job, &resident);
+    }
+
+    fn take_out(&mut self, machine: &Machine, job: JobId, resident: &Resident) {
+        self.stale = true;
+        match &mut self.layout {
+            _ if resident.exclusive => {}
+            Layout::RoundRobin(rows) => {
+                rows.remove(job, &resident.parts);
+                rows.compact(machine, &mut self.residents);
+            }
+            Layout::Dqt(tree) => {
+                tree.remove(job, &resident.parts);
+                tree.compact(machine, &mut self.residents);
+            }
+        }
+    }
+
+    /// The job comes back to its nodes: its slots may be others.
+    pub(crate) fn come_back(&mut self, machine: &Machine, job: JobId) {
+        self.stale = true;
+        let Some(resident) = self.residents.get_mut(&job) else { return };
+        match &mut self.layout {
+            _ if resident.exclusive => {}
+            Layout::RoundRobin(rows) => rows.put_back(machine, job, resident),
+            Layout::Dqt(tree) => tree.put_back(machine, job, resident),
+        }
+    }
+
+    /// The job takes part in the rows from now on, or no longer; its columns stay its own.
+    pub(crate) fn set_active(&mut self, job: JobId, active: bool) {
+        if let Some(resident) = self.residents.get_mut(&job)
+            && resident.active != active
+        {
+            resident.active = active;
+            self.stale = true;
+        }
+    }
+
+    pub(crate) fn set_weight(&mut self, job: JobId, weight: u32) {
+        if let Some(resident) = self.residents.get_mut(&job) {
+            resident.weight = weight;
+            self.stale = true;
+        }
+    }
+
+    /// Puts the rows together anew if something has changed; true if the version is another.
+    pub(crate) fn refresh(&mut self, machine: &Machine) -> bool {
+        if !std::mem::take(&mut self.stale) {
+            return false;
+        }
+        let rows = self.assemble(machine);
+        let same = rows.len() == self.rows.len() && rows.iter().zip(&self.rows).all(|(a, b)| a.all == b.all);
+        self.rows = rows;
+        if !same {
+            self.version = self.version.next();
+        }
+        !same
+    }
+
+    /// The rows that the nodes are told of.
+    pub(crate) fn plan(&self) -> Plan {
+        let moved =
+            self.residents.iter().filter(|(_, resident)| resident.moved).flat_map(|(&job, resident)| {
+                resident.parts.iter().map(move |part| Moved { job, node: part.node, slots: part.slots })
+            });
+        Plan {
+            version: self.version,
+            rows: self.rows.iter().map(|row| row.all.clone()).collect(),
+            moved: moved.collect(),
+        }
+    }
+
+    fn assemble(&self, machine: &Machine) -> Vec<PlannedRow> {
+        let mut homes = match &self.layout {
+            Layout::RoundRobin(rows) => rows.homes(),
+            Layout::Dqt(tree) => tree.homes(machine, &self.residents),
+        };
+        for row in &mut homes {
+            row.retain(|job| self.residents.get(job).is_some_and(|resident| resident.active));
+        }
+        homes.retain(|row| !row.is_empty());
+        let exclusive: Vec<_> = self
+            .residents
+            .iter()
+            .filter(|(_, resident)| resident.exclusive && resident.active)
+            .map(|(&job, _)| job)
+            .collect();
+        if homes.is_empty() && !exclusive.is_empty() {
+            homes.push(exclusive.clone());
+        }
+        let mut rows: Vec<_> = homes
+            .into_iter()
+            .map(|home| {
+                let mut all = home.clone();
+                all.extend(exclusive.iter().filter(|job| !home.contains(job)));
+                PlannedRow { home, all }
+            })
+            .collect();
+        if self.fill_holes && rows.len() > 1 {
+            self.fill(&mut rows);
+        }
+        for row in &mut rows {
+            row.all.sort_unstable();
+        }
+        rows
+    }
+
+    /// Adds to each row the jobs whose columns are free there; who has the fewest rows for its weight comes first.
+    fn fill(&self, rows: &mut [PlannedRow]) {
+        let mut shares: Vec<(u64, JobId)> = Vec::new();
+        for (&job, resident) in
+            self.residents.iter().filter(|(_, resident)| resident.active && !resident.exclusive)
+        {
+            shares.push((1_000_000 / u64::from(resident.weight), job));
+        }
+        for row in rows {
+            let mut space = Row::new(0, u32::MAX);
+            for job in &row.all {
+                space.take(&self.residents[job].parts);
+            }
+            shares.sort_unstable();
+            for (share, job) in &mut shares {
+                let resident = &self.residents[job];
+                if !row.all.contains(job) && space.is_free(&resident.parts) {
+                    space.take(&resident.parts);
+                    row.all.push(*job);
+                    *share += 1_000_000 / u64::from(resident.weight);
+                }
+            }
+        }
+    }
+}

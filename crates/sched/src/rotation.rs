@@ -1,0 +1,426 @@
+//! Turns: which row runs next, and what each job has had.
+//!
+//! **The rule.** Every job has a virtual time: the service it had, divided by its weight. A row is as deserving as the most deserving
+//! (least virtual time) of the jobs at home in it that can run; the most deserving row is next, among equals the one that has waited
+//! longest. With equal weights that is a plain rotation; a job of weight 300 gets three slices for one of weight 100.
+//!
+//! **What a job gets.** No virtual time is more than a slice (over its weight) ahead of the least one, since service beyond that is free:
+//! it fills holes that nobody else could use, or falls to a light job because it stands in a heavy one's row. So, while the jobs
+//! that can run stay the same, a job gets at least `weight / sum over rows of the heaviest weight` of the time, less one round.
+//!
+//! **Joining.** Who begins, resumes or wakes starts at the least virtual time of those that can run, at the earliest: nobody saves up
+//! turns by sleeping.
+//!
+//! **Not frozen yet.** A job that left the row is not switched in before FROZEN has come from all its nodes. If the row to run has such a
+//! job, it is left out of the plan until then (a new version), and since it has not been served its virtual time stays: that is
+//! its credit. Overlapped switches need no more than this; a node that is silent holds up its own jobs only.
+
+use crate::message::Switch;
+use crate::scheduler::Scheduler;
+use crate::types::{Generation, JobId};
+
+/// How many slices a job that was left out can have to its credit.
+const CREDIT_SLICES: u64 = 10;
+
+/// What a job has had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Account {
+    /// Time in which it was to run, idle time left out.
+    pub service_ns: u64,
+    /// The same over its weight (100 is the unit): what the rotation goes by.
+    pub virtual_ns: u64,
+    /// How often it was switched in.
+    pub slices: u64,
+    /// How often it was left out because it was not frozen yet.
+    pub left_out: u64,
+    /// Its weight.
+    pub weight: u32,
+}
+
+/// How a job that does not run stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Freeze {
+    Frozen,
+    /// It left the row in this generation; FROZEN has not come.
+    Leaving(Generation),
+}
+
+/// A job's part in the rotation.
+#[derive(Clone, Debug)]
+pub(crate) struct Turn {
+    pub(crate) weight: u32,
+    account: Account,
+    pub(crate) freeze: Freeze,
+    /// Left out of the rows until it is frozen.
+    pub(crate) held: bool,
+    /// Since when it sleeps everywhere.
+    idle_since_ns: Option<u64>,
+    /// The generation that switched it in last.
+    since: Generation,
+}
+
+impl Turn {
+    pub(crate) fn new(weight: u32) -> Self {
+        let account = Account::default();
+        Turn {
+            weight,
+            account,
+            freeze: Freeze::Frozen,
+            held: false,
+            idle_since_ns: None,
+            since: Generation(0),
+        }
+    }
+
+    pub(crate) fn account(&self) -> Account {
+        Account { weight: self.weight, ..self.account }
+    }
+
+    /// Begins to compete at this virtual time at the earliest.
+    pub(crate) fn join(&mut self, clock_ns: u64) {
+        self.account.virtual_ns = self.account.virtual_ns.max(clock_ns);
+        self.idle_since_ns = None;
+    }
+
+    fn scaled(&self, ns: u64) -> u64 {
+        (u128::from(ns) * 100 / u128::from(self.weight)) as u64
+    }
+}
+
+/// Where the rotation stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Rotation {
+    generation: Generation,
+    /// The jobs of the row in force, those that have ended since left out; ascending.
+    running: Vec<JobId>,
+    charged_ns: u64,
+    slice_end_ns: u64,
+    /// The virtual time of the whole.
+    clock_ns: u64,
+    /// The row was switched off to be switched on again.
+    forced: bool,
+}
+
+impl Rotation {
+    pub(crate) fn new(generation: Generation) -> Self {
+        let running = Vec::new();
+        Rotation { generation, running, charged_ns: 0, slice_end_ns: 0, clock_ns: 0, forced: false }
+    }
+
+    pub(crate) fn running(&self) -> &[JobId] {
+        &self.running
+    }
+
+    pub(crate) fn advance(&mut self) -> Generation {
+        self.generation = self.generation.next();
+        self.generation
+    }
+
+    pub(crate) fn forget(&mut self, job: JobId) {
+        self.running.retain(|&running| running != job);
+    }
+}
+
+/// A row that may be next.
+struct Candidate {
+    row: usize,
+    virtual_ns: u64,
+    last: Generation,
+}
+
+impl Scheduler {
+    /// The switch that is due, if one is. To be called when [`Self::next_at_ns`] says so, and after every event.
+    pub fn next_row(&mut self, now_ns: u64) -> Option<Switch> {
+        self.charge(now_ns);
+        self.matrix.refresh(&self.machine);
+        let kept = self.rotation.running.iter().all(|&job| self.may_go_on(job));
+        let over = now_ns >= self.rotation.slice_end_ns;
+        if kept && !over && !self.rotation.running.is_empty() && !self.all_idle() {
+            return self.widen();
+        }
+        if !kept && !over {
+            // Whoever is left of the row keeps the rest of the slice, in the row that has them all.
+            let left: Vec<_> =
+                self.rotation.running.iter().copied().filter(|&job| self.may_go_on(job)).collect();
+            if !left.is_empty()
+                && let Some(row) = self.row_with(&left)
+            {
+                return Some(self.switch_in(row, self.rotation.slice_end_ns));
+            }
+        }
+        self.next_turn(now_ns, kept)
+    }
+
+    /// When [`Self::next_row`] is to be called at the latest; None if only an event can change anything.
+    #[must_use]
+    pub fn next_at_ns(&self) -> Option<u64> {
+        let rows = self.matrix.rows();
+        let running = &self.rotation.running;
+        if running.is_empty() || self.all_idle() {
+            return self.look_at_ns();
+        }
+        let others = rows.len() > 1 || rows.iter().any(|row| row.all != *running);
+        (others || self.config.force_switch).then_some(self.rotation.slice_end_ns)
+    }
+
+    /// FROZEN of the whole job has come, as of `generation`.
+    pub fn handle_frozen(&mut self, now_ns: u64, job: JobId, generation: Generation) {
+        self.charge(now_ns);
+        let clock_ns = self.virtual_time();
+        let Some(record) = self.jobs.get_mut(&job) else { return };
+        if let Freeze::Leaving(left) = record.turn.freeze
+            && generation >= left
+        {
+            let turn = &mut record.turn;
+            (turn.freeze, turn.held) = (Freeze::Frozen, false);
+            // Its credit is bounded: a job that was stuck for minutes does not take minutes from the others.
+            let least_ns = clock_ns.saturating_sub(turn.scaled(CREDIT_SLICES * self.config.slice_ns));
+            turn.account.virtual_ns = turn.account.virtual_ns.max(least_ns);
+            self.settle_activity(job);
+        }
+    }
+
+    /// All ranks of the job have been asleep for a millisecond, as of `generation`.
+    pub fn handle_idle(&mut self, now_ns: u64, job: JobId, generation: Generation) {
+        self.charge(now_ns);
+        let runs = self.rotation.running.contains(&job);
+        if let Some(record) = self.jobs.get_mut(&job)
+            && runs
+            && generation >= record.turn.since
+        {
+            record.turn.idle_since_ns = record.turn.idle_since_ns.or(Some(now_ns));
+        }
+    }
+
+    /// A rank of an idle job is awake.
+    pub fn handle_woken(&mut self, now_ns: u64, job: JobId) {
+        self.charge(now_ns);
+        let level = self.virtual_time();
+        if let Some(record) = self.jobs.get_mut(&job)
+            && record.turn.idle_since_ns.is_some()
+        {
+            record.turn.join(level);
+        }
+    }
+
+    /// True if FROZEN of the job has come since it left the row.
+    #[must_use]
+    pub fn is_frozen(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_some_and(|record| record.turn.freeze == Freeze::Frozen)
+            && !self.rotation.running.contains(&job)
+    }
+
+    /// The jobs of the row in force, in ascending order.
+    #[must_use]
+    pub fn running(&self) -> &[JobId] {
+        &self.rotation.running
+    }
+
+    /// The newest generation.
+    #[must_use]
+    pub fn generation(&self) -> Generation {
+        self.rotation.generation
+    }
+
+    /// When the slice in force ends.
+    #[must_use]
+    pub fn slice_end_ns(&self) -> u64 {
+        self.rotation.slice_end_ns
+    }
+
+    /// Puts the time since the last call on the accounts of those that run.
+    pub(crate) fn charge(&mut self, now_ns: u64) {
+        let passed_ns = now_ns.saturating_sub(self.rotation.charged_ns);
+        self.rotation.charged_ns = self.rotation.charged_ns.max(now_ns);
+        if passed_ns == 0 {
+            return;
+        }
+        let clock_ns = self.virtual_time();
+        for job in &self.rotation.running {
+            let Some(record) = self.jobs.get_mut(job) else { continue };
+            let turn = &mut record.turn;
+            if turn.idle_since_ns.is_some() {
+                continue;
+            }
+            turn.account.service_ns += passed_ns;
+            let before_ns = turn.account.virtual_ns;
+            let ahead_ns = clock_ns + turn.scaled(self.config.slice_ns);
+            turn.account.virtual_ns = (before_ns + turn.scaled(passed_ns)).min(ahead_ns).max(before_ns);
+        }
+    }
+
+    /// The least virtual time of those that can run; it never goes back.
+    pub(crate) fn virtual_time(&mut self) -> u64 {
+        let able = self.jobs.iter().filter(|(job, record)| {
+            self.may_go_on(**job) && record.turn.idle_since_ns.is_none() && self.can_run(**job)
+        });
+        let least_ns = able.map(|(_, record)| record.turn.account.virtual_ns).min();
+        self.rotation.clock_ns = self.rotation.clock_ns.max(least_ns.unwrap_or(0));
+        self.rotation.clock_ns
+    }
+
+    /// True if the job may stay in the row in force.
+    fn may_go_on(&self, job: JobId) -> bool {
+        self.matrix.residents.get(&job).is_some_and(|resident| resident.active)
+    }
+
+    fn all_idle(&self) -> bool {
+        let mut running = self.rotation.running.iter();
+        !self.rotation.running.is_empty()
+            && running.all(|job| self.jobs.get(job).is_none_or(|record| record.turn.idle_since_ns.is_some()))
+    }
+
+    /// A row that has all these jobs and in which all others could be switched in.
+    fn row_with(&self, jobs: &[JobId]) -> Option<usize> {
+        self.matrix.rows().iter().position(|row| {
+            jobs.iter().all(|job| row.all.binary_search(job).is_ok())
+                && row.all.iter().all(|&job| self.can_run(job))
+        })
+    }
+
+    /// True if the job runs or could be switched in.
+    fn can_run(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_some_and(|record| {
+            record.turn.freeze == Freeze::Frozen || self.rotation.running.binary_search(&job).is_ok()
+        })
+    }
+
+    /// Switches to a row that has more jobs than the one in force, and all of those: nobody loses by it.
+    fn widen(&mut self) -> Option<Switch> {
+        let running = &self.rotation.running;
+        let wider = self.matrix.rows().iter().position(|row| {
+            row.all.len() > running.len()
+                && running.iter().all(|job| row.all.binary_search(job).is_ok())
+                && row.all.iter().all(|&job| self.can_run(job))
+        })?;
+        // A row of the same plan that has more is there for its own turn; only a changed plan widens the row in force.
+        let in_force = self.matrix.rows().iter().any(|row| row.all == *running);
+        (!in_force).then(|| self.switch_in(wider, self.rotation.slice_end_ns))
+    }
+
+    /// The next turn: the most deserving row.
+    fn next_turn(&mut self, now_ns: u64, kept: bool) -> Option<Switch> {
+        loop {
+            let Some(best) = self.best_row(now_ns) else { return self.nobody(now_ns, kept) };
+            let held: Vec<_> =
+                self.matrix.rows()[best].all.iter().copied().filter(|&job| !self.can_run(job)).collect();
+            if held.is_empty() {
+                return self.turn_to(now_ns, best, kept);
+            }
+            for job in held {
+                let turn = &mut self.jobs.get_mut(&job).expect("it stands in a row").turn;
+                turn.held = true;
+                turn.account.left_out += 1;
+                self.settle_activity(job);
+            }
+            self.matrix.refresh(&self.machine);
+        }
+    }
+
+    fn turn_to(&mut self, now_ns: u64, best: usize, kept: bool) -> Option<Switch> {
+        let same = kept && self.matrix.rows()[best].all == self.rotation.running;
+        let end_ns = if self.rotation.forced && self.rotation.slice_end_ns > now_ns {
+            // The slice began when the row was switched off.
+            self.rotation.slice_end_ns
+        } else {
+            now_ns + self.config.slice_ns
+        };
+        if !same {
+            return Some(self.switch_in(best, end_ns));
+        }
+        if self.all_idle() {
+            return None;
+        }
+        self.rotation.slice_end_ns = end_ns;
+        if self.config.force_switch {
+            self.rotation.forced = true;
+            return Some(self.switch_off());
+        }
+        None
+    }
+
+    /// Nobody can be switched in.
+    fn nobody(&mut self, now_ns: u64, kept: bool) -> Option<Switch> {
+        if kept {
+            // An idle row stays where it is, and an empty one too.
+            if !self.all_idle() && !self.rotation.forced {
+                self.rotation.slice_end_ns = now_ns + self.config.slice_ns;
+            }
+            return None;
+        }
+        Some(self.switch_off())
+    }
+
+    /// The row that is most deserving, of those with a job at home that can run.
+    fn best_row(&self, now_ns: u64) -> Option<usize> {
+        let rows = self.matrix.rows().iter().enumerate();
+        let candidates = rows.filter_map(|(row, planned)| {
+            let able = planned.home.iter().filter(|&&job| self.can_run(job));
+            let turns = able.filter_map(|&job| Some((job, &self.jobs.get(&job)?.turn)));
+            let eager = turns.filter(|(job, turn)| self.is_eager(*job, turn, now_ns)).map(|(_, turn)| turn);
+            let best = eager.min_by_key(|turn| (turn.account.virtual_ns, turn.since))?;
+            Some(Candidate { row, virtual_ns: best.account.virtual_ns, last: best.since })
+        });
+        candidates.min_by_key(|candidate| (candidate.virtual_ns, candidate.last)).map(|best| best.row)
+    }
+
+    /// True if the job wants to run: it is awake, or is due for a look.
+    fn is_eager(&self, job: JobId, turn: &Turn, now_ns: u64) -> bool {
+        let Some(since_ns) = turn.idle_since_ns else { return true };
+        let runs = self.rotation.running.binary_search(&job).is_ok();
+        !runs && self.config.look_ns > 0 && now_ns >= since_ns.saturating_add(self.config.look_ns)
+    }
+
+    /// When the first idle job that does not run is due for a look.
+    fn look_at_ns(&self) -> Option<u64> {
+        if self.config.look_ns == 0 {
+            return None;
+        }
+        let others = self.jobs.iter().filter(|(job, record)| {
+            self.may_go_on(**job)
+                && record.turn.freeze == Freeze::Frozen
+                && self.rotation.running.binary_search(job).is_err()
+        });
+        others.filter_map(|(_, record)| record.turn.idle_since_ns).min().map(|ns| ns + self.config.look_ns)
+    }
+
+    /// Switches to a row of the plan in force.
+    fn switch_in(&mut self, row: usize, end_ns: u64) -> Switch {
+        let switch = self.switch_to(row as u32);
+        let coming = std::mem::take(&mut self.rotation.running);
+        self.leave_row(&coming, Some(row), switch.generation);
+        let mut running = coming;
+        running.clear();
+        running.extend_from_slice(&self.matrix.rows()[row].all);
+        self.rotation.running = running;
+        self.rotation.slice_end_ns = end_ns;
+        self.rotation.forced = false;
+        switch
+    }
+
+    /// Switches everybody off.
+    fn switch_off(&mut self) -> Switch {
+        let switch = self.switch_to(Switch::NOBODY);
+        let running = std::mem::take(&mut self.rotation.running);
+        self.leave_row(&running, None, switch.generation);
+        switch
+    }
+
+    /// Notes who leaves the row and who comes.
+    fn leave_row(&mut self, before: &[JobId], row: Option<usize>, generation: Generation) {
+        let after: &[JobId] = row.map_or(&[], |row| &self.matrix.rows()[row].all);
+        for job in before.iter().filter(|job| after.binary_search(job).is_err()) {
+            if let Some(record) = self.jobs.get_mut(job) {
+                record.turn.freeze = Freeze::Leaving(generation);
+            }
+        }
+        for job in after.iter().filter(|job| before.binary_search(job).is_err()) {
+            if let Some(record) = self.jobs.get_mut(job) {
+                record.turn.since = generation;
+                record.turn.account.slices += 1;
+                // Whether it still sleeps will be said anew.
+                record.turn.idle_since_ns = None;
+            }
+        }
+    }
+}

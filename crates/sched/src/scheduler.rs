@@ -1,0 +1,448 @@
+//! The scheduler of the head: takes jobs, gives them nodes and rows, and says when which row runs.
+//!
+//! A job's way, and the calls that lead along it:
+//!
+//! ```text
+//!  submit --> Waiting --(room: Event::Placed)--> Placed --begin--> Active <--suspend/resume--> Suspended
+//!                |                                  |                |                             |
+//!                '------------- end ----------------+----------------+-----------------------------'
+//! ```
+//!
+//! - **Placed**: nodes and slots are the job's own; the caller launches it there (its ranks come frozen) and calls [`Scheduler::begin`].
+//! - **Active**: it stands in the matrix. [`Scheduler::next_row`] gives the rows their turns.
+//! - **Suspended**: it stands in no row; its memory is still charged to its nodes.
+//! - A job is **left out** of the rows, and keeps its credit, while a node of it is expelled, or while it should run and is not yet frozen
+//!   everywhere after its last slice.
+//! - Waiting jobs are served first come, first served, but a job that fits passes one that does not, at most
+//!   [`Config::bypass_max`] times; after that nobody passes it, so it is placed when the nodes it needs have become free.
+//!
+//! What the nodes must know is in [`Scheduler::plan`], whose version changes only when rows change.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::demand::{Demand, Part, SubmitError, WEIGHT_MAX};
+use crate::machine::Machine;
+use crate::matrix::{Matrix, Policy};
+use crate::message::{Mode, Plan, Switch};
+use crate::rotation::{Account, Freeze, Turn};
+use crate::types::{Generation, JobId, NodeId, Version};
+
+/// The shortest and the longest slice.
+pub const SLICE_NS: std::ops::RangeInclusive<u64> = 5_000_000..=3_600_000_000_000;
+
+/// How to schedule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// How long a row runs: 5 ms to an hour.
+    pub slice_ns: u64,
+    /// How jobs are placed.
+    pub policy: Policy,
+    /// How rows are switched.
+    pub mode: Mode,
+    /// Jobs run in other rows too where their columns are free.
+    pub fill_holes: bool,
+    /// Switch at the end of every slice, to the same row if there is no other (the paper's experiments).
+    pub force_switch: bool,
+    /// An idle job gets a short look at least this often: what is frozen cannot say that a timer has run out. 0 is never.
+    pub look_ns: u64,
+    /// How often a waiting job is passed by later ones.
+    pub bypass_max: u32,
+    /// Rows of the matrix; a job that would need one more waits.
+    pub rows_max: usize,
+    /// Jobs that wait.
+    pub waiting_max: usize,
+    /// The generation of the last switch that any node has seen, when a head takes over.
+    pub generation: Generation,
+    /// The version of the last plan that any node has seen, when a head takes over.
+    pub version: Version,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            slice_ns: 100_000_000,
+            policy: Policy::RoundRobin,
+            mode: Mode::Overlapped,
+            fill_holes: true,
+            force_switch: false,
+            look_ns: 1_000_000_000,
+            bypass_max: 16,
+            rows_max: 256,
+            waiting_max: 100_000,
+            generation: Generation(0),
+            version: Version(0),
+        }
+    }
+}
+
+/// A configuration that cannot be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The slice is out of range.
+    #[error("a slice is 5 ms to an hour, not {slice_ns} ns")]
+    Slice {
+        /// What was asked for.
+        slice_ns: u64,
+    },
+    /// There is no row.
+    #[error("a matrix needs at least one row")]
+    NoRows,
+}
+
+/// What the caller is to know.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// The job has nodes: launch it there, frozen, and call [`Scheduler::begin`].
+    Placed(JobId, Vec<Part>),
+}
+
+/// Where a job is on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum JobState {
+    /// It waits for nodes or memory.
+    Waiting,
+    /// It has nodes and is being launched.
+    Placed,
+    /// It takes its turns.
+    Active,
+    /// It is suspended.
+    Suspended,
+    /// A node of it is lost, or it is being killed.
+    Dying,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    demand: Demand,
+    pub(crate) state: JobState,
+    /// It was suspended before it began.
+    suspended_early: bool,
+    /// A node of it is expelled.
+    stalled: bool,
+    pub(crate) turn: Turn,
+}
+
+/// A job in the queue.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    job: JobId,
+    passed: u32,
+}
+
+/// The scheduler of a cluster.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    pub(crate) config: Config,
+    pub(crate) machine: Machine,
+    pub(crate) matrix: Matrix,
+    pub(crate) jobs: BTreeMap<JobId, Job>,
+    queue: VecDeque<Waiting>,
+    expelled: Vec<NodeId>,
+    events: VecDeque<Event>,
+    pub(crate) rotation: crate::rotation::Rotation,
+}
+
+impl Scheduler {
+    /// A scheduler without nodes and jobs.
+    ///
+    /// # Errors
+    /// Says what is wrong with the configuration.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        if !SLICE_NS.contains(&config.slice_ns) {
+            return Err(ConfigError::Slice { slice_ns: config.slice_ns });
+        }
+        if config.rows_max == 0 {
+            return Err(ConfigError::NoRows);
+        }
+        Ok(Scheduler {
+            machine: Machine::default(),
+            matrix: Matrix::new(config.policy, config.fill_holes, config.rows_max, config.version),
+            jobs: BTreeMap::new(),
+            queue: VecDeque::new(),
+            expelled: Vec::new(),
+            events: VecDeque::new(),
+            rotation: crate::rotation::Rotation::new(config.generation),
+            config,
+        })
+    }
+
+    /// A node is in the cluster (again), with so many slots and so much memory (0: not known).
+    pub fn handle_node(&mut self, now_ns: u64, node: NodeId, slots: u32, memory_bytes: u64) {
+        self.charge(now_ns);
+        self.machine.set(node, slots, memory_bytes);
+        self.serve_queue();
+    }
+
+    /// A node is lost. Returns the jobs that had a part on it: they are out of the matrix, and the caller kills them.
+    pub fn handle_node_lost(&mut self, now_ns: u64, node: NodeId) -> Vec<JobId> {
+        self.charge(now_ns);
+        self.machine.lose(node);
+        self.expelled.retain(|&expelled| expelled != node);
+        let jobs = self.jobs_on(node);
+        for &job in &jobs {
+            self.die(job);
+        }
+        jobs
+    }
+
+    /// A node is late by more than ten slices: its jobs are left out until [`Self::handle_node_back`].
+    pub fn handle_node_expelled(&mut self, now_ns: u64, node: NodeId) {
+        self.charge(now_ns);
+        if !self.expelled.contains(&node) {
+            self.expelled.push(node);
+            self.stall_jobs();
+        }
+    }
+
+    /// An expelled node has caught up.
+    pub fn handle_node_back(&mut self, now_ns: u64, node: NodeId) {
+        self.charge(now_ns);
+        self.expelled.retain(|&expelled| expelled != node);
+        self.stall_jobs();
+    }
+
+    /// Takes a job. [`Event::Placed`] says when it has nodes: at once, if there is room.
+    ///
+    /// # Errors
+    /// Refuses what the cluster could not hold if it were empty.
+    pub fn submit(&mut self, now_ns: u64, job: JobId, demand: &Demand) -> Result<(), SubmitError> {
+        if self.jobs.contains_key(&job) {
+            return Err(SubmitError::JobTwice { job });
+        }
+        if self.queue.len() >= self.config.waiting_max {
+            return Err(SubmitError::QueueFull { waiting: self.queue.len() });
+        }
+        let demand = self.machine.settle(demand)?;
+        self.charge(now_ns);
+        let turn = Turn::new(demand.weight);
+        let state = JobState::Waiting;
+        self.jobs.insert(job, Job { demand, state, suspended_early: false, stalled: false, turn });
+        self.queue.push_back(Waiting { job, passed: 0 });
+        self.serve_queue();
+        Ok(())
+    }
+
+    /// A placed job is there on all its nodes.
+    pub fn begin(&mut self, now_ns: u64, job: JobId) {
+        self.charge(now_ns);
+        let clock_ns = self.virtual_time();
+        let Some(record) = self.jobs.get_mut(&job).filter(|record| record.state == JobState::Placed) else {
+            return;
+        };
+        record.state = JobState::Active;
+        record.turn.join(clock_ns);
+        if std::mem::take(&mut record.suspended_early) {
+            self.suspend(now_ns, job);
+        } else {
+            self.settle_activity(job);
+        }
+    }
+
+    /// The job leaves the matrix until it is resumed. A waiting job waits on.
+    pub fn suspend(&mut self, now_ns: u64, job: JobId) {
+        self.charge(now_ns);
+        let Some(record) = self.jobs.get_mut(&job) else { return };
+        match record.state {
+            JobState::Active => {
+                record.state = JobState::Suspended;
+                self.matrix.leave(&self.machine, job);
+                self.settle_activity(job);
+                self.serve_queue();
+            }
+            JobState::Waiting | JobState::Placed => record.suspended_early = true,
+            JobState::Suspended | JobState::Dying => {}
+        }
+    }
+
+    /// The job comes back to the matrix.
+    pub fn resume(&mut self, now_ns: u64, job: JobId) {
+        self.charge(now_ns);
+        let clock_ns = self.virtual_time();
+        let Some(record) = self.jobs.get_mut(&job) else { return };
+        record.suspended_early = false;
+        if record.state == JobState::Suspended {
+            record.state = JobState::Active;
+            record.turn.join(clock_ns);
+            self.matrix.come_back(&self.machine, job);
+            self.settle_activity(job);
+        }
+    }
+
+    /// The job is being killed: it takes no more turns, its columns stay taken until [`Self::end`].
+    pub fn kill(&mut self, now_ns: u64, job: JobId) {
+        self.charge(now_ns);
+        self.die(job);
+    }
+
+    /// Nothing of the job is left.
+    pub fn end(&mut self, now_ns: u64, job: JobId) {
+        self.charge(now_ns);
+        self.rotation.forget(job);
+        self.queue.retain(|waiting| waiting.job != job);
+        let Some(record) = self.jobs.remove(&job) else { return };
+        if record.state == JobState::Suspended {
+            // It stands in no row already.
+            if let Some(resident) = self.matrix.residents.remove(&job) {
+                self.machine.release(job, &resident.parts);
+            }
+        } else if let Some(resident) = self.matrix.remove(&self.machine, job) {
+            self.machine.release(job, &resident.parts);
+        }
+        self.serve_queue();
+    }
+
+    /// Changes the job's share.
+    ///
+    /// # Errors
+    /// Refuses a weight out of range.
+    pub fn set_weight(&mut self, now_ns: u64, job: JobId, weight: u32) -> Result<(), SubmitError> {
+        if !(1..=WEIGHT_MAX).contains(&weight) {
+            return Err(SubmitError::Weight { asked: weight });
+        }
+        self.charge(now_ns);
+        if let Some(record) = self.jobs.get_mut(&job) {
+            record.demand.weight = weight;
+            record.turn.weight = weight;
+            self.matrix.set_weight(job, weight);
+        }
+        Ok(())
+    }
+
+    /// A part of the job has been measured to use so much memory: the greater of this and what was declared is charged.
+    pub fn handle_memory(&mut self, job: JobId, node: NodeId, bytes: u64) {
+        let declared = self.jobs.get(&job).map_or(0, |record| record.demand.memory_bytes);
+        let lives_there = self.parts(job).is_some_and(|parts| parts.iter().any(|part| part.node == node));
+        if lives_there {
+            self.machine.charge_memory(job, node, bytes.max(declared));
+            self.serve_queue();
+        }
+    }
+
+    /// What the caller is to know next.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Where a job is on its way.
+    #[must_use]
+    pub fn state(&self, job: JobId) -> Option<JobState> {
+        self.jobs.get(&job).map(|record| record.state)
+    }
+
+    /// The nodes and slots of a job that has been placed.
+    #[must_use]
+    pub fn parts(&self, job: JobId) -> Option<&[Part]> {
+        self.matrix.residents.get(&job).map(|resident| resident.parts.as_slice())
+    }
+
+    /// The rows that the nodes are to know: to be sent down before the first switch of its version. Look at it after
+    /// [`Self::next_row`].
+    #[must_use]
+    pub fn plan(&self) -> Plan {
+        self.matrix.plan()
+    }
+
+    /// The version of [`Self::plan`].
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.matrix.version()
+    }
+
+    /// How many jobs wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// All jobs.
+    pub fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.jobs.keys().copied()
+    }
+
+    /// What the job has had so far; up to the last call that told the time.
+    #[must_use]
+    pub fn account(&self, job: JobId) -> Option<Account> {
+        self.jobs.get(&job).map(|record| record.turn.account())
+    }
+
+    /// Slots of all nodes that are here, and slots of those that the jobs now running hold.
+    #[must_use]
+    pub fn slots_in_use(&self) -> (u64, u64) {
+        let held = self.rotation.running().iter().filter_map(|&job| self.parts(job)).flatten();
+        (self.machine.slots(), held.map(|part| u64::from(part.slots.count())).sum())
+    }
+
+    /// The next switch, to this row of the version in force.
+    pub(crate) fn switch_to(&mut self, row: u32) -> Switch {
+        let generation = self.rotation.advance();
+        Switch { version: self.matrix.version(), row, generation, at_ns: 0, mode: self.config.mode }
+    }
+
+    /// The job is left out of the rows, or no longer, because it is not frozen where it should be.
+    pub(crate) fn settle_activity(&mut self, job: JobId) {
+        let Some(record) = self.jobs.get(&job) else { return };
+        let active = record.state == JobState::Active && !record.stalled && !record.turn.held;
+        self.matrix.set_active(job, active);
+    }
+
+    fn jobs_on(&self, node: NodeId) -> Vec<JobId> {
+        let residents = self.matrix.residents.iter();
+        let there = residents.filter(|(_, resident)| resident.parts.iter().any(|part| part.node == node));
+        there.map(|(&job, _)| job).collect()
+    }
+
+    fn stall_jobs(&mut self) {
+        let jobs: Vec<_> = self.matrix.residents.keys().copied().collect();
+        for job in jobs {
+            let parts = self.parts(job).unwrap_or_default();
+            let stalled = parts.iter().any(|part| self.expelled.contains(&part.node));
+            let clock_ns = self.virtual_time();
+            if let Some(record) = self.jobs.get_mut(&job)
+                && record.stalled != stalled
+            {
+                record.stalled = stalled;
+                if !stalled {
+                    record.turn.join(clock_ns);
+                }
+                self.settle_activity(job);
+            }
+        }
+    }
+
+    fn die(&mut self, job: JobId) {
+        self.queue.retain(|waiting| waiting.job != job);
+        let Some(record) = self.jobs.get_mut(&job) else { return };
+        if record.state == JobState::Suspended {
+            // So that there is one way out for all.
+            self.matrix.come_back(&self.machine, job);
+        }
+        record.state = JobState::Dying;
+        record.turn.freeze = Freeze::Frozen;
+        self.rotation.forget(job);
+        self.settle_activity(job);
+    }
+
+    /// Places those who wait and fit.
+    fn serve_queue(&mut self) {
+        let mut at = 0;
+        while at < self.queue.len() {
+            let job = self.queue[at].job;
+            let demand = &self.jobs[&job].demand;
+            if self.matrix.place(&self.machine, job, demand) {
+                self.machine.charge(job, demand, &self.matrix.residents[&job].parts);
+                let parts = self.matrix.residents[&job].parts.clone();
+                self.jobs.get_mut(&job).expect("it waits").state = JobState::Placed;
+                self.events.push_back(Event::Placed(job, parts));
+                self.queue.remove(at);
+                for waiting in self.queue.iter_mut().take(at) {
+                    waiting.passed += 1;
+                }
+                continue;
+            }
+            if self.queue[at].passed >= self.config.bypass_max {
+                return;
+            }
+            at += 1;
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The free columns of rows: which slots of which nodes are taken, and by whom.
+
+use std::collections::BTreeMap;
+
+use crate::demand::{Demand, Part, Place};
+use crate::machine::Machine;
+use crate::types::{JobId, NodeId, Slots};
+
+/// A job that has a place.
+#[derive(Clone, Debug)]
+pub(crate) struct Resident {
+    pub(crate) parts: Vec<Part>,
+    pub(crate) weight: u32,
+    pub(crate) exclusive: bool,
+    /// It takes part in the matrix: begun, not suspended, not left out.
+    pub(crate) active: bool,
+    /// It had other slots when it began: the nodes are told with every plan.
+    pub(crate) moved: bool,
+}
+
+impl Resident {
+    fn move_to(&mut self, parts: Option<Vec<Part>>) {
+        if let Some(parts) = parts.filter(|parts| *parts != self.parts) {
+            self.parts = parts;
+            self.moved = true;
+        }
+    }
+}
+
+/// All jobs that have a place.
+pub(crate) type Residents = BTreeMap<JobId, Resident>;
+
+/// One row over `width` nodes from `first` on.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    first: u32,
+    width: u32,
+    /// As far as anything is taken.
+    taken: Vec<Slots>,
+    /// The jobs at home here.
+    pub(crate) jobs: Vec<JobId>,
+}
+
+impl Row {
+    /// A row with all its columns free.
+    pub(crate) fn new(first: u32, width: u32) -> Self {
+        Row { first, width, taken: Vec::new(), jobs: Vec::new() }
+    }
+
+    fn taken(&self, node: NodeId) -> Slots {
+        let at = node.0.checked_sub(self.first).map(|at| at as usize);
+        at.and_then(|at| self.taken.get(at)).copied().unwrap_or(Slots::NONE)
+    }
+
+    fn free(&self, machine: &Machine, node: NodeId) -> Slots {
+        let all = machine.node(node).map_or(0, |known| known.slots);
+        Slots::first(all).without(&self.taken(node))
+    }
+
+    /// The nodes of this row.
+    fn nodes(&self, machine: &Machine) -> impl Iterator<Item = NodeId> + use<> {
+        (self.first..self.first.saturating_add(self.width).min(machine.len())).map(NodeId)
+    }
+
+    /// True if all columns of the parts are free.
+    pub(crate) fn is_free(&self, parts: &[Part]) -> bool {
+        parts.iter().all(|part| self.taken(part.node).is_disjoint(&part.slots))
+    }
+
+    /// Takes the columns of the parts.
+    pub(crate) fn take(&mut self, parts: &[Part]) {
+        for part in parts {
+            let at = (part.node.0 - self.first) as usize;
+            if at >= self.taken.len() {
+                self.taken.resize(at + 1, Slots::NONE);
+            }
+            assert!(self.taken[at].is_disjoint(&part.slots), "a slot of {part:?} is taken twice in a row");
+            self.taken[at] = self.taken[at].with(&part.slots);
+        }
+    }
+
+    /// Puts the job at home here.
+    pub(crate) fn put(&mut self, job: JobId, parts: &[Part]) {
+        self.take(parts);
+        self.jobs.push(job);
+    }
+
+    /// Takes the job out; false if it is not at home here.
+    pub(crate) fn remove(&mut self, job: JobId, parts: &[Part]) -> bool {
+        let Some(at) = self.jobs.iter().position(|&here| here == job) else { return false };
+        self.jobs.remove(at);
+        for part in parts {
+            let taken = &mut self.taken[(part.node.0 - self.first) as usize];
+            *taken = taken.without(&part.slots);
+        }
+        true
+    }
+
+    /// The parts that the job would get in this row; None if it does not fit.
+    pub(crate) fn choose(&self, machine: &Machine, demand: &Demand) -> Option<Vec<Part>> {
+        match &demand.place {
+            Place::Given(parts) => parts
+                .iter()
+                .map(|&(node, ranks)| {
+                    machine.admits(node, demand).then(|| self.part(machine, demand, node, ranks)).flatten()
+                })
+                .collect(),
+            Place::Any { nodes, ranks } => self.choose_any(machine, demand, *nodes, *ranks),
+            Place::Fewest { .. } => unreachable!("Machine::settle has made it Any"),
+        }
+    }
+
+    /// Best fit: the fullest nodes that will do, so that large holes stay for large jobs.
+    fn choose_any(&self, machine: &Machine, demand: &Demand, nodes: u32, ranks: u32) -> Option<Vec<Part>> {
+        let (low, more, high) = (ranks / nodes, (ranks % nodes) as usize, ranks.div_ceil(nodes));
+        let fits = |node: NodeId, ranks: u32| self.part(machine, demand, node, ranks).is_some();
+        let mut able: Vec<_> = self
+            .nodes(machine)
+            .filter(|&node| machine.admits(node, demand) && fits(node, low))
+            .map(|node| (self.free(machine, node).count(), node))
+            .collect();
+        able.sort_unstable();
+        let mut parts = Vec::with_capacity(nodes as usize);
+        if more > 0 {
+            able.retain(|&(_, node)| {
+                let takes = parts.len() < more && fits(node, high);
+                if takes {
+                    parts.extend(self.part(machine, demand, node, high));
+                }
+                !takes
+            });
+        }
+        if parts.len() < more {
+            return None;
+        }
+        let rest = nodes as usize - parts.len();
+        parts.extend(able.iter().take(rest).filter_map(|&(_, node)| self.part(machine, demand, node, low)));
+        // Rank 0 is on the lowest of the nodes with one more.
+        parts.sort_unstable_by_key(|part| (std::cmp::Reverse(part.ranks), part.node));
+        (parts.len() == nodes as usize).then_some(parts)
+    }
+
+    /// `ranks` of the job on this node in this row; None if the slots are not free.
+    fn part(&self, machine: &Machine, demand: &Demand, node: NodeId, ranks: u32) -> Option<Part> {
+        if ranks > machine.ranks_most(node, demand) {
+            return None;
+        }
+        let all = machine.node(node)?.slots;
+        let wanted = if demand.exclusive { all } else { ranks.min(all) };
+        let slots = self.free(machine, node).lowest(wanted);
+        (slots.count() == wanted).then_some(Part { node, ranks, slots })
+    }
+
+    /// The same nodes with slots that are free here: the same slots if they are, else others; None if there are too few.
+    pub(crate) fn move_here(&self, machine: &Machine, parts: &[Part]) -> Option<Vec<Part>> {
+        if self.is_free(parts) {
+            return Some(parts.to_vec());
+        }
+        let moved = parts.iter().map(|part| {
+            let wanted = part.slots.count();
+            let slots = self.free(machine, part.node).lowest(wanted);
+            (slots.count() == wanted).then_some(Part { slots, ..*part })
+        });
+        moved.collect()
+    }
+}
+
+/// Rows over the same nodes: a queue of the tree, or the whole matrix.
+#[derive(Clone, Debug)]
+pub(crate) struct Rows {
+    first: u32,
+    width: u32,
+    rows: Vec<Row>,
+}
+
+impl Rows {
+    pub(crate) fn new(first: u32, width: u32) -> Self {
+        Rows { first, width, rows: Vec::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter()
+    }
+
+    /// Where the job would go: the first row with room, or a new one.
+    pub(crate) fn choose(&self, machine: &Machine, demand: &Demand) -> Option<(usize, Vec<Part>)> {
+        let found =
+            self.rows.iter().enumerate().find_map(|(at, row)| Some((at, row.choose(machine, demand)?)));
+        found.or_else(|| Some((self.rows.len(), Row::new(self.first, self.width).choose(machine, demand)?)))
+    }
+
+    /// Puts the job at home in row `at`, which is new if it is the number of rows.
+    pub(crate) fn put(&mut self, at: usize, job: JobId, parts: &[Part]) {
+        if at == self.rows.len() {
+            self.rows.push(Row::new(self.first, self.width));
+        }
+        self.rows[at].put(job, parts);
+    }
+
+    /// Puts back a job whose nodes are settled: its slots may be others.
+    pub(crate) fn put_back(&mut self, machine: &Machine, job: JobId, resident: &mut Resident) {
+        let mut rows = self.rows.iter().enumerate();
+        let found = rows.find_map(|(at, row)| Some((at, row.move_here(machine, &resident.parts)?)));
+        // In a row of its own all slots are free.
+        let at = found.as_ref().map_or(self.rows.len(), |found| found.0);
+        resident.move_to(found.map(|found| found.1));
+        self.put(at, job, &resident.parts);
+    }
+
+    /// Takes the job out; its row goes with it if it was the last there.
+    pub(crate) fn remove(&mut self, job: JobId, parts: &[Part]) {
+        for row in &mut self.rows {
+            row.remove(job, parts);
+        }
+        self.rows.retain(|row| !row.jobs.is_empty());
+    }
+
+    /// Unifies rows: each job moves to the first row that has room for it on its nodes, those of the last row first.
+    pub(crate) fn compact(&mut self, machine: &Machine, residents: &mut Residents) {
+        for from in (1..self.rows.len()).rev() {
+            for job in self.rows[from].jobs.clone() {
+                let resident = residents.get_mut(&job).expect("who is at home in a row is a resident");
+                let found =
+                    (0..from).find_map(|to| Some((to, self.rows[to].move_here(machine, &resident.parts)?)));
+                if let Some((to, moved)) = found {
+                    self.rows[from].remove(job, &resident.parts);
+                    resident.move_to(Some(moved));
+                    self.rows[to].put(job, &resident.parts);
+                }
+            }
+        }
+        self.rows.retain(|row| !row.jobs.is_empty());
+    }
+
+    /// The rows as lists of jobs.
+    pub(crate) fn homes(&self) -> Vec<Vec<JobId>> {
+        self.rows.iter().map(|row| row.jobs.clone()).collect()
+    }
+}
