@@ -28,7 +28,8 @@ pub struct Merger {
     tree: Tree,
     jobs: BTreeMap<JobId, Job>,
     out: VecDeque<Report>,
-    late_ns: u64,
+    /// How long a child may lack while others have reported.
+    limit_ns: u64,
 }
 
 /// What is known of a job here.
@@ -48,17 +49,21 @@ struct Job {
 #[derive(Clone, Debug)]
 struct Child {
     node: NodeId,
+    /// Some node of the job is below it.
+    reaches: bool,
     /// Some node of the job below it counts.
     counts: bool,
     said: [Option<(Membership, Generation)>; STAGES.len()],
 }
 
 impl Merger {
-    /// The merger of node `me`. A child that lacks for `late_ns` while others have reported is late; each level of the tree below it adds
-    /// a tenth, so that the deepest one who can tell tells.
+    /// The merger of node `me`. A child that lacks for `late_ns` while others have reported is late; each level of the tree below it
+    /// adds a tenth, so that the deepest one who can tell tells.
     #[must_use]
     pub fn new(me: NodeId, tree: Tree, late_ns: u64) -> Self {
-        Merger { me, tree, jobs: BTreeMap::new(), out: VecDeque::new(), late_ns }
+        let levels = u64::from(tree.height().saturating_sub(tree.depth(me) + 1));
+        let limit_ns = late_ns + late_ns / 10 * levels;
+        Merger { me, tree, jobs: BTreeMap::new(), out: VecDeque::new(), limit_ns }
     }
 
     /// The tree as this daemon knows it.
@@ -92,9 +97,9 @@ impl Merger {
     }
 
     /// The children through which orders for `job` reach its nodes; expelled ones too.
-    #[must_use]
-    pub fn children_of(&self, job: JobId) -> Vec<NodeId> {
-        self.jobs.get(&job).map(|job| self.tree.children_towards(self.me, &job.nodes)).unwrap_or_default()
+    pub fn children_of(&self, job: JobId) -> impl Iterator<Item = NodeId> + '_ {
+        let children = self.jobs.get(&job).into_iter().flat_map(|record| &record.children);
+        children.filter(|child| child.reaches).map(|child| child.node)
     }
 
     /// This node's part of `job` has reached the stage, as of `generation`.
@@ -120,7 +125,7 @@ impl Merger {
                 let Some(record) = self.jobs.get_mut(&job) else { return };
                 let Some(child) = record.children.iter_mut().find(|child| child.node == from) else {
                     // It may know of a change of the tree that has not come here: remember it for then.
-                    record.children.push(Child::new(from, false));
+                    record.children.push(Child::new(from));
                     return self.handle_report(now_ns, from, report);
                 };
                 let said = &mut child.said[stage.index()];
@@ -157,24 +162,27 @@ impl Merger {
 
     /// Looks for children that are late, and names them.
     pub fn handle_time(&mut self, now_ns: u64) {
+        let limit_ns = self.limit_ns;
         for record in self.jobs.values_mut() {
             let Some(since_ns) = record.uneven_since_ns else { continue };
-            let waited_ns = now_ns.saturating_sub(since_ns);
-            if waited_ns <= self.late_ns {
+            if now_ns < since_ns + limit_ns {
                 continue;
             }
             let best = record.said(Stage::Frozen, self.tree.membership()).flatten().max();
             for child in record.children.iter().filter(|child| child.counts) {
-                let levels =
-                    u64::from(self.tree.height() - self.tree.depth(child.node).min(self.tree.height()));
-                if child.standing(Stage::Frozen, self.tree.membership()) < best
-                    && waited_ns > self.late_ns + self.late_ns / 10 * levels
-                {
+                if child.standing(Stage::Frozen, self.tree.membership()) < best {
                     self.out.push_back(Report::Late { node: child.node });
-                    record.uneven_since_ns = Some(now_ns);
                 }
             }
+            record.uneven_since_ns = Some(now_ns);
         }
+    }
+
+    /// When [`Self::handle_time`] is to be called at the latest.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<u64> {
+        let since = self.jobs.values().filter_map(|record| record.uneven_since_ns);
+        since.min().map(|since_ns| since_ns + self.limit_ns)
     }
 
     /// The next report for the parent; on the head: for the head itself.
@@ -212,14 +220,17 @@ impl Job {
     fn look_at(&mut self, me: NodeId, tree: &Tree) {
         self.member = self.nodes.contains(&me) && tree.counts(me);
         for child in &mut self.children {
-            child.counts = false;
+            (child.reaches, child.counts) = (false, false);
         }
-        for &node in self.nodes.iter().filter(|&&node| tree.counts(node) && node != me) {
+        for &node in self.nodes.iter().filter(|&&node| node != me && tree.is_here(node)) {
             let Some(hop) = tree.next_hop(me, node) else { continue };
-            match self.children.iter_mut().find(|child| child.node == hop) {
-                Some(child) => child.counts = true,
-                None => self.children.push(Child::new(hop, true)),
-            }
+            let at = self.children.iter().position(|child| child.node == hop).unwrap_or_else(|| {
+                self.children.push(Child::new(hop));
+                self.children.len() - 1
+            });
+            let child = &mut self.children[at];
+            child.reaches = true;
+            child.counts |= tree.counts(node);
         }
     }
 
@@ -244,8 +255,8 @@ impl Job {
 }
 
 impl Child {
-    fn new(node: NodeId, counts: bool) -> Self {
-        Child { node, counts, said: [None; STAGES.len()] }
+    fn new(node: NodeId) -> Self {
+        Child { node, reaches: false, counts: false, said: [None; STAGES.len()] }
     }
 
     fn standing(&self, stage: Stage, membership: Membership) -> Option<Generation> {

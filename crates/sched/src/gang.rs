@@ -81,8 +81,10 @@ pub enum Action {
     Reached(JobId, Stage, Generation),
     /// An idle job has a rank awake: for [`crate::barrier::Merger::handle_own_woken`].
     Woken(JobId),
-    /// The job has not been frozen for `stuck_ns`: for `tutti ps`; in strict mode also a [`crate::Report::Late`] of this node.
+    /// The job has not been frozen for `stuck_ns`: for `tutti ps`, and a [`crate::Report::Late`] of this node.
     Stuck(JobId),
+    /// This node has been expelled and has frozen all that it should: a [`crate::Report::Here`] of this node.
+    Here(Generation),
 }
 
 /// How a job is when it comes to this node (again).
@@ -128,6 +130,8 @@ pub struct NodeSwitch {
     seen_ns: u64,
     /// Set while nothing is heard of the head: when the next turn of the own jobs begins, and whose it is.
     alone: Option<(u64, usize)>,
+    /// It has been expelled and has not said that it is here.
+    expelled: bool,
     actions: VecDeque<Action>,
 }
 
@@ -149,6 +153,7 @@ impl NodeSwitch {
             heard_ns: 0,
             seen_ns: 0,
             alone: None,
+            expelled: false,
             actions: VecDeque::with_capacity(4 * jobs + 8),
         }
     }
@@ -209,7 +214,7 @@ impl NodeSwitch {
             }
             Order::Suspend(job, serial) => self.suspend(job, serial, true),
             Order::Resume(job, serial) => self.suspend(job, serial, false),
-            Order::Members(_) => {}
+            Order::Members(ref members) => self.expelled = members.expelled.binary_search(&self.me).is_ok(),
         }
         self.apply(now_ns);
     }
@@ -429,6 +434,10 @@ impl NodeSwitch {
                 self.lap.thawing_ns = now_ns;
                 self.actions.push_back(Action::Thaw(self.jobs[at].job));
             }
+        }
+        if self.expelled && !self.is_freezing() {
+            self.expelled = false;
+            self.actions.push_back(Action::Here(self.generation()));
         }
     }
 

@@ -6,16 +6,20 @@
 //! | part | who has it | what it does |
 //! |---|---|---|
 //! | [`Scheduler`] | the head | takes jobs, gives them nodes and rows of the matrix, says when which row runs |
+//! | [`head::Head`] | the head | sends the orders down, in strict mode step by step, and hears the reports |
+//! | [`agent::Agent`] | every node | the two that follow, put together: what a daemon drives |
 //! | [`gang::NodeSwitch`] | every node | executes SWITCH: freezes, waits, thaws |
 //! | [`barrier::Merger`] | every node | merges reports on their way up |
 //! | [`Tree`] | every node | who is whose parent |
 
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod barrier;
 mod demand;
 mod dqt;
 pub mod gang;
+pub mod head;
 mod machine;
 mod matrix;
 mod message;
@@ -27,7 +31,7 @@ mod types;
 
 pub use demand::{Demand, Part, Place, SubmitError, WEIGHT_DEFAULT, WEIGHT_MAX};
 pub use matrix::Policy;
-pub use message::{Members, Mode, Moved, Order, Plan, Report, STAGES, Stage, Switch};
+pub use message::{Down, Members, Mode, Moved, Order, Plan, Report, STAGES, Stage, Switch};
 pub use rotation::Account;
 pub use scheduler::{Config, ConfigError, Event, JobState, SLICE_NS, Scheduler};
 pub use tree::Tree;

@@ -85,6 +85,15 @@ impl Plan {
     }
 }
 
+/// What goes down the tree.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Down {
+    /// The rows of a version, to all; [`Plan::only`] makes it small for a subtree.
+    Plan(Plan),
+    /// An order.
+    Order(Order),
+}
+
 /// An order of the head, on its way down.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Order {

@@ -97,6 +97,7 @@ pub(crate) struct Rotation {
     slice_end_ns: u64,
     /// The virtual time of the whole.
     clock_ns: u64,
+    paused: bool,
     /// The row was switched off to be switched on again.
     forced: bool,
 }
@@ -104,7 +105,15 @@ pub(crate) struct Rotation {
 impl Rotation {
     pub(crate) fn new(generation: Generation) -> Self {
         let running = Vec::new();
-        Rotation { generation, running, charged_ns: 0, slice_end_ns: 0, clock_ns: 0, forced: false }
+        Rotation {
+            generation,
+            running,
+            charged_ns: 0,
+            slice_end_ns: 0,
+            clock_ns: 0,
+            paused: false,
+            forced: false,
+        }
     }
 
     pub(crate) fn running(&self) -> &[JobId] {
@@ -228,11 +237,31 @@ impl Scheduler {
         self.rotation.slice_end_ns
     }
 
+    /// A strict switch is under way: time is on nobody's account until [`Self::go_on`].
+    pub(crate) fn pause(&mut self, now_ns: u64) {
+        self.charge(now_ns);
+        self.rotation.paused = true;
+    }
+
+    /// The strict switch is through: the slice begins.
+    pub(crate) fn go_on(&mut self, now_ns: u64) {
+        self.charge(now_ns);
+        self.rotation.paused = false;
+        if !self.rotation.forced {
+            self.rotation.slice_end_ns = now_ns + self.config.slice_ns;
+        }
+    }
+
+    /// The last time that was told.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.rotation.charged_ns
+    }
+
     /// Puts the time since the last call on the accounts of those that run.
     pub(crate) fn charge(&mut self, now_ns: u64) {
         let passed_ns = now_ns.saturating_sub(self.rotation.charged_ns);
         self.rotation.charged_ns = self.rotation.charged_ns.max(now_ns);
-        if passed_ns == 0 {
+        if passed_ns == 0 || self.rotation.paused {
             return;
         }
         let clock_ns = self.virtual_time();

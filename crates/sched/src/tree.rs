@@ -154,16 +154,6 @@ impl Tree {
             at = parent;
         }
     }
-
-    /// The children of `from` through which at least one of `nodes` is reached, in ascending order.
-    #[must_use]
-    pub fn children_towards(&self, from: NodeId, nodes: &[NodeId]) -> Vec<NodeId> {
-        let here = nodes.iter().filter(|&&node| self.is_here(node));
-        let mut found: Vec<_> = here.filter_map(|&node| self.next_hop(from, node)).collect();
-        found.sort_unstable();
-        found.dedup();
-        found
-    }
 }
 
 #[cfg(test)]
@@ -210,19 +200,6 @@ mod tests {
             reached.sort_unstable();
             let here: Vec<_> = (0..nodes).map(NodeId).filter(|&node| tree.is_here(node)).collect();
             prop_assert_eq!(reached, here);
-        }
-
-        #[test]
-        fn the_children_towards_some_nodes_cover_them(
-            arity in 1_u32..5, nodes in 2_u32..100, lost in proptest::collection::vec(0_u32..100, 0..20),
-            to in proptest::collection::vec(0_u32..100, 1..10),
-        ) {
-            let tree = tree(arity, nodes, &lost);
-            let to: Vec<_> = to.iter().map(|&node| NodeId(node % nodes)).collect();
-            let children = tree.children_towards(tree.head(), &to);
-            for &node in to.iter().filter(|&&node| tree.is_here(node) && node != tree.head()) {
-                prop_assert!(children.contains(&tree.next_hop(tree.head(), node).unwrap()));
-            }
         }
     }
 }

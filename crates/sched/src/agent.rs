@@ -1,0 +1,197 @@
+//! One daemon's part in the control of gangs: the node's switch and the merging of reports, put together.
+//!
+//! [`Agent`] is what a daemon drives: it is told what comes from the parent, from the children, from the freezers and from the boards, and
+//! says what is to be sent to whom and what is to be done here. Orders go to the children before anything is done.
+//!
+//! On the head the parent is the [`crate::head::Head`]: [`Output::Parent`] is for [`crate::head::Head::handle_report`], and what
+//! [`crate::head::Head::poll_down`] gives goes into [`Agent::handle_down`].
+
+use std::collections::VecDeque;
+
+use crate::barrier::Merger;
+use crate::gang::{Action, Arrival, NodeSwitch, Timing};
+use crate::message::{Down, Members, Order, Report};
+use crate::tree::Tree;
+use crate::types::{JobId, NodeId, Slots};
+
+/// What the daemon is to do, in this order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// Send it to this child.
+    Child(NodeId, Down),
+    /// Send it to the parent; on the head: to the head.
+    Parent(Report),
+    /// Do it here: bind, freeze, thaw, kill, save, restore. (Stuck too: for a look, it has been reported.)
+    Do(Action),
+}
+
+/// The control of one daemon.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    me: NodeId,
+    switch: NodeSwitch,
+    merger: Merger,
+    children: Vec<NodeId>,
+    out: VecDeque<Output>,
+}
+
+impl Agent {
+    /// The agent of node `me`, for up to `jobs` jobs on it. A child is late after `late_ns` (ten slices).
+    #[must_use]
+    pub fn new(me: NodeId, tree: Tree, timing: Timing, late_ns: u64, jobs: usize) -> Self {
+        let children = tree.children(me);
+        let merger = Merger::new(me, tree, late_ns);
+        Agent { me, switch: NodeSwitch::new(me, timing, jobs), merger, children, out: VecDeque::new() }
+    }
+
+    /// A job that has parts at or below this node: its nodes, and its slots and state here if it has a part here.
+    pub fn handle_job(&mut self, now_ns: u64, job: JobId, nodes: &[NodeId], here: Option<(Slots, Arrival)>) {
+        self.merger.handle_job(job, nodes);
+        if let Some((slots, arrival)) = here {
+            self.switch.handle_job(now_ns, job, slots, nodes.len() == 1, arrival);
+        }
+        self.settle(now_ns);
+    }
+
+    /// Nothing of the job is left on this node.
+    pub fn handle_job_gone_here(&mut self, now_ns: u64, job: JobId) {
+        self.switch.handle_job_gone(now_ns, job);
+        self.settle(now_ns);
+    }
+
+    /// The job has ended everywhere.
+    pub fn handle_job_gone(&mut self, now_ns: u64, job: JobId) {
+        self.merger.handle_job_gone(job);
+        self.handle_job_gone_here(now_ns, job);
+    }
+
+    /// A plan or an order of the parent.
+    pub fn handle_down(&mut self, now_ns: u64, down: Down) {
+        match down {
+            Down::Plan(plan) => {
+                self.switch.handle_heard(now_ns);
+                for &child in &self.children {
+                    self.out.push_back(Output::Child(child, Down::Plan(plan.clone())));
+                }
+                self.switch.handle_plan(now_ns, plan);
+            }
+            Down::Order(order) => {
+                if let Order::Members(members) = &order {
+                    self.handle_members(now_ns, members);
+                }
+                self.switch.handle_order(now_ns, &order);
+            }
+        }
+        self.settle(now_ns);
+    }
+
+    /// Anything else was heard of the parent.
+    pub fn handle_heard(&mut self, now_ns: u64) {
+        self.switch.handle_heard(now_ns);
+        self.settle(now_ns);
+    }
+
+    /// A report of a child.
+    pub fn handle_report(&mut self, now_ns: u64, from: NodeId, report: Report) {
+        self.merger.handle_report(now_ns, from, report);
+        self.settle(now_ns);
+    }
+
+    /// The freezer says frozen.
+    pub fn handle_frozen(&mut self, now_ns: u64, job: JobId) {
+        self.switch.handle_frozen(now_ns, job);
+        self.settle(now_ns);
+    }
+
+    /// The freezer says thawed.
+    pub fn handle_thawed(&mut self, now_ns: u64, job: JobId) {
+        self.switch.handle_thawed(now_ns, job);
+        self.settle(now_ns);
+    }
+
+    /// The channel state has been copied.
+    pub fn handle_saved(&mut self, now_ns: u64, job: JobId) {
+        self.switch.handle_saved(job);
+        self.settle(now_ns);
+    }
+
+    /// The channel state has been loaded.
+    pub fn handle_restored(&mut self, now_ns: u64, job: JobId) {
+        self.switch.handle_restored(job);
+        self.settle(now_ns);
+    }
+
+    /// All ranks of the job sleep here, or one of them no longer does.
+    pub fn handle_asleep(&mut self, now_ns: u64, job: JobId, asleep: bool) {
+        self.switch.handle_asleep(now_ns, job, asleep);
+        self.settle(now_ns);
+    }
+
+    /// Time has passed.
+    pub fn handle_time(&mut self, now_ns: u64) {
+        self.switch.handle_time(now_ns);
+        self.merger.handle_time(now_ns);
+        self.settle(now_ns);
+    }
+
+    /// What is to be done next.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.out.pop_front()
+    }
+
+    /// When [`Self::handle_time`] is to be called at the latest.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<u64> {
+        self.switch.poll_timeout().into_iter().chain(self.merger.poll_timeout()).min()
+    }
+
+    /// The node's switch: for looks.
+    #[must_use]
+    pub fn switch(&self) -> &NodeSwitch {
+        &self.switch
+    }
+
+    /// The tree as this daemon knows it.
+    #[must_use]
+    pub fn tree(&self) -> &Tree {
+        self.merger.tree()
+    }
+
+    fn handle_members(&mut self, now_ns: u64, members: &Members) {
+        if self.merger.handle_members(now_ns, members) {
+            self.children = self.merger.tree().children(self.me);
+        }
+    }
+
+    /// Turns what the parts say into what the daemon does.
+    fn settle(&mut self, now_ns: u64) {
+        while let Some(action) = self.switch.poll_action() {
+            match action {
+                Action::Forward(order) => self.forward(order),
+                Action::Reached(job, stage, generation) => {
+                    self.merger.handle_own(now_ns, job, stage, generation);
+                }
+                Action::Woken(job) => self.merger.handle_own_woken(job),
+                Action::Here(generation) => {
+                    self.out.push_back(Output::Parent(Report::Here { node: self.me, generation }));
+                }
+                Action::Stuck(_) => {
+                    self.out.push_back(Output::Parent(Report::Late { node: self.me }));
+                    self.out.push_back(Output::Do(action));
+                }
+                _ => self.out.push_back(Output::Do(action)),
+            }
+        }
+        while let Some(report) = self.merger.poll_report() {
+            self.out.push_back(Output::Parent(report));
+        }
+    }
+
+    fn forward(&mut self, order: Order) {
+        let send = |child| Output::Child(child, Down::Order(order.clone()));
+        match order.job() {
+            None => self.out.extend(self.children.iter().copied().map(send)),
+            Some(job) => self.out.extend(self.merger.children_of(job).map(send)),
+        }
+    }
+}

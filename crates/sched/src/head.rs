@@ -1,0 +1,410 @@
+//! The head's side of the gang switch: what goes down the tree, and what the reports that come up lead to.
+//!
+//! [`Head`] has the [`Scheduler`]. The caller tells it events, sends down what [`Head::poll_down`] gives, in that order, to the node's own
+//! [`crate::gang::NodeSwitch`] too, and hands it what the head's own [`crate::barrier::Merger`] has merged.
+//!
+//! ```text
+//!  overlapped:  PLAN if changed, SWITCH                                  FROZEN comes behind; nothing waits for it but the job's next turn
+//!  strict:      PLAN if changed, SWITCH (the paper's FREEZE)
+//!               of each job that leaves:  FROZEN -> SAVE -> SAVED
+//!               of each job that comes:   all that leave its slots are SAVED -> RESTORE -> RESTORED -> RUN
+//! ```
+//!
+//! Barriers are per job: in strict mode a job waits for those that leave its own slots, and for no other. The next strict switch waits until
+//! this one is through; so a node that is late would hold up everything: after ten slices it is expelled ([`Notice::Expelled`]), its
+//! jobs are left out, and the barriers are complete without it. In overlapped mode a late node holds up its own jobs
+//! only, since they are not switched in before they are FROZEN; so it is named, and nothing else happens to it.
+//!
+//! After a change of the tree everything in force is repeated, since a lost node may have taken it along.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::demand::Part;
+use crate::message::{Down, Members, Mode, Order, Plan, Report, Stage, Switch};
+use crate::scheduler::{JobState, Scheduler};
+use crate::tree::Tree;
+use crate::types::{Generation, JobId, NodeId, Slots, Version};
+
+/// What the caller is to know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// The job is suspended and frozen on all its nodes.
+    Suspended(JobId),
+    /// The node is late, or a job on it cannot be frozen.
+    Late(NodeId),
+    /// The node is out of the slice plan.
+    Expelled(NodeId),
+    /// It is in it again.
+    Back(NodeId),
+}
+
+/// The head.
+#[derive(Clone, Debug)]
+pub struct Head {
+    scheduler: Scheduler,
+    tree: Tree,
+    /// The switch in force and its plan.
+    switch: Option<Switch>,
+    plan: Plan,
+    strict: Option<Strict>,
+    /// The last suspend (true) or resume of each job, and its number.
+    suspends: BTreeMap<JobId, (u64, bool)>,
+    down: VecDeque<Down>,
+    notices: VecDeque<Notice>,
+}
+
+/// A strict switch.
+#[derive(Clone, Debug)]
+struct Strict {
+    generation: Generation,
+    leaving: Vec<(JobId, Leaving)>,
+    coming: Vec<(JobId, Coming)>,
+    /// Who comes on slots of who leaves.
+    after: Vec<(JobId, JobId)>,
+    through: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Leaving {
+    Freezing,
+    Saving,
+    Saved,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Coming {
+    Waiting,
+    Restoring,
+    Running,
+}
+
+impl Head {
+    /// The head of this tree.
+    #[must_use]
+    pub fn new(scheduler: Scheduler, tree: Tree) -> Self {
+        Head {
+            scheduler,
+            tree,
+            switch: None,
+            plan: Plan::default(),
+            strict: None,
+            suspends: BTreeMap::new(),
+            down: VecDeque::new(),
+            notices: VecDeque::new(),
+        }
+    }
+
+    /// The scheduler: for looks.
+    #[must_use]
+    pub fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
+    }
+
+    /// The scheduler: to submit, begin and end jobs, add nodes, set weights. Suspend, resume, kill and losses of nodes go through
+    /// the head, since others are to hear of them.
+    pub fn scheduler_mut(&mut self) -> &mut Scheduler {
+        &mut self.scheduler
+    }
+
+    /// The tree as the head has ordered it.
+    #[must_use]
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// A node has joined at the end of the tree.
+    pub fn handle_join(&mut self, now_ns: u64, slots: u32, memory_bytes: u64) -> NodeId {
+        let node = self.tree.grow();
+        self.scheduler.handle_node(now_ns, node, slots, memory_bytes);
+        node
+    }
+
+    /// A node that was lost is back, with nothing running on it.
+    pub fn handle_node_back(&mut self, now_ns: u64, node: NodeId, slots: u32, memory_bytes: u64) {
+        self.scheduler.handle_node(now_ns, node, slots, memory_bytes);
+        let mut members = self.tree.members().clone();
+        members.lost.retain(|&lost| lost != node);
+        self.change(members);
+    }
+
+    /// A daemon has come back to its place in the tree, its jobs are where they were: everything in force is repeated.
+    pub fn handle_daemon_back(&mut self) {
+        self.change(self.tree.members().clone());
+    }
+
+    /// A node is lost: its jobs are killed everywhere. They are returned; the caller says [`Self::handle_gone`] of each when it is.
+    pub fn handle_node_lost(&mut self, now_ns: u64, node: NodeId) -> Vec<JobId> {
+        let jobs = self.scheduler.handle_node_lost(now_ns, node);
+        let mut members = self.tree.members().clone();
+        members.expelled.retain(|&expelled| expelled != node);
+        if let Err(at) = members.lost.binary_search(&node) {
+            members.lost.insert(at, node);
+        }
+        for &job in &jobs {
+            self.forget(job);
+        }
+        self.change(members);
+        jobs
+    }
+
+    /// Freezes the job until it is resumed. [`Notice::Suspended`] follows.
+    pub fn suspend(&mut self, now_ns: u64, job: JobId) {
+        self.scheduler.suspend(now_ns, job);
+        let serial = self.next_serial(job, true);
+        self.down.push_back(Down::Order(Order::Suspend(job, serial)));
+    }
+
+    /// Lets a suspended job take its turns again.
+    pub fn resume(&mut self, now_ns: u64, job: JobId) {
+        self.scheduler.resume(now_ns, job);
+        let serial = self.next_serial(job, false);
+        self.down.push_back(Down::Order(Order::Resume(job, serial)));
+    }
+
+    /// Ends the job, whatever state it is in. The caller says [`Self::handle_gone`] when nothing of it is left.
+    pub fn kill(&mut self, now_ns: u64, job: JobId) {
+        self.scheduler.kill(now_ns, job);
+        self.forget(job);
+        self.down.push_back(Down::Order(Order::Kill(job)));
+    }
+
+    /// Nothing of the job is left on any node.
+    pub fn handle_gone(&mut self, now_ns: u64, job: JobId) {
+        self.scheduler.end(now_ns, job);
+        self.suspends.remove(&job);
+        self.forget(job);
+    }
+
+    /// A report that the head's merger has merged or passed on.
+    pub fn handle_report(&mut self, now_ns: u64, report: Report) {
+        match report {
+            Report::Reached { job, stage, generation, membership } => {
+                if membership == self.tree.membership() {
+                    self.handle_stage(now_ns, job, stage, generation);
+                }
+            }
+            Report::Woken { job } => self.scheduler.handle_woken(now_ns, job),
+            Report::Late { node } => self.handle_late(now_ns, node),
+            Report::Here { node, .. } => self.handle_here(now_ns, node),
+        }
+    }
+
+    /// What is to go down next. After each event and at [`Self::poll_timeout`] the caller polls until None.
+    pub fn poll_down(&mut self, now_ns: u64) -> Option<Down> {
+        if self.down.is_empty() && self.strict.as_ref().is_none_or(|strict| strict.through) {
+            self.turn(now_ns);
+        }
+        self.down.pop_front()
+    }
+
+    /// When [`Self::poll_down`] is to be called at the latest.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<u64> {
+        let through = self.strict.as_ref().is_none_or(|strict| strict.through);
+        if through { self.scheduler.next_at_ns() } else { None }
+    }
+
+    /// What the caller is to know next.
+    pub fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+
+    /// The switch in force.
+    #[must_use]
+    pub fn switch(&self) -> Option<Switch> {
+        self.switch
+    }
+
+    /// True if the last switch is through: always, when overlapped; strict, when RUN has gone to all.
+    #[must_use]
+    pub fn is_through(&self) -> bool {
+        self.strict.as_ref().is_none_or(|strict| strict.through)
+    }
+
+    /// Makes the switch that is due, if one is.
+    fn turn(&mut self, now_ns: u64) {
+        let before = self.scheduler.running().to_vec();
+        let Some(switch) = self.scheduler.next_row(now_ns) else { return };
+        if self.plan.version != switch.version || self.switch.is_none() {
+            self.plan = self.scheduler.plan();
+            self.down.push_back(Down::Plan(self.plan.clone()));
+        }
+        self.switch = Some(switch);
+        self.down.push_back(Down::Order(Order::Switch(switch)));
+        self.strict = None;
+        if switch.mode == Mode::Strict {
+            self.begin_strict(switch.generation, &before);
+            self.scheduler.pause(now_ns);
+            self.advance(now_ns);
+        }
+    }
+
+    fn begin_strict(&mut self, generation: Generation, before: &[JobId]) {
+        let after = self.scheduler.running();
+        let leaving: Vec<_> = before.iter().copied().filter(|job| !after.contains(job)).collect();
+        let coming: Vec<_> = after.iter().copied().filter(|job| !before.contains(job)).collect();
+        let slots = |job: &JobId| by_node(self.scheduler.parts(*job).unwrap_or_default());
+        let left: Vec<_> = leaving.iter().map(|job| (*job, slots(job))).collect();
+        let mut pairs = Vec::new();
+        for &comes in &coming {
+            let parts = self.scheduler.parts(comes).unwrap_or_default();
+            pairs.extend(left.iter().filter(|left| overlap(parts, &left.1)).map(|left| (comes, left.0)));
+        }
+        self.strict = Some(Strict {
+            generation,
+            leaving: leaving.into_iter().map(|job| (job, Leaving::Freezing)).collect(),
+            coming: coming.into_iter().map(|job| (job, Coming::Waiting)).collect(),
+            after: pairs,
+            through: false,
+        });
+    }
+
+    fn handle_stage(&mut self, now_ns: u64, job: JobId, stage: Stage, generation: Generation) {
+        match stage {
+            Stage::Frozen => self.scheduler.handle_frozen(now_ns, job, generation),
+            Stage::Idle => self.scheduler.handle_idle(now_ns, job, generation),
+            Stage::Suspended => {
+                if self.suspends.get(&job) == Some(&(generation.0, true)) {
+                    self.notices.push_back(Notice::Suspended(job));
+                }
+            }
+            Stage::Saved | Stage::Restored => {}
+        }
+        let Some(strict) = self.strict.as_mut().filter(|strict| generation >= strict.generation) else {
+            return;
+        };
+        let leaving = strict.leaving.iter_mut().find(|entry| entry.0 == job);
+        let coming = strict.coming.iter_mut().find(|entry| entry.0 == job);
+        match (stage, leaving, coming) {
+            (Stage::Frozen, Some((_, step @ Leaving::Freezing)), _) => {
+                *step = Leaving::Saving;
+                self.down.push_back(Down::Order(Order::Save(job, strict.generation)));
+            }
+            (Stage::Saved, Some((_, step @ Leaving::Saving)), _) => *step = Leaving::Saved,
+            (Stage::Restored, _, Some((_, step @ Coming::Restoring))) => {
+                *step = Coming::Running;
+                self.down.push_back(Down::Order(Order::Run(job, strict.generation)));
+            }
+            _ => return,
+        }
+        self.advance(now_ns);
+    }
+
+    /// Restores who may be restored; says when the strict switch is through.
+    fn advance(&mut self, now_ns: u64) {
+        let Some(strict) = &mut self.strict else { return };
+        for (job, step) in strict.coming.iter_mut().filter(|entry| entry.1 == Coming::Waiting) {
+            let waits = strict
+                .leaving
+                .iter()
+                .any(|(other, step)| *step != Leaving::Saved && strict.after.contains(&(*job, *other)));
+            if !waits {
+                *step = Coming::Restoring;
+                self.down.push_back(Down::Order(Order::Restore(*job, strict.generation)));
+            }
+        }
+        let through = strict.leaving.iter().all(|entry| entry.1 == Leaving::Saved)
+            && strict.coming.iter().all(|entry| entry.1 == Coming::Running);
+        if through && !strict.through {
+            strict.through = true;
+            self.scheduler.go_on(now_ns);
+        }
+    }
+
+    /// A job that dies takes no further part in the switch.
+    fn forget(&mut self, job: JobId) {
+        if let Some(strict) = &mut self.strict {
+            strict.leaving.retain(|entry| entry.0 != job);
+            strict.coming.retain(|entry| entry.0 != job);
+        }
+        let now_ns = self.scheduler.now_ns();
+        self.advance(now_ns);
+    }
+
+    fn handle_late(&mut self, now_ns: u64, node: NodeId) {
+        if !self.tree.is_here(node) || node == self.tree.head() {
+            return;
+        }
+        self.notices.push_back(Notice::Late(node));
+        if self.switch.is_none_or(|switch| switch.mode == Mode::Overlapped) {
+            return;
+        }
+        let mut members = self.tree.members().clone();
+        let again = members.expelled.binary_search(&node).is_ok();
+        // Named again although it does not count: it does not forward either, so nobody below it counts.
+        let late = (0..self.tree.nodes()).map(NodeId).filter(|&other| {
+            other == node || again && self.tree.is_here(other) && self.tree.next_hop(node, other).is_some()
+        });
+        for node in late {
+            if let Err(at) = members.expelled.binary_search(&node) {
+                members.expelled.insert(at, node);
+                self.scheduler.handle_node_expelled(now_ns, node);
+                self.notices.push_back(Notice::Expelled(node));
+            }
+        }
+        if members != *self.tree.members() {
+            self.change(members);
+        }
+    }
+
+    fn handle_here(&mut self, now_ns: u64, node: NodeId) {
+        let mut members = self.tree.members().clone();
+        if let Ok(at) = members.expelled.binary_search(&node) {
+            members.expelled.remove(at);
+            self.scheduler.handle_node_back(now_ns, node);
+            self.notices.push_back(Notice::Back(node));
+            self.change(members);
+        }
+    }
+
+    /// Orders a new state of the tree, and repeats all that is in force.
+    fn change(&mut self, mut members: Members) {
+        members.membership = self.tree.membership().next();
+        self.tree.handle_members(&members);
+        self.down.push_back(Down::Order(Order::Members(members)));
+        if let Some(switch) = self.switch {
+            self.down.push_back(Down::Plan(self.plan.clone()));
+            self.down.push_back(Down::Order(Order::Switch(switch)));
+        }
+        for (&job, &(serial, suspended)) in &self.suspends {
+            let order = if suspended { Order::Suspend(job, serial) } else { Order::Resume(job, serial) };
+            self.down.push_back(Down::Order(order));
+        }
+        for job in self.scheduler.jobs() {
+            if self.scheduler.state(job) == Some(JobState::Dying) {
+                self.down.push_back(Down::Order(Order::Kill(job)));
+            }
+        }
+        if let Some(strict) = &self.strict {
+            let generation = strict.generation;
+            let saves = strict.leaving.iter().filter(|entry| entry.1 != Leaving::Freezing);
+            self.down.extend(saves.map(|&(job, _)| Down::Order(Order::Save(job, generation))));
+            let restores = strict.coming.iter().filter(|entry| entry.1 != Coming::Waiting);
+            self.down.extend(restores.map(|&(job, _)| Down::Order(Order::Restore(job, generation))));
+            let runs = strict.coming.iter().filter(|entry| entry.1 == Coming::Running);
+            self.down.extend(runs.map(|&(job, _)| Down::Order(Order::Run(job, generation))));
+        }
+    }
+
+    fn next_serial(&mut self, job: JobId, suspended: bool) -> u64 {
+        let entry = self.suspends.entry(job).or_insert((0, suspended));
+        *entry = (entry.0 + 1, suspended);
+        entry.0
+    }
+
+    /// The version of the plan in force.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.plan.version
+    }
+}
+
+/// The slots of each node.
+fn by_node(parts: &[Part]) -> BTreeMap<NodeId, Slots> {
+    parts.iter().map(|part| (part.node, part.slots)).collect()
+}
+
+/// True if the two share a slot.
+fn overlap(parts: &[Part], slots: &BTreeMap<NodeId, Slots>) -> bool {
+    parts.iter().any(|part| slots.get(&part.node).is_some_and(|slots| !slots.is_disjoint(&part.slots)))
+}
