@@ -28,6 +28,8 @@ pub struct Described {
     pub job: Job,
     /// Its nodes.
     pub nodes: Nodes,
+    /// Ranks on each, if that was said.
+    pub per_node: Option<u32>,
 }
 
 /// Checks what the options ask for and makes a job of it.
@@ -59,11 +61,13 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
         debug: std::env::var_os("TUTTI_DEBUG").is_some_and(|value| value != "0"),
     };
     let nodes = Nodes::of(options, job.ranks()).map_err(|error| (error.to_string(), USAGE))?;
+    // A daemon's ranks cannot inherit what only we have.
+    let job = Job { input_inherited: job.input_inherited && !matches!(nodes, Nodes::Cluster(_)), ..job };
     match job.input {
         Input::Rank(rank) if u64::from(rank) >= job.ranks() => {
             Err((format!("-stdin names rank {rank}, the job has {} ranks", job.ranks()), USAGE))
         }
-        _ => Ok(Described { job, nodes }),
+        _ => Ok(Described { job, nodes, per_node: options.ranks_per_node }),
     }
 }
 

@@ -24,7 +24,8 @@ use tutti_node::netns::Namespaces;
 use tutti_node::os::{self, Signals};
 use tutti_node::wire::{self, Head, Kind, Report};
 
-use crate::description::{self, Described};
+use crate::cluster::{self, Answer, JobId};
+use crate::description;
 use crate::link::{self, Link, State};
 use crate::options::{self, Options, Request};
 use crate::stdio::Stdio;
@@ -42,7 +43,7 @@ pub const USAGE: u8 = 2;
 
 /// Runs the command line under the given name.
 pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
-    let options = match options::parse(&arguments) {
+    let options = match options::parse_as(&arguments, name == "tutti run") {
         Ok(Request::Run(options)) => with_environment(*options),
         Ok(Request::Version) => return crate::print(Some(format!("{}\n", options::VERSION)), ""),
         Ok(Request::Help) => return crate::print(Some(options::help(name)), ""),
@@ -52,12 +53,46 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
         eprintln!("{name}: {} steers another launcher and is ignored here", options.foreign.join(", "));
     }
     match description::describe(&options) {
-        Ok(described) => match Front::start(name, options, &described) {
-            Ok(mut front) => ExitCode::from(front.go_on()),
-            Err(error) => refuse(name, &error, 1),
-        },
+        Ok(described) => {
+            match Front::start(name, options, described.job.id, || link::start_all(&described)) {
+                Ok(mut front) => ExitCode::from(front.go_on()),
+                Err(error) => refuse(name, &error, 1),
+            }
+        }
         Err((text, status)) => refuse(name, &text, status),
     }
+}
+
+/// Becomes the front end of a job of the cluster.
+pub fn attach(job: JobId) -> ExitCode {
+    let name = "tutti attach";
+    let words = [OsString::from("job")];
+    let Ok(Request::Run(options)) = options::parse(&words) else {
+        unreachable!("a program alone is a command line")
+    };
+    let link = || Ok((vec![Link::ask(&cluster::Request::Attach(job))?], None));
+    match Front::start(name, *options, 0, link) {
+        Ok(mut front) => ExitCode::from(front.go_on()),
+        Err(error) => refuse(name, &error, 1),
+    }
+}
+
+/// Parses and checks the command line of `tutti submit`.
+///
+/// # Errors
+/// When it is wrong; it has been said, this is the exit status.
+pub fn submission(arguments: &[OsString]) -> Result<cluster::Submit, ExitCode> {
+    let name = "tutti submit";
+    let options = match options::parse_as(arguments, true) {
+        Ok(Request::Run(options)) => options,
+        Ok(Request::Version) => return Err(crate::print(Some(format!("{}\n", options::VERSION)), "")),
+        Ok(Request::Help) => return Err(crate::print(Some(options::help(name)), "")),
+        Err(error) => return Err(refuse(name, &error.to_string(), USAGE)),
+    };
+    let described = description::describe(&options).map_err(|(text, status)| refuse(name, &text, status))?;
+    let mut job = described.job;
+    job.terminal = None;
+    cluster::submission(&job, options.nodes, options.ranks_per_node).map_err(|text| refuse(name, &text, 1))
 }
 
 /// MPIEXEC_TIMEOUT is MPICH's.
@@ -111,7 +146,12 @@ struct Front {
 }
 
 impl Front {
-    fn start(name: &'static str, options: Options, described: &Described) -> Result<Self, String> {
+    fn start(
+        name: &'static str,
+        options: Options,
+        job: u64,
+        links: impl FnOnce() -> Result<(Vec<Link>, Option<Namespaces>), String>,
+    ) -> Result<Self, String> {
         let system = |action: &'static str| move |error: io::Error| format!("cannot {action}: {error}");
         let wanted = [
             libc_signal(Signal::INT),
@@ -129,7 +169,7 @@ impl Front {
         // If a starter dies, what it leaves behind is ours to end.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|error| format!("cannot adopt orphans: {error}"))?;
-        let (links, namespaces) = link::start_all(described)?;
+        let (links, namespaces) = links()?;
         let signals = match Signals::new(&wanted) {
             Ok(signals) => signals,
             Err(error) => {
@@ -150,7 +190,7 @@ impl Front {
             end: End::Open,
             ender: None,
             deadline,
-            job: described.job.id,
+            job,
             status: 0,
         })
     }
@@ -267,6 +307,11 @@ impl Front {
                 }
                 return true;
             }
+            Ok(Some((Head { kind: Kind::Answer, .. }, payload))) => {
+                let answer = serde_json::from_slice(payload).ok();
+                self.handle_answer(index, answer);
+                return true;
+            }
             Ok(Some((head, payload))) => (head, serde_json::from_slice::<Report>(payload).ok()),
             Ok(None) => return false,
             Err(error) => {
@@ -280,6 +325,24 @@ impl Front {
             self.handle_report(index, report);
         }
         true
+    }
+
+    /// The daemon's answer to our request.
+    fn handle_answer(&mut self, index: usize, answer: Option<Answer>) {
+        match answer {
+            Some(Answer::Job(job)) if self.options.verbose => self.complain(&format!("this is job {job}")),
+            Some(Answer::Job(_)) => {}
+            Some(Answer::Refused(text)) => {
+                self.complain(&text);
+                self.note(1);
+                self.links[index].state = State::Over;
+            }
+            _ => {
+                self.complain("the daemon is of another version");
+                self.note(1);
+                self.links[index].state = State::Over;
+            }
+        }
     }
 
     fn handle_report(&mut self, index: usize, report: Report) {

@@ -10,8 +10,9 @@ use tutti_node::netns::Namespaces;
 use tutti_node::tickets::fill_random;
 use tutti_node::wire::{self, Decoder, Input, Job, Kind, Part};
 
+use crate::cluster;
 use crate::description::Described;
-use crate::nodes::LOOPBACK;
+use crate::nodes::{LOOPBACK, Nodes};
 use crate::starter;
 
 /// How a starter is.
@@ -28,7 +29,8 @@ pub enum State {
 /// One starter.
 #[derive(Debug)]
 pub struct Link {
-    child: Child,
+    /// None: the other end is the daemon of this node, which stands for all starters.
+    child: Option<Child>,
     wire: OwnedFd,
     /// What it has sent.
     pub decoder: Decoder,
@@ -68,7 +70,7 @@ impl Link {
             Input::Rank(rank) => local.contains(&u64::from(rank)),
         };
         let link = Link {
-            child,
+            child: Some(child),
             wire,
             decoder: Decoder::default(),
             out: out.into(),
@@ -90,10 +92,41 @@ impl Link {
         }
     }
 
+    /// Hands a request to the daemon of this node, whose answer comes as a frame; then it stands for all starters of the job.
+    ///
+    /// # Errors
+    /// When there is no daemon; a text for the user.
+    pub fn ask(request: &cluster::Request) -> Result<Self, String> {
+        let wire = cluster::connect()?;
+        rustix::io::ioctl_fionbio(&wire, true)
+            .map_err(|error| format!("cannot use the daemon's socket: {error}"))?;
+        let mut out = Vec::new();
+        wire::put_json(&mut out, Kind::Ask, request);
+        Ok(Link {
+            child: None,
+            wire,
+            decoder: Decoder::default(),
+            out: out.into(),
+            state: State::Alive,
+            node: None,
+            first_rank: 0,
+            wants_input: true,
+            input_room: false,
+            suspended: false,
+            left: false,
+            addresses: None,
+        })
+    }
+
+    /// The daemon is at its other end.
+    pub fn is_daemon(&self) -> bool {
+        self.child.is_none()
+    }
+
     /// Ends a starter whose job is not to be.
     pub fn abandon(mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
+        let _ = self.bury();
     }
 
     /// To be polled.
@@ -149,14 +182,17 @@ impl Link {
         }
     }
 
-    /// Kills the starter.
+    /// Kills the starter. A daemon sees that we have gone.
     pub fn kill(&mut self) {
-        let _ = self.child.kill();
+        match &mut self.child {
+            Some(child) => drop(child.kill()),
+            None => drop(rustix::net::shutdown(&self.wire, rustix::net::Shutdown::Both)),
+        }
     }
 
-    /// Waits for the starter's process; how it ended.
-    pub fn bury(&mut self) -> io::Result<std::process::ExitStatus> {
-        self.child.wait()
+    /// Waits for the starter's process; how it ended. None: it was a daemon.
+    pub fn bury(&mut self) -> Option<io::Result<std::process::ExitStatus>> {
+        self.child.as_mut().map(Child::wait)
     }
 }
 
@@ -165,7 +201,11 @@ impl Link {
 /// # Errors
 /// When one cannot be started: then there is none. A text for the user.
 pub fn start_all(described: &Described) -> Result<(Vec<Link>, Option<Namespaces>), String> {
-    let Described { job, nodes } = described;
+    let Described { job, nodes, .. } = described;
+    if let Nodes::Cluster(nodes) = nodes {
+        let submit = cluster::submission(job, *nodes, described.per_node)?;
+        return Ok((vec![Link::ask(&cluster::Request::Run(Box::new(submit)))?], None));
+    }
     let firsts = nodes.first_ranks();
     if firsts.is_empty() {
         return Ok((vec![Link::start(job)?], None));

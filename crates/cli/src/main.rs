@@ -1,6 +1,8 @@
 //! `mpiexec`, `mpirun` and `tutti`: one program, whose name says which face it shows.
 #![forbid(unsafe_code)]
 
+mod cluster;
+mod commands;
 mod description;
 mod elf;
 mod front;
@@ -13,6 +15,7 @@ mod options;
 mod program;
 mod starter;
 mod stdio;
+mod up;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -33,8 +36,24 @@ fn main() -> ExitCode {
 }
 
 /// The commands of `tutti`: how they are called, and what they do.
-const COMMANDS: [(&str, &str); 4] = [
-    ("run [OPTION ...] -n N PROGRAM ...", "run a parallel program; the same as mpiexec"),
+const COMMANDS: [(&str, &str); 17] = [
+    (
+        "run [OPTION ...] -n N PROGRAM ...",
+        "run a parallel program; with -N on that many nodes of the cluster",
+    ),
+    ("submit [OPTION ...] -n N PROGRAM ...", "the same without waiting for it"),
+    ("ps [--all] [--json]", "the jobs of the cluster"),
+    ("status JOB [--json]", "one job"),
+    ("nodes [--json]", "the nodes of the cluster"),
+    ("attach JOB", "become the front end of a job that has none"),
+    ("logs JOB", "what a job has written lately"),
+    ("suspend JOB ...", "jobs stand still"),
+    ("resume JOB ...", "jobs go on"),
+    ("signal SIGNAL JOB ...", "every rank gets a signal"),
+    ("kill JOB ...", "jobs are killed"),
+    ("up --nodes N [--netns]", "start a cluster of N daemons on this machine"),
+    ("down", "end the daemons of a cluster, and its jobs"),
+    ("keygen FILE", "make the key of a cluster"),
     ("completion SHELL", "print the completions for bash, zsh or fish"),
     ("man PAGE", "print a manual page, mpiexec or tutti, in roff"),
     ("version", "say which version this is"),
@@ -45,6 +64,7 @@ fn tutti(mut arguments: Vec<OsString>) -> ExitCode {
     let argument = arguments.first().and_then(|argument| argument.to_str()).unwrap_or("");
     match command.to_str() {
         Some("run") => front::run("tutti run", arguments),
+        Some(name) if commands::NAMES.contains(&name) => commands::run(name, arguments),
         Some("completion") => print(manual::completion(argument), "completion wants bash, zsh or fish"),
         Some("man") => print(manual::page(argument), "man wants mpiexec or tutti"),
         Some("version" | "--version" | "-V") => print(Some(format!("{}\n", options::VERSION)), ""),

@@ -1,5 +1,5 @@
-//! On how many nodes a job runs, and which ranks on which: consecutive ranks are on one node. Until there are daemons, all
-//! nodes are virtual ones of this machine.
+//! On how many nodes a job runs, and which ranks on which: consecutive ranks are on one node. Nodes are virtual ones of this
+//! machine, or those of a cluster; which of them and with which ranks is then its head's to say.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -20,13 +20,17 @@ pub enum Nodes {
     Virtual(Vec<u32>),
     /// Virtual nodes with a network namespace each.
     Namespaces(Vec<u32>),
+    /// Nodes of the cluster, which its head chooses; how many, if that was said.
+    Cluster(Option<u32>),
 }
 
 /// Why the nodes cannot be had. Each is one line for the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodesError {
-    /// Both options.
-    #[error("--virtual-nodes and --netns are two ways to say how many nodes there are: give one of them")]
+    /// Two options.
+    #[error(
+        "--nodes, --virtual-nodes and --netns are ways to say how many nodes there are: give one of them"
+    )]
     Both,
     /// A node without a rank.
     #[error("{nodes} nodes are more than the {ranks} ranks of the job")]
@@ -66,7 +70,7 @@ impl Nodes {
         let transport =
             std::env::var_os(TRANSPORT_VARIABLE).map(|value| value.to_string_lossy().into_owned());
         let nodes = Nodes::choose(options, ranks, transport.as_deref())?;
-        if nodes != Nodes::One {
+        if !matches!(nodes, Nodes::One) {
             // Every rank reads it; that it is wrong is said once.
             Faults::from_environment()?;
         }
@@ -76,6 +80,8 @@ impl Nodes {
     fn choose(options: &Options, ranks: u64, transport: Option<&str>) -> Result<Self, NodesError> {
         let firsts = |nodes| first_ranks(nodes, ranks, options.ranks_per_node);
         match (options.virtual_nodes, options.namespaces, transport) {
+            (None, None, _) if options.nodes.is_some() => Ok(Nodes::Cluster(options.nodes)),
+            _ if options.nodes.is_some() => Err(NodesError::Both),
             (_, _, Some(other)) if !["", "udp", "shm"].contains(&other) => {
                 Err(NodesError::Transport(other.to_owned()))
             }
@@ -92,7 +98,7 @@ impl Nodes {
     /// World rank of each node's first rank; empty when there is one node and no network.
     pub fn first_ranks(&self) -> &[u32] {
         match self {
-            Nodes::One => &[],
+            Nodes::One | Nodes::Cluster(_) => &[],
             Nodes::Virtual(firsts) | Nodes::Namespaces(firsts) => firsts,
         }
     }

@@ -29,6 +29,8 @@ pub struct Options {
     pub host_files: Vec<OsString>,
     /// Ranks per node, if said.
     pub ranks_per_node: Option<u32>,
+    /// Nodes of the cluster, if said.
+    pub nodes: Option<u32>,
     /// Virtual nodes of this machine, if said.
     pub virtual_nodes: Option<u32>,
     /// Virtual nodes with a network namespace each, if said.
@@ -124,11 +126,21 @@ pub enum OptionError {
 /// # Errors
 /// With one line about the first thing that is wrong.
 pub fn parse(arguments: &[OsString]) -> Result<Request, OptionError> {
+    parse_as(arguments, false)
+}
+
+/// The same, for `tutti run` where -N is the number of nodes, as it is for those who come from Slurm; for Open MPI's
+/// mpirun it is the number of ranks on each.
+///
+/// # Errors
+/// With one line about the first thing that is wrong.
+pub fn parse_as(arguments: &[OsString], counts_nodes: bool) -> Result<Request, OptionError> {
     let mut options = Options {
         programs: Vec::new(),
         hosts: Vec::new(),
         host_files: Vec::new(),
         ranks_per_node: None,
+        nodes: None,
         virtual_nodes: None,
         namespaces: None,
         binding: Binding::Share,
@@ -186,6 +198,9 @@ pub fn parse(arguments: &[OsString]) -> Result<Request, OptionError> {
                 Key::AllVariableList => inherited_by_all = only(&inherited_by_all, &values[0]),
                 Key::NoneInherited if name.contains("genv") => inherited_by_all = Inherits::Only(Vec::new()),
                 Key::AllInherited => inherited_by_all = Inherits::All,
+                Key::RanksPerNode if counts_nodes && name == "-N" => {
+                    for_job(&mut options, Key::Nodes, &name, &values)?;
+                }
                 key if OF_A_PROGRAM.contains(&key) => for_program(&mut program, key, &name, &values)?,
                 key => for_job(&mut options, key, &name, &values)?,
             }
@@ -270,6 +285,7 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
     match key {
         Key::CoresPerRank => options.cores_per_rank = Some(number(name, &values[0])?),
         Key::RanksPerNode => options.ranks_per_node = Some(number(name, &values[0])?),
+        Key::Nodes => options.nodes = Some(number(name, &values[0])?),
         Key::VirtualNodes => options.virtual_nodes = Some(number(name, &values[0])?),
         Key::Namespaces => options.namespaces = Some(number(name, &values[0])?),
         Key::Hosts => options.hosts.extend(text().split(',').map(str::to_owned)),

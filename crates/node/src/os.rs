@@ -327,6 +327,23 @@ pub fn take_descriptor(number: RawFd) -> io::Result<OwnedFd> {
     }
 }
 
+/// Takes over the stdin that this program was started with, and leaves /dev/null in its place.
+///
+/// # Errors
+/// When there is none, or it is no socket: then this program was not started by who should.
+pub fn take_stdin() -> io::Result<OwnedFd> {
+    let stdin = rustix::stdio::stdin();
+    rustix::net::sockopt::socket_type(stdin)?;
+    let taken = rustix::io::fcntl_dupfd_cloexec(stdin, 3)?;
+    let null = rustix::fs::open(
+        "/dev/null",
+        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    )?;
+    rustix::stdio::dup2_stdin(&null)?;
+    Ok(taken)
+}
+
 /// Name and description of a signal, e.g. `Segmentation fault`.
 pub fn signal_name(signal: c_int) -> String {
     // SAFETY: strsignal returns a C string or null; this program is single-threaded.

@@ -73,10 +73,14 @@ pub enum Kind {
     Errors = 17,
     /// Something that the front end should know.
     Report = 18,
+    /// To a daemon: what a user wants, as JSON. Never on the wire to a starter.
+    Ask = 32,
+    /// From a daemon: the answer, as JSON.
+    Answer = 33,
 }
 
 /// Every kind, for decoding.
-const KINDS: [Kind; 11] = [
+const KINDS: [Kind; 13] = [
     Kind::Job,
     Kind::Signal,
     Kind::Input,
@@ -88,6 +92,8 @@ const KINDS: [Kind; 11] = [
     Kind::Output,
     Kind::Errors,
     Kind::Report,
+    Kind::Ask,
+    Kind::Answer,
 ];
 
 /// A frame without its payload.

@@ -71,10 +71,13 @@ impl Front {
     pub(super) fn bury_starter(&mut self, index: usize) {
         self.links[index].state = State::Dead;
         let ended = self.links[index].bury();
-        let ended = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
         if self.end == End::Open && self.ender.is_none() {
             let node = self.links[index].node.map_or_else(String::new, |node| format!(" on node {node}"));
-            self.complain(&format!("the job's starter{node} has died ({ended}); the job is ended"));
+            self.complain(&match ended {
+                None => "the daemon of this node has died; the job is ended".into(),
+                Some(Ok(status)) => format!("the job's starter{node} has died ({status}); the job is ended"),
+                Some(Err(error)) => format!("the job's starter{node} has died ({error}); the job is ended"),
+            });
         }
         if !matches!(self.end, End::Killed(_)) {
             self.kill(self.status.max(1));
@@ -86,7 +89,7 @@ impl Front {
 
     fn end_leftovers(&mut self) {
         descendants::end_all(|| {});
-        for link in &self.links {
+        for link in self.links.iter().filter(|link| !link.is_daemon()) {
             let name = cgroup::name(&wire::name_of(self.job, link.node));
             cgroup::place(&name).iter().for_each(|path| cgroup::remove(path));
         }

@@ -8,6 +8,7 @@ pub enum Key {
     Hosts,
     HostFile,
     RanksPerNode,
+    Nodes,
     VirtualNodes,
     Namespaces,
     BindTo,
@@ -118,6 +119,12 @@ pub const OPTIONS: &[Spec] = &[
         "a file with one node per line: in this version only this one",
     ),
     option(Key::RanksPerNode, &["ppn", "N", "npernode", "perhost"], &["N"], "ranks per node"),
+    option(
+        Key::Nodes,
+        &["nodes"],
+        &["N"],
+        "run on N nodes of the cluster whose daemon is found here (`tutti run`: -N)",
+    ),
     option(
         Key::VirtualNodes,
         &["virtual-nodes"],

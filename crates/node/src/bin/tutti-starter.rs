@@ -1,9 +1,12 @@
-//! `tutti-starter N`: started by the front end with its end of the wire as descriptor N; of no use to people.
+//! `tutti-starter N`: started by the front end with its end of the wire as descriptor N, or by a daemon with it as stdin (0); of no
+//! use to people.
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {
     let number = std::env::args().nth(1).and_then(|number| number.parse().ok()).unwrap_or(-1);
-    let Ok(front) = tutti_node::os::take_descriptor(number) else {
+    let wire =
+        if number == 0 { tutti_node::os::take_stdin() } else { tutti_node::os::take_descriptor(number) };
+    let Ok(front) = wire else {
         eprintln!("tutti-starter is started by mpiexec; start that");
         return std::process::ExitCode::FAILURE;
     };

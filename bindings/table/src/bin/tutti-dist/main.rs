@@ -15,8 +15,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What cargo builds: its name there, and its place in the tree. The libraries must be there, programs may.
 const LIBRARIES: [(&str, &str); 1] = [("libtutti.so", "lib/libtutti.so.1")];
-const PROGRAMS: [(&str, &str); 2] =
-    [("tutti", "bin/tutti"), ("tutti-starter", "libexec/tutti/tutti-starter")];
+const PROGRAMS: [(&str, &str); 3] =
+    [("tutti", "bin/tutti"), ("tuttid", "bin/tuttid"), ("tutti-starter", "libexec/tutti/tutti-starter")];
 
 /// Names beside others in the same folder.
 const LINKS: [(&str, &str); 9] = [

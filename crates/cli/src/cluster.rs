@@ -1,0 +1,105 @@
+//! The cluster as a user's program sees it: the local socket of this node's daemon.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use rustix::fs::Mode;
+use tutti_daemon::place;
+use tutti_node::wire::{self, Decoder, Head, Job, Kind};
+
+pub use tutti_daemon::message::{Answer, Control, JobId, JobRow, JobState, NodeRow, Request, Submit};
+
+/// Connects to the daemon of this node.
+///
+/// # Errors
+/// When there is none; a text for the user.
+pub fn connect() -> Result<OwnedFd, String> {
+    stream().map(OwnedFd::from)
+}
+
+fn stream() -> Result<UnixStream, String> {
+    let path = place::socket();
+    UnixStream::connect(&path).map_err(|error| {
+        format!(
+            "no daemon answers at {} ({error}): `tutti up --nodes N` starts a cluster on this machine, tuttid --join one on others; \
+             {} names another socket",
+            path.display(),
+            place::SOCKET_VARIABLE
+        )
+    })
+}
+
+/// Asks the cluster; gives the answer, and the frames that may follow it.
+///
+/// # Errors
+/// When there is no daemon or it does not want to; a text for the user.
+pub fn ask(request: &Request) -> Result<(Answer, Frames), String> {
+    let mut stream = stream()?;
+    let mut bytes = Vec::new();
+    wire::put_json(&mut bytes, Kind::Ask, request);
+    stream.write_all(&bytes).map_err(|error| format!("cannot ask the daemon: {error}"))?;
+    let mut frames = Frames { stream, decoder: Decoder::default() };
+    let answer = match frames.next()? {
+        Some((Head { kind: Kind::Answer, .. }, payload)) => serde_json::from_slice(&payload).ok(),
+        _ => None,
+    };
+    match answer {
+        Some(Answer::Refused(text)) => Err(text),
+        Some(answer) => Ok((answer, frames)),
+        None => Err("the daemon went away without an answer".into()),
+    }
+}
+
+/// What the daemon says after its answer.
+#[derive(Debug)]
+pub struct Frames {
+    stream: UnixStream,
+    decoder: Decoder,
+}
+
+impl Frames {
+    /// The next frame; none at the end.
+    ///
+    /// # Errors
+    /// When the daemon is of another version; a text for the user.
+    pub fn next(&mut self) -> Result<Option<(Head, Vec<u8>)>, String> {
+        loop {
+            let frame = self
+                .decoder
+                .next_frame()
+                .map_err(|error| format!("the daemon is of another version: {error}"))?;
+            if let Some((head, payload)) = frame {
+                return Ok(Some((head, payload.to_vec())));
+            }
+            let mut bytes = [0; 64 << 10];
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return Ok(None),
+                Ok(read) => self.decoder.extend(&bytes[..read]),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(format!("the daemon does not answer: {error}")),
+            }
+        }
+    }
+}
+
+/// A job with all of this process that its ranks are to have.
+///
+/// # Errors
+/// When the working directory is gone; a text for the user.
+pub fn submission(job: &Job, nodes: Option<u32>, per_node: Option<u32>) -> Result<Submit, String> {
+    let directory =
+        std::env::current_dir().map_err(|error| format!("cannot name the working directory: {error}"))?;
+    let umask = rustix::process::umask(Mode::empty());
+    rustix::process::umask(umask);
+    let text = |text: OsString| text.into();
+    Ok(Submit {
+        job: job.clone(),
+        nodes,
+        per_node,
+        environment: std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect(),
+        directory: text(directory.into_os_string()),
+        umask: umask.as_raw_mode(),
+    })
+}

@@ -1,0 +1,181 @@
+//! A cluster on this machine: `tutti up` starts daemons, `tutti down` ends them.
+
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use tutti_daemon::place;
+
+use crate::cluster::{self, Answer, Request};
+
+/// The daemons have this time to find each other.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What `tutti up` takes.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// How many nodes
+    #[arg(long, short = 'N', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    nodes: u32,
+    /// Cores that ranks can hold on each (default: all of the machine)
+    #[arg(long, value_name = "N")]
+    slots: Option<u32>,
+    /// Children of a node in the control tree
+    #[arg(long, value_name = "K", default_value_t = 4)]
+    arity: u32,
+    /// A node that is not heard of for so many seconds is lost
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    lost_after: f64,
+}
+
+/// Starts the daemons, and waits until they are a cluster.
+///
+/// # Errors
+/// When it does not come to be: then nothing of it is left. A text for the user.
+pub fn up(options: &Options) -> Result<ExitCode, String> {
+    let folder = place::folder();
+    let is_root = rustix::process::geteuid().is_root();
+    place::make(&folder, is_root)
+        .map_err(|error| format!("cannot use the folder {}: {error}", folder.display()))?;
+    let mut daemons = Daemons(Vec::new());
+    let head = daemons.start(options, &folder, 0, None)?;
+    for node in 1..options.nodes {
+        daemons.start(options, &folder, node, Some(&head))?;
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while alive()? < options.nodes as usize {
+        daemons.check(&folder)?;
+        if Instant::now() >= deadline {
+            return Err(format!(
+                "the daemons did not find each other in {} s: their logs are in {}",
+                PATIENCE.as_secs(),
+                folder.display()
+            ));
+        }
+        std::thread::sleep(LOOK);
+    }
+    daemons.0.clear();
+    println!("{} nodes; logs and sockets are in {}", options.nodes, folder.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The nodes that the head knows.
+fn alive() -> Result<usize, String> {
+    match cluster::ask(&Request::Nodes)?.0 {
+        Answer::Nodes(rows) => Ok(rows.iter().filter(|row| row.alive).count()),
+        _ => Err("the daemon is of another version".into()),
+    }
+}
+
+/// Daemons that end with us unless all of them are there.
+struct Daemons(Vec<(String, Child)>);
+
+impl Daemons {
+    /// Starts one; gives the address on which it hears others.
+    fn start(
+        &mut self,
+        options: &Options,
+        folder: &Path,
+        node: u32,
+        head: Option<&str>,
+    ) -> Result<String, String> {
+        let name = format!("node{node}");
+        let log_file = folder.join(format!("{name}.log"));
+        let log = File::create(&log_file)
+            .map_err(|error| format!("cannot write {}: {error}", log_file.display()))?;
+        let socket = if node == 0 { folder.join(place::SOCKET) } else { folder.join(format!("{name}.sock")) };
+        let mut command = Command::new(daemon());
+        command
+            .args(["--listen", "127.0.0.1:0", "--name", &name, "--dir"])
+            .arg(folder)
+            .arg("--socket")
+            .arg(&socket);
+        command.args([
+            "--arity",
+            &options.arity.to_string(),
+            "--lost-after",
+            &options.lost_after.to_string(),
+        ]);
+        if let Some(slots) = options.slots {
+            command.args(["--slots", &slots.to_string()]);
+        }
+        if let Some(head) = head {
+            command.args(["--join", head]);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0);
+        let child =
+            command.spawn().map_err(|error| format!("cannot start {}: {error}", daemon().display()))?;
+        self.0.push((name, child));
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(address) = heard_on(&log_file) {
+                return Ok(address);
+            }
+            self.check(folder)?;
+            if Instant::now() >= deadline {
+                return Err(format!("the daemon of node{node} does not begin: see {}", log_file.display()));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// None of them has died.
+    fn check(&mut self, folder: &Path) -> Result<(), String> {
+        for (name, child) in &mut self.0 {
+            if let Ok(Some(status)) = child.try_wait() {
+                let log = std::fs::read_to_string(folder.join(format!("{name}.log"))).unwrap_or_default();
+                let line = log.lines().last().unwrap_or("").trim_start_matches("tuttid: ").to_owned();
+                return Err(format!("the daemon of {name} has ended ({status}): {line}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Daemons {
+    fn drop(&mut self) {
+        for (_, child) in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// The address at the end of the daemon's first line.
+fn heard_on(log: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(log).ok()?;
+    let line = text.lines().find(|line| line.contains("hears on "))?;
+    text.contains('\n').then(|| line.rsplit(' ').next().map(str::to_owned)).flatten()
+}
+
+fn daemon() -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/usr/bin/tutti"));
+    own.with_file_name("tuttid")
+}
+
+/// Ends the daemons of the cluster, and waits for those of this machine.
+///
+/// # Errors
+/// When there are none or they do not let us; a text for the user.
+pub fn down() -> Result<ExitCode, String> {
+    cluster::ask(&Request::Down)?;
+    let folder = place::socket().parent().map(Path::to_path_buf).unwrap_or_default();
+    let deadline = Instant::now() + PATIENCE;
+    while std::fs::read_dir(&folder).is_ok_and(|files| files.flatten().any(|file| is_answered(&file.path())))
+    {
+        if Instant::now() >= deadline {
+            return Err(format!("a daemon whose socket is in {} does not end", folder.display()));
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn is_answered(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending == "sock")
+        && std::os::unix::net::UnixStream::connect(file).is_ok()
+}

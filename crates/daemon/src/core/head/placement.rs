@@ -1,0 +1,116 @@
+//! Which nodes a job gets: as many as were asked for, those with the fewest ranks for their slots first (S2). Time is shared, so a
+//! job never waits for a node to be free.
+
+use std::collections::BTreeMap;
+
+use crate::members::{Members, NodeId};
+use crate::message::Submit;
+
+/// Why a job cannot run here. Each is one line for the user.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlacementError {
+    /// No ranks at all.
+    #[error("a job needs at least one rank")]
+    NoRanks,
+    /// Not so many nodes.
+    #[error("{wanted} nodes are more than the {alive} of the cluster")]
+    TooFewNodes {
+        /// Asked for.
+        wanted: u32,
+        /// There.
+        alive: u32,
+    },
+    /// A node without a rank.
+    #[error("{nodes} nodes are more than the {ranks} ranks of the job")]
+    MoreThanRanks {
+        /// Nodes asked for.
+        nodes: u32,
+        /// Ranks of the job.
+        ranks: u64,
+    },
+    /// The ranks per node do not give that many nodes.
+    #[error("{ranks} ranks, {per_node} on each node, are not {nodes} nodes")]
+    PerNode {
+        /// Nodes asked for.
+        nodes: u32,
+        /// Ranks of the job.
+        ranks: u64,
+        /// Ranks on each node.
+        per_node: u32,
+    },
+}
+
+/// The nodes of a job in order of ranks, and the world rank of each one's first.
+///
+/// # Errors
+/// When what is asked for does not fit together, or the cluster is too small.
+pub fn place(
+    members: &Members,
+    load: &BTreeMap<NodeId, u64>,
+    submit: &Submit,
+) -> Result<(Vec<NodeId>, Vec<u32>), PlacementError> {
+    let ranks = submit.job.ranks();
+    if ranks == 0 || ranks > u64::from(u32::MAX) {
+        return Err(PlacementError::NoRanks);
+    }
+    let mut free: Vec<(u64, NodeId, u64)> = members
+        .alive()
+        .map(|(node, member)| {
+            let slots = u64::from(member.about.slots.max(1));
+            // In thousandths of its slots.
+            (load.get(&node).copied().unwrap_or(0) * 1000 / slots, node, slots)
+        })
+        .collect();
+    free.sort_unstable();
+    let alive = free.len() as u32;
+    let wanted = match (submit.nodes, submit.per_node) {
+        (Some(nodes), Some(per_node)) if ranks.div_ceil(u64::from(per_node.max(1))) != u64::from(nodes) => {
+            return Err(PlacementError::PerNode { nodes, ranks, per_node });
+        }
+        (Some(nodes), _) => nodes,
+        (None, Some(per_node)) => ranks.div_ceil(u64::from(per_node.max(1))).min(u64::from(u32::MAX)) as u32,
+        (None, None) => fitting(&free, ranks),
+    };
+    if wanted == 0 || wanted > alive {
+        return Err(PlacementError::TooFewNodes { wanted, alive });
+    }
+    if u64::from(wanted) > ranks {
+        return Err(PlacementError::MoreThanRanks { nodes: wanted, ranks });
+    }
+    let mut nodes: Vec<NodeId> = free[..wanted as usize].iter().map(|(_, node, _)| *node).collect();
+    nodes.sort_unstable();
+    let firsts = match submit.per_node {
+        Some(per_node) => (0..wanted).map(|node| node * per_node).collect(),
+        None => first_ranks(wanted, ranks),
+    };
+    Ok((nodes, firsts))
+}
+
+/// As many nodes as it takes until there is a slot for every rank, or all.
+fn fitting(free: &[(u64, NodeId, u64)], ranks: u64) -> u32 {
+    let mut room = 0;
+    let needed = free.iter().take_while(|(_, _, slots)| {
+        let more = room < ranks;
+        room += slots;
+        more
+    });
+    needed.count() as u32
+}
+
+/// Even shares, larger ones first.
+pub fn first_ranks(nodes: u32, ranks: u64) -> Vec<u32> {
+    let (share, larger) = (ranks / u64::from(nodes), ranks % u64::from(nodes));
+    (0..u64::from(nodes)).map(|node| (node * share + node.min(larger)) as u32).collect()
+}
+
+/// Ranks of each node.
+pub fn shares<'a>(
+    nodes: &'a [NodeId],
+    firsts: &'a [u32],
+    ranks: u64,
+) -> impl Iterator<Item = (NodeId, u64)> + 'a {
+    nodes.iter().enumerate().map(move |(index, node)| {
+        let end = firsts.get(index + 1).map_or(ranks, |next| u64::from(*next));
+        (*node, end - u64::from(firsts[index]))
+    })
+}

@@ -1,0 +1,410 @@
+//! The home of a job: the node where it was submitted. It has the front end, if there is one, what the job has written
+//! lately, and the questions that users of this node ask the head.
+//!
+//! To its front end the home looks like a starter of all ranks: the same frames, both ways.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use tutti_node::wire::{self, Decoder, Kind, Report};
+
+use super::parts::FIRST_ROOM_BYTES;
+use super::{Action, ClientId, Core};
+use crate::members::NodeId;
+use crate::message::{Answer, Control, JobId, Notice, Request, Routed, User};
+
+/// Bytes on their way to a front end, about; beyond it nodes get no more room.
+const JAM_BYTES: usize = 1 << 20;
+/// What a job has written lately, kept for `tutti logs` and for who attaches.
+const LOG_BYTES: usize = 1 << 20;
+/// Jobs that are over whose output is kept.
+const OVER_MAX: usize = 64;
+/// In place of a user's program that is gone, or for what the daemon asks by itself.
+const NOBODY: ClientId = ClientId(0);
+/// A question without an answer is asked again.
+const AGAIN_MS: u64 = 1000;
+
+#[derive(Debug, Default)]
+struct Stream {
+    have: u64,
+    limit: u64,
+    decoder: Decoder,
+}
+
+#[derive(Debug)]
+struct Question {
+    client: ClientId,
+    user: User,
+    request: Request,
+    asked_ms: u64,
+}
+
+#[derive(Debug, Default)]
+struct Home {
+    client: Option<ClientId>,
+    user: Option<User>,
+    /// Its front end's death is its own.
+    coupled: bool,
+    streams: BTreeMap<NodeId, Stream>,
+    /// Bytes on their way to the front end.
+    under_way: usize,
+    /// Whole frames.
+    log: VecDeque<Vec<u8>>,
+    log_bytes: usize,
+    /// Reports that have been heard.
+    heard: u64,
+    end: Option<(u8, Vec<(NodeId, u64)>)>,
+    over: bool,
+    input: Input,
+}
+
+/// Stdin on its way to the ranks.
+#[derive(Debug, Default)]
+struct Input {
+    /// Nodes whose ranks get it.
+    takers: Vec<NodeId>,
+    piece: u64,
+    bytes: Vec<u8>,
+    /// Who has not yet taken the piece.
+    waiting: Vec<NodeId>,
+    said_ms: u64,
+}
+
+/// What a node has as the home of jobs.
+#[derive(Debug, Default)]
+pub(super) struct Homes {
+    homes: BTreeMap<JobId, Home>,
+    clients: BTreeMap<ClientId, JobId>,
+    questions: BTreeMap<u64, Question>,
+    asked: u64,
+}
+
+impl Homes {
+    pub(super) fn is_idle(&self) -> bool {
+        self.questions.is_empty() && self.homes.values().all(|home| home.over)
+    }
+}
+
+impl Core {
+    pub(super) fn handle_request(&mut self, client: ClientId, user: User, request: Request) {
+        match request {
+            Request::Logs(job) => self.answer_logs(client, user, job),
+            Request::Attach(job) => self.attach(client, user, job),
+            request => {
+                self.home.asked += 1;
+                let ask = self.home.asked;
+                let question = Question { client, user, request, asked_ms: self.now_ms };
+                self.home.questions.insert(ask, question);
+                self.ask(ask);
+            }
+        }
+    }
+
+    fn ask(&mut self, ask: u64) {
+        let now_ms = self.now_ms;
+        let Some(question) = self.home.questions.get_mut(&ask) else { return };
+        question.asked_ms = now_ms;
+        let body = Routed::Ask { ask, user: question.user, request: question.request.clone() };
+        self.route(NodeId::HEAD, body);
+    }
+
+    /// A question of the daemon's own, whose answer nobody waits for.
+    fn demand(&mut self, user: User, request: Request) {
+        self.handle_request(NOBODY, user, request);
+    }
+
+    pub(super) fn handle_answer(&mut self, ask: u64, answer: Answer) {
+        let Some(Question { client, user, request, .. }) = self.home.questions.remove(&ask) else { return };
+        if let (Answer::Job(job), Request::Run(_) | Request::Submit(_)) = (&answer, &request) {
+            let home = self.home.homes.entry(*job).or_default();
+            home.user = Some(user);
+            home.coupled = matches!(request, Request::Run(_));
+            if home.coupled && client == NOBODY {
+                let job = *job;
+                self.demand(user, Request::Control(job, Control::Kill));
+            } else if home.coupled {
+                home.client = Some(client);
+                self.home.clients.insert(client, *job);
+            }
+        }
+        let stays = matches!((&answer, &request), (Answer::Job(_), Request::Run(_)));
+        if client != NOBODY {
+            self.act(Action::Answer(client, answer));
+            if !stays {
+                self.act(Action::Release(client));
+            }
+        }
+    }
+
+    /// The front end of a job says something.
+    pub(super) fn handle_frame(&mut self, client: ClientId, kind: Kind, number: u32, payload: &[u8]) {
+        let Some(&job) = self.home.clients.get(&client) else { return };
+        let Some(user) = self.home.homes.get(&job).and_then(|home| home.user) else { return };
+        let control = match kind {
+            Kind::Suspend => Control::Suspend,
+            Kind::Resume => Control::Resume,
+            Kind::Kill => Control::Kill,
+            Kind::Signal => Control::Signal(number),
+            Kind::Input => return self.put_input(job, payload),
+            _ => return,
+        };
+        self.demand(user, Request::Control(job, control));
+    }
+
+    fn put_input(&mut self, job: JobId, bytes: &[u8]) {
+        let Some(home) = self.home.homes.get_mut(&job) else { return };
+        home.input.piece += 1;
+        home.input.bytes = bytes.to_vec();
+        home.input.waiting = home.input.takers.clone();
+        self.say_input(job);
+    }
+
+    fn say_input(&mut self, job: JobId) {
+        let now_ms = self.now_ms;
+        let Some(home) = self.home.homes.get_mut(&job) else { return };
+        home.input.said_ms = now_ms;
+        let (piece, bytes) = (home.input.piece, home.input.bytes.clone());
+        for node in home.input.waiting.clone() {
+            self.route(node, Routed::Input { job, piece, bytes: bytes.clone() });
+        }
+    }
+
+    pub(super) fn handle_input_taken(&mut self, from: NodeId, job: JobId, piece: u64, unwanted: bool) {
+        let Some(home) = self.home.homes.get_mut(&job) else { return };
+        let input = &mut home.input;
+        let waited = input.waiting.contains(&from);
+        if unwanted {
+            input.takers.retain(|node| *node != from);
+        }
+        if unwanted || piece == input.piece {
+            input.waiting.retain(|node| *node != from);
+        }
+        if unwanted && input.takers.is_empty() {
+            self.tell(job, &Report::InputUnwanted);
+        } else if waited && input.waiting.is_empty() {
+            self.tell(job, &Report::InputTaken);
+        }
+    }
+
+    /// A report for the front end.
+    fn tell(&mut self, job: JobId, report: &Report) {
+        let mut frame = Vec::new();
+        wire::put_json(&mut frame, Kind::Report, report);
+        self.give(job, frame);
+    }
+
+    fn give(&mut self, job: JobId, frame: Vec<u8>) {
+        let Some(home) = self.home.homes.get_mut(&job) else { return };
+        if let Some(client) = home.client {
+            home.under_way += frame.len();
+            self.act(Action::ToClient(client, frame));
+        }
+    }
+
+    pub(super) fn handle_reports(&mut self, job: JobId, first: u64, reports: Vec<Notice>) {
+        // Who started a daemon anew has no such job: it hears and forgets.
+        for (number, notice) in (first..).zip(reports) {
+            let home = self.home.homes.entry(job).or_default();
+            if number != home.heard {
+                continue;
+            }
+            home.heard += 1;
+            match notice {
+                Notice::Placed { nodes, takers } => {
+                    let room = || Stream { limit: FIRST_ROOM_BYTES, ..Stream::default() };
+                    home.streams = nodes.into_iter().map(|node| (node, room())).collect();
+                    home.input.takers = takers;
+                }
+                Notice::Resumed => {
+                    if let Some(client) = home.client {
+                        self.act(Action::Continue(client));
+                    }
+                }
+                Notice::Say(report) => {
+                    let wants = matches!(report, Report::Started { .. }) && home.input.takers.is_empty();
+                    self.tell(job, &report);
+                    if wants {
+                        self.tell(job, &Report::InputUnwanted);
+                    }
+                }
+                Notice::End { status, written } => home.end = Some((status, written)),
+            }
+        }
+        let below = self.home.homes.get(&job).map_or(first, |home| home.heard);
+        self.route(NodeId::HEAD, Routed::Heard { job, below });
+        self.try_to_end(job);
+    }
+
+    pub(super) fn handle_data(&mut self, from: NodeId, job: JobId, offset: u64, bytes: &[u8]) {
+        let Some(home) = self.home.homes.get_mut(&job) else { return };
+        let Some(stream) = home.streams.get_mut(&from) else { return };
+        let known = stream.have.saturating_sub(offset);
+        if offset <= stream.have && known < bytes.len() as u64 {
+            stream.decoder.extend(&bytes[known as usize..]);
+            stream.have = offset + bytes.len() as u64;
+        }
+        let mut frames = Vec::new();
+        while let Ok(Some((head, payload))) = stream.decoder.next_frame() {
+            let mut frame = Vec::new();
+            wire::put(&mut frame, head.kind, head.rank, payload);
+            frames.push(frame);
+        }
+        for frame in frames {
+            if let Some(home) = self.home.homes.get_mut(&job) {
+                home.keep(frame.clone());
+            }
+            self.give(job, frame);
+        }
+        self.give_room(job, from, true);
+        self.try_to_end(job);
+    }
+
+    /// Tells a node what has come of its output, and what may come.
+    fn give_room(&mut self, job: JobId, node: NodeId, always: bool) {
+        let Some(home) = self.home.homes.get_mut(&job) else { return };
+        let jammed = home.under_way >= JAM_BYTES;
+        let Some(stream) = home.streams.get_mut(&node) else { return };
+        let limit = if jammed { stream.limit } else { stream.limit.max(stream.have + FIRST_ROOM_BYTES) };
+        if always || limit > stream.limit {
+            stream.limit = limit;
+            let have = stream.have;
+            self.route(node, Routed::Room { job, have, limit });
+        }
+    }
+
+    /// The front end has taken so many bytes.
+    pub(super) fn handle_taken(&mut self, client: ClientId, bytes: usize) {
+        let Some(&job) = self.home.clients.get(&client) else { return };
+        let Some(home) = self.home.homes.get_mut(&job) else { return };
+        let jammed = home.under_way >= JAM_BYTES;
+        home.under_way = home.under_way.saturating_sub(bytes);
+        if jammed && home.under_way < JAM_BYTES {
+            let nodes: Vec<NodeId> = home.streams.keys().copied().collect();
+            nodes.into_iter().for_each(|node| self.give_room(job, node, false));
+        }
+    }
+
+    /// The end is told when all output is there.
+    fn try_to_end(&mut self, job: JobId) {
+        let Some(home) = self.home.homes.get_mut(&job) else { return };
+        let Some((status, written)) = &home.end else { return };
+        let complete =
+            written.iter().all(|(node, end)| home.streams.get(node).is_none_or(|stream| stream.have >= *end));
+        if !complete || home.over {
+            return;
+        }
+        home.over = true;
+        let report = Report::End { status: *status };
+        self.tell(job, &report);
+        if let Some(client) = self.home.homes.get_mut(&job).and_then(|home| home.client.take()) {
+            self.home.clients.remove(&client);
+            self.act(Action::Release(client));
+        }
+        self.forget_old();
+    }
+
+    fn forget_old(&mut self) {
+        let over: Vec<JobId> =
+            self.home.homes.iter().filter(|(_, home)| home.over).map(|(job, _)| *job).collect();
+        for job in over.iter().take(over.len().saturating_sub(OVER_MAX)) {
+            self.home.homes.remove(job);
+        }
+    }
+
+    pub(super) fn handle_client_gone(&mut self, client: ClientId) {
+        // A job that is being submitted is so all the same.
+        for question in self.home.questions.values_mut().filter(|question| question.client == client) {
+            question.client = NOBODY;
+        }
+        let Some(job) = self.home.clients.remove(&client) else { return };
+        let Some(home) = self.home.homes.get_mut(&job) else { return };
+        home.client = None;
+        home.under_way = 0;
+        let nodes: Vec<NodeId> = home.streams.keys().copied().collect();
+        if let Some(user) = home.user.filter(|_| home.coupled && !home.over) {
+            self.demand(user, Request::Control(job, Control::Kill));
+        }
+        nodes.into_iter().for_each(|node| self.give_room(job, node, false));
+    }
+
+    fn answer_logs(&mut self, client: ClientId, user: User, job: JobId) {
+        match self.visible(user, job) {
+            Err(text) => self.act(Action::Answer(client, Answer::Refused(text))),
+            Ok(home) => {
+                let frames: Vec<Vec<u8>> = home.log.iter().cloned().collect();
+                self.act(Action::Answer(client, Answer::Job(job)));
+                frames.into_iter().for_each(|frame| self.act(Action::ToClient(client, frame)));
+            }
+        }
+        self.act(Action::Release(client));
+    }
+
+    /// A user becomes the front end of a job that has none.
+    fn attach(&mut self, client: ClientId, user: User, job: JobId) {
+        let refusal = match self.visible(user, job) {
+            Err(text) => Some(text),
+            Ok(home) if home.over => {
+                Some(format!("job {job} is over; `tutti logs {job}` shows what it wrote"))
+            }
+            Ok(home) if home.client.is_some() => Some(format!("job {job} has a front end already")),
+            Ok(_) => None,
+        };
+        if let Some(text) = refusal {
+            self.act(Action::Answer(client, Answer::Refused(text)));
+            return self.act(Action::Release(client));
+        }
+        let home = self.home.homes.get_mut(&job).expect("it is visible");
+        home.client = Some(client);
+        let frames: Vec<Vec<u8>> = home.log.iter().cloned().collect();
+        let takes_input = !home.input.takers.is_empty();
+        self.home.clients.insert(client, job);
+        self.act(Action::Answer(client, Answer::Job(job)));
+        frames.into_iter().for_each(|frame| self.give(job, frame));
+        let report = if takes_input { Report::InputTaken } else { Report::InputUnwanted };
+        self.tell(job, &report);
+    }
+
+    fn visible(&self, user: User, job: JobId) -> Result<&Home, String> {
+        match self.home.homes.get(&job) {
+            None => Err(format!("no job {job} was submitted on this node")),
+            Some(home) if self.may(user, home.user) => Ok(home),
+            Some(_) => Err(format!("job {job} is another user's")),
+        }
+    }
+
+    /// Whether a user may have a job of another's.
+    pub(super) fn may(&self, user: User, owner: Option<User>) -> bool {
+        user.uid == 0 || user.uid == self.config.owner || owner.is_some_and(|owner| owner.uid == user.uid)
+    }
+
+    pub(super) fn tick_home(&mut self) {
+        let now_ms = self.now_ms;
+        let old: Vec<u64> = self
+            .home
+            .questions
+            .iter()
+            .filter(|(_, question)| now_ms >= question.asked_ms + AGAIN_MS)
+            .map(|(ask, _)| *ask)
+            .collect();
+        old.into_iter().for_each(|ask| self.ask(ask));
+        let inputs: Vec<JobId> = self
+            .home
+            .homes
+            .iter()
+            .filter(|(_, home)| !home.input.waiting.is_empty() && now_ms >= home.input.said_ms + AGAIN_MS)
+            .map(|(job, _)| *job)
+            .collect();
+        inputs.into_iter().for_each(|job| self.say_input(job));
+    }
+}
+
+impl Home {
+    fn keep(&mut self, frame: Vec<u8>) {
+        self.log_bytes += frame.len();
+        self.log.push_back(frame);
+        while self.log_bytes > LOG_BYTES
+            && let Some(old) = self.log.pop_front()
+        {
+            self.log_bytes -= old.len();
+        }
+    }
+}

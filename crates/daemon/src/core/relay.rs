@@ -1,0 +1,225 @@
+//! Orders on their way down the tree, states on their way up.
+//!
+//! Every node keeps the orders of the jobs that run on it or below it, and the states of their parts. What has changed goes on
+//! at the end of an event: all changes of a job to a neighbour in one message. On the way up a change that only says that a node
+//! is further waits until all nodes below are as far (a barrier); one that says that the job ends goes at once (S8).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Action, Core, LinkId};
+use crate::members::{Members, NodeId};
+use crate::message::{JobId, Message, Order, PartState, Phase, State};
+
+#[derive(Debug)]
+struct Entry {
+    order: Order,
+    /// The order has changed since it went down.
+    new: bool,
+    states: BTreeMap<NodeId, PartState>,
+    /// Whose state has changed since it went up.
+    changed: BTreeSet<NodeId>,
+    /// What all nodes below had reached when something last went up.
+    told: Option<(Phase, bool)>,
+}
+
+/// Orders and states of the jobs on this node and below it.
+#[derive(Debug, Default)]
+pub(super) struct Relay {
+    entries: BTreeMap<JobId, Entry>,
+    /// Which launches a link has been told.
+    launches: BTreeMap<LinkId, BTreeSet<JobId>>,
+    /// Links that have just come up: they get everything.
+    greeted: BTreeSet<LinkId>,
+}
+
+impl Relay {
+    /// States of parts, as far as they are known here.
+    pub(super) fn states(&self, job: JobId) -> Option<&BTreeMap<NodeId, PartState>> {
+        self.entries.get(&job).map(|entry| &entry.states)
+    }
+
+    pub(super) fn order(&self, job: JobId) -> Option<&Order> {
+        self.entries.get(&job).map(|entry| &entry.order)
+    }
+
+    /// A new order of the head's, or one from above.
+    pub(super) fn set_order(&mut self, job: JobId, mut order: Order) {
+        let known = self.entries.get_mut(&job);
+        match known {
+            Some(entry) => {
+                // Who says it again may know nothing of the parts.
+                if order.launch.is_some() {
+                    entry.changed = entry.states.keys().copied().collect();
+                    entry.told = None;
+                }
+                order.launch = order.launch.or_else(|| entry.order.launch.clone());
+                entry.new |= entry.order != order;
+                entry.order = order;
+            }
+            None if order.launch.is_some() && !order.forget => {
+                let entry =
+                    Entry { order, new: true, states: BTreeMap::new(), changed: BTreeSet::new(), told: None };
+                self.entries.insert(job, entry);
+            }
+            // Of a job that we never heard of nothing has to be changed.
+            None => {}
+        }
+    }
+
+    /// The jobs of a whole list are all there are.
+    fn forget_others(&mut self, known: &BTreeSet<JobId>) {
+        for (_, entry) in self.entries.iter_mut().filter(|(job, _)| !known.contains(job)) {
+            entry.order.forget = true;
+            entry.new = true;
+        }
+    }
+
+    pub(super) fn note(&mut self, state: State) {
+        let Some(entry) = self.entries.get_mut(&state.job) else { return };
+        let known = entry.states.get(&state.node).map_or(0, |part| part.version);
+        if state.part.version > known {
+            entry.changed.insert(state.node);
+            entry.states.insert(state.node, state.part);
+        }
+    }
+
+    /// A link upwards is new: all that is known goes up.
+    pub(super) fn resend_all(&mut self) {
+        for entry in self.entries.values_mut() {
+            entry.changed = entry.states.keys().copied().collect();
+            entry.told = None;
+        }
+    }
+
+    /// Barriers are judged again: those who are missing are not waited for.
+    pub(super) fn members_changed(&mut self) {
+        self.entries.values_mut().for_each(|entry| entry.told = None);
+    }
+
+    pub(super) fn greet(&mut self, link: LinkId) {
+        self.launches.remove(&link);
+        self.greeted.insert(link);
+    }
+
+    pub(super) fn forget_link(&mut self, link: LinkId) {
+        self.launches.remove(&link);
+        self.greeted.remove(&link);
+    }
+}
+
+impl Entry {
+    fn concerns(&self, members: &Members, below: NodeId) -> bool {
+        let launch = self.order.launch.as_ref();
+        launch.is_some_and(|launch| launch.nodes.iter().any(|node| members.is_below(*node, below)))
+    }
+
+    /// What the nodes of the job on and below `me` have all reached.
+    fn level(&self, members: &Members, me: NodeId) -> Option<(Phase, bool)> {
+        let launch = self.order.launch.as_ref()?;
+        let below =
+            launch.nodes.iter().filter(|node| members.is_alive(**node) && members.is_below(**node, me));
+        let mut level = (Phase::Over, true);
+        for node in below {
+            let part = self.states.get(node)?;
+            level = (level.0.min(part.phase), level.1 && part.suspended);
+        }
+        Some(level)
+    }
+
+    /// Whether what has changed is to go up now.
+    fn is_due(&mut self, members: &Members, me: NodeId) -> bool {
+        let urgent = |node| {
+            self.states.get(node).is_some_and(|part: &PartState| {
+                part.ending.is_some() || part.refused.is_some() || !part.warnings.is_empty()
+            })
+        };
+        let level = self.level(members, me);
+        let due = !self.changed.is_empty() && (self.changed.iter().any(urgent) || level != self.told);
+        if due {
+            self.told = level;
+        }
+        due
+    }
+}
+
+impl Core {
+    pub(super) fn handle_orders(&mut self, whole: bool, orders: Vec<(JobId, Order)>) {
+        if self.head.is_some() {
+            return;
+        }
+        if whole {
+            self.relay.forget_others(&orders.iter().map(|(job, _)| *job).collect());
+        }
+        for (job, order) in orders {
+            self.relay.set_order(job, order);
+        }
+    }
+
+    /// Sends up what is due; on the head it is judged. `true`: something has changed.
+    pub(super) fn flush_states(&mut self) -> bool {
+        let (Some(me), Some(members)) = (self.me, self.members.as_ref()) else { return false };
+        if self.head.is_some() {
+            let mut jobs = Vec::new();
+            for (job, entry) in &mut self.relay.entries {
+                if !std::mem::take(&mut entry.changed).is_empty() {
+                    jobs.push(*job);
+                }
+            }
+            let any = !jobs.is_empty();
+            jobs.into_iter().for_each(|job| self.judge(job));
+            return any;
+        }
+        let Some(up) = self.links.upwards() else { return false };
+        let mut states = Vec::new();
+        for (job, entry) in &mut self.relay.entries {
+            if entry.is_due(members, me) {
+                let changed = std::mem::take(&mut entry.changed);
+                let part = |node: NodeId| State { job: *job, node, part: entry.states[&node].clone() };
+                states.extend(changed.into_iter().map(part));
+            }
+        }
+        if states.is_empty() {
+            return false;
+        }
+        self.act(Action::Send(up, Message::States(states)));
+        true
+    }
+
+    /// Sends orders down and carries out our own. `true`: something has changed.
+    pub(super) fn flush_orders(&mut self) -> bool {
+        let Some(members) = self.members.clone() else { return false };
+        let children: Vec<_> = self.links.children().collect();
+        for (link, child) in children {
+            let whole = self.relay.greeted.remove(&link);
+            let told = self.relay.launches.entry(link).or_default();
+            let mut orders = Vec::new();
+            for (job, entry) in &self.relay.entries {
+                if (whole || entry.new) && entry.concerns(&members, child) {
+                    let mut order = entry.order.clone();
+                    if !told.insert(*job) {
+                        order.launch = None;
+                    }
+                    orders.push((*job, order));
+                }
+            }
+            if whole || !orders.is_empty() {
+                self.act(Action::Send(link, Message::Orders { whole, orders }));
+            }
+        }
+        let new: Vec<JobId> =
+            self.relay.entries.iter().filter(|(_, entry)| entry.new).map(|(job, _)| *job).collect();
+        for job in &new {
+            let Some(entry) = self.relay.entries.get_mut(job) else { continue };
+            entry.new = false;
+            let order = entry.order.clone();
+            self.carry_out(*job, &order);
+            if order.forget {
+                self.relay.entries.remove(job);
+                for told in self.relay.launches.values_mut() {
+                    told.remove(job);
+                }
+            }
+        }
+        !new.is_empty()
+    }
+}

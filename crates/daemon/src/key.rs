@@ -1,0 +1,218 @@
+//! The credential of a cluster: one certificate with its private key, in one file that every daemon has and nobody else may read.
+//!
+//! Daemons speak TLS 1.3 and prove to each other that they have that key: each side shows the cluster's certificate, and the
+//! handshake's signature shows that it has the key of it. Certificates of anybody else are refused, whoever signed them; names
+//! and dates in it mean nothing. Whoever has the file is a member (DESIGN-NOTES W30: users never need it).
+
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
+use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use tokio_rustls::rustls::{
+    self, CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, ServerConfig,
+    SignatureScheme,
+};
+
+/// Why there is no credential. Each is one line for the user.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The file cannot be read or written.
+    #[error("the cluster's key {path}: {source}")]
+    File {
+        /// Which.
+        path: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// Others may read it.
+    #[error(
+        "the cluster's key {path} can be read or written by others (mode {mode:o}): chmod 600 it, and make a new one if they have"
+    )]
+    Open {
+        /// Which.
+        path: String,
+        /// Its mode.
+        mode: u32,
+    },
+    /// It is something else.
+    #[error("{path} is no key of a cluster (`tutti keygen FILE` makes one): {text}")]
+    Content {
+        /// Which.
+        path: String,
+        /// What is wrong.
+        text: String,
+    },
+    /// The library refuses it.
+    #[error("cannot use the cluster's key: {0}")]
+    Tls(#[from] rustls::Error),
+    /// None can be made.
+    #[error("cannot make a key: {0}")]
+    Make(#[from] rcgen::Error),
+}
+
+/// Makes a new key in a new file.
+///
+/// # Errors
+/// When the file is there already or cannot be written.
+pub fn make(path: &Path) -> Result<(), KeyError> {
+    let file_error = |source| KeyError::File { path: path.display().to_string(), source };
+    let made = rcgen::generate_simple_self_signed(vec!["tutti".to_owned()])?;
+    let text = made.cert.pem() + &made.signing_key.serialize_pem();
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(file_error)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(file_error)
+}
+
+/// What both sides of a link are set up with.
+#[derive(Clone, Debug)]
+pub struct Credential {
+    /// For who is dialled.
+    pub server: Arc<ServerConfig>,
+    /// For who dials.
+    pub client: Arc<ClientConfig>,
+}
+
+impl Credential {
+    /// Reads a key's file.
+    ///
+    /// # Errors
+    /// When it is not there, is open to others, or is something else.
+    pub fn read(path: &Path) -> Result<Self, KeyError> {
+        let name = || path.display().to_string();
+        let file_error = |source| KeyError::File { path: name(), source };
+        let mode = std::fs::metadata(path).map_err(file_error)?.mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(KeyError::Open { path: name(), mode });
+        }
+        let text = std::fs::read(path).map_err(file_error)?;
+        let content = |text: String| KeyError::Content { path: name(), text };
+        let certificate =
+            CertificateDer::from_pem_slice(&text).map_err(|error| content(error.to_string()))?;
+        let key = PrivateKeyDer::from_pem_slice(&text).map_err(|error| content(error.to_string()))?;
+        let provider = Arc::new(ring::default_provider());
+        let only = Arc::new(Only { certificate: certificate.clone(), provider: Arc::clone(&provider) });
+        let versions = &[&rustls::version::TLS13];
+        let server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(versions)?
+            .with_client_cert_verifier(Arc::clone(&only) as Arc<dyn ClientCertVerifier>)
+            .with_single_cert(vec![certificate.clone()], key.clone_key())?;
+        let client = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)?
+            .dangerous()
+            .with_custom_certificate_verifier(only)
+            .with_client_auth_cert(vec![certificate], key)?;
+        Ok(Credential { server: Arc::new(server), client: Arc::new(client) })
+    }
+}
+
+/// Takes the one certificate, and nothing else.
+#[derive(Debug)]
+struct Only {
+    certificate: CertificateDer<'static>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl Only {
+    fn check(&self, shown: &CertificateDer<'_>) -> Result<(), rustls::Error> {
+        if *shown == self.certificate {
+            Ok(())
+        } else {
+            Err(rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+        }
+    }
+
+    fn check_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn old() -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(rustls::Error::General("daemons speak TLS 1.3".into()))
+    }
+}
+
+impl ServerCertVerifier for Only {
+    fn verify_server_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.check(shown).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Self::old()
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.check_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+impl ClientCertVerifier for Only {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        self.check(shown).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Self::old()
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.check_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

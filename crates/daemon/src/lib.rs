@@ -1,0 +1,17 @@
+//! `tuttid`: one daemon on each node of a cluster, and what it is made of.
+//!
+//! ```text
+//! user's program --local socket--> shell --Event--> Core --Action--> shell --TLS--> other daemons
+//!                                                                      \--wire--> tutti-starter, one for each job here
+//! ```
+//!
+//! [`core`] thinks: it has no sockets, no clock and no processes. [`shell`] has all of that, and no opinion. [`message`] is what
+//! is said; [`members`] the list of nodes and the tree; [`key`] the credential of a cluster.
+#![forbid(unsafe_code)]
+
+pub mod core;
+pub mod key;
+pub mod members;
+pub mod message;
+pub mod place;
+pub mod shell;

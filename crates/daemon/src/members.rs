@@ -1,0 +1,205 @@
+//! Who is in the cluster, and the control tree that follows from it.
+//!
+//! Only the head changes the list; everybody else has a copy of some version of it. Node 0 is the head. The tree is k-ary by
+//! number: the parent of node `n` is `(n - 1) / k`, or the nearest ancestor that is there. So a node that vanishes changes the
+//! parents of its children only, and nobody has to be told a tree: the list says it (SCore-D 1.2.2; S7).
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+use serde::{Deserialize, Serialize};
+
+/// Number of a node of the cluster; the head is 0. A node that comes back under its name has its number again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NodeId(pub u32);
+
+impl NodeId {
+    /// The node that schedules.
+    pub const HEAD: NodeId = NodeId(0);
+}
+
+impl std::fmt::Display for NodeId {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(out)
+    }
+}
+
+/// What a node says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// Its name, unique in the cluster.
+    pub name: String,
+    /// Where its daemon hears other daemons.
+    pub control: SocketAddr,
+    /// Address on which its ranks are reached.
+    pub data: IpAddr,
+    /// Cores that ranks can hold.
+    pub slots: u32,
+    /// Number that a start of the daemon draws: another one is another life.
+    pub incarnation: u64,
+    /// All nodes with the same text share one machine, and so its cores.
+    pub machine: String,
+}
+
+/// A node of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// What it says of itself.
+    pub about: About,
+    /// It is there.
+    pub alive: bool,
+}
+
+/// All nodes that are or were there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Members {
+    /// Grows with every change.
+    pub version: u64,
+    /// Children of a node, at most.
+    pub arity: u32,
+    /// The nodes by number, without gaps.
+    pub nodes: BTreeMap<NodeId, Member>,
+}
+
+impl Members {
+    /// A cluster of the head alone.
+    ///
+    /// # Panics
+    /// When `arity` is 0.
+    pub fn new(arity: u32, head: About) -> Self {
+        assert!(arity > 0, "a tree of arity 0");
+        Members {
+            version: 1,
+            arity,
+            nodes: BTreeMap::from([(NodeId::HEAD, Member { about: head, alive: true })]),
+        }
+    }
+
+    /// It is there.
+    pub fn is_alive(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|member| member.alive)
+    }
+
+    /// The nodes that are there.
+    pub fn alive(&self) -> impl Iterator<Item = (NodeId, &Member)> {
+        self.nodes.iter().filter(|(_, member)| member.alive).map(|(node, member)| (*node, member))
+    }
+
+    /// Where the tree hangs a node: the nearest ancestor that is there; none for the head.
+    pub fn parent(&self, node: NodeId) -> Option<NodeId> {
+        let mut above = node;
+        while above != NodeId::HEAD {
+            above = NodeId((above.0 - 1) / self.arity);
+            if self.is_alive(above) {
+                return Some(above);
+            }
+        }
+        None
+    }
+
+    /// The neighbour of `from` in the direction of `to`: its child above `to`, or else its parent.
+    pub fn hop(&self, from: NodeId, to: NodeId) -> Option<NodeId> {
+        let mut below = to;
+        while let Some(above) = self.parent(below) {
+            if above == from {
+                return Some(below);
+            }
+            below = above;
+        }
+        self.parent(from)
+    }
+
+    /// `node` is `above` or hangs somewhere below it.
+    pub fn is_below(&self, node: NodeId, above: NodeId) -> bool {
+        let mut at = Some(node);
+        while let Some(here) = at {
+            if here == above {
+                return true;
+            }
+            at = self.parent(here);
+        }
+        false
+    }
+
+    /// Takes a node in, under its old number if its name has one; only for the head.
+    pub fn admit(&mut self, about: About) -> NodeId {
+        let known =
+            self.nodes.iter().find(|(_, member)| member.about.name == about.name).map(|(node, _)| *node);
+        let node = known.unwrap_or(NodeId(self.nodes.len() as u32));
+        self.version += 1;
+        self.nodes.insert(node, Member { about, alive: true });
+        node
+    }
+
+    /// A node has gone; only for the head.
+    pub fn lose(&mut self, node: NodeId) {
+        if let Some(member) = self.nodes.get_mut(&node).filter(|member| member.alive) {
+            member.alive = false;
+            self.version += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn about(name: u32) -> About {
+        About {
+            name: format!("n{name}"),
+            control: "127.0.0.1:1".parse().unwrap(),
+            data: "127.0.0.1".parse().unwrap(),
+            slots: 2,
+            incarnation: 1,
+            machine: String::new(),
+        }
+    }
+
+    fn cluster(nodes: u32, arity: u32) -> Members {
+        let mut members = Members::new(arity, about(0));
+        (1..nodes).for_each(|node| assert_eq!(members.admit(about(node)), NodeId(node)));
+        members
+    }
+
+    #[test]
+    fn s7_depth_of_the_tree_grows_with_the_logarithm() {
+        for (nodes, depth) in [(1, 0), (2, 1), (5, 1), (6, 2), (21, 2), (22, 3), (85, 3), (4096, 6)] {
+            let members = cluster(nodes, 4);
+            let mut at = NodeId(nodes - 1);
+            let mut steps = 0;
+            while let Some(above) = members.parent(at) {
+                (at, steps) = (above, steps + 1);
+            }
+            assert_eq!((at, steps), (NodeId::HEAD, depth), "{nodes} nodes");
+        }
+    }
+
+    #[test]
+    fn every_node_is_reached_from_every_other_whoever_is_missing() {
+        for missing in 1..20 {
+            let mut members = cluster(20, 3);
+            members.lose(NodeId(missing));
+            let alive: Vec<_> = members.alive().map(|(node, _)| node).collect();
+            for &from in &alive {
+                for &to in alive.iter().filter(|to| **to != from) {
+                    let (mut at, mut steps) = (from, 0);
+                    while at != to {
+                        at = members.hop(at, to).unwrap();
+                        assert!(members.is_alive(at));
+                        steps += 1;
+                        assert!(steps < 10, "{from} to {to} without {missing}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_that_comes_back_has_its_number() {
+        let mut members = cluster(4, 2);
+        members.lose(NodeId(2));
+        assert_eq!(members.admit(About { incarnation: 7, ..about(2) }), NodeId(2));
+        assert!(members.is_alive(NodeId(2)));
+        assert_eq!(members.admit(about(9)), NodeId(4));
+    }
+}

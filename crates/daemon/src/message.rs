@@ -1,0 +1,439 @@
+//! What daemons say to each other (as CBOR), and what users say to them (as JSON, in frames of the starter's wire).
+//!
+//! The protocol between daemons is one of states, not of events: whatever is said may be said again, and a link that comes back
+//! begins with all that holds. Nothing has to be remembered of a link that broke.
+//!
+//! | message | way | meaning |
+//! |---|---|---|
+//! | Hello | a node to whom it dials | who I am; and my number, if I have one |
+//! | Welcome | head to a new node | your number, and who there is: dial your parent |
+//! | Members | down | the list has changed |
+//! | Orders | down | what is to be with these jobs; `whole`: there are no others below you |
+//! | States | up | what is with these jobs on these nodes, several changes in one message (S8) |
+//! | Gone | up | a child does not answer any more |
+//! | Route | any | something for one node, handed on hop by hop |
+//! | Down | down | the end of all daemons |
+//! | Alive | any | nothing else was to be said for a second |
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tutti_node::wire::{Ended, Job, Report, Text};
+
+use crate::members::{About, Members, NodeId};
+
+/// Number of a job for its users: 1, 2, 3, ...
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct JobId(pub u64);
+
+impl std::fmt::Display for JobId {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(out)
+    }
+}
+
+/// From daemon to daemon.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Message {
+    /// The first on every link, from the one who dialled.
+    Hello {
+        /// Who it is.
+        about: About,
+        /// Its number, if it has one.
+        node: Option<NodeId>,
+    },
+    /// The head's answer to a node without a number.
+    Welcome {
+        /// The node's number.
+        node: NodeId,
+        /// Who there is.
+        members: Members,
+    },
+    /// The head does not want the node; one line.
+    Refused(String),
+    /// The list has changed.
+    Members(Members),
+    /// What is to be.
+    Orders {
+        /// There are no other jobs below.
+        whole: bool,
+        /// By job.
+        orders: Vec<(JobId, Order)>,
+    },
+    /// What is.
+    States(Vec<State>),
+    /// A child of the sender does not answer.
+    Gone(NodeId),
+    /// For one node.
+    Route {
+        /// Whom it is for.
+        to: NodeId,
+        /// Whom it is from.
+        from: NodeId,
+        /// What.
+        body: Routed,
+    },
+    /// All daemons end.
+    Down,
+    /// Nothing else.
+    Alive,
+}
+
+/// What is said to one node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Routed {
+    /// A user of the sender asks the head.
+    Ask {
+        /// Number of the question at its node: an answer names it, and the same one asked again is one.
+        ask: u64,
+        /// Who asks; the sender vouches for it.
+        user: User,
+        /// What.
+        request: Request,
+    },
+    /// The head's answer.
+    Answer {
+        /// The question.
+        ask: u64,
+        /// The answer.
+        answer: Answer,
+    },
+    /// What the head has for a job's front end, from number `first` on, until all have been heard.
+    Reports {
+        /// The job.
+        job: JobId,
+        /// Number of the first.
+        first: u64,
+        /// The reports.
+        reports: Vec<Notice>,
+    },
+    /// The home of a job has the reports below this number.
+    Heard {
+        /// The job.
+        job: JobId,
+        /// The number.
+        below: u64,
+    },
+    /// A part of what a node's ranks wrote: the bytes of Output and Errors frames.
+    Data {
+        /// The job.
+        job: JobId,
+        /// Place of the first byte in all that the node has to say of the job.
+        offset: u64,
+        /// The bytes.
+        #[serde(with = "serde_bytes")]
+        bytes: Vec<u8>,
+    },
+    /// The home has the bytes below `have`, and room to `limit`.
+    Room {
+        /// The job.
+        job: JobId,
+        /// Bytes that need not be kept any more.
+        have: u64,
+        /// Bytes that may be sent.
+        limit: u64,
+    },
+    /// A piece of stdin for the ranks of a node that get it; empty: its end.
+    Input {
+        /// The job.
+        job: JobId,
+        /// Number of the piece, from 1; the next one is sent after [`Routed::InputTaken`].
+        piece: u64,
+        /// The bytes.
+        #[serde(with = "serde_bytes")]
+        bytes: Vec<u8>,
+    },
+    /// A piece of stdin has been taken.
+    InputTaken {
+        /// The job.
+        job: JobId,
+        /// Its number.
+        piece: u64,
+        /// Nobody reads any more.
+        unwanted: bool,
+    },
+}
+
+/// A user, as the kernel tells who is at the other end of the local socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct User {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+/// What the head tells the home of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Notice {
+    /// Where it runs; the first of all.
+    Placed {
+        /// The nodes.
+        nodes: Vec<NodeId>,
+        /// Those whose ranks get the front end's stdin.
+        takers: Vec<NodeId>,
+    },
+    /// For the front end as it is.
+    Say(Report),
+    /// The job goes on: so does its front end.
+    Resumed,
+    /// The job is over; what each node has had to write by then comes first.
+    End {
+        /// Exit status of the job.
+        status: u8,
+        /// Bytes of output by node.
+        written: Vec<(NodeId, u64)>,
+    },
+}
+
+/// Everything that a node needs to start its part of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// The job, without a part.
+    pub job: Job,
+    /// Whose it is.
+    pub user: User,
+    /// Environment of the front end.
+    pub environment: Vec<(Text, Text)>,
+    /// Its working directory.
+    pub directory: Text,
+    /// Its file mode creation mask.
+    pub umask: u32,
+    /// Where its output goes.
+    pub home: NodeId,
+    /// Its nodes, in order of ranks.
+    pub nodes: Vec<NodeId>,
+    /// World rank of each node's first rank.
+    pub first_ranks: Vec<u32>,
+    /// Random number that every packet of the job carries.
+    pub key: u64,
+    /// Nobody waits for it.
+    pub detached: bool,
+    /// When it was submitted, in ms since 1970.
+    pub submitted_ms: u64,
+}
+
+impl Launch {
+    /// Place of a node among the nodes of the job.
+    pub fn index(&self, node: NodeId) -> Option<usize> {
+        self.nodes.iter().position(|other| *other == node)
+    }
+}
+
+/// What is to be with a job. The head alone changes it; it only ever goes forward.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Order {
+    /// How to start it. Said once on a link.
+    pub launch: Option<Arc<Launch>>,
+    /// Where all ranks are reached: now they start.
+    pub peers: Option<Vec<SocketAddr>>,
+    /// Run, stand still, or die.
+    pub run: Run,
+    /// No rank is left anywhere: starters may leave.
+    pub leave: bool,
+    /// Signals for all ranks, numbered from 1; the last few.
+    pub signals: Vec<(u64, u32)>,
+    /// The job is over everywhere: forget it.
+    pub forget: bool,
+}
+
+/// Run, stand still, or die.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Run {
+    /// It runs.
+    Go,
+    /// It stands still until it is told to go on.
+    Stop,
+    /// It is killed.
+    Kill,
+}
+
+/// What is with a job on one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// The job.
+    pub job: JobId,
+    /// The node.
+    pub node: NodeId,
+    /// How far it is.
+    pub part: PartState,
+}
+
+/// How far a part of a job is. It only ever goes forward, but for `suspended`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartState {
+    /// Grows with every change: an older one that comes late is not taken.
+    pub version: u64,
+    /// How far.
+    pub phase: Phase,
+    /// Where its ranks are reached, from [`Phase::Ready`] on.
+    pub addresses: Vec<SocketAddr>,
+    /// Pids in the order of ranks, from [`Phase::Running`] on.
+    pub pids: Vec<u32>,
+    /// Cores in the order of ranks.
+    pub cores: Vec<String>,
+    /// All its processes stand still.
+    pub suspended: bool,
+    /// The job is over here, with this status.
+    pub ending: Option<u8>,
+    /// Ranks that ended in a way that the user should read.
+    pub ended: Vec<Ended>,
+    /// It could not be started.
+    pub refused: Option<String>,
+    /// Lines for the user.
+    pub warnings: Vec<String>,
+    /// Exit status as far as this node knows.
+    pub status: u8,
+    /// Bytes of output, when it is over.
+    pub written: u64,
+}
+
+/// How far a part of a job is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Phase {
+    /// Its starter is being started.
+    #[default]
+    Preparing,
+    /// Everything is there; the ranks start when all nodes are so far.
+    Ready,
+    /// Its ranks are forked.
+    Running,
+    /// No rank is left here.
+    Left,
+    /// Nothing is left here.
+    Over,
+}
+
+/// What a user asks for, on the local socket.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Request {
+    /// Start a job; the connection is its front end from now on.
+    Run(Box<Submit>),
+    /// Start a job that nobody waits for.
+    Submit(Box<Submit>),
+    /// Become the front end of a job.
+    Attach(JobId),
+    /// What the job has written lately.
+    Logs(JobId),
+    /// All jobs; those that are over too.
+    Jobs {
+        /// Those that are over too.
+        all: bool,
+    },
+    /// One job.
+    Job(JobId),
+    /// Do something to a job.
+    Control(JobId, Control),
+    /// All nodes.
+    Nodes,
+    /// End all daemons.
+    Down,
+}
+
+/// What is done to a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Control {
+    /// It stands still.
+    Suspend,
+    /// It goes on.
+    Resume,
+    /// It is killed.
+    Kill,
+    /// Every rank gets this signal.
+    Signal(u32),
+}
+
+/// A job as a user submits it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Submit {
+    /// What is to run.
+    pub job: Job,
+    /// On how many nodes; none: as many as its ranks need.
+    pub nodes: Option<u32>,
+    /// Ranks on each node.
+    pub per_node: Option<u32>,
+    /// Environment of the front end.
+    pub environment: Vec<(Text, Text)>,
+    /// Its working directory.
+    pub directory: Text,
+    /// Its file mode creation mask.
+    pub umask: u32,
+}
+
+/// The answer to a user.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Answer {
+    /// The job has this number.
+    Job(JobId),
+    /// It is done.
+    Done,
+    /// The jobs.
+    Jobs(Vec<JobRow>),
+    /// The nodes.
+    Nodes(Vec<NodeRow>),
+    /// It cannot be done; one line.
+    Refused(String),
+}
+
+/// A job for people to look at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobRow {
+    /// Its number.
+    pub job: JobId,
+    /// Whose it is.
+    pub uid: u32,
+    /// What is with it.
+    pub state: JobState,
+    /// Its ranks.
+    pub ranks: u64,
+    /// Its nodes by name, in order of ranks.
+    pub nodes: Vec<String>,
+    /// What runs, shortened.
+    pub command: String,
+    /// When it was submitted, in ms since 1970.
+    pub submitted_ms: u64,
+    /// When its ranks ran.
+    pub started_ms: Option<u64>,
+    /// When it was over.
+    pub ended_ms: Option<u64>,
+    /// Exit status, when it is over.
+    pub status: Option<u8>,
+    /// Pids by node.
+    pub pids: Vec<(String, Vec<u32>)>,
+}
+
+/// What is with a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JobState {
+    /// Its nodes make ready.
+    Starting,
+    /// It runs.
+    Running,
+    /// It stands still.
+    Suspended,
+    /// It is being ended.
+    Ending,
+    /// It is over.
+    Over,
+}
+
+/// A node for people to look at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRow {
+    /// Its number.
+    pub node: NodeId,
+    /// Its name.
+    pub name: String,
+    /// It is there.
+    pub alive: bool,
+    /// Its cores.
+    pub slots: u32,
+    /// Ranks on it.
+    pub ranks: u64,
+    /// Its parent in the control tree.
+    pub parent: Option<NodeId>,
+    /// Address of its ranks.
+    pub address: String,
+}

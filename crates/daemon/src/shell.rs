@@ -1,0 +1,299 @@
+//! The daemon's hands: sockets, processes, the clock. One thread, one loop; every connection and every starter has a task that
+//! turns bytes into events, and one that writes.
+//!
+//! Nothing here waits for anybody: what is to be written is queued, and the queues are bounded by what the core gives out
+//! (room for output, one piece of stdin, orders).
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::process::{Pid, Signal};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::mpsc;
+
+use crate::core::{Action, ClientId, Config, Core, Event, LinkId, TICK_MS};
+use crate::key::{Credential, KeyError};
+use crate::message::JobId;
+use tutti_node::wire::{self, Kind};
+
+mod clients;
+mod events;
+mod peers;
+mod starters;
+
+/// What a daemon is started with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where the head hears; none: this is the head.
+    pub head: Option<SocketAddr>,
+    /// Where this daemon hears other daemons.
+    pub listen: SocketAddr,
+    /// Address on which its ranks are reached.
+    pub data: IpAddr,
+    /// Its name.
+    pub name: String,
+    /// Cores that ranks can hold.
+    pub slots: u32,
+    /// Text that all nodes of one machine share.
+    pub machine: String,
+    /// The local socket.
+    pub socket: PathBuf,
+    /// The log of events, on the head.
+    pub events: PathBuf,
+    /// The credential.
+    pub key: PathBuf,
+    /// Children of a node in the control tree.
+    pub arity: u32,
+    /// A node that is not heard of for so long is lost, in ms.
+    pub lost_ms: u64,
+    /// The starter's program.
+    pub starter: PathBuf,
+}
+
+/// Why there is no daemon. Each is one line for the user.
+#[derive(Debug, thiserror::Error)]
+pub enum ShellError {
+    /// The kernel refused something.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was tried.
+        action: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// No credential.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// Another one lives here.
+    #[error("a daemon lives at {} already", .0.display())]
+    Taken(PathBuf),
+}
+
+fn failed(action: impl Into<String>) -> impl FnOnce(io::Error) -> ShellError {
+    let action = action.into();
+    move |source| ShellError::System { action, source }
+}
+
+/// Something for the loop.
+enum Happened {
+    Core(Event),
+    /// A peer's connection is made: what to write to it.
+    Peer {
+        link: LinkId,
+        writer: mpsc::UnboundedSender<Vec<u8>>,
+        dialled: bool,
+    },
+    /// A user's program has connected.
+    Client {
+        client: ClientId,
+        writer: clients::Writer,
+        pid: Option<Pid>,
+    },
+    /// A starter has closed its wire.
+    StarterClosed(JobId),
+}
+
+type Happenings = mpsc::UnboundedSender<Happened>;
+
+struct Shell {
+    settings: Settings,
+    credential: Credential,
+    happenings: Happenings,
+    core: Core,
+    peers: HashMap<LinkId, mpsc::UnboundedSender<Vec<u8>>>,
+    clients: HashMap<ClientId, (clients::Writer, Option<Pid>)>,
+    starters: HashMap<JobId, starters::Starter>,
+    events: events::Log,
+    numbers: u64,
+    leaving: bool,
+}
+
+/// Runs a daemon to its end. `ready` is called when it can be asked.
+///
+/// # Errors
+/// When it cannot begin to work.
+pub fn run(settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<(), ShellError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(failed("start the runtime"))?;
+    runtime.block_on(live(settings, ready))
+}
+
+async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<(), ShellError> {
+    let credential = Credential::read(&settings.key)?;
+    let local = clients::bind(&settings.socket)?;
+    let listener =
+        TcpListener::bind(settings.listen).await.map_err(failed(format!("listen on {}", settings.listen)))?;
+    settings.listen = listener.local_addr().map_err(failed("read the own address"))?;
+    // What starters leave behind when they die is ours to end.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(|error| failed("adopt orphans")(error.into()))?;
+    let (happenings, mut queue) = mpsc::unbounded_channel();
+    let config = config(&settings)?;
+    let mut shell = Shell {
+        core: Core::new(config, now_ms()),
+        events: events::Log::open(&settings)?,
+        credential,
+        happenings: happenings.clone(),
+        peers: HashMap::new(),
+        clients: HashMap::new(),
+        starters: HashMap::new(),
+        numbers: 1,
+        leaving: false,
+        settings,
+    };
+    ready(shell.settings.listen);
+    let mut ticks = tokio::time::interval(Duration::from_millis(TICK_MS));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    let mut end = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+        .map_err(failed("catch signals"))?;
+    let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
+        .map_err(failed("catch signals"))?;
+    shell.act();
+    while !shell.leaving {
+        tokio::select! {
+            Some(happened) = queue.recv() => shell.handle(happened),
+            accepted = listener.accept() => shell.accept_peer(accepted),
+            accepted = local.accept() => shell.accept_client(accepted),
+            _ = ticks.tick() => shell.core.handle(now_ms(), Event::Tick),
+            _ = end.recv() => shell.leaving = true,
+            _ = interrupt.recv() => shell.leaving = true,
+        }
+        while let Ok(happened) = queue.try_recv() {
+            shell.handle(happened);
+        }
+        shell.act();
+    }
+    shell.end().await;
+    Ok(())
+}
+
+fn config(settings: &Settings) -> Result<Config, ShellError> {
+    let mut incarnation = [0; 8];
+    tutti_node::tickets::fill_random(&mut incarnation).map_err(failed("draw random bytes"))?;
+    Ok(Config {
+        about: crate::members::About {
+            name: settings.name.clone(),
+            control: settings.listen,
+            data: settings.data,
+            slots: settings.slots,
+            incarnation: u64::from_ne_bytes(incarnation),
+            machine: settings.machine.clone(),
+        },
+        head: settings.head,
+        arity: settings.arity,
+        lost_ms: settings.lost_ms,
+        owner: rustix::process::geteuid().as_raw(),
+        first_job: events::next_job(&settings.events),
+    })
+}
+
+impl Shell {
+    fn handle(&mut self, happened: Happened) {
+        let event = match happened {
+            Happened::Core(event) => event,
+            Happened::Peer { link, writer, dialled } => {
+                self.peers.insert(link, writer);
+                if dialled { Event::Dialled(link) } else { Event::Accepted(link) }
+            }
+            Happened::Client { client, writer, pid } => {
+                self.clients.insert(client, (writer, pid));
+                return;
+            }
+            Happened::StarterClosed(job) => return self.bury(job),
+        };
+        match &event {
+            Event::LinkDown(link) => drop(self.peers.remove(link)),
+            Event::ClientGone(client) => drop(self.clients.remove(client)),
+            Event::StarterGone(job, _) => drop(self.starters.remove(job)),
+            _ => {}
+        }
+        self.core.handle(now_ms(), event);
+    }
+
+    /// Does what the core wants.
+    fn act(&mut self) {
+        while let Some(action) = self.core.poll_action() {
+            match action {
+                Action::Dial(address) => self.dial(address),
+                Action::Send(link, message) => {
+                    if let Some(writer) = self.peers.get(&link) {
+                        let _ = writer.send(peers::encode(&message));
+                    }
+                }
+                Action::Close(link) => drop(self.peers.remove(&link)),
+                Action::Answer(client, answer) => {
+                    let mut frame = Vec::new();
+                    wire::put_json(&mut frame, Kind::Answer, &answer);
+                    self.to_client(client, frame);
+                }
+                Action::ToClient(client, frame) => self.to_client(client, frame),
+                Action::Continue(client) => {
+                    if let Some((_, Some(pid))) = self.clients.get(&client) {
+                        let _ = rustix::process::kill_process(*pid, Signal::CONT);
+                    }
+                }
+                // The writer ends when all is written.
+                Action::Release(client) => drop(self.clients.remove(&client)),
+                Action::Start(job, launch, described) => self.start(job, &launch, *described),
+                Action::ToStarter(job, kind, number, payload) => {
+                    if let Some(starter) = self.starters.get(&job) {
+                        starter.put(kind, number, &payload);
+                    }
+                }
+                Action::Listen(job) => {
+                    if let Some(starter) = self.starters.get(&job) {
+                        starter.listen();
+                    }
+                }
+                Action::End(job) => {
+                    if let Some(starter) = self.starters.get_mut(&job) {
+                        starter.kill();
+                    }
+                }
+                Action::Log(event) => self.events.put(&event),
+                Action::Say(text) => eprintln!("tuttid {}: {text}", self.settings.name),
+                Action::Leave => self.leaving = true,
+            }
+        }
+    }
+
+    fn to_client(&self, client: ClientId, frame: Vec<u8>) {
+        if let Some((writer, _)) = self.clients.get(&client) {
+            let _ = writer.send(frame);
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    /// The end: starters die with us, and their jobs with them.
+    async fn end(&mut self) {
+        let _ = std::fs::remove_file(&self.settings.socket);
+        self.peers.clear();
+        self.clients.clear();
+        for (_, starter) in self.starters.drain() {
+            starter.end().await;
+        }
+    }
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+fn report_accept(result: io::Result<()>) {
+    // Too many descriptors, or a peer that was gone again: the next one may fare better.
+    if let Err(error) = result {
+        eprintln!("tuttid: cannot take a connection: {error}");
+    }
+}
+
+/// The local socket is a listener of Unix's.
+type Local = UnixListener;

@@ -1,0 +1,123 @@
+//! Links to other daemons: TLS over TCP, messages as length (u32, little endian) and CBOR.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls_pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+use super::{Event, Happened, Happenings, LinkId, Shell, report_accept};
+use crate::message::Message;
+
+/// A message, at most: a job's arguments and environment are bounded by the kernel far below.
+const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// A connection and its handshake take at most so long.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+
+/// A message as it travels.
+pub(super) fn encode(message: &Message) -> Vec<u8> {
+    let mut bytes = vec![0; 4];
+    ciborium::into_writer(message, &mut bytes).expect("messages are serialisable");
+    let length = (bytes.len() - 4) as u32;
+    bytes[..4].copy_from_slice(&length.to_le_bytes());
+    bytes
+}
+
+/// One message from what a daemon sent.
+///
+/// # Errors
+/// When it is none.
+pub fn decode(bytes: &[u8]) -> Result<Message, String> {
+    ciborium::from_reader(bytes).map_err(|error| error.to_string())
+}
+
+impl Shell {
+    pub(super) fn accept_peer(&mut self, accepted: io::Result<(TcpStream, SocketAddr)>) {
+        let accepted = accepted.map(|(stream, address)| {
+            let link = LinkId(self.number());
+            let acceptor = TlsAcceptor::from(Arc::clone(&self.credential.server));
+            let happenings = self.happenings.clone();
+            tokio::spawn(async move {
+                let _ = stream.set_nodelay(true);
+                match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+                    Ok(Ok(stream)) => serve(link, stream, happenings, false).await,
+                    Ok(Err(error)) => eprintln!("tuttid: {address} is no member of this cluster: {error}"),
+                    Err(_) => eprintln!("tuttid: {address} did not say who it is"),
+                }
+            });
+        });
+        report_accept(accepted);
+    }
+
+    pub(super) fn dial(&mut self, address: SocketAddr) {
+        let link = LinkId(self.number());
+        let connector = TlsConnector::from(Arc::clone(&self.credential.client));
+        let happenings = self.happenings.clone();
+        tokio::spawn(async move {
+            let connect = async {
+                let stream = TcpStream::connect(address).await?;
+                stream.set_nodelay(true)?;
+                let name = ServerName::try_from("tutti").expect("a name");
+                connector.connect(name, stream).await
+            };
+            match tokio::time::timeout(HANDSHAKE, connect).await {
+                Ok(Ok(stream)) => serve(link, stream, happenings, true).await,
+                Ok(Err(_)) | Err(_) => drop(happenings.send(Happened::Core(Event::DialFailed))),
+            }
+        });
+    }
+}
+
+/// Reads and writes until one side is gone.
+async fn serve<S: AsyncRead + AsyncWrite + Send + 'static>(
+    link: LinkId,
+    stream: S,
+    happenings: Happenings,
+    dialled: bool,
+) {
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let (sender, mut queue) = mpsc::unbounded_channel::<Vec<u8>>();
+    if happenings.send(Happened::Peer { link, writer: sender, dialled }).is_err() {
+        return;
+    }
+    let write = async {
+        while let Some(mut bytes) = queue.recv().await {
+            while let Ok(more) = queue.try_recv() {
+                bytes.extend(more);
+            }
+            if writer.write_all(&bytes).await.is_err() || writer.flush().await.is_err() {
+                break;
+            }
+        }
+        let _ = writer.shutdown().await;
+    };
+    let read = async {
+        while let Ok(message) = read_message(&mut reader).await {
+            if happenings.send(Happened::Core(Event::Message(link, message))).is_err() {
+                break;
+            }
+        }
+    };
+    tokio::select! { () = write => {}, () = read => {} }
+    let _ = happenings.send(Happened::Core(Event::LinkDown(link)));
+}
+
+async fn read_message(reader: &mut (impl AsyncRead + Unpin)) -> io::Result<Message> {
+    let bad = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
+    let bytes = reader.read_u32_le().await? as usize;
+    if bytes > MESSAGE_BYTES_MAX {
+        return Err(bad(format!("a message of {bytes} bytes")));
+    }
+    let mut payload = Vec::new();
+    // Memory grows with what has come, not with what was announced.
+    let read = reader.take(bytes as u64).read_to_end(&mut payload).await?;
+    if read < bytes {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    decode(&payload).map_err(bad)
+}

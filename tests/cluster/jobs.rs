@@ -1,0 +1,98 @@
+//! What users do with jobs.
+
+use rustix::process::Signal;
+
+use crate::Cluster;
+use crate::harness::{RANK, Running, await_that};
+
+#[test]
+fn s2_a_job_runs_on_as_many_nodes_as_were_asked_for_from_any_of_them() {
+    let cluster = Cluster::up("cluster-run", 4, &[]);
+    for node in 0..4 {
+        let ran = crate::harness::run(
+            &mut cluster.command_on(node, &["run", "-N", "4", "-n", "8", RANK, "exchange"]),
+        );
+        let ran = ran.expect_success();
+        assert_eq!(ran.stdout.lines().count(), 8, "{ran}");
+    }
+    cluster.run(&["run", "-N", "2", "-n", "2", RANK]).expect_success();
+    assert!(
+        cluster.job(5).contains("\"nodes\": [\n      \"node0\",\n      \"node1\"\n    ]"),
+        "{}",
+        cluster.job(5)
+    );
+    let refused = cluster.run(&["run", "-N", "5", "-n", "8", RANK]);
+    assert_eq!(refused.stderr, "tutti run: 5 nodes are more than the 4 of the cluster\n");
+    assert_eq!(refused.code(), 1);
+}
+
+#[test]
+fn s4_what_all_ranks_write_comes_out_of_the_front_end() {
+    let cluster = Cluster::up("cluster-output", 3, &[]);
+    let ran = cluster.run(&["run", "-N", "3", "-n", "6", "-l", RANK, "spray=2000,100"]).expect_success();
+    for rank in 0..6 {
+        let lines = ran.stdout.lines().filter(|line| line.starts_with(&format!("[{rank}]")));
+        assert_eq!(lines.count(), 2000, "rank {rank}");
+    }
+}
+
+#[test]
+fn s5_a_job_is_suspended_resumed_signalled_and_killed_by_its_number() {
+    let cluster = Cluster::up("cluster-control", 2, &[]);
+    let mut job: Running = cluster.start(&["run", "-N", "2", "-n", "4", RANK, "say=up", "hang"]);
+    (0..4).for_each(|_| job.await_line("up"));
+    cluster.tutti(&["suspend", "1"]).expect_success();
+    await_that("the job and its front end stand still", || {
+        cluster.job(1).contains("\"suspended\"") && state(job.pid().as_raw_nonzero().get()) == 'T'
+    });
+    cluster.tutti(&["resume", "1"]).expect_success();
+    await_that("the job and its front end go on", || {
+        cluster.job(1).contains("\"running\"") && state(job.pid().as_raw_nonzero().get()) != 'T'
+    });
+    cluster.tutti(&["signal", "USR1", "1"]).expect_success();
+    let (_, said) = job.end();
+    assert!(said.contains("was killed by signal 10"), "{said}");
+    let job = cluster.start(&["run", "-N", "2", "-n", "4", RANK, "hang"]);
+    await_that("it runs", || cluster.job(2).contains("\"running\""));
+    cluster.tutti(&["kill", "2"]).expect_success();
+    assert_eq!(job.end().0, 137);
+    let again = cluster.tutti(&["kill", "2"]);
+    assert_eq!((again.stderr.as_str(), again.code()), ("tutti kill: job 2 is over\n", 1));
+    assert_eq!(cluster.tutti(&["kill", "77"]).stderr, "tutti kill: there is no job 77\n");
+}
+
+#[test]
+fn a_submitted_job_goes_on_alone_and_its_output_is_kept() {
+    let cluster = Cluster::up("cluster-submit", 2, &[]);
+    let ran = cluster.tutti(&["submit", "-N", "2", "-n", "2", RANK, "say=hello"]).expect_success();
+    assert_eq!(ran.stdout, "job 1\n");
+    await_that("the job is over", || cluster.job(1).contains("\"over\""));
+    assert_eq!(cluster.tutti(&["logs", "1"]).expect_success().stdout, "hello\nhello\n");
+    assert!(cluster.tutti(&["ps", "--json"]).expect_success().stdout.trim() == "[]");
+    assert!(cluster.tutti(&["ps", "--all"]).expect_success().stdout.contains("over(0)"));
+}
+
+#[test]
+fn s6_a_rank_that_dies_ends_the_job_on_all_nodes_with_one_line() {
+    let cluster = Cluster::up("cluster-death", 3, &[]);
+    let ran = cluster.run(&["run", "-N", "3", "-n", "6", RANK, "5:exit=7", "hang"]);
+    assert_eq!(ran.code(), 7, "{ran}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
+    assert!(ran.stderr.contains("rank 5 (pid ") && ran.stderr.contains(") exited with status 7"), "{ran}");
+}
+
+#[test]
+fn a_job_whose_front_end_is_killed_ends() {
+    let cluster = Cluster::up("cluster-front-end", 2, &[]);
+    let job = cluster.start(&["run", "-N", "2", "-n", "4", RANK, "hang"]);
+    await_that("it runs", || cluster.job(1).contains("\"running\""));
+    job.signal(Signal::KILL);
+    job.mark.assert_nothing_left();
+    await_that("the head knows", || cluster.job(1).contains("\"over\""));
+    let _ = job.end();
+}
+
+fn state(pid: i32) -> char {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    text.rsplit(") ").next().and_then(|rest| rest.chars().next()).unwrap_or('?')
+}

@@ -1,0 +1,106 @@
+//! Clusters of real daemons on this machine: jobs over several nodes, what users do to them, and what happens when something
+//! dies.
+
+mod faults;
+#[path = "../launch/harness.rs"]
+#[allow(dead_code)]
+mod harness;
+mod jobs;
+mod nodes;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use tutti_tests::{Ran, Scratch, program};
+
+use crate::harness::{LIMIT, Running};
+
+/// A cluster that ends with its test.
+struct Cluster {
+    folder: PathBuf,
+    _scratch: Scratch,
+}
+
+impl Cluster {
+    /// Starts `nodes` daemons; `more` are options of `tutti up`.
+    #[track_caller]
+    fn up(name: &str, nodes: u32, more: &[&str]) -> Self {
+        let scratch = Scratch::new(name);
+        let cluster = Cluster { folder: scratch.path().join("cluster"), _scratch: scratch };
+        let nodes = nodes.to_string();
+        let words: Vec<&str> = ["up", "--nodes", &nodes].iter().chain(more).copied().collect();
+        cluster.tutti(&words).expect_success();
+        cluster
+    }
+
+    /// `tutti` with these words, asking the head.
+    fn command(&self, words: &[&str]) -> Command {
+        self.command_on(0, words)
+    }
+
+    /// `tutti` with these words, asking a node.
+    fn command_on(&self, node: u32, words: &[&str]) -> Command {
+        let socket = if node == 0 { "tuttid.sock".into() } else { format!("node{node}.sock") };
+        let mut command = program("tutti");
+        command.args(words).env("TUTTI_DIR", &self.folder).env("TUTTI_DAEMON", self.folder.join(socket));
+        command
+    }
+
+    #[track_caller]
+    fn tutti(&self, words: &[&str]) -> Ran {
+        tutti_tests::run(&mut self.command(words), LIMIT)
+    }
+
+    /// Runs a job to its end, and checks that nothing of it is left.
+    #[track_caller]
+    fn run(&self, words: &[&str]) -> Ran {
+        harness::run(&mut self.command(words))
+    }
+
+    #[track_caller]
+    fn start(&self, words: &[&str]) -> Running {
+        Running::start_command(&mut self.command(words))
+    }
+
+    /// What `tutti status --json` says of a job; nothing if there is none yet.
+    #[track_caller]
+    fn job(&self, job: u32) -> String {
+        self.tutti(&["status", "--json", &job.to_string()]).stdout
+    }
+
+    /// Pid of a node's daemon.
+    #[track_caller]
+    fn daemon(&self, node: u32) -> rustix::process::Pid {
+        let name = format!("node{node}");
+        let folder = self.folder.as_os_str().as_encoded_bytes().to_vec();
+        let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+        let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let is_it = |pid: &i32| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+            words[0].ends_with(b"tuttid") && words.contains(&&folder[..]) && words.contains(&name.as_bytes())
+        };
+        let pid = pids.into_iter().find(is_it).unwrap_or_else(|| panic!("no daemon of {name}"));
+        rustix::process::Pid::from_raw(pid).expect("a pid")
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = tutti_tests::run(&mut self.command(&["down"]), LIMIT);
+        // Those that a test has cut off from the head.
+        let folder = self.folder.as_os_str().as_encoded_bytes().to_vec();
+        for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+                continue;
+            };
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let mut words = line.split(|byte| *byte == 0);
+            let is_daemon = words.next().is_some_and(|word| word.ends_with(b"tuttid"))
+                && words.any(|word| word == folder);
+            if let Some(pid) = rustix::process::Pid::from_raw(pid).filter(|_| is_daemon) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+    }
+}
