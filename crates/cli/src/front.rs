@@ -6,6 +6,7 @@
 //! | a starter | output is written; while it cannot be, nothing more is read, so the ranks wait in their writes |
 //! | a starter | the job ends on its node: it is killed on the others |
 //! | all starters | where their ranks are reached: all are told of all, and start their ranks |
+//! | all starters | all their ranks are in a barrier of PMI: all are told what all have put |
 //! | INT, TERM, HUP, QUIT | forwarded, to a stopped job after it goes on; a second one, or [`PATIENCE`] later: killed |
 //! | TSTP | the job is stopped, then we are; CONT: both go on |
 //! | USR1, USR2, WINCH | forwarded |
@@ -307,6 +308,11 @@ impl Front {
                 }
                 return true;
             }
+            Ok(Some((Head { kind: Kind::Fence, rank, .. }, payload))) => {
+                self.links[index].fence = Some((rank, payload.to_vec()));
+                self.tell_fence();
+                return true;
+            }
             Ok(Some((Head { kind: Kind::Answer, .. }, payload))) => {
                 let answer = serde_json::from_slice(payload).ok();
                 self.handle_answer(index, answer);
@@ -412,6 +418,15 @@ impl Front {
         let Some(addresses) = known.map(|known| known.concat()) else { return };
         let json = serde_json::to_vec(&addresses).expect("addresses are serialisable");
         self.put(Kind::Peers, 0, &json);
+    }
+
+    /// As soon as all ranks of all nodes are in a barrier of PMI, all nodes are told, and what the others have put.
+    fn tell_fence(&mut self) {
+        let number =
+            self.links.iter().map(|link| link.fence.as_ref().map(|(number, _)| *number)).min().flatten();
+        let Some(number) = number else { return };
+        let puts: Vec<_> = self.links.iter_mut().filter_map(|link| Some(link.fence.take()?.1)).collect();
+        self.put(Kind::Fence, number, &puts.concat());
     }
 
     fn tell_places(&self, index: usize, pids: &[u32], cores: &[String]) {

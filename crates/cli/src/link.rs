@@ -52,6 +52,8 @@ pub struct Link {
     pub left: bool,
     /// Where its ranks are reached, as soon as it has said so.
     pub addresses: Option<Vec<SocketAddr>>,
+    /// The barrier of PMI in which its ranks are, and what they have put since the last one.
+    pub fence: Option<(u32, Vec<u8>)>,
 }
 
 impl Link {
@@ -82,6 +84,7 @@ impl Link {
             suspended: false,
             left: false,
             addresses: None,
+            fence: None,
         };
         match rustix::io::ioctl_fionbio(&link.wire, true) {
             Ok(()) => Ok(link),
@@ -115,6 +118,7 @@ impl Link {
             suspended: false,
             left: false,
             addresses: None,
+            fence: None,
         })
     }
 

@@ -234,8 +234,20 @@ pub struct Order {
     pub leave: bool,
     /// Signals for all ranks, numbered from 1; the last few.
     pub signals: Vec<(u64, u32)>,
+    /// The last barrier of PMI in which all ranks were, and what all have put for it.
+    pub fence: Arc<Fence>,
     /// The job is over everywhere: forget it.
     pub forget: bool,
+}
+
+/// A barrier of PMI, for programs of other MPIs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fence {
+    /// Its number, from 1; 0: there has been none.
+    pub number: u32,
+    /// Keys and values that were put since the one before, as starters say them.
+    #[serde(with = "serde_bytes")]
+    pub puts: Vec<u8>,
 }
 
 /// Run, stand still, or die.
@@ -287,6 +299,8 @@ pub struct PartState {
     pub status: u8,
     /// Bytes of output, when it is over.
     pub written: u64,
+    /// The last barrier of PMI that all its ranks have reached.
+    pub fence: Arc<Fence>,
 }
 
 /// How far a part of a job is.

@@ -12,6 +12,8 @@
 //! | Input | front end | rank | bytes for its stdin; the next one only after [`Report::InputTaken`]; empty: end of file |
 //! | Suspend, Resume, Kill | front end | - | - |
 //! | Leave | front end, after [`Report::Left`] of every node | - | - |
+//! | Fence | starter, when all ranks of its node are in a barrier of PMI | number, from 1 | keys and values ([`crate::pmi`]) that they have put since the last |
+//! | Fence | front end, when all nodes are in it | the same number | those of all nodes, one after the other |
 //! | Output, Errors | starter | rank | what it wrote: whole lines, or a part after a silence |
 //! | Report | starter | - | [`Report`] as JSON; [`Report::End`] is the last frame |
 //!
@@ -67,6 +69,8 @@ pub enum Kind {
     Peers = 7,
     /// No rank of the job is left on any node.
     Leave = 8,
+    /// All ranks of a node, or of all nodes, are in a barrier of PMI; what they have put since the last one.
+    Fence = 9,
     /// A rank's stdout.
     Output = 16,
     /// A rank's stderr.
@@ -80,7 +84,7 @@ pub enum Kind {
 }
 
 /// Every kind, for decoding.
-const KINDS: [Kind; 13] = [
+const KINDS: [Kind; 14] = [
     Kind::Job,
     Kind::Signal,
     Kind::Input,
@@ -89,6 +93,7 @@ const KINDS: [Kind; 13] = [
     Kind::Kill,
     Kind::Peers,
     Kind::Leave,
+    Kind::Fence,
     Kind::Output,
     Kind::Errors,
     Kind::Report,
@@ -404,6 +409,8 @@ pub enum Cause {
     Abort(u32),
     /// The process that called MPI_Init below a wrapper is dead, its wrapper lives on.
     Vanished,
+    /// What it wrote on its PMI descriptor is no PMI.
+    NoPmi,
 }
 
 impl Cause {
@@ -412,7 +419,7 @@ impl Cause {
         match self {
             Cause::Signal { signal, .. } => 128_i32.saturating_add(signal).clamp(129, 255) as u8,
             Cause::Status(status) => (status & 0xff) as u8,
-            Cause::NotFinalized | Cause::Vanished => 1,
+            Cause::NotFinalized | Cause::Vanished | Cause::NoPmi => 1,
             Cause::Abort(code) => {
                 // An aborted job never looks like a good one.
                 let code = (code & 0xff) as u8;

@@ -106,6 +106,7 @@ pub(super) fn ended_text(ended: &Ended) -> String {
         Cause::Status(status) => format!("exited with status {status}"),
         Cause::NotFinalized => "exited without calling MPI_Finalize".into(),
         Cause::Abort(code) => format!("called MPI_Abort({code})"),
+        Cause::NoPmi => "wrote on its PMI descriptor (PMI_FD) what is no PMI; the job is ended".into(),
         Cause::Vanished => "lost its MPI process without MPI_Finalize; its wrapper was ended".into(),
     };
     format!("rank {} (pid {}) {what}", ended.rank, ended.pid)

@@ -19,8 +19,8 @@ use tutti_node::wire::{Ended, Input, Report};
 use super::{Action, Core};
 use crate::members::{Members, NodeId};
 use crate::message::{
-    Answer, Control, JobId, JobRow, JobState, Launch, NodeRow, Notice, Order, PartState, Phase, Request,
-    Routed, Run, Submit, User,
+    Answer, Control, Fence, JobId, JobRow, JobState, Launch, NodeRow, Notice, Order, PartState, Phase,
+    Request, Routed, Run, Submit, User,
 };
 
 mod placement;
@@ -145,6 +145,7 @@ impl HeadJob {
             run: Run::Go,
             leave: false,
             signals: Vec::new(),
+            fence: Arc::default(),
             forget: false,
         };
         HeadJob {
@@ -232,6 +233,11 @@ impl HeadJob {
             && parts.iter().all(|part| part.is_some_and(|part| part.suspended || part.phase >= Phase::Left));
         if suspended && !std::mem::replace(&mut self.told_suspended, true) {
             self.say(Report::Suspended);
+        }
+        let next = self.order.fence.number + 1;
+        if whole && parts.iter().all(|part| part.is_some_and(|part| part.fence.number == next)) {
+            let puts = parts.iter().flatten().flat_map(|part| part.fence.puts.iter().copied()).collect();
+            self.order.fence = Arc::new(Fence { number: next, puts });
         }
         self.order.leave |= all(Phase::Left);
         if all(Phase::Over) && !self.over {

@@ -9,7 +9,7 @@ use tutti_node::wire::{self, Kind, Part as WirePart, Report};
 use super::outlet::Outlet;
 use super::{Action, Core};
 use crate::members::NodeId;
-use crate::message::{JobId, Launch, Order, PartState, Phase, Routed, Run, State};
+use crate::message::{Fence, JobId, Launch, Order, PartState, Phase, Routed, Run, State};
 
 /// Output that the home takes of each node before it has said anything.
 pub(super) const FIRST_ROOM_BYTES: u64 = 128 << 10;
@@ -25,6 +25,8 @@ struct Part {
     ready: bool,
     told_peers: bool,
     told_leave: bool,
+    /// Number of the last barrier of PMI that was handed on.
+    told_fence: u32,
     run: Run,
     /// Number of the last signal that was handed on.
     signals: u64,
@@ -89,6 +91,10 @@ impl Core {
                 part.signals = *number;
             }
         }
+        if order.fence.number > part.told_fence && part.launch.nodes.len() > 1 {
+            part.told_fence = order.fence.number;
+            frames.push((Kind::Fence, order.fence.number, order.fence.puts.clone()));
+        }
         if order.leave && part.launch.nodes.len() > 1 && !std::mem::replace(&mut part.told_leave, true) {
             frames.push((Kind::Leave, 0, Vec::new()));
         }
@@ -105,6 +111,7 @@ impl Core {
             ready: false,
             told_peers: false,
             told_leave: false,
+            told_fence: 0,
             run: Run::Go,
             signals: 0,
             piece: 0,
@@ -141,6 +148,7 @@ impl Core {
         let Some(part) = self.parts.parts.get_mut(&job) else { return };
         part.ready = true;
         let mut reports = Vec::new();
+        let mut changed = false;
         for (kind, number, payload) in frames {
             match kind {
                 // Of a job that is being killed only what there is room for is kept: its end must be heard.
@@ -150,11 +158,15 @@ impl Core {
                     wire::put(&mut frame, kind, number, &payload);
                     part.outlet.push(&frame);
                 }
+                Kind::Fence => {
+                    part.state.fence = Arc::new(Fence { number, puts: payload });
+                    changed = true;
+                }
                 Kind::Report => reports.extend(serde_json::from_slice::<Report>(&payload).ok()),
                 _ => {}
             }
         }
-        if reports.is_empty() {
+        if reports.is_empty() && !changed {
             return;
         }
         reports.into_iter().for_each(|report| self.handle_starter_report(job, report));

@@ -10,6 +10,9 @@ use super::{Action, Core, LinkId};
 use crate::members::{Members, NodeId};
 use crate::message::{JobId, Message, Order, PartState, Phase, State};
 
+/// What all nodes below have reached: phase, standing still, barrier of PMI.
+type Level = (Phase, bool, u32);
+
 #[derive(Debug)]
 struct Entry {
     order: Order,
@@ -19,7 +22,7 @@ struct Entry {
     /// Whose state has changed since it went up.
     changed: BTreeSet<NodeId>,
     /// What all nodes below had reached when something last went up.
-    told: Option<(Phase, bool)>,
+    told: Option<Level>,
 }
 
 /// Orders and states of the jobs on this node and below it.
@@ -114,14 +117,14 @@ impl Entry {
     }
 
     /// What the nodes of the job on and below `me` have all reached.
-    fn level(&self, members: &Members, me: NodeId) -> Option<(Phase, bool)> {
+    fn level(&self, members: &Members, me: NodeId) -> Option<Level> {
         let launch = self.order.launch.as_ref()?;
         let below =
             launch.nodes.iter().filter(|node| members.is_alive(**node) && members.is_below(**node, me));
-        let mut level = (Phase::Over, true);
+        let mut level = (Phase::Over, true, u32::MAX);
         for node in below {
             let part = self.states.get(node)?;
-            level = (level.0.min(part.phase), level.1 && part.suspended);
+            level = (level.0.min(part.phase), level.1 && part.suspended, level.2.min(part.fence.number));
         }
         Some(level)
     }
