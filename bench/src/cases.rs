@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::mpis::Kind;
+
 /// How a case is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -11,6 +13,17 @@ pub enum Way {
     TwoJobs,
     /// Its whole time is measured from outside, several times.
     FromOutside,
+}
+
+/// Where the ranks of a case are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nodes {
+    /// All on this machine.
+    One,
+    /// Half of them in each of two network namespaces.
+    Two,
+    /// The same, and the network loses this share of all datagrams; ours only.
+    Lossy(&'static str),
 }
 
 /// One run.
@@ -34,6 +47,8 @@ pub struct Case {
     pub work_us: Option<f64>,
     /// Left out of a quick run.
     pub long: bool,
+    /// Where the ranks are.
+    pub nodes: Nodes,
 }
 
 /// What most cases have in common.
@@ -47,9 +62,19 @@ const PLAIN: Case = Case {
     budget_ms: 100,
     work_us: None,
     long: false,
+    nodes: Nodes::One,
 };
 
 impl Case {
+    /// Whether an MPI can run it: between nodes MPICH over TCP, and ours; on a bad network ours alone.
+    pub fn is_for(&self, kind: Kind) -> bool {
+        match (self.nodes, kind) {
+            (Nodes::One, _) | (_, Kind::Tutti) => true,
+            (Nodes::Two, Kind::Mpich) => self.ranks == 2,
+            _ => false,
+        }
+    }
+
     /// The limit on one run: generous, as a slow peer must get its figure and only a hung one is cut off.
     pub fn limit(&self) -> Duration {
         Duration::from_secs(if self.ranks > self.cores { 40 } else { 30 })
@@ -116,6 +141,26 @@ pub fn all() -> Vec<Case> {
         Case { id: "cross_1core", cores: 1, ..cross.clone() },
         Case { id: "cross_8", ranks: 8, long: true, ..cross },
         Case { id: "launch", way: Way::FromOutside, program: "initfini", budget_ms: 0, ..PLAIN },
+    ]
+    .into_iter()
+    .chain(between_nodes())
+    .collect()
+}
+
+/// Those of jobs on two nodes.
+fn between_nodes() -> [Case; 7] {
+    let net = Case { nodes: Nodes::Two, program: "rtt", ..PLAIN };
+    let stream =
+        Case { program: "stream", args: "--sizes 4096,65536,1048576", budget_ms: 300, ..net.clone() };
+    let lossy = |id, loss| Case { id, args: "--sizes 1048576", nodes: Nodes::Lossy(loss), ..stream.clone() };
+    [
+        Case { id: "net_rtt", args: "--sizes 4,1024,4096,16384,65536,1048576", ..net.clone() },
+        Case { id: "net_inside", args: "--idle sleep --sizes 4", ranks: 4, ..net.clone() },
+        Case { id: "net_rate", program: "rate", args: "--window 64", budget_ms: 150, ..net },
+        Case { id: "net_stream", ..stream.clone() },
+        lossy("net_loss_0", "loss=0%"),
+        lossy("net_loss_01", "loss=0.1%"),
+        lossy("net_loss_1", "loss=1%"),
     ]
 }
 

@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::{
-    cases::{Case, Way},
+    cases::{Case, Nodes, Way},
     child::{self, End},
 };
 
@@ -85,6 +85,13 @@ impl Places {
         self.target.join("bench/limits")
     }
 
+    /// What measures the network without any protocol, between two namespaces.
+    pub fn network_limits(&self) -> Command {
+        let mut command = Command::new(self.prefix(Kind::Tutti).join("bin/mpiexec"));
+        command.args(["--netns", "2", "-n", "2"]).arg(self.target.join("release/examples/network_limits"));
+        command
+    }
+
     fn prefix(&self, kind: Kind) -> PathBuf {
         match kind {
             Kind::Tutti => self.target.join("dist"),
@@ -93,7 +100,7 @@ impl Places {
     }
 }
 
-const PROGRAMS: [&str; 7] = ["rtt", "rate", "types", "coll", "steps", "cross", "initfini"];
+const PROGRAMS: [&str; 8] = ["rtt", "rate", "stream", "types", "coll", "steps", "cross", "initfini"];
 const C_FLAGS: [&str; 7] = ["-std=c11", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror", "-o"];
 
 /// Makes sure that an MPI is there and its programs are compiled. The error is one line for the user.
@@ -166,7 +173,12 @@ pub fn command(places: &Places, kind: Kind, case: &Case, cores: usize, args: &[S
     const SAME_PRIORITY: &str = "nice=$0; echo $nice 2>/dev/null >/proc/self/autogroup; exec \"$@\"";
     let bin = places.prefix(kind).join("bin");
     let mpiexec = bin.join("mpiexec");
-    let mut command = if cores == 1 {
+    let two_nodes = case.nodes != Nodes::One;
+    let mut command = if two_nodes && kind == Kind::Mpich {
+        let mut two = Command::new(places.root.join("bench/nodes/two"));
+        two.arg(mpiexec);
+        two
+    } else if cores == 1 {
         let mut taskset = Command::new("taskset");
         taskset.args(["-c", "0"]).arg(mpiexec);
         taskset
@@ -186,6 +198,18 @@ pub fn command(places: &Places, kind: Kind, case: &Case, cores: usize, args: &[S
     let shared = case.way == Way::TwoJobs || cores == 1;
     let enough = case.ranks <= cores;
     match kind {
+        Kind::Mpich if two_nodes => command
+            .env("MPIR_CVAR_CH4_NETMOD", "ofi")
+            .env("FI_PROVIDER", "tcp")
+            .env("FI_TCP_IFACE", "tutti")
+            .args(["-hosts", "10.213.0.1,10.213.0.2", "-ppn", "1", "-launcher", "ssh", "-launcher-exec"])
+            .arg(places.root.join("bench/nodes/at")),
+        Kind::Tutti if two_nodes => {
+            if let Nodes::Lossy(faults) = case.nodes {
+                command.env("TUTTI_FAULTS", faults);
+            }
+            command.args(["--netns", "2"])
+        }
         Kind::Mpich if enough && !shared => command.args(["-bind-to", "core"]),
         Kind::Mpich => &mut command,
         Kind::OpenMpi if shared => command

@@ -57,7 +57,7 @@ pub struct Row {
     pub id: String,
     /// What it says.
     pub text: String,
-    /// The unit that is shown; `M/s` and `GB/s` are better when higher, all others when lower.
+    /// The unit that is shown; `M/s`, `GB/s` and `of it` are better when higher, all others when lower.
     pub unit: &'static str,
     /// Where the figure comes from.
     pub source: Source,
@@ -70,7 +70,7 @@ pub struct Row {
 impl Row {
     /// Whether more is better.
     pub fn higher_is_better(&self) -> bool {
-        matches!(self.unit, "M/s" | "GB/s")
+        matches!(self.unit, "M/s" | "GB/s" | "of it")
     }
 
     /// From the program's unit (the key's end) to the row's.
@@ -392,7 +392,55 @@ pub fn all() -> Vec<Row> {
         Limit::Line("what=floor"),
         Reach(10.0),
     );
+    between_nodes(&mut add);
     rows
+}
+
+/// Rows of jobs on two nodes: two network namespaces joined by a pair of veths.
+fn between_nodes(add: &mut impl FnMut(&str, &str, &'static str, Source, Limit, Goal)) {
+    use Goal::{Beat, Reach, Shown};
+    use Source::{Line, Ratio};
+    const STREAM: Limit = Limit::Line("what=network_stream");
+    for (size, select, goal) in [
+        ("4 B", "bytes=4", Reach(12.5)),
+        ("1 KiB", "bytes=1024", Beat(1.0)),
+        ("4 KiB", "bytes=4096", Beat(1.0)),
+        ("16 KiB", "bytes=16384", Beat(1.0)),
+        ("64 KiB", "bytes=65536", Beat(1.0)),
+        ("1 MiB", "bytes=1048576", Beat(1.0)),
+    ] {
+        let id = format!("net/rtt-{}", size.replace(' ', ""));
+        let limit = Limit::Line("what=network_rtt");
+        add(&id, &format!("two nodes: RTT {size}"), "us", Line("net_rtt", select, "median_ns"), limit, goal);
+    }
+    add(
+        "net/rtt-inside",
+        "two nodes: RTT 4 B inside one of them",
+        "us",
+        Line("net_inside", "bytes=4", "median_ns"),
+        Limit::Line("what=rtt bytes=0"),
+        Reach(0.25),
+    );
+    let rate = Line("net_rate", "", "median_mps");
+    add("net/rate", "two nodes: 4 B messages, window 64", "M/s", rate, Limit::Unknown, Beat(1.0));
+    for (size, select, goal) in [
+        ("4 KiB", "bytes=4096", Beat(1.0)),
+        ("64 KiB", "bytes=65536", Beat(1.0)),
+        ("1 MiB", "bytes=1048576", Reach(3.0)),
+    ] {
+        let id = format!("net/stream-{}", size.replace(' ', ""));
+        let text = format!("two nodes: stream of {size}");
+        add(&id, &text, "GB/s", Line("net_stream", select, "median_gbs"), STREAM, goal);
+    }
+    for (id, case, text) in [
+        ("net/loss-0%", "net_loss_0", "two nodes: stream of 1 MiB, no datagram lost on purpose"),
+        ("net/loss-0.1%", "net_loss_01", "two nodes: stream of 1 MiB, 0.1 % of datagrams lost"),
+        ("net/loss-1%", "net_loss_1", "two nodes: stream of 1 MiB, 1 % of datagrams lost"),
+    ] {
+        add(id, text, "GB/s", Line(case, "", "mean_gbs"), STREAM, Shown);
+    }
+    let share = Ratio("net_loss_1", "net_loss_0", "mean_gbs");
+    add("net/loss-share", "the same, 1 % against none", "of it", share, Limit::Fixed(1.0), Reach(0.85));
 }
 
 #[cfg(test)]

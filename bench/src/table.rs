@@ -47,7 +47,8 @@ impl<'a> Shown<'a> {
 
     /// Whether the machine itself was slower than the goal in this run.
     pub fn out_of_reach(&self) -> bool {
-        matches!((self.row.goal, self.limit), (Goal::Reach(goal), Some(limit)) if limit > goal)
+        let (Goal::Reach(goal), Some(limit)) = (self.row.goal, self.limit) else { return false };
+        if self.row.higher_is_better() { limit < goal } else { limit > goal }
     }
 
     fn cells(&self) -> Vec<String> {
@@ -71,6 +72,7 @@ impl<'a> Shown<'a> {
         cells.push(self.ratio.map_or_else(|| "-".into(), |(_, ratio)| format!("{ratio:.2}")));
         cells.push(match self.met() {
             Some(true) => "met".into(),
+            Some(false) if self.out_of_reach() && self.row.higher_is_better() => "limit < goal".into(),
             Some(false) if self.out_of_reach() => "limit > goal".into(),
             Some(false) => "NOT met".into(),
             None => "-".into(),

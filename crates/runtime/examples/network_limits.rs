@@ -6,7 +6,7 @@
 //! mpiexec --netns 2 -n 2 network_limits                two network namespaces joined by a pair of veths
 //! ```
 //!
-//! A datagram that is lost ends the program: then the figure would be one of something else.
+//! A line that begins with `limits` is read by `make bench`. A datagram that is lost ends the program: then the figure would be one of something else.
 
 use std::time::{Duration, Instant};
 
@@ -40,10 +40,18 @@ fn main() {
             times.sort_unstable();
             let at = |share: usize| times[times.len() * share / 100].as_secs_f64() * 1e6;
             println!("round trip 4 B: median {:.2} us, p99 {:.2} us", at(50), at(99));
+            if !plainly {
+                println!("limits what=network_rtt median_ns={:.0} p99_ns={:.0}", at(50) * 1e3, at(99) * 1e3);
+            }
+            let mut best: f64 = 0.0;
             for bytes in [longest, longest / 2, 1472].into_iter().filter(|bytes| *bytes <= longest) {
                 let seconds = end.pour(bytes).as_secs_f64();
                 let rate = (PIECES * PIECE_BYTES) as f64 / seconds / 1e9;
                 println!("stream of 1 MiB, {way}, datagrams of {bytes} B: {rate:.2} GB/s");
+                best = best.max(rate);
+            }
+            if !plainly {
+                println!("limits what=network_stream median_gbs={best:.3}");
             }
         } else {
             end.pong();
