@@ -11,6 +11,7 @@ use std::time::Instant;
 use crate::engine::Counters;
 use crate::process::Process;
 use tutti_runtime::job::Job;
+use tutti_runtime::net::Traffic;
 use tutti_shm::sync::Ordering;
 
 /// A counter: its name (as a performance variable and in JSON), head of its column, meaning, and where it stands.
@@ -118,6 +119,11 @@ pub fn start() {
 /// Leaves this rank's counters; prints all when it is the last of its node.
 pub fn leave(process: &Process) {
     let job = &process.engine.job;
+    let form = wanted(job.rank() == job.local_ranks().start);
+    if let (Some(form), Some(traffic)) = (form, process.engine.traffic()) {
+        // One write, as below.
+        let _ = std::io::stderr().write_all(network_line(form, job.rank(), &traffic).as_bytes());
+    }
     let nanoseconds = STARTED.get().map_or(0, |start| start.elapsed().as_nanos() as u64);
     let mut values: Vec<u64> =
         COUNTERS.iter().map(|counter| (counter.value)(&process.engine.counters)).collect();
@@ -127,18 +133,20 @@ pub fn leave(process: &Process) {
     // The counters of all are seen by whoever counts last.
     let before = job.report(ranks.start).left.fetch_add(1, Ordering::AcqRel) as usize;
     if before + 1 == ranks.len()
-        && let Some(form) = wanted()
+        && let Some(form) = form
     {
         print(form, job);
     }
 }
 
-fn wanted() -> Option<Form> {
+/// What the environment asks for; one rank of a node complains of what it does not understand.
+fn wanted(complains: bool) -> Option<Form> {
     let text = std::env::var_os("TUTTI_STATS")?;
     match text.to_str() {
         Some("" | "0" | "off" | "no") => None,
         Some("json") => Some(Form::Json),
         Some("1" | "on" | "yes" | "table") => Some(Form::Table),
+        _ if !complains => None,
         _ => {
             let text = text.to_string_lossy();
             tutti_runtime::say::line(format_args!("TUTTI_STATS is \"{text}\", expected 1, json or 0"));
@@ -162,6 +170,21 @@ fn print(form: Form, job: &Job) {
     };
     // One write, so that lines of other ranks do not come in between. Nobody is there to tell when it fails.
     let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// What has become of the datagrams of one rank.
+fn network_line(form: Form, rank: usize, traffic: &Traffic) -> String {
+    let Traffic { out, taken, refused, strangers, dropped, forged } = traffic;
+    match form {
+        Form::Table => format!(
+            "tutti: rank {rank}: {out} datagrams sent, {taken} taken, {refused} refused, {strangers} from strangers, {dropped} \
+             dropped by the kernel\n"
+        ),
+        Form::Json => format!(
+            "{{\"rank\":{rank},\"datagrams\":{{\"sent\":{out},\"taken\":{taken},\"refused\":{refused},\
+             \"strangers\":{strangers},\"dropped\":{dropped},\"forged\":{forged}}}}}\n"
+        ),
+    }
 }
 
 /// What one rank has left.

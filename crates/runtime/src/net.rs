@@ -16,6 +16,7 @@ use tutti_transport::faults::{Faults, Faulty};
 use tutti_transport::udp::Udp;
 use tutti_transport::{Outgoing, Transport};
 
+use crate::forger::Forger;
 use crate::job::Job;
 
 /// Datagrams are not longer than this, however much the path takes: what is lost is lost whole.
@@ -80,6 +81,24 @@ pub struct Net {
     /// What lies in `burst`, one behind the other, and how many of those datagrams the socket has taken.
     planned: Vec<Transmit>,
     gone: usize,
+    forger: Option<Forger>,
+}
+
+/// What has become of a rank's datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Handed out by the endpoint.
+    pub out: u64,
+    /// Arrived and taken in.
+    pub taken: u64,
+    /// Arrived, and refused by the endpoint: not a packet of this job and rank.
+    pub refused: u64,
+    /// Arrived from an address that is no rank's.
+    pub strangers: u64,
+    /// Arrived when the receive buffer was full.
+    pub dropped: u64,
+    /// Sent besides ([`crate::forger`]).
+    pub forged: u64,
 }
 
 impl std::fmt::Debug for Net {
@@ -115,7 +134,14 @@ impl Net {
             Identity { key: Key(peers.key()), incarnation: Incarnation(0), rank: Rank(job.rank() as u32) };
         let endpoint = Endpoint::new(identity, config, now(), flows).map_err(io::Error::other)?;
         let burst = vec![0; config.burst_datagrams * config.datagram_bytes].into_boxed_slice();
-        Ok(Some(Net { endpoint, transport, burst, planned: Vec::with_capacity(TRANSMITS_MAX), gone: 0 }))
+        Ok(Some(Net {
+            endpoint,
+            transport,
+            burst,
+            planned: Vec::with_capacity(TRANSMITS_MAX),
+            gone: 0,
+            forger: Forger::from_environment(job.rank()),
+        }))
     }
 
     /// Bytes of the longest record.
@@ -238,7 +264,13 @@ impl Net {
                 *slot = datagram;
                 count += 1;
             }
-            match self.transport.send(&batch[..count]) {
+            let sent = self.transport.send(&batch[..count]);
+            if let (Some(forger), Ok(sent)) = (&mut self.forger, &sent) {
+                for datagram in &batch[..*sent] {
+                    forger.follow(datagram, &mut *self.transport).expect("the socket was written just now");
+                }
+            }
+            match sent {
                 Ok(sent) if sent < count => {
                     self.gone += sent;
                     return false;
@@ -251,6 +283,19 @@ impl Net {
                 }
                 Err(error) => panic!("the rank's socket cannot be written: {error}"),
             }
+        }
+    }
+
+    /// What it has counted.
+    pub fn traffic(&self) -> Traffic {
+        let (endpoint, transport) = (self.endpoint.counters(), self.transport.counters());
+        Traffic {
+            out: endpoint.datagrams_out,
+            taken: endpoint.datagrams_in,
+            refused: endpoint.dropped.iter().sum(),
+            strangers: transport.strangers,
+            dropped: transport.dropped,
+            forged: self.forger.as_ref().map_or(0, |forger| forger.sent),
         }
     }
 

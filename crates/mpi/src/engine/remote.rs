@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use tutti_channel::{BulkError, Event, SendError, Source};
-use tutti_runtime::net::{DATAGRAM_BYTES_MAX, Net};
+use tutti_runtime::net::{DATAGRAM_BYTES_MAX, Net, Traffic};
 
 use super::matching::Unexpected;
 use super::remote_arrival::{Arrivals, deliver};
@@ -468,6 +468,11 @@ impl Engine {
             remote.net.receive(&mut Arrivals { state: &mut remote.state, requests, matching, counters });
         remote.net.handle_timeout();
         self.advance_remote() | moved
+    }
+
+    /// What has become of this rank's datagrams, if it has a network.
+    pub fn traffic(&self) -> Option<Traffic> {
+        Some(self.remote.as_deref()?.net.traffic())
     }
 
     /// Whether small messages wait for others to go with them.
