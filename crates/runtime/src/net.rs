@@ -26,6 +26,8 @@ const RECEIVES_PER_TURN: usize = 8;
 /// What is sent in one call: so many bursts, and none behind so many bytes.
 const TRANSMITS_MAX: usize = 16;
 const GATHERED_BYTES: usize = 4 << 10;
+/// What the kernel takes as one message: the longest UDP datagram over IPv6.
+const RUN_BYTES_MAX: usize = 65535 - 48;
 /// Datagrams offered to the transport in one call.
 const BATCH_MAX: usize = 64;
 
@@ -310,8 +312,11 @@ fn config(transport: &dyn Transport, fifo_bytes: usize) -> Config {
     let budget = transport.budget();
     let datagram_bytes = transport.datagram_bytes_max().min(DATAGRAM_BYTES_MAX).min(fifo_bytes / 2);
     let charge = |bytes: usize| (bytes as u32, budget.charge_bytes(bytes) as u32);
+    // A burst is one or several whole runs, none of them short.
+    let run = (RUN_BYTES_MAX / datagram_bytes).clamp(1, BATCH_MAX);
     Config {
         datagram_bytes,
+        burst_datagrams: BATCH_MAX / run * run,
         receive_buffer_bytes: u32::try_from(budget.receive_bytes()).unwrap_or(u32::MAX),
         charges: Charges { classes: [charge(64), charge(1472), charge(16384)] },
         ..Config::default()
