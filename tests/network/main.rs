@@ -1,5 +1,9 @@
 //! The promises of messages between nodes: every MPI program means the same over UDP as inside a node, also when datagrams are
-//! lost, come twice or in another order. Everything runs from `target/dist`.
+//! lost, come twice or in another order, and between network namespaces (root only; one line says that they were not tried).
+//! Everything runs from `target/dist`.
+
+mod forged;
+mod freezes;
 
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -26,6 +30,8 @@ enum Network {
     Faulty,
     /// Half of them over UDP, half of them over shared memory.
     TwoNodes,
+    /// The same between two network namespaces, where datagrams have to fit into Ethernet's.
+    TwoNamespaces,
 }
 
 impl Network {
@@ -38,6 +44,7 @@ impl Network {
                 .env("TUTTI_TRANSPORT", "udp")
                 .env("TUTTI_FAULTS", format!("loss=1%,dup=0.5%,reorder=2%,seed={}", seed())),
             Network::TwoNodes => mpiexec.args(["--virtual-nodes", "2"]),
+            Network::TwoNamespaces => mpiexec.args(["--netns", "2"]),
         };
         mpiexec.args(["-n", &ranks.to_string()]);
         mpiexec
@@ -47,6 +54,10 @@ impl Network {
 /// Compiles a program and runs it on so many ranks; it must say `said`.
 #[track_caller]
 fn passes(network: Network, source: &str, ranks: usize, args: &[&str], said: &str) {
+    if matches!(network, Network::TwoNamespaces) && !rustix::process::geteuid().is_root() {
+        println!("network namespaces need root, so {source} did not run between two of them");
+        return;
+    }
     let name = source.rsplit('/').next().expect("a path has a last part");
     let scratch = Scratch::new(&format!("network-{network:?}-{ranks}-{name}"));
     let compiled = compile(source, scratch.path());
@@ -78,20 +89,27 @@ fn random_messages_arrive_once_in_order_between_two_nodes() {
 }
 
 #[test]
+fn random_messages_arrive_once_in_order_between_two_namespaces() {
+    random(Network::TwoNamespaces, 4, "12");
+}
+
+#[test]
 fn random_messages_arrive_once_in_order_over_a_faulty_network() {
     random(Network::Faulty, 3, "12");
 }
 
 #[test]
 fn every_mode_of_sending_and_receiving_works_over_udp_and_between_nodes() {
-    for network in [Network::Udp, Network::TwoNodes, Network::Faulty] {
+    for network in [Network::Udp, Network::TwoNodes, Network::TwoNamespaces, Network::Faulty] {
         passes(network, "tests/point_to_point/programs/modes.c", 3, &[], "checks");
     }
 }
 
 #[test]
 fn threads_of_a_rank_wait_independently_over_udp() {
-    passes(Network::Udp, "tests/point_to_point/programs/threads.c", 2, &[], "threads: all right");
+    for network in [Network::Udp, Network::TwoNamespaces] {
+        passes(network, "tests/point_to_point/programs/threads.c", 2, &[], "threads: all right");
+    }
 }
 
 #[test]
@@ -105,6 +123,11 @@ fn collectives_are_right_between_two_nodes() {
 }
 
 #[test]
+fn collectives_are_right_between_two_namespaces() {
+    collectives(Network::TwoNamespaces, 4, "40");
+}
+
+#[test]
 fn collectives_are_right_over_a_faulty_network() {
     collectives(Network::Faulty, 3, "25");
 }
@@ -113,29 +136,52 @@ fn collectives_are_right_over_a_faulty_network() {
 fn neighbours_exchange_what_they_should_between_two_nodes() {
     let source = "tests/collectives/c/neighbours.c";
     passes(Network::TwoNodes, source, 6, &[], "neighbours: all right");
+    passes(Network::TwoNamespaces, source, 4, &[], "neighbours: all right");
+}
+
+/// Programs that check one subject each.
+const CONFORMANCE: [&str; 19] = [
+    "attributes",
+    "communicators",
+    "error_handlers",
+    "groups",
+    "info",
+    "intercommunicators",
+    "partitioned",
+    "platform",
+    "requests",
+    "send_modes",
+    "sessions",
+    "tool_information",
+    "topologies",
+    "types_bounds",
+    "types_contents",
+    "types_errors",
+    "types_pack",
+    "types_transfer",
+    "wildcards",
+];
+
+#[track_caller]
+fn conforms(network: Network, ranks: usize) {
+    for name in CONFORMANCE {
+        passes(network, &format!("tests/mpi/programs/{name}.c"), ranks, &[], &format!("{name}: ok\n"));
+    }
 }
 
 #[test]
-fn the_conformance_programs_pass_over_udp_and_between_nodes() {
-    let programs = [
-        "attributes",
-        "communicators",
-        "error_handlers",
-        "groups",
-        "info",
-        "intercommunicators",
-        "platform",
-        "topologies",
-        "types_errors",
-        "types_pack",
-        "types_transfer",
-    ];
-    for name in programs {
-        for (network, ranks) in [(Network::Udp, 2), (Network::TwoNodes, 4), (Network::TwoNodes, 3)] {
-            let source = format!("tests/mpi/programs/{name}.c");
-            passes(network, &source, ranks, &[], &format!("{name}: ok\n"));
-        }
-    }
+fn the_conformance_programs_pass_over_udp() {
+    conforms(Network::Udp, 2);
+}
+
+#[test]
+fn the_conformance_programs_pass_between_two_nodes() {
+    conforms(Network::TwoNodes, 3);
+}
+
+#[test]
+fn the_conformance_programs_pass_between_two_namespaces() {
+    conforms(Network::TwoNamespaces, 4);
 }
 
 #[test]

@@ -1,0 +1,138 @@
+//! A job whose ranks are showered with forged packets: random ones and mutated copies of real ones from the right addresses, random
+//! ones from a stranger's. Nothing of it is taken, all of it is counted, and the job's messages are right.
+
+use std::collections::HashSet;
+use std::fs;
+use std::net::UdpSocket;
+use std::process::Stdio;
+use std::time::Instant;
+
+use tutti_tests::{Scratch, compile};
+
+use crate::freezes::{Job, descendants};
+use crate::{LIMIT, Network, seed};
+
+const RANKS: usize = 3;
+const ROUNDS: &str = "20";
+/// Forged packets behind each real one.
+const EACH: &str = "25";
+
+/// Ports of the UDP sockets that a process holds.
+fn ports(pid: i32) -> Vec<u16> {
+    let links = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let sockets: HashSet<String> = links
+        .filter_map(|entry| fs::read_link(entry.path()).ok())
+        .filter_map(|link| Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
+        .collect();
+    let table = fs::read_to_string(format!("/proc/{pid}/net/udp")).unwrap_or_default();
+    let port = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let own = sockets.contains(*words.get(9)?);
+        own.then(|| u16::from_str_radix(words[1].split_once(':')?.1, 16).ok())?
+    };
+    table.lines().filter_map(port).collect()
+}
+
+/// A number of the line that a rank prints of its datagrams.
+fn figure(text: &str, name: &str) -> u64 {
+    let key = format!("\"{name}\":");
+    let numbers = text.lines().filter(|line| line.contains("\"datagrams\"")).map(|line| {
+        let after = line.split_once(&key).expect("each rank prints all figures").1;
+        let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<u64>().expect("a number")
+    });
+    numbers.sum()
+}
+
+/// What the ranks of one job counted together.
+#[derive(Default, Debug)]
+struct Counted {
+    sent: u64,
+    taken: u64,
+    refused: u64,
+    strangers: u64,
+    dropped: u64,
+    forged: u64,
+    /// What this process has sent to them, as a stranger.
+    strange: u64,
+}
+
+/// A job of checked messages in the shower.
+fn shower(scratch: &Scratch, random: &std::path::Path) -> Counted {
+    let seed = seed();
+    let outputs = ["stdout", "stderr"].map(|name| scratch.path().join(name));
+    let files = outputs.each_ref().map(|path| fs::File::create(path).expect("a file of our own"));
+    let [stdout, stderr] = files;
+    let mut mpiexec = Network::Udp.mpiexec(RANKS);
+    mpiexec.arg(random).args([&seed, ROUNDS]).env("TUTTI_FORGE", EACH).env("TUTTI_STATS", "json");
+    mpiexec.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+    let mut job = Job(mpiexec.spawn().expect("mpiexec starts"));
+    let began = Instant::now();
+    let stranger = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    stranger.set_nonblocking(true).expect("a socket that does not wait");
+    let (mut targets, mut counted, mut noise) = (Vec::new(), Counted::default(), 1_u64);
+    let status = loop {
+        if let Some(status) = job.0.try_wait().expect("our own child") {
+            break status;
+        }
+        assert!(began.elapsed() < LIMIT, "not at its end with seed {seed}");
+        if targets.len() < RANKS {
+            targets = descendants(job.0.id(), "random").into_iter().flat_map(ports).collect();
+        }
+        for &port in &targets {
+            let mut packet = [0; 200];
+            for bytes in packet.chunks_mut(8) {
+                noise = noise.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+                bytes.copy_from_slice(&noise.to_le_bytes());
+            }
+            let length = 1 + (noise >> 40) as usize % packet.len();
+            counted.strange += u64::from(stranger.send_to(&packet[..length], ("127.0.0.1", port)).is_ok());
+        }
+        std::thread::yield_now();
+    };
+    let [said, told] = outputs.map(|path| fs::read_to_string(path).expect("what it said"));
+    assert!(status.success(), "{status} with seed {seed}: {said}{told}");
+    assert!(said.contains(&format!("{ROUNDS} rounds of 60 messages on {RANKS} ranks")), "{said}");
+    let of = |name| figure(&told, name);
+    Counted {
+        sent: of("sent"),
+        taken: of("taken"),
+        refused: of("refused"),
+        strangers: of("strangers"),
+        dropped: of("dropped"),
+        forged: of("forged"),
+        ..counted
+    }
+}
+
+/// At least so many forged packets, in one job after another.
+fn nothing_forged_is_taken(least: u64) {
+    let scratch = Scratch::new(&format!("network-forged-{least}"));
+    let random = compile("tests/point_to_point/programs/random.c", scratch.path());
+    let (mut forged, mut strange, began) = (0, 0, Instant::now());
+    while forged < least {
+        let counted = shower(&scratch, &random);
+        // What is real is taken at most once, and never refused; what is forged is refused, or found no room. Some may still be
+        // on its way when its receiver leaves.
+        assert!(counted.taken <= counted.sent, "{counted:?}");
+        assert!(counted.refused <= counted.forged, "{counted:?}");
+        let counted_all = counted.refused + counted.strangers + counted.dropped;
+        let all = counted.forged + counted.strange;
+        assert!(counted_all + all / 20 + 1000 >= all, "{counted:?}");
+        assert!(counted.refused > counted.forged / 4, "{counted:?}");
+        forged += counted.forged;
+        strange += counted.strange;
+    }
+    println!("{forged} forged packets and {strange} of a stranger in {:.1?}: none taken", began.elapsed());
+}
+
+#[test]
+fn forged_packets_are_counted_and_never_taken() {
+    nothing_forged_is_taken(200_000);
+}
+
+#[test]
+#[ignore = "takes minutes: make shower"]
+fn ten_million_forged_packets_are_counted_and_never_taken() {
+    nothing_forged_is_taken(10_000_000);
+}
