@@ -6,6 +6,7 @@ mod counters;
 mod datatypes;
 mod differential;
 mod messages;
+mod start;
 
 use std::path::Path;
 use std::time::Duration;

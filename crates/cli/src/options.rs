@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
+use tutti_node::environment::INITIAL_HANDLER_VARIABLE;
 use tutti_node::wire::{Binding, Inherits, Input};
 
 mod table;
@@ -265,6 +266,17 @@ fn for_program(program: &mut Program, key: Key, name: &str, values: &[OsString])
         Key::SearchPath => program.search_path = Some(values[0].clone()),
         Key::NoneInherited => program.inherits = Inherits::Only(Vec::new()),
         Key::VariableList => program.inherits = only(&program.inherits, &values[0]),
+        Key::InitialHandler => {
+            let known = ["mpi_errors_are_fatal", "mpi_errors_abort", "mpi_errors_return"];
+            if !known.iter().any(|known| values[0] == *known) {
+                return Err(OptionError::Value {
+                    option: name.to_owned(),
+                    value: values[0].to_string_lossy().into_owned(),
+                    expected: "mpi_errors_are_fatal, mpi_errors_abort or mpi_errors_return",
+                });
+            }
+            program.variables.push((INITIAL_HANDLER_VARIABLE.into(), values[0].clone()));
+        }
         Key::Variable => program.variables.push((values[0].clone(), values[1].clone())),
         Key::Export => {
             // Open MPI: a name without a value passes on what is there, and everything is passed on here anyway.

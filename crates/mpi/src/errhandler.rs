@@ -5,9 +5,9 @@
 
 use core::cell::RefCell;
 use core::ffi::{CStr, c_int};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use tutti_shm::ticket::Notice;
+use tutti_shm::ticket::{INITIAL_HANDLER_VARIABLE, Notice};
 
 use crate::abi::*;
 use crate::error::{Error, Result, check, class_name};
@@ -49,6 +49,33 @@ thread_local! {
     static LAST_ERROR: RefCell<Option<(c_int, Box<str>)>> = const { RefCell::new(None) };
 }
 
+/// The initial error handlers that there are, by the names that mpiexec takes and MPI_INFO_ENV gives (11.5, 10.2).
+const INITIAL: [(&str, MPI_Errhandler); 3] = [
+    ("mpi_errors_are_fatal", MPI_ERRORS_ARE_FATAL),
+    ("mpi_errors_abort", MPI_ERRORS_ABORT),
+    ("mpi_errors_return", MPI_ERRORS_RETURN),
+];
+
+/// The initial error handler with its name: of MPI_COMM_WORLD and MPI_COMM_SELF at the start, and of calls that are about no
+/// object while there is no process (9.3).
+fn initial_entry() -> (&'static str, MPI_Errhandler) {
+    static FOUND: OnceLock<(&str, MPI_Errhandler)> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let asked = std::env::var(INITIAL_HANDLER_VARIABLE).unwrap_or_default();
+        INITIAL.into_iter().find(|(name, _)| *name == asked).unwrap_or(INITIAL[0])
+    })
+}
+
+/// The initial error handler.
+pub fn initial() -> MPI_Errhandler {
+    initial_entry().1
+}
+
+/// Its name.
+pub fn initial_name() -> &'static str {
+    initial_entry().0
+}
+
 /// Runs a call of the face: enters the library, raises the error if there is one.
 #[inline(always)]
 pub fn call(name: &'static CStr, comm: MPI_Comm, body: impl FnOnce(&mut Guard) -> Result<()>) -> c_int {
@@ -78,8 +105,7 @@ pub fn call_anytime(name: &'static CStr, body: impl FnOnce() -> Result<()>) -> c
         Ok(()) => MPI_SUCCESS,
         Err(error) => match process::enter() {
             Some(guard) => raise(guard, name, MPI_COMM_SELF, error),
-            // The initial error handler (9.3.1), which is fatal.
-            None => fatal(None, name, &error),
+            None => raise_anywhere(name, initial(), MPI_COMM_SELF.0, error),
         },
     }
 }
@@ -233,6 +259,9 @@ fn fatal(guard: Option<Guard>, name: &CStr, error: &Error) -> ! {
 #[cold]
 pub fn outside(name: &CStr) -> c_int {
     let when = if process::phase() == process::BEFORE { "before MPI_Init" } else { "after MPI_Finalize" };
+    if initial() == MPI_ERRORS_RETURN {
+        return tell(name, initial(), 0, Error::new(MPI_ERR_OTHER, format_args!("called {when}")));
+    }
     say::line(format_args!("{} was called {when}", name.to_string_lossy()));
     abort(None, MPI_ERR_OTHER)
 }

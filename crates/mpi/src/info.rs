@@ -82,6 +82,7 @@ impl Info {
                 info.set(b"argv", clipped(&rest.join(&b' ')));
             }
         }
+        info.set(b"mpi_initial_errhandler", crate::errhandler::initial_name().as_bytes());
         info.set(b"arch", std::env::consts::ARCH.as_bytes());
         if let Ok(folder) = std::env::current_dir() {
             info.set(b"wdir", clipped(folder.as_os_str().as_encoded_bytes()));

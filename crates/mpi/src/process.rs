@@ -16,6 +16,7 @@ use tutti_runtime::job::Job;
 use tutti_runtime::net::Net;
 use tutti_runtime::wait::{Company, Patience, Waiter};
 use tutti_shm::sync::Ordering as ShmOrdering;
+use tutti_shm::ticket::APPLICATION_VARIABLE;
 
 use crate::abi::*;
 use crate::buffered::Attached;
@@ -23,6 +24,7 @@ use crate::collective::schedule::Schedule;
 use crate::comm::{CONTEXTS_PER_COMM, Comm, Group};
 use crate::datatype::{Datatype, Predefined};
 use crate::engine::Engine;
+use crate::errhandler;
 use crate::error::{Error, Result};
 use crate::handle::{Kind, Slab};
 use crate::lock::Lock;
@@ -162,6 +164,7 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
     if let Some(remark) = &place.remark {
         say::line(format_args!("{remark}"));
     }
+    let is_alone = place.starter.is_none();
     let job = Job::enter(place);
     let check = crate::check::start(&job);
     crate::stats::start();
@@ -177,9 +180,12 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
     let mut predefined_comms = [Comm::new(0, job.rank(), world), Comm::new(CONTEXTS_PER_COMM, 0, alone)];
     predefined_comms[0].name = b"MPI_COMM_WORLD".to_vec();
     predefined_comms[1].name = b"MPI_COMM_SELF".to_vec();
+    for comm in &mut predefined_comms {
+        comm.errhandler = errhandler::initial();
+    }
     let process = Process {
         universe_size: job.ranks() as c_int,
-        app_number: None,
+        app_number: if is_alone { None } else { app_number() },
         company: Company::new(job.is_oversubscribed()),
         engine: Engine::new(job, net),
         predefined_comms,
@@ -206,6 +212,11 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
     let phase = if crate::check::is_on() { CHECKED } else { RUNNING };
     PHASE.store(phase, Ordering::Release);
     socket.map_or(Ok(()), |socket| service::start(socket).map_err(AttachError::Network))
+}
+
+/// Which of the job's programs this one is. A process that is no rank may have inherited another's number.
+fn app_number() -> Option<c_int> {
+    std::env::var(APPLICATION_VARIABLE).ok()?.parse().ok()
 }
 
 /// The process is there already, and somebody asks for more threads.

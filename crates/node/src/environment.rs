@@ -3,7 +3,8 @@
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use tutti_shm::ticket::TICKET_VARIABLE;
+pub use tutti_shm::ticket::INITIAL_HANDLER_VARIABLE;
+use tutti_shm::ticket::{APPLICATION_VARIABLE, TICKET_VARIABLE};
 
 use crate::launch::LaunchError;
 use crate::wire::{Inherits, Job, Program};
@@ -24,8 +25,16 @@ const ALWAYS_INHERITED: [&str; 11] = [
 ];
 
 /// Variables of a launcher above us that would make another library believe it is that launcher's child.
-const NEVER_INHERITED: [&str; 6] =
-    ["PMI_FD", "PMI_PORT", "PMI_ID", "PMIX_RANK", "PMIX_NAMESPACE", "HYDI_CONTROL_FD"];
+const NEVER_INHERITED: [&str; 7] = [
+    "PMI_FD",
+    "PMI_PORT",
+    "PMI_ID",
+    "PMIX_RANK",
+    "PMIX_NAMESPACE",
+    "HYDI_CONTROL_FD",
+    // Of a job around this one.
+    INITIAL_HANDLER_VARIABLE,
+];
 
 /// What all ranks of a program have in common, as C strings.
 pub struct Prepared {
@@ -95,8 +104,9 @@ fn variable(name: &OsString, value: &OsString) -> Result<CString, LaunchError> {
 }
 
 /// Variables that every rank gets a value of its own for.
-const OWN_VARIABLES: [&str; 14] = [
+const OWN_VARIABLES: [&str; 15] = [
     TICKET_VARIABLE,
+    APPLICATION_VARIABLE,
     "TUTTI_JOB",
     "TUTTI_RANK",
     "TUTTI_SIZE",
@@ -120,6 +130,7 @@ pub fn variables(job: &Job, index: u32, ticket: &str) -> Vec<CString> {
         let is_local = name.contains("LOCAL");
         match name {
             TICKET_VARIABLE => ticket.to_owned(),
+            APPLICATION_VARIABLE => job.program_of(local.start + u64::from(index)).to_string(),
             "TUTTI_JOB" => format!("{:016x}", job.id),
             name if name.ends_with("SIZE") || name.ends_with("NRANKS") => {
                 if is_local { local.end - local.start } else { job.ranks() }.to_string()
@@ -149,7 +160,7 @@ mod tests {
         let job = Job {
             id: 0xab,
             front_end: 1,
-            programs: vec![program],
+            programs: vec![Program { ranks: 3, ..program.clone() }, Program { ranks: 5, ..program }],
             input: Input::None,
             input_inherited: false,
             terminal: None,
@@ -171,6 +182,7 @@ mod tests {
             .collect();
         for expected in [
             "TUTTI_TICKET=socket:3:00",
+            "TUTTI_APPNUM=1",
             "TUTTI_JOB=00000000000000ab",
             "TUTTI_RANK=3",
             "TUTTI_SIZE=8",

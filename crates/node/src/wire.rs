@@ -266,6 +266,16 @@ impl Job {
         self.programs.iter().map(|program| u64::from(program.ranks)).sum()
     }
 
+    /// Which of the programs a world rank runs.
+    pub fn program_of(&self, rank: u64) -> usize {
+        let mut end = 0;
+        let begins_behind = |program: &&Program| {
+            end += u64::from(program.ranks);
+            end <= rank
+        };
+        self.programs.iter().take_while(begins_behind).count()
+    }
+
     /// World ranks of this starter.
     pub fn local_ranks(&self) -> Range<u64> {
         match &self.part {

@@ -18,6 +18,12 @@ use std::str::FromStr;
 /// Environment variable that holds the ticket.
 pub const TICKET_VARIABLE: &str = "TUTTI_TICKET";
 
+/// Environment variable that says which of the job's programs a rank runs (MPI_APPNUM).
+pub const APPLICATION_VARIABLE: &str = "TUTTI_APPNUM";
+
+/// Environment variable that names the initial error handler (`-initial-errhandler` of mpiexec), if one was asked for.
+pub const INITIAL_HANDLER_VARIABLE: &str = "TUTTI_INITIAL_ERRHANDLER";
+
 /// First word of every message: "TUTI" and the protocol's version.
 pub const PROTOCOL: u32 = 0x5455_0002;
 

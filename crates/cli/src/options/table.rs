@@ -22,6 +22,7 @@ pub enum Key {
     NoneInherited,
     Directory,
     SearchPath,
+    InitialHandler,
     Label,
     OutputFile,
     ErrorsFile,
@@ -59,7 +60,7 @@ const fn option(
 }
 
 /// Options that are for one program; the others are for the whole job.
-pub const OF_A_PROGRAM: [Key; 7] = [
+pub const OF_A_PROGRAM: [Key; 8] = [
     Key::Ranks,
     Key::Export,
     Key::Variable,
@@ -67,12 +68,19 @@ pub const OF_A_PROGRAM: [Key; 7] = [
     Key::NoneInherited,
     Key::Directory,
     Key::SearchPath,
+    Key::InitialHandler,
 ];
 
 pub const OPTIONS: &[Spec] = &[
     option(Key::Ranks, &["n", "np"], &["N"], "number of ranks of this program (default: one per core)"),
     option(Key::Directory, &["wdir", "wd", "cwd"], &["DIR"], "working directory"),
     option(Key::SearchPath, &["path"], &["DIRS"], "search the program here before PATH"),
+    option(
+        Key::InitialHandler,
+        &["initial-errhandler"],
+        &["HANDLER"],
+        "of MPI_COMM_WORLD: mpi_errors_are_fatal (default), mpi_errors_abort, mpi_errors_return",
+    ),
     option(Key::Export, &["x"], &["VAR[=VALUE]"], "set a variable, or pass one on"),
     option(Key::Variable, &["env"], &["VAR", "VALUE"], "set a variable"),
     option(Key::VariableList, &["envlist"], &["VAR,..."], "pass on only these variables"),
