@@ -8,6 +8,7 @@ mod messages;
 mod right_programs;
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use tutti_tests::{Ran, Scratch, compile, program, run};
@@ -22,9 +23,18 @@ const ENDED: &str = "    the job is ended; TUTTI_CHECK=warn would only say this"
 /// Runs a case of a compiled program under a mode of the checker.
 #[track_caller]
 fn checked(mode: &str, ranks: u32, program_path: &Path, arguments: &[&str]) -> Ran {
+    run(&mut checking(mode, ranks, program_path, arguments), LIMIT)
+}
+
+fn checking(mode: &str, ranks: u32, program_path: &Path, arguments: &[&str]) -> Command {
     let mut mpiexec = program("mpiexec");
     mpiexec.args(["-n", &ranks.to_string()]).arg(program_path).args(arguments).env("TUTTI_CHECK", mode);
-    run(&mut mpiexec, LIMIT)
+    mpiexec
+}
+
+/// On one node, and with every rank on a node of its own, where `subject` is not about one node alone.
+fn places(subject: &str) -> &'static [&'static str] {
+    if subject == "deadlocks" { &["shm"] } else { &["shm", "udp"] }
 }
 
 /// What the checker said, without what mpiexec says of the end. Addresses are replaced, for they differ from run to run.
@@ -39,16 +49,18 @@ fn said(ran: &Ran) -> Vec<String> {
         .collect()
 }
 
-/// A case of a program is found to be wrong in exactly these words, and the job ends.
+/// A case of a program is found to be wrong in exactly these words, on one node and between nodes, and the job ends.
 #[track_caller]
 fn is_found(subject: &str, case: &str, ranks: u32, expected: &[&str]) {
     let scratch = Scratch::new(&format!("check-{subject}-{case}"));
     let compiled = compile(&format!("tests/check/programs/{subject}.c"), scratch.path());
-    let ran = checked("1", ranks, &compiled, &[case]);
     let expected: Vec<&str> = expected.iter().copied().chain([ENDED]).collect();
-    assert_eq!(said(&ran), expected, "{ran}");
-    assert_eq!(ran.code(), STATUS, "{ran}");
-    assert!(!ran.stdout.contains("went on to the end"), "{ran}");
+    for place in places(subject) {
+        let ran = run(checking("1", ranks, &compiled, &[case]).env("TUTTI_TRANSPORT", place), LIMIT);
+        assert_eq!(said(&ran), expected, "{place}: {ran}");
+        assert_eq!(ran.code(), STATUS, "{place}: {ran}");
+        assert!(!ran.stdout.contains("went on to the end"), "{place}: {ran}");
+    }
 }
 
 /// A case of a program is remarked on in exactly these words, and the program goes on to its end.
@@ -56,16 +68,24 @@ fn is_found(subject: &str, case: &str, ranks: u32, expected: &[&str]) {
 fn is_remarked(mode: &str, subject: &str, case: &str, ranks: u32, expected: &[&str]) {
     let scratch = Scratch::new(&format!("check-{subject}-{case}-{mode}"));
     let compiled = compile(&format!("tests/check/programs/{subject}.c"), scratch.path());
-    let ran = checked(mode, ranks, &compiled, &[case]).expect_success();
-    assert_eq!(said(&ran), expected, "{ran}");
-    assert!(ran.stdout.contains("went on to the end"), "{ran}");
+    for place in places(subject) {
+        let mut mpiexec = checking(mode, ranks, &compiled, &[case]);
+        let ran = run(mpiexec.env("TUTTI_TRANSPORT", place), LIMIT).expect_success();
+        assert_eq!(said(&ran), expected, "{place}: {ran}");
+        assert!(ran.stdout.contains("went on to the end"), "{place}: {ran}");
+    }
 }
 
 #[test]
 fn a_mode_that_is_none_is_said_in_one_line_and_nothing_is_checked() {
-    let line = "tutti: TUTTI_CHECK is \"maybe\", expected 1, warn or 0; nothing is checked";
-    is_remarked("maybe", "messages", "types", 2, &[line]);
-    is_remarked("0", "messages", "types", 2, &[]);
+    let scratch = Scratch::new("check-modes");
+    let compiled = compile("tests/check/programs/messages.c", scratch.path());
+    for (mode, line) in
+        [("maybe", "tutti: TUTTI_CHECK is \"maybe\", expected 1, warn or 0; nothing is checked\n"), ("0", "")]
+    {
+        let ran = checked(mode, 2, &compiled, &["types"]).expect_success();
+        assert_eq!((ran.stderr.as_str(), ran.stdout.contains("went on to the end")), (line, true), "{ran}");
+    }
 }
 
 #[test]

@@ -6,8 +6,10 @@ use std::rc::Rc;
 
 use crate::abi::*;
 use crate::buffer::Buffer;
+use crate::check::note::Word;
 use crate::comm::Group;
 use crate::compound::Extra;
+use crate::engine::Suspect;
 use crate::handle::NONE;
 
 /// A pending or finished operation.
@@ -101,6 +103,14 @@ impl Request {
     pub fn plain(at: *mut u8, bytes: usize, context: u32, from: usize, tag: i32) -> Self {
         let buffer = Buffer::contiguous(at, bytes);
         Request { is_plain: true, ..Request::new(RequestKind::Receive, buffer, context, from as i32, tag) }
+    }
+
+    /// A receive that takes a message with this word about its data is suspect unless its type has such data.
+    #[inline]
+    pub fn suspect_unless_taken(&mut self, word: Word, bytes: usize) {
+        if !self.buffer.takes(word, bytes) {
+            self.extra = Some(Box::new(Extra::Suspect(Suspect { word, bytes })));
+        }
     }
 
     /// The status that the user sees.

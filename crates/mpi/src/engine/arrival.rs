@@ -7,12 +7,11 @@ use super::matching::{Body, SHORT_BYTES, Unexpected};
 use super::transfer::{Sink, Stream};
 use super::{
     ANNOUNCE, CLEAR, DONE, EAGER, EAGER_BYTES_MAX, ENVELOPES_PER_TURN, Engine, JOIN, Message, Mode, STREAM,
-    Started, Suspect, TELL, WRITE, finish, finish_receive,
+    Started, TELL, WRITE, finish, finish_receive,
 };
 use crate::buffer::Buffer;
 use crate::check;
 use crate::check::note::Word;
-use crate::compound::Extra;
 use crate::request::{Request, RequestKind};
 
 impl Engine {
@@ -141,9 +140,7 @@ impl Engine {
                 });
             }
             Body::Signed(word, body) => {
-                if !request.buffer.takes(word, message.bytes) {
-                    request.extra = Some(Box::new(Extra::Suspect(Suspect { word, bytes: message.bytes })));
-                }
+                request.suspect_unless_taken(word, message.bytes);
                 self.deliver_unexpected(from, Unexpected { body: *body, ..message }, index);
             }
             Body::Local { request: send, buffer } => {

@@ -25,12 +25,13 @@ use tutti_runtime::net::{DATAGRAM_BYTES_MAX, Net, Traffic};
 
 use super::matching::Unexpected;
 use super::remote_arrival::{Arrivals, deliver};
-use super::wire::{HEAD_BYTES, Head};
+use super::wire::{HEAD_BYTES, Head, SIGNED_HEAD_BYTES};
 use super::{
     ANNOUNCE, CLEAR, Counters, EAGER, EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, Engine, Message, Mode,
     STREAM, Started, finish, finish_receive,
 };
 use crate::buffer::Buffer;
+use crate::check;
 use crate::handle::Slab;
 use crate::request::{Request, RequestKind};
 use crate::service;
@@ -150,7 +151,7 @@ impl State {
             to_accept: VecDeque::new(),
             to_send: VecDeque::new(),
             busy: Vec::new(),
-            record_data_max: record_bytes_max - HEAD_BYTES,
+            record_data_max: record_bytes_max - if check::is_on() { SIGNED_HEAD_BYTES } else { HEAD_BYTES },
         }
     }
 
@@ -343,6 +344,7 @@ impl Remote {
             number: peer.next_message,
             length: bytes as u64,
             word: peer.released(),
+            signature: pending.buffer.word().0,
         };
         if !send_record(&mut self.net, to, &head, &pending.buffer, 0, first) {
             return Some(Outgoing::Send { request, mode });
@@ -410,7 +412,7 @@ impl Engine {
     pub(super) fn send_to_node(&mut self, message: Message) -> Started {
         let to = message.to as usize;
         let remote = self.remote.as_deref_mut().expect("a rank of another node is known by its network");
-        if remote.try_eager(&message) {
+        if !check::is_on() && remote.try_eager(&message) {
             self.counters.eager += 1;
             if !remote.may_wait(to) {
                 self.transmit();
@@ -424,7 +426,8 @@ impl Engine {
         remote.state.put_off(to, Outgoing::Send { request: index, mode: message.mode });
         remote.push_out(&mut self.requests, &mut self.counters);
         self.transmit();
-        if self.requests.get(index).done {
+        // A checked send stays until the program has completed it.
+        if self.requests.get(index).done && !check::is_on() {
             self.requests.remove(index);
             return Started::Done;
         }
@@ -519,18 +522,19 @@ impl Source for Outbound<'_> {
 
 /// Puts a record with bytes of a message into the FIFO; false when it is full.
 fn send_record(net: &mut Net, to: usize, head: &Head, buffer: &Buffer, offset: usize, bytes: usize) -> bool {
-    let head = head.encode();
+    let (encoded, head_bytes) = (head.encode(), head.bytes());
+    let head = &encoded[..head_bytes];
     let sent = if buffer.map.is_none() {
         // SAFETY: the user keeps a send buffer valid until the send is done; the bytes lie inside; an empty one may be null.
         let body = unsafe {
             if bytes == 0 { &[][..] } else { std::slice::from_raw_parts(buffer.at.add(offset), bytes) }
         };
-        net.try_send(to, &head, body)
+        net.try_send(to, head, body)
     } else {
         let mut packed = [0; RECORD_BYTES_MAX];
         // SAFETY: as above; a record is not longer than the array.
         unsafe { buffer.load(offset, packed[..bytes].as_mut_ptr(), bytes) };
-        net.try_send(to, &head, &packed[..bytes])
+        net.try_send(to, head, &packed[..bytes])
     };
     match sent {
         Ok(()) => true,

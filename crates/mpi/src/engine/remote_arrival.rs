@@ -6,6 +6,7 @@ use super::matching::{Body, Matching, SHORT_BYTES, Unexpected};
 use super::remote::{Accept, CREDIT, Clear, Inbound, PART, State, Target};
 use super::wire::Head;
 use super::{ANNOUNCE, CLEAR, Counters, DONE, EAGER, STREAM, finish, finish_receive};
+use crate::check::note::Word;
 use crate::handle::Slab;
 use crate::request::Request;
 
@@ -61,10 +62,12 @@ impl Arrivals<'_> {
             }
             _ => Some(Body::Announced { message: head.number, address: 0 }),
         };
+        let word = Word(head.signature);
         let found = self.matching.take_posted(self.requests, from, head.context, head.tag);
         match (found, body) {
             (Some(index), None) => {
                 let request = self.requests.get_mut(index);
+                request.suspect_unless_taken(word, bytes);
                 (request.peer, request.tag, request.bytes) = (from as i32, head.tag, bytes);
                 // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7).
                 unsafe { request.buffer.store(0, data.as_ptr(), data.len()) };
@@ -72,12 +75,13 @@ impl Arrivals<'_> {
                 finish_receive(self.requests, index);
             }
             (Some(index), Some(body)) => {
+                let body = signed(word, body);
                 let message = Unexpected { context: head.context, tag: head.tag, bytes, body };
                 deliver(self.state, self.requests, from, message, index);
             }
             (None, body) => {
                 self.counters.unexpected += 1;
-                let body = body.unwrap_or_else(|| keep(data));
+                let body = signed(word, body.unwrap_or_else(|| keep(data)));
                 self.matching.keep(from, Unexpected { context: head.context, tag: head.tag, bytes, body });
             }
         }
@@ -161,7 +165,11 @@ pub(super) fn deliver(
         Body::Announced { message: number, .. } => {
             state.to_accept.push_back(Accept { from, number, request: index, bytes });
         }
-        Body::Local { .. } | Body::Signed(..) => panic!("a message of this node came over the network"),
+        Body::Signed(word, body) => {
+            request.suspect_unless_taken(word, bytes);
+            deliver(state, requests, from, Unexpected { body: *body, ..message }, index);
+        }
+        Body::Local { .. } => panic!("a message of this node came over the network"),
     }
 }
 
@@ -170,6 +178,11 @@ fn deliver_held(state: &mut State, requests: &mut Slab<Request>, from: usize, da
     unsafe { requests.get(index).buffer.store(0, data.as_ptr(), data.len()) };
     state.release_credit(from, data.len());
     finish_receive(requests, index);
+}
+
+/// A body with what its sender says of the data, if it does.
+fn signed(word: Word, body: Body) -> Body {
+    if word == Word(0) { body } else { Body::Signed(word, Box::new(body)) }
 }
 
 /// The data of an unexpected message.

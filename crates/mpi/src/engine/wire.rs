@@ -2,10 +2,15 @@
 //!
 //! ```text
 //! 0 kind, three zeros   4 context   8 tag   12 message number   16 bytes of the message (8)   24 word (8)
+//! 32 what the data are (8), only if the bit SIGNED of the kind is set: while the program is being checked
 //! ```
 
 /// Bytes of a head.
 pub const HEAD_BYTES: usize = 32;
+/// Bytes of a head that says what the data are.
+pub const SIGNED_HEAD_BYTES: usize = HEAD_BYTES + 8;
+/// Beside the kind: the head is a long one.
+const SIGNED: u8 = 0x80;
 
 /// The head of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,19 +27,28 @@ pub struct Head {
     pub length: u64,
     /// CLEAR: the name of the bulk message; else the eager bytes that the sender of the record has released.
     pub word: u64,
+    /// What the data are ([`crate::check::note::Word`]); 0 when nothing is known.
+    pub signature: u64,
 }
 
 impl Head {
-    /// As bytes.
+    /// Bytes of this head on the wire.
     #[inline]
-    pub fn encode(&self) -> [u8; HEAD_BYTES] {
-        let mut bytes = [0; HEAD_BYTES];
-        bytes[0] = self.kind;
+    pub fn bytes(&self) -> usize {
+        if self.signature == 0 { HEAD_BYTES } else { SIGNED_HEAD_BYTES }
+    }
+
+    /// As bytes, of which the first [`Head::bytes`] go on the wire.
+    #[inline]
+    pub fn encode(&self) -> [u8; SIGNED_HEAD_BYTES] {
+        let mut bytes = [0; SIGNED_HEAD_BYTES];
+        bytes[0] = if self.signature == 0 { self.kind } else { self.kind | SIGNED };
         bytes[4..8].copy_from_slice(&self.context.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.tag.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.number.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.length.to_le_bytes());
-        bytes[24..].copy_from_slice(&self.word.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.word.to_le_bytes());
+        bytes[32..].copy_from_slice(&self.signature.to_le_bytes());
         bytes
     }
 
@@ -44,13 +58,21 @@ impl Head {
         let (head, rest) = record.split_first_chunk::<HEAD_BYTES>()?;
         let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        let (signature, rest) = match head[0] & SIGNED {
+            0 => (0, rest),
+            _ => {
+                let (signature, rest) = rest.split_first_chunk::<8>()?;
+                (u64::from_le_bytes(*signature), rest)
+            }
+        };
         let decoded = Head {
-            kind: head[0],
+            kind: head[0] & !SIGNED,
             context: word(4),
             tag: word(8).cast_signed(),
             number: word(12),
             length: long(16),
             word: long(24),
+            signature,
         };
         Some((decoded, rest))
     }
@@ -69,10 +91,13 @@ mod tests {
             number: u32::MAX,
             length: 1 << 40,
             word: u64::MAX - 1,
+            signature: 0,
         };
-        let mut record = head.encode().to_vec();
-        record.extend_from_slice(b"data");
-        assert_eq!(Head::decode(&record), Some((head, &b"data"[..])));
-        assert_eq!(Head::decode(&record[..HEAD_BYTES - 1]), None);
+        for head in [head, Head { signature: u64::MAX - 2, ..head }] {
+            let mut record = head.encode()[..head.bytes()].to_vec();
+            record.extend_from_slice(b"data");
+            assert_eq!(Head::decode(&record), Some((head, &b"data"[..])));
+            assert_eq!(Head::decode(&record[..head.bytes() - 1]), None);
+        }
     }
 }
