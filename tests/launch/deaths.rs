@@ -131,6 +131,29 @@ fn the_death_of_mpiexec_ends_the_job() {
 }
 
 #[test]
+fn the_death_of_mpiexec_and_the_starter_at_once_ends_the_job() {
+    with_and_without_cgroups(|mut mpiexec| {
+        let words = ["-n", "2", RANK, "attach", "stray", "fork", "1:say=here", "hang"];
+        mpiexec.args(words);
+        for _ in 0..20 {
+            let mut job = Running::start_command(&mut mpiexec);
+            job.await_line("here");
+            let cgroup = cgroup_of(rank_of(&job));
+            let victims = [starter_of(&job), job.pid()];
+            // Stopped, neither can do anything about the other's death.
+            for signal in [Signal::STOP, Signal::KILL] {
+                victims.iter().for_each(|pid| kill_process(*pid, signal).expect("it runs"));
+            }
+            job.child.wait().expect("our child");
+            job.mark.assert_nothing_left();
+            if let Some(cgroup) = cgroup {
+                await_that("the cgroup is removed", || !cgroup.exists());
+            }
+        }
+    });
+}
+
+#[test]
 fn the_death_of_the_starter_ends_the_job() {
     with_and_without_cgroups(|mut mpiexec| {
         let words = ["-n", "2", RANK, "attach", "stray", "fork", "1:say=here", "hang"];

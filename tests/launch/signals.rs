@@ -55,19 +55,19 @@ fn user_signals_are_forwarded() {
 
 #[test]
 fn a_stopped_mpiexec_has_a_stopped_job() {
-    stops_and_goes_on(program("mpiexec"));
+    stops_and_goes_on(program("mpiexec"), "stop");
 }
 
 #[test]
 fn a_stopped_mpiexec_has_a_stopped_job_without_cgroups() {
     match crate::harness::without_cgroups() {
-        Some(command) => stops_and_goes_on(command),
+        Some(command) => stops_and_goes_on(command, "stop-without-cgroups"),
         None => eprintln!("skipped: no mount namespaces here"),
     }
 }
 
-fn stops_and_goes_on(mut mpiexec: Command) {
-    let scratch = Scratch::new("stop");
+fn stops_and_goes_on(mut mpiexec: Command, name: &str) {
+    let scratch = Scratch::new(name);
     let beat = scratch.path().join("beat");
     // A beating heart in a session of its own: no process group reaches it.
     let script = format!(

@@ -20,6 +20,7 @@ use tutti_transport::udp;
 use crate::binding::{self, Machine};
 use crate::cgroup::{self, Cgroup};
 use crate::environment::{Prepared, variables};
+use crate::keeper::Keeper;
 use crate::os::{self, Child, Failure, Step};
 use crate::output::{PART_NS, PROMPT_NS};
 use crate::ranks::Ranks;
@@ -165,6 +166,7 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
         Tickets::create(&job.name(), first, ranks as usize).map_err(failed("open the job's socket"))?;
     parts.tickets = Some(tickets);
     parts.cgroup = Cgroup::create(&cgroup::name(&job.name()));
+    parts.keeper = Keeper::start(job.id, job.front_end, parts.cgroup.as_ref().map(Cgroup::path));
     let addresses = open_sockets(&job, parts)?;
     let (failures, failure) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("open a pipe"))?;
     rustix::io::ioctl_fionbio(&failures, true).map_err(failed("open a pipe"))?;

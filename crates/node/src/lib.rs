@@ -25,6 +25,7 @@ pub mod descendants;
 pub mod environment;
 pub mod exited;
 pub mod input;
+pub mod keeper;
 pub mod launch;
 pub mod netns;
 pub mod os;

@@ -16,6 +16,8 @@ use rustix::thread::CpuSet;
 const CLONE_PIDFD: u64 = 0x1000;
 /// `clone3`: the child begins in the cgroup whose descriptor stands in `cgroup`.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+/// `clone3`: the child is its parent's sibling.
+const CLONE_PARENT: u64 = 0x8000;
 
 /// Arguments of `clone3`, as far as version 2 of the structure (Linux 5.7).
 #[repr(C)]
@@ -146,6 +148,53 @@ pub fn fork_rank(child: &Child<'_>) -> io::Result<(Pid, OwnedFd)> {
                     plain_fork(child, &arguments, &environment, parent)
                 }
                 _ => Err(error),
+            }
+        }
+    }
+}
+
+/// Forks a process that is no child of this one but of its parent, and lives `life`; gives its pidfd.
+///
+/// # Errors
+/// When the kernel makes no such process.
+pub fn fork_beside(life: impl FnOnce()) -> io::Result<OwnedFd> {
+    let mut pidfd: c_int = -1;
+    let request = CloneArguments {
+        flags: CLONE_PIDFD | CLONE_PARENT,
+        pidfd: ptr::from_mut(&mut pidfd) as u64,
+        ..CloneArguments::default()
+    };
+    // SAFETY: without CLONE_VM this is a fork; the process has one thread, so the child's copy of the memory is whole and no lock in
+    // it is held by somebody who is not there. The child never returns from here.
+    let result =
+        unsafe { libc::syscall(libc::SYS_clone3, ptr::from_ref(&request), size_of::<CloneArguments>()) };
+    match result {
+        0 => {
+            life();
+            // SAFETY: no arguments but the status; nothing of the parent's is flushed or dropped.
+            unsafe { libc::_exit(0) }
+        }
+        // SAFETY: CLONE_PIDFD stored a fresh descriptor that nobody else owns.
+        1.. => Ok(unsafe { OwnedFd::from_raw_fd(pidfd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Leaves terminal, session, folder and all descriptors but two behind; for the child of [`fork_beside`], which uses no others.
+pub fn become_unnoticed(name: &CStr, kept: [&OwnedFd; 2]) {
+    let (low, high) = {
+        let numbers = kept.map(AsRawFd::as_raw_fd);
+        (numbers[0].min(numbers[1]), numbers[0].max(numbers[1]))
+    };
+    // SAFETY: plain system calls; whose descriptors are closed is said above, and their owners are never dropped in this process.
+    unsafe {
+        libc::setsid();
+        libc::prctl(libc::PR_SET_NAME, name.as_ptr());
+        libc::prctl(libc::PR_SET_PDEATHSIG, 0);
+        libc::chdir(c"/".as_ptr());
+        for (first, last) in [(0, low - 1), (low + 1, high - 1), (high + 1, c_int::MAX)] {
+            if first <= last {
+                libc::syscall(libc::SYS_close_range, first, last, 0);
             }
         }
     }

@@ -23,6 +23,7 @@ use crate::cgroup::Cgroup;
 use crate::descendants;
 use crate::exited::Exited;
 use crate::input::Inputs;
+use crate::keeper::Keeper;
 use crate::launch::{self, Launched, Ready};
 use crate::os::{self, Failure, Signals};
 use crate::output::Streams;
@@ -141,6 +142,8 @@ pub struct Parts {
     pub failures: Option<OwnedFd>,
     /// The cgroup of them all.
     pub cgroup: Option<Cgroup>,
+    /// Who sees to what is left if this process and mpiexec are killed at once.
+    pub keeper: Option<Keeper>,
     /// Names of programs by rank, for messages.
     pub names: Vec<String>,
 }
@@ -228,6 +231,9 @@ impl Starter {
             }
         }
         self.parts.cgroup = None;
+        if let Some(keeper) = self.parts.keeper.take() {
+            keeper.dismiss();
+        }
         self.parts.tickets = None;
         while self.front.is_some() {
             let read = self.parts.streams.handle_end(now_ns());

@@ -1,0 +1,119 @@
+//! The keeper: a process beside the starter that ends what is left of a job whose mpiexec and starter were killed at once. Then the
+//! ranks die by their parent-death signal, but nobody is left who knows of their children.
+//!
+//! ```text
+//! starter --clone3(CLONE_PARENT)--> keeper, in a session of its own, with one end of a pipe and a pidfd of mpiexec
+//!    |-- a byte: the job is over ----> leaves
+//!    '-- end of file: killed --------> waits for mpiexec's end (it cleans up, and ends the keeper too), then
+//!                                      kills the cgroup and removes it, and whoever has the job's number in its environment
+//! ```
+//!
+//! It is mpiexec's child, not the starter's, so that it is none of the job's descendants. What it cannot find: a process outside of
+//! a cgroup that has left its environment behind; and nobody is left when the keeper is killed as well.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::cgroup;
+use crate::os;
+
+/// How long the starter waits for a keeper that it has sent away.
+const LEAVE_MAX: Duration = Duration::from_secs(1);
+/// How long processes that were killed may take to die.
+const DEATH_MAX: Duration = Duration::from_secs(2);
+
+/// The starter's end.
+#[derive(Debug)]
+pub struct Keeper {
+    pipe: OwnedFd,
+    process: OwnedFd,
+}
+
+impl Keeper {
+    /// Begins to watch over the job with this number; `front_end` is the pid of its mpiexec. `None` where the kernel makes no such
+    /// process: then nobody watches.
+    pub fn start(job: u64, front_end: u32, cgroup: Option<&Path>) -> Option<Self> {
+        let (watched, pipe) = pipe_with(PipeFlags::CLOEXEC).ok()?;
+        let front_end = Pid::from_raw(front_end.cast_signed())?;
+        let front_end = pidfd_open(front_end, PidfdFlags::empty()).ok()?;
+        let mark = format!("TUTTI_JOB={job:016x}").into_bytes();
+        let cgroup = cgroup.map(PathBuf::from);
+        let process = os::fork_beside(|| {
+            os::become_unnoticed(c"tutti-keeper", [&watched, &front_end]);
+            keep(&watched, &front_end, &mark, cgroup.as_deref());
+        });
+        Some(Keeper { pipe, process: process.ok()? })
+    }
+
+    /// The job is over, and nothing of it is left.
+    pub fn dismiss(self) {
+        let _ = rustix::io::write(&self.pipe, b"d");
+        await_input(&self.process, Some(LEAVE_MAX));
+    }
+}
+
+/// The keeper's life.
+fn keep(watched: &OwnedFd, front_end: &OwnedFd, mark: &[u8], cgroup: Option<&Path>) {
+    await_input(watched, None);
+    let mut byte = [0];
+    if rustix::io::read(watched, &mut byte) == Ok(1) {
+        return;
+    }
+    await_input(front_end, None);
+    cgroup.iter().for_each(|path| cgroup::remove(path));
+    let deadline = Instant::now() + DEATH_MAX;
+    while kill_marked(mark) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Waits until there is something to read or the other end is gone.
+fn await_input(descriptor: &OwnedFd, at_most: Option<Duration>) {
+    let timeout = at_most.map(|time| Timespec::try_from(time).expect("a short time"));
+    let mut polled = [PollFd::from_borrowed_fd(descriptor.as_fd(), PollFlags::IN)];
+    while poll(&mut polled, timeout.as_ref()) == Err(rustix::io::Errno::INTR) {}
+}
+
+/// Kills every process that has `mark` in its environment; whether there was one.
+fn kill_marked(mark: &[u8]) -> bool {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
+    let mut found = false;
+    for pid in pids {
+        // The descriptor first: what is read then is of the process that it names, or the signal goes nowhere.
+        let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+        let path = format!("/proc/{}/environ", pid.as_raw_nonzero());
+        let environment = std::fs::read(path).unwrap_or_default();
+        if environment.split(|byte| *byte == 0).any(|variable| variable == mark) {
+            found = true;
+            let _ = pidfd_send_signal(&process, Signal::KILL);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_are_killed_by_their_jobs_number_and_no_others() {
+        let start = |number: &str| {
+            std::process::Command::new("sleep").arg("60").env("TUTTI_JOB", number).spawn().unwrap()
+        };
+        let number = format!("{:016x}", std::process::id());
+        let (mut ours, mut other) = (start(&number), start(&format!("{number}0")));
+        let mark = format!("TUTTI_JOB={number}").into_bytes();
+        // Between fork and exec the child still has our environment.
+        while !kill_marked(&mark) {}
+        assert!(!ours.wait().unwrap().success());
+        assert!(other.try_wait().unwrap().is_none());
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+}
