@@ -52,7 +52,7 @@ pub struct Case {
 }
 
 /// What most cases have in common.
-const PLAIN: Case = Case {
+pub const PLAIN: Case = Case {
     id: "",
     way: Way::Once,
     program: "",

@@ -9,6 +9,7 @@ mod child;
 mod figures;
 mod mpis;
 mod rows;
+mod sr;
 mod table;
 
 use std::{
@@ -49,6 +50,9 @@ struct Options {
     /// Run everything at the highest ordinary priority, for a machine with other load (needs root).
     #[arg(long)]
     priority: bool,
+    /// Only the write protocol on and off, as in the paper's tables 3 and 4.
+    #[arg(long)]
+    sr: bool,
     /// List the names of the rows and leave.
     #[arg(long)]
     list: bool,
@@ -93,6 +97,12 @@ fn measure(options: &Options, rows: &[Row]) -> Result<(), String> {
     let (rows, with_network) = (&rows[..], rows.iter().any(needs_nodes));
     mpis::prepare_limits(&places)?;
     let kinds = prepare(&places, options)?;
+    if options.sr {
+        if options.priority {
+            take_priority()?;
+        }
+        return sr::run(&places, &kinds, options.rounds.unwrap_or(5).max(1), options.quick);
+    }
     let needed: Vec<&'static str> = rows.iter().flat_map(Row::cases).collect();
     let cases: Vec<Case> = cases::all().into_iter().filter(|case| needed.contains(&case.id)).collect();
     let rounds = options.rounds.unwrap_or(if options.quick { 2 } else { 5 }).max(1);

@@ -141,8 +141,8 @@ pub fn failures(shown: &[Shown]) -> String {
         .collect()
 }
 
-/// Three significant digits, no exponent.
-fn number(value: f64) -> String {
+/// A figure as it is shown.
+pub fn number(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= 99.95 => 0,
         v if v >= 9.995 => 1,
