@@ -2,6 +2,7 @@
 //! dies.
 
 mod faults;
+mod gangs;
 #[path = "../launch/harness.rs"]
 #[allow(dead_code)]
 mod harness;

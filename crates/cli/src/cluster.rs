@@ -19,6 +19,11 @@ pub fn connect() -> Result<OwnedFd, String> {
     stream().map(OwnedFd::from)
 }
 
+/// A daemon answers here.
+pub fn is_there() -> bool {
+    UnixStream::connect(place::socket()).is_ok()
+}
+
 fn stream() -> Result<UnixStream, String> {
     let path = place::socket();
     UnixStream::connect(&path).map_err(|error| {

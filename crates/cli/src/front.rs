@@ -44,12 +44,13 @@ pub const USAGE: u8 = 2;
 
 /// Runs the command line under the given name.
 pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
-    let options = match options::parse_as(&arguments, name == "tutti run") {
+    let mut options = match options::parse_as(&arguments, name == "tutti run") {
         Ok(Request::Run(options)) => with_environment(*options),
         Ok(Request::Version) => return crate::print(Some(format!("{}\n", options::VERSION)), ""),
         Ok(Request::Help) => return crate::print(Some(options::help(name)), ""),
         Err(error) => return refuse(name, &error.to_string(), USAGE),
     };
+    options.cluster = name == "tutti run" && is_for_the_cluster(&options);
     if !options.foreign.is_empty() && !options.quiet {
         eprintln!("{name}: {} steers another launcher and is ignored here", options.foreign.join(", "));
     }
@@ -94,6 +95,14 @@ pub fn submission(arguments: &[OsString]) -> Result<cluster::Submit, ExitCode> {
     let mut job = described.job;
     job.terminal = None;
     cluster::submission(&job, options.nodes, options.ranks_per_node).map_err(|text| refuse(name, &text, 1))
+}
+
+/// `tutti run` asks the cluster, if there is one and nothing else was said.
+fn is_for_the_cluster(options: &Options) -> bool {
+    let elsewhere = options.virtual_nodes.is_some()
+        || options.namespaces.is_some()
+        || std::env::var_os(crate::nodes::TRANSPORT_VARIABLE).is_some_and(|value| !value.is_empty());
+    !elsewhere && cluster::is_there()
 }
 
 /// MPIEXEC_TIMEOUT is MPICH's.

@@ -80,7 +80,9 @@ impl Nodes {
     fn choose(options: &Options, ranks: u64, transport: Option<&str>) -> Result<Self, NodesError> {
         let firsts = |nodes| first_ranks(nodes, ranks, options.ranks_per_node);
         match (options.virtual_nodes, options.namespaces, transport) {
-            (None, None, _) if options.nodes.is_some() => Ok(Nodes::Cluster(options.nodes)),
+            (None, None, _) if options.nodes.is_some() || options.cluster => {
+                Ok(Nodes::Cluster(options.nodes))
+            }
             _ if options.nodes.is_some() => Err(NodesError::Both),
             (_, _, Some(other)) if !["", "udp", "shm"].contains(&other) => {
                 Err(NodesError::Transport(other.to_owned()))

@@ -32,6 +32,8 @@ pub struct Options {
     pub ranks_per_node: Option<u32>,
     /// Nodes of the cluster, if said.
     pub nodes: Option<u32>,
+    /// The job is the cluster's, however many nodes it takes.
+    pub cluster: bool,
     /// Virtual nodes of this machine, if said.
     pub virtual_nodes: Option<u32>,
     /// Virtual nodes with a network namespace each, if said.
@@ -142,6 +144,7 @@ pub fn parse_as(arguments: &[OsString], counts_nodes: bool) -> Result<Request, O
         host_files: Vec::new(),
         ranks_per_node: None,
         nodes: None,
+        cluster: false,
         virtual_nodes: None,
         namespaces: None,
         binding: Binding::Share,

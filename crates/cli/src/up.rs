@@ -30,6 +30,15 @@ pub struct Options {
     /// A node that is not heard of for so many seconds is lost
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     lost_after: f64,
+    /// How long the jobs of one row run before the next row's turn, in ms
+    #[arg(long, value_name = "MS", default_value_t = 100.0)]
+    slice: f64,
+    /// Switch by the protocol of SCore-D, with a barrier after each step
+    #[arg(long)]
+    strict: bool,
+    /// Switch at the end of every slice, also when there is one job only
+    #[arg(long)]
+    force_switch: bool,
 }
 
 /// Starts the daemons, and waits until they are a cluster.
@@ -100,6 +109,13 @@ impl Daemons {
             "--lost-after",
             &options.lost_after.to_string(),
         ]);
+        command.args(["--slice", &options.slice.to_string()]);
+        command.args(
+            [("--strict", options.strict), ("--force-switch", options.force_switch)]
+                .iter()
+                .filter(|(_, on)| *on)
+                .map(|(word, _)| word),
+        );
         if let Some(slots) = options.slots {
             command.args(["--slots", &slots.to_string()]);
         }

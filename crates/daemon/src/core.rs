@@ -17,9 +17,11 @@ use std::collections::VecDeque;
 
 use tutti_node::wire::{Job, Kind};
 
+use crate::gang::{Command, Said};
 use crate::members::{About, Members, NodeId};
 use crate::message::{Answer, JobId, Launch, Message, Request, Routed, State, User};
 
+mod gangs;
 mod head;
 mod home;
 mod links;
@@ -28,6 +30,7 @@ mod parts;
 mod relay;
 
 pub use head::JobEvent;
+use head::placement;
 
 /// A connection between daemons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,6 +67,8 @@ pub enum Event {
     Starter(JobId, Vec<(Kind, u32, Vec<u8>)>),
     /// A starter is dead, or could not be started.
     StarterGone(JobId, String),
+    /// The switch thread says something.
+    Gang(Said),
 }
 
 /// What is to be done.
@@ -91,6 +96,8 @@ pub enum Action {
     Listen(JobId),
     /// Kill a starter; its death ends what it has started.
     End(JobId),
+    /// Something for the switch thread.
+    Gang(Command),
     /// Something for the log of events.
     Log(JobEvent),
     /// One line for the person who keeps the machines.
@@ -157,6 +164,7 @@ impl Core {
             actions: VecDeque::new(),
             config,
         };
+        core.tell_gang_of_members();
         core.dial_if_needed();
         core
     }
@@ -185,6 +193,7 @@ impl Core {
             Event::ClientGone(client) => self.handle_client_gone(client),
             Event::Starter(job, frames) => self.handle_starter(job, frames),
             Event::StarterGone(job, why) => self.handle_starter_gone(job, &why),
+            Event::Gang(said) => self.handle_gang(said),
         }
         self.flush();
     }
@@ -248,6 +257,9 @@ impl Core {
 
     fn handle_message(&mut self, link: LinkId, message: Message) {
         self.links.heard(link, self.now_ms);
+        if self.links.upwards() == Some(link) {
+            self.act(Action::Gang(Command::Heard));
+        }
         match message {
             Message::Hello { about, node } => self.handle_hello(link, about, node),
             Message::Welcome { node, members } => self.handle_welcome(link, node, members),
@@ -261,6 +273,8 @@ impl Core {
             Message::Gone(node) => self.handle_gone(node),
             Message::Route { to, from, body } if Some(to) == self.me => self.handle_routed(from, body),
             Message::Route { to, from, body } => self.pass_on(to, from, body),
+            Message::Gang(word) => self.act(Action::Gang(Command::Down(word))),
+            Message::GangReport(report) => self.handle_gang_report(link, report),
             Message::Down if self.head.is_none() => self.leave_all(),
             Message::Down | Message::Alive => {}
         }

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod core;
+pub mod gang;
 pub mod key;
 pub mod members;
 pub mod message;

@@ -12,6 +12,7 @@
 //! | States | up | what is with these jobs on these nodes, several changes in one message (S8) |
 //! | Gone | up | a child does not answer any more |
 //! | Route | any | something for one node, handed on hop by hop |
+//! | Gang, GangReport | down, up | what the switch threads say to each other |
 //! | Down | down | the end of all daemons |
 //! | Alive | any | nothing else was to be said for a second |
 
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tutti_node::wire::{Ended, Job, Report, Text};
 
+use crate::gang::Word;
 use crate::members::{About, Members, NodeId};
 
 /// Number of a job for its users: 1, 2, 3, ...
@@ -74,6 +76,10 @@ pub enum Message {
         /// What.
         body: Routed,
     },
+    /// The parent's switch thread says something to ours.
+    Gang(Word),
+    /// The switch thread of a child says something to ours.
+    GangReport(tutti_sched::Report),
     /// All daemons end.
     Down,
     /// Nothing else.

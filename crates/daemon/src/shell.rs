@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc;
 
 use crate::core::{Action, ClientId, Config, Core, Event, LinkId, TICK_MS};
+use crate::gang::{Gangs, Switcher};
 use crate::key::{Credential, KeyError};
 use crate::message::JobId;
 use tutti_node::wire::{self, Kind};
@@ -49,6 +50,8 @@ pub struct Settings {
     pub arity: u32,
     /// A node that is not heard of for so long is lost, in ms.
     pub lost_ms: u64,
+    /// How gangs are scheduled.
+    pub gangs: Gangs,
     /// The starter's program.
     pub starter: PathBuf,
 }
@@ -107,6 +110,7 @@ struct Shell {
     clients: HashMap<ClientId, (clients::Writer, Option<Pid>)>,
     starters: HashMap<JobId, starters::Starter>,
     events: events::Log,
+    switcher: Switcher,
     numbers: u64,
     leaving: bool,
 }
@@ -134,10 +138,16 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
         .map_err(|error| failed("adopt orphans")(error.into()))?;
     let (happenings, mut queue) = mpsc::unbounded_channel();
     let config = config(&settings)?;
+    let gang_words = happenings.clone();
+    let switcher = Switcher::start(&settings.gangs, settings.head.is_none(), move |said| {
+        let _ = gang_words.send(Happened::Core(Event::Gang(said)));
+    })
+    .map_err(failed("start the switch thread"))?;
     let mut shell = Shell {
         core: Core::new(config, now_ms()),
         events: events::Log::open(&settings)?,
         credential,
+        switcher,
         happenings: happenings.clone(),
         peers: HashMap::new(),
         clients: HashMap::new(),
@@ -255,6 +265,7 @@ impl Shell {
                         starter.kill();
                     }
                 }
+                Action::Gang(command) => self.switcher.tell(command),
                 Action::Log(event) => self.events.put(&event),
                 Action::Say(text) => eprintln!("tuttid {}: {text}", self.settings.name),
                 Action::Leave => self.leaving = true,

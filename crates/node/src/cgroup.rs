@@ -14,11 +14,17 @@ use rustix::fs::{CWD, Mode, OFlags};
 /// How long the kernel may take to empty a killed cgroup before its removal is given up.
 const REMOVAL_MAX: Duration = Duration::from_secs(2);
 
+/// The cgroup inside a job's in which its processes are. The starter stops this one, when the job is suspended; the daemon
+/// freezes the one around it, when it is not the job's turn. So neither undoes what the other did: the kernel lets the
+/// processes run only when both are thawed.
+const INNER: &str = "ranks";
+
 /// A cgroup that this process made. Killed and removed when dropped.
 #[derive(Debug)]
 pub struct Cgroup {
     path: PathBuf,
     directory: OwnedFd,
+    inner: OwnedFd,
 }
 
 impl Cgroup {
@@ -26,19 +32,20 @@ impl Cgroup {
     pub fn create(name: &str) -> Option<Self> {
         let path = place(name)?;
         rustix::fs::mkdir(&path, Mode::from_raw_mode(0o755)).ok()?;
-        let directory = open(CWD, &path, OFlags::RDONLY | OFlags::DIRECTORY);
-        match directory {
-            Ok(directory) => {
-                let cgroup = Cgroup { path, directory };
-                // Kernels before 5.14 have no cgroup.kill: descendants are then killed one by one.
-                let kill = open(&cgroup.directory, Path::new("cgroup.kill"), OFlags::WRONLY);
-                kill.is_ok().then_some(cgroup)
-            }
-            Err(_) => {
-                let _ = rustix::fs::rmdir(&path);
-                None
-            }
+        let made = Self::furnish(&path);
+        if made.is_none() {
+            remove(&path);
         }
+        made
+    }
+
+    fn furnish(path: &Path) -> Option<Self> {
+        let directory = open(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
+        rustix::fs::mkdirat(&directory, INNER, Mode::from_raw_mode(0o755)).ok()?;
+        let inner = open(&directory, Path::new(INNER), OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
+        // Kernels before 5.14 have no cgroup.kill: descendants are then killed one by one.
+        open(&directory, Path::new("cgroup.kill"), OFlags::WRONLY).ok()?;
+        Some(Cgroup { path: path.to_owned(), directory, inner })
     }
 
     /// Where it is.
@@ -48,23 +55,28 @@ impl Cgroup {
 
     /// For `clone3`.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.directory.as_fd()
+        self.inner.as_fd()
     }
 
     /// Kills every process in it.
     pub fn kill(&self) {
-        let _ = self.write("cgroup.kill", b"1");
+        let _ = write(&self.directory, "cgroup.kill", b"1");
     }
 
     /// Stops or thaws every process in it.
     pub fn freeze(&self, frozen: bool) -> bool {
-        self.write("cgroup.freeze", if frozen { b"1" } else { b"0" }).is_ok()
+        write(&self.inner, "cgroup.freeze", if frozen { b"1" } else { b"0" }).is_ok()
     }
 
-    fn write(&self, file: &str, bytes: &[u8]) -> rustix::io::Result<()> {
-        let file = open(&self.directory, Path::new(file), OFlags::WRONLY)?;
-        rustix::io::write(file, bytes).map(drop)
+    /// Undoes what a daemon that is gone may have frozen.
+    pub fn thaw_outer(&self) {
+        let _ = write(&self.directory, "cgroup.freeze", b"0");
     }
+}
+
+fn write(directory: &OwnedFd, file: &str, bytes: &[u8]) -> rustix::io::Result<()> {
+    let file = open(directory, Path::new(file), OFlags::WRONLY)?;
+    rustix::io::write(file, bytes).map(drop)
 }
 
 impl Drop for Cgroup {
@@ -93,7 +105,10 @@ pub fn place(name: &str) -> Option<PathBuf> {
 /// Kills what is in a cgroup and removes it. The front end calls this when the starter has died.
 pub fn remove(path: &Path) {
     let deadline = Instant::now() + REMOVAL_MAX;
-    while let Err(rustix::io::Errno::BUSY) = rustix::fs::rmdir(path) {
+    let inner = path.join(INNER);
+    let remove_both =
+        || rustix::fs::rmdir(&inner).or_else(absent_is_well).and_then(|()| rustix::fs::rmdir(path));
+    while let Err(rustix::io::Errno::BUSY) = remove_both() {
         let _ = std::fs::write(path.join("cgroup.kill"), "1");
         if Instant::now() > deadline {
             return;
@@ -101,6 +116,10 @@ pub fn remove(path: &Path) {
         // The last members are on their way out: the kernel tells nobody when the last zombie has left.
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+fn absent_is_well(error: rustix::io::Errno) -> rustix::io::Result<()> {
+    if error == rustix::io::Errno::NOENT { Ok(()) } else { Err(error) }
 }
 
 fn open(directory: impl AsFd, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {

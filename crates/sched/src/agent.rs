@@ -59,6 +59,13 @@ impl Agent {
         self.settle(now_ns);
     }
 
+    /// A node has joined at the end of the tree.
+    pub fn handle_join(&mut self) -> NodeId {
+        let node = self.merger.handle_join();
+        self.children = self.merger.tree().children(self.me);
+        node
+    }
+
     /// The job has ended everywhere.
     pub fn handle_job_gone(&mut self, now_ns: u64, job: JobId) {
         self.merger.handle_job_gone(job);

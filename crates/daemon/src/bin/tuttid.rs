@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tutti_daemon::gang::Gangs;
 use tutti_daemon::shell::{self, Settings};
 use tutti_daemon::{key, place};
 
@@ -46,6 +47,15 @@ struct Options {
     /// A node that is not heard of for so many seconds is lost
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     lost_after: f64,
+    /// On the head: how long the jobs of one row run before the next row's turn, in ms (5 to 3600000)
+    #[arg(long, value_name = "MS", default_value_t = 100.0)]
+    slice: f64,
+    /// On the head: switch by the protocol of SCore-D, with a barrier after each step
+    #[arg(long)]
+    strict: bool,
+    /// On the head: switch at the end of every slice, also when there is one job only
+    #[arg(long)]
+    force_switch: bool,
 }
 
 fn main() -> ExitCode {
@@ -82,6 +92,14 @@ fn settings(options: Options, name: String) -> Result<Settings, String> {
     if !(200.0..=3_600_000.0).contains(&lost_ms) {
         return Err(format!("--lost-after {} is not between 0.2 and 3600 seconds", options.lost_after));
     }
+    if !(5.0..=3_600_000.0).contains(&options.slice) {
+        return Err(format!("--slice {} is not between 5 and 3600000 ms", options.slice));
+    }
+    let gangs = Gangs {
+        slice_ns: (options.slice * 1e6) as u64,
+        strict: options.strict,
+        force_switch: options.force_switch,
+    };
     let every_core = || std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     Ok(Settings {
         head,
@@ -95,6 +113,7 @@ fn settings(options: Options, name: String) -> Result<Settings, String> {
         key: key_file,
         arity: options.arity,
         lost_ms: lost_ms as u64,
+        gangs,
         starter: place::starter(),
     })
 }

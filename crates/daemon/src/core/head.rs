@@ -17,13 +17,14 @@ use serde::Serialize;
 use tutti_node::wire::{Ended, Input, Report};
 
 use super::{Action, Core};
+use crate::gang::Command;
 use crate::members::{Members, NodeId};
 use crate::message::{
     Answer, Control, Fence, JobId, JobRow, JobState, Launch, NodeRow, Notice, Order, PartState, Phase,
     Request, Routed, Run, Submit, User,
 };
 
-mod placement;
+pub(super) mod placement;
 
 /// Jobs that are over and still listed.
 const OVER_MAX: usize = 1000;
@@ -391,6 +392,9 @@ impl Core {
                 Run::Stop => "suspended",
                 Run::Kill => "killed",
             };
+            if run != Run::Kill {
+                self.act(Action::Gang(Command::Suspend(tutti_sched::JobId(id.0), run == Run::Stop)));
+            }
             self.log(id, event, None, String::new());
         }
         self.judge(id);
@@ -433,6 +437,7 @@ impl Core {
             self.relay.set_order(id, order);
         }
         if now_started && !started {
+            self.tell_gang_of_start(id);
             self.log(id, "started", None, String::new());
         }
         lines.into_iter().for_each(|text| self.log(id, "said", None, text));

@@ -297,6 +297,8 @@ impl Core {
         self.tell(job, &report);
         if let Some(client) = self.home.homes.get_mut(&job).and_then(|home| home.client.take()) {
             self.home.clients.remove(&client);
+            // One that stands still with its job is to see the end of it.
+            self.act(Action::Continue(client));
             self.act(Action::Release(client));
         }
         self.forget_old();

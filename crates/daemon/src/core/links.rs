@@ -203,6 +203,7 @@ impl Core {
             self.act(Action::Send(link, Message::Members(members)));
         }
         self.relay.greet(link);
+        self.tell_gang_of_child(node);
     }
 
     pub(super) fn handle_welcome(&mut self, link: LinkId, node: NodeId, members: Members) {
@@ -261,6 +262,7 @@ impl Core {
             self.act(Action::Send(link, Message::Members(members.clone())));
         }
         self.relay.members_changed();
+        self.tell_gang_of_members();
     }
 
     /// A node has gone, says its parent.

@@ -42,6 +42,10 @@ pub(super) struct Parts {
 }
 
 impl Parts {
+    pub(super) fn launch(&self, job: JobId) -> Option<Arc<Launch>> {
+        self.parts.get(&job).map(|part| Arc::clone(&part.launch))
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
@@ -185,6 +189,7 @@ impl Core {
             Report::Started { pids, cores } => {
                 (state.pids, state.cores) = (pids, cores);
                 reach(state, Phase::Running);
+                self.tell_gang_of_part(job, true);
             }
             Report::Suspended => state.suspended = part.run == Run::Stop,
             Report::Ending { status } => {
@@ -201,6 +206,7 @@ impl Core {
                 state.written = part.outlet.end();
                 reach(state, Phase::Over);
                 part.alive = false;
+                self.tell_gang_of_part(job, false);
             }
             Report::InputTaken | Report::InputUnwanted => {
                 part.unwanted |= report == Report::InputUnwanted;
@@ -222,6 +228,7 @@ impl Core {
         if part.run != Run::Kill {
             state.refused.get_or_insert_with(|| why.to_owned());
         }
+        self.tell_gang_of_part(job, false);
         self.note_part(job);
     }
 

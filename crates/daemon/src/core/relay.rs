@@ -23,6 +23,8 @@ struct Entry {
     changed: BTreeSet<NodeId>,
     /// What all nodes below had reached when something last went up.
     told: Option<Level>,
+    /// The switch thread has been told of the job.
+    announced: bool,
 }
 
 /// Orders and states of the jobs on this node and below it.
@@ -60,8 +62,14 @@ impl Relay {
                 entry.order = order;
             }
             None if order.launch.is_some() && !order.forget => {
-                let entry =
-                    Entry { order, new: true, states: BTreeMap::new(), changed: BTreeSet::new(), told: None };
+                let entry = Entry {
+                    order,
+                    new: true,
+                    states: BTreeMap::new(),
+                    changed: BTreeSet::new(),
+                    told: None,
+                    announced: false,
+                };
                 self.entries.insert(job, entry);
             }
             // Of a job that we never heard of nothing has to be changed.
@@ -215,6 +223,8 @@ impl Core {
             let Some(entry) = self.relay.entries.get_mut(job) else { continue };
             entry.new = false;
             let order = entry.order.clone();
+            let announced = std::mem::replace(&mut entry.announced, true);
+            self.tell_gang_of_job(*job, &order, announced);
             self.carry_out(*job, &order);
             if order.forget {
                 self.relay.entries.remove(job);

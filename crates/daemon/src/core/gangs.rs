@@ -1,0 +1,74 @@
+//! What the switch thread is told of nodes and jobs, and its words on their way over the tree.
+
+use tutti_node::cgroup;
+use tutti_sched::{JobId as GangJob, NodeId as GangNode, Report};
+
+use super::{Action, Core, LinkId, placement};
+use crate::gang::{Command, Said};
+use crate::members::NodeId;
+use crate::message::{JobId, Message, Order};
+
+impl Core {
+    pub(super) fn handle_gang(&mut self, said: Said) {
+        let (link, message) = match said {
+            Said::Child(child, word) => (self.links.link_to(NodeId(child.0)), Message::Gang(word)),
+            Said::Parent(report) => (self.links.upwards(), Message::GangReport(report)),
+            Said::Line(text) => return self.act(Action::Say(text)),
+            Said::Rung(rung) => {
+                return self.act(Action::Say(format!("the switch thread is preferred by: {rung}")));
+            }
+        };
+        // What cannot be said now is repeated when the link comes up.
+        if let Some(link) = link {
+            self.act(Action::Send(link, message));
+        }
+    }
+
+    pub(super) fn handle_gang_report(&mut self, link: LinkId, report: Report) {
+        let child = self.links.children().find(|(id, _)| *id == link).map(|(_, child)| child);
+        if let Some(child) = child {
+            self.act(Action::Gang(Command::Up(GangNode(child.0), report)));
+        }
+    }
+
+    pub(super) fn tell_gang_of_members(&mut self) {
+        let (Some(me), Some(members)) = (self.me, &self.members) else { return };
+        let nodes = members.nodes.values().map(|member| (member.alive, member.about.slots)).collect();
+        let command = Command::Members { me: GangNode(me.0), arity: members.arity, nodes };
+        self.act(Action::Gang(command));
+    }
+
+    pub(super) fn tell_gang_of_child(&mut self, node: NodeId) {
+        self.act(Action::Gang(Command::Greet(GangNode(node.0))));
+    }
+
+    /// A job is new here or below, or over everywhere.
+    pub(super) fn tell_gang_of_job(&mut self, job: JobId, order: &Order, announced: bool) {
+        if order.forget {
+            self.act(Action::Gang(Command::Gone(GangJob(job.0))));
+        } else if let Some(launch) = order.launch.as_ref().filter(|_| !announced) {
+            let nodes = launch.nodes.iter().map(|node| GangNode(node.0)).collect();
+            self.act(Action::Gang(Command::Job(GangJob(job.0), nodes)));
+        }
+    }
+
+    /// The ranks of a job run here, or nothing of it is left here.
+    pub(super) fn tell_gang_of_part(&mut self, job: JobId, runs: bool) {
+        let gang = GangJob(job.0);
+        if !runs {
+            return self.act(Action::Gang(Command::GoneHere(gang)));
+        }
+        let (Some(me), Some(launch)) = (self.me, self.parts.launch(job)) else { return };
+        let node = (launch.nodes.len() > 1).then(|| launch.index(me).unwrap_or(0) as u32);
+        let name = cgroup::name(&tutti_node::wire::name_of(launch.job.id, node));
+        self.act(Action::Gang(Command::Here(gang, cgroup::place(&name))));
+    }
+
+    /// On the head: the ranks of a job run on all its nodes.
+    pub(super) fn tell_gang_of_start(&mut self, job: JobId) {
+        let Some(launch) = self.relay.order(job).and_then(|order| order.launch.clone()) else { return };
+        let shares = placement::shares(&launch.nodes, &launch.first_ranks, launch.job.ranks());
+        let parts = shares.map(|(node, ranks)| (GangNode(node.0), ranks as u32)).collect();
+        self.act(Action::Gang(Command::Begin(GangJob(job.0), parts)));
+    }
+}

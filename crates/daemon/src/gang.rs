@@ -1,0 +1,512 @@
+//! The gang switch of a node: a thread of its own, preferred by the kernel as far as it lets us, with the agent of
+//! `tutti-sched` and the freezers of the jobs here; on the head with the scheduler too.
+//!
+//! ```text
+//! main loop --Command--> thread: [Head -> ] Agent -> freeze, thaw, look        thread --Said--> main loop -> tree
+//! ```
+//!
+//! The main loop tells it of nodes and jobs, and carries its words over the tree. The thread never waits for the main loop:
+//! it sleeps in one `ppoll` until something is said to it, a freezer has changed, or it is time.
+//!
+//! A job takes part from the moment when its ranks run on all its nodes until it ends. Its processes are in a cgroup that
+//! only this thread freezes; the starter suspends the one inside it (`tutti_node::cgroup`). Where no cgroup can be made the job runs
+//! under the kernel's scheduler alone, and `tutti ps` says so.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+use tutti_node::os::{Rung, prefer_this_thread};
+use tutti_sched::agent::{Agent, Output};
+use tutti_sched::gang::{Action, Arrival, Timing};
+use tutti_sched::head::Head;
+use tutti_sched::{
+    Config, Demand, Down, Event, JobId, Mode, NodeId, Order, Part, Place, Report, Scheduler, Slots, Tree,
+};
+
+mod freezer;
+
+use freezer::Freezer;
+
+/// Jobs on a node for which room is kept.
+const JOBS: usize = 64;
+/// Between two looks at who works, where there are several jobs.
+const LOOK_NS: u64 = 5_000_000;
+
+/// How gangs are scheduled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gangs {
+    /// How long a row of the matrix runs, in ns.
+    pub slice_ns: u64,
+    /// The paper's protocol, with a barrier after each step.
+    pub strict: bool,
+    /// Switch at the end of every slice, also to the same row.
+    pub force_switch: bool,
+}
+
+impl Default for Gangs {
+    fn default() -> Self {
+        Gangs { slice_ns: 100_000_000, strict: false, force_switch: false }
+    }
+}
+
+/// What goes down the tree from thread to thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Word {
+    /// A plan or an order.
+    Sched(Down),
+    /// The slots of a job.
+    Slots(JobId, Vec<Part>),
+}
+
+/// What the thread is told.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// The nodes of the cluster.
+    Members {
+        /// Ours.
+        me: NodeId,
+        /// Children of a node in the tree.
+        arity: u32,
+        /// By number: it is there, and its slots.
+        nodes: Vec<(bool, u32)>,
+    },
+    /// A job with parts on this node or below.
+    Job(JobId, Vec<NodeId>),
+    /// The ranks of a job run here, in this cgroup.
+    Here(JobId, Option<PathBuf>),
+    /// Nothing of a job is left here.
+    GoneHere(JobId),
+    /// Nothing of a job is left anywhere.
+    Gone(JobId),
+    /// On the head: the ranks of a job run on all its nodes, so many on each.
+    Begin(JobId, Vec<(NodeId, u32)>),
+    /// On the head: a job is suspended, or goes on.
+    Suspend(JobId, bool),
+    /// The parent's thread says so.
+    Down(Word),
+    /// A child's thread says so.
+    Up(NodeId, Report),
+    /// The parent lives.
+    Heard,
+    /// A child is there (again): it is told what is in force.
+    Greet(NodeId),
+    /// The end: everything is thawed.
+    Stop,
+}
+
+/// What the thread says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Said {
+    /// To a child's thread.
+    Child(NodeId, Word),
+    /// To the parent's.
+    Parent(Report),
+    /// How far it is preferred.
+    Rung(String),
+    /// For the person who keeps the machines.
+    Line(String),
+}
+
+/// The thread, as the main loop has it.
+#[derive(Debug)]
+pub struct Switcher {
+    commands: Sender<Command>,
+    bell: OwnedFd,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Switcher {
+    /// Starts the thread; `say` carries its words away and must not wait.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn start(gangs: &Gangs, is_head: bool, say: impl Fn(Said) + Send + 'static) -> std::io::Result<Self> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let (commands, queue) = channel();
+        let head = is_head.then(|| scheduler(gangs)).transpose().map_err(std::io::Error::other)?;
+        let mut life = Life {
+            queue,
+            bell: bell.try_clone()?,
+            say: Box::new(say),
+            scheduler: head,
+            slice_ns: gangs.slice_ns,
+            node: None,
+            jobs: BTreeMap::new(),
+            plan: None,
+            switch: None,
+            look_ns: 0,
+            stop: false,
+        };
+        let thread = std::thread::Builder::new().name("switch".into()).spawn(move || life.live())?;
+        Ok(Switcher { commands, bell, thread: Some(thread) })
+    }
+
+    /// Tells it something.
+    pub fn tell(&self, command: Command) {
+        if self.commands.send(command).is_ok() {
+            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        }
+    }
+}
+
+impl Drop for Switcher {
+    fn drop(&mut self) {
+        self.tell(Command::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn scheduler(gangs: &Gangs) -> Result<Scheduler, String> {
+    let config = Config {
+        slice_ns: gangs.slice_ns,
+        mode: if gangs.strict { Mode::Strict } else { Mode::Overlapped },
+        force_switch: gangs.force_switch,
+        ..Config::default()
+    };
+    Scheduler::new(config).map_err(|error| error.to_string())
+}
+
+/// A job as this node knows it.
+#[derive(Debug, Default)]
+struct Job {
+    nodes: Vec<NodeId>,
+    /// The agent knows of it.
+    known: bool,
+    parts: Vec<Part>,
+    freezer: Option<Freezer>,
+    /// It runs here, and the agent knows.
+    here: bool,
+    /// It was said that it did not freeze.
+    stuck: bool,
+}
+
+/// A node that knows who it is.
+#[derive(Debug)]
+struct Node {
+    me: NodeId,
+    agent: Agent,
+    head: Option<Head>,
+    nodes: Vec<(bool, u32)>,
+}
+
+struct Life {
+    queue: Receiver<Command>,
+    bell: OwnedFd,
+    say: Box<dyn Fn(Said) + Send>,
+    /// The scheduler, until the node knows who it is.
+    scheduler: Option<Scheduler>,
+    slice_ns: u64,
+    node: Option<Node>,
+    jobs: BTreeMap<JobId, Job>,
+    /// What is in force, for children that come.
+    plan: Option<Down>,
+    switch: Option<Down>,
+    look_ns: u64,
+    stop: bool,
+}
+
+impl Life {
+    fn live(&mut self) {
+        let rung = match prefer_this_thread() {
+            Rung::Fifo => "real time",
+            Rung::Nice => "nice -20",
+            Rung::ShortSlice => "short slices",
+            Rung::Plain => "none",
+        };
+        (self.say)(Said::Rung(rung.into()));
+        while !self.stop {
+            let now_ns = now_ns();
+            while let Ok(command) = self.queue.try_recv() {
+                self.handle(now_ns, command);
+            }
+            self.look(now_ns);
+            if let Some(node) = &mut self.node {
+                node.agent.handle_time(now_ns);
+            }
+            self.turn(now_ns);
+            self.wait();
+        }
+        self.jobs.values_mut().filter_map(|job| job.freezer.as_mut()).for_each(|freezer| {
+            freezer.thaw();
+        });
+    }
+
+    fn handle(&mut self, now_ns: u64, command: Command) {
+        match command {
+            Command::Members { me, arity, nodes } => return self.handle_members(now_ns, me, arity, nodes),
+            Command::Stop => return self.stop = true,
+            Command::Job(job, nodes) => {
+                self.jobs.entry(job).or_default().nodes = nodes;
+                return self.settle(now_ns, job);
+            }
+            Command::Here(job, cgroup) => {
+                let entry = self.jobs.entry(job).or_default();
+                entry.freezer = cgroup.and_then(|path| Freezer::open(&path).ok());
+                return self.settle(now_ns, job);
+            }
+            Command::Down(Word::Slots(job, parts)) => return self.handle_slots(now_ns, job, parts),
+            _ => {}
+        }
+        let Some(node) = &mut self.node else { return };
+        match command {
+            Command::Down(Word::Sched(down)) => {
+                self.note(&down);
+                if let Some(node) = &mut self.node {
+                    node.agent.handle_down(now_ns, down);
+                }
+            }
+            Command::Up(child, report) => node.agent.handle_report(now_ns, child, report),
+            Command::Heard => node.agent.handle_heard(now_ns),
+            Command::GoneHere(job) => {
+                node.agent.handle_job_gone_here(now_ns, job);
+                if let Some(job) = self.jobs.get_mut(&job) {
+                    (job.freezer, job.here) = (None, false);
+                }
+            }
+            Command::Gone(job) => {
+                node.agent.handle_job_gone(now_ns, job);
+                if let Some(head) = &mut node.head {
+                    head.handle_gone(now_ns, job);
+                }
+                self.jobs.remove(&job);
+            }
+            Command::Begin(job, parts) => self.begin(now_ns, job, parts),
+            Command::Suspend(job, suspended) => {
+                if let Some(head) = &mut node.head {
+                    if suspended { head.suspend(now_ns, job) } else { head.resume(now_ns, job) }
+                }
+            }
+            Command::Greet(child) => self.greet(child),
+            _ => {}
+        }
+    }
+
+    fn handle_members(&mut self, now_ns: u64, me: NodeId, arity: u32, nodes: Vec<(bool, u32)>) {
+        if self.node.as_ref().is_none_or(|node| node.me != me) {
+            let tree = Tree::new(arity, if me == NodeId(0) { 1 } else { nodes.len() as u32 });
+            let timing = Timing {
+                silence_ns: if me == NodeId(0) { 0 } else { Timing::default().silence_ns },
+                ..Timing::default()
+            };
+            let agent = Agent::new(me, tree.clone(), timing, self.slice_ns * 10, JOBS);
+            let head = self.scheduler.take().map(|mut scheduler| {
+                scheduler.handle_node(now_ns, me, nodes[0].1, 0);
+                Head::new(scheduler, tree)
+            });
+            let known = if head.is_some() { nodes[..1].to_vec() } else { nodes.clone() };
+            self.node = Some(Node { me, agent, head, nodes: known });
+        }
+        let Some(node) = &mut self.node else { return };
+        let mut changed = false;
+        for (index, (alive, slots)) in nodes.iter().copied().enumerate() {
+            let id = NodeId(index as u32);
+            let known = node.nodes.get(index).map(|(alive, _)| *alive);
+            if known.is_none() {
+                node.agent.handle_join();
+            }
+            let Some(head) = &mut node.head else { continue };
+            changed |= known != Some(alive);
+            match known {
+                None => drop(head.handle_join(now_ns, slots, 0)),
+                Some(false) if alive => head.handle_node_back(now_ns, id, slots, 0),
+                Some(true) if !alive => drop(head.handle_node_lost(now_ns, id)),
+                _ => {}
+            }
+        }
+        node.nodes = nodes;
+        // Who has come knows nothing of the state of the tree that reports must be of.
+        if let Some(head) = node.head.as_mut().filter(|_| changed) {
+            head.handle_daemon_back();
+        }
+        let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
+        jobs.into_iter().for_each(|job| self.settle(now_ns, job));
+    }
+
+    /// The agent is told what is known of a job by now.
+    fn settle(&mut self, now_ns: u64, id: JobId) {
+        let (Some(node), Some(job)) = (&mut self.node, self.jobs.get_mut(&id)) else { return };
+        if job.nodes.is_empty() {
+            return;
+        }
+        let part =
+            job.parts.iter().find(|part| part.node == node.me).filter(|_| job.freezer.is_some() && !job.here);
+        if let Some(part) = part {
+            job.here = true;
+            job.known = true;
+            let slots = if part.slots.is_empty() { Slots::first(1) } else { part.slots };
+            node.agent.handle_job(now_ns, id, &job.nodes, Some((slots, Arrival::Running)));
+        } else if !job.known {
+            job.known = true;
+            node.agent.handle_job(now_ns, id, &job.nodes, None);
+        }
+    }
+
+    /// On the head: the job takes its turns from now on.
+    fn begin(&mut self, now_ns: u64, id: JobId, parts: Vec<(NodeId, u32)>) {
+        let Some(head) = self.node.as_mut().and_then(|node| node.head.as_mut()) else { return };
+        let demand = Demand { oversubscribe: true, ..Demand::at(Place::Given(parts)) };
+        if let Err(error) = head.scheduler_mut().submit(now_ns, id, &demand) {
+            (self.say)(Said::Line(format!("job {id} is not gang-scheduled: {error}")));
+        }
+        self.serve(now_ns);
+    }
+
+    /// Jobs that have their place begin.
+    fn serve(&mut self, now_ns: u64) {
+        while let Some(node) = &mut self.node
+            && let Some(head) = &mut node.head
+            && let Some(Event::Placed(job, parts)) = head.scheduler_mut().poll_event()
+        {
+            head.scheduler_mut().begin(now_ns, job);
+            self.handle_slots(now_ns, job, parts);
+        }
+    }
+
+    fn handle_slots(&mut self, now_ns: u64, job: JobId, parts: Vec<Part>) {
+        if let Some(node) = &self.node {
+            for child in node.agent.tree().children(node.me) {
+                (self.say)(Said::Child(child, Word::Slots(job, parts.clone())));
+            }
+        }
+        self.jobs.entry(job).or_default().parts = parts;
+        self.settle(now_ns, job);
+    }
+
+    fn note(&mut self, down: &Down) {
+        match down {
+            Down::Plan(_) => self.plan = Some(down.clone()),
+            Down::Order(Order::Switch(_)) => self.switch = Some(down.clone()),
+            Down::Order(_) => {}
+        }
+    }
+
+    fn greet(&mut self, child: NodeId) {
+        for (job, entry) in self.jobs.iter().filter(|(_, entry)| !entry.parts.is_empty()) {
+            (self.say)(Said::Child(child, Word::Slots(*job, entry.parts.clone())));
+        }
+        for down in self.plan.iter().chain(&self.switch) {
+            (self.say)(Said::Child(child, Word::Sched(down.clone())));
+        }
+        if let Some(head) = self.node.as_mut().and_then(|node| node.head.as_mut()) {
+            head.handle_daemon_back();
+        }
+    }
+
+    /// Until nothing is left to be done now.
+    fn turn(&mut self, now_ns: u64) {
+        loop {
+            self.serve(now_ns);
+            let Some(node) = &mut self.node else { return };
+            let down = node.head.as_mut().and_then(|head| head.poll_down(now_ns));
+            if let Some(down) = down {
+                self.note(&down);
+                if let Some(node) = &mut self.node {
+                    node.agent.handle_down(now_ns, down);
+                }
+                continue;
+            }
+            if let Some(head) = &mut node.head {
+                while head.poll_notice().is_some() {}
+            }
+            let Some(output) = node.agent.poll_output() else { return };
+            match output {
+                Output::Child(child, down) => (self.say)(Said::Child(child, Word::Sched(down))),
+                Output::Parent(report) => match &mut node.head {
+                    Some(head) => head.handle_report(now_ns, report),
+                    None => (self.say)(Said::Parent(report)),
+                },
+                Output::Do(action) => self.act(&action),
+            }
+        }
+    }
+
+    fn act(&mut self, action: &Action) {
+        let Some(node) = &mut self.node else { return };
+        match action {
+            Action::Freeze(job) => {
+                if let Some(freezer) = self.jobs.get_mut(job).and_then(|job| job.freezer.as_mut()) {
+                    freezer.freeze(now_ns());
+                }
+            }
+            Action::Thaw(job) => {
+                if let Some(freezer) = self.jobs.get_mut(job).and_then(|job| job.freezer.as_mut()) {
+                    freezer.thaw();
+                }
+                node.agent.handle_thawed(now_ns(), *job);
+            }
+            // What is in the channels stays where it is, the job's own memory: there is nothing to copy (DESIGN 5).
+            Action::Save(job) => node.agent.handle_saved(now_ns(), *job),
+            Action::Restore(job) => node.agent.handle_restored(now_ns(), *job),
+            Action::Stuck(job) => {
+                // Once a job: on a machine that others keep busy it may happen at every switch.
+                if let Some(entry) = self.jobs.get_mut(job).filter(|entry| !entry.stuck) {
+                    entry.stuck = true;
+                    let why = "it is in a long system call, or others keep the cores busy";
+                    (self.say)(Said::Line(format!("job {job} takes more than 1 s to freeze: {why}")));
+                }
+            }
+            // Jobs are killed by the main loop's orders; their ranks keep the cores that the starter gave them.
+            Action::Kill(_) | Action::Bind(..) => {}
+            Action::Forward(_) | Action::Reached(..) | Action::Woken(_) | Action::Here(_) => {}
+        }
+    }
+
+    /// Looks at the freezers that have not said frozen, and at who works.
+    fn look(&mut self, now_ns: u64) {
+        let Some(node) = &mut self.node else { return };
+        for (id, job) in &mut self.jobs {
+            if job.freezer.as_mut().is_some_and(|freezer| freezer.try_confirm(now_ns)) {
+                node.agent.handle_frozen(now_ns, *id);
+            }
+        }
+        let several = self.jobs.values().filter(|job| job.here).count() > 1;
+        if several && now_ns >= self.look_ns {
+            self.look_ns = now_ns + LOOK_NS;
+            for (id, job) in self.jobs.iter_mut().filter(|(_, job)| job.here) {
+                if let Some(asleep) = job.freezer.as_mut().and_then(|freezer| freezer.try_activity(now_ns)) {
+                    node.agent.handle_asleep(now_ns, *id, asleep);
+                }
+            }
+        }
+    }
+
+    fn wait(&mut self) {
+        let now_ns = now_ns();
+        let mut polled = vec![PollFd::from_borrowed_fd(self.bell.as_fd(), PollFlags::IN)];
+        let freezing =
+            self.jobs.values().filter_map(|job| job.freezer.as_ref()).filter(|freezer| freezer.is_freezing());
+        let mut wake_ns = freezing.clone().map(|freezer| freezer.look_ns()).min();
+        polled.extend(freezing.map(|freezer| PollFd::from_borrowed_fd(freezer.events(), PollFlags::PRI)));
+        if let Some(node) = &self.node {
+            let head = node.head.as_ref().and_then(Head::poll_timeout);
+            wake_ns = [wake_ns, head, node.agent.poll_timeout()].into_iter().flatten().min();
+        }
+        if self.jobs.values().filter(|job| job.here).count() > 1 {
+            wake_ns = wake_ns.into_iter().chain([self.look_ns]).min();
+        }
+        let timeout = wake_ns.map(|wake_ns| {
+            let left = Duration::from_nanos(wake_ns.saturating_sub(now_ns));
+            Timespec::try_from(left).expect("less than a century")
+        });
+        let _ = poll(&mut polled, timeout.as_ref());
+        let rung = !polled[0].revents().is_empty();
+        drop(polled);
+        if rung {
+            let mut bytes = [0; 8];
+            let _ = rustix::io::read(&self.bell, &mut bytes);
+        }
+    }
+}
+
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

@@ -1,0 +1,52 @@
+//! Jobs take turns: all ranks of one job together.
+
+use std::path::PathBuf;
+
+use crate::Cluster;
+use crate::harness::{Running, await_that, cgroup_of};
+
+/// The cgroup of a running job, which its daemon freezes; none where no cgroup can be made.
+fn cgroup(job: &Running) -> Option<PathBuf> {
+    await_that("its ranks work", || job.mark.processes().iter().any(|pid| is_loop(*pid)));
+    let rank = job.mark.processes().into_iter().find(|pid| is_loop(*pid))?;
+    let inner = cgroup_of(rank)?;
+    inner
+        .ancestors()
+        .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("tutti-job-")))
+        .map(PathBuf::from)
+}
+
+fn is_loop(pid: rustix::process::Pid) -> bool {
+    std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero()))
+        .is_ok_and(|line| line.starts_with(b"sh\0-c\0while"))
+}
+
+fn is_frozen(cgroup: &std::path::Path) -> bool {
+    std::fs::read_to_string(cgroup.join("cgroup.events")).is_ok_and(|text| text.contains("frozen 1"))
+}
+
+#[test]
+fn s20_two_jobs_on_the_same_nodes_take_turns() {
+    let cluster = Cluster::up("cluster-gangs", 2, &["--slice", "20"]);
+    let words = ["run", "-N", "2", "-n", "4", "sh", "-c", "while :; do :; done"];
+    let (one, other) = (cluster.start(&words), cluster.start(&words));
+    let (Some(first), Some(second)) = (cgroup(&one), cgroup(&other)) else {
+        eprintln!("skipped: no cgroup can be made here");
+        return;
+    };
+    for _ in 0..5 {
+        await_that("the second stands still while the first runs", || {
+            is_frozen(&second) && !is_frozen(&first)
+        });
+        await_that("the first stands still while the second runs", || {
+            is_frozen(&first) && !is_frozen(&second)
+        });
+    }
+    // Who is suspended takes no turns, who is alone runs all the time, and what is frozen can be killed.
+    cluster.tutti(&["suspend", "1"]).expect_success();
+    await_that("the second runs alone", || !is_frozen(&second));
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(one.end().0, 137);
+    cluster.tutti(&["kill", "2"]).expect_success();
+    assert_eq!(other.end().0, 137);
+}
