@@ -194,39 +194,39 @@ impl<T: Transport> Transport for Faulty<T> {
     }
 
     fn send(&mut self, batch: &[Outgoing<'_>]) -> io::Result<usize> {
-        // Neighbours that nothing befalls go on together.
-        let mut first = 0;
+        // What is left goes on together: a loss in the network would not cut the runs that the kernel gets.
+        let (mut kept, mut places) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
         for (index, datagram) in batch.iter().enumerate() {
             let fate = match self.fate() {
                 Fate::Held { .. } if self.held.len() >= HELD_MAX => Fate::Sent,
                 fate => fate,
             };
-            if fate == Fate::Sent {
-                continue;
-            }
-            let passed = self.pass(&batch[first..index])?;
-            if first + passed < index {
-                return Ok(first + passed);
-            }
-            self.release()?;
-            first = index + 1;
             match fate {
+                Fate::Lost => {}
+                Fate::Sent => {
+                    kept.push(*datagram);
+                    places.push(index);
+                }
                 Fate::Twice => {
-                    let sent = self.pass(&[*datagram, *datagram])?;
-                    if sent == 0 {
-                        return Ok(index);
-                    }
+                    kept.extend([*datagram; 2]);
+                    places.extend([index; 2]);
                 }
                 Fate::Held { datagrams, looks } => {
+                    let passed = self.pass(&kept)?;
+                    if let Some(first_left) = places.get(passed) {
+                        return Ok(*first_left);
+                    }
+                    kept.clear();
+                    places.clear();
+                    self.release()?;
                     let bytes = [datagram.head, datagram.body].concat();
                     self.held.push(Held { peer: datagram.peer, bytes, datagrams, looks });
                 }
-                Fate::Lost | Fate::Sent => {}
             }
         }
-        let passed = self.pass(&batch[first..])?;
+        let passed = self.pass(&kept)?;
         self.release()?;
-        Ok(first + passed)
+        Ok(places.get(passed).copied().unwrap_or(batch.len()))
     }
 
     fn receive(&mut self, take: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
