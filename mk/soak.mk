@@ -5,3 +5,8 @@ SECONDS ?= 3600
 soak: ## run the channels' simulator with fresh seeds for SECONDS
 	TUTTI_SIM_SECONDS=$(SECONDS) $(CARGO) test -p tutti-channel --test simulation -- --nocapture \
 		$(if $(TUTTI_SIM_SEED),s12,--ignored soak)
+
+# The same for the gang switch and its scheduler.
+.PHONY: soak-gang
+soak-gang: ## run the gang switch's simulator with fresh seeds for SECONDS
+	TUTTI_SIM_SECONDS=$(SECONDS) $(CARGO) test -p tutti-sched --test simulation -- --nocapture --ignored soak

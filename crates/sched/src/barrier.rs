@@ -222,6 +222,9 @@ impl Job {
         for child in &mut self.children {
             (child.reaches, child.counts) = (false, false);
         }
+        if tree.children(me).is_empty() {
+            return;
+        }
         for &node in self.nodes.iter().filter(|&&node| node != me && tree.is_here(node)) {
             let Some(hop) = tree.next_hop(me, node) else { continue };
             let at = self.children.iter().position(|child| child.node == hop).unwrap_or_else(|| {

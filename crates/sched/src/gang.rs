@@ -130,8 +130,9 @@ pub struct NodeSwitch {
     seen_ns: u64,
     /// Set while nothing is heard of the head: when the next turn of the own jobs begins, and whose it is.
     alone: Option<(u64, usize)>,
-    /// It has been expelled and has not said that it is here.
+    /// It has been expelled; the generation in which it said that it is here.
     expelled: bool,
+    here_said: Option<Generation>,
     actions: VecDeque<Action>,
 }
 
@@ -154,6 +155,7 @@ impl NodeSwitch {
             seen_ns: 0,
             alone: None,
             expelled: false,
+            here_said: None,
             actions: VecDeque::with_capacity(4 * jobs + 8),
         }
     }
@@ -163,7 +165,7 @@ impl NodeSwitch {
         if self.find(job).is_some() {
             return;
         }
-        self.jobs.push(Local::new(job, slots, only_here, arrival));
+        self.jobs.push(Local::new(job, slots, only_here, arrival, self.generation()));
         self.mark_row();
         let at = self.jobs.len() - 1;
         if arrival == Arrival::Frozen && !self.jobs[at].in_row {
@@ -193,12 +195,21 @@ impl NodeSwitch {
 
     /// An order of the head has come. It is forwarded first.
     pub fn handle_order(&mut self, now_ns: u64, order: &Order) {
-        self.handle_heard(now_ns);
+        // What is to run is settled below, by what the order says.
+        (self.heard_ns, self.alone) = (now_ns, None);
         self.actions.push_back(Action::Forward(order.clone()));
         match *order {
             Order::Switch(switch) => self.handle_switch(now_ns, switch),
-            Order::Save(job, generation) => self.handle_save(job, generation),
-            Order::Restore(job, generation) => self.handle_restore(job, generation),
+            Order::Save(job, generation) => {
+                if let Some(local) = self.find_mut(job) {
+                    local.save = local.save.max(Some(generation));
+                }
+            }
+            Order::Restore(job, generation) => {
+                if let Some(local) = self.find_mut(job) {
+                    local.restore = local.restore.max(Some(generation));
+                }
+            }
             Order::Run(job, generation) => {
                 if let Some(local) = self.find_mut(job) {
                     local.run = local.run.max(Some(generation));
@@ -214,7 +225,10 @@ impl NodeSwitch {
             }
             Order::Suspend(job, serial) => self.suspend(job, serial, true),
             Order::Resume(job, serial) => self.suspend(job, serial, false),
-            Order::Members(ref members) => self.expelled = members.expelled.binary_search(&self.me).is_ok(),
+            Order::Members(ref members) => {
+                self.expelled = members.expelled.binary_search(&self.me).is_ok();
+                self.here_said = None;
+            }
         }
         self.apply(now_ns);
     }
@@ -389,6 +403,11 @@ impl NodeSwitch {
             local.was_in_row = local.in_row;
         }
         self.mark_row();
+        for local in &mut self.jobs {
+            if local.in_row && (!local.was_in_row || skipped && !local.is_thawed()) {
+                local.entered = switch.generation;
+            }
+        }
         for at in 0..self.jobs.len() {
             let local = &self.jobs[at];
             if local.is_frozen() && !local.in_row && (local.was_in_row || skipped) {
@@ -428,6 +447,7 @@ impl NodeSwitch {
                 self.actions.push_back(Action::Freeze(self.jobs[at].job));
             }
         }
+        self.save_and_restore();
         for at in 0..self.jobs.len() {
             if self.jobs[at].is_frozen() && self.wanted(at) && self.may_thaw(now_ns, at) {
                 self.jobs[at].thaw(now_ns);
@@ -435,8 +455,8 @@ impl NodeSwitch {
                 self.actions.push_back(Action::Thaw(self.jobs[at].job));
             }
         }
-        if self.expelled && !self.is_freezing() {
-            self.expelled = false;
+        if self.expelled && !self.is_freezing() && self.here_said < Some(self.generation()) {
+            self.here_said = Some(self.generation());
             self.actions.push_back(Action::Here(self.generation()));
         }
     }
@@ -457,7 +477,7 @@ impl NodeSwitch {
     fn may_thaw(&self, now_ns: u64, at: usize) -> bool {
         let local = &self.jobs[at];
         let strict = self.mode() == Mode::Strict && self.alone.is_none();
-        if strict && local.run != Some(self.generation()) {
+        if strict && local.run < Some(local.entered) {
             return false;
         }
         let others = self.jobs.iter().filter(|other| other.job != local.job && !other.dying);
@@ -491,29 +511,19 @@ impl NodeSwitch {
         }
     }
 
-    fn handle_save(&mut self, job: JobId, generation: Generation) {
-        if let Some(local) = self.find_mut(job)
-            && local.is_frozen()
-            && !local.dying
-            && local.saved < Some(generation)
-        {
-            local.saved = Some(generation);
-            local.saving = Some(generation);
-            self.actions.push_back(Action::Save(job));
-        }
-    }
-
-    fn handle_restore(&mut self, job: JobId, generation: Generation) {
-        let newest = self.generation();
-        if let Some(local) = self.find_mut(job)
-            && local.is_frozen()
-            && !local.dying
-            && generation == newest
-            && local.restored < Some(generation)
-        {
-            local.restored = Some(generation);
-            local.restoring = Some(generation);
-            self.actions.push_back(Action::Restore(job));
+    /// Copies and loads the channel state of jobs for which that has been ordered. The order may come before the job is frozen: a
+    /// daemon that is new finds its jobs running.
+    fn save_and_restore(&mut self) {
+        let generation = self.generation();
+        for local in self.jobs.iter_mut().filter(|local| local.is_frozen() && !local.dying) {
+            if local.save > local.saved {
+                (local.saved, local.saving) = (local.save, local.save);
+                self.actions.push_back(Action::Save(local.job));
+            }
+            if local.restore > local.restored && local.restore == Some(generation) {
+                (local.restored, local.restoring) = (local.restore, local.restore);
+                self.actions.push_back(Action::Restore(local.job));
+            }
         }
     }
 }

@@ -185,7 +185,7 @@ impl Head {
             }
             Report::Woken { job } => self.scheduler.handle_woken(now_ns, job),
             Report::Late { node } => self.handle_late(now_ns, node),
-            Report::Here { node, .. } => self.handle_here(now_ns, node),
+            Report::Here { node, generation } => self.handle_here(now_ns, node, generation),
         }
     }
 
@@ -347,7 +347,11 @@ impl Head {
         }
     }
 
-    fn handle_here(&mut self, now_ns: u64, node: NodeId) {
+    fn handle_here(&mut self, now_ns: u64, node: NodeId, generation: Generation) {
+        if self.switch.is_some_and(|switch| generation < switch.generation) {
+            // It is still working through what has come meanwhile; it will say so again.
+            return;
+        }
         let mut members = self.tree.members().clone();
         if let Ok(at) = members.expelled.binary_search(&node) {
             members.expelled.remove(at);
@@ -381,8 +385,10 @@ impl Head {
             self.down.extend(saves.map(|&(job, _)| Down::Order(Order::Save(job, generation))));
             let restores = strict.coming.iter().filter(|entry| entry.1 != Coming::Waiting);
             self.down.extend(restores.map(|&(job, _)| Down::Order(Order::Restore(job, generation))));
-            let runs = strict.coming.iter().filter(|entry| entry.1 == Coming::Running);
-            self.down.extend(runs.map(|&(job, _)| Down::Order(Order::Run(job, generation))));
+            // Those too that run since an earlier switch: a daemon that is new has not heard of it.
+            let comes = |job| strict.coming.iter().any(|entry| entry.0 == job && entry.1 != Coming::Running);
+            let runs = self.scheduler.running().iter().copied().filter(|&job| !comes(job));
+            self.down.extend(runs.map(|job| Down::Order(Order::Run(job, generation))));
         }
     }
 

@@ -25,6 +25,7 @@ mod matrix;
 mod message;
 mod rotation;
 mod scheduler;
+pub mod sim;
 mod space;
 mod tree;
 mod types;

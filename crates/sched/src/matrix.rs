@@ -44,6 +44,9 @@ pub(crate) struct Matrix {
     rows_max: usize,
     pub(crate) residents: Residents,
     rows: Vec<PlannedRow>,
+    moved: Vec<Moved>,
+    /// The first version that has these slots.
+    moved_in: Version,
     version: Version,
     stale: bool,
 }
@@ -60,6 +63,8 @@ impl Matrix {
             rows_max,
             residents: Residents::new(),
             rows: Vec::new(),
+            moved: Vec::new(),
+            moved_in: version,
             version,
             stale: false,
         }
@@ -169,31 +174,43 @@ impl Matrix {
         }
     }
 
-    /// Puts the rows together anew if something has changed; true if the version is another.
-    pub(crate) fn refresh(&mut self, machine: &Machine) -> bool {
+    /// Puts the rows together anew if something has changed. The version is another if some row has other jobs, or some job
+    /// other slots.
+    pub(crate) fn refresh(&mut self, machine: &Machine) {
         if !std::mem::take(&mut self.stale) {
-            return false;
+            return;
         }
         let rows = self.assemble(machine);
+        let moved = self.moved();
         let same = rows.len() == self.rows.len() && rows.iter().zip(&self.rows).all(|(a, b)| a.all == b.all);
-        self.rows = rows;
-        if !same {
+        let bound = moved.iter().all(|moved| self.moved.contains(moved));
+        (self.rows, self.moved) = (rows, moved);
+        if !same || !bound {
             self.version = self.version.next();
         }
-        !same
+        if !bound {
+            self.moved_in = self.version;
+        }
+    }
+
+    /// The first version in which all slots are as they are now.
+    pub(crate) fn moved_in(&self) -> Version {
+        self.moved_in
     }
 
     /// The rows that the nodes are told of.
     pub(crate) fn plan(&self) -> Plan {
-        let moved =
-            self.residents.iter().filter(|(_, resident)| resident.moved).flat_map(|(&job, resident)| {
-                resident.parts.iter().map(move |part| Moved { job, node: part.node, slots: part.slots })
-            });
         Plan {
             version: self.version,
             rows: self.rows.iter().map(|row| row.all.clone()).collect(),
-            moved: moved.collect(),
+            moved: self.moved.clone(),
         }
+    }
+
+    fn moved(&self) -> Vec<Moved> {
+        let moved = self.residents.iter().filter(|(_, resident)| resident.moved);
+        let parts = moved.flat_map(|(&job, resident)| resident.parts.iter().map(move |part| (job, part)));
+        parts.map(|(job, part)| Moved { job, node: part.node, slots: part.slots }).collect()
     }
 
     fn assemble(&self, machine: &Machine) -> Vec<PlannedRow> {

@@ -135,7 +135,7 @@ pub struct Members {
     /// Nodes that are gone: their children are adopted by the nearest ancestor left. Ascending.
     pub lost: Vec<NodeId>,
     /// Nodes that are late by more than ten slices: they forward, but no barrier waits for them, and their jobs stay frozen,
-    /// until they say [`Stage::Here`]. Ascending.
+    /// until they say [`Report::Here`]. Ascending.
     pub expelled: Vec<NodeId>,
 }
 

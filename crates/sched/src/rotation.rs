@@ -17,7 +17,7 @@
 
 use crate::message::Switch;
 use crate::scheduler::Scheduler;
-use crate::types::{Generation, JobId};
+use crate::types::{Generation, JobId, Version};
 
 /// How many slices a job that was left out can have to its credit.
 const CREDIT_SLICES: u64 = 10;
@@ -98,12 +98,14 @@ pub(crate) struct Rotation {
     /// The virtual time of the whole.
     clock_ns: u64,
     paused: bool,
+    /// The version of the last row that was switched in.
+    bound_in: Version,
     /// The row was switched off to be switched on again.
     forced: bool,
 }
 
 impl Rotation {
-    pub(crate) fn new(generation: Generation) -> Self {
+    pub(crate) fn new(generation: Generation, version: Version) -> Self {
         let running = Vec::new();
         Rotation {
             generation,
@@ -112,6 +114,7 @@ impl Rotation {
             slice_end_ns: 0,
             clock_ns: 0,
             paused: false,
+            bound_in: version,
             forced: false,
         }
     }
@@ -145,7 +148,7 @@ impl Scheduler {
         let kept = self.rotation.running.iter().all(|&job| self.may_go_on(job));
         let over = now_ns >= self.rotation.slice_end_ns;
         if kept && !over && !self.rotation.running.is_empty() && !self.all_idle() {
-            return self.widen();
+            return self.widen().or_else(|| self.bind());
         }
         if !kept && !over {
             // Whoever is left of the row keeps the rest of the slice, in the row that has them all.
@@ -327,6 +330,15 @@ impl Scheduler {
         (!in_force).then(|| self.switch_in(wider, self.rotation.slice_end_ns))
     }
 
+    /// Switches to the row in force once more, if its jobs are to be bound to other slots.
+    fn bind(&mut self) -> Option<Switch> {
+        if self.rotation.bound_in >= self.matrix.moved_in() {
+            return None;
+        }
+        let row = self.matrix.rows().iter().position(|row| row.all == self.rotation.running)?;
+        Some(self.switch_in(row, self.rotation.slice_end_ns))
+    }
+
     /// The next turn: the most deserving row.
     fn next_turn(&mut self, now_ns: u64, kept: bool) -> Option<Switch> {
         loop {
@@ -416,6 +428,7 @@ impl Scheduler {
     /// Switches to a row of the plan in force.
     fn switch_in(&mut self, row: usize, end_ns: u64) -> Switch {
         let switch = self.switch_to(row as u32);
+        self.rotation.bound_in = switch.version;
         let coming = std::mem::take(&mut self.rotation.running);
         self.leave_row(&coming, Some(row), switch.generation);
         let mut running = coming;

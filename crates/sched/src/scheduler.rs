@@ -161,7 +161,7 @@ impl Scheduler {
             queue: VecDeque::new(),
             expelled: Vec::new(),
             events: VecDeque::new(),
-            rotation: crate::rotation::Rotation::new(config.generation),
+            rotation: crate::rotation::Rotation::new(config.generation, config.version),
             config,
         })
     }

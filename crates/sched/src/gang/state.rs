@@ -15,11 +15,15 @@ pub(super) struct Local {
     /// It stands in the row in force, and stood in the one before.
     pub(super) in_row: bool,
     pub(super) was_in_row: bool,
+    /// Since which generation it stands in the row: strict, it waits for a RUN of this or a later one.
+    pub(super) entered: Generation,
     pub(super) suspended: bool,
     /// The number of the last suspend or resume.
     pub(super) serial: u64,
     pub(super) dying: bool,
-    /// The generations of the last SAVE, RESTORE and RUN, and those under way.
+    /// The generations of the last SAVE, RESTORE and RUN; of the last save and restore that were begun; and of those under way.
+    pub(super) save: Option<Generation>,
+    pub(super) restore: Option<Generation>,
     pub(super) saved: Option<Generation>,
     pub(super) saving: Option<Generation>,
     pub(super) restored: Option<Generation>,
@@ -42,7 +46,13 @@ enum Body {
 }
 
 impl Local {
-    pub(super) fn new(job: JobId, slots: Slots, only_here: bool, arrival: Arrival) -> Self {
+    pub(super) fn new(
+        job: JobId,
+        slots: Slots,
+        only_here: bool,
+        arrival: Arrival,
+        entered: Generation,
+    ) -> Self {
         let body = match arrival {
             Arrival::Running => Body::Thawed,
             Arrival::Frozen => Body::Frozen,
@@ -54,9 +64,12 @@ impl Local {
             body,
             in_row: false,
             was_in_row: false,
+            entered,
             suspended: false,
             serial: 0,
             dying: false,
+            save: None,
+            restore: None,
             saved: None,
             saving: None,
             restored: None,

@@ -1,0 +1,151 @@
+//! Prints the simulated time of a gang switch at 2 to 4,096 nodes, and what the two ways of placing jobs lose of a machine. The first table
+//! is also drawn: `cargo run --release -p tutti-sched --example switch_time [FILE.svg]`.
+
+use std::fmt::Write;
+
+use tutti_sched::sim::Costs;
+use tutti_sched::sim::measure::{SwitchTime, switch_time};
+use tutti_sched::sim::mix::{self, Lost, Mix};
+use tutti_sched::{Mode, Policy};
+
+const ARITY: u32 = 4;
+const SWITCHES: u32 = 10;
+const SEED: u64 = 1;
+const MIXES: u64 = 10;
+
+fn main() -> std::io::Result<()> {
+    let sizes = || (1..=12).map(|level| 1_u32 << level);
+    let measure =
+        |mode| sizes().map(move |nodes| switch_time(nodes, ARITY, mode, Costs::default(), SWITCHES, SEED));
+    let overlapped: Vec<_> = measure(Mode::Overlapped).collect();
+    let strict: Vec<_> = measure(Mode::Strict).collect();
+    print_times(&overlapped, &strict);
+    print_lost();
+    if let Some(file) = std::env::args().nth(1) {
+        std::fs::write(&file, draw(&overlapped, &strict))?;
+        println!("\nThe plot is in {file}.");
+    }
+    Ok(())
+}
+
+fn print_times(overlapped: &[SwitchTime], strict: &[SwitchTime]) {
+    println!(
+        "Simulated gang switch, tree of arity {ARITY}, means of {SWITCHES} switches between two jobs on all nodes, in us"
+    );
+    println!(
+        "from the head's decision; costs of a hop, a freeze and a thaw as measured on one machine (switch thread at real-time priority).\n"
+    );
+    println!("               | overlapped                   | strict");
+    println!(" nodes  height | last thaw      skew   FROZEN | FROZEN    SAVED RESTORED last thaw  skew");
+    let us = |ns: u64| ns / 1000;
+    for (a, b) in overlapped.iter().zip(strict) {
+        println!(
+            "{:6} {:7} | {:9} {:9} {:8} | {:6} {:8} {:8} {:9} {:5}",
+            a.nodes,
+            a.height,
+            us(a.last_ns),
+            us(a.skew_ns),
+            us(a.frozen_ns),
+            us(b.frozen_ns),
+            us(b.saved_ns),
+            us(b.restored_ns),
+            us(b.last_ns),
+            us(b.skew_ns),
+        );
+    }
+}
+
+fn print_lost() {
+    println!(
+        "\nLost capacity: {MIXES} mixes of 300 jobs of 1 to 64 nodes on 64 nodes of one slot, in per cent of all slots while there are jobs;"
+    );
+    println!(
+        "internal: inside of partitions of the tree; external: holes. Slowdown: mean of (end - submission) / time alone.\n"
+    );
+    println!(
+        " policy       holes   sizes          | used  internal  external | slowdown  makespan s  rows at most"
+    );
+    for (sizes, powers_permille) in [("powers of two", 1000), ("half of them", 500), ("any", 0)] {
+        for policy in [Policy::RoundRobin, Policy::Dqt] {
+            for fill_holes in [false, true] {
+                let every_ns = 300_000_000;
+                let mixes = (1..=MIXES).map(|seed| {
+                    mix::run(Mix {
+                        seed,
+                        nodes: 64,
+                        jobs: 300,
+                        every_ns,
+                        powers_permille,
+                        policy,
+                        fill_holes,
+                    })
+                });
+                let lost: Vec<_> = mixes.collect();
+                let mean = |of: fn(&Lost) -> u64| lost.iter().map(of).sum::<u64>() as f64 / MIXES as f64;
+                println!(
+                    " {:11}  {:6}  {sizes:13}  | {:4.1}  {:8.1}  {:8.1} | {:8.1}  {:10.1}  {:12}",
+                    format!("{policy:?}"),
+                    if fill_holes { "filled" } else { "left" },
+                    mean(|lost| lost.used) / 10.0,
+                    mean(|lost| lost.internal) / 10.0,
+                    mean(|lost| lost.external) / 10.0,
+                    mean(|lost| lost.slowdown) / 100.0,
+                    mean(|lost| lost.makespan_ns) / 1e9,
+                    lost.iter().map(|lost| lost.rows).max().unwrap_or(0),
+                );
+            }
+        }
+    }
+}
+
+/// The times over the logarithm of the nodes.
+fn draw(overlapped: &[SwitchTime], strict: &[SwitchTime]) -> String {
+    let most_us = strict.iter().chain(overlapped).map(|time| time.last_ns).max().unwrap_or(1) as f64 / 1000.0;
+    let top_us = (most_us / 500.0).ceil() * 500.0;
+    let x = |nodes: u32| 70.0 + f64::from(nodes).log2() * 45.0;
+    let y = |us: f64| 350.0 - us / top_us * 300.0;
+    let mut svg = String::from(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"700\" height=\"410\" font-family=\"sans-serif\" font-size=\"12\">\n\
+         <rect width=\"700\" height=\"410\" fill=\"white\"/>\n\
+         <text x=\"350\" y=\"24\" text-anchor=\"middle\" font-size=\"15\">Simulated gang switch: time until the last node runs the next job</text>\n\
+         <text x=\"340\" y=\"398\" text-anchor=\"middle\">nodes (logarithmic)</text>\n\
+         <text x=\"16\" y=\"200\" text-anchor=\"middle\" transform=\"rotate(-90 16 200)\">microseconds</text>\n",
+    );
+    for step in 0..=5 {
+        let us = top_us * f64::from(step) / 5.0;
+        let at = y(us);
+        _ = writeln!(svg, "<line x1=\"70\" y1=\"{at:.1}\" x2=\"620\" y2=\"{at:.1}\" stroke=\"#ddd\"/>");
+        _ = writeln!(svg, "<text x=\"64\" y=\"{:.1}\" text-anchor=\"end\">{us:.0}</text>", at + 4.0);
+    }
+    for time in overlapped {
+        _ = writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"370\" text-anchor=\"middle\">{}</text>",
+            x(time.nodes),
+            time.nodes
+        );
+    }
+    for (name, colour, times) in [("overlapped", "#1764ab", overlapped), ("strict", "#c8442d", strict)] {
+        let points: Vec<_> =
+            times.iter().map(|time| (x(time.nodes), y(time.last_ns as f64 / 1000.0))).collect();
+        let line: Vec<_> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        _ = writeln!(
+            svg,
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>",
+            line.join(" ")
+        );
+        for (x, y) in &points {
+            _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>");
+        }
+        if let Some((x, y)) = points.last() {
+            _ = writeln!(
+                svg,
+                "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"{colour}\">{name}</text>",
+                x + 8.0,
+                y + 4.0
+            );
+        }
+    }
+    svg.push_str("</svg>\n");
+    svg
+}

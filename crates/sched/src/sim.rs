@@ -1,0 +1,140 @@
+//! The simulator: a cluster of up to thousands of nodes, with every fault, in one thread and without a clock.
+//!
+//! Everything that decides is the real thing: [`crate::head::Head`] on node 0, an [`crate::agent::Agent`] on each node. Simulated are the
+//! links of the tree (in order, late, lost with their node), the freezers (slow, stuck), the processes (asleep, awake, dead), and time.
+//! A run is a function of its [`Options`]; on a failure the seed is printed.
+//!
+//! What is checked at every step (`world/check`):
+//!
+//! | invariant | when |
+//! |---|---|
+//! | a job is thawed only in its row, unless its node hears nothing of the head | every thaw |
+//! | nobody is thawed beside a job that shares a slot, unless that one has been told to freeze 200 us ago (strict: is frozen) | every thaw |
+//! | FROZEN of a job means that all its parts on nodes that count are frozen | whenever the head takes it so |
+//! | strict: SAVE finds all parts frozen, RUN all restored | every save, every thaw |
+//! | no two jobs of a row share a slot | every plan |
+//! | when the faults are over: no job is lost, nobody is dying, every active job gets its share on all its nodes and the same on each, no suspended job runs | at the end |
+
+mod check;
+mod costs;
+mod faults;
+pub mod measure;
+pub mod mix;
+mod node;
+mod random;
+mod world;
+
+pub use costs::Costs;
+pub use random::Random;
+pub use world::World;
+
+use crate::matrix::Policy;
+use crate::message::Mode;
+
+/// What is simulated.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// All that happens follows from it.
+    pub seed: u64,
+    /// How many nodes.
+    pub nodes: u32,
+    /// Slots of each.
+    pub slots: u32,
+    /// Children of a node of the tree.
+    pub arity: u32,
+    /// The slice.
+    pub slice_ns: u64,
+    /// Overlapped or strict.
+    pub mode: Mode,
+    /// How jobs are placed.
+    pub policy: Policy,
+    /// Switch also with one row.
+    pub force_switch: bool,
+    /// What things cost.
+    pub costs: Costs,
+    /// The mean time between two faults; 0 is no faults.
+    pub fault_every_ns: u64,
+    /// How long there are faults.
+    pub faults_ns: u64,
+    /// Jobs to begin with.
+    pub jobs: u32,
+    /// Jobs sleep now and then.
+    pub moods: bool,
+}
+
+impl Options {
+    /// A cluster that follows from the seed: 1 to 40 nodes, both modes and policies, all faults.
+    #[must_use]
+    pub fn from_seed(seed: u64) -> Self {
+        let mut random = Random::new(seed ^ 0x7475_7474_6921);
+        Options {
+            seed,
+            nodes: random.between((1, 40)) as u32,
+            slots: random.between((1, 4)) as u32,
+            arity: random.between((1, 6)) as u32,
+            slice_ns: random.between((5, 40)) * 1_000_000,
+            mode: if random.chance(500) { Mode::Strict } else { Mode::Overlapped },
+            policy: if random.chance(500) { Policy::Dqt } else { Policy::RoundRobin },
+            force_switch: random.chance(200),
+            costs: Costs::default(),
+            fault_every_ns: random.between((10, 200)) * 1_000_000,
+            faults_ns: 3_000_000_000,
+            jobs: random.between((1, 8)) as u32,
+            moods: random.chance(500),
+        }
+    }
+}
+
+/// What happened in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Events in all.
+    pub events: u64,
+    /// Switches that the head ordered.
+    pub switches: u64,
+    /// Times that a job was thawed on a node.
+    pub thaws: u64,
+    /// Faults of all kinds.
+    pub faults: u64,
+    /// Nodes lost.
+    pub losses: u64,
+    /// Daemons restarted.
+    pub restarts: u64,
+    /// Nodes cut off for a while.
+    pub cuts: u64,
+    /// Freezers that took a second or more.
+    pub stuck: u64,
+    /// Jobs killed, by the state of their part on the node that was looked at: thawed, freezing, frozen, suspended, in a strict switch.
+    pub kills: [u64; 5],
+    /// Nodes expelled from the slice plan.
+    pub expelled: u64,
+    /// Thaws after the bounded wait, beside a job not frozen yet.
+    pub overlaps: u64,
+    /// Jobs that were complete in FROZEN.
+    pub frozen: u64,
+    /// Jobs that went idle.
+    pub idle: u64,
+    /// Jobs left out because they were not frozen yet.
+    pub left_out: u64,
+}
+
+impl std::ops::AddAssign for Report {
+    fn add_assign(&mut self, other: Report) {
+        self.events += other.events;
+        self.switches += other.switches;
+        self.thaws += other.thaws;
+        self.faults += other.faults;
+        self.losses += other.losses;
+        self.restarts += other.restarts;
+        self.cuts += other.cuts;
+        self.stuck += other.stuck;
+        for (sum, number) in self.kills.iter_mut().zip(other.kills) {
+            *sum += number;
+        }
+        self.expelled += other.expelled;
+        self.overlaps += other.overlaps;
+        self.frozen += other.frozen;
+        self.idle += other.idle;
+        self.left_out += other.left_out;
+    }
+}

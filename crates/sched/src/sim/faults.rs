@@ -1,0 +1,252 @@
+//! What goes wrong, and what jobs do by themselves.
+
+use super::node::Real;
+use super::world::{Event, World, agent};
+use crate::demand::Demand;
+use crate::gang::Arrival;
+use crate::scheduler::JobState;
+use crate::types::{JobId, NodeId};
+
+/// Whether a job sleeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Mood {
+    asleep_until_ns: u64,
+}
+
+impl Mood {
+    pub(super) fn is_awake(self, now_ns: u64) -> bool {
+        now_ns >= self.asleep_until_ns
+    }
+}
+
+impl World {
+    pub(super) fn handle_fault(&mut self, event: &Event) {
+        match *event {
+            Event::Fault => self.next_fault(),
+            Event::LossSeen { node } => {
+                for job in self.head.handle_node_lost(self.now_ns, node) {
+                    self.look_whether_gone(job);
+                }
+                self.poll_head();
+            }
+            Event::NodeBack { node } => {
+                self.head.handle_node_back(self.now_ns, node, self.options.slots, 0);
+                self.nodes[node.0 as usize].here = true;
+                self.start_daemon(node, Arrival::Frozen);
+                self.poll_head();
+            }
+            Event::DaemonBack { node } => {
+                if self.nodes[node.0 as usize].here {
+                    self.start_daemon(node, Arrival::Running);
+                    self.head.handle_daemon_back();
+                    self.poll_head();
+                }
+            }
+            _ => unreachable!("{event:?} is no fault"),
+        }
+    }
+
+    fn next_fault(&mut self) {
+        if !self.faulty {
+            return;
+        }
+        let next_ns = self.now_ns + self.random.between((1, 2 * self.options.fault_every_ns));
+        self.push(next_ns, Event::Fault);
+        self.report.faults += 1;
+        match self.random.below(13) {
+            0 => self.slow_wire_until_ns = self.now_ns + self.random.between((1_000_000, 100_000_000)),
+            1 => {
+                let until_ns = self.now_ns + self.random.between((1_000_000, 500_000_000));
+                let node = self.some_node();
+                self.nodes[node.0 as usize].slow_until_ns = until_ns;
+            }
+            2 | 3 => self.kill_something(),
+            4 | 5 => self.suspend_something(),
+            6 => self.resume_something(),
+            7 => self.lose_a_node(),
+            8 => self.restart_a_daemon(),
+            9 => self.cut_a_node(),
+            10 => {
+                let weight = self.random.between((50, 200)) as u32;
+                if let Some(job) = self.some_job() {
+                    self.head.scheduler_mut().set_weight(self.now_ns, job, weight).expect("it is in range");
+                    self.poll_head();
+                }
+            }
+            _ => self.submit_something(),
+        }
+    }
+
+    pub(super) fn submit_something(&mut self) {
+        let most = u64::from(self.options.nodes);
+        let wide = self.random.chance(300);
+        let nodes = if wide { most } else { self.random.between((1, most)) } as u32;
+        let ranks = nodes * self.random.between((1, u64::from(self.options.slots))) as u32;
+        let exclusive = self.options.nodes > 3 && self.random.chance(30);
+        let weight = self.random.between((50, 200)) as u32;
+        if self.head.scheduler().jobs().count() < 12 {
+            self.submit(&Demand { weight, exclusive, ..Demand::any(nodes, ranks) });
+        }
+    }
+
+    fn some_job(&mut self) -> Option<JobId> {
+        let jobs: Vec<_> = self.head.scheduler().jobs().collect();
+        self.random.pick(&jobs)
+    }
+
+    fn some_node(&mut self) -> NodeId {
+        NodeId(self.random.below(u64::from(self.options.nodes)) as u32)
+    }
+
+    fn kill_something(&mut self) {
+        let Some(job) = self.some_job() else { return };
+        let real = self.nodes.iter().find_map(|node| node.processes.get(&job)).map(|process| process.real);
+        let state = match real {
+            _ if self.suspended.contains(&job) => 3,
+            _ if !self.head.is_through() => 4,
+            Some(Real::Runs) => 0,
+            Some(Real::Freezing { .. }) => 1,
+            _ => 2,
+        };
+        self.report.kills[state] += 1;
+        self.head.kill(self.now_ns, job);
+        self.poll_head();
+        self.look_whether_gone(job);
+    }
+
+    fn suspend_something(&mut self) {
+        if let Some(job) = self.some_job()
+            && self.head.scheduler().state(job) == Some(JobState::Active)
+        {
+            self.suspended.insert(job);
+            self.head.suspend(self.now_ns, job);
+            self.poll_head();
+        }
+    }
+
+    fn resume_something(&mut self) {
+        let suspended: Vec<_> = self.suspended.iter().copied().collect();
+        if let Some(job) = self.random.pick(&suspended) {
+            self.suspended.remove(&job);
+            self.head.resume(self.now_ns, job);
+            self.poll_head();
+        }
+    }
+
+    fn lose_a_node(&mut self) {
+        let node = self.some_node();
+        let known = &mut self.nodes[node.0 as usize];
+        if node.0 == 0 || !known.here {
+            return;
+        }
+        self.report.losses += 1;
+        (known.here, known.agent) = (false, None);
+        known.life += 1;
+        known.processes.clear();
+        let seen_ns = self.now_ns + self.random.between((1_000_000, 200_000_000));
+        let back_ns = seen_ns + self.random.between((1_000_000, 1_000_000_000));
+        self.push(seen_ns, Event::LossSeen { node });
+        self.push(back_ns, Event::NodeBack { node });
+    }
+
+    fn restart_a_daemon(&mut self) {
+        let node = self.some_node();
+        let known = &mut self.nodes[node.0 as usize];
+        if node.0 == 0 || !known.here || known.agent.is_none() {
+            return;
+        }
+        self.report.restarts += 1;
+        known.agent = None;
+        known.life += 1;
+        // The starters thaw their jobs: nobody stays frozen for ever.
+        for process in known.processes.values_mut() {
+            process.real = Real::Runs;
+            process.set_runs(self.now_ns, true);
+            process.epoch += 1;
+        }
+        let back_ns = self.now_ns + self.random.between((1_000_000, 300_000_000));
+        self.push(back_ns, Event::DaemonBack { node });
+    }
+
+    fn start_daemon(&mut self, node: NodeId, arrival: Arrival) {
+        let tree = self.head.tree().clone();
+        let at = node.0 as usize;
+        self.nodes[at].agent = Some(agent(&self.options, node, tree));
+        self.nodes[at].life += 1;
+        self.nodes[at].timer_ns = None;
+        self.nodes[at].fuzzy_until_ns = self.now_ns + 500_000_000;
+        let now_ns = self.now_ns;
+        self.with_any(node, |agent| agent.handle_heard(now_ns));
+        let jobs: Vec<_> = self.head.scheduler().jobs().collect();
+        for job in jobs {
+            if let Some(parts) = self.head.scheduler().parts(job) {
+                let nodes: Vec<_> = parts.iter().map(|part| part.node).collect();
+                self.introduce(node, job, &nodes, arrival);
+            }
+        }
+    }
+
+    fn cut_a_node(&mut self) {
+        let node = self.some_node();
+        if node.0 == 0 {
+            return;
+        }
+        self.report.cuts += 1;
+        let until_ns = self.now_ns + self.random.between((1_000_000, 3_000_000_000));
+        // All below it hear nothing either.
+        for at in 0..self.nodes.len() as u32 {
+            if self.head.tree().next_hop(node, NodeId(at)).is_some() || NodeId(at) == node {
+                self.nodes[at as usize].fuzzy_until_ns = until_ns + 1_000_000_000;
+            }
+        }
+        self.nodes[node.0 as usize].cut_until_ns = until_ns;
+    }
+
+    /// From now on nothing goes wrong, and whoever sleeps wakes.
+    pub(super) fn end_faults(&mut self) {
+        self.faulty = false;
+        self.options.moods = false;
+        self.slow_wire_until_ns = 0;
+        let jobs: Vec<_> = self.moods.keys().copied().collect();
+        for job in jobs {
+            self.wake(job);
+        }
+        self.moods.clear();
+    }
+
+    /// A job falls asleep, or wakes up.
+    pub(super) fn handle_mood(&mut self, job: JobId) {
+        if !self.options.moods || self.head.scheduler().state(job).is_none() {
+            return;
+        }
+        let next_ns = self.now_ns + self.random.between((1_000_000, 400_000_000));
+        self.push(next_ns, Event::Mood { job });
+        let mood = self.moods.get(&job).copied();
+        let runs =
+            self.nodes.iter().filter_map(|node| node.processes.get(&job)).all(|part| part.real == Real::Runs);
+        if let Some(mood) = mood {
+            // Input comes, which is seen at once; or a timer runs out, which is seen when it runs.
+            if self.random.chance(500) || mood.is_awake(self.now_ns) && runs {
+                self.wake(job);
+            }
+        } else if runs {
+            let asleep_until_ns = self.now_ns + self.random.between((1_000_000, 800_000_000));
+            self.moods.insert(job, Mood { asleep_until_ns });
+            self.tell_all(job, true);
+        }
+    }
+
+    fn wake(&mut self, job: JobId) {
+        self.moods.remove(&job);
+        self.tell_all(job, false);
+    }
+
+    fn tell_all(&mut self, job: JobId, asleep: bool) {
+        let now_ns = self.now_ns;
+        for at in 0..self.nodes.len() as u32 {
+            if self.nodes[at as usize].processes.contains_key(&job) {
+                self.with_any(NodeId(at), |agent| agent.handle_asleep(now_ns, job, asleep));
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! A simulated node: its agent, and the jobs' parts with their freezers.
+
+use std::collections::BTreeMap;
+
+use crate::agent::Agent;
+use crate::types::{Generation, JobId, Slots};
+
+/// What a part's freezer really does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Real {
+    /// Its processes run.
+    Runs,
+    /// It has been told to freeze.
+    Freezing { since_ns: u64 },
+    /// All its processes stand still.
+    Frozen,
+}
+
+/// A job's processes on one node.
+#[derive(Clone, Debug)]
+pub(super) struct Process {
+    pub(super) slots: Slots,
+    pub(super) real: Real,
+    /// The number of the last write to the freezer: what an older one leads to is void.
+    pub(super) epoch: u64,
+    /// Since when it runs, and how long it has run before.
+    pub(super) since_ns: Option<u64>,
+    pub(super) ran_ns: u64,
+    pub(super) dying: bool,
+    /// The switch for which its channels were loaded last.
+    pub(super) restored: Option<Generation>,
+}
+
+impl Process {
+    pub(super) fn new(slots: Slots) -> Self {
+        Process {
+            slots,
+            real: Real::Frozen,
+            epoch: 0,
+            since_ns: None,
+            ran_ns: 0,
+            dying: false,
+            restored: None,
+        }
+    }
+
+    /// How long it has run until `now_ns`.
+    pub(super) fn ran_until(&self, now_ns: u64) -> u64 {
+        self.ran_ns + self.since_ns.map_or(0, |since_ns| now_ns - since_ns)
+    }
+
+    /// It stops running or begins to.
+    pub(super) fn set_runs(&mut self, now_ns: u64, runs: bool) {
+        self.ran_ns = self.ran_until(now_ns);
+        self.since_ns = runs.then_some(now_ns);
+    }
+}
+
+/// A node.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// None while the daemon or the whole node is down.
+    pub(super) agent: Option<Agent>,
+    pub(super) here: bool,
+    /// Grows when the daemon is another one: what was under way to the old one is lost.
+    pub(super) life: u32,
+    /// Until when nothing comes in or goes out.
+    pub(super) cut_until_ns: u64,
+    /// Until when what runs here may be other than the head thinks.
+    pub(super) fuzzy_until_ns: u64,
+    /// Until when its freezers are slow.
+    pub(super) slow_until_ns: u64,
+    /// Until when the switch thread is sending.
+    pub(super) busy_ns: u64,
+    /// The timer that counts.
+    pub(super) timer_ns: Option<u64>,
+    pub(super) processes: BTreeMap<JobId, Process>,
+}
+
+impl Node {
+    pub(super) fn new(agent: Agent) -> Self {
+        Node {
+            agent: Some(agent),
+            here: true,
+            life: 0,
+            cut_until_ns: 0,
+            fuzzy_until_ns: 0,
+            slow_until_ns: 0,
+            busy_ns: 0,
+            timer_ns: None,
+            processes: BTreeMap::new(),
+        }
+    }
+
+    /// True if what the head thinks of this node must be true.
+    pub(super) fn is_settled(&self, now_ns: u64) -> bool {
+        let executed = self
+            .agent
+            .as_ref()
+            .is_some_and(|agent| agent.switch().executed().is_some() && !agent.switch().is_alone());
+        self.here && executed && now_ns >= self.cut_until_ns && now_ns >= self.fuzzy_until_ns
+    }
+}

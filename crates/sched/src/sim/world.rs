@@ -1,0 +1,539 @@
+//! The event loop.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use super::faults::Mood;
+use super::node::{Node, Process, Real};
+use super::random::Random;
+use super::{Options, Report};
+use crate::agent::{Agent, Output};
+use crate::demand::Demand;
+use crate::gang::{Action, Arrival, Timing};
+use crate::head::{Head, Notice};
+use crate::message::{Down, Mode, Order, Stage};
+use crate::scheduler::{Config, Event as Placed, JobState, Scheduler};
+use crate::tree::Tree;
+use crate::types::{Generation, JobId, NodeId};
+
+/// What happens.
+#[derive(Clone, Debug)]
+pub(super) enum Event {
+    Down { to: NodeId, life: u32, down: Down },
+    Up { from: NodeId, to: NodeId, life: u32, report: crate::message::Report },
+    Freezer { node: NodeId, job: JobId, epoch: u64, frozen: bool },
+    Saved { node: NodeId, job: JobId },
+    Restored { node: NodeId, job: JobId, generation: Generation },
+    Dead { node: NodeId, job: JobId },
+    Timer { node: NodeId },
+    Head,
+    Launched { job: JobId },
+    Fault,
+    LossSeen { node: NodeId },
+    NodeBack { node: NodeId },
+    DaemonBack { node: NodeId },
+    Heartbeat,
+    Mood { job: JobId },
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    at_ns: u64,
+    number: u64,
+    event: Event,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // The earliest is the greatest.
+        (other.at_ns, other.number).cmp(&(self.at_ns, self.number))
+    }
+}
+
+/// A simulated cluster.
+#[derive(Debug)]
+pub struct World {
+    pub(super) options: Options,
+    pub(super) random: Random,
+    pub(super) now_ns: u64,
+    queue: BinaryHeap<Entry>,
+    pushed: u64,
+    pub(super) head: Head,
+    pub(super) nodes: Vec<Node>,
+    /// When the last message of a link arrives.
+    links: BTreeMap<(NodeId, NodeId), u64>,
+    head_timer_ns: Option<u64>,
+    pub(super) next_job: u64,
+    /// The rows that the head ordered, by generation.
+    pub(super) rows: BTreeMap<Generation, Vec<JobId>>,
+    /// The generation in which each job came into the row.
+    pub(super) came: BTreeMap<JobId, Generation>,
+    pub(super) moods: BTreeMap<JobId, Mood>,
+    pub(super) suspended: BTreeSet<JobId>,
+    /// Until when the wire is slow.
+    pub(super) slow_wire_until_ns: u64,
+    pub(super) faulty: bool,
+    pub(super) report: Report,
+    /// When each node's part was said to be thawed in the newest switch; for measurements.
+    pub(super) thawed: Vec<u64>,
+    /// When the head heard of each stage first in this generation.
+    pub(super) heard: BTreeMap<(Generation, Stage), u64>,
+    pub(super) switched_ns: u64,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!(
+                "the failing run: TUTTI_SIM_SEED={} at {} ns, {:?}",
+                self.options.seed, self.now_ns, self.options
+            );
+        }
+    }
+}
+
+impl World {
+    /// A cluster in which nothing has happened.
+    ///
+    /// # Panics
+    /// Panics if the options make no cluster.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        let config = Config {
+            slice_ns: options.slice_ns,
+            policy: options.policy,
+            mode: options.mode,
+            force_switch: options.force_switch,
+            look_ns: 300_000_000,
+            ..Config::default()
+        };
+        let mut scheduler = Scheduler::new(config).expect("the options make sense");
+        for node in 0..options.nodes {
+            scheduler.handle_node(0, NodeId(node), options.slots, 0);
+        }
+        let tree = Tree::new(options.arity, options.nodes);
+        let nodes =
+            (0..options.nodes).map(|node| Node::new(agent(&options, NodeId(node), tree.clone()))).collect();
+        World {
+            random: Random::new(options.seed),
+            now_ns: 0,
+            queue: BinaryHeap::new(),
+            pushed: 0,
+            head: Head::new(scheduler, tree),
+            nodes,
+            links: BTreeMap::new(),
+            head_timer_ns: None,
+            next_job: 1,
+            rows: BTreeMap::new(),
+            came: BTreeMap::new(),
+            moods: BTreeMap::new(),
+            suspended: BTreeSet::new(),
+            slow_wire_until_ns: 0,
+            faulty: options.fault_every_ns > 0,
+            report: Report::default(),
+            thawed: vec![0; options.nodes as usize],
+            heard: BTreeMap::new(),
+            switched_ns: 0,
+            options,
+        }
+    }
+
+    /// Runs with faults, then without, and looks whether all is well.
+    pub fn run(mut self) -> Report {
+        for _ in 0..self.options.jobs {
+            self.submit_something();
+        }
+        self.push(1_000_000, Event::Heartbeat);
+        if self.faulty {
+            self.push(self.options.fault_every_ns, Event::Fault);
+        }
+        self.run_until(self.options.faults_ns);
+        self.end_faults();
+        // Whoever was stuck, late or lost comes back in this time.
+        self.run_until(self.now_ns + 5_000_000_000);
+        self.check_the_end();
+        self.report
+    }
+
+    pub(super) fn push(&mut self, at_ns: u64, event: Event) {
+        self.pushed += 1;
+        self.queue.push(Entry { at_ns, number: self.pushed, event });
+    }
+
+    /// Lets time go on until `end_ns`.
+    pub fn run_until(&mut self, end_ns: u64) {
+        self.poll_head();
+        while self.queue.peek().is_some_and(|entry| entry.at_ns <= end_ns) {
+            let entry = self.queue.pop().expect("it was there");
+            assert!(entry.at_ns >= self.now_ns, "time goes on");
+            self.now_ns = entry.at_ns;
+            self.report.events += 1;
+            self.handle(entry.event);
+        }
+        self.now_ns = end_ns;
+    }
+
+    fn handle(&mut self, event: Event) {
+        let now_ns = self.now_ns;
+        match event {
+            Event::Down { to, life, down } => self.with(to, life, |agent| agent.handle_down(now_ns, down)),
+            Event::Up { from, to, life, report } => {
+                self.with(to, life, |agent| agent.handle_report(now_ns, from, report));
+            }
+            Event::Freezer { node, job, epoch, frozen } => self.handle_freezer(node, job, epoch, frozen),
+            Event::Saved { node, job } => self.with_any(node, |agent| agent.handle_saved(now_ns, job)),
+            Event::Restored { node, job, generation } => {
+                if let Some(process) = self.nodes[node.0 as usize].processes.get_mut(&job) {
+                    process.restored = Some(generation);
+                }
+                self.with_any(node, |agent| agent.handle_restored(now_ns, job));
+            }
+            Event::Dead { node, job } => self.handle_dead(node, job),
+            Event::Timer { node } => {
+                if self.nodes[node.0 as usize].timer_ns == Some(now_ns) {
+                    self.nodes[node.0 as usize].timer_ns = None;
+                    self.with_any(node, |agent| agent.handle_time(now_ns));
+                }
+            }
+            Event::Head => {
+                if self.head_timer_ns == Some(now_ns) {
+                    self.head_timer_ns = None;
+                    self.poll_head();
+                }
+            }
+            Event::Launched { job } => {
+                self.head.scheduler_mut().begin(now_ns, job);
+                self.poll_head();
+            }
+            Event::Heartbeat => self.handle_heartbeat(),
+            Event::Fault | Event::LossSeen { .. } | Event::NodeBack { .. } | Event::DaemonBack { .. } => {
+                self.handle_fault(&event);
+            }
+            Event::Mood { job } => self.handle_mood(job),
+        }
+    }
+
+    /// Tells the agent of a node something, if it is the daemon that it was meant for.
+    fn with(&mut self, node: NodeId, life: u32, tell: impl FnOnce(&mut Agent)) {
+        if self.nodes[node.0 as usize].life == life {
+            self.with_any(node, tell);
+        }
+    }
+
+    /// Tells the agent of a node something, and does what it says.
+    pub(super) fn with_any(&mut self, node: NodeId, tell: impl FnOnce(&mut Agent)) {
+        let Some(agent) = &mut self.nodes[node.0 as usize].agent else { return };
+        tell(agent);
+        self.settle(node);
+    }
+
+    fn settle(&mut self, node: NodeId) {
+        let at = node.0 as usize;
+        let head = self.head.tree().head();
+        while let Some(output) = self.nodes[at].agent.as_mut().and_then(Agent::poll_output) {
+            match output {
+                Output::Child(to, down) => {
+                    let arrives_ns = self.send(node, to);
+                    let life = self.nodes[to.0 as usize].life;
+                    self.push(arrives_ns, Event::Down { to, life, down });
+                }
+                Output::Parent(report) if node == head => self.handle_at_head(report),
+                Output::Parent(report) => {
+                    let agent = self.nodes[at].agent.as_ref().expect("it has just spoken");
+                    let to = agent.tree().parent(node).expect("only the head has none");
+                    let arrives_ns = self.send(node, to);
+                    let life = self.nodes[to.0 as usize].life;
+                    self.push(arrives_ns, Event::Up { from: node, to, life, report });
+                }
+                Output::Do(action) => self.act(node, &action),
+            }
+        }
+        let due_ns = self.nodes[at].agent.as_ref().and_then(Agent::poll_timeout);
+        if let Some(due_ns) = due_ns.map(|due_ns| due_ns.max(self.now_ns))
+            && self.nodes[at].timer_ns != Some(due_ns)
+        {
+            self.nodes[at].timer_ns = Some(due_ns);
+            self.push(due_ns, Event::Timer { node });
+        }
+        if node == head {
+            self.poll_head();
+        }
+    }
+
+    /// Puts a message on a link; says when it arrives.
+    fn send(&mut self, from: NodeId, to: NodeId) -> u64 {
+        let costs = self.options.costs;
+        let sender = &mut self.nodes[from.0 as usize];
+        sender.busy_ns = sender.busy_ns.max(self.now_ns) + costs.send_ns;
+        let cut_ns = sender.cut_until_ns;
+        let mut way_ns = costs.hop_ns(&mut self.random);
+        if self.now_ns < self.slow_wire_until_ns {
+            way_ns *= self.random.between((1, 200));
+        }
+        let cut_ns = cut_ns.max(self.nodes[to.0 as usize].cut_until_ns);
+        let arrives_ns = (self.nodes[from.0 as usize].busy_ns + way_ns).max(cut_ns);
+        let last_ns = self.links.entry((from, to)).or_insert(0);
+        // In order on each link.
+        *last_ns = arrives_ns.max(*last_ns + 1);
+        *last_ns
+    }
+
+    fn handle_at_head(&mut self, report: crate::message::Report) {
+        let before = match report {
+            crate::message::Report::Reached { job, stage, generation, .. } => {
+                self.heard.entry((generation, stage)).or_insert(self.now_ns);
+                self.report.idle += u64::from(stage == Stage::Idle);
+                Some((job, self.head.scheduler().is_frozen(job)))
+            }
+            _ => None,
+        };
+        self.head.handle_report(self.now_ns, report);
+        if let Some((job, false)) = before
+            && self.head.scheduler().is_frozen(job)
+        {
+            self.report.frozen += 1;
+            self.check_frozen_everywhere(job);
+        }
+    }
+
+    /// Sends down what the head says.
+    pub(super) fn poll_head(&mut self) {
+        while let Some(notice) = self.head.poll_notice() {
+            self.report.expelled += u64::from(matches!(notice, Notice::Expelled(_)));
+        }
+        while let Some(Placed::Placed(job, parts)) = self.head.scheduler_mut().poll_event() {
+            self.launch(job, &parts);
+        }
+        let node = self.head.tree().head();
+        while let Some(down) = self.head.poll_down(self.now_ns) {
+            if let Down::Order(Order::Switch(switch)) = &down
+                && !self.rows.contains_key(&switch.generation)
+            {
+                self.report.switches += 1;
+                self.switched_ns = self.now_ns;
+                let row = self.head.scheduler().running().to_vec();
+                let before = self.rows.last_key_value().map(|(_, row)| row.clone()).unwrap_or_default();
+                let coming = row.iter().filter(|job| !before.contains(job));
+                self.came.extend(coming.map(|&job| (job, switch.generation)));
+                self.rows.insert(switch.generation, row);
+                while self.rows.len() > 1000 {
+                    self.rows.pop_first();
+                }
+                self.check_row();
+            }
+            let now_ns = self.now_ns;
+            self.with_any(node, |agent| agent.handle_down(now_ns, down));
+        }
+        let due_ns = self.head.poll_timeout().map(|due_ns| due_ns.max(self.now_ns + 1));
+        if let Some(due_ns) = due_ns
+            && self.head_timer_ns != Some(due_ns)
+        {
+            self.head_timer_ns = Some(due_ns);
+            self.push(due_ns, Event::Head);
+        }
+    }
+
+    /// Submits a job; says whether it was taken.
+    pub fn submit(&mut self, demand: &Demand) -> Option<JobId> {
+        let job = JobId(self.next_job);
+        self.head.scheduler_mut().submit(self.now_ns, job, demand).ok()?;
+        self.next_job += 1;
+        self.poll_head();
+        Some(job)
+    }
+
+    /// Forks the ranks of a job on all its nodes, frozen.
+    fn launch(&mut self, job: JobId, parts: &[crate::demand::Part]) {
+        for part in parts {
+            let node = &mut self.nodes[part.node.0 as usize];
+            node.processes.insert(job, Process::new(part.slots));
+        }
+        let nodes: Vec<_> = parts.iter().map(|part| part.node).collect();
+        for at in 0..self.nodes.len() as u32 {
+            self.introduce(NodeId(at), job, &nodes, Arrival::Frozen);
+        }
+        let launched_ns = self.now_ns + 3_000_000;
+        self.push(launched_ns, Event::Launched { job });
+        if self.options.moods {
+            let first_ns = self.now_ns + self.random.between((10_000_000, 500_000_000));
+            self.push(first_ns, Event::Mood { job });
+        }
+    }
+
+    /// Tells a daemon of a job.
+    pub(super) fn introduce(&mut self, node: NodeId, job: JobId, nodes: &[NodeId], arrival: Arrival) {
+        let slots = self.nodes[node.0 as usize].processes.get(&job).map(|process| process.slots);
+        let now_ns = self.now_ns;
+        let here = slots.map(|slots| (slots, arrival));
+        self.with_any(node, |agent| agent.handle_job(now_ns, job, nodes, here));
+    }
+
+    /// Does what an agent says on its node.
+    fn act(&mut self, node: NodeId, action: &Action) {
+        let now_ns = self.now_ns;
+        let costs = self.options.costs;
+        let at = node.0 as usize;
+        let written_ns = self.nodes[at].busy_ns.max(now_ns) + self.random.between(costs.write_ns);
+        match *action {
+            Action::Freeze(job) => {
+                let slow = now_ns < self.nodes[at].slow_until_ns;
+                let stuck = self.faulty && self.random.chance(2);
+                let takes_ns = match (stuck, slow) {
+                    (true, _) => self.random.between((500_000_000, 2_000_000_000)),
+                    (false, true) => self.random.between((1_000_000, 8_000_000)),
+                    (false, false) => self.random.between(costs.freeze_ns),
+                };
+                self.report.stuck += u64::from(stuck);
+                let Some(process) = self.nodes[at].processes.get_mut(&job) else { return };
+                process.real = Real::Freezing { since_ns: now_ns };
+                process.set_runs(now_ns, false);
+                process.epoch += 1;
+                let epoch = process.epoch;
+                self.push(written_ns + takes_ns, Event::Freezer { node, job, epoch, frozen: true });
+            }
+            Action::Thaw(job) => {
+                self.check_thaw(node, job);
+                self.report.thaws += 1;
+                let takes_ns = self.random.between(costs.thaw_ns);
+                let Some(process) = self.nodes[at].processes.get_mut(&job) else { return };
+                process.real = Real::Runs;
+                process.set_runs(now_ns, true);
+                process.epoch += 1;
+                let epoch = process.epoch;
+                self.push(written_ns + takes_ns, Event::Freezer { node, job, epoch, frozen: false });
+            }
+            Action::Kill(job) => {
+                if let Some(process) = self.nodes[at].processes.get_mut(&job) {
+                    process.dying = true;
+                }
+                let dead_ns = now_ns + self.random.between((23_000, 2_000_000));
+                self.push(dead_ns, Event::Dead { node, job });
+            }
+            Action::Save(job) => {
+                self.check_save(node, job);
+                let done_ns = written_ns + self.random.between(costs.save_ns);
+                self.push(done_ns, Event::Saved { node, job });
+            }
+            Action::Restore(job) => {
+                let done_ns = written_ns + self.random.between(costs.save_ns);
+                let generation = self.executed(node);
+                self.push(done_ns, Event::Restored { node, job, generation });
+            }
+            Action::Bind(job, slots) => {
+                if let Some(process) = self.nodes[at].processes.get_mut(&job) {
+                    process.slots = slots;
+                }
+            }
+            Action::Stuck(_) => {}
+            _ => unreachable!("the agent keeps {action:?} to itself"),
+        }
+    }
+
+    fn handle_freezer(&mut self, node: NodeId, job: JobId, epoch: u64, frozen: bool) {
+        let at = node.0 as usize;
+        let Some(process) = self.nodes[at].processes.get_mut(&job) else { return };
+        if process.epoch != epoch {
+            return;
+        }
+        let now_ns = self.now_ns;
+        if frozen {
+            process.real = Real::Frozen;
+            self.with_any(node, |agent| agent.handle_frozen(now_ns, job));
+        } else {
+            self.thawed[at] = now_ns;
+            let awake = self.moods.get(&job).is_none_or(|mood| mood.is_awake(now_ns));
+            self.with_any(node, |agent| {
+                agent.handle_thawed(now_ns, job);
+                if awake {
+                    agent.handle_asleep(now_ns, job, false);
+                }
+            });
+        }
+    }
+
+    fn handle_dead(&mut self, node: NodeId, job: JobId) {
+        self.nodes[node.0 as usize].processes.remove(&job);
+        let now_ns = self.now_ns;
+        self.with_any(node, |agent| agent.handle_job_gone_here(now_ns, job));
+        self.look_whether_gone(job);
+    }
+
+    /// If nothing of the job is left, all hear of it.
+    pub(super) fn look_whether_gone(&mut self, job: JobId) {
+        let known = self.head.scheduler().state(job).is_some();
+        if !known || self.nodes.iter().any(|node| node.processes.contains_key(&job)) {
+            return;
+        }
+        let now_ns = self.now_ns;
+        self.report.left_out += self.head.scheduler().account(job).map_or(0, |account| account.left_out);
+        self.head.handle_gone(now_ns, job);
+        for at in 0..self.nodes.len() as u32 {
+            self.with_any(NodeId(at), |agent| agent.handle_job_gone(now_ns, job));
+        }
+        self.moods.remove(&job);
+        self.suspended.remove(&job);
+        self.poll_head();
+    }
+
+    /// Everybody whose way to the head is open hears of it.
+    fn handle_heartbeat(&mut self) {
+        let now_ns = self.now_ns;
+        let next_ns = now_ns + 250_000_000;
+        self.push(next_ns, Event::Heartbeat);
+        for at in 0..self.nodes.len() as u32 {
+            let mut up = Some(NodeId(at));
+            let mut open = true;
+            while let Some(node) = up {
+                let known = &self.nodes[node.0 as usize];
+                open &= known.agent.is_some() && now_ns >= known.cut_until_ns;
+                up = known.agent.as_ref().and_then(|agent| agent.tree().parent(node));
+            }
+            if open {
+                self.with_any(NodeId(at), |agent| agent.handle_heard(now_ns));
+            }
+        }
+    }
+
+    /// The jobs that are to run.
+    pub(super) fn active_jobs(&self) -> Vec<JobId> {
+        let scheduler = self.head.scheduler();
+        scheduler.jobs().filter(|&job| scheduler.state(job) == Some(JobState::Active)).collect()
+    }
+
+    /// The generation that a node acts by.
+    pub(super) fn executed(&self, node: NodeId) -> Generation {
+        let agent = self.nodes[node.0 as usize].agent.as_ref();
+        agent.and_then(|agent| agent.switch().executed()).map_or(Generation(0), |switch| switch.generation)
+    }
+
+    /// True if the switch in force is a strict one.
+    pub(super) fn is_strict(&self) -> bool {
+        self.options.mode == Mode::Strict
+    }
+}
+
+/// The agent of a node. Nobody waits long here: ten slices are late.
+pub(super) fn agent(options: &Options, node: NodeId, tree: Tree) -> Agent {
+    let late_ns = 10 * options.slice_ns;
+    let timing = Timing {
+        stuck_ns: late_ns,
+        silence_ns: if node == tree.head() { 0 } else { 1_000_000_000 },
+        alone_slice_ns: options.slice_ns,
+        ..Timing::default()
+    };
+    Agent::new(node, tree, timing, late_ns, 16)
+}

@@ -1,0 +1,145 @@
+//! Runs of the simulator ([`tutti_sched::sim`]), a million events of them. `TUTTI_SIM_SEED=n` runs that seed instead.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use tutti_sched::sim::measure::{SwitchTime, switch_time};
+use tutti_sched::sim::mix::{self, Lost, Mix};
+use tutti_sched::sim::{Costs, Options, Report, World};
+use tutti_sched::{Mode, Policy};
+
+/// A number given by the environment.
+fn given(name: &str) -> Option<u64> {
+    std::env::var(name)
+        .ok()
+        .map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
+}
+
+/// Runs some seeds, or the one that is given, with what `change` makes of their options.
+fn run(seeds: std::ops::Range<u64>, change: impl Fn(Options) -> Options) -> Report {
+    let seeds = given("TUTTI_SIM_SEED").map_or(seeds, |seed| seed..seed + 1);
+    let mut all = Report::default();
+    for seed in seeds {
+        all += World::new(change(Options::from_seed(seed))).run();
+    }
+    println!("{all:?}");
+    all
+}
+
+#[test]
+fn s20_gangs_run_together_and_get_their_shares() {
+    let quiet = |options| Options { fault_every_ns: 0, faults_ns: 500_000_000, moods: false, ..options };
+    let all = run(0..12, quiet);
+    if given("TUTTI_SIM_SEED").is_none() {
+        assert!(all.events > 400_000 && all.switches > 2500, "too little happened: {all:?}");
+        assert_eq!((all.overlaps, all.left_out, all.expelled), (0, 0, 0), "nobody is late: {all:?}");
+    }
+}
+
+#[test]
+fn w17_overlapped_switches_survive_every_fault() {
+    let all = run(100..150, |options| Options { mode: Mode::Overlapped, ..options });
+    if given("TUTTI_SIM_SEED").is_none() {
+        assert!(all.events > 800_000 && all.switches > 5000, "too little happened: {all:?}");
+        assert!(all.losses > 50 && all.restarts > 50 && all.cuts > 50 && all.stuck > 10, "{all:?}");
+        assert!(all.overlaps > 100 && all.left_out > 20 && all.idle > 100, "{all:?}");
+        assert!(
+            all.kills[0] > 10 && all.kills[2] > 10 && all.kills[3] > 10,
+            "killed in too few states: {all:?}"
+        );
+    }
+}
+
+#[test]
+fn s17_stop_follows_freeze_frozen_save_saved_with_barriers() {
+    let all = run(200..230, |options| Options { mode: Mode::Strict, ..options });
+    if given("TUTTI_SIM_SEED").is_none() {
+        assert!(all.events > 1_000_000 && all.switches > 3000, "too little happened: {all:?}");
+        assert!(all.losses > 20 && all.restarts > 20 && all.cuts > 20 && all.expelled > 20, "{all:?}");
+        assert!(all.kills[4] > 10, "killed in too few states: {all:?}");
+    }
+}
+
+#[test]
+fn a_run_is_a_function_of_its_seed() {
+    let report = |seed| World::new(Options::from_seed(seed)).run();
+    assert_eq!(report(7), report(7));
+    assert_ne!(report(7), report(8));
+}
+
+/// Switch times over all sizes with the measured costs.
+fn times(mode: Mode) -> Vec<SwitchTime> {
+    (1..=12).map(|level| switch_time(1 << level, 4, mode, Costs::default(), 3, 1)).collect()
+}
+
+#[test]
+fn s7_simulated_switch_time_grows_as_the_logarithm_of_the_nodes() {
+    for mode in [Mode::Overlapped, Mode::Strict] {
+        let times = times(mode);
+        let at = |nodes: u32| times.iter().find(|time| time.nodes == nodes).expect("it is measured");
+        // Four times the nodes are one level more: so many hops for each broadcast and barrier, and the slow wake-ups.
+        let ways = if mode == Mode::Strict { 7 } else { 1 };
+        for level in 1..=5 {
+            let (few, many) = (at(1 << (2 * level)), at(1 << (2 * level + 2)));
+            let grows_ns = many.last_ns.saturating_sub(few.last_ns);
+            assert!(grows_ns <= ways * 120_000, "{mode:?}: {few:?} to {many:?}");
+        }
+        let (small, large) = (at(16), at(4096));
+        assert!(large.last_ns < 6 * small.last_ns, "{mode:?}: 256 times the nodes: {small:?} {large:?}");
+    }
+}
+
+#[test]
+fn s23_the_parts_of_a_strict_switch_are_known() {
+    let time = switch_time(64, 4, Mode::Strict, Costs::default(), 5, 1);
+    assert!(0 < time.frozen_ns && time.frozen_ns < time.saved_ns, "{time:?}");
+    assert!(time.saved_ns < time.restored_ns && time.restored_ns < time.last_ns, "{time:?}");
+}
+
+fn lost(policy: Policy, fill_holes: bool, powers_permille: u64) -> Lost {
+    mix::run(Mix {
+        seed: 1,
+        nodes: 64,
+        jobs: 300,
+        every_ns: 300_000_000,
+        powers_permille,
+        policy,
+        fill_holes,
+    })
+}
+
+#[test]
+fn filled_holes_lose_less_capacity_with_both_policies() {
+    for policy in [Policy::RoundRobin, Policy::Dqt] {
+        let (bare, filled) = (lost(policy, false, 500), lost(policy, true, 500));
+        assert!(
+            filled.used > bare.used && filled.makespan_ns <= bare.makespan_ns,
+            "{policy:?}: {bare:?} {filled:?}"
+        );
+        assert!(filled.slowdown < bare.slowdown, "{policy:?}: {bare:?} {filled:?}");
+    }
+}
+
+#[test]
+fn powers_of_two_have_no_internal_fragmentation_in_the_tree() {
+    let (powers, others) = (lost(Policy::Dqt, false, 1000), lost(Policy::Dqt, false, 0));
+    assert_eq!(powers.internal, 0, "{powers:?}");
+    assert!(others.internal > 0, "{others:?}");
+}
+
+#[test]
+#[ignore = "runs for TUTTI_SIM_SECONDS: make soak-gang"]
+fn soak() {
+    if given("TUTTI_SIM_SEED").is_some() {
+        run(0..1, |options| options);
+        return;
+    }
+    let time = Duration::from_secs(given("TUTTI_SIM_SECONDS").unwrap_or(60));
+    let start = Instant::now();
+    let first = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a clock").as_nanos() as u64;
+    let (mut all, mut seeds) = (Report::default(), 0);
+    while start.elapsed() < time {
+        all += World::new(Options::from_seed(first.wrapping_add(seeds))).run();
+        seeds += 1;
+    }
+    println!("{seeds} seeds from {first}: nothing wrong in {all:?}");
+}
