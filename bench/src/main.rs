@@ -218,6 +218,10 @@ fn run(places: &Places, kind: Kind, case: &Case, quick: bool, ns_per_loop: f64) 
             let ran = child::run(&mut command(), case.limit());
             lines(&ran, "")
         }
+        // Ours run under a daemon, which is what lets them take turns.
+        Way::TwoJobs if kind == Kind::Tutti => {
+            lines(&child::run(&mut mpis::gangs(places, case, &args), case.limit()), "")
+        }
         Way::TwoJobs => {
             let first = child::start(&mut command())?;
             let second = child::start(&mut command())?;

@@ -228,6 +228,14 @@ pub fn command(places: &Places, kind: Kind, case: &Case, cores: usize, args: &[S
     command
 }
 
+/// Two jobs of a case at once, under a daemon that lives as long as they do; their lines say which is which.
+pub fn gangs(places: &Places, case: &Case, args: &[String]) -> Command {
+    let mut command = Command::new(places.root.join("bench/nodes/gangs"));
+    command.arg(places.prefix(Kind::Tutti).join("bin")).arg(case.ranks.to_string());
+    command.arg(places.programs(Kind::Tutti).join(case.program)).args(args);
+    command
+}
+
 /// The priority of this process's session, where the kernel shares cores between sessions and it is not the usual one.
 fn autogroup_nice() -> Option<String> {
     let text = fs::read_to_string("/proc/self/autogroup").ok()?;
