@@ -96,3 +96,25 @@ fn state(pid: i32) -> char {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     text.rsplit(") ").next().and_then(|rest| rest.chars().next()).unwrap_or('?')
 }
+
+#[test]
+fn a_program_of_mpich_runs_unmodified_on_the_nodes_of_a_cluster() {
+    let Some(mpich) = tutti_tests::peers::mpich() else { return };
+    let cluster = Cluster::up("cluster-mpich", 3, &[]);
+    let scratch = tutti_tests::Scratch::new("cluster-mpich-program");
+    let file = scratch.path().join("foreign");
+    let mut mpicc = std::process::Command::new(mpich.join("bin/mpicc"));
+    mpicc.arg("-o").arg(&file).arg(tutti_tests::root().join("tests/foreign/c/foreign.c"));
+    tutti_tests::run(&mut mpicc, crate::harness::LIMIT).expect_success();
+    let file = file.to_str().expect("UTF-8");
+    for (nodes, on_node) in [("1", 4), ("2", 2)] {
+        let ran = cluster.run(&["run", "-N", nodes, "-n", "4", file]).expect_success();
+        for rank in 0..4 {
+            let line = format!("rank {rank} of 4, {on_node} on its node, sum 6, last 3\n");
+            assert!(ran.stdout.contains(&line), "{line}{ran}");
+        }
+    }
+    let ran = cluster.run(&["run", "-N", "3", "-n", "3", file, "abort"]);
+    assert_eq!(ran.code(), 7, "{ran}");
+    assert!(ran.stderr.contains("called MPI_Abort(7)"), "{ran}");
+}

@@ -93,15 +93,37 @@ fn read_needed(file: &(impl ReadAt + ?Sized)) -> Option<Vec<String>> {
     Some(names.take(HEADERS_MAX).collect())
 }
 
+/// An MPI that is not ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherMpi {
+    /// MPICH and what has its library's name (Intel MPI, MVAPICH): its programs start by PMI-1, which our starter speaks.
+    Mpich,
+    /// Open MPI: its programs start by PMIx.
+    OpenMpi,
+    /// Nobody that we know.
+    Unknown,
+}
+
 /// The MPI that a library belongs to, if it is not ours.
-pub fn other_mpi(library: &str) -> Option<&'static str> {
+pub fn other_mpi(library: &str) -> Option<OtherMpi> {
     match library {
-        "libmpi.so.12" => Some("MPICH"),
-        "libmpi.so.0" | "libmpi.so.1" | "libmpi.so.20" | "libmpi.so.40" | "libmpi.so.80" => Some("Open MPI"),
-        name if name.starts_with("libmpich") || name.starts_with("libmpicxx.so") => Some("MPICH"),
-        name if name.starts_with("libmpi_mpifh.so") || name.starts_with("libmpi_usempi") => Some("Open MPI"),
-        name if name.starts_with("libmpi_cxx.so") || name.starts_with("libopen-rte.so") => Some("Open MPI"),
-        name if name.starts_with("libmpi.so") || name.starts_with("libmpifort.so") => Some("another MPI"),
+        "libmpi.so.12" | "libmpifort.so.12" | "libmpicxx.so.12" => Some(OtherMpi::Mpich),
+        "libmpi.so.0" | "libmpi.so.1" | "libmpi.so.20" | "libmpi.so.40" | "libmpi.so.80" => {
+            Some(OtherMpi::OpenMpi)
+        }
+        name if name.starts_with("libmpich") => Some(OtherMpi::Mpich),
+        name if name.starts_with("libmpi_mpifh.so") || name.starts_with("libmpi_usempi") => {
+            Some(OtherMpi::OpenMpi)
+        }
+        name if name.starts_with("libmpi_cxx.so") || name.starts_with("libopen-rte.so") => {
+            Some(OtherMpi::OpenMpi)
+        }
+        name if ["libmpi.so", "libmpifort.so", "libmpicxx.so"]
+            .iter()
+            .any(|start| name.starts_with(start)) =>
+        {
+            Some(OtherMpi::Unknown)
+        }
         _ => None,
     }
 }

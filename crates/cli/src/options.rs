@@ -175,6 +175,11 @@ pub fn parse_as(arguments: &[OsString], counts_nodes: bool) -> Result<Request, O
         };
         let mut words = section.iter();
         while let Some(word) = words.next() {
+            // The program may have the name of an option.
+            if word == "--" {
+                program.words.extend(words.by_ref().cloned());
+                break;
+            }
             let Some(Found { option, written: name, mut values }) = find(word)? else {
                 program.words.push(word.clone());
                 program.words.extend(words.by_ref().cloned());

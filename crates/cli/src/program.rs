@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-use crate::elf;
+use crate::elf::{self, OtherMpi};
 
 /// Why a word is no program.
 #[derive(Debug, thiserror::Error)]
@@ -41,13 +41,21 @@ pub enum ProgramError {
         /// Named in its first line.
         interpreter: String,
     },
-    /// A program of another MPI.
-    #[error("{program} was built for {mpi} (needs {library}); recompile it with mpicc of Tutti")]
+    /// A program of Open MPI.
+    #[error(
+        "{program} was built for Open MPI (needs {library}), whose programs need PMIx, which is not there yet; recompile it with mpicc of Tutti, or link it with libmpi_abi"
+    )]
+    OpenMpi {
+        /// As given.
+        program: String,
+        /// By what it is known.
+        library: String,
+    },
+    /// A program of an MPI that we do not know.
+    #[error("{program} was built for another MPI (needs {library}); recompile it with mpicc of Tutti")]
     OtherMpi {
         /// As given.
         program: String,
-        /// Its MPI.
-        mpi: &'static str,
         /// By what it is known.
         library: String,
     },
@@ -58,7 +66,7 @@ impl ProgramError {
     pub fn status(&self) -> u8 {
         match self {
             ProgramError::NotInPath(_) | ProgramError::NoFile(_) => 127,
-            ProgramError::OtherMpi { .. } => 1,
+            ProgramError::OpenMpi { .. } | ProgramError::OtherMpi { .. } => 1,
             _ => 126,
         }
     }
@@ -130,8 +138,12 @@ fn check(name: &str, file: &Path) -> Result<(), ProgramError> {
         });
     }
     for library in elf::needed(&opened) {
-        if let Some(mpi) = elf::other_mpi(&library) {
-            return Err(ProgramError::OtherMpi { program: name.into(), mpi, library });
+        let program = name.into();
+        match elf::other_mpi(&library) {
+            Some(OtherMpi::OpenMpi) => return Err(ProgramError::OpenMpi { program, library }),
+            Some(OtherMpi::Unknown) => return Err(ProgramError::OtherMpi { program, library }),
+            // It starts by PMI.
+            Some(OtherMpi::Mpich) | None => {}
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Program, arguments and environment of ranks, as C strings, so that nothing is allocated between fork and exec.
 
 use std::ffi::{CString, OsString};
+use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 
 pub use tutti_shm::ticket::INITIAL_HANDLER_VARIABLE;
@@ -25,8 +26,7 @@ const ALWAYS_INHERITED: [&str; 11] = [
 ];
 
 /// Variables of a launcher above us that would make another library believe it is that launcher's child.
-const NEVER_INHERITED: [&str; 7] = [
-    "PMI_FD",
+const NEVER_INHERITED: [&str; 6] = [
     "PMI_PORT",
     "PMI_ID",
     "PMIX_RANK",
@@ -104,7 +104,7 @@ fn variable(name: &OsString, value: &OsString) -> Result<CString, LaunchError> {
 }
 
 /// Variables that every rank gets a value of its own for.
-const OWN_VARIABLES: [&str; 15] = [
+const OWN_VARIABLES: [&str; 17] = [
     TICKET_VARIABLE,
     APPLICATION_VARIABLE,
     "TUTTI_JOB",
@@ -114,6 +114,8 @@ const OWN_VARIABLES: [&str; 15] = [
     "TUTTI_LOCAL_SIZE",
     "MPI_LOCALRANKID",
     "MPI_LOCALNRANKS",
+    "PMI_FD",
+    "PMI_SPAWNED",
     "PMI_RANK",
     "PMI_SIZE",
     "OMPI_COMM_WORLD_RANK",
@@ -123,8 +125,8 @@ const OWN_VARIABLES: [&str; 15] = [
 ];
 
 /// The values of [`OWN_VARIABLES`] for a rank, counted on this node. The names after ours are those that wrappers, PyTorch and
-/// scripts for GPU pinning read before MPI_Init.
-pub fn variables(job: &Job, index: u32, ticket: &str) -> Vec<CString> {
+/// scripts for GPU pinning read before MPI_Init, and those by which a program of MPICH finds [`crate::pmi`].
+pub fn variables(job: &Job, index: u32, ticket: &str, pmi: RawFd) -> Vec<CString> {
     let local = job.local_ranks();
     let value = |name: &str| {
         let is_local = name.contains("LOCAL");
@@ -132,6 +134,8 @@ pub fn variables(job: &Job, index: u32, ticket: &str) -> Vec<CString> {
             TICKET_VARIABLE => ticket.to_owned(),
             APPLICATION_VARIABLE => job.program_of(local.start + u64::from(index)).to_string(),
             "TUTTI_JOB" => format!("{:016x}", job.id),
+            "PMI_FD" => pmi.to_string(),
+            "PMI_SPAWNED" => "0".to_owned(),
             name if name.ends_with("SIZE") || name.ends_with("NRANKS") => {
                 if is_local { local.end - local.start } else { job.ranks() }.to_string()
             }
@@ -176,7 +180,7 @@ mod tests {
             }),
             debug: false,
         };
-        let texts: Vec<String> = variables(&job, 1, "socket:3:00")
+        let texts: Vec<String> = variables(&job, 1, "socket:3:00", 77)
             .iter()
             .map(|text| text.to_str().expect("ASCII").to_owned())
             .collect();
@@ -194,6 +198,8 @@ mod tests {
             "OMPI_COMM_WORLD_LOCAL_SIZE=3",
             "PMI_RANK=3",
             "PMI_SIZE=8",
+            "PMI_FD=77",
+            "PMI_SPAWNED=0",
         ] {
             assert!(texts.iter().any(|text| text == expected), "{expected} is not in {texts:?}");
         }

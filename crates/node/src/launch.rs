@@ -5,7 +5,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, memfd_create, open};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -23,13 +23,14 @@ use crate::environment::{Prepared, variables};
 use crate::keeper::Keeper;
 use crate::os::{self, Child, Failure, Step};
 use crate::output::{PART_NS, PROMPT_NS};
+use crate::pmi::Pmi;
 use crate::ranks::Ranks;
 use crate::starter::Parts;
 use crate::tickets::Tickets;
 use crate::wire::{Input, Job, Kind};
 
-/// Descriptors of the starter for one rank: pidfds, output, errors, input, connection, UDP socket.
-const DESCRIPTORS_PER_RANK: u64 = 7;
+/// Descriptors of the starter for one rank: pidfds, output, errors, input, connection, PMI, UDP socket.
+const DESCRIPTORS_PER_RANK: u64 = 8;
 /// Descriptors of the starter beside them.
 const DESCRIPTORS_BESIDE: u64 = 48 + crate::tickets::PENDING_MAX as u64;
 
@@ -165,6 +166,7 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
     let tickets =
         Tickets::create(&job.name(), first, ranks as usize).map_err(failed("open the job's socket"))?;
     parts.tickets = Some(tickets);
+    parts.pmi = Some(Pmi::new(&job));
     parts.cgroup = Cgroup::create(&cgroup::name(&job.name()));
     parts.keeper = Keeper::start(job.id, job.front_end, parts.cgroup.as_ref().map(Cgroup::path));
     let addresses = open_sockets(&job, parts)?;
@@ -252,7 +254,9 @@ fn start_rank(ready: &Ready, prepared: &Prepared, parts: &mut Parts) -> Result<(
         input_end = Some(end);
     }
     let ticket = parts.tickets.as_ref().expect("the socket is opened before any rank").ticket(index);
-    let own = variables(job, index, &ticket);
+    let pmi_end = parts.pmi.as_mut().expect("the server is made before any rank").add();
+    let pmi_end = pmi_end.map_err(failed("open a socket for PMI"))?;
+    let own = variables(job, index, &ticket, pmi_end.as_raw_fd());
     let mask = ready.sets[index as usize].as_ref().map(|cores| binding::mask_of(cores));
     let child = Child {
         file: &prepared.file,
@@ -266,6 +270,7 @@ fn start_rank(ready: &Ready, prepared: &Prepared, parts: &mut Parts) -> Result<(
         },
         output: output_end.as_fd(),
         errors: errors_end.as_fd(),
+        kept: pmi_end.as_fd(),
         cores: mask.as_ref(),
         cgroup: None,
         descriptors_max: ready.descriptors_max,

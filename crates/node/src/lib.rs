@@ -11,6 +11,7 @@
 //! | [`tickets`] | the socket on which ranks redeem their tickets |
 //! | [`output`] | stdout and stderr of the ranks: whole lines, back-pressure |
 //! | [`input`] | stdin of the ranks that get one |
+//! | [`pmi`] | by which programs of other MPIs start |
 //! | [`binding`] | which rank may run on which cores |
 //! | [`netns`] | network namespaces for virtual nodes, made by the front end |
 //! | [`exited`] | answers for ranks that have left, in a job on several nodes |
@@ -30,6 +31,7 @@ pub mod launch;
 pub mod netns;
 pub mod os;
 pub mod output;
+pub mod pmi;
 pub mod ranks;
 pub mod readiness;
 pub mod starter;

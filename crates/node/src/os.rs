@@ -55,6 +55,8 @@ pub struct Child<'a> {
     pub output: BorrowedFd<'a>,
     /// Its stderr.
     pub errors: BorrowedFd<'a>,
+    /// A descriptor that it keeps under its number.
+    pub kept: BorrowedFd<'a>,
     /// The cores that it may use, if not all of ours.
     pub cores: Option<&'a CpuSet>,
     /// The cgroup to begin in.
@@ -270,6 +272,7 @@ fn prepare(child: &Child<'_>, parent: Pid) -> Result<(), (Step, i32)> {
         if let Some(input) = child.input {
             must(libc::dup2(input.as_raw_fd(), 0))?;
         }
+        must(libc::fcntl(child.kept.as_raw_fd(), libc::F_SETFD, 0))?;
         must(libc::dup2(child.output.as_raw_fd(), 1))?;
         must(libc::dup2(child.errors.as_raw_fd(), 2))?;
         if let Some(directory) = child.directory

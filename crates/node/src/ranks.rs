@@ -2,7 +2,7 @@
 //! users read has world ranks.
 //!
 //! ```text
-//! Alone --Attached--> Attached --Finalized--> Finalized
+//! Alone --Attached--> Attached --Finalized--> Finalized          (over PMI: init, finalize; then init again)
 //!                         '-----Abort-------> Aborted
 //! ```
 //!
@@ -21,6 +21,7 @@ use rustix::process::{
 };
 use tutti_shm::ticket::Notice;
 
+use crate::pmi::Said;
 use crate::tickets::Event;
 use crate::wire::{Cause, Ended};
 
@@ -159,6 +160,26 @@ impl Ranks {
                 self.judge(rank, Cause::Abort(code))
             }
         }
+    }
+
+    /// What a rank said over PMI. A wrapper may run several programs one after the other; whose process speaks is not known, so
+    /// its end is that of the rank's own process.
+    pub fn handle_pmi(&mut self, said: &Said) -> Option<Ended> {
+        let set = |rank: u32, mpi, ranks: &mut Self| ranks.ranks[rank as usize].mpi = mpi;
+        match *said {
+            Said::Started(rank) => set(rank, Mpi::Attached, self),
+            Said::Finished(rank) => set(rank, Mpi::Finalized, self),
+            Said::Abort(rank, code) => {
+                set(rank, Mpi::Aborted(code), self);
+                return self.judge(rank, Cause::Abort(code));
+            }
+            Said::NoPmi(rank) => {
+                set(rank, Mpi::Aborted(1), self);
+                return self.judge(rank, Cause::NoPmi);
+            }
+            Said::Line(_) => {}
+        }
+        None
     }
 
     /// A rank's process is dead. Its status is looked at, not taken: the pid stays the rank's as long as others may name it

@@ -17,6 +17,8 @@ pub enum Source {
     Pending(usize),
     /// A rank's connection.
     Connection(u32),
+    /// A rank's socket for PMI.
+    Pmi(u32),
     /// A rank's death.
     Rank(u32),
     /// The death of a process below a rank's wrapper.

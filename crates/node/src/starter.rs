@@ -27,10 +27,11 @@ use crate::keeper::Keeper;
 use crate::launch::{self, Launched, Ready};
 use crate::os::{self, Failure, Signals};
 use crate::output::Streams;
+use crate::pmi::{Pmi, Said};
 use crate::ranks::Ranks;
 use crate::readiness::{PollList, Source, now_ns};
 use crate::tickets::{Event, Gifts, Tickets};
-use crate::wire::{self, Decoder, Report};
+use crate::wire::{self, Decoder, Kind, Report};
 
 mod front;
 
@@ -127,6 +128,8 @@ pub struct Parts {
     pub streams: Streams,
     /// Their input.
     pub inputs: Inputs,
+    /// The server by which programs of other MPIs start.
+    pub pmi: Option<Pmi>,
     /// The socket for their tickets.
     pub tickets: Option<Tickets>,
     /// The shared segment.
@@ -277,6 +280,9 @@ impl Starter {
         for (rank, pidfd) in parts.ranks.inner() {
             add(Source::Inner(rank), pidfd, PollFlags::IN);
         }
+        for (rank, socket, flags) in parts.pmi.iter().flat_map(Pmi::polled) {
+            add(Source::Pmi(rank), socket, flags);
+        }
         if let Some(tickets) = &parts.tickets {
             for (rank, connection) in tickets.connections() {
                 add(Source::Connection(rank), connection, PollFlags::IN);
@@ -331,6 +337,7 @@ impl Starter {
                 }
             }
             Source::Connection(rank) => self.hear(rank),
+            Source::Pmi(rank) => self.hear_pmi(|pmi| pmi.handle_ready(rank)),
             Source::Failures => self.handle_failures(),
             Source::Stream(index) => {
                 self.parts.streams.handle_readable(index, now_ns());
@@ -345,6 +352,7 @@ impl Starter {
         match source {
             Source::Rank(rank) => {
                 self.hear(rank);
+                self.hear_pmi(|pmi| pmi.handle_death(rank));
                 self.handle_failures();
                 if let Some(ended) = self.parts.ranks.handle_death(rank) {
                     self.handle_ended(ended);
@@ -361,6 +369,24 @@ impl Starter {
     fn hear(&mut self, rank: u32) {
         let events = self.parts.tickets.as_mut().map(|tickets| tickets.handle_rank(rank));
         events.into_iter().flatten().for_each(|event| self.handle_event(event));
+    }
+
+    /// The server of PMI gets on; what comes of it is told to whom it concerns.
+    fn hear_pmi(&mut self, goes_on: impl FnOnce(&mut Pmi) -> Vec<Said>) {
+        let Some(pmi) = &mut self.parts.pmi else { return };
+        for said in goes_on(pmi) {
+            self.say(|| format!("PMI: {said:?}"));
+            if let Some(ended) = self.parts.ranks.handle_pmi(&said) {
+                self.handle_ended(ended);
+            } else if let Said::Line(text) = said {
+                self.report(&Report::Warning(text));
+            }
+        }
+        if let Some((fence, puts)) = self.parts.pmi.as_mut().and_then(Pmi::poll_fence) {
+            self.say(|| format!("PMI: all ranks here are in barrier {fence}, {} bytes", puts.len()));
+            wire::put(&mut self.out, Kind::Fence, fence, &puts);
+            self.send();
+        }
     }
 
     fn handle_event(&mut self, event: Event) {

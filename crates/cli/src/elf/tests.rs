@@ -53,10 +53,13 @@ fn our_own_test_program_needs_libc() {
 #[test]
 fn other_mpis_are_told_apart() {
     for (library, expected) in [
-        ("libmpi.so.12", Some("MPICH")),
-        ("libmpi.so.40", Some("Open MPI")),
-        ("libmpi.so.20", Some("Open MPI")),
-        ("libmpi.so.99", Some("another MPI")),
+        ("libmpi.so.12", Some(OtherMpi::Mpich)),
+        ("libmpich.so.12", Some(OtherMpi::Mpich)),
+        ("libmpifort.so.12", Some(OtherMpi::Mpich)),
+        ("libmpi.so.40", Some(OtherMpi::OpenMpi)),
+        ("libmpi_mpifh.so.40", Some(OtherMpi::OpenMpi)),
+        ("libmpi.so.20", Some(OtherMpi::OpenMpi)),
+        ("libmpi.so.99", Some(OtherMpi::Unknown)),
         ("libmpi_abi.so.1", None),
         ("libtutti.so.1", None),
         ("libmpifr.so", None),

@@ -34,6 +34,8 @@ fn the_number_of_ranks_is_read_in_every_spelling() {
 fn what_follows_the_program_is_its_own() {
     let options = job("-n 2 a -n 3 --help -x --");
     assert_eq!(options.programs[0].words, words("a -n 3 --help -x --"));
+    assert_eq!(job("-n 2 -- -n --help").programs[0].words, words("-n --help"));
+    assert_eq!(error("-n 2 --"), error("-n 2"));
 }
 
 #[test]

@@ -76,6 +76,7 @@ impl Starter {
             }
             Kind::Peers => self.handle_peers(payload),
             Kind::Leave => self.may_leave = true,
+            Kind::Fence => self.handle_fence(head.rank, payload),
             Kind::Input => self.parts.inputs.handle_piece(payload),
             Kind::Suspend => {
                 self.freeze(true);
@@ -87,6 +88,19 @@ impl Starter {
                 self.kill();
             }
             _ => self.lose_front("sent a frame that is not its to send"),
+        }
+    }
+
+    fn handle_fence(&mut self, fence: u32, puts: &[u8]) {
+        let mut wrong = false;
+        self.hear_pmi(|pmi| {
+            pmi.handle_fence(fence, puts).unwrap_or_else(|_| {
+                wrong = true;
+                Vec::new()
+            })
+        });
+        if wrong {
+            self.lose_front("sent keys and values that are none");
         }
     }
 

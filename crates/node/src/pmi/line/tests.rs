@@ -1,0 +1,95 @@
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn the_requests_of_a_program_are_read() {
+    let parse = |line: &'static str| Request::parse(line.as_bytes());
+    assert_eq!(parse("cmd=init pmi_version=1 pmi_subversion=1"), Ok(Request::Init { version: 1 }));
+    assert_eq!(parse("cmd=get_maxes"), Ok(Request::Maxes));
+    assert_eq!(parse(" cmd=barrier_in \r"), Ok(Request::Barrier));
+    assert_eq!(
+        parse("cmd=put kvsname=kvs_1 key=card value=tcp://a=b\\ c;d"),
+        Ok(Request::Put { space: Some(b"kvs_1"), key: b"card", value: b"tcp://a=b\\ c;d" })
+    );
+    assert_eq!(parse("cmd=get key=card"), Ok(Request::Get { space: None, key: b"card" }));
+    assert_eq!(parse("cmd=getbyidx kvsname=k idx=7"), Ok(Request::GetByIndex(7)));
+    assert_eq!(parse("cmd=abort exitcode=-1 message=it is over"), Ok(Request::Abort(u32::MAX)));
+    assert_eq!(parse("cmd=publish_name service=a port=b"), Ok(Request::Other(b"publish_name")));
+    assert_eq!(parse("mcmd=spawn"), Ok(Request::Spawn));
+}
+
+#[test]
+fn what_is_no_pmi_is_refused() {
+    for line in [
+        "",
+        "hello",
+        "cmd",
+        "cmd=",
+        "cmd=a/b",
+        "put key=a",
+        "mcmd=put",
+        "cmd=put",
+        "cmd=put key= value=b",
+        "cmd=get",
+        "cmd=getbyidx idx=-1",
+        "cmd=\0",
+        "cmd=get key=a\x1b",
+    ] {
+        assert_eq!(Request::parse(line.as_bytes()), Err(NoPmi), "{line:?}");
+    }
+}
+
+#[test]
+fn a_line_without_an_end_is_refused_before_it_has_all_come() {
+    let mut lines = Lines::default();
+    lines.extend(&vec![b'a'; LINE_BYTES_MAX]);
+    assert_eq!(lines.next_line(), Ok(None));
+    lines.extend(b"a");
+    assert_eq!(lines.next_line(), Err(NoPmi));
+    let mut lines = Lines::default();
+    lines.extend(&[&vec![b'a'; LINE_BYTES_MAX - 1][..], b"\nb\n"].concat());
+    assert_eq!(lines.next_line().map(|line| line.map(<[u8]>::len)), Ok(Some(LINE_BYTES_MAX - 1)));
+    assert_eq!(lines.next_line(), Ok(Some(&b"b"[..])));
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(line in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let _ = Request::parse(&line);
+        let _ = Request::parse(&[b"cmd=put key=a value=", &line[..]].concat());
+        let _ = Request::parse(&[b"cmd=abort exitcode=", &line[..]].concat());
+    }
+
+    #[test]
+    fn a_value_comes_back_as_it_was_put(
+        key in "[!-<>-~&&[^\\\\]]{1,64}",
+        value in "([!-\\[\\]-~]|\\\\[ -~]){0,200}",
+    ) {
+        let line = format!("cmd=put kvsname=kvs key={key} value={value}");
+        let put = Request::Put { space: Some(b"kvs"), key: key.as_bytes(), value: value.as_bytes() };
+        prop_assert_eq!(Request::parse(line.as_bytes()), Ok(put));
+    }
+
+    #[test]
+    fn lines_do_not_depend_on_how_the_bytes_came(
+        bytes in proptest::collection::vec(prop_oneof![3 => any::<u8>(), 1 => Just(b'\n')], 0..400),
+        cuts in proptest::collection::vec(1_usize..40, 1..50),
+    ) {
+        let mut lines = Lines::default();
+        let mut found: Vec<Vec<u8>> = Vec::new();
+        let mut rest = &bytes[..];
+        let mut cuts = cuts.iter().cycle();
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at((*cuts.next().expect("endless")).min(rest.len()));
+            rest = after;
+            lines.extend(piece);
+            while let Some(line) = lines.next_line().expect("short") {
+                found.push(line.to_vec());
+            }
+        }
+        let mut whole: Vec<Vec<u8>> = bytes.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+        whole.pop();
+        prop_assert_eq!(found, whole);
+    }
+}

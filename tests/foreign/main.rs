@@ -1,0 +1,8 @@
+//! Programs that are not ours: MPICH's run unmodified, by PMI; any command is a job.
+
+mod commands;
+#[path = "../launch/harness.rs"]
+#[allow(dead_code)]
+mod harness;
+mod hostile;
+mod mpich;

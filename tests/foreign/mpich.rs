@@ -1,0 +1,112 @@
+//! Binaries of MPICH, from its wheel or from a package of the system, as their own compiler wrapper made them.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tutti_tests::{Ran, Scratch, program, root};
+
+use crate::harness::run;
+
+/// Our test program, compiled by an MPICH's own mpicc; `None` when there is none.
+fn compiled(scratch: &Scratch) -> Option<PathBuf> {
+    let mpicc = match std::env::var_os("TUTTI_FOREIGN_MPICC") {
+        Some(mpicc) => PathBuf::from(mpicc),
+        None => tutti_tests::peers::mpich()?.join("bin/mpicc"),
+    };
+    let file = scratch.path().join("foreign");
+    let source = root().join("tests/foreign/c/foreign.c");
+    let mut command = std::process::Command::new(mpicc);
+    tutti_tests::run(command.arg("-o").arg(&file).arg(source), Duration::from_secs(60)).expect_success();
+    Some(file)
+}
+
+#[track_caller]
+fn mpiexec(words: &[&str], file: &Path, more: &[&str]) -> Ran {
+    run(program("mpiexec").args(words).arg(file).args(more))
+}
+
+/// What `ranks` ranks say, so many of them on each node.
+#[track_caller]
+fn expect_ranks(ran: &Ran, ranks: usize, on_node: &[usize]) {
+    let mut lines: Vec<&str> = ran.stdout.lines().collect();
+    lines.sort_unstable();
+    let sum = ranks * (ranks - 1) / 2;
+    let expected: Vec<String> = (0..ranks)
+        .map(|rank| {
+            format!("rank {rank} of {ranks}, {} on its node, sum {sum}, last {}", on_node[rank], ranks - 1)
+        })
+        .collect();
+    assert_eq!(lines, expected, "{ran}");
+}
+
+#[test]
+fn a_program_of_mpich_runs_unmodified_on_a_node() {
+    let scratch = Scratch::new("mpich-node");
+    let Some(file) = compiled(&scratch) else { return };
+    for ranks in [1, 2, 4] {
+        let ran = mpiexec(&["-n", &ranks.to_string()], &file, &[]).expect_success();
+        expect_ranks(&ran, ranks, &[ranks; 4]);
+        assert_eq!(ran.stderr, "");
+    }
+    // Several programs are one world.
+    let file = file.to_str().expect("UTF-8");
+    let ran = run(program("mpiexec").args(["-n", "1", file, ":", "-n", "2", file])).expect_success();
+    expect_ranks(&ran, 3, &[3; 3]);
+}
+
+#[test]
+fn a_program_of_mpich_runs_unmodified_on_virtual_nodes() {
+    let scratch = Scratch::new("mpich-nodes");
+    let Some(file) = compiled(&scratch) else { return };
+    let ran = mpiexec(&["-n", "2", "--virtual-nodes", "2"], &file, &[]).expect_success();
+    expect_ranks(&ran, 2, &[1, 1]);
+    let ran = mpiexec(&["-n", "4", "--virtual-nodes", "2"], &file, &[]).expect_success();
+    expect_ranks(&ran, 4, &[2; 4]);
+    // Nodes of different size.
+    let ran = mpiexec(&["-n", "3", "--virtual-nodes", "2"], &file, &[]).expect_success();
+    expect_ranks(&ran, 3, &[2, 2, 1]);
+}
+
+#[test]
+fn a_program_of_mpich_runs_unmodified_on_nodes_with_networks_of_their_own() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can make network namespaces");
+        return;
+    }
+    let scratch = Scratch::new("mpich-netns");
+    let Some(file) = compiled(&scratch) else { return };
+    let ran = mpiexec(&["-n", "4", "--netns", "2"], &file, &[]).expect_success();
+    expect_ranks(&ran, 4, &[2; 4]);
+}
+
+#[test]
+fn a_rank_may_run_several_programs_one_after_the_other() {
+    let scratch = Scratch::new("mpich-twice");
+    let Some(file) = compiled(&scratch) else { return };
+    let script = format!("{0} && {0}", file.display());
+    for nodes in [&[][..], &["--virtual-nodes", "2"]] {
+        let ran = run(program("mpiexec").args(["-n", "2"]).args(nodes).args(["sh", "-c", &script]));
+        assert_eq!(ran.expect_success().stdout.lines().count(), 4);
+    }
+}
+
+#[test]
+fn a_rank_of_mpich_that_aborts_dies_or_leaves_ends_the_job_with_one_line() {
+    let scratch = Scratch::new("mpich-ends");
+    let Some(file) = compiled(&scratch) else { return };
+    for nodes in [&[][..], &["--virtual-nodes", "2"]] {
+        for (how, status, line) in [
+            ("abort", 7, ") called MPI_Abort(7)"),
+            ("die", 137, ") was killed by signal 9"),
+            ("leave", 1, ") exited without calling MPI_Finalize"),
+        ] {
+            let ran = mpiexec(&[&["-n", "2"], nodes].concat(), &file, &[how]);
+            assert_eq!(ran.code(), status, "{how}: {ran}");
+            let own: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("mpiexec: ")).collect();
+            assert!(
+                matches!(&own[..], [one] if one.contains("rank 1 (pid ") && one.contains(line)),
+                "{how}: {ran}"
+            );
+        }
+    }
+}
