@@ -57,9 +57,12 @@ fn what_is_no_program_is_refused() {
 }
 
 #[test]
-fn a_program_of_another_mpi_is_refused() {
+fn a_program_of_another_mpi_that_cannot_start_here_is_refused() {
     let scratch = Scratch::new("other-mpi");
-    for (soname, mpi) in [("libmpi.so.12", "MPICH"), ("libmpi.so.40", "Open MPI")] {
+    for (soname, mpi, needs) in [
+        ("libmpi.so.40", "Open MPI", ", whose programs need PMIx, which is not there yet"),
+        ("libmpi.so.99", "another MPI", ""),
+    ] {
         let source = file(&scratch, "library.c", b"int MPI_Init(void) { return 0; }\n", 0o644);
         let library = scratch.path().join(soname);
         let user =
@@ -72,7 +75,7 @@ fn a_program_of_another_mpi_is_refused() {
         cc(&["-shared", "-fPIC", "-o", library, &source, &format!("-Wl,-soname,{soname}")]);
         cc(&["-o", made, &user, library]);
         let expected =
-            format!("{made} was built for {mpi} (needs {soname}); recompile it with mpicc of Tutti");
+            format!("{made} was built for {mpi} (needs {soname}){needs}; recompile it with mpicc of Tutti");
         refused(&["-n", "2", made], 1, &expected);
     }
 }
