@@ -239,12 +239,11 @@ fn the_socket_and_the_cgroup_of_a_job_are_gone_with_it() {
 }
 
 #[test]
-fn a_rank_inherits_no_descriptor_of_the_launcher() {
-    let ran = mpiexec(&["-n", "2", "sh", "-c", "ls /proc/self/fd | wc -l"]).expect_success();
-    let plain = tutti_tests::run(
-        std::process::Command::new("sh").args(["-c", "ls /proc/self/fd | wc -l"]),
-        Duration::from_secs(10),
-    );
+fn a_rank_inherits_no_descriptor_of_the_launcher_but_that_of_pmi() {
+    let count = "ls /proc/self/fd | wc -l";
+    let ran = mpiexec(&["-n", "2", "bash", "-c", &format!("exec {{PMI_FD}}>&-; {count}")]).expect_success();
+    let plain =
+        tutti_tests::run(std::process::Command::new("bash").args(["-c", count]), Duration::from_secs(10));
     let expected = plain.stdout.trim();
     assert!(ran.stdout.lines().all(|line| line.trim() == expected), "{ran}, without mpiexec: {expected}");
 }
