@@ -128,6 +128,7 @@ impl Engine {
             Body::Streaming(number) => self.redirect_sink(from, number, index),
             Body::Announced { message: number, address } => {
                 if message.bytes > EAGER_BYTES_MAX {
+                    self.note_arrival(from);
                     self.peers[from].telling.encourage();
                 }
                 let state = State::Undecided { address, patience: PATIENCE_POLLS };

@@ -200,7 +200,7 @@ impl Engine {
                 // Its receive may have been told meanwhile.
                 self.take_envelopes(to);
             }
-            self.note_crossing(to, message.buffer.bytes);
+            self.note_send(to);
         }
         self.peers[to].backlog.push_back(Outgoing::Send { request: index, mode: message.mode });
         self.push_out(to);

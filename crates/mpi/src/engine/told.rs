@@ -204,12 +204,12 @@ pub struct Telling {
     pending: u32,
     /// A told receive got a message that was too small to be written: telling waits for a large one.
     disappointed: bool,
-    /// Long sends to the rank for which long receives are not told.
+    /// Large messages for which receives are not told.
     crossing: u8,
 }
 
-/// Long sends after which a crossing is forgotten: then one receive is told again to see.
-const CROSSINGS: u8 = 32;
+/// Large messages, in either direction, that cross nothing until a crossing is forgotten.
+const CROSSINGS: u8 = 8;
 
 impl Telling {
     /// Whether another receive may be told.
@@ -217,14 +217,14 @@ impl Telling {
         self.pending < TOLD_MAX && !self.disappointed
     }
 
-    /// Whether the last long receives crossed long sends to the same rank.
+    /// Whether large messages of the two ranks crossed lately.
     pub fn crosses(&self) -> bool {
         self.crossing > 0
     }
 
-    /// A long message goes to the rank.
-    pub fn note_send(&mut self) {
-        self.crossing = if self.pending > 0 { CROSSINGS } else { self.crossing.saturating_sub(1) };
+    /// A large message goes to the rank or has come from it, and one of the other direction is on its way, or not.
+    pub fn note(&mut self, crosses: bool) {
+        self.crossing = if crosses { CROSSINGS } else { self.crossing.saturating_sub(1) };
     }
 
     /// The number of the next told receive.

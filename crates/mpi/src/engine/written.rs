@@ -46,15 +46,21 @@ impl Engine {
             return false;
         }
         let telling = &self.peers[from].telling;
-        let suits = capacity < LONG_BYTES || !(self.oversubscribed || telling.crosses());
-        suits && telling.has_room()
+        let crosses = telling.crosses() || self.sends_much_to(from);
+        let suits = capacity < LONG_BYTES || !self.oversubscribed;
+        suits && !crosses && telling.has_room()
     }
 
-    /// A large message is about to be sent to a rank: if a receive is told to it, the two cross, and the next ones will too.
-    pub(super) fn note_crossing(&mut self, to: usize, bytes: usize) {
-        if bytes >= LONG_BYTES {
-            self.peers[to].telling.note_send();
-        }
+    /// A large message is about to be sent to a rank: it may cross one that comes from there.
+    pub(super) fn note_send(&mut self, to: usize) {
+        let crosses = self.receives_much_from(to);
+        self.peers[to].telling.note(crosses);
+    }
+
+    /// A large message has come from a rank: it may cross one that goes there.
+    pub(super) fn note_arrival(&mut self, from: usize) {
+        let crosses = self.sends_much_to(from);
+        self.peers[from].telling.note(crosses);
     }
 
     /// Before a large receive is posted: what has arrived comes first.
@@ -186,6 +192,7 @@ impl Engine {
         let index = found.filter(|&index| self.requests.get(index).told == receive).unwrap_or_else(|| {
             panic!("rank {from} writes to receive {receive}, but the message matches another one")
         });
+        self.note_arrival(from);
         self.peers[from].telling.matched(receive, true);
         let bytes = envelope.length as usize;
         let request = self.requests.get_mut(index);
