@@ -1,14 +1,19 @@
 //! The bulk ring of an ordered pair: a few slots through which the bytes of matched or eager messages stream while both ranks
-//! run. Their size is the layout's: 16 KiB where few ranks share a node, so that slots stay in the caches and descriptors,
-//! each of which makes a cache line travel, are few. The envelope ring goes on beside it.
+//! run. Their size is the layout's: 17 KiB where few ranks share a node (not 16: the first KiB of all slots have room in the
+//! first-level caches side by side). The envelope ring goes on beside it.
 //!
 //! One line holds the descriptors of all slots, written by the sender: `lap` (8 bits, never the previous one of that slot),
-//! `bytes` (24), `message` (32). The descriptor is the commit. Another line counts the slots that the receiver has emptied.
+//! `bytes` (24), `message` (32). The descriptor is the commit. Another line, the receiver's, counts the slots that it has
+//! emptied, and says in which pieces it wants the data.
 //!
 //! ```text
 //! sender    slot i free? copy chunk, descriptor[i] = (lap, bytes, message)
 //! receiver  descriptor[i] has my lap? copy chunk out, emptied += 1
 //! ```
+//!
+//! Near cores pass pieces of 1 KiB that stay in their first-level caches. Between far cores ([`crate::distance`]) a line comes
+//! faster from memory than from the other core's cache, so there the receiver flushes what it has read, and pieces have
+//! 4 KiB. Nothing but time depends on either.
 //!
 //! The count wakes nobody. A sender that sleeps because all slots are full does so by [`crate::doorbell::sleep_unless`] on its
 //! own endpoint and looks at [`Producer::free_slot`] there; a receiver asks [`Consumer::take_owed_bell`] after a pass over
@@ -17,6 +22,7 @@
 use std::ptr::NonNull;
 
 use crate::LINE_BYTES;
+use crate::distance::Distance;
 use crate::sync::{AtomicU64, Ordering};
 
 #[cfg(not(loom))]
@@ -34,9 +40,16 @@ pub struct Descriptors([AtomicU64; SLOTS]);
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Emptied {
-    /// Slots emptied since the start.
+    /// Twice the slots emptied since the start; one more while the receiver's core is far.
     pub slots: AtomicU64,
 }
+
+/// Bytes of a piece between near cores.
+const NEAR_PIECE_BYTES: usize = 1 << 10;
+/// Bytes of a piece between far cores.
+const FAR_PIECE_BYTES: usize = 4 << 10;
+/// Less is not worth flushing.
+const FLUSHED_BYTES_MIN: usize = 512;
 
 /// One line of a slot.
 #[cfg(not(loom))]
@@ -77,6 +90,7 @@ pub struct Producer {
     parts: Parts,
     filled: u64,
     known_emptied: u64,
+    is_far: bool,
 }
 
 /// The receiver's end.
@@ -86,6 +100,10 @@ pub struct Consumer {
     emptied: u64,
     /// `emptied` when the caller was last told to ring the sender.
     rung_at: u64,
+    /// Of the sender's core; measured once a lap.
+    distance: Distance,
+    /// `emptied` when it was last measured.
+    measured_at: u64,
 }
 
 // SAFETY: the pointers lead into a segment that outlives both ends (the constructors' contract); each end is used by one
@@ -110,7 +128,7 @@ impl Producer {
     /// # Safety
     /// The parts are zeroed, valid for the life of the value, and no other producer exists for them.
     pub unsafe fn new(parts: Parts) -> Self {
-        Producer { parts, filled: 0, known_emptied: 0 }
+        Producer { parts, filled: 0, known_emptied: 0, is_far: false }
     }
 
     /// The same end, at the same position, on a copy of the ring's memory: for snapshots, and for tests that look at a
@@ -131,15 +149,28 @@ impl Producer {
     /// The slot to be filled next, or `None` when all are full. Commit with [`Producer::commit`].
     #[inline(always)]
     pub fn free_slot(&mut self) -> Option<NonNull<u8>> {
-        if self.filled - self.known_emptied == SLOTS as u64 {
+        if self.filled - self.known_emptied + 1 >= SLOTS as u64 {
             // SAFETY: valid by the constructor's contract.
-            self.known_emptied = unsafe { self.parts.emptied.as_ref() }.slots.load(Ordering::Acquire);
+            let word = unsafe { self.parts.emptied.as_ref() }.slots.load(Ordering::Acquire);
+            (self.known_emptied, self.is_far) = (word >> 1, word & 1 != 0);
             if self.filled - self.known_emptied == SLOTS as u64 {
                 return None;
             }
         }
         // SAFETY: the index stays below SLOTS.
         Some(unsafe { self.parts.slots.add(self.filled as usize % SLOTS * self.parts.slot_lines) }.cast())
+    }
+
+    /// How many of a message's last `left` bytes are best put into the slot that [`Producer::free_slot`] returned last: all, if
+    /// it is the last free one and they fit, so that a message of a slot's size never waits for its receiver in an empty ring.
+    #[inline(always)]
+    pub fn piece_bytes(&self, left: usize) -> usize {
+        let is_last_slot = self.filled - self.known_emptied + 1 == SLOTS as u64;
+        if is_last_slot && left <= self.slot_bytes() {
+            return left;
+        }
+        let piece = if self.is_far { FAR_PIECE_BYTES } else { NEAR_PIECE_BYTES };
+        left.min(piece).min(self.slot_bytes())
     }
 
     /// Publishes the slot that [`Producer::free_slot`] returned last.
@@ -166,7 +197,7 @@ impl Consumer {
     /// # Safety
     /// As [`Producer::new`], for consumers.
     pub unsafe fn new(parts: Parts) -> Self {
-        Consumer { parts, emptied: 0, rung_at: 0 }
+        Consumer { parts, emptied: 0, rung_at: 0, distance: Distance::default(), measured_at: u64::MAX }
     }
 
     /// The same end, at the same position, on a copy of the ring's memory: for snapshots, and for tests that look at a
@@ -180,29 +211,58 @@ impl Consumer {
 
     /// The oldest full slot. Stays until [`Consumer::advance`].
     #[inline(always)]
-    pub fn peek(&self) -> Option<(Chunk, NonNull<u8>)> {
-        let index = self.emptied as usize % SLOTS;
-        // SAFETY: valid by the constructor's contract.
-        let word = unsafe { self.parts.descriptors.as_ref() }.0[index].load(Ordering::Acquire);
-        if word & 0xff != lap(self.emptied) {
-            return None;
-        }
-        let chunk = Chunk { message: (word >> 32) as u32, bytes: (word >> 8 & 0xff_ffff) as usize };
+    pub fn peek(&mut self) -> Option<(Chunk, NonNull<u8>)> {
+        let chunk = self.chunk()?;
         assert!(
             (1..=self.parts.slot_lines * LINE_BYTES).contains(&chunk.bytes),
             "a bulk chunk of {} bytes",
             chunk.bytes
         );
-        // SAFETY: the index is below SLOTS.
-        Some((chunk, unsafe { self.parts.slots.add(index * self.parts.slot_lines) }.cast()))
+        let slot = self.slot();
+        let is_measured = (self.emptied as usize).is_multiple_of(SLOTS) && self.measured_at != self.emptied;
+        if is_measured && cfg!(not(loom)) {
+            self.measured_at = self.emptied;
+            // SAFETY: the slot is full, so it is ours to read.
+            unsafe { self.distance.measure(slot.as_ptr()) };
+        }
+        Some((chunk, slot))
+    }
+
+    #[inline(always)]
+    fn chunk(&self) -> Option<Chunk> {
+        let index = self.emptied as usize % SLOTS;
+        // SAFETY: valid by the constructor's contract.
+        let word = unsafe { self.parts.descriptors.as_ref() }.0[index].load(Ordering::Acquire);
+        let is_due = word & 0xff == lap(self.emptied);
+        is_due.then_some(Chunk { message: (word >> 32) as u32, bytes: (word >> 8 & 0xff_ffff) as usize })
+    }
+
+    #[inline(always)]
+    fn slot(&self) -> NonNull<u8> {
+        // SAFETY: the index stays below SLOTS.
+        unsafe { self.parts.slots.add(self.emptied as usize % SLOTS * self.parts.slot_lines) }.cast()
     }
 
     /// Gives the slot last peeked back to the sender.
     #[inline(always)]
     pub fn advance(&mut self) {
+        let is_far = self.distance.is_far();
+        if is_far {
+            self.flush_slot();
+        }
         self.emptied += 1;
         // SAFETY: valid by the constructor's contract.
-        unsafe { self.parts.emptied.as_ref() }.slots.store(self.emptied, Ordering::Release);
+        unsafe { self.parts.emptied.as_ref() }
+            .slots
+            .store(self.emptied << 1 | u64::from(is_far), Ordering::Release);
+    }
+
+    #[inline(never)]
+    fn flush_slot(&self) {
+        if let Some(Chunk { bytes, .. }) = self.chunk().filter(|chunk| chunk.bytes >= FLUSHED_BYTES_MIN) {
+            // SAFETY: the slot has so many bytes.
+            unsafe { flush(self.slot().as_ptr(), bytes) };
+        }
     }
 
     /// Whether slots were emptied since this was last asked: then the caller owes the sender a
@@ -213,6 +273,32 @@ impl Consumer {
         self.rung_at = self.emptied;
         owed
     }
+}
+
+/// Moves lines from the caches to memory. Nothing happens where the processor has no instruction for it that does not wait.
+///
+/// # Safety
+/// The bytes are valid for reading.
+unsafe fn flush(at: *const u8, bytes: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+    {
+        use std::sync::LazyLock;
+        const CLFLUSHOPT: u32 = 1 << 23;
+        static HAS_CLFLUSHOPT: LazyLock<bool> = LazyLock::new(|| {
+            use core::arch::x86_64::{__cpuid, __cpuid_count};
+            __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ebx & CLFLUSHOPT != 0
+        });
+        if *HAS_CLFLUSHOPT {
+            for line in (0..bytes).step_by(LINE_BYTES) {
+                // SAFETY: our contract; the processor knows the instruction, which changes no data.
+                unsafe {
+                    core::arch::asm!("clflushopt [{}]", in(reg) at.add(line), options(nostack, preserves_flags));
+                }
+            }
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+    let _ = (at, bytes);
 }
 
 #[cfg(all(test, loom))]

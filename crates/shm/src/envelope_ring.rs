@@ -24,8 +24,8 @@
 //!
 //! # Fullness and sleep
 //! The receiver counts lazily, every eighth of the ring. Nobody need call [`Consumer::publish`] for the sender's sake: what
-//! is consumed and not yet counted is less than an eighth, a message with pad and cleared line takes at most half, so an
-//! empty ring takes any message whether its receiver has counted or not.
+//! is consumed and not yet counted is less than an eighth, a message with pad and cleared line takes at most three quarters, so
+//! an empty ring takes any message whether its receiver has counted or not.
 //!
 //! A sender that sleeps is another matter: the count wakes nobody. Therefore
 //! - a sender that was refused sleeps, if at all, by [`crate::doorbell::sleep_unless`] on its own endpoint, and
@@ -40,6 +40,9 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// Bytes in front of the inline data.
 pub const HEADER_BYTES: usize = 24;
+/// Inline bytes in a message's first line.
+#[cfg(not(loom))]
+const HEAD_BYTES: usize = LINE_BYTES - HEADER_BYTES;
 /// Kind of the filler before the end of the ring; kinds of messages are 2 to 255.
 const PAD: u8 = 1;
 
@@ -167,8 +170,8 @@ impl Producer {
 
     /// The most inline bytes that a message in this ring can have.
     pub fn inline_bytes_max(&self) -> usize {
-        // A quarter of the ring, so that a pad, a message and the cleared line always fit into an empty ring.
-        (self.mask + 1) / 4 * LINE_BYTES - HEADER_BYTES
+        // So that a pad, a message and the cleared line always fit into an empty ring, of which an eighth may not be counted.
+        (self.mask + 1) * 3 / 8 * LINE_BYTES - HEADER_BYTES
     }
 
     /// Publishes a message whose inline data are `inline`. Returns false, with nothing written, when the ring is full.
@@ -248,23 +251,11 @@ impl Producer {
             self.payload.insert(at + 1, needed - 1);
             self.clean_from = self.written + (needed + self.mask + 1) as u64;
         }
-        self.store(at, envelope);
+        // The header last: the receiver polls its line, and would take it from us between two stores far apart.
         store(self, at);
+        self.store(at, envelope);
         self.commit(at, envelope.kind, envelope.flags, needed);
-        self.claim_ahead(needed);
         true
-    }
-
-    /// Takes the lines of the next message, if it is as long as this one, into our cache while there is time: a store to a line that
-    /// the receiver has read last waits for the receiver's core. Not the next header, which the receiver looks at, nor lines that
-    /// it may still read.
-    #[inline(always)]
-    fn claim_ahead(&self, lines: usize) {
-        if self.written + lines as u64 <= self.known_consumed + self.mask as u64 + 1 {
-            for line in 1..lines {
-                claim(self.line(self.written as usize + line));
-            }
-        }
     }
 
     /// The words of a header behind the commit.
@@ -335,7 +326,10 @@ impl Producer {
         // at these lines before the commit.
         unsafe {
             let to = self.lines.add(at).cast::<u8>().add(HEADER_BYTES);
-            copy(inline.as_ptr(), to.as_ptr(), inline.len());
+            let head = inline.len().min(HEAD_BYTES);
+            let (head, tail) = inline.split_at(head);
+            copy(tail.as_ptr(), to.as_ptr().add(HEAD_BYTES), tail.len());
+            copy(head.as_ptr(), to.as_ptr(), head.len());
         }
     }
 
@@ -547,7 +541,7 @@ impl Message<'_> {
     }
 }
 
-/// At least four lines, so that a quarter is a line; at most as many as a [`LineSet`] holds.
+/// At least four lines, so that a message may have one; at most as many as a [`LineSet`] holds.
 fn assert_count(count: usize) {
     assert!(count.is_power_of_two() && (4..=LINES_MAX).contains(&count), "a ring of {count} lines");
 }

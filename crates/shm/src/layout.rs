@@ -26,14 +26,14 @@ pub const FIFO_BYTES_MIN: usize = 32 << 10;
 /// Bytes of the FIFO to one rank of another node: more would only grow old in it.
 pub const FIFO_BYTES_MAX: usize = 256 << 10;
 /// Bytes of one bulk slot, where few ranks share the node.
-pub const BULK_SLOT_BYTES_MAX: usize = 16 << 10;
+pub const BULK_SLOT_BYTES_MAX: usize = 17 << 10;
 /// Bytes of one bulk slot, at least.
 pub const BULK_SLOT_BYTES_MIN: usize = 1024;
 /// Slots of a bulk ring: their descriptors fill one line.
 pub const BULK_SLOTS: usize = 8;
 
 const HEADER_BYTES: usize = 4096;
-const ENVELOPE_LINES_MAX: usize = 256;
+const ENVELOPE_LINES_MAX: usize = 128;
 const ENVELOPE_LINES_MIN: usize = 16;
 /// The lines of a pair that hold its words: envelopes consumed, bulk descriptors, slots emptied, eager bytes released; two
 /// joint copies (of written and of announced messages); requests claimed, requests void.
@@ -68,7 +68,7 @@ pub struct Layout {
     pub local_ranks: usize,
     /// Lines of each envelope ring, a power of two.
     pub envelope_lines: usize,
-    /// Bytes of each bulk slot, a power of two.
+    /// Bytes of each bulk slot.
     pub slot_bytes: usize,
     pair_bytes: usize,
     receive_bytes: usize,
@@ -220,7 +220,7 @@ fn ring_sizes(ranks: usize) -> (usize, usize) {
     let (mut lines, mut slot_bytes) = (ENVELOPE_LINES_MAX, BULK_SLOT_BYTES_MAX);
     while pair_bytes(lines, slot_bytes) * ranks > RECEIVE_BYTES_MAX {
         if slot_bytes > BULK_SLOT_BYTES_MIN {
-            slot_bytes /= 2;
+            slot_bytes = (slot_bytes / 2).max(BULK_SLOT_BYTES_MIN);
         } else if lines > ENVELOPE_LINES_MIN {
             lines /= 2;
         } else {

@@ -117,10 +117,9 @@ impl Engine {
             let (message, request, mut offset) = (stream.message, stream.request, stream.offset);
             let buffer = &self.requests.get(request).buffer;
             let ring = &mut self.peers[to].rings.bulk_out;
-            let chunk_bytes = chunk_bytes(buffer.bytes, ring.slot_bytes());
             while offset < buffer.bytes {
                 let Some(slot) = ring.free_slot() else { break };
-                let bytes = chunk_bytes.min(buffer.bytes - offset);
+                let bytes = ring.piece_bytes(buffer.bytes - offset);
                 // SAFETY: the user keeps a send buffer valid until the send is done (MPI 3.7); the slot is ours until the
                 // commit and long enough.
                 unsafe { buffer.load(offset, slot.as_ptr(), bytes) };
@@ -212,9 +211,4 @@ impl Engine {
         // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7).
         unsafe { self.requests.get(index).buffer.store(0, data.as_ptr(), data.len()) };
     }
-}
-
-/// Chunks in which a message goes through the ring: quarters of a short one, so that both ends copy at the same time.
-fn chunk_bytes(message_bytes: usize, slot_bytes: usize) -> usize {
-    (message_bytes / 4).next_multiple_of(1024).clamp(1024, slot_bytes)
 }

@@ -26,15 +26,15 @@ fn get(slot: NonNull<u8>) -> u64 {
 fn stream(name: &str, preemptions: Option<usize>, start: u64, chunks: u64) {
     explore(name, preemptions, move || {
         let memory = Arc::new(Memory::default());
-        memory.emptied.slots.store(start, Ordering::Relaxed);
+        memory.emptied.slots.store(start << 1, Ordering::Relaxed);
         let parts = Parts {
             descriptors: NonNull::from(&memory.descriptors),
             emptied: NonNull::from(&memory.emptied),
             slots: NonNull::from(&memory.slots[0]),
             slot_lines: 1,
         };
-        let mut producer = Producer { parts, filled: start, known_emptied: start };
-        let mut consumer = Consumer { parts, emptied: start, rung_at: start };
+        let mut producer = Producer { parts, filled: start, known_emptied: start, is_far: false };
+        let mut consumer = Consumer { emptied: start, rung_at: start, ..unsafe { Consumer::new(parts) } };
         let kept = memory.clone();
         let sender = loom::thread::spawn(move || {
             for n in 0..chunks {
