@@ -22,7 +22,7 @@
 use std::ptr::NonNull;
 
 use crate::LINE_BYTES;
-use crate::distance::Distance;
+use crate::distance::{Distance, flush};
 use crate::sync::{AtomicU64, Ordering};
 
 #[cfg(not(loom))]
@@ -48,6 +48,8 @@ pub struct Emptied {
 const NEAR_PIECE_BYTES: usize = 1 << 10;
 /// Bytes of a piece between far cores.
 const FAR_PIECE_BYTES: usize = 4 << 10;
+/// Messages up to this many bytes are sent without asking and find room in an empty ring, if it has as much.
+const SHORT_BYTES_MAX: usize = 16 << 10;
 /// Less is not worth flushing.
 const FLUSHED_BYTES_MIN: usize = 512;
 
@@ -161,16 +163,15 @@ impl Producer {
         Some(unsafe { self.parts.slots.add(self.filled as usize % SLOTS * self.parts.slot_lines) }.cast())
     }
 
-    /// How many of a message's last `left` bytes are best put into the slot that [`Producer::free_slot`] returned last: all, if
-    /// it is the last free one and they fit, so that a message of a slot's size never waits for its receiver in an empty ring.
+    /// How many of a message's last `left` bytes are best put into the slot that [`Producer::free_slot`] returned last: a piece; or a
+    /// whole slot, if otherwise the rest of a short message would have to wait until its receiver has emptied others.
     #[inline(always)]
     pub fn piece_bytes(&self, left: usize) -> usize {
-        let is_last_slot = self.filled - self.known_emptied + 1 == SLOTS as u64;
-        if is_last_slot && left <= self.slot_bytes() {
-            return left;
-        }
+        let free_behind = SLOTS as u64 - 1 - (self.filled - self.known_emptied);
         let piece = if self.is_far { FAR_PIECE_BYTES } else { NEAR_PIECE_BYTES };
-        left.min(piece).min(self.slot_bytes())
+        let fits = left <= piece + free_behind as usize * self.slot_bytes();
+        let best = if fits || left > SHORT_BYTES_MAX { piece } else { self.slot_bytes() };
+        left.min(best).min(self.slot_bytes())
     }
 
     /// Publishes the slot that [`Producer::free_slot`] returned last.
@@ -223,7 +224,7 @@ impl Consumer {
         if is_measured && cfg!(not(loom)) {
             self.measured_at = self.emptied;
             // SAFETY: the slot is full, so it is ours to read.
-            unsafe { self.distance.measure(slot.as_ptr()) };
+            unsafe { self.distance.measure(slot.as_ptr(), || true) };
         }
         Some((chunk, slot))
     }
@@ -273,32 +274,6 @@ impl Consumer {
         self.rung_at = self.emptied;
         owed
     }
-}
-
-/// Moves lines from the caches to memory. Nothing happens where the processor has no instruction for it that does not wait.
-///
-/// # Safety
-/// The bytes are valid for reading.
-unsafe fn flush(at: *const u8, bytes: usize) {
-    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
-    {
-        use std::sync::LazyLock;
-        const CLFLUSHOPT: u32 = 1 << 23;
-        static HAS_CLFLUSHOPT: LazyLock<bool> = LazyLock::new(|| {
-            use core::arch::x86_64::{__cpuid, __cpuid_count};
-            __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ebx & CLFLUSHOPT != 0
-        });
-        if *HAS_CLFLUSHOPT {
-            for line in (0..bytes).step_by(LINE_BYTES) {
-                // SAFETY: our contract; the processor knows the instruction, which changes no data.
-                unsafe {
-                    core::arch::asm!("clflushopt [{}]", in(reg) at.add(line), options(nostack, preserves_flags));
-                }
-            }
-        }
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
-    let _ = (at, bytes);
 }
 
 #[cfg(all(test, loom))]

@@ -8,6 +8,8 @@ use std::time::Instant;
 
 /// A line that takes longer comes from a far core.
 const FAR_NS: u64 = 90;
+/// A line that takes less is in a cache of this core.
+const HERE_NS: u64 = 20;
 /// So many samples more of the other kind make a change: one may have been disturbed.
 const SURE: i8 = 2;
 
@@ -25,28 +27,62 @@ impl Distance {
         self.is_far
     }
 
-    /// Measures by a line that the other core has written last and this one has not read since.
+    /// Measures by a line that the other core may have written since this one has read it; one that is still in the caches here
+    /// tells nothing. `is_news` looks at it again and says whether the other core has.
     ///
     /// # Safety
     /// The byte is valid for reading.
     #[inline(never)]
-    pub unsafe fn measure(&mut self, byte: *const u8) {
+    pub unsafe fn measure(&mut self, byte: *const u8, is_news: impl FnOnce() -> bool) {
         // The clock orders what stands between two readings of it; what a reading takes is measured too.
         let begin = Instant::now();
         let before = Instant::now();
         // SAFETY: our contract.
         unsafe { byte.read_volatile() };
         let took = before.elapsed();
-        self.learn(took.saturating_sub(before - begin).as_nanos() as u64);
+        if is_news() {
+            self.learn(took.saturating_sub(before - begin).as_nanos() as u64);
+        }
     }
 
     fn learn(&mut self, line_ns: u64) {
+        if line_ns < HERE_NS {
+            return;
+        }
         let vote = if line_ns > FAR_NS { 1 } else { -1 };
         self.votes = (self.votes + vote).clamp(-SURE, SURE);
         if self.votes.abs() == SURE {
             self.is_far = self.votes > 0;
         }
     }
+}
+
+/// Moves lines from the caches to memory. Nothing happens where the processor has no instruction for it that does not wait.
+///
+/// # Safety
+/// The bytes are valid for reading.
+pub unsafe fn flush(at: *const u8, bytes: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+    {
+        use std::sync::LazyLock;
+
+        use crate::LINE_BYTES;
+        const CLFLUSHOPT: u32 = 1 << 23;
+        static HAS_CLFLUSHOPT: LazyLock<bool> = LazyLock::new(|| {
+            use core::arch::x86_64::{__cpuid, __cpuid_count};
+            __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ebx & CLFLUSHOPT != 0
+        });
+        if *HAS_CLFLUSHOPT {
+            for line in (0..bytes).step_by(LINE_BYTES) {
+                // SAFETY: our contract; the processor knows the instruction, which changes no data.
+                unsafe {
+                    core::arch::asm!("clflushopt [{}]", in(reg) at.add(line), options(nostack, preserves_flags));
+                }
+            }
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+    let _ = (at, bytes);
 }
 
 #[cfg(test)]
@@ -62,6 +98,7 @@ mod tests {
         };
         assert!(!after(&[140]) && after(&[140]), "two slow lines");
         assert!(after(&[50, 140, 50, 50, 140, 140]), "a few quick ones among slow ones");
+        assert!(after(&[5, 5, 5, 5, 5]), "lines that were here");
         assert!(!after(&[50, 50, 50, 50]), "near again");
         assert!(!after(&[9000, 50, 9000, 50]), "now and then disturbed");
     }

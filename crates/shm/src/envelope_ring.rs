@@ -36,6 +36,7 @@
 use std::ptr::NonNull;
 
 use crate::LINE_BYTES;
+use crate::distance::{Distance, flush};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Bytes in front of the inline data.
@@ -67,6 +68,9 @@ pub struct Consumed {
 /// A sender of small messages asks so many lines ahead for the right to write: in the time in which it sends so many, a line
 /// comes from a core far away. The receiver looks at the next line only.
 const CLAIMED_AHEAD: usize = 8;
+
+/// The distance of the sender's core is measured once in so many messages.
+const MESSAGES_PER_SAMPLE: u32 = 32;
 
 /// The header of a message, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -118,6 +122,8 @@ pub struct Consumer {
     sequence: u32,
     /// `consumed` was stored and the sender has not been rung since.
     bell_owed: bool,
+    /// Of the sender's core; measured while many messages come.
+    distance: Distance,
 }
 
 // SAFETY: the pointers lead into a segment that outlives both ends (the constructors' contract); each end is used by one
@@ -355,7 +361,16 @@ impl Consumer {
     /// As [`Producer::new`], for consumers.
     pub unsafe fn new(lines: NonNull<Line>, count: usize, consumed: NonNull<Consumed>) -> Self {
         assert_count(count);
-        Consumer { lines, mask: count - 1, consumed, read: 0, published: 0, sequence: 1, bell_owed: false }
+        Consumer {
+            lines,
+            mask: count - 1,
+            consumed,
+            read: 0,
+            published: 0,
+            sequence: 1,
+            bell_owed: false,
+            distance: Distance::default(),
+        }
     }
 
     /// The same end, at the same position, on a copy of the ring's memory: for snapshots, and for tests that look at a
@@ -424,6 +439,28 @@ impl Consumer {
         if self.read - self.published >= (self.mask as u64 + 1) / 8 {
             self.publish();
         }
+    }
+
+    /// The same while more messages are to come at once. A line that the reader of a far core has flushed is the sender's at once,
+    /// one that it holds is not; what comes alone, and is answered, comes sooner without.
+    #[inline(always)]
+    fn advance_among_many(&mut self, lines: usize) {
+        if self.distance.is_far() {
+            // SAFETY: a message lies inside the ring and does not wrap.
+            unsafe { flush(std::ptr::from_ref(self.head()).cast(), lines * LINE_BYTES) };
+        }
+        self.advance(lines);
+        if cfg!(not(loom)) && self.sequence.is_multiple_of(MESSAGES_PER_SAMPLE) {
+            self.measure();
+        }
+    }
+
+    #[inline(never)]
+    fn measure(&mut self) {
+        let (mut distance, head) = (self.distance, self.head());
+        // SAFETY: a line of the ring.
+        unsafe { distance.measure(std::ptr::from_ref(head).cast(), || self.is_ready()) };
+        self.distance = distance;
     }
 
     /// Whether the sender was told of room since this was last asked: then the caller owes it a
@@ -538,6 +575,12 @@ impl Message<'_> {
     #[inline(always)]
     pub fn consume(self) {
         self.ring.advance(self.lines);
+    }
+
+    /// The same when more messages are to come at once.
+    #[inline(always)]
+    pub fn consume_among_many(self) {
+        self.ring.advance_among_many(self.lines);
     }
 }
 

@@ -142,7 +142,11 @@ impl Engine {
             }
             // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7); the message fits.
             unsafe { message.read_inline_to(request.buffer.at, bytes) };
-            message.consume();
+            if request.next == NONE {
+                message.consume();
+            } else {
+                message.consume_among_many();
+            }
             (request.tag, request.bytes) = (envelope.tag, bytes);
             matching.take_candidate(from, std::mem::replace(&mut request.next, NONE));
             peer.release_credit(bytes);

@@ -104,6 +104,29 @@ fn a_full_ring_refuses_and_takes_again_after_one_slot_is_emptied() {
 }
 
 #[test]
+fn a_short_message_fits_into_an_empty_ring_whatever_its_slots() {
+    for slot_lines in [32, 34, 64, 136, 272] {
+        let mut slots: Vec<Slot> = (0..SLOTS * slot_lines).map(|_| Slot([0; LINE_BYTES])).collect();
+        let (mut descriptors, mut emptied) = (Descriptors::default(), Emptied::default());
+        let parts = Parts {
+            descriptors: NonNull::from(&mut descriptors),
+            emptied: NonNull::from(&mut emptied),
+            slots: NonNull::from(&mut slots[0]),
+            slot_lines,
+        };
+        // SAFETY: the memory is zeroed and outlives the end, which is the only one.
+        let mut producer = unsafe { Producer::new(parts) };
+        let mut left = SHORT_BYTES_MAX;
+        while left > 0 {
+            assert!(producer.free_slot().is_some(), "{left} bytes are left, slots of {slot_lines} lines");
+            let bytes = producer.piece_bytes(left);
+            producer.commit(Chunk { message: 0, bytes });
+            left -= bytes;
+        }
+    }
+}
+
+#[test]
 fn a_bell_is_owed_once_for_what_was_emptied() {
     let (mut producer, mut consumer, _memory) = ring();
     assert!(put(&mut producer, 0, 1) && put(&mut producer, 1, 1));

@@ -75,7 +75,7 @@ fn payload_that_looks_like_a_header_is_never_taken_for_one() {
                 let due = u64::from(producer.sequence) + next(&mut random) % 20;
                 (2 | 1 << 16 | due << 32).to_ne_bytes()
             };
-            let inline = (0..29).flat_map(fake).collect::<Vec<u8>>();
+            let inline = (0..45).flat_map(fake).collect::<Vec<u8>>();
             assert!(producer.try_push(&message(n, 0).0, &inline[..bytes]));
             let found = consumer.peek().expect("just sent");
             assert_eq!(found.envelope, message(n, 0).0);
