@@ -206,6 +206,26 @@ static void many(void)
         MPI_Comm_free(&comms[i]);
 }
 
+/* An unguided split gives smaller parts, and says by what it has split, or none. */
+static void unguided(void)
+{
+    MPI_Info info;
+    MPI_Comm part;
+    char value[MPI_MAX_INFO_VAL + 1];
+    int flag, part_size;
+    CHECK(MPI_Info_create(&info) == MPI_SUCCESS);
+    CHECK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_HW_UNGUIDED, 0, info, &part) == MPI_SUCCESS);
+    if (is_tutti() && part != MPI_COMM_NULL) {
+        MPI_Comm_size(part, &part_size);
+        CHECK(part_size < size);
+        CHECK(MPI_Info_get(info, "mpi_hw_resource_type", MPI_MAX_INFO_VAL, value, &flag) == MPI_SUCCESS && flag);
+        CHECK(strcmp(value, "mpi_shared_memory") == 0);
+    }
+    if (part != MPI_COMM_NULL)
+        CHECK(MPI_Comm_free(&part) == MPI_SUCCESS);
+    CHECK(MPI_Info_free(&info) == MPI_SUCCESS);
+}
+
 static void hints(void)
 {
     MPI_Info info;
@@ -267,6 +287,7 @@ int main(int argc, char **argv)
     create();
     many();
     hints();
+    unguided();
     wrong_arguments();
     return finish("communicators");
 }

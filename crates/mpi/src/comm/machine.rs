@@ -9,7 +9,7 @@ use crate::info::Info;
 use crate::process::Guard;
 
 /// Info key that names a kind of resource.
-const RESOURCE_KEY: &[u8] = b"mpi_hw_resource_type";
+pub const RESOURCE_KEY: &[u8] = b"mpi_hw_resource_type";
 /// The kind of resource that every process of a node shares.
 pub const SHARED_MEMORY: &[u8] = b"mpi_shared_memory";
 /// Info key that names a process set.

@@ -27,7 +27,7 @@ use crate::process::Guard;
 pub use from_groups::StringTag;
 pub use group::{Group, Likeness};
 pub use intercomm::Bridge;
-pub use machine::SHARED_MEMORY;
+pub use machine::{RESOURCE_KEY, SHARED_MEMORY};
 pub use topology::{Edges, Graph, Grid, Topology, balance};
 
 /// A communicator as this process sees it.

@@ -4,7 +4,7 @@ use core::ffi::c_int;
 
 use crate::abi::*;
 use crate::argument::{get, put};
-use crate::comm::Bridge;
+use crate::comm::{Bridge, RESOURCE_KEY, SHARED_MEMORY};
 use crate::errhandler::call;
 use crate::error::{Result, check};
 use crate::info;
@@ -202,7 +202,15 @@ pub unsafe fn MPI_Comm_split_type(
 ) -> c_int {
     let body = |guard: &mut Guard| {
         let hints = info::hints(info)?;
-        guard.split_comm_by_type(comm, split_type, key, &hints)
+        let part = guard.split_comm_by_type(comm, split_type, key, &hints)?;
+        // Who did not ask for a kind of part is told which one it is.
+        if split_type == MPI_COMM_TYPE_HW_UNGUIDED && part != MPI_COMM_NULL && info != MPI_INFO_NULL {
+            info::change(info, |info| {
+                info.set(RESOURCE_KEY, SHARED_MEMORY);
+                Ok(())
+            })?;
+        }
+        Ok(part)
     };
     // SAFETY: as the user's.
     unsafe { make(c"MPI_Comm_split_type", comm, newcomm, body) }
