@@ -88,7 +88,8 @@ fn shower(scratch: &Scratch, random: &std::path::Path) -> Counted {
             let length = 1 + (noise >> 40) as usize % packet.len();
             counted.strange += u64::from(stranger.send_to(&packet[..length], ("127.0.0.1", port)).is_ok());
         }
-        std::thread::yield_now();
+        // Enough to be noticed, and the cores are the ranks'.
+        std::thread::sleep(std::time::Duration::from_micros(200));
     };
     let [said, told] = outputs.map(|path| fs::read_to_string(path).expect("what it said"));
     assert!(status.success(), "{status} with seed {seed}: {said}{told}");
@@ -113,13 +114,14 @@ fn nothing_forged_is_taken(least: u64) {
     while forged < least {
         let counted = shower(&scratch, &random);
         // What is real is taken at most once, and never refused; what is forged is refused, or found no room. Some may still be
-        // on its way when its receiver leaves.
+        // on its way when its receiver leaves; strangers go on until the job has ended.
         assert!(counted.taken <= counted.sent, "{counted:?}");
-        assert!(counted.refused <= counted.forged, "{counted:?}");
-        let counted_all = counted.refused + counted.strangers + counted.dropped;
-        let all = counted.forged + counted.strange;
-        assert!(counted_all + all / 20 + 1000 >= all, "{counted:?}");
-        assert!(counted.refused > counted.forged / 4, "{counted:?}");
+        assert!(counted.refused <= counted.forged && counted.refused > counted.forged / 4, "{counted:?}");
+        assert!(
+            counted.refused + counted.dropped + counted.forged / 20 + 1000 >= counted.forged,
+            "{counted:?}"
+        );
+        assert!(counted.strangers <= counted.strange, "{counted:?}");
         forged += counted.forged;
         strange += counted.strange;
     }
