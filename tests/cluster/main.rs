@@ -1,6 +1,8 @@
 //! Clusters of real daemons on this machine: jobs over several nodes, what users do to them, and what happens when something
 //! dies.
 
+#[path = "../launch/console.rs"]
+mod console;
 mod faults;
 mod gangs;
 #[path = "../launch/harness.rs"]
@@ -8,6 +10,7 @@ mod gangs;
 mod harness;
 mod jobs;
 mod nodes;
+mod terminal;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -45,6 +48,19 @@ impl Cluster {
         let mut command = program("tutti");
         command.args(words).env("TUTTI_DIR", &self.folder).env("TUTTI_DAEMON", self.folder.join(socket));
         command
+    }
+
+    /// A shell at a terminal, with `$tutti` and `$rank` set.
+    fn at_terminal(&self, script: &str, more: &[(&str, &std::ffi::OsStr)]) -> console::Terminal {
+        let (tutti, socket) = (program("tutti"), self.folder.join("tuttid.sock"));
+        let mut variables = vec![
+            ("tutti", tutti.get_program()),
+            ("rank", harness::RANK.as_ref()),
+            ("TUTTI_DIR", self.folder.as_os_str()),
+            ("TUTTI_DAEMON", socket.as_os_str()),
+        ];
+        variables.extend_from_slice(more);
+        console::Terminal::run(script, &variables)
     }
 
     #[track_caller]

@@ -1,5 +1,6 @@
 //! Starting, watching and ending jobs, on one node and on several: the promises of `mpiexec` and the starter.
 
+mod console;
 mod deaths;
 mod harness;
 mod nodes;

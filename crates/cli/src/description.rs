@@ -43,6 +43,10 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
     }
     let programs = options.programs.iter().map(describe_program).collect::<Result<_, _>>()?;
     let to_terminal = options.output_file.is_none() && isatty(stdout());
+    if options.pty && !(to_terminal && isatty(stdin()) && options.input == Input::Rank(0)) {
+        let text = "--pty needs a terminal as stdin and stdout, and stdin for rank 0";
+        return Err((text.into(), USAGE));
+    }
     let mut id = [0; 8];
     fill_random(&mut id).map_err(|error| (format!("cannot draw random bytes: {error}"), 1))?;
     let job = Job {
@@ -54,6 +58,7 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
         input_inherited: matches!(options.input, Input::Rank(_)) && !isatty(stdin()),
         terminal: to_terminal
             .then(|| tcgetwinsize(stdout()).map_or(TERMINAL, |size| (size.ws_row, size.ws_col))),
+        pty: options.pty,
         binding: options.binding,
         cores_per_rank: options.cores_per_rank,
         no_oversubscribe: options.no_oversubscribe,
@@ -61,6 +66,9 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
         debug: std::env::var_os("TUTTI_DEBUG").is_some_and(|value| value != "0"),
     };
     let nodes = Nodes::of(options, job.ranks()).map_err(|error| (error.to_string(), USAGE))?;
+    if options.detach_on_hangup && !matches!(nodes, Nodes::Cluster(_)) {
+        return Err(("--detach-on-hangup is for jobs of a cluster (--nodes N)".into(), USAGE));
+    }
     // A daemon's ranks cannot inherit what only we have.
     let job = Job { input_inherited: job.input_inherited && !matches!(nodes, Nodes::Cluster(_)), ..job };
     match job.input {

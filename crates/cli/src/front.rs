@@ -9,7 +9,8 @@
 //! | all starters | all their ranks are in a barrier of PMI: all are told what all have put |
 //! | INT, TERM, HUP, QUIT | forwarded, to a stopped job after it goes on; a second one, or [`PATIENCE`] later: killed |
 //! | TSTP | the job is stopped, then we are; CONT: both go on |
-//! | USR1, USR2, WINCH | forwarded |
+//! | USR1, USR2, WINCH | forwarded; the terminals of the ranks get the size of ours first |
+//! | `~.` typed, HUP with --detach-on-hangup | a job of the cluster is left alone |
 //! | stdin | read for the ranks that get it, a terminal only while we are in its foreground (W25) |
 //! | nobody reads our stdout | the job is killed, we die of SIGPIPE as any program of a pipeline does |
 
@@ -32,6 +33,11 @@ use crate::options::{self, Options, Request};
 use crate::stdio::Stdio;
 
 mod ending;
+mod escape;
+mod terminal;
+
+use escape::Escape;
+use terminal::{Keys, in_foreground};
 
 /// A job that was asked to end has this time before it is killed.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -127,6 +133,8 @@ enum End {
     Open,
     /// It was asked to end by this signal.
     Asked(i32),
+    /// We go, it goes on.
+    Detaching,
     /// It is being killed; this is our exit status.
     Killed(u8),
 }
@@ -149,8 +157,14 @@ struct Front {
     ender: Option<usize>,
     /// When patience, or the job's time, is over.
     deadline: Option<Instant>,
-    /// The job's number.
+    /// The job's random number.
     job: u64,
+    /// Its number in the cluster.
+    number: Option<JobId>,
+    /// The user's terminal is rank 0's.
+    keys: Option<Keys>,
+    /// What is typed to a job of the cluster may say that we are to go.
+    escape: Option<Escape>,
     /// Exit status of the job: the first that was not 0.
     status: u8,
 }
@@ -174,11 +188,12 @@ impl Front {
             libc_signal(Signal::USR2),
             libc_signal(Signal::WINCH),
         ];
-        let stdio = Stdio::new(options.label, options.output_file.clone(), options.errors_file.clone())
+        let mut stdio = Stdio::new(options.label, options.output_file.clone(), options.errors_file.clone())
             .map_err(system("use standard output"))?;
         // If a starter dies, what it leaves behind is ours to end.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|error| format!("cannot adopt orphans: {error}"))?;
+        let mut keys = options.pty.then(Keys::new).transpose()?;
         let (links, namespaces) = links()?;
         let signals = match Signals::new(&wanted) {
             Ok(signals) => signals,
@@ -187,6 +202,9 @@ impl Front {
                 return Err(system("catch signals")(error));
             }
         };
+        keys.iter_mut().for_each(Keys::take);
+        stdio.raw = keys.is_some();
+        let of_cluster = links.iter().any(Link::is_daemon);
         let deadline = options.timeout.map(|timeout| Instant::now() + timeout);
         Ok(Front {
             name,
@@ -194,13 +212,16 @@ impl Front {
             links,
             _namespaces: namespaces,
             signals,
-            stdio,
             input_open: true,
             floor: None,
             end: End::Open,
             ender: None,
             deadline,
             job,
+            number: None,
+            escape: (of_cluster && rustix::termios::isatty(stdin())).then(Escape::default),
+            stdio,
+            keys,
             status: 0,
         })
     }
@@ -345,8 +366,12 @@ impl Front {
     /// The daemon's answer to our request.
     fn handle_answer(&mut self, index: usize, answer: Option<Answer>) {
         match answer {
-            Some(Answer::Job(job)) if self.options.verbose => self.complain(&format!("this is job {job}")),
-            Some(Answer::Job(_)) => {}
+            Some(Answer::Job(job)) => {
+                self.number = Some(job);
+                if self.options.verbose {
+                    self.complain(&format!("this is job {job}"));
+                }
+            }
             Some(Answer::Refused(text)) => {
                 self.complain(&text);
                 self.note(1);
@@ -377,11 +402,19 @@ impl Front {
             Report::Suspended => {
                 self.links[index].suspended = true;
                 if self.links.iter().all(|link| link.suspended || !link.is_alive()) {
+                    self.keys.iter_mut().for_each(Keys::give_back);
                     // Stops here, until somebody continues us.
                     os::raise_default(libc_signal(Signal::TSTP));
+                    self.keys.iter_mut().for_each(Keys::take);
                     self.links.iter_mut().for_each(|link| link.suspended = false);
                     self.put(Kind::Resume, 0, &[]);
                 }
+            }
+            Report::Stopped => self.put(Kind::Suspend, 0, &[]),
+            Report::Detached => {
+                let job = self.number.map_or_else(String::new, |job| job.to_string());
+                self.complain(&format!("job {job} goes on; `tutti attach {job}` comes back to it"));
+                self.links[index].state = State::Over;
             }
             Report::Ending { status } => {
                 self.note(status);
@@ -457,8 +490,19 @@ impl Front {
             if signal == Signal::TSTP {
                 self.put(Kind::Suspend, 0, &[]);
             } else if signal == Signal::CONT {
+                // Perhaps in the foreground again.
+                self.keys.iter_mut().for_each(Keys::take);
                 self.put(Kind::Resume, 0, &[]);
-            } else if signal == Signal::USR1 || signal == Signal::USR2 || signal == Signal::WINCH {
+            } else if signal == Signal::WINCH {
+                // A daemon signals the ranks by itself.
+                if let Some(size) = terminal::window() {
+                    self.put(Kind::Window, size, &[]);
+                }
+                let starters = self.links.iter_mut().filter(|link| !link.is_daemon());
+                starters.for_each(|link| link.put(Kind::Signal, number as u32, &[]));
+            } else if signal == Signal::HUP && self.options.detach_on_hangup {
+                self.detach();
+            } else if signal == Signal::USR1 || signal == Signal::USR2 {
                 self.put(Kind::Signal, number as u32, &[]);
             } else if self.end == End::Open {
                 self.end = End::Asked(number);
@@ -471,10 +515,25 @@ impl Front {
         }
     }
 
+    /// We go, the job goes on.
+    fn detach(&mut self) {
+        if self.end == End::Open {
+            self.end = End::Detaching;
+            self.stdio.discard();
+            self.deadline = Some(Instant::now() + PATIENCE);
+            // One that stands still was stopped for our sake.
+            self.put(Kind::Resume, 0, &[]);
+            self.put(Kind::Detach, 0, &[]);
+        }
+    }
+
     fn write(&mut self) {
         let Err((kind, name, error)) = self.stdio.write() else { return };
         self.stdio.discard();
-        if error != rustix::io::Errno::PIPE {
+        if self.options.detach_on_hangup && error == rustix::io::Errno::IO {
+            // The terminal is gone before its signal has come.
+            self.detach();
+        } else if error != rustix::io::Errno::PIPE {
             let reason = io::Error::from(error);
             self.complain(&format!("cannot write the job's output to {name}: {reason}; the job is ended"));
             self.kill(1);
@@ -499,9 +558,20 @@ impl Front {
             Err(_) => 0,
         };
         self.input_open = read > 0;
+        let mut typed = bytes[..read].to_vec();
+        if let Some(escape) = self.escape.as_mut().filter(|_| read > 0) {
+            let (passed, leaves) = escape.filter(&typed);
+            if leaves {
+                return self.detach();
+            }
+            if passed.is_empty() {
+                return;
+            }
+            typed = passed;
+        }
         for link in self.links.iter_mut().filter(|link| link.wants_input) {
             link.input_room = false;
-            link.put(Kind::Input, 0, &bytes[..read]);
+            link.put(Kind::Input, 0, &typed);
         }
     }
 
@@ -511,7 +581,8 @@ impl Front {
     }
 
     fn complain(&self, text: &str) {
-        eprintln!("{}: {text}", self.name);
+        let return_first = if self.keys.as_ref().is_some_and(Keys::is_raw) { "\r" } else { "" };
+        eprint!("{}: {text}{return_first}\n", self.name);
     }
 }
 
@@ -526,12 +597,4 @@ struct Ready {
 
 fn libc_signal(signal: Signal) -> i32 {
     signal.as_raw()
-}
-
-/// Reading a terminal from its background would stop us, and the job with us.
-fn in_foreground() -> bool {
-    match rustix::termios::tcgetpgrp(stdin()) {
-        Ok(foreground) => foreground == rustix::process::getpgrp(),
-        Err(_) => true,
-    }
 }

@@ -54,6 +54,10 @@ pub struct Options {
     pub errors_file: Option<OsString>,
     /// Who gets stdin.
     pub input: Input,
+    /// The terminal is rank 0's.
+    pub pty: bool,
+    /// A hang-up leaves the job alone.
+    pub detach_on_hangup: bool,
     /// End of the job.
     pub timeout: Option<Duration>,
     /// No remarks.
@@ -155,6 +159,8 @@ pub fn parse_as(arguments: &[OsString], counts_nodes: bool) -> Result<Request, O
         output_file: None,
         errors_file: None,
         input: Input::Rank(0),
+        pty: false,
+        detach_on_hangup: false,
         timeout: None,
         quiet: false,
         verbose: false,
@@ -337,6 +343,8 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
             let seconds = seconds.ok_or_else(|| wrong("a number of seconds above 0"))?;
             options.timeout = Some(Duration::from_secs_f64(seconds));
         }
+        Key::Pty => options.pty = true,
+        Key::DetachOnHangup => options.detach_on_hangup = true,
         Key::Quiet => options.quiet = true,
         Key::Verbose => options.verbose = true,
         Key::Silent => {}

@@ -31,6 +31,8 @@ pub struct Stdio {
     inside_line: HashMap<(u32, bool), ()>,
     /// Nobody wants any more of it.
     discarding: bool,
+    /// The terminal is raw, and rank 0 writes for it: the newlines of all others need a carriage return.
+    pub raw: bool,
 }
 
 #[derive(Debug)]
@@ -70,6 +72,7 @@ impl Stdio {
             rank: 0,
             inside_line: HashMap::new(),
             discarding: false,
+            raw: false,
         })
     }
 
@@ -103,6 +106,7 @@ impl Stdio {
             return;
         }
         (self.to, self.rank, self.written) = (kind, rank, 0);
+        let bytes = if self.raw && (rank != 0 || kind == Kind::Errors) { &for_raw(bytes) } else { bytes };
         let files = matches!(self.target(), Target::Files(..));
         if self.label && !files {
             let key = (rank, kind == Kind::Output);
@@ -174,6 +178,17 @@ impl Stdio {
             _ => &self.output,
         }
     }
+}
+
+/// With a carriage return before each newline.
+fn for_raw(bytes: &[u8]) -> Vec<u8> {
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    let ends = |line: &[u8]| line.ends_with(b"\n");
+    lines
+        .flat_map(|line| if ends(line) { [&line[..line.len() - 1], b"\r\n"] } else { [line, b""] })
+        .flatten()
+        .copied()
+        .collect()
 }
 
 /// `%r` is the rank, `%%` a percent sign.

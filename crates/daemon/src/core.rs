@@ -61,6 +61,8 @@ pub enum Event {
     Frame(ClientId, Kind, u32, Vec<u8>),
     /// A user's program has taken so many bytes.
     Taken(ClientId, usize),
+    /// The process of a front end has been stopped, or goes on.
+    FrontState(ClientId, bool),
     /// A user's program is gone.
     ClientGone(ClientId),
     /// A starter says something; nothing more is read from it until [`Action::Listen`].
@@ -190,6 +192,7 @@ impl Core {
             Event::Request(client, user, request) => self.handle_request(client, user, request),
             Event::Frame(client, kind, number, payload) => self.handle_frame(client, kind, number, &payload),
             Event::Taken(client, bytes) => self.handle_taken(client, bytes),
+            Event::FrontState(client, stopped) => self.handle_front_state(client, stopped),
             Event::ClientGone(client) => self.handle_client_gone(client),
             Event::Starter(job, frames) => self.handle_starter(job, frames),
             Event::StarterGone(job, why) => self.handle_starter_gone(job, &why),
@@ -216,6 +219,11 @@ impl Core {
     /// Nothing of any job is left here.
     pub fn is_idle(&self) -> bool {
         self.parts.is_empty() && self.home.is_idle()
+    }
+
+    /// This user's program is the front end of a job.
+    pub fn is_front_end(&self, client: ClientId) -> bool {
+        self.home.is_front_end(client)
     }
 
     fn act(&mut self, action: Action) {

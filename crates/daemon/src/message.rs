@@ -238,6 +238,8 @@ pub struct Order {
     pub run: Run,
     /// No rank is left anywhere: starters may leave.
     pub leave: bool,
+    /// Size of the terminals, if it has changed since the start: rows, columns.
+    pub window: Option<(u16, u16)>,
     /// Signals for all ranks, numbered from 1; the last few.
     pub signals: Vec<(u64, u32)>,
     /// The last barrier of PMI in which all ranks were, and what all have put for it.
@@ -362,6 +364,10 @@ pub enum Control {
     Kill,
     /// Every rank gets this signal.
     Signal(u32),
+    /// The terminals of its ranks get this size: rows, columns.
+    Window(u16, u16),
+    /// Its front end goes, it goes on.
+    Detach,
 }
 
 /// A job as a user submits it.

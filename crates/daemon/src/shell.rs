@@ -107,7 +107,7 @@ struct Shell {
     happenings: Happenings,
     core: Core,
     peers: HashMap<LinkId, mpsc::UnboundedSender<Vec<u8>>>,
-    clients: HashMap<ClientId, (clients::Writer, Option<Pid>)>,
+    clients: HashMap<ClientId, clients::Client>,
     starters: HashMap<JobId, starters::Starter>,
     events: events::Log,
     switcher: Switcher,
@@ -169,7 +169,10 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
             Some(happened) = queue.recv() => shell.handle(happened),
             accepted = listener.accept() => shell.accept_peer(accepted),
             accepted = local.accept() => shell.accept_client(accepted),
-            _ = ticks.tick() => shell.core.handle(now_ms(), Event::Tick),
+            _ = ticks.tick() => {
+                shell.watch_front_ends();
+                shell.core.handle(now_ms(), Event::Tick);
+            }
             _ = end.recv() => shell.leaving = true,
             _ = interrupt.recv() => shell.leaving = true,
         }
@@ -211,7 +214,7 @@ impl Shell {
                 if dialled { Event::Dialled(link) } else { Event::Accepted(link) }
             }
             Happened::Client { client, writer, pid } => {
-                self.clients.insert(client, (writer, pid));
+                self.clients.insert(client, clients::Client { writer, pid, stopped: false });
                 return;
             }
             Happened::StarterClosed(job) => return self.bury(job),
@@ -243,8 +246,8 @@ impl Shell {
                 }
                 Action::ToClient(client, frame) => self.to_client(client, frame),
                 Action::Continue(client) => {
-                    if let Some((_, Some(pid))) = self.clients.get(&client) {
-                        let _ = rustix::process::kill_process(*pid, Signal::CONT);
+                    if let Some(pid) = self.clients.get(&client).and_then(|client| client.pid) {
+                        let _ = rustix::process::kill_process(pid, Signal::CONT);
                     }
                 }
                 // The writer ends when all is written.
@@ -274,8 +277,8 @@ impl Shell {
     }
 
     fn to_client(&self, client: ClientId, frame: Vec<u8>) {
-        if let Some((writer, _)) = self.clients.get(&client) {
-            let _ = writer.send(frame);
+        if let Some(client) = self.clients.get(&client) {
+            let _ = client.writer.send(frame);
         }
     }
 

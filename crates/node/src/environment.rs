@@ -168,6 +168,7 @@ mod tests {
             input: Input::None,
             input_inherited: false,
             terminal: None,
+            pty: false,
             binding: Binding::None,
             cores_per_rank: None,
             no_oversubscribe: false,

@@ -238,21 +238,7 @@ fn start_rank(ready: &Ready, prepared: &Prepared, parts: &mut Parts) -> Result<(
     let index = parts.ranks.count() as u32;
     let rank = job.local_ranks().start as u32 + index;
     parts.names.push(prepared.name.clone());
-    let (output, output_end) = match job.terminal {
-        // Without a devpts, or when it has no more, a pipe is better than no job.
-        Some(size) => pseudoterminal(size).or_else(|_| output_pipe()),
-        None => output_pipe(),
-    }
-    .map_err(failed("open a pipe for a rank's output"))?;
-    let (errors, errors_end) = output_pipe().map_err(failed("open a pipe for a rank's error output"))?;
-    let takes_input = job.input == Input::All || job.input == Input::Rank(rank);
-    let mut input_end = None;
-    if takes_input && !job.input_inherited {
-        let (end, input) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("open a pipe for a rank's input"))?;
-        rustix::io::ioctl_fionbio(&input, true).map_err(failed("open a pipe for a rank's input"))?;
-        parts.inputs.add(input);
-        input_end = Some(end);
-    }
+    let ends = if job.pty && rank == 0 { own_terminal(job, parts) } else { open_streams(job, rank, parts) }?;
     let ticket = parts.tickets.as_ref().expect("the socket is opened before any rank").ticket(index);
     let pmi_end = parts.pmi.as_mut().expect("the server is made before any rank").add();
     let pmi_end = pmi_end.map_err(failed("open a socket for PMI"))?;
@@ -263,14 +249,15 @@ fn start_rank(ready: &Ready, prepared: &Prepared, parts: &mut Parts) -> Result<(
         arguments: &prepared.arguments,
         environment: &[&prepared.environment, &own],
         directory: prepared.directory.as_deref(),
-        input: match &input_end {
-            Some(end) => Some(end.as_fd()),
-            None if takes_input => None,
-            None => Some(ready.null.as_fd()),
+        input: match &ends.input {
+            InputEnd::Own(end) => Some(end.as_fd()),
+            InputEnd::Inherited => None,
+            InputEnd::Null => Some(ready.null.as_fd()),
         },
-        output: output_end.as_fd(),
-        errors: errors_end.as_fd(),
+        output: ends.output.as_fd(),
+        errors: ends.errors.as_fd(),
         kept: pmi_end.as_fd(),
+        terminal: parts.terminal.as_ref().filter(|_| job.pty && rank == 0).map(|(_, slave)| slave.as_fd()),
         cores: mask.as_ref(),
         cgroup: None,
         descriptors_max: ready.descriptors_max,
@@ -286,10 +273,61 @@ fn start_rank(ready: &Ready, prepared: &Prepared, parts: &mut Parts) -> Result<(
     // The child does the same; whoever is first.
     let _ = rustix::process::setpgid(Some(pid), Some(pid));
     parts.ranks.add(pid, pidfd);
+    Ok(())
+}
+
+/// A rank's ends of its streams.
+struct Ends {
+    input: InputEnd,
+    output: OwnedFd,
+    errors: OwnedFd,
+}
+
+enum InputEnd {
+    Own(OwnedFd),
+    Inherited,
+    Null,
+}
+
+fn open_streams(job: &Job, rank: u32, parts: &mut Parts) -> Result<Ends, LaunchError> {
+    let (output, output_end) = match job.terminal {
+        // Without a devpts, or when it has no more, a pipe is better than no job.
+        Some(size) => raw_terminal(size).or_else(|_| output_pipe()),
+        None => output_pipe(),
+    }
+    .map_err(failed("open a pipe for a rank's output"))?;
+    let (errors, errors_end) = output_pipe().map_err(failed("open a pipe for a rank's error output"))?;
+    let takes_input = job.input == Input::All || job.input == Input::Rank(rank);
+    let input = if takes_input && !job.input_inherited {
+        let (end, input) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("open a pipe for a rank's input"))?;
+        rustix::io::ioctl_fionbio(&input, true).map_err(failed("open a pipe for a rank's input"))?;
+        parts.inputs.add(input);
+        InputEnd::Own(end)
+    } else if takes_input {
+        InputEnd::Inherited
+    } else {
+        InputEnd::Null
+    };
     let silence_ns = if job.terminal.is_some() { PROMPT_NS } else { PART_NS };
     parts.streams.add(rank, Kind::Output, output, silence_ns);
     parts.streams.add(rank, Kind::Errors, errors, PROMPT_NS);
-    Ok(())
+    Ok(Ends { input, output: output_end, errors: errors_end })
+}
+
+/// One terminal for all streams of rank 0, the controlling one of this session; what is written to it is forwarded at once.
+fn own_terminal(job: &Job, parts: &mut Parts) -> Result<Ends, LaunchError> {
+    let open = || -> io::Result<(OwnedFd, OwnedFd)> {
+        let (master, slave) = pseudoterminal(job.terminal.unwrap_or((24, 80)))?;
+        rustix::process::ioctl_tiocsctty(&slave)?;
+        Ok((master, slave))
+    };
+    let (master, slave) = open().map_err(failed("open a terminal for rank 0"))?;
+    let copy = |end: &OwnedFd| end.try_clone().map_err(failed("open a terminal for rank 0"));
+    parts.inputs.add(copy(&master)?);
+    parts.streams.add(0, Kind::Output, copy(&master)?, 0);
+    let ends = Ends { input: InputEnd::Own(copy(&slave)?), output: copy(&slave)?, errors: copy(&slave)? };
+    parts.terminal = Some((master, slave));
+    Ok(ends)
 }
 
 /// Forks into the cgroup. One that lets the first rank not in (a threaded domain, a filter) is as good as none.
@@ -338,15 +376,21 @@ fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// A raw terminal of the given size (rows, columns), so that the C library of a rank writes line by line (F26); our end
 /// does not block.
+fn raw_terminal(size: (u16, u16)) -> io::Result<(OwnedFd, OwnedFd)> {
+    let (master, slave) = pseudoterminal(size)?;
+    let mut settings = tcgetattr(&slave)?;
+    settings.make_raw();
+    tcsetattr(&slave, OptionalActions::Now, &settings)?;
+    Ok((master, slave))
+}
+
+/// A terminal of the given size (rows, columns).
 fn pseudoterminal((rows, columns): (u16, u16)) -> io::Result<(OwnedFd, OwnedFd)> {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&master)?;
     unlockpt(&master)?;
     let name = ptsname(&master, Vec::new())?;
     let slave = open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
-    let mut settings = tcgetattr(&slave)?;
-    settings.make_raw();
-    tcsetattr(&slave, OptionalActions::Now, &settings)?;
     tcsetwinsize(&slave, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })?;
     rustix::io::ioctl_fionbio(&master, true)?;
     Ok((master, slave))
@@ -389,7 +433,7 @@ mod tests {
 
     #[test]
     fn a_raw_terminal_changes_no_byte() {
-        let (master, slave) = pseudoterminal((24, 80)).unwrap();
+        let (master, slave) = raw_terminal((24, 80)).unwrap();
         rustix::io::write(&slave, b"a\nb\x03\x04\0\xff").unwrap();
         let mut bytes = [0; 64];
         let read = rustix::io::read(&master, &mut bytes).unwrap();

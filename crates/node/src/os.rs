@@ -57,6 +57,8 @@ pub struct Child<'a> {
     pub errors: BorrowedFd<'a>,
     /// A descriptor that it keeps under its number.
     pub kept: BorrowedFd<'a>,
+    /// The controlling terminal, in whose foreground it is to be.
+    pub terminal: Option<BorrowedFd<'a>>,
     /// The cores that it may use, if not all of ours.
     pub cores: Option<&'a CpuSet>,
     /// The cgroup to begin in.
@@ -254,6 +256,12 @@ fn prepare(child: &Child<'_>, parent: Pid) -> Result<(), (Step, i32)> {
         must(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
         if libc::getppid() != parent.as_raw_nonzero().get() {
             libc::_exit(127);
+        }
+        if let Some(terminal) = child.terminal {
+            // From the background, which must not stop it.
+            libc::signal(libc::SIGTTOU, libc::SIG_IGN);
+            must(libc::tcsetpgrp(terminal.as_raw_fd(), libc::getpid()))?;
+            libc::signal(libc::SIGTTOU, libc::SIG_DFL);
         }
         for signal in [libc::SIGPIPE, libc::SIGXFSZ] {
             libc::signal(signal, libc::SIG_DFL);

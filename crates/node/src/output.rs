@@ -10,6 +10,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::termios::{Winsize, tcsetwinsize};
+
 use crate::wire::{self, Kind};
 
 /// Bytes that wait here for one stream, at most.
@@ -61,6 +63,15 @@ impl Streams {
             let descriptor = stream.descriptor.as_ref()?;
             (stream.bytes.len() < BUFFER_BYTES).then(|| (index, descriptor.as_fd()))
         })
+    }
+
+    /// Tells the terminals among them their new size.
+    pub fn set_window(&self, rows: u16, columns: u16) {
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        for descriptor in self.streams.iter().filter_map(|stream| stream.descriptor.as_ref()) {
+            // A pipe has none.
+            let _ = tcsetwinsize(descriptor, size);
+        }
     }
 
     /// Reads once. `false`: there was nothing, or no room.

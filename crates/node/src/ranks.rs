@@ -93,6 +93,11 @@ impl Ranks {
         self.ranks.iter().map(|rank| rank.pid.as_raw_nonzero().get() as u32)
     }
 
+    /// That of the first, as long as it lives.
+    pub fn first_pid(&self) -> Option<Pid> {
+        self.ranks.first().filter(|rank| !rank.dead).map(|rank| rank.pid)
+    }
+
     /// Whether a pid is a rank's.
     pub fn contains(&self, pid: Pid) -> bool {
         self.ranks.iter().any(|rank| rank.pid == pid)

@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFlags, Timespec};
-use rustix::process::Signal;
+use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tutti_shm::peers::Peers;
 use tutti_shm::ticket::Notice;
 
@@ -66,6 +66,10 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         |action| move |source: rustix::io::Errno| StarterError::System { action, source: source.into() };
     let (job, decoder) = front::read_job(&front)?;
     // Out of the terminal's foreground group: Ctrl-C is the front end's to hear and to forward.
+    if job.pty {
+        // The leader of a session whose terminal is to be rank 0's; its parent in another group, so that keys can stop it.
+        let _ = rustix::process::setsid();
+    }
     let _ = rustix::process::setpgid(None, None);
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(failed("adopt orphans"))?;
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
@@ -132,6 +136,9 @@ pub struct Parts {
     pub pmi: Option<Pmi>,
     /// The socket for their tickets.
     pub tickets: Option<Tickets>,
+    /// The terminal of rank 0, both sides, where it is the controlling one: held until the end, since its closing is a
+    /// hang-up.
+    pub terminal: Option<(OwnedFd, OwnedFd)>,
     /// The shared segment.
     pub segment: Option<tutti_shm::segment::Segment>,
     /// In a job on several nodes the sockets of the ranks of this one. They stay open until the job ends: what is sent to a
@@ -443,6 +450,7 @@ impl Starter {
         while let Some(signal) = self.signals.next_signal() {
             if signal == libc::SIGCHLD {
                 self.orphans_ns.get_or_insert_with(|| now_ns() + ORPHANS_NS);
+                self.look_for_stop();
             } else {
                 self.say(|| format!("signal {signal}: the job ends"));
                 self.parts.ranks.set_ending(128 + signal as u8);
@@ -459,6 +467,24 @@ impl Starter {
             self.orphans_ns = None;
             let ranks = &self.parts.ranks;
             descendants::reap_orphans(|pid| ranks.contains(pid));
+        }
+    }
+
+    /// A key may have stopped rank 0 at its terminal.
+    fn look_for_stop(&mut self) {
+        let watched = self.parts.terminal.is_some() && !self.frozen;
+        let Some(pid) = self.parts.ranks.first_pid().filter(|_| watched) else { return };
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        if matches!(waitid(WaitId::Pid(pid), options), Ok(Some(_))) {
+            self.report(&Report::Stopped);
+        }
+    }
+
+    /// The job goes on; so does rank 0 where a key has stopped it.
+    fn resume(&mut self) {
+        self.freeze(false);
+        if let Some(pid) = self.parts.ranks.first_pid().filter(|_| self.parts.terminal.is_some()) {
+            let _ = kill_process_group(pid, Signal::CONT);
         }
     }
 

@@ -11,6 +11,8 @@
 //! | Signal | front end | signal number | - |
 //! | Input | front end | rank | bytes for its stdin; the next one only after [`Report::InputTaken`]; empty: end of file |
 //! | Suspend, Resume, Kill | front end | - | - |
+//! | Window | front end | rows << 16, columns | - |
+//! | Detach | front end, to a daemon | - | - |
 //! | Leave | front end, after [`Report::Left`] of every node | - | - |
 //! | Fence | starter, when all ranks of its node are in a barrier of PMI | number, from 1 | keys and values ([`crate::pmi`]) that they have put since the last |
 //! | Fence | front end, when all nodes are in it | the same number | those of all nodes, one after the other |
@@ -71,6 +73,10 @@ pub enum Kind {
     Leave = 8,
     /// All ranks of a node, or of all nodes, are in a barrier of PMI; what they have put since the last one.
     Fence = 9,
+    /// The terminal of the front end has another size: rows in the upper half, columns in the lower.
+    Window = 10,
+    /// To a daemon: the front end goes, the job goes on. Never on the wire to a starter.
+    Detach = 11,
     /// A rank's stdout.
     Output = 16,
     /// A rank's stderr.
@@ -84,7 +90,7 @@ pub enum Kind {
 }
 
 /// Every kind, for decoding.
-const KINDS: [Kind; 14] = [
+const KINDS: [Kind; 16] = [
     Kind::Job,
     Kind::Signal,
     Kind::Input,
@@ -94,6 +100,8 @@ const KINDS: [Kind; 14] = [
     Kind::Peers,
     Kind::Leave,
     Kind::Fence,
+    Kind::Window,
+    Kind::Detach,
     Kind::Output,
     Kind::Errors,
     Kind::Report,
@@ -233,6 +241,8 @@ pub struct Job {
     pub input_inherited: bool,
     /// Stdout of the ranks is a terminal of this size (rows, columns); none: a pipe.
     pub terminal: Option<(u16, u16)>,
+    /// Stdin, stdout and stderr of rank 0 are that terminal, and it is its controlling one: keys are its to hear.
+    pub pty: bool,
     /// Which cores a rank may use.
     pub binding: Binding,
     /// Cores of a rank, when the user said so.
@@ -370,6 +380,10 @@ pub enum Report {
     InputUnwanted,
     /// All ranks are stopped.
     Suspended,
+    /// Rank 0 was stopped by its terminal: the whole job is to be.
+    Stopped,
+    /// From a daemon: the front end may go, the job goes on.
+    Detached,
     /// The job is over and is being killed on this node; only the first time, before anything is said of why.
     Ending {
         /// Exit status of the job as far as this node knows.

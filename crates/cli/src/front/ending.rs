@@ -7,7 +7,7 @@ use tutti_node::os;
 use tutti_node::wire::{self, Cause, Ended, Kind};
 use tutti_node::{cgroup, descendants};
 
-use super::{End, Front, libc_signal};
+use super::{End, Front, Keys, libc_signal};
 use crate::link::{Link, State};
 
 /// A killed job has this time to be gone before we leave without it.
@@ -29,6 +29,8 @@ impl Front {
                 self.kill(128 + signal as u8);
                 None
             }
+            // The daemon does not answer; it has been told.
+            End::Detaching => Some(0),
             End::Killed(_) => Some(self.leave_by_force()),
         }
     }
@@ -46,6 +48,7 @@ impl Front {
             self.end_leftovers();
         }
         self.links.iter_mut().for_each(|link| drop(link.bury()));
+        self.keys.iter_mut().for_each(Keys::give_back);
         let status = match self.end {
             End::Killed(own) => own,
             _ => self.status,

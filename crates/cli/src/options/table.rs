@@ -28,6 +28,8 @@ pub enum Key {
     ErrorsFile,
     OutputFolder,
     Stdin,
+    Pty,
+    DetachOnHangup,
     Timeout,
     NoOversubscribe,
     Quiet,
@@ -118,6 +120,18 @@ pub const OPTIONS: &[Spec] = &[
         "stdout and stderr into NAME.RANK.out and .err",
     ),
     option(Key::Stdin, &["stdin", "s"], &["WHO"], "who gets stdin: a rank (default 0), all, none"),
+    option(
+        Key::Pty,
+        &["pty"],
+        &[],
+        "the terminal is rank 0's: every key is its to hear, Ctrl-Z and Ctrl-C too",
+    ),
+    option(
+        Key::DetachOnHangup,
+        &["detach-on-hangup"],
+        &[],
+        "a closed terminal does not end a job of the cluster: `tutti attach` finds it again",
+    ),
     option(Key::Timeout, &["timeout"], &["SECONDS"], "end the job after this time with status 124"),
     option(Key::Hosts, &["host", "hosts", "H"], &["LIST"], "nodes to run on: in this version only this one"),
     option(

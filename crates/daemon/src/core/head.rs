@@ -30,6 +30,8 @@ pub(super) mod placement;
 const OVER_MAX: usize = 1000;
 /// Signals of an order; older ones have long been handed on.
 const SIGNALS_MAX: usize = 16;
+/// SIGWINCH.
+const WINDOW_CHANGED: u32 = 28;
 /// Characters of a command that are listed.
 const COMMAND_CHARS: usize = 60;
 /// Answers that are remembered, for questions asked twice.
@@ -77,6 +79,8 @@ struct HeadJob {
     ender: Option<NodeId>,
     /// A user asked for its end.
     asked: bool,
+    /// It outlives its home.
+    detached: bool,
     told_started: bool,
     told_suspended: bool,
     /// Warnings and ended ranks that were told, by node.
@@ -118,7 +122,7 @@ impl Head {
                         format!("node {name} does not answer any more, its ranks are lost; the job is ended");
                     job.notices.push(Notice::Say(Report::Warning(text)));
                 }
-            } else if job.launch.home == node && !job.launch.detached {
+            } else if job.launch.home == node && !job.detached {
                 job.end_by(None, 1);
             }
             job.said_ms = now_ms.saturating_sub(AGAIN_MS);
@@ -139,12 +143,14 @@ impl HeadJob {
         };
         let takers = if launch.detached { Vec::new() } else { takers };
         let placed = Notice::Placed { nodes: launch.nodes.clone(), takers };
+        let detached = launch.detached;
         let launch = Arc::new(launch);
         let order = Order {
             launch: Some(Arc::clone(&launch)),
             peers: None,
             run: Run::Go,
             leave: false,
+            window: None,
             signals: Vec::new(),
             fence: Arc::default(),
             forget: false,
@@ -158,6 +164,7 @@ impl HeadJob {
             status: 0,
             ender: None,
             asked: false,
+            detached,
             told_started: false,
             told_suspended: false,
             told: BTreeMap::new(),
@@ -184,6 +191,13 @@ impl HeadJob {
         if self.status == 0 {
             self.status = status;
         }
+    }
+
+    fn signal(&mut self, signal: u32) {
+        self.signals += 1;
+        self.order.signals.push((self.signals, signal));
+        let excess = self.order.signals.len().saturating_sub(SIGNALS_MAX);
+        self.order.signals.drain(..excess);
     }
 
     fn say(&mut self, report: Report) {
@@ -367,15 +381,17 @@ impl Core {
                 job.notices.push(Notice::Resumed);
             }
             Control::Suspend | Control::Resume => {}
+            Control::Detach => job.detached = true,
+            Control::Window(rows, columns) => {
+                job.order.window = Some((rows, columns));
+                job.signal(WINDOW_CHANGED);
+            }
             Control::Kill => {
                 job.asked = true;
                 job.end_by(None, 128 + 9);
             }
             Control::Signal(signal) => {
-                job.signals += 1;
-                job.order.signals.push((job.signals, signal));
-                let excess = job.order.signals.len().saturating_sub(SIGNALS_MAX);
-                job.order.signals.drain(..excess);
+                job.signal(signal);
                 // Who is to end must be able to hear it (DESIGN 8).
                 let ends = [libc_number("TERM"), libc_number("INT"), libc_number("HUP"), libc_number("QUIT")];
                 if ends.contains(&signal) && was == Run::Stop {

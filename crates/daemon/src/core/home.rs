@@ -44,6 +44,10 @@ struct Home {
     user: Option<User>,
     /// Its front end's death is its own.
     coupled: bool,
+    /// The front end's process is stopped.
+    front_stopped: bool,
+    /// The job stands still.
+    suspended: bool,
     streams: BTreeMap<NodeId, Stream>,
     /// Bytes on their way to the front end.
     under_way: usize,
@@ -79,6 +83,10 @@ pub(super) struct Homes {
 }
 
 impl Homes {
+    pub(super) fn is_front_end(&self, client: ClientId) -> bool {
+        self.clients.contains_key(&client)
+    }
+
     pub(super) fn is_idle(&self) -> bool {
         self.questions.is_empty() && self.homes.values().all(|home| home.over)
     }
@@ -108,7 +116,7 @@ impl Core {
     }
 
     /// A question of the daemon's own, whose answer nobody waits for.
-    fn demand(&mut self, user: User, request: Request) {
+    pub(super) fn demand(&mut self, user: User, request: Request) {
         self.handle_request(NOBODY, user, request);
     }
 
@@ -138,16 +146,50 @@ impl Core {
     /// The front end of a job says something.
     pub(super) fn handle_frame(&mut self, client: ClientId, kind: Kind, number: u32, payload: &[u8]) {
         let Some(&job) = self.home.clients.get(&client) else { return };
-        let Some(user) = self.home.homes.get(&job).and_then(|home| home.user) else { return };
+        let Some(home) = self.home.homes.get_mut(&job) else { return };
+        let Some(user) = home.user else { return };
         let control = match kind {
             Kind::Suspend => Control::Suspend,
-            Kind::Resume => Control::Resume,
+            Kind::Resume => {
+                home.front_stopped = false;
+                Control::Resume
+            }
+            Kind::Window => Control::Window((number >> 16) as u16, number as u16),
+            Kind::Detach => return self.detach(client, job, user),
             Kind::Kill => Control::Kill,
             Kind::Signal => Control::Signal(number),
             Kind::Input => return self.put_input(job, payload),
             _ => return,
         };
         self.demand(user, Request::Control(job, control));
+    }
+
+    /// The front end has been stopped by a signal that it cannot catch, or goes on (W25).
+    pub(super) fn handle_front_state(&mut self, client: ClientId, stopped: bool) {
+        let Some(&job) = self.home.clients.get(&client) else { return };
+        let Some(home) = self.home.homes.get_mut(&job) else { return };
+        home.front_stopped = stopped;
+        if let Some(user) = home.user.filter(|_| stopped && !home.suspended) {
+            self.demand(user, Request::Control(job, Control::Suspend));
+        }
+    }
+
+    /// The front end goes, the job goes on as one that was submitted.
+    fn detach(&mut self, client: ClientId, job: JobId, user: User) {
+        self.tell(job, &Report::Detached);
+        if let Some(home) = self.home.homes.get_mut(&job) {
+            home.coupled = false;
+        }
+        self.demand(user, Request::Control(job, Control::Detach));
+        self.act(Action::Release(client));
+        self.handle_client_gone(client);
+    }
+
+    /// A front end that is stopped already, or has just said that the job is to go on, is not told to stop.
+    fn stops_front_end(&self, job: JobId) -> bool {
+        let resume = Request::Control(job, Control::Resume);
+        let resumes = self.home.questions.values().any(|question| question.request == resume);
+        !resumes && self.home.homes.get(&job).is_some_and(|home| !home.front_stopped)
     }
 
     fn put_input(&mut self, job: JobId, bytes: &[u8]) {
@@ -215,8 +257,15 @@ impl Core {
                     home.input.takers = takers;
                 }
                 Notice::Resumed => {
+                    home.suspended = false;
                     if let Some(client) = home.client {
                         self.act(Action::Continue(client));
+                    }
+                }
+                Notice::Say(Report::Suspended) => {
+                    home.suspended = true;
+                    if self.stops_front_end(job) {
+                        self.tell(job, &Report::Suspended);
                     }
                 }
                 Notice::Say(report) => {
@@ -320,6 +369,7 @@ impl Core {
         let Some(job) = self.home.clients.remove(&client) else { return };
         let Some(home) = self.home.homes.get_mut(&job) else { return };
         home.client = None;
+        home.front_stopped = false;
         home.under_way = 0;
         let nodes: Vec<NodeId> = home.streams.keys().copied().collect();
         if let Some(user) = home.user.filter(|_| home.coupled && !home.over) {
@@ -357,12 +407,16 @@ impl Core {
         let home = self.home.homes.get_mut(&job).expect("it is visible");
         home.client = Some(client);
         let frames: Vec<Vec<u8>> = home.log.iter().cloned().collect();
-        let takes_input = !home.input.takers.is_empty();
+        let (takes_input, room) = (!home.input.takers.is_empty(), home.input.waiting.is_empty());
         self.home.clients.insert(client, job);
         self.act(Action::Answer(client, Answer::Job(job)));
         frames.into_iter().for_each(|frame| self.give(job, frame));
-        let report = if takes_input { Report::InputTaken } else { Report::InputUnwanted };
-        self.tell(job, &report);
+        match (takes_input, room) {
+            (false, _) => self.tell(job, &Report::InputUnwanted),
+            (true, true) => self.tell(job, &Report::InputTaken),
+            // What the last front end has said is still on its way.
+            (true, false) => {}
+        }
     }
 
     fn visible(&self, user: User, job: JobId) -> Result<&Home, String> {

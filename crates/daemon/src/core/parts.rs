@@ -9,7 +9,9 @@ use tutti_node::wire::{self, Kind, Part as WirePart, Report};
 use super::outlet::Outlet;
 use super::{Action, Core};
 use crate::members::NodeId;
-use crate::message::{Fence, JobId, Launch, Order, PartState, Phase, Routed, Run, State};
+use crate::message::{
+    Control, Fence, JobId, Launch, Order, PartState, Phase, Request, Routed, Run, State,
+};
 
 /// Output that the home takes of each node before it has said anything.
 pub(super) const FIRST_ROOM_BYTES: u64 = 128 << 10;
@@ -28,6 +30,8 @@ struct Part {
     /// Number of the last barrier of PMI that was handed on.
     told_fence: u32,
     run: Run,
+    /// The size of the terminals that was handed on.
+    window: Option<(u16, u16)>,
     /// Number of the last signal that was handed on.
     signals: u64,
     /// Number of the last piece of stdin that came.
@@ -89,6 +93,11 @@ impl Core {
                 self.relay.note(state);
             }
         }
+        if let Some((rows, columns)) = order.window
+            && std::mem::replace(&mut part.window, order.window) != order.window
+        {
+            frames.push((Kind::Window, u32::from(rows) << 16 | u32::from(columns), Vec::new()));
+        }
         for (number, signal) in &order.signals {
             if *number > part.signals {
                 frames.push((Kind::Signal, *signal, Vec::new()));
@@ -117,6 +126,7 @@ impl Core {
             told_leave: false,
             told_fence: 0,
             run: Run::Go,
+            window: None,
             signals: 0,
             piece: 0,
             unwanted: false,
@@ -191,6 +201,11 @@ impl Core {
                 reach(state, Phase::Running);
                 self.tell_gang_of_part(job, true);
             }
+            Report::Stopped => {
+                let user = part.launch.user;
+                self.demand(user, Request::Control(job, Control::Suspend));
+            }
+            Report::Detached => {}
             Report::Suspended => state.suspended = part.run == Run::Stop,
             Report::Ending { status } => {
                 state.ending.get_or_insert(status);

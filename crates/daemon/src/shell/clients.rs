@@ -16,6 +16,16 @@ use crate::message::{Answer, Request, User};
 
 /// What is written to a user's program.
 pub(super) type Writer = mpsc::UnboundedSender<Vec<u8>>;
+/// A user's program.
+pub(super) struct Client {
+    /// What is written to it.
+    pub writer: Writer,
+    /// Its process, as the kernel says.
+    pub pid: Option<Pid>,
+    /// It was seen stopped.
+    pub stopped: bool,
+}
+
 /// What a program may say before its first request is whole.
 const REQUEST_BYTES_MAX: usize = 32 << 20;
 
@@ -44,6 +54,31 @@ impl Shell {
         });
         report_accept(accepted);
     }
+}
+
+impl Shell {
+    /// A front end that was stopped by SIGSTOP cannot say so: its state is looked at (W25).
+    pub(super) fn watch_front_ends(&mut self) {
+        let core = &self.core;
+        let watched = self.clients.iter_mut().filter(|(client, _)| core.is_front_end(**client));
+        let mut changed = Vec::new();
+        for (client, known) in watched {
+            let Some(stopped) = known.pid.and_then(is_stopped) else { continue };
+            if std::mem::replace(&mut known.stopped, stopped) != stopped {
+                changed.push((*client, stopped));
+            }
+        }
+        for (client, stopped) in changed {
+            self.core.handle(super::now_ms(), Event::FrontState(client, stopped));
+        }
+    }
+}
+
+/// Whether a process is stopped by a signal; none when it is gone.
+fn is_stopped(pid: Pid) -> Option<bool> {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    // 17 (name) T ...: the name may hold anything, the last parenthesis ends it.
+    Some(stat.rsplit_once(") ")?.1.starts_with('T'))
 }
 
 async fn serve(client: ClientId, user: User, pid: Option<Pid>, stream: UnixStream, happenings: Happenings) {

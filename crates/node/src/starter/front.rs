@@ -82,7 +82,8 @@ impl Starter {
                 self.freeze(true);
                 self.report(&Report::Suspended);
             }
-            Kind::Resume => self.freeze(false),
+            Kind::Resume => self.resume(),
+            Kind::Window => self.parts.streams.set_window((head.rank >> 16) as u16, head.rank as u16),
             Kind::Kill => {
                 self.parts.ranks.set_ending(1);
                 self.kill();
