@@ -1,6 +1,7 @@
 //! Clusters of real daemons on this machine: jobs over several nodes, what users do to them, and what happens when something
 //! dies.
 
+mod attach;
 #[path = "../launch/console.rs"]
 mod console;
 mod faults;
@@ -8,6 +9,7 @@ mod gangs;
 #[path = "../launch/harness.rs"]
 #[allow(dead_code)]
 mod harness;
+mod hostile;
 mod jobs;
 mod nodes;
 mod terminal;

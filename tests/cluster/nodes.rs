@@ -35,3 +35,107 @@ fn a_daemon_with_another_key_is_no_member() {
     stranger.kill().and_then(|()| stranger.wait()).expect("it was ours");
     assert!(!cluster.tutti(&["nodes"]).stdout.contains("stranger"));
 }
+
+#[test]
+fn a_second_cluster_in_the_same_place_is_refused_with_one_line() {
+    let cluster = Cluster::up("cluster-twice", 2, &[]);
+    let ran = cluster.tutti(&["up", "--nodes", "2"]);
+    assert!(
+        ran.stderr.starts_with("tutti up: a daemon lives at ") && ran.stderr.lines().count() == 1,
+        "{ran}"
+    );
+    assert_eq!(ran.code(), 1);
+    assert_eq!(cluster.tutti(&["nodes"]).expect_success().stdout.lines().count(), 3);
+}
+
+#[test]
+fn what_cannot_be_done_is_one_line() {
+    let cluster = Cluster::up("cluster-errors", 1, &[]);
+    let mut stale = cluster.command(&["ps"]);
+    let left = cluster.folder.join("left.sock");
+    drop(std::os::unix::net::UnixListener::bind(&left).expect("a socket"));
+    let ran = tutti_tests::run(stale.env("TUTTI_DAEMON", &left), LIMIT);
+    assert!(
+        ran.stderr.starts_with("tutti ps: no daemon answers at ") && ran.stderr.lines().count() == 1,
+        "{ran}"
+    );
+    for (words, line) in [
+        (&["status", "7"][..], "tutti status: there is no job 7\n"),
+        (&["logs", "7"], "tutti logs: there is no job 7\n"),
+        (&["attach", "7"], "tutti attach: there is no job 7\n"),
+        (&["kill", "7"], "tutti kill: there is no job 7\n"),
+        (&["signal", "SIGNONE", "7"], "tutti signal: \"SIGNONE\" is no signal\n"),
+        (
+            &["run", "--host", "elsewhere", "-n", "1", "true"],
+            "tutti run: elsewhere is no node of this cluster; its nodes are node0\n",
+        ),
+    ] {
+        let ran = cluster.tutti(words);
+        assert_eq!((ran.stderr.as_str(), ran.code()), (line, 1));
+    }
+}
+
+#[test]
+fn s2_hosts_are_nodes_of_the_cluster_in_the_order_and_with_the_ranks_that_were_said() {
+    let cluster = Cluster::up("cluster-hosts", 3, &[]);
+    let scratch = Scratch::new("cluster-hosts-file");
+    let file = scratch.path().join("hosts");
+    std::fs::write(&file, "# two\nnode1 slots=1\nnode2:3\n").expect("a file");
+    let file = file.to_str().expect("UTF-8");
+    let mut mpiexec = |words: &[&str], variables: &[(&str, &str)]| {
+        let mut command = program("mpiexec");
+        command.args(words).env("TUTTI_DIR", &cluster.folder).env_remove("TUTTI_DAEMON");
+        command.envs(variables.iter().copied());
+        command.args([
+            "sh",
+            "-c",
+            "echo $TUTTI_RANK $OMPI_COMM_WORLD_LOCAL_RANK $MPI_LOCALRANKID $TUTTI_LOCAL_SIZE $PMI_RANK",
+        ]);
+        let ran = tutti_tests::run(&mut command, LIMIT).expect_success();
+        let mut lines: Vec<String> = ran.stdout.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(
+        mpiexec(&["-host", "node2:2,node0:1", "-n", "3"], &[]),
+        ["0 0 0 2 0", "1 1 1 2 1", "2 0 0 1 2"]
+    );
+    assert!(
+        cluster.job(1).contains("\"nodes\": [\n      \"node2\",\n      \"node0\"\n    ]"),
+        "{}",
+        cluster.job(1)
+    );
+    assert_eq!(mpiexec(&["-hostfile", file], &[]), ["0 0 0 1 0", "1 0 0 3 1", "2 1 1 3 2", "3 2 2 3 3"]);
+    assert_eq!(mpiexec(&["-hosts", "node1,node0", "-n", "2"], &[]), ["0 0 0 1 0", "1 0 0 1 1"]);
+    // The nodes of a Slurm allocation are those of the cluster whose daemons run on them.
+    let slurm = [("SLURM_JOB_NODELIST", "node[0-1]"), ("SLURM_TASKS_PER_NODE", "2,1")];
+    assert_eq!(mpiexec(&[], &slurm), ["0 0 0 2 0", "1 1 1 2 1", "2 0 0 1 2"]);
+    let mut nobody = program("mpiexec");
+    nobody.args(["true"]).envs(slurm).env("TUTTI_DAEMON", scratch.path().join("nobody.sock"));
+    let ran = tutti_tests::run(&mut nobody, LIMIT);
+    assert!(
+        ran.stderr.starts_with("mpiexec: this is a Slurm allocation of 2 nodes, and no daemon answers"),
+        "{ran}"
+    );
+    assert_eq!((ran.stderr.lines().count(), ran.code()), (1, 1));
+    let ran = cluster.run(&["run", "-host", "node0:1,node1:1", "-n", "3", "true"]);
+    assert_eq!(ran.stderr, "tutti run: 3 ranks are more than the 2 that the named hosts are to get\n");
+}
+
+#[test]
+fn lists_are_for_people_and_for_scripts() {
+    let cluster = Cluster::up("cluster-lists", 1, &[]);
+    let ran = cluster.tutti(&["submit", "--json", "-n", "1", crate::harness::RANK, "hang"]).expect_success();
+    assert_eq!(ran.stdout, "{\"job\":1}\n");
+    crate::harness::await_that("it runs", || cluster.job(1).contains("\"running\""));
+    let rows = cluster.tutti(&["ps"]).expect_success().stdout;
+    if rustix::process::geteuid().is_root() {
+        let fields: Vec<&str> = rows.lines().nth(1).expect("a job").split_whitespace().collect();
+        assert_eq!(
+            (fields[0], fields[1], fields[2], fields[3], fields[5]),
+            ("1", "running", "1", "1", "root")
+        );
+    }
+    let killed = cluster.tutti(&["kill", "--json", "1"]).expect_success().stdout;
+    assert_eq!(killed, "{\"jobs\":[1]}\n");
+}

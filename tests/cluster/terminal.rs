@@ -11,7 +11,8 @@ use crate::Cluster;
 use crate::harness::{RANK, await_that, state_of};
 
 /// Ranks whose hearts beat into files until there is a marker.
-const HEARTS: &str = "echo here; while ! [ -e $HEARTS/go ]; do echo x >>$HEARTS/$TUTTI_RANK; sleep 0.01; done; echo over";
+const HEARTS: &str =
+    "echo here; while ! [ -e $HEARTS/go ]; do echo x >>$HEARTS/$TUTTI_RANK; sleep 0.01; done; echo over";
 
 /// Where hearts beat.
 struct Hearts(Scratch);
@@ -26,7 +27,8 @@ impl Hearts {
     }
 
     fn beats(&self) -> Vec<u64> {
-        let beats = |rank: u32| std::fs::metadata(self.folder().join(rank.to_string())).map_or(0, |file| file.len());
+        let beats =
+            |rank: u32| std::fs::metadata(self.folder().join(rank.to_string())).map_or(0, |file| file.len());
         (0..4).map(beats).collect()
     }
 
@@ -36,7 +38,8 @@ impl Hearts {
         await_that(if beat { "all hearts beat" } else { "all hearts stand still" }, || {
             let before = self.beats();
             std::thread::sleep(std::time::Duration::from_millis(100));
-            let moved: Vec<bool> = before.iter().zip(self.beats()).map(|(before, now)| now > *before).collect();
+            let moved: Vec<bool> =
+                before.iter().zip(self.beats()).map(|(before, now)| now > *before).collect();
             moved.iter().all(|moved| *moved == beat)
         });
     }
@@ -50,7 +53,8 @@ impl Hearts {
 fn s5_ctrl_z_stops_the_job_on_all_nodes_and_its_front_end_and_fg_lets_them_go_on() {
     let cluster = Cluster::up("cluster-ctrl-z", 2, &[]);
     let hearts = Hearts::new("cluster-ctrl-z-hearts");
-    let script = "set -m; $tutti run -N 2 -n 4 bash -c \"$PROGRAM\"; echo stopped $?; read go; fg; echo status $?";
+    let script =
+        "set -m; $tutti run -N 2 -n 4 bash -c \"$PROGRAM\"; echo stopped $?; read go; fg; echo status $?";
     let variables = [("HEARTS", hearts.folder().as_os_str()), ("PROGRAM", HEARTS.as_ref())];
     let mut terminal = cluster.at_terminal(script, &variables);
     (0..4).for_each(|_| terminal.await_text("here"));
@@ -70,7 +74,8 @@ fn s5_ctrl_z_stops_the_job_on_all_nodes_and_its_front_end_and_fg_lets_them_go_on
 fn s5_ctrl_z_and_bg_let_the_job_go_on_in_the_background() {
     let cluster = Cluster::up("cluster-bg", 2, &[]);
     let hearts = Hearts::new("cluster-bg-hearts");
-    let script = "set -m; $tutti run -N 2 -n 4 bash -c \"$PROGRAM\"; echo stopped $?; bg; wait %1; echo status $?";
+    let script =
+        "set -m; $tutti run -N 2 -n 4 bash -c \"$PROGRAM\"; echo stopped $?; bg; wait %1; echo status $?";
     let variables = [("HEARTS", hearts.folder().as_os_str()), ("PROGRAM", HEARTS.as_ref())];
     let mut terminal = cluster.at_terminal(script, &variables);
     (0..4).for_each(|_| terminal.await_text("here"));
@@ -87,8 +92,8 @@ fn s5_ctrl_z_and_bg_let_the_job_go_on_in_the_background() {
 fn s5_ctrl_c_and_ctrl_backslash_end_the_job() {
     let cluster = Cluster::up("cluster-ctrl-c", 2, &[]);
     for (key, status) in [("\x03", "status 130"), ("\x1c", "status 131")] {
-        let mut terminal =
-            cluster.at_terminal("trap : INT QUIT; $tutti run -N 2 -n 2 $rank say=here hang; echo status $?", &[]);
+        let mut terminal = cluster
+            .at_terminal("trap : INT QUIT; $tutti run -N 2 -n 2 $rank say=here hang; echo status $?", &[]);
         terminal.await_text("here");
         terminal.await_text("here");
         terminal.press(key);
@@ -119,9 +124,12 @@ fn s5_a_front_end_that_is_stopped_by_force_has_a_stopped_job() {
 #[test]
 fn what_is_typed_reaches_rank_0_and_the_window_has_its_size_everywhere() {
     let cluster = Cluster::up("cluster-typing", 2, &[]);
-    let program = "trap 'stty size <&1; exit' WINCH; read x; echo got $x; echo here; while :; do sleep 0.02; done";
-    let mut terminal = cluster
-        .at_terminal("$tutti run -N 2 -n 2 bash -c \"$PROGRAM\"; echo status $?", &[("PROGRAM", program.as_ref())]);
+    let program =
+        "trap 'stty size <&1; exit' WINCH; read x; echo got $x; echo here; while :; do sleep 0.02; done";
+    let mut terminal = cluster.at_terminal(
+        "$tutti run -N 2 -n 2 bash -c \"$PROGRAM\"; echo status $?",
+        &[("PROGRAM", program.as_ref())],
+    );
     terminal.press("hello\n");
     terminal.await_text("got hello");
     terminal.await_text("here");
@@ -155,7 +163,7 @@ fn under_pty_every_key_is_for_rank_0_and_ctrl_z_at_its_terminal_stops_the_job() 
 #[test]
 fn a_closed_terminal_ends_the_job() {
     let cluster = Cluster::up("cluster-hangup", 2, &[]);
-    let mut terminal = cluster.at_terminal("$tutti run -N 2 -n 2 $rank say=here hang", &[]);
+    let mut terminal = cluster.at_terminal("$tutti run -N 2 -n 2 $rank say=here hang; echo over", &[]);
     terminal.await_text("here");
     terminal.await_text("here");
     terminal.hang_up();
@@ -177,7 +185,8 @@ fn a_reader_that_stops_stops_the_ranks_and_nobody_else() {
     // 40 MB do not fit on the way: nobody can be through.
     assert!(!written.exists());
     for node in 0..2 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", cluster.daemon(node).as_raw_nonzero()));
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", cluster.daemon(node).as_raw_nonzero()));
         let resident = status.expect("it lives").lines().find(|line| line.starts_with("VmRSS")).map(|line| {
             line.split_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok()).expect("a number")
         });

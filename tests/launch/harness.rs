@@ -146,6 +146,11 @@ impl Running {
         }
     }
 
+    /// Lines that have been awaited, and those before them.
+    pub fn seen(&self) -> &[String] {
+        &self.seen
+    }
+
     /// Waits for the end; gives the status as a shell has it, and stderr.
     #[track_caller]
     pub fn end(mut self) -> (i32, String) {

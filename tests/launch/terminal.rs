@@ -62,16 +62,15 @@ fn a_job_in_the_background_is_not_stopped_for_reading() {
 fn under_pty_every_key_is_for_rank_0_and_ctrl_z_at_its_terminal_stops_the_job() {
     let scratch = tutti_tests::Scratch::new("pty");
     let marker = scratch.path().join("marker");
-    let rank = "trap 'echo int' INT; tty -s && echo here; while ! [ -e $MARKER ]; do sleep 0.02; done; echo over";
+    let rank =
+        "trap 'echo int' INT; tty -s && echo here; while ! [ -e $MARKER ]; do sleep 0.02; done; echo over";
     let script = format!(
         "set -m; export MARKER={}; $mpiexec --pty -n 2 bash -c \"$RANK\"; echo stopped $?; touch $MARKER; fg; \
          echo status $?",
         marker.display()
     );
-    let mut terminal = Terminal::run(
-        &script,
-        &[("mpiexec", mpiexec_path().as_os_str()), ("RANK", rank.as_ref())],
-    );
+    let mut terminal =
+        Terminal::run(&script, &[("mpiexec", mpiexec_path().as_os_str()), ("RANK", rank.as_ref())]);
     terminal.await_text("here");
     terminal.press("\x03");
     terminal.await_text("int");

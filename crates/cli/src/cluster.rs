@@ -9,7 +9,9 @@ use rustix::fs::Mode;
 use tutti_daemon::place;
 use tutti_node::wire::{self, Decoder, Head, Job, Kind};
 
-pub use tutti_daemon::message::{Answer, Control, JobId, JobRow, JobState, NodeRow, Request, Submit};
+use crate::nodes::Wanted;
+
+pub use tutti_daemon::message::{Answer, Control, Host, JobId, JobRow, JobState, NodeRow, Request, Submit};
 
 /// Connects to the daemon of this node.
 ///
@@ -93,7 +95,7 @@ impl Frames {
 ///
 /// # Errors
 /// When the working directory is gone; a text for the user.
-pub fn submission(job: &Job, nodes: Option<u32>, per_node: Option<u32>) -> Result<Submit, String> {
+pub fn submission(job: &Job, nodes: &Wanted, per_node: Option<u32>) -> Result<Submit, String> {
     let directory =
         std::env::current_dir().map_err(|error| format!("cannot name the working directory: {error}"))?;
     let umask = rustix::process::umask(Mode::empty());
@@ -101,7 +103,8 @@ pub fn submission(job: &Job, nodes: Option<u32>, per_node: Option<u32>) -> Resul
     let text = |text: OsString| text.into();
     Ok(Submit {
         job: job.clone(),
-        nodes,
+        nodes: nodes.nodes,
+        hosts: nodes.hosts.clone(),
         per_node,
         environment: std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect(),
         directory: text(directory.into_os_string()),

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use rustix::process::Signal;
 use serde_json::json;
 use tutti_node::wire::{Head, Kind};
@@ -39,6 +39,7 @@ enum Command {
     },
     /// One job
     Status {
+        /// Its number
         job: u64,
         /// For scripts
         #[arg(long)]
@@ -51,37 +52,62 @@ enum Command {
         json: bool,
     },
     /// Become the front end of a job that has none
-    Attach { job: u64 },
+    Attach {
+        /// Its number
+        job: u64,
+    },
     /// What a job has written lately
-    Logs { job: u64 },
+    Logs {
+        /// Its number
+        job: u64,
+    },
     /// Jobs stand still
     Suspend {
-        #[arg(required = true)]
+        /// Their numbers
+        #[arg(required = true, value_name = "JOB")]
         jobs: Vec<u64>,
+        /// For scripts
+        #[arg(long)]
+        json: bool,
     },
     /// Jobs go on
     Resume {
-        #[arg(required = true)]
+        /// Their numbers
+        #[arg(required = true, value_name = "JOB")]
         jobs: Vec<u64>,
+        /// For scripts
+        #[arg(long)]
+        json: bool,
     },
     /// Every rank gets a signal
     Signal {
-        /// A name, such as USR1, or a number
+        /// Its name or number
         signal: String,
-        #[arg(required = true)]
+        /// Their numbers
+        #[arg(required = true, value_name = "JOB")]
         jobs: Vec<u64>,
+        /// For scripts
+        #[arg(long)]
+        json: bool,
     },
     /// Jobs are killed
     Kill {
-        #[arg(required = true)]
+        /// Their numbers
+        #[arg(required = true, value_name = "JOB")]
         jobs: Vec<u64>,
+        /// For scripts
+        #[arg(long)]
+        json: bool,
     },
     /// Start a cluster of daemons on this machine
     Up(up::Options),
     /// End the daemons of a cluster, and its jobs
     Down,
     /// Make the key of a cluster
-    Keygen { file: std::path::PathBuf },
+    Keygen {
+        /// The file to make
+        file: std::path::PathBuf,
+    },
 }
 
 /// Signals by name; any other by its number.
@@ -103,6 +129,28 @@ const SIGNALS: [(&str, Signal); 16] = [
     ("WINCH", Signal::WINCH),
     ("XCPU", Signal::XCPU),
 ];
+
+/// A command as its manual page and the shells see it.
+pub struct Listed {
+    pub name: String,
+    /// Long options without dashes, and what they do.
+    pub options: Vec<(String, String)>,
+}
+
+/// The commands that have options of their own.
+pub fn listed() -> Vec<Listed> {
+    let line = Line::command();
+    let of =
+        |command: &clap::Command| Listed { name: command.get_name().into(), options: options_of(command) };
+    line.get_subcommands().map(of).collect()
+}
+
+/// Long options of a command line, and what they do.
+pub fn options_of(command: &clap::Command) -> Vec<(String, String)> {
+    let help = |argument: &clap::Arg| argument.get_help().map(ToString::to_string).unwrap_or_default();
+    let options = command.get_arguments().filter(|argument| argument.get_long().is_some());
+    options.map(|argument| (argument.get_long().unwrap_or_default().to_owned(), help(argument))).collect()
+}
 
 /// Runs a command.
 pub fn run(name: &str, mut arguments: Vec<OsString>) -> ExitCode {
@@ -136,10 +184,12 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         },
         Command::Attach { job } => Ok(front::attach(JobId(job))),
         Command::Logs { job } => logs(JobId(job)),
-        Command::Suspend { jobs } => control(&jobs, Control::Suspend),
-        Command::Resume { jobs } => control(&jobs, Control::Resume),
-        Command::Signal { signal, jobs } => control(&jobs, Control::Signal(signal_number(&signal)?)),
-        Command::Kill { jobs } => control(&jobs, Control::Kill),
+        Command::Suspend { jobs, json } => control(&jobs, Control::Suspend, json),
+        Command::Resume { jobs, json } => control(&jobs, Control::Resume, json),
+        Command::Signal { signal, jobs, json } => {
+            control(&jobs, Control::Signal(signal_number(&signal)?), json)
+        }
+        Command::Kill { jobs, json } => control(&jobs, Control::Kill, json),
         Command::Up(options) => up::up(&options),
         Command::Down => up::down(),
         Command::Keygen { file } => {
@@ -187,10 +237,11 @@ fn show<T: serde::Serialize>(rows: &[T], json: bool, print: fn(&[T]) -> String) 
 }
 
 /// Every job is tried; the first refusal is the error.
-fn control(jobs: &[u64], control: Control) -> Result<ExitCode, String> {
+fn control(jobs: &[u64], control: Control, json: bool) -> Result<ExitCode, String> {
     let tried: Vec<_> =
         jobs.iter().map(|job| cluster::ask(&Request::Control(JobId(*job), control))).collect();
-    tried.into_iter().collect::<Result<Vec<_>, _>>().map(|_| ExitCode::SUCCESS)
+    tried.into_iter().collect::<Result<Vec<_>, _>>()?;
+    Ok(crate::print(Some(if json { format!("{}\n", json!({ "jobs": jobs })) } else { String::new() }), ""))
 }
 
 fn logs(job: JobId) -> Result<ExitCode, String> {
@@ -219,26 +270,55 @@ fn signal_number(text: &str) -> Result<u32, String> {
 }
 
 fn print_jobs(rows: &[JobRow]) -> String {
-    let mut text = format!(
-        "{:>5} {:<9} {:>5} {:>5} {:>8}  {:<20} {}\n",
-        "JOB", "STATE", "RANKS", "NODES", "TIME", "USER", "COMMAND"
-    );
+    let mut table =
+        vec![["JOB", "STATE", "RANKS", "NODES", "TIME", "USER", "COMMAND"].map(str::to_owned).to_vec()];
     for row in rows {
         let state = match (row.state, row.status) {
             (JobState::Over, Some(status)) => format!("over({status})"),
             (state, _) => name_of(state).to_owned(),
         };
-        text.push_str(&format!(
-            "{:>5} {state:<9} {:>5} {:>5} {:>8}  {:<20} {}\n",
-            row.job.0,
-            row.ranks,
-            row.nodes.len(),
+        table.push(vec![
+            row.job.to_string(),
+            state,
+            row.ranks.to_string(),
+            row.nodes.len().to_string(),
             duration(row),
-            row.uid,
-            row.command
-        ));
+            user_name(row.uid),
+            row.command.clone(),
+        ]);
     }
-    text
+    aligned(&table, &[true, false, true, true, true, false, false])
+}
+
+/// Columns as wide as their widest entry, `right` ones at the right edge.
+fn aligned(table: &[Vec<String>], right: &[bool]) -> String {
+    let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..right.len()).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).zip(right);
+        let cells = cells.map(
+            |((cell, &width), right)| {
+                if *right { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+            },
+        );
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    table.iter().map(line).collect()
+}
+
+/// Who a user is to people: as the machine's list of users says, else as the directory that it asks, else the number.
+fn user_name(uid: u32) -> String {
+    let name = |line: &str| {
+        let mut fields = line.split(':');
+        let name = fields.next()?.to_owned();
+        (fields.nth(1)?.parse() == Ok(uid)).then_some(name)
+    };
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let asked = || {
+        let found = std::process::Command::new("getent").args(["passwd", &uid.to_string()]).output().ok()?;
+        name(std::str::from_utf8(&found.stdout).ok()?)
+    };
+    users.lines().find_map(name).or_else(asked).unwrap_or_else(|| uid.to_string())
 }
 
 fn print_status(rows: &[JobRow]) -> String {
@@ -251,7 +331,7 @@ fn print_status(rows: &[JobRow]) -> String {
         text.push_str(&format!(
             "command  {}\nuser     {}\nranks    {}\ntime     {}\n",
             row.command,
-            row.uid,
+            user_name(row.uid),
             row.ranks,
             duration(row)
         ));
@@ -265,19 +345,20 @@ fn print_status(rows: &[JobRow]) -> String {
 }
 
 fn print_nodes(rows: &[NodeRow]) -> String {
-    let mut text = format!(
-        "{:>4} {:<16} {:<6} {:>5} {:>5} {:>6}  {}\n",
-        "NODE", "NAME", "STATE", "SLOTS", "RANKS", "PARENT", "ADDRESS"
-    );
+    let mut table =
+        vec![["NODE", "NAME", "STATE", "SLOTS", "RANKS", "PARENT", "ADDRESS"].map(str::to_owned).to_vec()];
     for row in rows {
-        let state = if row.alive { "up" } else { "lost" };
-        let parent = row.parent.map_or_else(|| "-".into(), |parent| parent.to_string());
-        text.push_str(&format!(
-            "{:>4} {:<16} {state:<6} {:>5} {:>5} {parent:>6}  {}\n",
-            row.node.0, row.name, row.slots, row.ranks, row.address
-        ));
+        table.push(vec![
+            row.node.0.to_string(),
+            row.name.clone(),
+            if row.alive { "up" } else { "lost" }.to_owned(),
+            row.slots.to_string(),
+            row.ranks.to_string(),
+            row.parent.map_or_else(|| "-".into(), |parent| parent.to_string()),
+            row.address.clone(),
+        ]);
     }
-    text
+    aligned(&table, &[true, false, false, true, true, true, false])
 }
 
 fn name_of(state: JobState) -> &'static str {

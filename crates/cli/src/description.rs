@@ -37,7 +37,8 @@ pub struct Described {
 /// # Errors
 /// When it cannot be done.
 pub fn describe(options: &Options) -> Result<Described, Refusal> {
-    hosts::check(options).map_err(|error| (error.to_string(), 1))?;
+    let hosts = hosts::wanted(options).map_err(|error| (error.to_string(), 1))?;
+    let options = &hosts::with_ranks(options, &hosts);
     if options.programs.len() > 1 && options.programs.iter().any(|program| program.ranks.is_none()) {
         return Err(("each of several programs needs its number of ranks (-n N)".into(), USAGE));
     }
@@ -65,7 +66,7 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
         part: None,
         debug: std::env::var_os("TUTTI_DEBUG").is_some_and(|value| value != "0"),
     };
-    let nodes = Nodes::of(options, job.ranks()).map_err(|error| (error.to_string(), USAGE))?;
+    let nodes = Nodes::of(options, job.ranks(), hosts).map_err(|error| (error.to_string(), USAGE))?;
     if options.detach_on_hangup && !matches!(nodes, Nodes::Cluster(_)) {
         return Err(("--detach-on-hangup is for jobs of a cluster (--nodes N)".into(), USAGE));
     }

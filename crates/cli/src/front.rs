@@ -15,7 +15,7 @@
 //! | nobody reads our stdout | the job is killed, we die of SIGPIPE as any program of a pipeline does |
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -24,11 +24,12 @@ use rustix::process::Signal;
 use rustix::stdio::stdin;
 use tutti_node::netns::Namespaces;
 use tutti_node::os::{self, Signals};
-use tutti_node::wire::{self, Head, Kind, Report};
+use tutti_node::wire::{self, Head, Input, Kind, Report};
 
 use crate::cluster::{self, Answer, JobId};
 use crate::description;
 use crate::link::{self, Link, State};
+use crate::nodes::{Nodes, Wanted};
 use crate::options::{self, Options, Request};
 use crate::stdio::Stdio;
 
@@ -100,7 +101,13 @@ pub fn submission(arguments: &[OsString]) -> Result<cluster::Submit, ExitCode> {
     let described = description::describe(&options).map_err(|(text, status)| refuse(name, &text, status))?;
     let mut job = described.job;
     job.terminal = None;
-    cluster::submission(&job, options.nodes, options.ranks_per_node).map_err(|text| refuse(name, &text, 1))
+    // Nobody types for it; who attaches only watches.
+    job.input = Input::None;
+    let nodes = match described.nodes {
+        Nodes::Cluster(wanted) => wanted,
+        _ => Wanted::default(),
+    };
+    cluster::submission(&job, &nodes, options.ranks_per_node).map_err(|text| refuse(name, &text, 1))
 }
 
 /// `tutti run` asks the cluster, if there is one and nothing else was said.
@@ -582,7 +589,8 @@ impl Front {
 
     fn complain(&self, text: &str) {
         let return_first = if self.keys.as_ref().is_some_and(Keys::is_raw) { "\r" } else { "" };
-        eprint!("{}: {text}{return_first}\n", self.name);
+        // A closed terminal takes nothing any more.
+        let _ = writeln!(io::stderr(), "{}: {text}{return_first}", self.name);
     }
 }
 

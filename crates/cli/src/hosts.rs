@@ -1,8 +1,12 @@
-//! Hosts on the command line. This version starts jobs on one node: names of this one are accepted, others refused.
+//! Hosts: those of the command line, of host files, and of a batch system's allocation. Where they are all this machine a job needs no
+//! cluster; any other one is a node of the cluster whose daemon is found here.
 
 use std::ffi::OsString;
 
+use crate::cluster::{self, Host};
 use crate::options::Options;
+
+mod slurm;
 
 /// Lines of a host file, at most; longer ones are not host files.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -10,9 +14,14 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Why hosts are refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    /// Another machine.
-    #[error("the host {0} is not this one ({1}); this version of Tutti starts jobs on one node only")]
-    Other(String, String),
+    /// Another machine, and nobody who knows it.
+    #[error("the host {0} is not this one ({1}), and {2}")]
+    Other(String, String, String),
+    /// Nobody knows the nodes of the allocation.
+    #[error(
+        "this is a Slurm allocation of {0} nodes, and {1}; `--host localhost` runs the job on this node alone"
+    )]
+    Allocation(usize, String),
     /// A file that cannot be read.
     #[error("cannot read the host file {0}: {1}")]
     Unreadable(String, String),
@@ -28,22 +37,55 @@ pub enum HostError {
     },
 }
 
-/// Checks all hosts that the options name.
+/// The nodes of the cluster that are wanted; none: the job needs no cluster, or any will do.
 ///
 /// # Errors
-/// With the first that is not this node.
-pub fn check(options: &Options) -> Result<(), HostError> {
-    if options.hosts.is_empty() && options.host_files.is_empty() {
-        return Ok(());
-    }
+/// When a list is wrong, or names nodes and there is no cluster.
+pub fn wanted(options: &Options) -> Result<Vec<Host>, HostError> {
     let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    for host in options.hosts.iter().filter(|host| !host.is_empty()) {
-        check_name(host.split(':').next().unwrap_or(host), &own)?;
+    let mut hosts: Vec<Host> =
+        options.hosts.iter().filter(|host| !host.is_empty()).map(|host| of_list(host)).collect();
+    for file in &options.host_files {
+        hosts.extend(read_file(file)?);
     }
-    options.host_files.iter().try_for_each(|file| check_file(file, &own))
+    let elsewhere =
+        options.virtual_nodes.is_some() || options.namespaces.is_some() || options.nodes.is_some();
+    if hosts.is_empty() && !elsewhere {
+        let hosts = slurm::allocation();
+        return match cluster::connect() {
+            _ if hosts.is_empty() => Ok(hosts),
+            Ok(_) => Ok(hosts),
+            Err(text) => Err(HostError::Allocation(hosts.len(), text)),
+        };
+    }
+    let other = hosts.iter().find(|host| !is_own(&host.name, &own));
+    match (other, options.nodes) {
+        (None, None) => Ok(Vec::new()),
+        (None, Some(_)) => Ok(hosts),
+        (Some(other), _) => match cluster::connect() {
+            Ok(_) => Ok(hosts),
+            Err(text) => Err(HostError::Other(other.name.clone(), own, text)),
+        },
+    }
 }
 
-fn check_file(file: &OsString, own: &str) -> Result<(), HostError> {
+/// Where nothing is said of the number of ranks, it is what the hosts are to get.
+pub fn with_ranks(options: &Options, hosts: &[Host]) -> Options {
+    let mut options = options.clone();
+    let said: Option<u32> = hosts.iter().map(|host| host.ranks).sum();
+    if let ([program], Some(ranks)) = (&mut options.programs[..], said.filter(|ranks| *ranks > 0)) {
+        program.ranks.get_or_insert(ranks);
+    }
+    options
+}
+
+/// `node1`, `node1:4`.
+fn of_list(text: &str) -> Host {
+    let (name, count) = text.split_once(':').map_or((text, None), |(name, count)| (name, Some(count)));
+    Host { name: name.into(), ranks: count.and_then(|count| count.parse().ok()) }
+}
+
+fn read_file(file: &OsString) -> Result<Vec<Host>, HostError> {
     let name = file.to_string_lossy().into_owned();
     let unreadable = |reason: String| HostError::Unreadable(name.clone(), reason);
     let size = std::fs::metadata(file).map_err(|error| unreadable(error.to_string()))?.len();
@@ -51,37 +93,37 @@ fn check_file(file: &OsString, own: &str) -> Result<(), HostError> {
         return Err(unreadable(format!("{size} bytes are no list of hosts")));
     }
     let text = std::fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
+    let mut hosts = Vec::new();
     for (index, line) in text.lines().enumerate() {
-        match host_of(line) {
-            Ok(Some(host)) => check_name(host, own)?,
-            Ok(None) => {}
-            Err(()) => return Err(HostError::Line { file: name, line: index + 1, text: line.into() }),
-        }
+        let wrong = |()| HostError::Line { file: name.clone(), line: index + 1, text: line.into() };
+        hosts.extend(host_of(line).map_err(wrong)?);
     }
-    Ok(())
+    Ok(hosts)
 }
 
 /// The host of a line: `node1`, `node1:4`, `node1 slots=4 max_slots=8`, with a comment behind `#`.
-fn host_of(line: &str) -> Result<Option<&str>, ()> {
+fn host_of(line: &str) -> Result<Option<Host>, ()> {
     let mut words = line.split('#').next().unwrap_or("").split_ascii_whitespace();
     let Some(first) = words.next() else { return Ok(None) };
-    let (host, count) = first.split_once(':').map_or((first, None), |(host, count)| (host, Some(count)));
-    let is_count = |text: &str| text.parse::<u32>().is_ok();
-    let good = |word: &str| {
-        let value = ["slots=", "max_slots=", "max-slots="].iter().find_map(|key| word.strip_prefix(key));
-        value.is_some_and(is_count)
-    };
-    let known = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
-    (known && !host.is_empty() && count.is_none_or(is_count) && words.all(good))
-        .then_some(Some(host))
-        .ok_or(())
+    let (name, count) = first.split_once(':').map_or((first, None), |(host, count)| (host, Some(count)));
+    let mut ranks = count.map(|count| count.parse().map_err(drop)).transpose()?;
+    for word in words {
+        let (key, value) = word.split_once('=').ok_or(())?;
+        let value: u32 = value.parse().map_err(drop)?;
+        match key {
+            "slots" => ranks = Some(value),
+            "max_slots" | "max-slots" => {}
+            _ => return Err(()),
+        }
+    }
+    let known = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
+    (known && !name.is_empty()).then_some(Some(Host { name: name.into(), ranks })).ok_or(())
 }
 
-fn check_name(host: &str, own: &str) -> Result<(), HostError> {
+fn is_own(host: &str, own: &str) -> bool {
     let short = |name: &str| name.split('.').next().unwrap_or(name).to_owned();
-    let same = ["localhost", "127.0.0.1", "::1", own].contains(&host)
-        || (!host.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') && short(host) == short(own));
-    if same { Ok(()) } else { Err(HostError::Other(host.into(), own.into())) }
+    ["localhost", "127.0.0.1", "::1", own].contains(&host)
+        || (!host.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') && short(host) == short(own))
 }
 
 #[cfg(test)]
@@ -90,10 +132,11 @@ mod tests {
 
     #[test]
     fn lines_of_both_families_are_read() {
-        for (line, host) in [
-            ("node1", Ok(Some("node1"))),
-            ("node1:4", Ok(Some("node1"))),
-            ("  node1 slots=4 max_slots=8 # comment", Ok(Some("node1"))),
+        let host = |name: &str, ranks| Ok(Some(Host { name: name.into(), ranks }));
+        for (line, expected) in [
+            ("node1", host("node1", None)),
+            ("node1:4", host("node1", Some(4))),
+            ("  node1 slots=4 max_slots=8 # comment", host("node1", Some(4))),
             ("# comment", Ok(None)),
             ("", Ok(None)),
             ("node1:many", Err(())),
@@ -102,17 +145,17 @@ mod tests {
             (":4", Err(())),
             ("\u{0}\u{1}", Err(())),
         ] {
-            assert_eq!(host_of(line), host, "{line:?}");
+            assert_eq!(host_of(line), expected, "{line:?}");
         }
     }
 
     #[test]
     fn this_node_has_several_names() {
         for host in ["localhost", "127.0.0.1", "here", "here.example.org"] {
-            assert_eq!(check_name(host, "here"), Ok(()), "{host}");
+            assert!(is_own(host, "here"), "{host}");
         }
         for host in ["there", "127.0.0.2", "10.0.0.1", "hereafter"] {
-            assert!(check_name(host, "here").is_err(), "{host}");
+            assert!(!is_own(host, "here"), "{host}");
         }
     }
 }

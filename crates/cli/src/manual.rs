@@ -1,5 +1,6 @@
 //! Manual pages and completions of the shells, from the table of options.
 
+use crate::commands;
 use crate::options::{self, Listed};
 
 /// The manual page `name`(1), in roff; `None` when there is no such page.
@@ -7,6 +8,7 @@ pub fn page(name: &str) -> Option<String> {
     match name {
         "mpiexec" => Some(mpiexec()),
         "tutti" => Some(tutti()),
+        "tuttid" => Some(tuttid()),
         _ => None,
     }
 }
@@ -82,10 +84,50 @@ fn tutti() -> String {
          .SH SYNOPSIS\n.B tutti\nCOMMAND ...\n\
          .SH COMMANDS\n",
     );
+    let listed = commands::listed();
     for (usage, help) in crate::COMMANDS {
         text.push_str(&format!(".TP\n.B {}\n{}\n", roff(usage), roff(help)));
+        let name = usage.split(' ').next().unwrap_or(usage);
+        for (option, help) in
+            listed.iter().filter(|command| command.name == name).flat_map(|found| &found.options)
+        {
+            text.push_str(&format!(".br\n\\fB{}\\fR: {}\n", roff(&format!("--{option}")), roff(help)));
+        }
     }
-    text.push_str(".SH SEE ALSO\n.BR mpiexec (1)\n");
+    text.push_str(
+        ".SH A JOB AND ITS FRONT END\n\
+         Ctrl\\-C, Ctrl\\-Z, fg, bg and signals do to a job on all its nodes what they do to a program. ~. at the beginning of a\n\
+         line leaves a job of the cluster alone; ~~ is a tilde. With \\-\\-detach\\-on\\-hangup a closed terminal does the same.\n\
+         .B tutti attach\nbecomes the front end of a job that has none, on any node, and shows first what the job has written lately.\n\
+         .SH ENVIRONMENT\n\
+         .TP\n.B TUTTI_DIR\nThe folder of sockets, key and logs: /run/tutti for root, else one of the user's.\n\
+         .TP\n.B TUTTI_DAEMON\nThe socket of the daemon to be asked.\n\
+         .SH EXIT STATUS\n0; 1 when it cannot be done, with one line on stderr; 2 for a wrong command line.\n\
+         .SH SEE ALSO\n.BR mpiexec (1),\n.BR tuttid (8)\n",
+    );
+    text
+}
+
+fn tuttid() -> String {
+    let mut text = String::from(
+        ".TH TUTTID 8 \"\" \"Tutti\" \"Tutti\"\n\
+         .SH NAME\ntuttid \\- the daemon of a node of a Tutti cluster\n\
+         .SH SYNOPSIS\n.B tuttid\n[OPTION ...]\n\
+         .SH DESCRIPTION\n\
+         Starts and watches the parts of parallel jobs on this node and talks with the daemons of the other nodes. The one without\n\
+         \\-\\-join is the head of a new cluster. It stays in the foreground and ends, with its jobs, on TERM and INT.\n\
+         Started by root it runs jobs of every user as that user, else those of its owner only.\n\
+         .SH OPTIONS\n",
+    );
+    let command = <tutti_daemon::options::Options as clap::CommandFactory>::command();
+    for (option, help) in commands::options_of(&command) {
+        text.push_str(&format!(".TP\n\\fB{}\\fR\n{}\n", roff(&format!("--{option}")), roff(&help)));
+    }
+    text.push_str(
+        ".SH FILES\nIn the folder (\\-\\-dir): tuttid.sock, the local socket; cluster.key, readable by its owner only;\n\
+         events.jsonl, on the head, what has happened to jobs and nodes.\n\
+         .SH SEE ALSO\n.BR tutti (1)\n",
+    );
     text
 }
 
@@ -100,6 +142,18 @@ fn roff(text: &str) -> String {
 
 fn bash() -> String {
     let names: Vec<String> = options::listed().flat_map(|option| spellings(&option)).collect();
+    let of_commands: String = commands::listed()
+        .iter()
+        .map(|command| {
+            let options: Vec<String> =
+                command.options.iter().map(|(option, _)| format!("--{option}")).collect();
+            format!(
+                "    {}) COMPREPLY=($(compgen -W '{}' -- \"$word\")) ;;\n",
+                command.name,
+                options.join(" ")
+            )
+        })
+        .collect();
     format!(
         "_tutti_mpiexec() {{\n\
          \x20   local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD - 1]}}\n\
@@ -115,9 +169,21 @@ fn bash() -> String {
          \x20   esac\n\
          }}\n\
          complete -F _tutti_mpiexec mpiexec mpirun\n\
-         complete -W '{}' tutti\n",
+         _tutti() {{\n\
+         \x20   local word=${{COMP_WORDS[COMP_CWORD]}}\n\
+         \x20   if ((COMP_CWORD == 1)); then\n\
+         \x20       COMPREPLY=($(compgen -W '{}' -- \"$word\"))\n\
+         \x20       return\n\
+         \x20   fi\n\
+         \x20   case ${{COMP_WORDS[1]}} in\n\
+         \x20   run | submit) _tutti_mpiexec ;;\n\
+         {}\
+         \x20   esac\n\
+         }}\n\
+         complete -F _tutti tutti\n",
         names.join(" "),
-        commands().join(" ")
+        commands().join(" "),
+        of_commands
     )
 }
 
@@ -148,6 +214,14 @@ fn fish() -> String {
         }
     }
     text.push_str(&format!("complete -c tutti -n __fish_use_subcommand -a '{}'\n", commands().join(" ")));
+    for command in commands::listed() {
+        for (option, help) in &command.options {
+            let (name, help) = (&command.name, help.replace('\'', " "));
+            text.push_str(&format!(
+                "complete -c tutti -n '__fish_seen_subcommand_from {name}' -l {option} -d '{help}'\n"
+            ));
+        }
+    }
     text
 }
 
@@ -173,6 +247,17 @@ mod tests {
                 }
             }
         }
+        for command in commands::listed() {
+            for (option, _) in &command.options {
+                let spelled = format!("--{option}");
+                let texts = [page("tutti").unwrap(), completion("bash").unwrap()];
+                assert!(
+                    texts.iter().all(|text| text.contains(&spelled) || text.contains(&roff(&spelled))),
+                    "{spelled}"
+                );
+            }
+        }
+        assert!(page("tuttid").unwrap().contains("\\-\\-lost\\-after"));
         assert_eq!(page("other"), None);
         assert_eq!(completion("csh"), None);
     }

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use tutti_node::netns::{NAMESPACES_MAX, Namespaces, NetnsError};
 use tutti_transport::faults::{BadFaults, Faults};
 
+use crate::cluster::Host;
 use crate::options::Options;
 
 /// Environment variable that says how ranks reach each other.
@@ -21,7 +22,16 @@ pub enum Nodes {
     /// Virtual nodes with a network namespace each.
     Namespaces(Vec<u32>),
     /// Nodes of the cluster, which its head chooses; how many, if that was said.
-    Cluster(Option<u32>),
+    Cluster(Wanted),
+}
+
+/// What is wanted of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// How many nodes, if that was said.
+    pub nodes: Option<u32>,
+    /// Which ones, in order; empty: any.
+    pub hosts: Vec<Host>,
 }
 
 /// Why the nodes cannot be had. Each is one line for the user.
@@ -29,7 +39,7 @@ pub enum Nodes {
 pub enum NodesError {
     /// Two options.
     #[error(
-        "--nodes, --virtual-nodes and --netns are ways to say how many nodes there are: give one of them"
+        "--nodes or hosts, --virtual-nodes and --netns are ways to say how many nodes there are: give one of them"
     )]
     Both,
     /// A node without a rank.
@@ -66,10 +76,10 @@ impl Nodes {
     ///
     /// # Errors
     /// When it cannot be.
-    pub fn of(options: &Options, ranks: u64) -> Result<Self, NodesError> {
+    pub fn of(options: &Options, ranks: u64, hosts: Vec<Host>) -> Result<Self, NodesError> {
         let transport =
             std::env::var_os(TRANSPORT_VARIABLE).map(|value| value.to_string_lossy().into_owned());
-        let nodes = Nodes::choose(options, ranks, transport.as_deref())?;
+        let nodes = Nodes::choose(options, ranks, hosts, transport.as_deref())?;
         if !matches!(nodes, Nodes::One) {
             // Every rank reads it; that it is wrong is said once.
             Faults::from_environment()?;
@@ -77,13 +87,19 @@ impl Nodes {
         Ok(nodes)
     }
 
-    fn choose(options: &Options, ranks: u64, transport: Option<&str>) -> Result<Self, NodesError> {
+    fn choose(
+        options: &Options,
+        ranks: u64,
+        hosts: Vec<Host>,
+        transport: Option<&str>,
+    ) -> Result<Self, NodesError> {
+        let named = options.nodes.is_some() || !hosts.is_empty();
         let firsts = |nodes| first_ranks(nodes, ranks, options.ranks_per_node);
         match (options.virtual_nodes, options.namespaces, transport) {
-            (None, None, _) if options.nodes.is_some() || options.cluster => {
-                Ok(Nodes::Cluster(options.nodes))
+            (None, None, _) if named || options.cluster => {
+                Ok(Nodes::Cluster(Wanted { nodes: options.nodes, hosts }))
             }
-            _ if options.nodes.is_some() => Err(NodesError::Both),
+            _ if named => Err(NodesError::Both),
             (_, _, Some(other)) if !["", "udp", "shm"].contains(&other) => {
                 Err(NodesError::Transport(other.to_owned()))
             }
@@ -143,7 +159,7 @@ mod tests {
     fn chosen(line: &str, ranks: u64, transport: Option<&str>) -> Result<Nodes, NodesError> {
         let words: Vec<_> = line.split_ascii_whitespace().chain(["a.out"]).map(Into::into).collect();
         let Ok(Request::Run(options)) = parse(&words) else { panic!("{line}") };
-        Nodes::choose(&options, ranks, transport)
+        Nodes::choose(&options, ranks, Vec::new(), transport)
     }
 
     #[test]

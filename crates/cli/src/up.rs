@@ -39,6 +39,9 @@ pub struct Options {
     /// Switch at the end of every slice, also when there is one job only
     #[arg(long)]
     force_switch: bool,
+    /// For scripts
+    #[arg(long)]
+    json: bool,
 }
 
 /// Starts the daemons, and waits until they are a cluster.
@@ -50,6 +53,13 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
     let is_root = rustix::process::geteuid().is_root();
     place::make(&folder, is_root)
         .map_err(|error| format!("cannot use the folder {}: {error}", folder.display()))?;
+    let socket = folder.join(place::SOCKET);
+    if is_answered(&socket) {
+        return Err(format!(
+            "a daemon lives at {} already: `tutti nodes` lists its cluster, `tutti down` ends it",
+            socket.display()
+        ));
+    }
     let mut daemons = Daemons(Vec::new());
     let head = daemons.start(options, &folder, 0, None)?;
     for node in 1..options.nodes {
@@ -68,8 +78,12 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
         std::thread::sleep(LOOK);
     }
     daemons.0.clear();
-    println!("{} nodes; logs and sockets are in {}", options.nodes, folder.display());
-    Ok(ExitCode::SUCCESS)
+    let text = if options.json {
+        format!("{}\n", serde_json::json!({ "nodes": options.nodes, "folder": folder }))
+    } else {
+        format!("{} nodes; logs and sockets are in {}\n", options.nodes, folder.display())
+    };
+    Ok(crate::print(Some(text), ""))
 }
 
 /// The nodes that the head knows.

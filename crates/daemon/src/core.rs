@@ -7,6 +7,7 @@
 //! | [`relay`] | every node | orders on their way down, states on their way up, merged |
 //! | [`parts`] | nodes of a job | its starter, and output that its home does not have yet |
 //! | [`home`] | the node where a job was submitted | its front end, its output, questions of users |
+//! | [`tunnel`] | any node | users of other nodes at the home of a job |
 //! | [`head`] | node 0 | the jobs: where they run, how far they are, what is to be with them |
 //!
 //! Who writes what: an [`Order`](crate::message::Order) is changed by the head alone, a [`PartState`](crate::message::PartState) by
@@ -28,6 +29,7 @@ mod links;
 mod outlet;
 mod parts;
 mod relay;
+mod tunnel;
 
 pub use head::JobEvent;
 use head::placement;
@@ -143,6 +145,7 @@ pub struct Core {
     relay: relay::Relay,
     parts: parts::Parts,
     home: home::Homes,
+    tunnels: tunnel::Tunnels,
     head: Option<head::Head>,
     /// The daemons are to end, when all who must hear it have.
     leaving_ms: Option<u64>,
@@ -161,6 +164,7 @@ impl Core {
             relay: relay::Relay::default(),
             parts: parts::Parts::default(),
             home: home::Homes::default(),
+            tunnels: tunnel::Tunnels::default(),
             head: is_head.then(|| head::Head::new(config.first_job)),
             leaving_ms: None,
             actions: VecDeque::new(),
@@ -223,11 +227,13 @@ impl Core {
 
     /// This user's program is the front end of a job.
     pub fn is_front_end(&self, client: ClientId) -> bool {
-        self.home.is_front_end(client)
+        self.home.is_front_end(client) || self.tunnels.has_near(client)
     }
 
     fn act(&mut self, action: Action) {
-        self.actions.push_back(action);
+        if let Some(action) = self.take_for_tunnel(action) {
+            self.actions.push_back(action);
+        }
     }
 
     /// Hands something to a node, which may be ourselves.
@@ -257,6 +263,7 @@ impl Core {
             Routed::Data { job, offset, bytes } => self.handle_data(from, job, offset, &bytes),
             Routed::Room { job, have, limit } => self.handle_room(job, have, limit),
             Routed::Input { job, piece, bytes } => self.handle_input(job, piece, bytes),
+            Routed::Tunnel { id, to_home, pipe } => self.handle_tunnel(from, id, to_home, pipe),
             Routed::InputTaken { job, piece, unwanted } => {
                 self.handle_input_taken(from, job, piece, unwanted)
             }
@@ -311,5 +318,6 @@ impl Core {
             }
         }
         self.flush_parts();
+        self.flush_tunnels();
     }
 }

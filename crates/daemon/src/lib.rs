@@ -6,7 +6,7 @@
 //! ```
 //!
 //! [`core`] thinks: it has no sockets, no clock and no processes. [`shell`] has all of that, and no opinion. [`message`] is what
-//! is said; [`members`] the list of nodes and the tree; [`key`] the credential of a cluster.
+//! is said; [`members`] the list of nodes and the tree; [`key`] the credential of a cluster; [`options`] the command line.
 #![forbid(unsafe_code)]
 
 pub mod core;
@@ -14,5 +14,6 @@ pub mod gang;
 pub mod key;
 pub mod members;
 pub mod message;
+pub mod options;
 pub mod place;
 pub mod shell;

@@ -150,6 +150,15 @@ pub enum Routed {
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
+    /// Between a user's node and the home of the job that he wants.
+    Tunnel {
+        /// Number of the user's connection at his node.
+        id: u64,
+        /// It goes to the home.
+        to_home: bool,
+        /// What.
+        pipe: Pipe,
+    },
     /// A piece of stdin has been taken.
     InputTaken {
         /// The job.
@@ -191,6 +200,26 @@ pub enum Notice {
         /// Bytes of output by node.
         written: Vec<(NodeId, u64)>,
     },
+}
+
+/// A message of one of the two streams of a tunnel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pipe {
+    /// Who wants what, from the user's side.
+    pub open: Option<(User, Request)>,
+    /// Place of the first byte.
+    pub offset: u64,
+    /// Bytes of frames.
+    #[serde(with = "serde_bytes")]
+    pub bytes: Vec<u8>,
+    /// Bytes of the other stream that have come.
+    pub have: u64,
+    /// Bytes of it that may come.
+    pub limit: u64,
+    /// Where this stream ends.
+    pub end: Option<u64>,
+    /// The tunnel is forgotten.
+    pub over: bool,
 }
 
 /// Everything that a node needs to start its part of a job.
@@ -379,12 +408,23 @@ pub struct Submit {
     pub nodes: Option<u32>,
     /// Ranks on each node.
     pub per_node: Option<u32>,
+    /// The nodes it may have, in order, by name; empty: all.
+    pub hosts: Vec<Host>,
     /// Environment of the front end.
     pub environment: Vec<(Text, Text)>,
     /// Its working directory.
     pub directory: Text,
     /// Its file mode creation mask.
     pub umask: u32,
+}
+
+/// A node that a user has named.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// Ranks that it is to get, if that was said.
+    pub ranks: Option<u32>,
 }
 
 /// The answer to a user.
@@ -394,6 +434,8 @@ pub enum Answer {
     Job(JobId),
     /// It is done.
     Done,
+    /// From the head to a node: the job's home.
+    Home(NodeId),
     /// The jobs.
     Jobs(Vec<JobRow>),
     /// The nodes.

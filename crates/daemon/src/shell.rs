@@ -22,6 +22,7 @@ use tutti_node::wire::{self, Kind};
 
 mod clients;
 mod events;
+mod guests;
 mod peers;
 mod starters;
 
@@ -108,6 +109,7 @@ struct Shell {
     core: Core,
     peers: HashMap<LinkId, mpsc::UnboundedSender<Vec<u8>>>,
     clients: HashMap<ClientId, clients::Client>,
+    guests: guests::Guests,
     starters: HashMap<JobId, starters::Starter>,
     events: events::Log,
     switcher: Switcher,
@@ -151,6 +153,7 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
         happenings: happenings.clone(),
         peers: HashMap::new(),
         clients: HashMap::new(),
+        guests: guests::Guests::default(),
         starters: HashMap::new(),
         numbers: 1,
         leaving: false,

@@ -162,6 +162,11 @@ impl Decoder {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Bytes that are no whole frame yet, or have not been asked for.
+    pub fn waiting(&self) -> usize {
+        self.bytes.len() - self.taken
+    }
+
     /// The next whole frame.
     ///
     /// # Errors

@@ -133,12 +133,17 @@ pub const OPTIONS: &[Spec] = &[
         "a closed terminal does not end a job of the cluster: `tutti attach` finds it again",
     ),
     option(Key::Timeout, &["timeout"], &["SECONDS"], "end the job after this time with status 124"),
-    option(Key::Hosts, &["host", "hosts", "H"], &["LIST"], "nodes to run on: in this version only this one"),
+    option(
+        Key::Hosts,
+        &["host", "hosts", "H"],
+        &["LIST"],
+        "nodes of the cluster to run on, in order: NAME or NAME:RANKS, with commas between them",
+    ),
     option(
         Key::HostFile,
         &["hostfile", "f", "machinefile", "default-hostfile"],
         &["FILE"],
-        "a file with one node per line: in this version only this one",
+        "a file with one node per line: NAME, NAME:RANKS or NAME slots=RANKS",
     ),
     option(Key::RanksPerNode, &["ppn", "N", "npernode", "perhost"], &["N"], "ranks per node"),
     option(

@@ -1,62 +1,14 @@
 //! `tuttid`: the daemon of a node. `tutti up` starts several on one machine; on real machines an administrator starts one each.
 #![forbid(unsafe_code)]
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 
 use clap::Parser;
 use tutti_daemon::gang::Gangs;
+use tutti_daemon::options::Options;
 use tutti_daemon::shell::{self, Settings};
 use tutti_daemon::{key, place};
-
-/// The daemon of a node: starts and watches the parts of jobs there, and talks with the daemons of the other nodes.
-#[derive(Debug, Parser)]
-#[command(name = "tuttid", version)]
-struct Options {
-    /// Address and port of the head; without it this daemon is the head of a new cluster
-    #[arg(long, value_name = "HOST:PORT")]
-    join: Option<String>,
-    /// Where to hear other daemons
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7411")]
-    listen: SocketAddr,
-    /// Address on which the ranks of this node are reached (default: that of --listen)
-    #[arg(long, value_name = "ADDRESS")]
-    data: Option<IpAddr>,
-    /// Name of the node (default: the host's)
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
-    /// How many cores ranks can hold (default: all that this process may use)
-    #[arg(long, value_name = "N")]
-    slots: Option<u32>,
-    /// Nodes that say the same share one machine (default: the machine's boot id)
-    #[arg(long, value_name = "TEXT")]
-    machine: Option<String>,
-    /// Folder of socket, key and logs
-    #[arg(long, value_name = "FOLDER")]
-    dir: Option<PathBuf>,
-    /// The cluster's key (default: cluster.key in the folder; the head makes one if there is none)
-    #[arg(long, value_name = "FILE")]
-    key: Option<PathBuf>,
-    /// The local socket (default: tuttid.sock in the folder)
-    #[arg(long, value_name = "FILE")]
-    socket: Option<PathBuf>,
-    /// Children of a node in the control tree
-    #[arg(long, value_name = "K", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
-    arity: u32,
-    /// A node that is not heard of for so many seconds is lost
-    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
-    lost_after: f64,
-    /// On the head: how long the jobs of one row run before the next row's turn, in ms (5 to 3600000)
-    #[arg(long, value_name = "MS", default_value_t = 100.0)]
-    slice: f64,
-    /// On the head: switch by the protocol of SCore-D, with a barrier after each step
-    #[arg(long)]
-    strict: bool,
-    /// On the head: switch at the end of every slice, also when there is one job only
-    #[arg(long)]
-    force_switch: bool,
-}
 
 fn main() -> ExitCode {
     let options = Options::parse();

@@ -305,11 +305,25 @@ impl Core {
             Request::Control(job, control) => self.control(user, job, control),
             Request::Nodes => Answer::Nodes(self.list_nodes()),
             Request::Down => self.shut_down(user),
-            Request::Attach(_) | Request::Logs(_) => {
-                Answer::Refused("the job's own node answers that".into())
-            }
+            Request::Attach(job) | Request::Logs(job) => self.home_of(user, job),
         };
         self.route(from, Routed::Answer { ask, answer });
+    }
+
+    /// Where a job was submitted.
+    fn home_of(&self, user: User, id: JobId) -> Answer {
+        let job = self.head.as_ref().and_then(|head| head.jobs.get(&id));
+        let Some((launch, members)) = job.map(|job| &job.launch).zip(self.members.as_ref()) else {
+            return Answer::Refused(format!("there is no job {id}"));
+        };
+        if !self.may(user, Some(launch.user)) {
+            Answer::Refused(format!("job {id} is another user's"))
+        } else if !members.is_alive(launch.home) {
+            let home = name(members, launch.home);
+            Answer::Refused(format!("what job {id} wrote is lost with {home}, where it was submitted"))
+        } else {
+            Answer::Home(launch.home)
+        }
     }
 
     fn submit(&mut self, home: NodeId, ask: u64, user: User, submit: Submit, detached: bool) -> Answer {

@@ -20,6 +20,8 @@ const LOG_BYTES: usize = 1 << 20;
 const OVER_MAX: usize = 64;
 /// In place of a user's program that is gone, or for what the daemon asks by itself.
 const NOBODY: ClientId = ClientId(0);
+/// Questions that wait for the head; beyond it what front ends want of their jobs is dropped.
+const QUESTIONS_MAX: usize = 8192;
 /// A question without an answer is asked again.
 const AGAIN_MS: u64 = 1000;
 
@@ -95,8 +97,9 @@ impl Homes {
 impl Core {
     pub(super) fn handle_request(&mut self, client: ClientId, user: User, request: Request) {
         match request {
-            Request::Logs(job) => self.answer_logs(client, user, job),
-            Request::Attach(job) => self.attach(client, user, job),
+            // A job that was submitted elsewhere the head knows.
+            Request::Logs(job) if self.home.homes.contains_key(&job) => self.answer_logs(client, user, job),
+            Request::Attach(job) if self.home.homes.contains_key(&job) => self.attach(client, user, job),
             request => {
                 self.home.asked += 1;
                 let ask = self.home.asked;
@@ -134,6 +137,9 @@ impl Core {
                 self.home.clients.insert(client, *job);
             }
         }
+        if let Answer::Home(home) = answer {
+            return self.send_home(client, user, request, home);
+        }
         let stays = matches!((&answer, &request), (Answer::Job(_), Request::Run(_)));
         if client != NOBODY {
             self.act(Action::Answer(client, answer));
@@ -143,8 +149,21 @@ impl Core {
         }
     }
 
+    /// A user wants something of a job whose home the head has named.
+    fn send_home(&mut self, client: ClientId, user: User, request: Request, home: NodeId) {
+        match request {
+            _ if client == NOBODY => {}
+            Request::Logs(job) if Some(home) == self.me => self.answer_logs(client, user, job),
+            Request::Attach(job) if Some(home) == self.me => self.attach(client, user, job),
+            request => self.open_tunnel(client, user, request, home),
+        }
+    }
+
     /// The front end of a job says something.
     pub(super) fn handle_frame(&mut self, client: ClientId, kind: Kind, number: u32, payload: &[u8]) {
+        if self.put_into_tunnel(client, kind, number, payload) {
+            return;
+        }
         let Some(&job) = self.home.clients.get(&client) else { return };
         let Some(home) = self.home.homes.get_mut(&job) else { return };
         let Some(user) = home.user else { return };
@@ -161,11 +180,17 @@ impl Core {
             Kind::Input => return self.put_input(job, payload),
             _ => return,
         };
-        self.demand(user, Request::Control(job, control));
+        // A front end that asks faster than it is answered is not asked for it.
+        if self.home.questions.len() < QUESTIONS_MAX {
+            self.demand(user, Request::Control(job, control));
+        }
     }
 
     /// The front end has been stopped by a signal that it cannot catch, or goes on (W25).
     pub(super) fn handle_front_state(&mut self, client: ClientId, stopped: bool) {
+        if stopped && self.stop_at_tunnel(client) {
+            return;
+        }
         let Some(&job) = self.home.clients.get(&client) else { return };
         let Some(home) = self.home.homes.get_mut(&job) else { return };
         home.front_stopped = stopped;
@@ -322,6 +347,7 @@ impl Core {
 
     /// The front end has taken so many bytes.
     pub(super) fn handle_taken(&mut self, client: ClientId, bytes: usize) {
+        self.tunnel_taken(client, bytes);
         let Some(&job) = self.home.clients.get(&client) else { return };
         let Some(home) = self.home.homes.get_mut(&job) else { return };
         let jammed = home.under_way >= JAM_BYTES;
@@ -362,6 +388,7 @@ impl Core {
     }
 
     pub(super) fn handle_client_gone(&mut self, client: ClientId) {
+        self.near_gone(client);
         // A job that is being submitted is so all the same.
         for question in self.home.questions.values_mut().filter(|question| question.client == client) {
             question.client = NOBODY;

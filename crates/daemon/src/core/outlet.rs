@@ -35,6 +35,11 @@ impl Outlet {
         self.kept.len() < KEPT_BYTES
     }
 
+    /// Bytes that have arrived.
+    pub(super) fn base(&self) -> u64 {
+        self.base
+    }
+
     /// Bytes of all that has been written.
     pub(super) fn end(&self) -> u64 {
         self.base + self.kept.len() as u64

@@ -3,14 +3,17 @@
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::process::Pid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, SocketAddr};
 use tokio::sync::mpsc;
-use tutti_node::wire::{self, Decoder, Kind};
+use tokio::time::timeout;
+use tutti_node::wire::{self, Decoder, Head, Kind};
 
+use super::guests::Guest;
 use super::{ClientId, Event, Happened, Happenings, Local, Shell, ShellError, failed, report_accept};
 use crate::message::{Answer, Request, User};
 
@@ -26,8 +29,14 @@ pub(super) struct Client {
     pub stopped: bool,
 }
 
-/// What a program may say before its first request is whole.
-const REQUEST_BYTES_MAX: usize = 32 << 20;
+/// What a program may say before its first request is whole: arguments and environment, which the kernel bounds too.
+const REQUEST_BYTES_MAX: usize = 8 << 20;
+/// What a program may say in one frame after it.
+const FRAME_BYTES_MAX: usize = wire::DATA_BYTES_MAX;
+/// The first request is whole after this time, or it is none.
+const REQUEST_MAX: Duration = Duration::from_secs(5);
+/// Who has been answered reads it within this time.
+const ANSWER_MAX: Duration = Duration::from_secs(20);
 
 /// Opens the socket; one that a dead daemon has left is replaced.
 pub(super) fn bind(path: &Path) -> Result<Local, ShellError> {
@@ -49,7 +58,13 @@ impl Shell {
             let user = User { uid: who.uid(), gid: who.gid() };
             let pid = who.pid().and_then(Pid::from_raw);
             let client = ClientId(self.number());
-            tokio::spawn(serve(client, user, pid, stream, self.happenings.clone()));
+            match self.guests.admit(user.uid) {
+                Ok(guest) => {
+                    drop(tokio::spawn(serve((client, user, pid), guest, stream, self.happenings.clone())))
+                }
+                // What fits into an empty socket; nobody waits for it to be read.
+                Err(text) => drop(stream.try_write(&refusal(text))),
+            }
             Ok(())
         });
         report_accept(accepted);
@@ -81,13 +96,31 @@ fn is_stopped(pid: Pid) -> Option<bool> {
     Some(stat.rsplit_once(") ")?.1.starts_with('T'))
 }
 
-async fn serve(client: ClientId, user: User, pid: Option<Pid>, stream: UnixStream, happenings: Happenings) {
+fn refusal(text: String) -> Vec<u8> {
+    let mut frame = Vec::new();
+    wire::put_json(&mut frame, Kind::Answer, &Answer::Refused(text));
+    frame
+}
+
+async fn serve(
+    (client, user, pid): (ClientId, User, Option<Pid>),
+    mut guest: Guest,
+    stream: UnixStream,
+    happenings: Happenings,
+) {
     let (mut reader, mut writer) = stream.into_split();
     let (sender, mut queue) = mpsc::unbounded_channel::<Vec<u8>>();
     let tell = happenings.clone();
     tokio::spawn(async move {
         while let Some(bytes) = queue.recv().await {
-            if writer.write_all(&bytes).await.is_err() {
+            // A front end may stand still for hours, who has only asked something may not.
+            let written = match queue.is_closed() {
+                false => writer.write_all(&bytes).await.is_ok(),
+                true => {
+                    timeout(ANSWER_MAX, writer.write_all(&bytes)).await.is_ok_and(|written| written.is_ok())
+                }
+            };
+            if !written {
                 break;
             }
             let _ = tell.send(Happened::Core(Event::Taken(client, bytes.len())));
@@ -98,10 +131,8 @@ async fn serve(client: ClientId, user: User, pid: Option<Pid>, stream: UnixStrea
     if happenings.send(Happened::Client { client, writer: sender, pid }).is_err() {
         return;
     }
-    if let Err(text) = listen(client, user, &mut reader, &happenings).await {
-        let mut frame = Vec::new();
-        wire::put_json(&mut frame, Kind::Answer, &Answer::Refused(text));
-        let _ = weak.upgrade().map(|sender| sender.send(frame));
+    if let Err(text) = listen(client, user, &mut guest, &mut reader, &happenings).await {
+        let _ = weak.upgrade().map(|sender| sender.send(refusal(text)));
     }
     let _ = happenings.send(Happened::Core(Event::ClientGone(client)));
 }
@@ -110,38 +141,65 @@ async fn serve(client: ClientId, user: User, pid: Option<Pid>, stream: UnixStrea
 async fn listen(
     client: ClientId,
     user: User,
+    guest: &mut Guest,
     reader: &mut OwnedReadHalf,
     happenings: &Happenings,
 ) -> Result<(), String> {
     let mut decoder = Decoder::default();
     let mut bytes = vec![0_u8; 64 << 10];
-    let mut waiting = 0;
-    let mut asked = false;
+    let asked = timeout(REQUEST_MAX, hear_request(guest, reader, &mut decoder, &mut bytes)).await;
+    let late = |_| format!("no whole request has come within {} seconds", REQUEST_MAX.as_secs());
+    let Some(request) = asked.map_err(late)?? else { return Ok(()) };
+    guest.is_known();
+    if happenings.send(Happened::Core(Event::Request(client, user, request))).is_err() {
+        return Ok(());
+    }
     loop {
-        let read = match reader.read(&mut bytes).await {
-            Ok(0) | Err(_) => return Ok(()),
-            Ok(read) => read,
-        };
-        decoder.extend(&bytes[..read]);
-        waiting += read;
+        let mut waiting = decoder.waiting();
         while let Some((head, payload)) = decoder.next_frame().map_err(|error| error.to_string())? {
-            waiting = 0;
-            let event = match head.kind {
-                Kind::Ask if !asked => {
-                    asked = true;
-                    let request: Request = serde_json::from_slice(payload)
-                        .map_err(|error| format!("the request is not one of this version: {error}"))?;
-                    Event::Request(client, user, request)
-                }
-                _ if !asked => return Err("the first frame is no request".into()),
-                kind => Event::Frame(client, kind, head.rank, payload.to_vec()),
-            };
+            let event = Event::Frame(client, head.kind, head.rank, payload.to_vec());
             if happenings.send(Happened::Core(event)).is_err() {
                 return Ok(());
             }
+            waiting = 0;
         }
-        if waiting > REQUEST_BYTES_MAX {
-            return Err(format!("a frame of more than {} MiB", REQUEST_BYTES_MAX >> 20));
+        if waiting > FRAME_BYTES_MAX + wire::HEAD_BYTES {
+            return Err(format!("a frame of more than {} KiB", FRAME_BYTES_MAX >> 10));
+        }
+        match reader.read(&mut bytes).await {
+            Ok(0) | Err(_) => return Ok(()),
+            Ok(read) => decoder.extend(&bytes[..read]),
+        }
+    }
+}
+
+/// The first request; none: the program has gone.
+async fn hear_request(
+    guest: &mut Guest,
+    reader: &mut OwnedReadHalf,
+    decoder: &mut Decoder,
+    bytes: &mut [u8],
+) -> Result<Option<Request>, String> {
+    loop {
+        let waiting = decoder.waiting();
+        match decoder.next_frame().map_err(|error| error.to_string())? {
+            Some((Head { kind: Kind::Ask, .. }, payload)) => {
+                return serde_json::from_slice(payload)
+                    .map(Some)
+                    .map_err(|error| format!("the request is not one of this version: {error}"));
+            }
+            Some(_) => return Err("the first frame is no request".into()),
+            None if waiting > REQUEST_BYTES_MAX => {
+                return Err(format!("a request of more than {} MiB", REQUEST_BYTES_MAX >> 20));
+            }
+            None => {}
+        }
+        match reader.read(bytes).await {
+            Ok(0) | Err(_) => return Ok(None),
+            Ok(read) => {
+                guest.hold(read)?;
+                decoder.extend(&bytes[..read]);
+            }
         }
     }
 }

@@ -19,9 +19,10 @@ const PROGRAMS: [(&str, &str); 3] =
     [("tutti", "bin/tutti"), ("tuttid", "bin/tuttid"), ("tutti-starter", "libexec/tutti/tutti-starter")];
 
 /// Names beside others in the same folder.
-const LINKS: [(&str, &str); 9] = [
+const LINKS: [(&str, &str); 10] = [
     ("share/man/man1/mpirun.1", "mpiexec.1"),
     ("share/bash-completion/completions/mpirun", "mpiexec"),
+    ("share/bash-completion/completions/tutti", "mpiexec"),
     // One program, whose name says which face it shows.
     ("bin/mpiexec", "tutti"),
     ("bin/mpirun", "tutti"),
@@ -34,9 +35,10 @@ const LINKS: [(&str, &str); 9] = [
 ];
 
 /// What `tutti` prints, and its place.
-const MANUALS: [([&str; 2], &str); 5] = [
+const MANUALS: [([&str; 2], &str); 6] = [
     (["man", "mpiexec"], "share/man/man1/mpiexec.1"),
     (["man", "tutti"], "share/man/man1/tutti.1"),
+    (["man", "tuttid"], "share/man/man8/tuttid.8"),
     (["completion", "bash"], "share/bash-completion/completions/mpiexec"),
     (["completion", "zsh"], "share/zsh/site-functions/_mpiexec"),
     (["completion", "fish"], "share/fish/vendor_completions.d/mpiexec.fish"),

@@ -1,0 +1,315 @@
+//! A user of one node at a job whose home is another: what he would say to the daemon of the home, and hear from it, goes from daemon
+//! to daemon as two streams of bytes. Each is kept until the other side has it and sent again after a silence, so links may break.
+//!
+//! ```text
+//! program --frames--> near (its node) ==Tunnel==> far (the home) --as a client of its own--> home.rs
+//! ```
+//!
+//! `near` says with every message what it was opened for, so the first one that arrives opens `far`; `far` says where its stream
+//! ends. Who has done with it says `over` until the other side says so too.
+
+use std::collections::BTreeMap;
+
+use tutti_node::wire::{self, Decoder, Kind};
+
+use super::outlet::Outlet;
+use super::{Action, ClientId, Core};
+use crate::members::NodeId;
+use crate::message::{Pipe, Request, Routed, User};
+
+/// Bytes on their way to a program that does not read.
+const ROOM_BYTES: u64 = 256 << 10;
+/// Clients with this bit are far ones.
+const FAR: u64 = 1 << 63;
+/// What is said again after a silence.
+const AGAIN_MS: u64 = 1000;
+/// Number of a Suspend frame that says: the front end is stopped already.
+const IS_STOPPED: u32 = 1;
+
+/// One end.
+#[derive(Debug)]
+struct End {
+    out: Outlet,
+    /// Bytes that have come.
+    have: u64,
+    /// Bytes that the program has taken.
+    taken: u64,
+    decoder: Decoder,
+    /// Where the other side's stream ends, if it has said so.
+    end: Option<u64>,
+    /// We have nothing more to say.
+    ended: bool,
+    /// Something is to be said, with or without bytes.
+    news: bool,
+    said_ms: u64,
+}
+
+impl End {
+    fn new() -> Self {
+        End {
+            out: Outlet::new(ROOM_BYTES),
+            have: 0,
+            taken: 0,
+            decoder: Decoder::default(),
+            end: None,
+            ended: false,
+            news: true,
+            said_ms: 0,
+        }
+    }
+
+    /// Takes in what is new; gives whole frames, and how many of our bytes have arrived since.
+    fn hear(&mut self, pipe: &Pipe, now_ms: u64) -> (Vec<(Kind, u32, Vec<u8>)>, u64) {
+        let known = self.have.saturating_sub(pipe.offset);
+        if pipe.offset <= self.have && known < pipe.bytes.len() as u64 {
+            self.decoder.extend(&pipe.bytes[known as usize..]);
+            self.have = pipe.offset + pipe.bytes.len() as u64;
+        }
+        self.news |= !pipe.bytes.is_empty();
+        self.end = self.end.or(pipe.end);
+        let before = self.out.base();
+        self.out.handle_room(pipe.have, pipe.limit, now_ms);
+        let mut frames = Vec::new();
+        while let Ok(Some((head, payload))) = self.decoder.next_frame() {
+            frames.push((head.kind, head.rank, payload.to_vec()));
+        }
+        (frames, self.out.base() - before)
+    }
+
+    /// All that is to be said now.
+    fn say(&mut self, now_ms: u64) -> Vec<Pipe> {
+        let mut pipes: Vec<Pipe> = Vec::new();
+        while let Some((offset, bytes)) = self.out.poll(now_ms) {
+            pipes.push(Pipe { offset, bytes, ..self.pipe() });
+        }
+        let silent = now_ms >= self.said_ms + AGAIN_MS;
+        if pipes.is_empty() && (self.news || silent) {
+            pipes.push(self.pipe());
+        }
+        if !pipes.is_empty() {
+            (self.news, self.said_ms) = (false, now_ms);
+        }
+        pipes
+    }
+
+    fn pipe(&self) -> Pipe {
+        Pipe {
+            open: None,
+            offset: self.out.end(),
+            bytes: Vec::new(),
+            have: self.have,
+            limit: self.taken + ROOM_BYTES,
+            end: self.ended.then(|| self.out.end()),
+            over: false,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Near {
+    home: NodeId,
+    user: User,
+    request: Request,
+    end: End,
+    /// The program has gone: only the end is left to be said.
+    gone: bool,
+}
+
+/// The tunnels that begin or end here.
+#[derive(Debug, Default)]
+pub(super) struct Tunnels {
+    near: BTreeMap<ClientId, Near>,
+    far: BTreeMap<ClientId, (NodeId, u64, End)>,
+    made: u64,
+}
+
+impl Tunnels {
+    pub(super) fn has_near(&self, client: ClientId) -> bool {
+        self.near.contains_key(&client)
+    }
+
+    fn far_of(&self, node: NodeId, id: u64) -> Option<ClientId> {
+        self.far
+            .iter()
+            .find(|(_, (other, number, _))| (*other, *number) == (node, id))
+            .map(|(client, _)| *client)
+    }
+}
+
+impl Core {
+    /// A user of this node wants to be at the home of a job.
+    pub(super) fn open_tunnel(&mut self, client: ClientId, user: User, request: Request, home: NodeId) {
+        self.tunnels.near.insert(client, Near { home, user, request, end: End::new(), gone: false });
+    }
+
+    /// What a program at the near end says. `false`: it has no tunnel.
+    pub(super) fn put_into_tunnel(
+        &mut self,
+        client: ClientId,
+        kind: Kind,
+        number: u32,
+        payload: &[u8],
+    ) -> bool {
+        let Some(near) = self.tunnels.near.get_mut(&client) else { return false };
+        let mut frame = Vec::new();
+        wire::put(&mut frame, kind, number, payload);
+        near.end.out.push(&frame);
+        true
+    }
+
+    /// The process at the near end was stopped.
+    pub(super) fn stop_at_tunnel(&mut self, client: ClientId) -> bool {
+        self.put_into_tunnel(client, Kind::Suspend, IS_STOPPED, &[])
+    }
+
+    pub(super) fn tunnel_taken(&mut self, client: ClientId, bytes: usize) {
+        if let Some(near) = self.tunnels.near.get_mut(&client) {
+            near.end.taken += bytes as u64;
+            near.end.news = true;
+        }
+    }
+
+    pub(super) fn near_gone(&mut self, client: ClientId) {
+        if let Some(near) = self.tunnels.near.get_mut(&client) {
+            near.gone = true;
+            near.end.said_ms = 0;
+        }
+    }
+
+    /// What is for a client at a far end goes into its tunnel; the rest is to be done here.
+    pub(super) fn take_for_tunnel(&mut self, action: Action) -> Option<Action> {
+        let (Action::Answer(client, _)
+        | Action::ToClient(client, _)
+        | Action::Continue(client)
+        | Action::Release(client)) = &action
+        else {
+            return Some(action);
+        };
+        if client.0 & FAR == 0 {
+            return Some(action);
+        }
+        let (_, _, end) = self.tunnels.far.get_mut(client)?;
+        let mut frame = Vec::new();
+        match &action {
+            Action::Answer(_, answer) => wire::put_json(&mut frame, Kind::Answer, answer),
+            Action::ToClient(_, bytes) => frame.extend_from_slice(bytes),
+            Action::Continue(_) => wire::put(&mut frame, Kind::Resume, 0, &[]),
+            _ => (end.ended, end.news) = (true, true),
+        }
+        end.out.push(&frame);
+        None
+    }
+
+    pub(super) fn handle_tunnel(&mut self, from: NodeId, id: u64, to_home: bool, pipe: Pipe) {
+        if to_home { self.handle_at_far(from, id, pipe) } else { self.handle_at_near(id, pipe) }
+    }
+
+    fn handle_at_far(&mut self, from: NodeId, id: u64, mut pipe: Pipe) {
+        let known = self.tunnels.far_of(from, id);
+        if pipe.over {
+            if let Some(client) = known {
+                self.tunnels.far.remove(&client);
+                self.handle_client_gone(client);
+            }
+            return self.say_over(from, id, false);
+        }
+        let client = match (known, pipe.open.take()) {
+            (Some(client), _) => client,
+            // The first message; a later one has nothing to build on.
+            (None, Some((user, request))) if pipe.have == 0 => {
+                self.tunnels.made += 1;
+                let client = ClientId(FAR | self.tunnels.made);
+                self.tunnels.far.insert(client, (from, id, End::new()));
+                self.handle_request(client, user, request);
+                client
+            }
+            _ => return self.say_over(from, id, false),
+        };
+        let now_ms = self.now_ms;
+        let Some((_, _, end)) = self.tunnels.far.get_mut(&client) else { return };
+        let (frames, arrived) = end.hear(&pipe, now_ms);
+        // Frames of a program are small: they count as taken.
+        end.taken = end.have;
+        self.handle_taken(client, arrived as usize);
+        for (kind, number, payload) in frames {
+            if (kind, number) == (Kind::Suspend, IS_STOPPED) {
+                self.handle_front_state(client, true);
+            } else {
+                self.handle_frame(client, kind, number, &payload);
+            }
+        }
+    }
+
+    fn handle_at_near(&mut self, id: u64, pipe: Pipe) {
+        let client = ClientId(id);
+        let now_ms = self.now_ms;
+        let Some(near) = self.tunnels.near.get_mut(&client) else { return };
+        let (gone, home) = (near.gone, near.home);
+        let (frames, _) = near.end.hear(&pipe, now_ms);
+        let complete = near.end.end.is_some_and(|end| near.end.have >= end);
+        for (kind, number, payload) in frames.into_iter().filter(|_| !gone) {
+            if kind == Kind::Resume {
+                self.act(Action::Continue(client));
+                continue;
+            }
+            let mut frame = Vec::new();
+            wire::put(&mut frame, kind, number, &payload);
+            self.act(Action::ToClient(client, frame));
+        }
+        if complete && !pipe.over {
+            self.say_over(home, id, true);
+        }
+        if complete || pipe.over {
+            self.tunnels.near.remove(&client);
+            if !gone {
+                self.act(Action::Release(client));
+            }
+        }
+    }
+
+    fn say_over(&mut self, to: NodeId, id: u64, to_home: bool) {
+        let pipe = Pipe { over: true, ..End::new().pipe() };
+        self.route(to, Routed::Tunnel { id, to_home, pipe });
+    }
+
+    /// Says what is to be said, and ends what has lost its other side.
+    pub(super) fn flush_tunnels(&mut self) {
+        let now_ms = self.now_ms;
+        let Some(members) = &self.members else { return };
+        let mut said = Vec::new();
+        let (mut lost_near, mut lost_far) = (Vec::new(), Vec::new());
+        for (client, near) in &mut self.tunnels.near {
+            if !members.is_alive(near.home) {
+                lost_near.push(*client);
+            } else if near.gone {
+                if now_ms >= near.end.said_ms + AGAIN_MS {
+                    near.end.said_ms = now_ms;
+                    said.push((near.home, client.0, true, Pipe { over: true, ..near.end.pipe() }));
+                }
+            } else {
+                for pipe in near.end.say(now_ms) {
+                    let open = Some((near.user, near.request.clone()));
+                    said.push((near.home, client.0, true, Pipe { open, ..pipe }));
+                }
+            }
+        }
+        for (client, (node, id, end)) in &mut self.tunnels.far {
+            if !members.is_alive(*node) {
+                lost_far.push(*client);
+                continue;
+            }
+            said.extend(end.say(now_ms).into_iter().map(|pipe| (*node, *id, false, pipe)));
+        }
+        for (to, id, to_home, pipe) in said {
+            self.route(to, Routed::Tunnel { id, to_home, pipe });
+        }
+        for client in lost_near {
+            self.tunnels.near.remove(&client);
+            self.act(Action::Release(client));
+        }
+        for client in lost_far {
+            self.tunnels.far.remove(&client);
+            self.handle_client_gone(client);
+        }
+    }
+}

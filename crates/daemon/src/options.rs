@@ -1,0 +1,54 @@
+//! The command line of `tuttid`; its manual page is made from it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::Parser;
+
+/// The daemon of a node: starts and watches the parts of jobs there, and talks with the daemons of the other nodes.
+#[derive(Debug, Parser)]
+#[command(name = "tuttid", version)]
+pub struct Options {
+    /// Address and port of the head; without it this daemon is the head of a new cluster
+    #[arg(long, value_name = "HOST:PORT")]
+    pub join: Option<String>,
+    /// Where to hear other daemons
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7411")]
+    pub listen: SocketAddr,
+    /// Address on which the ranks of this node are reached (default: that of --listen)
+    #[arg(long, value_name = "ADDRESS")]
+    pub data: Option<IpAddr>,
+    /// Name of the node (default: the host's)
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// How many cores ranks can hold (default: all that this process may use)
+    #[arg(long, value_name = "N")]
+    pub slots: Option<u32>,
+    /// Nodes that say the same share one machine (default: the machine's boot id)
+    #[arg(long, value_name = "TEXT")]
+    pub machine: Option<String>,
+    /// Folder of socket, key and logs
+    #[arg(long, value_name = "FOLDER")]
+    pub dir: Option<PathBuf>,
+    /// The cluster's key (default: cluster.key in the folder; the head makes one if there is none)
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// The local socket (default: tuttid.sock in the folder)
+    #[arg(long, value_name = "FILE")]
+    pub socket: Option<PathBuf>,
+    /// Children of a node in the control tree
+    #[arg(long, value_name = "K", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub arity: u32,
+    /// A node that is not heard of for so many seconds is lost
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    pub lost_after: f64,
+    /// On the head: how long the jobs of one row run before the next row's turn, in ms (5 to 3600000)
+    #[arg(long, value_name = "MS", default_value_t = 100.0)]
+    pub slice: f64,
+    /// On the head: switch by the protocol of SCore-D, with a barrier after each step
+    #[arg(long)]
+    pub strict: bool,
+    /// On the head: switch at the end of every slice, also when there is one job only
+    #[arg(long)]
+    pub force_switch: bool,
+}

@@ -1,0 +1,114 @@
+//! How many connections a user may have on the local socket, and what of him may wait there before he has asked for something: a
+//! stranger costs the daemon a bounded amount of memory, and nobody else his turn.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Connections of one user.
+const CONNECTIONS_MAX: u32 = 4096;
+/// Those of them that have not yet asked for anything.
+const WAITING_MAX: u32 = 128;
+/// Bytes of their requests.
+const BYTES_MAX: usize = 32 << 20;
+
+#[derive(Debug, Default)]
+struct Count {
+    connections: u32,
+    waiting: u32,
+    bytes: usize,
+}
+
+/// All who are connected, by user.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Guests(Arc<Mutex<HashMap<u32, Count>>>);
+
+/// One connection, counted until it is dropped.
+#[derive(Debug)]
+pub(super) struct Guest {
+    guests: Guests,
+    uid: u32,
+    waits: bool,
+    bytes: usize,
+}
+
+impl Guests {
+    /// Counts a connection.
+    ///
+    /// # Errors
+    /// When the user has too many; a text for him.
+    pub(super) fn admit(&self, uid: u32) -> Result<Guest, String> {
+        let mut counts = self.counts();
+        let count = counts.entry(uid).or_default();
+        if count.waiting >= WAITING_MAX {
+            return Err(format!(
+                "{WAITING_MAX} connections of this user wait with nothing asked: try again later"
+            ));
+        }
+        if count.connections >= CONNECTIONS_MAX {
+            return Err(format!("this user has {CONNECTIONS_MAX} connections: try again later"));
+        }
+        count.connections += 1;
+        count.waiting += 1;
+        Ok(Guest { guests: self.clone(), uid, waits: true, bytes: 0 })
+    }
+
+    fn counts(&self) -> MutexGuard<'_, HashMap<u32, Count>> {
+        // Nothing that could panic is done with it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Guest {
+    /// Bytes of a request that is not whole.
+    ///
+    /// # Errors
+    /// When the user has too many of them; a text for him.
+    pub(super) fn hold(&mut self, bytes: usize) -> Result<(), String> {
+        let mut counts = self.guests.counts();
+        let count = counts.entry(self.uid).or_default();
+        count.bytes += bytes;
+        self.bytes += bytes;
+        if count.bytes > BYTES_MAX {
+            return Err("too many large requests of this user at once: try again later".into());
+        }
+        Ok(())
+    }
+
+    /// It has asked for something.
+    pub(super) fn is_known(&mut self) {
+        let mut counts = self.guests.counts();
+        let count = counts.entry(self.uid).or_default();
+        count.waiting -= u32::from(std::mem::take(&mut self.waits));
+        count.bytes -= std::mem::take(&mut self.bytes);
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.is_known();
+        let mut counts = self.guests.counts();
+        let count = counts.entry(self.uid).or_default();
+        count.connections -= 1;
+        if count.connections == 0 {
+            counts.remove(&self.uid);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_has_so_many_connections_and_another_one_his_own() {
+        let guests = Guests::default();
+        let mut waiting: Vec<Guest> = (0..WAITING_MAX).map(|_| guests.admit(7).unwrap()).collect();
+        assert!(guests.admit(7).is_err());
+        assert!(guests.admit(8).is_ok());
+        waiting[0].is_known();
+        let mut new = guests.admit(7).unwrap();
+        assert!(new.hold(BYTES_MAX).is_ok() && waiting[1].hold(1).is_err());
+        drop((new, waiting));
+        assert!(guests.counts().is_empty());
+    }
+}

@@ -1,0 +1,139 @@
+//! Front ends come and go, jobs stay; and a link that breaks loses nothing.
+
+use rustix::process::{Signal, kill_process};
+use tutti_tests::Scratch;
+
+use crate::Cluster;
+use crate::harness::{RANK, Running, await_that, run};
+
+/// Says a line, waits for a file, says another.
+fn two_lines(scratch: &Scratch) -> Vec<String> {
+    let go = scratch.path().join("go");
+    vec![RANK.into(), "say=before".into(), format!("await={}", go.display()), "say=after".into()]
+}
+
+fn with<'a>(words: &[&'a str], more: &'a [String]) -> Vec<&'a str> {
+    words.iter().copied().chain(more.iter().map(String::as_str)).collect()
+}
+
+#[test]
+fn s1_a_job_is_attached_from_any_node_and_shows_what_it_has_written() {
+    let cluster = Cluster::up("cluster-attach", 3, &["--arity", "1"]);
+    let scratch = Scratch::new("cluster-attach-go");
+    let program = two_lines(&scratch);
+    let mut submit = cluster.command_on(1, &with(&["submit", "-N", "3", "-n", "3"], &program));
+    tutti_tests::run(&mut submit, crate::harness::LIMIT).expect_success();
+    await_that("all have spoken", || {
+        let logs = tutti_tests::run(&mut cluster.command_on(2, &["logs", "1"]), crate::harness::LIMIT);
+        logs.stdout == "before\nbefore\nbefore\n"
+    });
+    let mut front = Running::start_command(&mut cluster.command_on(2, &["attach", "1"]));
+    (0..3).for_each(|_| front.await_line("before"));
+    let second = run(&mut cluster.command_on(0, &["attach", "1"]));
+    assert_eq!(second.stderr, "tutti attach: job 1 has a front end already\n");
+    // What is done to the front end is done to the job (S5), wherever it is.
+    front.signal(Signal::TSTP);
+    await_that("the job stands still", || cluster.job(1).contains("\"suspended\""));
+    front.signal(Signal::CONT);
+    await_that("the job goes on", || cluster.job(1).contains("\"running\""));
+    std::fs::write(scratch.path().join("go"), "").expect("a file");
+    (0..3).for_each(|_| front.await_line("after"));
+    assert_eq!(front.end(), (0, String::new()));
+    for node in 0..3 {
+        let logs = tutti_tests::run(&mut cluster.command_on(node, &["logs", "1"]), crate::harness::LIMIT);
+        assert_eq!(logs.expect_success().stdout.lines().count(), 6);
+        let over = tutti_tests::run(&mut cluster.command_on(node, &["attach", "1"]), crate::harness::LIMIT);
+        assert_eq!(over.stderr, "tutti attach: job 1 is over; `tutti logs 1` shows what it wrote\n");
+    }
+}
+
+#[test]
+fn an_attached_front_end_that_dies_leaves_the_job_alone() {
+    let cluster = Cluster::up("cluster-attach-death", 2, &[]);
+    cluster.tutti(&["submit", "-N", "2", "-n", "2", RANK, "say=here", "hang"]).expect_success();
+    for node in [1, 0, 1] {
+        let mut front = Running::start_command(&mut cluster.command_on(node, &["attach", "1"]));
+        (0..2).for_each(|_| front.await_line("here"));
+        front.signal(Signal::KILL);
+        let _ = front.end();
+    }
+    assert!(cluster.job(1).contains("\"running\""));
+    // As long as the home has not heard of the last one's death there is a front end.
+    let mut front = None;
+    await_that("one is attached", || {
+        let mut next = Running::start_command(&mut cluster.command_on(1, &["attach", "1"]));
+        let attached = next.child.try_wait().expect("ours").is_none();
+        front = Some(next);
+        attached
+    });
+    let mut front = front.expect("it was attached");
+    (0..2).for_each(|_| front.await_line("here"));
+    front.signal(Signal::INT);
+    assert_eq!(front.end().0, 130);
+    await_that("the job is over", || cluster.job(1).contains("\"over\""));
+}
+
+#[test]
+fn a_tilde_and_a_full_stop_leave_the_job_alone() {
+    let cluster = Cluster::up("cluster-detach", 2, &[]);
+    let scratch = Scratch::new("cluster-detach-go");
+    let program = two_lines(&scratch).join(" ");
+    let script = format!("$tutti run -N 2 -n 2 {program}; echo status $?; $tutti attach 1; echo status $?");
+    let mut terminal = cluster.at_terminal(&script, &[]);
+    (0..2).for_each(|_| terminal.await_text("before"));
+    terminal.press("~.\n");
+    terminal.await_text("job 1 goes on");
+    terminal.await_text("status 0");
+    // Attached again.
+    (0..2).for_each(|_| terminal.await_text("before"));
+    std::fs::write(scratch.path().join("go"), "").expect("a file");
+    (0..2).for_each(|_| terminal.await_text("after"));
+    terminal.await_text("status 0");
+}
+
+#[test]
+fn a_hangup_detaches_a_job_that_was_started_so() {
+    let cluster = Cluster::up("cluster-hangup-detach", 2, &[]);
+    let scratch = Scratch::new("cluster-hangup-go");
+    let program = two_lines(&scratch).join(" ");
+    let script = format!("$tutti run --detach-on-hangup -N 2 -n 2 {program}; echo over");
+    let mut terminal = cluster.at_terminal(&script, &[]);
+    (0..2).for_each(|_| terminal.await_text("before"));
+    terminal.hang_up();
+    let mut front = None;
+    await_that("the front end has gone and another one comes", || {
+        let ran = Running::start_command(&mut cluster.command_on(1, &["attach", "1"]));
+        front = Some(ran);
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        front.as_mut().expect("started").child.try_wait().expect("ours").is_none()
+    });
+    let mut front = front.expect("attached");
+    (0..2).for_each(|_| front.await_line("before"));
+    std::fs::write(scratch.path().join("go"), "").expect("a file");
+    (0..2).for_each(|_| front.await_line("after"));
+    assert_eq!(front.end(), (0, String::new()));
+}
+
+#[test]
+fn a_network_that_breaks_between_front_end_and_ranks_loses_nothing() {
+    // A chain: what the ranks of node 0 write goes through node 1 to the front end on node 2.
+    let cluster = Cluster::up("cluster-break", 3, &["--arity", "1", "--lost-after", "2"]);
+    let words =
+        ["run", "-host", "node0,node2", "-n", "2", "-l", RANK, "say=up", "spray=3000,1000", "say=down"];
+    let mut job = Running::start_command(&mut cluster.command_on(2, &words));
+    job.await_line("[0] up");
+    let middle = cluster.daemon(1);
+    // It stands still for a while, then it is dead for good.
+    kill_process(middle, Signal::STOP).expect("it lives");
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    kill_process(middle, Signal::CONT).expect("it lives");
+    kill_process(middle, Signal::KILL).expect("it lives");
+    job.await_line("[0] down");
+    job.await_line("[1] down");
+    for (rank, letter) in [(0, 'a'), (1, 'b')] {
+        let line = format!("[{rank}] {}", String::from(letter).repeat(999));
+        assert_eq!(job.seen().iter().filter(|seen| **seen == line).count(), 3000);
+    }
+    assert_eq!(job.end().0, 0);
+    assert!(cluster.tutti(&["nodes"]).expect_success().stdout.contains("lost"));
+}

@@ -1,0 +1,177 @@
+//! What strangers and liars say on the local socket: one line or a closed connection, and nothing happens.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::time::Duration;
+
+use crate::Cluster;
+use crate::harness::{LIMIT, RANK, await_that};
+
+/// Kind of a request's frame.
+const ASK: u32 = 32;
+
+fn connect(cluster: &Cluster) -> UnixStream {
+    let stream = UnixStream::connect(cluster.folder.join("tuttid.sock")).expect("the daemon lives");
+    stream.set_read_timeout(Some(LIMIT)).expect("a socket");
+    stream
+}
+
+fn frame(kind: u32, payload: &[u8]) -> Vec<u8> {
+    let head = [kind, 0, payload.len() as u32];
+    head.iter().flat_map(|word| word.to_ne_bytes()).chain(payload.iter().copied()).collect()
+}
+
+/// What the daemon says to some bytes until it closes; it must close.
+#[track_caller]
+fn answer(cluster: &Cluster, bytes: &[u8]) -> String {
+    let mut stream = connect(cluster);
+    // It may have closed before all was said.
+    let _ = stream.write_all(bytes);
+    let mut said = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(read) => said.extend_from_slice(&piece[..read]),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
+            Err(error) => panic!("the end of the connection was awaited: {error}"),
+        }
+    }
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+/// It lives, and has no job.
+#[track_caller]
+fn assert_unharmed(cluster: &Cluster, daemon: rustix::process::Pid) {
+    assert_eq!(cluster.daemon(0), daemon);
+    assert_eq!(cluster.tutti(&["ps", "--all", "--json"]).expect_success().stdout.trim(), "[]");
+}
+
+#[test]
+fn rubbish_on_the_local_socket_changes_nothing() {
+    let cluster = Cluster::up("cluster-rubbish", 1, &[]);
+    let daemon = cluster.daemon(0);
+    let seed = std::process::id().into();
+    println!("seed {seed}");
+    let mut random: u64 = seed;
+    for _ in 0..200 {
+        let length = random as usize % 300;
+        let next = || {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (random >> 33) as u8
+        };
+        let bytes: Vec<u8> = std::iter::repeat_with(next).take(12 + length).collect();
+        answer(&cluster, &bytes);
+    }
+    // Heads that announce more than there may be, and kinds that are not there.
+    let huge: Vec<u8> = [ASK, 0, u32::MAX].iter().flat_map(|word: &u32| word.to_ne_bytes()).collect();
+    assert!(answer(&cluster, &huge).contains("is not one of this version"));
+    assert!(answer(&cluster, &frame(4, b"")).contains("the first frame is no request"));
+    for wrong in [
+        "",
+        "{}",
+        "null",
+        "[1]",
+        "\"Kill\"",
+        "{\"Jobs\":{\"all\":7}}",
+        "{\"Control\":[-1,\"Kill\"]}",
+        "{\"Run\":{}}",
+    ] {
+        let said = answer(&cluster, &frame(ASK, wrong.as_bytes()));
+        assert!(said.contains("the request is not one of this version"), "{wrong:?}: {said:?}");
+    }
+    assert_unharmed(&cluster, daemon);
+}
+
+#[test]
+fn a_request_that_ends_at_any_byte_is_none() {
+    let cluster = Cluster::up("cluster-truncated", 1, &[]);
+    let daemon = cluster.daemon(0);
+    let whole = frame(ASK, b"\"Down\"");
+    for length in 0..whole.len() {
+        connect(&cluster).write_all(&whole[..length]).expect("the daemon listens");
+    }
+    // Who asks and goes before the answer.
+    for _ in 0..100 {
+        connect(&cluster).write_all(&frame(ASK, b"{\"Jobs\":{\"all\":true}}")).expect("the daemon listens");
+    }
+    assert_unharmed(&cluster, daemon);
+}
+
+#[test]
+fn strangers_that_say_next_to_nothing_are_dropped() {
+    let cluster = Cluster::up("cluster-slow", 1, &[]);
+    let daemon = cluster.daemon(0);
+    let slow: Vec<UnixStream> = (0..200).map(|_| connect(&cluster)).collect();
+    let byte = frame(ASK, b"\"Down\"");
+    for (turn, stream) in slow.iter().enumerate() {
+        // More are there than one user may have: some are refused at once.
+        let _ = (&*stream).write_all(&byte[turn % 12..turn % 12 + 1]);
+    }
+    for mut stream in &slow {
+        let mut said = String::new();
+        let _ = stream.read_to_string(&mut said);
+        let refused = said.contains("try again later");
+        assert!(refused || said.contains("no whole request") || said.contains("of this version"), "{said:?}");
+    }
+    await_that("others are answered again", || cluster.tutti(&["ps"]).status.success());
+    assert_unharmed(&cluster, daemon);
+}
+
+#[test]
+fn a_front_end_that_floods_its_daemon_is_no_harm_to_others() {
+    let cluster = Cluster::up("cluster-flood", 2, &[]);
+    let job = cluster.start(&["run", "-N", "2", "-n", "2", RANK, "hang"]);
+    await_that("it runs", || cluster.job(1).contains("\"running\""));
+    cluster.tutti(&["submit", "-n", "1", RANK, "hang"]).expect_success();
+    let mut flood = connect(&cluster);
+    flood.set_write_timeout(Some(Duration::from_secs(5))).expect("a socket");
+    flood.write_all(&frame(ASK, b"{\"Attach\":2}")).expect("the daemon listens");
+    // Frames that only the other side may send, signals that do not exist, and input that nobody takes.
+    let mut wave = Vec::new();
+    for kind in [2, 3, 4, 5, 7, 8, 9, 16, 17, 18, 33] {
+        wave.extend(frame(kind, &[b'x'; 1000]));
+    }
+    for _ in 0..2000 {
+        if flood.write_all(&wave).is_err() {
+            break;
+        }
+    }
+    cluster.run(&["run", "-N", "2", "-n", "2", RANK, "exchange"]).expect_success();
+    assert!(cluster.job(1).contains("\"running\""));
+    drop(flood);
+    cluster.tutti(&["kill", "2"]).expect_success();
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(job.end().0, 137);
+}
+
+#[test]
+fn somebody_else_s_job_is_not_to_be_touched() {
+    let cluster = Cluster::up("cluster-other", 1, &[]);
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can be somebody else");
+        return;
+    }
+    let job = cluster.start(&["run", "-N", "1", "-n", "1", RANK, "hang"]);
+    await_that("it runs", || cluster.job(1).contains("\"running\""));
+    let as_other = |words: &[&str]| tutti_tests::run(cluster.command(words).uid(54321).gid(54321), LIMIT);
+    for words in
+        [&["kill", "1"][..], &["suspend", "1"], &["signal", "TERM", "1"], &["attach", "1"], &["logs", "1"]]
+    {
+        let ran = as_other(words);
+        assert_eq!(ran.stderr, format!("tutti {}: job 1 is another user's\n", words[0]));
+        assert_eq!(ran.code(), 1);
+    }
+    assert_eq!(as_other(&["down"]).stderr, "tutti down: only the owner of the daemons may end them\n");
+    assert!(as_other(&["ps"]).expect_success().stdout.contains("running"));
+    assert!(cluster.job(1).contains("\"running\""));
+    // Root's daemon starts a job of anybody as that user.
+    let ran = tutti_tests::run(
+        cluster.command(&["run", "-N", "1", "-n", "1", "id", "-u"]).uid(54321).gid(54321).current_dir("/"),
+        LIMIT,
+    );
+    assert_eq!(ran.expect_success().stdout, "54321\n");
+    job.signal(rustix::process::Signal::TERM);
+    assert_eq!(job.end().0, 143);
+}
