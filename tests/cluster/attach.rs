@@ -4,7 +4,7 @@ use rustix::process::{Signal, kill_process};
 use tutti_tests::Scratch;
 
 use crate::Cluster;
-use crate::harness::{RANK, Running, await_that, run};
+use crate::harness::{RANK, Running, await_that, run, state_of};
 
 /// Says a line, waits for a file, says another.
 fn two_lines(scratch: &Scratch) -> Vec<String> {
@@ -33,7 +33,9 @@ fn s1_a_job_is_attached_from_any_node_and_shows_what_it_has_written() {
     assert_eq!(second.stderr, "tutti attach: job 1 has a front end already\n");
     // What is done to the front end is done to the job (S5), wherever it is.
     front.signal(Signal::TSTP);
-    await_that("the job stands still", || cluster.job(1).contains("\"suspended\""));
+    await_that("the job and its front end stand still", || {
+        cluster.job(1).contains("\"suspended\"") && state_of(front.pid()) == Some('T')
+    });
     front.signal(Signal::CONT);
     await_that("the job goes on", || cluster.job(1).contains("\"running\""));
     std::fs::write(scratch.path().join("go"), "").expect("a file");

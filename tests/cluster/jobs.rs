@@ -27,6 +27,27 @@ fn s2_a_job_runs_on_as_many_nodes_as_were_asked_for_from_any_of_them() {
 }
 
 #[test]
+fn s3_ranks_are_children_of_what_their_nodes_daemon_has_forked() {
+    let cluster = Cluster::up("cluster-parents", 2, &[]);
+    let job = cluster.start(&["run", "-N", "2", "-n", "4", RANK, "hang"]);
+    await_that("it runs", || cluster.job(1).contains("\"running\""));
+    let parent = |pid: i32| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+        let rest = text.rsplit(") ").next().expect("fields");
+        rest.split(' ').nth(1).and_then(|pid| pid.parse::<i32>().ok()).expect("a pid")
+    };
+    let status = cluster.job(1);
+    let pids = status[status.find("\"pids\"").expect("pids")..].split(|c: char| !c.is_ascii_digit());
+    let ranks: Vec<i32> = pids.filter_map(|pid| pid.parse().ok()).filter(|pid| *pid > 1).collect();
+    assert_eq!(ranks.len(), 4, "{status}");
+    let mut daemons: Vec<i32> = ranks.iter().map(|rank| parent(parent(*rank))).collect();
+    daemons.dedup();
+    assert_eq!(daemons, [0, 1].map(|node| cluster.daemon(node).as_raw_nonzero().get()));
+    job.signal(Signal::TERM);
+    assert_eq!(job.end().0, 143);
+}
+
+#[test]
 fn s4_what_all_ranks_write_comes_out_of_the_front_end() {
     let cluster = Cluster::up("cluster-output", 3, &[]);
     let ran = cluster.run(&["run", "-N", "3", "-n", "6", "-l", RANK, "spray=2000,100"]).expect_success();

@@ -82,7 +82,7 @@ fn s2_hosts_are_nodes_of_the_cluster_in_the_order_and_with_the_ranks_that_were_s
     let file = scratch.path().join("hosts");
     std::fs::write(&file, "# two\nnode1 slots=1\nnode2:3\n").expect("a file");
     let file = file.to_str().expect("UTF-8");
-    let mut mpiexec = |words: &[&str], variables: &[(&str, &str)]| {
+    let mpiexec = |words: &[&str], variables: &[(&str, &str)]| {
         let mut command = program("mpiexec");
         command.args(words).env("TUTTI_DIR", &cluster.folder).env_remove("TUTTI_DAEMON");
         command.envs(variables.iter().copied());
@@ -138,4 +138,24 @@ fn lists_are_for_people_and_for_scripts() {
     }
     let killed = cluster.tutti(&["kill", "--json", "1"]).expect_success().stdout;
     assert_eq!(killed, "{\"jobs\":[1]}\n");
+}
+
+#[test]
+fn nodes_with_a_network_namespace_each_reach_each_other_and_users_reach_them() {
+    let probe = program("mpiexec").args(["--netns", "2", "-n", "2", "true"]).output().expect("mpiexec");
+    if !probe.status.success() {
+        eprintln!("skipped: {}", String::from_utf8_lossy(&probe.stderr));
+        return;
+    }
+    for nodes in [2, 3] {
+        let cluster = Cluster::up(&format!("cluster-netns-{nodes}"), nodes, &["--netns"]);
+        let rows = cluster.tutti(&["nodes"]).expect_success().stdout;
+        let addresses: std::collections::BTreeSet<&str> =
+            rows.lines().skip(1).filter_map(|line| line.split_whitespace().last()).collect();
+        assert_eq!(addresses.len(), nodes as usize, "{rows}");
+        for node in 0..nodes {
+            let words = ["run", "-N", &nodes.to_string(), "-n", "6", crate::harness::RANK, "exchange"];
+            crate::harness::run(&mut cluster.command_on(node, &words)).expect_success();
+        }
+    }
 }

@@ -147,6 +147,7 @@ impl Running {
     }
 
     /// Lines that have been awaited, and those before them.
+    #[allow(dead_code, reason = "the tests of the cluster look at it")]
     pub fn seen(&self) -> &[String] {
         &self.seen
     }

@@ -94,6 +94,14 @@ fn a_new_size_of_the_window_reaches_the_terminals_of_the_ranks() {
 }
 
 #[test]
+fn a_closed_terminal_ends_the_job() {
+    let mut terminal = at_terminal("$mpiexec -n 2 sh -c 'echo here; sleep 1000'; echo over");
+    terminal.await_text("here");
+    terminal.await_text("here");
+    terminal.hang_up();
+}
+
+#[test]
 fn a_prompt_is_seen_at_once() {
     let mut terminal = at_terminal("$mpiexec -n 1 sh -c 'printf \"name? \"; read x; echo hello $x'");
     terminal.await_text("name? ");

@@ -1,14 +1,18 @@
 //! A cluster on this machine: `tutti up` starts daemons, `tutti down` ends them.
 
 use std::fs::File;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use tutti_daemon::place;
+use tutti_node::netns::{NAMESPACES_MAX, Namespaces};
 
 use crate::cluster::{self, Answer, Request};
+use crate::nodes::LOOPBACK;
 
 /// The daemons have this time to find each other.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -39,6 +43,9 @@ pub struct Options {
     /// Switch at the end of every slice, also when there is one job only
     #[arg(long)]
     force_switch: bool,
+    /// A network namespace for each daemon and its ranks, joined by virtual cables (for root)
+    #[arg(long)]
+    netns: bool,
     /// For scripts
     #[arg(long)]
     json: bool,
@@ -60,10 +67,28 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
             socket.display()
         ));
     }
+    if options.netns && options.nodes > NAMESPACES_MAX {
+        return Err(format!("--netns takes at most {NAMESPACES_MAX} nodes, not {}", options.nodes));
+    }
+    let namespaces = options.netns.then(|| Namespaces::create(options.nodes)).transpose();
+    let namespaces = namespaces.map_err(|error| error.to_string())?;
     let mut daemons = Daemons(Vec::new());
-    let head = daemons.start(options, &folder, 0, None)?;
-    for node in 1..options.nodes {
-        daemons.start(options, &folder, node, Some(&head))?;
+    let mut head: Option<String> = None;
+    for node in 0..options.nodes {
+        let start =
+            |daemons: &mut Daemons, address| daemons.start(options, &folder, node, address, head.as_deref());
+        let address = match &namespaces {
+            None => start(&mut daemons, (LOOPBACK, None)),
+            Some(namespaces) => {
+                // The head holds what joins them, for as long as it lives.
+                let switch =
+                    namespaces.switch().map_err(|error| format!("cannot keep the namespaces: {error}"))?;
+                let address = namespaces.nodes[node as usize].address;
+                let started = namespaces.inside(node as usize, || start(&mut daemons, (address, switch)));
+                started.map_err(|error| error.to_string()).flatten()
+            }
+        }?;
+        head.get_or_insert(address);
     }
     let deadline = Instant::now() + PATIENCE;
     while alive()? < options.nodes as usize {
@@ -104,6 +129,7 @@ impl Daemons {
         options: &Options,
         folder: &Path,
         node: u32,
+        (address, held): (IpAddr, Option<OwnedFd>),
         head: Option<&str>,
     ) -> Result<String, String> {
         let name = format!("node{node}");
@@ -113,7 +139,7 @@ impl Daemons {
         let socket = if node == 0 { folder.join(place::SOCKET) } else { folder.join(format!("{name}.sock")) };
         let mut command = Command::new(daemon());
         command
-            .args(["--listen", "127.0.0.1:0", "--name", &name, "--dir"])
+            .args(["--listen", &SocketAddr::new(address, 0).to_string(), "--name", &name, "--dir"])
             .arg(folder)
             .arg("--socket")
             .arg(&socket);
@@ -136,7 +162,8 @@ impl Daemons {
         if let Some(head) = head {
             command.args(["--join", head]);
         }
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0);
+        let held = held.map_or_else(Stdio::null, Stdio::from);
+        command.stdin(held).stdout(Stdio::null()).stderr(log).process_group(0);
         let child =
             command.spawn().map_err(|error| format!("cannot start {}: {error}", daemon().display()))?;
         self.0.push((name, child));

@@ -70,7 +70,7 @@ pub struct Namespaces {
     /// By node.
     pub nodes: Vec<Namespace>,
     /// That of the switch, which lives as long as this is open.
-    _switch: Option<OwnedFd>,
+    switch: Option<OwnedFd>,
 }
 
 impl Namespaces {
@@ -93,7 +93,16 @@ impl Namespaces {
             descriptor,
             address: IpAddr::V4(if alone { Ipv4Addr::LOCALHOST } else { address_of(node as u32) }),
         });
-        Ok(Namespaces { own, nodes: nodes.collect(), _switch: switch.map(|(descriptor, _)| descriptor) })
+        Ok(Namespaces { own, nodes: nodes.collect(), switch: switch.map(|(descriptor, _)| descriptor) })
+    }
+
+    /// What must stay open as long as more than two nodes are to reach each other, if there is such a thing; a copy, for a
+    /// process that lives longer than this one.
+    ///
+    /// # Errors
+    /// When there are no more descriptors.
+    pub fn switch(&self) -> io::Result<Option<OwnedFd>> {
+        self.switch.as_ref().map(OwnedFd::try_clone).transpose()
     }
 
     /// Does something inside the namespace of a node, such as starting a process.

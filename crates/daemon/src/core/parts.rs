@@ -9,9 +9,7 @@ use tutti_node::wire::{self, Kind, Part as WirePart, Report};
 use super::outlet::Outlet;
 use super::{Action, Core};
 use crate::members::NodeId;
-use crate::message::{
-    Control, Fence, JobId, Launch, Order, PartState, Phase, Request, Routed, Run, State,
-};
+use crate::message::{Control, Fence, JobId, Launch, Order, PartState, Phase, Request, Routed, Run, State};
 
 /// Output that the home takes of each node before it has said anything.
 pub(super) const FIRST_ROOM_BYTES: u64 = 128 << 10;
