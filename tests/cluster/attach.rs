@@ -18,7 +18,7 @@ fn with<'a>(words: &[&'a str], more: &'a [String]) -> Vec<&'a str> {
 
 #[test]
 fn s1_a_job_is_attached_from_any_node_and_shows_what_it_has_written() {
-    let cluster = Cluster::up("cluster-attach", 3, &["--arity", "1"]);
+    let cluster = Cluster::up("cluster-attach", 3, &[]);
     let scratch = Scratch::new("cluster-attach-go");
     let program = two_lines(&scratch);
     let mut submit = cluster.command_on(1, &with(&["submit", "-N", "3", "-n", "3"], &program));
