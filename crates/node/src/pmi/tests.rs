@@ -19,6 +19,7 @@ fn job(programs: &[u32], part: Option<Part>) -> Job {
         input: Input::None,
         input_inherited: false,
         terminal: None,
+        pty: false,
         binding: Binding::None,
         cores_per_rank: None,
         no_oversubscribe: false,
