@@ -35,6 +35,11 @@ use freezer::Freezer;
 
 /// Jobs on a node for which room is kept.
 const JOBS: usize = 64;
+/// Turns of the loop in [`BREATH`]; beyond it the thread rests for a tenth of it. It goes before everybody else, so it must not go
+/// round and round, whatever is wrong: the machine would stand still.
+const TURNS_MAX: u32 = 1000;
+/// See [`TURNS_MAX`].
+const BREATH: Duration = Duration::from_millis(10);
 /// Between two looks at who works, where there are several jobs.
 const LOOK_NS: u64 = 5_000_000;
 
@@ -222,7 +227,15 @@ impl Life {
             Rung::Plain => "none",
         };
         (self.say)(Said::Rung(rung.into()));
+        let (mut turns, mut since) = (0, std::time::Instant::now());
         while !self.stop {
+            turns += 1;
+            if turns >= TURNS_MAX {
+                if since.elapsed() < BREATH {
+                    std::thread::sleep(BREATH / 10);
+                }
+                (turns, since) = (0, std::time::Instant::now());
+            }
             let now_ns = now_ns();
             while let Ok(command) = self.queue.try_recv() {
                 self.handle(now_ns, command);

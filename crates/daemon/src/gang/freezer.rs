@@ -10,8 +10,10 @@ use std::path::Path;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{pread, pwrite};
 
-/// Between two looks at a cgroup that is being frozen.
+/// Between two looks at a cgroup that is being frozen, at first; then twice as long each time.
 const LOOK_NS: u64 = 200_000;
+/// At most so long.
+const LOOK_NS_MAX: u64 = 20_000_000;
 /// A job that has worked for less than this part of the time sleeps: one in so many.
 const ASLEEP_PART: u64 = 50;
 
@@ -23,6 +25,7 @@ pub(super) struct Freezer {
     freezing: bool,
     frozen: bool,
     look_ns: u64,
+    pause_ns: u64,
     /// When the activity was last looked at, and the time worked by then, in us.
     seen: Option<(u64, u64)>,
 }
@@ -39,6 +42,7 @@ impl Freezer {
             freezing: false,
             frozen: false,
             look_ns: 0,
+            pause_ns: LOOK_NS,
             seen: None,
         })
     }
@@ -46,6 +50,7 @@ impl Freezer {
     pub(super) fn freeze(&mut self, now_ns: u64) {
         let _ = pwrite(&self.freeze, b"1", 0);
         self.freezing = true;
+        self.pause_ns = LOOK_NS;
         self.look_ns = now_ns + LOOK_NS;
     }
 
@@ -75,12 +80,17 @@ impl Freezer {
             return false;
         }
         let mut text = [0; 128];
-        let read = pread(&self.events, &mut text, 0).unwrap_or(0);
+        let Ok(read) = pread(&self.events, &mut text, 0) else {
+            // The cgroup is gone. Its events would be told again and again: nobody waits for them any more.
+            self.freezing = false;
+            return false;
+        };
         let said = text[..read].split(|byte| *byte == b'\n').any(|line| line == b"frozen 1");
         if said {
             (self.freezing, self.frozen) = (false, true);
-        } else {
-            self.look_ns = now_ns + LOOK_NS;
+        } else if now_ns >= self.look_ns {
+            self.pause_ns = (self.pause_ns * 2).min(LOOK_NS_MAX);
+            self.look_ns = now_ns + self.pause_ns;
         }
         said
     }
@@ -97,5 +107,31 @@ impl Freezer {
         let worked_us: u64 = std::str::from_utf8(line).ok()?.parse().ok()?;
         let (then_ns, then_us) = self.seen.replace((now_ns, worked_us))?;
         Some((worked_us - then_us.min(worked_us)) * 1000 < (now_ns - then_ns) / ASLEEP_PART)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cgroup_that_is_gone_is_not_looked_at_for_ever() {
+        let folder = std::env::temp_dir().join(format!("tutti-freezer-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        // A file that cannot be read at an offset stands for one whose cgroup was removed.
+        let (reader, _writer) = rustix::pipe::pipe().unwrap();
+        for name in ["cgroup.freeze", "cgroup.events"] {
+            std::fs::write(folder.join(name), "frozen 0\n").unwrap();
+        }
+        let mut freezer = Freezer::open(&folder).unwrap();
+        freezer.freeze(0);
+        assert!(freezer.is_freezing() && !freezer.try_confirm(300_000));
+        assert_eq!(freezer.look_ns(), 700_000, "looks become rarer");
+        std::fs::write(folder.join("cgroup.events"), "frozen 1\n").unwrap();
+        assert!(freezer.try_confirm(800_000) && !freezer.is_freezing());
+        freezer.freeze(1_000_000);
+        freezer.events = reader;
+        assert!(!freezer.try_confirm(1_300_000) && !freezer.is_freezing());
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }
