@@ -29,7 +29,9 @@ fn is_frozen(cgroup: &std::path::Path) -> bool {
 fn s20_two_jobs_on_the_same_nodes_take_turns() {
     let cluster = Cluster::up("cluster-gangs", 2, &["--slice", "20"]);
     let words = ["run", "-N", "2", "-n", "4", "sh", "-c", "while :; do :; done"];
-    let (one, other) = (cluster.start(&words), cluster.start(&words));
+    let one = cluster.start(&words);
+    await_that("it is job 1", || cluster.job(1).contains("\"running\""));
+    let other = cluster.start(&words);
     let (Some(first), Some(second)) = (cgroup(&one), cgroup(&other)) else {
         eprintln!("skipped: no cgroup can be made here");
         return;

@@ -1,5 +1,7 @@
 //! What users do with jobs.
 
+use std::process::Stdio;
+
 use rustix::process::Signal;
 
 use crate::Cluster;
@@ -111,6 +113,69 @@ fn a_job_whose_front_end_is_killed_ends() {
     job.mark.assert_nothing_left();
     await_that("the head knows", || cluster.job(1).contains("\"over\""));
     let _ = job.end();
+}
+
+#[test]
+fn s9_a_job_whose_output_is_jammed_stops_nobody_and_can_be_killed() {
+    let cluster = Cluster::up("cluster-jam", 3, &[]);
+    let mark = crate::harness::Mark::new();
+    let mut command = cluster.command(&["run", "-N", "3", "-n", "6", RANK, "spray=1000000,1000"]);
+    mark.on(&mut command);
+    // Nobody reads what it writes.
+    let mut jammed = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("tutti");
+    await_that("it runs", || cluster.job(1).contains("\"running\""));
+    for _ in 0..3 {
+        cluster.run(&["run", "-N", "3", "-n", "6", RANK, "exchange"]).expect_success();
+    }
+    cluster.tutti(&["suspend", "1"]).expect_success();
+    await_that("it stands still", || cluster.job(1).contains("\"suspended\""));
+    cluster.tutti(&["resume", "1"]).expect_success();
+    cluster.tutti(&["kill", "1"]).expect_success();
+    await_that("none of its ranks is left", || {
+        mark.processes()
+            .iter()
+            .all(|pid| pid.as_raw_nonzero().get() as u32 == jammed.id() || is_starter(*pid))
+    });
+    drop(jammed.stdout.take());
+    jammed.wait().expect("our child");
+    await_that("it is over", || cluster.job(1).contains("\"over\""));
+    mark.assert_nothing_left();
+}
+
+#[test]
+fn s11_jobs_at_the_same_time_reach_their_own_ranks_only() {
+    let cluster = Cluster::up("cluster-partition", 4, &[]);
+    let jobs: Vec<Running> =
+        (0..4).map(|_| cluster.start(&["run", "-N", "2", "-n", "4", RANK, "exchange"])).collect();
+    for job in jobs {
+        let (status, said, lines) = job.end_with_output();
+        assert_eq!((status, said.as_str(), lines.len()), (0, "", 4), "{lines:?}");
+    }
+}
+
+#[test]
+fn c32_jobs_of_different_width_run_at_once_each_on_its_own_nodes() {
+    let cluster = Cluster::up("cluster-widths", 4, &[]);
+    let mut jobs = Vec::new();
+    for (number, width) in ["1", "2", "3", "4"].into_iter().enumerate() {
+        jobs.push(cluster.start(&["run", "-N", width, "-n", "6", RANK, "hang"]));
+        await_that("it runs", || cluster.job(number as u32 + 1).contains("\"running\""));
+    }
+    for number in 1..=4_u32 {
+        let row = cluster.job(number);
+        assert!(row.contains("\"running\""), "{row}");
+        // Each of its nodes stands in the list of nodes and in that of pids.
+        assert_eq!(row.matches("\"node").count(), 1 + 2 * number as usize, "{row}");
+    }
+    for (number, job) in jobs.into_iter().enumerate() {
+        cluster.tutti(&["kill", &(number + 1).to_string()]).expect_success();
+        assert_eq!(job.end().0, 137);
+    }
+}
+
+pub fn is_starter(pid: rustix::process::Pid) -> bool {
+    std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()))
+        .is_ok_and(|name| name.trim() == "tutti-starter")
 }
 
 fn state(pid: i32) -> char {

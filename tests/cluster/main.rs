@@ -15,7 +15,7 @@ mod nodes;
 mod terminal;
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use tutti_tests::{Ran, Scratch, program};
 
@@ -85,6 +85,30 @@ impl Cluster {
     #[track_caller]
     fn job(&self, job: u32) -> String {
         self.tutti(&["status", "--json", &job.to_string()]).stdout
+    }
+
+    /// Kills a node's daemon without warning and starts another one in its place, on the same address.
+    #[track_caller]
+    fn replace(&self, node: u32) {
+        let pid = self.daemon(node);
+        let line = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).expect("it lives");
+        let mut words: Vec<String> =
+            line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        words.pop();
+        let log_file = self.folder.join(format!("node{node}.log"));
+        let log = std::fs::read_to_string(&log_file).expect("its log");
+        let heard = log.lines().rfind(|line| line.contains("hears on ")).expect("its first line");
+        let address = heard.rsplit(' ').next().expect("the address").to_owned();
+        let listen = words.iter().position(|word| word == "--listen").expect("an option of its") + 1;
+        words[listen] = address;
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it lives");
+        harness::await_that("the daemon is dead", || harness::state_of(pid).is_none_or(|state| state == 'Z'));
+        let log = std::fs::OpenOptions::new().append(true).open(log_file).expect("its log");
+        let mut command = Command::new(&words[0]);
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let mut daemon = command.spawn().expect("tuttid");
+        std::thread::spawn(move || daemon.wait());
     }
 
     /// Pid of a node's daemon.

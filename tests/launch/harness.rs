@@ -154,7 +154,14 @@ impl Running {
 
     /// Waits for the end; gives the status as a shell has it, and stderr.
     #[track_caller]
-    pub fn end(mut self) -> (i32, String) {
+    pub fn end(self) -> (i32, String) {
+        let (status, errors, _) = self.end_with_output();
+        (status, errors)
+    }
+
+    /// The same, with all lines of stdout.
+    #[track_caller]
+    pub fn end_with_output(mut self) -> (i32, String, Vec<String>) {
         use std::os::unix::process::ExitStatusExt;
         let start = Instant::now();
         let status = loop {
@@ -169,7 +176,10 @@ impl Running {
         };
         self.mark.assert_nothing_left();
         let errors = self.errors.take().expect("joined once").join().expect("reader");
-        (status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)), errors)
+        let mut seen = std::mem::take(&mut self.seen);
+        // Its end is that of the reading thread.
+        seen.extend(self.lines.iter());
+        (status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)), errors, seen)
     }
 }
 

@@ -49,6 +49,9 @@ pub struct Options {
     /// For scripts
     #[arg(long)]
     json: bool,
+    /// When a daemon dies, its jobs wait so many seconds for one that takes its place
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    keep_for: f64,
 }
 
 /// Starts the daemons, and waits until they are a cluster.
@@ -148,6 +151,8 @@ impl Daemons {
             &options.arity.to_string(),
             "--lost-after",
             &options.lost_after.to_string(),
+            "--keep-for",
+            &options.keep_for.to_string(),
         ]);
         command.args(["--slice", &options.slice.to_string()]);
         command.args(

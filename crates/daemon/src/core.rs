@@ -11,16 +11,17 @@
 //! | [`head`] | node 0 | the jobs: where they run, how far they are, what is to be with them |
 //!
 //! Who writes what: an [`Order`](crate::message::Order) is changed by the head alone, a [`PartState`](crate::message::PartState) by
-//! its node alone; everybody else has a copy. If a daemon stops right here, copies are sent again when a link comes up, and
-//! what only it knew (its parts) ends with it.
+//! its node alone; everybody else has a copy. If a daemon stops right here, copies are sent again when a link comes up. Its
+//! starters live on; the daemon that is started in its place finds what it has kept of them ([`Kept`]), and they come back to it.
 
 use std::collections::VecDeque;
 
-use tutti_node::wire::{Job, Kind};
+use serde::{Deserialize, Serialize};
+use tutti_node::wire::{Back, Job, Kind};
 
 use crate::gang::{Command, Said};
 use crate::members::{About, Members, NodeId};
-use crate::message::{Answer, JobId, Launch, Message, Request, Routed, State, User};
+use crate::message::{Answer, JobId, Launch, Message, Order, Request, Routed, User};
 
 mod gangs;
 mod head;
@@ -29,10 +30,13 @@ mod links;
 mod outlet;
 mod parts;
 mod relay;
+#[cfg(test)]
+mod sim;
 mod tunnel;
 
 pub use head::JobEvent;
 use head::placement;
+use links::Role;
 
 /// A connection between daemons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,6 +71,8 @@ pub enum Event {
     FrontState(ClientId, bool),
     /// A user's program is gone.
     ClientGone(ClientId),
+    /// A starter of an earlier life of this daemon is back; nothing more is read from it until [`Action::Listen`].
+    Back(JobId, Back),
     /// A starter says something; nothing more is read from it until [`Action::Listen`].
     Starter(JobId, Vec<(Kind, u32, Vec<u8>)>),
     /// A starter is dead, or could not be started.
@@ -98,10 +104,12 @@ pub enum Action {
     ToStarter(JobId, Kind, u32, Vec<u8>),
     /// Read from a starter.
     Listen(JobId),
-    /// Kill a starter; its death ends what it has started.
+    /// Kill a starter, if it lives; its death ends what it has started. Nothing of the job is kept here any more.
     End(JobId),
     /// Something for the switch thread.
     Gang(Command),
+    /// Keep this for the case that the daemon dies and its starter does not.
+    Keep(JobId, Box<Kept>),
     /// Something for the log of events.
     Log(JobEvent),
     /// One line for the person who keeps the machines.
@@ -131,15 +139,39 @@ pub struct Config {
     pub owner: u32,
     /// Number of the first job.
     pub first_job: u64,
+    /// What an earlier life has kept of its starters.
+    pub kept: Vec<(JobId, Kept)>,
 }
+
+/// What is kept of a starter beyond the daemon's death.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Our number.
+    pub node: NodeId,
+    /// What was to be with the job.
+    pub order: Order,
+    /// How many daemons the starter has had before.
+    pub lives: u64,
+    /// It still lives. Says who reads it again.
+    pub alive: bool,
+}
+
+/// A daemon that has stood still (a laptop that slept, a clock that was set) does not hold the others' silence against them: between
+/// two events no more time passes than this.
+const STEP_MS: u64 = 5 * TICK_MS;
 
 /// The daemon's mind.
 #[derive(Debug)]
 pub struct Core {
     config: Config,
+    /// Our own time: it goes on in small steps only.
     now_ms: u64,
+    /// What the clock says, in ms since 1970.
+    wall_ms: u64,
     /// Our number, as soon as we have one.
     me: Option<NodeId>,
+    /// The number that an earlier life had.
+    wish: Option<NodeId>,
     members: Option<Members>,
     links: links::Links,
     relay: relay::Relay,
@@ -154,30 +186,39 @@ pub struct Core {
 
 impl Core {
     /// A daemon that has just been started, at a time in ms since 1970.
-    pub fn new(config: Config, now_ms: u64) -> Self {
+    pub fn new(mut config: Config, now_ms: u64) -> Self {
         let is_head = config.head.is_none();
+        let kept = std::mem::take(&mut config.kept);
         let mut core = Core {
             now_ms,
+            wall_ms: now_ms,
+            wish: kept.first().map(|(_, kept)| kept.node),
             me: is_head.then_some(NodeId::HEAD),
-            members: is_head.then(|| Members::new(config.arity, config.about.clone())),
+            members: is_head.then(|| Members::new(config.arity, config.about.clone(), now_ms)),
             links: links::Links::default(),
             relay: relay::Relay::default(),
             parts: parts::Parts::default(),
             home: home::Homes::default(),
             tunnels: tunnel::Tunnels::default(),
-            head: is_head.then(|| head::Head::new(config.first_job)),
+            head: is_head.then(|| head::Head::new(config.first_job, now_ms)),
             leaving_ms: None,
             actions: VecDeque::new(),
             config,
         };
         core.tell_gang_of_members();
+        core.home.begin(core.config.about.incarnation, now_ms);
+        for (job, kept) in kept {
+            core.take_back(job, kept);
+        }
+        core.flush();
         core.dial_if_needed();
         core
     }
 
     /// Something happened.
     pub fn handle(&mut self, now_ms: u64, event: Event) {
-        self.now_ms = self.now_ms.max(now_ms);
+        self.now_ms += now_ms.saturating_sub(self.wall_ms).min(STEP_MS);
+        self.wall_ms = now_ms;
         match event {
             Event::Tick => {
                 self.tick_links();
@@ -198,6 +239,7 @@ impl Core {
             Event::Taken(client, bytes) => self.handle_taken(client, bytes),
             Event::FrontState(client, stopped) => self.handle_front_state(client, stopped),
             Event::ClientGone(client) => self.handle_client_gone(client),
+            Event::Back(job, back) => self.handle_back(job, &back),
             Event::Starter(job, frames) => self.handle_starter(job, frames),
             Event::StarterGone(job, why) => self.handle_starter_gone(job, &why),
             Event::Gang(said) => self.handle_gang(said),
@@ -256,11 +298,13 @@ impl Core {
 
     fn handle_routed(&mut self, from: NodeId, body: Routed) {
         match body {
-            Routed::Ask { ask, user, request } => self.handle_ask(from, ask, user, request),
+            Routed::Ask { ask, user, request, again } => self.handle_ask(from, ask, user, request, again),
             Routed::Answer { ask, answer } => self.handle_answer(ask, answer),
-            Routed::Reports { job, first, reports } => self.handle_reports(job, first, reports),
-            Routed::Heard { job, below } => self.handle_heard(job, below),
-            Routed::Data { job, offset, bytes } => self.handle_data(from, job, offset, &bytes),
+            Routed::Reports { job, ask, life, first, reports } => {
+                self.handle_reports(job, ask, life, first, reports)
+            }
+            Routed::Heard { job, life, below } => self.handle_heard(from, job, life, below),
+            Routed::Data { job, offset, start, bytes } => self.handle_data(from, job, offset, start, &bytes),
             Routed::Room { job, have, limit } => self.handle_room(job, have, limit),
             Routed::Input { job, piece, bytes } => self.handle_input(job, piece, bytes),
             Routed::Tunnel { id, to_home, pipe } => self.handle_tunnel(from, id, to_home, pipe),
@@ -271,27 +315,35 @@ impl Core {
     }
 
     fn handle_message(&mut self, link: LinkId, message: Message) {
-        self.links.heard(link, self.now_ms);
+        // What was still under way on a link that has been closed is as if it had not been said.
+        let Some(role) = self.links.heard(link, self.now_ms) else { return };
+        let (from_above, from_below) = (role == Role::Up, matches!(role, Role::Child(_)));
         if self.links.upwards() == Some(link) {
             self.act(Action::Gang(Command::Heard));
         }
         match message {
-            Message::Hello { about, node } => self.handle_hello(link, about, node),
-            Message::Welcome { node, members } => self.handle_welcome(link, node, members),
-            Message::Refused(text) => {
+            Message::Hello { about, node, wish, known } if role == Role::Stranger => {
+                self.handle_hello(link, about, node, wish, known)
+            }
+            Message::Welcome { node, members } if from_above => self.handle_welcome(link, node, members),
+            Message::Refused(text) if from_above => {
                 self.act(Action::Say(format!("the head does not take this node: {text}")));
                 self.act(Action::Leave);
             }
-            Message::Members(members) => self.handle_members(members),
-            Message::Orders { whole, orders } => self.handle_orders(whole, orders),
-            Message::States(states) => self.handle_states(states),
-            Message::Gone(node) => self.handle_gone(node),
+            Message::Members(members) if from_above => self.handle_members(members),
+            Message::Orders(orders) if from_above => self.handle_orders(orders),
+            Message::States { orders, states } if from_below => {
+                orders.into_iter().for_each(|(job, order)| self.handle_known(job, order));
+                states.into_iter().for_each(|state| self.relay.note(state));
+            }
+            Message::Gone { node, incarnation, by } if from_below => self.handle_gone(node, incarnation, by),
             Message::Route { to, from, body } if Some(to) == self.me => self.handle_routed(from, body),
             Message::Route { to, from, body } => self.pass_on(to, from, body),
             Message::Gang(word) => self.act(Action::Gang(Command::Down(word))),
             Message::GangReport(report) => self.handle_gang_report(link, report),
-            Message::Down if self.head.is_none() => self.leave_all(),
-            Message::Down | Message::Alive => {}
+            Message::Down if from_above => self.leave_all(),
+            // Said by who is mistaken about the tree: the next link will be right.
+            _ => {}
         }
     }
 
@@ -300,13 +352,6 @@ impl Core {
         let children: Vec<LinkId> = self.links.children().map(|(link, _)| link).collect();
         children.into_iter().for_each(|link| self.act(Action::Send(link, Message::Down)));
         self.leaving_ms = Some(self.now_ms + LEAVE_MS);
-    }
-
-    /// States that came from below, or are our own.
-    fn handle_states(&mut self, states: Vec<State>) {
-        for state in states {
-            self.relay.note(state);
-        }
     }
 
     /// What has changed goes where it is needed: once, however many things have changed.

@@ -9,6 +9,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
+/// Nodes of a cluster, at most; a number beyond is not believed.
+const NODES_MAX: u32 = 1 << 20;
+
 /// Number of a node of the cluster; the head is 0. A node that comes back under its name has its number again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeId(pub u32);
@@ -57,19 +60,19 @@ pub struct Members {
     pub version: u64,
     /// Children of a node, at most.
     pub arity: u32,
-    /// The nodes by number, without gaps.
+    /// The nodes by number.
     pub nodes: BTreeMap<NodeId, Member>,
 }
 
 impl Members {
-    /// A cluster of the head alone.
+    /// A cluster of the head alone. `version`: larger than any that the head has used in an earlier life; the clock will do.
     ///
     /// # Panics
     /// When `arity` is 0.
-    pub fn new(arity: u32, head: About) -> Self {
+    pub fn new(arity: u32, head: About, version: u64) -> Self {
         assert!(arity > 0, "a tree of arity 0");
         Members {
-            version: 1,
+            version,
             arity,
             nodes: BTreeMap::from([(NodeId::HEAD, Member { about: head, alive: true })]),
         }
@@ -121,11 +124,35 @@ impl Members {
         false
     }
 
-    /// Takes a node in, under its old number if its name has one; only for the head.
-    pub fn admit(&mut self, about: About) -> NodeId {
+    /// The head lives as whom a node knows it.
+    pub fn head_life(&self) -> u64 {
+        self.nodes[&NodeId::HEAD].about.incarnation
+    }
+
+    /// Neighbours below a node in the tree.
+    pub fn children(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        self.alive().map(|(child, _)| child).filter(move |child| self.parent(*child) == Some(node))
+    }
+
+    /// What a node knows of a list that was the head's in an earlier life: numbers stay whose they were. Only for the head.
+    pub fn remember(&mut self, known: &Members) {
+        self.version = self.version.max(known.version);
+        for (node, member) in &known.nodes {
+            let taken =
+                self.nodes.iter().any(|(id, other)| id == node || other.about.name == member.about.name);
+            if !taken {
+                self.nodes.insert(*node, Member { about: member.about.clone(), alive: false });
+            }
+        }
+    }
+
+    /// Takes a node in, under its old number if its name has one, else the one that it wishes; only for the head.
+    pub fn admit(&mut self, about: About, wish: Option<NodeId>) -> NodeId {
         let known =
             self.nodes.iter().find(|(_, member)| member.about.name == about.name).map(|(node, _)| *node);
-        let node = known.unwrap_or(NodeId(self.nodes.len() as u32));
+        let next = NodeId(self.nodes.last_key_value().map_or(0, |(last, _)| last.0 + 1));
+        let wish = wish.filter(|wish| wish.0 < NODES_MAX && !self.nodes.contains_key(wish));
+        let node = known.or(wish).unwrap_or(next);
         self.version += 1;
         self.nodes.insert(node, Member { about, alive: true });
         node
@@ -156,8 +183,8 @@ mod tests {
     }
 
     fn cluster(nodes: u32, arity: u32) -> Members {
-        let mut members = Members::new(arity, about(0));
-        (1..nodes).for_each(|node| assert_eq!(members.admit(about(node)), NodeId(node)));
+        let mut members = Members::new(arity, about(0), 1);
+        (1..nodes).for_each(|node| assert_eq!(members.admit(about(node), None), NodeId(node)));
         members
     }
 
@@ -198,8 +225,8 @@ mod tests {
     fn a_node_that_comes_back_has_its_number() {
         let mut members = cluster(4, 2);
         members.lose(NodeId(2));
-        assert_eq!(members.admit(About { incarnation: 7, ..about(2) }), NodeId(2));
+        assert_eq!(members.admit(About { incarnation: 7, ..about(2) }, None), NodeId(2));
         assert!(members.is_alive(NodeId(2)));
-        assert_eq!(members.admit(about(9)), NodeId(4));
+        assert_eq!(members.admit(about(9), None), NodeId(4));
     }
 }

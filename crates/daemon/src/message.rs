@@ -1,15 +1,16 @@
 //! What daemons say to each other (as CBOR), and what users say to them (as JSON, in frames of the starter's wire).
 //!
 //! The protocol between daemons is one of states, not of events: whatever is said may be said again, and a link that comes back
-//! begins with all that holds. Nothing has to be remembered of a link that broke.
+//! begins with all that holds, both ways: what is to be goes down, what is, and the orders that it follows, goes up. Nothing has
+//! to be remembered of a link that broke, and a head that has lost its memory gets it back from the nodes.
 //!
 //! | message | way | meaning |
 //! |---|---|---|
 //! | Hello | a node to whom it dials | who I am; and my number, if I have one |
 //! | Welcome | head to a new node | your number, and who there is: dial your parent |
 //! | Members | down | the list has changed |
-//! | Orders | down | what is to be with these jobs; `whole`: there are no others below you |
-//! | States | up | what is with these jobs on these nodes, several changes in one message (S8) |
+//! | Orders | down | what is to be with these jobs |
+//! | States | up | what is with these jobs on these nodes, several changes in one message (S8); on a new link also their orders |
 //! | Gone | up | a child does not answer any more |
 //! | Route | any | something for one node, handed on hop by hop |
 //! | Gang, GangReport | down, up | what the switch threads say to each other |
@@ -42,8 +43,12 @@ pub enum Message {
     Hello {
         /// Who it is.
         about: About,
-        /// Its number, if it has one.
+        /// Its number, if it has one and takes the other for its parent.
         node: Option<NodeId>,
+        /// The number that it had, for a head that does not know it.
+        wish: Option<NodeId>,
+        /// The list as it knows it, for such a head.
+        known: Option<Members>,
     },
     /// The head's answer to a node without a number.
     Welcome {
@@ -57,16 +62,23 @@ pub enum Message {
     /// The list has changed.
     Members(Members),
     /// What is to be.
-    Orders {
-        /// There are no other jobs below.
-        whole: bool,
-        /// By job.
-        orders: Vec<(JobId, Order)>,
-    },
+    Orders(Vec<(JobId, Order)>),
     /// What is.
-    States(Vec<State>),
-    /// A child of the sender does not answer.
-    Gone(NodeId),
+    States {
+        /// On a new link: the orders that hold here.
+        orders: Vec<(JobId, Order)>,
+        /// By part.
+        states: Vec<State>,
+    },
+    /// A child does not answer.
+    Gone {
+        /// The child.
+        node: NodeId,
+        /// In which of its lives.
+        incarnation: u64,
+        /// Its parent, who says so.
+        by: NodeId,
+    },
     /// For one node.
     Route {
         /// Whom it is for.
@@ -97,6 +109,8 @@ pub enum Routed {
         user: User,
         /// What.
         request: Request,
+        /// It has been asked before.
+        again: bool,
     },
     /// The head's answer.
     Answer {
@@ -109,15 +123,21 @@ pub enum Routed {
     Reports {
         /// The job.
         job: JobId,
+        /// The question that submitted it.
+        ask: u64,
+        /// The head's life, in which the reports are numbered.
+        life: u64,
         /// Number of the first.
         first: u64,
         /// The reports.
         reports: Vec<Notice>,
     },
-    /// The home of a job has the reports below this number.
+    /// The home of a job has the reports below this number. Also asks whether there is still such a job.
     Heard {
         /// The job.
         job: JobId,
+        /// The head's life.
+        life: u64,
         /// The number.
         below: u64,
     },
@@ -127,6 +147,8 @@ pub enum Routed {
         job: JobId,
         /// Place of the first byte in all that the node has to say of the job.
         offset: u64,
+        /// Place of the first byte that the node still has; a frame begins there.
+        start: u64,
         /// The bytes.
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
@@ -135,8 +157,8 @@ pub enum Routed {
     Room {
         /// The job.
         job: JobId,
-        /// Bytes that need not be kept any more.
-        have: u64,
+        /// Bytes that need not be kept any more; none: the home knows nothing of the bytes before those that are kept.
+        have: Option<u64>,
         /// Bytes that may be sent.
         limit: u64,
     },
@@ -186,6 +208,8 @@ pub enum Notice {
     Placed {
         /// The nodes.
         nodes: Vec<NodeId>,
+        /// Whose it is.
+        user: User,
         /// Those whose ranks get the front end's stdin.
         takers: Vec<NodeId>,
     },
@@ -247,6 +271,10 @@ pub struct Launch {
     pub detached: bool,
     /// When it was submitted, in ms since 1970.
     pub submitted_ms: u64,
+    /// The question of its home that submitted it.
+    pub ask: u64,
+    /// Incarnation of each node's daemon that is to start it. One of a later life does not: its part is there, or lost.
+    pub lives: Vec<u64>,
 }
 
 impl Launch {
@@ -259,6 +287,8 @@ impl Launch {
 /// What is to be with a job. The head alone changes it; it only ever goes forward.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Order {
+    /// Grows with every change: an older one that comes late is not taken.
+    pub version: u64,
     /// How to start it. Said once on a link.
     pub launch: Option<Arc<Launch>>,
     /// Where all ranks are reached: now they start.
@@ -273,6 +303,8 @@ pub struct Order {
     pub signals: Vec<(u64, u32)>,
     /// The last barrier of PMI in which all ranks were, and what all have put for it.
     pub fence: Arc<Fence>,
+    /// Why it ends, for a head that takes it over.
+    pub end: Option<End>,
     /// The job is over everywhere: forget it.
     pub forget: bool,
 }
@@ -285,6 +317,17 @@ pub struct Fence {
     /// Keys and values that were put since the one before, as starters say them.
     #[serde(with = "serde_bytes")]
     pub puts: Vec<u8>,
+}
+
+/// What the head knows of the end of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// The node whose part ended it.
+    pub by: Option<NodeId>,
+    /// Exit status.
+    pub status: u8,
+    /// A user asked for it.
+    pub asked: bool,
 }
 
 /// Run, stand still, or die.
@@ -334,10 +377,10 @@ pub struct PartState {
     pub warnings: Vec<String>,
     /// Exit status as far as this node knows.
     pub status: u8,
-    /// Bytes of output, when it is over.
-    pub written: u64,
     /// The last barrier of PMI that all its ranks have reached.
     pub fence: Arc<Fence>,
+    /// Bytes of output, when it is over and they are known.
+    pub written: Option<u64>,
 }
 
 /// How far a part of a job is.

@@ -51,4 +51,7 @@ pub struct Options {
     /// On the head: switch at the end of every slice, also when there is one job only
     #[arg(long)]
     pub force_switch: bool,
+    /// When this daemon dies, its jobs wait so many seconds for one that takes its place
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    pub keep_for: f64,
 }

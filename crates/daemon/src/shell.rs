@@ -8,21 +8,23 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Pid, Signal};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::core::{Action, ClientId, Config, Core, Event, LinkId, TICK_MS};
 use crate::gang::{Gangs, Switcher};
 use crate::key::{Credential, KeyError};
 use crate::message::JobId;
-use tutti_node::wire::{self, Kind};
+use tutti_node::wire::{self, Back, Kind};
 
 mod clients;
 mod events;
 mod guests;
+mod kept;
 mod peers;
 mod starters;
 
@@ -55,6 +57,10 @@ pub struct Settings {
     pub gangs: Gangs,
     /// The starter's program.
     pub starter: PathBuf,
+    /// Folder of what is kept of starters, for the daemon after this one.
+    pub parts: PathBuf,
+    /// So long starters wait for it, in ms.
+    pub keep_ms: u64,
 }
 
 /// Why there is no daemon. Each is one line for the user.
@@ -96,8 +102,16 @@ enum Happened {
         writer: clients::Writer,
         pid: Option<Pid>,
     },
-    /// A starter has closed its wire.
-    StarterClosed(JobId),
+    /// A starter has closed its wire, that with this number.
+    StarterClosed(JobId, u64),
+    /// A starter of an earlier daemon has connected as if it were a user's program.
+    Back {
+        client: ClientId,
+        uid: u32,
+        pid: Option<Pid>,
+        back: Back,
+        listen: Arc<Notify>,
+    },
 }
 
 type Happenings = mpsc::UnboundedSender<Happened>;
@@ -113,6 +127,7 @@ struct Shell {
     starters: HashMap<JobId, starters::Starter>,
     events: events::Log,
     switcher: Switcher,
+    folder: kept::Folder,
     numbers: u64,
     leaving: bool,
 }
@@ -139,7 +154,15 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| failed("adopt orphans")(error.into()))?;
     let (happenings, mut queue) = mpsc::unbounded_channel();
-    let config = config(&settings)?;
+    let folder = kept::Folder::open(&settings.parts)?;
+    let mut config = config(&settings)?;
+    let mut starters = HashMap::new();
+    for (job, mut file) in folder.sweep() {
+        let kept = file.kept.take().expect("a file without is none");
+        folder.put(job, &kept::File { kept: Some(kept.clone()), ..file.clone() });
+        starters.insert(job, starters::Starter::away(file));
+        config.kept.push((job, kept));
+    }
     let gang_words = happenings.clone();
     let switcher = Switcher::start(&settings.gangs, settings.head.is_none(), move |said| {
         let _ = gang_words.send(Happened::Core(Event::Gang(said)));
@@ -147,6 +170,7 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
     .map_err(failed("start the switch thread"))?;
     let mut shell = Shell {
         core: Core::new(config, now_ms()),
+        folder,
         events: events::Log::open(&settings)?,
         credential,
         switcher,
@@ -154,8 +178,9 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
         peers: HashMap::new(),
         clients: HashMap::new(),
         guests: guests::Guests::default(),
-        starters: HashMap::new(),
-        numbers: 1,
+        starters,
+        // Connections of an earlier life are known elsewhere by theirs.
+        numbers: now_ms() << 20,
         leaving: false,
         settings,
     };
@@ -205,6 +230,7 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
         lost_ms: settings.lost_ms,
         owner: rustix::process::geteuid().as_raw(),
         first_job: events::next_job(&settings.events),
+        kept: Vec::new(),
     })
 }
 
@@ -220,12 +246,17 @@ impl Shell {
                 self.clients.insert(client, clients::Client { writer, pid, stopped: false });
                 return;
             }
-            Happened::StarterClosed(job) => return self.bury(job),
+            Happened::StarterClosed(job, number) => return self.bury(job, number),
+            Happened::Back { client, uid, pid, back, listen } => {
+                match self.welcome_back(client, uid, pid, &back, listen) {
+                    Some(event) => event,
+                    None => return,
+                }
+            }
         };
         match &event {
             Event::LinkDown(link) => drop(self.peers.remove(link)),
             Event::ClientGone(client) => drop(self.clients.remove(client)),
-            Event::StarterGone(job, _) => drop(self.starters.remove(job)),
             _ => {}
         }
         self.core.handle(now_ms(), event);
@@ -267,8 +298,12 @@ impl Shell {
                     }
                 }
                 Action::End(job) => {
-                    if let Some(starter) = self.starters.get_mut(&job) {
-                        starter.kill();
+                    self.folder.remove(job);
+                    self.starters.get_mut(&job).into_iter().for_each(starters::Starter::end);
+                }
+                Action::Keep(job, kept) => {
+                    if let Some(starter) = self.starters.get(&job) {
+                        self.folder.put(job, &kept::File { kept: Some(*kept), ..starter.file.clone() });
                     }
                 }
                 Action::Gang(command) => self.switcher.tell(command),
@@ -295,8 +330,9 @@ impl Shell {
         let _ = std::fs::remove_file(&self.settings.socket);
         self.peers.clear();
         self.clients.clear();
-        for (_, starter) in self.starters.drain() {
-            starter.end().await;
+        for (job, starter) in self.starters.drain() {
+            starter.end_and_wait().await;
+            self.folder.remove(job);
         }
     }
 }

@@ -180,6 +180,7 @@ mod tests {
                 shares_machine: true,
             }),
             debug: false,
+            daemon: None,
         };
         let texts: Vec<String> = variables(&job, 1, "socket:3:00", 77)
             .iter()

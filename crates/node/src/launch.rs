@@ -168,7 +168,10 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
     parts.tickets = Some(tickets);
     parts.pmi = Some(Pmi::new(&job));
     parts.cgroup = Cgroup::create(&cgroup::name(&job.name()));
-    parts.keeper = Keeper::start(job.id, job.front_end, parts.cgroup.as_ref().map(Cgroup::path));
+    // A daemon's start ends what another one and its starters have left.
+    if job.daemon.is_none() {
+        parts.keeper = Keeper::start(job.id, job.front_end, parts.cgroup.as_ref().map(Cgroup::path));
+    }
     let addresses = open_sockets(&job, parts)?;
     let (failures, failure) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("open a pipe"))?;
     rustix::io::ioctl_fionbio(&failures, true).map_err(failed("open a pipe"))?;

@@ -8,7 +8,8 @@
 //! In a job on several nodes the loop begins between prepare and launch, which waits for the addresses of all ranks.
 //!
 //! Single-threaded, no allocation of consequence, nothing here blocks but the poll. The front end's death (end of file on
-//! the wire, or SIGTERM by parent-death signal) ends the job; the starter's own death kills the ranks by theirs.
+//! the wire, or SIGTERM by parent-death signal) ends the job, but that of a daemon does not (`lasting`); the starter's own
+//! death kills the ranks by theirs.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -32,8 +33,10 @@ use crate::ranks::Ranks;
 use crate::readiness::{PollList, Source, now_ns};
 use crate::tickets::{Event, Gifts, Tickets};
 use crate::wire::{self, Decoder, Kind, Report};
+use lasting::Lasting;
 
 mod front;
+mod lasting;
 
 /// Bytes on their way to the front end, about; beyond it no output of ranks is read.
 const ROOM_BYTES: usize = 256 << 10;
@@ -72,11 +75,13 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
     }
     let _ = rustix::process::setpgid(None, None);
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(failed("adopt orphans"))?;
-    rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
-        .map_err(failed("watch the front end"))?;
-    let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
-    if parent as u32 != job.front_end {
-        return Err(StarterError::NoJob("it has died".into()));
+    if job.daemon.is_none() {
+        rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
+            .map_err(failed("watch the front end"))?;
+        let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+        if parent as u32 != job.front_end {
+            return Err(StarterError::NoJob("it has died".into()));
+        }
     }
     os::ignore_signal(libc::SIGXFSZ);
     let wanted = [
@@ -95,6 +100,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
     let mut starter = Starter {
         debug: job.debug,
         front: Some(front),
+        lasting: job.daemon.clone().map(Lasting::new),
         decoder,
         out: Vec::new(),
         sent: 0,
@@ -162,6 +168,8 @@ struct Starter {
     debug: bool,
     /// The wire; none when the front end is dead.
     front: Option<OwnedFd>,
+    /// What a daemon that follows this one is told; none: the front end is no daemon, or none is to follow.
+    lasting: Option<Lasting>,
     decoder: Decoder,
     /// Frames on their way, the first `sent` bytes of which are gone.
     out: Vec<u8>,
@@ -245,25 +253,31 @@ impl Starter {
             keeper.dismiss();
         }
         self.parts.tickets = None;
-        while self.front.is_some() {
+        while self.is_reachable() {
             let read = self.parts.streams.handle_end(now_ns());
             self.forward();
             if read && self.parts.streams.are_finished() {
                 break;
             }
-            if self.out.len() > self.sent {
+            if self.lasting.is_some() {
+                self.turn();
+            } else if self.out.len() > self.sent {
                 self.wait_for_front();
             }
         }
         if !self.alone {
             self.report(&Report::Left);
-            while self.front.is_some() && !self.may_leave && !self.parts.ranks.is_ending() {
+            while self.is_reachable() && !self.may_leave && !self.parts.ranks.is_ending() {
                 self.turn();
             }
         }
         let status = self.parts.ranks.status();
         self.say(|| format!("the job is over, status {status}"));
         self.report(&Report::End { status });
+        // A daemon may need it all again, until it says that it does not.
+        while self.lasting.is_some() {
+            self.turn();
+        }
         while self.front.is_some() && self.out.len() > self.sent {
             self.wait_for_front();
             self.send();
@@ -274,7 +288,7 @@ impl Starter {
         let parts = &self.parts;
         let mut list = PollList::default();
         let mut add = |source, descriptor, flags| list.add(source, descriptor, flags);
-        let jammed = self.out.len() - self.sent >= ROOM_BYTES;
+        let jammed = self.is_jammed();
         if let Some(front) = &self.front {
             let write = if self.out.len() > self.sent { PollFlags::OUT } else { PollFlags::empty() };
             add(Source::Front, front.as_fd(), PollFlags::IN | write);
@@ -313,7 +327,8 @@ impl Starter {
             add(Source::Exited(rank), socket, PollFlags::IN);
         }
         let silence_ns = parts.streams.silence_ends_ns().filter(|_| !jammed);
-        let wake_ns = [silence_ns, parts.ranks.grace_ends_ns(), self.orphans_ns];
+        let look_ns = self.lasting.as_ref().and_then(Lasting::look_ns);
+        let wake_ns = [silence_ns, parts.ranks.grace_ends_ns(), self.orphans_ns, look_ns];
         let timeout = wake_ns.into_iter().flatten().min().map(|wake_ns| {
             let ns = wake_ns.saturating_sub(now_ns());
             Timespec::try_from(Duration::from_nanos(ns)).expect("less than a century")
@@ -391,7 +406,12 @@ impl Starter {
         }
         if let Some((fence, puts)) = self.parts.pmi.as_mut().and_then(Pmi::poll_fence) {
             self.say(|| format!("PMI: all ranks here are in barrier {fence}, {} bytes", puts.len()));
-            wire::put(&mut self.out, Kind::Fence, fence, &puts);
+            let mut frame = Vec::new();
+            wire::put(&mut frame, Kind::Fence, fence, &puts);
+            if self.front.is_some() {
+                self.out.extend(&frame);
+            }
+            self.lasting.iter_mut().for_each(|lasting| lasting.keep_fence(frame.clone()));
             self.send();
         }
     }
@@ -460,6 +480,7 @@ impl Starter {
     }
 
     fn handle_time(&mut self, now_ns: u64) {
+        self.handle_away(now_ns);
         if let Some(ended) = self.parts.ranks.handle_time(now_ns) {
             self.handle_ended(ended);
         }

@@ -16,6 +16,8 @@
 //! | Leave | front end, after [`Report::Left`] of every node | - | - |
 //! | Fence | starter, when all ranks of its node are in a barrier of PMI | number, from 1 | keys and values ([`crate::pmi`]) that they have put since the last |
 //! | Fence | front end, when all nodes are in it | the same number | those of all nodes, one after the other |
+//! | Taken | daemon | - | place below which it has the output for good (u64) |
+//! | Back | starter, first, to a daemon that has followed its own | - | [`Back`] as JSON |
 //! | Output, Errors | starter | rank | what it wrote: whole lines, or a part after a silence |
 //! | Report | starter | - | [`Report`] as JSON; [`Report::End`] is the last frame |
 //!
@@ -51,6 +53,9 @@ pub const DATA_BYTES_MAX: usize = 64 << 10;
 /// Payload of any frame, at most: a job's arguments and environment are bounded by the kernel far below.
 pub const PAYLOAD_BYTES_MAX: usize = 256 << 20;
 
+/// In place of a rank in [`Kind::Leave`]: no daemon will follow this one.
+pub const FOR_GOOD: u32 = 1;
+
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -77,6 +82,10 @@ pub enum Kind {
     Window = 10,
     /// To a daemon: the front end goes, the job goes on. Never on the wire to a starter.
     Detach = 11,
+    /// From a daemon: it has the output below a place (u64).
+    Taken = 12,
+    /// To a daemon, the first frame of a starter whose own has died: [`Back`] as JSON.
+    Back = 13,
     /// A rank's stdout.
     Output = 16,
     /// A rank's stderr.
@@ -90,7 +99,7 @@ pub enum Kind {
 }
 
 /// Every kind, for decoding.
-const KINDS: [Kind; 16] = [
+const KINDS: [Kind; 18] = [
     Kind::Job,
     Kind::Signal,
     Kind::Input,
@@ -102,6 +111,8 @@ const KINDS: [Kind; 16] = [
     Kind::Fence,
     Kind::Window,
     Kind::Detach,
+    Kind::Taken,
+    Kind::Back,
     Kind::Output,
     Kind::Errors,
     Kind::Report,
@@ -258,6 +269,42 @@ pub struct Job {
     pub part: Option<Part>,
     /// Say on stderr what the starter does.
     pub debug: bool,
+    /// The front end is a daemon, whose death is not the job's; none: it is.
+    #[serde(default)]
+    pub daemon: Option<Daemon>,
+}
+
+/// How a starter finds its daemon again, when that has died and another has taken its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Daemon {
+    /// The local socket.
+    pub socket: Text,
+    /// The cluster's number of the job.
+    pub job: u64,
+    /// Random number that shows that it is the starter.
+    pub token: u64,
+    /// So long it tries, in ms.
+    pub patience_ms: u64,
+}
+
+/// What a starter says to a daemon that has taken the place of its own. Behind it comes again all that it has ever reported, and
+/// the output that no daemon has taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Back {
+    /// The cluster's number of the job.
+    pub job: u64,
+    /// [`Daemon::token`].
+    pub token: u64,
+    /// Place of the first byte of output that follows, counted in bytes of Output and Errors frames.
+    pub base: u64,
+    /// Number (the frame's `rank`) of the last Input frame that has come.
+    pub piece: u32,
+    /// It has been taken.
+    pub taken: bool,
+    /// The job is stopped.
+    pub frozen: bool,
+    /// Peers have come.
+    pub has_peers: bool,
 }
 
 /// The part of one node in a job that runs on several.

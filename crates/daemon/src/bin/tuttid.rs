@@ -52,11 +52,16 @@ fn settings(options: Options, name: String) -> Result<Settings, String> {
         strict: options.strict,
         force_switch: options.force_switch,
     };
+    if !(0.0..=86_400.0).contains(&options.keep_for) {
+        return Err(format!("--keep-for {} is not between 0 and 86400 seconds", options.keep_for));
+    }
     let every_core = || std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     Ok(Settings {
         head,
         listen: options.listen,
         data: options.data.unwrap_or(options.listen.ip()),
+        parts: folder.join(format!("{}.parts", name.replace('/', "_"))),
+        keep_ms: (options.keep_for * 1000.0) as u64,
         name,
         slots: options.slots.unwrap_or_else(every_core).max(1),
         machine: options.machine.unwrap_or_else(boot_id),

@@ -8,7 +8,11 @@
 //!                               Ending --all left--> leave --all over--> Over: forgotten by all but the list
 //! ```
 //!
-//! The first part that ends a job says why; what happens elsewhere afterwards is a consequence, and not told.
+//! The first part that ends a job says why; what happens elsewhere afterwards is a consequence, and not told. A job that is over
+//! is forgotten when its home has all of its output and its last report.
+//!
+//! The head keeps nothing on a disk. One that has been started anew learns the jobs from the nodes, whose orders name everything
+//! (`adopt_job`), for [`ADOPT_MS`]; what it has never heard of after that is ended where it turns up.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -20,7 +24,7 @@ use super::{Action, Core};
 use crate::gang::Command;
 use crate::members::{Members, NodeId};
 use crate::message::{
-    Answer, Control, Fence, JobId, JobRow, JobState, Launch, NodeRow, Notice, Order, PartState, Phase,
+    Answer, Control, End, Fence, JobId, JobRow, JobState, Launch, NodeRow, Notice, Order, PartState, Phase,
     Request, Routed, Run, Submit, User,
 };
 
@@ -38,6 +42,11 @@ const COMMAND_CHARS: usize = 60;
 const ANSWERS_MAX: usize = 4096;
 /// Reports that are not heard are said again.
 const AGAIN_MS: u64 = 1000;
+/// So long a new head takes over jobs that it does not know.
+const ADOPT_MS: u64 = 60_000;
+/// A new head that is asked for a second time waits this long with a submission, in units of the time after which a node is lost: its
+/// predecessor may have accepted it, and a node will say so.
+const SETTLE_LOST: u64 = 2;
 
 /// A line of the log of events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -92,6 +101,10 @@ struct HeadJob {
     heard: u64,
     said_ms: u64,
     over: bool,
+    /// What the last end report says, by node.
+    written: Option<Vec<(NodeId, u64)>>,
+    /// Until when nodes that are not there may say what is left of a job of an earlier head.
+    adopted_until_ms: Option<u64>,
     /// Pids by node, for the list.
     pids: Vec<(NodeId, Vec<u32>)>,
 }
@@ -102,22 +115,52 @@ pub(super) struct Head {
     jobs: BTreeMap<JobId, HeadJob>,
     next_job: u64,
     /// Jobs by the question that submitted them.
-    answers: VecDeque<((NodeId, u64), JobId)>,
-    /// Nodes that were lost and whose jobs are to be judged.
-    lost: Vec<NodeId>,
+    answers: VecDeque<((NodeId, u64), Answer)>,
+    /// Jobs to be judged although none of their parts has said anything.
+    pending: BTreeSet<JobId>,
+    born_ms: u64,
+    /// First job of this life: earlier ones that are not known are an earlier head's.
+    first_job: u64,
 }
 
 impl Head {
-    pub(super) fn new(first_job: u64) -> Self {
-        Head { jobs: BTreeMap::new(), next_job: first_job.max(1), answers: VecDeque::new(), lost: Vec::new() }
+    pub(super) fn new(first_job: u64, now_ms: u64) -> Self {
+        let first_job = first_job.max(1);
+        Head {
+            jobs: BTreeMap::new(),
+            next_job: first_job,
+            answers: VecDeque::new(),
+            pending: BTreeSet::new(),
+            born_ms: now_ms,
+            first_job,
+        }
+    }
+
+    /// The daemon of a node has been started anew: as a home it knows nothing of its jobs, and hears everything again.
+    pub(super) fn renew_home(&mut self, node: NodeId) {
+        for (id, job) in self.jobs.iter_mut().filter(|(_, job)| job.launch.home == node && !job.order.forget)
+        {
+            (job.heard, job.said_ms) = (0, 0);
+            self.pending.insert(*id);
+        }
+    }
+
+    /// The same question again has the same answer.
+    fn remember(&mut self, from: NodeId, ask: u64, answer: Answer) {
+        self.answers.push_back(((from, ask), answer));
+        if self.answers.len() > ANSWERS_MAX {
+            self.answers.pop_front();
+        }
     }
 
     /// A node is gone, with all that ran on it.
     pub(super) fn lose_node(&mut self, node: NodeId, name: &str, now_ms: u64) {
-        for job in self.jobs.values_mut().filter(|job| !job.over) {
+        for (id, job) in self.jobs.iter_mut().filter(|(_, job)| !job.order.forget) {
+            self.pending.insert(*id);
             if job.launch.index(node).is_some() && job.lost.insert(node) {
+                let is_news = !job.is_ending() && !job.asked;
                 job.end_by(Some(node), 1);
-                if !job.asked {
+                if is_news {
                     let text =
                         format!("node {name} does not answer any more, its ranks are lost; the job is ended");
                     job.notices.push(Notice::Say(Report::Warning(text)));
@@ -127,7 +170,6 @@ impl Head {
             }
             job.said_ms = now_ms.saturating_sub(AGAIN_MS);
         }
-        self.lost.push(node);
     }
 }
 
@@ -142,10 +184,11 @@ impl HeadJob {
             }
         };
         let takers = if launch.detached { Vec::new() } else { takers };
-        let placed = Notice::Placed { nodes: launch.nodes.clone(), takers };
+        let placed = Notice::Placed { nodes: launch.nodes.clone(), user: launch.user, takers };
         let detached = launch.detached;
         let launch = Arc::new(launch);
         let order = Order {
+            version: 1,
             launch: Some(Arc::clone(&launch)),
             peers: None,
             run: Run::Go,
@@ -153,6 +196,7 @@ impl HeadJob {
             window: None,
             signals: Vec::new(),
             fence: Arc::default(),
+            end: None,
             forget: false,
         };
         HeadJob {
@@ -174,6 +218,8 @@ impl HeadJob {
             heard: 0,
             said_ms: 0,
             over: false,
+            written: None,
+            adopted_until_ms: None,
             pids: Vec::new(),
         }
     }
@@ -185,6 +231,27 @@ impl HeadJob {
             self.ender = ender;
         }
         self.note(status);
+    }
+
+    /// What another head knew of the job.
+    fn learn(&mut self, order: &Order) {
+        let known = &mut self.order;
+        known.version = known.version.max(order.version);
+        known.run = known.run.max(order.run);
+        known.leave |= order.leave;
+        known.window = order.window.or(known.window);
+        known.peers = known.peers.take().or_else(|| order.peers.clone());
+        if order.signals.last() > known.signals.last() {
+            known.signals.clone_from(&order.signals);
+        }
+        if order.fence.number > known.fence.number {
+            known.fence = Arc::clone(&order.fence);
+        }
+        self.signals = known.signals.last().map_or(0, |(number, _)| *number);
+        if let Some(end) = order.end {
+            (self.ender, self.asked) = (end.by, end.asked);
+            self.note(end.status);
+        }
     }
 
     fn note(&mut self, status: u8) {
@@ -220,7 +287,7 @@ impl HeadJob {
     }
 
     /// What the parts say becomes what is to be.
-    fn judge(&mut self, states: &BTreeMap<NodeId, PartState>, now_ms: u64) {
+    fn judge(&mut self, states: &BTreeMap<NodeId, PartState>, wall_ms: u64) {
         for (node, part) in states {
             self.hear(*node, part);
         }
@@ -238,7 +305,7 @@ impl HeadJob {
         }
         if whole && all(Phase::Running) && !self.told_started && !self.is_ending() {
             self.told_started = true;
-            self.started_ms = Some(now_ms);
+            self.started_ms = Some(wall_ms);
             self.pids = self.launch.nodes.iter().map(|node| (*node, states[node].pids.clone())).collect();
             let pids = parts.iter().flatten().flat_map(|part| part.pids.clone()).collect();
             let cores = parts.iter().flatten().flat_map(|part| part.cores.clone()).collect();
@@ -257,13 +324,24 @@ impl HeadJob {
         self.order.leave |= all(Phase::Left);
         if all(Phase::Over) && !self.over {
             self.over = true;
-            self.ended_ms = Some(now_ms);
+            self.ended_ms = Some(wall_ms);
             let statuses: Vec<u8> = parts.iter().flatten().map(|part| part.status).collect();
             statuses.into_iter().for_each(|status| self.note(status));
+        }
+        if self.over {
             let nodes = self.launch.nodes.iter().filter(|node| !self.lost.contains(node));
-            let written = nodes.map(|node| (*node, states[node].written)).collect();
-            self.notices.push(Notice::End { status: self.status, written });
-            self.order.forget = true;
+            self.say_end(nodes.filter_map(|node| Some((*node, states.get(node)?.written?))).collect());
+        }
+        if self.order.run == Run::Kill {
+            self.order.end = Some(End { by: self.ender, status: self.status, asked: self.asked });
+        }
+    }
+
+    /// The end, with what the home is to have of each node; said again when a node has been lost since.
+    fn say_end(&mut self, written: Vec<(NodeId, u64)>) {
+        if self.written.as_ref() != Some(&written) {
+            self.notices.push(Notice::End { status: self.status, written: written.clone() });
+            self.written = Some(written);
         }
     }
 
@@ -293,7 +371,17 @@ impl HeadJob {
 
 impl Core {
     /// A user of a node asks the head.
-    pub(super) fn handle_ask(&mut self, from: NodeId, ask: u64, user: User, request: Request) {
+    pub(super) fn handle_ask(&mut self, from: NodeId, ask: u64, user: User, request: Request, again: bool) {
+        let is_new = matches!(request, Request::Run(_) | Request::Submit(_));
+        let changes = is_new || matches!(request, Request::Control(..));
+        let Some(head) = &self.head else { return };
+        if let Some((_, answer)) = head.answers.iter().rev().find(|(asked, _)| *asked == (from, ask)) {
+            let answer = answer.clone();
+            return self.route(from, Routed::Answer { ask, answer });
+        }
+        if is_new && again && self.now_ms < head.born_ms + SETTLE_LOST * self.config.lost_ms {
+            return;
+        }
         let answer = match request {
             Request::Run(submit) => self.submit(from, ask, user, *submit, false),
             Request::Submit(submit) => self.submit(from, ask, user, *submit, true),
@@ -307,6 +395,9 @@ impl Core {
             Request::Down => self.shut_down(user),
             Request::Attach(job) | Request::Logs(job) => self.home_of(user, job),
         };
+        if let Some(head) = self.head.as_mut().filter(|_| changes) {
+            head.remember(from, ask, answer.clone());
+        }
         self.route(from, Routed::Answer { ask, answer });
     }
 
@@ -330,9 +421,6 @@ impl Core {
         let (Some(head), Some(members)) = (&mut self.head, &self.members) else {
             return Answer::Refused("this node is not the head".into());
         };
-        if let Some((_, job)) = head.answers.iter().find(|(asked, _)| *asked == (home, ask)) {
-            return Answer::Job(*job);
-        }
         let load = load(&head.jobs);
         let (nodes, first_ranks) = match placement::place(members, &load, &submit) {
             Ok(placed) => placed,
@@ -340,8 +428,6 @@ impl Core {
         };
         let job = JobId(head.next_job);
         head.next_job += 1;
-        head.answers.push_back(((home, ask), job));
-        head.answers.truncate(ANSWERS_MAX);
         let launch = Launch {
             // What every packet carries need not be secret, only different from all others on these machines.
             key: submit.job.id.rotate_left(17) ^ job.0,
@@ -351,15 +437,17 @@ impl Core {
             directory: submit.directory,
             umask: submit.umask,
             home,
+            lives: nodes.iter().map(|node| members.nodes[node].about.incarnation).collect(),
             nodes,
             first_ranks,
             detached,
-            submitted_ms: self.now_ms,
+            submitted_ms: self.wall_ms,
+            ask,
         };
         let names = names(members, &launch.nodes);
         let new = HeadJob::new(launch);
         let event = JobEvent {
-            ms: self.now_ms,
+            ms: self.wall_ms,
             event: "submitted",
             job: Some(job),
             nodes: names,
@@ -368,6 +456,7 @@ impl Core {
         };
         self.relay.set_order(job, new.order.clone());
         head.jobs.insert(job, new);
+        head.pending.insert(job);
         self.act(Action::Log(event));
         Answer::Job(job)
     }
@@ -414,8 +503,8 @@ impl Core {
                 job.asked |= ends.contains(&signal);
             }
         }
-        let (run, order) = (job.order.run, job.order.clone());
-        self.relay.set_order(id, order);
+        let run = job.order.run;
+        self.publish(id);
         if run != was {
             let event = match run {
                 Run::Go => "resumed",
@@ -451,54 +540,136 @@ impl Core {
         Answer::Done
     }
 
-    /// States of a job have changed, or something else that its order depends on.
-    pub(super) fn judge(&mut self, id: JobId) {
-        let now_ms = self.now_ms;
-        let Some(job) = self.head.as_mut().and_then(|head| head.jobs.get_mut(&id)).filter(|job| !job.over)
-        else {
-            return;
-        };
-        let (started, said) = (job.told_started, job.notices.len());
-        let none = BTreeMap::new();
-        job.judge(self.relay.states(id).unwrap_or(&none), now_ms);
-        let (now_started, over, status, order) = (job.told_started, job.over, job.status, job.order.clone());
-        let lines: Vec<String> = job.notices[said..].iter().filter_map(line).collect();
-        if self.relay.order(id).is_some_and(|known| *known != order) {
+    /// A node knows a job that the relay does not.
+    pub(super) fn adopt_job(&mut self, id: JobId, order: Order) {
+        let (Some(head), Some(launch)) = (&mut self.head, order.launch.clone()) else { return };
+        let is_young = self.now_ms < head.born_ms + ADOPT_MS;
+        match head.jobs.get_mut(&id) {
+            Some(job) if job.order.forget => {}
+            Some(job) => {
+                if job.adopted_until_ms.is_some() && order.version > job.order.version {
+                    job.learn(&order);
+                    self.publish(id);
+                    self.head.iter_mut().for_each(|head| head.pending.extend([id]));
+                }
+                return;
+            }
+            None if is_young && id.0 < head.first_job && !order.forget => {
+                let mut job = HeadJob::new(Launch::clone(&launch));
+                job.learn(&order);
+                job.adopted_until_ms = Some(self.now_ms + SETTLE_LOST * self.config.lost_ms);
+                head.next_job = head.next_job.max(id.0 + 1);
+                head.remember(launch.home, launch.ask, Answer::Job(id));
+                head.jobs.insert(id, job);
+                head.pending.insert(id);
+                // Down to all its nodes, this one too: each says what it has of it.
+                self.relay.set_order(id, order);
+                self.publish(id);
+                return self.log(id, "adopted", None, String::new());
+            }
+            None => {}
+        }
+        self.relay.learn(id, order);
+        self.relay.end_entry(id);
+    }
+
+    /// The order goes down if it has changed.
+    fn publish(&mut self, id: JobId) {
+        let Some(job) = self.head.as_mut().and_then(|head| head.jobs.get_mut(&id)) else { return };
+        let Some(known) = self.relay.order(id) else { return };
+        let order = &mut job.order;
+        order.version = known.version;
+        if *known != *order {
+            order.version += 1;
+            let order = order.clone();
             self.relay.set_order(id, order);
         }
+    }
+
+    /// States of a job have changed, or something else that its order depends on.
+    pub(super) fn judge(&mut self, id: JobId) {
+        let wall_ms = self.wall_ms;
+        let Some(job) = self.head.as_mut().and_then(|head| head.jobs.get_mut(&id)) else { return };
+        if job.order.forget {
+            return;
+        }
+        let (started, said, was_over) = (job.told_started, job.notices.len(), job.over);
+        let none = BTreeMap::new();
+        job.judge(self.relay.states(id).unwrap_or(&none), wall_ms);
+        let (now_started, over, status) = (job.told_started, job.over, job.status);
+        let lines: Vec<String> = job.notices[said..].iter().filter_map(line).collect();
+        self.forget_if_heard(id);
+        self.publish(id);
         if now_started && !started {
             self.tell_gang_of_start(id);
             self.log(id, "started", None, String::new());
         }
         lines.into_iter().for_each(|text| self.log(id, "said", None, text));
-        if over {
+        if over && !was_over {
             self.log(id, "over", Some(status), String::new());
             self.forget_oldest();
         }
         self.say_reports(id);
     }
 
+    /// A job that is over is kept by its nodes until its home has everything, or is lost itself.
+    fn forget_if_heard(&mut self, id: JobId) {
+        let Some(job) = self.head.as_mut().and_then(|head| head.jobs.get_mut(&id)) else { return };
+        let Some(members) = self.members.as_ref().filter(|_| job.over) else { return };
+        if job.heard >= job.notices.len() as u64 {
+            job.order.forget = true;
+        } else if !members.is_alive(job.launch.home) {
+            // Should it come back, it ends with what it has.
+            job.say_end(Vec::new());
+            job.order.forget = true;
+        }
+    }
+
     fn say_reports(&mut self, id: JobId) {
-        let now_ms = self.now_ms;
+        let (now_ms, life) = (self.now_ms, self.config.about.incarnation);
         let Some(job) = self.head.as_mut().and_then(|head| head.jobs.get_mut(&id)) else { return };
         let first = job.heard;
         if first < job.notices.len() as u64 {
             job.said_ms = now_ms;
             let reports = job.notices[first as usize..].to_vec();
-            let home = job.launch.home;
-            self.route(home, Routed::Reports { job: id, first, reports });
+            let (home, ask) = (job.launch.home, job.launch.ask);
+            self.route(home, Routed::Reports { job: id, ask, life, first, reports });
         }
     }
 
-    pub(super) fn handle_heard(&mut self, id: JobId, below: u64) {
-        if let Some(job) = self.head.as_mut().and_then(|head| head.jobs.get_mut(&id)) {
-            job.heard = job.heard.max(below.min(job.notices.len() as u64));
+    pub(super) fn handle_heard(&mut self, from: NodeId, id: JobId, life: u64, below: u64) {
+        let own_life = self.config.about.incarnation;
+        let Some(head) = &mut self.head else { return };
+        match head.jobs.get_mut(&id) {
+            Some(job) if life == own_life && !job.order.forget => {
+                let before = job.heard;
+                job.heard = job.heard.max(below.min(job.notices.len() as u64));
+                if job.over && job.heard > before {
+                    head.pending.insert(id);
+                    self.judge(id);
+                }
+            }
+            Some(job) if !job.order.forget => job.said_ms = 0,
+            // No node has it any more, and perhaps never this head: it ends with what its home has.
+            known => {
+                let is_settled = self.now_ms >= head.born_ms + SETTLE_LOST * self.config.lost_ms;
+                let status = known.map(|job| {
+                    job.heard = job.notices.len() as u64;
+                    job.status
+                });
+                if status.is_some() || is_settled {
+                    let first = if life == own_life { below } else { 0 };
+                    let reports = vec![Notice::End { status: status.unwrap_or(1), written: Vec::new() }];
+                    self.route(from, Routed::Reports { job: id, ask: 0, life: own_life, first, reports });
+                }
+            }
         }
     }
 
     fn forget_oldest(&mut self) {
         let Some(head) = &mut self.head else { return };
-        let over: Vec<JobId> = head.jobs.iter().filter(|(_, job)| job.over).map(|(id, _)| *id).collect();
+        let over: Vec<JobId> =
+            head.jobs.iter().filter(|(_, job)| job.order.forget).map(|(id, _)| *id).collect();
         for id in over.iter().take(over.len().saturating_sub(OVER_MAX)) {
             head.jobs.remove(id);
         }
@@ -506,16 +677,23 @@ impl Core {
 
     pub(super) fn tick_head(&mut self) {
         let now_ms = self.now_ms;
-        let Some(head) = &mut self.head else { return };
-        let lost = !std::mem::take(&mut head.lost).is_empty();
+        let (Some(head), Some(members)) = (&mut self.head, &self.members) else { return };
+        // A job of an earlier head ends if a node of it does not come back.
+        let mut absent = BTreeSet::new();
+        for job in head.jobs.values_mut().filter(|job| !job.order.forget) {
+            if job.adopted_until_ms.is_some_and(|until_ms| now_ms >= until_ms) {
+                job.adopted_until_ms = None;
+                let nodes = job.launch.nodes.iter().chain([&job.launch.home]);
+                absent.extend(nodes.filter(|node| !members.is_alive(**node)));
+            }
+        }
+        for node in absent {
+            head.lose_node(node, &name(members, node), now_ms);
+        }
         let unheard =
             |job: &HeadJob| job.heard < job.notices.len() as u64 && now_ms >= job.said_ms + AGAIN_MS;
-        let ids: Vec<JobId> = head
-            .jobs
-            .iter()
-            .filter(|(_, job)| lost && !job.over || unheard(job))
-            .map(|(id, _)| *id)
-            .collect();
+        let mut ids = std::mem::take(&mut head.pending);
+        ids.extend(head.jobs.iter().filter(|(_, job)| unheard(job)).map(|(id, _)| *id));
         for id in ids {
             self.judge(id);
             self.say_reports(id);
@@ -523,7 +701,7 @@ impl Core {
     }
 
     fn log(&mut self, id: JobId, event: &'static str, status: Option<u8>, text: String) {
-        let event = JobEvent { ms: self.now_ms, event, job: Some(id), nodes: Vec::new(), text, status };
+        let event = JobEvent { ms: self.wall_ms, event, job: Some(id), nodes: Vec::new(), text, status };
         self.act(Action::Log(event));
     }
 
@@ -613,5 +791,13 @@ fn line(notice: &Notice) -> Option<String> {
         Notice::Say(Report::Ended(ended)) => Some(format!("rank {} ended: {:?}", ended.rank, ended.cause)),
         Notice::Say(Report::Refused(text) | Report::Warning(text)) => Some(text.clone()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+impl Head {
+    pub(super) fn leftovers(&self) -> Vec<String> {
+        let open = self.jobs.iter().filter(|(_, job)| !job.order.forget);
+        open.map(|(id, job)| format!("job {id}: {job:?}")).collect()
     }
 }

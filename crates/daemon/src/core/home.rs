@@ -24,9 +24,15 @@ const NOBODY: ClientId = ClientId(0);
 const QUESTIONS_MAX: usize = 8192;
 /// A question without an answer is asked again.
 const AGAIN_MS: u64 = 1000;
+/// A head that has said nothing of a job for so long is asked whether it knows it.
+const SILENCE_MS: u64 = 5000;
+/// Reports that are remembered, so that a new head does not say them again to the front end.
+const SAID_MAX: usize = 1024;
 
 #[derive(Debug, Default)]
 struct Stream {
+    /// Something has come: what comes next follows it. Before, it begins with whatever its node still has.
+    begun: bool,
     have: u64,
     limit: u64,
     decoder: Decoder,
@@ -38,6 +44,7 @@ struct Question {
     user: User,
     request: Request,
     asked_ms: u64,
+    again: bool,
 }
 
 #[derive(Debug, Default)]
@@ -56,8 +63,13 @@ struct Home {
     /// Whole frames.
     log: VecDeque<Vec<u8>>,
     log_bytes: usize,
-    /// Reports that have been heard.
+    /// Reports that have been heard, of the head in this life of it.
     heard: u64,
+    life: u64,
+    /// When something was last heard of it, or asked.
+    heard_ms: u64,
+    /// What the front end has been told.
+    said: Vec<Report>,
     end: Option<(u8, Vec<(NodeId, u64)>)>,
     over: bool,
     input: Input,
@@ -82,11 +94,19 @@ pub(super) struct Homes {
     clients: BTreeMap<ClientId, JobId>,
     questions: BTreeMap<u64, Question>,
     asked: u64,
+    /// Before the first piece of stdin of a job: larger than any of an earlier life of this daemon.
+    pieces: u64,
 }
 
 impl Homes {
     pub(super) fn is_front_end(&self, client: ClientId) -> bool {
         self.clients.contains_key(&client)
+    }
+
+    /// Numbers of questions are never those of another life.
+    pub(super) fn begin(&mut self, incarnation: u64, wall_ms: u64) {
+        self.asked = incarnation;
+        self.pieces = wall_ms << 16;
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -101,9 +121,9 @@ impl Core {
             Request::Logs(job) if self.home.homes.contains_key(&job) => self.answer_logs(client, user, job),
             Request::Attach(job) if self.home.homes.contains_key(&job) => self.attach(client, user, job),
             request => {
-                self.home.asked += 1;
+                self.home.asked = self.home.asked.wrapping_add(1);
                 let ask = self.home.asked;
-                let question = Question { client, user, request, asked_ms: self.now_ms };
+                let question = Question { client, user, request, asked_ms: self.now_ms, again: false };
                 self.home.questions.insert(ask, question);
                 self.ask(ask);
             }
@@ -114,7 +134,8 @@ impl Core {
         let now_ms = self.now_ms;
         let Some(question) = self.home.questions.get_mut(&ask) else { return };
         question.asked_ms = now_ms;
-        let body = Routed::Ask { ask, user: question.user, request: question.request.clone() };
+        let again = std::mem::replace(&mut question.again, true);
+        let body = Routed::Ask { ask, user: question.user, request: question.request.clone(), again };
         self.route(NodeId::HEAD, body);
     }
 
@@ -128,6 +149,7 @@ impl Core {
         if let (Answer::Job(job), Request::Run(_) | Request::Submit(_)) = (&answer, &request) {
             let home = self.home.homes.entry(*job).or_default();
             home.user = Some(user);
+            home.heard_ms = self.now_ms;
             home.coupled = matches!(request, Request::Run(_));
             if home.coupled && client == NOBODY {
                 let job = *job;
@@ -218,8 +240,9 @@ impl Core {
     }
 
     fn put_input(&mut self, job: JobId, bytes: &[u8]) {
+        let first = self.home.pieces;
         let Some(home) = self.home.homes.get_mut(&job) else { return };
-        home.input.piece += 1;
+        home.input.piece = home.input.piece.max(first) + 1;
         home.input.bytes = bytes.to_vec();
         home.input.waiting = home.input.takers.clone();
         self.say_input(job);
@@ -267,50 +290,92 @@ impl Core {
         }
     }
 
-    pub(super) fn handle_reports(&mut self, job: JobId, first: u64, reports: Vec<Notice>) {
-        // Who started a daemon anew has no such job: it hears and forgets.
-        for (number, notice) in (first..).zip(reports) {
-            let home = self.home.homes.entry(job).or_default();
-            if number != home.heard {
-                continue;
-            }
-            home.heard += 1;
-            match notice {
-                Notice::Placed { nodes, takers } => {
-                    let room = || Stream { limit: FIRST_ROOM_BYTES, ..Stream::default() };
-                    home.streams = nodes.into_iter().map(|node| (node, room())).collect();
-                    home.input.takers = takers;
-                }
-                Notice::Resumed => {
-                    home.suspended = false;
-                    if let Some(client) = home.client {
-                        self.act(Action::Continue(client));
-                    }
-                }
-                Notice::Say(Report::Suspended) => {
-                    home.suspended = true;
-                    if self.stops_front_end(job) {
-                        self.tell(job, &Report::Suspended);
-                    }
-                }
-                Notice::Say(report) => {
-                    let wants = matches!(report, Report::Started { .. }) && home.input.takers.is_empty();
-                    self.tell(job, &report);
-                    if wants {
-                        self.tell(job, &Report::InputUnwanted);
-                    }
-                }
-                Notice::End { status, written } => home.end = Some((status, written)),
-            }
+    pub(super) fn handle_reports(
+        &mut self,
+        job: JobId,
+        ask: u64,
+        life: u64,
+        first: u64,
+        reports: Vec<Notice>,
+    ) {
+        // Reports of a job answer the question for it, should the answer have been lost.
+        if self.home.questions.contains_key(&ask) {
+            self.handle_answer(ask, Answer::Job(job));
         }
-        let below = self.home.homes.get(&job).map_or(first, |home| home.heard);
-        self.route(NodeId::HEAD, Routed::Heard { job, below });
+        // Whose daemon was started anew has no such job, and begins one that nobody waits for.
+        let home = self.home.homes.entry(job).or_default();
+        if home.life != life {
+            (home.life, home.heard) = (life, 0);
+        }
+        home.heard_ms = self.now_ms;
+        for (number, notice) in (first..).zip(reports) {
+            let Some(home) = self.home.homes.get_mut(&job).filter(|home| number == home.heard) else {
+                continue;
+            };
+            home.heard += 1;
+            self.handle_notice(job, notice);
+        }
         self.try_to_end(job);
+        // What the head says of a job that it has forgotten is not to be said again.
+        let Some(home) = self.home.homes.get(&job).filter(|_| ask != 0) else { return };
+        // The end has been heard when all that belongs before it is here.
+        let below = if home.end.is_some() && !home.over { home.heard - 1 } else { home.heard };
+        self.route(NodeId::HEAD, Routed::Heard { job, life, below });
     }
 
-    pub(super) fn handle_data(&mut self, from: NodeId, job: JobId, offset: u64, bytes: &[u8]) {
+    fn handle_notice(&mut self, job: JobId, notice: Notice) {
+        let Some(home) = self.home.homes.get_mut(&job).filter(|home| !home.over) else { return };
+        match notice {
+            Notice::Placed { nodes, user, takers } => {
+                home.user.get_or_insert(user);
+                let first = home.streams.is_empty();
+                for node in nodes {
+                    let room = || Stream { limit: FIRST_ROOM_BYTES, ..Stream::default() };
+                    home.streams.entry(node).or_insert_with(room);
+                }
+                if first {
+                    home.input.takers = takers;
+                }
+            }
+            Notice::Resumed => {
+                home.suspended = false;
+                if let Some(client) = home.client {
+                    self.act(Action::Continue(client));
+                }
+            }
+            Notice::Say(Report::Suspended) => {
+                let was_told = std::mem::replace(&mut home.suspended, true);
+                if !was_told && self.stops_front_end(job) {
+                    self.tell(job, &Report::Suspended);
+                }
+            }
+            Notice::Say(report) => {
+                if home.said.contains(&report) {
+                    return;
+                }
+                if home.said.len() < SAID_MAX {
+                    home.said.push(report.clone());
+                }
+                let wants = matches!(report, Report::Started { .. }) && home.input.takers.is_empty();
+                self.tell(job, &report);
+                if wants {
+                    self.tell(job, &Report::InputUnwanted);
+                }
+            }
+            Notice::End { status, written } => home.end = Some((status, written)),
+        }
+    }
+
+    pub(super) fn handle_data(&mut self, from: NodeId, job: JobId, offset: u64, start: u64, bytes: &[u8]) {
         let Some(home) = self.home.homes.get_mut(&job) else { return };
         let Some(stream) = home.streams.get_mut(&from) else { return };
+        if !stream.begun {
+            if offset != start {
+                // The middle of what an earlier life of ours had the beginning of: from its start, please.
+                return self.give_room(job, from, true);
+            }
+            (stream.begun, stream.have) = (true, offset);
+        }
         let known = stream.have.saturating_sub(offset);
         if offset <= stream.have && known < bytes.len() as u64 {
             stream.decoder.extend(&bytes[known as usize..]);
@@ -323,10 +388,10 @@ impl Core {
             frames.push(frame);
         }
         for frame in frames {
-            if let Some(home) = self.home.homes.get_mut(&job) {
+            if let Some(home) = self.home.homes.get_mut(&job).filter(|home| !home.over) {
                 home.keep(frame.clone());
+                self.give(job, frame);
             }
-            self.give(job, frame);
         }
         self.give_room(job, from, true);
         self.try_to_end(job);
@@ -340,7 +405,7 @@ impl Core {
         let limit = if jammed { stream.limit } else { stream.limit.max(stream.have + FIRST_ROOM_BYTES) };
         if always || limit > stream.limit {
             stream.limit = limit;
-            let have = stream.have;
+            let have = stream.begun.then_some(stream.have);
             self.route(node, Routed::Room { job, have, limit });
         }
     }
@@ -369,6 +434,10 @@ impl Core {
         }
         home.over = true;
         let report = Report::End { status: *status };
+        let (life, below) = (home.life, home.heard);
+        home.streams.clear();
+        home.said.clear();
+        self.route(NodeId::HEAD, Routed::Heard { job, life, below });
         self.tell(job, &report);
         if let Some(client) = self.home.homes.get_mut(&job).and_then(|home| home.client.take()) {
             self.home.clients.remove(&client);
@@ -477,6 +546,26 @@ impl Core {
             .map(|(job, _)| *job)
             .collect();
         inputs.into_iter().for_each(|job| self.say_input(job));
+        self.ask_for_silent_jobs();
+    }
+
+    /// What the head has said nothing of for long it may not know any more; what a node owes it may not know that.
+    fn ask_for_silent_jobs(&mut self) {
+        let now_ms = self.now_ms;
+        let mut silent = Vec::new();
+        for (job, home) in self.home.homes.iter_mut().filter(|(_, home)| !home.over) {
+            let patience_ms = if home.end.is_some() { AGAIN_MS } else { SILENCE_MS };
+            if now_ms >= home.heard_ms + patience_ms {
+                home.heard_ms = now_ms;
+                let below = if home.end.is_some() { home.heard - 1 } else { home.heard };
+                let nodes: Vec<NodeId> = home.streams.keys().copied().collect();
+                silent.push((*job, home.life, below, nodes));
+            }
+        }
+        for (job, life, below, nodes) in silent {
+            self.route(NodeId::HEAD, Routed::Heard { job, life, below });
+            nodes.into_iter().for_each(|node| self.give_room(job, node, true));
+        }
     }
 }
 
@@ -489,5 +578,18 @@ impl Home {
         {
             self.log_bytes -= old.len();
         }
+    }
+}
+
+#[cfg(test)]
+impl Homes {
+    pub(super) fn leftovers(&self) -> Vec<String> {
+        let questions = self.questions.values().map(|question| format!("{question:?}"));
+        let open = self.homes.iter().filter(|(_, home)| !home.over);
+        let open = open.map(|(job, home)| {
+            format!("home of job {job}: streams {:?}, end {:?}, heard {}", home.streams, home.end, home.heard)
+        });
+        let clients = self.clients.iter().map(|client| format!("{client:?}"));
+        questions.chain(open).chain(clients).collect()
     }
 }

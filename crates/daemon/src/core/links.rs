@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A link that has nothing to say says Alive every second. Who is not heard of for `lost_ms` is lost: a child is reported to the
-//! head, which takes it out of the list; a parent is dialled again. A child whose link breaks has half that time to come back.
+//! head, which takes it out of the list; a parent is dialled again. A child whose link breaks has half that time to come back, one
+//! that the list hangs here and that has no link yet all of it. A node that finds itself lost in the list asks the head anew.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ const ALIVE_MS: u64 = 1000;
 const DIAL_MS: u64 = 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+pub(super) enum Role {
     /// It has not said who it is.
     Stranger,
     /// One of our children.
@@ -60,10 +61,11 @@ impl Links {
         self.dialled_ms = now_ms;
     }
 
-    pub(super) fn heard(&mut self, link: LinkId, now_ms: u64) {
-        if let Some(link) = self.links.get_mut(&link) {
-            link.heard_ms = now_ms;
-        }
+    /// Something has come on a link; what it is to us.
+    pub(super) fn heard(&mut self, link: LinkId, now_ms: u64) -> Option<Role> {
+        let link = self.links.get_mut(&link)?;
+        link.heard_ms = now_ms;
+        Some(link.role)
     }
 
     fn up(&self) -> Option<LinkId> {
@@ -123,7 +125,13 @@ impl Core {
         self.links.dialled_ms = self.now_ms;
         self.links.links.insert(link, Link { role: Role::Up, heard_ms: self.now_ms, said_ms: self.now_ms });
         // Somebody whom we do not know to be our parent is asked, as by a new node, who that is.
-        let hello = Message::Hello { about: self.config.about.clone(), node: self.links.parent.and(self.me) };
+        let asks_head = self.links.parent.is_none_or(|parent| parent == NodeId::HEAD);
+        let hello = Message::Hello {
+            about: self.config.about.clone(),
+            node: self.links.parent.and(self.me),
+            wish: self.me.or(self.wish),
+            known: self.members.clone().filter(|_| asks_head),
+        };
         self.act(Action::Send(link, hello));
         if self.links.parent.is_some() {
             self.relay.resend_all();
@@ -133,12 +141,19 @@ impl Core {
     pub(super) fn handle_link_down(&mut self, link: LinkId) {
         match self.links.links.remove(&link).map(|link| link.role) {
             Some(Role::Up) => self.links.dialled_ms = self.now_ms,
-            Some(Role::Child(node)) if self.links.link_to(node).is_none() => {
-                self.links.missing.insert(node, self.now_ms + self.config.lost_ms / 2);
-            }
+            Some(Role::Child(node)) => self.await_child(node, self.config.lost_ms / 2),
             _ => {}
         }
         self.relay.forget_link(link);
+    }
+
+    /// A child of ours without a link is lost if none comes.
+    fn await_child(&mut self, node: NodeId, patience_ms: u64) {
+        let (Some(me), Some(members)) = (self.me, &self.members) else { return };
+        let is_ours = members.is_alive(node) && members.parent(node) == Some(me);
+        if is_ours && self.links.children().all(|(_, child)| child != node) {
+            self.links.missing.entry(node).or_insert(self.now_ms + patience_ms);
+        }
     }
 
     fn close(&mut self, link: LinkId) {
@@ -146,43 +161,47 @@ impl Core {
         self.handle_link_down(link);
     }
 
-    pub(super) fn handle_hello(&mut self, link: LinkId, about: About, node: Option<NodeId>) {
-        let Some(node) = node else { return self.admit(link, about) };
-        let known = self.members.as_ref().and_then(|members| members.nodes.get(&node));
+    pub(super) fn handle_hello(
+        &mut self,
+        link: LinkId,
+        about: About,
+        node: Option<NodeId>,
+        wish: Option<NodeId>,
+        known: Option<Members>,
+    ) {
+        let member = node.and_then(|node| self.members.as_ref()?.nodes.get(&node));
         let is_same =
-            known.is_some_and(|member| member.about.incarnation == about.incarnation && member.alive);
-        // A child may know of a change before us; what it may not is be somebody else.
-        if !is_same && self.head.is_some() {
-            return self.admit(link, about);
+            member.is_some_and(|member| member.about.incarnation == about.incarnation && member.alive);
+        match node {
+            // A child may know of a change before us; what it may not is be somebody else.
+            Some(node) if is_same || self.head.is_none() => self.adopt(link, node),
+            _ => self.admit(link, about, wish, known),
         }
-        self.adopt(link, node);
     }
 
     /// The head takes a node in, and tells it where it belongs.
-    fn admit(&mut self, link: LinkId, about: About) {
+    fn admit(&mut self, link: LinkId, about: About, wish: Option<NodeId>, known: Option<Members>) {
         let (Some(head), Some(members)) = (&mut self.head, &mut self.members) else {
             // Only the head takes in: it is asked again there.
             return self.close(link);
         };
-        let known = members.nodes.iter().find(|(_, member)| member.about.name == about.name);
-        let alive = known.filter(|(_, member)| member.alive);
-        if let Some((node, member)) = alive.map(|(node, member)| (*node, member.clone())) {
-            if node == NodeId::HEAD {
-                let text = format!("the name {:?} is the head's", about.name);
-                self.act(Action::Send(link, Message::Refused(text)));
-                return;
-            }
-            if member.about.incarnation != about.incarnation {
-                members.lose(node);
-                head.lose_node(node, &member.about.name, self.now_ms);
-            }
+        known.iter().for_each(|known| members.remember(known));
+        if about.name == self.config.about.name {
+            let text = format!("the name {:?} is the head's", about.name);
+            return self.act(Action::Send(link, Message::Refused(text)));
         }
-        let node = members.admit(about.clone());
+        let before = members.nodes.values().find(|member| member.about.name == about.name);
+        let is_new_life = before.is_none_or(|member| member.about.incarnation != about.incarnation);
+        let node = members.admit(about.clone(), wish);
+        if is_new_life {
+            // Its starters may live: it says itself what is left of its parts. As a home it has forgotten everything.
+            head.renew_home(node);
+        }
         self.links.missing.remove(&node);
         let welcome = Message::Welcome { node, members: members.clone() };
+        let is_child = members.parent(node) == Some(NodeId::HEAD);
         self.act(Action::Send(link, welcome));
-        self.act(Action::Log(super::JobEvent::node(self.now_ms, "node-up", &about.name)));
-        let is_child = self.members.as_ref().and_then(|members| members.parent(node)) == Some(NodeId::HEAD);
+        self.act(Action::Log(super::JobEvent::node(self.wall_ms, "node-up", &about.name)));
         if is_child {
             self.adopt(link, node);
         }
@@ -207,11 +226,15 @@ impl Core {
     }
 
     pub(super) fn handle_welcome(&mut self, link: LinkId, node: NodeId, members: Members) {
-        self.me = Some(node);
+        if self.me != Some(node) {
+            self.me = Some(node);
+            self.note_all_parts();
+        }
         if members.parent(node) == Some(NodeId::HEAD) {
             self.links.parent = Some(NodeId::HEAD);
             self.relay.resend_all();
         } else {
+            self.links.parent = None;
             self.close(link);
             self.links.dials = 0;
         }
@@ -219,12 +242,14 @@ impl Core {
     }
 
     pub(super) fn handle_members(&mut self, members: Members) {
-        if self.members.as_ref().is_some_and(|known| known.version >= members.version) || self.head.is_some()
-        {
-            return;
-        }
-        let Some(me) = self.me else { return };
-        let parent = members.parent(me);
+        let is_known = self.members.as_ref().is_some_and(|known| known.version >= members.version);
+        let Some(me) = self.me.filter(|_| !is_known && self.head.is_none()) else { return };
+        // Lost, says the list, or another: the head takes us in again.
+        let is_in = members
+            .nodes
+            .get(&me)
+            .is_some_and(|member| member.alive && member.about.incarnation == self.config.about.incarnation);
+        let parent = members.parent(me).filter(|_| is_in);
         self.members = Some(members);
         self.tell_members();
         if self.links.parent.is_some() && self.links.parent != parent {
@@ -232,7 +257,8 @@ impl Core {
                 self.close(up);
             }
             self.links.parent = None;
-            self.links.dials = 0;
+            // Zero dials the parent, one the head.
+            self.links.dials = u64::from(!is_in);
         }
         self.drop_strangers();
         self.dial_if_needed();
@@ -241,13 +267,12 @@ impl Core {
     /// Children that the list hangs elsewhere by now find their parent from the list; their links here are closed.
     fn drop_strangers(&mut self) {
         let (Some(me), Some(members)) = (self.me, &self.members) else { return };
-        let moved: Vec<LinkId> = self
-            .links
-            .children()
-            .filter(|(_, child)| members.is_alive(*child) && members.parent(*child) != Some(me))
-            .map(|(link, _)| link)
-            .collect();
-        // They hear of the change first.
+        let is_ours = |child: NodeId| members.is_alive(child) && members.parent(child) == Some(me);
+        let moved: Vec<LinkId> =
+            self.links.children().filter(|(_, child)| !is_ours(*child)).map(|(link, _)| link).collect();
+        let links = &mut self.links;
+        links.missing.retain(|child, _| members.is_alive(*child) && members.parent(*child) == Some(me));
+        // They have heard of the change before.
         for link in moved {
             self.act(Action::Close(link));
             self.links.links.remove(&link);
@@ -261,27 +286,34 @@ impl Core {
         for link in children {
             self.act(Action::Send(link, Message::Members(members.clone())));
         }
+        if self.head.is_some() {
+            self.drop_strangers();
+        }
+        let ours: Vec<NodeId> = self.me.map(|me| members.children(me).collect()).unwrap_or_default();
+        ours.into_iter().for_each(|child| self.await_child(child, self.config.lost_ms));
         self.relay.members_changed();
         self.tell_gang_of_members();
     }
 
     /// A node has gone, says its parent.
-    pub(super) fn handle_gone(&mut self, node: NodeId) {
+    pub(super) fn handle_gone(&mut self, node: NodeId, incarnation: u64, by: NodeId) {
         if self.head.is_none() {
             if let Some(up) = self.links.upwards() {
-                self.act(Action::Send(up, Message::Gone(node)));
+                self.act(Action::Send(up, Message::Gone { node, incarnation, by }));
             }
             return;
         }
         let (Some(head), Some(members)) = (&mut self.head, &mut self.members) else { return };
-        let Some(name) =
-            members.nodes.get(&node).filter(|member| member.alive).map(|member| member.about.name.clone())
-        else {
+        let found = members.nodes.get(&node).map(|member| (&member.about, member.alive));
+        // It may be back since, or hang elsewhere.
+        let Some((about, true)) = found else { return };
+        if about.incarnation != incarnation || members.parent(node) != Some(by) {
             return;
-        };
+        }
+        let name = about.name.clone();
         members.lose(node);
         head.lose_node(node, &name, self.now_ms);
-        self.act(Action::Log(super::JobEvent::node(self.now_ms, "node-lost", &name)));
+        self.act(Action::Log(super::JobEvent::node(self.wall_ms, "node-lost", &name)));
         self.act(Action::Say(format!("node {name} does not answer any more")));
         self.tell_members();
     }
@@ -316,7 +348,13 @@ impl Core {
             .collect();
         for node in lost {
             self.links.missing.remove(&node);
-            self.handle_gone(node);
+            let member = self.members.as_ref().and_then(|members| members.nodes.get(&node));
+            if let (Some(me), Some(member)) = (self.me, member) {
+                let incarnation = member.about.incarnation;
+                // What does not reach the head is said again.
+                self.await_child(node, self.config.lost_ms);
+                self.handle_gone(node, incarnation, me);
+            }
         }
         self.dial_if_needed();
     }

@@ -12,22 +12,34 @@ const AGAIN_MS: u64 = 1000;
 #[derive(Debug)]
 pub(super) struct Outlet {
     kept: VecDeque<u8>,
-    /// Place of the first kept byte.
+    /// Where the kept frames end.
+    ends: VecDeque<u64>,
+    /// Place of the first kept byte; a frame begins there.
     base: u64,
     sent: u64,
+    /// What the home has said that it has.
+    heard: u64,
     limit: u64,
     /// When something was last sent, or heard that was news.
     moved_ms: u64,
 }
 
 impl Outlet {
-    /// `room`: what the home takes before it has said anything.
-    pub(super) fn new(room: u64) -> Self {
-        Outlet { kept: VecDeque::new(), base: 0, sent: 0, limit: room, moved_ms: 0 }
+    /// Output that begins at `base`; `room`: what the home takes of it before it has said anything.
+    pub(super) fn new(base: u64, room: u64) -> Self {
+        let (kept, ends) = (VecDeque::new(), VecDeque::new());
+        Outlet { kept, ends, base, sent: base, heard: base, limit: base + room, moved_ms: 0 }
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8]) {
-        self.kept.extend(bytes);
+    /// The next frame.
+    pub(super) fn push(&mut self, frame: &[u8]) {
+        self.kept.extend(frame);
+        self.ends.push_back(self.end());
+    }
+
+    /// Place of the first byte that is still here.
+    pub(super) fn base(&self) -> u64 {
+        self.base
     }
 
     /// There is room for more.
@@ -35,31 +47,36 @@ impl Outlet {
         self.kept.len() < KEPT_BYTES
     }
 
-    /// Bytes that have arrived.
-    pub(super) fn base(&self) -> u64 {
-        self.base
-    }
-
     /// Bytes of all that has been written.
     pub(super) fn end(&self) -> u64 {
         self.base + self.kept.len() as u64
     }
 
-    pub(super) fn handle_room(&mut self, have: u64, limit: u64, now_ms: u64) {
+    /// What the home has, and has room for; `None`: it knows nothing of what came before, and begins with what is still here.
+    pub(super) fn handle_room(&mut self, have: Option<u64>, limit: u64, now_ms: u64) {
+        let Some(have) = have else {
+            (self.sent, self.heard) = (self.base, self.base);
+            return;
+        };
         self.limit = self.limit.max(limit);
-        let gone = have.clamp(self.base, self.end()) - self.base;
-        self.kept.drain(..gone as usize);
-        self.base += gone;
-        self.sent = self.sent.max(self.base);
-        if gone > 0 {
+        let mut base = self.base;
+        while let Some(end) = self.ends.pop_front_if(|end| *end <= have) {
+            base = end;
+        }
+        self.kept.drain(..(base - self.base) as usize);
+        self.base = base;
+        self.sent = self.sent.max(self.base).max(have.min(self.end()));
+        if have > self.heard {
+            self.heard = have;
             self.moved_ms = now_ms;
         }
     }
 
     /// The next piece to send: its place, and its bytes.
     pub(super) fn poll(&mut self, now_ms: u64) -> Option<(u64, Vec<u8>)> {
-        if self.sent > self.base && now_ms >= self.moved_ms + AGAIN_MS {
-            self.sent = self.base;
+        let heard = self.heard.max(self.base);
+        if self.sent > heard && now_ms >= self.moved_ms + AGAIN_MS {
+            self.sent = heard;
         }
         let bytes = self.limit.min(self.end()).saturating_sub(self.sent).min(PIECE_BYTES as u64) as usize;
         if bytes == 0 {
@@ -68,7 +85,7 @@ impl Outlet {
         let start = (self.sent - self.base) as usize;
         let piece = self.kept.range(start..start + bytes).copied().collect();
         let offset = self.sent;
-        if self.sent == self.base {
+        if self.sent == heard {
             self.moved_ms = now_ms;
         }
         self.sent += bytes as u64;
@@ -82,7 +99,7 @@ mod tests {
 
     #[test]
     fn output_arrives_whole_although_pieces_are_lost() {
-        let mut outlet = Outlet::new(100_000);
+        let mut outlet = Outlet::new(0, 100_000);
         let written: Vec<u8> = (0..300_000_u32).map(|at| (at % 251) as u8).collect();
         let mut pushed = 0;
         let mut have: Vec<u8> = Vec::new();
@@ -103,7 +120,7 @@ mod tests {
                 }
             }
             if !turn.is_multiple_of(5) {
-                outlet.handle_room(have.len() as u64, have.len() as u64 + 100_000, now_ms);
+                outlet.handle_room(Some(have.len() as u64), have.len() as u64 + 100_000, now_ms);
             }
             now_ms += 300;
             if have.len() == written.len() {

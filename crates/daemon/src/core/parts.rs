@@ -1,26 +1,40 @@
 //! The parts of jobs on this node: one starter each. Orders are carried out as frames of the starter's wire; its reports become
 //! the part's state, its output goes to the job's home.
+//!
+//! A starter outlives its daemon. The next daemon has what was kept of it (`Core::take_back`), waits for it (`BACK_MS`), and hears
+//! all its reports again, and the output that its home has not acknowledged. Until then the part is neither here nor lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tutti_node::wire::{self, Kind, Part as WirePart, Report};
+use tutti_node::wire::{self, Back, Kind, Part as WirePart, Report};
 
 use super::outlet::Outlet;
-use super::{Action, Core};
+use super::{Action, Core, Kept};
 use crate::members::NodeId;
 use crate::message::{Control, Fence, JobId, Launch, Order, PartState, Phase, Request, Routed, Run, State};
 
 /// Output that the home takes of each node before it has said anything.
 pub(super) const FIRST_ROOM_BYTES: u64 = 128 << 10;
 
+/// The starters of an earlier life have this time to come back.
+const BACK_MS: u64 = 10_000;
+/// Jobs that have been here and are over, of which this is remembered: nobody starts them again.
+const PAST_MAX: usize = 4096;
+
 #[derive(Debug)]
 struct Part {
     launch: Arc<Launch>,
     outlet: Outlet,
     state: PartState,
-    /// The starter lives.
+    /// The starter lives, and has not said that nothing is left.
     alive: bool,
+    /// It is at its wire: not one of an earlier life that we wait for.
+    here: bool,
+    /// How many daemons it has had before.
+    lives: u64,
+    /// Some output of a job that is being killed had no room: what follows is not kept either.
+    drops: bool,
     /// The starter waits for its next frames to be asked for.
     ready: bool,
     told_peers: bool,
@@ -32,8 +46,10 @@ struct Part {
     window: Option<(u16, u16)>,
     /// Number of the last signal that was handed on.
     signals: u64,
-    /// Number of the last piece of stdin that came.
+    /// Number of the last piece of stdin that came, as far as its starter knows it.
     piece: u64,
+    /// It has been taken.
+    taken: bool,
     unwanted: bool,
 }
 
@@ -41,6 +57,9 @@ struct Part {
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     parts: BTreeMap<JobId, Part>,
+    past: BTreeSet<JobId>,
+    /// Until when starters may come back.
+    back_until_ms: u64,
 }
 
 impl Parts {
@@ -53,23 +72,61 @@ impl Parts {
     }
 }
 
+impl Part {
+    fn new(launch: Arc<Launch>, lives: u64, outlet: Outlet) -> Self {
+        Part {
+            launch,
+            outlet,
+            state: PartState { version: lives << 32, ..PartState::default() },
+            alive: true,
+            here: true,
+            lives,
+            drops: false,
+            ready: false,
+            told_peers: false,
+            told_leave: false,
+            told_fence: 0,
+            run: Run::Go,
+            window: None,
+            signals: 0,
+            piece: 0,
+            taken: false,
+            unwanted: false,
+        }
+    }
+}
+
 impl Core {
     /// What the order says about this node becomes true.
     pub(super) fn carry_out(&mut self, job: JobId, order: &Order) {
         let Some(me) = self.me else { return };
         if order.forget {
-            if let Some(part) = self.parts.parts.remove(&job).filter(|part| part.alive) {
-                debug_assert!(part.state.phase < Phase::Over, "a starter that is over is dead");
+            if self.parts.parts.remove(&job).is_some() {
                 self.act(Action::End(job));
+            }
+            self.parts.past.insert(job);
+            while self.parts.past.len() > PAST_MAX {
+                self.parts.past.pop_first();
             }
             return;
         }
         let Some(launch) = order.launch.clone() else { return };
         let Some(index) = launch.index(me) else { return };
         if !self.parts.parts.contains_key(&job) {
-            self.start_part(job, launch, index, order.run);
+            self.begin_part(job, launch, index, order);
         }
         let Some(part) = self.parts.parts.get_mut(&job).filter(|part| part.alive) else { return };
+        let kept = Kept { node: me, order: order.clone(), lives: part.lives, alive: true };
+        if part.here {
+            self.pass_order_on(job, order);
+        }
+        // After the fact: what is said to a starter twice does less harm than what is never said.
+        self.act(Action::Keep(job, Box::new(kept)));
+    }
+
+    /// Tells the starter what is new in the order.
+    fn pass_order_on(&mut self, job: JobId, order: &Order) {
+        let (Some(me), Some(part)) = (self.me, self.parts.parts.get_mut(&job)) else { return };
         let mut frames = Vec::new();
         if let Some(peers) = &order.peers
             && part.launch.nodes.len() > 1
@@ -87,8 +144,7 @@ impl Core {
             frames.push((kind, 0, Vec::new()));
             if order.run == Run::Go && std::mem::take(&mut part.state.suspended) {
                 part.state.version += 1;
-                let state = State { job, node: me, part: part.state.clone() };
-                self.relay.note(state);
+                self.relay.note(State { job, node: me, part: part.state.clone() });
             }
         }
         if let Some((rows, columns)) = order.window
@@ -114,29 +170,77 @@ impl Core {
             .for_each(|(kind, number, payload)| self.act(Action::ToStarter(job, kind, number, payload)));
     }
 
-    fn start_part(&mut self, job: JobId, launch: Arc<Launch>, index: usize, run: Run) {
-        let mut part = Part {
-            outlet: Outlet::new(FIRST_ROOM_BYTES),
-            state: PartState { version: 1, ..PartState::default() },
-            alive: run != Run::Kill,
-            ready: false,
-            told_peers: false,
-            told_leave: false,
-            told_fence: 0,
-            run: Run::Go,
-            window: None,
-            signals: 0,
-            piece: 0,
-            unwanted: false,
-            launch,
-        };
-        if part.alive {
-            let described = self.describe(&part.launch, index);
-            self.act(Action::Start(job, Arc::clone(&part.launch), Box::new(described)));
-        } else {
-            part.state.phase = Phase::Over;
-        }
+    fn begin_part(&mut self, job: JobId, launch: Arc<Launch>, index: usize, order: &Order) {
+        let part = Part::new(Arc::clone(&launch), 0, Outlet::new(0, FIRST_ROOM_BYTES));
         self.parts.parts.insert(job, part);
+        let is_ours = launch.lives.get(index) == Some(&self.config.about.incarnation);
+        if !is_ours || order.peers.is_some() || self.parts.past.contains(&job) {
+            return self.lose_part(job);
+        }
+        if order.run != Run::Kill {
+            let described = self.describe(&launch, index);
+            self.act(Action::Start(job, launch, Box::new(described)));
+        } else if let Some(part) = self.parts.parts.get_mut(&job) {
+            part.alive = false;
+            part.state.phase = Phase::Over;
+            part.state.written = Some(0);
+        }
+        self.note_part(job);
+    }
+
+    /// What an earlier life has kept of a starter.
+    pub(super) fn take_back(&mut self, job: JobId, kept: Kept) {
+        let Some(launch) = kept.order.launch.clone() else { return };
+        self.parts.back_until_ms = self.now_ms + BACK_MS;
+        let mut part = Part::new(launch, kept.lives + 1, Outlet::new(0, FIRST_ROOM_BYTES));
+        part.here = false;
+        part.run = kept.order.run;
+        (part.told_fence, part.window) = (kept.order.fence.number, kept.order.window);
+        part.signals = kept.order.signals.last().map_or(0, |(number, _)| *number);
+        self.parts.parts.insert(job, part);
+        self.handle_known(job, kept.order);
+        if !kept.alive {
+            self.lose_part(job);
+        }
+    }
+
+    /// A starter of an earlier life, or one that thinks so, is back.
+    pub(super) fn handle_back(&mut self, job: JobId, back: &Back) {
+        let is_lost = |part: &Part| part.state.version == u64::MAX;
+        if self.parts.parts.get(&job).is_none_or(is_lost) {
+            // Declared lost, or over everywhere.
+            return self.act(Action::End(job));
+        }
+        let old = self.parts.parts.remove(&job).expect("it is there");
+        let lives = old.lives + u64::from(old.here);
+        let mut part = Part::new(old.launch, lives, Outlet::new(back.base, FIRST_ROOM_BYTES));
+        part.run = if back.frozen && old.run == Run::Go { Run::Stop } else { old.run };
+        (part.signals, part.told_fence, part.window) = (old.signals, old.told_fence, old.window);
+        part.told_peers = back.has_peers;
+        part.state.suspended = back.frozen;
+        (part.piece, part.taken) = (u64::from(back.piece), back.taken);
+        self.parts.parts.insert(job, part);
+        self.act(Action::Listen(job));
+        if let Some(order) = self.relay.order(job).cloned() {
+            self.carry_out(job, &order);
+        }
+    }
+
+    /// What was here of a job is gone, and nobody can say how it ended.
+    fn lose_part(&mut self, job: JobId) {
+        let name = &self.config.about.name;
+        let text = format!("the ranks on node {name} were lost with its daemon; the job is ended");
+        let Some(part) = self.parts.parts.get_mut(&job) else { return };
+        part.alive = false;
+        part.state = PartState {
+            version: u64::MAX,
+            phase: Phase::Over,
+            ending: Some(1),
+            status: 1,
+            refused: Some(text),
+            ..PartState::default()
+        };
+        self.act(Action::End(job));
         self.note_part(job);
     }
 
@@ -164,7 +268,11 @@ impl Core {
         for (kind, number, payload) in frames {
             match kind {
                 // Of a job that is being killed only what there is room for is kept: its end must be heard.
-                Kind::Output | Kind::Errors if part.run == Run::Kill && !part.outlet.has_room() => {}
+                Kind::Output | Kind::Errors
+                    if part.drops || part.run == Run::Kill && !part.outlet.has_room() =>
+                {
+                    part.drops = true;
+                }
                 Kind::Output | Kind::Errors => {
                     let mut frame = Vec::new();
                     wire::put(&mut frame, kind, number, &payload);
@@ -216,16 +324,15 @@ impl Core {
             Report::Left => reach(state, Phase::Left),
             Report::End { status } => {
                 state.status = status;
-                state.written = part.outlet.end();
+                state.written = Some(part.outlet.end());
                 reach(state, Phase::Over);
                 part.alive = false;
                 self.tell_gang_of_part(job, false);
             }
             Report::InputTaken | Report::InputUnwanted => {
                 part.unwanted |= report == Report::InputUnwanted;
-                let body = Routed::InputTaken { job, piece: part.piece, unwanted: part.unwanted };
-                let home = part.launch.home;
-                self.route(home, body);
+                part.taken = true;
+                self.say_input_taken(job);
             }
         }
     }
@@ -235,7 +342,7 @@ impl Core {
         part.alive = false;
         let state = &mut part.state;
         state.phase = Phase::Over;
-        state.written = part.outlet.end();
+        state.written = Some(part.outlet.end());
         state.ending.get_or_insert(1);
         state.status = state.status.max(1);
         if part.run != Run::Kill {
@@ -247,26 +354,53 @@ impl Core {
 
     fn note_part(&mut self, job: JobId) {
         let (Some(me), Some(part)) = (self.me, self.parts.parts.get_mut(&job)) else { return };
-        part.state.version += 1;
+        part.state.version = part.state.version.saturating_add(1);
         self.relay.note(State { job, node: me, part: part.state.clone() });
     }
 
-    pub(super) fn handle_room(&mut self, job: JobId, have: u64, limit: u64) {
-        if let Some(part) = self.parts.parts.get_mut(&job) {
-            part.outlet.handle_room(have, limit, self.now_ms);
+    /// Our number is known: so is whose states these are.
+    pub(super) fn note_all_parts(&mut self) {
+        let jobs: Vec<JobId> = self.parts.parts.keys().copied().collect();
+        for job in jobs {
+            if self.parts.parts.get(&job).is_some_and(|part| part.here || !part.alive) {
+                self.note_part(job);
+            }
+        }
+    }
+
+    pub(super) fn handle_room(&mut self, job: JobId, have: Option<u64>, limit: u64) {
+        let Some(part) = self.parts.parts.get_mut(&job) else { return };
+        let before = part.outlet.base();
+        part.outlet.handle_room(have, limit, self.now_ms);
+        let (base, home) = (part.outlet.base(), part.launch.home);
+        if base > before {
+            self.act(Action::ToStarter(job, Kind::Taken, 0, base.to_le_bytes().to_vec()));
+        }
+        if have.is_none() {
+            // The home may have nothing to wait for.
+            self.route(home, Routed::Data { job, offset: base, start: base, bytes: Vec::new() });
         }
     }
 
     pub(super) fn handle_input(&mut self, job: JobId, piece: u64, bytes: Vec<u8>) {
         let Some(part) = self.parts.parts.get_mut(&job) else { return };
-        if part.unwanted || !part.alive {
-            let body = Routed::InputTaken { job, piece, unwanted: true };
-            let home = part.launch.home;
-            self.route(home, body);
-        } else if piece == part.piece + 1 {
+        // A starter that is back knows the lower half of the number.
+        if part.piece as u32 == piece as u32 {
             part.piece = piece;
-            self.act(Action::ToStarter(job, Kind::Input, 0, bytes));
         }
+        let has = piece <= part.piece;
+        if part.unwanted || !part.alive || has && part.taken {
+            self.say_input_taken(job);
+        } else if !has && part.here {
+            (part.piece, part.taken) = (piece, false);
+            self.act(Action::ToStarter(job, Kind::Input, piece as u32, bytes));
+        }
+    }
+
+    fn say_input_taken(&mut self, job: JobId) {
+        let Some(part) = self.parts.parts.get(&job) else { return };
+        let (home, unwanted) = (part.launch.home, part.unwanted || !part.alive);
+        self.route(home, Routed::InputTaken { job, piece: part.piece, unwanted });
     }
 
     /// Output goes on its way; starters whose output has room are listened to.
@@ -277,8 +411,8 @@ impl Core {
             while let Some(part) = self.parts.parts.get_mut(&job)
                 && let Some((offset, bytes)) = part.outlet.poll(now_ms)
             {
-                let home = part.launch.home;
-                self.route(home, Routed::Data { job, offset, bytes });
+                let (home, start) = (part.launch.home, part.outlet.base());
+                self.route(home, Routed::Data { job, offset, start, bytes });
             }
             let Some(part) = self.parts.parts.get_mut(&job) else { continue };
             let listens = part.alive && (part.outlet.has_room() || part.run == Run::Kill);
@@ -288,5 +422,26 @@ impl Core {
         }
     }
 
-    pub(super) fn tick_parts(&mut self) {}
+    pub(super) fn tick_parts(&mut self) {
+        if self.now_ms < self.parts.back_until_ms {
+            return;
+        }
+        let away = self.parts.parts.iter().filter(|(_, part)| part.alive && !part.here);
+        let lost: Vec<JobId> = away.map(|(job, _)| *job).collect();
+        lost.into_iter().for_each(|job| self.lose_part(job));
+    }
+}
+
+#[cfg(test)]
+impl Parts {
+    pub(super) fn leftovers(&self) -> Vec<String> {
+        self.parts.iter().map(|(job, part)| format!("part of job {job}: {:?}", part.state)).collect()
+    }
+
+    pub(super) fn check_bounds(&self) {
+        for part in self.parts.values() {
+            let kept = part.outlet.end() - part.outlet.base();
+            assert!(kept <= 2 * super::outlet::KEPT_BYTES as u64, "{kept} bytes of output are kept");
+        }
+    }
 }

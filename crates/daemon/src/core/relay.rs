@@ -18,6 +18,8 @@ struct Entry {
     order: Order,
     /// The order has changed since it went down.
     new: bool,
+    /// The order is to go up with the next states: the link is new, or a node below knows it and we did not.
+    up: bool,
     states: BTreeMap<NodeId, PartState>,
     /// Whose state has changed since it went up.
     changed: BTreeSet<NodeId>,
@@ -49,37 +51,40 @@ impl Relay {
 
     /// A new order of the head's, or one from above.
     pub(super) fn set_order(&mut self, job: JobId, mut order: Order) {
-        let known = self.entries.get_mut(&job);
-        match known {
+        match self.entries.get_mut(&job) {
             Some(entry) => {
-                // Who says it again may know nothing of the parts.
+                // Who says how to start it again may know nothing of the parts.
                 if order.launch.is_some() {
                     entry.changed = entry.states.keys().copied().collect();
                     entry.told = None;
                 }
+                if order.version <= entry.order.version {
+                    return;
+                }
                 order.launch = order.launch.or_else(|| entry.order.launch.clone());
-                entry.new |= entry.order != order;
+                entry.new = true;
                 entry.order = order;
             }
             None if order.launch.is_some() && !order.forget => {
-                let entry = Entry {
-                    order,
-                    new: true,
-                    states: BTreeMap::new(),
-                    changed: BTreeSet::new(),
-                    told: None,
-                    announced: false,
-                };
-                self.entries.insert(job, entry);
+                drop(self.entries.insert(job, Entry::new(order)))
             }
             // Of a job that we never heard of nothing has to be changed.
             None => {}
         }
     }
 
-    /// The jobs of a whole list are all there are.
-    fn forget_others(&mut self, known: &BTreeSet<JobId>) {
-        for (_, entry) in self.entries.iter_mut().filter(|(job, _)| !known.contains(job)) {
+    /// What somebody below takes for the order of a job that is not known here.
+    pub(super) fn learn(&mut self, job: JobId, order: Order) {
+        let is_unknown = !self.entries.contains_key(&job) && order.launch.is_some();
+        if is_unknown {
+            self.entries.insert(job, Entry { new: false, up: true, ..Entry::new(order) });
+        }
+    }
+
+    /// The job is over, and nobody below may keep anything of it.
+    pub(super) fn end_entry(&mut self, job: JobId) {
+        if let Some(entry) = self.entries.get_mut(&job) {
+            entry.order.version += 1;
             entry.order.forget = true;
             entry.new = true;
         }
@@ -99,6 +104,7 @@ impl Relay {
         for entry in self.entries.values_mut() {
             entry.changed = entry.states.keys().copied().collect();
             entry.told = None;
+            entry.up = true;
         }
     }
 
@@ -119,6 +125,11 @@ impl Relay {
 }
 
 impl Entry {
+    fn new(order: Order) -> Self {
+        let (states, changed) = (BTreeMap::new(), BTreeSet::new());
+        Entry { order, new: true, up: false, states, changed, told: None, announced: false }
+    }
+
     fn concerns(&self, members: &Members, below: NodeId) -> bool {
         let launch = self.order.launch.as_ref();
         launch.is_some_and(|launch| launch.nodes.iter().any(|node| members.is_below(*node, below)))
@@ -154,15 +165,16 @@ impl Entry {
 }
 
 impl Core {
-    pub(super) fn handle_orders(&mut self, whole: bool, orders: Vec<(JobId, Order)>) {
+    pub(super) fn handle_orders(&mut self, orders: Vec<(JobId, Order)>) {
+        orders.into_iter().for_each(|(job, order)| self.relay.set_order(job, order));
+    }
+
+    /// A node below has this order: from a link that is no more, or from a head that was before.
+    pub(super) fn handle_known(&mut self, job: JobId, order: Order) {
         if self.head.is_some() {
-            return;
-        }
-        if whole {
-            self.relay.forget_others(&orders.iter().map(|(job, _)| *job).collect());
-        }
-        for (job, order) in orders {
-            self.relay.set_order(job, order);
+            self.adopt_job(job, order);
+        } else {
+            self.relay.learn(job, order);
         }
     }
 
@@ -181,18 +193,21 @@ impl Core {
             return any;
         }
         let Some(up) = self.links.upwards() else { return false };
-        let mut states = Vec::new();
+        let (mut orders, mut states) = (Vec::new(), Vec::new());
         for (job, entry) in &mut self.relay.entries {
+            if std::mem::take(&mut entry.up) {
+                orders.push((*job, entry.order.clone()));
+            }
             if entry.is_due(members, me) {
                 let changed = std::mem::take(&mut entry.changed);
                 let part = |node: NodeId| State { job: *job, node, part: entry.states[&node].clone() };
                 states.extend(changed.into_iter().map(part));
             }
         }
-        if states.is_empty() {
+        if orders.is_empty() && states.is_empty() {
             return false;
         }
-        self.act(Action::Send(up, Message::States(states)));
+        self.act(Action::Send(up, Message::States { orders, states }));
         true
     }
 
@@ -213,8 +228,8 @@ impl Core {
                     orders.push((*job, order));
                 }
             }
-            if whole || !orders.is_empty() {
-                self.act(Action::Send(link, Message::Orders { whole, orders }));
+            if !orders.is_empty() {
+                self.act(Action::Send(link, Message::Orders(orders)));
             }
         }
         let new: Vec<JobId> =
@@ -234,5 +249,14 @@ impl Core {
             }
         }
         !new.is_empty()
+    }
+}
+
+#[cfg(test)]
+impl Relay {
+    pub(super) fn leftovers(&self) -> Vec<String> {
+        let launches = self.launches.values().flatten().map(|job| format!("a launch of job {job} at a link"));
+        let entries = self.entries.iter().map(|(job, entry)| format!("job {job}: {entry:?}"));
+        entries.chain(launches).collect()
     }
 }

@@ -15,7 +15,7 @@ use tutti_node::wire::{self, Decoder, Kind};
 use super::outlet::Outlet;
 use super::{Action, ClientId, Core};
 use crate::members::NodeId;
-use crate::message::{Pipe, Request, Routed, User};
+use crate::message::{Answer, Pipe, Request, Routed, User};
 
 /// Bytes on their way to a program that does not read.
 const ROOM_BYTES: u64 = 256 << 10;
@@ -47,7 +47,7 @@ struct End {
 impl End {
     fn new() -> Self {
         End {
-            out: Outlet::new(ROOM_BYTES),
+            out: Outlet::new(0, ROOM_BYTES),
             have: 0,
             taken: 0,
             decoder: Decoder::default(),
@@ -68,7 +68,7 @@ impl End {
         self.news |= !pipe.bytes.is_empty();
         self.end = self.end.or(pipe.end);
         let before = self.out.base();
-        self.out.handle_room(pipe.have, pipe.limit, now_ms);
+        self.out.handle_room(Some(pipe.have), pipe.limit, now_ms);
         let mut frames = Vec::new();
         while let Ok(Some((head, payload))) = self.decoder.next_frame() {
             frames.push((head.kind, head.rank, payload.to_vec()));
@@ -201,7 +201,7 @@ impl Core {
     }
 
     pub(super) fn handle_tunnel(&mut self, from: NodeId, id: u64, to_home: bool, pipe: Pipe) {
-        if to_home { self.handle_at_far(from, id, pipe) } else { self.handle_at_near(id, pipe) }
+        if to_home { self.handle_at_far(from, id, pipe) } else { self.handle_at_near(from, id, pipe) }
     }
 
     fn handle_at_far(&mut self, from: NodeId, id: u64, mut pipe: Pipe) {
@@ -240,10 +240,16 @@ impl Core {
         }
     }
 
-    fn handle_at_near(&mut self, id: u64, pipe: Pipe) {
+    fn handle_at_near(&mut self, from: NodeId, id: u64, pipe: Pipe) {
         let client = ClientId(id);
         let now_ms = self.now_ms;
-        let Some(near) = self.tunnels.near.get_mut(&client) else { return };
+        let Some(near) = self.tunnels.near.get_mut(&client) else {
+            // An earlier life's, or one whose end was not heard.
+            if !pipe.over {
+                self.say_over(from, id, true);
+            }
+            return;
+        };
         let (gone, home) = (near.gone, near.home);
         let (frames, _) = near.end.hear(&pipe, now_ms);
         let complete = near.end.end.is_some_and(|end| near.end.have >= end);
@@ -260,11 +266,18 @@ impl Core {
             self.say_over(home, id, true);
         }
         if complete || pipe.over {
-            self.tunnels.near.remove(&client);
-            if !gone {
-                self.act(Action::Release(client));
-            }
+            self.end_near(client);
         }
+    }
+
+    /// Nothing more comes for the program; it is told so if it has heard nothing at all.
+    fn end_near(&mut self, client: ClientId) {
+        let Some(near) = self.tunnels.near.remove(&client).filter(|near| !near.gone) else { return };
+        if near.end.have == 0 {
+            let text = "the node where the job was submitted does not answer".to_owned();
+            self.act(Action::Answer(client, Answer::Refused(text)));
+        }
+        self.act(Action::Release(client));
     }
 
     fn say_over(&mut self, to: NodeId, id: u64, to_home: bool) {
@@ -303,13 +316,18 @@ impl Core {
         for (to, id, to_home, pipe) in said {
             self.route(to, Routed::Tunnel { id, to_home, pipe });
         }
-        for client in lost_near {
-            self.tunnels.near.remove(&client);
-            self.act(Action::Release(client));
-        }
+        lost_near.into_iter().for_each(|client| self.end_near(client));
         for client in lost_far {
             self.tunnels.far.remove(&client);
             self.handle_client_gone(client);
         }
+    }
+}
+
+#[cfg(test)]
+impl Tunnels {
+    pub(super) fn leftovers(&self) -> Vec<String> {
+        let near = self.near.iter().map(|(client, near)| format!("{client:?} at {near:?}"));
+        near.chain(self.far.iter().map(|far| format!("far {far:?}"))).collect()
     }
 }

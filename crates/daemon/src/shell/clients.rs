@@ -3,18 +3,21 @@
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::Pid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, SocketAddr};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
-use tutti_node::wire::{self, Decoder, Head, Kind};
+use tutti_node::wire::{self, Back, Decoder, Head, Kind};
 
 use super::guests::Guest;
-use super::{ClientId, Event, Happened, Happenings, Local, Shell, ShellError, failed, report_accept};
+use super::{
+    ClientId, Event, Happened, Happenings, JobId, Local, Shell, ShellError, failed, report_accept, starters,
+};
 use crate::message::{Answer, Request, User};
 
 /// What is written to a user's program.
@@ -131,35 +134,52 @@ async fn serve(
     if happenings.send(Happened::Client { client, writer: sender, pid }).is_err() {
         return;
     }
-    if let Err(text) = listen(client, user, &mut guest, &mut reader, &happenings).await {
+    let mut decoder = Decoder::default();
+    let heard = listen(client, user, &mut guest, &mut reader, &mut decoder, &happenings).await;
+    if let Ok(Some(back)) = heard {
+        let listen = Arc::new(Notify::new());
+        let (number, job) = (client.0, JobId(back.job));
+        let told = Happened::Back { client, uid: user.uid, pid, back, listen: Arc::clone(&listen) };
+        if happenings.send(told).is_ok() {
+            drop(weak);
+            listen.notified().await;
+            starters::hear(job, number, reader, decoder, listen, happenings).await;
+        }
+        return;
+    }
+    if let Err(text) = heard {
         let _ = weak.upgrade().map(|sender| sender.send(refusal(text)));
     }
     let _ = happenings.send(Happened::Core(Event::ClientGone(client)));
 }
 
-/// Until the program has gone.
+/// Until the program has gone, or has said that it is a starter.
 async fn listen(
     client: ClientId,
     user: User,
     guest: &mut Guest,
     reader: &mut OwnedReadHalf,
+    decoder: &mut Decoder,
     happenings: &Happenings,
-) -> Result<(), String> {
-    let mut decoder = Decoder::default();
+) -> Result<Option<Back>, String> {
     let mut bytes = vec![0_u8; 64 << 10];
-    let asked = timeout(REQUEST_MAX, hear_request(guest, reader, &mut decoder, &mut bytes)).await;
+    let asked = timeout(REQUEST_MAX, hear_first(guest, reader, decoder, &mut bytes)).await;
     let late = |_| format!("no whole request has come within {} seconds", REQUEST_MAX.as_secs());
-    let Some(request) = asked.map_err(late)?? else { return Ok(()) };
+    let request = match asked.map_err(late)?? {
+        Some(First::Request(request)) => request,
+        Some(First::Back(back)) => return Ok(Some(back)),
+        None => return Ok(None),
+    };
     guest.is_known();
     if happenings.send(Happened::Core(Event::Request(client, user, request))).is_err() {
-        return Ok(());
+        return Ok(None);
     }
     loop {
         let mut waiting = decoder.waiting();
         while let Some((head, payload)) = decoder.next_frame().map_err(|error| error.to_string())? {
             let event = Event::Frame(client, head.kind, head.rank, payload.to_vec());
             if happenings.send(Happened::Core(event)).is_err() {
-                return Ok(());
+                return Ok(None);
             }
             waiting = 0;
         }
@@ -167,26 +187,38 @@ async fn listen(
             return Err(format!("a frame of more than {} KiB", FRAME_BYTES_MAX >> 10));
         }
         match reader.read(&mut bytes).await {
-            Ok(0) | Err(_) => return Ok(()),
+            Ok(0) | Err(_) => return Ok(None),
             Ok(read) => decoder.extend(&bytes[..read]),
         }
     }
 }
 
-/// The first request; none: the program has gone.
-async fn hear_request(
+/// What a program begins with.
+enum First {
+    /// A user's.
+    Request(Request),
+    /// A starter's whose daemon has died.
+    Back(Back),
+}
+
+/// The first frame; none: the program has gone.
+async fn hear_first(
     guest: &mut Guest,
     reader: &mut OwnedReadHalf,
     decoder: &mut Decoder,
     bytes: &mut [u8],
-) -> Result<Option<Request>, String> {
+) -> Result<Option<First>, String> {
     loop {
         let waiting = decoder.waiting();
         match decoder.next_frame().map_err(|error| error.to_string())? {
             Some((Head { kind: Kind::Ask, .. }, payload)) => {
                 return serde_json::from_slice(payload)
-                    .map(Some)
+                    .map(|request| Some(First::Request(request)))
                     .map_err(|error| format!("the request is not one of this version: {error}"));
+            }
+            Some((Head { kind: Kind::Back, .. }, payload)) => {
+                let back = serde_json::from_slice(payload);
+                return back.map(|back| Some(First::Back(back))).map_err(|error| error.to_string());
             }
             Some(_) => return Err("the first frame is no request".into()),
             None if waiting > REQUEST_BYTES_MAX => {

@@ -1,52 +1,86 @@
-//! Starters: one process for each part of a job on this node. Its stdin is its end of the wire.
+//! Starters: one process for each part of a job on this node. Its stdin is its end of the wire. One that an earlier daemon has
+//! started comes over the local socket.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use rustix::fs::Mode;
+use rustix::process::Pid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{Notify, mpsc};
-use tutti_node::wire::{self, Decoder, Job, Kind};
+use tutti_node::cgroup;
+use tutti_node::wire::{self, Back, Daemon, Decoder, Job, Kind};
 
-use super::{Event, Happened, Happenings, JobId, Shell};
+use super::kept::{File, started};
+use super::{ClientId, Event, Happened, Happenings, JobId, Shell};
 use crate::message::Launch;
 
 pub(super) struct Starter {
-    child: Child,
+    /// None: an earlier daemon has started it.
+    child: Option<Child>,
+    /// None: it is not here yet.
+    wire: Option<Wire>,
+    /// What is kept of it.
+    pub file: File,
+}
+
+struct Wire {
+    number: u64,
     writer: mpsc::UnboundedSender<Vec<u8>>,
     listen: Arc<Notify>,
 }
 
 impl Starter {
+    /// One of an earlier daemon.
+    pub(super) fn away(file: File) -> Self {
+        Starter { child: None, wire: None, file }
+    }
+
     pub(super) fn put(&self, kind: Kind, number: u32, payload: &[u8]) {
+        let Some(wire) = &self.wire else { return };
         let mut frame = Vec::new();
         wire::put(&mut frame, kind, number, payload);
-        let _ = self.writer.send(frame);
+        let _ = wire.writer.send(frame);
     }
 
     pub(super) fn listen(&self) {
-        self.listen.notify_one();
+        self.wire.iter().for_each(|wire| wire.listen.notify_one());
     }
 
-    pub(super) fn kill(&mut self) {
-        let _ = self.child.kill();
-    }
-
-    /// The end of the wire ends the job; the starter is waited for.
-    pub(super) async fn end(mut self) {
+    /// Ends what is left of its part, and it itself; no daemon will follow this one. One that is still away hears it when it
+    /// comes.
+    pub(super) fn end(&mut self) {
+        self.put(Kind::Leave, wire::FOR_GOOD, &[]);
         self.put(Kind::Kill, 0, &[]);
-        drop(self.writer);
-        self.listen.notify_one();
-        let _ = tokio::task::spawn_blocking(move || self.child.wait()).await;
+        // Nothing more is read; it closes the wire when it ends.
+        self.listen();
+    }
+
+    /// The same, and waits for it.
+    pub(super) async fn end_and_wait(mut self) {
+        self.end();
+        self.wire = None;
+        if let Some(mut child) = self.child {
+            let _ = tokio::task::spawn_blocking(move || child.wait()).await;
+        }
     }
 }
 
 impl Shell {
     pub(super) fn start(&mut self, job: JobId, launch: &Launch, mut described: Job) {
         described.front_end = std::process::id();
+        let mut token = [0; 8];
+        let drawn = tutti_node::tickets::fill_random(&mut token);
+        let token = u64::from_ne_bytes(token);
+        described.daemon = drawn.is_ok().then(|| Daemon {
+            socket: self.settings.socket.clone().into_os_string().into(),
+            job: job.0,
+            token,
+            patience_ms: self.settings.keep_ms,
+        });
         match self.spawn(launch) {
             Ok((child, stream)) => {
                 let (reader, mut wire_out) = stream.into_split();
@@ -58,14 +92,57 @@ impl Shell {
                         }
                     }
                 });
-                let listen = Arc::new(Notify::new());
-                tokio::spawn(hear(job, reader, Arc::clone(&listen), self.happenings.clone()));
+                let (listen, number) = (Arc::new(Notify::new()), self.number());
+                let hearing = Arc::clone(&listen);
+                tokio::spawn(hear(job, number, reader, Decoder::default(), hearing, self.happenings.clone()));
                 let mut frame = Vec::new();
                 wire::put_json(&mut frame, Kind::Job, &described);
                 let _ = writer.send(frame);
-                self.starters.insert(job, Starter { child, writer, listen });
+                let pid = child.id();
+                let file = File {
+                    token,
+                    pid,
+                    since: started(pid).unwrap_or(0),
+                    cgroup: cgroup::place(&cgroup::name(&described.name())),
+                    kept: None,
+                };
+                let wire = Some(Wire { number, writer, listen });
+                self.starters.insert(job, Starter { child: Some(child), wire, file });
             }
             Err(text) => drop(self.happenings.send(Happened::Core(Event::StarterGone(job, text)))),
+        }
+    }
+
+    /// Who says that it is a starter of an earlier daemon is one if it is the process that we know, and has its token.
+    pub(super) fn welcome_back(
+        &mut self,
+        client: ClientId,
+        uid: u32,
+        pid: Option<Pid>,
+        back: &Back,
+        listen: Arc<Notify>,
+    ) -> Option<Event> {
+        let writer = self.clients.remove(&client)?.writer;
+        let job = JobId(back.job);
+        let wire = Wire { number: client.0, writer, listen };
+        let is_it = |starter: &&mut Starter| {
+            let file = &starter.file;
+            pid.is_some_and(|pid| pid.as_raw_nonzero().get() as u32 == file.pid) && back.token == file.token
+        };
+        match self.starters.get_mut(&job).filter(is_it) {
+            Some(starter) => {
+                starter.wire = Some(wire);
+                Some(Event::Back(job, back.clone()))
+            }
+            None => {
+                eprintln!(
+                    "tuttid {}: job {job} of user {uid} is not known here, it ends",
+                    self.settings.name
+                );
+                let file = File { token: 0, pid: 0, since: 0, cgroup: None, kept: None };
+                Starter { child: None, wire: Some(wire), file }.end();
+                None
+            }
         }
     }
 
@@ -109,12 +186,22 @@ impl Shell {
     }
 
     /// A starter has closed its wire: it is dead or about to be.
-    pub(super) fn bury(&mut self, job: JobId) {
-        let Some(mut starter) = self.starters.remove(&job) else { return };
+    pub(super) fn bury(&mut self, job: JobId, number: u64) {
+        let is_its = |starter: &Starter| starter.wire.as_ref().is_some_and(|wire| wire.number == number);
+        if !self.starters.get(&job).is_some_and(is_its) {
+            return;
+        }
+        let Some(starter) = self.starters.remove(&job) else { return };
         let happenings = self.happenings.clone();
         tokio::task::spawn_blocking(move || {
-            let how =
-                starter.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+            let how = match starter.child {
+                Some(mut child) => {
+                    child.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
+                }
+                None => "it was an earlier daemon's".into(),
+            };
+            // Who ended by itself has done so.
+            starter.file.cgroup.iter().for_each(|path| cgroup::remove(path));
             let text = format!("the starter died ({how}); the job is ended");
             let _ = happenings.send(Happened::Core(Event::StarterGone(job, text)));
         });
@@ -122,24 +209,30 @@ impl Shell {
 }
 
 /// Reads frames, as many at a time as came together, each time after the core has asked for them.
-async fn hear(job: JobId, mut reader: OwnedReadHalf, listen: Arc<Notify>, happenings: Happenings) {
-    let mut decoder = Decoder::default();
+pub(super) async fn hear(
+    job: JobId,
+    number: u64,
+    mut reader: OwnedReadHalf,
+    mut decoder: Decoder,
+    listen: Arc<Notify>,
+    happenings: Happenings,
+) {
     let mut bytes = vec![0_u8; 64 << 10];
-    while let Ok(read) = reader.read(&mut bytes).await
-        && read > 0
-    {
-        decoder.extend(&bytes[..read]);
+    loop {
         let mut frames = Vec::new();
         while let Ok(Some((head, payload))) = decoder.next_frame() {
             frames.push((head.kind, head.rank, payload.to_vec()));
         }
-        if frames.is_empty() {
-            continue;
+        if !frames.is_empty() {
+            if happenings.send(Happened::Core(Event::Starter(job, frames))).is_err() {
+                return;
+            }
+            listen.notified().await;
         }
-        if happenings.send(Happened::Core(Event::Starter(job, frames))).is_err() {
-            return;
+        match reader.read(&mut bytes).await {
+            Ok(read) if read > 0 => decoder.extend(&bytes[..read]),
+            _ => break,
         }
-        listen.notified().await;
     }
-    let _ = happenings.send(Happened::StarterClosed(job));
+    let _ = happenings.send(Happened::StarterClosed(job, number));
 }

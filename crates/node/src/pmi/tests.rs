@@ -25,6 +25,7 @@ fn job(programs: &[u32], part: Option<Part>) -> Job {
         no_oversubscribe: false,
         part,
         debug: false,
+        daemon: None,
     }
 }
 

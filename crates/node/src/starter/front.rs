@@ -75,9 +75,24 @@ impl Starter {
                 }
             }
             Kind::Peers => self.handle_peers(payload),
-            Kind::Leave => self.may_leave = true,
             Kind::Fence => self.handle_fence(head.rank, payload),
-            Kind::Input => self.parts.inputs.handle_piece(payload),
+            Kind::Leave => {
+                self.may_leave = true;
+                if head.rank == wire::FOR_GOOD {
+                    self.lasting = None;
+                }
+            }
+            Kind::Taken => {
+                if let (Some(lasting), Ok(have)) = (&mut self.lasting, payload.try_into()) {
+                    lasting.handle_taken(u64::from_le_bytes(have));
+                }
+            }
+            Kind::Input => {
+                if let Some(lasting) = &mut self.lasting {
+                    (lasting.piece, lasting.taken) = (head.rank, false);
+                }
+                self.parts.inputs.handle_piece(payload);
+            }
             Kind::Suspend => {
                 self.freeze(true);
                 self.report(&Report::Suspended);
@@ -106,7 +121,13 @@ impl Starter {
     }
 
     fn handle_peers(&mut self, payload: &[u8]) {
+        if let Some(lasting) = &mut self.lasting {
+            lasting.has_peers = true;
+        }
         let Some(ready) = self.ready.take() else {
+            if self.parts.ranks.is_ending() {
+                return;
+            }
             return self.lose_front("sent the addresses of ranks twice");
         };
         let Ok(addresses) = serde_json::from_slice(payload) else {
@@ -119,6 +140,9 @@ impl Starter {
     }
 
     pub(super) fn lose_front(&mut self, why: &str) {
+        if self.lasting.is_some() {
+            return self.go_away(why);
+        }
         self.say(|| format!("the front end {why}: the job ends"));
         self.front = None;
         self.parts.ranks.set_ending(1);
@@ -126,7 +150,12 @@ impl Starter {
     }
 
     pub(super) fn report(&mut self, report: &Report) {
-        wire::put_json(&mut self.out, Kind::Report, report);
+        if let Some(lasting) = &mut self.lasting {
+            lasting.keep_report(report);
+        }
+        if self.front.is_some() {
+            wire::put_json(&mut self.out, Kind::Report, report);
+        }
         self.send();
     }
 
@@ -139,8 +168,37 @@ impl Starter {
         }
         self.out.drain(..self.sent);
         self.sent = 0;
-        self.parts.streams.forward(&mut self.out, ROOM_BYTES, now_ns());
+        if self.is_jammed() {
+            // What follows the end of a job that is killed waits for nobody.
+            let drops = self.parts.ranks.is_ending();
+            self.lasting.iter_mut().for_each(|lasting| lasting.drops |= drops && lasting.is_full());
+        } else {
+            let before = self.out.len();
+            self.parts.streams.forward(&mut self.out, ROOM_BYTES, now_ns());
+            self.keep_output(before);
+        }
         self.send();
+    }
+
+    /// Output that has just been added to what is on its way.
+    fn keep_output(&mut self, before: usize) {
+        match &mut self.lasting {
+            Some(lasting) if !lasting.drops => {
+                lasting.keep_output(&self.out[before..]);
+                if self.front.is_none() {
+                    self.out.clear();
+                }
+            }
+            Some(_) => self.out.truncate(before),
+            None if self.front.is_none() => self.out.clear(),
+            None => {}
+        }
+    }
+
+    /// No more output fits on its way, or beside it.
+    pub(super) fn is_jammed(&self) -> bool {
+        let waits = self.lasting.as_ref().is_some_and(|lasting| lasting.is_full() && !lasting.drops);
+        waits || self.out.len() - self.sent >= ROOM_BYTES
     }
 
     pub(super) fn send(&mut self) {

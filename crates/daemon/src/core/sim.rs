@@ -1,0 +1,172 @@
+//! A simulated cluster: Cores, links that are late, break or fall silent, daemons that die under their starters, users who vanish.
+//! Everything that happens comes from one number; a run that fails prints it, and `TUTTI_SIM_SEED=n` repeats it; `TUTTI_SIM_TIMES=n`
+//! makes n times as many runs.
+//!
+//! | file | has |
+//! |---|---|
+//! | `world` | machines, links, time; does what the Cores want |
+//! | `starter` | what a starter does on its wire |
+//! | `users` | front ends, and what they must see |
+//! | here | the runs: faults, then peace, then what must hold |
+
+mod starter;
+mod users;
+mod world;
+
+use world::{Random, World};
+
+/// What may go wrong in a run, in thousandths of a step that is not a tick.
+#[derive(Clone, Copy, Debug)]
+struct Faults {
+    breaks: u64,
+    silences: u64,
+    deaths: u64,
+    head_dies: bool,
+    jumps: u64,
+    vanishing: u64,
+}
+
+const NONE: Faults = Faults { breaks: 0, silences: 0, deaths: 0, head_dies: false, jumps: 0, vanishing: 0 };
+const ALL: Faults = Faults { breaks: 12, silences: 4, deaths: 6, head_dies: true, jumps: 3, vanishing: 10 };
+
+fn seeds(runs: u64) -> Vec<u64> {
+    match std::env::var("TUTTI_SIM_SEED").ok().and_then(|seed| seed.parse().ok()) {
+        Some(seed) => vec![seed],
+        None => {
+            let times = std::env::var("TUTTI_SIM_TIMES").ok().and_then(|times| times.parse().ok());
+            (1..=runs * times.unwrap_or(1)).collect()
+        }
+    }
+}
+
+/// One run: some time with faults, then peace until nothing is left. Gives the number of events.
+fn run(seed: u64, nodes: Option<usize>, faults: Faults) -> u64 {
+    let mut random = Random(seed);
+    let nodes = nodes.unwrap_or_else(|| {
+        let most = if random.below(12) == 0 { 40 } else { 7 };
+        2 + random.below(most - 1) as usize
+    });
+    let mut world = World::new(seed, nodes, 2 + random.below(3) as u32);
+    world.run_until(3_000);
+    let end_ms = world.now_ms + 6_000 + random.below(14_000);
+    while world.now_ms < end_ms {
+        world.user_does_something();
+        let share = |random: &mut Random, thousandths: u64| random.below(1000) < thousandths * 10;
+        if share(&mut random, faults.breaks) {
+            world.break_a_link();
+        }
+        if share(&mut random, faults.silences) {
+            world.silence_a_link();
+        }
+        if share(&mut random, faults.deaths) {
+            world.kill_a_daemon(faults.head_dies);
+        }
+        if share(&mut random, faults.jumps) {
+            world.jump_a_clock();
+        }
+        if share(&mut random, faults.vanishing) {
+            world.a_user_vanishes();
+        }
+        world.run_until(world.now_ms + 50 + random.below(400));
+    }
+    world.make_peace();
+    let limit_ms = world.now_ms + 120_000;
+    while !world.is_quiet() && world.now_ms < limit_ms {
+        // What was asked for before may come late, and stop a job.
+        world.let_all_go_on();
+        world.run_until(world.now_ms + 5_000);
+    }
+    world.check_end();
+    world.events
+}
+
+fn run_all(runs: u64, nodes: Option<usize>, faults: Faults) -> u64 {
+    let mut events = 0;
+    for seed in seeds(runs) {
+        let outcome = std::panic::catch_unwind(|| run(seed, nodes, faults));
+        match outcome {
+            Ok(more) => events += more,
+            Err(cause) => {
+                eprintln!("TUTTI_SIM_SEED={seed} repeats this run ({faults:?}, {nodes:?} nodes)");
+                std::panic::resume_unwind(cause);
+            }
+        }
+    }
+    events
+}
+
+#[test]
+fn jobs_end_well_where_nothing_fails() {
+    run_all(12, None, NONE);
+}
+
+#[test]
+fn every_job_ends_whatever_links_do() {
+    run_all(25, None, Faults { deaths: 0, vanishing: 0, jumps: 0, ..ALL });
+}
+
+#[test]
+fn every_job_ends_whatever_daemons_do() {
+    run_all(25, None, Faults { head_dies: false, ..ALL });
+}
+
+#[test]
+fn every_job_ends_also_when_the_head_dies() {
+    let events = run_all(40, None, ALL);
+    assert!(events > 100_000 || seeds(2).len() == 1, "{events} events");
+}
+
+/// S8: the head hears of a job of 31 nodes from its two children, once for each thing that all parts have reached, in whichever
+/// order and at whatever times they do.
+#[test]
+fn s8_simultaneous_state_changes_are_merged_in_inner_nodes() {
+    let mut tried = 0;
+    for seed in 1..20 {
+        let mut world = World::new(seed, 31, 2);
+        world.run_until(5_000);
+        let before = world.states_at_head;
+        let client = world.run_one();
+        while !world.has_ended(client) && world.now_ms < 60_000 {
+            world.run_until(world.now_ms + 100);
+        }
+        // One whose first part fails ends at once.
+        if world.all_ended_well() {
+            tried += 1;
+            // Preparing, ready, running, left, over; by two children. Each node for itself would make 150.
+            let messages = world.states_at_head - before;
+            assert!((2..=10).contains(&messages), "{messages} messages, seed {seed}");
+        }
+    }
+    assert!(tried > 5, "{tried} jobs ended well");
+}
+
+/// S21: no part of a job that has ended well gives up its sockets before all its ranks have left on all nodes, and no two jobs have
+/// one key. `World` looks at it in every run; here without faults, where most jobs end well.
+#[test]
+fn s21_sockets_of_a_job_stay_until_no_rank_of_it_is_left_and_keys_are_new() {
+    run_all(6, Some(5), NONE);
+}
+
+/// What the simulator looks at inside.
+impl super::Core {
+    /// What is left of jobs, in words.
+    fn leftovers(&self) -> Vec<String> {
+        let mut left = self.relay.leftovers();
+        left.extend(self.parts.leftovers());
+        left.extend(self.home.leftovers());
+        left.extend(self.tunnels.leftovers());
+        left.extend(self.head.iter().flat_map(super::head::Head::leftovers));
+        left
+    }
+
+    fn links_text(&self) -> String {
+        let alive: Vec<u32> =
+            self.members.iter().flat_map(|members| members.alive().map(|(node, _)| node.0)).collect();
+        format!("{:?}, alive {alive:?}", self.links)
+    }
+
+    /// What must hold at any time.
+    fn check_bounds(&self) {
+        self.parts.check_bounds();
+    }
+}

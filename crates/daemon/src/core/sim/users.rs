@@ -1,0 +1,107 @@
+//! Front ends, and what they must see: output in order and once, one End, the status of the first cause.
+
+use std::collections::BTreeMap;
+
+use tutti_node::wire::{Decoder, Kind, Report};
+
+use crate::core::ClientId;
+use crate::message::{Answer, JobId};
+
+/// A user's program at the local socket of a node.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub id: ClientId,
+    pub node: usize,
+    /// It runs a job, and waits for its end.
+    pub runs: bool,
+    pub job: Option<JobId>,
+    pub answered: bool,
+    pub released: bool,
+    pub gone: bool,
+    /// It takes what comes.
+    pub reads: bool,
+    /// Bytes that it has not taken.
+    pub waiting: usize,
+    pub end: Option<u8>,
+    pub lines: Vec<Report>,
+    pub started: u32,
+    /// Stdin that the daemon has not yet taken.
+    pub input_open: bool,
+    next: BTreeMap<u32, u64>,
+    decoder: Decoder,
+}
+
+impl Client {
+    pub(super) fn new(id: ClientId, node: usize, runs: bool) -> Self {
+        Client {
+            id,
+            node,
+            runs,
+            job: None,
+            answered: false,
+            released: false,
+            gone: false,
+            reads: true,
+            waiting: 0,
+            end: None,
+            lines: Vec::new(),
+            started: 0,
+            input_open: false,
+            next: BTreeMap::new(),
+            decoder: Decoder::default(),
+        }
+    }
+
+    pub(super) fn answer(&mut self, answer: &Answer) {
+        assert!(!self.answered && !self.released, "answered twice: {answer:?}");
+        self.answered = true;
+        if let Answer::Job(job) = answer {
+            self.job = Some(*job);
+        }
+    }
+
+    /// Frames have come.
+    pub(super) fn take(&mut self, bytes: &[u8]) {
+        assert!(!self.released, "frames behind the last");
+        self.waiting += bytes.len();
+        self.decoder.extend(bytes);
+        while let Some((head, payload)) = self.decoder.next_frame().expect("frames of the wire") {
+            let payload = &payload.to_vec();
+            assert_eq!(self.end, None, "something behind the end");
+            // From another node the answer comes as a frame among the others.
+            if head.kind == Kind::Answer {
+                self.answer(&serde_json::from_slice(payload).unwrap());
+                continue;
+            }
+            assert!(self.answered, "frames without an answer");
+            match head.kind {
+                Kind::Output => {
+                    let text = String::from_utf8_lossy(payload);
+                    let number: u64 = text.split(' ').next().unwrap().parse().expect("a whole frame");
+                    // Who comes later has what is still kept.
+                    let first = if self.runs { 0 } else { number };
+                    let next = self.next.entry(head.rank).or_insert(first);
+                    assert_eq!(number, *next, "output of rank {} of job {:?}", head.rank, self.job);
+                    *next += 1;
+                }
+                Kind::Report => self.hear(serde_json::from_slice(payload).unwrap()),
+                other => panic!("{other:?} to a front end"),
+            }
+        }
+    }
+
+    fn hear(&mut self, report: Report) {
+        match report {
+            Report::End { status } => self.end = Some(status),
+            Report::Started { .. } => self.started += 1,
+            Report::Refused(_) | Report::Warning(_) | Report::Ended(_) => self.lines.push(report),
+            Report::InputTaken => self.input_open = true,
+            _ => {}
+        }
+    }
+
+    /// Lines of each rank that have come.
+    pub(super) fn output(&self) -> &BTreeMap<u32, u64> {
+        &self.next
+    }
+}

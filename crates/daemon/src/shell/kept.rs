@@ -1,0 +1,99 @@
+//! What a daemon keeps of its starters, for the daemon that takes its place: a file for each, which only its owner may read
+//! (there is a token in it, and a user's environment).
+//!
+//! Writer: the daemon, when an order has changed; it removes the file when the job is over. What happens if it stops right here:
+//! files are replaced as a whole, so the next daemon reads the old or the new one. A machine that starts anew has no starters,
+//! and so files of none; they are removed.
+
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tutti_node::cgroup;
+
+use super::{ShellError, failed};
+use crate::core::Kept;
+use crate::message::JobId;
+
+/// What the file of a starter says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct File {
+    /// What it must say to be taken back.
+    pub token: u64,
+    /// Its process.
+    pub pid: u32,
+    /// When that was started, in clock ticks since boot: pids are used again.
+    pub since: u64,
+    /// Its cgroup, if it could make one.
+    pub cgroup: Option<PathBuf>,
+    /// For the core.
+    pub kept: Option<Kept>,
+}
+
+/// The folder of these files.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub(super) fn open(path: &Path) -> Result<Self, ShellError> {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.map_err(failed(format!("make {}", path.display())))?;
+        Ok(Folder(path.to_owned()))
+    }
+
+    fn file(&self, job: JobId) -> PathBuf {
+        self.0.join(format!("{job}.json"))
+    }
+
+    /// A full disk costs the job's life beyond the daemon's, and nothing else.
+    pub(super) fn put(&self, job: JobId, file: &File) {
+        let (path, new) = (self.file(job), self.0.join("new"));
+        let write = || {
+            let bytes = serde_json::to_vec(file)?;
+            let mut options = std::fs::OpenOptions::new();
+            let mut out = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            out.write_all(&bytes)?;
+            std::fs::rename(&new, &path)
+        };
+        if let Err(error) = write() {
+            eprintln!("tuttid: cannot write {}: {error}", path.display());
+        }
+    }
+
+    pub(super) fn remove(&self, job: JobId) {
+        let _ = std::fs::remove_file(self.file(job));
+    }
+
+    /// All that an earlier daemon has left. What belongs to starters that are dead, cgroups with all that is in them, is removed.
+    pub(super) fn sweep(&self) -> Vec<(JobId, File)> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let job = path.file_stem().and_then(|name| name.to_str()?.parse().ok()).map(JobId);
+            let file =
+                std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<File>(&bytes).ok());
+            match (job, file) {
+                (Some(job), Some(mut file)) if file.kept.is_some() => {
+                    let alive = started(file.pid) == Some(file.since);
+                    file.kept.iter_mut().for_each(|kept| kept.alive = alive);
+                    if !alive {
+                        file.cgroup.iter().for_each(|path| cgroup::remove(path));
+                    }
+                    found.push((job, file));
+                }
+                _ => drop(std::fs::remove_file(&path)),
+            }
+        }
+        found
+    }
+}
+
+/// When a living process was started, in clock ticks since boot.
+pub(super) fn started(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // 17 (name) S 1 ...: the name may hold anything, the last parenthesis ends it. A zombie is dead.
+    let mut fields = text.rsplit_once(") ")?.1.split(' ');
+    let state = fields.next()?;
+    (state != "Z" && state != "X").then(|| fields.nth(18)?.parse().ok()).flatten()
+}
