@@ -10,7 +10,7 @@
 //! | [`tunnel`] | any node | users of other nodes at the home of a job |
 //! | [`head`] | node 0 | the jobs: where they run, how far they are, what is to be with them |
 //!
-//! Who writes what: an [`Order`](crate::message::Order) is changed by the head alone, a [`PartState`](crate::message::PartState) by
+//! Who writes what: an [`Order`] is changed by the head alone, a [`PartState`](crate::message::PartState) by
 //! its node alone; everybody else has a copy. If a daemon stops right here, copies are sent again when a link comes up. Its
 //! starters live on; the daemon that is started in its place finds what it has kept of them ([`Kept`]), and they come back to it.
 
