@@ -52,3 +52,21 @@ fn s20_two_jobs_on_the_same_nodes_take_turns() {
     cluster.tutti(&["kill", "2"]).expect_success();
     assert_eq!(other.end().0, 137);
 }
+
+#[test]
+fn a_job_on_a_deep_tree_goes_on_after_it_was_suspended() {
+    let cluster = Cluster::up("cluster-gang-deep", 3, &["--arity", "1", "--slice", "20"]);
+    let job = cluster.start(&["run", "-N", "3", "-n", "3", "sh", "-c", "while :; do :; done"]);
+    let Some(group) = cgroup(&job) else {
+        eprintln!("skipped: no cgroup can be made here");
+        return;
+    };
+    for _ in 0..2 {
+        cluster.tutti(&["suspend", "1"]).expect_success();
+        await_that("it stands still", || is_frozen(&group));
+        cluster.tutti(&["resume", "1"]).expect_success();
+        await_that("it goes on", || !is_frozen(&group));
+    }
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(job.end().0, 137);
+}

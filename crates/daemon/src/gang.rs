@@ -143,6 +143,7 @@ impl Switcher {
             slice_ns: gangs.slice_ns,
             node: None,
             jobs: BTreeMap::new(),
+            members: None,
             plan: None,
             switch: None,
             look_ns: 0,
@@ -212,6 +213,7 @@ struct Life {
     node: Option<Node>,
     jobs: BTreeMap<JobId, Job>,
     /// What is in force, for children that come.
+    members: Option<Down>,
     plan: Option<Down>,
     switch: Option<Down>,
     look_ns: u64,
@@ -228,7 +230,7 @@ impl Life {
         };
         (self.say)(Said::Rung(rung.into()));
         let (mut turns, mut since) = (0, std::time::Instant::now());
-        while !self.stop {
+        loop {
             turns += 1;
             if turns >= TURNS_MAX {
                 if since.elapsed() < BREATH {
@@ -239,6 +241,10 @@ impl Life {
             let now_ns = now_ns();
             while let Ok(command) = self.queue.try_recv() {
                 self.handle(now_ns, command);
+            }
+            // What rang for the end has been heard: nothing would end the wait.
+            if self.stop {
+                break;
             }
             self.look(now_ns);
             if let Some(node) = &mut self.node {
@@ -397,6 +403,8 @@ impl Life {
         match down {
             Down::Plan(_) => self.plan = Some(down.clone()),
             Down::Order(Order::Switch(_)) => self.switch = Some(down.clone()),
+            // Reports count only in the state of the tree in which they were merged: who does not know it is not heard.
+            Down::Order(Order::Members(_)) => self.members = Some(down.clone()),
             Down::Order(_) => {}
         }
     }
@@ -405,7 +413,7 @@ impl Life {
         for (job, entry) in self.jobs.iter().filter(|(_, entry)| !entry.parts.is_empty()) {
             (self.say)(Said::Child(child, Word::Slots(*job, entry.parts.clone())));
         }
-        for down in self.plan.iter().chain(&self.switch) {
+        for down in self.members.iter().chain(&self.plan).chain(&self.switch) {
             (self.say)(Said::Child(child, Word::Sched(down.clone())));
         }
         if let Some(head) = self.node.as_mut().and_then(|node| node.head.as_mut()) {
