@@ -46,6 +46,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const LONG_BYTES: usize = wire::DATA_BYTES_MAX / 2;
 /// The rest of a long line has this time to follow before others speak.
 const FLOOR: Duration = Duration::from_millis(500);
+/// A report of this age may be older than the signal to go on that came before it.
+const OUTRUN: Duration = Duration::from_millis(200);
 /// Exit status of a wrong command line.
 pub const USAGE: u8 = 2;
 
@@ -162,6 +164,8 @@ struct Front {
     end: End,
     /// The node on which the job ended by itself: only it is asked why.
     ender: Option<usize>,
+    /// When we were last told to go on.
+    continued: Option<Instant>,
     /// When patience, or the job's time, is over.
     deadline: Option<Instant>,
     /// The job's random number.
@@ -223,6 +227,7 @@ impl Front {
             floor: None,
             end: End::Open,
             ender: None,
+            continued: None,
             deadline,
             job,
             number: None,
@@ -408,7 +413,11 @@ impl Front {
             Report::InputUnwanted => self.links[index].wants_input = false,
             Report::Suspended => {
                 self.links[index].suspended = true;
-                if self.links.iter().all(|link| link.suspended || !link.is_alive()) {
+                // A daemon that has let us go on since may have been faster than its own report: nobody would do it again.
+                let outrun = self.continued.take().is_some_and(|when| when.elapsed() < OUTRUN);
+                if outrun {
+                    self.links[index].suspended = false;
+                } else if self.links.iter().all(|link| link.suspended || !link.is_alive()) {
                     self.keys.iter_mut().for_each(Keys::give_back);
                     // Stops here, until somebody continues us.
                     os::raise_default(libc_signal(Signal::TSTP));
@@ -499,6 +508,7 @@ impl Front {
             } else if signal == Signal::CONT {
                 // Perhaps in the foreground again.
                 self.keys.iter_mut().for_each(Keys::take);
+                self.continued = Some(Instant::now());
                 self.put(Kind::Resume, 0, &[]);
             } else if signal == Signal::WINCH {
                 // A daemon signals the ranks by itself.
