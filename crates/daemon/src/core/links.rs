@@ -227,6 +227,10 @@ impl Core {
 
     pub(super) fn handle_welcome(&mut self, link: LinkId, node: NodeId, members: Members) {
         if self.me != Some(node) {
+            if self.me.or(self.wish).is_some_and(|before| before != node) {
+                // A head without memory has given our number away: what was ours under it nobody asks us for any more.
+                self.drop_parts();
+            }
             self.me = Some(node);
             self.note_all_parts();
         }

@@ -358,6 +358,15 @@ impl Core {
         self.relay.note(State { job, node: me, part: part.state.clone() });
     }
 
+    /// We are another node now.
+    pub(super) fn drop_parts(&mut self) {
+        for job in std::mem::take(&mut self.parts.parts).into_keys() {
+            self.act(Action::End(job));
+            self.tell_gang_of_part(job, false);
+        }
+        self.relay.clear();
+    }
+
     /// Our number is known: so is whose states these are.
     pub(super) fn note_all_parts(&mut self) {
         let jobs: Vec<JobId> = self.parts.parts.keys().copied().collect();

@@ -81,6 +81,12 @@ impl Relay {
         }
     }
 
+    /// Nothing of what was known concerns us any more.
+    pub(super) fn clear(&mut self) {
+        self.entries.clear();
+        self.launches.clear();
+    }
+
     /// The job is over, and nobody below may keep anything of it.
     pub(super) fn end_entry(&mut self, job: JobId) {
         if let Some(entry) = self.entries.get_mut(&job) {

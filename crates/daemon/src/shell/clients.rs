@@ -167,7 +167,10 @@ async fn listen(
     let late = |_| format!("no whole request has come within {} seconds", REQUEST_MAX.as_secs());
     let request = match asked.map_err(late)?? {
         Some(First::Request(request)) => request,
-        Some(First::Back(back)) => return Ok(Some(back)),
+        Some(First::Back(back)) => {
+            guest.is_known();
+            return Ok(Some(back));
+        }
         None => return Ok(None),
     };
     guest.is_known();
