@@ -53,6 +53,7 @@ fn step_envelope(name: &str, history: u64, bytes: usize) {
     (0..history).for_each(|n| assert!(take(&mut before, n).is_some()));
 
     let mut child = Child::fork_traced(|| {
+        tutti_shm::distance::stop_measuring();
         let memory = memory.again();
         let (mut inbox, _) = memory.receivers(0);
         (0..history).for_each(|n| assert!(take(&mut inbox, n).is_some()));
@@ -119,6 +120,7 @@ fn a_bulk_slot_is_given_back_at_one_instruction() {
         let (memory, copy, script) = (Memory::new(), Memory::new(), SharedScript::new());
         let (_, mut out) = memory.senders(0);
         let mut child = Child::fork_traced(|| {
+            tutti_shm::distance::stop_measuring();
             let memory = memory.again();
             let (_, mut bulk_in) = memory.receivers(0);
             for n in 0..history {
@@ -185,6 +187,7 @@ fn the_sender_may_work_at_any_instruction_of_the_receiver() {
     let (memory, script) = (Memory::new(), SharedScript::new());
     let mut random = Random::seeded();
     let mut child = Child::fork_traced(|| {
+        tutti_shm::distance::stop_measuring();
         let memory = memory.again();
         let (mut inbox, mut bulk_in) = memory.receivers(0);
         // Read by single steps, judged afterwards.

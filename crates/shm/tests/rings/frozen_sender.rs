@@ -42,6 +42,7 @@ impl Seen {
 fn step_envelope(name: &str, history: u64, bytes: usize) {
     let (memory, copy, script) = (Memory::new(), Memory::new(), SharedScript::new());
     let mut child = Child::fork_traced(|| {
+        tutti_shm::distance::stop_measuring();
         let memory = memory.again();
         let (mut envelopes, _) = memory.senders(0);
         let push = |ring: &mut tutti_shm::envelope_ring::Producer, message: &Message| {
@@ -105,6 +106,7 @@ fn a_bulk_chunk_comes_into_being_at_one_instruction() {
     for history in [0, 9] {
         let (memory, copy, script) = (Memory::new(), Memory::new(), SharedScript::new());
         let mut child = Child::fork_traced(|| {
+            tutti_shm::distance::stop_measuring();
             let memory = memory.again();
             let (_, mut bulk) = memory.senders(0);
             for n in 0..history {
@@ -150,6 +152,7 @@ fn the_receiver_may_work_at_any_instruction_of_the_sender() {
     let mut random = Random::seeded();
     let sizes = (0..MESSAGES).map(|_| random.below(INLINE_BYTES_MAX as u64 + 1) as usize).collect::<Vec<_>>();
     let mut child = Child::fork_traced(|| {
+        tutti_shm::distance::stop_measuring();
         let memory = memory.again();
         let (mut envelopes, mut bulk) = memory.senders(0);
         let messages = (0..).zip(&sizes).map(|(n, bytes)| Message::new(n, *bytes)).collect::<Vec<_>>();

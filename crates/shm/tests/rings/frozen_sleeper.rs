@@ -14,6 +14,7 @@ use crate::script::SharedScript;
 fn a_sleeper_frozen_at_any_instruction_before_its_sleep_is_woken() {
     let (memory, script) = (Memory::new(), SharedScript::new());
     let mut child = Child::fork_traced(|| {
+        tutti_shm::distance::stop_measuring();
         let memory = memory.again();
         for round in 1.. {
             stop_here();
@@ -66,6 +67,7 @@ fn freeze_the_waker(sleeps_before: bool) {
         }
     });
     let mut waker = Child::fork_traced(|| {
+        tutti_shm::distance::stop_measuring();
         let memory = memory.again();
         for round in 1.. {
             stop_here();
