@@ -414,7 +414,8 @@ impl Front {
             Report::Suspended => {
                 self.links[index].suspended = true;
                 // A daemon that has let us go on since may have been faster than its own report: nobody would do it again.
-                let outrun = self.continued.take().is_some_and(|when| when.elapsed() < OUTRUN);
+                let outrun = self.links[index].is_daemon()
+                    && self.continued.take().is_some_and(|when| when.elapsed() < OUTRUN);
                 if outrun {
                     self.links[index].suspended = false;
                 } else if self.links.iter().all(|link| link.suspended || !link.is_alive()) {
