@@ -9,6 +9,7 @@ TESTS is the folder of the suite. Into NOTES/rank-N.jsonl goes one line per even
     skip         the suite itself skips it (text: why)
     missing      it (or its module, when it is loaded) met MPI_ERR_UNSUPPORTED_OPERATION of a function in a chapter that is not written (text: the error)
     met          a thread of it met that error; what becomes of it comes later, or never
+    apart        the ranks have left it by different ways (see `stay_together`): nothing more can be tested in this job
     fail, error  anything else (text: the traceback)
     end          all tests are through
 
@@ -22,6 +23,7 @@ import re
 import signal
 import sys
 import threading
+import time
 import traceback
 import unittest
 
@@ -40,6 +42,35 @@ notes = open(os.path.join(notes_folder, f"rank-{MPI.COMM_WORLD.Get_rank()}.jsonl
 
 def note(event, test="", text=""):
     notes.write(json.dumps([event, test, text]) + "\n")
+
+
+def outcome_on(rank, test):
+    """What a rank has noted of how a test ended, or nothing yet."""
+    try:
+        lines = open(os.path.join(notes_folder, f"rank-{rank}.jsonl")).read().split("\n")[:-1]
+    except FileNotFoundError:
+        return None
+    for event, name, text in map(json.loads, lines):
+        if name == test and event not in ("start", "met"):
+            return event, text
+    return None
+
+
+def stay_together(test, mine):
+    """A rank that met the unsupported error has left the test before its end. It waits until the others are through too, and goes on
+    only if all of them met the same error.
+
+    Otherwise a rank may have done a collective operation, or may still wait in one, that another has left out: `testJoin` of
+    test_dynproc fails on ranks 0 and 1 and leaves all others in a barrier, which the next operations of those two would complete. From
+    then on operations of different tests would meet, until ranks wait for each other for ever, many tests later.
+    """
+    for rank in range(MPI.COMM_WORLD.Get_size()):
+        while (outcome := outcome_on(rank, test)) is None:
+            time.sleep(0.01)
+        if outcome != mine:
+            note("apart", test)
+            while True:
+                signal.pause()
 
 
 def unsupported(error):
@@ -105,7 +136,10 @@ class Result(unittest.TestResult):
 
     def stopTest(self, test):
         super().stopTest(test)
-        note(*(self.outcome or ("ok", test.id(), "")))
+        event, name, text = self.outcome or ("ok", test.id(), "")
+        note(event, name, text)
+        if event == "missing":
+            stay_together(name, (event, text))
 
     def bad(self, event, test, error):
         text = unsupported(error[1]) or unsupported(Loader.raised.get(getattr(test, "_testMethodName", None)))

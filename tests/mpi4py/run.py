@@ -113,7 +113,7 @@ def gathered(events):
     tests = {}
     for rank, lines in enumerate(events):
         for event, name, text in lines:
-            if event not in ("start", "end"):
+            if event not in ("start", "end", "apart"):
                 tests.setdefault(name, Test()).ranks[rank] = ("missing" if event == "met" else event, text)
     return tests
 
@@ -138,9 +138,9 @@ def watch(job):
         quiet = now - quiet_since
         stuck = [name for name in map(current, events) if name]
         met = {name for rank in events for event, name, _ in rank if event in ("missing", "met")}
-        for name in stuck:
-            if name in met and quiet > LEFT_ALONE_S:
-                return events, name, None
+        apart = [name for rank in events for event, name, _ in rank if event == "apart"]
+        for name in apart + [name for name in stuck if name in met and quiet > LEFT_ALONE_S]:
+            return events, name, None
         if quiet > TEST_LIMIT_S:
             return events, stuck[0] if stuck else "(between tests)", f"not at its end after {TEST_LIMIT_S} s: {job.where_ranks_are()}"
         time.sleep(0.1)
