@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 use tutti_node::wire::{Back, Job, Kind};
 
-use crate::gang::{Command, Said};
+use crate::gang::{Command, Said, Stretch};
 use crate::members::{About, Members, NodeId};
 use crate::message::{Answer, JobId, Launch, Message, Order, Request, Routed, User};
 
@@ -34,6 +34,7 @@ mod relay;
 mod sim;
 mod tunnel;
 
+pub use gangs::NodeTurns;
 pub use head::JobEvent;
 use head::placement;
 use links::Role;
@@ -79,6 +80,8 @@ pub enum Event {
     StarterGone(JobId, String),
     /// The switch thread says something.
     Gang(Said),
+    /// What it has done lately.
+    Turns(Stretch),
 }
 
 /// What is to be done.
@@ -112,6 +115,8 @@ pub enum Action {
     Keep(JobId, Box<Kept>),
     /// Something for the log of events.
     Log(JobEvent),
+    /// What a node's switch thread has done, for the log of turns.
+    LogTurns(NodeTurns),
     /// One line for the person who keeps the machines.
     Say(String),
     /// The daemon's life is over.
@@ -243,6 +248,8 @@ impl Core {
             Event::Starter(job, frames) => self.handle_starter(job, frames),
             Event::StarterGone(job, why) => self.handle_starter_gone(job, &why),
             Event::Gang(said) => self.handle_gang(said),
+            // Only the log misses them, should they not arrive.
+            Event::Turns(turns) => self.route(NodeId::HEAD, Routed::Turns(turns)),
         }
         self.flush();
     }
@@ -307,6 +314,7 @@ impl Core {
             Routed::Data { job, offset, start, bytes } => self.handle_data(from, job, offset, start, &bytes),
             Routed::Room { job, have, limit } => self.handle_room(job, have, limit),
             Routed::Input { job, piece, bytes } => self.handle_input(job, piece, bytes),
+            Routed::Turns(turns) => self.handle_turns(from, turns),
             Routed::Tunnel { id, to_home, pipe } => self.handle_tunnel(from, id, to_home, pipe),
             Routed::InputTaken { job, piece, unwanted } => {
                 self.handle_input_taken(from, job, piece, unwanted)

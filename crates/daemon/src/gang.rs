@@ -30,8 +30,11 @@ use tutti_sched::{
 };
 
 mod freezer;
+mod turns;
 
 use freezer::Freezer;
+use turns::Recorder;
+pub use turns::{Stretch, Turn, Turns, What};
 
 /// Jobs on a node for which room is kept.
 const JOBS: usize = 64;
@@ -123,6 +126,7 @@ pub enum Said {
 pub struct Switcher {
     commands: Sender<Command>,
     bell: OwnedFd,
+    turns: Turns,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -134,6 +138,7 @@ impl Switcher {
     pub fn start(gangs: &Gangs, is_head: bool, say: impl Fn(Said) + Send + 'static) -> std::io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let (commands, queue) = channel();
+        let turns = Turns::default();
         let head = is_head.then(|| scheduler(gangs)).transpose().map_err(std::io::Error::other)?;
         let mut life = Life {
             queue,
@@ -147,10 +152,16 @@ impl Switcher {
             plan: None,
             switch: None,
             look_ns: 0,
+            recorder: Recorder::new(turns.clone()),
             stop: false,
         };
         let thread = std::thread::Builder::new().name("switch".into()).spawn(move || life.live())?;
-        Ok(Switcher { commands, bell, thread: Some(thread) })
+        Ok(Switcher { commands, bell, turns, thread: Some(thread) })
+    }
+
+    /// What it has done and nobody has taken yet.
+    pub fn turns(&self) -> &Turns {
+        &self.turns
     }
 
     /// Tells it something.
@@ -217,6 +228,7 @@ struct Life {
     plan: Option<Down>,
     switch: Option<Down>,
     look_ns: u64,
+    recorder: Recorder,
     stop: bool,
 }
 
@@ -402,7 +414,10 @@ impl Life {
     fn note(&mut self, down: &Down) {
         match down {
             Down::Plan(_) => self.plan = Some(down.clone()),
-            Down::Order(Order::Switch(_)) => self.switch = Some(down.clone()),
+            Down::Order(Order::Switch(switch)) => {
+                self.recorder.begin(switch.generation, now_ns());
+                self.switch = Some(down.clone());
+            }
             // Reports count only in the state of the tree in which they were merged: who does not know it is not heard.
             Down::Order(Order::Members(_)) => self.members = Some(down.clone()),
             Down::Order(_) => {}
@@ -441,7 +456,10 @@ impl Life {
             match output {
                 Output::Child(child, down) => (self.say)(Said::Child(child, Word::Sched(down))),
                 Output::Parent(report) => match &mut node.head {
-                    Some(head) => head.handle_report(now_ns, report),
+                    Some(head) => {
+                        head.handle_report(now_ns, report);
+                        self.recorder.reached(&report, now_ns);
+                    }
                     None => (self.say)(Said::Parent(report)),
                 },
                 Output::Do(action) => self.act(&action),
@@ -459,7 +477,9 @@ impl Life {
             }
             Action::Thaw(job) => {
                 if let Some(freezer) = self.jobs.get_mut(job).and_then(|job| job.freezer.as_mut()) {
+                    let began_ns = now_ns();
                     freezer.thaw();
+                    self.recorder.put(What::Thaw, *job, began_ns, now_ns());
                 }
                 node.agent.handle_thawed(now_ns(), *job);
             }
@@ -484,7 +504,10 @@ impl Life {
     fn look(&mut self, now_ns: u64) {
         let Some(node) = &mut self.node else { return };
         for (id, job) in &mut self.jobs {
-            if job.freezer.as_mut().is_some_and(|freezer| freezer.try_confirm(now_ns)) {
+            if let Some(freezer) = &mut job.freezer
+                && freezer.try_confirm(now_ns)
+            {
+                self.recorder.put(What::Freeze, *id, freezer.asked_ns(), self::now_ns());
                 node.agent.handle_frozen(now_ns, *id);
             }
         }
@@ -527,7 +550,8 @@ impl Life {
     }
 }
 
-fn now_ns() -> u64 {
+/// The time by which turns are recorded.
+pub(crate) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tutti_node::wire::{Ended, Job, Report, Text};
 
-use crate::gang::Word;
+use crate::gang::{Stretch, Word};
 use crate::members::{About, Members, NodeId};
 
 /// Number of a job for its users: 1, 2, 3, ...
@@ -172,6 +172,8 @@ pub enum Routed {
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
+    /// For the head's log: what the sender's switch thread has done lately.
+    Turns(Stretch),
     /// Between a user's node and the home of the job that he wants.
     Tunnel {
         /// Number of the user's connection at his node.

@@ -10,6 +10,10 @@ pub const FOLDER_VARIABLE: &str = "TUTTI_DIR";
 pub const SOCKET_VARIABLE: &str = "TUTTI_DAEMON";
 /// The socket of a node's daemon, in the folder.
 pub const SOCKET: &str = "tuttid.sock";
+/// The head's log of events, in the folder.
+pub const EVENTS: &str = "events.jsonl";
+/// The head's log of the turns of gangs, in the folder.
+pub const TURNS: &str = "turns.jsonl";
 
 /// The folder: `TUTTI_DIR`, else root's, else the user's.
 pub fn folder() -> PathBuf {

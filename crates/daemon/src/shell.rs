@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Notify, mpsc};
 
 use crate::core::{Action, ClientId, Config, Core, Event, LinkId, TICK_MS};
-use crate::gang::{Gangs, Switcher};
+use crate::gang::{self, Gangs, Switcher};
 use crate::key::{Credential, KeyError};
 use crate::message::JobId;
 use tutti_node::wire::{self, Back, Kind};
@@ -27,6 +27,9 @@ mod guests;
 mod kept;
 mod peers;
 mod starters;
+
+/// Between two entries in the log of turns.
+const TURNS_MS: u64 = 1000;
 
 /// What a daemon is started with.
 #[derive(Clone, Debug)]
@@ -47,6 +50,8 @@ pub struct Settings {
     pub socket: PathBuf,
     /// The log of events, on the head.
     pub events: PathBuf,
+    /// The log of the turns of gangs, on the head.
+    pub turns: PathBuf,
     /// The credential.
     pub key: PathBuf,
     /// Children of a node in the control tree.
@@ -126,6 +131,8 @@ struct Shell {
     guests: guests::Guests,
     starters: HashMap<JobId, starters::Starter>,
     events: events::Log,
+    turns: events::Log,
+    turns_taken_ms: u64,
     switcher: Switcher,
     folder: kept::Folder,
     numbers: u64,
@@ -171,7 +178,9 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
     let mut shell = Shell {
         core: Core::new(config, now_ms()),
         folder,
-        events: events::Log::open(&settings)?,
+        events: events::Log::open(&settings.events, settings.head.is_none())?,
+        turns: events::Log::open(&settings.turns, settings.head.is_none())?,
+        turns_taken_ms: 0,
         credential,
         switcher,
         happenings: happenings.clone(),
@@ -200,6 +209,7 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
             _ = ticks.tick() => {
                 shell.watch_front_ends();
                 shell.core.handle(now_ms(), Event::Tick);
+                shell.take_turns();
             }
             _ = end.recv() => shell.leaving = true,
             _ = interrupt.recv() => shell.leaving = true,
@@ -308,9 +318,22 @@ impl Shell {
                 }
                 Action::Gang(command) => self.switcher.tell(command),
                 Action::Log(event) => self.events.put(&event),
+                Action::LogTurns(turns) => self.turns.put(&turns),
                 Action::Say(text) => eprintln!("tuttid {}: {text}", self.settings.name),
                 Action::Leave => self.leaving = true,
             }
+        }
+    }
+
+    /// What the switch thread has done goes to the head's log, once a second.
+    fn take_turns(&mut self) {
+        let (turns, now_ms) = (self.switcher.turns(), now_ms());
+        if now_ms < self.turns_taken_ms + TURNS_MS && !turns.is_half_full() {
+            return;
+        }
+        self.turns_taken_ms = now_ms;
+        if let Some(stretch) = turns.take(now_us(), gang::now_ns()) {
+            self.core.handle(now_ms, Event::Turns(stretch));
         }
     }
 
@@ -338,7 +361,11 @@ impl Shell {
 }
 
 fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+    now_us() / 1000
+}
+
+fn now_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
 }
 
 fn report_accept(result: io::Result<()>) {

@@ -4,9 +4,19 @@ use tutti_node::cgroup;
 use tutti_sched::{JobId as GangJob, NodeId as GangNode, Report};
 
 use super::{Action, Core, LinkId, placement};
-use crate::gang::{Command, Said};
+use crate::gang::{Command, Said, Stretch};
 use crate::members::NodeId;
 use crate::message::{JobId, Message, Order};
+
+/// A line of the log of turns.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct NodeTurns {
+    /// The node, by name.
+    pub node: String,
+    /// What was done there.
+    #[serde(flatten)]
+    pub turns: Stretch,
+}
 
 impl Core {
     pub(super) fn handle_gang(&mut self, said: Said) {
@@ -22,6 +32,15 @@ impl Core {
         if let Some(link) = link {
             self.act(Action::Send(link, message));
         }
+    }
+
+    /// On the head: for the log.
+    pub(super) fn handle_turns(&mut self, from: NodeId, turns: Stretch) {
+        let known = self.members.as_ref().and_then(|members| members.nodes.get(&from));
+        let (true, Some(node)) = (self.head.is_some(), known.map(|member| member.about.name.clone())) else {
+            return;
+        };
+        self.act(Action::LogTurns(NodeTurns { node, turns }));
     }
 
     pub(super) fn handle_gang_report(&mut self, link: LinkId, report: Report) {

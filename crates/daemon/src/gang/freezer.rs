@@ -24,6 +24,7 @@ pub(super) struct Freezer {
     activity: Option<OwnedFd>,
     freezing: bool,
     frozen: bool,
+    asked_ns: u64,
     look_ns: u64,
     pause_ns: u64,
     /// When the activity was last looked at, and the time worked by then, in us.
@@ -41,6 +42,7 @@ impl Freezer {
             activity: file("cpu.stat", OFlags::RDONLY).ok(),
             freezing: false,
             frozen: false,
+            asked_ns: 0,
             look_ns: 0,
             pause_ns: LOOK_NS,
             seen: None,
@@ -50,6 +52,7 @@ impl Freezer {
     pub(super) fn freeze(&mut self, now_ns: u64) {
         let _ = pwrite(&self.freeze, b"1", 0);
         self.freezing = true;
+        self.asked_ns = now_ns;
         self.pause_ns = LOOK_NS;
         self.look_ns = now_ns + LOOK_NS;
     }
@@ -62,6 +65,11 @@ impl Freezer {
     /// It has been told to freeze and has not said that it has.
     pub(super) fn is_freezing(&self) -> bool {
         self.freezing
+    }
+
+    /// When it was last told to freeze.
+    pub(super) fn asked_ns(&self) -> u64 {
+        self.asked_ns
     }
 
     /// When to look again.

@@ -1,11 +1,11 @@
-//! The log of events: one JSON object a line, on the head. It also says which number the next job has.
+//! The logs of the head, one JSON object a line: of events, which also says which number the next job has, and of the turns of gangs,
+//! apart from it because there are many.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 
-use super::{Settings, ShellError, failed};
-use crate::core::JobEvent;
+use super::{ShellError, failed};
 
 /// Bytes of the log; then the old one is put aside, as `NAME.1`.
 const LOG_BYTES_MAX: u64 = 64 << 20;
@@ -17,17 +17,17 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub(super) fn open(settings: &Settings) -> Result<Self, ShellError> {
-        let path = settings.events.clone();
-        let mut log = Log { file: None, path, bytes: 0 };
-        if settings.head.is_none() {
+    /// The log at this path; a node that is not the head has none.
+    pub(super) fn open(path: &Path, is_head: bool) -> Result<Self, ShellError> {
+        let mut log = Log { file: None, path: path.to_owned(), bytes: 0 };
+        if is_head {
             log.file = Some(open(&log.path).map_err(failed(format!("open {}", log.path.display())))?);
             log.bytes = std::fs::metadata(&log.path).map_or(0, |found| found.len());
         }
         Ok(log)
     }
 
-    pub(super) fn put(&mut self, event: &JobEvent) {
+    pub(super) fn put(&mut self, event: &impl serde::Serialize) {
         let Some(file) = &mut self.file else { return };
         let mut line = serde_json::to_vec(event).expect("events are serialisable");
         line.push(b'\n');
