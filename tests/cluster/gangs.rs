@@ -70,3 +70,16 @@ fn a_job_on_a_deep_tree_goes_on_after_it_was_suspended() {
     cluster.tutti(&["kill", "1"]).expect_success();
     assert_eq!(job.end().0, 137);
 }
+
+#[test]
+fn a_part_that_ends_before_the_others_does_not_keep_its_job_frozen() {
+    let cluster = Cluster::up("cluster-gang-early", 2, &["--slots", "1", "--slice", "20"]);
+    let forever = cluster.start(&["run", "-N", "2", "-n", "2", "sh", "-c", "while :; do :; done"]);
+    await_that("it is job 1", || cluster.job(1).contains("\"running\""));
+    // The first rank ends at once, the other one after some slices.
+    let script = "n=$((PMI_RANK * 60000)); while [ $n -gt 0 ]; do n=$((n - 1)); done; echo end $PMI_RANK";
+    let ran = cluster.run(&["run", "-N", "2", "-n", "2", "sh", "-c", script]).expect_success();
+    assert_eq!(ran.stdout.lines().count(), 2, "{ran}");
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(forever.end().0, 137);
+}

@@ -53,9 +53,10 @@ impl Agent {
         self.settle(now_ns);
     }
 
-    /// Nothing of the job is left on this node.
+    /// Nothing of the job is left on this node, while others may still run it.
     pub fn handle_job_gone_here(&mut self, now_ns: u64, job: JobId) {
         self.switch.handle_job_gone(now_ns, job);
+        self.merger.handle_own_gone(now_ns, job);
         self.settle(now_ns);
     }
 

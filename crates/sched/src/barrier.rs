@@ -8,6 +8,7 @@
 //! | event | effect |
 //! |---|---|
 //! | [`Merger::handle_own`] | this node's part stands so |
+//! | [`Merger::handle_own_gone`] | this node's part has ended before the others |
 //! | [`Merger::handle_report`] | a child's subtree stands so; counts only if it was merged in the same state of the tree |
 //! | [`Merger::handle_members`] | the tree has changed: all open barriers are looked at again, all standing reports repeated |
 //! | [`Merger::handle_job`], [`Merger::handle_job_gone`] | a job that has nodes at or below this one |
@@ -108,6 +109,13 @@ impl Merger {
         let own = &mut record.own[stage.index()];
         *own = (*own).max(Some(generation));
         self.settle(now_ns, job, stage);
+    }
+
+    /// Nothing of `job` is left on this node: it has reached every stage of every generation, and no barrier waits for it.
+    pub fn handle_own_gone(&mut self, now_ns: u64, job: JobId) {
+        for stage in STAGES {
+            self.handle_own(now_ns, job, stage, Generation(u64::MAX));
+        }
     }
 
     /// A rank of this node's part of an idle job is awake.

@@ -321,7 +321,10 @@ impl Core {
             Report::Refused(text) => {
                 state.refused.get_or_insert(text);
             }
-            Report::Left => reach(state, Phase::Left),
+            Report::Left => {
+                reach(state, Phase::Left);
+                self.tell_gang_of_part(job, false);
+            }
             Report::End { status } => {
                 state.status = status;
                 state.written = Some(part.outlet.end());

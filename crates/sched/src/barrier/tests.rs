@@ -145,3 +145,19 @@ fn one_rank_awake_makes_the_whole_job_awake() {
     assert_eq!(seven.mergers[0].merged(JOB, Stage::Idle), Some(Generation(2)));
     assert_eq!(seven.at_head.len(), 3);
 }
+
+#[test]
+fn a_part_that_has_ended_holds_up_nobody() {
+    let mut seven = Seven::new();
+    seven.mergers[5].handle_own_gone(0, JOB);
+    for node in [0, 1, 2, 3, 4, 6] {
+        seven.frozen(node, 3);
+    }
+    seven.carry();
+    let frozen = |seven: &Seven| seven.mergers[0].merged(JOB, Stage::Frozen);
+    assert_eq!(frozen(&seven), Some(Generation(3)));
+    // Nor after a change of the tree.
+    seven.members(1, &[], &[]);
+    seven.carry();
+    assert_eq!(frozen(&seven), Some(Generation(3)));
+}
