@@ -11,12 +11,12 @@ use serde_json::json;
 use tutti_node::wire::{Head, Kind};
 
 use crate::cluster::{self, Answer, Control, JobId, JobRow, JobState, NodeRow, Request};
-use crate::{front, up};
+use crate::{front, timeline, up};
 
 /// The commands of this module.
-pub const NAMES: [&str; 13] = [
+pub const NAMES: [&str; 14] = [
     "submit", "ps", "status", "nodes", "attach", "logs", "suspend", "resume", "signal", "kill", "up", "down",
-    "keygen",
+    "keygen", "timeline",
 ];
 
 #[derive(Debug, Parser)]
@@ -99,6 +99,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Draw who ran where and when
+    Timeline(timeline::Options),
     /// Start a cluster of daemons on this machine
     Up(up::Options),
     /// End the daemons of a cluster, and its jobs
@@ -190,6 +192,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
             control(&jobs, Control::Signal(signal_number(&signal)?), json)
         }
         Command::Kill { jobs, json } => control(&jobs, Control::Kill, json),
+        Command::Timeline(options) => timeline::run(&options),
         Command::Up(options) => up::up(&options),
         Command::Down => up::down(),
         Command::Keygen { file } => {

@@ -15,6 +15,7 @@ mod options;
 mod program;
 mod starter;
 mod stdio;
+mod timeline;
 mod up;
 
 use std::ffi::OsString;
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
 }
 
 /// The commands of `tutti`: how they are called, and what they do.
-const COMMANDS: [(&str, &str); 17] = [
+const COMMANDS: [(&str, &str); 18] = [
     (
         "run [OPTION ...] -n N PROGRAM ...",
         "run a parallel program; with -N on that many nodes of the cluster",
@@ -45,6 +46,7 @@ const COMMANDS: [(&str, &str); 17] = [
     ("ps [--all] [--json]", "the jobs of the cluster"),
     ("status JOB [--json]", "one job"),
     ("nodes [--json]", "the nodes of the cluster"),
+    ("timeline JOB | --all [-o FILE]", "draw who ran where and when, as a page for a browser"),
     ("attach JOB", "become the front end of a job that has none"),
     ("logs JOB", "what a job has written lately"),
     ("suspend JOB ... [--json]", "jobs stand still"),

@@ -1,0 +1,103 @@
+//! `tutti timeline`: a page that shows who ran where and when, from the logs of the head.
+//!
+//! The logs are read as they stand, so it also works when the daemons are gone, and on a copy of them. The page is one file
+//! with everything in it; its script only shows a part larger and the time under the pointer.
+
+mod lanes;
+mod log;
+mod page;
+mod switch;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use tutti_daemon::place;
+
+use lanes::{Lanes, Look};
+use log::{History, Span};
+
+/// What `tutti timeline` takes.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// From its submission to its end, with all others that ran meanwhile
+    #[arg(value_name = "JOB", required_unless_present = "all", conflicts_with = "all")]
+    job: Option<u64>,
+    /// All that the logs hold
+    #[arg(long, short)]
+    all: bool,
+    /// Only the last so many seconds
+    #[arg(long, value_name = "SECONDS")]
+    last: Option<f64>,
+    /// The page to be written; a name in .svg: the picture alone
+    #[arg(long, short, value_name = "FILE", default_value = "timeline.html")]
+    output: PathBuf,
+    /// Folder of the logs events.jsonl and turns.jsonl (default: that of the daemon's socket)
+    #[arg(long, value_name = "FOLDER")]
+    logs: Option<PathBuf>,
+}
+
+/// Writes the page.
+///
+/// # Errors
+/// When there is nothing to be drawn, or nowhere to write it; a text for the user.
+pub fn run(options: &Options) -> Result<ExitCode, String> {
+    let folder = options
+        .logs
+        .clone()
+        .unwrap_or_else(|| place::socket().parent().map_or_else(place::folder, PathBuf::from));
+    let history = log::read(&folder.join(place::EVENTS), &folder.join(place::TURNS))?;
+    let span = history.span(options.job, options.last)?;
+    let history = history.only(span);
+    let text = if options.output.extension().is_some_and(|ending| ending == "svg") {
+        let look = Look::new(&history, span);
+        Lanes { history: &history, look: &look, span, events: true }.draw()
+    } else {
+        page::page(&history, span, options.job)
+    };
+    let bytes = text.len();
+    std::fs::write(&options.output, text)
+        .map_err(|error| format!("cannot write {}: {error}", options.output.display()))?;
+    println!("{}: {} KiB", options.output.display(), bytes.div_ceil(1024));
+    Ok(ExitCode::SUCCESS)
+}
+
+impl History {
+    /// What is to be drawn: a job's time or all, with a little room at both ends.
+    fn span(&self, job: Option<u64>, last: Option<f64>) -> Result<Span, String> {
+        let (mut from, mut to) = match job {
+            Some(id) => {
+                let job = self.jobs.get(&id).ok_or(format!("the logs know no job {id}"))?;
+                (job.submitted_us, job.over_us.unwrap_or(self.until_us))
+            }
+            None => (self.jobs.values().map(|job| job.submitted_us).min().unwrap_or(0), self.until_us),
+        };
+        if from == 0 || to <= from {
+            return Err("the logs hold no job yet".into());
+        }
+        let room = (to - from) / 60;
+        (from, to) = (from.saturating_sub(room), to + room);
+        if let Some(seconds) = last {
+            if !(seconds.is_finite() && seconds > 0.0) {
+                return Err(format!("--last {seconds} is no number of seconds"));
+            }
+            from = from.max(to.saturating_sub((seconds * 1e6) as u64));
+        }
+        Ok((from, to))
+    }
+
+    /// What matters within a span: nodes that were used, marks inside.
+    fn only(mut self, (from, to): Span) -> Self {
+        self.jobs.retain(|_, job| job.submitted_us < to && job.over_us.is_none_or(|over| over > from));
+        self.marks.retain(|mark| mark.us >= from && mark.us <= to);
+        self.nodes.retain(|node| {
+            self.jobs.values().any(|job| job.nodes.contains(&node.name))
+                || node.lost.iter().any(|lost| lost.0 < to && lost.1 > from)
+        });
+        self
+    }
+
+    /// The moment from which times are counted: the first submission.
+    fn start_us(&self) -> u64 {
+        self.jobs.values().map(|job| job.submitted_us).min().unwrap_or(0)
+    }
+}

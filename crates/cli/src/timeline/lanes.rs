@@ -1,0 +1,385 @@
+//! The lanes: a strip for each node, in which the jobs that ran there stand in their colours, with time from left to right.
+//!
+//! Where turns are too short to be seen, a column of the strip shows how the jobs shared that time, from below in the order of
+//! their numbers; the turns themselves stand there too, and the page's script shows them when somebody looks closer.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use tutti_svg::{Anchor, COLOURS, GREY, INK, PALE, Scale, Svg, digits, round_step, short};
+
+use super::log::{History, Node, Span};
+
+/// Width of a picture.
+pub const WIDTH: f64 = 1200.0;
+/// Where time begins and ends in it.
+pub const LEFT: f64 = 96.0;
+/// See [`LEFT`].
+pub const RIGHT: f64 = 1184.0;
+/// Height of the strip of events.
+const EVENTS: f64 = 34.0;
+/// Width of a column of shares.
+const COLUMN: f64 = 2.0;
+/// Turns narrower than this are shown as shares.
+const NARROW: f64 = 3.0;
+/// Turns that a picture holds at most: some 6 MB.
+const RUNS_MAX: usize = 200_000;
+
+/// Which jobs are drawn, and how.
+#[derive(Debug, Default)]
+pub struct Look {
+    /// Place among the colours.
+    colours: BTreeMap<u64, usize>,
+    /// Jobs that run at the same time on a node share its strip.
+    tracks: BTreeMap<u64, usize>,
+}
+
+impl Look {
+    /// The looks of all jobs that run within a span.
+    pub fn new(history: &History, (from, to): Span) -> Self {
+        let mut look = Look::default();
+        let here = |id: &u64| {
+            let job = &history.jobs[id];
+            job.submitted_us < to && job.over_us.is_none_or(|over| over > from)
+        };
+        for &id in history.jobs.keys().filter(|id| here(id)) {
+            look.colours.insert(id, look.colours.len());
+            let taken: Vec<usize> = look
+                .tracks
+                .iter()
+                .filter(|(other, _)| history.nodes.iter().any(|node| run_together(node, id, **other)))
+                .map(|(_, track)| *track)
+                .collect();
+            let free = (0..).find(|track| !taken.contains(track)).unwrap_or(0);
+            look.tracks.insert(id, free);
+        }
+        look
+    }
+
+    /// The jobs, by number.
+    pub fn jobs(&self) -> impl Iterator<Item = u64> {
+        self.colours.keys().copied()
+    }
+
+    /// What a job is filled with.
+    pub fn fill(&self, job: u64) -> String {
+        let index = self.colours.get(&job).copied().unwrap_or(0);
+        match index / COLOURS.len() % 3 {
+            0 => COLOURS[index % COLOURS.len()].to_owned(),
+            kind => format!("url(#hatch{kind}-{})", index % COLOURS.len()),
+        }
+    }
+
+    /// The hatchings.
+    pub fn patterns() -> String {
+        let mut text = String::from("<defs>\n");
+        for (index, colour) in COLOURS.iter().enumerate() {
+            _ = writeln!(
+                text,
+                "<pattern id=\"hatch1-{index}\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
+                 <rect width=\"6\" height=\"6\" fill=\"white\"/><rect width=\"3.5\" height=\"6\" fill=\"{colour}\"/></pattern>\n\
+                 <pattern id=\"hatch2-{index}\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\">\
+                 <rect width=\"5\" height=\"5\" fill=\"{colour}\"/><circle cx=\"2.5\" cy=\"2.5\" r=\"1.3\" fill=\"white\"/></pattern>"
+            );
+        }
+        text.push_str(
+            "<pattern id=\"lost\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
+             <rect width=\"7\" height=\"7\" fill=\"#ddd\"/><rect width=\"2\" height=\"7\" fill=\"#888\"/></pattern>\n</defs>\n",
+        );
+        text
+    }
+}
+
+/// For more than a twentieth of the time of the shorter one: what overlaps in a switch does not count.
+fn run_together(node: &Node, one: u64, other: u64) -> bool {
+    let (Some(a), Some(b)) = (node.runs.get(&one), node.runs.get(&other)) else { return false };
+    let sum = |runs: &[Span]| runs.iter().map(|(from, to)| to - from).sum::<u64>();
+    let (mut i, mut j, mut both) = (0, 0, 0);
+    while i < a.len() && j < b.len() {
+        both += a[i].1.min(b[j].1).saturating_sub(a[i].0.max(b[j].0));
+        if a[i].1 < b[j].1 { i += 1 } else { j += 1 }
+    }
+    both * 20 > sum(a).min(sum(b))
+}
+
+/// A span, drawn: where it is, and what stands in it.
+pub struct Lanes<'a> {
+    pub history: &'a History,
+    pub look: &'a Look,
+    pub span: Span,
+    /// With the strip of events above.
+    pub events: bool,
+}
+
+impl Lanes<'_> {
+    /// Turns are wide enough to be seen one by one.
+    pub fn is_exact(&self) -> bool {
+        let (mut runs, mut total_us) = (0_u64, 0);
+        for node in &self.history.nodes {
+            for (from, to) in
+                node.runs.values().flatten().map(|run| self.cut(*run)).filter(|run| run.1 > run.0)
+            {
+                (runs, total_us) = (runs + 1, total_us + to - from);
+            }
+        }
+        runs == 0 || total_us as f64 / runs as f64 >= NARROW / self.per_us()
+    }
+
+    /// The picture, and its height.
+    pub fn draw(&self) -> String {
+        let nodes = self.history.nodes.len().max(1) as f64;
+        let lane = (420.0 / nodes).clamp(15.0, 44.0);
+        let top = if self.events { EVENTS + 4.0 } else { 6.0 };
+        let bottom = top + lane * nodes;
+        let mut svg = Svg::new();
+        svg.raw(&Look::patterns());
+        self.axis(&mut svg, top, bottom);
+        for (index, node) in self.history.nodes.iter().enumerate() {
+            let y = top + lane * index as f64;
+            svg.rect([LEFT, y + 1.0, RIGHT - LEFT, lane - 2.0], "#f4f4f4", "");
+            svg.text(LEFT - 8.0, y + lane / 2.0 + 4.0, Anchor::End, &node.name, "");
+        }
+        self.strips(&mut svg, top, lane);
+        if self.events {
+            self.marks(&mut svg, top, lane);
+        }
+        svg.raw(&format!(
+            "<line class=\"cursor\" x1=\"-9\" x2=\"-9\" y1=\"{0}\" y2=\"{bottom}\" stroke=\"{INK}\" stroke-width=\"0.7\"/>\
+             <text class=\"when\" y=\"{1}\" text-anchor=\"middle\" font-size=\"11\"></text>",
+            if self.events { EVENTS } else { 4.0 },
+            bottom + 46.0
+        ));
+        svg.finish(WIDTH, bottom + 52.0)
+    }
+
+    fn per_us(&self) -> f64 {
+        (RIGHT - LEFT) / (self.span.1 - self.span.0).max(1) as f64
+    }
+
+    fn cut(&self, (from, to): Span) -> Span {
+        (from.max(self.span.0), to.min(self.span.1))
+    }
+
+    fn x(&self, us: u64) -> f64 {
+        LEFT + (us.clamp(self.span.0, self.span.1) - self.span.0) as f64 * self.per_us()
+    }
+
+    fn axis(&self, svg: &mut Svg, top: f64, bottom: f64) {
+        let start = self.history.start_us();
+        let (from, to) = (self.span.0.saturating_sub(start), self.span.1.saturating_sub(start));
+        let (unit, us) = unit(to - from);
+        let scale =
+            Scale { values: (from as f64 / us, to as f64 / us), places: (LEFT, RIGHT), logarithmic: false };
+        svg.raw("<g class=\"axis\">");
+        let step = round_step((scale.values.1 - scale.values.0) / 10.0);
+        for tick in scale.ticks(10) {
+            svg.line([scale.at(tick), top, scale.at(tick), bottom + 4.0], PALE, "");
+            svg.text(
+                scale.at(tick),
+                bottom + 18.0,
+                Anchor::Middle,
+                format!("{} {unit}", digits(tick, step)),
+                "font-size=\"11\"",
+            );
+        }
+        svg.raw("</g>");
+    }
+
+    /// What ran, in the units of the page's script: a width of the whole span in ms.
+    fn strips(&self, svg: &mut Svg, top: f64, lane: f64) {
+        let height = lane * self.history.nodes.len() as f64;
+        let span_ms = (self.span.1 - self.span.0) as f64 / 1000.0;
+        let exact = self.is_exact();
+        svg.raw(&format!(
+            "<svg class=\"strips\" x=\"{LEFT}\" y=\"{top}\" width=\"{}\" height=\"{height}\" viewBox=\"0 0 {} {height}\" \
+             preserveAspectRatio=\"none\" data-from=\"{}\" data-top=\"{top}\" data-bottom=\"{}\" data-turn=\"{}\">",
+            RIGHT - LEFT,
+            short(span_ms),
+            self.span.0.saturating_sub(self.history.start_us()) as f64 / 1000.0,
+            top + height,
+            self.mean_run_ms()
+        ));
+        let runs: usize = self.history.nodes.iter().flat_map(|node| node.runs.values()).map(Vec::len).sum();
+        if !exact {
+            svg.raw("<g class=\"shares\">");
+            self.each_node(lane, |node, y, tracks| self.shares(svg, node, y, tracks));
+            svg.raw("</g>");
+        }
+        if exact || runs <= RUNS_MAX {
+            svg.raw(if exact { "<g>" } else { "<g class=\"turns\" display=\"none\">" });
+            self.each_node(lane, |node, y, tracks| self.turns(svg, node, y, tracks));
+            svg.raw("</g>");
+        }
+        self.each_node(lane, |node, y, _| {
+            for &lost in &node.lost {
+                let (from, to) = self.cut(lost);
+                if to > from {
+                    let ms = |us: u64| (us - self.span.0) as f64 / 1000.0;
+                    svg.rect([ms(from), y, ms(to) - ms(from), lane - 2.0], "#999", "fill-opacity=\"0.55\"");
+                }
+            }
+        });
+        svg.raw("</svg>");
+        self.each_node(lane, |node, y, _| {
+            for (from, to) in node.lost.iter().map(|lost| self.cut(*lost)).filter(|lost| lost.1 > lost.0) {
+                if self.x(to) - self.x(from) > 30.0 {
+                    let middle = (self.x(from) + self.x(to)) / 2.0;
+                    svg.text(
+                        middle,
+                        top + y + lane / 2.0 + 4.0,
+                        Anchor::Middle,
+                        "lost",
+                        "class=\"label\" font-size=\"11\" font-style=\"italic\"",
+                    );
+                }
+            }
+        });
+        if exact {
+            self.labels(svg, top, lane);
+        }
+    }
+
+    /// Calls for each node with the place of its strip and how many jobs share it.
+    fn each_node(&self, lane: f64, mut draw: impl FnMut(&Node, f64, (usize, f64))) {
+        for (index, node) in self.history.nodes.iter().enumerate() {
+            let ran = node
+                .runs
+                .iter()
+                .filter(|(_, runs)| runs.iter().any(|run| self.cut(*run).1 > self.cut(*run).0));
+            let tracks =
+                ran.filter_map(|(job, _)| self.look.tracks.get(job)).max().map_or(1, |track| track + 1);
+            draw(node, lane * index as f64 + 1.0, (tracks, (lane - 2.0) / tracks as f64));
+        }
+    }
+
+    fn mean_run_ms(&self) -> f64 {
+        let runs = || self.history.nodes.iter().flat_map(|node| node.runs.values().flatten());
+        let total: u64 = runs().map(|(from, to)| to - from).sum();
+        (total as f64 / runs().count().max(1) as f64 / 1000.0 * 1000.0).round() / 1000.0
+    }
+
+    fn title(&self, job: u64) -> String {
+        format!("job {job}: {}", self.history.jobs.get(&job).map_or("", |job| &job.command))
+    }
+
+    fn turns(&self, svg: &mut Svg, node: &Node, y: f64, (_, height): (usize, f64)) {
+        for job in self.look.jobs() {
+            let mut data = String::new();
+            for run in node.runs.get(&job).into_iter().flatten() {
+                let (from, to) = self.cut(*run);
+                if to > from {
+                    let at = y + height * self.look.tracks[&job] as f64;
+                    let (x, width) = ((from - self.span.0) as f64 / 1000.0, (to - from) as f64 / 1000.0);
+                    _ = write!(data, "M{x} {}h{width}v{}h-{width}z", short(at), short(height));
+                }
+            }
+            if !data.is_empty() {
+                svg.path(&data, &format!("fill=\"{}\"", self.look.fill(job)), &self.title(job));
+            }
+        }
+    }
+
+    /// Column by column, what part of the time each job had.
+    fn shares(&self, svg: &mut Svg, node: &Node, y: f64, (tracks, height): (usize, f64)) {
+        let columns = ((RIGHT - LEFT) / COLUMN) as usize;
+        let column_us = (self.span.1 - self.span.0) as f64 / columns as f64;
+        let mut below = vec![vec![0.0; columns]; tracks];
+        for job in self.look.jobs() {
+            let Some(runs) = node.runs.get(&job) else { continue };
+            let mut shares = vec![0.0; columns];
+            for (from, to) in runs.iter().map(|run| self.cut(*run)).filter(|run| run.1 > run.0) {
+                let (mut at, end) = ((from - self.span.0) as f64, (to - self.span.0) as f64);
+                while at < end - 1e-6 {
+                    let column = ((at / column_us + 1e-9) as usize).min(columns - 1);
+                    let until = (((column + 1) as f64) * column_us).min(end).max(at + 1e-3);
+                    shares[column] += (until - at) / column_us;
+                    at = until;
+                }
+            }
+            let track = self.look.tracks[&job];
+            let mut data = String::new();
+            for (column, share) in shares.iter().enumerate().filter(|(_, share)| **share > 0.004) {
+                let floor: &mut f64 = &mut below[track][column];
+                let share = share.min(1.0 - *floor);
+                *floor += share;
+                let (x, width) = (column as f64 * column_us / 1000.0, column_us / 1000.0);
+                let at = y + height * (track as f64 + 1.0 - *floor);
+                _ = write!(
+                    data,
+                    "M{} {}h{}v{}h-{2}z",
+                    short(x),
+                    short(at),
+                    short(width),
+                    short(share * height)
+                );
+            }
+            if !data.is_empty() {
+                svg.path(&data, &format!("fill=\"{}\"", self.look.fill(job)), &self.title(job));
+            }
+        }
+    }
+
+    /// The number of a job where its turn is wide enough.
+    fn labels(&self, svg: &mut Svg, top: f64, lane: f64) {
+        self.each_node(lane, |node, y, (_, height)| {
+            for job in self.look.jobs().filter(|_| height >= 11.0) {
+                for (from, to) in node.runs.get(&job).into_iter().flatten().map(|run| self.cut(*run)) {
+                    if to > from && self.x(to) - self.x(from) >= 16.0 + 7.0 * job.to_string().len() as f64 {
+                        let (middle, at) = ((self.x(from) + self.x(to)) / 2.0, top + y + height * (self.look.tracks[&job] as f64 + 0.5) + 4.0);
+                        let halo = "class=\"label\" font-size=\"11\" stroke=\"white\" stroke-width=\"3\" paint-order=\"stroke\" stroke-linejoin=\"round\"";
+                        svg.text(middle, at, Anchor::Middle, job, halo);
+                    }
+                }
+            }
+        });
+    }
+
+    /// The events above the strips, numbered as in the table.
+    fn marks(&self, svg: &mut Svg, top: f64, lane: f64) {
+        let mut last = [f64::MIN; 2];
+        svg.raw("<g class=\"marks\">");
+        for (number, mark) in self.history.marks.iter().enumerate() {
+            if mark.us < self.span.0 || mark.us > self.span.1 {
+                continue;
+            }
+            let x = self.x(mark.us);
+            let row = usize::from(last[0] > x - 17.0);
+            let title = tutti_svg::escape(&mark.text);
+            let colour = if mark.fault { "#D55E00" } else { GREY };
+            svg.raw(&format!("<g><title>{title}</title>"));
+            svg.line(
+                [x, if row == 0 { EVENTS - 8.0 } else { EVENTS - 22.0 }, x, top],
+                colour,
+                "stroke-width=\"0.8\"",
+            );
+            if last[row] <= x - 17.0 {
+                last[row] = x;
+                let y = EVENTS - 13.0 - 14.0 * row as f64;
+                let fill = if mark.fault { "#D55E00" } else { "white" };
+                svg.rect([x - 8.0, y - 7.0, 16.0, 13.0], fill, &format!("rx=\"3\" stroke=\"{colour}\""));
+                let ink =
+                    if mark.fault { "style=\"fill:white\" font-size=\"10\"" } else { "font-size=\"10\"" };
+                svg.text(x, y + 3.5, Anchor::Middle, number + 1, ink);
+            }
+            let node = mark.node.as_ref().filter(|_| mark.fault);
+            let place = node.and_then(|name| self.history.nodes.iter().position(|node| node.name == *name));
+            if let Some(index) = place {
+                let y = top + lane * (index as f64 + 0.5);
+                let cross = format!("M{} {}l8 8m0 -8l-8 8", short(x - 4.0), short(y - 4.0));
+                svg.path(&cross, "stroke=\"#D55E00\" stroke-width=\"2.5\" fill=\"none\"", "");
+            }
+            svg.raw("</g>");
+        }
+        svg.raw("</g>");
+    }
+}
+
+/// The unit of time for a span, and how many us it has.
+fn unit(span_us: u64) -> (&'static str, f64) {
+    match span_us {
+        0..2_000 => ("µs", 1.0),
+        2_000..2_000_000 => ("ms", 1e3),
+        2_000_000..600_000_001 => ("s", 1e6),
+        _ => ("min", 60e6),
+    }
+}

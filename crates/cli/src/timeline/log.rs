@@ -1,0 +1,284 @@
+//! What the logs of a head say, put in order: jobs and nodes, and on each node who ran when.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use serde::Deserialize;
+use tutti_daemon::gang::{Stretch, What};
+
+/// A span of time, in us since 1970.
+pub type Span = (u64, u64);
+
+/// All that is drawn.
+#[derive(Debug, Default)]
+pub struct History {
+    /// By number.
+    pub jobs: BTreeMap<u64, Job>,
+    /// In the order of their names.
+    pub nodes: Vec<Node>,
+    /// What happened, by time.
+    pub marks: Vec<Mark>,
+    /// The last thing that is known.
+    pub until_us: u64,
+    /// Turns of which there is no record.
+    pub lost: u64,
+}
+
+/// A job.
+#[derive(Debug, Default)]
+pub struct Job {
+    /// What runs.
+    pub command: String,
+    /// Its nodes, by name.
+    pub nodes: Vec<String>,
+    /// When it was submitted, when its ranks ran, when it was over.
+    pub submitted_us: u64,
+    pub started_us: Option<u64>,
+    pub over_us: Option<u64>,
+    pub status: Option<u8>,
+    /// When it was suspended.
+    pub suspended: Vec<Span>,
+}
+
+/// A node.
+#[derive(Debug, Default)]
+pub struct Node {
+    pub name: String,
+    /// When it was lost.
+    pub lost: Vec<Span>,
+    /// When each job ran here.
+    pub runs: BTreeMap<u64, Vec<Span>>,
+    /// Every freeze and thaw: what, when, generation, job, how long in us.
+    pub turns: Vec<(What, u64, u64, u64, u64)>,
+}
+
+/// Something that happened at one moment.
+#[derive(Debug)]
+pub struct Mark {
+    pub us: u64,
+    pub job: Option<u64>,
+    /// A node, by name; none: it is not of one node.
+    pub node: Option<String>,
+    /// In one line.
+    pub text: String,
+    /// It is bad news.
+    pub fault: bool,
+}
+
+/// A line of the log of events.
+#[derive(Deserialize)]
+struct Event {
+    ms: u64,
+    event: String,
+    job: Option<u64>,
+    #[serde(default)]
+    nodes: Vec<String>,
+    #[serde(default)]
+    text: String,
+    status: Option<u8>,
+}
+
+/// A line of the log of turns.
+#[derive(Deserialize)]
+struct Turns {
+    node: String,
+    #[serde(flatten)]
+    stretch: Stretch,
+}
+
+/// Reads the logs of events and of turns, the old halves first.
+///
+/// # Errors
+/// When there is no log of events; a text for the user.
+pub fn read(events: &Path, turns: &Path) -> Result<History, String> {
+    let known =
+        lines::<Event>(events).map_err(|error| format!("cannot read {}: {error}", events.display()))?;
+    // A cluster on which nobody ever took turns has none.
+    let turns = lines::<Turns>(turns).unwrap_or_default();
+    Ok(put_in_order(known, turns))
+}
+
+fn lines<T: for<'a> Deserialize<'a>>(path: &Path) -> std::io::Result<Vec<T>> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".1");
+    let mut found = Vec::new();
+    let files = [File::open(aside).ok(), Some(File::open(path)?)];
+    for file in files.into_iter().flatten() {
+        // A line that was cut off by a full disk or a dead daemon is no reason to show nothing.
+        let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
+        found.extend(lines.filter_map(|line| serde_json::from_slice(&line).ok()));
+    }
+    Ok(found)
+}
+
+fn put_in_order(events: Vec<Event>, turns: Vec<Turns>) -> History {
+    let mut history = History::default();
+    let mut nodes: BTreeMap<(String, u64, String), Node> = BTreeMap::new();
+    for event in &events {
+        history.until_us = history.until_us.max(event.ms * 1000);
+        for name in &event.nodes {
+            nodes.entry(order(name)).or_default().name.clone_from(name);
+        }
+        history.take_event(event, &mut nodes);
+    }
+    for Turns { node, stretch } in turns {
+        history.lost += stretch.lost;
+        let entry = nodes.entry(order(&node)).or_default();
+        entry.name = node;
+        for (what, at_us, generation, job, took_us) in stretch.turns {
+            let us = stretch.since_us.saturating_add(at_us);
+            history.until_us = history.until_us.max(us);
+            entry.turns.push((what, us, generation, job, took_us));
+        }
+    }
+    history.nodes = nodes.into_values().collect();
+    history.marks.sort_by_key(|mark| mark.us);
+    let until_us = history.until_us;
+    for job in history.jobs.values_mut() {
+        job.suspended
+            .iter_mut()
+            .filter(|span| span.1 == u64::MAX)
+            .for_each(|span| span.1 = job.over_us.unwrap_or(until_us));
+    }
+    for node in &mut history.nodes {
+        node.lost.iter_mut().filter(|span| span.1 == u64::MAX).for_each(|span| span.1 = until_us);
+        node.turns.sort_by_key(|turn| turn.1);
+        node.work_out(&history.jobs, until_us);
+    }
+    history
+}
+
+/// node2 comes before node10.
+fn order(name: &str) -> (String, u64, String) {
+    let digits = name.len() - name.trim_end_matches(|letter: char| letter.is_ascii_digit()).len();
+    let (stem, number) = name.split_at(name.len() - digits);
+    (stem.to_owned(), number.parse().unwrap_or(0), name.to_owned())
+}
+
+impl History {
+    fn take_event(&mut self, event: &Event, nodes: &mut BTreeMap<(String, u64, String), Node>) {
+        let us = event.ms * 1000;
+        let mut text = event.text.clone();
+        let mut fault = false;
+        let node = event.nodes.first().filter(|_| event.job.is_none()).cloned();
+        if let Some(id) = event.job {
+            let job = self.jobs.entry(id).or_default();
+            match event.event.as_str() {
+                "submitted" => {
+                    (job.command, job.nodes, job.submitted_us) = (event.text.clone(), event.nodes.clone(), us)
+                }
+                "started" => {
+                    job.started_us = Some(us);
+                    text = "its ranks run".into();
+                }
+                "suspended" => job.suspended.push((us, u64::MAX)),
+                "resumed" => {
+                    job.suspended.iter_mut().filter(|span| span.1 == u64::MAX).for_each(|span| span.1 = us)
+                }
+                "over" => {
+                    (job.over_us, job.status) = (Some(us), event.status);
+                    text = format!("over, status {}", event.status.unwrap_or(0));
+                    fault = event.status != Some(0);
+                }
+                "said" => fault = true,
+                _ => {}
+            }
+        } else if let Some(name) = &node {
+            let entry = nodes.entry(order(name)).or_default();
+            match event.event.as_str() {
+                "node-lost" => {
+                    entry.lost.push((us, u64::MAX));
+                    fault = true;
+                }
+                "node-up" => {
+                    entry.lost.iter_mut().filter(|span| span.1 == u64::MAX).for_each(|span| span.1 = us)
+                }
+                _ => {}
+            }
+        }
+        if text.is_empty() || event.event == "submitted" {
+            text = if text.is_empty() { event.event.clone() } else { format!("submitted: {text}") };
+        }
+        self.marks.push(Mark { us, job: event.job, node, text, fault });
+    }
+}
+
+impl Node {
+    /// From the turns: when each job ran here.
+    fn work_out(&mut self, jobs: &BTreeMap<u64, Job>, until_us: u64) {
+        for (&id, job) in jobs.iter().filter(|(_, job)| job.nodes.contains(&self.name)) {
+            let Some(started_us) = job.started_us else { continue };
+            let over_us = job.over_us.unwrap_or(until_us);
+            let (mut since, mut runs) = (Some(started_us), Vec::new());
+            for &(what, us, _, _, _) in self.turns.iter().filter(|turn| turn.3 == id) {
+                match what {
+                    What::Freeze => {
+                        runs.extend(since.take().filter(|since| us > *since).map(|since| (since, us)))
+                    }
+                    What::Thaw => since = since.or(Some(us.max(started_us))),
+                    _ => {}
+                }
+            }
+            runs.extend(since.filter(|since| over_us > *since).map(|since| (since, over_us)));
+            runs.iter_mut().for_each(|run| run.1 = run.1.min(over_us).max(run.0));
+            self.runs.insert(id, without(runs, &job.suspended));
+        }
+    }
+}
+
+/// What is left of spans without others; both ascending.
+fn without(spans: Vec<Span>, taken: &[Span]) -> Vec<Span> {
+    taken.iter().fold(spans, |spans, &(from, to)| {
+        let cut = |(start, end): Span| [(start, end.min(from)), (start.max(to), end)];
+        spans.into_iter().flat_map(cut).filter(|(start, end)| end > start).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(events: &str, turns: &str) -> History {
+        let parse = |text: &str| text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let turns = turns.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        put_in_order(parse(events), turns)
+    }
+
+    #[test]
+    fn a_job_runs_from_its_start_but_while_it_is_frozen_or_suspended() {
+        let events = r#"{"ms":1,"event":"node-up","nodes":["node10"]}
+{"ms":1,"event":"node-up","nodes":["node2"]}
+{"ms":10,"event":"submitted","job":4,"nodes":["node2","node10"],"text":"./a.out"}
+{"ms":20,"event":"started","job":4}
+{"ms":50,"event":"suspended","job":4}
+{"ms":60,"event":"resumed","job":4}
+half a li
+{"ms":90,"event":"over","job":4,"status":3}"#;
+        let turns = r#"{"node":"node2","since_us":25000,"lost":2,"turns":[["switch",0,7,0,0],["freeze",5000,7,4,30],["thaw",15000,8,4,4]]}"#;
+        let history = read_text(events, turns);
+        let names: Vec<&str> = history.nodes.iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(names, ["node2", "node10"]);
+        assert_eq!(history.nodes[0].runs[&4], [(20_000, 30_000), (40_000, 50_000), (60_000, 90_000)]);
+        assert_eq!(history.nodes[1].runs[&4], [(20_000, 50_000), (60_000, 90_000)]);
+        assert_eq!((history.lost, history.until_us, history.jobs[&4].status), (2, 90_000, Some(3)));
+        let faults: Vec<&str> =
+            history.marks.iter().filter(|mark| mark.fault).map(|mark| mark.text.as_str()).collect();
+        assert_eq!(faults, ["over, status 3"]);
+    }
+
+    #[test]
+    fn a_node_is_lost_until_it_is_up_again_and_a_job_that_is_not_over_runs_to_the_end() {
+        let events = r#"{"ms":1,"event":"node-up","nodes":["a"]}
+{"ms":2,"event":"submitted","job":1,"nodes":["a"],"text":"x"}
+{"ms":3,"event":"started","job":1}
+{"ms":5,"event":"node-lost","nodes":["a"]}
+{"ms":8,"event":"node-up","nodes":["a"]}
+{"ms":9,"event":"node-lost","nodes":["a"]}
+{"ms":10,"event":"said","job":1,"text":"a was lost"}"#;
+        let history = read_text(events, "");
+        assert_eq!(history.nodes[0].lost, [(5000, 8000), (9000, 10_000)]);
+        assert_eq!(history.nodes[0].runs[&1], [(3000, 10_000)]);
+    }
+}

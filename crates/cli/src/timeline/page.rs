@@ -1,0 +1,159 @@
+//! The page around the pictures.
+
+use std::fmt::Write;
+
+use tutti_svg::escape;
+
+use super::lanes::{LEFT, Lanes, Look, RIGHT};
+use super::log::{History, Span};
+use super::switch::{Switches, duration};
+
+/// Rows of the table of events.
+const ROWS_MAX: usize = 300;
+/// Turns that the magnified part shows.
+const MAGNIFIED_TURNS: u64 = 24;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// The whole page.
+pub fn page(history: &History, span: Span, job: Option<u64>) -> String {
+    let look = Look::new(history, span);
+    let whole = Lanes { history, look: &look, span, events: true };
+    let title = job.map_or_else(|| "Timeline".to_owned(), |job| format!("Timeline of job {job}"));
+    let switches = Switches::new(history, span);
+    let mut text = format!(
+        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\n<style>{STYLE}</style>\n<h1>{title}</h1>\n\
+         <p class=\"sub\">{} nodes, {} jobs, {}; 0 is {} UTC.</p>\n",
+        history.nodes.len(),
+        history.jobs.len(),
+        duration(span.1 - span.0),
+        date(history.start_us())
+    );
+    text.push_str(&jobs(history, &look));
+    let exact = whole.is_exact();
+    let how = if exact {
+        "Each colour is a job, each strip a node: a job stands where its ranks run."
+    } else {
+        "Each colour is a job, each strip a node. Turns are too short to be seen here: a column shows how the jobs shared its time."
+    };
+    _ = write!(
+        text,
+        "<h2>Who ran where</h2><p>{how} <span class=\"hint\"></span></p>\n<figure>{}</figure>\n",
+        whole.draw()
+    );
+    if !exact && let Some(part) = magnified(history, span) {
+        let part = Lanes { history, look: &look, span: part, events: false };
+        _ = write!(text, "<h2>A part of it, magnified</h2>\n<figure>{}</figure>\n", part.draw());
+    }
+    if let Some((picture, words)) = switches.draw(history, &look) {
+        _ = write!(text, "<h2>One switch</h2><p>{words}</p>\n<figure>{picture}</figure>\n");
+    }
+    if let Some(summary) = switches.summary() {
+        _ = writeln!(text, "<p>{summary}.</p>");
+    }
+    if history.lost > 0 {
+        _ = writeln!(
+            text,
+            "<p>Of {} turns there is no record: a daemon had no core for too long.</p>",
+            history.lost
+        );
+    }
+    text.push_str(&events(history));
+    _ = write!(text, "<script>const LEFT={LEFT},RIGHT={RIGHT};\n{SCRIPT}</script></html>\n");
+    text
+}
+
+fn jobs(history: &History, look: &Look) -> String {
+    let mut text = String::from(
+        "<table><tr><th><th class=\"r\">job<th>command<th class=\"r\">nodes<th class=\"r\">submitted<th class=\"r\">over<th class=\"r\">\
+         ran<th class=\"r\">turns<th>ended\n",
+    );
+    let start = history.start_us();
+    for (id, job) in &history.jobs {
+        let runs = || history.nodes.iter().filter_map(|node| node.runs.get(id));
+        let nodes = runs().count().max(1) as u64;
+        let ran = runs().flatten().map(|(from, to)| to - from).sum::<u64>() / nodes;
+        let end = job.over_us.unwrap_or(history.until_us);
+        let lived = end.saturating_sub(job.started_us.unwrap_or(end)).max(1);
+        let ended = match (job.over_us, job.status) {
+            (None, _) => "runs".to_owned(),
+            (_, Some(0)) => "well".to_owned(),
+            (_, status) => format!("status {}", status.unwrap_or(0)),
+        };
+        _ = writeln!(
+            text,
+            "<tr><td><svg width=\"22\" height=\"14\"><rect width=\"22\" height=\"14\" fill=\"{}\"/></svg><td class=\"r\">{id}<td class=\"c\">{}<td class=\"r\">{}\
+             <td class=\"r\">{}<td class=\"r\">{}<td class=\"r\">{} ({:.0} %)<td class=\"r\">{}<td>{ended}",
+            look.fill(*id),
+            escape(&job.command),
+            job.nodes.len(),
+            duration(job.submitted_us.saturating_sub(start)),
+            job.over_us.map_or_else(|| "-".into(), |over| duration(over.saturating_sub(start))),
+            duration(ran),
+            100.0 * ran as f64 / lived as f64,
+            runs().map(Vec::len).max().unwrap_or(0),
+        );
+    }
+    text.push_str("</table>\n");
+    text
+}
+
+fn events(history: &History) -> String {
+    let mut text = String::from(
+        "<h2>Events</h2>\n<table><tr><th class=\"r\"><th class=\"r\">time<th class=\"r\">job<th>what\n",
+    );
+    let start = history.start_us();
+    for (number, mark) in history.marks.iter().enumerate().take(ROWS_MAX) {
+        let time = mark.us as f64 - start as f64;
+        _ = writeln!(
+            text,
+            "<tr{}><td class=\"r\">{}<td class=\"r\">{:.3} s<td class=\"r\">{}<td>{}{}",
+            if mark.fault { " class=\"fault\"" } else { "" },
+            number + 1,
+            time / 1e6,
+            mark.job.map_or_else(String::new, |job| job.to_string()),
+            mark.node.as_ref().map_or_else(String::new, |node| format!("{}: ", escape(node))),
+            escape(&mark.text)
+        );
+    }
+    if history.marks.len() > ROWS_MAX {
+        _ = writeln!(text, "<tr><td><td><td><td>and {} more", history.marks.len() - ROWS_MAX);
+    }
+    text.push_str("</table>\n");
+    text
+}
+
+/// A span of some turns in the middle of those of the job with the most.
+fn magnified(history: &History, (from, to): Span) -> Option<Span> {
+    let runs = history.nodes.iter().flat_map(|node| node.runs.values()).max_by_key(|runs| runs.len())?;
+    let inside: Vec<&Span> = runs.iter().filter(|run| run.0 >= from && run.1 <= to).collect();
+    let middle = inside.get(inside.len() / 2)?;
+    let pitch = (inside.last()?.1 - inside.first()?.0) / inside.len() as u64;
+    let half = pitch * MAGNIFIED_TURNS / 4;
+    Some((middle.0.saturating_sub(half).max(from), (middle.0 + half).min(to)))
+}
+
+/// Year, month, day and time of day.
+fn date(us: u64) -> String {
+    let (days, seconds) = (us / 86_400_000_000, us / 1_000_000 % 86_400);
+    // From days since 1970 to the calendar, with years that begin in March (Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * of_year + 2) / 153;
+    let (day, month) = (of_year - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year}-{month:02}-{day:02} {:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        assert_eq!(super::date(0), "1970-01-01 00:00:00");
+        assert_eq!(super::date(951_782_400_000_000), "2000-02-29 00:00:00");
+        assert_eq!(super::date(1_795_327_262_000_000), "2026-11-22 06:01:02");
+    }
+}
