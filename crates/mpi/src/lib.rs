@@ -33,5 +33,6 @@ pub mod stats;
 pub mod tool;
 mod type_arguments;
 mod unsupported;
+mod waiting;
 
 pub use unsupported::unsupported;

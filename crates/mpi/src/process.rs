@@ -1,6 +1,6 @@
 //! The state of this process: one value, one lock, alive from Init to Finalize.
 //!
-//! Every call enters through [`enter`] and works on the [`Guard`]. A wait gives the lock back between polls ([`Guard::wait`]). No lock is
+//! Every call enters through [`enter`] and works on the [`Guard`]. A wait gives the lock back between polls (`waiting.rs`). No lock is
 //! held and nothing is borrowed while a function of the user runs (F20).
 
 use std::cell::UnsafeCell;
@@ -8,15 +8,14 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
 
 use core::ffi::{CStr, c_int};
 use tutti_runtime::attach::{self, AttachError};
 use tutti_runtime::job::Job;
 use tutti_runtime::net::Net;
-use tutti_runtime::wait::{Company, Patience, Waiter};
-use tutti_shm::sync::Ordering as ShmOrdering;
+use tutti_runtime::wait::Company;
 use tutti_shm::ticket::APPLICATION_VARIABLE;
+use tutti_shm::waits::Waits;
 
 use crate::abi::*;
 use crate::buffered::Attached;
@@ -29,6 +28,7 @@ use crate::error::{Error, Result};
 use crate::handle::{Kind, Slab};
 use crate::lock::Lock;
 use crate::service;
+use crate::waiting::Test;
 use tutti_runtime::say;
 
 /// Everything this process knows.
@@ -73,7 +73,7 @@ pub struct Process {
     /// Whether waits have a core to themselves.
     pub company: Company,
     /// Threads that wait inside the library.
-    waiting: u32,
+    pub waits: Waits<Test>,
     /// What the checker knows, when there is one.
     pub check: Option<Box<crate::check::Check>>,
 }
@@ -88,7 +88,7 @@ pub const AFTER: u8 = 2;
 pub const CHECKED: u8 = 3;
 
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
-static LOCK: Lock = Lock::new();
+pub(crate) static LOCK: Lock = Lock::new();
 static PROCESS: Cell = Cell(UnsafeCell::new(None));
 
 struct Cell(UnsafeCell<Option<Process>>);
@@ -101,6 +101,8 @@ unsafe impl Sync for Cell {}
 #[derive(Debug)]
 pub struct Guard {
     process: *mut Process,
+    /// The calling thread is among those that wait.
+    pub(crate) is_waiting: bool,
 }
 
 /// Which phase the process is in.
@@ -147,7 +149,7 @@ fn take_lock() -> Option<Guard> {
     // SAFETY: RUNNING and CHECKED say that the value is there and stays; the lock is ours.
     let process = unsafe { (*PROCESS.0.get()).as_mut() };
     match process {
-        Some(process) => Some(Guard { process }),
+        Some(process) => Some(Guard { process, is_waiting: false }),
         None => {
             LOCK.release();
             None
@@ -204,7 +206,7 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
         next_partition: 0,
         buffers: HashMap::new(),
         message_groups: HashMap::new(),
-        waiting: 0,
+        waits: Waits::new(),
         check,
     };
     // SAFETY: Init is called once and before anything else (checked by the caller), so nobody else looks at the cell.
@@ -252,168 +254,6 @@ pub fn thread_id() -> libc::pid_t {
 }
 
 impl Guard {
-    /// Makes progress until `ready` gives something. `hint` is the world rank waited for.
-    #[inline]
-    pub fn wait<T>(&mut self, hint: Option<usize>, mut ready: impl FnMut(&mut Process) -> Option<T>) -> T {
-        if let Some(value) = ready(self) {
-            return value;
-        }
-        self.begin_wait();
-        let mut waiter = Waiter::default();
-        let value = loop {
-            if self.progress(hint) {
-                waiter.reset();
-            }
-            if let Some(value) = ready(self) {
-                break value;
-            }
-            self.idle(&mut waiter, || false);
-        };
-        self.end_wait();
-        value
-    }
-
-    /// Makes progress with messages and with collective operations. Returns whether anything moved.
-    #[inline(always)]
-    pub fn progress(&mut self, hint: Option<usize>) -> bool {
-        let moved = self.engine.progress(hint);
-        if !self.schedules.is_empty() {
-            self.advance_schedules();
-        }
-        moved
-    }
-
-    /// Makes progress until a flag in shared memory that others set is `ready`. Whoever sets it rings this rank.
-    #[cold]
-    pub fn watch(&mut self, ready: impl Fn() -> bool) {
-        self.begin_wait();
-        let mut waiter = Waiter::default();
-        while !ready() {
-            if self.progress(None) {
-                waiter.reset();
-            } else {
-                self.idle(&mut waiter, &ready);
-            }
-        }
-        self.end_wait();
-    }
-
-    #[inline(always)]
-    fn begin_wait(&mut self) {
-        self.waiting += 1;
-        if self.waiting == 1 {
-            let me = self.engine.job.rank();
-            self.engine.job.endpoint(me).waiting.store(1, ShmOrdering::Relaxed);
-        }
-    }
-
-    /// How many threads wait.
-    pub fn waiting_threads(&self) -> u32 {
-        self.waiting
-    }
-
-    #[inline(always)]
-    fn end_wait(&mut self) {
-        self.waiting -= 1;
-        if self.waiting == 0 {
-            let me = self.engine.job.rank();
-            self.engine.job.endpoint(me).waiting.store(0, ShmOrdering::Relaxed);
-        }
-    }
-
-    /// Nothing to do for now: lets other threads, other ranks, or the core rest.
-    #[inline(always)]
-    fn idle(&mut self, waiter: &mut Waiter, ready: impl Fn() -> bool) {
-        match waiter.idle(&mut self.company) {
-            Patience::Poll | Patience::Yielded => {
-                if LOCK.is_needed() {
-                    self.unlocked(core::hint::spin_loop);
-                }
-            }
-            Patience::Sleep => self.sleep(waiter, ready),
-        }
-    }
-
-    #[cold]
-    fn sleep(&mut self, waiter: &mut Waiter, ready: impl Fn() -> bool) {
-        if crate::check::is_on() {
-            return crate::check::deadlock::sleep(self, waiter, ready);
-        }
-        if self.waiting > 1 {
-            // Another thread waits too and may find what we wait for: we must not sleep on the one bell without it.
-            self.unlocked(std::thread::yield_now);
-            return;
-        }
-        self.engine.publish_all();
-        self.sleep_on_bell(waiter, None, ready);
-    }
-
-    /// Sleeps until a peer rings, and for so long at most. Others have been told what they may wait for.
-    #[cold]
-    pub fn sleep_on_bell(
-        &mut self,
-        waiter: &mut Waiter,
-        at_most: Option<Duration>,
-        ready: impl Fn() -> bool,
-    ) {
-        let engine: *mut Engine = &mut self.engine;
-        let mut released = false;
-        // SAFETY: the pointer comes from the guard's own state, which stays; the closure uses it while nothing else does, and
-        // `job` is not touched by progress except through shared references to atomics.
-        unsafe {
-            let job: *const Job = &raw const (*engine).job;
-            let look = || {
-                let nothing = !(*engine).progress(None) && !ready();
-                if nothing {
-                    service::poke();
-                    // Other threads may come in while this one sleeps; whoever leaves rings it (`give_back`).
-                    LOCK.release();
-                    released = true;
-                }
-                nothing
-            };
-            match at_most {
-                None => waiter.sleep_unless(&*job, look),
-                Some(at_most) => waiter.sleep_at_most(&*job, at_most, look),
-            }
-        }
-        if released {
-            LOCK.acquire();
-        }
-    }
-
-    /// Gives the lock to other threads; a thread of this process that sleeps may find that its wait is over.
-    #[inline(always)]
-    fn give_back(&self) {
-        if LOCK.is_needed() {
-            self.engine.job.wake_own_sleeper();
-            LOCK.release();
-        }
-    }
-
-    /// Leaves the library: as dropping the guard, in place.
-    #[inline(always)]
-    pub fn leave(self) {
-        self.give_back();
-        std::mem::forget(self);
-    }
-
-    /// Leaves the library after a look that has changed nothing: whoever sleeps goes on sleeping.
-    pub fn leave_quietly(self) {
-        if LOCK.is_needed() {
-            LOCK.release();
-        }
-        std::mem::forget(self);
-    }
-
-    /// Runs `action` without the lock.
-    pub fn unlocked<T>(&mut self, action: impl FnOnce() -> T) -> T {
-        self.give_back();
-        let value = action();
-        LOCK.acquire();
-        value
-    }
-
     /// A datatype by handle.
     ///
     /// # Errors
@@ -448,12 +288,5 @@ impl DerefMut for Guard {
     fn deref_mut(&mut self) -> &mut Process {
         // SAFETY: as above.
         unsafe { &mut *self.process }
-    }
-}
-
-impl Drop for Guard {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.give_back();
     }
 }

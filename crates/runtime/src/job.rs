@@ -263,13 +263,6 @@ impl Job {
         doorbell::ring_after_swap(self.endpoint(peer));
     }
 
-    /// Wakes a thread of this process that sleeps in a wait: another thread may have done what it waits for. The caller holds
-    /// the process lock, under which a sleeper has announced itself, so no fence is needed.
-    #[inline]
-    pub fn wake_own_sleeper(&self) {
-        doorbell::ring_after_swap(self.endpoint(self.rank()));
-    }
-
     /// Says which core this process is on; 1 + its number.
     pub fn tell_core(&self) -> u32 {
         // SAFETY: no arguments. An error (-1) is no core.

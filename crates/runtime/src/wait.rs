@@ -11,10 +11,6 @@
 
 use std::time::{Duration, Instant};
 
-use tutti_shm::doorbell;
-
-use crate::job::Job;
-
 const SPIN: Duration = Duration::from_micros(50);
 const YIELD: Duration = Duration::from_millis(1);
 const YIELDS_OVERSUBSCRIBED: u32 = 100;
@@ -48,13 +44,16 @@ impl Company {
         self.shares_core
     }
 
-    fn yield_core(&mut self) {
+    /// Is called before a yield ([`yield_core`]).
+    pub fn before_yield(&mut self) {
         if self.oversubscribed && !self.shares_core {
             // What happened before says nothing, this yield will.
             self.switches = switches();
         }
-        // SAFETY: no arguments.
-        unsafe { libc::sched_yield() };
+    }
+
+    /// Is called after it.
+    pub fn after_yield(&mut self) {
         self.yields += 1;
         if self.oversubscribed && (!self.shares_core || self.yields >= QUIET_YIELDS) {
             let now = switches();
@@ -62,6 +61,12 @@ impl Company {
             (self.yields, self.switches) = (0, now);
         }
     }
+}
+
+/// Offers the core to others.
+pub fn yield_core() {
+    // SAFETY: no arguments.
+    unsafe { libc::sched_yield() };
 }
 
 /// How often the calling thread had to hand on its core although it could have gone on, with a number of the thread.
@@ -87,9 +92,9 @@ pub struct Waiter {
 pub enum Patience {
     /// Poll again at once.
     Poll,
-    /// The processor was offered to others; poll again.
-    Yielded,
-    /// Sleep is due: publish what the peers wait for, then [`Waiter::sleep_unless`].
+    /// The core is to be offered to others.
+    Yield,
+    /// Sleep is due.
     Sleep,
 }
 
@@ -102,7 +107,7 @@ impl Waiter {
 
     /// Nothing was found: spends a little time.
     #[inline(always)]
-    pub fn idle(&mut self, company: &mut Company) -> Patience {
+    pub fn idle(&mut self, company: &Company) -> Patience {
         self.polls += 1;
         if !company.shares_core && !self.polls.is_multiple_of(POLLS_PER_LOOK) {
             return Patience::Poll;
@@ -111,7 +116,7 @@ impl Waiter {
     }
 
     #[cold]
-    fn idle_slowly(&mut self, company: &mut Company) -> Patience {
+    fn idle_slowly(&mut self, company: &Company) -> Patience {
         if company.oversubscribed {
             if !company.shares_core && self.polls < POLLS_PER_YIELD {
                 return Patience::Poll;
@@ -132,21 +137,6 @@ impl Waiter {
                 return Patience::Sleep;
             }
         }
-        company.yield_core();
-        Patience::Yielded
-    }
-
-    /// As [`Waiter::sleep_unless`], for so long at most.
-    #[cold]
-    pub fn sleep_at_most(&mut self, job: &Job, at_most: Duration, nothing_there: impl FnOnce() -> bool) {
-        doorbell::sleep_at_most(job.endpoint(job.rank()), at_most, nothing_there);
-        self.reset();
-    }
-
-    /// Sleeps until a peer rings, unless `nothing_there` finds something after the intention is published.
-    #[cold]
-    pub fn sleep_unless(&mut self, job: &Job, nothing_there: impl FnOnce() -> bool) {
-        doorbell::sleep_unless(job.endpoint(job.rank()), nothing_there);
-        self.reset();
+        Patience::Yield
     }
 }

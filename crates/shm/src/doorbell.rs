@@ -57,30 +57,45 @@ fn ring(endpoint: &Endpoint, intention: u32) {
 /// Sleeps until the bell is rung, unless `nothing_there` finds something after the intention to sleep has been published.
 /// May return early; the caller looks again. Only the endpoint's owner calls it.
 pub fn sleep_unless(endpoint: &Endpoint, nothing_there: impl FnOnce() -> bool) {
-    sleep(endpoint, None, nothing_there);
+    let bell = announce(endpoint);
+    if nothing_there() {
+        await_bell(endpoint, bell, None);
+    }
+    hush(endpoint);
 }
 
-/// As [`sleep_unless`], for so long at most.
-pub fn sleep_at_most(endpoint: &Endpoint, at_most: Duration, nothing_there: impl FnOnce() -> bool) {
-    sleep(endpoint, Some(at_most), nothing_there);
-}
-
-fn sleep(endpoint: &Endpoint, at_most: Option<Duration>, nothing_there: impl FnOnce() -> bool) {
+/// The first step of a sleep: says that a thread of the owner is about to sleep, or sleeps already. What was published before is
+/// seen by whoever looks after this; what is published later rings the bell. Returns the bell to wait for.
+pub fn announce(endpoint: &Endpoint) -> u32 {
     let bell = endpoint.bell.load(Ordering::Acquire);
     endpoint.sleeping.store(bell.wrapping_add(1), Ordering::Relaxed);
     fence(Ordering::SeqCst);
-    if nothing_there() {
-        futex::wait(&endpoint.bell, bell, at_most);
-    }
+    bell
+}
+
+/// The second step, after a look that has found nothing: sleeps unless the bell has been rung since.
+pub fn await_bell(endpoint: &Endpoint, bell: u32, at_most: Option<Duration>) {
+    futex::wait(&endpoint.bell, bell, at_most);
+}
+
+/// Nobody needs to ring any more: somebody looks.
+pub fn hush(endpoint: &Endpoint) {
     endpoint.sleeping.store(0, Ordering::Relaxed);
 }
 
+/// Wakes the thread that sleeps until the bell is rung, whatever was announced. For threads of the same process.
+pub fn rouse(endpoint: &Endpoint) {
+    endpoint.bell.fetch_add(2, Ordering::Release);
+    futex::wake_all(&endpoint.bell);
+}
+
 #[cfg(not(loom))]
-mod futex {
+pub(crate) mod futex {
     use std::time::Duration;
 
     use crate::sync::AtomicU32;
 
+    /// Sleeps while the word is as it was seen, and for so long at most.
     pub fn wait(word: &AtomicU32, seen: u32, at_most: Option<Duration>) {
         let time = at_most.map(|time| libc::timespec {
             tv_sec: time.as_secs() as libc::time_t,
@@ -107,7 +122,7 @@ mod futex {
 /// Under loom the kernel's queue is a mutex and a condition: as the kernel does, a waiter looks at the word and joins the
 /// queue in one step. A lost wake-up is a thread that waits for ever, which loom reports as a deadlock.
 #[cfg(loom)]
-mod futex {
+pub(crate) mod futex {
     use loom::sync::{Condvar, Mutex};
 
     use std::time::Duration;

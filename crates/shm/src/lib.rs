@@ -22,6 +22,7 @@ pub mod report;
 pub mod segment;
 pub mod sync;
 pub mod ticket;
+pub mod waits;
 
 /// Bytes of a cache line, the unit of all layouts.
 pub const LINE_BYTES: usize = 64;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { THREADS = 4, ROUNDS = 300 };
+enum { THREADS = 4, ROUNDS = 300, LATE = 1000 };
 
 static int rank;
 
@@ -49,6 +49,59 @@ static void *send_to_self(void *argument) {
     return NULL;
 }
 
+/* Waits for something that comes when the others have long been through: it sleeps while they come and go. */
+static void *wait_long(void *argument) {
+    int tag = *(int *)argument, value;
+    MPI_Recv(&value, 1, MPI_INT, 1 - rank, LATE + tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (value != tag) {
+        fail("a late message was wrong");
+    }
+    return NULL;
+}
+
+/* The same for an operation that goes on only while somebody waits. */
+static void *wait_for_barrier(void *argument) {
+    MPI_Request request;
+    MPI_Ibarrier(*(MPI_Comm *)argument, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    return NULL;
+}
+
+/* Threads that sleep, one behind the other, while one plays ping-pong; then all of them are woken, in any order. */
+static void sleepers_and_a_player(void) {
+    pthread_t sleepers[THREADS], third;
+    int tags[THREADS];
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < THREADS; i++) {
+            tags[i] = i;
+            pthread_create(&sleepers[i], NULL, wait_long, &tags[i]);
+        }
+        if (rank == 0) {
+            pthread_create(&third, NULL, wait_for_barrier, &comm);
+        }
+        if (round % 4 == 0) {
+            pause_ms(3);
+        }
+        int player = 50 + round % 2;
+        ping_pong(&player);
+        for (int i = 0; i < THREADS; i++) {
+            int tag = (i * 3 + round) % THREADS;
+            MPI_Send(&tag, 1, MPI_INT, 1 - rank, LATE + tag, MPI_COMM_WORLD);
+        }
+        if (rank == 0) {
+            pthread_join(third, NULL);
+        } else {
+            wait_for_barrier(&comm);
+        }
+        for (int i = 0; i < THREADS; i++) {
+            pthread_join(sleepers[i], NULL);
+        }
+    }
+    MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv) {
     pthread_t threads[THREADS];
     int tags[THREADS], level;
@@ -64,6 +117,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);
     }
+    sleepers_and_a_player();
     int out = 5, in = 0;
     pthread_create(&threads[0], NULL, send_to_self, &out);
     MPI_Recv(&in, 1, MPI_INT, 0, 77, MPI_COMM_SELF, MPI_STATUS_IGNORE);

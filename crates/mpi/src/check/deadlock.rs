@@ -18,13 +18,14 @@ use super::{LAST_CALL, Severity, function, line_up, ranks_text};
 use crate::abi::*;
 use crate::comm::{CONTEXTS_PER_COMM, Channel};
 use crate::engine::Engine;
-use crate::process::Guard;
+use crate::process::{Guard, Process};
 use crate::request::{Request, RequestKind};
 use tutti_runtime::say;
-use tutti_runtime::wait::Waiter;
+use tutti_runtime::wait::{Patience, Waiter};
 use tutti_shm::endpoint::{ATTACHED, FINALIZED};
 use tutti_shm::report::Report;
 use tutti_shm::sync::Ordering;
+use tutti_shm::waits::Rested;
 
 /// A rank that sleeps looks again after so long.
 const NAP: Duration = Duration::from_millis(20);
@@ -61,20 +62,34 @@ impl Waiting {
     }
 }
 
-/// Sleeps for a short time, and looks whether anybody can still go on.
+/// Nothing to do for now: the last thing before a sleep is a look whether anybody can still go on.
 #[cold]
-pub fn sleep(guard: &mut Guard, waiter: &mut Waiter, ready: impl Fn() -> bool) {
-    if guard.waiting_threads() > 1 {
-        // Another thread waits too and may find what this one waits for.
-        guard.unlocked(|| std::thread::sleep(Duration::from_millis(1)));
-        waiter.reset();
-        return;
+pub fn idle(
+    guard: &mut Guard,
+    patience: Patience,
+    waiter: &mut Waiter,
+    is_over: &mut dyn FnMut(&mut Process) -> bool,
+) -> Rested {
+    match patience {
+        Patience::Poll => guard.in_between(core::hint::spin_loop),
+        Patience::Yield => guard.offer_core(),
+        Patience::Sleep if guard.waits.waiting() > 1 => {
+            // Another thread waits too and may find what this one waits for.
+            guard.in_between(|| std::thread::sleep(Duration::from_millis(1)));
+            waiter.reset();
+        }
+        Patience::Sleep => return sleep(guard, waiter, is_over),
     }
+    Rested::Look
+}
+
+/// Sleeps for a short time, and looks whether anybody can still go on.
+fn sleep(guard: &mut Guard, waiter: &mut Waiter, is_over: &mut dyn FnMut(&mut Process) -> bool) -> Rested {
     guard.engine.publish_all();
     guard.say_waiting();
-    if guard.progress(None) || ready() {
+    if guard.progress(None) {
         waiter.reset();
-        return;
+        return Rested::Look;
     }
     let footprint = guard.engine.footprint();
     if guard.waiting().is_some_and(|waiting| waiting.footprint == Some(footprint)) {
@@ -82,7 +97,7 @@ pub fn sleep(guard: &mut Guard, waiter: &mut Waiter, ready: impl Fn() -> bool) {
         looks.store(looks.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
         guard.look_for_deadlock();
     }
-    guard.sleep_on_bell(waiter, Some(NAP), ready);
+    guard.rest(waiter, Some(NAP), is_over)
 }
 
 impl Engine {

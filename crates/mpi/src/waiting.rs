@@ -1,0 +1,229 @@
+//! How a call waits: it makes progress until it finds what it waits for.
+//!
+//! Between two polls a thread gives the process lock back. When another thread waits too, one of them goes on polling and the others
+//! sleep (`tutti_shm::waits`); each leaves with its sleep the function by which the one that polls sees that the wait is over. The last that is
+//! awake spends its time as `tutti_runtime::wait` says, and sleeps until a peer rings.
+
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use tutti_runtime::wait::{self, Patience, Waiter};
+use tutti_shm::endpoint::Endpoint;
+use tutti_shm::waits::{self, Host, Rested, Waits};
+
+use crate::check;
+use crate::process::{Guard, LOCK, Process};
+use crate::service;
+
+/// Says whether a wait is over, to the thread that polls meanwhile. It is not called again when it has said so.
+#[derive(Clone, Copy, Debug)]
+pub struct Test(*mut Function<'static>);
+
+type Function<'a> = dyn FnMut(&mut Process) -> bool + 'a;
+
+impl Guard {
+    /// Makes progress until `ready` gives something. `hint` is the world rank waited for.
+    #[inline]
+    pub fn wait<T>(&mut self, hint: Option<usize>, mut ready: impl FnMut(&mut Process) -> Option<T>) -> T {
+        if let Some(value) = ready(self) {
+            return value;
+        }
+        let mut value = None;
+        self.wait_until(hint, |process| {
+            value = ready(process);
+            value.is_some()
+        });
+        value.expect("a wait is over when there is something")
+    }
+
+    /// Makes progress until a flag in shared memory that others set is `ready`. Whoever sets it rings this rank.
+    #[cold]
+    pub fn watch(&mut self, ready: impl Fn() -> bool) {
+        if !ready() {
+            self.wait_until(None, |_| ready());
+        }
+    }
+
+    #[inline]
+    fn wait_until(&mut self, hint: Option<usize>, mut is_over: impl FnMut(&mut Process) -> bool) {
+        self.begin_wait();
+        let mut waiter = Waiter::default();
+        loop {
+            if self.progress(hint) {
+                waiter.reset();
+            }
+            if is_over(self) {
+                return self.end_wait();
+            }
+            let patience = waiter.idle(&self.company);
+            if (patience != Patience::Poll || LOCK.is_needed())
+                && self.idle(patience, &mut waiter, &mut is_over) == Rested::Over
+            {
+                self.is_waiting = false;
+                return;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn begin_wait(&mut self) {
+        self.is_waiting = true;
+        waits::begin(self);
+    }
+
+    #[inline(always)]
+    fn end_wait(&mut self) {
+        self.is_waiting = false;
+        waits::end(self);
+    }
+
+    /// Makes progress with messages and with collective operations. Returns whether anything moved.
+    #[inline(always)]
+    pub fn progress(&mut self, hint: Option<usize>) -> bool {
+        let moved = self.engine.progress(hint);
+        if !self.schedules.is_empty() {
+            self.advance_schedules();
+        }
+        moved
+    }
+
+    /// Nothing to do for now: lets other threads, other ranks, or the core rest.
+    fn idle(&mut self, patience: Patience, waiter: &mut Waiter, is_over: &mut Function<'_>) -> Rested {
+        if self.waits.has_sleepers() {
+            waits::call_those_who_are_through(self);
+        }
+        let is_alone = self.waits.awake() == 1;
+        match patience {
+            _ if check::is_on() => return check::deadlock::idle(self, patience, waiter, is_over),
+            Patience::Poll => self.in_between(core::hint::spin_loop),
+            Patience::Yield if is_alone => self.offer_core(),
+            Patience::Yield | Patience::Sleep => return self.rest(waiter, None, is_over),
+        }
+        Rested::Look
+    }
+
+    /// Lets other ranks have the core, and other threads the lock.
+    pub fn offer_core(&mut self) {
+        self.company.before_yield();
+        self.in_between(wait::yield_core);
+        self.company.after_yield();
+    }
+
+    /// Does something without the lock, between two polls: nobody needs to be told of anything.
+    pub fn in_between(&mut self, action: impl FnOnce()) {
+        LOCK.release();
+        action();
+        LOCK.acquire();
+    }
+
+    /// Sleeps, for so long at most if nobody else is awake.
+    #[cold]
+    pub fn rest(
+        &mut self,
+        waiter: &mut Waiter,
+        at_most: Option<Duration>,
+        is_over: &mut Function<'_>,
+    ) -> Rested {
+        let test: *mut Function<'_> = is_over;
+        // SAFETY: only the lifetime changes; nobody has the pointer any more when `waits::rest` returns.
+        let test = unsafe { std::mem::transmute::<*mut Function<'_>, *mut Function<'static>>(test) };
+        let rested = waits::rest(self, Test(test), at_most);
+        waiter.reset();
+        rested
+    }
+
+    /// Gives the lock to other threads, and tells those that sleep what has become of their waits.
+    #[inline(always)]
+    fn give_back(&mut self) {
+        if LOCK.is_needed() {
+            if self.waits.has_sleepers() {
+                self.tell_sleepers();
+            }
+            LOCK.release();
+        }
+    }
+
+    #[cold]
+    fn tell_sleepers(&mut self) {
+        waits::call_those_who_are_through(self);
+        if !self.schedules.is_empty() {
+            // They may go on, and only a thread that waits goes on with them.
+            waits::call_sentry(self);
+        }
+    }
+
+    /// Leaves the library: as dropping the guard, in place.
+    #[inline(always)]
+    pub fn leave(mut self) {
+        self.give_back();
+        std::mem::forget(self);
+    }
+
+    /// Leaves the library after a look that has changed nothing: whoever sleeps goes on sleeping.
+    pub fn leave_quietly(self) {
+        LOCK.release();
+        std::mem::forget(self);
+    }
+
+    /// Runs `action`, which may take long, without the lock. If this thread waits, another one that waits looks meanwhile.
+    pub fn unlocked<T>(&mut self, action: impl FnOnce() -> T) -> T {
+        let is_waiting = self.is_waiting;
+        if is_waiting {
+            self.end_wait();
+        }
+        self.give_back();
+        let value = action();
+        LOCK.acquire();
+        if is_waiting {
+            self.begin_wait();
+        }
+        value
+    }
+}
+
+impl Drop for Guard {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+// SAFETY: the endpoint lies in the segment, which stays mapped until the process ends; the waits are part of the process's state,
+// which only the holder of the lock reaches. A test works on that state and on what belongs to a call that sleeps. Where the lock is
+// not needed there is one thread (thread levels below MPI_THREAD_MULTIPLE), so no test is called by another.
+unsafe impl Host for Guard {
+    type Test = Test;
+
+    #[inline(always)]
+    fn waits(&mut self) -> &mut Waits<Test> {
+        &mut self.waits
+    }
+
+    #[inline(always)]
+    fn endpoint(&self) -> NonNull<Endpoint> {
+        let job = &self.engine.job;
+        NonNull::from(job.endpoint(job.rank()))
+    }
+
+    fn progress(&mut self) -> bool {
+        Guard::progress(self, None)
+    }
+
+    fn is_over(&mut self, test: Test) -> bool {
+        // SAFETY: the function is a variable of a call that rests (our contract as a host), and nobody else runs it: we have the lock.
+        unsafe { (*test.0)(self) }
+    }
+
+    fn before_sleep(&mut self) {
+        self.engine.publish_all();
+        service::poke();
+    }
+
+    fn release(&mut self) {
+        LOCK.release();
+    }
+
+    fn acquire(&mut self) {
+        LOCK.acquire();
+    }
+}

@@ -1,0 +1,271 @@
+//! Waits in several threads of one process (DESIGN 6): while one polls, the others sleep.
+//!
+//! | a thread that waits is | it | it is woken by |
+//! |---|---|---|
+//! | awake | polls, and gives the lock back between polls | - |
+//! | the sentry, one at most | sleeps until the rank's bell is rung | a peer; a thread that finds its wait over |
+//! | seated | sleeps on a word of its own | a thread that finds its wait over, or that leaves without a sentry behind it |
+//!
+//! A thread calls [`begin`], looks, and [`rest`]s when it has found nothing for long enough, until it finds something and calls
+//! [`end`]. Who is awake while another rests tells it when its wait is over ([`call_those_who_are_through`]), and so does
+//! every thread that leaves the library. All of this happens under the lock of the process, but for the sleeps.
+//!
+//! The invariant: when somebody waits, a thread is awake, or the sentry's intention to sleep stands in the endpoint, announced
+//! before the last look. So whoever is awake last announces it again, for the sentry, and looks ([`end`], [`rest`]); and the
+//! peers need not ring while somebody is awake. A sentry whose intention was taken back and announced again sleeps on: the bell
+//! that it waits for is still the same, or it has been woken.
+
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use crate::doorbell::{self, futex};
+use crate::endpoint::Endpoint;
+use crate::sync::{AtomicU32, Ordering};
+
+/// The threads of a process that wait.
+#[derive(Debug)]
+pub struct Waits<T> {
+    waiting: u32,
+    sleepers: Vec<Sleeper<T>>,
+}
+
+#[derive(Debug)]
+struct Sleeper<T> {
+    seat: NonNull<AtomicU32>,
+    is_sentry: bool,
+    test: T,
+}
+
+// SAFETY: the seat is an atomic, which its thread does not leave while it stands here (see `wake`).
+unsafe impl<T: Send> Send for Sleeper<T> {}
+
+/// The word of a seat: its thread sleeps.
+const ASLEEP: u32 = 0;
+/// It is to look itself.
+const LOOK: u32 = 1;
+/// Its wait is over.
+const OVER: u32 = 2;
+
+/// How a rest ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rested {
+    /// The thread looks again.
+    Look,
+    /// Its wait is over, and [`end`] is not called.
+    Over,
+}
+
+/// A thread's view of its process, which it has locked.
+///
+/// # Safety
+/// `endpoint` stays valid, and the content of `waits` is the same for all threads and reached only between `acquire` and
+/// `release`, which exclude each other. A test that is handed to [`rest`] can be looked at by any thread that has the lock, until
+/// `rest` returns.
+pub unsafe trait Host {
+    /// How it is known that a wait is over.
+    type Test: Copy;
+    /// All waits of the process.
+    fn waits(&mut self) -> &mut Waits<Self::Test>;
+    /// Endpoint of the process.
+    fn endpoint(&self) -> NonNull<Endpoint>;
+    /// Takes in what peers have published; whether there was anything.
+    fn progress(&mut self) -> bool;
+    /// Whether a wait is over. Does not give the lock back. Not called again once it has said so.
+    fn is_over(&mut self, test: Self::Test) -> bool;
+    /// Nobody will look until the bell rings. Called behind the last look.
+    fn before_sleep(&mut self);
+    /// Gives the lock back.
+    fn release(&mut self);
+    /// Takes it.
+    fn acquire(&mut self);
+}
+
+impl<T> Waits<T> {
+    /// Nobody waits.
+    pub const fn new() -> Self {
+        Waits { waiting: 0, sleepers: Vec::new() }
+    }
+
+    /// Threads that wait.
+    #[inline(always)]
+    pub fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
+    /// Threads that wait and do not sleep.
+    #[inline(always)]
+    pub fn awake(&self) -> u32 {
+        self.waiting - self.sleepers.len() as u32
+    }
+
+    /// Whether a thread sleeps.
+    #[inline(always)]
+    pub fn has_sleepers(&self) -> bool {
+        !self.sleepers.is_empty()
+    }
+
+    fn has_sentry(&self) -> bool {
+        self.sleepers.iter().any(|sleeper| sleeper.is_sentry)
+    }
+}
+
+impl<T> Default for Waits<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn endpoint<'a, H: Host>(host: &H) -> &'a Endpoint {
+    // SAFETY: valid as long as the host's process (contract of `Host`).
+    unsafe { host.endpoint().as_ref() }
+}
+
+/// The calling thread begins to wait: it is awake.
+#[inline(always)]
+pub fn begin<H: Host>(host: &mut H) {
+    let waits = host.waits();
+    waits.waiting += 1;
+    if waits.waiting == 1 {
+        endpoint(host).waiting.store(1, Ordering::Relaxed);
+    } else if waits.awake() == 1 {
+        // Whatever the sentry sleeps for is taken in by this thread.
+        doorbell::hush(endpoint(host));
+    }
+}
+
+/// The calling thread, which is awake, waits no longer.
+#[inline(always)]
+pub fn end<H: Host>(host: &mut H) {
+    let waits = host.waits();
+    waits.waiting -= 1;
+    if waits.waiting == 0 {
+        endpoint(host).waiting.store(0, Ordering::Relaxed);
+    } else if waits.awake() == 0 {
+        leave_sleepers(host);
+    }
+}
+
+/// All who wait sleep from now on.
+#[cold]
+fn leave_sleepers<H: Host>(host: &mut H) {
+    if host.waits().has_sentry() {
+        doorbell::announce(endpoint(host));
+        let moved = host.progress();
+        call_those_who_are_through(host);
+        if moved {
+            // There may be more.
+            call_sentry(host);
+        } else {
+            host.before_sleep();
+        }
+    } else {
+        call_one(host);
+    }
+}
+
+/// Sleeps until the wait is over, or there is something to look at. The calling thread is awake and has found nothing.
+#[cold]
+pub fn rest<H: Host>(host: &mut H, test: H::Test, at_most: Option<Duration>) -> Rested {
+    let mut bell = None;
+    if host.waits().awake() == 1 {
+        bell = Some(doorbell::announce(endpoint(host)));
+        if host.progress() || call_those_who_are_through(host) {
+            doorbell::hush(endpoint(host));
+            return Rested::Look;
+        }
+        if host.is_over(test) {
+            doorbell::hush(endpoint(host));
+            end(host);
+            return Rested::Over;
+        }
+        host.before_sleep();
+    }
+    let seat = AtomicU32::new(ASLEEP);
+    let bell = bell.filter(|_| !host.waits().has_sentry());
+    host.waits().sleepers.push(Sleeper { seat: NonNull::from(&seat), is_sentry: bell.is_some(), test });
+    let own = endpoint(host);
+    host.release();
+    match bell {
+        Some(bell) => doorbell::await_bell(own, bell, at_most),
+        None => {
+            while seat.load(Ordering::Acquire) == ASLEEP {
+                futex::wait(&seat, ASLEEP, None);
+            }
+        }
+    }
+    host.acquire();
+    match seat.load(Ordering::Acquire) {
+        ASLEEP => {
+            // The bell has been rung, or the time is over. Otherwise another may be the sentry by now.
+            let sleepers = &mut host.waits().sleepers;
+            sleepers.retain(|sleeper| sleeper.seat != NonNull::from(&seat));
+            doorbell::hush(own);
+            Rested::Look
+        }
+        LOOK => Rested::Look,
+        _ => Rested::Over,
+    }
+}
+
+/// Wakes every thread whose wait is over; whether there was one. Called by whoever may have ended another's wait, before it gives
+/// the lock back.
+#[cold]
+pub fn call_those_who_are_through<H: Host>(host: &mut H) -> bool {
+    let mut sleepers = std::mem::take(&mut host.waits().sleepers);
+    let before = sleepers.len();
+    let mut through = 0;
+    sleepers.retain(|sleeper| {
+        let is_over = host.is_over(sleeper.test);
+        if is_over {
+            through += 1;
+            wake(endpoint(host), sleeper, OVER);
+        }
+        !is_over
+    });
+    debug_assert!(host.waits().sleepers.is_empty() && before >= through);
+    let waits = host.waits();
+    waits.sleepers = sleepers;
+    waits.waiting -= through as u32;
+    if through > 0 {
+        if waits.waiting == 0 {
+            endpoint(host).waiting.store(0, Ordering::Relaxed);
+        } else if waits.awake() == 0 && !waits.has_sentry() {
+            call_one(host);
+        }
+    }
+    through > 0
+}
+
+/// Has the sentry look, if nobody is awake.
+#[cold]
+pub fn call_sentry<H: Host>(host: &mut H) {
+    let waits = host.waits();
+    if waits.awake() > 0 {
+        return;
+    }
+    if let Some(index) = waits.sleepers.iter().position(|sleeper| sleeper.is_sentry) {
+        let sentry = waits.sleepers.swap_remove(index);
+        wake(endpoint(host), &sentry, LOOK);
+    }
+}
+
+/// Has a seated thread look.
+fn call_one<H: Host>(host: &mut H) {
+    let sleeper = host.waits().sleepers.remove(0);
+    wake(endpoint(host), &sleeper, LOOK);
+}
+
+fn wake<T>(endpoint: &Endpoint, sleeper: &Sleeper<T>, word: u32) {
+    // SAFETY: the seat is a variable of `rest`, which returns only after it has taken the lock that our caller holds.
+    let seat = unsafe { sleeper.seat.as_ref() };
+    seat.store(word, Ordering::Release);
+    if sleeper.is_sentry {
+        doorbell::hush(endpoint);
+        doorbell::rouse(endpoint);
+    } else {
+        futex::wake_all(seat);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model;
