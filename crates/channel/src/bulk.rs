@@ -325,6 +325,15 @@ impl Incoming {
         }
     }
 
+    /// The first missing fragment from `from` on, and how many are missing one behind the other, at most `count_max`.
+    pub fn missing(&self, from: u32, count_max: u32) -> (u32, u32) {
+        let end = self.fragments.min(self.base / 64 * 64 + RING);
+        let first =
+            (from.max(self.base)..end).find(|fragment| !self.here.get(*fragment)).unwrap_or(self.base);
+        let behind = (first + 1..end.min(first + count_max)).find(|fragment| self.here.get(*fragment));
+        (first, behind.unwrap_or(end.min(first + count_max)) - first)
+    }
+
     /// The bitmap of an acknowledgement, and how many of its words say anything.
     pub fn bitmap(&self) -> ([u64; BITMAP_WORDS], usize) {
         let mut words = [0; BITMAP_WORDS];

@@ -40,8 +40,22 @@ pub struct Transmit {
     pub to: Rank,
     /// Bytes written into the buffer.
     pub bytes: usize,
-    /// Bytes of each datagram; the last may be shorter. Equal to `bytes` when there is one datagram.
+    /// Bytes of each datagram in the buffer; the last may be shorter. Equal to `bytes` when there is one datagram.
     pub segment_bytes: usize,
+    /// The tag of a bulk message: then the buffer holds heads of fragments only, and behind each belong the bytes of
+    /// the message that [`fragment_place`](crate::packet::fragment_place) says of it, from where the source has them now.
+    pub lies_in: Option<u64>,
+}
+
+/// What the next datagrams may well be: fragments of one message, one behind the other, all missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// As given to [`accept_bulk`](Endpoint::accept_bulk).
+    pub tag: u64,
+    /// Where in the message the first of them begins.
+    pub offset: u64,
+    /// Bytes of all of them.
+    pub bytes: usize,
 }
 
 /// Something that the owner wants to know.
@@ -157,6 +171,10 @@ pub struct Endpoint<M> {
     outgoing_free: Vec<u16>,
     incoming: Vec<Incoming>,
     incoming_free: Vec<u16>,
+    /// Messages on their way in, in the order in which they were accepted.
+    accepted: VecDeque<u16>,
+    /// The message of the last fragment that was stored, and the fragment behind it.
+    stored: (u16, u32),
     replies: VecDeque<BulkReply>,
     pending: VecDeque<Pending>,
     /// Deadline of each flow, and a time before which none is due.
@@ -207,6 +225,8 @@ impl<M: FlowMemory> Endpoint<M> {
             outgoing_free: (0..out_max as u16).rev().collect(),
             incoming: vec![Incoming::free(0); in_max],
             incoming_free: (0..in_max as u16).rev().collect(),
+            accepted: VecDeque::with_capacity(in_max),
+            stored: (0, 0),
             replies: VecDeque::with_capacity(2 * in_max),
             pending: VecDeque::with_capacity(out_max + in_max + flows.len()),
             deadlines: vec![NEVER; flows.len()],

@@ -72,6 +72,6 @@ impl ExitedRank {
         };
         write_header(&answer, length, into);
         let bytes = HEADER_BYTES + length;
-        Ok(Some(Transmit { to, bytes, segment_bytes: bytes }))
+        Ok(Some(Transmit { to, bytes, segment_bytes: bytes, lies_in: None }))
     }
 }

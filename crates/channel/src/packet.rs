@@ -31,6 +31,8 @@ use crate::types::{BulkId, Generation, Incarnation, Key, Rank, Seq};
 pub const HEADER_BYTES: usize = 48;
 /// Bytes of name and offset in front of a fragment's data.
 pub const FRAGMENT_HEAD_BYTES: usize = 16;
+/// Bytes of a fragment before its data.
+pub const FRAGMENT_BYTES_BEFORE: usize = HEADER_BYTES + FRAGMENT_HEAD_BYTES;
 /// Words of 64 fragments in the bitmap of a bulk acknowledgement, at most.
 pub const BITMAP_WORDS: usize = 16;
 /// Bytes of kernel receive buffer that one unit of credit stands for.
@@ -206,6 +208,22 @@ pub fn parse(datagram: &[u8]) -> Result<(Header, Body<'_>), Rejection> {
     let Some((head, rest)) = datagram.split_first_chunk::<HEADER_BYTES>() else {
         return Err(Rejection::Short(datagram.len()));
     };
+    Ok((parse_header(head, rest.len())?, parse_body(kind_of(head[24])?, rest)?))
+}
+
+/// Reads a fragment whose data, so many bytes, do not follow its head: header, name and offset. `None`: it is none, or
+/// nothing that [`parse`] takes.
+#[inline]
+#[must_use]
+pub fn parse_fragment(head: &[u8], bytes: usize) -> Option<(Header, BulkId, u64)> {
+    let (fixed, rest) = head.split_first_chunk::<HEADER_BYTES>()?;
+    let header = parse_header(fixed, rest.len() + bytes).ok()?;
+    let is_one = header.kind == Kind::Fragment && rest.len() == FRAGMENT_HEAD_BYTES && bytes > 0;
+    is_one.then(|| (header, BulkId::from_bits(u64_at(rest, 0)), u64_at(rest, 8)))
+}
+
+#[inline]
+fn parse_header(head: &[u8; HEADER_BYTES], found: usize) -> Result<Header, Rejection> {
     if head[0..4] != MAGIC {
         return Err(Rejection::Foreign);
     }
@@ -214,10 +232,10 @@ pub fn parse(datagram: &[u8]) -> Result<(Header, Body<'_>), Rejection> {
         return Err(Rejection::Reserved);
     }
     let said = usize::from(u16::from_le_bytes([head[26], head[27]]));
-    if said != rest.len() {
-        return Err(Rejection::Length { said, found: rest.len() });
+    if said != found {
+        return Err(Rejection::Length { said, found });
     }
-    let header = Header {
+    Ok(Header {
         key: Key(u64_at(head, 8)),
         incarnation: Incarnation(u32_at(head, 4)),
         from: Rank(u32_at(head, 16)),
@@ -229,8 +247,7 @@ pub fn parse(datagram: &[u8]) -> Result<(Header, Body<'_>), Rejection> {
         rewind: u32_at(head, 36),
         echo: u32_at(head, 40),
         credit: u16::from_le_bytes([head[44], head[45]]),
-    };
-    Ok((header, parse_body(kind, rest)?))
+    })
 }
 
 /// Writes name and offset of a fragment.
@@ -238,6 +255,18 @@ pub fn parse(datagram: &[u8]) -> Result<(Header, Body<'_>), Rejection> {
 pub fn write_fragment_head(id: BulkId, offset: u64, into: &mut [u8]) {
     into[0..8].copy_from_slice(&id.to_bits().to_le_bytes());
     into[8..16].copy_from_slice(&offset.to_le_bytes());
+}
+
+/// Where the data behind a fragment's head, as it leaves, belong in their message: offset and bytes.
+///
+/// # Panics
+/// When `head` is not [`FRAGMENT_BYTES_BEFORE`] long.
+#[inline]
+#[must_use]
+pub fn fragment_place(head: &[u8]) -> (u64, usize) {
+    assert_eq!(head.len(), FRAGMENT_BYTES_BEFORE, "the head of a fragment");
+    let length = usize::from(u16::from_le_bytes([head[26], head[27]]));
+    (u64_at(head, HEADER_BYTES + 8), length - FRAGMENT_HEAD_BYTES)
 }
 
 /// Writes the body of a bulk acknowledgement and returns its length. `words` without its last zeros is enough.

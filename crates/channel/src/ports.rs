@@ -70,6 +70,13 @@ pub trait Source {
     /// Fills `into` with the bytes at `offset` of the message sent with `tag`. They may be asked for again until the
     /// message's [`BulkSent`](crate::Event::BulkSent).
     fn read(&mut self, tag: u64, offset: u64, into: &mut [u8]);
+
+    /// The same bytes where they lie, if the whole message lies in one piece: then its fragments are handed out without
+    /// their data ([`Transmit::lies_in`](crate::Transmit::lies_in)), which nobody has to copy.
+    fn slice(&self, tag: u64, offset: u64, bytes: usize) -> Option<&[u8]> {
+        let _ = (tag, offset, bytes);
+        None
+    }
 }
 
 /// Flow memory in plain memory of this process: for simulations, tests and benchmarks.

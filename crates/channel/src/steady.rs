@@ -94,7 +94,12 @@ impl SteadyTest {
                     flow.high,
                 );
                 write_header(&header, 0, into);
-                return Some(Transmit { to: flow.to, bytes: HEADER_BYTES, segment_bytes: HEADER_BYTES });
+                return Some(Transmit {
+                    to: flow.to,
+                    bytes: HEADER_BYTES,
+                    segment_bytes: HEADER_BYTES,
+                    lies_in: None,
+                });
             }
         }
         self.next = 0;
@@ -171,7 +176,12 @@ impl SteadyResponder {
             control(&self.identity, header.from, Kind::SteadyAnswer, self.generation, header.echo, Seq(0));
         answer.ack = words.rcv_nxt;
         write_header(&answer, 0, into);
-        Ok(Some(Transmit { to: header.from, bytes: HEADER_BYTES, segment_bytes: HEADER_BYTES }))
+        Ok(Some(Transmit {
+            to: header.from,
+            bytes: HEADER_BYTES,
+            segment_bytes: HEADER_BYTES,
+            lies_in: None,
+        }))
     }
 
     /// Whether what comes from `from` is to be neither stored nor acknowledged.

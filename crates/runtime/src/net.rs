@@ -6,15 +6,16 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 
+use tutti_channel::packet::{FRAGMENT_BYTES_BEFORE, fragment_place};
 use tutti_channel::{
-    BulkError, BulkId, Charges, Config, Endpoint, Event, FlowMemory, Identity, Incarnation, Key, Now, Rank,
-    SendError, Sink, Source, Transmit, WORDS, Word,
+    BulkError, BulkId, Charges, Config, Endpoint, Event, Expected, FlowMemory, Identity, Incarnation, Key,
+    Now, Rank, SendError, Sink, Source, Transmit, WORDS, Word,
 };
 use tutti_shm::flow::{FLOW_WORDS, FlowWords};
 use tutti_shm::sync::Ordering;
 use tutti_transport::faults::{Faults, Faulty};
 use tutti_transport::udp::Udp;
-use tutti_transport::{Outgoing, Transport};
+use tutti_transport::{Arrival, Outgoing, Places, Transport};
 
 use crate::forger::Forger;
 use crate::job::Job;
@@ -74,12 +75,27 @@ impl FlowMemory for SegmentFlow {
     }
 }
 
+/// A sink that may tell where data of bulk messages belong, so that the kernel puts them there.
+///
+/// # Safety
+/// What [`Memory::place`] gives is valid for reading and writing `bytes` until the message is complete, and holds nothing that
+/// anybody relies on.
+pub unsafe trait Memory: Sink {
+    /// Where the bytes at `offset` of the message accepted with `tag` belong, if they lie in one piece.
+    fn place(&mut self, tag: u64, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
+        let _ = (tag, offset, bytes);
+        None
+    }
+}
+
 /// A rank's way to the ranks of other nodes.
 pub struct Net {
     endpoint: Endpoint<SegmentFlow>,
     transport: Box<dyn Transport>,
     /// What the endpoint writes its datagrams into.
     burst: Box<[u8]>,
+    /// For [`Net::keep_rest`].
+    spare: Box<[u8]>,
     /// What lies in `burst`, one behind the other, and how many of those datagrams the socket has taken.
     planned: Vec<Transmit>,
     gone: usize,
@@ -135,10 +151,12 @@ impl Net {
         let identity =
             Identity { key: Key(peers.key()), incarnation: Incarnation(0), rank: Rank(job.rank() as u32) };
         let endpoint = Endpoint::new(identity, config, now(), flows).map_err(io::Error::other)?;
-        let burst = vec![0; config.burst_datagrams * config.datagram_bytes].into_boxed_slice();
+        let burst_bytes = GATHERED_BYTES + config.burst_datagrams * config.datagram_bytes;
+        let burst = vec![0; burst_bytes].into_boxed_slice();
         Ok(Some(Net {
             endpoint,
             transport,
+            spare: burst.clone(),
             burst,
             planned: Vec::with_capacity(TRANSMITS_MAX),
             gone: 0,
@@ -188,16 +206,33 @@ impl Net {
     }
 
     /// Takes what has arrived. Returns whether there was anything.
-    pub fn receive(&mut self, sink: &mut impl Sink) -> bool {
+    pub fn receive(&mut self, sink: &mut impl Memory) -> bool {
         let Net { endpoint, transport, .. } = self;
         let mut moved = false;
         for _ in 0..RECEIVES_PER_TURN {
             let mut at = None;
-            let taken = transport.receive(&mut |datagram| {
-                let now = *at.get_or_insert_with(now);
-                // What is refused is counted by the endpoint, and not ours to answer.
-                let _ = endpoint.handle_datagram(now, datagram.bytes, sink);
-            });
+            let taken = match expected(endpoint, sink) {
+                None => transport.receive(&mut |datagram| {
+                    let now = *at.get_or_insert_with(now);
+                    // What is refused is counted by the endpoint, and not ours to answer.
+                    let _ = endpoint.handle_datagram(now, datagram.bytes, sink);
+                }),
+                Some((expected, places)) => {
+                    let each_bytes = endpoint.config().fragment_bytes() as u64;
+                    transport.receive_placed(&places, &mut |arrival| {
+                        let now = *at.get_or_insert_with(now);
+                        match arrival {
+                            Arrival::Placed { head, data, index, .. } => {
+                                let offset = expected.offset + index as u64 * each_bytes;
+                                endpoint.handle_placed(now, head, data, expected.tag, offset)
+                            }
+                            Arrival::Whole(datagram) => {
+                                endpoint.handle_datagram(now, datagram.bytes, sink).is_ok()
+                            }
+                        }
+                    })
+                }
+            };
             match taken {
                 Ok(0) => break,
                 Ok(_) => moved = true,
@@ -228,7 +263,7 @@ impl Net {
     /// Sends what is to be sent, as far as the socket takes it.
     pub fn transmit(&mut self, source: &mut impl Source) {
         while !self.planned.is_empty() || self.plan(source) {
-            if !self.send_planned() {
+            if !self.send_planned(source) {
                 break;
             }
         }
@@ -237,32 +272,24 @@ impl Net {
     /// Asks the endpoint what to send: several small things go in one call, a long one is not kept waiting for others.
     fn plan(&mut self, source: &mut impl Source) -> bool {
         let now = now();
-        let mut used = 0;
-        while used < GATHERED_BYTES && self.planned.len() < TRANSMITS_MAX {
+        let (mut used, mut datagrams) = (0, 0);
+        while used < GATHERED_BYTES && datagrams < TRANSMITS_MAX {
             let Some(transmit) = self.endpoint.poll_transmit(now, source, &mut self.burst[used..]) else {
                 break;
             };
             used += transmit.bytes;
+            datagrams += transmit.bytes.div_ceil(transmit.segment_bytes);
             self.planned.push(transmit);
         }
         !self.planned.is_empty()
     }
 
     /// Offers what is planned and not gone to the socket; whether all of it is gone.
-    fn send_planned(&mut self) -> bool {
+    fn send_planned(&mut self, source: &impl Source) -> bool {
         loop {
-            let mut rest = &self.burst[..];
-            let datagrams = self.planned.iter().flat_map(|transmit| {
-                let (bytes, behind) = rest.split_at(transmit.bytes);
-                rest = behind;
-                bytes.chunks(transmit.segment_bytes).map(|head| Outgoing {
-                    peer: transmit.to.0,
-                    head,
-                    body: &[],
-                })
-            });
             let (mut batch, mut count) = ([Outgoing { peer: 0, head: &[], body: &[] }; BATCH_MAX], 0);
-            for (slot, datagram) in batch.iter_mut().zip(datagrams.skip(self.gone)) {
+            let rest = datagrams(&self.planned, &self.burst, source).skip(self.gone);
+            for (slot, datagram) in batch.iter_mut().zip(rest) {
                 *slot = datagram;
                 count += 1;
             }
@@ -275,6 +302,7 @@ impl Net {
             match sent {
                 Ok(sent) if sent < count => {
                     self.gone += sent;
+                    self.keep_rest(source);
                     return false;
                 }
                 Ok(sent) if sent == BATCH_MAX => self.gone += sent,
@@ -286,6 +314,26 @@ impl Net {
                 Err(error) => panic!("the rank's socket cannot be written: {error}"),
             }
         }
+    }
+
+    /// What the socket has not taken must not depend on the program's memory any more: by the time there is room, its message may
+    /// have arrived by other datagrams, and be forgotten.
+    #[cold]
+    fn keep_rest(&mut self, source: &impl Source) {
+        if self.planned.iter().all(|transmit| transmit.lies_in.is_none()) {
+            return;
+        }
+        let (mut kept, mut used) = (Vec::with_capacity(self.planned.capacity()), 0);
+        for datagram in datagrams(&self.planned, &self.burst, source).skip(self.gone) {
+            let (to, bytes) = (Rank(datagram.peer), datagram.bytes());
+            let (head, body) = self.spare[used..used + bytes].split_at_mut(datagram.head.len());
+            head.copy_from_slice(datagram.head);
+            body.copy_from_slice(datagram.body);
+            kept.push(Transmit { to, bytes, segment_bytes: bytes, lies_in: None });
+            used += bytes;
+        }
+        std::mem::swap(&mut self.burst, &mut self.spare);
+        (self.planned, self.gone) = (kept, 0);
     }
 
     /// What it has counted.
@@ -305,6 +353,36 @@ impl Net {
     pub fn is_quiet(&self) -> bool {
         self.planned.is_empty() && self.endpoint.is_flushed() && self.endpoint.poll_timeout().is_none()
     }
+}
+
+/// What is expected of a bulk message, and where it belongs.
+fn expected(endpoint: &Endpoint<SegmentFlow>, sink: &mut impl Memory) -> Option<(Expected, Places)> {
+    let expected = endpoint.expected()?;
+    let at = sink.place(expected.tag, expected.offset, expected.bytes)?;
+    let each_bytes = endpoint.config().fragment_bytes();
+    // SAFETY: contract of `Memory`: a receive buffer that stays while the places are used, that is until the next event; none
+    // of these bytes has been received yet.
+    Some((expected, unsafe { Places::new(at, expected.bytes, FRAGMENT_BYTES_BEFORE, each_bytes) }))
+}
+
+/// The datagrams of what is planned, whose bytes lie one behind the other in `burst`; the data of bulk messages with the source.
+fn datagrams<'a>(
+    planned: &'a [Transmit],
+    burst: &'a [u8],
+    source: &'a impl Source,
+) -> impl Iterator<Item = Outgoing<'a>> {
+    let mut rest = burst;
+    planned.iter().flat_map(move |transmit| {
+        let (bytes, behind) = rest.split_at(transmit.bytes);
+        rest = behind;
+        bytes.chunks(transmit.segment_bytes).map(move |head| {
+            let body = transmit.lies_in.map_or(&[][..], |tag| {
+                let (offset, bytes) = fragment_place(head);
+                source.slice(tag, offset, bytes).expect("a message that lies in one piece does to its end")
+            });
+            Outgoing { peer: transmit.to.0, head, body }
+        })
+    })
 }
 
 /// The numbers of the channels of a job: all of its ranks come to the same datagram size over the same kind of network.

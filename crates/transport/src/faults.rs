@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::str::FromStr;
 
-use crate::{Budget, Counters, Datagram, Outgoing, Transport};
+use crate::{Arrival, Budget, Counters, Datagram, Outgoing, Places, Transport};
 
 /// Environment variable that holds [`Faults`].
 pub const FAULTS_VARIABLE: &str = "TUTTI_FAULTS";
@@ -178,6 +178,15 @@ impl<T: Transport> Faulty<T> {
         }
         Ok(passed)
     }
+
+    /// The looks for which datagrams are held back are counted here.
+    fn look(&mut self) -> io::Result<()> {
+        if !self.held.is_empty() {
+            self.held.iter_mut().for_each(|held| held.looks -= 1);
+            self.release()?;
+        }
+        Ok(())
+    }
 }
 
 impl<T: Transport> Transport for Faulty<T> {
@@ -230,11 +239,17 @@ impl<T: Transport> Transport for Faulty<T> {
     }
 
     fn receive(&mut self, take: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
-        if !self.held.is_empty() {
-            self.held.iter_mut().for_each(|held| held.looks -= 1);
-            self.release()?;
-        }
+        self.look()?;
         self.inner.receive(take)
+    }
+
+    fn receive_placed(
+        &mut self,
+        places: &Places,
+        take: &mut dyn FnMut(Arrival<'_>) -> bool,
+    ) -> io::Result<usize> {
+        self.look()?;
+        self.inner.receive_placed(places, take)
     }
 
     fn counters(&self) -> Counters {

@@ -20,6 +20,7 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
 
 pub mod budget;
 pub mod faults;
@@ -54,6 +55,54 @@ pub struct Datagram<'a> {
     pub peer: u32,
     /// What it holds; gone after the call that brought it.
     pub bytes: &'a [u8],
+}
+
+/// Memory for the data of datagrams that are expected: of each the bytes behind its head, `each_bytes` of every one but the
+/// last, one behind the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    at: NonNull<u8>,
+    bytes: usize,
+    head_bytes: usize,
+    each_bytes: usize,
+}
+
+impl Places {
+    /// `bytes` of memory at `at`, for datagrams with `head_bytes` before their data.
+    ///
+    /// # Safety
+    /// The memory is valid for reading and writing as long as this is there, and nobody relies on what it holds.
+    ///
+    /// # Panics
+    /// When a number is 0.
+    #[allow(unsafe_code)]
+    pub unsafe fn new(at: NonNull<u8>, bytes: usize, head_bytes: usize, each_bytes: usize) -> Self {
+        assert!(bytes > 0 && head_bytes > 0 && each_bytes > 0);
+        Places { at, bytes, head_bytes, each_bytes }
+    }
+
+    /// Bytes of a place, 0 when there are not so many.
+    fn bytes_of(&self, index: usize) -> usize {
+        self.bytes.saturating_sub(index * self.each_bytes).min(self.each_bytes)
+    }
+}
+
+/// What [`Transport::receive_placed`] has received.
+#[derive(Clone, Copy, Debug)]
+pub enum Arrival<'a> {
+    /// A datagram whose data lie in the `index`th of the places, if they belong there.
+    Placed {
+        /// Whose address it came from.
+        peer: u32,
+        /// Its first bytes.
+        head: &'a [u8],
+        /// The rest, where it lies.
+        data: &'a [u8],
+        /// In which place.
+        index: usize,
+    },
+    /// A datagram, whole.
+    Whole(Datagram<'a>),
 }
 
 /// What has become of datagrams since the transport was made.
@@ -99,6 +148,23 @@ pub trait Transport: Send {
     /// When nothing can ever be received.
     fn receive(&mut self, take: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize>;
 
+    /// As [`Transport::receive`], but where the transport can, the data of what arrives are put into `places`, in the hope
+    /// that they belong there: `take` says of a placed datagram whether they do, and is given it and all that came with it again,
+    /// whole, if not. What lies in the places that no datagram was taken from is anything.
+    ///
+    /// # Errors
+    /// As [`Transport::receive`].
+    fn receive_placed(
+        &mut self,
+        places: &Places,
+        take: &mut dyn FnMut(Arrival<'_>) -> bool,
+    ) -> io::Result<usize> {
+        let _ = places;
+        self.receive(&mut |datagram| {
+            take(Arrival::Whole(datagram));
+        })
+    }
+
     /// Asks, where necessary the kernel, what has become of datagrams.
     fn counters(&self) -> Counters;
 
@@ -125,6 +191,14 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
 
     fn receive(&mut self, take: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
         (**self).receive(take)
+    }
+
+    fn receive_placed(
+        &mut self,
+        places: &Places,
+        take: &mut dyn FnMut(Arrival<'_>) -> bool,
+    ) -> io::Result<usize> {
+        (**self).receive_placed(places, take)
     }
 
     fn counters(&self) -> Counters {

@@ -14,6 +14,10 @@ use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, sockaddr_in, sockaddr_in6, so
 
 use crate::Outgoing;
 
+mod placed;
+
+pub use placed::PlacedReceiver;
+
 /// Messages of one system call, at most.
 pub const MESSAGES_MAX: usize = 32;
 /// Parts of one message, at most: a head and a body for each of 64 segments.

@@ -9,8 +9,8 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::budget::{self, Budget};
-use crate::os::{self, Address, Key, Lot, MESSAGES_MAX, Receiver, Sender};
-use crate::{Counters, Datagram, Outgoing, Transport};
+use crate::os::{self, Address, Key, Lot, MESSAGES_MAX, PlacedReceiver, Receiver, Sender};
+use crate::{Arrival, Counters, Datagram, Outgoing, Places, Transport};
 
 /// What the receive buffer of a socket is to hold, in bytes of the kernel's account.
 pub const RECEIVE_BYTES: usize = 4 << 20;
@@ -63,6 +63,7 @@ pub struct Udp {
     busy: bool,
     sender: Sender,
     receiver: Receiver,
+    placed: PlacedReceiver,
     counters: Counters,
 }
 
@@ -106,6 +107,7 @@ impl Udp {
             busy: false,
             sender: Sender::new(),
             receiver: Receiver::new(RECEIVED_MAX),
+            placed: PlacedReceiver::new(),
             counters: Counters::default(),
         })
     }
@@ -173,6 +175,16 @@ impl Udp {
         }
     }
 
+    /// What a look at the socket has brought, counted as nothing where the network only answers to something that was sent:
+    /// lost, as far as we are concerned.
+    fn note_look(&mut self, received: io::Result<usize>) -> io::Result<usize> {
+        self.busy = received.is_ok();
+        received.or_else(|error| match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH) => Ok(0),
+            _ => Err(error),
+        })
+    }
+
     fn check(&self, batch: &[Outgoing<'_>]) {
         for datagram in batch {
             assert!(
@@ -238,18 +250,8 @@ impl Transport for Udp {
     fn receive(&mut self, take: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
         // Where the last look found something there may be many; else a look costs the less the fewer it asks for.
         let messages_max = if self.busy { RECEIVED_MAX } else { 1 };
-        let messages = match self.receiver.receive(self.socket.as_fd(), messages_max) {
-            Ok(messages) => messages,
-            Err(error) => {
-                self.busy = false;
-                return match error.raw_os_error() {
-                    // An answer of the network to something that was sent: lost, as far as we are concerned.
-                    Some(libc::EAGAIN | libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH) => Ok(0),
-                    _ => Err(error),
-                };
-            }
-        };
-        self.busy = true;
+        let received = self.receiver.receive(self.socket.as_fd(), messages_max);
+        let messages = self.note_look(received)?;
         let mut datagrams = 0;
         for index in 0..messages {
             let message = self.receiver.message(index);
@@ -262,6 +264,37 @@ impl Transport for Udp {
                 take(Datagram { peer, bytes: datagram });
                 datagrams += 1;
             }
+        }
+        self.counters.received += datagrams as u64;
+        Ok(datagrams)
+    }
+
+    fn receive_placed(
+        &mut self,
+        places: &Places,
+        take: &mut dyn FnMut(Arrival<'_>) -> bool,
+    ) -> io::Result<usize> {
+        let received = self.placed.receive(self.socket.as_fd(), places);
+        if self.note_look(received.map(|()| 1))? == 0 {
+            return Ok(0);
+        }
+        let message = &mut self.placed;
+        let known = find(&self.sources, &mut self.last_source, message.source());
+        let (Some(peer), true) = (known, message.is_whole()) else {
+            self.counters.strangers += 1;
+            return Ok(0);
+        };
+        let mut index = 0;
+        while let Some((head, data)) = message.placed(index) {
+            if !take(Arrival::Placed { peer, head, data, index }) {
+                break;
+            }
+            index += 1;
+        }
+        let mut datagrams = index;
+        for bytes in message.rest(index) {
+            take(Arrival::Whole(Datagram { peer, bytes }));
+            datagrams += 1;
         }
         self.counters.received += datagrams as u64;
         Ok(datagrams)

@@ -3,12 +3,13 @@
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
+use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use tutti_transport::faults::{Faults, Faulty};
 use tutti_transport::sim;
 use tutti_transport::udp::{self, Udp};
-use tutti_transport::{Datagram, Outgoing, Transport};
+use tutti_transport::{Arrival, Datagram, Outgoing, Places, Transport};
 
 /// What is awaited comes within this time.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -155,6 +156,56 @@ fn long_runs_arrive_whole(mut ends: Ends) {
     assert_eq!(ends[1].counters().dropped, 0);
 }
 
+/// Data lie where they are expected, or the datagrams come whole: also when others come than were expected, and more.
+fn data_lie_where_they_are_expected_or_come_whole(mut ends: Ends) {
+    const HEAD: usize = 16;
+    const EACH: usize = 1000;
+    let mut memory = vec![0_u8; 8 * EACH - 300];
+    let at = NonNull::new(memory.as_mut_ptr()).expect("memory");
+    // SAFETY: the memory outlives the places, and is looked at only by what they give.
+    let places = unsafe { Places::new(at, memory.len(), HEAD, EACH) };
+    // Lengths of datagrams, and up to which of them they count as right.
+    let cases: [(&[usize], usize); 8] = [
+        (&[HEAD + EACH; 7], 7),
+        (&[HEAD + EACH; 12], 7),
+        (&[HEAD + EACH, HEAD + EACH, HEAD + 1], 9),
+        (&[HEAD + EACH; 5], 2),
+        (&[HEAD + EACH; 5], 0),
+        (&[HEAD + 400; 5], 9),
+        (&[HEAD], 9),
+        (&[3, HEAD + EACH - 1, 5, HEAD + EACH, 1200], 9),
+    ];
+    for (lengths, right) in cases {
+        let data: Vec<Vec<u8>> = lengths.iter().enumerate().map(|(at, bytes)| pattern(at, *bytes)).collect();
+        let batch: Vec<Outgoing<'_>> =
+            data.iter().map(|bytes| Outgoing { peer: 1, head: bytes, body: &[] }).collect();
+        send_all(&mut *ends[0], &batch);
+        let (start, mut arrived) = (Instant::now(), Vec::new());
+        while arrived.len() < data.len() {
+            let mut came = 0;
+            let said = ends[1].receive_placed(&places, &mut |arrival| {
+                let (peer, bytes) = match arrival {
+                    Arrival::Placed { index, .. } if arrived.len() >= right || index != came => return false,
+                    Arrival::Placed { peer, head, data, index } => {
+                        assert_eq!(head.len(), HEAD);
+                        // SAFETY: a place that is there.
+                        assert_eq!(data.as_ptr(), unsafe { at.as_ptr().add(index * EACH) });
+                        (peer, [head, data].concat())
+                    }
+                    Arrival::Whole(datagram) => (datagram.peer, datagram.bytes.to_vec()),
+                };
+                assert_eq!(peer, 0);
+                came += 1;
+                arrived.push(bytes);
+                true
+            });
+            assert_eq!(said.expect("a transport that works"), came);
+            assert!(start.elapsed() < LIMIT, "{} of {lengths:?} have come", arrived.len());
+        }
+        assert!(arrived == data, "{lengths:?}, right up to {right}");
+    }
+}
+
 /// What the budget holds is never dropped; what is beyond it is, silently, and counted.
 fn the_budget_holds_and_drops_are_counted(mut ends: Ends) {
     for bytes in [1_usize, 200, 1200] {
@@ -218,6 +269,10 @@ macro_rules! conformance {
             #[test]
             fn long_runs_arrive_whole() {
                 super::long_runs_arrive_whole(super::$ends(2));
+            }
+            #[test]
+            fn data_lie_where_they_are_expected_or_come_whole() {
+                super::data_lie_where_they_are_expected_or_come_whole(super::$ends(2));
             }
             #[test]
             fn the_budget_holds_and_drops_are_counted() {

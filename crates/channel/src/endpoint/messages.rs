@@ -16,6 +16,7 @@ impl<M: FlowMemory> Endpoint<M> {
         let place = &mut self.incoming[usize::from(slot)];
         let id = BulkId { slot: u32::from(slot), turn: place.turn };
         place.begin(flow as u16, tag, bytes, self.config.fragment_bytes());
+        self.accepted.push_back(slot);
         if bytes == 0 {
             self.complete_incoming(slot);
         }
@@ -115,6 +116,12 @@ impl<M: FlowMemory> Endpoint<M> {
         let Some(flow) = place.flow.take() else { return };
         let (tag, id) = (place.tag, BulkId { slot: u32::from(slot), turn: place.turn });
         place.turn = place.turn.wrapping_add(1);
+        if self.stored.0 == slot {
+            self.stored.1 = 0;
+        }
+        if let Some(at) = self.accepted.iter().position(|accepted| *accepted == slot) {
+            self.accepted.remove(at);
+        }
         let (from, echo) = (self.flows[usize::from(flow)].rank, place.echo());
         self.pending.push_back(Pending::Received { slot, from, tag });
         self.queue_reply(BulkReply::Done { flow, id, echo });

@@ -1,16 +1,31 @@
 //! What arrives.
 
-use super::{BulkReply, Endpoint, Pending};
+use super::{BulkReply, Endpoint, Expected, Pending};
 use crate::bulk::{Incoming, NotStored};
 use crate::counters::Drop;
 use crate::flow::NEVER;
-use crate::packet::{ACK_NOW, Body, CREDIT_UNIT_BYTES, DONE, FULL, GONE, Header, Kind, REFUSED, parse};
-use crate::ports::{FlowMemory, Sink};
+use crate::packet::{
+    ACK_NOW, Body, CREDIT_UNIT_BYTES, DONE, FULL, GONE, Header, Kind, REFUSED, parse, parse_fragment,
+};
+use crate::ports::{FlowMemory, Sink, Taken};
 use crate::stream::{Acked, Arrived, Waiting};
-use crate::types::{BulkId, Now};
+use crate::types::{BulkId, Now, Rank};
 
 /// Fragments of a message after which it is acknowledged at once.
 const BULK_ACK_EVERY: u32 = 16;
+/// Fragments that are expected, at most: as many as travel as one (UDP GRO).
+const EXPECTED_MAX: u32 = 64;
+
+/// Where data go that are there already.
+struct InPlace;
+
+impl Sink for InPlace {
+    fn record(&mut self, _: Rank, _: &[u8]) -> Taken {
+        Taken::Full
+    }
+
+    fn fragment(&mut self, _: u64, _: u64, _: &[u8]) {}
+}
 
 impl<M: FlowMemory> Endpoint<M> {
     /// Takes a datagram in. What it brings goes to `sink`; afterwards there may be something to transmit and events.
@@ -26,6 +41,49 @@ impl<M: FlowMemory> Endpoint<M> {
             Err(reason) => self.counters.dropped[reason.index()] += 1,
         }
         result
+    }
+
+    /// What the next datagrams may well be, so that they can be received where they belong: the fragments behind the last
+    /// one that was stored, else those of the message accepted longest ago. A guess, and no promise of anybody's.
+    #[inline]
+    pub fn expected(&self) -> Option<Expected> {
+        let (last, behind) = self.stored;
+        let place = &self.incoming[usize::from(last)];
+        let (place, from) = match place.flow {
+            Some(_) => (place, behind),
+            None => (&self.incoming[usize::from(*self.accepted.front()?)], 0),
+        };
+        let fragment_bytes = self.config.fragment_bytes();
+        let (first, count) = place.missing(from, EXPECTED_MAX);
+        let offset = u64::from(first) * fragment_bytes as u64;
+        let bytes = (place.bytes - offset).min(u64::from(count) * fragment_bytes as u64) as usize;
+        Some(Expected { tag: place.tag, offset, bytes })
+    }
+
+    /// Takes a fragment in whose data already lie where [`expected`](Endpoint::expected) said, `offset` bytes into the message
+    /// accepted with `tag`. `false`: it is not that fragment, or none, and nothing has changed; the datagram is to be given
+    /// whole to [`handle_datagram`](Endpoint::handle_datagram).
+    #[inline]
+    pub fn handle_placed(&mut self, now: Now, head: &[u8], data: &[u8], tag: u64, offset: u64) -> bool {
+        let Some((header, id, place)) = parse_fragment(head, data.len()) else { return false };
+        let Ok(at) = self.check_header(&header) else { return false };
+        let Ok(Some(message)) = self.find_incoming(at, id) else { return false };
+        if place != offset
+            || message.tag != tag
+            || self.flows[at].closed
+            || message.check(offset, data.len(), self.config.fragment_bytes()).is_err()
+        {
+            return false;
+        }
+        self.observe(now);
+        let Ok(progress) = self.take_ack(at, now, &header) else { return false };
+        self.take_fragment(at, now, &header, (id, offset, data), &mut InPlace);
+        if progress {
+            self.flows[at].note_progress(now.ns, &self.config);
+        }
+        self.note_deadline(at);
+        self.counters.datagrams_in += 1;
+        true
     }
 
     #[inline]
@@ -207,6 +265,7 @@ impl<M: FlowMemory> Endpoint<M> {
         if let Ok(fragment) = place.check(offset, bytes.len(), self.config.fragment_bytes()) {
             sink.fragment(place.tag, offset, bytes);
             place.note_stored(fragment);
+            self.stored = (slot as u16, fragment + 1);
             self.counters.fragments_in += 1;
         }
         if place.is_complete() {

@@ -158,6 +158,7 @@ impl<M: FlowMemory> Endpoint<M> {
             let words = reader.words()?;
             let place = &mut self.incoming[slot];
             place.begin(flow as u16, tag, bytes, self.config.fragment_bytes());
+            self.accepted.push_back(slot as u16);
             if !place.restore(base, &words) {
                 return Err(RestoreError::Inconsistent("a message has arrived further than it is long"));
             }

@@ -4,8 +4,8 @@ use super::{BulkReply, Endpoint, Transmit};
 use crate::bulk::REORDER;
 use crate::flow::Flow;
 use crate::packet::{
-    ACK_NOW, CONTROL_BYTES_MAX, DONE, FRAGMENT_HEAD_BYTES, HEADER_BYTES, Kind, REFUSED, write_bulk_ack,
-    write_fragment_head, write_header,
+    ACK_NOW, CONTROL_BYTES_MAX, DONE, FRAGMENT_BYTES_BEFORE, FRAGMENT_HEAD_BYTES, HEADER_BYTES, Kind,
+    REFUSED, write_bulk_ack, write_fragment_head, write_header,
 };
 use crate::ports::{FlowMemory, Source};
 use crate::types::{BulkId, Now, Rank, Seq};
@@ -150,7 +150,7 @@ impl<M: FlowMemory> Endpoint<M> {
         }
         flow.note_departure(now.ns, &self.config);
         self.counters.datagrams_out += count as u64;
-        Some(Transmit { to: flow.rank, bytes, segment_bytes })
+        Some(Transmit { to: flow.rank, bytes, segment_bytes, lies_in: None })
     }
 
     /// A burst of fragments of the first message of the flow that has any to send.
@@ -181,8 +181,10 @@ impl<M: FlowMemory> Endpoint<M> {
         into: &mut [u8],
     ) -> Option<Transmit> {
         let (fragment_bytes, charge) = (self.config.fragment_bytes(), self.config.charge_max());
-        let segment_bytes = HEADER_BYTES + FRAGMENT_HEAD_BYTES + fragment_bytes;
         let (flow, place) = (&mut self.flows[at], &mut self.outgoing[slot]);
+        let lies_in = source.slice(place.tag, 0, 1).map(|_| place.tag);
+        let written_bytes = if lies_in.is_some() { 0 } else { fragment_bytes };
+        let segment_bytes = FRAGMENT_BYTES_BEFORE + written_bytes;
         let room = flow.window.room(flow.flight(), charge) as usize;
         let count_max = room.min(self.config.burst_datagrams).min(into.len() / segment_bytes);
         if count_max == 0 {
@@ -201,10 +203,12 @@ impl<M: FlowMemory> Endpoint<M> {
             if count + 2 >= room || place.sendable().is_none() {
                 header.flags |= ACK_NOW;
             }
-            let datagram = &mut into[bytes..bytes + HEADER_BYTES + FRAGMENT_HEAD_BYTES + length];
+            let datagram = &mut into[bytes..bytes + FRAGMENT_BYTES_BEFORE + length.min(written_bytes)];
             write_header(&header, FRAGMENT_HEAD_BYTES + length, datagram);
             write_fragment_head(place.id, offset, &mut datagram[HEADER_BYTES..]);
-            source.read(place.tag, offset, &mut datagram[HEADER_BYTES + FRAGMENT_HEAD_BYTES..]);
+            if lies_in.is_none() {
+                source.read(place.tag, offset, &mut datagram[FRAGMENT_BYTES_BEFORE..]);
+            }
             bytes += datagram.len();
             count += 1;
             if length < fragment_bytes {
@@ -216,7 +220,7 @@ impl<M: FlowMemory> Endpoint<M> {
         flow.note_departure(now.ns, &self.config);
         self.counters.datagrams_out += count as u64;
         self.counters.fragments_out += count as u64;
-        Some(Transmit { to: flow.rank, bytes, segment_bytes: segment_bytes.min(bytes) })
+        Some(Transmit { to: flow.rank, bytes, segment_bytes: segment_bytes.min(bytes), lies_in })
     }
 
     fn transmit_bulk_probe(&mut self, at: usize, into: &mut [u8]) -> Option<Transmit> {
@@ -274,5 +278,5 @@ impl<M: FlowMemory> Endpoint<M> {
 }
 
 fn one(to: Rank, bytes: usize) -> Transmit {
-    Transmit { to, bytes, segment_bytes: bytes }
+    Transmit { to, bytes, segment_bytes: bytes, lies_in: None }
 }

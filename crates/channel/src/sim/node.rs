@@ -93,7 +93,14 @@ impl Source for Program {
             *byte = bulk_byte(tag, offset + at as u64);
         }
     }
+
+    /// Every second message lies in one piece; what it holds, the network asks `read`.
+    fn slice(&self, tag: u64, _offset: u64, bytes: usize) -> Option<&[u8]> {
+        tag.is_multiple_of(2).then_some(&PIECE[..bytes])
+    }
 }
+
+static PIECE: [u8; 1 << 16] = [0; 1 << 16];
 
 impl Node {
     pub fn new(options: &Options, rank: usize, board: &Rc<RefCell<Board>>, random: &mut Random) -> Self {

@@ -8,6 +8,8 @@ use crate::bulk::BULK_BYTES_MAX;
 use crate::counters::Drop as Dropped;
 use crate::endpoint::{BulkError, Event, SendError};
 use crate::exited::ExitedRank;
+use crate::packet::{FRAGMENT_BYTES_BEFORE, fragment_place};
+use crate::ports::{Sink, Source};
 use crate::types::{BulkId, Rank};
 
 impl World {
@@ -43,7 +45,19 @@ impl World {
             let Some(datagram) = node.socket.pop_front() else { break };
             node.socket_bytes -= self.options.config.charges.of(datagram.len());
             let Life::Alive(endpoint) = &mut node.life else { break };
-            let result = endpoint.handle_datagram(now, &datagram, &mut node.program);
+            // As a transport does that puts data where they are expected; the sink looks whether they belong there.
+            let cut = datagram.len().min(FRAGMENT_BYTES_BEFORE);
+            let (head, data) = datagram.split_at(cut);
+            let expected = endpoint.expected().filter(|expected| data.len() <= expected.bytes);
+            let placed = expected
+                .filter(|expected| endpoint.handle_placed(now, head, data, expected.tag, expected.offset));
+            let result = match placed {
+                Some(expected) => {
+                    node.program.fragment(expected.tag, expected.offset, data);
+                    Ok(())
+                }
+                None => endpoint.handle_datagram(now, &datagram, &mut node.program),
+            };
             let packet = Packet::of(&datagram);
             self.note(Step::Taken { rank, packet, dropped: result.err() });
             match result {
@@ -132,7 +146,13 @@ impl World {
             let Some(sent) = endpoint.poll_transmit(now, &mut node.program, &mut buffer) else { break };
             let to = sent.to.0 as usize;
             for datagram in buffer[..sent.bytes].chunks(sent.segment_bytes) {
-                self.nodes[rank].unsent.push((to, datagram.to_vec()));
+                let mut datagram = datagram.to_vec();
+                if let Some(tag) = sent.lies_in {
+                    let (offset, bytes) = fragment_place(&datagram);
+                    datagram.resize(FRAGMENT_BYTES_BEFORE + bytes, 0);
+                    node.program.read(tag, offset, &mut datagram[FRAGMENT_BYTES_BEFORE..]);
+                }
+                node.unsent.push((to, datagram));
             }
             // Frozen after the packet was claimed and before it left.
             if !self.ending && self.options.fault_every_ns > 0 && self.random.chance(1) {

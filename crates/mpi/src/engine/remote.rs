@@ -518,6 +518,13 @@ impl Source for Outbound<'_> {
         // SAFETY: the user keeps a send buffer valid until the send is done (MPI 3.7); the channel asks for bytes of the message.
         unsafe { buffer.load(offset as usize, into.as_mut_ptr(), into.len()) };
     }
+
+    fn slice(&self, tag: u64, offset: u64, bytes: usize) -> Option<&[u8]> {
+        let buffer = &self.requests.get(tag as u32).buffer;
+        // SAFETY: as above, and nobody writes there: the send is not done while the channel asks.
+        (buffer.map.is_none())
+            .then(|| unsafe { std::slice::from_raw_parts(buffer.at.add(offset as usize), bytes) })
+    }
 }
 
 /// Puts a record with bytes of a message into the FIFO; false when it is full.

@@ -1,6 +1,9 @@
 //! What the engine does with records and bulk data of other nodes, and with a receive that finds such a message waiting.
 
+use std::ptr::NonNull;
+
 use tutti_channel::{Rank, Sink, Taken};
+use tutti_runtime::net::Memory;
 
 use super::matching::{Body, Matching, SHORT_BYTES, Unexpected};
 use super::remote::{Accept, CREDIT, Clear, Inbound, PART, State, Target};
@@ -48,6 +51,17 @@ impl Sink for Arrivals<'_> {
         let buffer = &self.requests.get(tag as u32).buffer;
         // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7); bytes is a slice.
         unsafe { buffer.store(offset as usize, bytes.as_ptr(), bytes.len()) };
+    }
+}
+
+// SAFETY: the user keeps a receive buffer valid, and looks at nothing in it, until the receive is done (MPI 3.7); what is asked for
+// is a part of it that has not come.
+unsafe impl Memory for Arrivals<'_> {
+    fn place(&mut self, tag: u64, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
+        let buffer = &self.requests.get(tag as u32).buffer;
+        let offset = offset as usize;
+        let is_inside = buffer.map.is_none() && offset + bytes <= buffer.bytes;
+        is_inside.then(|| NonNull::new(buffer.at.wrapping_add(offset)))?
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::UNIX_EPOCH;
 
 use tutti_channel::{Rank, Sink, Source, Taken};
+use tutti_runtime::net::Memory;
 use tutti_stepper::{Shareable, Shared};
 
 /// Records to the stepped rank, at most.
@@ -74,6 +75,9 @@ impl Told {
 
 /// Takes the stepped rank's records: no judgement there, only copies, which the test judges.
 pub struct Taker<'a>(pub &'a Shared<Told>);
+
+// SAFETY: it gives no place.
+unsafe impl Memory for Taker<'_> {}
 
 impl Sink for Taker<'_> {
     fn record(&mut self, _from: Rank, record: &[u8]) -> Taken {
