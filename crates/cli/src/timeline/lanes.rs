@@ -18,8 +18,12 @@ pub const LEFT: f64 = 96.0;
 pub const RIGHT: f64 = 1184.0;
 /// Height of the strip of events.
 const EVENTS: f64 = 34.0;
-/// Width of a column of shares.
+/// Least width of a column of shares.
 const COLUMN: f64 = 2.0;
+/// Turns in a column: fewer would show when they happened to begin.
+const TURNS: f64 = 24.0;
+/// Strips of which every one has the numbers of its jobs; of more, one in so many.
+const LABELLED: usize = 12;
 /// Turns narrower than this are shown as shares.
 const NARROW: f64 = 3.0;
 /// Turns that a picture holds at most: some 6 MB.
@@ -200,6 +204,7 @@ impl Lanes<'_> {
             self.mean_run_ms()
         ));
         let runs: usize = self.history.nodes.iter().flat_map(|node| node.runs.values()).map(Vec::len).sum();
+        self.each_node(lane, |node, y, tracks| self.presence(svg, node, y, tracks));
         if !exact {
             svg.raw("<g class=\"shares\">");
             self.each_node(lane, |node, y, tracks| self.shares(svg, node, y, tracks));
@@ -262,6 +267,22 @@ impl Lanes<'_> {
         format!("job {job}: {}", self.history.jobs.get(&job).map_or("", |job| &job.command))
     }
 
+    /// A thin line where a job has ranks, whether they run or not: what runs is drawn over it.
+    fn presence(&self, svg: &mut Svg, node: &Node, y: f64, (_, height): (usize, f64)) {
+        for id in self.look.jobs() {
+            let Some(job) = self.history.jobs.get(&id).filter(|job| job.nodes.contains(&node.name)) else {
+                continue;
+            };
+            let Some(started_us) = job.started_us else { continue };
+            let (from, to) = self.cut((started_us, job.over_us.unwrap_or(self.history.until_us)));
+            if to > from {
+                let (x, width) = ((from - self.span.0) as f64 / 1000.0, (to - from) as f64 / 1000.0);
+                let at = y + height * (self.look.tracks[&id] as f64 + 1.0) - 3.0;
+                svg.rect([x, at, width, 3.0], &self.look.fill(id), "fill-opacity=\"0.45\"");
+            }
+        }
+    }
+
     fn turns(&self, svg: &mut Svg, node: &Node, y: f64, (_, height): (usize, f64)) {
         for job in self.look.jobs() {
             let mut data = String::new();
@@ -281,7 +302,8 @@ impl Lanes<'_> {
 
     /// Column by column, what part of the time each job had.
     fn shares(&self, svg: &mut Svg, node: &Node, y: f64, (tracks, height): (usize, f64)) {
-        let columns = ((RIGHT - LEFT) / COLUMN) as usize;
+        let turns_wide = self.mean_run_ms() * 1000.0 * TURNS * self.per_us();
+        let columns = ((RIGHT - LEFT) / turns_wide.clamp(COLUMN, 8.0 * COLUMN)) as usize;
         let column_us = (self.span.1 - self.span.0) as f64 / columns as f64;
         let mut below = vec![vec![0.0; columns]; tracks];
         for job in self.look.jobs() {
@@ -321,8 +343,11 @@ impl Lanes<'_> {
 
     /// The number of a job where its turn is wide enough.
     fn labels(&self, svg: &mut Svg, top: f64, lane: f64) {
+        let (mut index, many) = (0, self.history.nodes.len() > LABELLED);
         self.each_node(lane, |node, y, (_, height)| {
-            for job in self.look.jobs().filter(|_| height >= 11.0) {
+            index += 1;
+            let wanted = height >= 11.0 && (!many || index % LABELLED == 1);
+            for job in self.look.jobs().filter(|_| wanted) {
                 for (from, to) in node.runs.get(&job).into_iter().flatten().map(|run| self.cut(*run)) {
                     if to > from && self.x(to) - self.x(from) >= 16.0 + 7.0 * job.to_string().len() as f64 {
                         let (middle, at) = ((self.x(from) + self.x(to)) / 2.0, top + y + height * (self.look.tracks[&job] as f64 + 0.5) + 4.0);
@@ -375,7 +400,7 @@ impl Lanes<'_> {
 }
 
 /// The unit of time for a span, and how many us it has.
-fn unit(span_us: u64) -> (&'static str, f64) {
+pub fn unit(span_us: u64) -> (&'static str, f64) {
     match span_us {
         0..2_000 => ("µs", 1.0),
         2_000..2_000_000 => ("ms", 1e3),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tutti_daemon::gang::What;
 use tutti_svg::{Anchor, GREY, INK, PALE, Scale, Svg, digits, round_step};
 
-use super::lanes::{LEFT, Look, RIGHT, WIDTH};
+use super::lanes::{LEFT, Look, RIGHT, WIDTH, unit};
 use super::log::{History, Span};
 
 /// What one generation did on a node.
@@ -129,23 +129,25 @@ impl Switches {
             .map(|entry| entry.1 + entry.2 - begin)
             .max()?;
         let span = whole.max(last_frozen) as f64;
-        let scale = Scale { values: (-0.12 * span, 1.12 * span), places: (LEFT, RIGHT), logarithmic: false };
+        let (unit, unit_us) = unit(span as u64);
+        let values = (-0.12 * span / unit_us, 1.12 * span / unit_us);
+        let scale = Scale { values, places: (LEFT, RIGHT), logarithmic: false };
         let mut svg = Svg::new();
         svg.raw(&Look::patterns());
-        let step = round_step(1.24 * span / 10.0);
+        let step = round_step((values.1 - values.0) / 10.0);
         for tick in scale.ticks(10) {
             svg.line([scale.at(tick), top, scale.at(tick), bottom + 4.0], PALE, "");
             svg.text(
                 scale.at(tick),
                 bottom + 18.0,
                 Anchor::Middle,
-                format!("{} µs", digits(tick, step)),
+                format!("{} {unit}", digits(tick, step)),
                 "font-size=\"11\"",
             );
         }
         for (place, (index, node)) in switch.nodes.iter().enumerate() {
             let y = top + lane * place as f64;
-            let at = |us: u64| scale.at(us as f64 - begin as f64).clamp(LEFT, RIGHT);
+            let at = |us: u64| scale.at((us as f64 - begin as f64) / unit_us).clamp(LEFT, RIGHT);
             svg.rect([LEFT, y + 1.0, RIGHT - LEFT, lane - 2.0], "#f4f4f4", "");
             svg.text(LEFT - 8.0, y + lane / 2.0 + 4.0, Anchor::End, &history.nodes[*index].name, "");
             let share = (lane - 6.0) / 2.0;
