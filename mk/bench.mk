@@ -8,3 +8,9 @@ bench: dist bench-setup ## measure beside MPICH 5 and Open MPI 5 (10 to 15 minut
 .PHONY: bench-setup
 bench-setup:
 	@$(ROOT)/mk/setup.sh gcc venv taskset
+
+# Jobs that share the machine, and the experiments of SCore-D's paper; pictures go to target/bench-gang.
+.PHONY: bench-gang
+bench-gang: dist bench-setup ## two jobs at once beside the peers, and what a gang switch costs (root; 10 minutes; BENCH=--quick: 2)
+	@$(CARGO) build --quiet --release --package tutti-channel --example save_time --package tutti-sched --example switch_time
+	@$(CARGO) run --quiet --package tutti-bench -- --gang $(BENCH)

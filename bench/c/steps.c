@@ -1,10 +1,11 @@
 /*
  * Compute, then a barrier, again and again: the shape of a program in steps.
  *
- *   steps (--work-us 4.88 | --loops N) [--steps N | --budget-ms 300]
+ *   steps (--work-us 4.88 | --loops N) [--steps N | --budget-ms 300] [--at NS]
  *
  * --loops  compute as a number of loops, so that all libraries do the same work (`limits` prints loops per us)
  * --steps  exactly so many steps (for two jobs at once); else as many as fit the budget
+ * --at     begin when the monotonic clock says so: then jobs that are to run at once do, however long their launchers take
  */
 #include "bench.h"
 #include <mpi.h>
@@ -46,6 +47,10 @@ int main(int argc, char **argv) {
     plan[1] = p.batches;
     MPI_Bcast(plan, 2, MPI_INT, 0, MPI_COMM_WORLD);
     struct samples samples = samples_new();
+    double at_ns = option_number(argc, argv, "--at", 0);
+    while (now_ns() < at_ns) {
+        nanosleep(&(struct timespec){0, 200000}, NULL);
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     double whole = now_ns();
     int done = 0;

@@ -7,6 +7,7 @@
 mod cases;
 mod child;
 mod figures;
+mod gang;
 mod mpis;
 mod rows;
 mod sr;
@@ -53,6 +54,9 @@ struct Options {
     /// Only the write protocol on and off, as in the paper's tables 3 and 4.
     #[arg(long)]
     sr: bool,
+    /// Only jobs that share the machine, and what the gang switch costs.
+    #[arg(long)]
+    gang: bool,
     /// List the names of the rows and leave.
     #[arg(long)]
     list: bool,
@@ -97,6 +101,13 @@ fn measure(options: &Options, rows: &[Row]) -> Result<(), String> {
     let (rows, with_network) = (&rows[..], rows.iter().any(needs_nodes));
     mpis::prepare_limits(&places)?;
     let kinds = prepare(&places, options)?;
+    if options.gang {
+        if options.priority {
+            take_priority()?;
+        }
+        let results = Results { limits: vec![limits(&places, false)?], ..Results::default() };
+        return gang::run(&places, &kinds, options.quick, loop_ns(&results)?);
+    }
     if options.sr {
         if options.priority {
             take_priority()?;

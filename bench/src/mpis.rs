@@ -80,6 +80,11 @@ impl Places {
         self.target.join("bench").join(kind.name())
     }
 
+    /// Where its mpicc and mpiexec are.
+    pub fn bin(&self, kind: Kind) -> PathBuf {
+        self.prefix(kind).join("bin")
+    }
+
     /// The program of the machine's own limits.
     pub fn limits(&self) -> PathBuf {
         self.target.join("bench/limits")
@@ -121,7 +126,12 @@ pub fn prepare(places: &Places, kind: Kind) -> Result<(), String> {
     let folder = places.programs(kind);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     for program in PROGRAMS {
-        compile(places, &bin.join("mpicc"), program, &folder, &[])?;
+        compile(
+            &bin.join("mpicc"),
+            &places.root.join("bench/c").join(program).with_extension("c"),
+            &folder,
+            &[],
+        )?;
     }
     Ok(())
 }
@@ -130,13 +140,20 @@ pub fn prepare(places: &Places, kind: Kind) -> Result<(), String> {
 pub fn prepare_limits(places: &Places) -> Result<(), String> {
     let folder = places.target.join("bench");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    compile(places, Path::new("cc"), "limits", &folder, &["-pthread"])
+    compile(Path::new("cc"), &places.root.join("bench/c/limits.c"), &folder, &["-pthread"])
 }
 
-fn compile(places: &Places, cc: &Path, program: &str, folder: &Path, more: &[&str]) -> Result<(), String> {
-    let source = places.root.join("bench/c").join(program).with_extension("c");
+/// Compiles one more C program of the source tree with an MPI's mpicc.
+pub fn compile_more(places: &Places, kind: Kind, source: &str) -> Result<(), String> {
+    let include = format!("-I{}", places.root.join("bench/c").display());
+    let (cc, folder) = (places.bin(kind).join("mpicc"), places.programs(kind));
+    compile(&cc, &places.root.join(source), &folder, &[&include, "-lm"])
+}
+
+fn compile(cc: &Path, source: &Path, folder: &Path, more: &[&str]) -> Result<(), String> {
+    let program = source.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let mut command = Command::new(cc);
-    command.args(C_FLAGS).arg(folder.join(program)).arg(&source).args(more);
+    command.args(C_FLAGS).arg(folder.join(&program)).arg(source).args(more);
     match child::run(&mut command, Duration::from_secs(120)).end {
         End::Well => Ok(()),
         End::Timeout => Err(format!("{}: {program}.c: the compiler did not end", cc.display())),
@@ -185,14 +202,7 @@ pub fn command(places: &Places, kind: Kind, case: &Case, cores: usize, args: &[S
     } else {
         Command::new(mpiexec)
     };
-    // A setting that another MPI's set-up has left in the environment must not leak into this one.
-    for (name, _) in std::env::vars_os() {
-        let foreign =
-            ["OMPI_", "OPAL_", "PRTE_", "PMIX_", "PMI_", "MPIR_CVAR_", "MPICH_", "HYDRA_", "TUTTI_"];
-        if foreign.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
-            command.env_remove(name);
-        }
-    }
+    forget_others(&mut command);
     // Two jobs at once, or a job held on one core by taskset: there the peers are best unbound, and yielding. (Open MPI
     // would bind to cores outside of taskset's.)
     let shared = case.way == Way::TwoJobs || cores == 1;
@@ -226,6 +236,17 @@ pub fn command(places: &Places, kind: Kind, case: &Case, cores: usize, args: &[S
     }
     command.arg(places.programs(kind).join(case.program)).args(args);
     command
+}
+
+/// A setting that another MPI's set-up has left in the environment must not leak into this one.
+pub fn forget_others(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        let foreign =
+            ["OMPI_", "OPAL_", "PRTE_", "PMIX_", "PMI_", "MPIR_CVAR_", "MPICH_", "HYDRA_", "TUTTI_"];
+        if foreign.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
 }
 
 /// Two jobs of a case at once, under a daemon that lives as long as they do; their lines say which is which.

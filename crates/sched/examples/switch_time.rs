@@ -1,12 +1,11 @@
 //! Prints the simulated time of a gang switch at 2 to 4,096 nodes, and what the two ways of placing jobs lose of a machine. The first table
 //! is also drawn: `cargo run --release -p tutti-sched --example switch_time [FILE.svg]`.
 
-use std::fmt::Write;
-
 use tutti_sched::sim::Costs;
 use tutti_sched::sim::measure::{SwitchTime, switch_time};
 use tutti_sched::sim::mix::{self, Lost, Mix};
 use tutti_sched::{Mode, Policy};
+use tutti_svg::plot::{self, Lines, Series};
 
 const ARITY: u32 = 4;
 const SWITCHES: u32 = 10;
@@ -100,52 +99,20 @@ fn print_lost() {
 
 /// The times over the logarithm of the nodes.
 fn draw(overlapped: &[SwitchTime], strict: &[SwitchTime]) -> String {
-    let most_us = strict.iter().chain(overlapped).map(|time| time.last_ns).max().unwrap_or(1) as f64 / 1000.0;
-    let top_us = (most_us / 500.0).ceil() * 500.0;
-    let x = |nodes: u32| 70.0 + f64::from(nodes).log2() * 45.0;
-    let y = |us: f64| 350.0 - us / top_us * 300.0;
-    let mut svg = String::from(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"700\" height=\"410\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"700\" height=\"410\" fill=\"white\"/>\n\
-         <text x=\"350\" y=\"24\" text-anchor=\"middle\" font-size=\"15\">Simulated gang switch: time until the last node runs the next job</text>\n\
-         <text x=\"340\" y=\"398\" text-anchor=\"middle\">nodes (logarithmic)</text>\n\
-         <text x=\"16\" y=\"200\" text-anchor=\"middle\" transform=\"rotate(-90 16 200)\">microseconds</text>\n",
-    );
-    for step in 0..=5 {
-        let us = top_us * f64::from(step) / 5.0;
-        let at = y(us);
-        _ = writeln!(svg, "<line x1=\"70\" y1=\"{at:.1}\" x2=\"620\" y2=\"{at:.1}\" stroke=\"#ddd\"/>");
-        _ = writeln!(svg, "<text x=\"64\" y=\"{:.1}\" text-anchor=\"end\">{us:.0}</text>", at + 4.0);
-    }
-    for time in overlapped {
-        _ = writeln!(
-            svg,
-            "<text x=\"{:.1}\" y=\"370\" text-anchor=\"middle\">{}</text>",
-            x(time.nodes),
-            time.nodes
-        );
-    }
-    for (name, colour, times) in [("overlapped", "#1764ab", overlapped), ("strict", "#c8442d", strict)] {
-        let points: Vec<_> =
-            times.iter().map(|time| (x(time.nodes), y(time.last_ns as f64 / 1000.0))).collect();
-        let line: Vec<_> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        _ = writeln!(
-            svg,
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>",
-            line.join(" ")
-        );
-        for (x, y) in &points {
-            _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>");
-        }
-        if let Some((x, y)) = points.last() {
-            _ = writeln!(
-                svg,
-                "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"{colour}\">{name}</text>",
-                x + 8.0,
-                y + 4.0
-            );
-        }
-    }
-    svg.push_str("</svg>\n");
-    svg
+    let series = |name: &str, times: &[SwitchTime]| Series {
+        name: name.into(),
+        points: times.iter().map(|time| (f64::from(time.nodes), time.last_ns as f64 / 1000.0)).collect(),
+        dashed: false,
+    };
+    plot::lines(&Lines {
+        title: "Simulated gang switch: until the last node runs the next job".into(),
+        note: format!(
+            "tree of arity {ARITY}; costs of a hop, a freeze and a thaw as measured on one machine"
+        ),
+        x: "nodes".into(),
+        y: "us".into(),
+        powers: true,
+        from: 0.0,
+        series: vec![series("overlapped", overlapped), series("strict", strict)],
+    })
 }

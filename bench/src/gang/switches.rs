@@ -1,0 +1,299 @@
+//! EP and BAR, with which SCore-D was measured: what a forced switch in every slice costs, and its phases by the daemons' own log.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tutti_svg::plot::{self, Bar, Bars, Lines, Series};
+
+use super::cluster::{Cluster, PLAIN, Setting, Turn};
+use super::report::{Table, picture};
+use crate::{
+    child::End,
+    figures::{Line, median},
+    mpis::{Kind, Places},
+};
+
+/// What the paper says of 100 ms on 2 and 32 nodes, in per cent (4 and 10 on 32; about 2 less on 2).
+const PAPER_EP: [(f64, f64); 2] = [(2.0, 2.0), (32.0, 4.0)];
+const PAPER_BAR: [(f64, f64); 2] = [(2.0, 8.0), (32.0, 10.0)];
+/// The paper's phases in ms: freeze below 1, save and restore of empty FIFOs (its table 3), the rest about 1.
+const PAPER_PHASES: [f64; 5] = [1.0, 0.94, 0.005, 0.37, 1.0];
+const PHASES: [&str; 5] = ["freeze", "save", "schedule", "restore", "run"];
+
+/// What was measured of one setting.
+#[derive(Clone, Debug)]
+struct Found {
+    nodes: u32,
+    slice_ms: u32,
+    strict: bool,
+    /// In per cent.
+    ep: f64,
+    bar: f64,
+    /// Median of each phase of EP's and BAR's switches, in us.
+    phases: [[f64; 5]; 2],
+    /// Between the first and the last node's thaw, in us: median and 99th percentile.
+    skew: (f64, f64),
+    switches: usize,
+}
+
+/// Measures all settings, prints the tables, writes the pictures.
+pub fn run(places: &Places, quick: bool) -> Result<(), String> {
+    let (sizes, slices, budget_ms): (&[u32], &[u32], u32) =
+        if quick { (&[2, 8], &[100], 1000) } else { (&[2, 4, 8, 16, 32], &[100, 200, 500], 2000) };
+    let mut all = Vec::new();
+    for &nodes in sizes {
+        let base = programs(places, &Setting { nodes, slots: Some(1), ..PLAIN }, budget_ms)?;
+        for &slice_ms in slices {
+            for strict in [false, true] {
+                let mode = if strict { "strict" } else { "overlapped" };
+                eprint!("\rbench: EP and BAR: {nodes} nodes, {slice_ms} ms, {mode}\x1b[K");
+                let setting = Setting { nodes, slots: Some(1), slice_ms, strict, force: true, ..PLAIN };
+                let found = programs(places, &setting, budget_ms)?;
+                let [ep, bar] = [phases(&found.turns, 1), phases(&found.turns, 2)];
+                let skews: Vec<f64> = ep.iter().chain(&bar).map(|switch| switch.skew_us).collect();
+                all.push(Found {
+                    nodes,
+                    slice_ms,
+                    strict,
+                    ep: (base.ep / found.ep - 1.0) * 100.0,
+                    bar: (found.bar / base.bar - 1.0) * 100.0,
+                    phases: [medians(&ep), medians(&bar)],
+                    skew: (quantile(&skews, 0.5), quantile(&skews, 0.99)),
+                    switches: ep.len() + bar.len(),
+                });
+            }
+        }
+    }
+    eprint!("\r\x1b[K");
+    print(&all);
+    draw(places, &all)
+}
+
+struct Ran {
+    /// Pieces a second.
+    ep: f64,
+    /// ns a barrier.
+    bar: f64,
+    turns: Vec<Turn>,
+}
+
+fn programs(places: &Places, setting: &Setting, budget_ms: u32) -> Result<Ran, String> {
+    let cluster = Cluster::up(places, setting)?;
+    let one = |what: &str, figure: &str| {
+        let args = [what.to_owned(), "--budget-ms".into(), budget_ms.to_string()];
+        let program = places.programs(Kind::Tutti).join("gang");
+        let ran =
+            cluster.start(setting.nodes, setting.nodes, &program, &args)?.finish(Duration::from_secs(60));
+        let value = ran.stdout.lines().filter_map(Line::parse).find_map(|line| line.figure(figure));
+        match (ran.end, value) {
+            (End::Well, Some(value)) => Ok(value),
+            (end, _) => Err(format!("{what} on {} nodes: {end:?}", setting.nodes)),
+        }
+    };
+    let (ep, bar) = (one("ep", "pieces_per_s")?, one("bar", "mean_ns")?);
+    let turns = if setting.force { cluster.turns() } else { Vec::new() };
+    Ok(Ran { ep, bar, turns })
+}
+
+/// One forced switch of a job: its phases and how far apart the nodes thawed.
+#[derive(Clone, Debug)]
+struct Switch {
+    phases_us: [f64; 5],
+    skew_us: f64,
+}
+
+/// The switches of a job: SWITCH, FROZEN, (SAVED,) SWITCH, (RESTORED,) and the thaws of all nodes.
+fn phases(turns: &[Turn], job: u64) -> Vec<Switch> {
+    let mut found = Vec::new();
+    let at_head = |turn: &Turn| turn.node == "node0";
+    for (index, frozen) in
+        turns.iter().enumerate().filter(|(_, turn)| turn.what == "frozen" && turn.job == job)
+    {
+        let before = turns[..index].iter().rev().find(|turn| at_head(turn) && turn.what == "switch");
+        let after = &turns[index..];
+        let Some(again) = after.iter().position(|turn| at_head(turn) && turn.what == "switch") else {
+            continue;
+        };
+        let until = after[again + 1..].iter().position(|turn| at_head(turn) && turn.what == "switch");
+        let coming = &after[again..until.map_or(after.len(), |until| again + 1 + until)];
+        let one = |turns: &[Turn], what: &str| {
+            turns.iter().find(|turn| turn.what == what && turn.job == job).map(|turn| turn.us)
+        };
+        let mut thawed = BTreeMap::new();
+        for turn in coming.iter().filter(|turn| turn.what == "thaw" && turn.job == job) {
+            thawed.insert(&turn.node, (turn.us, turn.us + turn.took_us));
+        }
+        let (Some(before), Some(last)) = (before, thawed.values().map(|thaw| thaw.1).max()) else { continue };
+        let first = thawed.values().map(|thaw| thaw.0).min().unwrap_or(last);
+        let latest = thawed.values().map(|thaw| thaw.0).max().unwrap_or(first);
+        let saved = one(&after[..=again], "saved").unwrap_or(frozen.us);
+        let back = after[again].us;
+        let restored = one(coming, "restored").unwrap_or(back);
+        let marks = [before.us, frozen.us, saved, back, restored, last];
+        found.push(Switch {
+            phases_us: std::array::from_fn(|phase| marks[phase + 1].saturating_sub(marks[phase]) as f64),
+            skew_us: (latest - first) as f64,
+        });
+    }
+    found
+}
+
+fn medians(switches: &[Switch]) -> [f64; 5] {
+    std::array::from_fn(|phase| {
+        median(&switches.iter().map(|switch| switch.phases_us[phase]).collect::<Vec<_>>()).unwrap_or(0.0)
+    })
+}
+
+fn quantile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(((sorted.len().saturating_sub(1)) as f64 * share).round() as usize).copied().unwrap_or(0.0)
+}
+
+fn mode(strict: bool) -> &'static str {
+    if strict { "strict" } else { "overlapped" }
+}
+
+fn print(all: &[Found]) {
+    let mut table = Table::new(
+        "EP and BAR with a switch in every slice, over the same without; SCore-D on 32 nodes at 100 ms: 4 % and 10 %",
+        &[
+            "nodes",
+            "slice",
+            "switch",
+            "EP",
+            "BAR",
+            "freeze",
+            "save",
+            "schedule",
+            "restore",
+            "run",
+            "thaw skew",
+            "99 %",
+            "n",
+        ],
+    );
+    for found in all {
+        let mut row = vec![
+            found.nodes.to_string(),
+            format!("{} ms", found.slice_ms),
+            mode(found.strict).into(),
+            format!("{:+.2} %", found.ep),
+            format!("{:+.2} %", found.bar),
+        ];
+        // EP's and BAR's, in us.
+        row.extend(
+            (0..5).map(|phase| format!("{:.0} / {:.0}", found.phases[0][phase], found.phases[1][phase])),
+        );
+        row.extend([
+            format!("{:.0} us", found.skew.0),
+            format!("{:.0} us", found.skew.1),
+            found.switches.to_string(),
+        ]);
+        table.row(row);
+    }
+    table.print();
+    println!(
+        "\nPhases: medians of EP / BAR in us, between what the head sees: SWITCH, FROZEN, SAVED, SWITCH, RESTORED, last thaw."
+    );
+}
+
+fn draw(places: &Places, all: &[Found]) -> Result<(), String> {
+    let at = |slice_ms: u32, strict: bool| {
+        all.iter().filter(move |found| found.slice_ms == slice_ms && found.strict == strict)
+    };
+    let series = |name: &str, strict: bool, figure: fn(&Found) -> f64| Series {
+        name: format!("{name} {}", mode(strict)),
+        points: at(100, strict).map(|found| (f64::from(found.nodes), figure(found))).collect(),
+        dashed: false,
+    };
+    let paper = |name: &str, points: &[(f64, f64)]| Series {
+        name: name.into(),
+        points: points.to_vec(),
+        dashed: true,
+    };
+    let cost = Lines {
+        title: "What a switch in every slice of 100 ms costs".into(),
+        note: "all nodes on one machine of two cores; SCore-D: 32 machines, from its text".into(),
+        x: "nodes".into(),
+        y: "slowdown, per cent".into(),
+        powers: true,
+        from: 0.0,
+        series: vec![
+            series("EP,", false, |found| found.ep),
+            series("BAR,", false, |found| found.bar),
+            series("EP,", true, |found| found.ep),
+            series("BAR,", true, |found| found.bar),
+            paper("SCore-D EP", &PAPER_EP),
+            paper("SCore-D BAR", &PAPER_BAR),
+        ],
+    };
+    picture(places, "cost.svg", &plot::lines(&cost))?;
+    let group = |strict: bool| {
+        let bars = at(100, strict).map(|found| Bar {
+            name: found.nodes.to_string(),
+            parts: found.phases[0].iter().map(|us| us / 1000.0).collect(),
+        });
+        (format!("Tutti, {}: nodes", mode(strict)), bars.collect::<Vec<_>>())
+    };
+    let phases = Bars {
+        title: "The phases of a switch (EP, slices of 100 ms)".into(),
+        note: "medians, at the head; all nodes on one machine of two cores. SCore-D: freeze below 1 ms, its table 3, hidden overhead".into(),
+        y: "ms".into(),
+        parts: PHASES.iter().map(|name| (*name).to_owned()).collect(),
+        groups: vec![
+            group(false),
+            group(true),
+            ("SCore-D".into(), vec![Bar { name: "32".into(), parts: PAPER_PHASES.to_vec() }]),
+        ],
+    };
+    picture(places, "phases.svg", &plot::bars(&phases))?;
+    let skew = Lines {
+        title: "Co-scheduling skew: from the first node's thaw to the last one's".into(),
+        note: "slices of 100 ms, EP and BAR; all nodes on one machine of two cores. SCore-D could only estimate it (about 4 ms on 32 nodes)".into(),
+        x: "nodes".into(),
+        y: "us".into(),
+        powers: true,
+        from: 0.0,
+        series: vec![
+            series("median,", false, |found| found.skew.0),
+            series("99 %,", false, |found| found.skew.1),
+            series("median,", true, |found| found.skew.0),
+            series("99 %,", true, |found| found.skew.1),
+        ],
+    };
+    picture(places, "skew.svg", &plot::lines(&skew))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(what: &str, node: &str, us: u64, took_us: u64) -> Turn {
+        let job = if what == "switch" { 0 } else { 1 };
+        Turn { what: what.into(), node: node.into(), us, job, took_us }
+    }
+
+    #[test]
+    fn a_forced_switch_is_cut_into_its_phases() {
+        let turns = [
+            turn("switch", "node0", 100, 0),
+            turn("freeze", "node0", 101, 20),
+            turn("frozen", "node0", 300, 0),
+            turn("saved", "node0", 320, 0),
+            turn("switch", "node0", 330, 0),
+            turn("restored", "node0", 400, 0),
+            turn("thaw", "node1", 410, 5),
+            turn("thaw", "node0", 460, 10),
+            turn("switch", "node0", 100_330, 0),
+            turn("thaw", "node1", 100_400, 5),
+        ];
+        let found = phases(&turns, 1);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].phases_us, [200.0, 20.0, 10.0, 70.0, 70.0]);
+        assert_eq!(found[0].skew_us, 50.0);
+        // Overlapped there is nothing to save.
+        let turns: Vec<Turn> =
+            turns.into_iter().filter(|turn| turn.what != "saved" && turn.what != "restored").collect();
+        assert_eq!(phases(&turns, 1)[0].phases_us, [200.0, 0.0, 30.0, 0.0, 140.0]);
+    }
+}
