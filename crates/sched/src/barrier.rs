@@ -46,6 +46,9 @@ struct Job {
     uneven_since_ns: Option<u64>,
 }
 
+/// What those have reached of whose part nothing is left.
+const GONE: Generation = Generation(u64::MAX);
+
 /// A child with nodes of the job that count.
 #[derive(Clone, Debug)]
 struct Child {
@@ -114,7 +117,7 @@ impl Merger {
     /// Nothing of `job` is left on this node: it has reached every stage of every generation, and no barrier waits for it.
     pub fn handle_own_gone(&mut self, now_ns: u64, job: JobId) {
         for stage in STAGES {
-            self.handle_own(now_ns, job, stage, Generation(u64::MAX));
+            self.handle_own(now_ns, job, stage, GONE);
         }
     }
 
@@ -176,7 +179,7 @@ impl Merger {
             if now_ns < since_ns + limit_ns {
                 continue;
             }
-            let best = record.said(Stage::Frozen, self.tree.membership()).flatten().max();
+            let best = record.furthest(Stage::Frozen, self.tree.membership());
             for child in record.children.iter().filter(|child| child.counts) {
                 if child.standing(Stage::Frozen, self.tree.membership()) < best {
                     self.out.push_back(Report::Late { node: child.node });
@@ -210,7 +213,7 @@ impl Merger {
         let Some(record) = self.jobs.get_mut(&job) else { return };
         let merged = record.merged(stage, membership);
         if stage == Stage::Frozen {
-            let most = record.said(stage, membership).flatten().max();
+            let most = record.furthest(stage, membership);
             record.uneven_since_ns =
                 if most > merged { record.uneven_since_ns.or(Some(now_ns)) } else { None };
         }
@@ -250,6 +253,11 @@ impl Job {
         let own = self.member.then_some(self.own[stage.index()]);
         let children = self.children.iter().filter(|child| child.counts);
         own.into_iter().chain(children.map(move |child| child.standing(stage, membership)))
+    }
+
+    /// The most that one of those has reached who still have somebody to stop: nobody is late beside those who have left.
+    fn furthest(&self, stage: Stage, membership: Membership) -> Option<Generation> {
+        self.said(stage, membership).flatten().filter(|said| *said != GONE).max()
     }
 
     /// The least of what all have reached; None if one has reached nothing, or nobody counts.

@@ -161,3 +161,15 @@ fn a_part_that_has_ended_holds_up_nobody() {
     seven.carry();
     assert_eq!(frozen(&seven), Some(Generation(3)));
 }
+
+#[test]
+fn nobody_is_late_beside_a_part_that_has_ended() {
+    let mut seven = Seven::new();
+    seven.mergers[0].handle_own_gone(0, JOB);
+    seven.mergers[3].handle_own_gone(0, JOB);
+    seven.carry();
+    seven.mergers.iter_mut().for_each(|merger| merger.handle_time(1 << 40));
+    seven.carry();
+    let late = seven.at_head.iter().filter(|report| matches!(report, Report::Late { .. }));
+    assert_eq!(late.count(), 0);
+}
