@@ -45,6 +45,8 @@ const TURNS_MAX: u32 = 1000;
 const BREATH: Duration = Duration::from_millis(10);
 /// Between two looks at who works, where there are several jobs.
 const LOOK_NS: u64 = 5_000_000;
+/// A gang that has slept for so long gives up its slice: longer than a rank waits before it asks for a message that was lost.
+const IDLE_NS: u64 = 20_000_000;
 
 /// How gangs are scheduled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -325,6 +327,7 @@ impl Life {
             let tree = Tree::new(arity, if me == NodeId(0) { 1 } else { nodes.len() as u32 });
             let timing = Timing {
                 silence_ns: if me == NodeId(0) { 0 } else { Timing::default().silence_ns },
+                idle_ns: IDLE_NS,
                 ..Timing::default()
             };
             let agent = Agent::new(me, tree.clone(), timing, self.slice_ns * 10, JOBS);

@@ -17,7 +17,7 @@ const REMOVAL_MAX: Duration = Duration::from_secs(2);
 /// The cgroup inside a job's in which its processes are. The starter stops this one, when the job is suspended; the daemon
 /// freezes the one around it, when it is not the job's turn. So neither undoes what the other did: the kernel lets the
 /// processes run only when both are thawed.
-const INNER: &str = "ranks";
+pub const INNER: &str = "ranks";
 
 /// A cgroup that this process made. Killed and removed when dropped.
 #[derive(Debug)]

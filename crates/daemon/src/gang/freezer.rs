@@ -2,6 +2,12 @@
 //!
 //! The kernel tells of a change at most every ten milliseconds, so `cgroup.events` is read again 200 us after the write, and then
 //! again (DESIGN-NOTES W12); never in a loop: that would take the core from those who are to be frozen.
+//!
+//! A cgroup that is gone stands still, and for good: the starter removes it when the last rank of the node has left, which may be
+//! long before the job is over elsewhere.
+//!
+//! Who sleeps is told by two looks: its cgroup has used hardly any CPU time, and none of its threads runs or waits for a core. The first
+//! alone would take those for asleep whom other programs on the machine keep from working.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,14 +20,21 @@ use rustix::io::{pread, pwrite};
 const LOOK_NS: u64 = 200_000;
 /// At most so long.
 const LOOK_NS_MAX: u64 = 20_000_000;
-/// A job that has worked for less than this part of the time sleeps: one in so many.
+/// Who has worked for less than this part of the time does what he did at the last look: one in so many.
+const NOTHING_PART: u64 = 500;
+/// Nobody sleeps who has worked for more than this part of the time with each of his threads: the one that looks after the network
+/// wakes up a hundred times a second.
 const ASLEEP_PART: u64 = 50;
+/// A job with more threads on a node is never taken for asleep: looking at all of them would take the time of others.
+const THREADS_MAX: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Freezer {
     freeze: OwnedFd,
     events: OwnedFd,
     activity: Option<OwnedFd>,
+    /// The list of threads of the cgroup inside, where the processes are.
+    threads: Option<OwnedFd>,
     freezing: bool,
     frozen: bool,
     asked_ns: u64,
@@ -29,6 +42,8 @@ pub(super) struct Freezer {
     pause_ns: u64,
     /// When the activity was last looked at, and the time worked by then, in us.
     seen: Option<(u64, u64)>,
+    /// All its threads were seen asleep, and it has used no time since.
+    asleep: bool,
 }
 
 impl Freezer {
@@ -40,12 +55,14 @@ impl Freezer {
             freeze: file("cgroup.freeze", OFlags::RDWR)?,
             events: file("cgroup.events", OFlags::RDONLY)?,
             activity: file("cpu.stat", OFlags::RDONLY).ok(),
+            threads: file(&format!("{}/cgroup.threads", tutti_node::cgroup::INNER), OFlags::RDONLY).ok(),
             freezing: false,
             frozen: false,
             asked_ns: 0,
             look_ns: 0,
             pause_ns: LOOK_NS,
             seen: None,
+            asleep: false,
         })
     }
 
@@ -59,7 +76,7 @@ impl Freezer {
 
     pub(super) fn thaw(&mut self) {
         let _ = pwrite(&self.freeze, b"0", 0);
-        (self.freezing, self.frozen, self.seen) = (false, false, None);
+        (self.freezing, self.frozen, self.seen, self.asleep) = (false, false, None, false);
     }
 
     /// It has been told to freeze and has not said that it has.
@@ -82,18 +99,16 @@ impl Freezer {
         self.events.as_fd()
     }
 
-    /// `true`: it has just said frozen.
+    /// `true`: it has just said frozen, or it is gone: the ranks of this node have left, while others of their job still run.
     pub(super) fn try_confirm(&mut self, now_ns: u64) -> bool {
         if !self.freezing {
             return false;
         }
         let mut text = [0; 128];
-        let Ok(read) = pread(&self.events, &mut text, 0) else {
-            // The cgroup is gone. Its events would be told again and again: nobody waits for them any more.
-            self.freezing = false;
-            return false;
+        let said = match pread(&self.events, &mut text, 0) {
+            Ok(read) => text[..read].split(|byte| *byte == b'\n').any(|line| line == b"frozen 1"),
+            Err(_) => true,
         };
-        let said = text[..read].split(|byte| *byte == b'\n').any(|line| line == b"frozen 1");
         if said {
             (self.freezing, self.frozen) = (false, true);
         } else if now_ns >= self.look_ns {
@@ -109,13 +124,50 @@ impl Freezer {
             return None;
         }
         let mut text = [0; 512];
-        let read = pread(self.activity.as_ref()?, &mut text, 0).ok()?;
+        // Nobody is left here who could work.
+        let Ok(read) = pread(self.activity.as_ref()?, &mut text, 0) else { return Some(true) };
         let line =
             text[..read].split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"usage_usec "))?;
         let worked_us: u64 = std::str::from_utf8(line).ok()?.parse().ok()?;
         let (then_ns, then_us) = self.seen.replace((now_ns, worked_us))?;
-        Some((worked_us - then_us.min(worked_us)) * 1000 < (now_ns - then_ns) / ASLEEP_PART)
+        let worked_ns = (worked_us - then_us.min(worked_us)) * 1000;
+        let passed_ns = now_ns - then_ns;
+        if worked_ns > passed_ns / NOTHING_PART || !self.asleep {
+            let most_ns = passed_ns / ASLEEP_PART;
+            let sleepers = self.threads.as_ref().and_then(sleepers);
+            self.asleep = sleepers.is_some_and(|threads| worked_ns <= most_ns * threads);
+        }
+        Some(self.asleep)
     }
+}
+
+/// How many threads are in this list, if all of them sleep: none runs or waits for a core or a disk.
+fn sleepers(list: &OwnedFd) -> Option<u64> {
+    // As long as so many numbers of threads are at most.
+    let mut text = [0; THREADS_MAX * 8];
+    // Who is gone does nothing.
+    let Ok(read) = pread(list, &mut text, 0) else { return Some(0) };
+    if read == text.len() {
+        return None;
+    }
+    let mut threads = text[..read].split(|byte| *byte == b'\n').filter(|number| !number.is_empty());
+    let count = threads.clone().count() as u64;
+    threads.all(is_asleep).then_some(count)
+}
+
+fn is_asleep(thread: &[u8]) -> bool {
+    let mut path = [0; 32];
+    let length = b"/proc/".len() + thread.len();
+    path[..6].copy_from_slice(b"/proc/");
+    path[6..length].copy_from_slice(thread);
+    path[length..length + 5].copy_from_slice(b"/stat");
+    let path = std::ffi::CStr::from_bytes_until_nul(&path).expect("it ends with zeros");
+    let Ok(file) = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else { return true };
+    let mut stat = [0; 64];
+    let read = pread(&file, &mut stat, 0).unwrap_or(0);
+    // 17 (name) S 1 ...: the name may hold anything, the last parenthesis ends it.
+    let state = stat[..read].iter().rposition(|byte| *byte == b')').and_then(|end| stat[..read].get(end + 2));
+    state.is_none_or(|state| !b"RD".contains(state))
 }
 
 #[cfg(test)]
@@ -123,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cgroup_that_is_gone_is_not_looked_at_for_ever() {
+    fn a_cgroup_that_is_gone_is_frozen() {
         let folder = std::env::temp_dir().join(format!("tutti-freezer-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         // A file that cannot be read at an offset stands for one whose cgroup was removed.
@@ -139,7 +191,29 @@ mod tests {
         assert!(freezer.try_confirm(800_000) && !freezer.is_freezing());
         freezer.freeze(1_000_000);
         freezer.events = reader;
-        assert!(!freezer.try_confirm(1_300_000) && !freezer.is_freezing());
+        assert!(freezer.try_confirm(1_300_000) && !freezer.is_freezing(), "nobody is left who could run");
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn who_waits_for_a_core_is_not_asleep() {
+        let list = std::env::temp_dir().join(format!("tutti-threads-{}", std::process::id()));
+        let of = |numbers: &str| {
+            std::fs::write(&list, numbers).unwrap();
+            sleepers(&std::fs::File::open(&list).unwrap().into())
+        };
+        let mut sleeper = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let asleep = format!("{}\n", sleeper.id());
+        // It is a program of its own soon.
+        while of(&asleep) != Some(1) {
+            std::thread::yield_now();
+        }
+        let me = rustix::thread::gettid().as_raw_nonzero();
+        assert_eq!(of(&format!("{asleep}{me}\n")), None, "who asks is not asleep");
+        assert_eq!(of(""), Some(0));
+        assert_eq!(of(&asleep.repeat(2 * THREADS_MAX)), None, "too many to look at");
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        std::fs::remove_file(&list).unwrap();
     }
 }
