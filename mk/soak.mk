@@ -8,5 +8,6 @@ soak: ## run the channels' simulator with fresh seeds for SECONDS
 
 # The same for the gang switch and its scheduler.
 .PHONY: soak-gang
-soak-gang: ## run the gang switch's simulator with fresh seeds for SECONDS
+soak-gang: dist ## run the gang switch's simulator with fresh seeds for SECONDS, then TURNS (20000) of 5 ms on real processes
 	TUTTI_SIM_SECONDS=$(SECONDS) $(CARGO) test -p tutti-sched --test simulation -- --nocapture --ignored soak
+	TUTTI_TURNS=$(or $(TURNS),20000) $(CARGO) test -p tutti-tests --test gang -- --nocapture --ignored s19

@@ -1,0 +1,133 @@
+//! Clusters of real daemons on this machine, for tests: each ends with its test.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use tutti_tests::{Ran, Scratch, program};
+
+use crate::harness::{self, LIMIT, Running};
+
+/// A cluster that ends with its test.
+pub struct Cluster {
+    /// Folder of its logs, sockets and key.
+    pub folder: PathBuf,
+    _scratch: Scratch,
+}
+
+impl Cluster {
+    /// Starts `nodes` daemons; `more` are options of `tutti up`.
+    #[track_caller]
+    pub fn up(name: &str, nodes: u32, more: &[&str]) -> Self {
+        let scratch = Scratch::new(name);
+        let cluster = Cluster { folder: scratch.path().join("cluster"), _scratch: scratch };
+        let nodes = nodes.to_string();
+        let words: Vec<&str> = ["up", "--nodes", &nodes].iter().chain(more).copied().collect();
+        cluster.tutti(&words).expect_success();
+        cluster
+    }
+
+    /// One daemon that is expected not to come to be; what `tutti up` says.
+    #[track_caller]
+    pub fn try_up(name: &str, more: &[&str]) -> Ran {
+        let scratch = Scratch::new(name);
+        let cluster = Cluster { folder: scratch.path().join("cluster"), _scratch: scratch };
+        cluster.tutti(&[&["up"], more].concat())
+    }
+
+    /// `tutti` with these words, asking the head.
+    pub fn command(&self, words: &[&str]) -> Command {
+        self.command_on(0, words)
+    }
+
+    /// `tutti` with these words, asking a node.
+    pub fn command_on(&self, node: u32, words: &[&str]) -> Command {
+        let socket = if node == 0 { "tuttid.sock".into() } else { format!("node{node}.sock") };
+        let mut command = program("tutti");
+        command.args(words).env("TUTTI_DIR", &self.folder).env("TUTTI_DAEMON", self.folder.join(socket));
+        command
+    }
+
+    /// `tutti` with these words, to its end.
+    #[track_caller]
+    pub fn tutti(&self, words: &[&str]) -> Ran {
+        tutti_tests::run(&mut self.command(words), LIMIT)
+    }
+
+    /// Runs a job to its end, and checks that nothing of it is left.
+    #[track_caller]
+    pub fn run(&self, words: &[&str]) -> Ran {
+        harness::run(&mut self.command(words))
+    }
+
+    /// A job that is watched while it runs.
+    #[track_caller]
+    pub fn start(&self, words: &[&str]) -> Running {
+        Running::start_command(&mut self.command(words))
+    }
+
+    /// What `tutti status --json` says of a job; nothing if there is none yet.
+    #[track_caller]
+    pub fn job(&self, job: u32) -> String {
+        self.tutti(&["status", "--json", &job.to_string()]).stdout
+    }
+
+    /// Kills a node's daemon without warning and starts another one in its place, on the same address.
+    #[track_caller]
+    pub fn replace(&self, node: u32) {
+        let pid = self.daemon(node);
+        let line = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).expect("it lives");
+        let mut words: Vec<String> =
+            line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        words.pop();
+        let log_file = self.folder.join(format!("node{node}.log"));
+        let log = std::fs::read_to_string(&log_file).expect("its log");
+        let heard = log.lines().rfind(|line| line.contains("hears on ")).expect("its first line");
+        let address = heard.rsplit(' ').next().expect("the address").to_owned();
+        let listen = words.iter().position(|word| word == "--listen").expect("an option of its") + 1;
+        words[listen] = address;
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it lives");
+        harness::await_that("the daemon is dead", || harness::state_of(pid).is_none_or(|state| state == 'Z'));
+        let log = std::fs::OpenOptions::new().append(true).open(log_file).expect("its log");
+        let mut command = Command::new(&words[0]);
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let mut daemon = command.spawn().expect("tuttid");
+        std::thread::spawn(move || daemon.wait());
+    }
+
+    /// Pid of a node's daemon.
+    #[track_caller]
+    pub fn daemon(&self, node: u32) -> rustix::process::Pid {
+        let name = format!("node{node}");
+        let folder = self.folder.as_os_str().as_encoded_bytes().to_vec();
+        let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+        let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let is_it = |pid: &i32| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+            words[0].ends_with(b"tuttid") && words.contains(&&folder[..]) && words.contains(&name.as_bytes())
+        };
+        let pid = pids.into_iter().find(is_it).unwrap_or_else(|| panic!("no daemon of {name}"));
+        rustix::process::Pid::from_raw(pid).expect("a pid")
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = tutti_tests::run(&mut self.command(&["down"]), LIMIT);
+        // Those that a test has cut off from the head.
+        let folder = self.folder.as_os_str().as_encoded_bytes().to_vec();
+        for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+                continue;
+            };
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let mut words = line.split(|byte| *byte == 0);
+            let is_daemon = words.next().is_some_and(|word| word.ends_with(b"tuttid"))
+                && words.any(|word| word == folder);
+            if let Some(pid) = rustix::process::Pid::from_raw(pid).filter(|_| is_daemon) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The conformance programs of MPI mean the same when their job is switched every 5 ms.
+
+use tutti_tests::{Scratch, compile};
+
+use crate::Cluster;
+use crate::harness::LIMIT;
+
+/// Programs that check one subject each.
+const PROGRAMS: [&str; 19] = [
+    "attributes",
+    "communicators",
+    "error_handlers",
+    "groups",
+    "info",
+    "intercommunicators",
+    "partitioned",
+    "platform",
+    "requests",
+    "send_modes",
+    "sessions",
+    "tool_information",
+    "topologies",
+    "types_bounds",
+    "types_contents",
+    "types_errors",
+    "types_pack",
+    "types_transfer",
+    "wildcards",
+];
+
+#[track_caller]
+fn pass(name: &str, up: &[&str], beside: bool) {
+    let cluster = Cluster::up(name, 2, up);
+    let scratch = Scratch::new(&format!("{name}-files"));
+    let busy =
+        beside.then(|| cluster.start(&["run", "-N", "2", "-n", "2", "sh", "-c", "while :; do :; done"]));
+    for name in PROGRAMS {
+        let program = compile(&format!("tests/mpi/programs/{name}.c"), scratch.path());
+        let ran = cluster.run(&["run", "-N", "2", "-n", "3", &program.to_string_lossy()]).expect_success();
+        assert!(ran.stdout.contains(&format!("{name}: ok\n")), "{ran}");
+    }
+    let random = compile("tests/point_to_point/programs/random.c", scratch.path());
+    let (program, seed) = (random.to_string_lossy(), crate::seed().to_string());
+    let words = ["run", "-N", "2", "-n", "3", &program, &seed, "12"];
+    tutti_tests::run(&mut cluster.command(&words), LIMIT).expect_success();
+    if let Some(busy) = busy {
+        cluster.tutti(&["kill", "1"]).expect_success();
+        assert_eq!(busy.end().0, 137);
+    }
+}
+
+#[test]
+fn the_conformance_programs_pass_when_they_are_switched_off_and_on_every_5_ms() {
+    pass("gang-forced", &["--slice", "5", "--force-switch"], false);
+}
+
+#[test]
+fn the_conformance_programs_pass_beside_another_job_with_strict_switches_of_5_ms() {
+    pass("gang-beside", &["--slice", "5", "--strict"], true);
+}

@@ -1,0 +1,119 @@
+//! What dies while jobs take turns: daemons, starters, ranks, front ends, at any moment. Nobody stays frozen, who is not hit goes on,
+//! and his messages are right.
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::Cluster;
+use crate::harness::{Running, await_that};
+use crate::traffic::Traffic;
+use crate::turns::{Turns, groups};
+
+/// Numbers that look random.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (self.0 >> 33) % bound
+    }
+
+    /// Some moment within two slices: between the steps of a switch, in the middle of one, in a turn.
+    fn pause(&mut self) {
+        std::thread::sleep(std::time::Duration::from_micros(self.below(10_000)));
+    }
+}
+
+/// What is done to a job.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// A rank is killed.
+    Rank,
+    /// A starter is killed.
+    Starter,
+    /// It is killed by its number.
+    Job,
+    /// Its front end is told to end.
+    Terminated,
+    /// Its front end is killed.
+    FrontEnd,
+    /// It stands still for a while, then a rank is killed.
+    Suspended,
+}
+
+const FAULTS: [Fault; 6] =
+    [Fault::Rank, Fault::Starter, Fault::Job, Fault::Terminated, Fault::FrontEnd, Fault::Suspended];
+
+fn is_named(pid: &Pid, name: &str) -> bool {
+    let file = format!("/proc/{}/comm", pid.as_raw_nonzero());
+    std::fs::read_to_string(file).is_ok_and(|comm| comm.trim_end() == name)
+}
+
+#[track_caller]
+fn strike(cluster: &Cluster, job: Running, number: u32, fault: Fault, draw: &mut Draw) {
+    let number = number.to_string();
+    let processes = job.mark.processes();
+    let kill_one = |name: &str, draw: &mut Draw| {
+        let named: Vec<_> = processes.iter().filter(|pid| is_named(pid, name)).collect();
+        let pid = *named[draw.below(named.len() as u64) as usize];
+        draw.pause();
+        kill_process(pid, Signal::KILL).expect("it lives");
+    };
+    match fault {
+        Fault::Rank => kill_one("traffic", draw),
+        Fault::Starter => kill_one("tutti-starter", draw),
+        Fault::Job => {
+            draw.pause();
+            cluster.tutti(&["kill", &number]).expect_success();
+        }
+        Fault::Terminated => {
+            draw.pause();
+            job.signal(Signal::TERM);
+        }
+        Fault::FrontEnd => {
+            draw.pause();
+            job.signal(Signal::KILL);
+        }
+        Fault::Suspended => {
+            cluster.tutti(&["suspend", &number]).expect_success();
+            kill_one("traffic", draw);
+        }
+    }
+    let left = groups(&job);
+    let (status, said) = job.end();
+    let expected = match fault {
+        Fault::Rank | Fault::Suspended | Fault::Job | Fault::FrontEnd => 137,
+        Fault::Starter => 1,
+        Fault::Terminated => 143,
+    };
+    assert_eq!(status, expected, "{fault:?}: {said}");
+    assert!(said.lines().count() <= 1, "{fault:?}: {said}");
+    await_that("its cgroups are gone", || left.iter().all(|group| !group.exists()));
+}
+
+/// Each fault hits a job while it takes turns with another one, at a random moment; the other one does not notice.
+#[track_caller]
+fn survives(name: &str, up: &[&str]) {
+    let cluster = Cluster::up(name, 2, &[&["--slice", "5"], up].concat());
+    let (traffic, hit) = (Traffic::new(name), Traffic::new(&format!("{name}-hit")));
+    let bystander = traffic.start(&cluster, 1, 2, 4, None);
+    let seed = crate::seed();
+    println!("seed {seed}");
+    let mut draw = Draw(seed);
+    for (job, fault) in FAULTS.into_iter().enumerate() {
+        let running = hit.start(&cluster, 2, 2, 4, None);
+        let Some(mut turns) = Turns::of(&[&bystander, &running]) else { return };
+        turns.await_more(4, crate::harness::LIMIT);
+        strike(&cluster, running, job as u32 + 2, fault, &mut draw);
+    }
+    traffic.end(vec![bystander]);
+}
+
+#[test]
+fn s17_a_job_that_dies_in_any_phase_of_a_strict_switch_leaves_the_others_alone() {
+    survives("gang-faults-strict", &["--strict"]);
+}
+
+#[test]
+fn a_job_that_dies_in_any_phase_of_a_switch_leaves_the_others_alone() {
+    survives("gang-faults", &[]);
+}

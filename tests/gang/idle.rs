@@ -1,0 +1,79 @@
+//! Gangs that sleep everywhere, slices, and those who neither receive nor stop.
+
+use tutti_tests::{Scratch, compile};
+
+use crate::Cluster;
+use crate::harness::{RANK, Running, await_that};
+use crate::traffic::Traffic;
+use crate::turns::Turns;
+
+/// One of our C programs as a job of all nodes; it runs when this returns.
+#[track_caller]
+fn start(cluster: &Cluster, scratch: &Scratch, name: &str, ranks: &str) -> Running {
+    let program = compile(&format!("tests/gang/programs/{name}.c"), scratch.path());
+    let mut job = cluster.start(&["run", "-N", "2", "-n", ranks, &program.to_string_lossy()]);
+    job.await_line(&format!("{name}: up"));
+    job
+}
+
+#[test]
+fn s22_a_gang_that_waits_everywhere_is_found_idle_and_gives_up_its_slice() {
+    // Its slice is an hour: whoever runs beside it runs because it was found idle.
+    let cluster = Cluster::up("gang-idle", 2, &["--slice", "3600000"]);
+    let scratch = Scratch::new("gang-idle-files");
+    let still = start(&cluster, &scratch, "still", "4");
+    let Some(turns) = Turns::of(&[&still]) else { return };
+    cluster.run(&["run", "-N", "2", "-n", "4", RANK, "exchange"]).expect_success();
+    let busy = cluster.start(&["run", "-N", "2", "-n", "2", "sh", "-c", "while :; do :; done"]);
+    await_that("who waits stands still while the other works", || turns.is_frozen(0));
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(still.end().0, 137);
+    cluster.tutti(&["kill", "3"]).expect_success();
+    assert_eq!(busy.end().0, 137);
+}
+
+#[test]
+fn s24_the_slice_is_a_setting_and_others_are_refused() {
+    let cluster = Cluster::up("gang-slice", 1, &["--slice", "3600000"]);
+    let words = ["run", "-n", "2", "sh", "-c", "while :; do :; done"];
+    let one = cluster.start(&words);
+    await_that("it is job 1", || cluster.job(1).contains("\"running\""));
+    let other = cluster.start(&words);
+    await_that("it is job 2", || cluster.job(2).contains("\"running\""));
+    await_that("both are there", || one.mark.processes().len() >= 3 && other.mark.processes().len() >= 3);
+    let Some(turns) = Turns::of(&[&one, &other]) else { return };
+    await_that("the second waits for its turn", || turns.is_frozen(1));
+    assert!(!turns.is_frozen(0), "its hour is not over");
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(one.end().0, 137);
+    await_that("the second runs when the first has ended", || !turns.is_frozen(1));
+    cluster.tutti(&["kill", "2"]).expect_success();
+    assert_eq!(other.end().0, 137);
+    for slice in ["4.9", "3600001", "-1"] {
+        let refused = Cluster::try_up("gang-slice-refused", &["--slice", slice]);
+        assert_ne!(refused.code(), 0, "{slice}");
+    }
+}
+
+#[test]
+fn who_floods_a_rank_that_never_receives_stops_nobody_and_can_be_killed() {
+    let up: &[&str] =
+        if rustix::process::geteuid().is_root() { &["--slice", "5", "--netns"] } else { &["--slice", "5"] };
+    let cluster = Cluster::up("gang-flood", 2, up);
+    let scratch = Scratch::new("gang-flood-programs");
+    let flood = start(&cluster, &scratch, "flood", "4");
+    let traffic = Traffic::new("gang-flood");
+    let other = traffic.start(&cluster, 5, 2, 4, None);
+    if let Some(mut turns) = Turns::of(&[&flood, &other]) {
+        turns.await_more(20, crate::harness::LIMIT);
+    }
+    // The tree goes on: everything can be asked, from any node, and what is asked for is done.
+    let rows = tutti_tests::run(&mut cluster.command_on(1, &["nodes"]), crate::harness::LIMIT);
+    assert_eq!(rows.expect_success().stdout.lines().count(), 3);
+    cluster.run(&["run", "-N", "2", "-n", "4", RANK, "exchange"]).expect_success();
+    cluster.tutti(&["suspend", "1"]).expect_success();
+    cluster.tutti(&["resume", "1"]).expect_success();
+    traffic.end(vec![other]);
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(flood.end().0, 137);
+}

@@ -1,0 +1,28 @@
+//! Gangs on real daemons and real processes: jobs take turns of 5 ms while their messages are under way, while somebody floods
+//! them, and while whatever can die does. What is decided by numbers alone is held by the simulator in `crates/sched`.
+
+#[path = "../cluster/cluster.rs"]
+#[allow(dead_code)]
+mod cluster;
+mod conformance;
+mod deaths;
+#[path = "../launch/harness.rs"]
+#[allow(dead_code)]
+mod harness;
+mod idle;
+mod log;
+mod traffic;
+mod turns;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cluster::Cluster;
+
+/// Where random numbers begin: `TUTTI_TEST_SEED`, or the time.
+fn seed() -> u64 {
+    let given = std::env::var("TUTTI_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+    given.unwrap_or_else(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
+        u64::from(now.subsec_nanos())
+    })
+}

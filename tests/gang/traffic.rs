@@ -1,0 +1,123 @@
+//! Two jobs whose messages are under way at every switch: each finds out whether one is lost, repeated, out of order, damaged or
+//! not its own.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tutti_tests::{Scratch, compile};
+
+use crate::Cluster;
+use crate::harness::Running;
+use crate::turns::Turns;
+
+/// Until so many turns have been seen.
+const PATIENCE: Duration = Duration::from_secs(80);
+
+/// The program, and what ends it.
+pub struct Traffic {
+    scratch: Scratch,
+    program: PathBuf,
+}
+
+impl Traffic {
+    pub fn new(name: &str) -> Self {
+        let scratch = Scratch::new(&format!("{name}-files"));
+        let program = compile("tests/gang/programs/traffic.c", scratch.path());
+        Traffic { scratch, program }
+    }
+
+    fn go(&self) -> PathBuf {
+        self.scratch.path().join("go")
+    }
+
+    /// Starts a job of `ranks` ranks on `nodes` nodes; it runs when this returns.
+    #[track_caller]
+    pub fn start(
+        &self,
+        cluster: &Cluster,
+        stamp: u32,
+        nodes: u32,
+        ranks: u32,
+        faults: Option<&str>,
+    ) -> Running {
+        let (nodes, ranks, stamp) = (nodes.to_string(), ranks.to_string(), stamp.to_string());
+        let (program, go) = (self.program.to_string_lossy(), self.go());
+        let words = ["run", "-N", &nodes, "-n", &ranks, &program, &stamp, &go.to_string_lossy()];
+        let mut command = cluster.command(&words);
+        if let Some(faults) = faults {
+            command.env("TUTTI_FAULTS", faults);
+        }
+        let mut job = Running::start_command(&mut command);
+        job.await_line("traffic: up");
+        job
+    }
+
+    /// All jobs are to end, and have found nothing wrong.
+    #[track_caller]
+    pub fn end(&self, jobs: Vec<Running>) {
+        std::fs::write(self.go(), "").expect("a file");
+        for job in jobs {
+            let (status, said, lines) = job.end_with_output();
+            assert_eq!((status, said.as_str()), (0, ""), "{lines:?}");
+            let last = lines.last().expect("a line");
+            let count =
+                last.strip_prefix("traffic: ").and_then(|rest| rest.split_once(' ')).map(|rest| rest.0);
+            let count: u64 =
+                count.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{lines:?}"));
+            println!("{last}");
+            assert!(count >= 100 && last.ends_with(" messages, each once, in order, whole"), "{last}");
+        }
+    }
+}
+
+/// Two jobs of `ranks` ranks each take at least so many turns on two nodes.
+#[track_caller]
+fn take_turns(name: &str, up: &[&str], ranks: u32, faults: bool, turns: u64) {
+    let netns = up.contains(&"--netns");
+    if netns && !rustix::process::geteuid().is_root() {
+        println!("network namespaces need root, so this was not tried");
+        return;
+    }
+    let cluster = Cluster::up(name, 2, &[&["--slice", "5"], up].concat());
+    let traffic = Traffic::new(name);
+    let seed = crate::seed();
+    let faults = |job| faults.then(|| format!("loss=1%,dup=0.5%,reorder=2%,seed={}", seed + job));
+    let jobs: Vec<_> = (1..=2)
+        .map(|job| traffic.start(&cluster, job, 2, ranks, faults(u64::from(job)).as_deref()))
+        .collect();
+    let Some(mut seen) = Turns::of(&[&jobs[0], &jobs[1]]) else { return };
+    seen.await_more(turns, PATIENCE);
+    traffic.end(jobs);
+}
+
+#[test]
+fn s17_messages_arrive_once_in_order_through_strict_switches() {
+    take_turns("gang-strict", &["--strict"], 4, false, 100);
+}
+
+#[test]
+fn s18_no_message_of_a_stopped_job_reaches_another() {
+    take_turns("gang-others", &[], 4, false, 300);
+}
+
+#[test]
+fn s19_messages_arrive_once_in_order_through_2000_switches_on_a_bad_network() {
+    take_turns("gang-bad", &["--netns", "--slots", "1"], 2, true, 2000);
+}
+
+#[test]
+#[ignore = "long: make soak-gang"]
+fn s19_messages_arrive_once_in_order_for_as_long_as_one_likes() {
+    let turns = std::env::var("TUTTI_TURNS").ok().and_then(|turns| turns.parse().ok()).unwrap_or(20_000);
+    for (name, up) in [("gang-soak", &["--netns"][..]), ("gang-soak-strict", &["--netns", "--strict"])] {
+        let cluster = Cluster::up(name, 4, &[&["--slice", "5", "--slots", "1"], up].concat());
+        let traffic = Traffic::new(name);
+        let seed = crate::seed();
+        let faults = |job| format!("loss=1%,dup=0.5%,reorder=2%,seed={}", seed + u64::from(job));
+        let jobs: Vec<_> =
+            (1..=2).map(|job| traffic.start(&cluster, job, 4, 4, Some(&faults(job)))).collect();
+        let Some(mut seen) = Turns::of(&[&jobs[0], &jobs[1]]) else { return };
+        seen.await_more(turns, Duration::from_millis(turns * 100));
+        traffic.end(jobs);
+    }
+}
