@@ -63,6 +63,30 @@ fn large_collectives_are_right_where_the_kernel_refuses_single_copies() {
     }
 }
 
+/// More communicators at a time than blocks; with `stopped` every rank is stopped now and then.
+#[track_caller]
+fn lives(ranks: u32, rounds: u32, stopped: bool) {
+    let scratch = Scratch::new(&format!("lifetimes-{ranks}-{stopped}"));
+    let lifetimes = compile("tests/collectives/c/lifetimes.c", scratch.path());
+    let mut mpiexec = program("mpiexec");
+    mpiexec.args(["-n", &ranks.to_string()]).arg(&lifetimes).args([seed(), rounds.to_string()]);
+    let ran = run(mpiexec.args(stopped.then_some("stopped")), LIMIT).expect_success();
+    assert!(ran.stdout.contains("lifetimes: all right"), "{ran}");
+}
+
+#[test]
+fn collectives_are_right_on_communicators_that_come_and_go() {
+    for ranks in 1..=4 {
+        lives(ranks, 2000, false);
+    }
+}
+
+#[test]
+fn collectives_are_right_on_communicators_that_come_and_go_while_ranks_are_stopped() {
+    lives(3, 1500, true);
+    lives(4, 1500, true);
+}
+
 #[test]
 fn collectives_are_right_on_one_rank() {
     conforms("collectives-1", 1, 200);

@@ -15,7 +15,7 @@
 //! Operation `k` uses slot `k & 1`. A member may overwrite its slot for `k` when all members that read `k - 2` have finished
 //! it: they have arrived at `k - 1`, or their `done` says so.
 
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Blocks of a segment.
 pub const BLOCKS: usize = 64;
@@ -38,6 +38,26 @@ pub struct BlockHeader {
     pub members: AtomicU32,
     /// Sequence number that the next owner starts behind. Writer: the last member to leave.
     pub base: AtomicU64,
+}
+
+impl BlockHeader {
+    /// Takes the block for a communicator of so many members, if it is free. They learn of it from the one that has taken it.
+    pub fn try_take(&self, members: u32) -> bool {
+        let is_taken = self.taken.load(Ordering::Relaxed) == 0
+            && self.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        if is_taken {
+            self.members.store(members, Ordering::Relaxed);
+        }
+        is_taken
+    }
+
+    /// A member has freed the communicator after so many operations; all count alike. The last one gives the block back.
+    pub fn leave(&self, sequence: u64) {
+        if self.members.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.base.store(sequence, Ordering::Relaxed);
+            self.taken.store(0, Ordering::Release);
+        }
+    }
 }
 
 /// A flag line of a member.

@@ -99,13 +99,8 @@ impl State {
     /// Gives the block back; called once by every member, when it frees the communicator.
     pub fn release(&mut self, job: &Job) {
         let Place::Block(block) = std::mem::replace(&mut self.place, Place::Messages) else { return };
-        if block.index == WORLD_BLOCK {
-            return;
-        }
-        let header = job.block(block.index);
-        if header.members.fetch_sub(1, Ordering::AcqRel) == 1 {
-            header.base.store(block.sequence.get(), Ordering::Relaxed);
-            header.taken.store(0, Ordering::Release);
+        if block.index != WORLD_BLOCK {
+            job.block(block.index).leave(block.sequence.get());
         }
     }
 }
@@ -167,15 +162,8 @@ impl Guard {
 
 /// Takes a free block for so many members.
 fn take_block(job: &Job, members: usize) -> Option<u32> {
-    (WORLD_BLOCK + 1..BLOCKS).find_map(|index| {
-        let header = job.block(index);
-        let free = header.taken.load(Ordering::Relaxed) == 0
-            && header.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        if free {
-            header.members.store(members as u32, Ordering::Relaxed);
-        }
-        free.then_some(index as u32)
-    })
+    let index = (WORLD_BLOCK + 1..BLOCKS).find(|&index| job.block(index).try_take(members as u32));
+    index.map(|index| index as u32)
 }
 
 impl Block {

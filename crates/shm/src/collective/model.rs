@@ -58,6 +58,45 @@ fn with_one_slot_the_next_operation_overwrites_what_is_being_read() {
     everybody("allreduce, one slot", |_| 0);
 }
 
+/// Two members leave a block while a third process waits for a free one, takes it, and tells a fourth of it.
+#[test]
+fn the_next_owner_of_a_block_begins_behind_all_that_the_last_one_did() {
+    explore("a block changes hands", Some(3), || {
+        let block: Arc<(BlockHeader, FlagLine, AtomicU32)> = Arc::default();
+        assert!(block.0.try_take(2));
+        let leavers = [0, 1].map(|me| {
+            let block = block.clone();
+            loom::thread::spawn(move || {
+                if me == 0 {
+                    block.1.sequence.store(7, Ordering::Release);
+                }
+                block.0.leave(7);
+            })
+        });
+        let theirs = block.clone();
+        let told = loom::thread::spawn(move || {
+            while theirs.2.load(Ordering::Acquire) == 0 {
+                loom::thread::yield_now();
+            }
+            assert_eq!(theirs.0.base.load(Ordering::Relaxed), 7);
+            assert_eq!(
+                theirs.1.sequence.load(Ordering::Relaxed),
+                7,
+                "what was left in the block is known as old"
+            );
+        });
+        while !block.0.try_take(3) {
+            loom::thread::yield_now();
+        }
+        assert_eq!((block.0.base.load(Ordering::Relaxed), block.0.members.load(Ordering::Relaxed)), (7, 3));
+        block.2.store(1, Ordering::Release);
+        told.join().unwrap();
+        for leaver in leavers {
+            leaver.join().unwrap();
+        }
+    });
+}
+
 /// One writes, the other reads and says when it is done; `lag` is how far the writer may run ahead.
 fn one_to_all(name: &str, lag: u64) {
     explore(name, Some(3), move || {
