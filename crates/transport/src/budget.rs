@@ -11,6 +11,8 @@ use crate::os;
 const CLASSES: [usize; 6] = [64, 512, 1472, 4096, 16384, 65507];
 /// A network card's driver gives every datagram half a page and its header, however short it is.
 const CARD_CHARGE_BYTES: usize = 2304;
+/// In a smaller buffer all room is for what is on its way.
+const HOLDING_BYTES_MIN: usize = 4 << 20;
 /// The kernel's own account of a datagram (its sk_buff and the end of its data).
 const OVERHEAD_BYTES: usize = 768;
 
@@ -18,6 +20,8 @@ const OVERHEAD_BYTES: usize = 768;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     receive_bytes: usize,
+    /// Of the buffer, for what has been read.
+    held_bytes: usize,
     /// By class.
     charges: [usize; CLASSES.len()],
 }
@@ -25,7 +29,7 @@ pub struct Budget {
 impl Budget {
     /// A buffer of so many bytes in which each datagram is charged with its bytes and `overhead_bytes`.
     pub fn simple(receive_bytes: usize, overhead_bytes: usize) -> Self {
-        Budget { receive_bytes, charges: CLASSES.map(|bytes| bytes + overhead_bytes) }
+        Budget { receive_bytes, held_bytes: 0, charges: CLASSES.map(|bytes| bytes + overhead_bytes) }
     }
 
     /// Measures a socket that is bound to `address`: its buffer, and by a few datagrams over the loopback interface what the
@@ -36,13 +40,20 @@ impl Budget {
         let estimate = |class: usize| CLASSES[class].next_power_of_two() + OVERHEAD_BYTES;
         let least = if address.is_loopback() { 0 } else { CARD_CHARGE_BYTES };
         let charge = |class: usize| measured.map_or_else(|| estimate(class), |all| all[class]).max(least);
+        let held_bytes = if buffer >= HOLDING_BYTES_MIN { buffer / 4 } else { 0 };
         // What a reader has taken is given back when it is a quarter of the buffer or the queue is empty, whichever is first.
-        Budget { receive_bytes: buffer / 4 * 3, charges: std::array::from_fn(charge) }
+        let receive_bytes = buffer / 4 * 3 - held_bytes;
+        Budget { receive_bytes, held_bytes, charges: std::array::from_fn(charge) }
     }
 
     /// Bytes that datagrams on their way to a socket may be charged with together.
     pub fn receive_bytes(&self) -> usize {
         self.receive_bytes
+    }
+
+    /// Bytes of the buffer that messages may take which have been read and are not taken out yet.
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes
     }
 
     /// What a datagram of so many bytes is charged with.

@@ -13,7 +13,7 @@ use crate::os::{self, Address, Key, Lot, MESSAGES_MAX, PlacedReceiver, Receiver,
 use crate::{Arrival, Counters, Datagram, Outgoing, Places, Transport};
 
 /// What the receive buffer of a socket is to hold, in bytes of the kernel's account.
-pub const RECEIVE_BYTES: usize = 4 << 20;
+pub const RECEIVE_BYTES: usize = 16 << 20;
 /// Segments of one message, at most: the kernel's UDP_MAX_SEGMENTS, on kernels before 6.9 too.
 const SEGMENTS_MAX: usize = 64;
 /// A longer datagram is of no use where a run of them travels as one message anyway, and its loss costs more.
@@ -77,6 +77,9 @@ impl Udp {
         // Older kernels: then each datagram comes by itself.
         let _ = os::set_option(made.socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1);
         made.segmentation = true;
+        if made.budget.held_bytes() > 0 {
+            made.placed.hold(made.socket.as_fd(), made.budget.held_bytes());
+        }
         Ok(made)
     }
 
@@ -248,6 +251,7 @@ impl Transport for Udp {
     }
 
     fn receive(&mut self, take: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
+        self.placed.let_go(self.socket.as_fd());
         // Where the last look found something there may be many; else a look costs the less the fewer it asks for.
         let messages_max = if self.busy { RECEIVED_MAX } else { 1 };
         let received = self.receiver.receive(self.socket.as_fd(), messages_max);
@@ -274,7 +278,7 @@ impl Transport for Udp {
         places: &Places,
         take: &mut dyn FnMut(Arrival<'_>) -> bool,
     ) -> io::Result<usize> {
-        let received = self.placed.receive(self.socket.as_fd(), places);
+        let received = self.placed.receive(self.socket.as_fd(), places, &self.budget);
         if self.note_look(received.map(|()| 1))? == 0 {
             return Ok(0);
         }
