@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use tutti_daemon::spread::{SpreadError, first_ranks};
 use tutti_node::netns::{NAMESPACES_MAX, Namespaces, NetnsError};
 use tutti_transport::faults::{BadFaults, Faults};
 
@@ -42,27 +43,12 @@ pub enum NodesError {
         "--nodes or hosts, --virtual-nodes and --netns are ways to say how many nodes there are: give one of them"
     )]
     Both,
-    /// A node without a rank.
-    #[error("{nodes} nodes are more than the {ranks} ranks of the job")]
-    MoreThanRanks {
-        /// Nodes asked for.
-        nodes: u32,
-        /// Ranks of the job.
-        ranks: u64,
-    },
+    /// The ranks do not fit the nodes.
+    #[error(transparent)]
+    Spread(#[from] SpreadError),
     /// More than can know each other.
     #[error("--netns takes at most {NAMESPACES_MAX} nodes, not {0}")]
     TooMany(u32),
-    /// The ranks per node do not give that many nodes.
-    #[error("{ranks} ranks, {per_node} on each node, are not {nodes} nodes")]
-    PerNode {
-        /// Nodes asked for.
-        nodes: u32,
-        /// Ranks of the job.
-        ranks: u64,
-        /// Ranks on each node.
-        per_node: u32,
-    },
     /// The environment says something else.
     #[error("{TRANSPORT_VARIABLE} has the value {0:?}, expected udp or shm")]
     Transport(String),
@@ -136,21 +122,6 @@ impl Nodes {
 /// The address of a node that has no namespace.
 pub const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Even shares, larger ones first; or as many on each node as was said.
-fn first_ranks(nodes: u32, ranks: u64, per_node: Option<u32>) -> Result<Vec<u32>, NodesError> {
-    if u64::from(nodes) > ranks {
-        return Err(NodesError::MoreThanRanks { nodes, ranks });
-    }
-    if let Some(per_node) = per_node {
-        if ranks.div_ceil(u64::from(per_node)) != u64::from(nodes) {
-            return Err(NodesError::PerNode { nodes, ranks, per_node });
-        }
-        return Ok((0..nodes).map(|node| node * per_node).collect());
-    }
-    let (share, larger) = (ranks / u64::from(nodes), ranks % u64::from(nodes));
-    Ok((0..u64::from(nodes)).map(|node| (node * share + node.min(larger)) as u32).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,23 +131,6 @@ mod tests {
         let words: Vec<_> = line.split_ascii_whitespace().chain(["a.out"]).map(Into::into).collect();
         let Ok(Request::Run(options)) = parse(&words) else { panic!("{line}") };
         Nodes::choose(&options, ranks, Vec::new(), transport)
-    }
-
-    #[test]
-    fn ranks_are_spread_evenly_in_order() {
-        assert_eq!(first_ranks(2, 4, None), Ok(vec![0, 2]));
-        assert_eq!(first_ranks(3, 8, None), Ok(vec![0, 3, 6]));
-        assert_eq!(first_ranks(3, 3, None), Ok(vec![0, 1, 2]));
-        assert_eq!(first_ranks(2, 5, Some(4)), Ok(vec![0, 4]));
-        assert!(first_ranks(2, 9, Some(4)).is_err() && first_ranks(2, 4, Some(4)).is_err());
-        for nodes in 1..9 {
-            for ranks in u64::from(nodes)..40 {
-                let mut firsts = first_ranks(nodes, ranks, None).unwrap();
-                firsts.push(ranks as u32);
-                let shares: Vec<u32> = firsts.windows(2).map(|two| two[1] - two[0]).collect();
-                assert!(shares[0] - shares[shares.len() - 1] <= 1 && shares.is_sorted_by(|a, b| a >= b));
-            }
-        }
     }
 
     #[test]
@@ -190,7 +144,7 @@ mod tests {
         assert_eq!(chosen("--netns 2 --virtual-nodes 2", 4, None), Err(NodesError::Both));
         assert_eq!(
             chosen("--virtual-nodes 5", 4, None),
-            Err(NodesError::MoreThanRanks { nodes: 5, ranks: 4 })
+            Err(SpreadError::MoreThanRanks { nodes: 5, ranks: 4 }.into())
         );
         assert_eq!(chosen("", 4, Some("tcp")), Err(NodesError::Transport("tcp".into())));
     }

@@ -28,7 +28,7 @@ pub enum StarterError {
 /// # Errors
 /// When it is not there or the kernel refuses.
 pub fn start() -> Result<(Child, OwnedFd), StarterError> {
-    let path = place();
+    let path = tutti_daemon::place::starter();
     let own = SocketFlags::CLOEXEC;
     // Only the starter's end may live through its exec. This program has one thread: nothing else is started in between.
     let (front, end) =
@@ -40,14 +40,4 @@ pub fn start() -> Result<(Child, OwnedFd), StarterError> {
         .spawn()
         .map_err(|source| StarterError::Start { path, source })?;
     Ok((child, front))
-}
-
-/// `TUTTI_STARTER`, else `../libexec/tutti/tutti-starter` from this program's own folder.
-fn place() -> PathBuf {
-    if let Some(path) = std::env::var_os("TUTTI_STARTER") {
-        return path.into();
-    }
-    let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/usr/bin/mpiexec"));
-    let prefix = own.parent().and_then(|bin| bin.parent()).map(PathBuf::from).unwrap_or_default();
-    prefix.join("libexec/tutti/tutti-starter")
 }

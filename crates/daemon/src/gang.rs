@@ -349,7 +349,12 @@ impl Life {
             let Some(head) = &mut node.head else { continue };
             changed |= known != Some(alive);
             match known {
-                None => drop(head.handle_join(now_ns, slots, 0)),
+                None => {
+                    head.handle_join(now_ns, slots, 0);
+                    if !alive {
+                        head.handle_node_lost(now_ns, id);
+                    }
+                }
                 Some(false) if alive => head.handle_node_back(now_ns, id, slots, 0),
                 Some(true) if !alive => drop(head.handle_node_lost(now_ns, id)),
                 _ => {}

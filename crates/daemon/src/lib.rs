@@ -17,3 +17,4 @@ pub mod message;
 pub mod options;
 pub mod place;
 pub mod shell;
+pub mod spread;

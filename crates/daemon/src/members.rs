@@ -8,24 +8,12 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
+use tutti_sched::tree;
+
+pub use tutti_sched::NodeId;
 
 /// Nodes of a cluster, at most; a number beyond is not believed.
 const NODES_MAX: u32 = 1 << 20;
-
-/// Number of a node of the cluster; the head is 0. A node that comes back under its name has its number again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct NodeId(pub u32);
-
-impl NodeId {
-    /// The node that schedules.
-    pub const HEAD: NodeId = NodeId(0);
-}
-
-impl std::fmt::Display for NodeId {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(out)
-    }
-}
 
 /// What a node says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,14 +78,7 @@ impl Members {
 
     /// Where the tree hangs a node: the nearest ancestor that is there; none for the head.
     pub fn parent(&self, node: NodeId) -> Option<NodeId> {
-        let mut above = node;
-        while above != NodeId::HEAD {
-            above = NodeId((above.0 - 1) / self.arity);
-            if self.is_alive(above) {
-                return Some(above);
-            }
-        }
-        None
+        tree::ancestor(self.arity, node, |above| self.is_alive(above))
     }
 
     /// The neighbour of `from` in the direction of `to`: its child above `to`, or else its parent.

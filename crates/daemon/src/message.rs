@@ -23,18 +23,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tutti_node::wire::{Ended, Job, Report, Text};
 
+pub use tutti_sched::JobId;
+
 use crate::gang::{Stretch, Word};
 use crate::members::{About, Members, NodeId};
-
-/// Number of a job for its users: 1, 2, 3, ...
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct JobId(pub u64);
-
-impl std::fmt::Display for JobId {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(out)
-    }
-}
 
 /// From daemon to daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

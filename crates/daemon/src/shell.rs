@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Pid, Signal};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 
 use crate::core::{Action, ClientId, Config, Core, Event, LinkId, TICK_MS};
@@ -374,6 +374,3 @@ fn report_accept(result: io::Result<()>) {
         eprintln!("tuttid: cannot take a connection: {error}");
     }
 }
-
-/// The local socket is a listener of Unix's.
-type Local = UnixListener;

@@ -27,7 +27,7 @@ mod rotation;
 mod scheduler;
 pub mod sim;
 mod space;
-mod tree;
+pub mod tree;
 mod types;
 
 pub use demand::{Demand, Part, Place, SubmitError, WEIGHT_DEFAULT, WEIGHT_MAX};

@@ -7,6 +7,19 @@
 use crate::message::Members;
 use crate::types::{Membership, NodeId};
 
+/// The nearest node above `node`, in a tree of this arity, that is there.
+#[must_use]
+pub fn ancestor(arity: u32, node: NodeId, is_here: impl Fn(NodeId) -> bool) -> Option<NodeId> {
+    let mut at = node.0;
+    while at > 0 {
+        at = (at - 1) / arity;
+        if is_here(NodeId(at)) {
+            return Some(NodeId(at));
+        }
+    }
+    None
+}
+
 /// A k-ary tree over the nodes 0 to `nodes`, some of which may be lost or expelled.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tree {
@@ -83,14 +96,8 @@ impl Tree {
     /// The parent of a node that is here; None for the head.
     #[must_use]
     pub fn parent(&self, node: NodeId) -> Option<NodeId> {
-        let mut at = node.0;
-        while at > 0 {
-            at = (at - 1) / self.arity;
-            if self.is_here(NodeId(at)) {
-                return Some(NodeId(at));
-            }
-        }
-        Some(self.head()).filter(|&head| head != node)
+        ancestor(self.arity, node, |above| self.is_here(above))
+            .or_else(|| Some(self.head()).filter(|&head| head != node))
     }
 
     /// The children of a node that is here.

@@ -39,6 +39,11 @@ number!(
     Membership(u64)
 );
 
+impl NodeId {
+    /// The node that schedules, unless it is lost.
+    pub const HEAD: NodeId = NodeId(0);
+}
+
 impl Generation {
     /// The generation after this one.
     #[must_use]

@@ -1,7 +1,7 @@
 //! What the switch thread is told of nodes and jobs, and its words on their way over the tree.
 
 use tutti_node::cgroup;
-use tutti_sched::{JobId as GangJob, NodeId as GangNode, Report};
+use tutti_sched::Report;
 
 use super::{Action, Core, LinkId, placement};
 use crate::gang::{Command, Said, Stretch};
@@ -21,7 +21,7 @@ pub struct NodeTurns {
 impl Core {
     pub(super) fn handle_gang(&mut self, said: Said) {
         let (link, message) = match said {
-            Said::Child(child, word) => (self.links.link_to(NodeId(child.0)), Message::Gang(word)),
+            Said::Child(child, word) => (self.links.link_to(child), Message::Gang(word)),
             Said::Parent(report) => (self.links.upwards(), Message::GangReport(report)),
             Said::Line(text) => return self.act(Action::Say(text)),
             Said::Rung(rung) => {
@@ -46,48 +46,51 @@ impl Core {
     pub(super) fn handle_gang_report(&mut self, link: LinkId, report: Report) {
         let child = self.links.children().find(|(id, _)| *id == link).map(|(_, child)| child);
         if let Some(child) = child {
-            self.act(Action::Gang(Command::Up(GangNode(child.0), report)));
+            self.act(Action::Gang(Command::Up(child, report)));
         }
     }
 
     pub(super) fn tell_gang_of_members(&mut self) {
         let (Some(me), Some(members)) = (self.me, &self.members) else { return };
-        let nodes = members.nodes.values().map(|member| (member.alive, member.about.slots)).collect();
-        let command = Command::Members { me: GangNode(me.0), arity: members.arity, nodes };
+        // Numbers may have gaps: nodes that an earlier head knew and that have not come back.
+        let last = members.nodes.last_key_value().map_or(0, |(node, _)| node.0);
+        let place = |node| {
+            members.nodes.get(&NodeId(node)).map_or((false, 0), |member| (member.alive, member.about.slots))
+        };
+        let nodes = (0..=last).map(place).collect();
+        let command = Command::Members { me, arity: members.arity, nodes };
         self.act(Action::Gang(command));
     }
 
     pub(super) fn tell_gang_of_child(&mut self, node: NodeId) {
-        self.act(Action::Gang(Command::Greet(GangNode(node.0))));
+        self.act(Action::Gang(Command::Greet(node)));
     }
 
     /// A job is new here or below, or over everywhere.
     pub(super) fn tell_gang_of_job(&mut self, job: JobId, order: &Order, announced: bool) {
         if order.forget {
-            self.act(Action::Gang(Command::Gone(GangJob(job.0))));
+            self.act(Action::Gang(Command::Gone(job)));
         } else if let Some(launch) = order.launch.as_ref().filter(|_| !announced) {
-            let nodes = launch.nodes.iter().map(|node| GangNode(node.0)).collect();
-            self.act(Action::Gang(Command::Job(GangJob(job.0), nodes)));
+            self.act(Action::Gang(Command::Job(job, launch.nodes.clone())));
         }
     }
 
     /// The ranks of a job run here, or nothing of it is left here.
     pub(super) fn tell_gang_of_part(&mut self, job: JobId, runs: bool) {
-        let gang = GangJob(job.0);
         if !runs {
-            return self.act(Action::Gang(Command::GoneHere(gang)));
+            return self.act(Action::Gang(Command::GoneHere(job)));
         }
         let (Some(me), Some(launch)) = (self.me, self.parts.launch(job)) else { return };
         let node = (launch.nodes.len() > 1).then(|| launch.index(me).unwrap_or(0) as u32);
         let name = cgroup::name(&tutti_node::wire::name_of(launch.job.id, node));
-        self.act(Action::Gang(Command::Here(gang, cgroup::place(&name))));
+        self.act(Action::Gang(Command::Here(job, cgroup::place(&name))));
     }
 
     /// On the head: the ranks of a job run on all its nodes.
     pub(super) fn tell_gang_of_start(&mut self, job: JobId) {
         let Some(launch) = self.relay.order(job).and_then(|order| order.launch.clone()) else { return };
         let shares = placement::shares(&launch.nodes, &launch.first_ranks, launch.job.ranks());
-        let parts = shares.map(|(node, ranks)| (GangNode(node.0), ranks as u32)).collect();
-        self.act(Action::Gang(Command::Begin(GangJob(job.0), parts)));
+        let parts = shares.map(|(node, ranks)| (node, ranks as u32)).collect();
+        self.act(Action::Gang(Command::Begin(job, parts)));
     }
 }

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, SocketAddr};
+use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 use tutti_node::wire::{self, Back, Decoder, Head, Kind};
 
 use super::guests::Guest;
 use super::{
-    ClientId, Event, Happened, Happenings, JobId, Local, Shell, ShellError, failed, report_accept, starters,
+    ClientId, Event, Happened, Happenings, JobId, Shell, ShellError, failed, report_accept, starters,
 };
 use crate::message::{Answer, Request, User};
 
@@ -42,13 +42,13 @@ const REQUEST_MAX: Duration = Duration::from_secs(5);
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
 /// Opens the socket; one that a dead daemon has left is replaced.
-pub(super) fn bind(path: &Path) -> Result<Local, ShellError> {
+pub(super) fn bind(path: &Path) -> Result<UnixListener, ShellError> {
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
         return Err(ShellError::Taken(path.to_owned()));
     }
     let _ = std::fs::remove_file(path);
     let action = || format!("open the socket {}", path.display());
-    let local = Local::bind(path).map_err(failed(action()))?;
+    let local = UnixListener::bind(path).map_err(failed(action()))?;
     // Everybody may ask; what each may do depends on who it is.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(failed(action()))?;
     Ok(local)

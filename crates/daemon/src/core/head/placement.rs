@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::members::{Members, NodeId};
 use crate::message::{Host, Submit};
+use crate::spread::{SpreadError, first_ranks};
 
 /// Names of nodes that a refusal lists.
 const NAMES_MAX: usize = 16;
@@ -23,14 +24,9 @@ pub enum PlacementError {
         /// There.
         alive: u32,
     },
-    /// A node without a rank.
-    #[error("{nodes} nodes are more than the {ranks} ranks of the job")]
-    MoreThanRanks {
-        /// Nodes asked for.
-        nodes: u32,
-        /// Ranks of the job.
-        ranks: u64,
-    },
+    /// The ranks do not fit the nodes.
+    #[error(transparent)]
+    Spread(#[from] SpreadError),
     /// A name of no node.
     #[error("{name} is no node of this cluster; its nodes are {known}")]
     Unknown {
@@ -49,16 +45,6 @@ pub enum PlacementError {
         ranks: u64,
         /// The sum of what was said.
         room: u64,
-    },
-    /// The ranks per node do not give that many nodes.
-    #[error("{ranks} ranks, {per_node} on each node, are not {nodes} nodes")]
-    PerNode {
-        /// Nodes asked for.
-        nodes: u32,
-        /// Ranks of the job.
-        ranks: u64,
-        /// Ranks on each node.
-        per_node: u32,
     },
 }
 
@@ -98,9 +84,6 @@ pub fn place(
     }
     let alive = free.len() as u32;
     let wanted = match (submit.nodes, submit.per_node) {
-        (Some(nodes), Some(per_node)) if ranks.div_ceil(u64::from(per_node.max(1))) != u64::from(nodes) => {
-            return Err(PlacementError::PerNode { nodes, ranks, per_node });
-        }
         (Some(nodes), _) => nodes,
         (None, Some(per_node)) => ranks.div_ceil(u64::from(per_node.max(1))).min(u64::from(u32::MAX)) as u32,
         (None, None) if !hosts.is_empty() => alive.min(ranks.min(u64::from(u32::MAX)) as u32),
@@ -109,17 +92,11 @@ pub fn place(
     if wanted == 0 || wanted > alive {
         return Err(PlacementError::TooFewNodes { wanted, alive });
     }
-    if u64::from(wanted) > ranks {
-        return Err(PlacementError::MoreThanRanks { nodes: wanted, ranks });
-    }
+    let firsts = first_ranks(wanted, ranks, submit.per_node)?;
     let mut nodes: Vec<NodeId> = free[..wanted as usize].iter().map(|(_, node, _)| *node).collect();
     if hosts.is_empty() {
         nodes.sort_unstable();
     }
-    let firsts = match submit.per_node {
-        Some(per_node) => (0..wanted).map(|node| node * per_node).collect(),
-        None => first_ranks(wanted, ranks),
-    };
     Ok((nodes, firsts))
 }
 
@@ -182,12 +159,6 @@ fn fitting(free: &[(u64, NodeId, u64)], ranks: u64) -> u32 {
         more
     });
     needed.count() as u32
-}
-
-/// Even shares, larger ones first.
-pub fn first_ranks(nodes: u32, ranks: u64) -> Vec<u32> {
-    let (share, larger) = (ranks / u64::from(nodes), ranks % u64::from(nodes));
-    (0..u64::from(nodes)).map(|node| (node * share + node.min(larger)) as u32).collect()
 }
 
 /// Ranks of each node.

@@ -1,0 +1,257 @@
+//! One job as the head knows it: what its parts say becomes what is to be with them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tutti_node::wire::{Ended, Input, Report};
+
+use crate::members::NodeId;
+use crate::message::{End, Fence, JobState, Launch, Notice, Order, PartState, Phase, Run};
+
+/// Signals of an order; older ones have long been handed on.
+const SIGNALS_MAX: usize = 16;
+/// Characters of a command that are listed.
+const COMMAND_CHARS: usize = 60;
+
+/// A job of the cluster.
+#[derive(Debug)]
+pub(super) struct HeadJob {
+    pub(super) launch: Arc<Launch>,
+    pub(super) order: Order,
+    pub(super) command: String,
+    pub(super) started_ms: Option<u64>,
+    pub(super) ended_ms: Option<u64>,
+    pub(super) status: u8,
+    /// The part that ended the job.
+    pub(super) ender: Option<NodeId>,
+    /// A user asked for its end.
+    pub(super) asked: bool,
+    /// It outlives its home.
+    pub(super) detached: bool,
+    pub(super) told_started: bool,
+    pub(super) told_suspended: bool,
+    /// Warnings and ended ranks that were told, by node.
+    pub(super) told: BTreeMap<NodeId, (usize, usize)>,
+    /// Nodes that were lost.
+    pub(super) lost: BTreeSet<NodeId>,
+    pub(super) signals: u64,
+    pub(super) notices: Vec<Notice>,
+    pub(super) heard: u64,
+    pub(super) said_ms: u64,
+    pub(super) over: bool,
+    /// What the last end report says, by node.
+    pub(super) written: Option<Vec<(NodeId, u64)>>,
+    /// Until when nodes that are not there may say what is left of a job of an earlier head.
+    pub(super) adopted_until_ms: Option<u64>,
+    /// Pids by node, for the list.
+    pub(super) pids: Vec<(NodeId, Vec<u32>)>,
+}
+impl HeadJob {
+    pub(super) fn new(launch: Launch) -> Self {
+        let takers = match launch.job.input {
+            Input::None => Vec::new(),
+            Input::All => launch.nodes.clone(),
+            Input::Rank(rank) => {
+                let index = launch.first_ranks.partition_point(|first| *first <= rank);
+                index.checked_sub(1).map(|index| launch.nodes[index]).into_iter().collect()
+            }
+        };
+        let takers = if launch.detached { Vec::new() } else { takers };
+        let placed = Notice::Placed { nodes: launch.nodes.clone(), user: launch.user, takers };
+        let detached = launch.detached;
+        let launch = Arc::new(launch);
+        let order = Order {
+            version: 1,
+            launch: Some(Arc::clone(&launch)),
+            peers: None,
+            run: Run::Go,
+            leave: false,
+            window: None,
+            signals: Vec::new(),
+            fence: Arc::default(),
+            end: None,
+            forget: false,
+        };
+        HeadJob {
+            command: command(&launch),
+            launch,
+            order,
+            started_ms: None,
+            ended_ms: None,
+            status: 0,
+            ender: None,
+            asked: false,
+            detached,
+            told_started: false,
+            told_suspended: false,
+            told: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            signals: 0,
+            notices: vec![placed],
+            heard: 0,
+            said_ms: 0,
+            over: false,
+            written: None,
+            adopted_until_ms: None,
+            pids: Vec::new(),
+        }
+    }
+
+    /// The job ends everywhere; the first who says so gives the status.
+    pub(super) fn end_by(&mut self, ender: Option<NodeId>, status: u8) {
+        if self.order.run != Run::Kill {
+            self.order.run = Run::Kill;
+            self.ender = ender;
+        }
+        self.note(status);
+    }
+
+    /// What another head knew of the job.
+    pub(super) fn learn(&mut self, order: &Order) {
+        let known = &mut self.order;
+        known.version = known.version.max(order.version);
+        known.run = known.run.max(order.run);
+        known.leave |= order.leave;
+        known.window = order.window.or(known.window);
+        known.peers = known.peers.take().or_else(|| order.peers.clone());
+        if order.signals.last() > known.signals.last() {
+            known.signals.clone_from(&order.signals);
+        }
+        if order.fence.number > known.fence.number {
+            known.fence = Arc::clone(&order.fence);
+        }
+        self.signals = known.signals.last().map_or(0, |(number, _)| *number);
+        if let Some(end) = order.end {
+            (self.ender, self.asked) = (end.by, end.asked);
+            self.note(end.status);
+        }
+    }
+
+    fn note(&mut self, status: u8) {
+        if self.status == 0 {
+            self.status = status;
+        }
+    }
+
+    pub(super) fn signal(&mut self, signal: u32) {
+        self.signals += 1;
+        self.order.signals.push((self.signals, signal));
+        let excess = self.order.signals.len().saturating_sub(SIGNALS_MAX);
+        self.order.signals.drain(..excess);
+    }
+
+    fn say(&mut self, report: Report) {
+        self.notices.push(Notice::Say(report));
+    }
+
+    pub(super) fn state(&self) -> JobState {
+        match self.order.run {
+            _ if self.over => JobState::Over,
+            Run::Kill => JobState::Ending,
+            Run::Stop => JobState::Suspended,
+            Run::Go if self.told_started => JobState::Running,
+            Run::Go => JobState::Starting,
+        }
+    }
+
+    /// Nobody may do anything to it that is not the job's own end.
+    pub(super) fn is_ending(&self) -> bool {
+        self.over || self.order.run == Run::Kill
+    }
+
+    /// What the parts say becomes what is to be.
+    pub(super) fn judge(&mut self, states: &BTreeMap<NodeId, PartState>, wall_ms: u64) {
+        for (node, part) in states {
+            self.hear(*node, part);
+        }
+        let parts: Vec<Option<&PartState>> = self
+            .launch
+            .nodes
+            .iter()
+            .filter(|node| !self.lost.contains(node))
+            .map(|node| states.get(node))
+            .collect();
+        let all = |phase| parts.iter().all(|part| part.is_some_and(|part| part.phase >= phase));
+        let whole = self.lost.is_empty();
+        if whole && all(Phase::Ready) && self.order.peers.is_none() && !self.is_ending() {
+            self.order.peers = Some(parts.iter().flatten().flat_map(|part| part.addresses.clone()).collect());
+        }
+        if whole && all(Phase::Running) && !self.told_started && !self.is_ending() {
+            self.told_started = true;
+            self.started_ms = Some(wall_ms);
+            self.pids = self.launch.nodes.iter().map(|node| (*node, states[node].pids.clone())).collect();
+            let pids = parts.iter().flatten().flat_map(|part| part.pids.clone()).collect();
+            let cores = parts.iter().flatten().flat_map(|part| part.cores.clone()).collect();
+            self.say(Report::Started { pids, cores });
+        }
+        let suspended = self.order.run == Run::Stop
+            && parts.iter().all(|part| part.is_some_and(|part| part.suspended || part.phase >= Phase::Left));
+        if suspended && !std::mem::replace(&mut self.told_suspended, true) {
+            self.say(Report::Suspended);
+        }
+        let next = self.order.fence.number + 1;
+        if whole && parts.iter().all(|part| part.is_some_and(|part| part.fence.number == next)) {
+            let puts = parts.iter().flatten().flat_map(|part| part.fence.puts.iter().copied()).collect();
+            self.order.fence = Arc::new(Fence { number: next, puts });
+        }
+        self.order.leave |= all(Phase::Left);
+        if all(Phase::Over) && !self.over {
+            self.over = true;
+            self.ended_ms = Some(wall_ms);
+            let statuses: Vec<u8> = parts.iter().flatten().map(|part| part.status).collect();
+            statuses.into_iter().for_each(|status| self.note(status));
+        }
+        if self.over {
+            let nodes = self.launch.nodes.iter().filter(|node| !self.lost.contains(node));
+            self.say_end(nodes.filter_map(|node| Some((*node, states.get(node)?.written?))).collect());
+        }
+        if self.order.run == Run::Kill {
+            self.order.end = Some(End { by: self.ender, status: self.status, asked: self.asked });
+        }
+    }
+
+    /// The end, with what the home is to have of each node; said again when a node has been lost since.
+    pub(super) fn say_end(&mut self, written: Vec<(NodeId, u64)>) {
+        if self.written.as_ref() != Some(&written) {
+            self.notices.push(Notice::End { status: self.status, written: written.clone() });
+            self.written = Some(written);
+        }
+    }
+
+    /// What one part says.
+    fn hear(&mut self, node: NodeId, part: &PartState) {
+        if let Some(status) = part.ending {
+            self.end_by(Some(node), status);
+        }
+        let is_news = !self.asked && self.ender == Some(node);
+        let (warnings, ended) = self.told.get(&node).copied().unwrap_or_default();
+        part.warnings.iter().skip(warnings).for_each(|text| self.say(Report::Warning(text.clone())));
+        let new: Vec<Ended> = part.ended.iter().skip(ended).copied().collect();
+        for ended in new {
+            self.note(ended.cause.status());
+            if is_news {
+                self.say(Report::Ended(ended));
+            }
+        }
+        if let Some(text) = part.refused.clone().filter(|_| is_news && !self.told.contains_key(&node)) {
+            self.say(Report::Refused(text));
+        }
+        if part.ending.is_some() || !part.warnings.is_empty() || !part.ended.is_empty() {
+            self.told.insert(node, (part.warnings.len(), part.ended.len()));
+        }
+    }
+}
+/// What runs, shortened.
+fn command(launch: &Launch) -> String {
+    let words = launch.job.programs.iter().map(|program| {
+        let words: Vec<_> =
+            program.arguments.iter().map(|word| String::from_utf8_lossy(word.as_bytes())).collect();
+        words.join(" ")
+    });
+    let text: String =
+        words.collect::<Vec<_>>().join(" : ").chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    match text.char_indices().nth(COMMAND_CHARS) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text,
+    }
+}

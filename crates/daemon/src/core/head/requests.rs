@@ -1,0 +1,191 @@
+//! What users ask of the head.
+
+use rustix::process::Signal;
+
+use super::job::HeadJob;
+use super::listing::{load, name, names};
+use super::{JobEvent, SETTLE_LOST, placement};
+use crate::core::{Action, Core};
+use crate::gang::Command;
+use crate::members::NodeId;
+use crate::message::{Answer, Control, JobId, Launch, Notice, Request, Routed, Run, Submit, User};
+
+impl Core {
+    /// A user of a node asks the head.
+    pub(in crate::core) fn handle_ask(
+        &mut self,
+        from: NodeId,
+        ask: u64,
+        user: User,
+        request: Request,
+        again: bool,
+    ) {
+        let is_new = matches!(request, Request::Run(_) | Request::Submit(_));
+        let changes = is_new || matches!(request, Request::Control(..));
+        let Some(head) = &self.head else { return };
+        if let Some((_, answer)) = head.answers.iter().rev().find(|(asked, _)| *asked == (from, ask)) {
+            let answer = answer.clone();
+            return self.route(from, Routed::Answer { ask, answer });
+        }
+        if is_new && again && self.now_ms < head.born_ms + SETTLE_LOST * self.config.lost_ms {
+            return;
+        }
+        let answer = match request {
+            Request::Run(submit) => self.submit(from, ask, user, *submit, false),
+            Request::Submit(submit) => self.submit(from, ask, user, *submit, true),
+            Request::Jobs { all } => Answer::Jobs(self.list(|_, job| all || !job.over)),
+            Request::Job(job) => match self.list(|id, _| id == job) {
+                rows if rows.is_empty() => Answer::Refused(format!("there is no job {job}")),
+                rows => Answer::Jobs(rows),
+            },
+            Request::Control(job, control) => self.control(user, job, control),
+            Request::Nodes => Answer::Nodes(self.list_nodes()),
+            Request::Down => self.shut_down(user),
+            Request::Attach(job) | Request::Logs(job) => self.home_of(user, job),
+        };
+        if let Some(head) = self.head.as_mut().filter(|_| changes) {
+            head.remember(from, ask, answer.clone());
+        }
+        self.route(from, Routed::Answer { ask, answer });
+    }
+
+    /// Where a job was submitted.
+    fn home_of(&self, user: User, id: JobId) -> Answer {
+        let job = self.head.as_ref().and_then(|head| head.jobs.get(&id));
+        let Some((launch, members)) = job.map(|job| &job.launch).zip(self.members.as_ref()) else {
+            return Answer::Refused(format!("there is no job {id}"));
+        };
+        if !self.may(user, Some(launch.user)) {
+            Answer::Refused(format!("job {id} is another user's"))
+        } else if !members.is_alive(launch.home) {
+            let home = name(members, launch.home);
+            Answer::Refused(format!("what job {id} wrote is lost with {home}, where it was submitted"))
+        } else {
+            Answer::Home(launch.home)
+        }
+    }
+
+    fn submit(&mut self, home: NodeId, ask: u64, user: User, submit: Submit, detached: bool) -> Answer {
+        let (Some(head), Some(members)) = (&mut self.head, &self.members) else {
+            return Answer::Refused("this node is not the head".into());
+        };
+        let load = load(&head.jobs);
+        let (nodes, first_ranks) = match placement::place(members, &load, &submit) {
+            Ok(placed) => placed,
+            Err(error) => return Answer::Refused(error.to_string()),
+        };
+        let job = JobId(head.next_job);
+        head.next_job += 1;
+        let launch = Launch {
+            // What every packet carries need not be secret, only different from all others on these machines.
+            key: submit.job.id.rotate_left(17) ^ job.0,
+            job: submit.job,
+            user,
+            environment: submit.environment,
+            directory: submit.directory,
+            umask: submit.umask,
+            home,
+            lives: nodes.iter().map(|node| members.nodes[node].about.incarnation).collect(),
+            nodes,
+            first_ranks,
+            detached,
+            submitted_ms: self.wall_ms,
+            ask,
+        };
+        let names = names(members, &launch.nodes);
+        let new = HeadJob::new(launch);
+        let event = JobEvent {
+            ms: self.wall_ms,
+            event: "submitted",
+            job: Some(job),
+            nodes: names,
+            text: new.command.clone(),
+            status: None,
+        };
+        self.relay.set_order(job, new.order.clone());
+        head.jobs.insert(job, new);
+        head.pending.insert(job);
+        self.act(Action::Log(event));
+        Answer::Job(job)
+    }
+
+    fn control(&mut self, user: User, id: JobId, control: Control) -> Answer {
+        let owner = self.head.as_ref().and_then(|head| head.jobs.get(&id)).map(|job| job.launch.user);
+        let Some(owner) = owner else { return Answer::Refused(format!("there is no job {id}")) };
+        if !self.may(user, Some(owner)) {
+            return Answer::Refused(format!("job {id} is another user's"));
+        }
+        let Some(job) = self.head.as_mut().and_then(|head| head.jobs.get_mut(&id)) else {
+            return Answer::Refused(format!("there is no job {id}"));
+        };
+        if job.over {
+            return Answer::Refused(format!("job {id} is over"));
+        }
+        let was = job.order.run;
+        match control {
+            Control::Suspend if was == Run::Go => {
+                job.order.run = Run::Stop;
+                job.told_suspended = false;
+            }
+            Control::Resume if was == Run::Stop => {
+                job.order.run = Run::Go;
+                job.notices.push(Notice::Resumed);
+            }
+            Control::Suspend | Control::Resume => {}
+            Control::Detach => job.detached = true,
+            Control::Window(rows, columns) => {
+                job.order.window = Some((rows, columns));
+                job.signal(Signal::WINCH.as_raw() as u32);
+            }
+            Control::Kill => {
+                job.asked = true;
+                job.end_by(None, 128 + 9);
+            }
+            Control::Signal(signal) => {
+                job.signal(signal);
+                // Who is to end must be able to hear it (DESIGN 8).
+                let ends = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
+                let ends = ends.iter().any(|end| end.as_raw() as u32 == signal);
+                if ends && was == Run::Stop {
+                    job.order.run = Run::Go;
+                }
+                job.asked |= ends;
+            }
+        }
+        let run = job.order.run;
+        self.publish(id);
+        if run != was {
+            let event = match run {
+                Run::Go => "resumed",
+                Run::Stop => "suspended",
+                Run::Kill => "killed",
+            };
+            if run != Run::Kill {
+                self.act(Action::Gang(Command::Suspend(id, run == Run::Stop)));
+            }
+            self.log(id, event, None, String::new());
+        }
+        self.judge(id);
+        Answer::Done
+    }
+
+    fn shut_down(&mut self, user: User) -> Answer {
+        if !self.may(user, None) {
+            return Answer::Refused("only the owner of the daemons may end them".into());
+        }
+        let open: Vec<JobId> = self
+            .head
+            .iter()
+            .flat_map(|head| &head.jobs)
+            .filter(|(_, job)| !job.over)
+            .map(|(id, _)| *id)
+            .collect();
+        for job in open {
+            self.control(User { uid: 0, gid: 0 }, job, Control::Kill);
+        }
+        // The kills go down first.
+        self.flush_orders();
+        self.leave_all();
+        Answer::Done
+    }
+}
