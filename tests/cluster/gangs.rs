@@ -6,7 +6,7 @@ use crate::Cluster;
 use crate::harness::{Running, await_that, cgroup_of};
 
 /// The cgroup of a running job, which its daemon freezes; none where no cgroup can be made.
-fn cgroup(job: &Running) -> Option<PathBuf> {
+pub fn cgroup(job: &Running) -> Option<PathBuf> {
     await_that("its ranks work", || job.mark.processes().iter().any(|pid| is_loop(*pid)));
     let rank = job.mark.processes().into_iter().find(|pid| is_loop(*pid))?;
     let inner = cgroup_of(rank)?;
@@ -21,7 +21,7 @@ fn is_loop(pid: rustix::process::Pid) -> bool {
         .is_ok_and(|line| line.starts_with(b"sh\0-c\0while"))
 }
 
-fn is_frozen(cgroup: &std::path::Path) -> bool {
+pub fn is_frozen(cgroup: &std::path::Path) -> bool {
     std::fs::read_to_string(cgroup.join("cgroup.events")).is_ok_and(|text| text.contains("frozen 1"))
 }
 

@@ -13,6 +13,7 @@ mod harness;
 mod hostile;
 mod jobs;
 mod nodes;
+mod on_demand;
 mod terminal;
 
 use tutti_tests::program;

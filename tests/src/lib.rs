@@ -33,11 +33,13 @@ pub fn dist() -> PathBuf {
     dist
 }
 
-/// A program of the installation tree, e.g. `mpiexec`.
+/// A program of the installation tree, e.g. `mpiexec`; alone, without the daemon of this user, unless the test says otherwise.
 pub fn program(name: &str) -> Command {
     let path = dist().join("bin").join(name);
     assert!(path.is_file(), "{} is missing: run `make` first", path.display());
-    Command::new(path)
+    let mut command = Command::new(path);
+    command.env("TUTTI_DAEMON", "none");
+    command
 }
 
 /// What a program that [`run`] started left behind.

@@ -26,9 +26,18 @@ pub fn is_there() -> bool {
     UnixStream::connect(place::socket()).is_ok()
 }
 
-fn stream() -> Result<UnixStream, String> {
+/// Connects to the daemon of this node: the cluster's, else the one that mpiexec has started.
+///
+/// # Errors
+/// When there is none; a text for the user.
+pub fn stream() -> Result<UnixStream, String> {
     let path = place::socket();
-    UnixStream::connect(&path).map_err(|error| {
+    let own = || {
+        let is_named = std::env::var_os(place::SOCKET_VARIABLE).is_some_and(|socket| !socket.is_empty());
+        let socket = place::on_demand().join(place::SOCKET);
+        UnixStream::connect(socket).ok().filter(|_| !is_named)
+    };
+    UnixStream::connect(&path).or_else(|error| own().ok_or(error)).map_err(|error| {
         format!(
             "no daemon answers at {} ({error}): `tutti up --nodes N` starts a cluster on this machine, tuttid --join one on others; \
              {} names another socket",

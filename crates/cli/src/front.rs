@@ -34,9 +34,11 @@ use crate::options::{self, Options, Request};
 use crate::stdio::Stdio;
 
 mod ending;
+mod enrolment;
 mod escape;
 mod terminal;
 
+use enrolment::{Enrolment, Wish};
 use escape::Escape;
 use terminal::{Keys, in_foreground};
 
@@ -66,7 +68,11 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
     match description::describe(&options) {
         Ok(described) => {
             match Front::start(name, options, described.job.id, || link::start_all(&described)) {
-                Ok(mut front) => ExitCode::from(front.go_on()),
+                Ok(mut front) => {
+                    let is_local = described.nodes == Nodes::One;
+                    front.enrolment = is_local.then(|| Enrolment::new(&described.job)).flatten();
+                    ExitCode::from(front.go_on())
+                }
                 Err(error) => refuse(name, &error, 1),
             }
         }
@@ -172,6 +178,8 @@ struct Front {
     job: u64,
     /// Its number in the cluster.
     number: Option<JobId>,
+    /// A job of this machine alone takes turns with the others on it.
+    enrolment: Option<Enrolment>,
     /// The user's terminal is rank 0's.
     keys: Option<Keys>,
     /// What is typed to a job of the cluster may say that we are to go.
@@ -231,6 +239,7 @@ impl Front {
             deadline,
             job,
             number: None,
+            enrolment: None,
             escape: (of_cluster && rustix::termios::isatty(stdin())).then(Escape::default),
             stdio,
             keys,
@@ -256,6 +265,7 @@ impl Front {
             if ready.input {
                 self.read_input();
             }
+            self.take_turns(ready.daemon);
             for (index, flags) in ready.links {
                 if flags.contains(PollFlags::OUT) {
                     self.links[index].send();
@@ -300,7 +310,13 @@ impl Front {
             polled.push(PollFd::from_borrowed_fd(stdin(), PollFlags::IN));
             polled.len() - 1
         });
-        let wakes = [self.deadline, self.floor.map(|(_, until)| until)];
+        let daemon = self.enrolment.as_ref().and_then(Enrolment::link).map(|link| {
+            let send = if link.has_to_send() { PollFlags::OUT } else { PollFlags::empty() };
+            polled.push(PollFd::from_borrowed_fd(link.descriptor(), send | PollFlags::IN));
+            polled.len() - 1
+        });
+        let look = self.enrolment.as_ref().and_then(Enrolment::look);
+        let wakes = [self.deadline, self.floor.map(|(_, until)| until), look];
         let mut left =
             wakes.into_iter().flatten().min().map(|wake| wake.saturating_duration_since(Instant::now()));
         if !idle && output_at.is_none() {
@@ -308,7 +324,13 @@ impl Front {
         }
         let timeout = left.map(|left| Timespec::try_from(left).expect("less than a century"));
         if poll(&mut polled, timeout.as_ref()).is_err() {
-            return Ready::default();
+            return Ready {
+                links: Vec::new(),
+                signals: false,
+                output: false,
+                input: false,
+                daemon: PollFlags::empty(),
+            };
         }
         let flags = |at: usize| polled[at].revents();
         Ready {
@@ -316,6 +338,7 @@ impl Front {
             signals: !flags(0).is_empty(),
             output: output_at.map_or(!idle, |at| !flags(at).is_empty()),
             input: input_at.is_some_and(|at| !flags(at).is_empty()),
+            daemon: daemon.map_or(PollFlags::empty(), flags),
         }
     }
 
@@ -408,6 +431,9 @@ impl Front {
             Report::Started { pids, cores } => {
                 self.links[index].input_room = true;
                 self.tell_places(index, &pids, &cores);
+                if let Some(enrolment) = &mut self.enrolment {
+                    enrolment.handle_started(Report::Started { pids, cores });
+                }
             }
             Report::InputTaken => self.links[index].input_room = true,
             Report::InputUnwanted => self.links[index].wants_input = false,
@@ -420,14 +446,18 @@ impl Front {
                     self.links[index].suspended = false;
                 } else if self.links.iter().all(|link| link.suspended || !link.is_alive()) {
                     self.keys.iter_mut().for_each(Keys::give_back);
+                    self.enrolment.iter_mut().for_each(|enrolment| enrolment.say(&Report::Stopped));
                     // Stops here, until somebody continues us.
                     os::raise_default(libc_signal(Signal::TSTP));
                     self.keys.iter_mut().for_each(Keys::take);
                     self.links.iter_mut().for_each(|link| link.suspended = false);
                     self.put(Kind::Resume, 0, &[]);
+                    self.enrolment.iter_mut().for_each(|enrolment| enrolment.say(&Report::Continued));
                 }
             }
             Report::Stopped => self.put(Kind::Suspend, 0, &[]),
+            // What we say ourselves, to a daemon.
+            Report::Continued => {}
             Report::Detached => {
                 let job = self.number.map_or_else(String::new, |job| job.to_string());
                 self.complain(&format!("job {job} goes on; `tutti attach {job}` comes back to it"));
@@ -460,6 +490,27 @@ impl Front {
                 self.note(status);
                 self.links[index].state = State::Over;
                 self.floor = self.floor.filter(|(holder, _)| *holder != index);
+            }
+        }
+    }
+
+    /// What the daemon of this node has to do with a job that it has not started.
+    fn take_turns(&mut self, ready: PollFlags) {
+        let Some(enrolment) = &mut self.enrolment else { return };
+        enrolment.handle_time(Instant::now());
+        if ready.contains(PollFlags::OUT) {
+            enrolment.handle_writable();
+        }
+        let read = ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR);
+        let wishes = if read { enrolment.handle_readable() } else { Vec::new() };
+        let refusal = enrolment.refusal.take().filter(|_| self.options.verbose);
+        if let Some(text) = refusal {
+            self.complain(&format!("the job runs without turns: {text}"));
+        }
+        for wish in wishes {
+            match wish {
+                Wish::Put(kind, number) => self.put(kind, number, &[]),
+                Wish::Kill => self.kill(128 + libc_signal(Signal::KILL) as u8),
             }
         }
     }
@@ -605,13 +656,14 @@ impl Front {
     }
 }
 
-#[derive(Default)]
 struct Ready {
     /// Which links, and for what.
     links: Vec<(usize, PollFlags)>,
     signals: bool,
     output: bool,
     input: bool,
+    /// What the daemon of this node is ready for.
+    daemon: PollFlags,
 }
 
 fn libc_signal(signal: Signal) -> i32 {

@@ -100,7 +100,14 @@ impl Link {
     /// # Errors
     /// When there is no daemon; a text for the user.
     pub fn ask(request: &cluster::Request) -> Result<Self, String> {
-        let wire = cluster::connect()?;
+        Link::over(cluster::connect()?, request)
+    }
+
+    /// The same over a connection that is there.
+    ///
+    /// # Errors
+    /// When the kernel does not let us use it; a text for the user.
+    pub fn over(wire: OwnedFd, request: &cluster::Request) -> Result<Self, String> {
         rustix::io::ioctl_fionbio(&wire, true)
             .map_err(|error| format!("cannot use the daemon's socket: {error}"))?;
         let mut out = Vec::new();

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -140,7 +140,7 @@ impl Daemons {
         let log = File::create(&log_file)
             .map_err(|error| format!("cannot write {}: {error}", log_file.display()))?;
         let socket = if node == 0 { folder.join(place::SOCKET) } else { folder.join(format!("{name}.sock")) };
-        let mut command = Command::new(daemon());
+        let mut command = Command::new(place::daemon());
         command
             .args(["--listen", &SocketAddr::new(address, 0).to_string(), "--name", &name, "--dir"])
             .arg(folder)
@@ -169,8 +169,9 @@ impl Daemons {
         }
         let held = held.map_or_else(Stdio::null, Stdio::from);
         command.stdin(held).stdout(Stdio::null()).stderr(log).process_group(0);
-        let child =
-            command.spawn().map_err(|error| format!("cannot start {}: {error}", daemon().display()))?;
+        let child = command
+            .spawn()
+            .map_err(|error| format!("cannot start {}: {error}", place::daemon().display()))?;
         self.0.push((name, child));
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -212,11 +213,6 @@ fn heard_on(log: &Path) -> Option<String> {
     let text = std::fs::read_to_string(log).ok()?;
     let line = text.lines().find(|line| line.contains("hears on "))?;
     text.contains('\n').then(|| line.rsplit(' ').next().map(str::to_owned)).flatten()
-}
-
-fn daemon() -> PathBuf {
-    let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/usr/bin/tutti"));
-    own.with_file_name("tuttid")
 }
 
 /// Ends the daemons of the cluster, and waits for those of this machine.

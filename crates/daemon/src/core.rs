@@ -103,6 +103,8 @@ pub enum Action {
     Release(ClientId),
     /// Start a starter and give it this job.
     Start(JobId, std::sync::Arc<Launch>, Box<Job>),
+    /// The connection of this program is a starter's wire from now on, of a job that runs already.
+    Enrol(ClientId, JobId),
     /// Say something to a starter.
     ToStarter(JobId, Kind, u32, Vec<u8>),
     /// Read from a starter.

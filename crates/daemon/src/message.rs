@@ -269,6 +269,8 @@ pub struct Launch {
     pub ask: u64,
     /// Incarnation of each node's daemon that is to start it. One of a later life does not: its part is there, or lost.
     pub lives: Vec<u64>,
+    /// It runs already, on its home: its `mpiexec` has started it and has its output.
+    pub enrolled: Option<Enrolled>,
 }
 
 impl Launch {
@@ -400,6 +402,9 @@ pub enum Request {
     Run(Box<Submit>),
     /// Start a job that nobody waits for.
     Submit(Box<Submit>),
+    /// A job that has been started on this node without a daemon takes part from now on; the connection is its starter's wire.
+    /// Nothing of its output comes this way.
+    Enrol(Box<Submit>, Enrolled),
     /// Become the front end of a job.
     Attach(JobId),
     /// What the job has written lately.
@@ -453,6 +458,13 @@ pub struct Submit {
     pub directory: Text,
     /// Its file mode creation mask.
     pub umask: u32,
+}
+
+/// What is known of a job that was started without a daemon.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enrolled {
+    /// Its cgroup, if it could make one.
+    pub cgroup: Option<Text>,
 }
 
 /// A node that a user has named.

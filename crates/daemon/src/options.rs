@@ -51,6 +51,12 @@ pub struct Options {
     /// On the head: switch at the end of every slice, also when there is one job only
     #[arg(long)]
     pub force_switch: bool,
+    /// Leave when nobody has needed this daemon for so many seconds (default: stay)
+    #[arg(long, value_name = "SECONDS")]
+    pub leave_after: Option<f64>,
+    /// In a session of its own, on all cores of the machine: as mpiexec starts the daemon of its user
+    #[arg(long)]
+    pub on_demand: bool,
     /// When this daemon dies, its jobs wait so many seconds for one that takes its place
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     pub keep_for: f64,

@@ -15,6 +15,11 @@ pub const EVENTS: &str = "events.jsonl";
 /// The head's log of the turns of gangs, in the folder.
 pub const TURNS: &str = "turns.jsonl";
 
+/// Value of [`SOCKET_VARIABLE`] with which no daemon is asked or started.
+pub const NO_DAEMON: &str = "none";
+/// Environment variables that name the batch job of a process: what it starts ends with it.
+const BATCH_VARIABLES: [&str; 4] = ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID"];
+
 /// The folder: `TUTTI_DIR`, else root's, else the user's.
 pub fn folder() -> PathBuf {
     if let Some(folder) = std::env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty()) {
@@ -36,6 +41,20 @@ pub fn socket() -> PathBuf {
     let own = folder().join(SOCKET);
     let system = Path::new("/run/tutti").join(SOCKET);
     if !own.exists() && system.exists() { system } else { own }
+}
+
+/// The folder of the daemon that `mpiexec` starts by itself: one for each user, pid namespace and batch job (DESIGN 3).
+pub fn on_demand() -> PathBuf {
+    let space = std::fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino());
+    let batch = BATCH_VARIABLES.iter().find_map(|name| std::env::var(name).ok()).unwrap_or_default();
+    let batch: String = batch.chars().filter(char::is_ascii_alphanumeric).take(32).collect();
+    folder().join(format!("local-{space}-{batch}").trim_end_matches('-'))
+}
+
+/// The daemon's program, beside this one.
+pub fn daemon() -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/usr/bin/tutti"));
+    own.with_file_name("tuttid")
 }
 
 /// Makes the folder, for its owner alone unless `shared`: then others may reach the socket in it.

@@ -66,6 +66,8 @@ pub struct Settings {
     pub parts: PathBuf,
     /// So long starters wait for it, in ms.
     pub keep_ms: u64,
+    /// The daemon leaves when nobody has needed it for so long, in ms.
+    pub leave_ms: Option<u64>,
 }
 
 /// Why there is no daemon. Each is one line for the user.
@@ -130,6 +132,10 @@ struct Shell {
     clients: HashMap<ClientId, clients::Client>,
     guests: guests::Guests,
     starters: HashMap<JobId, starters::Starter>,
+    /// Programs whose connections have become wires of jobs that run already.
+    enrolled: HashMap<ClientId, JobId>,
+    /// When somebody last needed this daemon.
+    needed_ms: u64,
     events: events::Log,
     turns: events::Log,
     turns_taken_ms: u64,
@@ -153,7 +159,7 @@ pub fn run(settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<(), She
 
 async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<(), ShellError> {
     let credential = Credential::read(&settings.key)?;
-    let local = clients::bind(&settings.socket)?;
+    let (local, _lock) = clients::bind(&settings.socket)?;
     let listener =
         TcpListener::bind(settings.listen).await.map_err(failed(format!("listen on {}", settings.listen)))?;
     settings.listen = listener.local_addr().map_err(failed("read the own address"))?;
@@ -188,6 +194,8 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
         clients: HashMap::new(),
         guests: guests::Guests::default(),
         starters,
+        enrolled: HashMap::new(),
+        needed_ms: now_ms(),
         // Connections of an earlier life are known elsewhere by theirs.
         numbers: now_ms() << 20,
         leaving: false,
@@ -210,6 +218,7 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
                 shell.watch_front_ends();
                 shell.core.handle(now_ms(), Event::Tick);
                 shell.take_turns();
+                shell.leave_if_idle();
             }
             _ = end.recv() => shell.leaving = true,
             _ = interrupt.recv() => shell.leaving = true,
@@ -247,7 +256,6 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
 impl Shell {
     fn handle(&mut self, happened: Happened) {
         let event = match happened {
-            Happened::Core(event) => event,
             Happened::Peer { link, writer, dialled } => {
                 self.peers.insert(link, writer);
                 if dialled { Event::Dialled(link) } else { Event::Accepted(link) }
@@ -256,6 +264,11 @@ impl Shell {
                 self.clients.insert(client, clients::Client { writer, pid, stopped: false });
                 return;
             }
+            Happened::Core(event) if self.is_enrolled(&event) => match self.from_enrolled(event) {
+                Some(event) => event,
+                None => return,
+            },
+            Happened::Core(event) => event,
             Happened::StarterClosed(job, number) => return self.bury(job, number),
             Happened::Back { client, uid, pid, back, listen } => {
                 match self.welcome_back(client, uid, pid, &back, listen) {
@@ -297,6 +310,7 @@ impl Shell {
                 // The writer ends when all is written.
                 Action::Release(client) => drop(self.clients.remove(&client)),
                 Action::Start(job, launch, described) => self.start(job, &launch, *described),
+                Action::Enrol(client, job) => self.enrol(client, job),
                 Action::ToStarter(job, kind, number, payload) => {
                     if let Some(starter) = self.starters.get(&job) {
                         starter.put(kind, number, &payload);
@@ -335,6 +349,18 @@ impl Shell {
         if let Some(stretch) = turns.take(now_us(), gang::now_ns()) {
             self.core.handle(now_ms, Event::Turns(stretch));
         }
+    }
+
+    /// A daemon that was started on demand goes when nobody has needed it for long enough.
+    fn leave_if_idle(&mut self) {
+        let Some(leave_ms) = self.settings.leave_ms else { return };
+        let now_ms = now_ms();
+        if !self.clients.is_empty() || !self.starters.is_empty() || !self.core.is_idle() {
+            self.needed_ms = now_ms;
+        }
+        // A clock that was set back begins anew.
+        self.needed_ms = self.needed_ms.min(now_ms);
+        self.leaving |= now_ms - self.needed_ms >= leave_ms;
     }
 
     fn to_client(&self, client: ClientId, frame: Vec<u8>) {

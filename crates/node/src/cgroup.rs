@@ -70,7 +70,7 @@ impl Cgroup {
 
     /// Undoes what a daemon that is gone may have frozen.
     pub fn thaw_outer(&self) {
-        let _ = write(&self.directory, "cgroup.freeze", b"0");
+        thaw(&self.path);
     }
 }
 
@@ -100,6 +100,11 @@ pub fn place(name: &str) -> Option<PathBuf> {
     }
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
     Some(below_mount(&mounts, place)?.join(name))
+}
+
+/// Thaws what a daemon that is gone may have frozen.
+pub fn thaw(path: &Path) {
+    let _ = std::fs::write(path.join("cgroup.freeze"), "0");
 }
 
 /// Kills what is in a cgroup and removes it. The front end calls this when the starter has died.

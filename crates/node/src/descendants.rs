@@ -23,9 +23,10 @@ pub fn reap_orphans(kept: impl Fn(Pid) -> bool) {
     }
 }
 
-/// Sends a signal to every descendant but the ones below `kept`, once.
-pub fn signal_all(signal: Signal) {
+/// Sends a signal to every descendant but the child `spared` and what is below it, once.
+pub fn signal_all(spared: Option<Pid>, signal: Signal) {
     let mut found = children_of(rustix::process::getpid());
+    found.retain(|child| Some(*child) != spared);
     let mut next = 0;
     while let Some(&pid) = found.get(next) {
         // Children first: a parent that dies gives them to us, where the next pass finds them.
@@ -38,12 +39,17 @@ pub fn signal_all(signal: Signal) {
     }
 }
 
-/// Kills and reaps every descendant, until none is left. `false` when one does not die.
-pub fn end_all(mut kill: impl FnMut()) -> bool {
+/// Kills and reaps every descendant but the child `spared` and what is below it, until no other is left. `false` when one does not
+/// die.
+pub fn end_all(spared: Option<Pid>, mut kill: impl FnMut()) -> bool {
     let deadline = Instant::now() + DEATH_MAX;
+    let any = || match spared {
+        None => any(),
+        Some(_) => children_of(rustix::process::getpid()).into_iter().any(|child| Some(child) != spared),
+    };
     while any() {
         kill();
-        signal_all(Signal::KILL);
+        signal_all(spared, Signal::KILL);
         if Instant::now() > deadline {
             return false;
         }

@@ -244,7 +244,7 @@ impl Starter {
                 parts.cgroup.iter().for_each(Cgroup::kill);
             };
             // Killed together with the ranks, or forgotten by them: either way nothing stays behind.
-            if !descendants::end_all(kill) {
+            if !descendants::end_all(None, kill) {
                 self.report(&Report::Warning("a process of the job does not die; it is left behind".into()));
             }
         }
@@ -516,7 +516,7 @@ impl Starter {
         self.frozen = frozen;
         let by_cgroup = self.parts.cgroup.as_ref().is_some_and(|cgroup| cgroup.freeze(frozen));
         if !by_cgroup {
-            descendants::signal_all(if frozen { Signal::STOP } else { Signal::CONT });
+            descendants::signal_all(None, if frozen { Signal::STOP } else { Signal::CONT });
         }
     }
 
@@ -530,7 +530,7 @@ impl Starter {
             Some(cgroup) => cgroup.kill(),
             None => {
                 self.parts.ranks.kill();
-                descendants::signal_all(Signal::KILL);
+                descendants::signal_all(None, Signal::KILL);
             }
         }
     }

@@ -434,6 +434,8 @@ pub enum Report {
     Suspended,
     /// Rank 0 was stopped by its terminal: the whole job is to be.
     Stopped,
+    /// Of a job that was started without a daemon: after [`Report::Stopped`] it goes on.
+    Continued,
     /// From a daemon: the front end may go, the job goes on.
     Detached,
     /// The job is over and is being killed on this node; only the first time, before anything is said of why.

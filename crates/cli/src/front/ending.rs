@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tutti_node::os;
-use tutti_node::wire::{self, Cause, Ended, Kind};
+use tutti_node::wire::{self, Cause, Ended, Kind, Report};
 use tutti_node::{cgroup, descendants};
 
-use super::{End, Front, Keys, libc_signal};
+use super::{End, Enrolment, Front, Keys, libc_signal};
 use crate::link::{Link, State};
 
 /// A killed job has this time to be gone before we leave without it.
@@ -53,6 +53,7 @@ impl Front {
             End::Killed(own) => own,
             _ => self.status,
         };
+        self.enrolment.iter_mut().for_each(|enrolment| enrolment.say(&Report::End { status }));
         let pipe = libc_signal(Signal::PIPE);
         for signal in [libc_signal(Signal::INT), libc_signal(Signal::TERM), libc_signal(Signal::HUP), pipe] {
             let caught = self.end == End::Asked(signal) || matches!(self.end, End::Killed(_));
@@ -91,7 +92,8 @@ impl Front {
     }
 
     fn end_leftovers(&mut self) {
-        descendants::end_all(|| {});
+        let daemon = self.enrolment.as_ref().and_then(Enrolment::daemon);
+        descendants::end_all(daemon, || {});
         for link in self.links.iter().filter(|link| !link.is_daemon()) {
             let name = cgroup::name(&wire::name_of(self.job, link.node));
             cgroup::place(&name).iter().for_each(|path| cgroup::remove(path));

@@ -12,6 +12,13 @@ use tutti_daemon::{key, place};
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    if options.on_demand {
+        // Not what the terminal and the mpiexec that has started us happen to have.
+        let _ = rustix::process::setsid();
+        let _ = std::env::set_current_dir("/");
+        let every = every_core_set();
+        let _ = rustix::thread::sched_setaffinity(None, &every);
+    }
     let name = options.name.clone().unwrap_or_else(host_name);
     let result = settings(options, name.clone()).and_then(|settings| {
         let is_head = settings.head.is_none();
@@ -55,6 +62,9 @@ fn settings(options: Options, name: String) -> Result<Settings, String> {
     if !(0.0..=86_400.0).contains(&options.keep_for) {
         return Err(format!("--keep-for {} is not between 0 and 86400 seconds", options.keep_for));
     }
+    if options.leave_after.is_some_and(|seconds| !(0.1..=86_400.0).contains(&seconds)) {
+        return Err("--leave-after is not between 0.1 and 86400 seconds".into());
+    }
     let every_core = || std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     Ok(Settings {
         head,
@@ -62,6 +72,7 @@ fn settings(options: Options, name: String) -> Result<Settings, String> {
         data: options.data.unwrap_or(options.listen.ip()),
         parts: folder.join(format!("{}.parts", name.replace('/', "_"))),
         keep_ms: (options.keep_for * 1000.0) as u64,
+        leave_ms: options.leave_after.map(|seconds| (seconds * 1000.0) as u64),
         name,
         slots: options.slots.unwrap_or_else(every_core).max(1),
         machine: options.machine.unwrap_or_else(boot_id),
@@ -74,6 +85,13 @@ fn settings(options: Options, name: String) -> Result<Settings, String> {
         gangs,
         starter: place::starter(),
     })
+}
+
+/// Every core there may be; the kernel leaves out those that are not ours.
+fn every_core_set() -> rustix::thread::CpuSet {
+    let mut set = rustix::thread::CpuSet::new();
+    (0..rustix::thread::CpuSet::MAX_CPU).for_each(|core| set.set(core));
+    set
 }
 
 fn resolve(text: &str) -> Result<SocketAddr, String> {

@@ -1,5 +1,7 @@
 //! What the switch thread is told of nodes and jobs, and its words on their way over the tree.
 
+use std::ffi::OsString;
+
 use tutti_node::cgroup;
 use tutti_sched::Report;
 
@@ -82,8 +84,11 @@ impl Core {
         }
         let (Some(me), Some(launch)) = (self.me, self.parts.launch(job)) else { return };
         let node = (launch.nodes.len() > 1).then(|| launch.index(me).unwrap_or(0) as u32);
-        let name = cgroup::name(&tutti_node::wire::name_of(launch.job.id, node));
-        self.act(Action::Gang(Command::Here(job, cgroup::place(&name))));
+        let place = match &launch.enrolled {
+            Some(enrolled) => enrolled.cgroup.as_ref().map(|path| OsString::from(path).into()),
+            None => cgroup::place(&cgroup::name(&tutti_node::wire::name_of(launch.job.id, node))),
+        };
+        self.act(Action::Gang(Command::Here(job, place)));
     }
 
     /// On the head: the ranks of a job run on all its nodes.

@@ -51,6 +51,8 @@ struct Question {
 struct Home {
     client: Option<ClientId>,
     user: Option<User>,
+    /// Its mpiexec has what it writes.
+    enrolled: bool,
     /// Its front end's death is its own.
     coupled: bool,
     /// The front end's process is stopped.
@@ -93,6 +95,8 @@ pub(super) struct Homes {
     homes: BTreeMap<JobId, Home>,
     clients: BTreeMap<ClientId, JobId>,
     questions: BTreeMap<u64, Question>,
+    /// Jobs that run already and are to take part, and who waits for the answer; none: it has gone away.
+    enrolling: BTreeMap<JobId, Option<ClientId>>,
     asked: u64,
     /// Before the first piece of stdin of a job: larger than any of an earlier life of this daemon.
     pieces: u64,
@@ -159,6 +163,12 @@ impl Core {
                 self.home.clients.insert(client, *job);
             }
         }
+        if let (&Answer::Job(job), Request::Enrol(..)) = (&answer, &request) {
+            let home = self.home.homes.entry(job).or_default();
+            (home.user, home.enrolled, home.heard_ms) = (Some(user), true, self.now_ms);
+            self.home.enrolling.insert(job, Some(client).filter(|client| *client != NOBODY));
+            return self.try_to_enrol(job);
+        }
         if let Answer::Home(home) = answer {
             return self.send_home(client, user, request, home);
         }
@@ -169,6 +179,11 @@ impl Core {
                 self.act(Action::Release(client));
             }
         }
+    }
+
+    /// Who waits for the answer that a job takes part; the inner none: it has gone away.
+    pub(super) fn take_enrolling(&mut self, job: JobId) -> Option<Option<ClientId>> {
+        self.home.enrolling.remove(&job)
     }
 
     /// A user wants something of a job whose home the head has named.
@@ -462,6 +477,8 @@ impl Core {
         for question in self.home.questions.values_mut().filter(|question| question.client == client) {
             question.client = NOBODY;
         }
+        let enrolling = self.home.enrolling.values_mut().find(|waiting| **waiting == Some(client));
+        enrolling.into_iter().for_each(|waiting| *waiting = None);
         let Some(job) = self.home.clients.remove(&client) else { return };
         let Some(home) = self.home.homes.get_mut(&job) else { return };
         home.client = None;
@@ -518,6 +535,9 @@ impl Core {
     fn visible(&self, user: User, job: JobId) -> Result<&Home, String> {
         match self.home.homes.get(&job) {
             None => Err(format!("no job {job} was submitted on this node")),
+            Some(home) if home.enrolled => {
+                Err(format!("job {job} was started by mpiexec, which has its output and input"))
+            }
             Some(home) if self.may(user, home.user) => Ok(home),
             Some(_) => Err(format!("job {job} is another user's")),
         }

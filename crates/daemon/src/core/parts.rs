@@ -3,6 +3,9 @@
 //!
 //! A starter outlives its daemon. The next daemon has what was kept of it (`Core::take_back`), waits for it (`BACK_MS`), and hears
 //! all its reports again, and the output that its home has not acknowledged. Until then the part is neither here nor lost.
+//!
+//! A job that was started without a daemon (`Launch::enrolled`) has its `mpiexec` in place of the starter: the same frames, but no
+//! output. It does not need us: when this daemon ends or loses its part, the wire is closed and the job goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +15,9 @@ use tutti_node::wire::{self, Back, Kind, Part as WirePart, Report};
 use super::outlet::Outlet;
 use super::{Action, Core, Kept};
 use crate::members::NodeId;
-use crate::message::{Control, Fence, JobId, Launch, Order, PartState, Phase, Request, Routed, Run, State};
+use crate::message::{
+    Answer, Control, Fence, JobId, Launch, Order, PartState, Phase, Request, Routed, Run, State,
+};
 
 /// Output that the home takes of each node before it has said anything.
 pub(super) const FIRST_ROOM_BYTES: u64 = 128 << 10;
@@ -113,15 +118,25 @@ impl Core {
         let Some(launch) = order.launch.clone() else { return };
         let Some(index) = launch.index(me) else { return };
         if !self.parts.parts.contains_key(&job) {
-            self.begin_part(job, launch, index, order);
+            self.begin_part(job, Arc::clone(&launch), index, order);
         }
         let Some(part) = self.parts.parts.get_mut(&job).filter(|part| part.alive) else { return };
-        let kept = Kept { node: me, order: order.clone(), lives: part.lives, alive: true };
-        if part.here {
-            self.pass_order_on(job, order);
+        // What is kept counts as said to the starter: one that is away hears it when it comes, from this life or from the next.
+        if !part.here {
+            return;
         }
+        self.pass_order_on(job, order);
         // After the fact: what is said to a starter twice does less harm than what is never said.
-        self.act(Action::Keep(job, Box::new(kept)));
+        self.keep(job, order);
+    }
+
+    /// For the daemon that follows this one.
+    fn keep(&mut self, job: JobId, order: &Order) {
+        let (Some(node), Some(part)) = (self.me.or(self.wish), self.parts.parts.get(&job)) else { return };
+        if part.launch.enrolled.is_none() {
+            let kept = Kept { node, order: order.clone(), lives: part.lives, alive: true };
+            self.act(Action::Keep(job, Box::new(kept)));
+        }
     }
 
     /// Tells the starter what is new in the order.
@@ -177,7 +192,9 @@ impl Core {
         if !is_ours || order.peers.is_some() || self.parts.past.contains(&job) {
             return self.lose_part(job);
         }
-        if order.run != Run::Kill {
+        if launch.enrolled.is_some() {
+            self.try_to_enrol(job);
+        } else if order.run != Run::Kill {
             let described = self.describe(&launch, index);
             self.act(Action::Start(job, launch, Box::new(described)));
         } else if let Some(part) = self.parts.parts.get_mut(&job) {
@@ -186,6 +203,21 @@ impl Core {
             part.state.written = Some(0);
         }
         self.note_part(job);
+    }
+
+    /// A job that runs already takes part when both are here: the head's order and the answer to its mpiexec.
+    pub(super) fn try_to_enrol(&mut self, job: JobId) {
+        if !self.parts.parts.contains_key(&job) {
+            return;
+        }
+        match self.take_enrolling(job) {
+            None => {}
+            Some(Some(client)) => {
+                self.act(Action::Answer(client, Answer::Job(job)));
+                self.act(Action::Enrol(client, job));
+            }
+            Some(None) => self.handle_starter_gone(job, "its mpiexec went away"),
+        }
     }
 
     /// What an earlier life has kept of a starter.
@@ -198,6 +230,8 @@ impl Core {
         (part.told_fence, part.window) = (kept.order.fence.number, kept.order.window);
         part.signals = kept.order.signals.last().map_or(0, |(number, _)| *number);
         self.parts.parts.insert(job, part);
+        // No life's states are taken for another's, even if this one ends before it has a number.
+        self.keep(job, &kept.order);
         self.handle_known(job, kept.order);
         if !kept.alive {
             self.lose_part(job);
@@ -214,7 +248,8 @@ impl Core {
         let old = self.parts.parts.remove(&job).expect("it is there");
         let lives = old.lives + u64::from(old.here);
         let mut part = Part::new(old.launch, lives, Outlet::new(back.base, FIRST_ROOM_BYTES));
-        part.run = if back.frozen && old.run == Run::Go { Run::Stop } else { old.run };
+        // It may never have heard what its last daemon said: it is told again unless it is so.
+        part.run = if back.frozen { Run::Stop } else { Run::Go };
         (part.signals, part.told_fence, part.window) = (old.signals, old.told_fence, old.window);
         part.told_peers = back.has_peers;
         part.state.suspended = back.frozen;
@@ -222,6 +257,7 @@ impl Core {
         self.parts.parts.insert(job, part);
         self.act(Action::Listen(job));
         if let Some(order) = self.relay.order(job).cloned() {
+            self.keep(job, &order);
             self.carry_out(job, &order);
         }
     }
@@ -309,7 +345,17 @@ impl Core {
             }
             Report::Stopped => {
                 let user = part.launch.user;
+                if part.launch.enrolled.is_some() {
+                    // It stands still already: nobody need tell it.
+                    (part.run, state.suspended) = (part.run.max(Run::Stop), true);
+                }
                 self.demand(user, Request::Control(job, Control::Suspend));
+            }
+            Report::Continued => {
+                let user = part.launch.user;
+                part.run = if part.run == Run::Stop { Run::Go } else { part.run };
+                state.suspended = false;
+                self.demand(user, Request::Control(job, Control::Resume));
             }
             Report::Detached => {}
             Report::Suspended => state.suspended = part.run == Run::Stop,

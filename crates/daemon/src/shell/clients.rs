@@ -1,8 +1,10 @@
 //! The local socket: programs of users. Who they are the kernel says (SO_PEERCRED), never they themselves (DESIGN-NOTES W30).
 
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,13 +14,14 @@ use tokio::net::unix::{OwnedReadHalf, SocketAddr};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
+use tutti_node::cgroup;
 use tutti_node::wire::{self, Back, Decoder, Head, Kind};
 
 use super::guests::Guest;
 use super::{
     ClientId, Event, Happened, Happenings, JobId, Shell, ShellError, failed, report_accept, starters,
 };
-use crate::message::{Answer, Request, User};
+use crate::message::{Answer, Enrolled, Request, Submit, User};
 
 /// What is written to a user's program.
 pub(super) type Writer = mpsc::UnboundedSender<Vec<u8>>;
@@ -41,9 +44,17 @@ const REQUEST_MAX: Duration = Duration::from_secs(5);
 /// Who has been answered reads it within this time.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
-/// Opens the socket; one that a dead daemon has left is replaced.
-pub(super) fn bind(path: &Path) -> Result<UnixListener, ShellError> {
-    if std::os::unix::net::UnixStream::connect(path).is_ok() {
+/// Type of the file system of cgroups, version 2.
+const CGROUP2_MAGIC: i64 = 0x6367_7270;
+
+/// Opens the socket; one that a dead daemon has left is replaced. Who holds the lock beside it is its owner: two daemons that are
+/// started at once do not take it from each other.
+pub(super) fn bind(path: &Path) -> Result<(UnixListener, File), ShellError> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".lock");
+    let lock = File::options().create(true).append(true).mode(0o600).open(&beside);
+    let lock = lock.map_err(failed(format!("open {}", Path::new(&beside).display())))?;
+    if lock.try_lock().is_err() || std::os::unix::net::UnixStream::connect(path).is_ok() {
         return Err(ShellError::Taken(path.to_owned()));
     }
     let _ = std::fs::remove_file(path);
@@ -51,7 +62,7 @@ pub(super) fn bind(path: &Path) -> Result<UnixListener, ShellError> {
     let local = UnixListener::bind(path).map_err(failed(action()))?;
     // Everybody may ask; what each may do depends on who it is.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(failed(action()))?;
-    Ok(local)
+    Ok((local, lock))
 }
 
 impl Shell {
@@ -174,6 +185,9 @@ async fn listen(
         None => return Ok(None),
     };
     guest.is_known();
+    if let Request::Enrol(submit, enrolled) = &request {
+        check_enrolled(user, submit, enrolled)?;
+    }
     if happenings.send(Happened::Core(Event::Request(client, user, request))).is_err() {
         return Ok(None);
     }
@@ -193,6 +207,22 @@ async fn listen(
             Ok(0) | Err(_) => return Ok(None),
             Ok(read) => decoder.extend(&bytes[..read]),
         }
+    }
+}
+
+/// Who says that a job runs already may have only his own frozen.
+fn check_enrolled(user: User, submit: &Submit, enrolled: &Enrolled) -> Result<(), String> {
+    let Some(path) = &enrolled.cgroup else { return Ok(()) };
+    let path = PathBuf::from(OsString::from(path));
+    let is_named = path.file_name() == Some(OsStr::new(&cgroup::name(&submit.job.name())));
+    let is_theirs = || {
+        let found = std::fs::symlink_metadata(&path)?;
+        let is_cgroup = rustix::fs::statfs(&path)?.f_type == CGROUP2_MAGIC;
+        Ok::<_, io::Error>(is_cgroup && found.is_dir() && found.uid() == user.uid)
+    };
+    match is_named && path.is_absolute() && is_theirs().unwrap_or(false) {
+        true => Ok(()),
+        false => Err(format!("{} is no cgroup of a job of user {}", path.display(), user.uid)),
     }
 }
 

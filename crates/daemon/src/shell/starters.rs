@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use rustix::fs::Mode;
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
@@ -19,8 +19,10 @@ use super::{ClientId, Event, Happened, Happenings, JobId, Shell};
 use crate::message::Launch;
 
 pub(super) struct Starter {
-    /// None: an earlier daemon has started it.
+    /// None: an earlier daemon has started it, or no daemon at all.
     child: Option<Child>,
+    /// It is the `mpiexec` of a job that was started without a daemon.
+    enrolled: bool,
     /// None: it is not here yet.
     wire: Option<Wire>,
     /// What is kept of it.
@@ -36,11 +38,18 @@ struct Wire {
 impl Starter {
     /// One of an earlier daemon.
     pub(super) fn away(file: File) -> Self {
-        Starter { child: None, wire: None, file }
+        Starter { child: None, enrolled: false, wire: None, file }
     }
 
     pub(super) fn put(&self, kind: Kind, number: u32, payload: &[u8]) {
         let Some(wire) = &self.wire else { return };
+        // An mpiexec that was stopped by its terminal reads nothing.
+        if self.enrolled
+            && matches!(kind, Kind::Resume | Kind::Kill | Kind::Signal)
+            && let Some(pid) = Pid::from_raw(self.file.pid as i32)
+        {
+            let _ = kill_process(pid, Signal::CONT);
+        }
         let mut frame = Vec::new();
         wire::put(&mut frame, kind, number, payload);
         let _ = wire.writer.send(frame);
@@ -53,6 +62,11 @@ impl Starter {
     /// Ends what is left of its part, and it itself; no daemon will follow this one. One that is still away hears it when it
     /// comes.
     pub(super) fn end(&mut self) {
+        if self.enrolled {
+            // Its job goes on without us.
+            self.wire = None;
+            return;
+        }
         self.put(Kind::Leave, wire::FOR_GOOD, &[]);
         self.put(Kind::Kill, 0, &[]);
         // Nothing more is read; it closes the wire when it ends.
@@ -107,7 +121,7 @@ impl Shell {
                     kept: None,
                 };
                 let wire = Some(Wire { number, writer, listen });
-                self.starters.insert(job, Starter { child: Some(child), wire, file });
+                self.starters.insert(job, Starter { child: Some(child), enrolled: false, wire, file });
             }
             Err(text) => drop(self.happenings.send(Happened::Core(Event::StarterGone(job, text)))),
         }
@@ -140,9 +154,46 @@ impl Shell {
                     self.settings.name
                 );
                 let file = File { token: 0, pid: 0, since: 0, cgroup: None, kept: None };
-                Starter { child: None, wire: Some(wire), file }.end();
+                Starter { child: None, enrolled: false, wire: Some(wire), file }.end();
                 None
             }
+        }
+    }
+
+    /// The connection of an mpiexec becomes the wire of its job.
+    pub(super) fn enrol(&mut self, client: ClientId, job: JobId) {
+        let Some(known) = self.clients.remove(&client) else { return };
+        let pid = known.pid.map_or(0, |pid| pid.as_raw_nonzero().get() as u32);
+        let file = File { token: 0, pid, since: started(pid).unwrap_or(0), cgroup: None, kept: None };
+        let wire = Wire { number: client.0, writer: known.writer, listen: Arc::new(Notify::new()) };
+        self.enrolled.insert(client, job);
+        self.starters.insert(job, Starter { child: None, enrolled: true, wire: Some(wire), file });
+    }
+
+    /// What happened concerns a connection that has become the wire of a job.
+    pub(super) fn is_enrolled(&self, event: &Event) -> bool {
+        match event {
+            Event::Frame(client, ..) | Event::ClientGone(client) | Event::Taken(client, _) => {
+                self.enrolled.contains_key(client)
+            }
+            _ => false,
+        }
+    }
+
+    /// The same as an event of its starter.
+    pub(super) fn from_enrolled(&mut self, event: Event) -> Option<Event> {
+        match event {
+            // It has no output here.
+            Event::Frame(client, kind @ Kind::Report, number, payload) => {
+                let job = *self.enrolled.get(&client)?;
+                Some(Event::Starter(job, vec![(kind, number, payload)]))
+            }
+            Event::ClientGone(client) => {
+                let job = self.enrolled.remove(&client)?;
+                self.starters.remove(&job);
+                Some(Event::StarterGone(job, "its mpiexec has died".into()))
+            }
+            _ => None,
         }
     }
 

@@ -8,7 +8,7 @@ use super::{JobEvent, SETTLE_LOST, placement};
 use crate::core::{Action, Core};
 use crate::gang::Command;
 use crate::members::NodeId;
-use crate::message::{Answer, Control, JobId, Launch, Notice, Request, Routed, Run, Submit, User};
+use crate::message::{Answer, Control, Enrolled, JobId, Launch, Notice, Request, Routed, Run, Submit, User};
 
 impl Core {
     /// A user of a node asks the head.
@@ -20,7 +20,7 @@ impl Core {
         request: Request,
         again: bool,
     ) {
-        let is_new = matches!(request, Request::Run(_) | Request::Submit(_));
+        let is_new = matches!(request, Request::Run(_) | Request::Submit(_) | Request::Enrol(..));
         let changes = is_new || matches!(request, Request::Control(..));
         let Some(head) = &self.head else { return };
         if let Some((_, answer)) = head.answers.iter().rev().find(|(asked, _)| *asked == (from, ask)) {
@@ -31,8 +31,9 @@ impl Core {
             return;
         }
         let answer = match request {
-            Request::Run(submit) => self.submit(from, ask, user, *submit, false),
-            Request::Submit(submit) => self.submit(from, ask, user, *submit, true),
+            Request::Run(submit) => self.submit(from, ask, user, *submit, false, None),
+            Request::Submit(submit) => self.submit(from, ask, user, *submit, true, None),
+            Request::Enrol(submit, enrolled) => self.submit(from, ask, user, *submit, true, Some(enrolled)),
             Request::Jobs { all } => Answer::Jobs(self.list(|_, job| all || !job.over)),
             Request::Job(job) => match self.list(|id, _| id == job) {
                 rows if rows.is_empty() => Answer::Refused(format!("there is no job {job}")),
@@ -65,12 +66,24 @@ impl Core {
         }
     }
 
-    fn submit(&mut self, home: NodeId, ask: u64, user: User, submit: Submit, detached: bool) -> Answer {
+    fn submit(
+        &mut self,
+        home: NodeId,
+        ask: u64,
+        user: User,
+        submit: Submit,
+        detached: bool,
+        enrolled: Option<Enrolled>,
+    ) -> Answer {
         let (Some(head), Some(members)) = (&mut self.head, &self.members) else {
             return Answer::Refused("this node is not the head".into());
         };
         let load = load(&head.jobs);
-        let (nodes, first_ranks) = match placement::place(members, &load, &submit) {
+        let placed = match enrolled {
+            Some(_) => Ok((vec![home], vec![0])),
+            None => placement::place(members, &load, &submit),
+        };
+        let (nodes, first_ranks) = match placed {
             Ok(placed) => placed,
             Err(error) => return Answer::Refused(error.to_string()),
         };
@@ -91,6 +104,7 @@ impl Core {
             detached,
             submitted_ms: self.wall_ms,
             ask,
+            enrolled,
         };
         let names = names(members, &launch.nodes);
         let new = HeadJob::new(launch);
@@ -177,7 +191,8 @@ impl Core {
             .head
             .iter()
             .flat_map(|head| &head.jobs)
-            .filter(|(_, job)| !job.over)
+            // Who was started without a daemon goes on without one.
+            .filter(|(_, job)| !job.over && job.launch.enrolled.is_none())
             .map(|(id, _)| *id)
             .collect();
         for job in open {

@@ -10,7 +10,7 @@ use super::starter::{Fate, Starter};
 use super::users::Client;
 use crate::core::{Action, ClientId, Config, Core, Event, Kept, LinkId, TICK_MS};
 use crate::members::{About, NodeId};
-use crate::message::{Control, JobId, Launch, Message, Request, Submit, User};
+use crate::message::{Control, Enrolled, JobId, Launch, Message, Request, Submit, User};
 
 /// splitmix64.
 #[derive(Clone, Debug)]
@@ -310,6 +310,7 @@ impl World {
                 self.machines[node].starters.insert(job, Starter::new(job.0, &described, fate, lines));
                 self.later(60, Next::Starter(node, job));
             }
+            Action::Enrol(_, job) => self.enrol(node, job),
             Action::ToStarter(job, kind, number, payload) => {
                 if let Some(starter) =
                     self.machines[node].starters.get_mut(&job).filter(|starter| starter.connected)
@@ -337,6 +338,29 @@ impl World {
             Action::Continue(_) | Action::Say(_) | Action::Gang(_) | Action::LogTurns(_) => {}
             Action::Leave => panic!("node {node} leaves"),
         }
+    }
+
+    /// A job that runs already: it stops and goes on, and ends well or by the death of its mpiexec. When its daemon dies it
+    /// goes on without one.
+    fn enrol(&mut self, node: usize, job: JobId) {
+        let life = self.machines[node].life;
+        let ends_ms = 30 + self.random.below(3000);
+        let stops = self.random.below(3) == 0;
+        let dies = self.random.below(4) == 0;
+        let mut say = |after_ms, report: &Report| {
+            let frame = (Kind::Report, 0, serde_json::to_vec(report).unwrap());
+            self.later(after_ms, Next::Core(node, life, None, Event::Starter(job, vec![frame])));
+        };
+        say(5, &Report::Started { pids: vec![1], cores: vec![String::new()] });
+        if stops {
+            say(10, &Report::Stopped);
+            say(20, &Report::Continued);
+        }
+        if !dies {
+            say(ends_ms, &Report::End { status: 0 });
+        }
+        let gone = Event::StarterGone(job, "its mpiexec has died".into());
+        self.later(ends_ms + 1, Next::Core(node, life, None, gone));
     }
 
     fn fate(&mut self, job: JobId, launch: &Launch, node: usize) -> (Fate, u64) {
@@ -476,7 +500,8 @@ impl World {
         }
         let running: Vec<JobId> = self.launches.keys().rev().take(8).copied().collect();
         let some_job = running.get(self.random.below(8) as usize).copied();
-        let request = match (self.random.below(14), some_job) {
+        let request = match (self.random.below(15), some_job) {
+            (14, _) => return self.user_enrols(node),
             (0..=3, _) => Request::Run(Box::new(self.submit())),
             (4..=5, _) => Request::Submit(Box::new(self.submit())),
             (6, Some(job)) => Request::Control(job, Control::Suspend),
@@ -493,6 +518,18 @@ impl World {
         let runs = matches!(request, Request::Run(_));
         self.clients.push(Client::new(client, node, runs));
         self.tell(node, Event::Request(client, User { uid: 1, gid: 1 }, request));
+    }
+
+    /// A job runs on a node and is to take part; perhaps it is over before the answer.
+    fn user_enrols(&mut self, node: usize) {
+        let client = ClientId(self.number());
+        let request = Request::Enrol(Box::new(self.submit()), Enrolled::default());
+        self.tell(node, Event::Request(client, User { uid: 1, gid: 1 }, request));
+        if self.random.below(4) == 0 {
+            let life = self.machines[node].life;
+            let after_ms = self.random.below(20);
+            self.later(after_ms, Next::Core(node, life, None, Event::ClientGone(client)));
+        }
     }
 
     /// A piece of stdin for a job that wants one.

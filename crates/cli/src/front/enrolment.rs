@@ -1,0 +1,250 @@
+//! A job of this machine takes turns with the others on it: the daemon of this node is told of it, and started if there is none.
+//!
+//! ```text
+//! Started --AFTER--> connect --Enrol--> Answer::Job -> Started, Stopped, Continued, Ended, End   (we: as its starter)
+//!                     | nobody there: start one, look again   <- Suspend, Resume, Signal, Kill   (the daemon)
+//! ```
+//!
+//! The job never waits for a daemon. Until it takes part, and after the daemon's death, it runs under the kernel's scheduler.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::Pid;
+use tutti_daemon::message::Enrolled;
+use tutti_daemon::place;
+use tutti_node::cgroup;
+use tutti_node::wire::{Head, Job, Kind, Report};
+
+use crate::cluster::{self, Answer, JobId, Request};
+use crate::link::Link;
+use crate::nodes::Wanted;
+
+/// A job that is over by then has needed nobody.
+const AFTER: Duration = Duration::from_millis(50);
+/// Between two looks for a daemon, at first and at most.
+const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(2));
+/// A daemon that we have started leaves when nobody has needed it for so long.
+const LEAVE_SECONDS: &str = "30";
+/// The daemon's log is begun anew beyond this size.
+const LOG_BYTES_MAX: u64 = 1 << 20;
+
+/// What the daemon wants of the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// A frame for the starter.
+    Put(Kind, u32),
+    /// The job is to end.
+    Kill,
+}
+
+/// The job's place in the turns of this machine.
+#[derive(Debug)]
+pub struct Enrolment {
+    job: Job,
+    cgroup: Option<PathBuf>,
+    /// What the starter said when the ranks ran.
+    started: Option<Report>,
+    link: Option<Link>,
+    look: Option<Instant>,
+    between: Duration,
+    /// The daemon that we have started.
+    daemon: Option<Child>,
+    /// The job's number, while it takes part.
+    pub number: Option<JobId>,
+    /// Why it does not take part.
+    pub refusal: Option<String>,
+}
+
+impl Enrolment {
+    /// For a job on this machine alone; none: the user wants no daemon.
+    pub fn new(job: &Job) -> Option<Self> {
+        let named = std::env::var_os(place::SOCKET_VARIABLE);
+        if named.is_some_and(|socket| socket == place::NO_DAEMON) {
+            return None;
+        }
+        let cgroup = cgroup::place(&cgroup::name(&job.name()));
+        Some(Enrolment {
+            job: job.clone(),
+            cgroup,
+            started: None,
+            link: None,
+            look: None,
+            between: LOOK.0,
+            daemon: None,
+            number: None,
+            refusal: None,
+        })
+    }
+
+    /// The ranks run.
+    pub fn handle_started(&mut self, report: Report) {
+        self.started = Some(report);
+        self.look = Some(Instant::now() + AFTER);
+    }
+
+    /// When there is something to do.
+    pub fn look(&self) -> Option<Instant> {
+        self.look
+    }
+
+    /// To be polled.
+    pub fn link(&self) -> Option<&Link> {
+        self.link.as_ref()
+    }
+
+    /// The daemon that we have started: it belongs to others too.
+    pub fn daemon(&self) -> Option<Pid> {
+        self.daemon.as_ref().map(Pid::from_child)
+    }
+
+    /// Looks for a daemon when it is time, and starts one.
+    pub fn handle_time(&mut self, now: Instant) {
+        if self.look.is_none_or(|look| now < look) {
+            return;
+        }
+        self.look = None;
+        let Some(wire) = connect() else { return self.start(now) };
+        let request = self.request().and_then(|request| Link::over(wire, &request));
+        match request {
+            Ok(mut link) => {
+                link.send();
+                self.link = Some(link);
+            }
+            Err(text) => self.refusal = Some(text),
+        }
+    }
+
+    fn request(&self) -> Result<Request, String> {
+        let mut submit = cluster::submission(&self.job, &Wanted::default(), None)?;
+        // Who runs already has its environment.
+        submit.environment.clear();
+        submit.job.programs.iter_mut().for_each(|program| program.variables.clear());
+        submit.job.input = tutti_node::wire::Input::None;
+        let cgroup = self.cgroup.as_ref().filter(|path| path.is_dir());
+        let cgroup = cgroup.map(|path| path.clone().into_os_string().into());
+        Ok(Request::Enrol(Box::new(submit), Enrolled { cgroup }))
+    }
+
+    /// Starts a daemon, unless one was named or ours is still on its way.
+    fn start(&mut self, now: Instant) {
+        self.look = Some(now + self.between);
+        self.between = (self.between * 2).min(LOOK.1);
+        let is_named = std::env::var_os(place::SOCKET_VARIABLE).is_some_and(|socket| !socket.is_empty());
+        if is_named || self.daemon.as_mut().is_some_and(|daemon| matches!(daemon.try_wait(), Ok(None))) {
+            return;
+        }
+        match start_daemon() {
+            Ok(daemon) => self.daemon = Some(daemon),
+            Err(text) => (self.look, self.refusal) = (None, Some(text)),
+        }
+    }
+
+    /// Reads what the daemon says.
+    pub fn handle_readable(&mut self) -> Vec<Wish> {
+        let Some(link) = &mut self.link else { return Vec::new() };
+        if !link.receive() {
+            self.lose();
+            return Vec::new();
+        }
+        let (mut wishes, mut answer) = (Vec::new(), None);
+        loop {
+            match link.decoder.next_frame() {
+                Ok(Some((Head { kind: Kind::Answer, .. }, payload))) => {
+                    answer = serde_json::from_slice::<Answer>(payload).ok();
+                }
+                Ok(Some((Head { kind: Kind::Kill, .. }, _))) => wishes.push(Wish::Kill),
+                Ok(Some((
+                    Head { kind: kind @ (Kind::Suspend | Kind::Resume | Kind::Signal), rank, .. },
+                    _,
+                ))) => {
+                    wishes.push(Wish::Put(kind, rank));
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(_) => {
+                    answer = Some(Answer::Refused("the daemon is of another version".into()));
+                    break;
+                }
+            }
+        }
+        match answer {
+            Some(Answer::Job(job)) => {
+                (self.number, self.between) = (Some(job), LOOK.0);
+                if let Some(started) = self.started.clone() {
+                    self.say(&started);
+                }
+            }
+            Some(Answer::Refused(text)) => {
+                (self.refusal, self.link) = (Some(text), None);
+            }
+            _ => {}
+        }
+        wishes
+    }
+
+    /// Sends what can be sent.
+    pub fn handle_writable(&mut self) {
+        self.link.iter_mut().for_each(Link::send);
+    }
+
+    /// Tells the daemon.
+    pub fn say(&mut self, report: &Report) {
+        if let Some(link) = self.link.as_mut().filter(|_| self.number.is_some()) {
+            let payload = serde_json::to_vec(report).expect("reports are serialisable");
+            link.put(Kind::Report, 0, &payload);
+        }
+    }
+
+    /// The daemon is gone, perhaps in the middle of another's turn: nobody stays frozen.
+    fn lose(&mut self) {
+        (self.link, self.number) = (None, None);
+        self.cgroup.iter().for_each(|path| cgroup::thaw(path));
+        self.look = Some(Instant::now() + self.between);
+        self.between = (self.between * 2).min(LOOK.1);
+    }
+}
+
+/// The wire to the daemon of this node: the cluster's, else the one that was started on demand.
+fn connect() -> Option<OwnedFd> {
+    cluster::stream().ok().filter(is_trusted).map(OwnedFd::from)
+}
+
+/// In a folder that anybody may have made, only root or the user himself is a daemon.
+fn is_trusted(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid();
+    let peer = rustix::net::sockopt::socket_peercred(stream);
+    peer.is_ok_and(|peer| peer.uid.is_root() || peer.uid == own)
+}
+
+fn start_daemon() -> Result<Child, String> {
+    let folder = place::on_demand();
+    let program = place::daemon();
+    let failed = |error| format!("cannot use the folder {}: {error}", folder.display());
+    place::make(&place::folder(), rustix::process::geteuid().is_root()).map_err(failed)?;
+    place::make(&folder, false).map_err(failed)?;
+    let log = open_log(&folder.join("tuttid.log")).map_err(failed)?;
+    // It serves all jobs of the user: nothing of this one's environment is its business.
+    let kept = ["PATH", "HOME", "USER", "LANG", "TUTTI_STARTER"];
+    let kept = kept.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    Command::new(&program)
+        .env_clear()
+        .envs(kept)
+        .args(["--on-demand", "--listen", "127.0.0.1:0", "--leave-after", LEAVE_SECONDS, "--dir"])
+        .arg(&folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .map_err(|error| format!("cannot start {}: {error}", program.display()))
+}
+
+fn open_log(path: &Path) -> std::io::Result<File> {
+    let is_long = std::fs::metadata(path).is_ok_and(|found| found.len() > LOG_BYTES_MAX);
+    let mut options = File::options();
+    options.create(true).append(!is_long).truncate(is_long).write(true).open(path)
+}

@@ -1,0 +1,187 @@
+//! `mpiexec` without a cluster: the daemon of its user is found or started, and the jobs of one machine take turns.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tutti_tests::{Ran, Scratch, program};
+
+use crate::gangs::{cgroup, is_frozen};
+use crate::harness::{LIMIT, Running, await_that, state_of};
+
+const LOOP: [&str; 5] = ["-n", "2", "sh", "-c", "while :; do :; done"];
+
+/// A user's machine without a daemon; one that is started ends with the test.
+struct Laptop(Scratch);
+
+impl Laptop {
+    fn new(name: &str) -> Self {
+        Laptop(Scratch::new(name))
+    }
+
+    fn command(&self, name: &str, words: &[&str]) -> Command {
+        let mut command = program(name);
+        command.args(words).env("TUTTI_DIR", self.0.path()).env_remove("TUTTI_DAEMON");
+        command
+    }
+
+    #[track_caller]
+    fn tutti(&self, words: &[&str]) -> Ran {
+        tutti_tests::run(&mut self.command("tutti", words), LIMIT)
+    }
+
+    #[track_caller]
+    fn start(&self) -> Running {
+        Running::start_command(&mut self.command("mpiexec", &LOOP))
+    }
+
+    fn jobs(&self, state: &str) -> usize {
+        self.tutti(&["ps", "--json"]).stdout.matches(&format!("\"{state}\"")).count()
+    }
+
+    /// Its daemons; one that dies while it is looked at is none.
+    fn daemons(&self) -> Vec<Pid> {
+        let folder = self.0.path().to_string_lossy().into_owned();
+        let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+        let pids = processes.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
+        pids.filter(|pid| {
+            let line = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line);
+            line.split('\0').next().is_some_and(|first| first.ends_with("tuttid")) && line.contains(&folder)
+        })
+        .collect()
+    }
+
+    #[track_caller]
+    fn signal_daemon(&self, signal: Signal) {
+        let daemons = self.daemons();
+        assert_eq!(daemons.len(), 1, "one daemon for all");
+        kill_process(daemons[0], signal).expect("it lives");
+    }
+}
+
+impl Drop for Laptop {
+    fn drop(&mut self) {
+        for daemon in self.daemons() {
+            let _ = kill_process(daemon, Signal::TERM);
+        }
+    }
+}
+
+/// Two jobs that take part, and their cgroups; none where no cgroup can be made.
+#[track_caller]
+fn two_jobs(laptop: &Laptop) -> Option<([Running; 2], [PathBuf; 2])> {
+    let jobs = [laptop.start(), laptop.start()];
+    await_that("both take part", || laptop.jobs("running") == 2);
+    let (Some(first), Some(second)) = (cgroup(&jobs[0]), cgroup(&jobs[1])) else {
+        eprintln!("skipped: no cgroup can be made here");
+        return None;
+    };
+    Some((jobs, [first, second]))
+}
+
+#[track_caller]
+fn await_turns([first, second]: &[PathBuf; 2]) {
+    for _ in 0..3 {
+        await_that("the second stands still while the first runs", || is_frozen(second) && !is_frozen(first));
+        await_that("the first stands still while the second runs", || is_frozen(first) && !is_frozen(second));
+    }
+}
+
+#[track_caller]
+fn kill_both(laptop: &Laptop, jobs: [Running; 2]) {
+    let listed = laptop.tutti(&["ps", "--json"]).expect_success().stdout;
+    let listed: serde_json::Value = serde_json::from_str(&listed).expect("JSON");
+    for row in listed.as_array().expect("a list") {
+        laptop.tutti(&["kill", &row["job"].to_string()]).expect_success();
+    }
+    for job in jobs {
+        assert_eq!(job.end().0, 137);
+    }
+}
+
+#[test]
+fn two_mpiexecs_in_two_windows_take_turns() {
+    let laptop = Laptop::new("laptop-turns");
+    let Some((jobs, groups)) = two_jobs(&laptop) else { return };
+    assert_eq!(laptop.daemons().len(), 1, "one daemon for both");
+    await_turns(&groups);
+    kill_both(&laptop, jobs);
+}
+
+#[test]
+fn a_daemon_that_dies_leaves_nobody_frozen_and_has_a_successor() {
+    let laptop = Laptop::new("laptop-death");
+    let Some((jobs, groups)) = two_jobs(&laptop) else { return };
+    await_that("one stands still", || groups.iter().any(|group| is_frozen(group)));
+    laptop.signal_daemon(Signal::KILL);
+    await_turns(&groups);
+    assert_eq!(laptop.daemons().len(), 1, "the next one");
+    laptop.signal_daemon(Signal::TERM);
+    await_turns(&groups);
+    kill_both(&laptop, jobs);
+}
+
+#[test]
+fn a_job_that_its_terminal_stops_takes_no_turns() {
+    let laptop = Laptop::new("laptop-stop");
+    let Some((jobs, groups)) = two_jobs(&laptop) else { return };
+    jobs[0].signal(Signal::TSTP);
+    await_that("mpiexec stands still", || state_of(jobs[0].pid()) == Some('T'));
+    await_that("the daemon knows", || laptop.jobs("suspended") == 1);
+    await_that("the other one runs", || !is_frozen(&groups[1]));
+    jobs[0].signal(Signal::CONT);
+    await_that("the daemon knows", || laptop.jobs("running") == 2);
+    await_turns(&groups);
+    // The other way round: the daemon stops it, mpiexec with it, and lets both go on.
+    let listed = laptop.tutti(&["ps", "--json"]).expect_success().stdout;
+    let listed: serde_json::Value = serde_json::from_str(&listed).expect("JSON");
+    let number = listed[0]["job"].to_string();
+    laptop.tutti(&["suspend", &number]).expect_success();
+    await_that("it stands still", || jobs.iter().any(|job| state_of(job.pid()) == Some('T')));
+    laptop.tutti(&["resume", &number]).expect_success();
+    await_that("it goes on", || laptop.jobs("running") == 2);
+    await_turns(&groups);
+    kill_both(&laptop, jobs);
+}
+
+#[test]
+fn an_mpiexec_that_is_killed_takes_its_job_and_no_other_along() {
+    let laptop = Laptop::new("laptop-kill");
+    let jobs = [laptop.start(), laptop.start()];
+    await_that("both take part", || laptop.jobs("running") == 2);
+    let [first, second] = jobs;
+    first.signal(Signal::KILL);
+    assert_eq!(first.end().0, 137);
+    await_that("the daemon knows", || laptop.jobs("running") == 1);
+    second.signal(Signal::INT);
+    assert_eq!(second.end().0, 130);
+    await_that("the daemon knows", || laptop.jobs("running") == 0);
+}
+
+#[test]
+fn a_daemon_on_demand_leaves_when_nobody_needs_it() {
+    let laptop = Laptop::new("laptop-leave");
+    let folder = laptop.0.path().join("own");
+    let words = ["--on-demand", "--listen", "127.0.0.1:0", "--leave-after", "0.3", "--dir"];
+    let mut command = laptop.command("tuttid", &words);
+    tutti_tests::run(command.arg(&folder), LIMIT).expect_success();
+    assert!(!folder.join("tuttid.sock").exists(), "its socket is left behind");
+}
+
+#[test]
+fn a_job_goes_on_where_no_daemon_can_be_had() {
+    let laptop = Laptop::new("laptop-none");
+    // A folder that is not ours alone is not used.
+    let shared = laptop.0.path().join("shared");
+    std::fs::create_dir(&shared).expect("a folder");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(&shared, open).expect("it is ours");
+    let words = ["-v", "-n", "2", "sh", "-c", "sleep 0.3; echo done"];
+    let ran = tutti_tests::run(laptop.command("mpiexec", &words).env("TUTTI_DIR", &shared), LIMIT);
+    assert_eq!(ran.stdout, "done\ndone\n", "{ran}");
+    assert!(ran.stderr.contains("the job runs without turns: cannot use the folder"), "{ran}");
+    let ran = tutti_tests::run(laptop.command("mpiexec", &words).env("TUTTI_DAEMON", "none"), LIMIT);
+    assert_eq!(ran.stdout, "done\ndone\n", "{ran}");
+    assert!(laptop.daemons().is_empty(), "nobody wanted a daemon");
+}
