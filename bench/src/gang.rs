@@ -54,7 +54,7 @@ pub fn run(places: &Places, kinds: &[Kind], quick: bool, ns_per_loop: f64) -> Re
         "Two different programs: until both are done, over the sum of their times alone (ideal: 1)",
         &columns,
     );
-    pairs::mixed(places, kinds, rounds, seconds, &mut table)?;
+    pairs::mixed(places, kinds, rounds.min(2), seconds, &mut table)?;
     eprint!("\r\x1b[K");
     table.print();
     switches::run(places, quick)?;

@@ -15,6 +15,7 @@ mod jobs;
 mod nodes;
 mod on_demand;
 mod terminal;
+mod timeline;
 
 use tutti_tests::program;
 

@@ -14,7 +14,7 @@ use crate::{
 const LIMIT: Duration = Duration::from_secs(40);
 const RANKS: u32 = 2;
 /// Jobs that begin together have so long to be launched.
-const LAUNCH_S: i64 = 4;
+const LAUNCH_S: i64 = 3;
 
 /// Who runs the jobs.
 #[derive(Clone, Debug)]
