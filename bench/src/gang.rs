@@ -27,7 +27,13 @@ const EXAMPLES: [&str; 4] = ["halo", "transpose", "wavefront", "scatter"];
 const SLOWEST_DRAWN: f64 = 6.0;
 
 /// Runs all of it.
-pub fn run(places: &Places, kinds: &[Kind], quick: bool, ns_per_loop: f64) -> Result<(), String> {
+pub fn run(
+    places: &Places,
+    kinds: &[Kind],
+    quick: bool,
+    rounds: Option<usize>,
+    ns_per_loop: f64,
+) -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("gangs are frozen by cgroups, which needs root".into());
     }
@@ -38,7 +44,8 @@ pub fn run(places: &Places, kinds: &[Kind], quick: bool, ns_per_loop: f64) -> Re
         }
     }
     let loops = ((LONG_STEP_US * 1e3 / ns_per_loop) as u64).max(1);
-    let (rounds, steps, seconds) = if quick { (1, 10_000, 0.5) } else { (3, 30_000, 1.5) };
+    let (usual, steps, seconds) = if quick { (1, 10_000, 0.5) } else { (3, 30_000, 1.5) };
+    let rounds = rounds.unwrap_or(usual).max(1);
     jobs(places, kinds, rounds, loops, steps)?;
     if !quick {
         let mut table = Table::new(

@@ -106,7 +106,7 @@ fn measure(options: &Options, rows: &[Row]) -> Result<(), String> {
             take_priority()?;
         }
         let results = Results { limits: vec![limits(&places, false)?], ..Results::default() };
-        return gang::run(&places, &kinds, options.quick, loop_ns(&results)?);
+        return gang::run(&places, &kinds, options.quick, options.rounds, loop_ns(&results)?);
     }
     if options.sr {
         if options.priority {

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// No run is waited for longer.
-const LIMIT: Duration = Duration::from_secs(40);
+const LIMIT: Duration = Duration::from_secs(30);
 const RANKS: u32 = 2;
 /// Jobs that begin together have so long to be launched.
 const LAUNCH_S: i64 = 3;
@@ -117,12 +117,16 @@ pub fn two_jobs(
 /// More jobs of that program.
 pub fn many_jobs(places: &Places, kinds: &[Kind], loops: u64, steps: u32, table: &mut Table) {
     for who in contenders().iter().filter(|who| kinds.contains(&who.kind) && who.in_all) {
-        let mut row = vec![who.name.to_owned()];
+        // Who does not end with two jobs does not end with more.
+        let (mut row, mut failed) = (vec![who.name.to_owned()], None);
         for jobs in [2, 4, 8] {
             eprint!("\rbench: {jobs} jobs: {}\x1b[K", who.name);
             let program = Program::new("steps", &format!("--steps {} --loops {loops}", steps * 2 / jobs));
-            let mut found = Found::default();
-            measure(places, who, &vec![program; jobs as usize], &mut found);
+            let mut found = Found { failure: failed.clone(), ..Found::default() };
+            if failed.is_none() {
+                measure(places, who, &vec![program; jobs as usize], &mut found);
+                failed.clone_from(&found.failure);
+            }
             let per_job = found.ratios.first().map(|ratio| ratio / f64::from(jobs));
             row.push(
                 per_job.map_or_else(
@@ -151,7 +155,9 @@ pub fn mixed(
             let mut found = Found::default();
             for _ in 0..rounds {
                 eprint!("\rbench: {} and {}: {}\x1b[K", pair[0], pair[1], who.name);
-                measure(places, who, &programs, &mut found);
+                if found.failure.is_none() {
+                    measure(places, who, &programs, &mut found);
+                }
             }
             let [alone, ratio, spread] = found.text();
             table.row(vec![format!("{} + {}", pair[0], pair[1]), who.name.into(), alone, ratio, spread]);
