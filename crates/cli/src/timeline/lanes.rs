@@ -94,7 +94,8 @@ impl Look {
     }
 }
 
-/// For more than a twentieth of the time of the shorter one: what overlaps in a switch does not count.
+/// For more than a quarter of the time of the shorter one: what overlaps in a switch does not count, nor the end of a job whose parts
+/// have ended one after the other.
 fn run_together(node: &Node, one: u64, other: u64) -> bool {
     let (Some(a), Some(b)) = (node.runs.get(&one), node.runs.get(&other)) else { return false };
     let sum = |runs: &[Span]| runs.iter().map(|(from, to)| to - from).sum::<u64>();
@@ -103,7 +104,7 @@ fn run_together(node: &Node, one: u64, other: u64) -> bool {
         both += a[i].1.min(b[j].1).saturating_sub(a[i].0.max(b[j].0));
         if a[i].1 < b[j].1 { i += 1 } else { j += 1 }
     }
-    both * 20 > sum(a).min(sum(b))
+    both * 4 > sum(a).min(sum(b))
 }
 
 /// A span, drawn: where it is, and what stands in it.
