@@ -26,6 +26,18 @@ impl Cluster {
         cluster
     }
 
+    /// Daemons that can make no cgroups; none where there are no mount namespaces for us.
+    #[track_caller]
+    pub fn up_without_cgroups(name: &str, nodes: u32, more: &[&str]) -> Option<Self> {
+        let mut up = harness::blind(program("tutti").get_program().as_ref())?;
+        let scratch = Scratch::new(name);
+        let cluster = Cluster { folder: scratch.path().join("cluster"), _scratch: scratch };
+        up.args(["up", "--nodes", &nodes.to_string()]).args(more).env("TUTTI_DIR", &cluster.folder);
+        up.env("TUTTI_DAEMON", cluster.folder.join("tuttid.sock"));
+        tutti_tests::run(&mut up, LIMIT).expect_success();
+        Some(cluster)
+    }
+
     /// One daemon that is expected not to come to be; what `tutti up` says.
     #[track_caller]
     pub fn try_up(name: &str, more: &[&str]) -> Ran {

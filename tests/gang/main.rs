@@ -11,6 +11,7 @@ mod deaths;
 mod harness;
 mod idle;
 mod log;
+mod signals;
 mod traffic;
 mod turns;
 

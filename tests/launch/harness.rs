@@ -211,6 +211,12 @@ pub fn state_of(pid: Pid) -> Option<char> {
 /// `mpiexec` where no cgroup can be made: their file systems are read-only in a mount namespace. `None` where there are no
 /// mount namespaces for us.
 pub fn without_cgroups() -> Option<Command> {
+    blind(&mpiexec_path())
+}
+
+/// The same of any program.
+#[allow(dead_code, reason = "the tests of gangs start daemons so")]
+pub fn blind(program: &Path) -> Option<Command> {
     let hide = "for d in /sys/fs/cgroup /sys/fs/cgroup/unified; do \
                 mountpoint -q $d && mount -o remount,bind,ro $d 2>/dev/null; done; \
                 ! mkdir /sys/fs/cgroup/unified/tutti-probe 2>/dev/null && ! mkdir /sys/fs/cgroup/tutti-probe 2>/dev/null \
@@ -221,5 +227,5 @@ pub fn without_cgroups() -> Option<Command> {
         command
     };
     let works = with(Path::new("true")).stderr(Stdio::null()).status().is_ok_and(|status| status.success());
-    works.then(|| with(&mpiexec_path()))
+    works.then(|| with(program))
 }

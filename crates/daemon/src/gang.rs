@@ -9,8 +9,8 @@
 //! it sleeps in one `ppoll` until something is said to it, a freezer has changed, or it is time.
 //!
 //! A job takes part from the moment when its ranks run on all its nodes until it ends. Its processes are in a cgroup that
-//! only this thread freezes; the starter suspends the one inside it (`tutti_node::cgroup`). Where no cgroup can be made the job runs
-//! under the kernel's scheduler alone, and `tutti ps` says so.
+//! only this thread freezes; the starter suspends the one inside it (`tutti_node::cgroup`). Where no cgroup can be made it is stopped by
+//! signals (`stopper`).
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -29,10 +29,12 @@ use tutti_sched::{
     Config, Demand, Down, Event, JobId, Mode, NodeId, Order, Part, Place, Report, Scheduler, Slots, Tree,
 };
 
+mod brake;
 mod freezer;
+mod stopper;
 mod turns;
 
-use freezer::Freezer;
+use brake::Brake;
 use turns::Recorder;
 pub use turns::{Stretch, Turn, Turns, What};
 
@@ -88,8 +90,8 @@ pub enum Command {
     },
     /// A job with parts on this node or below.
     Job(JobId, Vec<NodeId>),
-    /// The ranks of a job run here, in this cgroup.
-    Here(JobId, Option<PathBuf>),
+    /// The ranks of a job run here: where its cgroup would be, and their pids.
+    Here(JobId, Option<PathBuf>, Vec<u32>),
     /// Nothing of a job is left here.
     GoneHere(JobId),
     /// Nothing of a job is left anywhere.
@@ -200,7 +202,7 @@ struct Job {
     /// The agent knows of it.
     known: bool,
     parts: Vec<Part>,
-    freezer: Option<Freezer>,
+    brake: Option<Brake>,
     /// It runs here, and the agent knows.
     here: bool,
     /// It was said that it did not freeze.
@@ -267,8 +269,8 @@ impl Life {
             self.turn(now_ns);
             self.wait();
         }
-        self.jobs.values_mut().filter_map(|job| job.freezer.as_mut()).for_each(|freezer| {
-            freezer.thaw();
+        self.jobs.values_mut().filter_map(|job| job.brake.as_mut()).for_each(|brake| {
+            brake.thaw();
         });
     }
 
@@ -280,9 +282,13 @@ impl Life {
                 self.jobs.entry(job).or_default().nodes = nodes;
                 return self.settle(now_ns, job);
             }
-            Command::Here(job, cgroup) => {
+            Command::Here(job, cgroup, ranks) => {
                 let entry = self.jobs.entry(job).or_default();
-                entry.freezer = cgroup.and_then(|path| Freezer::open(&path).ok());
+                entry.brake = Brake::of(cgroup.as_deref(), &ranks);
+                if let Some(Brake::Signals(_)) = entry.brake {
+                    let text = format!("job {job} takes turns by signals: no cgroup can be made here");
+                    (self.say)(Said::Line(text));
+                }
                 return self.settle(now_ns, job);
             }
             Command::Down(Word::Slots(job, parts)) => return self.handle_slots(now_ns, job, parts),
@@ -301,7 +307,7 @@ impl Life {
             Command::GoneHere(job) => {
                 node.agent.handle_job_gone_here(now_ns, job);
                 if let Some(job) = self.jobs.get_mut(&job) {
-                    (job.freezer, job.here) = (None, false);
+                    (job.brake, job.here) = (None, false);
                 }
             }
             Command::Gone(job) => {
@@ -376,7 +382,7 @@ impl Life {
             return;
         }
         let part =
-            job.parts.iter().find(|part| part.node == node.me).filter(|_| job.freezer.is_some() && !job.here);
+            job.parts.iter().find(|part| part.node == node.me).filter(|_| job.brake.is_some() && !job.here);
         if let Some(part) = part {
             job.here = true;
             job.known = true;
@@ -479,14 +485,14 @@ impl Life {
         let Some(node) = &mut self.node else { return };
         match action {
             Action::Freeze(job) => {
-                if let Some(freezer) = self.jobs.get_mut(job).and_then(|job| job.freezer.as_mut()) {
-                    freezer.freeze(now_ns());
+                if let Some(brake) = self.jobs.get_mut(job).and_then(|job| job.brake.as_mut()) {
+                    brake.freeze(now_ns());
                 }
             }
             Action::Thaw(job) => {
-                if let Some(freezer) = self.jobs.get_mut(job).and_then(|job| job.freezer.as_mut()) {
+                if let Some(brake) = self.jobs.get_mut(job).and_then(|job| job.brake.as_mut()) {
                     let began_ns = now_ns();
-                    freezer.thaw();
+                    brake.thaw();
                     self.recorder.put(What::Thaw, *job, began_ns, now_ns());
                 }
                 node.agent.handle_thawed(now_ns(), *job);
@@ -512,10 +518,10 @@ impl Life {
     fn look(&mut self, now_ns: u64) {
         let Some(node) = &mut self.node else { return };
         for (id, job) in &mut self.jobs {
-            if let Some(freezer) = &mut job.freezer
-                && freezer.try_confirm(now_ns)
+            if let Some(brake) = &mut job.brake
+                && brake.try_confirm(now_ns)
             {
-                self.recorder.put(What::Freeze, *id, freezer.asked_ns(), self::now_ns());
+                self.recorder.put(What::Freeze, *id, brake.asked_ns(), self::now_ns());
                 node.agent.handle_frozen(now_ns, *id);
             }
         }
@@ -523,7 +529,7 @@ impl Life {
         if several && now_ns >= self.look_ns {
             self.look_ns = now_ns + LOOK_NS;
             for (id, job) in self.jobs.iter_mut().filter(|(_, job)| job.here) {
-                if let Some(asleep) = job.freezer.as_mut().and_then(|freezer| freezer.try_activity(now_ns)) {
+                if let Some(asleep) = job.brake.as_mut().and_then(|brake| brake.try_activity(now_ns)) {
                     node.agent.handle_asleep(now_ns, *id, asleep);
                 }
             }
@@ -534,9 +540,10 @@ impl Life {
         let now_ns = now_ns();
         let mut polled = vec![PollFd::from_borrowed_fd(self.bell.as_fd(), PollFlags::IN)];
         let freezing =
-            self.jobs.values().filter_map(|job| job.freezer.as_ref()).filter(|freezer| freezer.is_freezing());
-        let mut wake_ns = freezing.clone().map(|freezer| freezer.look_ns()).min();
-        polled.extend(freezing.map(|freezer| PollFd::from_borrowed_fd(freezer.events(), PollFlags::PRI)));
+            self.jobs.values().filter_map(|job| job.brake.as_ref()).filter(|brake| brake.is_freezing());
+        let mut wake_ns = freezing.clone().map(|brake| brake.look_ns()).min();
+        let events = freezing.filter_map(Brake::events);
+        polled.extend(events.map(|events| PollFd::from_borrowed_fd(events, PollFlags::PRI)));
         if let Some(node) = &self.node {
             let head = node.head.as_ref().and_then(Head::poll_timeout);
             wake_ns = [wake_ns, head, node.agent.poll_timeout()].into_iter().flatten().min();

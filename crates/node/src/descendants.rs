@@ -25,18 +25,27 @@ pub fn reap_orphans(kept: impl Fn(Pid) -> bool) {
 
 /// Sends a signal to every descendant but the child `spared` and what is below it, once.
 pub fn signal_all(spared: Option<Pid>, signal: Signal) {
-    let mut found = children_of(rustix::process::getpid());
-    found.retain(|child| Some(*child) != spared);
+    let me = rustix::process::getpid();
+    let children = children_of(me).into_iter().filter(|child| Some(*child) != spared).collect();
+    for pid in with_descendants(children) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// All descendants of a process; one that is forked meanwhile may be missing.
+pub fn all_of(pid: Pid) -> Vec<Pid> {
+    with_descendants(children_of(pid))
+}
+
+fn with_descendants(mut found: Vec<Pid>) -> Vec<Pid> {
     let mut next = 0;
     while let Some(&pid) = found.get(next) {
-        // Children first: a parent that dies gives them to us, where the next pass finds them.
+        // Children before anything is done to them: a parent that dies gives them to its subreaper, where the next pass finds them.
         found.extend(children_of(pid));
         next += 1;
         assert!(found.len() < 1 << 22, "more descendants than a machine has processes");
     }
-    for pid in found {
-        let _ = kill_process(pid, signal);
-    }
+    found
 }
 
 /// Kills and reaps every descendant but the child `spared` and what is below it, until no other is left. `false` when one does not

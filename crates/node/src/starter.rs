@@ -491,12 +491,13 @@ impl Starter {
         }
     }
 
-    /// A key may have stopped rank 0 at its terminal.
+    /// A key may have stopped rank 0 at its terminal. Where there is no cgroup, SIGSTOP is the daemon's way to end a turn.
     fn look_for_stop(&mut self) {
         let watched = self.parts.terminal.is_some() && !self.frozen;
         let Some(pid) = self.parts.ranks.first_pid().filter(|_| watched) else { return };
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
-        if matches!(waitid(WaitId::Pid(pid), options), Ok(Some(_))) {
+        let Ok(Some(stopped)) = waitid(WaitId::Pid(pid), options) else { return };
+        if self.parts.cgroup.is_some() || stopped.stopping_signal() != Some(libc::SIGSTOP) {
             self.report(&Report::Stopped);
         }
     }
@@ -506,6 +507,15 @@ impl Starter {
         self.freeze(false);
         if let Some(pid) = self.parts.ranks.first_pid().filter(|_| self.parts.terminal.is_some()) {
             let _ = kill_process_group(pid, Signal::CONT);
+        }
+    }
+
+    /// A daemon is gone: its turns are over.
+    fn end_turn(&mut self) {
+        match &self.parts.cgroup {
+            Some(cgroup) => cgroup.thaw_outer(),
+            None if self.frozen => {}
+            None => descendants::signal_all(None, Signal::CONT),
         }
     }
 

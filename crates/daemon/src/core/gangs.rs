@@ -84,11 +84,15 @@ impl Core {
         }
         let (Some(me), Some(launch)) = (self.me, self.parts.launch(job)) else { return };
         let node = (launch.nodes.len() > 1).then(|| launch.index(me).unwrap_or(0) as u32);
-        let place = match &launch.enrolled {
-            Some(enrolled) => enrolled.cgroup.as_ref().map(|path| OsString::from(path).into()),
-            None => cgroup::place(&cgroup::name(&tutti_node::wire::name_of(launch.job.id, node))),
+        let (place, ranks) = match &launch.enrolled {
+            // Nobody would let it go on by signals if this daemon died.
+            Some(enrolled) => (enrolled.cgroup.as_ref().map(|path| OsString::from(path).into()), Vec::new()),
+            None => {
+                let name = cgroup::name(&tutti_node::wire::name_of(launch.job.id, node));
+                (cgroup::place(&name), self.parts.pids(job))
+            }
         };
-        self.act(Action::Gang(Command::Here(job, place)));
+        self.act(Action::Gang(Command::Here(job, place, ranks)));
     }
 
     /// On the head: the ranks of a job run on all its nodes.

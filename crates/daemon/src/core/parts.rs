@@ -72,6 +72,11 @@ impl Parts {
         self.parts.get(&job).map(|part| Arc::clone(&part.launch))
     }
 
+    /// Pids of the ranks here, if they run.
+    pub(super) fn pids(&self, job: JobId) -> Vec<u32> {
+        self.parts.get(&job).map_or_else(Vec::new, |part| part.state.pids.clone())
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }

@@ -17,9 +17,9 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{pread, pwrite};
 
 /// Between two looks at a cgroup that is being frozen, at first; then twice as long each time.
-const LOOK_NS: u64 = 200_000;
+pub(super) const LOOK_NS: u64 = 200_000;
 /// At most so long.
-const LOOK_NS_MAX: u64 = 20_000_000;
+pub(super) const LOOK_NS_MAX: u64 = 20_000_000;
 /// Who has worked for less than this part of the time does what he did at the last look: one in so many.
 const NOTHING_PART: u64 = 500;
 /// Nobody sleeps who has worked for more than this part of the time with each of his threads: the one that looks after the network

@@ -16,7 +16,6 @@ use std::os::fd::OwnedFd;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use super::Starter;
-use crate::cgroup::Cgroup;
 use crate::readiness::now_ns;
 use crate::wire::{self, Back, Daemon, Decoder, HEAD_BYTES, Kind, Report};
 
@@ -158,7 +157,7 @@ impl Starter {
         (self.front, self.sent) = (None, 0);
         self.out.clear();
         // Nobody stays frozen in a turn that no daemon ends; who was stopped by a user stays so.
-        self.parts.cgroup.iter().for_each(Cgroup::thaw_outer);
+        self.end_turn();
         let now_ns = now_ns();
         if let Some(lasting) = &mut self.lasting {
             lasting.away_ns.get_or_insert((now_ns, now_ns + RETRY_NS));

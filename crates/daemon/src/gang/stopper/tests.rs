@@ -1,0 +1,102 @@
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use super::*;
+
+/// A child whose children are the job; killed with them.
+struct Job(Child, Vec<Pid>);
+
+impl Job {
+    /// `script` prints the pids of all its processes but itself, one a line, and then `.`.
+    fn start(script: &str) -> Self {
+        use std::os::unix::process::CommandExt;
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let pids = lines.take_while(|line| line != ".");
+        let pids = pids.map(|pid| Pid::from_raw(pid.parse().unwrap()).unwrap()).collect();
+        Job(child, pids)
+    }
+
+    fn stopper(&self) -> Stopper {
+        Stopper::of_rank(self.1[0]).unwrap()
+    }
+
+    fn states(&self) -> Vec<u8> {
+        self.1.iter().map(|pid| about(*pid).map_or(b'X', |about| about.0)).collect()
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        let _ = rustix::process::kill_process_group(Pid::from_child(&self.0), Signal::KILL);
+        let _ = self.0.wait();
+    }
+}
+
+fn freeze(stopper: &mut Stopper) {
+    stopper.freeze(0);
+    while !stopper.try_confirm(0) {
+        std::thread::yield_now();
+    }
+}
+
+/// What the kernel does a little later is waited for; the test's limit ends it.
+fn await_that(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        std::thread::yield_now();
+    }
+}
+
+const THREE: &str = "for i in 1 2 3; do sleep 60 & echo $!; done; echo .; wait";
+
+#[test]
+fn all_descendants_stand_still_and_go_on() {
+    let job = Job::start(THREE);
+    let mut stopper = job.stopper();
+    for _ in 0..3 {
+        freeze(&mut stopper);
+        assert_eq!(job.states(), b"TTT");
+        stopper.thaw();
+        await_that(|| job.states() == b"SSS");
+    }
+    assert_ne!(about(Pid::from_child(&job.0)).unwrap().0, b'T', "its parent, the starter, goes on");
+}
+
+#[test]
+fn who_was_stopped_already_stays_so() {
+    let job = Job::start(THREE);
+    rustix::process::kill_process(job.1[1], Signal::STOP).unwrap();
+    await_that(|| job.states()[1] == b'T');
+    let mut stopper = job.stopper();
+    freeze(&mut stopper);
+    assert_eq!(job.states(), b"TTT");
+    stopper.thaw();
+    await_that(|| job.states() == b"STS");
+}
+
+#[test]
+fn who_escapes_is_stopped_again() {
+    let job = Job::start(THREE);
+    let mut stopper = job.stopper();
+    freeze(&mut stopper);
+    rustix::process::kill_process(job.1[2], Signal::CONT).unwrap();
+    await_that(|| job.states() == b"TTS");
+    assert!(!stopper.try_confirm(GUARD_NS), "it was confirmed long ago");
+    await_that(|| job.states() == b"TTT");
+    stopper.thaw();
+    await_that(|| job.states() == b"SSS");
+}
+
+#[test]
+fn who_forks_all_the_time_is_stopped_with_all_that_it_has_forked() {
+    let job = Job::start("( while :; do ( : ) ; done ) & echo $!; echo .; wait");
+    let mut stopper = job.stopper();
+    for _ in 0..20 {
+        freeze(&mut stopper);
+        let states = descendants::all_of(stopper.starter).into_iter().filter_map(about);
+        assert!(states.into_iter().all(|(state, _)| b"TtZX".contains(&state)));
+        stopper.thaw();
+    }
+}
