@@ -23,6 +23,38 @@ impl Draw {
     }
 }
 
+/// What no daemon ends any more ends with its test.
+struct Left<'a>(&'a Running);
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        let frozen = groups(self.0);
+        // Frozen ones too.
+        frozen.iter().for_each(|group| _ = std::fs::write(group.join("cgroup.kill"), "1"));
+    }
+}
+
+#[test]
+fn nobody_stays_frozen_when_a_daemon_is_killed_and_none_follows() {
+    let cluster = Cluster::up("gang-orphans", 2, &["--slice", "5", "--lost-after", "30", "--keep-for", "1"]);
+    let words = ["run", "-N", "1", "-host", "node1", "-n", "2", "sh", "-c", "while :; do :; done"];
+    let jobs: Vec<_> = (1..=2)
+        .map(|job| {
+            let running = cluster.start(&words);
+            await_that("it runs", || cluster.job(job).contains("\"running\""));
+            await_that("it is there", || running.mark.processes().len() >= 3);
+            running
+        })
+        .collect();
+    let Some(mut turns) = Turns::of(&[&jobs[0], &jobs[1]]) else { return };
+    turns.await_more(10, crate::harness::LIMIT);
+    let orphans: Vec<_> = jobs.iter().map(Left).collect();
+    kill_process(cluster.daemon(1), Signal::KILL).expect("it lives");
+    await_that("both run", || !turns.is_frozen_anywhere(0) && !turns.is_frozen_anywhere(1));
+    drop(orphans);
+    jobs.iter().for_each(|job| job.mark.assert_nothing_left());
+}
+
 /// What is done to a job.
 #[derive(Clone, Copy, Debug)]
 enum Fault {

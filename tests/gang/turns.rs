@@ -48,6 +48,11 @@ impl Turns {
     pub fn is_frozen(&self, job: usize) -> bool {
         self.jobs[job].0.iter().all(|group| is_frozen(group))
     }
+
+    /// Whether it stands still on any.
+    pub fn is_frozen_anywhere(&self, job: usize) -> bool {
+        self.jobs[job].0.iter().any(|group| is_frozen(group))
+    }
 }
 
 /// The cgroups of a job, one a node, that daemons freeze.
