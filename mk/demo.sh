@@ -73,5 +73,10 @@ for ranks in 1 2 4; do
     [ $ranks = 1 ] || show "$mpiexec" -n $ranks "$python" -m mpi4py.bench pingpong --max-size 4194304 --loop 1000
 done
 
+if [ -z "${DEMO_MPIEXEC:-}" ]; then
+    section "Two people at once on the same cores: each program runs in turns, with the machine to itself"
+    mk/turns.sh || failures=$((failures + 1))
+fi
+
 section "$([ $failures = 0 ] && echo "all of it ran" || echo "$failures of these FAILED")"
 [ $failures = 0 ]

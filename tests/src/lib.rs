@@ -141,7 +141,7 @@ pub fn compile(source: &str, folder: &Path) -> PathBuf {
         .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror", "-o"])
         .arg(&program)
         .arg(&source);
-    run(mpicc.arg("-lm"), Duration::from_secs(60)).expect_success();
+    run(mpicc.arg("-lm"), Duration::from_secs(100)).expect_success();
     program
 }
 

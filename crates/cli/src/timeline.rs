@@ -44,7 +44,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     let folder = options
         .logs
         .clone()
-        .unwrap_or_else(|| place::socket().parent().map_or_else(place::folder, PathBuf::from));
+        .unwrap_or_else(place::of_node);
     let history = log::read(&folder.join(place::EVENTS), &folder.join(place::TURNS))?;
     let span = history.span(options.job, options.last)?;
     let history = history.only(span);

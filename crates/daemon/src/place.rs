@@ -51,6 +51,18 @@ pub fn on_demand() -> PathBuf {
     folder().join(format!("local-{space}-{batch}").trim_end_matches('-'))
 }
 
+/// The folder of the daemon of this node that a user's program means: the cluster's if there is one, else the one that `mpiexec` has
+/// started.
+pub fn of_node() -> PathBuf {
+    let cluster = socket();
+    let is_named = std::env::var_os(SOCKET_VARIABLE).is_some_and(|socket| !socket.is_empty());
+    let own = on_demand();
+    if !is_named && !cluster.exists() && own.is_dir() {
+        return own;
+    }
+    cluster.parent().map_or_else(folder, PathBuf::from)
+}
+
 /// The daemon's program, beside this one.
 pub fn daemon() -> PathBuf {
     let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/usr/bin/tutti"));

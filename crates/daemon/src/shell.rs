@@ -264,7 +264,7 @@ impl Shell {
                 self.clients.insert(client, clients::Client { writer, pid, stopped: false });
                 return;
             }
-            Happened::Core(event) if self.is_enrolled(&event) => match self.from_enrolled(event) {
+            Happened::Core(event) if self.is_enrolled(&event) => match self.as_starter(event) {
                 Some(event) => event,
                 None => return,
             },

@@ -181,7 +181,7 @@ impl Shell {
     }
 
     /// The same as an event of its starter.
-    pub(super) fn from_enrolled(&mut self, event: Event) -> Option<Event> {
+    pub(super) fn as_starter(&mut self, event: Event) -> Option<Event> {
         match event {
             // It has no output here.
             Event::Frame(client, kind @ Kind::Report, number, payload) => {
