@@ -117,7 +117,11 @@ fn a_daemon_that_dies_leaves_nobody_frozen_and_has_a_successor() {
     laptop.signal_daemon(Signal::KILL);
     await_turns(&groups);
     assert_eq!(laptop.daemons().len(), 1, "the next one");
+    let before = laptop.daemons();
     laptop.signal_daemon(Signal::TERM);
+    await_that("a signal ends it, and the next one is there", || {
+        laptop.daemons().len() == 1 && laptop.daemons() != before
+    });
     await_turns(&groups);
     kill_both(&laptop, jobs);
 }

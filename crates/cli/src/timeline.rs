@@ -41,10 +41,7 @@ pub struct Options {
 /// # Errors
 /// When there is nothing to be drawn, or nowhere to write it; a text for the user.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
-    let folder = options
-        .logs
-        .clone()
-        .unwrap_or_else(place::of_node);
+    let folder = options.logs.clone().unwrap_or_else(place::of_node);
     let history = log::read(&folder.join(place::EVENTS), &folder.join(place::TURNS))?;
     let span = history.span(options.job, options.last)?;
     let history = history.only(span);

@@ -350,6 +350,16 @@ pub fn leave_network_namespace() -> io::Result<()> {
     checked(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
 }
 
+/// Lets every signal come: who was started by a program that waits for signals has inherited which ones it has blocked.
+pub fn unblock_signals() {
+    // SAFETY: the set is plain data, filled before it is read.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
+    }
+}
+
 /// Makes this process not notice a signal; a rank gets the default action again.
 pub fn ignore_signal(signal: c_int) {
     // SAFETY: SIG_IGN runs no code of ours.

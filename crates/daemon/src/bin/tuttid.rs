@@ -15,6 +15,7 @@ fn main() -> ExitCode {
     if options.on_demand {
         // Not what the terminal and the mpiexec that has started us happen to have.
         let _ = rustix::process::setsid();
+        tutti_node::os::unblock_signals();
         let _ = std::env::set_current_dir("/");
         let every = every_core_set();
         let _ = rustix::thread::sched_setaffinity(None, &every);
