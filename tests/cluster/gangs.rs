@@ -83,3 +83,31 @@ fn a_part_that_ends_before_the_others_does_not_keep_its_job_frozen() {
     cluster.tutti(&["kill", "1"]).expect_success();
     assert_eq!(forever.end().0, 137);
 }
+
+#[test]
+fn two_jobs_go_on_taking_turns_when_daemons_are_killed_and_others_follow() {
+    let cluster = Cluster::up("cluster-gang-replaced", 2, &["--slice", "20"]);
+    // Nobody waits for them: a front end ends with the daemon that it asks.
+    let words = ["submit", "-N", "2", "-n", "4", "sh", "-c", "while :; do :; done"];
+    let jobs = [cluster.start(&words), cluster.start(&words)];
+    let (Some(first), Some(second)) = (cgroup(&jobs[0]), cgroup(&jobs[1])) else {
+        eprintln!("skipped: no cgroup can be made here");
+        return;
+    };
+    for node in [1, 0, 1, 0] {
+        for _ in 0..3 {
+            await_that("the first runs alone", || is_frozen(&second) && !is_frozen(&first));
+            await_that("the second runs alone", || is_frozen(&first) && !is_frozen(&second));
+        }
+        cluster.replace(node);
+        await_that("the cluster is whole and knows both", || {
+            let rows = cluster.tutti(&["nodes"]).stdout;
+            let running = |job| cluster.job(job).contains("\"running\"");
+            rows.lines().count() == 3 && !rows.contains(" lost ") && running(1) && running(2)
+        });
+    }
+    await_that("the first runs alone", || is_frozen(&second) && !is_frozen(&first));
+    await_that("the second runs alone", || is_frozen(&first) && !is_frozen(&second));
+    cluster.tutti(&["kill", "1", "2"]).expect_success();
+    jobs.into_iter().for_each(|job| job.mark.assert_nothing_left());
+}

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::time::{ClockId, clock_gettime};
@@ -26,7 +26,8 @@ use tutti_sched::agent::{Agent, Output};
 use tutti_sched::gang::{Action, Arrival, Timing};
 use tutti_sched::head::Head;
 use tutti_sched::{
-    Config, Demand, Down, Event, JobId, Mode, NodeId, Order, Part, Place, Report, Scheduler, Slots, Tree,
+    Config, Demand, Down, Event, Generation, JobId, Mode, NodeId, Order, Part, Place, Report, Scheduler,
+    Slots, Tree, Version,
 };
 
 mod brake;
@@ -186,10 +187,14 @@ impl Drop for Switcher {
 }
 
 fn scheduler(gangs: &Gangs) -> Result<Scheduler, String> {
+    // A head that takes over knows nothing of the numbers of the one before. They grew by far less than one each microsecond.
+    let first = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
     let config = Config {
         slice_ns: gangs.slice_ns,
         mode: if gangs.strict { Mode::Strict } else { Mode::Overlapped },
         force_switch: gangs.force_switch,
+        generation: Generation(first),
+        version: Version(first),
         ..Config::default()
     };
     Scheduler::new(config).map_err(|error| error.to_string())

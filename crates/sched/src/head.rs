@@ -23,7 +23,7 @@ use crate::demand::Part;
 use crate::message::{Down, Members, Mode, Order, Plan, Report, Stage, Switch};
 use crate::scheduler::{JobState, Scheduler};
 use crate::tree::Tree;
-use crate::types::{Generation, JobId, NodeId, Slots, Version};
+use crate::types::{Generation, JobId, Membership, NodeId, Slots, Version};
 
 /// What the caller is to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +49,8 @@ pub struct Head {
     strict: Option<Strict>,
     /// The last suspend (true) or resume of each job, and its number.
     suspends: BTreeMap<JobId, (u64, bool)>,
+    /// Its numbers are larger than this.
+    first: u64,
     down: VecDeque<Down>,
     notices: VecDeque<Notice>,
 }
@@ -79,9 +81,12 @@ enum Coming {
 }
 
 impl Head {
-    /// The head of this tree.
+    /// The head of this tree. States of the tree, suspensions and resumptions are numbered from the scheduler's first generation on:
+    /// what nodes know of an earlier head's is older.
     #[must_use]
-    pub fn new(scheduler: Scheduler, tree: Tree) -> Self {
+    pub fn new(scheduler: Scheduler, mut tree: Tree) -> Self {
+        let first = scheduler.generation().0;
+        tree.handle_members(&Members { membership: Membership(first), ..tree.members().clone() });
         Head {
             scheduler,
             tree,
@@ -89,6 +94,7 @@ impl Head {
             plan: Plan::default(),
             strict: None,
             suspends: BTreeMap::new(),
+            first,
             down: VecDeque::new(),
             notices: VecDeque::new(),
         }
@@ -393,7 +399,7 @@ impl Head {
     }
 
     fn next_serial(&mut self, job: JobId, suspended: bool) -> u64 {
-        let entry = self.suspends.entry(job).or_insert((0, suspended));
+        let entry = self.suspends.entry(job).or_insert((self.first, suspended));
         *entry = (entry.0 + 1, suspended);
         entry.0
     }

@@ -8,7 +8,7 @@ use tutti_sched::Report;
 use super::{Action, Core, LinkId, placement};
 use crate::gang::{Command, Said, Stretch};
 use crate::members::NodeId;
-use crate::message::{JobId, Message, Order};
+use crate::message::{JobId, Message};
 
 /// A line of the log of turns.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -66,15 +66,6 @@ impl Core {
 
     pub(super) fn tell_gang_of_child(&mut self, node: NodeId) {
         self.act(Action::Gang(Command::Greet(node)));
-    }
-
-    /// A job is new here or below, or over everywhere.
-    pub(super) fn tell_gang_of_job(&mut self, job: JobId, order: &Order, announced: bool) {
-        if order.forget {
-            self.act(Action::Gang(Command::Gone(job)));
-        } else if let Some(launch) = order.launch.as_ref().filter(|_| !announced) {
-            self.act(Action::Gang(Command::Job(job, launch.nodes.clone())));
-        }
     }
 
     /// The ranks of a job run here, or nothing of it is left here.

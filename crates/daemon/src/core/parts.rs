@@ -425,9 +425,14 @@ impl Core {
     pub(super) fn note_all_parts(&mut self) {
         let jobs: Vec<JobId> = self.parts.parts.keys().copied().collect();
         for job in jobs {
-            if self.parts.parts.get(&job).is_some_and(|part| part.here || !part.alive) {
-                self.note_part(job);
+            let Some(part) = self.parts.parts.get(&job).filter(|part| part.here || !part.alive) else {
+                continue;
+            };
+            // A starter that came back before we had our number: the switch thread has not been told of its ranks.
+            if part.alive && part.state.phase == Phase::Running {
+                self.tell_gang_of_part(job, true);
             }
+            self.note_part(job);
         }
     }
 

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Action, Core, LinkId};
+use crate::gang::Command;
 use crate::members::{Members, NodeId};
 use crate::message::{JobId, Message, Order, PartState, Phase, State};
 
@@ -238,16 +239,16 @@ impl Core {
                 self.act(Action::Send(link, Message::Orders(orders)));
             }
         }
+        self.announce_jobs();
         let new: Vec<JobId> =
             self.relay.entries.iter().filter(|(_, entry)| entry.new).map(|(job, _)| *job).collect();
         for job in &new {
             let Some(entry) = self.relay.entries.get_mut(job) else { continue };
             entry.new = false;
             let order = entry.order.clone();
-            let announced = std::mem::replace(&mut entry.announced, true);
-            self.tell_gang_of_job(*job, &order, announced);
             self.carry_out(*job, &order);
             if order.forget {
+                self.act(Action::Gang(Command::Gone(*job)));
                 self.relay.entries.remove(job);
                 for told in self.relay.launches.values_mut() {
                     told.remove(job);
@@ -255,6 +256,20 @@ impl Core {
             }
         }
         !new.is_empty()
+    }
+
+    /// Tells the switch thread of the jobs that are new to it, also of those that an earlier life has kept.
+    fn announce_jobs(&mut self) {
+        let unknown =
+            self.relay.entries.iter_mut().filter(|(_, entry)| !entry.announced && !entry.order.forget);
+        let mut jobs = Vec::new();
+        for (job, entry) in unknown {
+            if let Some(launch) = &entry.order.launch {
+                entry.announced = true;
+                jobs.push((*job, launch.nodes.clone()));
+            }
+        }
+        jobs.into_iter().for_each(|(job, nodes)| self.act(Action::Gang(Command::Job(job, nodes))));
     }
 }
 
