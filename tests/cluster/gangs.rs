@@ -16,7 +16,7 @@ pub fn cgroup(job: &Running) -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
-fn is_loop(pid: rustix::process::Pid) -> bool {
+pub fn is_loop(pid: rustix::process::Pid) -> bool {
     std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero()))
         .is_ok_and(|line| line.starts_with(b"sh\0-c\0while"))
 }

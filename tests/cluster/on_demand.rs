@@ -189,3 +189,30 @@ fn a_job_goes_on_where_no_daemon_can_be_had() {
     assert_eq!(ran.stdout, "done\ndone\n", "{ran}");
     assert!(laptop.daemons().is_empty(), "nobody wanted a daemon");
 }
+
+#[test]
+fn two_jobs_of_one_rank_have_a_core_each() {
+    if std::thread::available_parallelism().map_or(1, std::num::NonZero::get) < 2 {
+        eprintln!("skipped: one core");
+        return;
+    }
+    let laptop = Laptop::new("laptop-cores");
+    let one = ["-n", "1", "--bind-to", "core", "sh", "-c", "while :; do :; done"];
+    let jobs = [0, 1].map(|_| Running::start_command(&mut laptop.command("mpiexec", &one)));
+    let cores = |job: &Running| -> Option<String> {
+        let rank = job.mark.processes().into_iter().find(|pid| crate::gangs::is_loop(*pid))?;
+        let text = std::fs::read_to_string(format!("/proc/{}/status", rank.as_raw_nonzero())).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        Some(line.trim().to_owned())
+    };
+    await_that("both take part", || laptop.jobs("running") == 2);
+    if cgroup(&jobs[0]).is_none() {
+        eprintln!("skipped: no cgroup can be made here");
+        return;
+    }
+    await_that("each has a core of its own", || {
+        let [first, second] = [cores(&jobs[0]), cores(&jobs[1])];
+        first.is_some() && second.is_some() && first != second
+    });
+    kill_both(&laptop, jobs);
+}

@@ -30,11 +30,13 @@ use tutti_sched::{
     Slots, Tree, Version,
 };
 
+mod binding;
 mod brake;
 mod freezer;
 mod stopper;
 mod turns;
 
+use binding::Cores;
 use brake::Brake;
 use turns::Recorder;
 pub use turns::{Stretch, Turn, Turns, What};
@@ -91,8 +93,9 @@ pub enum Command {
     },
     /// A job with parts on this node or below.
     Job(JobId, Vec<NodeId>),
-    /// The ranks of a job run here: where its cgroup would be, and their pids.
-    Here(JobId, Option<PathBuf>, Vec<u32>),
+    /// The ranks of a job run here: where its cgroup would be, their pids if signals may stop them, and their pids if each is bound to
+    /// a core.
+    Here(JobId, Option<PathBuf>, Vec<u32>, Vec<u32>),
     /// Nothing of a job is left here.
     GoneHere(JobId),
     /// Nothing of a job is left anywhere.
@@ -158,6 +161,7 @@ impl Switcher {
             switch: None,
             look_ns: 0,
             recorder: Recorder::new(turns.clone()),
+            cores: Cores::of_this_thread(),
             stop: false,
         };
         let thread = std::thread::Builder::new().name("switch".into()).spawn(move || life.live())?;
@@ -208,6 +212,8 @@ struct Job {
     known: bool,
     parts: Vec<Part>,
     brake: Option<Brake>,
+    /// Its ranks here, if each has a core of its own, and their cgroup.
+    bound: Option<(Vec<u32>, PathBuf)>,
     /// It runs here, and the agent knows.
     here: bool,
     /// It was said that it did not freeze.
@@ -238,6 +244,7 @@ struct Life {
     switch: Option<Down>,
     look_ns: u64,
     recorder: Recorder,
+    cores: Cores,
     stop: bool,
 }
 
@@ -287,8 +294,9 @@ impl Life {
                 self.jobs.entry(job).or_default().nodes = nodes;
                 return self.settle(now_ns, job);
             }
-            Command::Here(job, cgroup, ranks) => {
+            Command::Here(job, cgroup, ranks, bound) => {
                 let entry = self.jobs.entry(job).or_default();
+                entry.bound = cgroup.clone().filter(|_| !bound.is_empty()).map(|group| (bound, group));
                 entry.brake = Brake::of(cgroup.as_deref(), &ranks);
                 if let Some(Brake::Signals(_)) = entry.brake {
                     let text = format!("job {job} takes turns by signals: no cgroup can be made here");
@@ -392,6 +400,9 @@ impl Life {
             job.here = true;
             job.known = true;
             let slots = if part.slots.is_empty() { Slots::first(1) } else { part.slots };
+            if let Some((ranks, group)) = &job.bound {
+                self.cores.bind(&slots, ranks, group);
+            }
             node.agent.handle_job(now_ns, id, &job.nodes, Some((slots, Arrival::Running)));
         } else if !job.known {
             job.known = true;
@@ -513,8 +524,13 @@ impl Life {
                     (self.say)(Said::Line(format!("job {job} takes more than 1 s to freeze: {why}")));
                 }
             }
-            // Jobs are killed by the main loop's orders; their ranks keep the cores that the starter gave them.
-            Action::Kill(_) | Action::Bind(..) => {}
+            Action::Bind(job, slots) => {
+                if let Some((ranks, group)) = self.jobs.get(job).and_then(|job| job.bound.as_ref()) {
+                    self.cores.bind(slots, ranks, group);
+                }
+            }
+            // Jobs are killed by the main loop's orders.
+            Action::Kill(_) => {}
             Action::Forward(_) | Action::Reached(..) | Action::Woken(_) | Action::Here(_) => {}
         }
     }

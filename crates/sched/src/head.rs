@@ -87,7 +87,7 @@ impl Head {
     pub fn new(scheduler: Scheduler, mut tree: Tree) -> Self {
         let first = scheduler.generation().0;
         tree.handle_members(&Members { membership: Membership(first), ..tree.members().clone() });
-        Head {
+        let mut head = Head {
             scheduler,
             tree,
             switch: None,
@@ -97,7 +97,12 @@ impl Head {
             first,
             down: VecDeque::new(),
             notices: VecDeque::new(),
+        };
+        if first > 0 {
+            // Reports count in the state of the tree that they are of.
+            head.handle_daemon_back();
         }
+        head
     }
 
     /// The scheduler: for looks.

@@ -83,7 +83,15 @@ impl Core {
                 (cgroup::place(&name), self.parts.pids(job))
             }
         };
-        self.act(Action::Gang(Command::Here(job, place, ranks)));
+        let bound = if self.has_machine_alone() { self.parts.bound(job) } else { Vec::new() };
+        self.act(Action::Gang(Command::Here(job, place, ranks, bound)));
+    }
+
+    /// No other node has cores of this machine.
+    fn has_machine_alone(&self) -> bool {
+        let machine = &self.config.about.machine;
+        let members = self.members.iter().flat_map(|members| members.nodes.values());
+        members.filter(|member| member.alive && &member.about.machine == machine).count() <= 1
     }
 
     /// On the head: the ranks of a job run on all its nodes.
