@@ -1,32 +1,9 @@
 //! The conformance programs of MPI mean the same when their job is switched every 5 ms.
 
-use tutti_tests::{Scratch, compile};
+use tutti_tests::{CONFORMANCE, Scratch, compile};
 
 use crate::Cluster;
 use crate::harness::LIMIT;
-
-/// Programs that check one subject each.
-const PROGRAMS: [&str; 19] = [
-    "attributes",
-    "communicators",
-    "error_handlers",
-    "groups",
-    "info",
-    "intercommunicators",
-    "partitioned",
-    "platform",
-    "requests",
-    "send_modes",
-    "sessions",
-    "tool_information",
-    "topologies",
-    "types_bounds",
-    "types_contents",
-    "types_errors",
-    "types_pack",
-    "types_transfer",
-    "wildcards",
-];
 
 #[track_caller]
 fn pass(name: &str, up: &[&str], beside: bool) {
@@ -34,7 +11,7 @@ fn pass(name: &str, up: &[&str], beside: bool) {
     let scratch = Scratch::new(&format!("{name}-files"));
     let busy =
         beside.then(|| cluster.start(&["run", "-N", "2", "-n", "2", "sh", "-c", "while :; do :; done"]));
-    for name in PROGRAMS {
+    for name in CONFORMANCE {
         let program = compile(&format!("tests/mpi/programs/{name}.c"), scratch.path());
         let ran = cluster.run(&["run", "-N", "2", "-n", "3", &program.to_string_lossy()]).expect_success();
         assert!(ran.stdout.contains(&format!("{name}: ok\n")), "{ran}");

@@ -8,7 +8,7 @@ mod freezes;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tutti_tests::{Scratch, compile, program, run};
+use tutti_tests::{CONFORMANCE, Scratch, compile, program, run};
 
 /// Many ranks on few busy cores are slow; nothing here takes a tenth of it on a free machine.
 const LIMIT: Duration = Duration::from_secs(110);
@@ -138,29 +138,6 @@ fn neighbours_exchange_what_they_should_between_two_nodes() {
     passes(Network::TwoNodes, source, 6, &[], "neighbours: all right");
     passes(Network::TwoNamespaces, source, 4, &[], "neighbours: all right");
 }
-
-/// Programs that check one subject each.
-const CONFORMANCE: [&str; 19] = [
-    "attributes",
-    "communicators",
-    "error_handlers",
-    "groups",
-    "info",
-    "intercommunicators",
-    "partitioned",
-    "platform",
-    "requests",
-    "send_modes",
-    "sessions",
-    "tool_information",
-    "topologies",
-    "types_bounds",
-    "types_contents",
-    "types_errors",
-    "types_pack",
-    "types_transfer",
-    "wildcards",
-];
 
 #[track_caller]
 fn conforms(network: Network, ranks: usize) {

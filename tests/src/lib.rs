@@ -42,6 +42,29 @@ pub fn program(name: &str) -> Command {
     command
 }
 
+/// Programs of `tests/mpi/programs` that check one subject each, and end with a line that says ok.
+pub const CONFORMANCE: [&str; 19] = [
+    "attributes",
+    "communicators",
+    "error_handlers",
+    "groups",
+    "info",
+    "intercommunicators",
+    "partitioned",
+    "platform",
+    "requests",
+    "send_modes",
+    "sessions",
+    "tool_information",
+    "topologies",
+    "types_bounds",
+    "types_contents",
+    "types_errors",
+    "types_pack",
+    "types_transfer",
+    "wildcards",
+];
+
 /// What a program that [`run`] started left behind.
 pub struct Ran {
     /// How it ended.

@@ -33,9 +33,8 @@ pub fn is_there() -> bool {
 pub fn stream() -> Result<UnixStream, String> {
     let path = place::socket();
     let own = || {
-        let is_named = std::env::var_os(place::SOCKET_VARIABLE).is_some_and(|socket| !socket.is_empty());
         let socket = place::on_demand().join(place::SOCKET);
-        UnixStream::connect(socket).ok().filter(|_| !is_named)
+        (!place::is_named()).then(|| UnixStream::connect(socket).ok()).flatten()
     };
     UnixStream::connect(&path).or_else(|error| own().ok_or(error)).map_err(|error| {
         format!(

@@ -33,6 +33,11 @@ pub fn folder() -> PathBuf {
     }
 }
 
+/// The user says which daemon is meant, and no other one.
+pub fn is_named() -> bool {
+    std::env::var_os(SOCKET_VARIABLE).is_some_and(|socket| !socket.is_empty())
+}
+
 /// The socket of the daemon that a user's program asks: `TUTTI_DAEMON`, the user's own, else root's.
 pub fn socket() -> PathBuf {
     if let Some(socket) = std::env::var_os(SOCKET_VARIABLE).filter(|socket| !socket.is_empty()) {
@@ -55,9 +60,8 @@ pub fn on_demand() -> PathBuf {
 /// started.
 pub fn of_node() -> PathBuf {
     let cluster = socket();
-    let is_named = std::env::var_os(SOCKET_VARIABLE).is_some_and(|socket| !socket.is_empty());
     let own = on_demand();
-    if !is_named && !cluster.exists() && own.is_dir() {
+    if !is_named() && !cluster.exists() && own.is_dir() {
         return own;
     }
     cluster.parent().map_or_else(folder, PathBuf::from)

@@ -134,8 +134,9 @@ impl Enrolment {
     fn start(&mut self, now: Instant) {
         self.look = Some(now + self.between);
         self.between = (self.between * 2).min(LOOK.1);
-        let is_named = std::env::var_os(place::SOCKET_VARIABLE).is_some_and(|socket| !socket.is_empty());
-        if is_named || self.daemon.as_mut().is_some_and(|daemon| matches!(daemon.try_wait(), Ok(None))) {
+        if place::is_named()
+            || self.daemon.as_mut().is_some_and(|daemon| matches!(daemon.try_wait(), Ok(None)))
+        {
             return;
         }
         match start_daemon() {

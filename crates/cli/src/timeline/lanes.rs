@@ -176,17 +176,7 @@ impl Lanes<'_> {
         let scale =
             Scale { values: (from as f64 / us, to as f64 / us), places: (LEFT, RIGHT), logarithmic: false };
         svg.raw("<g class=\"axis\">");
-        let step = round_step((scale.values.1 - scale.values.0) / 10.0);
-        for tick in scale.ticks(10) {
-            svg.line([scale.at(tick), top, scale.at(tick), bottom + 4.0], PALE, "");
-            svg.text(
-                scale.at(tick),
-                bottom + 18.0,
-                Anchor::Middle,
-                format!("{} {unit}", digits(tick, step)),
-                "font-size=\"11\"",
-            );
-        }
+        draw_ticks(svg, &scale, top, bottom, unit);
         svg.raw("</g>");
     }
 
@@ -397,6 +387,21 @@ impl Lanes<'_> {
             svg.raw("</g>");
         }
         svg.raw("</g>");
+    }
+}
+
+/// Lines of the time axis from `top` to `bottom`, and the times below them.
+pub fn draw_ticks(svg: &mut Svg, scale: &Scale, top: f64, bottom: f64, unit: &str) {
+    let step = round_step((scale.values.1 - scale.values.0) / 10.0);
+    for tick in scale.ticks(10) {
+        svg.line([scale.at(tick), top, scale.at(tick), bottom + 4.0], PALE, "");
+        svg.text(
+            scale.at(tick),
+            bottom + 18.0,
+            Anchor::Middle,
+            format!("{} {unit}", digits(tick, step)),
+            "font-size=\"11\"",
+        );
     }
 }
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use tutti_daemon::gang::What;
-use tutti_svg::{Anchor, GREY, INK, PALE, Scale, Svg, digits, round_step};
+use tutti_svg::{Anchor, GREY, INK, Scale, Svg};
 
-use super::lanes::{LEFT, Look, RIGHT, WIDTH, unit};
+use super::lanes::{LEFT, Look, RIGHT, WIDTH, draw_ticks, unit};
 use super::log::{History, Span};
 
 /// What one generation did on a node.
@@ -134,17 +134,7 @@ impl Switches {
         let scale = Scale { values, places: (LEFT, RIGHT), logarithmic: false };
         let mut svg = Svg::new();
         svg.raw(&Look::patterns());
-        let step = round_step((values.1 - values.0) / 10.0);
-        for tick in scale.ticks(10) {
-            svg.line([scale.at(tick), top, scale.at(tick), bottom + 4.0], PALE, "");
-            svg.text(
-                scale.at(tick),
-                bottom + 18.0,
-                Anchor::Middle,
-                format!("{} {unit}", digits(tick, step)),
-                "font-size=\"11\"",
-            );
-        }
+        draw_ticks(&mut svg, &scale, top, bottom, unit);
         for (place, (index, node)) in switch.nodes.iter().enumerate() {
             let y = top + lane * place as f64;
             let at = |us: u64| scale.at((us as f64 - begin as f64) / unit_us).clamp(LEFT, RIGHT);
