@@ -10,6 +10,7 @@ mod deaths;
 #[allow(dead_code)]
 mod harness;
 mod idle;
+mod lanes;
 mod log;
 mod signals;
 mod traffic;

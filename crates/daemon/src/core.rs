@@ -113,6 +113,8 @@ pub enum Action {
     End(JobId),
     /// Something for the switch thread.
     Gang(Command),
+    /// The switch thread's neighbour, and whether it is the parent, is at the other end of this link.
+    Lane(LinkId, NodeId, bool),
     /// Keep this for the case that the daemon dies and its starter does not.
     Keep(JobId, Box<Kept>),
     /// Something for the log of events.
@@ -349,8 +351,7 @@ impl Core {
             Message::Gone { node, incarnation, by } if from_below => self.handle_gone(node, incarnation, by),
             Message::Route { to, from, body } if Some(to) == self.me => self.handle_routed(from, body),
             Message::Route { to, from, body } => self.pass_on(to, from, body),
-            Message::Gang(word) => self.act(Action::Gang(Command::Down(word))),
-            Message::GangReport(report) => self.handle_gang_report(link, report),
+            Message::Gang { number, word } => self.act(Action::Gang(Command::Word(link, number, word))),
             Message::Down if from_above => self.leave_all(),
             // Said by who is mistaken about the tree: the next link will be right.
             _ => {}

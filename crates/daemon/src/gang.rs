@@ -2,23 +2,27 @@
 //! `tutti-sched` and the freezers of the jobs here; on the head with the scheduler too.
 //!
 //! ```text
-//! main loop --Command--> thread: [Head -> ] Agent -> freeze, thaw, look        thread --Said--> main loop -> tree
+//! main loop --Command--> thread: [Head -> ] Agent -> freeze, thaw, look      thread <--datagrams--> threads of its neighbours in the tree
 //! ```
 //!
-//! The main loop tells it of nodes and jobs, and carries its words over the tree. The thread never waits for the main loop:
-//! it sleeps in one `ppoll` until something is said to it, a freezer has changed, or it is time.
+//! The main loop tells it of nodes and jobs, and carries those of its words that datagrams do not (`lanes`). The thread never waits for
+//! the main loop: it sleeps in one `ppoll` until something is said to it, a freezer has changed, or it is time.
 //!
 //! A job takes part from the moment when its ranks run on all its nodes until it ends. Its processes are in a cgroup that
 //! only this thread freezes; the starter suspends the one inside it (`tutti_node::cgroup`). Where no cgroup can be made it is stopped by
 //! signals (`stopper`).
 
 use std::collections::BTreeMap;
+use std::net::UdpSocket;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::{Resource, getrlimit};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use tutti_node::os::{Rung, prefer_this_thread};
@@ -30,14 +34,20 @@ use tutti_sched::{
     Slots, Tree, Version,
 };
 
+use crate::core::LinkId;
+
 mod binding;
 mod brake;
 mod freezer;
+mod lanes;
 mod stopper;
 mod turns;
 
 use binding::Cores;
 use brake::Brake;
+pub(crate) use lanes::LABEL;
+use lanes::{Heard, Lanes};
+pub use lanes::{Neighbour, SECRET_BYTES, Secret};
 use turns::Recorder;
 pub use turns::{Stretch, Turn, Turns, What};
 
@@ -104,10 +114,12 @@ pub enum Command {
     Begin(JobId, Vec<(NodeId, u32)>),
     /// On the head: a job is suspended, or goes on.
     Suspend(JobId, bool),
-    /// The parent's thread says so.
-    Down(Word),
-    /// A child's thread says so.
-    Up(NodeId, Report),
+    /// A link to a neighbour in the tree has come up.
+    Open(Neighbour),
+    /// A link is gone.
+    Close(LinkId),
+    /// A word that has come over a link, with its number.
+    Word(LinkId, u64, Vec<u8>),
     /// The parent lives.
     Heard,
     /// A child is there (again): it is told what is in force.
@@ -119,10 +131,8 @@ pub enum Command {
 /// What the thread says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
-    /// To a child's thread.
-    Child(NodeId, Word),
-    /// To the parent's.
-    Parent(Report),
+    /// A word for the thread at the other end of a link, with its number.
+    Over(LinkId, u64, Vec<u8>),
     /// How far it is preferred.
     Rung(String),
     /// For the person who keeps the machines.
@@ -139,11 +149,17 @@ pub struct Switcher {
 }
 
 impl Switcher {
-    /// Starts the thread; `say` carries its words away and must not wait.
+    /// Starts the thread; `say` carries its words away and must not wait. `socket` is for datagrams to its neighbours, does not block,
+    /// and is where they expect it: at the address where they dial this daemon.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn start(gangs: &Gangs, is_head: bool, say: impl Fn(Said) + Send + 'static) -> std::io::Result<Self> {
+    pub fn start(
+        gangs: &Gangs,
+        is_head: bool,
+        socket: Option<UdpSocket>,
+        say: impl Fn(Said) + Send + 'static,
+    ) -> std::io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let (commands, queue) = channel();
         let turns = Turns::default();
@@ -152,6 +168,8 @@ impl Switcher {
             queue,
             bell: bell.try_clone()?,
             say: Box::new(say),
+            lanes: Lanes::new(socket),
+            heard: Vec::with_capacity(JOBS),
             scheduler: head,
             slice_ns: gangs.slice_ns,
             node: None,
@@ -233,6 +251,9 @@ struct Life {
     queue: Receiver<Command>,
     bell: OwnedFd,
     say: Box<dyn Fn(Said) + Send>,
+    lanes: Lanes,
+    /// Words that have just come.
+    heard: Vec<Heard>,
     /// The scheduler, until the node knows who it is.
     scheduler: Option<Scheduler>,
     slice_ns: u64,
@@ -257,6 +278,7 @@ impl Life {
             Rung::Plain => "none",
         };
         (self.say)(Said::Rung(rung.into()));
+        stay_in_memory();
         let (mut turns, mut since) = (0, std::time::Instant::now());
         loop {
             turns += 1;
@@ -267,9 +289,14 @@ impl Life {
                 (turns, since) = (0, std::time::Instant::now());
             }
             let now_ns = now_ns();
+            let mut heard = std::mem::take(&mut self.heard);
+            self.lanes.read(now_ns, &mut |word| heard.push(word));
+            // Before the words: of what they speak the main loop has told us already.
             while let Ok(command) = self.queue.try_recv() {
                 self.handle(now_ns, command);
             }
+            heard.drain(..).for_each(|word| self.handle_heard(now_ns, word));
+            self.heard = heard;
             // What rang for the end has been heard: nothing would end the wait.
             if self.stop {
                 break;
@@ -279,6 +306,10 @@ impl Life {
                 node.agent.handle_time(now_ns);
             }
             self.turn(now_ns);
+            self.flush();
+            if let Some(text) = self.lanes.poll_news(now_ns) {
+                (self.say)(Said::Line(text));
+            }
             self.wait();
         }
         self.jobs.values_mut().filter_map(|job| job.brake.as_mut()).for_each(|brake| {
@@ -304,18 +335,16 @@ impl Life {
                 }
                 return self.settle(now_ns, job);
             }
-            Command::Down(Word::Slots(job, parts)) => return self.handle_slots(now_ns, job, parts),
+            Command::Open(neighbour) => return self.lanes.open(now_ns, neighbour),
+            Command::Close(link) => return self.lanes.close(link),
+            Command::Word(link, number, word) => {
+                let heard = self.lanes.take(link, number, &word);
+                return heard.into_iter().for_each(|word| self.handle_heard(now_ns, word));
+            }
             _ => {}
         }
         let Some(node) = &mut self.node else { return };
         match command {
-            Command::Down(Word::Sched(down)) => {
-                self.note(&down);
-                if let Some(node) = &mut self.node {
-                    node.agent.handle_down(now_ns, down);
-                }
-            }
-            Command::Up(child, report) => node.agent.handle_report(now_ns, child, report),
             Command::Heard => node.agent.handle_heard(now_ns),
             Command::GoneHere(job) => {
                 node.agent.handle_job_gone_here(now_ns, job);
@@ -339,6 +368,46 @@ impl Life {
             Command::Greet(child) => self.greet(child),
             _ => {}
         }
+    }
+
+    fn handle_heard(&mut self, now_ns: u64, heard: Heard) {
+        match heard {
+            Heard::Down(Word::Slots(job, parts)) => self.handle_slots(now_ns, job, parts),
+            Heard::Down(Word::Sched(down)) => self.handle_down(now_ns, down),
+            Heard::Up(child, report) => {
+                if let Some(node) = &mut self.node {
+                    node.agent.handle_report(now_ns, child, report);
+                }
+            }
+        }
+    }
+
+    fn handle_down(&mut self, now_ns: u64, down: Down) {
+        self.note(&down);
+        if let Some(node) = &mut self.node {
+            node.agent.handle_down(now_ns, down);
+        }
+    }
+
+    fn say_down(&mut self, child: NodeId, word: &Word) {
+        let say = &self.say;
+        self.lanes.say_down(now_ns(), child, word, &mut |link, number, word| {
+            say(Said::Over(link, number, word.to_vec()));
+        });
+    }
+
+    fn say_up(&mut self, report: &Report) {
+        let say = &self.say;
+        self.lanes.say_up(now_ns(), report, &mut |link, number, word| {
+            say(Said::Over(link, number, word.to_vec()));
+        });
+    }
+
+    fn flush(&mut self) {
+        let say = &self.say;
+        self.lanes.flush(now_ns(), &mut |link, number, word| {
+            say(Said::Over(link, number, word.to_vec()));
+        });
     }
 
     fn handle_members(&mut self, now_ns: u64, me: NodeId, arity: u32, nodes: Vec<(bool, u32)>) {
@@ -432,11 +501,10 @@ impl Life {
     }
 
     fn handle_slots(&mut self, now_ns: u64, job: JobId, parts: Vec<Part>) {
-        if let Some(node) = &self.node {
-            for child in node.agent.tree().children(node.me) {
-                (self.say)(Said::Child(child, Word::Slots(job, parts.clone())));
-            }
-        }
+        let children = self.node.as_ref().map(|node| node.agent.tree().children(node.me)).unwrap_or_default();
+        let word = Word::Slots(job, parts);
+        children.into_iter().for_each(|child| self.say_down(child, &word));
+        let Word::Slots(job, parts) = word else { unreachable!("it was just made") };
         self.jobs.entry(job).or_default().parts = parts;
         self.settle(now_ns, job);
     }
@@ -455,12 +523,11 @@ impl Life {
     }
 
     fn greet(&mut self, child: NodeId) {
-        for (job, entry) in self.jobs.iter().filter(|(_, entry)| !entry.parts.is_empty()) {
-            (self.say)(Said::Child(child, Word::Slots(*job, entry.parts.clone())));
-        }
-        for down in self.members.iter().chain(&self.plan).chain(&self.switch) {
-            (self.say)(Said::Child(child, Word::Sched(down.clone())));
-        }
+        let jobs = self.jobs.iter().filter(|(_, entry)| !entry.parts.is_empty());
+        let slots = jobs.map(|(job, entry)| Word::Slots(*job, entry.parts.clone()));
+        let orders = self.members.iter().chain(&self.plan).chain(&self.switch);
+        let words: Vec<Word> = slots.chain(orders.cloned().map(Word::Sched)).collect();
+        words.iter().for_each(|word| self.say_down(child, word));
         if let Some(head) = self.node.as_mut().and_then(|node| node.head.as_mut()) {
             head.handle_daemon_back();
         }
@@ -473,10 +540,7 @@ impl Life {
             let Some(node) = &mut self.node else { return };
             let down = node.head.as_mut().and_then(|head| head.poll_down(now_ns));
             if let Some(down) = down {
-                self.note(&down);
-                if let Some(node) = &mut self.node {
-                    node.agent.handle_down(now_ns, down);
-                }
+                self.handle_down(now_ns, down);
                 continue;
             }
             if let Some(head) = &mut node.head {
@@ -484,15 +548,19 @@ impl Life {
             }
             let Some(output) = node.agent.poll_output() else { return };
             match output {
-                Output::Child(child, down) => (self.say)(Said::Child(child, Word::Sched(down))),
+                Output::Child(child, down) => self.say_down(child, &Word::Sched(down)),
                 Output::Parent(report) => match &mut node.head {
                     Some(head) => {
                         head.handle_report(now_ns, report);
                         self.recorder.reached(&report, now_ns);
                     }
-                    None => (self.say)(Said::Parent(report)),
+                    None => self.say_up(&report),
                 },
-                Output::Do(action) => self.act(&action),
+                // What is to be said is said before anything that takes time.
+                Output::Do(action) => {
+                    self.flush();
+                    self.act(&action);
+                }
             }
         }
     }
@@ -560,6 +628,7 @@ impl Life {
     fn wait(&mut self) {
         let now_ns = now_ns();
         let mut polled = vec![PollFd::from_borrowed_fd(self.bell.as_fd(), PollFlags::IN)];
+        polled.extend(self.lanes.socket(now_ns).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let freezing =
             self.jobs.values().filter_map(|job| job.brake.as_ref()).filter(|brake| brake.is_freezing());
         let mut wake_ns = freezing.clone().map(|brake| brake.look_ns()).min();
@@ -572,6 +641,7 @@ impl Life {
         if self.jobs.values().filter(|job| job.here).count() > 1 {
             wake_ns = wake_ns.into_iter().chain([self.look_ns]).min();
         }
+        wake_ns = [wake_ns, self.lanes.timeout_ns(now_ns)].into_iter().flatten().min();
         let timeout = wake_ns.map(|wake_ns| {
             let left = Duration::from_nanos(wake_ns.saturating_sub(now_ns));
             Timespec::try_from(left).expect("less than a century")
@@ -583,6 +653,15 @@ impl Life {
             let mut bytes = [0; 8];
             let _ = rustix::io::read(&self.bell, &mut bytes);
         }
+    }
+}
+
+/// The thread waits for no page. Only where there is no limit: under one, what other threads ask for later would be refused.
+fn stay_in_memory() {
+    let may = |sets: CapabilitySets| sets.effective.contains(CapabilitySet::IPC_LOCK);
+    if capabilities(None).is_ok_and(may) || getrlimit(Resource::Memlock).current.is_none() {
+        // Pages come as they are touched, and stay.
+        let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
     }
 }
 

@@ -13,7 +13,7 @@
 //! | States | up | what is with these jobs on these nodes, several changes in one message (S8); on a new link also their orders |
 //! | Gone | up | a child does not answer any more |
 //! | Route | any | something for one node, handed on hop by hop |
-//! | Gang, GangReport | down, up | what the switch threads say to each other |
+//! | Gang | any | what switch threads say to each other and datagrams do not carry |
 //! | Down | down | the end of all daemons |
 //! | Alive | any | nothing else was to be said for a second |
 
@@ -25,7 +25,7 @@ use tutti_node::wire::{Ended, Job, Report, Text};
 
 pub use tutti_sched::JobId;
 
-use crate::gang::{Stretch, Word};
+use crate::gang::Stretch;
 use crate::members::{About, Members, NodeId};
 
 /// From daemon to daemon.
@@ -80,10 +80,14 @@ pub enum Message {
         /// What.
         body: Routed,
     },
-    /// The parent's switch thread says something to ours.
-    Gang(Word),
-    /// The switch thread of a child says something to ours.
-    GangReport(tutti_sched::Report),
+    /// The neighbour's switch thread says something to ours: a word that has not come as a datagram.
+    Gang {
+        /// Its number on this link.
+        number: u64,
+        /// As the threads write them.
+        #[serde(with = "serde_bytes")]
+        word: Vec<u8>,
+    },
     /// All daemons end.
     Down,
     /// Nothing else.

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -97,12 +97,8 @@ fn failed(action: impl Into<String>) -> impl FnOnce(io::Error) -> ShellError {
 /// Something for the loop.
 enum Happened {
     Core(Event),
-    /// A peer's connection is made: what to write to it.
-    Peer {
-        link: LinkId,
-        writer: mpsc::UnboundedSender<Vec<u8>>,
-        dialled: bool,
-    },
+    /// A peer's connection is made.
+    Peer(LinkId, peers::Peer),
     /// A user's program has connected.
     Client {
         client: ClientId,
@@ -128,7 +124,7 @@ struct Shell {
     credential: Credential,
     happenings: Happenings,
     core: Core,
-    peers: HashMap<LinkId, mpsc::UnboundedSender<Vec<u8>>>,
+    peers: HashMap<LinkId, peers::Peer>,
     clients: HashMap<ClientId, clients::Client>,
     guests: guests::Guests,
     starters: HashMap<JobId, starters::Starter>,
@@ -177,7 +173,8 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
         config.kept.push((job, kept));
     }
     let gang_words = happenings.clone();
-    let switcher = Switcher::start(&settings.gangs, settings.head.is_none(), move |said| {
+    let socket = lane_socket(&settings);
+    let switcher = Switcher::start(&settings.gangs, settings.head.is_none(), socket, move |said| {
         let _ = gang_words.send(Happened::Core(Event::Gang(said)));
     })
     .map_err(failed("start the switch thread"))?;
@@ -232,6 +229,18 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
     Ok(())
 }
 
+/// For the switch thread: at the address where other daemons dial this one.
+fn lane_socket(settings: &Settings) -> Option<UdpSocket> {
+    let bound =
+        UdpSocket::bind(settings.listen).and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
+    bound
+        .inspect_err(|error| {
+            let (name, listen) = (&settings.name, settings.listen);
+            eprintln!("tuttid {name}: no datagrams of switch threads at {listen} (UDP), switches are slower: {error}");
+        })
+        .ok()
+}
+
 fn config(settings: &Settings) -> Result<Config, ShellError> {
     let mut incarnation = [0; 8];
     tutti_node::tickets::fill_random(&mut incarnation).map_err(failed("draw random bytes"))?;
@@ -256,8 +265,9 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
 impl Shell {
     fn handle(&mut self, happened: Happened) {
         let event = match happened {
-            Happened::Peer { link, writer, dialled } => {
-                self.peers.insert(link, writer);
+            Happened::Peer(link, peer) => {
+                let dialled = peer.far.dialled;
+                self.peers.insert(link, peer);
                 if dialled { Event::Dialled(link) } else { Event::Accepted(link) }
             }
             Happened::Client { client, writer, pid } => {
@@ -278,7 +288,7 @@ impl Shell {
             }
         };
         match &event {
-            Event::LinkDown(link) => drop(self.peers.remove(link)),
+            Event::LinkDown(link) => self.forget_peer(*link),
             Event::ClientGone(client) => drop(self.clients.remove(client)),
             _ => {}
         }
@@ -291,11 +301,11 @@ impl Shell {
             match action {
                 Action::Dial(address) => self.dial(address),
                 Action::Send(link, message) => {
-                    if let Some(writer) = self.peers.get(&link) {
-                        let _ = writer.send(peers::encode(&message));
+                    if let Some(peer) = self.peers.get(&link) {
+                        let _ = peer.writer.send(peers::encode(&message));
                     }
                 }
-                Action::Close(link) => drop(self.peers.remove(&link)),
+                Action::Close(link) => self.forget_peer(link),
                 Action::Answer(client, answer) => {
                     let mut frame = Vec::new();
                     wire::put_json(&mut frame, Kind::Answer, &answer);
@@ -331,6 +341,7 @@ impl Shell {
                     }
                 }
                 Action::Gang(command) => self.switcher.tell(command),
+                Action::Lane(link, node, is_parent) => self.open_lane(link, node, is_parent),
                 Action::Log(event) => self.events.put(&event),
                 Action::LogTurns(turns) => self.turns.put(&turns),
                 Action::Say(text) => eprintln!("tuttid {}: {text}", self.settings.name),

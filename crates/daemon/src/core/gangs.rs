@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 
 use tutti_node::cgroup;
-use tutti_sched::Report;
 
 use super::{Action, Core, LinkId, placement};
 use crate::gang::{Command, Said, Stretch};
@@ -22,17 +21,11 @@ pub struct NodeTurns {
 
 impl Core {
     pub(super) fn handle_gang(&mut self, said: Said) {
-        let (link, message) = match said {
-            Said::Child(child, word) => (self.links.link_to(child), Message::Gang(word)),
-            Said::Parent(report) => (self.links.upwards(), Message::GangReport(report)),
-            Said::Line(text) => return self.act(Action::Say(text)),
-            Said::Rung(rung) => {
-                return self.act(Action::Say(format!("the switch thread is preferred by: {rung}")));
-            }
-        };
-        // What cannot be said now is repeated when the link comes up.
-        if let Some(link) = link {
-            self.act(Action::Send(link, message));
+        match said {
+            // A link that is gone by now has a successor on which all is said anew.
+            Said::Over(link, number, word) => self.act(Action::Send(link, Message::Gang { number, word })),
+            Said::Line(text) => self.act(Action::Say(text)),
+            Said::Rung(rung) => self.act(Action::Say(format!("the switch thread is preferred by: {rung}"))),
         }
     }
 
@@ -43,13 +36,6 @@ impl Core {
             return;
         };
         self.act(Action::LogTurns(NodeTurns { node, turns }));
-    }
-
-    pub(super) fn handle_gang_report(&mut self, link: LinkId, report: Report) {
-        let child = self.links.children().find(|(id, _)| *id == link).map(|(_, child)| child);
-        if let Some(child) = child {
-            self.act(Action::Gang(Command::Up(child, report)));
-        }
     }
 
     pub(super) fn tell_gang_of_members(&mut self) {
@@ -64,7 +50,14 @@ impl Core {
         self.act(Action::Gang(command));
     }
 
-    pub(super) fn tell_gang_of_child(&mut self, node: NodeId) {
+    pub(super) fn tell_gang_of_parent(&mut self, link: LinkId) {
+        if let (Some(parent), Some(_)) = (self.links.parent(), self.me) {
+            self.act(Action::Lane(link, parent, true));
+        }
+    }
+
+    pub(super) fn tell_gang_of_child(&mut self, link: LinkId, node: NodeId) {
+        self.act(Action::Lane(link, node, false));
         self.act(Action::Gang(Command::Greet(node)));
     }
 

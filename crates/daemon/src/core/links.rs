@@ -80,6 +80,11 @@ impl Links {
         self.children().find(|(_, child)| *child == node).map(|(link, _)| link)
     }
 
+    /// Whom the link upwards leads to, or is to lead to.
+    pub(super) fn parent(&self) -> Option<NodeId> {
+        self.parent
+    }
+
     /// The link upwards, as soon as it leads to our parent.
     pub(super) fn upwards(&self) -> Option<LinkId> {
         self.parent.and_then(|_| self.up())
@@ -136,6 +141,7 @@ impl Core {
         if self.links.parent.is_some() {
             self.relay.resend_all();
         }
+        self.tell_gang_of_parent(link);
     }
 
     pub(super) fn handle_link_down(&mut self, link: LinkId) {
@@ -222,7 +228,7 @@ impl Core {
             self.act(Action::Send(link, Message::Members(members)));
         }
         self.relay.greet(link);
-        self.tell_gang_of_child(node);
+        self.tell_gang_of_child(link, node);
     }
 
     pub(super) fn handle_welcome(&mut self, link: LinkId, node: NodeId, members: Members) {
@@ -237,6 +243,7 @@ impl Core {
         if members.parent(node) == Some(NodeId::HEAD) {
             self.links.parent = Some(NodeId::HEAD);
             self.relay.resend_all();
+            self.tell_gang_of_parent(link);
         } else {
             self.links.parent = None;
             self.close(link);

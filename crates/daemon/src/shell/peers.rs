@@ -12,12 +12,30 @@ use tokio::sync::mpsc;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::{Event, Happened, Happenings, LinkId, Shell, report_accept};
+use crate::gang::{Command, LABEL, Neighbour, SECRET_BYTES, Secret};
+use crate::members::NodeId;
 use crate::message::Message;
 
 /// A message, at most: a job's arguments and environment are bounded by the kernel far below.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// A connection and its handshake take at most so long.
 const HANDSHAKE: Duration = Duration::from_secs(5);
+
+/// The other end of a link.
+pub(super) struct Far {
+    /// By us.
+    pub(super) dialled: bool,
+    pub(super) address: SocketAddr,
+    /// What only both ends know.
+    pub(super) secret: Option<Secret>,
+}
+
+/// A link as the loop has it.
+pub(super) struct Peer {
+    /// What is to be written to it.
+    pub(super) writer: mpsc::UnboundedSender<Vec<u8>>,
+    pub(super) far: Far,
+}
 
 /// A message as it travels.
 pub(super) fn encode(message: &Message) -> Vec<u8> {
@@ -45,7 +63,12 @@ impl Shell {
             tokio::spawn(async move {
                 let _ = stream.set_nodelay(true);
                 match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                    Ok(Ok(stream)) => serve(link, stream, happenings, false).await,
+                    Ok(Ok(stream)) => {
+                        let secret =
+                            stream.get_ref().1.export_keying_material([0; SECRET_BYTES], LABEL, None);
+                        serve(link, stream, happenings, Far { dialled: false, address, secret: secret.ok() })
+                            .await;
+                    }
                     Ok(Err(error)) => eprintln!("tuttid: {address} is no member of this cluster: {error}"),
                     Err(_) => eprintln!("tuttid: {address} did not say who it is"),
                 }
@@ -66,10 +89,31 @@ impl Shell {
                 connector.connect(name, stream).await
             };
             match tokio::time::timeout(HANDSHAKE, connect).await {
-                Ok(Ok(stream)) => serve(link, stream, happenings, true).await,
+                Ok(Ok(stream)) => {
+                    let secret = stream.get_ref().1.export_keying_material([0; SECRET_BYTES], LABEL, None);
+                    serve(link, stream, happenings, Far { dialled: true, address, secret: secret.ok() })
+                        .await;
+                }
                 Ok(Err(_)) | Err(_) => drop(happenings.send(Happened::Core(Event::DialFailed))),
             }
         });
+    }
+}
+
+impl Shell {
+    /// The switch thread may use its own way to who is at the other end of a link.
+    pub(super) fn open_lane(&self, link: LinkId, node: NodeId, is_parent: bool) {
+        let Some(Peer { far: Far { address, secret: Some(secret), .. }, .. }) = self.peers.get(&link) else {
+            return;
+        };
+        let neighbour = Neighbour { link, node, is_parent, address: *address, secret: *secret };
+        self.switcher.tell(Command::Open(neighbour));
+    }
+
+    pub(super) fn forget_peer(&mut self, link: LinkId) {
+        if self.peers.remove(&link).is_some() {
+            self.switcher.tell(Command::Close(link));
+        }
     }
 }
 
@@ -78,11 +122,11 @@ async fn serve<S: AsyncRead + AsyncWrite + Send + 'static>(
     link: LinkId,
     stream: S,
     happenings: Happenings,
-    dialled: bool,
+    far: Far,
 ) {
     let (mut reader, mut writer) = tokio::io::split(stream);
     let (sender, mut queue) = mpsc::unbounded_channel::<Vec<u8>>();
-    if happenings.send(Happened::Peer { link, writer: sender, dialled }).is_err() {
+    if happenings.send(Happened::Peer(link, Peer { writer: sender, far })).is_err() {
         return;
     }
     let write = async {

@@ -335,7 +335,8 @@ impl World {
                     self.last_job = self.last_job.max(event.job.unwrap().0);
                 }
             }
-            Action::Continue(_) | Action::Say(_) | Action::Gang(_) | Action::LogTurns(_) => {}
+            Action::Continue(_) | Action::Say(_) | Action::Gang(_) | Action::Lane(..) => {}
+            Action::LogTurns(_) => {}
             Action::Leave => panic!("node {node} leaves"),
         }
     }

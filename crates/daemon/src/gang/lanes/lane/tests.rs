@@ -1,0 +1,196 @@
+use super::*;
+
+/// Two lanes, a network between them that loses, repeats and reorders, and a link that does not.
+struct World {
+    seed: u64,
+    now_ns: u64,
+    lanes: [Lane; 2],
+    /// Who it is for, its number, what it says.
+    network: Vec<(usize, u64, Vec<u8>)>,
+    link: Vec<(usize, u64, Vec<u8>)>,
+    taken: [Vec<Vec<u8>>; 2],
+    sent: [Vec<Vec<u8>>; 2],
+    by_link: u64,
+    loss_percent: u64,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        World {
+            seed,
+            now_ns: 1_000_000_000,
+            lanes: [Lane::new(1_000_000_000), Lane::new(1_000_000_000)],
+            network: Vec::new(),
+            link: Vec::new(),
+            taken: Default::default(),
+            sent: Default::default(),
+            by_link: 0,
+            loss_percent: 0,
+        }
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.seed ^= self.seed << 13;
+        self.seed ^= self.seed >> 7;
+        self.seed ^= self.seed << 17;
+        self.seed % bound
+    }
+
+    fn push(&mut self, from: usize, word: Vec<u8>) {
+        let (link, by_link) = (&mut self.link, &mut self.by_link);
+        self.lanes[from].push(self.now_ns, &word, &mut |number, word| {
+            *by_link += 1;
+            link.push((1 - from, number, word.to_vec()));
+        });
+        self.sent[from].push(word);
+        self.poll(from);
+    }
+
+    fn poll(&mut self, from: usize) {
+        let mut text = [0; TEXT_BYTES];
+        while let Some((number, length)) = self.lanes[from].poll(self.now_ns, &mut text) {
+            if self.below(100) >= self.loss_percent {
+                self.network.push((1 - from, number, text[..length].to_vec()));
+            }
+        }
+    }
+
+    /// Time goes on to the next thing that is due, at most so far.
+    fn step(&mut self, limit_ns: u64) {
+        let due = self.lanes.iter().filter_map(Lane::timeout_ns).min().unwrap_or(limit_ns);
+        self.now_ns = due.clamp(self.now_ns, limit_ns.max(self.now_ns));
+        for at in 0..2 {
+            let (link, by_link) = (&mut self.link, &mut self.by_link);
+            self.lanes[at].handle_time(self.now_ns, &mut |number, word| {
+                *by_link += 1;
+                link.push((1 - at, number, word.to_vec()));
+            });
+            self.poll(at);
+        }
+    }
+
+    fn arrive(&mut self, at: usize, repeated: bool) {
+        let (to, number, text) =
+            if repeated { self.network[at].clone() } else { self.network.swap_remove(at) };
+        let taken = &mut self.taken[to];
+        let text = Text::parse(&text).expect("a lane has made it");
+        self.lanes[to].handle(self.now_ns, number, &text, &mut |word| taken.push(word.to_vec()));
+        self.poll(to);
+    }
+
+    fn arrive_over_link(&mut self) {
+        let (to, number, word) = self.link.remove(0);
+        if self.lanes[to].take(number) {
+            self.taken[to].push(word);
+        }
+    }
+
+    /// Everything arrives at once, until nothing is left to be said.
+    fn settle(&mut self, for_ns: u64) {
+        let end_ns = self.now_ns + for_ns;
+        while self.now_ns < end_ns {
+            while !self.network.is_empty() || !self.link.is_empty() {
+                if !self.network.is_empty() {
+                    self.arrive(0, false);
+                } else {
+                    self.arrive_over_link();
+                }
+            }
+            self.step(end_ns);
+        }
+    }
+}
+
+#[test]
+fn every_word_is_taken_once_and_in_order_whatever_happens_to_datagrams() {
+    for seed in 1..=2000 {
+        let mut world = World::new(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
+        for step in 0..400_u32 {
+            match world.below(20) {
+                0 => world.loss_percent = [0, 10, 50, 100][world.below(4) as usize],
+                1..=8 => {
+                    let (from, long) = (world.below(2) as usize, world.below(40) == 0);
+                    let length = if long { WORD_BYTES + 9 } else { 4 + world.below(200) as usize };
+                    let mut word = vec![0; length];
+                    word[..4].copy_from_slice(&step.to_le_bytes());
+                    world.push(from, word);
+                }
+                9..=13 if !world.network.is_empty() => {
+                    let (at, again) = (world.below(world.network.len() as u64), world.below(10) == 0);
+                    world.arrive(at as usize, again);
+                }
+                14..=16 if !world.link.is_empty() => world.arrive_over_link(),
+                _ => world.step(world.now_ns + 20_000_000),
+            }
+        }
+        world.loss_percent = 0;
+        world.settle(20_000_000_000);
+        let [one, other] = &world.sent;
+        assert_eq!(world.taken[1], *one, "seed {seed}");
+        assert_eq!(world.taken[0], *other, "seed {seed}");
+        assert!(world.lanes.iter().all(Lane::is_open), "seed {seed}: datagrams get through again");
+    }
+}
+
+#[test]
+fn the_link_is_used_only_while_datagrams_do_not_get_through() {
+    let mut world = World::new(7);
+    world.settle(50_000_000);
+    assert!(world.lanes.iter().all(Lane::is_open));
+    world.push(0, b"switch".to_vec());
+    assert_eq!((world.by_link, world.network.len()), (0, 1));
+    world.settle(50_000_000);
+    assert_eq!((world.by_link, world.taken[1].len()), (0, 1));
+    assert_eq!(world.lanes.each_ref().map(Lane::timeout_ns), [None, None], "a quiet lane wakes nobody");
+    world.loss_percent = 100;
+    world.push(0, b"switch".to_vec());
+    world.settle(36_000_000);
+    assert_eq!((world.by_link, world.taken[1].len()), (1, 2), "after 35 ms");
+    world.push(0, b"switch".to_vec());
+    assert_eq!(world.by_link, 2, "at once");
+    world.loss_percent = 0;
+    world.settle(6_000_000_000);
+    world.push(0, b"switch".to_vec());
+    world.settle(1_000_000);
+    assert_eq!((world.by_link, world.taken[1].len()), (2, 4));
+}
+
+#[test]
+fn a_way_that_carries_in_one_direction_only_is_none() {
+    let mut world = World::new(9);
+    for _ in 0..100 {
+        world.network.retain(|(to, _, _)| *to == 1);
+        world.settle(0);
+        while !world.network.is_empty() {
+            if world.network[0].0 == 1 { world.arrive(0, false) } else { drop(world.network.remove(0)) }
+        }
+        world.step(world.now_ns + 100_000_000);
+    }
+    assert!(!world.lanes[0].is_open() && !world.lanes[1].is_open());
+    world.push(1, b"frozen".to_vec());
+    assert_eq!(world.by_link, 1);
+}
+
+#[test]
+fn what_is_no_text_is_refused_and_what_lies_does_no_harm() {
+    let mut seed = 3_u64;
+    let mut lane = Lane::new(0);
+    for _ in 0..200_000 {
+        let mut bytes = [0_u8; 60];
+        for byte in &mut bytes {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            *byte = if seed % 3 == 0 { (seed >> 20) as u8 } else { 0 };
+        }
+        let length = (seed >> 30) as usize % 61;
+        if let Some(text) = Text::parse(&bytes[..length]) {
+            lane.handle(1, seed, &text, &mut |_| {});
+        }
+        if seed % 7 == 0 {
+            lane.push(1, &bytes[..20], &mut |_, _| {});
+            lane.handle_time(seed % 1_000_000_000, &mut |_, _| {});
+            while lane.poll(1, &mut [0; TEXT_BYTES]).is_some() {}
+        }
+    }
+}

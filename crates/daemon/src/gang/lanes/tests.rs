@@ -1,0 +1,196 @@
+use std::time::{Duration, Instant};
+
+use tutti_sched::{Down, Generation, JobId, Mode, Order, Stage, Switch, Version};
+
+use super::*;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Two ends of one link, on the loopback interface.
+struct Pair {
+    parent: Lanes,
+    child: Lanes,
+    /// What went over the link.
+    over: Vec<(u64, Vec<u8>)>,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let socket = || {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.set_nonblocking(true).unwrap();
+            socket
+        };
+        let (above, below) = (socket(), socket());
+        let secret = std::array::from_fn(|at| at as u8);
+        let address = above.local_addr().unwrap();
+        let (mut parent, mut child) = (Lanes::new(Some(above)), Lanes::new(Some(below)));
+        let (link, there) = (LinkId(7), "127.0.0.1:9".parse().unwrap());
+        parent.open(0, Neighbour { link, node: NodeId(3), is_parent: false, address: there, secret });
+        child.open(0, Neighbour { link, node: NodeId(0), is_parent: true, address, secret });
+        let mut pair = Pair { parent, child, over: Vec::new() };
+        pair.await_that("both know that there is a way", |pair| {
+            pair.parent.ends[0].lane.is_open() && pair.child.ends[0].lane.is_open()
+        });
+        pair
+    }
+
+    /// Both say and read what there is.
+    fn turn(&mut self, now_ns: u64) -> Vec<Heard> {
+        let mut heard = Vec::new();
+        for lanes in [&mut self.child, &mut self.parent] {
+            lanes.flush(now_ns, &mut |_, number, word| self.over.push((number, word.to_vec())));
+            lanes.read(now_ns, &mut |word| heard.push(word));
+        }
+        heard
+    }
+
+    #[track_caller]
+    fn await_that(&mut self, what: &str, is_so: impl Fn(&Pair) -> bool) {
+        let limit = Instant::now() + Duration::from_secs(20);
+        while !is_so(self) {
+            assert!(Instant::now() < limit, "not within 20 s: {what}");
+            self.turn(1000);
+        }
+    }
+
+    #[track_caller]
+    fn await_word(&mut self, now_ns: u64) -> Heard {
+        let limit = Instant::now() + Duration::from_secs(20);
+        loop {
+            assert!(Instant::now() < limit, "no word within 20 s");
+            if let Some(word) = self.turn(now_ns).pop() {
+                return word;
+            }
+        }
+    }
+
+    fn say_switch(&mut self, generation: u64) {
+        let switch = Switch {
+            version: Version(4),
+            row: 1,
+            generation: Generation(generation),
+            at_ns: 0,
+            mode: Mode::Overlapped,
+        };
+        let word = Word::Sched(Down::Order(Order::Switch(switch)));
+        self.parent.say_down(1000, NodeId(3), &word, &mut |_, number, word| {
+            self.over.push((number, word.to_vec()));
+        });
+    }
+}
+
+fn generation(heard: &Heard) -> u64 {
+    match heard {
+        Heard::Down(Word::Sched(Down::Order(Order::Switch(switch)))) => switch.generation.0,
+        other => panic!("no switch: {other:?}"),
+    }
+}
+
+#[test]
+fn words_go_down_and_up_without_the_link() {
+    let mut pair = Pair::new();
+    for number in 1..=200 {
+        pair.say_switch(number);
+        assert_eq!(generation(&pair.await_word(1000)), number);
+        let report = Report::Reached {
+            job: JobId(5),
+            stage: Stage::Frozen,
+            generation: Generation(number),
+            membership: tutti_sched::Membership(2),
+        };
+        pair.child.say_up(1000, &report, &mut |_, _, _| panic!("the link is not needed"));
+        assert!(matches!(pair.await_word(1000), Heard::Up(NodeId(3), said) if said == report));
+    }
+    assert_eq!(pair.over, []);
+    assert_eq!((pair.parent.tally.by_link, pair.child.tally.strangers), (0, 0));
+}
+
+#[test]
+fn strangers_and_forgers_are_counted_and_do_not_keep_the_thread_busy() {
+    let mut pair = Pair::new();
+    let port = pair.child.socket.as_ref().unwrap().local_addr().unwrap();
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // One real datagram, to be changed and to be said again.
+    pair.say_switch(1);
+    let (mut real, mut text) = ([0; BYTES], [0; lane::TEXT_BYTES]);
+    let end = &mut pair.parent.ends[0];
+    let (number, length) = end.lane.poll(1000, &mut text).unwrap();
+    real[seal::HEAD_BYTES..][..length].copy_from_slice(&text[..length]);
+    let length = end.seal.seal(number, &mut real, length);
+    let real = &real[..length];
+    stranger.send_to(real, port).unwrap();
+    assert_eq!(generation(&pair.await_word(1000)), 1);
+    let mut random = 11_u64;
+    let mut draw = |bound: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % bound
+    };
+    let mut now_ns = SECOND_NS;
+    for round in 0..30_000 {
+        let mut bytes = match round % 3 {
+            0 => (0..draw(1500)).map(|_| draw(256) as u8).collect(),
+            _ => real.to_vec(),
+        };
+        if round % 3 == 1 {
+            let at = draw(bytes.len() as u64) as usize;
+            bytes[at] ^= 1 << draw(8);
+        }
+        stranger.send_to(&bytes, port).unwrap();
+        now_ns += 200_000;
+        pair.child.read(now_ns, &mut |word| panic!("believed: {word:?}"));
+    }
+    let Tally { heard, strangers, forged, again, .. } = pair.child.tally;
+    assert!(strangers > 9_000 && forged > 8_000 && again > 9_000, "{strangers} {forged} {again}");
+    assert!(heard < 20);
+    assert!(pair.child.poll_news(now_ns).is_some_and(|line| line.contains("refused")));
+    assert!(pair.child.poll_news(now_ns).is_none(), "once in a while");
+    // A flood.
+    now_ns += SECOND_NS;
+    for _ in 0..REFUSED_MAX + 50 {
+        stranger.send_to(b"?", port).unwrap();
+    }
+    for _ in 0..20 {
+        pair.child.read(now_ns, &mut |_| {});
+    }
+    assert!(pair.child.socket(now_ns).is_none(), "nobody looks for a while");
+    assert_eq!(pair.child.timeout_ns(now_ns).map(|at_ns| at_ns <= now_ns + REST_NS), Some(true));
+    assert_eq!(pair.child.tally.strangers, strangers + u64::from(REFUSED_MAX) + 1);
+    assert!(pair.child.socket(now_ns + REST_NS).is_some());
+}
+
+#[test]
+fn a_parent_answers_where_the_newest_datagram_came_from() {
+    let mut pair = Pair::new();
+    let elsewhere = UdpSocket::bind("127.0.0.1:0").unwrap();
+    elsewhere.set_nonblocking(true).unwrap();
+    let address = elsewhere.local_addr().unwrap();
+    pair.child.socket = Some(elsewhere);
+    let report = Report::Late { node: NodeId(3) };
+    pair.child.say_up(1000, &report, &mut |_, _, _| panic!("there is a way"));
+    pair.await_word(1000);
+    assert_eq!(pair.parent.ends[0].address, Some(address));
+    pair.say_switch(9);
+    assert_eq!(generation(&pair.await_word(1000)), 9);
+}
+
+#[test]
+fn without_a_socket_words_go_over_the_link_and_a_link_that_is_gone_says_nothing() {
+    let mut pair = Pair::new();
+    pair.parent.socket = None;
+    pair.parent.close(LinkId(7));
+    pair.say_switch(1);
+    assert_eq!(pair.over, []);
+    let secret = [1; SECRET_BYTES];
+    let address = "127.0.0.1:9".parse().unwrap();
+    pair.parent.open(0, Neighbour { link: LinkId(8), node: NodeId(3), is_parent: false, address, secret });
+    pair.child.open(0, Neighbour { link: LinkId(8), node: NodeId(0), is_parent: true, address, secret });
+    assert_eq!(pair.child.ends.len(), 1, "one link to the parent");
+    pair.say_switch(2);
+    let (number, word) = pair.over.pop().unwrap();
+    assert_eq!(pair.child.take(LinkId(7), number, &word).map(|_| ()), None, "of the link before");
+    assert_eq!(generation(&pair.child.take(LinkId(8), number, &word).unwrap()), 2);
+    assert!(pair.child.take(LinkId(8), number, &word).is_none(), "once");
+}
