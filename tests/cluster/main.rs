@@ -16,6 +16,7 @@ mod nodes;
 mod on_demand;
 mod terminal;
 mod timeline;
+mod two_users;
 
 use tutti_tests::program;
 

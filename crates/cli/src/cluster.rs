@@ -23,7 +23,7 @@ pub fn connect() -> Result<OwnedFd, String> {
 
 /// A daemon answers here.
 pub fn is_there() -> bool {
-    UnixStream::connect(place::socket()).is_ok()
+    UnixStream::connect(place::socket()).is_ok_and(|stream| stranger(&stream).is_none())
 }
 
 /// Connects to the daemon of this node: the cluster's, else the one that mpiexec has started.
@@ -36,14 +36,33 @@ pub fn stream() -> Result<UnixStream, String> {
         let socket = place::on_demand().join(place::SOCKET);
         (!place::is_named()).then(|| UnixStream::connect(socket).ok()).flatten()
     };
-    UnixStream::connect(&path).or_else(|error| own().ok_or(error)).map_err(|error| {
+    let found = UnixStream::connect(&path).or_else(|error| own().ok_or(error)).map_err(|error| {
+        if error.kind() == std::io::ErrorKind::PermissionDenied {
+            return format!("the daemon at {} is another user's: {error}", path.display());
+        }
         format!(
             "no daemon answers at {} ({error}): `tutti up --nodes N` starts a cluster on this machine, tuttid --join one on others; \
              {} names another socket",
             path.display(),
             place::SOCKET_VARIABLE
         )
-    })
+    })?;
+    match stranger(&found) {
+        None => Ok(found),
+        Some(uid) => Err(format!(
+            "the daemon at {} is user {uid}'s, who is neither you nor root: it is not asked ({} names another folder)",
+            path.display(),
+            place::FOLDER_VARIABLE
+        )),
+    }
+}
+
+/// Who listens here, if it is neither root nor this user: anybody may have made the folder, and what we say holds our environment. Who
+/// names a socket means it.
+fn stranger(stream: &UnixStream) -> Option<u32> {
+    let peer = rustix::net::sockopt::socket_peercred(stream).ok()?.uid;
+    let is_ours = peer.is_root() || peer == rustix::process::geteuid();
+    (!is_ours && !place::is_named()).then(|| peer.as_raw())
 }
 
 /// Asks the cluster; gives the answer, and the frames that may follow it.

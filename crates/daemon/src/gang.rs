@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -31,7 +33,7 @@ use tutti_sched::gang::{Action, Arrival, Timing};
 use tutti_sched::head::Head;
 use tutti_sched::{
     Config, Demand, Down, Event, Generation, JobId, Mode, NodeId, Order, Part, Place, Report, Scheduler,
-    Slots, Tree, Version,
+    Slots, Tree, Version, Window,
 };
 
 use crate::core::LinkId;
@@ -103,9 +105,8 @@ pub enum Command {
     },
     /// A job with parts on this node or below.
     Job(JobId, Vec<NodeId>),
-    /// The ranks of a job run here: where its cgroup would be, their pids if signals may stop them, and their pids if each is bound to
-    /// a core.
-    Here(JobId, Option<PathBuf>, Vec<u32>, Vec<u32>),
+    /// The ranks of a job run here: its user, where its cgroup would be, their pids, and their pids if each is bound to a core.
+    Here(JobId, u32, Option<PathBuf>, Vec<u32>, Vec<u32>),
     /// Nothing of a job is left here.
     GoneHere(JobId),
     /// Nothing of a job is left anywhere.
@@ -124,6 +125,8 @@ pub enum Command {
     Heard,
     /// A child is there (again): it is told what is in force.
     Greet(NodeId),
+    /// On the head: the machine is shared with daemons of other users, or no longer.
+    Share(Option<Window>),
     /// The end: everything is thawed.
     Stop,
 }
@@ -145,6 +148,7 @@ pub struct Switcher {
     commands: Sender<Command>,
     bell: OwnedFd,
     turns: Turns,
+    wanted: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -164,7 +168,9 @@ impl Switcher {
         let (commands, queue) = channel();
         let turns = Turns::default();
         let head = is_head.then(|| scheduler(gangs)).transpose().map_err(std::io::Error::other)?;
+        let wanted = Arc::new(AtomicBool::new(false));
         let mut life = Life {
+            wanted: Arc::clone(&wanted),
             queue,
             bell: bell.try_clone()?,
             say: Box::new(say),
@@ -183,12 +189,17 @@ impl Switcher {
             stop: false,
         };
         let thread = std::thread::Builder::new().name("switch".into()).spawn(move || life.live())?;
-        Ok(Switcher { commands, bell, turns, thread: Some(thread) })
+        Ok(Switcher { commands, bell, turns, wanted, thread: Some(thread) })
     }
 
     /// What it has done and nobody has taken yet.
     pub fn turns(&self) -> &Turns {
         &self.turns
+    }
+
+    /// On the head: a job takes its turns and does not sleep.
+    pub fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed)
     }
 
     /// Tells it something.
@@ -248,6 +259,8 @@ struct Node {
 }
 
 struct Life {
+    /// See [`Switcher::is_wanted`].
+    wanted: Arc<AtomicBool>,
     queue: Receiver<Command>,
     bell: OwnedFd,
     say: Box<dyn Fn(Said) + Send>,
@@ -310,6 +323,9 @@ impl Life {
             if let Some(text) = self.lanes.poll_news(now_ns) {
                 (self.say)(Said::Line(text));
             }
+            let head = self.node.as_ref().and_then(|node| node.head.as_ref());
+            let wanted = head.is_some_and(|head| head.scheduler().is_wanted());
+            self.wanted.store(wanted, Ordering::Relaxed);
             self.wait();
         }
         self.jobs.values_mut().filter_map(|job| job.brake.as_mut()).for_each(|brake| {
@@ -325,10 +341,10 @@ impl Life {
                 self.jobs.entry(job).or_default().nodes = nodes;
                 return self.settle(now_ns, job);
             }
-            Command::Here(job, cgroup, ranks, bound) => {
+            Command::Here(job, user, cgroup, ranks, bound) => {
                 let entry = self.jobs.entry(job).or_default();
                 entry.bound = cgroup.clone().filter(|_| !bound.is_empty()).map(|group| (bound, group));
-                entry.brake = Brake::of(cgroup.as_deref(), &ranks);
+                entry.brake = Brake::of(cgroup.as_deref(), &ranks, user);
                 if let Some(Brake::Signals(_)) = entry.brake {
                     let text = format!("job {job} takes turns by signals: no cgroup can be made here");
                     (self.say)(Said::Line(text));
@@ -366,6 +382,11 @@ impl Life {
                 }
             }
             Command::Greet(child) => self.greet(child),
+            Command::Share(window) => {
+                if let Some(head) = &mut node.head {
+                    head.scheduler_mut().set_window(now_ns, window);
+                }
+            }
             _ => {}
         }
     }

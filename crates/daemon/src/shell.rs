@@ -25,6 +25,7 @@ mod clients;
 mod events;
 mod guests;
 mod kept;
+mod neighbours;
 mod peers;
 mod starters;
 
@@ -136,6 +137,7 @@ struct Shell {
     turns: events::Log,
     turns_taken_ms: u64,
     switcher: Switcher,
+    neighbours: neighbours::Neighbours,
     folder: kept::Folder,
     numbers: u64,
     leaving: bool,
@@ -186,6 +188,7 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
         turns_taken_ms: 0,
         credential,
         switcher,
+        neighbours: neighbours::Neighbours::new(),
         happenings: happenings.clone(),
         peers: HashMap::new(),
         clients: HashMap::new(),
@@ -215,6 +218,7 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
                 shell.watch_front_ends();
                 shell.core.handle(now_ms(), Event::Tick);
                 shell.take_turns();
+                shell.share_machine(now_ms());
                 shell.leave_if_idle();
             }
             _ = end.recv() => shell.leaving = true,

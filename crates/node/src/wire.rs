@@ -86,6 +86,8 @@ pub enum Kind {
     Taken = 12,
     /// To a daemon, the first frame of a starter whose own has died: [`Back`] as JSON.
     Back = 13,
+    /// Who has stopped the job in its turn, by signals, is gone: it goes on, unless its user has stopped it.
+    Thaw = 14,
     /// A rank's stdout.
     Output = 16,
     /// A rank's stderr.
@@ -99,7 +101,7 @@ pub enum Kind {
 }
 
 /// Every kind, for decoding.
-const KINDS: [Kind; 18] = [
+const KINDS: [Kind; 19] = [
     Kind::Job,
     Kind::Signal,
     Kind::Input,
@@ -113,6 +115,7 @@ const KINDS: [Kind; 18] = [
     Kind::Detach,
     Kind::Taken,
     Kind::Back,
+    Kind::Thaw,
     Kind::Output,
     Kind::Errors,
     Kind::Report,

@@ -33,7 +33,7 @@ mod types;
 pub use demand::{Demand, Part, Place, SubmitError, WEIGHT_DEFAULT, WEIGHT_MAX};
 pub use matrix::Policy;
 pub use message::{Down, Members, Mode, Moved, Order, Plan, Report, STAGES, Stage, Switch};
-pub use rotation::Account;
+pub use rotation::{Account, Window};
 pub use scheduler::{Config, ConfigError, Event, JobState, SLICE_NS, Scheduler};
 pub use tree::Tree;
 pub use types::{Generation, JobId, Membership, NodeId, SLOTS_MAX, Slots, Version};

@@ -87,6 +87,32 @@ impl Turn {
     }
 }
 
+/// Several schedulers that know nothing of each other's jobs share one machine by its clock: each switches jobs in during its own
+/// windows only, and everybody off at their ends (W16).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// Which of the windows is ours, from 0.
+    pub index: u32,
+    /// How many schedulers there are.
+    pub count: u32,
+}
+
+impl Window {
+    /// How long a window is: the same for everybody.
+    pub const NS: u64 = 100_000_000;
+
+    fn is_open(self, now_ns: u64) -> bool {
+        now_ns / Self::NS % u64::from(self.count.max(1)) == u64::from(self.index)
+    }
+
+    /// When it opens or closes next.
+    fn change_ns(self, now_ns: u64) -> u64 {
+        let (number, count) = (now_ns / Self::NS, u64::from(self.count.max(1)));
+        let further = (u64::from(self.index) + count - number % count) % count;
+        (number + further.max(1)) * Self::NS
+    }
+}
+
 /// Where the rotation stands.
 #[derive(Clone, Debug)]
 pub(crate) struct Rotation {
@@ -102,6 +128,7 @@ pub(crate) struct Rotation {
     bound_in: Version,
     /// The row was switched off to be switched on again.
     forced: bool,
+    window: Option<Window>,
 }
 
 impl Rotation {
@@ -116,6 +143,7 @@ impl Rotation {
             paused: false,
             bound_in: version,
             forced: false,
+            window: None,
         }
     }
 
@@ -145,6 +173,9 @@ impl Scheduler {
     pub fn next_row(&mut self, now_ns: u64) -> Option<Switch> {
         self.charge(now_ns);
         self.matrix.refresh(&self.machine);
+        if self.rotation.window.is_some_and(|window| !window.is_open(now_ns)) {
+            return (!self.rotation.running.is_empty()).then(|| self.switch_off());
+        }
         let kept = self.rotation.running.iter().all(|&job| self.may_go_on(job));
         let over = now_ns >= self.rotation.slice_end_ns;
         if kept && !over && !self.rotation.running.is_empty() && !self.all_idle() {
@@ -166,6 +197,32 @@ impl Scheduler {
     /// When [`Self::next_row`] is to be called at the latest; None if only an event can change anything.
     #[must_use]
     pub fn next_at_ns(&self) -> Option<u64> {
+        let turn = self.next_turn_ns();
+        let Some(window) = self.rotation.window.filter(|_| !self.matrix.rows().is_empty()) else {
+            return turn;
+        };
+        let now_ns = self.rotation.charged_ns;
+        let change_ns = window.change_ns(now_ns);
+        Some(if window.is_open(now_ns) {
+            turn.map_or(change_ns, |turn| turn.min(change_ns))
+        } else {
+            change_ns
+        })
+    }
+
+    /// From now on the machine is shared with others so; none: it is ours alone.
+    pub fn set_window(&mut self, now_ns: u64, window: Option<Window>) {
+        self.charge(now_ns);
+        self.rotation.window = window;
+    }
+
+    /// Somebody takes his turns and is not idle.
+    #[must_use]
+    pub fn is_wanted(&self) -> bool {
+        self.jobs.iter().any(|(job, record)| self.may_go_on(*job) && record.turn.idle_since_ns.is_none())
+    }
+
+    fn next_turn_ns(&self) -> Option<u64> {
         let rows = self.matrix.rows();
         let running = &self.rotation.running;
         if running.is_empty() || self.all_idle() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use tutti_sched::{
     Config, ConfigError, Demand, Event, JobId, JobState, NodeId, Place, Plan, Policy, Scheduler, Slots,
-    SubmitError, Switch,
+    SubmitError, Switch, Window,
 };
 
 const SLICE_NS: u64 = 100_000_000;
@@ -443,6 +443,39 @@ fn s24_the_slice_is_a_setting() {
     bench.submit(&Demand::any(1, 1));
     bench.turn();
     assert_eq!(bench.scheduler.next_at_ns(), Some(5_000_000));
+}
+
+#[test]
+fn w16_schedulers_that_share_a_machine_run_their_jobs_in_their_own_windows_of_the_clock() {
+    for count in 2..5 {
+        let mut benches: Vec<Bench> = (0..count).map(|_| Bench::plain(1, 2)).collect();
+        for (index, bench) in (0..).zip(&mut benches) {
+            for _ in 0..2 {
+                bench.submit(&Demand::any(1, 2));
+            }
+            bench.scheduler.set_window(0, Some(Window { index, count }));
+        }
+        let mut ran = vec![[0; 2]; count as usize];
+        for step in 0..u64::from(count) * 40 {
+            // Four looks a window.
+            let now_ns = step * Window::NS / 4;
+            for (index, bench) in benches.iter_mut().enumerate() {
+                bench.now_ns = now_ns;
+                bench.turn();
+                let running = bench.scheduler.running();
+                assert_eq!(running.len(), usize::from(step / 4 % u64::from(count) == index as u64), "{step}");
+                running.iter().for_each(|job| ran[index][job.0 as usize - 1] += 1);
+                let next_ns = bench.scheduler.next_at_ns().unwrap();
+                assert!(next_ns > now_ns && next_ns % Window::NS == 0, "{step}: {next_ns}");
+            }
+        }
+        assert_eq!(ran, vec![[20; 2]; count as usize]);
+        // Who is alone again has the whole of it.
+        let last = &mut benches[1];
+        last.scheduler.set_window(last.now_ns, None);
+        last.turn();
+        assert_eq!(last.scheduler.running().len(), 1);
+    }
 }
 
 #[test]

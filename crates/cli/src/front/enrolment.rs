@@ -5,11 +5,11 @@
 //!                     | nobody there: start one, look again   <- Suspend, Resume, Signal, Kill   (the daemon)
 //! ```
 //!
-//! The job never waits for a daemon. Until it takes part, and after the daemon's death, it runs under the kernel's scheduler.
+//! The job never waits for a daemon. Where it has no cgroup the daemon stops it by signals; its starter, told by us, lets it go on when
+//! the daemon is gone. Until it takes part, and after the daemon's death, it runs under the kernel's scheduler.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -64,7 +64,8 @@ impl Enrolment {
     /// For a job on this machine alone; none: the user wants no daemon.
     pub fn new(job: &Job) -> Option<Self> {
         let named = std::env::var_os(place::SOCKET_VARIABLE);
-        if named.is_some_and(|socket| socket == place::NO_DAEMON) {
+        // What a rank of a job starts has that job's turns.
+        if named.is_some_and(|socket| socket == place::NO_DAEMON) || std::env::var_os("TUTTI_JOB").is_some() {
             return None;
         }
         let cgroup = cgroup::place(&cgroup::name(&job.name()));
@@ -149,8 +150,7 @@ impl Enrolment {
     pub fn handle_readable(&mut self) -> Vec<Wish> {
         let Some(link) = &mut self.link else { return Vec::new() };
         if !link.receive() {
-            self.lose();
-            return Vec::new();
+            return self.lose();
         }
         let (mut wishes, mut answer) = (Vec::new(), None);
         loop {
@@ -202,24 +202,18 @@ impl Enrolment {
     }
 
     /// The daemon is gone, perhaps in the middle of another's turn: nobody stays frozen.
-    fn lose(&mut self) {
+    fn lose(&mut self) -> Vec<Wish> {
         (self.link, self.number) = (None, None);
         self.cgroup.iter().for_each(|path| cgroup::thaw(path));
         self.look = Some(Instant::now() + self.between);
         self.between = (self.between * 2).min(LOOK.1);
+        vec![Wish::Put(Kind::Thaw, 0)]
     }
 }
 
 /// The wire to the daemon of this node: the cluster's, else the one that was started on demand.
 fn connect() -> Option<OwnedFd> {
-    cluster::stream().ok().filter(is_trusted).map(OwnedFd::from)
-}
-
-/// In a folder that anybody may have made, only root or the user himself is a daemon.
-fn is_trusted(stream: &UnixStream) -> bool {
-    let own = rustix::process::geteuid();
-    let peer = rustix::net::sockopt::socket_peercred(stream);
-    peer.is_ok_and(|peer| peer.uid.is_root() || peer.uid == own)
+    cluster::stream().ok().map(OwnedFd::from)
 }
 
 fn start_daemon() -> Result<Child, String> {

@@ -68,16 +68,20 @@ impl Core {
         }
         let (Some(me), Some(launch)) = (self.me, self.parts.launch(job)) else { return };
         let node = (launch.nodes.len() > 1).then(|| launch.index(me).unwrap_or(0) as u32);
-        let (place, ranks) = match &launch.enrolled {
-            // Nobody would let it go on by signals if this daemon died.
-            Some(enrolled) => (enrolled.cgroup.as_ref().map(|path| OsString::from(path).into()), Vec::new()),
-            None => {
-                let name = cgroup::name(&tutti_node::wire::name_of(launch.job.id, node));
-                (cgroup::place(&name), self.parts.pids(job))
-            }
+        let place = match &launch.enrolled {
+            Some(enrolled) => enrolled.cgroup.as_ref().map(|path| OsString::from(path).into()),
+            None => cgroup::place(&cgroup::name(&tutti_node::wire::name_of(launch.job.id, node))),
         };
+        let (user, ranks) = (launch.user.uid, self.parts.pids(job));
         let bound = if self.has_machine_alone() { self.parts.bound(job) } else { Vec::new() };
-        self.act(Action::Gang(Command::Here(job, place, ranks, bound)));
+        self.act(Action::Gang(Command::Here(job, user, place, ranks, bound)));
+    }
+
+    /// This is the head, and all nodes are of its machine.
+    pub fn is_of_one_machine(&self) -> bool {
+        let machine = &self.config.about.machine;
+        let mut members = self.members.iter().flat_map(|members| members.nodes.values());
+        self.head.is_some() && members.all(|member| !member.alive || &member.about.machine == machine)
     }
 
     /// No other node has cores of this machine.

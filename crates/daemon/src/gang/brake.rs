@@ -15,12 +15,12 @@ pub(super) enum Brake {
 }
 
 impl Brake {
-    /// Of a job whose cgroup would be there, and whose ranks on this node are these.
-    pub(super) fn of(cgroup: Option<&Path>, ranks: &[u32]) -> Option<Self> {
+    /// Of a job of this user whose cgroup would be there, and whose ranks on this node are these.
+    pub(super) fn of(cgroup: Option<&Path>, ranks: &[u32], user: u32) -> Option<Self> {
         let freezer = cgroup.and_then(|path| Freezer::open(path).ok()).map(Brake::Cgroup);
         freezer.or_else(|| {
             let mut pids = ranks.iter().filter_map(|pid| Pid::from_raw(*pid as i32));
-            pids.find_map(Stopper::of_rank).map(Brake::Signals)
+            pids.find_map(|rank| Stopper::of_rank(rank, user)).map(Brake::Signals)
         })
     }
 
@@ -82,7 +82,7 @@ impl Brake {
     pub(super) fn try_activity(&mut self, now_ns: u64) -> Option<bool> {
         match self {
             Brake::Cgroup(freezer) => freezer.try_activity(now_ns),
-            Brake::Signals(_) => None,
+            Brake::Signals(stopper) => stopper.try_activity(now_ns),
         }
     }
 }

@@ -24,9 +24,9 @@ pub(super) const LOOK_NS_MAX: u64 = 20_000_000;
 const NOTHING_PART: u64 = 500;
 /// Nobody sleeps who has worked for more than this part of the time with each of his threads: the one that looks after the network
 /// wakes up a hundred times a second.
-const ASLEEP_PART: u64 = 50;
+pub(super) const ASLEEP_PART: u64 = 50;
 /// A job with more threads on a node is never taken for asleep: looking at all of them would take the time of others.
-const THREADS_MAX: usize = 256;
+pub(super) const THREADS_MAX: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Freezer {

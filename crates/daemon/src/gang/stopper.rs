@@ -8,10 +8,11 @@
 //! - Who was stopped already (by a user, a debugger) is not noted, and stays as he is.
 //! - A noted process is held by its pidfd: a number that the kernel gives to somebody else is nobody's news.
 //! - Somebody else's SIGCONT lets a process escape; while the job stands still it is swept again, every [`GUARD_NS`].
+//! - Processes of another user than the job's are left alone: who is a rank the job says itself, and root could stop anybody.
 //! - If the daemon stops right here, the starter sends SIGCONT to all (`tutti_node::starter`).
 //!
 //! What it cannot do: a SIGSTOP that a user sends to one whom we have stopped already is lost with our SIGCONT; parents that ask for stops
-//! of their children hear of ours; whether the job sleeps is not known, so it keeps its slices.
+//! of their children hear of ours.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -19,16 +20,21 @@ use std::os::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tutti_node::descendants;
 
-use super::freezer::{LOOK_NS, LOOK_NS_MAX};
+use super::freezer::{ASLEEP_PART, LOOK_NS, LOOK_NS_MAX, THREADS_MAX};
 
 /// Passes of a sweep: a program that forks faster than it is stopped is looked at again later.
 const PASSES_MAX: u32 = 8;
 /// Between two looks for somebody who has escaped.
 const GUARD_NS: u64 = 20_000_000;
+/// Between two looks at who works: dearer than a look at a cgroup.
+const ACTIVITY_NS: u64 = 20_000_000;
 
 #[derive(Debug)]
 pub(super) struct Stopper {
     starter: Pid,
+    user: u32,
+    /// When somebody last looked who works, and what they had worked by then, in ns.
+    seen: Option<(u64, u64)>,
     stopped: HashMap<Pid, OwnedFd>,
     freezing: bool,
     frozen: bool,
@@ -39,11 +45,16 @@ pub(super) struct Stopper {
 }
 
 impl Stopper {
-    /// For the job of which this process is a rank: its parent is the starter. None when it is dead.
-    pub(super) fn of_rank(rank: Pid) -> Option<Self> {
+    /// For this user's job of which this process is a rank: its parent is the starter. None when it is dead, or another user's.
+    pub(super) fn of_rank(rank: Pid, user: u32) -> Option<Self> {
         let starter = Pid::from_raw(about(rank)?.1)?;
+        if owner(rank) != Some(user) || owner(starter) != Some(user) {
+            return None;
+        }
         Some(Stopper {
             starter,
+            user,
+            seen: None,
             stopped: HashMap::new(),
             freezing: false,
             frozen: false,
@@ -55,7 +66,7 @@ impl Stopper {
     }
 
     pub(super) fn freeze(&mut self, now_ns: u64) {
-        (self.freezing, self.frozen) = (true, false);
+        (self.freezing, self.frozen, self.seen) = (true, false, None);
         (self.asked_ns, self.pause_ns, self.look_ns) = (now_ns, LOOK_NS, now_ns + LOOK_NS);
         self.sweep();
     }
@@ -97,13 +108,45 @@ impl Stopper {
         self.frozen
     }
 
+    /// Whether its processes have slept since the last look; none: it stands still, or there is nothing to compare with.
+    pub(super) fn try_activity(&mut self, now_ns: u64) -> Option<bool> {
+        if self.freezing || self.frozen {
+            return None;
+        }
+        let (then_ns, then_worked_ns) = match self.seen {
+            Some((then_ns, _)) if now_ns < then_ns + ACTIVITY_NS => return None,
+            Some(seen) => seen,
+            None => (now_ns, 0),
+        };
+        let (mut worked_ns, mut count, mut asleep) = (0, 0, true);
+        for pid in descendants::all_of(self.starter) {
+            let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())) else {
+                continue;
+            };
+            for thread in threads.flatten() {
+                let Ok(stat) = std::fs::read_to_string(thread.path().join("stat")) else { continue };
+                asleep &= stat.rsplit_once(") ").is_none_or(|(_, rest)| !rest.starts_with(['R', 'D']));
+                let spent = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+                worked_ns += spent.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
+                count += 1;
+            }
+            // Looking at all of them would take the time of others.
+            if count > THREADS_MAX as u64 {
+                return Some(false);
+            }
+        }
+        let first = self.seen.replace((now_ns, worked_ns)).is_none();
+        let most_ns = (now_ns - then_ns) / ASLEEP_PART * count;
+        (!first).then_some(asleep && worked_ns.saturating_sub(then_worked_ns) <= most_ns)
+    }
+
     /// Stops who runs; `true` when nobody does any more.
     fn sweep(&mut self) -> bool {
         for _ in 0..PASSES_MAX {
             let (mut fresh, mut moves) = (false, false);
             for pid in descendants::all_of(self.starter) {
                 let Some((state, _)) = about(pid) else { continue };
-                if b"TtZXx".contains(&state) {
+                if b"TtZXx".contains(&state) || owner(pid) != Some(self.user) {
                     continue;
                 }
                 moves = true;
@@ -115,7 +158,7 @@ impl Stopper {
                 // What has its number by now may be nobody of ours: it is, if it still descends from the starter at the next pass.
                 if let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) {
                     fresh = true;
-                    if about(pid).is_some() && pidfd_send_signal(&pidfd, Signal::STOP).is_ok() {
+                    if owner(pid) == Some(self.user) && pidfd_send_signal(&pidfd, Signal::STOP).is_ok() {
                         self.stopped.insert(pid, pidfd);
                     }
                 }
@@ -126,6 +169,13 @@ impl Stopper {
         }
         false
     }
+}
+
+/// Whose process it is; none when there is none.
+fn owner(pid: Pid) -> Option<u32> {
+    // That of its status is real, unlike the owner of its folder, which is root where a program may not be looked into.
+    let text = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
 }
 
 /// State and parent of a process; none when there is none.

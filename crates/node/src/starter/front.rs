@@ -98,6 +98,7 @@ impl Starter {
                 self.report(&Report::Suspended);
             }
             Kind::Resume => self.resume(),
+            Kind::Thaw => self.end_turn(),
             Kind::Window => self.parts.streams.set_window((head.rank >> 16) as u16, head.rank as u16),
             Kind::Kill => {
                 self.parts.ranks.set_ending(1);

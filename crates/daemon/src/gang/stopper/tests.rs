@@ -20,7 +20,7 @@ impl Job {
     }
 
     fn stopper(&self) -> Stopper {
-        Stopper::of_rank(self.1[0]).unwrap()
+        Stopper::of_rank(self.1[0], rustix::process::geteuid().as_raw()).unwrap()
     }
 
     fn states(&self) -> Vec<u8> {
@@ -62,6 +62,27 @@ fn all_descendants_stand_still_and_go_on() {
         await_that(|| job.states() == b"SSS");
     }
     assert_ne!(about(Pid::from_child(&job.0)).unwrap().0, b'T', "its parent, the starter, goes on");
+}
+
+#[test]
+fn who_sleeps_is_asleep_and_who_works_is_not() {
+    let looks = |script| {
+        let job = Job::start(script);
+        let mut stopper = job.stopper();
+        await_that(|| descendants::all_of(stopper.starter).len() == 3);
+        let (start, mut seen) = (std::time::Instant::now(), Vec::new());
+        // What a process does when it has just been started is over soon.
+        while seen.len() < 3 || seen.last() == Some(&false) && script == THREE {
+            seen.extend(stopper.try_activity(start.elapsed().as_nanos() as u64));
+            std::thread::yield_now();
+        }
+        freeze(&mut stopper);
+        assert_eq!(stopper.try_activity(u64::MAX), None, "it stands still");
+        seen
+    };
+    assert_eq!(looks(THREE).last(), Some(&true));
+    let busy = "sleep 60 & echo $!; sleep 60 & echo $!; (while :; do :; done) & echo $!; echo .; wait";
+    assert_eq!(looks(busy), [false; 3]);
 }
 
 #[test]
