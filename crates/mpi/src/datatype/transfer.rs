@@ -44,8 +44,10 @@ const TILE_BYTES: usize = 8 << 10;
 
 /// What memory is fetched in.
 const LINE_BYTES: usize = 64;
-/// Rows of a tile of a transposed matrix: each is a cache line, and perhaps a page, of its own.
-const ROWS: usize = 32;
+/// Fewest and most rows of a tile of a transposed matrix: each is a cache line or two, and perhaps a page, of its own.
+const ROWS: (usize, usize) = (16, 1024);
+/// The distance at which lines of memory take the same place in a cache, of many a second-level cache.
+const SAME_PLACE_BYTES: usize = 64 << 10;
 
 impl Program {
     /// The program of a type of this shape and extent.
@@ -372,13 +374,19 @@ unsafe fn repeated<const DIRECTION: bool>(
 /// Whether neighbours in the outer loop share cache lines that the inner loop would have to fetch again: columns of a matrix.
 fn is_transposed(inner: &Loop, stride: isize, count: usize) -> bool {
     count > 3
-        && inner.count > ROWS
+        && inner.count > 2 * ROWS.0
         && matches!(inner.body.shape, Shape::Run)
         && 2 * stride.unsigned_abs() <= LINE_BYTES
         && inner.stride.unsigned_abs() >= LINE_BYTES
 }
 
-/// A loop of runs, `count` times: in tiles of as many columns as share a cache line, and of few rows.
+/// How many rows' lines a cache keeps until the next columns want them: it has few ways where rows are a power of two apart.
+fn tile_rows(stride: isize) -> usize {
+    let power = 1 << stride.unsigned_abs().trailing_zeros().min(SAME_PLACE_BYTES.trailing_zeros());
+    (2 * SAME_PLACE_BYTES / power).clamp(ROWS.0, ROWS.1)
+}
+
+/// A loop of runs, `count` times: in tiles of as many columns as two cache lines hold, and of as many rows as a cache does.
 unsafe fn transposed<const DIRECTION: bool>(
     inner: &Loop,
     stride: isize,
@@ -387,12 +395,13 @@ unsafe fn transposed<const DIRECTION: bool>(
     stream: *mut u8,
 ) {
     let Loop { count: rows, stride: row, body } = inner;
-    let columns = LINE_BYTES / stride.unsigned_abs().max(1);
+    let columns = 2 * LINE_BYTES / stride.unsigned_abs().max(1);
+    let tile_rows = tile_rows(*row);
     let column_bytes = rows * body.bytes;
     let memory = memory.wrapping_offset(body.at);
     for first in (0..count).step_by(columns) {
-        for top in (0..*rows).step_by(ROWS) {
-            let some_rows = ROWS.min(rows - top);
+        for top in (0..*rows).step_by(tile_rows) {
+            let some_rows = tile_rows.min(rows - top);
             let memory = memory.wrapping_offset(row.wrapping_mul(top as isize));
             for column in first..count.min(first + columns) {
                 let memory = memory.wrapping_offset(stride.wrapping_mul(column as isize));
