@@ -13,20 +13,25 @@ use std::path::Path;
 
 /// The functions whose bodies stand in the Rust files below `dir`. A missing folder holds none.
 pub fn written_bodies(dir: &Path) -> io::Result<BTreeSet<String>> {
-    let mut names = BTreeSet::new();
-    if dir.is_dir() {
-        collect(dir, &mut names)?;
-    }
-    Ok(names)
+    Ok(source_files(dir)?.iter().flat_map(|text| bodies_in(text)).collect())
 }
 
-fn collect(dir: &Path, names: &mut BTreeSet<String>) -> io::Result<()> {
+/// The texts of all Rust files below `dir`; none if it is not there.
+pub fn source_files(dir: &Path) -> io::Result<Vec<String>> {
+    let mut texts = Vec::new();
+    if dir.is_dir() {
+        collect(dir, &mut texts)?;
+    }
+    Ok(texts)
+}
+
+fn collect(dir: &Path, texts: &mut Vec<String>) -> io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
         let path = entry?.path();
         if path.is_dir() {
-            collect(&path, names)?;
+            collect(&path, texts)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            names.extend(bodies_in(&std::fs::read_to_string(&path)?));
+            texts.push(std::fs::read_to_string(&path)?);
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The table of the MPI interface and the generators that read it.
 //!
-//! `bindings/mpi/` holds three files of facts: `constants.txt`, `types.txt`, `functions.txt`. [`Table::load`] reads them; the
+//! `bindings/mpi/` holds three files of facts: `constants.txt`, `types.txt`, `functions.txt`. [`Table::load`] reads them (what
+//! arguments are, `parameters.txt`, is for [`manual`] alone); the
 //! generators write from them, each one text:
 //!
 //! | module | text | who includes or builds it |
@@ -9,6 +10,7 @@
 //! | [`exports`] | one exported function per name, MPI_X and PMPI_X | `bindings/libtutti/build.rs` |
 //! | [`filter`] | `libmpi_abi.so.1`, in C | `tutti-dist` |
 //! | [`header`] | `mpi.h` | `tutti-dist` |
+//! | [`manual`] | manual pages of the functions | `tutti-dist` |
 //!
 //! This crate has no dependencies, because build scripts of other crates use it. A mistake in the table is an error that names
 //! file and line; a generator never guesses.
@@ -17,6 +19,7 @@ pub mod ctype;
 pub mod exports;
 pub mod filter;
 pub mod header;
+pub mod manual;
 mod parse;
 pub mod rust_abi;
 

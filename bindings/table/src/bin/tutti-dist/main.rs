@@ -9,6 +9,7 @@ mod tree;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use tree::Tree;
+use tutti_table::manual::{self, Manual};
 use tutti_table::{Table, filter, header};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -89,6 +90,10 @@ fn lay_out(source: &Path, target: &Path, profile: &str) -> Result<usize, String>
     }
     write_wrappers(&mut tree, &facts.join("wrappers"))?;
     write_manuals(&mut tree, &built.join("tutti"))?;
+    let manual = Manual::load(&facts, &source.join("crates/mpi/src/face")).map_err(|e| e.to_string())?;
+    for (name, page) in manual::pages(&table, &manual, VERSION) {
+        tree.file(&format!("share/man/man3/{name}"), page.as_bytes(), 0o644)?;
+    }
     for (place, to) in LINKS {
         tree.link(place, to)?;
     }
