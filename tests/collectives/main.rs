@@ -52,6 +52,21 @@ fn neighbours_in_grids_and_graphs_exchange_what_they_should() {
 }
 
 #[test]
+fn started_collectives_never_meet_those_that_wait() {
+    let scratch = Scratch::new("collectives-started-beside");
+    let started = compile("tests/collectives/c/started_beside.c", scratch.path());
+    for options in [
+        &["-n", "1"][..],
+        &["-n", "3"],
+        &["--virtual-nodes", "2", "-n", "3"],
+        &["--virtual-nodes", "2", "-n", "2"],
+    ] {
+        let ran = run(program("mpiexec").args(options).arg(&started), LIMIT).expect_success();
+        assert!(ran.stdout.contains("started beside waiting: all right"), "{ran}");
+    }
+}
+
+#[test]
 fn large_collectives_are_right_where_the_kernel_refuses_single_copies() {
     let scratch = Scratch::new("collectives-refused");
     let refused = compile("tests/collectives/c/refused.c", scratch.path());

@@ -14,6 +14,7 @@ use super::record::{self, Record, Speaker};
 use super::{CALL, MODE, Mode, Severity, line_up, name_of};
 use crate::abi::*;
 use crate::buffer::Buffer;
+use crate::collective::Call;
 use crate::collective::plan::Place;
 use crate::collective::schedule::Schedule;
 use crate::collective::work::Work;
@@ -130,7 +131,7 @@ impl Guard {
     /// MPI_ERR_COMM.
     pub fn compare_creation(&mut self, comm: MPI_Comm) -> Result<()> {
         let function = name_of(CALL.get());
-        let place = self.next_place(comm)?;
+        let place = self.next_place(comm, Call::Blocking)?;
         let mut schedule = place.schedule();
         Exchange::begin(&mut schedule, comm, &place, |speaker| Record::of_creation(function, speaker));
         if function.starts_with("MPI_Comm_idup") {

@@ -39,8 +39,8 @@ const LOOKS_AT_OTHER_CORES: u32 = 200;
 /// What a communicator keeps for its collective operations.
 #[derive(Debug, Default)]
 pub struct State {
-    /// How many schedules this process has made on the communicator; all ranks count alike.
-    schedules: u32,
+    /// How many schedules this process has run on the communicator, and how many it has started; all ranks count alike.
+    schedules: [u32; 2],
     place: Place,
 }
 
@@ -53,6 +53,15 @@ enum Place {
     Block(Rc<Block>),
     /// Messages only.
     Messages,
+}
+
+/// How a collective operation is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// It returns when it is done.
+    Blocking,
+    /// It leaves a request.
+    Started,
 }
 
 /// Who reads a slot.
@@ -90,10 +99,13 @@ pub struct Block {
 }
 
 impl State {
-    /// The next tag for messages of collective operations.
-    pub fn next_tag(&mut self) -> i32 {
-        self.schedules = (self.schedules + 1) & i32::MAX as u32;
-        self.schedules as i32
+    /// The next tag for messages of collective operations. Those that are waited for and those that are started are counted apart:
+    /// they never meet, as inside a node, where only the latter are messages. A checked program has one order of all.
+    pub fn next_tag(&mut self, call: Call) -> i32 {
+        let call = if crate::check::is_on() { Call::Blocking } else { call };
+        let count = &mut self.schedules[call as usize];
+        *count = (*count + 1) & (i32::MAX >> 1) as u32;
+        (*count << 1) as i32 | call as i32
     }
 
     /// Gives the block back; called once by every member, when it frees the communicator.
@@ -128,7 +140,7 @@ impl Guard {
         } else if context == 0 {
             WORLD_BLOCK as u32
         } else {
-            let tag = self.comm_mut(handle).ok()?.collective.next_tag();
+            let tag = self.comm_mut(handle).ok()?.collective.next_tag(Call::Blocking);
             self.agree_on_block(context, tag, rank, &group)
         };
         let block = (index != NO_BLOCK).then(|| Rc::new(Block::new(self, index as usize, rank, group)));

@@ -29,7 +29,7 @@ use crate::compound::{NOTHING, Part};
 use crate::error::{Error, Result, check as ensure};
 use crate::process::Guard;
 
-pub use block::State;
+pub use block::{Call, State};
 use single_copy::Outcome;
 use work::{ReductionArguments, Work};
 
@@ -51,13 +51,13 @@ impl Guard {
                 Outcome::Lost => return Err(lost()),
             }
         }
-        let mut schedule = self.next_plan(comm, work)?;
+        let mut schedule = self.next_plan(comm, work, Call::Blocking)?;
         self.run(&mut schedule)
     }
 
     /// The schedule of the next operation on a communicator.
-    fn next_plan(&mut self, comm: MPI_Comm, work: &Work) -> Result<schedule::Schedule> {
-        let place = self.next_place(comm)?;
+    fn next_plan(&mut self, comm: MPI_Comm, work: &Work, call: Call) -> Result<schedule::Schedule> {
+        let place = self.next_place(comm, call)?;
         if check::is_on() {
             return Ok(self.plan(comm, &place, work, check::collectives::current_function()));
         }
@@ -114,7 +114,7 @@ impl Guard {
         request: *mut MPI_Request,
     ) -> Result<()> {
         check_place(request)?;
-        let schedule = self.next_plan(comm, work)?;
+        let schedule = self.next_plan(comm, work, Call::Started)?;
         let index = self.launch(schedule);
         // SAFETY: our contract; it is not null.
         unsafe { request.write(MPI_Request(self.engine.requests.handle(index))) };
@@ -136,7 +136,7 @@ impl Guard {
         request: *mut MPI_Request,
     ) -> Result<()> {
         check_place(request)?;
-        let place = self.next_place(comm)?;
+        let place = self.next_place(comm, Call::Started)?;
         let function = check::collectives::current_function();
         let index = self.persistent(Rc::new(move |guard: &mut Guard| {
             let schedule =

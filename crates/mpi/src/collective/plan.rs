@@ -3,6 +3,7 @@
 //! Inside a node most operations are done directly: every process sends to every other what that one needs, receives posted
 //! first. That moves no byte twice, takes one or two steps, and lets reductions go in the order of ranks.
 
+use super::block::Call;
 use super::schedule::{Operation, Schedule};
 use super::work::{Root, Work};
 use super::{direct, neighbours, reduction, remote, tree};
@@ -109,15 +110,15 @@ fn remote_member(remote: &Option<Rc<Group>>, rank: usize) -> u32 {
 }
 
 impl Guard {
-    /// The place for one more operation on a communicator, with a tag of its own; all ranks ask in the same order.
+    /// The place for one more operation on a communicator, with a tag of its own; all ranks ask in the same order for each kind of call.
     ///
     /// # Errors
     /// MPI_ERR_COMM when there is no such communicator.
-    pub fn next_place(&mut self, comm: MPI_Comm) -> Result<Place> {
+    pub fn next_place(&mut self, comm: MPI_Comm, call: Call) -> Result<Place> {
         let comm = self.comm_mut(comm)?;
         Ok(Place {
             context: comm.context + Channel::Collective as u32,
-            tag: comm.collective.next_tag(),
+            tag: comm.collective.next_tag(call),
             me: comm.rank,
             local: comm.group.clone(),
             remote: comm.remote.clone(),
@@ -136,9 +137,9 @@ impl Place {
         Schedule::new(self.context, self.tag)
     }
 
-    /// Which operation on the communicator it is.
+    /// Which operation on the communicator it is, in a checked program.
     pub fn number(&self) -> i32 {
-        self.tag
+        self.tag >> 1
     }
 
     /// Whether there are two groups.
