@@ -2,6 +2,7 @@
 //! lost, come twice or in another order, and between network namespaces (root only; one line says that they were not tried).
 //! Everything runs from `target/dist`.
 
+mod elsewhere;
 mod forged;
 mod freezes;
 
@@ -49,12 +50,17 @@ impl Network {
         mpiexec.args(["-n", &ranks.to_string()]);
         mpiexec
     }
+
+    /// Whether this user may have such a network.
+    fn can_be_had(self) -> bool {
+        !matches!(self, Network::TwoNamespaces) || rustix::process::geteuid().is_root()
+    }
 }
 
 /// Compiles a program and runs it on so many ranks; it must say `said`.
 #[track_caller]
 fn passes(network: Network, source: &str, ranks: usize, args: &[&str], said: &str) {
-    if matches!(network, Network::TwoNamespaces) && !rustix::process::geteuid().is_root() {
+    if !network.can_be_had() {
         println!("network namespaces need root, so {source} did not run between two of them");
         return;
     }
