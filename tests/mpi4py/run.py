@@ -1,6 +1,8 @@
 """mpi4py's own test suite under our mpiexec: counts for each number of ranks, and what failed.
 
-    run.py PYTHON TESTS MPIEXEC FUNCTIONS SCRATCH [RANKS...]
+    run.py PYTHON TESTS MPIEXEC FUNCTIONS SCRATCH NETWORK [RANKS...]
+
+NETWORK is how the ranks reach each other: node (all on this node), udp (each is a node), netns (two nodes that are network namespaces).
 
 All tests must pass, or be skipped by the suite itself, but those that need a chapter of the standard that is not written: they must
 meet its error, MPI_ERR_UNSUPPORTED_OPERATION raised by a function of that chapter, on at least one rank. Which functions these are
@@ -26,6 +28,13 @@ LEFT_ALONE_S = 1
 # Nothing takes a tenth of it on a free machine.
 TEST_LIMIT_S = 120
 JOBS_MAX = 100
+# NETWORK: what it says in a line of counts, options of mpiexec, its environment.
+NETWORKS = {
+    "node": ("", [], {}),
+    "udp": (" over UDP", [], {"TUTTI_TRANSPORT": "udp"}),
+    "netns": (" in two network namespaces", ["--netns", "2"], {}),
+}
+
 
 class Test:
     """What has become of a test: an event and a text for each rank."""
@@ -77,10 +86,13 @@ class Job:
         (self.folder / "done").write_text("".join(f"*{name}\n" for name in done))
         self.output = open(self.folder / "output", "w+b")
         rank = pathlib.Path(__file__).with_name("rank.py")
-        command = [options.mpiexec, "-n", str(ranks), options.python, rank, options.tests, self.folder, self.folder / "done"]
+        _, network_options, network_environment = options.network
+        command = [options.mpiexec, *network_options, "-n", str(ranks)]
+        command += [options.python, rank, options.tests, self.folder, self.folder / "done"]
         self.process = subprocess.Popen(
             list(map(str, command)), stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT,
-            start_new_session=True, env=os.environ | {"TUTTI_UNWRITTEN": " ".join(options.unwritten)},
+            start_new_session=True,
+            env=os.environ | network_environment | {"TUTTI_UNWRITTEN": " ".join(options.unwritten)},
         )
 
     def events(self):
@@ -206,15 +218,17 @@ def main():
         python, tests, mpiexec = sys.argv[1:4]
         unwritten = unwritten(pathlib.Path(sys.argv[4]))
         scratch = pathlib.Path(sys.argv[5])
+        network = NETWORKS[sys.argv[6]]
     failures = 0
     options.scratch.mkdir(parents=True, exist_ok=True)
-    for ranks in map(int, sys.argv[6:] or "1234"):
+    for ranks in map(int, sys.argv[7:] or "1234"):
         start = time.monotonic()
         results, texts = suite(ranks, options)
         count = collections.Counter(results.values())
         failed = sorted(name for name, word in results.items() if word == "failed")
         print(
-            f"{ranks} rank{'s' if ranks > 1 else ''}: {len(results)} run, {count['passed']} passed, {count['failed']} failed, "
+            f"{ranks} rank{'s' if ranks > 1 else ''}{options.network[0]}: "
+            f"{len(results)} run, {count['passed']} passed, {count['failed']} failed, "
             f"{count['missing']} met an unwritten chapter's error, {count['skipped']} skipped by the suite "
             f"({time.monotonic() - start:.0f} s)", flush=True,
         )
