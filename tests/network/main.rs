@@ -168,6 +168,41 @@ fn the_conformance_programs_pass_between_two_namespaces() {
 }
 
 #[test]
+fn nodes_whose_links_differ_agree_on_datagrams_that_all_take() {
+    let scratch = Scratch::new("network-mtus");
+    let narrow = compile("tests/network/programs/narrow.c", scratch.path());
+    if !Network::TwoNamespaces.can_be_had() {
+        return println!("network namespaces need root, so links of different MTU were not tried");
+    }
+    for (nodes, mtus) in [("2", "9000,1500"), ("2", "1500,9000"), ("3", "9000,1400,4000"), ("2", "9000")] {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(["--netns", nodes, "--netns-mtu", mtus, "-n", "4"]).arg(&narrow);
+        let ran = run(&mut mpiexec, LIMIT).expect_success();
+        assert!(ran.stdout.contains("narrow: all right"), "{mtus}: {ran}");
+        assert_eq!(ran.stderr, "", "{mtus}");
+    }
+}
+
+#[test]
+fn a_link_that_becomes_narrower_slows_a_job_and_is_said_once_a_rank() {
+    let scratch = Scratch::new("network-narrower");
+    let narrow = compile("tests/network/programs/narrow.c", scratch.path());
+    if !Network::TwoNamespaces.can_be_had() {
+        return println!("network namespaces need root, so no link became narrower");
+    }
+    for (ranks, mtus) in [(2, "1500"), (4, "9000")] {
+        let mut mpiexec = program("mpiexec");
+        mpiexec
+            .args(["--netns", "2", "--netns-mtu", mtus, "-n", &ranks.to_string()])
+            .args([narrow.as_os_str(), "shrink".as_ref()]);
+        let ran = run(&mut mpiexec, LIMIT).expect_success();
+        assert!(ran.stdout.contains("narrow: all right"), "{mtus}: {ran}");
+        let remarks = ran.stderr.matches("the network takes shorter datagrams").count();
+        assert!((1..=ranks).contains(&remarks) && ran.stderr.lines().count() == remarks, "{mtus}: {ran}");
+    }
+}
+
+#[test]
 fn ranks_leave_although_their_last_acknowledgements_are_lost() {
     let scratch = Scratch::new("network-leave");
     let modes = compile("tests/point_to_point/programs/modes.c", scratch.path());

@@ -24,7 +24,7 @@ use rustix::process::Signal;
 use rustix::stdio::stdin;
 use tutti_node::netns::Namespaces;
 use tutti_node::os::{self, Signals};
-use tutti_node::wire::{self, Head, Input, Kind, Report};
+use tutti_node::wire::{self, Head, Input, Kind, Reached, Report};
 
 use crate::cluster::{self, Answer, JobId};
 use crate::description;
@@ -424,8 +424,8 @@ impl Front {
         // Who asked the job to end knows why it ended; and what happens elsewhere after its end is only a consequence.
         let is_news = self.end == End::Open && self.ender.is_none_or(|ender| ender == index);
         match report {
-            Report::Addresses(addresses) => {
-                self.links[index].addresses = Some(addresses);
+            Report::Addresses(reached) => {
+                self.links[index].reached = Some(reached);
                 self.tell_addresses();
             }
             Report::Started { pids, cores } => {
@@ -524,9 +524,9 @@ impl Front {
 
     /// As soon as it is known where all ranks are reached, all nodes are told; then they start them.
     fn tell_addresses(&mut self) {
-        let known: Option<Vec<_>> = self.links.iter().map(|link| link.addresses.as_deref()).collect();
-        let Some(addresses) = known.map(|known| known.concat()) else { return };
-        let json = serde_json::to_vec(&addresses).expect("addresses are serialisable");
+        let known: Option<Vec<_>> = self.links.iter().map(|link| link.reached.as_ref()).collect();
+        let Some(known) = known else { return };
+        let json = serde_json::to_vec(&Reached::of_all(known)).expect("addresses are serialisable");
         self.put(Kind::Peers, 0, &json);
     }
 

@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
 
 use tutti_node::netns::Namespaces;
 use tutti_node::tickets::fill_random;
-use tutti_node::wire::{self, Decoder, Input, Job, Kind, Part};
+use tutti_node::wire::{self, Decoder, Input, Job, Kind, Part, Reached};
 
 use crate::cluster;
 use crate::description::Described;
@@ -51,7 +51,7 @@ pub struct Link {
     /// No rank of its node is left.
     pub left: bool,
     /// Where its ranks are reached, as soon as it has said so.
-    pub addresses: Option<Vec<SocketAddr>>,
+    pub reached: Option<Reached>,
     /// The barrier of PMI in which its ranks are, and what they have put since the last one.
     pub fence: Option<(u32, Vec<u8>)>,
 }
@@ -83,7 +83,7 @@ impl Link {
             input_room: false,
             suspended: false,
             left: false,
-            addresses: None,
+            reached: None,
             fence: None,
         };
         match rustix::io::ioctl_fionbio(&link.wire, true) {
@@ -124,7 +124,7 @@ impl Link {
             input_room: false,
             suspended: false,
             left: false,
-            addresses: None,
+            reached: None,
             fence: None,
         })
     }

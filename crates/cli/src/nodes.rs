@@ -20,8 +20,13 @@ pub enum Nodes {
     One,
     /// Virtual nodes that reach each other over the loopback interface; the world rank of each one's first rank.
     Virtual(Vec<u32>),
-    /// Virtual nodes with a network namespace each.
-    Namespaces(Vec<u32>),
+    /// Virtual nodes with a network namespace each, and the MTU of their cables.
+    Namespaces {
+        /// As above.
+        firsts: Vec<u32>,
+        /// Of each node, the last of the rest.
+        mtus: Vec<u32>,
+    },
     /// Nodes of the cluster, which its head chooses; how many, if that was said.
     Cluster(Wanted),
 }
@@ -49,6 +54,9 @@ pub enum NodesError {
     /// More than can know each other.
     #[error("--netns takes at most {NAMESPACES_MAX} nodes, not {0}")]
     TooMany(u32),
+    /// There are no cables.
+    #[error("--netns-mtu is about the cables that --netns makes, and --netns was not given")]
+    MtuOfNothing,
     /// The environment says something else.
     #[error("{TRANSPORT_VARIABLE} has the value {0:?}, expected udp or shm")]
     Transport(String),
@@ -91,7 +99,10 @@ impl Nodes {
             }
             (Some(_), Some(_), _) => Err(NodesError::Both),
             (None, Some(nodes), _) if nodes > NAMESPACES_MAX => Err(NodesError::TooMany(nodes)),
-            (None, Some(nodes), _) => Ok(Nodes::Namespaces(firsts(nodes)?)),
+            (None, Some(nodes), _) => {
+                Ok(Nodes::Namespaces { firsts: firsts(nodes)?, mtus: options.namespace_mtus.clone() })
+            }
+            _ if !options.namespace_mtus.is_empty() => Err(NodesError::MtuOfNothing),
             (Some(nodes), None, _) => Ok(Nodes::Virtual(firsts(nodes)?)),
             // Every rank is a node of its own.
             (None, None, Some("udp")) => Ok(Nodes::Virtual((0..ranks as u32).collect())),
@@ -103,7 +114,7 @@ impl Nodes {
     pub fn first_ranks(&self) -> &[u32] {
         match self {
             Nodes::One | Nodes::Cluster(_) => &[],
-            Nodes::Virtual(firsts) | Nodes::Namespaces(firsts) => firsts,
+            Nodes::Virtual(firsts) | Nodes::Namespaces { firsts, .. } => firsts,
         }
     }
 
@@ -113,7 +124,7 @@ impl Nodes {
     /// When the kernel does not let us.
     pub fn make(&self) -> Result<Option<Namespaces>, NetnsError> {
         match self {
-            Nodes::Namespaces(firsts) => Namespaces::create(firsts.len() as u32).map(Some),
+            Nodes::Namespaces { firsts, mtus } => Namespaces::create(firsts.len() as u32, mtus).map(Some),
             _ => Ok(None),
         }
     }
@@ -139,7 +150,15 @@ mod tests {
         assert_eq!(chosen("", 4, Some("shm")), Ok(Nodes::One));
         assert_eq!(chosen("", 3, Some("udp")), Ok(Nodes::Virtual(vec![0, 1, 2])));
         assert_eq!(chosen("--virtual-nodes 2", 4, Some("udp")), Ok(Nodes::Virtual(vec![0, 2])));
-        assert_eq!(chosen("--netns 2", 4, None), Ok(Nodes::Namespaces(vec![0, 2])));
+        assert_eq!(
+            chosen("--netns 2", 4, None),
+            Ok(Nodes::Namespaces { firsts: vec![0, 2], mtus: Vec::new() })
+        );
+        assert_eq!(
+            chosen("--netns 2 --netns-mtu 9000,1500", 4, None),
+            Ok(Nodes::Namespaces { firsts: vec![0, 2], mtus: vec![9000, 1500] })
+        );
+        assert_eq!(chosen("--virtual-nodes 2 --netns-mtu 1500", 4, None), Err(NodesError::MtuOfNothing));
         assert_eq!(chosen("--netns 33", 4000, None), Err(NodesError::TooMany(33)));
         assert_eq!(chosen("--netns 2 --virtual-nodes 2", 4, None), Err(NodesError::Both));
         assert_eq!(

@@ -38,6 +38,8 @@ pub struct Options {
     pub virtual_nodes: Option<u32>,
     /// Virtual nodes with a network namespace each, if said.
     pub namespaces: Option<u32>,
+    /// MTU of each one's cable; the last holds for the rest, none: the kernel's choice.
+    pub namespace_mtus: Vec<u32>,
     /// Which cores a rank may use.
     pub binding: Binding,
     /// Cores of a rank.
@@ -151,6 +153,7 @@ pub fn parse_as(arguments: &[OsString], counts_nodes: bool) -> Result<Request, O
         cluster: false,
         virtual_nodes: None,
         namespaces: None,
+        namespace_mtus: Vec::new(),
         binding: Binding::Share,
         cores_per_rank: None,
         report_bindings: false,
@@ -314,6 +317,10 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
         Key::Nodes => options.nodes = Some(number(name, &values[0])?),
         Key::VirtualNodes => options.virtual_nodes = Some(number(name, &values[0])?),
         Key::Namespaces => options.namespaces = Some(number(name, &values[0])?),
+        Key::NamespaceMtus => {
+            options.namespace_mtus =
+                text().split(',').map(|mtu| number(name, mtu.as_ref())).collect::<Result<_, _>>()?
+        }
         Key::Hosts => options.hosts.extend(text().split(',').map(str::to_owned)),
         Key::HostFile => options.host_files.push(values[0].clone()),
         Key::BindTo => options.binding = binding(&text()).ok_or_else(|| wrong("none, core or share"))?,

@@ -73,7 +73,7 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
     if options.netns && options.nodes > NAMESPACES_MAX {
         return Err(format!("--netns takes at most {NAMESPACES_MAX} nodes, not {}", options.nodes));
     }
-    let namespaces = options.netns.then(|| Namespaces::create(options.nodes)).transpose();
+    let namespaces = options.netns.then(|| Namespaces::create(options.nodes, &[])).transpose();
     let namespaces = namespaces.map_err(|error| error.to_string())?;
     let mut daemons = Daemons(Vec::new());
     let mut head: Option<String> = None;

@@ -17,11 +17,10 @@
 //! | Down | down | the end of all daemons |
 //! | Alive | any | nothing else was to be said for a second |
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tutti_node::wire::{Ended, Job, Report, Text};
+use tutti_node::wire::{Ended, Job, Reached, Report, Text};
 
 pub use tutti_sched::JobId;
 
@@ -292,7 +291,7 @@ pub struct Order {
     /// How to start it. Said once on a link.
     pub launch: Option<Arc<Launch>>,
     /// Where all ranks are reached: now they start.
-    pub peers: Option<Vec<SocketAddr>>,
+    pub peers: Option<Reached>,
     /// Run, stand still, or die.
     pub run: Run,
     /// No rank is left anywhere: starters may leave.
@@ -360,7 +359,7 @@ pub struct PartState {
     /// How far.
     pub phase: Phase,
     /// Where its ranks are reached, from [`Phase::Ready`] on.
-    pub addresses: Vec<SocketAddr>,
+    pub reached: Reached,
     /// Pids in the order of ranks, from [`Phase::Running`] on.
     pub pids: Vec<u32>,
     /// Cores in the order of ranks.

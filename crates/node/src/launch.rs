@@ -4,7 +4,6 @@
 //! a job that does not fit is refused in one line and nothing of it has run, on no node.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, memfd_create, open};
@@ -27,7 +26,7 @@ use crate::pmi::Pmi;
 use crate::ranks::Ranks;
 use crate::starter::Parts;
 use crate::tickets::Tickets;
-use crate::wire::{Input, Job, Kind};
+use crate::wire::{Input, Job, Kind, Reached};
 
 /// Descriptors of the starter for one rank: pidfds, output, errors, input, connection, PMI, UDP socket.
 const DESCRIPTORS_PER_RANK: u64 = 8;
@@ -128,8 +127,8 @@ pub struct Ready {
     /// Where children say that they could not become their program.
     failure: OwnedFd,
     descriptors_max: Option<(u64, u64)>,
-    /// Under which addresses the ranks of this node are reached, if there are others.
-    pub addresses: Vec<SocketAddr>,
+    /// Where the ranks of this node are reached, if there are others.
+    pub reached: Reached,
 }
 
 /// Makes everything that the ranks of a job on this node need.
@@ -172,18 +171,18 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
     if job.daemon.is_none() {
         parts.keeper = Keeper::start(job.id, job.front_end, parts.cgroup.as_ref().map(Cgroup::path));
     }
-    let addresses = open_sockets(&job, parts)?;
+    let reached = open_sockets(&job, parts)?;
     let (failures, failure) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("open a pipe"))?;
     rustix::io::ioctl_fionbio(&failures, true).map_err(failed("open a pipe"))?;
     parts.failures = Some(failures);
     let null = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .map_err(failed("open /dev/null"))?;
-    Ok(Ready { job, sets, null, failure, descriptors_max, addresses })
+    Ok(Ready { job, sets, null, failure, descriptors_max, reached })
 }
 
 /// Opens one socket for each rank of this node, when there are others.
-fn open_sockets(job: &Job, parts: &mut Parts) -> Result<Vec<SocketAddr>, LaunchError> {
-    let Some(part) = &job.part else { return Ok(Vec::new()) };
+fn open_sockets(job: &Job, parts: &mut Parts) -> Result<Reached, LaunchError> {
+    let Some(part) = &job.part else { return Ok(Reached::default()) };
     let mut addresses = Vec::new();
     for _ in job.local_ranks() {
         let refused = |source| LaunchError::Socket { address: part.address, source };
@@ -191,16 +190,16 @@ fn open_sockets(job: &Job, parts: &mut Parts) -> Result<Vec<SocketAddr>, LaunchE
         parts.sockets.push(socket);
         addresses.push(address);
     }
-    Ok(addresses)
+    Ok(Reached { addresses, datagram_bytes: udp::link_bytes(part.address) as u32 })
 }
 
-/// Keeps the addresses of all ranks of a job on several nodes, for the ranks of this one.
+/// Keeps where all ranks are reached, of a job on several nodes, for the ranks of this one.
 ///
 /// # Errors
 /// When there are more or fewer of them than ranks, or there is no memory.
-pub fn take_peers(ready: &Ready, addresses: Vec<SocketAddr>, parts: &mut Parts) -> Result<(), LaunchError> {
+pub fn take_peers(ready: &Ready, reached: Reached, parts: &mut Parts) -> Result<(), LaunchError> {
     let part = ready.job.part.as_ref().expect("only a job on several nodes waits for its peers");
-    let peers = Peers::new(part.key, part.first_ranks.clone(), addresses)?;
+    let peers = Peers::new(part.key, reached.datagram_bytes, part.first_ranks.clone(), reached.addresses)?;
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let table = memfd_create("tutti-peers", flags).map_err(failed("make the table of peers"))?;
     let mut file = std::fs::File::from(table);

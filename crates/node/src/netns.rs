@@ -74,11 +74,11 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
-    /// Makes and joins them.
+    /// Makes and joins them. `mtus` is the longest packet of each node's cable; the last holds for the rest, none is the kernel's choice.
     ///
     /// # Errors
     /// When the kernel does not let us.
-    pub fn create(nodes: u32) -> Result<Self, NetnsError> {
+    pub fn create(nodes: u32, mtus: &[u32]) -> Result<Self, NetnsError> {
         assert!((1..=NAMESPACES_MAX).contains(&nodes));
         let own = current().map_err(failed("open this network namespace"))?;
         let made = (0..nodes + u32::from(nodes > 2)).map(|_| make()).collect::<Result<Vec<_>, _>>();
@@ -87,7 +87,7 @@ impl Namespaces {
         let mut made = made?;
         back.map_err(failed("come back to this network namespace"))?;
         let switch = (nodes > 2).then(|| made.pop()).flatten();
-        join(&made, switch.as_ref()).map_err(failed("join the network namespaces"))?;
+        join(&made, switch.as_ref(), mtus).map_err(failed("join the network namespaces"))?;
         let alone = made.len() == 1;
         let nodes = made.into_iter().enumerate().map(|(node, (descriptor, _))| Namespace {
             descriptor,
@@ -145,7 +145,7 @@ fn address_of(node: u32) -> Ipv4Addr {
     Ipv4Addr::new(10, 213, high, low)
 }
 
-fn join(nodes: &[Made], switch: Option<&Made>) -> io::Result<()> {
+fn join(nodes: &[Made], switch: Option<&Made>, mtus: &[u32]) -> io::Result<()> {
     match (nodes, switch) {
         ([(_, one), (other, _)], None) => one.ask(Message::cable("tutti", CABLE, "tutti", CABLE, other))?,
         (_, None) => {}
@@ -154,12 +154,18 @@ fn join(nodes: &[Made], switch: Option<&Made>) -> io::Result<()> {
             switch.ask(Message::link(0, BRIDGE, true))?;
             for (number, (node, _)) in (BRIDGE + 1..).zip(nodes) {
                 switch.ask(Message::cable(&format!("port{number}"), number, "tutti", CABLE, node))?;
+                if let Some(longest) = mtus.iter().max() {
+                    switch.ask(Message::mtu(number, *longest))?;
+                }
                 switch.ask(Message::link(BRIDGE, number, true))?;
             }
         }
     }
     if nodes.len() > 1 {
         for (node, (_, netlink)) in nodes.iter().enumerate() {
+            if let Some(mtu) = mtus.get(node).or(mtus.last()) {
+                netlink.ask(Message::mtu(CABLE, *mtu))?;
+            }
             netlink.ask(Message::address(CABLE, address_of(node as u32), 16))?;
             netlink.ask(Message::link(0, CABLE, true))?;
         }
@@ -223,6 +229,14 @@ impl Message {
         if master > 0 {
             message.attribute(libc::IFLA_MASTER, &master.to_ne_bytes());
         }
+        message
+    }
+
+    /// Sets the longest packet of an interface.
+    fn mtu(number: u32, mtu: u32) -> Self {
+        let mut message = Message::new(libc::RTM_NEWLINK, 0);
+        message.interface(number, false);
+        message.attribute(libc::IFLA_MTU, &mtu.to_ne_bytes());
         message
     }
 
@@ -297,7 +311,7 @@ mod tests {
         for nodes in [1, 2, 5] {
             // A thread of its own: a namespace is the thread's.
             let tried = std::thread::spawn(move || {
-                let namespaces = Namespaces::create(nodes)?;
+                let namespaces = Namespaces::create(nodes, &[])?;
                 let bind = |node: usize| UdpSocket::bind((namespaces.nodes[node].address, 0)).unwrap();
                 if nodes == 1 {
                     assert!(namespaces.inside(0, || bind(0).local_addr().is_ok())?);

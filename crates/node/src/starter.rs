@@ -117,7 +117,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
     match launch::prepare(job, &mut starter.parts) {
         Ok(ready) if starter.alone => starter.launch(&ready),
         Ok(ready) => {
-            starter.report(&Report::Addresses(ready.addresses.clone()));
+            starter.report(&Report::Addresses(ready.reached.clone()));
             starter.ready = Some(ready);
         }
         Err(error) => starter.refuse(error.to_string(), 1),

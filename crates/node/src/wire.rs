@@ -7,7 +7,7 @@
 //! | frame | from | rank | payload |
 //! |---|---|---|---|
 //! | Job | front end, first | - | [`Job`] as JSON |
-//! | Peers | front end, after [`Report::Addresses`] of every node | - | addresses by world rank as JSON: now the ranks start |
+//! | Peers | front end, after [`Report::Addresses`] of every node | - | [`Reached`] of all world ranks as JSON: now the ranks start |
 //! | Signal | front end | signal number | - |
 //! | Input | front end | rank | bytes for its stdin; the next one only after [`Report::InputTaken`]; empty: end of file |
 //! | Suspend, Resume, Kill | front end | - | - |
@@ -417,11 +417,32 @@ pub enum Binding {
     Share,
 }
 
+/// Where ranks are reached, of a node or of all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reached {
+    /// In the order of ranks.
+    pub addresses: Vec<SocketAddr>,
+    /// Bytes of a datagram, at most, so that the links of these nodes take it in one piece.
+    pub datagram_bytes: u32,
+}
+
+impl Reached {
+    /// The ranks of several nodes, in the order of the nodes.
+    pub fn of_all<'a>(nodes: impl IntoIterator<Item = &'a Reached>) -> Reached {
+        let mut all = Reached { addresses: Vec::new(), datagram_bytes: u32::MAX };
+        for node in nodes {
+            all.addresses.extend(&node.addresses);
+            all.datagram_bytes = all.datagram_bytes.min(node.datagram_bytes);
+        }
+        all
+    }
+}
+
 /// What the starter tells the front end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Report {
-    /// Everything is there for the ranks of this node; their addresses in order. They start when Peers has come.
-    Addresses(Vec<SocketAddr>),
+    /// Everything is there for the ranks of this node, in order. They start when Peers has come.
+    Addresses(Reached),
     /// The ranks of this node are forked.
     Started {
         /// Pids in the order of ranks.

@@ -15,7 +15,7 @@ use tutti_shm::flow::{FLOW_WORDS, FlowWords};
 use tutti_shm::sync::Ordering;
 use tutti_transport::faults::{Faults, Faulty};
 use tutti_transport::udp::Udp;
-use tutti_transport::{Arrival, Outgoing, Places, Transport};
+use tutti_transport::{Arrival, Budget, Outgoing, Places, Transport};
 
 use crate::forger::Forger;
 use crate::job::Job;
@@ -134,6 +134,7 @@ impl Net {
         let Some(network) = job.network() else { return Ok(None) };
         let peers = &network.peers;
         let mut udp = Udp::attach(network.socket.try_clone()?, peers.addresses())?;
+        udp.remark_to(crate::say::line);
         let mut others = (0..job.ranks()).filter(|rank| !job.local_ranks().contains(rank));
         if let (Some(other), None) = (others.next(), others.next()) {
             udp.settle_on(other as u32)?;
@@ -142,7 +143,7 @@ impl Net {
             Some(faults) => Box::new(Faulty::new(udp, faults, job.rank() as u32)),
             None => Box::new(udp),
         };
-        let config = config(&*transport, job.fifo_bytes());
+        let config = config(transport.budget(), peers.datagram_bytes(), job.fifo_bytes());
         let here = job.local_ranks();
         let flows = (0..job.ranks())
             .filter(|rank| !here.contains(rank))
@@ -385,10 +386,9 @@ fn datagrams<'a>(
     })
 }
 
-/// The numbers of the channels of a job: all of its ranks come to the same datagram size over the same kind of network.
-fn config(transport: &dyn Transport, fifo_bytes: usize) -> Config {
-    let budget = transport.budget();
-    let datagram_bytes = transport.datagram_bytes_max().min(DATAGRAM_BYTES_MAX).min(fifo_bytes / 2);
+/// The numbers of the channels of a job. `datagram_bytes` is what its nodes have agreed on: fragments are counted by it on both sides.
+fn config(budget: &Budget, datagram_bytes: usize, fifo_bytes: usize) -> Config {
+    let datagram_bytes = datagram_bytes.min(DATAGRAM_BYTES_MAX).min(fifo_bytes / 2);
     let charge = |bytes: usize| (bytes as u32, budget.charge_bytes(bytes) as u32);
     // A burst is one or several whole runs, none of them short.
     let run = (RUN_BYTES_MAX / datagram_bytes).clamp(1, BATCH_MAX);

@@ -4,7 +4,7 @@
 //! gets that descriptor with its [`crate::ticket::Welcome`]. It never changes.
 //!
 //! ```text
-//! | magic: u64 | version: u32 | nodes: u32 | ranks: u32 | 0: u32 | key: u64 |
+//! | magic: u64 | version: u32 | nodes: u32 | ranks: u32 | bytes of a datagram: u32 | key: u64 |
 //! | first rank: u32 | ... for each node
 //! | address: 16 bytes, IPv4 mapped | port: u16 | 0: u16 | ... for each rank            host byte order but for the address
 //! ```
@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 
 const MAGIC: u64 = u64::from_be_bytes(*b"TUTTITAB");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEAD_BYTES: usize = 32;
 const ADDRESS_BYTES: usize = 20;
 
@@ -21,6 +21,8 @@ const ADDRESS_BYTES: usize = 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peers {
     key: u64,
+    /// What every node's link takes in one piece.
+    datagram_bytes: u32,
     /// World rank of each node's first rank.
     first_ranks: Vec<u32>,
     /// By world rank.
@@ -34,11 +36,16 @@ pub struct BadPeers(String);
 
 impl Peers {
     /// A table from the world rank of each node's first rank and the addresses by world rank; `key` is the job's random
-    /// number that every packet carries.
+    /// number that every packet carries, `datagram_bytes` what the links of all its nodes take in one piece.
     ///
     /// # Errors
     /// When a node has no rank, or the ranks of nodes do not follow each other.
-    pub fn new(key: u64, first_ranks: Vec<u32>, addresses: Vec<SocketAddr>) -> Result<Self, BadPeers> {
+    pub fn new(
+        key: u64,
+        datagram_bytes: u32,
+        first_ranks: Vec<u32>,
+        addresses: Vec<SocketAddr>,
+    ) -> Result<Self, BadPeers> {
         let ascending = first_ranks.is_sorted_by(|one, next| one < next);
         let last = first_ranks.last().copied();
         if first_ranks.first() != Some(&0)
@@ -48,12 +55,17 @@ impl Peers {
             let (nodes, ranks) = (first_ranks.len(), addresses.len());
             return Err(BadPeers(format!("{nodes} nodes with the first ranks {first_ranks:?} of {ranks}")));
         }
-        Ok(Peers { key, first_ranks, addresses })
+        Ok(Peers { key, datagram_bytes, first_ranks, addresses })
     }
 
     /// The job's random number that every packet carries.
     pub fn key(&self) -> u64 {
         self.key
+    }
+
+    /// Bytes of a datagram, at most, so that it travels between any two nodes in one piece, as far as their links say.
+    pub fn datagram_bytes(&self) -> usize {
+        self.datagram_bytes as usize
     }
 
     /// Nodes of the job.
@@ -89,7 +101,7 @@ impl Peers {
         let mut out =
             Vec::with_capacity(HEAD_BYTES + 4 * self.nodes() + ADDRESS_BYTES * self.addresses.len());
         out.extend_from_slice(&MAGIC.to_ne_bytes());
-        for word in [VERSION, self.nodes() as u32, self.addresses.len() as u32, 0] {
+        for word in [VERSION, self.nodes() as u32, self.addresses.len() as u32, self.datagram_bytes] {
             out.extend_from_slice(&word.to_ne_bytes());
         }
         out.extend_from_slice(&self.key.to_ne_bytes());
@@ -131,7 +143,7 @@ impl Peers {
             SocketAddr::new(Ipv6Addr::from(ip).to_canonical(), port)
         };
         let addresses = addresses.chunks_exact(ADDRESS_BYTES).map(address).collect();
-        Peers::new(long(24), firsts.collect(), addresses)
+        Peers::new(long(24), word(20), firsts.collect(), addresses)
     }
 }
 
@@ -143,7 +155,7 @@ mod tests {
         let address = |rank: u16| SocketAddr::new([10, 0, 0, rank as u8].into(), 1000 + rank);
         let mut addresses: Vec<SocketAddr> = (0..5).map(address).collect();
         addresses[4] = "[fd00::7]:99".parse().unwrap();
-        Peers::new(0x0123_4567_89ab_cdef, vec![0, 2, 3], addresses).unwrap()
+        Peers::new(0x0123_4567_89ab_cdef, 1472, vec![0, 2, 3], addresses).unwrap()
     }
 
     #[test]
@@ -163,13 +175,13 @@ mod tests {
         for at in 0..HEAD_BYTES - 8 {
             let mut bad = good.clone();
             bad[at] ^= 0xff;
-            // The word that is always 0 says nothing.
+            // Any size may be agreed on; the channels refuse one that is too small.
             assert!(Peers::decode(&bad).is_err() || (20..24).contains(&at), "byte {at}");
         }
         let addresses = table().addresses;
         for firsts in [vec![], vec![1], vec![0, 0], vec![0, 3, 2], vec![0, 5]] {
-            assert!(Peers::new(0, firsts.clone(), addresses.clone()).is_err(), "{firsts:?}");
+            assert!(Peers::new(0, 1472, firsts.clone(), addresses.clone()).is_err(), "{firsts:?}");
         }
-        assert!(Peers::new(0, vec![0], Vec::new()).is_err());
+        assert!(Peers::new(0, 1472, vec![0], Vec::new()).is_err());
     }
 }

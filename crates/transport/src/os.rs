@@ -4,6 +4,7 @@
 //! interrupted: EINTR is tried again.
 #![allow(unsafe_code)]
 
+use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::zeroed;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -389,6 +390,58 @@ pub fn memory(socket: BorrowedFd<'_>) -> io::Result<Memory> {
         ) as isize
     })?;
     Ok(Memory { queued_bytes: words[0], dropped: words[8] })
+}
+
+/// Bytes of an IP packet that the interface of an address of this node takes; none if there is no such interface.
+pub fn mtu_of(address: IpAddr) -> Option<usize> {
+    let name = interface_of(address)?;
+    let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+    // SAFETY: zero is a valid value of this plain structure; the name with its end fits (IFNAMSIZ), as the kernel gave it; the
+    // kernel writes the union's MTU.
+    unsafe {
+        let mut request: libc::ifreq = zeroed();
+        for (to, from) in request.ifr_name.iter_mut().zip(name.as_bytes_with_nul()) {
+            *to = *from as libc::c_char;
+        }
+        retry(|| libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) as isize).ok()?;
+        usize::try_from(request.ifr_ifru.ifru_mtu).ok()
+    }
+}
+
+/// Name of the interface on which an address of this node stands.
+fn interface_of(address: IpAddr) -> Option<CString> {
+    let mut list = ptr::null_mut();
+    // SAFETY: the list is ours from here until it is freed; its addresses are as long as their families say, if there are any.
+    unsafe {
+        retry(|| libc::getifaddrs(&mut list) as isize).ok()?;
+        let (mut at, mut found) = (list, None);
+        while let (Some(entry), None) = (at.as_ref(), &found) {
+            if ip_of(entry.ifa_addr) == Some(address) {
+                found = Some(CStr::from_ptr(entry.ifa_name).to_owned());
+            }
+            at = entry.ifa_next;
+        }
+        libc::freeifaddrs(list);
+        found
+    }
+}
+
+/// # Safety
+/// `address` is null or leads to a socket address as long as its family says.
+unsafe fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
+    // SAFETY: our contract.
+    unsafe {
+        match c_int::from(address.as_ref()?.sa_family) {
+            libc::AF_INET => {
+                let v4 = address.cast::<sockaddr_in>().read_unaligned();
+                Some(Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr)).into())
+            }
+            libc::AF_INET6 => {
+                Some(Ipv6Addr::from(address.cast::<sockaddr_in6>().read_unaligned().sin6_addr.s6_addr).into())
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Lets a socket hear and address one peer only.

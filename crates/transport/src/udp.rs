@@ -4,6 +4,7 @@
 //! A run of datagrams of one length to one peer goes through the kernel as one message (GSO, UDP_SEGMENT), and arrives as
 //! one where the path allows it (GRO). Where the kernel refuses GSO once, it is never tried again.
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,6 +19,8 @@ pub const RECEIVE_BYTES: usize = 16 << 20;
 const SEGMENTS_MAX: usize = 64;
 /// A longer datagram is of no use where a run of them travels as one message anyway, and its loss costs more.
 const DATAGRAM_BYTES_MAX: usize = 16 << 10;
+/// What every link takes, if need be in pieces.
+const LINK_BYTES_MIN: usize = 512;
 /// Messages received by one call: their buffers stay in the cache.
 const RECEIVED_MAX: usize = 8;
 
@@ -42,10 +45,25 @@ pub fn open(address: IpAddr) -> io::Result<(OwnedFd, SocketAddr)> {
     Ok((socket.into(), bound))
 }
 
+/// Bytes of a datagram that the link on which an address of this node stands takes in one piece; of one that cannot be asked, what an
+/// Ethernet takes.
+pub fn link_bytes(address: IpAddr) -> usize {
+    let mtu = os::mtu_of(address).unwrap_or(1500);
+    mtu.saturating_sub(header_bytes(address)).clamp(LINK_BYTES_MIN, budget::longest(address))
+}
+
+/// Of the network's and UDP's header.
+fn header_bytes(address: IpAddr) -> usize {
+    if address.is_ipv4() { 28 } else { 48 }
+}
+
 /// A rank's socket and the table of its peers.
 #[derive(Debug)]
 pub struct Udp {
     socket: OwnedFd,
+    own: IpAddr,
+    /// Of all peers, each once.
+    hosts: Vec<IpAddr>,
     addresses: Vec<Address>,
     /// Sorted, for finding out who sent a datagram.
     sources: Vec<(Key, u32)>,
@@ -61,6 +79,8 @@ pub struct Udp {
     settled_on: Option<u32>,
     /// The last look found something.
     busy: bool,
+    /// Where the user is told of a path that has become narrower; once.
+    remark: Option<fn(fmt::Arguments<'_>)>,
     sender: Sender,
     receiver: Receiver,
     placed: PlacedReceiver,
@@ -96,10 +116,15 @@ impl Udp {
             peers.iter().enumerate().map(|(peer, address)| (os::key_of(address), peer as u32)).collect();
         sources.sort_unstable();
         let longest = budget::longest(own.ip());
-        let datagram_bytes_max = path_bytes(own.ip(), peers).unwrap_or(longest).min(DATAGRAM_BYTES_MAX);
+        let mut hosts: Vec<IpAddr> = peers.iter().map(SocketAddr::ip).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        let datagram_bytes_max = path_bytes(own.ip(), &hosts).unwrap_or(longest).min(DATAGRAM_BYTES_MAX);
         Ok(Udp {
             budget: Budget::measure(socket.as_fd(), own.ip()),
             socket,
+            own: own.ip(),
+            hosts,
             addresses: peers.iter().map(Address::from).collect(),
             sources,
             last_source: 0,
@@ -108,6 +133,7 @@ impl Udp {
             segmentation: false,
             settled_on: None,
             busy: false,
+            remark: None,
             sender: Sender::new(),
             receiver: Receiver::new(RECEIVED_MAX),
             placed: PlacedReceiver::new(),
@@ -124,6 +150,21 @@ impl Udp {
         os::connect(self.socket.as_fd(), &self.addresses[peer as usize])?;
         self.settled_on = Some(peer);
         Ok(())
+    }
+
+    /// Whom to tell, in one line, that the path to a peer has become narrower.
+    pub fn remark_to(&mut self, say: fn(fmt::Arguments<'_>)) {
+        self.remark = Some(say);
+    }
+
+    /// The kernel knows a narrower path than at the start: from now on it sends what is too long in pieces.
+    #[cold]
+    fn note_narrow_path(&mut self) {
+        if let Some(say) = self.remark.take() {
+            say(format_args!(
+                "the network takes shorter datagrams than when the job started: longer ones travel in pieces, which is slower"
+            ));
+        }
     }
 
     /// Divides the beginning of a batch into lots; gives their number.
@@ -157,13 +198,26 @@ impl Udp {
     }
 
     /// What becomes of a lot that the kernel refused.
-    fn judge(&mut self, error: io::Error, lot: &Lot) -> io::Result<Verdict> {
+    /// `bytes` has its first datagram.
+    fn judge(&mut self, error: io::Error, lot: &Lot, bytes: usize) -> io::Result<Verdict> {
         match error.raw_os_error() {
             Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => Ok(Verdict::Later),
             // A device or a kernel that does not segment.
-            Some(libc::EIO | libc::EINVAL | libc::EOPNOTSUPP | libc::EMSGSIZE) if lot.segment_bytes > 0 => {
+            Some(errno @ (libc::EIO | libc::EINVAL | libc::EOPNOTSUPP | libc::EMSGSIZE))
+                if lot.segment_bytes > 0 =>
+            {
                 self.segmentation = false;
+                if errno == libc::EMSGSIZE
+                    || path_bytes(self.own, &self.hosts).is_some_and(|now| now < lot.segment_bytes.into())
+                {
+                    self.note_narrow_path();
+                }
                 Ok(Verdict::Again)
+            }
+            // The network's answer to an earlier one: what follows goes in pieces.
+            Some(libc::EMSGSIZE) if bytes <= self.run_bytes_max => {
+                self.note_narrow_path();
+                Ok(Verdict::Lost)
             }
             Some(
                 libc::ECONNREFUSED
@@ -184,6 +238,10 @@ impl Udp {
         self.busy = received.is_ok();
         received.or_else(|error| match error.raw_os_error() {
             Some(libc::EAGAIN | libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH) => Ok(0),
+            Some(libc::EMSGSIZE) => {
+                self.note_narrow_path();
+                Ok(0)
+            }
             _ => Err(error),
         })
     }
@@ -237,7 +295,7 @@ impl Transport for Udp {
                     self.counters.sent += datagrams as u64;
                     gone += datagrams;
                 }
-                Err(error) => match self.judge(error, &lots[0])? {
+                Err(error) => match self.judge(error, &lots[0], rest[0].bytes())? {
                     Verdict::Later => break,
                     Verdict::Again => {}
                     Verdict::Lost => {
@@ -327,20 +385,17 @@ fn find(sources: &[(Key, u32)], last: &mut usize, source: Key) -> Option<u32> {
 }
 
 /// Bytes of a datagram that travels to every peer in one piece; `None` when the kernel does not know a way to any.
-fn path_bytes(own: IpAddr, peers: &[SocketAddr]) -> Option<usize> {
-    let (level, name, header_bytes) = match own {
-        IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU, 28),
-        IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU, 48),
+fn path_bytes(own: IpAddr, hosts: &[IpAddr]) -> Option<usize> {
+    let (level, name) = match own {
+        IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU),
+        IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
     };
-    let mut hosts: Vec<IpAddr> = peers.iter().map(SocketAddr::ip).collect();
-    hosts.sort_unstable();
-    hosts.dedup();
     let socket = UdpSocket::bind((own, 0)).ok()?;
     let path = |host: &IpAddr| {
         // No datagram is sent by this; the kernel only looks for the way.
         socket.connect((*host, 9)).ok()?;
         let bytes = os::option(socket.as_fd(), level, name).ok()?;
-        usize::try_from(bytes).ok()?.checked_sub(header_bytes)
+        usize::try_from(bytes).ok()?.checked_sub(header_bytes(own))
     };
     hosts.iter().filter_map(path).min()
 }
@@ -348,6 +403,7 @@ fn path_bytes(own: IpAddr, peers: &[SocketAddr]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
 
@@ -391,16 +447,42 @@ mod tests {
         let run = Lot { first: 0, count: 2, segment_bytes: 100 };
         for errno in [libc::EIO, libc::EINVAL] {
             udp.segmentation = true;
-            let verdict = udp.judge(io::Error::from_raw_os_error(errno), &run);
+            let verdict = udp.judge(io::Error::from_raw_os_error(errno), &run, 100);
             assert!(matches!(verdict, Ok(Verdict::Again)));
             assert!(!udp.segmentation);
         }
         let single = Lot { segment_bytes: 0, ..run };
-        assert!(udp.judge(io::Error::from_raw_os_error(libc::EINVAL), &single).is_err());
+        assert!(udp.judge(io::Error::from_raw_os_error(libc::EINVAL), &single, 100).is_err());
         assert!(matches!(
-            udp.judge(io::Error::from_raw_os_error(libc::EHOSTUNREACH), &single),
+            udp.judge(io::Error::from_raw_os_error(libc::EHOSTUNREACH), &single, 100),
             Ok(Verdict::Lost)
         ));
+    }
+
+    #[test]
+    fn a_path_that_becomes_narrower_is_remarked_once_and_nothing_ends() {
+        static REMARKS: AtomicUsize = AtomicUsize::new(0);
+        let mut udp = alone();
+        udp.segmentation = true;
+        udp.remark_to(|_| drop(REMARKS.fetch_add(1, Ordering::Relaxed)));
+        let narrow = || io::Error::from_raw_os_error(libc::EMSGSIZE);
+        let run = Lot { first: 0, count: 2, segment_bytes: 1472 };
+        assert!(matches!(udp.judge(narrow(), &run, 1472), Ok(Verdict::Again)));
+        assert!(!udp.segmentation);
+        let single = Lot { segment_bytes: 0, count: 1, ..run };
+        assert!(matches!(udp.judge(narrow(), &single, 1472), Ok(Verdict::Lost)));
+        assert!(matches!(udp.note_look(Err(narrow())), Ok(0)));
+        assert_eq!(REMARKS.load(Ordering::Relaxed), 1);
+        // One that no network takes is an error of ours.
+        assert!(udp.judge(narrow(), &single, 65_508).is_err());
+    }
+
+    #[test]
+    fn the_link_of_an_address_says_what_it_takes() {
+        assert_eq!(link_bytes(Ipv4Addr::LOCALHOST.into()), 65_507);
+        // Nobody's: what an Ethernet takes.
+        assert_eq!(link_bytes([203, 0, 113, 77].into()), 1472);
+        assert_eq!(link_bytes("2001:db8::77".parse().unwrap()), 1452);
     }
 
     #[test]

@@ -345,8 +345,8 @@ impl Core {
         let state = &mut part.state;
         let reach = |state: &mut PartState, phase| state.phase = state.phase.max(phase);
         match report {
-            Report::Addresses(addresses) => {
-                state.addresses = addresses;
+            Report::Addresses(reached) => {
+                state.reached = reached;
                 reach(state, Phase::Ready);
             }
             Report::Started { pids, cores } => {

@@ -131,10 +131,10 @@ impl Starter {
             }
             return self.lose_front("sent the addresses of ranks twice");
         };
-        let Ok(addresses) = serde_json::from_slice(payload) else {
+        let Ok(reached) = serde_json::from_slice(payload) else {
             return self.lose_front("sent addresses that are none");
         };
-        match launch::take_peers(&ready, addresses, &mut self.parts) {
+        match launch::take_peers(&ready, reached, &mut self.parts) {
             Ok(()) => self.launch(&ready),
             Err(error) => self.refuse(error.to_string(), 1),
         }

@@ -23,6 +23,17 @@ fn frames_survive_any_cut_of_the_stream() {
 }
 
 #[test]
+fn the_shortest_datagram_of_all_nodes_is_that_of_the_job() {
+    let node = |last: u8, datagram_bytes| Reached {
+        addresses: vec![SocketAddr::new([10, 0, 0, last].into(), 7)],
+        datagram_bytes,
+    };
+    let all = Reached::of_all(&[node(1, 8972), node(2, 1472), node(3, 65507)]);
+    assert_eq!((all.addresses.len(), all.datagram_bytes), (3, 1472));
+    assert_eq!(all.addresses[2].ip(), IpAddr::from([10, 0, 0, 3]));
+}
+
+#[test]
 fn what_is_no_frame_is_refused() {
     let mut decoder = Decoder::default();
     decoder.extend(&[0xff; HEAD_BYTES]);

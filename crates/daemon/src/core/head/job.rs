@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tutti_node::wire::{Ended, Input, Report};
+use tutti_node::wire::{Ended, Input, Reached, Report};
 
 use crate::members::NodeId;
 use crate::message::{End, Fence, JobState, Launch, Notice, Order, PartState, Phase, Run};
@@ -174,7 +174,7 @@ impl HeadJob {
         let all = |phase| parts.iter().all(|part| part.is_some_and(|part| part.phase >= phase));
         let whole = self.lost.is_empty();
         if whole && all(Phase::Ready) && self.order.peers.is_none() && !self.is_ending() {
-            self.order.peers = Some(parts.iter().flatten().flat_map(|part| part.addresses.clone()).collect());
+            self.order.peers = Some(Reached::of_all(parts.iter().flatten().map(|part| &part.reached)));
         }
         if whole && all(Phase::Running) && !self.told_started && !self.is_ending() {
             self.told_started = true;

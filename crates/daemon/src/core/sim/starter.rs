@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tutti_node::wire::{Back, Cause, Ended, Job, Kind, Report};
+use tutti_node::wire::{Back, Cause, Ended, Job, Kind, Reached, Report};
 
 use super::world::Random;
 
@@ -124,7 +124,7 @@ impl Starter {
             Phase::Preparing if self.several => {
                 let address = |rank| format!("127.0.0.1:{}", 1 + rank % 60_000).parse().unwrap();
                 let addresses = self.ranks.clone().map(address).collect();
-                self.report(&Report::Addresses(addresses));
+                self.report(&Report::Addresses(Reached { addresses, datagram_bytes: 1472 }));
                 self.phase = Phase::Ready;
             }
             Phase::Preparing => self.begin(),
