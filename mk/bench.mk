@@ -14,3 +14,8 @@ bench-setup:
 bench-gang: dist bench-setup ## two jobs at once beside the peers, and what a gang switch costs (root; 10 minutes; BENCH=--quick: 2)
 	@$(CARGO) build --quiet --release --package tutti-channel --example save_time --package tutti-sched --example switch_time
 	@$(CARGO) run --quiet --package tutti-bench -- --gang $(BENCH)
+
+# What the daemons of a cluster cost, and how fast they start jobs. CLUSTER_QUICK=1: everything once, shortly.
+.PHONY: bench-cluster
+bench-cluster: dist ## daemons that do nothing, launch on 1, 4, 32 of them, 1,000 submissions (3 minutes)
+	@mk/cluster.sh

@@ -11,3 +11,9 @@ soak: ## run the channels' simulator with fresh seeds for SECONDS
 soak-gang: dist ## run the gang switch's simulator with fresh seeds for SECONDS, then TURNS (20000) of 5 ms on real processes
 	TUTTI_SIM_SECONDS=$(SECONDS) $(CARGO) test -p tutti-sched --test simulation -- --nocapture --ignored soak
 	TUTTI_TURNS=$(or $(TURNS),20000) $(CARGO) test -p tutti-tests --test gang -- --nocapture --ignored s19
+
+# Every fault of a cluster FAULTS times, with two jobs beside that must not notice.
+.PHONY: soak-cluster
+soak-cluster: dist ## kill and stop all parts of a cluster of daemons, each FAULTS (50) times; then the daemons' simulator, SIMS (20) times as long
+	TUTTI_FAULT_TIMES=$(or $(FAULTS),50) $(CARGO) test -p tutti-tests --test cluster -- --nocapture --ignored each_fault
+	TUTTI_SIM_TIMES=$(or $(SIMS),20) $(CARGO) test -p tutti-daemon --lib -- --nocapture sim

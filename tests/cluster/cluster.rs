@@ -86,6 +86,12 @@ impl Cluster {
     /// Kills a node's daemon without warning and starts another one in its place, on the same address.
     #[track_caller]
     pub fn replace(&self, node: u32) {
+        self.kill_daemon(node).start();
+    }
+
+    /// Kills a node's daemon without warning.
+    #[track_caller]
+    pub fn kill_daemon(&self, node: u32) -> Gone {
         let pid = self.daemon(node);
         let line = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).expect("it lives");
         let mut words: Vec<String> =
@@ -99,12 +105,7 @@ impl Cluster {
         words[listen] = address;
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it lives");
         harness::await_that("the daemon is dead", || harness::state_of(pid).is_none_or(|state| state == 'Z'));
-        let log = std::fs::OpenOptions::new().append(true).open(log_file).expect("its log");
-        let mut command = Command::new(&words[0]);
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        let mut daemon = command.spawn().expect("tuttid");
-        std::thread::spawn(move || daemon.wait());
+        Gone { words, log_file }
     }
 
     /// Pid of a node's daemon.
@@ -121,6 +122,24 @@ impl Cluster {
         };
         let pid = pids.into_iter().find(is_it).unwrap_or_else(|| panic!("no daemon of {name}"));
         rustix::process::Pid::from_raw(pid).expect("a pid")
+    }
+}
+
+/// A daemon that was killed.
+pub struct Gone {
+    words: Vec<String>,
+    log_file: PathBuf,
+}
+
+impl Gone {
+    /// Starts another one in its place.
+    pub fn start(self) {
+        let log = std::fs::OpenOptions::new().append(true).open(self.log_file).expect("its log");
+        let mut command = Command::new(&self.words[0]);
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command.args(&self.words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let mut daemon = command.spawn().expect("tuttid");
+        std::thread::spawn(move || daemon.wait());
     }
 }
 

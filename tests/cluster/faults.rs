@@ -119,7 +119,7 @@ fn a_daemon_ends_what_a_dead_one_and_its_starter_have_left() {
     assert_eq!(kept, 0);
 }
 
-fn parent(pid: rustix::process::Pid) -> rustix::process::Pid {
+pub fn parent(pid: rustix::process::Pid) -> rustix::process::Pid {
     let text = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
     let parent = text.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)?.parse().ok()).unwrap_or(1);
     rustix::process::Pid::from_raw(parent).unwrap_or(pid)

@@ -1,6 +1,7 @@
 //! Jobs take turns: all ranks of one job together.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use crate::Cluster;
 use crate::harness::{Running, await_that, cgroup_of};
@@ -8,12 +9,20 @@ use crate::harness::{Running, await_that, cgroup_of};
 /// The cgroup of a running job, which its daemon freezes; none where no cgroup can be made.
 pub fn cgroup(job: &Running) -> Option<PathBuf> {
     await_that("its ranks work", || job.mark.processes().iter().any(|pid| is_loop(*pid)));
-    let rank = job.mark.processes().into_iter().find(|pid| is_loop(*pid))?;
-    let inner = cgroup_of(rank)?;
-    inner
-        .ancestors()
-        .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("tutti-job-")))
-        .map(PathBuf::from)
+    cgroups(job).into_iter().next()
+}
+
+/// Those of all its nodes.
+pub fn cgroups(job: &Running) -> Vec<PathBuf> {
+    let ranks = job.mark.processes().into_iter().filter(|pid| is_loop(*pid));
+    let of_job = |path: &Path| {
+        let is_it = |path: &&Path| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("tutti-job-"))
+        };
+        path.ancestors().find(is_it).map(PathBuf::from)
+    };
+    let found: BTreeSet<PathBuf> = ranks.filter_map(|rank| of_job(&cgroup_of(rank)?)).collect();
+    found.into_iter().collect()
 }
 
 pub fn is_loop(pid: rustix::process::Pid) -> bool {

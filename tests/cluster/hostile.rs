@@ -172,6 +172,14 @@ fn somebody_else_s_job_is_not_to_be_touched() {
         LIMIT,
     );
     assert_eq!(ran.expect_success().stdout, "54321\n");
+    // With the groups that the kernel says he has; what he says himself does not count.
+    let mut with_groups = std::process::Command::new("setpriv");
+    with_groups.args(["--reuid", "54321", "--regid", "54321", "--groups", "50001,50002"]);
+    let words = cluster.command(&["run", "-N", "1", "-n", "1", "id", "-G"]);
+    with_groups.arg(words.get_program()).args(words.get_args()).current_dir("/");
+    with_groups.envs(words.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let ran = tutti_tests::run(&mut with_groups, LIMIT).expect_success();
+    assert_eq!(ran.stdout, "54321 50001 50002\n");
     job.signal(rustix::process::Signal::TERM);
     assert_eq!(job.end().0, 143);
 }

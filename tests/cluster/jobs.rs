@@ -184,10 +184,63 @@ fn state(pid: i32) -> char {
 }
 
 #[test]
+fn every_end_of_a_rank_is_in_the_log_of_events() {
+    let cluster = Cluster::up("cluster-events", 2, &[]);
+    cluster.run(&["run", "-N", "2", "-n", "4", "true"]).expect_success();
+    let job = cluster.start(&["run", "-N", "2", "-n", "4", "sleep", "100"]);
+    let sleepers = || {
+        let is_rank = |pid: &rustix::process::Pid| {
+            std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero()))
+                .is_ok_and(|line| line.starts_with(b"sleep\x00100"))
+        };
+        job.mark.processes().into_iter().filter(is_rank).collect::<Vec<_>>()
+    };
+    await_that("its ranks sleep", || sleepers().len() == 4 && cluster.job(2).contains("\"running\""));
+    let victim = *sleepers().iter().max_by_key(|pid| pid.as_raw_nonzero()).expect("four");
+    rustix::process::kill_process(victim, rustix::process::Signal::KILL).expect("it lives");
+    assert_eq!(job.end().0, 137);
+    let log = std::fs::read_to_string(cluster.folder.join("events.jsonl")).expect("the log");
+    let lines: Vec<serde_json::Value> =
+        log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of = |job: u32, event: &str| -> Vec<&serde_json::Value> {
+        lines.iter().filter(|line| line["job"] == job && line["event"] == event).collect()
+    };
+    for job in [1, 2] {
+        let started = of(job, "ranks-started");
+        assert_eq!(started.len(), 2, "a line for each node: {log}");
+        assert!(started.iter().all(|line| line["pids"].as_array().is_some_and(|pids| pids.len() == 2)));
+        assert_eq!((&started[0]["rank"], &started[1]["rank"]), (&0.into(), &2.into()));
+    }
+    let ended = of(1, "ranks-ended");
+    assert!(ended.len() == 2 && ended.iter().all(|line| line["status"] == 0), "{log}");
+    assert!(of(1, "rank-ended").is_empty() && of(2, "said").is_empty(), "{log}");
+    let [ended] = of(2, "rank-ended")[..] else { panic!("one rank was killed: {log}") };
+    assert_eq!(
+        (&ended["cause"], &ended["signal"], &ended["status"]),
+        (&"signal".into(), &9.into(), &137.into())
+    );
+    assert_eq!(ended["pids"], serde_json::json!([victim.as_raw_nonzero().get()]));
+    let node = if ended["rank"].as_u64() < Some(2) { 0 } else { 1 };
+    assert_eq!(ended["nodes"], of(2, "ranks-started")[node]["nodes"], "{log}");
+}
+
+#[test]
 fn a_program_of_mpich_runs_unmodified_on_the_nodes_of_a_cluster() {
+    mpich_runs_on("cluster-mpich", &[]);
+}
+
+#[test]
+fn a_program_of_mpich_runs_unmodified_on_nodes_with_a_network_namespace_each() {
+    if crate::nodes::have_namespaces() {
+        mpich_runs_on("cluster-mpich-netns", &["--netns"]);
+    }
+}
+
+#[track_caller]
+fn mpich_runs_on(name: &str, more: &[&str]) {
     let Some(mpich) = tutti_tests::peers::mpich() else { return };
-    let cluster = Cluster::up("cluster-mpich", 3, &[]);
-    let scratch = tutti_tests::Scratch::new("cluster-mpich-program");
+    let cluster = Cluster::up(name, 3, more);
+    let scratch = tutti_tests::Scratch::new(&format!("{name}-program"));
     let file = scratch.path().join("foreign");
     let mut mpicc = std::process::Command::new(mpich.join("bin/mpicc"));
     mpicc.arg("-o").arg(&file).arg(tutti_tests::root().join("tests/foreign/c/foreign.c"));

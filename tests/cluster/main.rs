@@ -5,6 +5,7 @@ mod attach;
 mod cluster;
 #[path = "../launch/console.rs"]
 mod console;
+mod each_fault;
 mod faults;
 mod gangs;
 #[path = "../launch/harness.rs"]

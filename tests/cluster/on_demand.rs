@@ -6,7 +6,7 @@ use std::process::Command;
 use rustix::process::{Pid, Signal, kill_process};
 use tutti_tests::{Ran, Scratch, program};
 
-use crate::gangs::{cgroup, is_frozen};
+use crate::gangs::{cgroup, cgroups, is_frozen};
 use crate::harness::{LIMIT, Running, await_that, state_of};
 
 const LOOP: [&str; 5] = ["-n", "2", "sh", "-c", "while :; do :; done"];
@@ -107,6 +107,42 @@ fn two_mpiexecs_in_two_windows_take_turns() {
     assert_eq!(laptop.daemons().len(), 1, "one daemon for both");
     await_turns(&groups);
     kill_both(&laptop, jobs);
+}
+
+/// All cgroups of a job of two virtual nodes are frozen and thawed together, beside another job's.
+#[track_caller]
+fn virtual_nodes_take_turns(name: &str, option: &str) {
+    let laptop = Laptop::new(name);
+    let words = [option, "2", "-n", "2", "sh", "-c", "while :; do :; done"];
+    let jobs = [Running::start_command(&mut laptop.command("mpiexec", &words)), laptop.start()];
+    await_that("both take part", || laptop.jobs("running") == 2);
+    if jobs.iter().any(|job| cgroup(job).is_none()) {
+        return eprintln!("skipped: no cgroup can be made here");
+    }
+    await_that("each node has a cgroup", || jobs.each_ref().map(|job| cgroups(job).len()) == [2, 1]);
+    let groups = jobs.each_ref().map(cgroups);
+    let are_frozen = |groups: &[PathBuf]| groups.iter().all(|group| is_frozen(group));
+    let run = |groups: &[PathBuf]| groups.iter().all(|group| !is_frozen(group));
+    for _ in 0..3 {
+        await_that("the nodes run", || run(&groups[0]) && are_frozen(&groups[1]));
+        await_that("the nodes stand still", || are_frozen(&groups[0]) && run(&groups[1]));
+    }
+    laptop.signal_daemon(Signal::KILL);
+    await_that("they run again", || run(&groups[0]));
+    await_that("they take part again", || laptop.jobs("running") == 2);
+    kill_both(&laptop, jobs);
+}
+
+#[test]
+fn a_job_of_virtual_nodes_takes_its_turns() {
+    virtual_nodes_take_turns("laptop-virtual", "--virtual-nodes");
+}
+
+#[test]
+fn a_job_of_nodes_with_networks_of_their_own_takes_its_turns() {
+    if crate::nodes::have_namespaces() {
+        virtual_nodes_take_turns("laptop-netns", "--netns");
+    }
 }
 
 #[test]

@@ -136,5 +136,6 @@ pub fn submission(job: &Job, nodes: &Wanted, per_node: Option<u32>) -> Result<Su
         environment: std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect(),
         directory: text(directory.into_os_string()),
         umask: umask.as_raw_mode(),
+        groups: Vec::new(),
     })
 }

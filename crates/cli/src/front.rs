@@ -69,8 +69,9 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
         Ok(described) => {
             match Front::start(name, options, described.job.id, || link::start_all(&described)) {
                 Ok(mut front) => {
-                    let is_local = described.nodes == Nodes::One;
-                    front.enrolment = is_local.then(|| Enrolment::new(&described.job)).flatten();
+                    let is_local = !matches!(described.nodes, Nodes::Cluster(_));
+                    let nodes = described.nodes.first_ranks().len();
+                    front.enrolment = is_local.then(|| Enrolment::new(&described.job, nodes)).flatten();
                     ExitCode::from(front.go_on())
                 }
                 Err(error) => refuse(name, &error, 1),
@@ -432,7 +433,7 @@ impl Front {
                 self.links[index].input_room = true;
                 self.tell_places(index, &pids, &cores);
                 if let Some(enrolment) = &mut self.enrolment {
-                    enrolment.handle_started(Report::Started { pids, cores });
+                    enrolment.handle_started(index, pids, cores);
                 }
             }
             Report::InputTaken => self.links[index].input_room = true,

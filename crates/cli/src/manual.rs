@@ -188,7 +188,7 @@ fn bash() -> String {
 }
 
 fn zsh() -> String {
-    let mut text = String::from("#compdef mpiexec mpirun\n_arguments -S \\\n");
+    let mut text = String::from("#compdef mpiexec mpirun tutti\n_tutti_mpiexec() {\n_arguments -S \\\n");
     for option in options::listed() {
         for name in spellings(&option) {
             let help = option.help.replace(['[', ']', '\'', ':'], " ");
@@ -197,7 +197,31 @@ fn zsh() -> String {
             text.push_str(&format!("  '{name}[{help}]{values}' \\\n"));
         }
     }
-    text.push_str("  '*::program:_normal'\n");
+    text.push_str("  '*::program:_normal'\n}\n");
+    text.push_str(&format!(
+        "_tutti_command() {{\n\
+         if ((CURRENT == 2)); then\n\
+         \x20 compadd -- {}\n\
+         \x20 return\n\
+         fi\n\
+         local command=$words[2]\n\
+         shift words\n\
+         ((CURRENT--))\n\
+         case $command in\n\
+         run | submit) _tutti_mpiexec ;;\n",
+        commands().join(" ")
+    ));
+    for command in commands::listed() {
+        text.push_str(&format!("{}) _arguments ", command.name));
+        for (option, help) in &command.options {
+            let help = help.replace(['[', ']', '\'', ':'], " ");
+            text.push_str(&format!("'--{option}[{help}]' "));
+        }
+        text.push_str("'*:argument:_files' ;;\n");
+    }
+    text.push_str(
+        "esac\n}\nif [[ $service == tutti ]]; then _tutti_command \"$@\"; else _tutti_mpiexec \"$@\"; fi\n",
+    );
     text
 }
 

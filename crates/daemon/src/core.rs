@@ -50,7 +50,7 @@ pub struct ClientId(pub u64);
 /// What happened.
 #[derive(Debug)]
 pub enum Event {
-    /// Time passes; at least every [`TICK_MS`].
+    /// Time passes; at the latest when [`Core::wait_ms`] says.
     Tick,
     /// A daemon has dialled us.
     Accepted(LinkId),
@@ -127,7 +127,7 @@ pub enum Action {
     Leave,
 }
 
-/// At least so often time passes.
+/// So often time passes at least, while there is something to do.
 pub const TICK_MS: u64 = 100;
 
 /// Between the order to end all daemons and one's own end, in ms: it must be heard below, and the ends of jobs above.
@@ -165,9 +165,26 @@ pub struct Kept {
     pub alive: bool,
 }
 
-/// A daemon that has stood still (a laptop that slept, a clock that was set) does not hold the others' silence against them: between
-/// two events no more time passes than this.
-const STEP_MS: u64 = 5 * TICK_MS;
+/// A link says Alive at most so rarely: others may hold a shorter silence for a death.
+const ALIVE_MS_MAX: u64 = 1250;
+
+impl Config {
+    /// So often each link is told that we live.
+    pub fn alive_ms(&self) -> u64 {
+        (self.lost_ms / 4).clamp(TICK_MS / 2, ALIVE_MS_MAX)
+    }
+
+    /// Who is told now need not be told a little later.
+    fn nearly_alive_ms(&self) -> u64 {
+        self.alive_ms() * 3 / 4
+    }
+
+    /// A daemon that has stood still (a laptop that slept, a clock that was set) does not hold the others' silence against them: between
+    /// two events no more time passes than this.
+    fn step_ms(&self) -> u64 {
+        (2 * self.alive_ms()).max(5 * TICK_MS)
+    }
+}
 
 /// The daemon's mind.
 #[derive(Debug)]
@@ -177,6 +194,8 @@ pub struct Core {
     now_ms: u64,
     /// What the clock says, in ms since 1970.
     wall_ms: u64,
+    /// Our own time at the last tick.
+    ticked_ms: u64,
     /// Our number, as soon as we have one.
     me: Option<NodeId>,
     /// The number that an earlier life had.
@@ -201,6 +220,7 @@ impl Core {
         let mut core = Core {
             now_ms,
             wall_ms: now_ms,
+            ticked_ms: now_ms,
             wish: kept.first().map(|(_, kept)| kept.node),
             me: is_head.then_some(NodeId::HEAD),
             members: is_head.then(|| Members::new(config.arity, config.about.clone(), now_ms)),
@@ -226,10 +246,11 @@ impl Core {
 
     /// Something happened.
     pub fn handle(&mut self, now_ms: u64, event: Event) {
-        self.now_ms += now_ms.saturating_sub(self.wall_ms).min(STEP_MS);
+        self.now_ms += now_ms.saturating_sub(self.wall_ms).min(self.config.step_ms());
         self.wall_ms = now_ms;
         match event {
             Event::Tick => {
+                self.ticked_ms = self.now_ms;
                 self.tick_links();
                 self.tick_home();
                 self.tick_parts();
@@ -256,6 +277,25 @@ impl Core {
             Event::Turns(turns) => self.route(NodeId::HEAD, Routed::Turns(turns)),
         }
         self.flush();
+    }
+
+    /// How long after this time, in ms since 1970, a [`Event::Tick`] is due. Where nothing is done, only silence counts.
+    pub fn wait_ms(&self, now_ms: u64) -> u64 {
+        let (alive_ms, lost_ms) = (self.config.alive_ms(), self.config.lost_ms);
+        let due_ms = match self.is_quiet() {
+            true => self.links.due_ms(alive_ms, lost_ms).unwrap_or(self.ticked_ms + alive_ms),
+            false => self.ticked_ms + TICK_MS,
+        };
+        // A clock that was set back is looked at anew at once.
+        let passed_ms = now_ms.checked_sub(self.wall_ms).unwrap_or(alive_ms);
+        due_ms.saturating_sub(self.now_ms).min(alive_ms).saturating_sub(passed_ms)
+    }
+
+    /// No job and no change of the tree is under way here.
+    fn is_quiet(&self) -> bool {
+        let has_place = self.me.is_some() && (self.head.is_some() || self.links.upwards().is_some());
+        let has_jobs = self.head.as_ref().is_some_and(head::Head::is_busy) || !self.tunnels.is_empty();
+        has_place && self.links.is_settled() && self.is_idle() && !has_jobs && self.leaving_ms.is_none()
     }
 
     /// What is to be done next.
@@ -353,6 +393,7 @@ impl Core {
             Message::Route { to, from, body } => self.pass_on(to, from, body),
             Message::Gang { number, word } => self.act(Action::Gang(Command::Word(link, number, word))),
             Message::Down if from_above => self.leave_all(),
+            Message::Alive => self.answer_alive(link),
             // Said by who is mistaken about the tree: the next link will be right.
             _ => {}
         }

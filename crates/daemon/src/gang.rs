@@ -105,8 +105,8 @@ pub enum Command {
     },
     /// A job with parts on this node or below.
     Job(JobId, Vec<NodeId>),
-    /// The ranks of a job run here: its user, where its cgroup would be, their pids, and their pids if each is bound to a core.
-    Here(JobId, u32, Option<PathBuf>, Vec<u32>, Vec<u32>),
+    /// The ranks of a job run here: its user, where its cgroups would be, their pids, and their pids if each is bound to a core.
+    Here(JobId, u32, Vec<PathBuf>, Vec<u32>, Vec<u32>),
     /// Nothing of a job is left here.
     GoneHere(JobId),
     /// Nothing of a job is left anywhere.
@@ -341,10 +341,12 @@ impl Life {
                 self.jobs.entry(job).or_default().nodes = nodes;
                 return self.settle(now_ns, job);
             }
-            Command::Here(job, user, cgroup, ranks, bound) => {
+            Command::Here(job, user, cgroups, ranks, bound) => {
                 let entry = self.jobs.entry(job).or_default();
-                entry.bound = cgroup.clone().filter(|_| !bound.is_empty()).map(|group| (bound, group));
-                entry.brake = Brake::of(cgroup.as_deref(), &ranks, user);
+                // The ranks of virtual nodes stay where they are.
+                let group = if let [group] = &cgroups[..] { Some(group.clone()) } else { None };
+                entry.bound = group.filter(|_| !bound.is_empty()).map(|group| (bound, group));
+                entry.brake = Brake::of(&cgroups, &ranks, user);
                 if let Some(Brake::Signals(_)) = entry.brake {
                     let text = format!("job {job} takes turns by signals: no cgroup can be made here");
                     (self.say)(Said::Line(text));
@@ -653,7 +655,7 @@ impl Life {
         let freezing =
             self.jobs.values().filter_map(|job| job.brake.as_ref()).filter(|brake| brake.is_freezing());
         let mut wake_ns = freezing.clone().map(|brake| brake.look_ns()).min();
-        let events = freezing.filter_map(Brake::events);
+        let events = freezing.flat_map(Brake::events);
         polled.extend(events.map(|events| PollFd::from_borrowed_fd(events, PollFlags::PRI)));
         if let Some(node) = &self.node {
             let head = node.head.as_ref().and_then(Head::poll_timeout);

@@ -250,6 +250,8 @@ pub struct Launch {
     pub job: Job,
     /// Whose it is.
     pub user: User,
+    /// The user's other groups.
+    pub groups: Vec<u32>,
     /// Environment of the front end.
     pub environment: Vec<(Text, Text)>,
     /// Its working directory.
@@ -461,13 +463,16 @@ pub struct Submit {
     pub directory: Text,
     /// Its file mode creation mask.
     pub umask: u32,
+    /// The user's other groups. What the program says of them does not count: the daemon asks the kernel.
+    #[serde(default)]
+    pub groups: Vec<u32>,
 }
 
 /// What is known of a job that was started without a daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enrolled {
-    /// Its cgroup, if it could make one.
-    pub cgroup: Option<Text>,
+    /// Its cgroups, if it could make them: one, or one for each of its virtual nodes.
+    pub cgroups: Vec<Text>,
 }
 
 /// A node that a user has named.

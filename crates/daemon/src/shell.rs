@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 
-use crate::core::{Action, ClientId, Config, Core, Event, LinkId, TICK_MS};
+use crate::core::{Action, ClientId, Config, Core, Event, LinkId};
 use crate::gang::{self, Gangs, Switcher};
 use crate::key::{Credential, KeyError};
 use crate::message::JobId;
@@ -202,8 +202,6 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
         settings,
     };
     ready(shell.settings.listen);
-    let mut ticks = tokio::time::interval(Duration::from_millis(TICK_MS));
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     let mut end = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
         .map_err(failed("catch signals"))?;
     let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
@@ -214,7 +212,7 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
             Some(happened) = queue.recv() => shell.handle(happened),
             accepted = listener.accept() => shell.accept_peer(accepted),
             accepted = local.accept() => shell.accept_client(accepted),
-            _ = ticks.tick() => {
+            () = tokio::time::sleep(shell.wait()) => {
                 shell.watch_front_ends();
                 shell.core.handle(now_ms(), Event::Tick);
                 shell.take_turns();
@@ -352,6 +350,12 @@ impl Shell {
                 Action::Leave => self.leaving = true,
             }
         }
+    }
+
+    /// Until it is time for a tick.
+    fn wait(&self) -> Duration {
+        let most_ms = self.settings.leave_ms.map_or(u64::MAX, |leave_ms| leave_ms / 2);
+        Duration::from_millis(self.core.wait_ms(now_ms()).min(most_ms))
     }
 
     /// What the switch thread has done goes to the head's log, once a second.

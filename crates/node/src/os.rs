@@ -12,6 +12,10 @@ use std::ptr;
 use rustix::process::Pid;
 use rustix::thread::CpuSet;
 
+mod user;
+
+pub use user::{become_user, peer_groups};
+
 /// `clone3`: the child's pidfd is stored at `pidfd`. The constants of libc have types that differ between targets.
 const CLONE_PIDFD: u64 = 0x1000;
 /// `clone3`: the child begins in the cgroup whose descriptor stands in `cgroup`.

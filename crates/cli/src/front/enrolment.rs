@@ -18,7 +18,7 @@ use rustix::process::Pid;
 use tutti_daemon::message::Enrolled;
 use tutti_daemon::place;
 use tutti_node::cgroup;
-use tutti_node::wire::{Head, Job, Kind, Report};
+use tutti_node::wire::{self, Head, Job, Kind, Report};
 
 use crate::cluster::{self, Answer, JobId, Request};
 use crate::link::Link;
@@ -46,9 +46,10 @@ pub enum Wish {
 #[derive(Debug)]
 pub struct Enrolment {
     job: Job,
-    cgroup: Option<PathBuf>,
-    /// What the starter said when the ranks ran.
-    started: Option<Report>,
+    /// Those that its starters may have made.
+    cgroups: Vec<PathBuf>,
+    /// What each starter said when its ranks ran.
+    started: Vec<Option<(Vec<u32>, Vec<String>)>>,
     link: Option<Link>,
     look: Option<Instant>,
     between: Duration,
@@ -61,18 +62,19 @@ pub struct Enrolment {
 }
 
 impl Enrolment {
-    /// For a job on this machine alone; none: the user wants no daemon.
-    pub fn new(job: &Job) -> Option<Self> {
+    /// For a job on this machine alone, with so many virtual nodes if it has any; none: the user wants no daemon.
+    pub fn new(job: &Job, nodes: usize) -> Option<Self> {
         let named = std::env::var_os(place::SOCKET_VARIABLE);
         // What a rank of a job starts has that job's turns.
         if named.is_some_and(|socket| socket == place::NO_DAEMON) || std::env::var_os("TUTTI_JOB").is_some() {
             return None;
         }
-        let cgroup = cgroup::place(&cgroup::name(&job.name()));
+        let numbers: Vec<_> = if nodes == 0 { vec![None] } else { (0..nodes as u32).map(Some).collect() };
+        let places = numbers.iter().map(|node| cgroup::place(&cgroup::name(&wire::name_of(job.id, *node))));
         Some(Enrolment {
             job: job.clone(),
-            cgroup,
-            started: None,
+            cgroups: places.collect::<Option<_>>().unwrap_or_default(),
+            started: vec![None; numbers.len()],
             link: None,
             look: None,
             between: LOOK.0,
@@ -82,10 +84,12 @@ impl Enrolment {
         })
     }
 
-    /// The ranks run.
-    pub fn handle_started(&mut self, report: Report) {
-        self.started = Some(report);
-        self.look = Some(Instant::now() + AFTER);
+    /// The ranks of a starter run.
+    pub fn handle_started(&mut self, index: usize, pids: Vec<u32>, cores: Vec<String>) {
+        self.started[index] = Some((pids, cores));
+        if self.started.iter().all(Option::is_some) {
+            self.look = Some(Instant::now() + AFTER);
+        }
     }
 
     /// When there is something to do.
@@ -126,9 +130,10 @@ impl Enrolment {
         submit.environment.clear();
         submit.job.programs.iter_mut().for_each(|program| program.variables.clear());
         submit.job.input = tutti_node::wire::Input::None;
-        let cgroup = self.cgroup.as_ref().filter(|path| path.is_dir());
-        let cgroup = cgroup.map(|path| path.clone().into_os_string().into());
-        Ok(Request::Enrol(Box::new(submit), Enrolled { cgroup }))
+        let all_there = self.cgroups.iter().all(|path| path.is_dir());
+        let cgroups = self.cgroups.iter().filter(|_| all_there);
+        let cgroups = cgroups.map(|path| path.clone().into_os_string().into()).collect();
+        Ok(Request::Enrol(Box::new(submit), Enrolled { cgroups }))
     }
 
     /// Starts a daemon, unless one was named or ours is still on its way.
@@ -176,9 +181,8 @@ impl Enrolment {
         match answer {
             Some(Answer::Job(job)) => {
                 (self.number, self.between) = (Some(job), LOOK.0);
-                if let Some(started) = self.started.clone() {
-                    self.say(&started);
-                }
+                let (pids, cores): (Vec<_>, Vec<_>) = self.started.iter().flatten().cloned().unzip();
+                self.say(&Report::Started { pids: pids.concat(), cores: cores.concat() });
             }
             Some(Answer::Refused(text)) => {
                 (self.refusal, self.link) = (Some(text), None);
@@ -204,7 +208,7 @@ impl Enrolment {
     /// The daemon is gone, perhaps in the middle of another's turn: nobody stays frozen.
     fn lose(&mut self) -> Vec<Wish> {
         (self.link, self.number) = (None, None);
-        self.cgroup.iter().for_each(|path| cgroup::thaw(path));
+        self.cgroups.iter().for_each(|path| cgroup::thaw(path));
         self.look = Some(Instant::now() + self.between);
         self.between = (self.between * 2).min(LOOK.1);
         vec![Wish::Put(Kind::Thaw, 0)]

@@ -182,7 +182,7 @@ impl History {
                     text = format!("over, status {}", event.status.unwrap_or(0));
                     fault = event.status != Some(0);
                 }
-                "said" => fault = true,
+                "said" | "rank-ended" => fault = true,
                 _ => {}
             }
         } else if let Some(name) = &node {

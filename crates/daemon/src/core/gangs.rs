@@ -68,13 +68,16 @@ impl Core {
         }
         let (Some(me), Some(launch)) = (self.me, self.parts.launch(job)) else { return };
         let node = (launch.nodes.len() > 1).then(|| launch.index(me).unwrap_or(0) as u32);
-        let place = match &launch.enrolled {
-            Some(enrolled) => enrolled.cgroup.as_ref().map(|path| OsString::from(path).into()),
-            None => cgroup::place(&cgroup::name(&tutti_node::wire::name_of(launch.job.id, node))),
+        let places = match &launch.enrolled {
+            Some(enrolled) => enrolled.cgroups.iter().map(|path| OsString::from(path).into()).collect(),
+            None => {
+                let name = cgroup::name(&tutti_node::wire::name_of(launch.job.id, node));
+                cgroup::place(&name).into_iter().collect()
+            }
         };
         let (user, ranks) = (launch.user.uid, self.parts.pids(job));
         let bound = if self.has_machine_alone() { self.parts.bound(job) } else { Vec::new() };
-        self.act(Action::Gang(Command::Here(job, user, place, ranks, bound)));
+        self.act(Action::Gang(Command::Here(job, user, places, ranks, bound)));
     }
 
     /// This is the head, and all nodes are of its machine.

@@ -29,7 +29,6 @@ pub(super) mod placement;
 mod requests;
 
 pub use event::JobEvent;
-use event::line;
 use job::HeadJob;
 use listing::name;
 
@@ -79,6 +78,11 @@ impl Head {
             (job.heard, job.said_ms) = (0, 0);
             self.pending.insert(*id);
         }
+    }
+
+    /// Some job is not over, or waits to be judged.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.pending.is_empty() || self.jobs.values().any(|job| !job.order.forget)
     }
 
     /// The same question again has the same answer.
@@ -135,7 +139,7 @@ impl Core {
                 // Down to all its nodes, this one too: each says what it has of it.
                 self.relay.set_order(id, order);
                 self.publish(id);
-                return self.log(id, "adopted", None, String::new());
+                return self.log(id, JobEvent { event: "adopted", ..JobEvent::default() });
             }
             None => {}
         }
@@ -167,16 +171,17 @@ impl Core {
         let none = BTreeMap::new();
         job.judge(self.relay.states(id).unwrap_or(&none), wall_ms);
         let (now_started, over, status) = (job.told_started, job.over, job.status);
-        let lines: Vec<String> = job.notices[said..].iter().filter_map(line).collect();
+        let (new, left) = (job.notices[said..].to_vec(), std::mem::take(&mut job.left));
         self.forget_if_heard(id);
         self.publish(id);
         if now_started && !started {
             self.tell_gang_of_start(id);
-            self.log(id, "started", None, String::new());
+            self.log_start(id);
         }
-        lines.into_iter().for_each(|text| self.log(id, "said", None, text));
+        new.iter().for_each(|notice| self.log_notice(id, notice));
+        self.log_left(id, left);
         if over && !was_over {
-            self.log(id, "over", Some(status), String::new());
+            self.log(id, JobEvent { event: "over", status: Some(status), ..JobEvent::default() });
             self.forget_oldest();
         }
         self.say_reports(id);

@@ -6,7 +6,8 @@
 //! parent gone -> dial it again, in turn with the head, which knows who the parent is now
 //! ```
 //!
-//! A link that has nothing to say says Alive every second. Who is not heard of for `lost_ms` is lost: a child is reported to the
+//! Each side says Alive on a link every [`Config::alive_ms`](super::Config::alive_ms), and at once when the other has said it and its own
+//! is nearly due: so both wake up once. Who is not heard of for `lost_ms` is lost: a child is reported to the
 //! head, which takes it out of the list; a parent is dialled again. A child whose link breaks has half that time to come back, one
 //! that the list hangs here and that has no link yet all of it. A node that finds itself lost in the list asks the head anew.
 
@@ -16,8 +17,6 @@ use super::{Action, Core, LinkId};
 use crate::members::{About, Members, NodeId};
 use crate::message::Message;
 
-/// A link that has nothing to say says so this often.
-const ALIVE_MS: u64 = 1000;
 /// Between two attempts to reach somebody.
 const DIAL_MS: u64 = 200;
 
@@ -88,6 +87,20 @@ impl Links {
     /// The link upwards, as soon as it leads to our parent.
     pub(super) fn upwards(&self) -> Option<LinkId> {
         self.parent.and_then(|_| self.up())
+    }
+
+    /// All is as it should be: only silence could change it.
+    pub(super) fn is_settled(&self) -> bool {
+        self.missing.is_empty() && !self.dialling
+    }
+
+    /// When somebody is to be told that we live, or has been silent for too long.
+    pub(super) fn due_ms(&self, alive_ms: u64, lost_ms: u64) -> Option<u64> {
+        let due = |link: &Link| match link.role {
+            Role::Stranger => link.heard_ms + lost_ms,
+            _ => (link.said_ms + alive_ms).min(link.heard_ms + lost_ms),
+        };
+        self.links.values().map(due).min()
     }
 
     pub(super) fn children(&self) -> impl Iterator<Item = (LinkId, NodeId)> {
@@ -329,6 +342,16 @@ impl Core {
         self.tell_members();
     }
 
+    /// Who has just told us that he lives is told that we do, unless he has been lately.
+    pub(super) fn answer_alive(&mut self, id: LinkId) {
+        let nearly_ms = self.config.nearly_alive_ms();
+        let link = self.links.links.get_mut(&id).filter(|link| link.role != Role::Stranger);
+        if let Some(link) = link.filter(|link| self.now_ms >= link.said_ms + nearly_ms) {
+            link.said_ms = self.now_ms;
+            self.act(Action::Send(id, Message::Alive));
+        }
+    }
+
     pub(super) fn tick_links(&mut self) {
         let now_ms = self.now_ms;
         let silent: Vec<LinkId> = self
@@ -339,11 +362,12 @@ impl Core {
             .map(|(id, _)| *id)
             .collect();
         silent.into_iter().for_each(|link| self.close(link));
+        let nearly_ms = self.config.nearly_alive_ms();
         let quiet: Vec<LinkId> = self
             .links
             .links
             .iter_mut()
-            .filter(|(_, link)| link.role != Role::Stranger && now_ms >= link.said_ms + ALIVE_MS)
+            .filter(|(_, link)| link.role != Role::Stranger && now_ms >= link.said_ms + nearly_ms)
             .map(|(id, link)| {
                 link.said_ms = now_ms;
                 *id

@@ -38,6 +38,8 @@ pub(super) struct Relay {
     launches: BTreeMap<LinkId, BTreeSet<JobId>>,
     /// Links that have just come up: they get everything.
     greeted: BTreeSet<LinkId>,
+    /// The list of nodes has changed since orders were last sent down.
+    moved: bool,
 }
 
 impl Relay {
@@ -118,6 +120,7 @@ impl Relay {
     /// Barriers are judged again: those who are missing are not waited for.
     pub(super) fn members_changed(&mut self) {
         self.entries.values_mut().for_each(|entry| entry.told = None);
+        self.moved = true;
     }
 
     pub(super) fn greet(&mut self, link: LinkId) {
@@ -222,12 +225,15 @@ impl Core {
     pub(super) fn flush_orders(&mut self) -> bool {
         let Some(members) = self.members.clone() else { return false };
         let children: Vec<_> = self.links.children().collect();
+        // A child may have come before the list that hangs others below it: it has not been told of their jobs.
+        let moved = std::mem::take(&mut self.relay.moved);
         for (link, child) in children {
             let whole = self.relay.greeted.remove(&link);
             let told = self.relay.launches.entry(link).or_default();
             let mut orders = Vec::new();
             for (job, entry) in &self.relay.entries {
-                if (whole || entry.new) && entry.concerns(&members, child) {
+                let is_news = whole || entry.new || moved && !told.contains(job);
+                if is_news && entry.concerns(&members, child) {
                     let mut order = entry.order.clone();
                     if !told.insert(*job) {
                         order.launch = None;

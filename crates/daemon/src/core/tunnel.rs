@@ -124,6 +124,10 @@ pub(super) struct Tunnels {
 }
 
 impl Tunnels {
+    pub(super) fn is_empty(&self) -> bool {
+        self.near.is_empty() && self.far.is_empty()
+    }
+
     pub(super) fn has_near(&self, client: ClientId) -> bool {
         self.near.contains_key(&client)
     }

@@ -65,6 +65,10 @@ impl Stopper {
         })
     }
 
+    pub(super) fn starter(&self) -> Pid {
+        self.starter
+    }
+
     pub(super) fn freeze(&mut self, now_ns: u64) {
         (self.freezing, self.frozen, self.seen) = (true, false, None);
         (self.asked_ns, self.pause_ns, self.look_ns) = (now_ns, LOOK_NS, now_ns + LOOK_NS);

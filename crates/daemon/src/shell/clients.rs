@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -71,11 +72,15 @@ impl Shell {
             let who = stream.peer_cred()?;
             let user = User { uid: who.uid(), gid: who.gid() };
             let pid = who.pid().and_then(Pid::from_raw);
+            let groups = tutti_node::os::peer_groups(stream.as_fd());
             let client = ClientId(self.number());
             match self.guests.admit(user.uid) {
-                Ok(guest) => {
-                    drop(tokio::spawn(serve((client, user, pid), guest, stream, self.happenings.clone())))
-                }
+                Ok(guest) => drop(tokio::spawn(serve(
+                    (client, user, groups, pid),
+                    guest,
+                    stream,
+                    self.happenings.clone(),
+                ))),
                 // What fits into an empty socket; nobody waits for it to be read.
                 Err(text) => drop(stream.try_write(&refusal(text))),
             }
@@ -117,7 +122,7 @@ fn refusal(text: String) -> Vec<u8> {
 }
 
 async fn serve(
-    (client, user, pid): (ClientId, User, Option<Pid>),
+    (client, user, groups, pid): (ClientId, User, Vec<u32>, Option<Pid>),
     mut guest: Guest,
     stream: UnixStream,
     happenings: Happenings,
@@ -146,7 +151,7 @@ async fn serve(
         return;
     }
     let mut decoder = Decoder::default();
-    let heard = listen(client, user, &mut guest, &mut reader, &mut decoder, &happenings).await;
+    let heard = listen(client, (user, groups), &mut guest, &mut reader, &mut decoder, &happenings).await;
     if let Ok(Some(back)) = heard {
         let listen = Arc::new(Notify::new());
         let (number, job) = (client.0, JobId(back.job));
@@ -167,7 +172,7 @@ async fn serve(
 /// Until the program has gone, or has said that it is a starter.
 async fn listen(
     client: ClientId,
-    user: User,
+    (user, groups): (User, Vec<u32>),
     guest: &mut Guest,
     reader: &mut OwnedReadHalf,
     decoder: &mut Decoder,
@@ -176,7 +181,7 @@ async fn listen(
     let mut bytes = vec![0_u8; 64 << 10];
     let asked = timeout(REQUEST_MAX, hear_first(guest, reader, decoder, &mut bytes)).await;
     let late = |_| format!("no whole request has come within {} seconds", REQUEST_MAX.as_secs());
-    let request = match asked.map_err(late)?? {
+    let mut request = match asked.map_err(late)?? {
         Some(First::Request(request)) => request,
         Some(First::Back(back)) => {
             guest.is_known();
@@ -185,6 +190,9 @@ async fn listen(
         None => return Ok(None),
     };
     guest.is_known();
+    if let Request::Run(submit) | Request::Submit(submit) | Request::Enrol(submit, _) = &mut request {
+        submit.groups = groups;
+    }
     if let Request::Enrol(submit, enrolled) = &request {
         check_enrolled(user, submit, enrolled)?;
     }
@@ -212,9 +220,19 @@ async fn listen(
 
 /// Who says that a job runs already may have only his own frozen.
 fn check_enrolled(user: User, submit: &Submit, enrolled: &Enrolled) -> Result<(), String> {
-    let Some(path) = &enrolled.cgroup else { return Ok(()) };
-    let path = PathBuf::from(OsString::from(path));
-    let is_named = path.file_name() == Some(OsStr::new(&cgroup::name(&submit.job.name())));
+    enrolled
+        .cgroups
+        .iter()
+        .try_for_each(|path| check_cgroup(user, submit, PathBuf::from(OsString::from(path))))
+}
+
+fn check_cgroup(user: User, submit: &Submit, path: PathBuf) -> Result<(), String> {
+    let name = cgroup::name(&wire::name_of(submit.job.id, None));
+    let is_name = |found: &str| {
+        let node = found.strip_prefix(&name).map(|rest| rest.strip_prefix('-').unwrap_or(rest));
+        node.is_some_and(|node| node.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let is_named = path.file_name().and_then(OsStr::to_str).is_some_and(is_name);
     let is_theirs = || {
         let found = std::fs::symlink_metadata(&path)?;
         let is_cgroup = rustix::fs::statfs(&path)?.f_type == CGROUP2_MAGIC;

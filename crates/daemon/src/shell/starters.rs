@@ -1,7 +1,6 @@
 //! Starters: one process for each part of a job on this node. Its stdin is its end of the wire. One that an earlier daemon has
 //! started comes over the local socket.
 
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
@@ -12,6 +11,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{Notify, mpsc};
 use tutti_node::cgroup;
+use tutti_node::os::become_user;
 use tutti_node::wire::{self, Back, Daemon, Decoder, Job, Kind};
 
 use super::kept::{File, started};
@@ -219,7 +219,7 @@ impl Shell {
                     self.settings.name
                 ));
             }
-            command.gid(launch.user.gid).uid(launch.user.uid);
+            become_user(&mut command, launch.user.uid, launch.user.gid, launch.groups.clone());
         }
         // Inherited, as all that the front end has; this thread starts nothing else in between.
         let before = rustix::process::umask(Mode::from_raw_mode(launch.umask));

@@ -43,6 +43,9 @@ pub(super) struct HeadJob {
     pub(super) written: Option<Vec<(NodeId, u64)>>,
     /// Until when nodes that are not there may say what is left of a job of an earlier head.
     pub(super) adopted_until_ms: Option<u64>,
+    /// Nodes whose ranks have left, with their status, that the log does not have yet; and all of them.
+    pub(super) left: Vec<(NodeId, u8)>,
+    told_left: BTreeSet<NodeId>,
     /// Pids by node, for the list.
     pub(super) pids: Vec<(NodeId, Vec<u32>)>,
 }
@@ -93,6 +96,8 @@ impl HeadJob {
             over: false,
             written: None,
             adopted_until_ms: None,
+            left: Vec::new(),
+            told_left: BTreeSet::new(),
             pids: Vec::new(),
         }
     }
@@ -220,6 +225,9 @@ impl HeadJob {
 
     /// What one part says.
     fn hear(&mut self, node: NodeId, part: &PartState) {
+        if part.phase >= Phase::Left && self.told_left.insert(node) {
+            self.left.push((node, part.status));
+        }
         if let Some(status) = part.ending {
             self.end_by(Some(node), status);
         }

@@ -94,6 +94,7 @@ impl Core {
             key: submit.job.id.rotate_left(17) ^ job.0,
             job: submit.job,
             user,
+            groups: submit.groups,
             environment: submit.environment,
             directory: submit.directory,
             umask: submit.umask,
@@ -114,7 +115,7 @@ impl Core {
             job: Some(job),
             nodes: names,
             text: new.command.clone(),
-            status: None,
+            ..JobEvent::default()
         };
         self.relay.set_order(job, new.order.clone());
         head.jobs.insert(job, new);
@@ -177,7 +178,7 @@ impl Core {
             if run != Run::Kill {
                 self.act(Action::Gang(Command::Suspend(id, run == Run::Stop)));
             }
-            self.log(id, event, None, String::new());
+            self.log(id, JobEvent { event, ..JobEvent::default() });
         }
         self.judge(id);
         Answer::Done

@@ -201,7 +201,11 @@ impl World {
                 if self.machines[node].life == life && self.machines[node].core.is_some() {
                     let wait = TICK_MS + self.random.below(8);
                     self.push(self.now_ms + wait, Next::Tick(node, life));
-                    self.tell(node, Event::Tick);
+                    let machine = &self.machines[node];
+                    let is_due = |core: &Core| core.wait_ms(self.clock(node)) == 0;
+                    if machine.core.as_ref().is_some_and(is_due) {
+                        self.tell(node, Event::Tick);
+                    }
                 }
             }
             Next::Core(node, life, link, event) => {
@@ -600,6 +604,7 @@ impl World {
             environment,
             directory,
             umask: 0o22,
+            groups: Vec::new(),
         }
     }
 

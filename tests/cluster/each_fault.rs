@@ -1,0 +1,245 @@
+//! Whatever can die or fall silent does, again and again, under a job of two nodes, while two jobs of two other nodes pass messages all
+//! the time and keep the cores busy: those never notice, the one that is hit ends with one line or goes on, and nothing of it stays.
+//!
+//! `make soak-cluster FAULTS=50` has each fault so often; `TUTTI_TEST_SEED` repeats the moments at which they come.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tutti_tests::{Scratch, compile};
+
+use crate::Cluster;
+use crate::harness::{RANK, Running, await_that, cgroup_of};
+use crate::jobs::is_starter;
+
+/// A node that is silent for so long is lost, in seconds.
+const LOST_AFTER: &str = "3";
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Rank,
+    Starter,
+    /// Killed, and another one is started at once.
+    Daemon,
+    /// The same, of the head.
+    Head,
+    FrontEnd,
+    /// Killed with all that it has started, and comes back when it is lost.
+    Node,
+    /// Its daemon alone is gone until it is lost.
+    Vanished,
+    /// SIGSTOP of its daemon until it is lost.
+    Silent,
+}
+
+const FAULTS: [Fault; 8] = [
+    Fault::Rank,
+    Fault::Starter,
+    Fault::Daemon,
+    Fault::Head,
+    Fault::FrontEnd,
+    Fault::Node,
+    Fault::Vanished,
+    Fault::Silent,
+];
+
+/// The cluster, and the jobs that must not notice.
+struct Stage {
+    cluster: Cluster,
+    scratch: Scratch,
+    bystanders: Vec<Running>,
+    /// Sockets of the jobs that must not notice.
+    sockets: BTreeSet<String>,
+    jobs: u32,
+    random: u64,
+}
+
+impl Stage {
+    fn new(name: &str) -> Self {
+        let cluster = Cluster::up(name, 4, &["--lost-after", LOST_AFTER, "--keep-for", "2"]);
+        let scratch = Scratch::new(&format!("{name}-files"));
+        let program = compile("tests/gang/programs/traffic.c", scratch.path());
+        let end = scratch.path().join("end").display().to_string();
+        let bystanders = [1, 2].map(|stamp: u32| {
+            let (stamp, program) = (stamp.to_string(), program.to_string_lossy());
+            let words = ["run", "-host", "node0:1,node1:1", "-n", "2", &program, &stamp, &end];
+            let mut job = start(&cluster, &words);
+            job.await_line("traffic: up");
+            job
+        });
+        let random = std::env::var("TUTTI_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+        let random = random.unwrap_or_else(|| u64::from(std::process::id()));
+        println!("TUTTI_TEST_SEED={random}");
+        let bystanders = Vec::from(bystanders);
+        Stage { cluster, scratch, bystanders, sockets: sockets(), jobs: 2, random }
+    }
+
+    fn random(&mut self, below: u64) -> u64 {
+        // Knuth's multiplier: the upper bits are good enough for moments.
+        self.random =
+            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) % below
+    }
+
+    fn go(&self) -> PathBuf {
+        self.scratch.path().join("go")
+    }
+
+    /// The fault comes when the job is up, or at any moment before.
+    #[track_caller]
+    fn strike(&mut self, fault: Fault, early: bool) {
+        let _ = std::fs::remove_file(self.go());
+        let go = format!("await={}", self.go().display());
+        let words =
+            ["run", "-host", "node2:2,node3:2", "-n", "4", RANK, "say=up", &go, "exchange", "say=done"];
+        let mut job = start(&self.cluster, &words);
+        self.jobs += 1;
+        if early {
+            std::thread::sleep(Duration::from_millis(self.random(60)));
+        } else {
+            job.await_line("up");
+            await_that("all are up", || self.cluster.job(self.jobs).contains("\"running\""));
+        }
+        let cgroups: Vec<PathBuf> = job.mark.processes().into_iter().filter_map(cgroup_of).collect();
+        self.happen(fault, &job);
+        std::fs::write(self.go(), "").expect("a file");
+        let (status, said) = job.end();
+        let goes_on = matches!(fault, Fault::Daemon | Fault::Head);
+        let lines = said.lines().count();
+        let as_expected = match fault {
+            Fault::FrontEnd => status == 137,
+            Fault::Rank => (status, lines) == (137, 1),
+            _ if early => (status == 0) == (lines == 0) && lines <= 1,
+            _ if goes_on => (status, lines) == (0, 0),
+            _ => (status, lines) == (1, 1),
+        };
+        assert!(as_expected, "{fault:?}, early: {early}: {status}, {said:?}");
+        self.check(fault, &cgroups);
+    }
+
+    #[track_caller]
+    fn happen(&self, fault: Fault, job: &Running) {
+        let kill = |pid: Pid| _ = kill_process(pid, Signal::KILL);
+        let is_lost = || self.cluster.tutti(&["nodes"]).stdout.contains(" lost ");
+        let of_node3 = || {
+            let daemon = self.cluster.daemon(3);
+            let starters = job.mark.processes().into_iter().filter(|pid| is_starter(*pid));
+            starters.filter(|pid| crate::faults::parent(*pid) == daemon).collect::<Vec<_>>()
+        };
+        match fault {
+            Fault::Rank => {
+                let ranks = job.mark.processes().into_iter().filter(|pid| is_rank(*pid));
+                kill(ranks.max_by_key(|pid| pid.as_raw_nonzero()).expect("they are up"));
+            }
+            Fault::Starter => of_node3().into_iter().for_each(kill),
+            Fault::Daemon => self.cluster.replace(3),
+            Fault::Head => self.cluster.replace(0),
+            Fault::FrontEnd => kill(job.pid()),
+            Fault::Node => {
+                let starters = of_node3();
+                let gone = self.cluster.kill_daemon(3);
+                starters.into_iter().for_each(kill);
+                await_that("it is lost", is_lost);
+                gone.start();
+            }
+            Fault::Vanished => {
+                let gone = self.cluster.kill_daemon(3);
+                await_that("it is lost", is_lost);
+                gone.start();
+            }
+            Fault::Silent => {
+                let daemon = self.cluster.daemon(3);
+                kill_process(daemon, Signal::STOP).expect("it lives");
+                await_that("it is lost", is_lost);
+                kill_process(daemon, Signal::CONT).expect("it lives");
+            }
+        }
+    }
+
+    /// All daemons are there, nothing of the job that was hit is, and the others have noticed nothing.
+    #[track_caller]
+    fn check(&mut self, fault: Fault, cgroups: &[PathBuf]) {
+        let job = self.jobs;
+        await_that("all nodes are there", || {
+            let rows = self.cluster.tutti(&["nodes"]).stdout;
+            rows.lines().count() == 5 && !rows.contains(" lost ")
+        });
+        // A head that has been started anew may not have heard of one that was on its way to it.
+        await_that("it is over", || {
+            let row = self.cluster.job(job);
+            row.contains("\"over\"") || row.is_empty() && fault == Fault::Head
+        });
+        await_that("no socket of it is left", || sockets().is_subset(&self.sockets));
+        await_that("no cgroup of it is left", || cgroups.iter().all(|path| !path.exists()));
+        await_that("no daemon keeps anything of it", || {
+            (2..4).all(|node| {
+                let kept = self.cluster.folder.join(format!("node{node}.parts"));
+                std::fs::read_dir(kept).is_ok_and(|entries| entries.count() == 0)
+            })
+        });
+        for (number, bystander) in (1..).zip(&mut self.bystanders) {
+            assert!(matches!(bystander.child.try_wait(), Ok(None)), "{fault:?}: job {number} has noticed");
+            await_that("it runs", || self.cluster.job(number).contains("\"running\""));
+        }
+    }
+
+    #[track_caller]
+    fn end(self) {
+        std::fs::write(self.scratch.path().join("end"), "").expect("a file");
+        for job in self.bystanders {
+            let (status, said, lines) = job.end_with_output();
+            assert_eq!((status, said.as_str()), (0, ""), "{lines:?}");
+            let last = lines.last().expect("a line");
+            println!("{last}");
+            assert!(last.ends_with(" messages, each once, in order, whole"), "{last}");
+        }
+    }
+}
+
+/// Asked for on a node whose daemon lives through everything.
+#[track_caller]
+fn start(cluster: &Cluster, words: &[&str]) -> Running {
+    Running::start_command(&mut cluster.command_on(1, words))
+}
+
+/// Sockets on which ranks of jobs redeem their tickets.
+fn sockets() -> BTreeSet<String> {
+    let table = std::fs::read_to_string("/proc/net/unix").expect("it is there");
+    let names = table.lines().filter_map(|line| line.rsplit_once(" @tutti-"));
+    names.map(|(_, name)| name.to_owned()).collect()
+}
+
+fn is_rank(pid: Pid) -> bool {
+    std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero()))
+        .is_ok_and(|line| line.starts_with(RANK.as_bytes()))
+}
+
+#[track_caller]
+fn each_fault(name: &str, times: u32) {
+    let mut stage = Stage::new(name);
+    for time in 1..=times {
+        for fault in FAULTS {
+            stage.strike(fault, false);
+            if !matches!(fault, Fault::Rank) && time % 2 == 0 {
+                stage.strike(fault, true);
+            }
+        }
+        println!("{time} of {times}: each fault, {} jobs hit", stage.jobs - 2);
+    }
+    stage.end();
+}
+
+#[test]
+fn each_fault_ends_its_job_with_one_line_or_not_at_all_and_nobody_else_notices() {
+    each_fault("cluster-each-fault", 1);
+}
+
+#[test]
+#[ignore = "long: make soak-cluster"]
+fn each_fault_as_often_as_one_likes() {
+    let times = std::env::var("TUTTI_FAULT_TIMES").ok().and_then(|times| times.parse().ok()).unwrap_or(50);
+    each_fault("cluster-soak", times);
+}
