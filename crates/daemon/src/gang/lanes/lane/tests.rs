@@ -181,13 +181,13 @@ fn what_is_no_text_is_refused_and_what_lies_does_no_harm() {
             seed ^= seed << 13;
             seed ^= seed >> 7;
             seed ^= seed << 17;
-            *byte = if seed % 3 == 0 { (seed >> 20) as u8 } else { 0 };
+            *byte = if seed.is_multiple_of(3) { (seed >> 20) as u8 } else { 0 };
         }
         let length = (seed >> 30) as usize % 61;
         if let Some(text) = Text::parse(&bytes[..length]) {
             lane.handle(1, seed, &text, &mut |_| {});
         }
-        if seed % 7 == 0 {
+        if seed.is_multiple_of(7) {
             lane.push(1, &bytes[..20], &mut |_, _| {});
             lane.handle_time(seed % 1_000_000_000, &mut |_, _| {});
             while lane.poll(1, &mut [0; TEXT_BYTES]).is_some() {}
