@@ -1,6 +1,7 @@
-# Coverage-guided fuzzing of everything in the channels that reads bytes of others. libFuzzer comes with a crate; neither cargo-fuzz nor a
-# nightly compiler is needed. Seeds are real packets; what is found stays in target/fuzz.
+# Coverage-guided fuzzing of everything in the channels and in a job's start that reads bytes of others. libFuzzer comes with a crate;
+# neither cargo-fuzz nor a nightly compiler is needed. Seeds are real packets and messages; what is found stays in target/fuzz.
 FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?= packet endpoint starter
 FUZZ := $(TARGET)/fuzz
 FUZZ_TRIPLE := $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -8,12 +9,14 @@ FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-covera
 	-Cllvm-args=-sanitizer-coverage-trace-compares -Clink-dead-code -Ccodegen-units=1
 
 .PHONY: fuzz
-fuzz: ## fuzz the channels, guided by coverage, for FUZZ_SECONDS (60) a target
-	$(CARGO) run --quiet -p tutti-channel --example fuzz_seeds -- $(FUZZ)/seeds
-	@RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) build --quiet --release --manifest-path crates/channel/fuzz/Cargo.toml \
-		--target-dir $(FUZZ)/build --target $(FUZZ_TRIPLE) --bins
-	@for target in packet endpoint; do \
+fuzz: ## fuzz the channels and the starter's readers, guided by coverage, for FUZZ_SECONDS (60) a target
+	@for crate in channel node; do \
+		$(CARGO) run --quiet -p tutti-$$crate --example fuzz_seeds -- $(FUZZ)/seeds && \
+		RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) build --quiet --release --manifest-path crates/$$crate/fuzz/Cargo.toml \
+			--target-dir $(FUZZ)/build --target $(FUZZ_TRIPLE) --bins || exit 1; \
+	done
+	@for target in $(FUZZ_TARGETS); do \
 		mkdir -p $(FUZZ)/found-$$target; \
 		timeout --kill-after=5 $$(($(FUZZ_SECONDS) + 60)) $(FUZZ)/build/$(FUZZ_TRIPLE)/release/$$target -max_total_time=$(FUZZ_SECONDS) \
-			-max_len=4096 -print_final_stats=1 -artifact_prefix=$(FUZZ)/$$target- $(FUZZ)/found-$$target $(FUZZ)/seeds/$$target; \
+			-max_len=4096 -print_final_stats=1 -artifact_prefix=$(FUZZ)/$$target- $(FUZZ)/found-$$target $(FUZZ)/seeds/$$target || exit 1; \
 	done

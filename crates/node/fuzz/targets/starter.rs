@@ -1,0 +1,6 @@
+//! Everything in a job's start that reads bytes of others; what it must keep stands in `readers.rs`.
+#![no_main]
+
+mod readers;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| readers::read(input));

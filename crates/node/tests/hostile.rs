@@ -1,0 +1,45 @@
+//! Whatever bytes come over the wire of a starter, on the socket of its ranks or in the table of peers: nothing panics, and what is read
+//! is what would be written. `make fuzz` looks for more with the same readers, guided by coverage.
+
+#[path = "../fuzz/targets/readers.rs"]
+mod readers;
+#[path = "../fuzz/targets/samples.rs"]
+mod samples;
+
+use proptest::prelude::*;
+
+#[test]
+fn real_messages_are_read_and_written_the_same() {
+    for sample in samples::samples() {
+        readers::read(&sample);
+        (1..sample.len()).for_each(|length| readers::read(&sample[..length]));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+    #[test]
+    fn no_bytes_make_a_reader_panic(which in 0..readers::READERS, bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        readers::read(&[&[which], &bytes[..]].concat());
+    }
+
+    #[test]
+    fn no_changed_message_makes_a_reader_panic(
+        number in any::<prop::sample::Index>(),
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 1..8),
+    ) {
+        let samples = samples::samples();
+        let mut bytes = number.get(&samples).clone();
+        for (at, byte, kind) in changes {
+            let at = at.index(bytes.len());
+            match kind {
+                0 => bytes[at] = byte,
+                1 => bytes.insert(at, byte),
+                _ if bytes.len() > 1 => drop(bytes.remove(at)),
+                _ => {}
+            }
+        }
+        readers::read(&bytes);
+    }
+}
