@@ -144,10 +144,19 @@ impl Outgoing {
     /// The fragment to send next: a lost one, else the next new one.
     #[inline]
     pub fn sendable(&self) -> Option<u32> {
-        if let Some(lost) = self.lost.first(self.base, self.next) {
-            return Some(lost);
-        }
+        self.lost.first(self.base, self.next).or_else(|| self.sendable_new())
+    }
+
+    /// The next new one, if it may be sent.
+    #[inline]
+    pub fn sendable_new(&self) -> Option<u32> {
         (self.next < self.fragments && self.next < self.base + SPAN).then_some(self.next)
+    }
+
+    /// How many lost ones there are to send.
+    #[inline]
+    pub fn lost_count(&self) -> usize {
+        self.lost.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     #[inline]

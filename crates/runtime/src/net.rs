@@ -29,8 +29,10 @@ const TRANSMITS_MAX: usize = 16;
 const GATHERED_BYTES: usize = 4 << 10;
 /// What the kernel takes as one message: the longest UDP datagram over IPv6.
 const RUN_BYTES_MAX: usize = 65535 - 48;
-/// Datagrams offered to the transport in one call.
-const BATCH_MAX: usize = 64;
+/// Datagrams of one burst.
+const BURST_MAX: usize = 64;
+/// Datagrams offered to the transport in one call: two bursts, since a run that is cut in two is two messages for the kernel.
+const BATCH_MAX: usize = 2 * BURST_MAX;
 
 const _: () = assert!(WORDS <= FLOW_WORDS);
 
@@ -391,10 +393,10 @@ fn config(budget: &Budget, datagram_bytes: usize, fifo_bytes: usize) -> Config {
     let datagram_bytes = datagram_bytes.min(DATAGRAM_BYTES_MAX).min(fifo_bytes / 2);
     let charge = |bytes: usize| (bytes as u32, budget.charge_bytes(bytes) as u32);
     // A burst is one or several whole runs, none of them short.
-    let run = (RUN_BYTES_MAX / datagram_bytes).clamp(1, BATCH_MAX);
+    let run = (RUN_BYTES_MAX / datagram_bytes).clamp(1, BURST_MAX);
     Config {
         datagram_bytes,
-        burst_datagrams: BATCH_MAX / run * run,
+        burst_datagrams: BURST_MAX / run * run,
         receive_buffer_bytes: u32::try_from(budget.receive_bytes()).unwrap_or(u32::MAX),
         charges: Charges { classes: [charge(64), charge(1472), charge(16384)] },
         ..Config::default()

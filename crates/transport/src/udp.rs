@@ -464,7 +464,9 @@ mod tests {
         static REMARKS: AtomicUsize = AtomicUsize::new(0);
         let mut udp = alone();
         udp.segmentation = true;
-        udp.remark_to(|_| drop(REMARKS.fetch_add(1, Ordering::Relaxed)));
+        udp.remark_to(|_| {
+            REMARKS.fetch_add(1, Ordering::Relaxed);
+        });
         let narrow = || io::Error::from_raw_os_error(libc::EMSGSIZE);
         let run = Lot { first: 0, count: 2, segment_bytes: 1472 };
         assert!(matches!(udp.judge(narrow(), &run, 1472), Ok(Verdict::Again)));

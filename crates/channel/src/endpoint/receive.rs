@@ -43,8 +43,8 @@ impl<M: FlowMemory> Endpoint<M> {
         result
     }
 
-    /// What the next datagrams may well be, so that they can be received where they belong: the fragments behind the last
-    /// one that was stored, else those of the message accepted longest ago. A guess, and no promise of anybody's.
+    /// What the next datagrams may well be, so that they can be received where they belong: the fragments behind the furthest
+    /// one that was stored of the message that was last heard of, else those of the message accepted longest ago. A guess, and no promise of anybody's.
     #[inline]
     pub fn expected(&self) -> Option<Expected> {
         let (last, behind) = self.stored;
@@ -265,7 +265,9 @@ impl<M: FlowMemory> Endpoint<M> {
         if let Ok(fragment) = place.check(offset, bytes.len(), self.config.fragment_bytes()) {
             sink.fragment(place.tag, offset, bytes);
             place.note_stored(fragment);
-            self.stored = (slot as u16, fragment + 1);
+            // One that was lost comes between new ones, which go on where they were.
+            let before = if self.stored.0 == slot as u16 { self.stored.1 } else { 0 };
+            self.stored = (slot as u16, before.max(fragment + 1));
             self.counters.fragments_in += 1;
         }
         if place.is_complete() {

@@ -192,8 +192,12 @@ impl<M: FlowMemory> Endpoint<M> {
         }
         let (mut count, mut bytes) = (0, 0);
         let mut header = flow.header(&self.identity, self.shares.share(), Kind::Fragment);
+        // Lost ones are the end of a run: its beginning is what the receiver expects, and has places ready for.
+        let mut lost = place.lost_count();
         while count < count_max {
-            let Some(fragment) = place.sendable() else { break };
+            let new = if count + lost < count_max { place.sendable_new() } else { None };
+            let Some(fragment) = new.or_else(|| place.sendable()) else { break };
+            lost -= usize::from(new.is_none());
             let offset = u64::from(fragment) * fragment_bytes as u64;
             let length = (place.bytes - offset).min(fragment_bytes as u64) as usize;
             place.note_sent(fragment, flow.order);

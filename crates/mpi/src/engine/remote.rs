@@ -255,6 +255,12 @@ impl Remote {
         sent
     }
 
+    /// Whether this send is announced, and nothing else of it is under way.
+    fn has_announced(&self, to: usize, request: u32) -> bool {
+        let peer = &self.state.peers[to];
+        peer.backlog.is_empty() && peer.announced.last().is_some_and(|(_, announced)| *announced == request)
+    }
+
     /// Whether a small message in the FIFO to a rank may wait for others to go with it. The first of a burst goes at once, and
     /// a rank that has heard something since may be awaited.
     fn may_wait(&mut self, to: usize) -> bool {
@@ -425,7 +431,10 @@ impl Engine {
         let index = self.requests.insert(request);
         remote.state.put_off(to, Outgoing::Send { request: index, mode: message.mode });
         remote.push_out(&mut self.requests, &mut self.counters);
-        self.transmit();
+        // Of a burst of announcements all but the first go together, as small messages do.
+        if !remote.has_announced(to, index) || !remote.may_wait(to) {
+            self.transmit();
+        }
         // A checked send stays until the program has completed it.
         if self.requests.get(index).done && !check::is_on() {
             self.requests.remove(index);

@@ -217,7 +217,7 @@ fn discard(socket: BorrowedFd<'_>) {
         });
         match gone.map_err(|error| error.raw_os_error()) {
             // An answer of the network to something that was sent comes instead of the message.
-            Err(Some(libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH)) => {}
+            Err(Some(libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EMSGSIZE)) => {}
             _ => return,
         }
     }
