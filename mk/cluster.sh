@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=$PWD/target/dist/bin
-rounds=5 idle_s=30 submissions=1000
+rounds=5 idle_s=${CLUSTER_IDLE_S:-30} submissions=1000
 [ -z "${CLUSTER_QUICK:-}" ] || rounds=1 idle_s=5 submissions=100
 
 mkdir -p target/tmp

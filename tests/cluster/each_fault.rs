@@ -51,8 +51,6 @@ struct Stage {
     cluster: Cluster,
     scratch: Scratch,
     bystanders: Vec<Running>,
-    /// Sockets of the jobs that must not notice.
-    sockets: BTreeSet<String>,
     jobs: u32,
     random: u64,
 }
@@ -74,7 +72,7 @@ impl Stage {
         let random = random.unwrap_or_else(|| u64::from(std::process::id()));
         println!("TUTTI_TEST_SEED={random}");
         let bystanders = Vec::from(bystanders);
-        Stage { cluster, scratch, bystanders, sockets: sockets(), jobs: 2, random }
+        Stage { cluster, scratch, bystanders, jobs: 2, random }
     }
 
     fn random(&mut self, below: u64) -> u64 {
@@ -104,6 +102,8 @@ impl Stage {
             await_that("all are up", || self.cluster.job(self.jobs).contains("\"running\""));
         }
         let cgroups: Vec<PathBuf> = job.mark.processes().into_iter().filter_map(cgroup_of).collect();
+        let numbers = numbers(&job);
+        assert!(early || numbers.iter().any(|number| has_socket(number)), "it has sockets");
         self.happen(fault, &job);
         std::fs::write(self.go(), "").expect("a file");
         let (status, said) = job.end();
@@ -117,7 +117,7 @@ impl Stage {
             _ => (status, lines) == (1, 1),
         };
         assert!(as_expected, "{fault:?}, early: {early}: {status}, {said:?}");
-        self.check(fault, &cgroups);
+        self.check(fault, &cgroups, &numbers);
     }
 
     #[track_caller]
@@ -161,7 +161,7 @@ impl Stage {
 
     /// All daemons are there, nothing of the job that was hit is, and the others have noticed nothing.
     #[track_caller]
-    fn check(&mut self, fault: Fault, cgroups: &[PathBuf]) {
+    fn check(&mut self, fault: Fault, cgroups: &[PathBuf], numbers: &BTreeSet<String>) {
         let job = self.jobs;
         await_that("all nodes are there", || {
             let rows = self.cluster.tutti(&["nodes"]).stdout;
@@ -172,7 +172,7 @@ impl Stage {
             let row = self.cluster.job(job);
             row.contains("\"over\"") || row.is_empty() && fault == Fault::Head
         });
-        await_that("no socket of it is left", || sockets().is_subset(&self.sockets));
+        await_that("no socket of it is left", || !numbers.iter().any(|number| has_socket(number)));
         await_that("no cgroup of it is left", || cgroups.iter().all(|path| !path.exists()));
         await_that("no daemon keeps anything of it", || {
             (2..4).all(|node| {
@@ -180,8 +180,12 @@ impl Stage {
                 std::fs::read_dir(kept).is_ok_and(|entries| entries.count() == 0)
             })
         });
-        for (number, bystander) in (1..).zip(&mut self.bystanders) {
-            assert!(matches!(bystander.child.try_wait(), Ok(None)), "{fault:?}: job {number} has noticed");
+        for index in 0..self.bystanders.len() {
+            if !matches!(self.bystanders[index].child.try_wait(), Ok(None)) {
+                let (status, said, _) = self.bystanders.remove(index).end_with_output();
+                panic!("{fault:?}: a job beside has noticed: {status}, {said}");
+            }
+            let number = index as u32 + 1;
             await_that("it runs", || self.cluster.job(number).contains("\"running\""));
         }
     }
@@ -205,11 +209,20 @@ fn start(cluster: &Cluster, words: &[&str]) -> Running {
     Running::start_command(&mut cluster.command_on(1, words))
 }
 
-/// Sockets on which ranks of jobs redeem their tickets.
-fn sockets() -> BTreeSet<String> {
+/// The numbers of a job in the environment of its ranks, by which its sockets are named; none before it has any.
+fn numbers(job: &Running) -> BTreeSet<String> {
+    let environment = |pid: Pid| std::fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).ok();
+    let number = |bytes: Vec<u8>| {
+        let mut entries = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        entries.find_map(|entry| entry.strip_prefix("TUTTI_JOB=").map(str::to_owned))
+    };
+    job.mark.processes().into_iter().filter_map(|pid| number(environment(pid)?)).collect()
+}
+
+/// A socket on which its ranks redeem their tickets is there.
+fn has_socket(number: &str) -> bool {
     let table = std::fs::read_to_string("/proc/net/unix").expect("it is there");
-    let names = table.lines().filter_map(|line| line.rsplit_once(" @tutti-"));
-    names.map(|(_, name)| name.to_owned()).collect()
+    table.contains(&format!(" @tutti-{number}"))
 }
 
 fn is_rank(pid: Pid) -> bool {

@@ -119,6 +119,42 @@ fn strangers_that_say_next_to_nothing_are_dropped() {
     assert_unharmed(&cluster, daemon);
 }
 
+/// The port on which daemons hear each other is open to whoever reaches it.
+#[test]
+fn rubbish_on_the_port_of_daemons_changes_nothing() {
+    let cluster = Cluster::up("cluster-port", 2, &[]);
+    let daemon = cluster.daemon(0);
+    let log = || std::fs::read_to_string(cluster.folder.join("node0.log")).expect("its log");
+    let said = log();
+    let first = said.lines().find(|line| line.contains("hears on ")).expect("its first line");
+    let port = first.rsplit(' ').next().expect("an address").to_owned();
+    let connect = || std::net::TcpStream::connect(&port).expect("the daemon lives");
+    let mut random = u64::from(std::process::id());
+    for _ in 0..200 {
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let bytes: Vec<u8> = (0..random >> 55).map(|at| (random >> (at % 50)) as u8).collect();
+        let _ = connect().write_all(&bytes);
+    }
+    // A client's hello of TLS, cut at every byte.
+    let hello = [&[22, 3, 1, 0, 40, 1, 0, 0, 36, 3, 3][..], &[7; 34]].concat();
+    for length in 0..hello.len() {
+        let _ = connect().write_all(&hello[..length]);
+    }
+    // More than may wait say nothing; members are still heard, and new ones when those have gone.
+    let silent: Vec<_> = (0..400).map(|_| connect()).collect();
+    cluster.run(&["run", "-N", "2", "-n", "2", RANK, "exchange"]).expect_success();
+    drop(silent);
+    cluster.replace(1);
+    await_that("the other node is there again", || {
+        let rows = cluster.tutti(&["nodes"]).stdout;
+        rows.lines().count() == 3 && !rows.contains(" lost ")
+    });
+    cluster.run(&["run", "-N", "2", "-n", "2", RANK, "exchange"]).expect_success();
+    assert_eq!(cluster.daemon(0), daemon);
+    let lines = log().matches("is no member of this cluster").count();
+    assert!((1..20).contains(&lines), "{lines} lines about strangers");
+}
+
 #[test]
 fn a_front_end_that_floods_its_daemon_is_no_harm_to_others() {
     let cluster = Cluster::up("cluster-flood", 2, &[]);

@@ -225,6 +225,18 @@ fn every_end_of_a_rank_is_in_the_log_of_events() {
 }
 
 #[test]
+fn long_lines_of_several_nodes_never_mix() {
+    let cluster = Cluster::up("cluster-lines", 3, &[]);
+    let ran = cluster.run(&["run", "-N", "3", "-n", "6", crate::harness::RANK, "spray=10,200000"]);
+    let ran = ran.expect_success();
+    assert_eq!(ran.stdout.lines().count(), 60);
+    for line in ran.stdout.lines() {
+        let first = line.as_bytes()[0];
+        assert!(line.len() == 199_999 && line.bytes().all(|byte| byte == first), "a line is mixed");
+    }
+}
+
+#[test]
 fn a_program_of_mpich_runs_unmodified_on_the_nodes_of_a_cluster() {
     mpich_runs_on("cluster-mpich", &[]);
 }

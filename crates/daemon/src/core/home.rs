@@ -26,6 +26,8 @@ const QUESTIONS_MAX: usize = 8192;
 const AGAIN_MS: u64 = 1000;
 /// A head that has said nothing of a job for so long is asked whether it knows it.
 const SILENCE_MS: u64 = 5000;
+/// The rest of a long line has this time to follow before other nodes speak.
+const FLOOR_MS: u64 = 500;
 /// Reports that are remembered, so that a new head does not say them again to the front end.
 const SAID_MAX: usize = 1024;
 
@@ -60,6 +62,8 @@ struct Home {
     /// The job stands still.
     suspended: bool,
     streams: BTreeMap<NodeId, Stream>,
+    /// The node that has begun to say a line longer than a frame, and until when the others wait for its rest.
+    floor: Option<(NodeId, u64)>,
     /// Bytes on their way to the front end.
     under_way: usize,
     /// Whole frames.
@@ -396,20 +400,25 @@ impl Core {
             stream.decoder.extend(&bytes[known as usize..]);
             stream.have = offset + bytes.len() as u64;
         }
-        let mut frames = Vec::new();
-        while let Ok(Some((head, payload))) = stream.decoder.next_frame() {
-            let mut frame = Vec::new();
-            wire::put(&mut frame, head.kind, head.rank, payload);
-            frames.push(frame);
+        let held = home.floor.is_some();
+        self.pass_frames(job);
+        self.give_room(job, from, true);
+        if held {
+            self.give_room_to_all(job);
         }
-        for frame in frames {
-            if let Some(home) = self.home.homes.get_mut(&job).filter(|home| !home.over) {
+        self.try_to_end(job);
+    }
+
+    /// Whole frames go to the front end; those of other nodes wait while one is in the middle of a long line.
+    fn pass_frames(&mut self, job: JobId) {
+        let now_ms = self.now_ms;
+        let Some(home) = self.home.homes.get_mut(&job).filter(|home| !home.over) else { return };
+        for frame in home.take_frames(now_ms) {
+            if let Some(home) = self.home.homes.get_mut(&job) {
                 home.keep(frame.clone());
                 self.give(job, frame);
             }
         }
-        self.give_room(job, from, true);
-        self.try_to_end(job);
     }
 
     /// Tells a node what has come of its output, and what may come.
@@ -417,7 +426,10 @@ impl Core {
         let Some(home) = self.home.homes.get_mut(&job) else { return };
         let jammed = home.under_way >= JAM_BYTES;
         let Some(stream) = home.streams.get_mut(&node) else { return };
-        let limit = if jammed { stream.limit } else { stream.limit.max(stream.have + FIRST_ROOM_BYTES) };
+        // What waits for the end of another node's line is as good as not taken.
+        let waits = home.floor.is_some_and(|(holder, _)| holder != node);
+        let limit =
+            if jammed || waits { stream.limit } else { stream.limit.max(stream.have + FIRST_ROOM_BYTES) };
         if always || limit > stream.limit {
             stream.limit = limit;
             let have = stream.begun.then_some(stream.have);
@@ -433,20 +445,30 @@ impl Core {
         let jammed = home.under_way >= JAM_BYTES;
         home.under_way = home.under_way.saturating_sub(bytes);
         if jammed && home.under_way < JAM_BYTES {
-            let nodes: Vec<NodeId> = home.streams.keys().copied().collect();
-            nodes.into_iter().for_each(|node| self.give_room(job, node, false));
+            home.floor = home.floor.map(|(holder, _)| (holder, self.now_ms + FLOOR_MS));
+            self.give_room_to_all(job);
         }
+    }
+
+    fn give_room_to_all(&mut self, job: JobId) {
+        let nodes = self.home.homes.get(&job).map(|home| home.streams.keys().copied().collect::<Vec<_>>());
+        nodes.into_iter().flatten().for_each(|node| self.give_room(job, node, false));
     }
 
     /// The end is told when all output is there.
     fn try_to_end(&mut self, job: JobId) {
         let Some(home) = self.home.homes.get_mut(&job) else { return };
-        let Some((status, written)) = &home.end else { return };
+        let Some((_, written)) = &home.end else { return };
         let complete =
             written.iter().all(|(node, end)| home.streams.get(node).is_none_or(|stream| stream.have >= *end));
         if !complete || home.over {
             return;
         }
+        // No rest of a line comes any more.
+        home.floor = None;
+        self.pass_frames(job);
+        let Some(home) = self.home.homes.get_mut(&job) else { return };
+        let Some((status, _)) = &home.end else { return };
         home.over = true;
         let report = Report::End { status: *status };
         let (life, below) = (home.life, home.heard);
@@ -566,6 +588,13 @@ impl Core {
             .map(|(job, _)| *job)
             .collect();
         inputs.into_iter().for_each(|job| self.say_input(job));
+        let is_late = |home: &Home| home.floor.is_some_and(|(_, until_ms)| now_ms >= until_ms);
+        let late: Vec<JobId> =
+            self.home.homes.iter().filter(|(_, home)| is_late(home)).map(|(job, _)| *job).collect();
+        for job in late {
+            self.pass_frames(job);
+            self.give_room_to_all(job);
+        }
         self.ask_for_silent_jobs();
     }
 
@@ -590,6 +619,33 @@ impl Core {
 }
 
 impl Home {
+    /// What may be passed on. A frame of half the longest length without a newline at its end is a part of a long line.
+    fn take_frames(&mut self, now_ms: u64) -> Vec<Vec<u8>> {
+        // While the front end does not read, the rest has no room to come.
+        let jammed = self.under_way >= JAM_BYTES;
+        self.floor = self.floor.filter(|(_, until_ms)| jammed || now_ms < *until_ms);
+        let (mut frames, mut at) = (Vec::new(), 0);
+        while let Some((node, stream)) = self.streams.iter_mut().nth(at) {
+            let holds = self.floor.is_some();
+            let may_speak = self.floor.is_none_or(|(holder, _)| holder == *node);
+            let next = if may_speak { stream.decoder.next_frame().ok().flatten() } else { None };
+            let Some((head, payload)) = next else {
+                at += 1;
+                continue;
+            };
+            let goes_on = payload.last() != Some(&b'\n') && (holds || head.bytes >= wire::DATA_BYTES_MAX / 2);
+            self.floor = goes_on.then_some((*node, now_ms + FLOOR_MS));
+            let mut frame = Vec::new();
+            wire::put(&mut frame, head.kind, head.rank, payload);
+            frames.push(frame);
+            if holds && !goes_on {
+                // Those who waited for the end of the line.
+                at = 0;
+            }
+        }
+        frames
+    }
+
     fn keep(&mut self, frame: Vec<u8>) {
         self.log_bytes += frame.len();
         self.log.push_back(frame);

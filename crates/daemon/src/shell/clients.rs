@@ -220,28 +220,30 @@ async fn listen(
 
 /// Who says that a job runs already may have only his own frozen.
 fn check_enrolled(user: User, submit: &Submit, enrolled: &Enrolled) -> Result<(), String> {
-    enrolled
-        .cgroups
-        .iter()
-        .try_for_each(|path| check_cgroup(user, submit, PathBuf::from(OsString::from(path))))
+    let job = submit.job.id;
+    let mut paths = enrolled.cgroups.iter().map(|path| PathBuf::from(OsString::from(path)));
+    paths.try_for_each(|path| check_cgroup(user, job, &path))
 }
 
-fn check_cgroup(user: User, submit: &Submit, path: PathBuf) -> Result<(), String> {
-    let name = cgroup::name(&wire::name_of(submit.job.id, None));
-    let is_name = |found: &str| {
-        let node = found.strip_prefix(&name).map(|rest| rest.strip_prefix('-').unwrap_or(rest));
-        node.is_some_and(|node| node.bytes().all(|byte| byte.is_ascii_digit()))
-    };
-    let is_named = path.file_name().and_then(OsStr::to_str).is_some_and(is_name);
+fn check_cgroup(user: User, job: u64, path: &Path) -> Result<(), String> {
+    let is_named = path.file_name().and_then(OsStr::to_str).is_some_and(|name| is_of(name, job));
     let is_theirs = || {
-        let found = std::fs::symlink_metadata(&path)?;
-        let is_cgroup = rustix::fs::statfs(&path)?.f_type == CGROUP2_MAGIC;
+        let found = std::fs::symlink_metadata(path)?;
+        let is_cgroup = rustix::fs::statfs(path)?.f_type == CGROUP2_MAGIC;
         Ok::<_, io::Error>(is_cgroup && found.is_dir() && found.uid() == user.uid)
     };
     match is_named && path.is_absolute() && is_theirs().unwrap_or(false) {
         true => Ok(()),
         false => Err(format!("{} is no cgroup of a job of user {}", path.display(), user.uid)),
     }
+}
+
+/// The name of a cgroup of this job, or of one of its virtual nodes.
+fn is_of(name: &str, job: u64) -> bool {
+    let Some(node) = name.strip_prefix(&cgroup::name(&wire::name_of(job, None))) else { return false };
+    let number = node.strip_prefix('-');
+    let is_number = |number: &str| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    node.is_empty() || number.is_some_and(is_number)
 }
 
 /// What a program begins with.
@@ -284,5 +286,30 @@ async fn hear_first(
                 decoder.extend(&bytes[..read]);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_cgroup_of_the_users_own_job_is_frozen_for_him() {
+        let name = cgroup::name(&wire::name_of(0xab, None));
+        let folder = std::env::temp_dir().join(format!("tutti-clients-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join(&name)).unwrap();
+        let uid = rustix::process::geteuid().as_raw();
+        let check = |path: &Path| check_cgroup(User { uid, gid: uid }, 0xab, path);
+        // A folder of another file system, whatever it is called, others' cgroups and the root of all are refused.
+        let others = cgroup::name(&wire::name_of(0xac, None));
+        for path in [folder.join(&name), PathBuf::from(&name), "/sys/fs/cgroup".into(), folder.join(others)] {
+            let refused = check(&path).unwrap_err();
+            assert_eq!(refused, format!("{} is no cgroup of a job of user {uid}", path.display()));
+        }
+        assert!(is_of(&name, 0xab) && is_of(&format!("{name}-12"), 0xab));
+        for wrong in [format!("{name}-"), format!("{name}12"), format!("{name}-1x"), String::new()] {
+            assert!(!is_of(&wrong, 0xab), "{wrong}");
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -20,6 +20,38 @@ use crate::message::Message;
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// A connection and its handshake take at most so long.
 const HANDSHAKE: Duration = Duration::from_secs(5);
+/// Connections that have not shown the cluster's key; further ones are closed at once, a daemon dials again.
+const STRANGERS_MAX: usize = 256;
+/// Between two lines about strangers.
+const SAID_AGAIN: Duration = Duration::from_secs(10);
+
+/// Who has connected and not shown the key: anybody who reaches the port.
+#[derive(Debug, Default)]
+pub(super) struct Strangers {
+    /// One share each.
+    here: Arc<()>,
+    /// When somebody was last turned away, and how many since without a line.
+    said: Arc<Mutex<(Option<Instant>, u64)>>,
+}
+
+impl Strangers {
+    /// Room for one more, until it is dropped.
+    fn admit(&self) -> Option<Arc<()>> {
+        (Arc::strong_count(&self.here) <= STRANGERS_MAX).then(|| Arc::clone(&self.here))
+    }
+}
+
+/// One line now and then: whoever reaches the port does not fill a disk.
+fn complain(said: &Mutex<(Option<Instant>, u64)>, address: SocketAddr, why: &str) {
+    let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+    if said.0.is_some_and(|when| when.elapsed() < SAID_AGAIN) {
+        said.1 += 1;
+        return;
+    }
+    let more = std::mem::replace(&mut *said, (Some(Instant::now()), 0)).1;
+    let more = if more > 0 { format!(" ({more} others before)") } else { String::new() };
+    eprintln!("tuttid: {address} is no member of this cluster: {why}{more}");
+}
 
 /// The other end of a link.
 pub(super) struct Far {
@@ -60,17 +92,23 @@ impl Shell {
             let link = LinkId(self.number());
             let acceptor = TlsAcceptor::from(Arc::clone(&self.credential.server));
             let happenings = self.happenings.clone();
+            let said = Arc::clone(&self.strangers.said);
+            let Some(place) = self.strangers.admit() else {
+                return complain(&said, address, "too many connect and do not show the key");
+            };
             tokio::spawn(async move {
                 let _ = stream.set_nodelay(true);
-                match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+                let shown = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await;
+                drop(place);
+                match shown {
                     Ok(Ok(stream)) => {
                         let secret =
                             stream.get_ref().1.export_keying_material([0; SECRET_BYTES], LABEL, None);
                         serve(link, stream, happenings, Far { dialled: false, address, secret: secret.ok() })
                             .await;
                     }
-                    Ok(Err(error)) => eprintln!("tuttid: {address} is no member of this cluster: {error}"),
-                    Err(_) => eprintln!("tuttid: {address} did not say who it is"),
+                    Ok(Err(error)) => complain(&said, address, &error.to_string()),
+                    Err(_) => complain(&said, address, "it did not say who it is"),
                 }
             });
         });
