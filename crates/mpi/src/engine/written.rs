@@ -26,9 +26,6 @@ use crate::check;
 
 /// Flag of TELL: the bulk ring has been faster.
 const PREFERS_RING: u8 = 1;
-/// From this size on one copy by the receiver alone is faster where both ranks have a copy to make at the same time, and where
-/// ranks share cores: measured, docs/performance.md.
-const LONG_BYTES: usize = 256 << 10;
 /// Passes over the inbox that take everything that was in it before.
 const TURNS: usize = tutti_shm::envelope_ring::LINES_MAX / ENVELOPES_PER_TURN + 1;
 
@@ -36,19 +33,19 @@ impl Engine {
     /// Whether a receive of so many bytes from a rank would be told to it.
     #[inline(always)]
     pub fn would_tell(&self, from: usize, capacity: usize) -> bool {
-        capacity > EAGER_BYTES_MAX && self.write_protocol && self.may_tell_to(from, capacity)
+        capacity > EAGER_BYTES_MAX && self.write_protocol && self.may_tell_to(from)
     }
 
     #[inline(never)]
-    fn may_tell_to(&self, from: usize, capacity: usize) -> bool {
-        if from == self.me || !self.peers.has(from) || check::is_on() {
-            // A checked message says what its data are, in an envelope that a written one does not have.
+    fn may_tell_to(&self, from: usize) -> bool {
+        // Ranks that share cores take turns anyway, so an answer saves nothing, and one copy by the receiver alone is faster
+        // (docs/performance.md). A checked message says what its data are, in an envelope that a written one does not have.
+        if self.oversubscribed || from == self.me || !self.peers.has(from) || check::is_on() {
             return false;
         }
         let telling = &self.peers[from].telling;
         let crosses = telling.crosses() || self.sends_much_to(from);
-        let suits = capacity < LONG_BYTES || !self.oversubscribed;
-        suits && !crosses && telling.has_room()
+        !crosses && telling.has_room()
     }
 
     /// A large message is about to be sent to a rank: it may cross one that comes from there.
