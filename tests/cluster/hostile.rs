@@ -156,6 +156,31 @@ fn rubbish_on_the_port_of_daemons_changes_nothing() {
 }
 
 #[test]
+fn who_says_he_is_a_starter_of_a_job_is_told_to_end_and_the_job_goes_on() {
+    const BACK: u32 = 13;
+    let cluster = Cluster::up("cluster-impostor", 1, &[]);
+    let job = cluster.start(&["run", "-N", "1", "-n", "2", RANK, "hang"]);
+    await_that("it runs", || cluster.job(1).contains("\"running\""));
+    for number in [0, 1, 2, u64::MAX] {
+        let back = serde_json::json!({
+            "job": number, "token": 0, "base": 0, "piece": 0, "taken": false, "frozen": false, "has_peers": true
+        });
+        let mut bytes = frame(BACK, back.to_string().as_bytes());
+        // The end of the job, he says.
+        bytes.extend(frame(18, b"{\"End\":{\"status\":0}}"));
+        let mut stream = connect(&cluster);
+        stream.write_all(&bytes).expect("the daemon listens");
+        let mut head = [0; 4];
+        stream.read_exact(&mut head).expect("he is told");
+        assert_eq!(u32::from_ne_bytes(head), 8, "Leave");
+    }
+    assert!(answer(&cluster, &frame(BACK, b"{}")).contains("missing field"));
+    assert!(cluster.job(1).contains("\"running\""));
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(job.end().0, 137);
+}
+
+#[test]
 fn a_front_end_that_floods_its_daemon_is_no_harm_to_others() {
     let cluster = Cluster::up("cluster-flood", 2, &[]);
     let job = cluster.start(&["run", "-N", "2", "-n", "2", RANK, "hang"]);

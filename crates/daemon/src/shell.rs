@@ -9,6 +9,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Pid, Signal};
@@ -115,6 +116,8 @@ enum Happened {
         pid: Option<Pid>,
         back: Back,
         listen: Arc<Notify>,
+        /// It is not who it says it is: nothing is read from it.
+        refused: Arc<AtomicBool>,
     },
 }
 
@@ -284,8 +287,8 @@ impl Shell {
             },
             Happened::Core(event) => event,
             Happened::StarterClosed(job, number) => return self.bury(job, number),
-            Happened::Back { client, uid, pid, back, listen } => {
-                match self.welcome_back(client, uid, pid, &back, listen) {
+            Happened::Back { client, uid, pid, back, listen, refused } => {
+                match self.welcome_back((client, uid, pid), &back, listen, &refused) {
                     Some(event) => event,
                     None => return,
                 }

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::process::Pid;
@@ -153,12 +154,23 @@ async fn serve(
     let mut decoder = Decoder::default();
     let heard = listen(client, (user, groups), &mut guest, &mut reader, &mut decoder, &happenings).await;
     if let Ok(Some(back)) = heard {
-        let listen = Arc::new(Notify::new());
+        let (listen, refused) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
         let (number, job) = (client.0, JobId(back.job));
-        let told = Happened::Back { client, uid: user.uid, pid, back, listen: Arc::clone(&listen) };
+        let told = Happened::Back {
+            client,
+            uid: user.uid,
+            pid,
+            back,
+            listen: Arc::clone(&listen),
+            refused: Arc::clone(&refused),
+        };
         if happenings.send(told).is_ok() {
             drop(weak);
             listen.notified().await;
+            // Whatever somebody else says is nothing that this job's starter says.
+            if refused.load(Ordering::Relaxed) {
+                return;
+            }
             starters::hear(job, number, reader, decoder, listen, happenings).await;
         }
         return;

@@ -3,6 +3,7 @@
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::Mode;
 use rustix::process::{Pid, Signal, kill_process};
@@ -130,11 +131,10 @@ impl Shell {
     /// Who says that it is a starter of an earlier daemon is one if it is the process that we know, and has its token.
     pub(super) fn welcome_back(
         &mut self,
-        client: ClientId,
-        uid: u32,
-        pid: Option<Pid>,
+        (client, uid, pid): (ClientId, u32, Option<Pid>),
         back: &Back,
         listen: Arc<Notify>,
+        refused: &AtomicBool,
     ) -> Option<Event> {
         let writer = self.clients.remove(&client)?.writer;
         let job = JobId(back.job);
@@ -153,6 +153,7 @@ impl Shell {
                     "tuttid {}: job {job} of user {uid} is not known here, it ends",
                     self.settings.name
                 );
+                refused.store(true, Ordering::Relaxed);
                 let file = File { token: 0, pid: 0, since: 0, cgroup: None, kept: None };
                 Starter { child: None, enrolled: false, wire: Some(wire), file }.end();
                 None
