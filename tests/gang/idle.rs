@@ -1,5 +1,7 @@
 //! Gangs that sleep everywhere, slices, and those who neither receive nor stop.
 
+use std::io::Write;
+
 use tutti_tests::{Scratch, compile};
 
 use crate::Cluster;
@@ -25,10 +27,41 @@ fn s22_a_gang_that_waits_everywhere_is_found_idle_and_gives_up_its_slice() {
     let Some(turns) = Turns::of(&[&still]) else { return };
     cluster.run(&["run", "-N", "2", "-n", "4", RANK, "exchange"]).expect_success();
     let busy = cluster.start(&["run", "-N", "2", "-n", "2", "sh", "-c", "while :; do :; done"]);
-    await_that("who waits stands still while the other works", || turns.is_frozen(0));
+    await_that("the other works", || busy.mark.processes().len() >= 2);
+    assert!(!turns.is_frozen_anywhere(0), "who sleeps is left as it is, so that it can wake up");
     cluster.tutti(&["kill", "1"]).expect_success();
     assert_eq!(still.end().0, 137);
     cluster.tutti(&["kill", "3"]).expect_success();
+    assert_eq!(busy.end().0, 137);
+}
+
+#[test]
+fn a_gang_that_waits_for_a_question_answers_while_another_has_the_cores() {
+    let cluster = Cluster::up("gang-answers", 1, &["--slice", "3600000", "--slots", "2"]);
+    let scratch = Scratch::new("gang-answers-pipe");
+    let pipe = scratch.path().join("questions");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
+        .expect("a pipe");
+    let mut ask = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).expect("the pipe");
+    let mut asked = cluster.start(&["run", "-n", "1", "cat", &pipe.to_string_lossy()]);
+    ask.write_all(b"is it there\n").expect("the pipe");
+    asked.await_line("is it there");
+    let Some(turns) = Turns::of(&[&asked]) else { return };
+    // It has the cores for an hour: nobody else has a turn.
+    let busy = cluster.start(&["run", "-n", "2", "sh", "-c", "while :; do :; done"]);
+    let group = || Turns::of(&[&busy]).expect("cgroups can be made");
+    await_that("the other works", || busy.mark.processes().len() >= 3 && !group().is_frozen_anywhere(0));
+    for question in 0..20 {
+        let line = format!("question {question}");
+        writeln!(ask, "{line}").expect("the pipe");
+        asked.await_line(&line);
+    }
+    // It sleeps again; whoever suspends it means it.
+    cluster.tutti(&["suspend", "1"]).expect_success();
+    await_that("it stands still", || turns.is_frozen(0));
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(asked.end().0, 137);
+    cluster.tutti(&["kill", "2"]).expect_success();
     assert_eq!(busy.end().0, 137);
 }
 

@@ -55,7 +55,6 @@ fn socket_of(daemon: Pid, address: SocketAddr) -> OwnedFd {
 fn jobs_take_turns_also_while_no_datagram_reaches_a_node() {
     let cluster = Cluster::up("gang-lanes", 3, &["--slice", "5", "--slots", "1"]);
     let Some((_jobs, mut turns)) = two_jobs(&cluster) else { return };
-    assert!(!log(&cluster, 1).contains(LOST), "{}", log(&cluster, 1));
     let socket = socket_of(cluster.daemon(1), address(&cluster, 1));
     // A socket that is connected gets datagrams of that address only, and sends as before.
     let nobody: SocketAddr = "127.0.0.1:9".parse().expect("an address");

@@ -58,6 +58,17 @@ fn w23_without_cgroups_jobs_take_turns_by_signals_and_messages_are_right() {
     traffic.end(jobs);
 }
 
+#[test]
+fn w23_a_gang_that_waits_everywhere_is_found_idle_without_cgroups() {
+    // Its slice is an hour: whoever runs beside it runs because it was found idle.
+    let Some(cluster) = up("gang-signals-idle", 2, &["--slice", "3600000"]) else { return };
+    let still = cluster.start(&["run", "-N", "2", "-n", "2", "sleep", "3600"]);
+    await_that("it runs", || cluster.job(1).contains("\"running\""));
+    cluster.run(&["run", "-N", "2", "-n", "4", RANK, "exchange"]).expect_success();
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(still.end().0, 137);
+}
+
 fn ranks_of(job: &Running) -> Vec<Pid> {
     let named = |pid: &Pid| {
         std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()))

@@ -11,6 +11,7 @@ use tutti_node::wire::{self, Decoder, Head, Job, Kind};
 
 use crate::nodes::Wanted;
 
+pub use tutti_daemon::gang::Means;
 pub use tutti_daemon::message::{Answer, Control, Host, JobId, JobRow, JobState, NodeRow, Request, Submit};
 
 /// Connects to the daemon of this node.

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use tutti_node::wire::{Head, Kind};
 
-use crate::cluster::{self, Answer, Control, JobId, JobRow, JobState, NodeRow, Request};
+use crate::cluster::{self, Answer, Control, JobId, JobRow, JobState, Means, NodeRow, Request};
 use crate::{front, timeline, up};
 
 /// The commands of this module.
@@ -273,8 +273,9 @@ fn signal_number(text: &str) -> Result<u32, String> {
 }
 
 fn print_jobs(rows: &[JobRow]) -> String {
-    let mut table =
-        vec![["JOB", "STATE", "RANKS", "NODES", "TIME", "USER", "COMMAND"].map(str::to_owned).to_vec()];
+    let mut table = vec![
+        ["JOB", "STATE", "RANKS", "NODES", "TIME", "USER", "TURNS", "COMMAND"].map(str::to_owned).to_vec(),
+    ];
     for row in rows {
         let state = match (row.state, row.status) {
             (JobState::Over, Some(status)) => format!("over({status})"),
@@ -287,10 +288,12 @@ fn print_jobs(rows: &[JobRow]) -> String {
             row.nodes.len().to_string(),
             duration(row),
             user_name(row.uid),
+            // The least of its nodes.
+            row.held_by.iter().map(|(_, means)| *means).max().map_or("-", by).to_owned(),
             row.command.clone(),
         ]);
     }
-    aligned(&table, &[true, false, true, true, true, false, false])
+    aligned(&table, &[true, false, true, true, true, false, false, false])
 }
 
 /// Columns as wide as their widest entry, `right` ones at the right edge.
@@ -339,6 +342,9 @@ fn print_status(rows: &[JobRow]) -> String {
             duration(row)
         ));
         text.push_str(&format!("nodes    {}\n", row.nodes.join(" ")));
+        for (node, means) in &row.held_by {
+            text.push_str(&format!("turns    {node}: {}\n", by(*means)));
+        }
         for (node, pids) in &row.pids {
             let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
             text.push_str(&format!("pids     {node}: {}\n", pids.join(" ")));
@@ -348,8 +354,11 @@ fn print_status(rows: &[JobRow]) -> String {
 }
 
 fn print_nodes(rows: &[NodeRow]) -> String {
-    let mut table =
-        vec![["NODE", "NAME", "STATE", "SLOTS", "RANKS", "PARENT", "ADDRESS"].map(str::to_owned).to_vec()];
+    let mut table = vec![
+        ["NODE", "NAME", "STATE", "SLOTS", "RANKS", "PARENT", "SWITCH", "ADDRESS"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     for row in rows {
         table.push(vec![
             row.node.0.to_string(),
@@ -358,10 +367,20 @@ fn print_nodes(rows: &[NodeRow]) -> String {
             row.slots.to_string(),
             row.ranks.to_string(),
             row.parent.map_or_else(|| "-".into(), |parent| parent.to_string()),
+            row.preferred.name().to_owned(),
             row.address.clone(),
         ]);
     }
-    aligned(&table, &[true, false, false, true, true, true, false])
+    aligned(&table, &[true, false, false, true, true, true, false, false])
+}
+
+/// By what a job takes its turns.
+fn by(means: Means) -> &'static str {
+    match means {
+        Means::Cgroup => "cgroup",
+        Means::Signals => "signals",
+        Means::Nothing => "none",
+    }
 }
 
 fn name_of(state: JobState) -> &'static str {

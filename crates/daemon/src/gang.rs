@@ -131,13 +131,25 @@ pub enum Command {
     Stop,
 }
 
+/// How the ranks of a job are held while others have the cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Means {
+    /// The freezer of their cgroup.
+    Cgroup,
+    /// SIGSTOP and SIGCONT.
+    Signals,
+    /// They are not: there is no cgroup, and nobody may stop them by signals.
+    Nothing,
+}
+
 /// What the thread says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
     /// A word for the thread at the other end of a link, with its number.
     Over(LinkId, u64, Vec<u8>),
-    /// How far it is preferred.
-    Rung(String),
+    /// How a job's ranks here are held while others have the cores.
+    Held(JobId, Means),
     /// For the person who keeps the machines.
     Line(String),
 }
@@ -148,6 +160,7 @@ pub struct Switcher {
     commands: Sender<Command>,
     bell: OwnedFd,
     turns: Turns,
+    rung: Rung,
     wanted: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -188,8 +201,16 @@ impl Switcher {
             cores: Cores::of_this_thread(),
             stop: false,
         };
-        let thread = std::thread::Builder::new().name("switch".into()).spawn(move || life.live())?;
-        Ok(Switcher { commands, bell, turns, wanted, thread: Some(thread) })
+        let (preferred, asked) = channel();
+        let thread =
+            std::thread::Builder::new().name("switch".into()).spawn(move || life.live(&preferred))?;
+        let rung = asked.recv().map_err(std::io::Error::other)?;
+        Ok(Switcher { commands, bell, turns, rung, wanted, thread: Some(thread) })
+    }
+
+    /// How far the kernel prefers it.
+    pub fn rung(&self) -> Rung {
+        self.rung
     }
 
     /// What it has done and nobody has taken yet.
@@ -283,14 +304,8 @@ struct Life {
 }
 
 impl Life {
-    fn live(&mut self) {
-        let rung = match prefer_this_thread() {
-            Rung::Fifo => "real time",
-            Rung::Nice => "nice -20",
-            Rung::ShortSlice => "short slices",
-            Rung::Plain => "none",
-        };
-        (self.say)(Said::Rung(rung.into()));
+    fn live(&mut self, preferred: &Sender<Rung>) {
+        let _ = preferred.send(prefer_this_thread());
         stay_in_memory();
         let (mut turns, mut since) = (0, std::time::Instant::now());
         loop {
@@ -347,7 +362,9 @@ impl Life {
                 let group = if let [group] = &cgroups[..] { Some(group.clone()) } else { None };
                 entry.bound = group.filter(|_| !bound.is_empty()).map(|group| (bound, group));
                 entry.brake = Brake::of(&cgroups, &ranks, user);
-                if let Some(Brake::Signals(_)) = entry.brake {
+                let means = entry.brake.as_ref().map_or(Means::Nothing, Brake::means);
+                (self.say)(Said::Held(job, means));
+                if means == Means::Signals {
                     let text = format!("job {job} takes turns by signals: no cgroup can be made here");
                     (self.say)(Said::Line(text));
                 }
@@ -407,6 +424,12 @@ impl Life {
 
     fn handle_down(&mut self, now_ns: u64, down: Down) {
         self.note(&down);
+        if let Down::Order(Order::Suspend(job, _)) = &down
+            && let Some(brake) = self.jobs.get_mut(job).and_then(|job| job.brake.as_mut())
+            && brake.dozes()
+        {
+            brake.freeze_blocking(now_ns);
+        }
         if let Some(node) = &mut self.node {
             node.agent.handle_down(now_ns, down);
         }
@@ -592,8 +615,13 @@ impl Life {
         let Some(node) = &mut self.node else { return };
         match action {
             Action::Freeze(job) => {
-                if let Some(brake) = self.jobs.get_mut(job).and_then(|job| job.brake.as_mut()) {
-                    brake.freeze(now_ns());
+                let Some(brake) = self.jobs.get_mut(job).and_then(|job| job.brake.as_mut()) else { return };
+                let began_ns = now_ns();
+                if node.agent.switch().may_doze(*job) && brake.try_doze() {
+                    self.recorder.put(What::Freeze, *job, began_ns, began_ns);
+                    node.agent.handle_frozen(began_ns, *job);
+                } else {
+                    brake.freeze(began_ns);
                 }
             }
             Action::Thaw(job) => {
@@ -641,7 +669,8 @@ impl Life {
         if several && now_ns >= self.look_ns {
             self.look_ns = now_ns + LOOK_NS;
             for (id, job) in self.jobs.iter_mut().filter(|(_, job)| job.here) {
-                if let Some(asleep) = job.brake.as_mut().and_then(|brake| brake.try_activity(now_ns)) {
+                let Some(brake) = &mut job.brake else { continue };
+                if let Some(asleep) = brake.try_activity(now_ns) {
                     node.agent.handle_asleep(now_ns, *id, asleep);
                 }
             }

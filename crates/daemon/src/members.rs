@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
+use tutti_node::os::Rung;
 use tutti_sched::tree;
 
 pub use tutti_sched::NodeId;
@@ -28,6 +29,9 @@ pub struct About {
     pub slots: u32,
     /// Number that a start of the daemon draws: another one is another life.
     pub incarnation: u64,
+    /// How far the kernel prefers its switch thread.
+    #[serde(default)]
+    pub preferred: Rung,
     /// All nodes with the same text share one machine, and so its cores.
     pub machine: String,
 }
@@ -159,6 +163,7 @@ mod tests {
             data: "127.0.0.1".parse().unwrap(),
             slots: 2,
             incarnation: 1,
+            preferred: Rung::Plain,
             machine: String::new(),
         }
     }

@@ -20,11 +20,12 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tutti_node::os::Rung;
 use tutti_node::wire::{Ended, Job, Reached, Report, Text};
 
 pub use tutti_sched::JobId;
 
-use crate::gang::Stretch;
+use crate::gang::{Means, Stretch};
 use crate::members::{About, Members, NodeId};
 
 /// From daemon to daemon.
@@ -368,6 +369,9 @@ pub struct PartState {
     pub cores: Vec<String>,
     /// All its processes stand still.
     pub suspended: bool,
+    /// How they are held while others have the cores, when that is known.
+    #[serde(default)]
+    pub held_by: Option<Means>,
     /// The job is over here, with this status.
     pub ending: Option<u8>,
     /// Ranks that ended in a way that the user should read.
@@ -526,6 +530,9 @@ pub struct JobRow {
     pub status: Option<u8>,
     /// Pids by node.
     pub pids: Vec<(String, Vec<u32>)>,
+    /// How its ranks are held while others have the cores, by node.
+    #[serde(default)]
+    pub held_by: Vec<(String, Means)>,
 }
 
 /// What is with a job.
@@ -555,6 +562,9 @@ pub struct NodeRow {
     pub alive: bool,
     /// Its cores.
     pub slots: u32,
+    /// How far the kernel prefers its switch thread.
+    #[serde(default)]
+    pub preferred: Rung,
     /// Ranks on it.
     pub ranks: u64,
     /// Its parent in the control tree.

@@ -184,6 +184,7 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
         let _ = gang_words.send(Happened::Core(Event::Gang(said)));
     })
     .map_err(failed("start the switch thread"))?;
+    config.about.preferred = switcher.rung();
     let mut shell = Shell {
         core: Core::new(config, now_ms()),
         folder,
@@ -207,6 +208,8 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
         settings,
     };
     ready(shell.settings.listen);
+    let rung = shell.switcher.rung().name();
+    eprintln!("tuttid {}: the switch thread is preferred by: {rung}", shell.settings.name);
     let mut end = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
         .map_err(failed("catch signals"))?;
     let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
@@ -258,6 +261,7 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
             data: settings.data,
             slots: settings.slots,
             incarnation: u64::from_ne_bytes(incarnation),
+            preferred: Default::default(),
             machine: settings.machine.clone(),
         },
         head: settings.head,

@@ -419,16 +419,33 @@ pub fn take_stdin() -> io::Result<OwnedFd> {
 }
 
 /// How much a thread is preferred by the kernel's scheduler (DESIGN-NOTES W15).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Rung {
     /// Real time: before everything that is not.
+    #[serde(rename = "real time")]
     Fifo,
     /// The highest of usual priorities.
+    #[serde(rename = "nice -20")]
     Nice,
     /// As all others, but for short turns that come soon.
+    #[serde(rename = "short slices")]
     ShortSlice,
     /// As all others.
+    #[default]
+    #[serde(rename = "none")]
     Plain,
+}
+
+impl Rung {
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rung::Fifo => "real time",
+            Rung::Nice => "nice -20",
+            Rung::ShortSlice => "short slices",
+            Rung::Plain => "none",
+        }
+    }
 }
 
 /// `sched_attr` of `sched_setattr`, in its first version.

@@ -350,6 +350,14 @@ impl NodeSwitch {
         self.find(job).is_some_and(|at| self.jobs[at].is_frozen())
     }
 
+    /// True if the freezer of the job, which is not to run now, may be left open as long as all of it sleeps: nobody copies it, and
+    /// nobody has asked that it stand still.
+    #[must_use]
+    pub fn may_doze(&self, job: JobId) -> bool {
+        let asked = self.find(job).is_none_or(|at| self.jobs[at].suspended || self.jobs[at].dying);
+        !asked && self.mode() == Mode::Overlapped && self.alone.is_none()
+    }
+
     /// True if some job has been told to freeze and has not.
     #[must_use]
     pub fn is_freezing(&self) -> bool {

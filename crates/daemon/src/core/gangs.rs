@@ -25,7 +25,7 @@ impl Core {
             // A link that is gone by now has a successor on which all is said anew.
             Said::Over(link, number, word) => self.act(Action::Send(link, Message::Gang { number, word })),
             Said::Line(text) => self.act(Action::Say(text)),
-            Said::Rung(rung) => self.act(Action::Say(format!("the switch thread is preferred by: {rung}"))),
+            Said::Held(job, means) => self.note_means(job, means),
         }
     }
 

@@ -14,6 +14,7 @@ use tutti_node::wire::{self, Back, Kind, Part as WirePart, Report};
 
 use super::outlet::Outlet;
 use super::{Action, Core, Kept};
+use crate::gang::Means;
 use crate::members::NodeId;
 use crate::message::{
     Answer, Control, Fence, JobId, Launch, Order, PartState, Phase, Request, Routed, Run, State,
@@ -416,6 +417,14 @@ impl Core {
         let (Some(me), Some(part)) = (self.me, self.parts.parts.get_mut(&job)) else { return };
         part.state.version = part.state.version.saturating_add(1);
         self.relay.note(State { job, node: me, part: part.state.clone() });
+    }
+
+    /// How its ranks here are held while others have the cores.
+    pub(super) fn note_means(&mut self, job: JobId, means: Means) {
+        let Some(part) = self.parts.parts.get_mut(&job) else { return };
+        if part.state.held_by.replace(means) != Some(means) {
+            self.note_part(job);
+        }
     }
 
     /// We are another node now.

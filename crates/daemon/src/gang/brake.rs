@@ -1,16 +1,35 @@
 //! How a job is stopped and let go: its cgroups, or signals where there are none. It has one of either on a node, and one for each of
 //! its virtual nodes if it was started with some.
+//!
+//! A job that sleeps everywhere takes nobody's time, and whoever is frozen cannot wake up. So one that sleeps when its turn ends is left
+//! as it is, and is said to stand still: it *dozes*. It is looked at every few milliseconds; when it has worked for more than [`GIVEN_NS`] and
+//! then more than one part in [`GIVEN_PART`] of the time, it is stopped after all, and gets its turn. So a server that waits for a question
+//! answers while another job has the cores.
 
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rustix::process::Pid;
 
-use super::freezer::Freezer;
+use super::Means;
+use super::freezer::{Activity, Freezer};
 use super::stopper::Stopper;
 
+/// So long a job that dozes may work at once.
+const GIVEN_NS: u64 = 5_000_000;
+/// It gets back one part of the time in so many.
+const GIVEN_PART: u64 = 20;
+
 #[derive(Debug)]
-pub(super) enum Brake {
+pub(super) struct Brake {
+    by: By,
+    /// It dozes: so long it may still work, in ns.
+    dozes: Option<u64>,
+}
+
+#[derive(Debug)]
+enum By {
     Cgroups(Vec<Freezer>),
     Signals(Vec<Stopper>),
 }
@@ -19,12 +38,12 @@ pub(super) enum Brake {
 macro_rules! with {
     ($brake:expr, $iter:ident, $all:ident => $what:expr) => {
         match $brake {
-            Brake::Cgroups(all) => {
+            By::Cgroups(all) => {
                 #[allow(unused_mut, reason = "some of what is done needs it")]
                 let mut $all = all.$iter();
                 $what
             }
-            Brake::Signals(all) => {
+            By::Signals(all) => {
                 #[allow(unused_mut, reason = "some of what is done needs it")]
                 let mut $all = all.$iter();
                 $what
@@ -36,9 +55,11 @@ macro_rules! with {
 impl Brake {
     /// Of a job of this user whose cgroups would be there, and whose ranks on this node are these.
     pub(super) fn of(cgroups: &[PathBuf], ranks: &[u32], user: u32) -> Option<Self> {
-        let freezers: Option<Vec<_>> = cgroups.iter().map(|path| Freezer::open(path).ok()).collect();
+        // Which ranks are in which of several nobody has said.
+        let rank = ranks.first().copied().filter(|_| cgroups.len() == 1);
+        let freezers: Option<Vec<_>> = cgroups.iter().map(|path| Freezer::open(path, rank).ok()).collect();
         if let Some(freezers) = freezers.filter(|freezers| !freezers.is_empty()) {
-            return Some(Brake::Cgroups(freezers));
+            return Some(Brake { by: By::Cgroups(freezers), dozes: None });
         }
         let mut stoppers: Vec<Stopper> = Vec::new();
         for rank in ranks.iter().filter_map(|pid| Pid::from_raw(*pid as i32)) {
@@ -48,49 +69,94 @@ impl Brake {
                 stoppers.push(stopper);
             }
         }
-        (!stoppers.is_empty()).then_some(Brake::Signals(stoppers))
+        (!stoppers.is_empty()).then_some(Brake { by: By::Signals(stoppers), dozes: None })
+    }
+
+    pub(super) fn means(&self) -> Means {
+        match self.by {
+            By::Cgroups(_) => Means::Cgroup,
+            By::Signals(_) => Means::Signals,
+        }
+    }
+
+    /// `true`: it sleeps, and is left as it is until it works.
+    pub(super) fn try_doze(&mut self) -> bool {
+        let asleep = with!(&self.by, iter, all => all.all(|one| one.is_asleep()));
+        self.dozes = asleep.then_some(GIVEN_NS);
+        asleep
+    }
+
+    /// It is left as it is, since it sleeps.
+    pub(super) fn dozes(&self) -> bool {
+        self.dozes.is_some()
     }
 
     pub(super) fn freeze(&mut self, now_ns: u64) {
-        with!(self, iter_mut, all => all.by_ref().for_each(|one| one.freeze(now_ns)));
+        self.dozes = None;
+        with!(&mut self.by, iter_mut, all => all.by_ref().for_each(|one| one.freeze(now_ns)));
+    }
+
+    /// Freezes who dozes, and is said to stand still already: sleepers take 0.2 ms.
+    pub(super) fn freeze_blocking(&mut self, now_ns: u64) {
+        self.freeze(now_ns);
+        for _ in 0..20 {
+            if self.try_confirm(now_ns) {
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
     }
 
     pub(super) fn thaw(&mut self) {
-        with!(self, iter_mut, all => all.by_ref().for_each(|one| one.thaw()));
+        if self.dozes.take().is_some() {
+            return;
+        }
+        with!(&mut self.by, iter_mut, all => all.by_ref().for_each(|one| one.thaw()));
     }
 
     /// It has been told to freeze and has not said that it has.
     pub(super) fn is_freezing(&self) -> bool {
-        with!(self, iter, all => all.any(|one| one.is_freezing()))
+        with!(&self.by, iter, all => all.any(|one| one.is_freezing()))
     }
 
     /// When it was last told to freeze.
     pub(super) fn asked_ns(&self) -> u64 {
-        with!(self, iter, all => all.by_ref().map(|one| one.asked_ns()).max().unwrap_or(0))
+        with!(&self.by, iter, all => all.by_ref().map(|one| one.asked_ns()).max().unwrap_or(0))
     }
 
     /// When to look again.
     pub(super) fn look_ns(&self) -> u64 {
         let look = |freezing: bool, look_ns| if freezing { look_ns } else { u64::MAX };
-        with!(self, iter, all => all.by_ref().map(|one| look(one.is_freezing(), one.look_ns())).min())
+        with!(&self.by, iter, all => all.by_ref().map(|one| look(one.is_freezing(), one.look_ns())).min())
             .unwrap_or(u64::MAX)
     }
 
     /// What tells, late, of a change, if anything does.
     pub(super) fn events(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let freezers = if let Brake::Cgroups(freezers) = self { freezers.as_slice() } else { &[] };
+        let freezers = if let By::Cgroups(freezers) = &self.by { freezers.as_slice() } else { &[] };
         freezers.iter().filter(|freezer| freezer.is_freezing()).map(Freezer::events)
     }
 
     /// `true`: all of it has just been found to stand still.
     pub(super) fn try_confirm(&mut self, now_ns: u64) -> bool {
-        let news = with!(self, iter_mut, all => all.by_ref().filter_map(|one| one.try_confirm(now_ns).then_some(())).count())
+        let news = with!(&mut self.by, iter_mut, all => all.by_ref().filter_map(|one| one.try_confirm(now_ns).then_some(())).count())
             > 0;
         news && !self.is_freezing()
     }
 
-    /// Whether its processes have slept since the last look; none: it stands still, or there is nothing to compare with.
+    /// Whether its processes have slept since the last look; none: it stands still, or it is too early. Who dozes sleeps until he has
+    /// worked for too long: then he is stopped, and awake.
     pub(super) fn try_activity(&mut self, now_ns: u64) -> Option<bool> {
-        with!(self, iter_mut, all => all.try_fold(true, |asleep, one| Some(one.try_activity(now_ns)? && asleep)))
+        let none = Activity { asleep: true, worked_ns: 0, passed_ns: 0 };
+        let Activity { asleep, worked_ns, passed_ns } = with!(&mut self.by, iter_mut, all => {
+            all.try_fold(none, |sum, one| Some(sum.and(one.try_activity(now_ns)?)))
+        })?;
+        let Some(given_ns) = self.dozes else { return Some(asleep) };
+        let left_ns = (given_ns + passed_ns / GIVEN_PART).min(GIVEN_NS).checked_sub(worked_ns);
+        match left_ns {
+            Some(_) => self.dozes = left_ns,
+            None => self.freeze(now_ns),
+        }
+        Some(left_ns.is_some())
     }
 }

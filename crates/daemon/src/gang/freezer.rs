@@ -28,6 +28,27 @@ pub(super) const ASLEEP_PART: u64 = 50;
 /// A job with more threads on a node is never taken for asleep: looking at all of them would take the time of others.
 pub(super) const THREADS_MAX: usize = 256;
 
+/// What the processes of a job have done between two looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Activity {
+    /// None of them runs or waits for a core, and they have hardly worked.
+    pub(super) asleep: bool,
+    /// All of them together.
+    pub(super) worked_ns: u64,
+    pub(super) passed_ns: u64,
+}
+
+impl Activity {
+    /// Of two parts of a job.
+    pub(super) fn and(self, other: Activity) -> Activity {
+        Activity {
+            asleep: self.asleep && other.asleep,
+            worked_ns: self.worked_ns.saturating_add(other.worked_ns),
+            passed_ns: self.passed_ns.max(other.passed_ns),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Freezer {
     freeze: OwnedFd,
@@ -35,6 +56,10 @@ pub(super) struct Freezer {
     activity: Option<OwnedFd>,
     /// The list of threads of the cgroup inside, where the processes are.
     threads: Option<OwnedFd>,
+    /// The CPU time of one of its ranks: a look at it costs a tenth of one at the whole cgroup, and mostly tells enough.
+    pulse: Option<OwnedFd>,
+    /// When that was last looked at, and the time that it had worked by then, in ns.
+    beat: Option<(u64, u64)>,
     freezing: bool,
     frozen: bool,
     asked_ns: u64,
@@ -49,9 +74,13 @@ pub(super) struct Freezer {
 impl Freezer {
     /// # Errors
     /// When it is no cgroup that we may freeze.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(super) fn open(path: &Path, rank: Option<u32>) -> io::Result<Self> {
         let file = |name: &str, flags| openat(CWD, path.join(name), flags | OFlags::CLOEXEC, Mode::empty());
+        let pulse = rank.map(|rank| format!("/proc/{rank}/schedstat"));
         Ok(Freezer {
+            pulse: pulse
+                .and_then(|path| openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()),
+            beat: None,
             freeze: file("cgroup.freeze", OFlags::RDWR)?,
             events: file("cgroup.events", OFlags::RDONLY)?,
             activity: file("cpu.stat", OFlags::RDONLY).ok(),
@@ -77,6 +106,12 @@ impl Freezer {
     pub(super) fn thaw(&mut self) {
         let _ = pwrite(&self.freeze, b"0", 0);
         (self.freezing, self.frozen, self.seen, self.asleep) = (false, false, None, false);
+        self.beat = None;
+    }
+
+    /// All its threads sleep, as far as is known.
+    pub(super) fn is_asleep(&self) -> bool {
+        self.asleep && !self.freezing && !self.frozen
     }
 
     /// It has been told to freeze and has not said that it has.
@@ -118,14 +153,22 @@ impl Freezer {
         said
     }
 
-    /// Whether its processes have slept since the last look; none: it is frozen, or there is nothing to compare with.
-    pub(super) fn try_activity(&mut self, now_ns: u64) -> Option<bool> {
+    /// What its processes have done since the last look; none: it is frozen, or there is nothing to compare with.
+    pub(super) fn try_activity(&mut self, now_ns: u64) -> Option<Activity> {
         if self.freezing || self.frozen {
             return None;
         }
+        if !self.asleep
+            && let Some(activity) = self.feel_pulse(now_ns).filter(|activity| !activity.asleep)
+        {
+            self.seen = None;
+            return Some(activity);
+        }
         let mut text = [0; 512];
         // Nobody is left here who could work.
-        let Ok(read) = pread(self.activity.as_ref()?, &mut text, 0) else { return Some(true) };
+        let Ok(read) = pread(self.activity.as_ref()?, &mut text, 0) else {
+            return Some(Activity { asleep: true, worked_ns: 0, passed_ns: 0 });
+        };
         let line =
             text[..read].split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"usage_usec "))?;
         let worked_us: u64 = std::str::from_utf8(line).ok()?.parse().ok()?;
@@ -137,7 +180,20 @@ impl Freezer {
             let sleepers = self.threads.as_ref().and_then(sleepers);
             self.asleep = sleepers.is_some_and(|threads| worked_ns <= most_ns * threads);
         }
-        Some(self.asleep)
+        Some(Activity { asleep: self.asleep, worked_ns, passed_ns })
+    }
+}
+
+impl Freezer {
+    /// What one rank has done since the last look; none: nobody knows. A pid that is somebody else's by now is no file any more.
+    fn feel_pulse(&mut self, now_ns: u64) -> Option<Activity> {
+        let mut text = [0; 64];
+        let read = pread(self.pulse.as_ref()?, &mut text, 0).ok()?;
+        let spent = std::str::from_utf8(&text[..read]).ok()?.split(' ').next()?;
+        let worked_ns: u64 = spent.parse().ok()?;
+        let (then_ns, then_worked_ns) = self.beat.replace((now_ns, worked_ns))?;
+        let (worked_ns, passed_ns) = (worked_ns.saturating_sub(then_worked_ns), now_ns - then_ns);
+        Some(Activity { asleep: worked_ns <= passed_ns / ASLEEP_PART, worked_ns, passed_ns })
     }
 }
 
@@ -183,7 +239,7 @@ mod tests {
         for name in ["cgroup.freeze", "cgroup.events"] {
             std::fs::write(folder.join(name), "frozen 0\n").unwrap();
         }
-        let mut freezer = Freezer::open(&folder).unwrap();
+        let mut freezer = Freezer::open(&folder, None).unwrap();
         freezer.freeze(0);
         assert!(freezer.is_freezing() && !freezer.try_confirm(300_000));
         assert_eq!(freezer.look_ns(), 700_000, "looks become rarer");

@@ -36,7 +36,7 @@ const REST_NS: u64 = 10_000_000;
 /// Between two lines for the log about the same thing.
 const NEWS_NS: u64 = 10_000_000_000;
 /// So long a lane may take to begin.
-const BEGIN_NS: u64 = 2_000_000_000;
+const BEGIN_NS: u64 = 5_000_000_000;
 /// Datagrams read before anything else is looked at.
 const READ_MAX: u32 = 64;
 /// As long as one is at most, and one byte more: what is longer is none.

@@ -20,7 +20,7 @@ use std::os::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tutti_node::descendants;
 
-use super::freezer::{ASLEEP_PART, LOOK_NS, LOOK_NS_MAX, THREADS_MAX};
+use super::freezer::{ASLEEP_PART, Activity, LOOK_NS, LOOK_NS_MAX, THREADS_MAX};
 
 /// Passes of a sweep: a program that forks faster than it is stopped is looked at again later.
 const PASSES_MAX: u32 = 8;
@@ -35,6 +35,7 @@ pub(super) struct Stopper {
     user: u32,
     /// When somebody last looked who works, and what they had worked by then, in ns.
     seen: Option<(u64, u64)>,
+    asleep: bool,
     stopped: HashMap<Pid, OwnedFd>,
     freezing: bool,
     frozen: bool,
@@ -55,6 +56,7 @@ impl Stopper {
             starter,
             user,
             seen: None,
+            asleep: false,
             stopped: HashMap::new(),
             freezing: false,
             frozen: false,
@@ -70,7 +72,7 @@ impl Stopper {
     }
 
     pub(super) fn freeze(&mut self, now_ns: u64) {
-        (self.freezing, self.frozen, self.seen) = (true, false, None);
+        (self.freezing, self.frozen, self.seen, self.asleep) = (true, false, None, false);
         (self.asked_ns, self.pause_ns, self.look_ns) = (now_ns, LOOK_NS, now_ns + LOOK_NS);
         self.sweep();
     }
@@ -112,8 +114,13 @@ impl Stopper {
         self.frozen
     }
 
-    /// Whether its processes have slept since the last look; none: it stands still, or there is nothing to compare with.
-    pub(super) fn try_activity(&mut self, now_ns: u64) -> Option<bool> {
+    /// All its threads sleep, as far as is known.
+    pub(super) fn is_asleep(&self) -> bool {
+        self.asleep
+    }
+
+    /// What its processes have done since the last look; none: it stands still, or there is nothing to compare with.
+    pub(super) fn try_activity(&mut self, now_ns: u64) -> Option<Activity> {
         if self.freezing || self.frozen {
             return None;
         }
@@ -136,12 +143,16 @@ impl Stopper {
             }
             // Looking at all of them would take the time of others.
             if count > THREADS_MAX as u64 {
-                return Some(false);
+                self.asleep = false;
+                return Some(Activity { asleep: false, worked_ns: u64::MAX, passed_ns: 0 });
             }
         }
         let first = self.seen.replace((now_ns, worked_ns)).is_none();
-        let most_ns = (now_ns - then_ns) / ASLEEP_PART * count;
-        (!first).then_some(asleep && worked_ns.saturating_sub(then_worked_ns) <= most_ns)
+        let passed_ns = now_ns - then_ns;
+        // Who has ended takes his time with him.
+        let worked_ns = worked_ns.saturating_sub(then_worked_ns);
+        self.asleep = !first && asleep && worked_ns <= passed_ns / ASLEEP_PART * count;
+        (!first).then_some(Activity { asleep: self.asleep, worked_ns, passed_ns })
     }
 
     /// Stops who runs; `true` when nobody does any more.

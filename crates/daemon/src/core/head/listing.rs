@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::job::HeadJob;
 use super::placement;
 use crate::core::Core;
+use crate::gang::Means;
 use crate::members::{Members, NodeId};
 use crate::message::{JobId, JobRow, NodeRow};
 
@@ -22,9 +23,15 @@ impl Core {
             started_ms: job.started_ms,
             ended_ms: job.ended_ms,
             status: job.over.then_some(job.status),
+            held_by: self.held_by(*id, members),
             pids: job.pids.iter().map(|(node, pids)| (name(members, *node), pids.clone())).collect(),
         };
         head.jobs.iter().filter(|(id, job)| wanted(**id, job)).map(row).collect()
+    }
+
+    fn held_by(&self, job: JobId, members: &Members) -> Vec<(String, Means)> {
+        let states = self.relay.states(job).into_iter().flatten();
+        states.filter_map(|(node, part)| Some((name(members, *node), part.held_by?))).collect()
     }
 
     pub(super) fn list_nodes(&self) -> Vec<NodeRow> {
@@ -35,6 +42,7 @@ impl Core {
             name: member.about.name.clone(),
             alive: member.alive,
             slots: member.about.slots,
+            preferred: member.about.preferred,
             ranks: load.get(node).copied().unwrap_or(0),
             parent: members.parent(*node),
             address: member.about.data.to_string(),

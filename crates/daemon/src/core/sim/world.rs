@@ -163,6 +163,7 @@ impl World {
                 data: "127.0.0.1".parse().unwrap(),
                 slots: 4,
                 incarnation: life,
+                preferred: Default::default(),
                 machine: String::new(),
             },
             head: (node > 0).then(|| address(0)),
