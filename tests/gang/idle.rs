@@ -36,6 +36,25 @@ fn s22_a_gang_that_waits_everywhere_is_found_idle_and_gives_up_its_slice() {
 }
 
 #[test]
+fn a_gang_is_found_idle_for_one_that_shares_only_some_of_its_nodes() {
+    let cluster = Cluster::up("gang-idle-apart", 2, &["--slice", "3600000", "--slots", "1"]);
+    let scratch = Scratch::new("gang-idle-apart-files");
+    let still = start(&cluster, &scratch, "still", "2");
+    if Turns::of(&[&still]).is_none() {
+        return;
+    }
+    await_that("both nodes say by what it takes turns", || {
+        let job = cluster.job(1);
+        let means = job.split_once("\"held_by\"").map_or("", |(_, means)| means);
+        means.contains("\"node0\"") && means.contains("\"node1\"")
+    });
+    // The other node has one job only, and nobody there waits for it.
+    cluster.run(&["run", "-N", "1", "-n", "1", "true"]).expect_success();
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(still.end().0, 137);
+}
+
+#[test]
 fn a_gang_that_waits_for_a_question_answers_while_another_has_the_cores() {
     let cluster = Cluster::up("gang-answers", 1, &["--slice", "3600000", "--slots", "2"]);
     let scratch = Scratch::new("gang-answers-pipe");

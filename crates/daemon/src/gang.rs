@@ -62,6 +62,8 @@ const TURNS_MAX: u32 = 1000;
 const BREATH: Duration = Duration::from_millis(10);
 /// Between two looks at who works, where there are several jobs.
 const LOOK_NS: u64 = 5_000_000;
+/// The same where there is one, for which somebody may be waiting on other nodes.
+const LOOK_ALONE_NS: u64 = 50_000_000;
 /// A gang that has slept for so long gives up its slice: longer than a rank waits before it asks for a message that was lost.
 const IDLE_NS: u64 = 20_000_000;
 
@@ -665,9 +667,10 @@ impl Life {
                 node.agent.handle_frozen(now_ns, *id);
             }
         }
-        let several = self.jobs.values().filter(|job| job.here).count() > 1;
-        if several && now_ns >= self.look_ns {
-            self.look_ns = now_ns + LOOK_NS;
+        if let Some(pause_ns) = look_pause_ns(&self.jobs, node)
+            && now_ns >= self.look_ns
+        {
+            self.look_ns = now_ns + pause_ns;
             for (id, job) in self.jobs.iter_mut().filter(|(_, job)| job.here) {
                 let Some(brake) = &mut job.brake else { continue };
                 if let Some(asleep) = brake.try_activity(now_ns) {
@@ -688,10 +691,8 @@ impl Life {
         polled.extend(events.map(|events| PollFd::from_borrowed_fd(events, PollFlags::PRI)));
         if let Some(node) = &self.node {
             let head = node.head.as_ref().and_then(Head::poll_timeout);
-            wake_ns = [wake_ns, head, node.agent.poll_timeout()].into_iter().flatten().min();
-        }
-        if self.jobs.values().filter(|job| job.here).count() > 1 {
-            wake_ns = wake_ns.into_iter().chain([self.look_ns]).min();
+            let look = look_pause_ns(&self.jobs, node).map(|_| self.look_ns);
+            wake_ns = [wake_ns, head, node.agent.poll_timeout(), look].into_iter().flatten().min();
         }
         wake_ns = [wake_ns, self.lanes.timeout_ns(now_ns)].into_iter().flatten().min();
         let timeout = wake_ns.map(|wake_ns| {
@@ -705,6 +706,16 @@ impl Life {
             let mut bytes = [0; 8];
             let _ = rustix::io::read(&self.bell, &mut bytes);
         }
+    }
+}
+
+/// Between two looks at who works; none: nobody waits for anybody to be idle.
+fn look_pause_ns(jobs: &BTreeMap<JobId, Job>, node: &Node) -> Option<u64> {
+    match jobs.values().filter(|job| job.here).count() {
+        0 => None,
+        1 if node.agent.tree().nodes() == 1 => None,
+        1 => Some(LOOK_ALONE_NS),
+        _ => Some(LOOK_NS),
     }
 }
 

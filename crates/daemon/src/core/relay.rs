@@ -11,8 +11,8 @@ use crate::gang::Command;
 use crate::members::{Members, NodeId};
 use crate::message::{JobId, Message, Order, PartState, Phase, State};
 
-/// What all nodes below have reached: phase, standing still, barrier of PMI.
-type Level = (Phase, bool, u32);
+/// What all nodes below have reached: phase, standing still, barrier of PMI, how they are held.
+type Level = (Phase, bool, u32, bool);
 
 #[derive(Debug)]
 struct Entry {
@@ -150,10 +150,13 @@ impl Entry {
         let launch = self.order.launch.as_ref()?;
         let below =
             launch.nodes.iter().filter(|node| members.is_alive(**node) && members.is_below(**node, me));
-        let mut level = (Phase::Over, true, u32::MAX);
+        let mut level = (Phase::Over, true, u32::MAX, true);
         for node in below {
             let part = self.states.get(node)?;
-            level = (level.0.min(part.phase), level.1 && part.suspended, level.2.min(part.fence.number));
+            level.0 = level.0.min(part.phase);
+            level.1 &= part.suspended;
+            level.2 = level.2.min(part.fence.number);
+            level.3 &= part.held_by.is_some();
         }
         Some(level)
     }
