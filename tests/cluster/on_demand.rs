@@ -252,3 +252,19 @@ fn two_jobs_of_one_rank_have_a_core_each() {
     });
     kill_both(&laptop, jobs);
 }
+
+#[test]
+fn a_snapshot_of_a_job_of_mpiexec_says_who_waits_for_whom_and_the_job_goes_on() {
+    let laptop = Laptop::new("on-demand-snapshot");
+    let program = tutti_tests::compile("tests/gang/programs/snapshot.c", laptop.0.path());
+    let folder = laptop.0.path().to_string_lossy().into_owned();
+    let words = ["-n", "3", &program.to_string_lossy(), "wait", &folder];
+    let mut job = Running::start_command(&mut laptop.command("mpiexec", &words));
+    (0..3).for_each(|_| job.await_line("snapshot: up"));
+    await_that("it takes part, and two sleep", || {
+        let said = laptop.tutti(&["snapshot", "1"]).stdout;
+        said.contains("rank 1  receives from rank 0, tag 5") && said.contains("rank 2  receives from rank 1")
+    });
+    std::fs::write(laptop.0.path().join("go"), "").expect("a file");
+    assert_eq!(job.end(), (0, String::new()));
+}

@@ -13,6 +13,7 @@ mod idle;
 mod lanes;
 mod log;
 mod signals;
+mod snapshot;
 mod traffic;
 mod turns;
 

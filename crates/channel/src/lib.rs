@@ -40,6 +40,6 @@ pub use counters::{Counters, DROP_REASONS, Drop, FlowState};
 pub use endpoint::{BulkError, Endpoint, Event, Expected, RANKS_MAX, SendError, Transmit};
 pub use exited::ExitedRank;
 pub use ports::{FlowMemory, PlainMemory, Sink, Source, Taken, WORDS, Word};
-pub use save::RestoreError;
+pub use save::{RestoreError, crc32};
 pub use steady::{SteadyResponder, SteadyTest};
 pub use types::{BulkId, Generation, Identity, Incarnation, Key, Now, Rank, Seq};

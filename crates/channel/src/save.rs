@@ -215,7 +215,7 @@ fn open(saved: &[u8]) -> Result<Reader<'_>, RestoreError> {
 }
 
 /// CRC-32 (IEEE 802.3), a nibble at a time: a snapshot is written seldom, and a small table is enough.
-fn crc32(bytes: &[u8]) -> u32 {
+pub fn crc32(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 16] = {
         let mut table = [0; 16];
         let mut at = 0;

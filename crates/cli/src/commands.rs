@@ -11,12 +11,12 @@ use serde_json::json;
 use tutti_node::wire::{Head, Kind};
 
 use crate::cluster::{self, Answer, Control, JobId, JobRow, JobState, Means, NodeRow, Request};
-use crate::{front, timeline, up};
+use crate::{front, snapshot, timeline, up};
 
 /// The commands of this module.
-pub const NAMES: [&str; 14] = [
+pub const NAMES: [&str; 15] = [
     "submit", "ps", "status", "nodes", "attach", "logs", "suspend", "resume", "signal", "kill", "up", "down",
-    "keygen", "timeline",
+    "keygen", "snapshot", "timeline",
 ];
 
 #[derive(Debug, Parser)]
@@ -99,6 +99,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Write and print the state of all channels of a job: messages in flight, who waits for whom
+    Snapshot(snapshot::Options),
     /// Draw who ran where and when
     Timeline(timeline::Options),
     /// Start a cluster of daemons on this machine
@@ -192,6 +194,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
             control(&jobs, Control::Signal(signal_number(&signal)?), json)
         }
         Command::Kill { jobs, json } => control(&jobs, Control::Kill, json),
+        Command::Snapshot(options) => snapshot::run(&options),
         Command::Timeline(options) => timeline::run(&options),
         Command::Up(options) => up::up(&options),
         Command::Down => up::down(),

@@ -379,6 +379,11 @@ impl Front {
                 self.tell_fence();
                 return true;
             }
+            Ok(Some((Head { kind: kind @ (Kind::Held | Kind::Released), .. }, payload))) => {
+                let payload = payload.to_vec();
+                self.enrolment.iter_mut().for_each(|enrolment| enrolment.handle_held(kind, &payload));
+                return true;
+            }
             Ok(Some((Head { kind: Kind::Answer, .. }, payload))) => {
                 let answer = serde_json::from_slice(payload).ok();
                 self.handle_answer(index, answer);
@@ -510,7 +515,7 @@ impl Front {
         }
         for wish in wishes {
             match wish {
-                Wish::Put(kind, number) => self.put(kind, number, &[]),
+                Wish::Put(kind, number, payload) => self.put(kind, number, &payload),
                 Wish::Kill => self.kill(128 + libc_signal(Signal::KILL) as u8),
             }
         }

@@ -13,6 +13,7 @@ mod manual;
 mod nodes;
 mod options;
 mod program;
+mod snapshot;
 mod starter;
 mod stdio;
 mod timeline;
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
 }
 
 /// The commands of `tutti`: how they are called, and what they do.
-const COMMANDS: [(&str, &str); 18] = [
+const COMMANDS: [(&str, &str); 19] = [
     (
         "run [OPTION ...] -n N PROGRAM ...",
         "run a parallel program; with -N on that many nodes of the cluster",
@@ -46,6 +47,7 @@ const COMMANDS: [(&str, &str); 18] = [
     ("ps [--all] [--json]", "the jobs of the cluster"),
     ("status JOB [--json]", "one job"),
     ("nodes [--json]", "the nodes of the cluster"),
+    ("snapshot JOB [-o FILE] | --show FILE", "what is in flight in a job, who waits for whom, deadlocks"),
     ("timeline JOB | --all [-o FILE]", "draw who ran where and when, as a page for a browser"),
     ("attach JOB", "become the front end of a job that has none"),
     ("logs JOB", "what a job has written lately"),

@@ -297,6 +297,8 @@ pub struct Order {
     pub peers: Option<Reached>,
     /// Run, stand still, or die.
     pub run: Run,
+    /// It stands still for a snapshot.
+    pub hold: Option<Hold>,
     /// No rank is left anywhere: starters may leave.
     pub leave: bool,
     /// Size of the terminals, if it has changed since the start: rows, columns.
@@ -309,6 +311,26 @@ pub struct Order {
     pub end: Option<End>,
     /// The job is over everywhere: forget it.
     pub forget: bool,
+}
+
+/// A job stands still for a snapshot (`tutti_node::starter`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// Its number: a later one has a higher one.
+    pub number: u64,
+    /// Bytes of messages' data that a node may tell.
+    pub data_bytes: u64,
+}
+
+/// What a node has to say to a hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// Of the hold.
+    pub number: u64,
+    /// What its starter sees, as JSON; nothing any more when the head has it.
+    pub seen: Arc<str>,
+    /// The ranks go on; whether they had stood still from the look until they were told to.
+    pub released: Option<bool>,
 }
 
 /// A barrier of PMI, for programs of other MPIs.
@@ -372,6 +394,8 @@ pub struct PartState {
     /// How they are held while others have the cores, when that is known.
     #[serde(default)]
     pub held_by: Option<Means>,
+    /// The last snapshot.
+    pub held: Option<Held>,
     /// The job is over here, with this status.
     pub ending: Option<u8>,
     /// Ranks that ended in a way that the user should read.
@@ -427,6 +451,8 @@ pub enum Request {
     Job(JobId),
     /// Do something to a job.
     Control(JobId, Control),
+    /// The state of all channels of a job.
+    Snapshot(JobId),
     /// All nodes.
     Nodes,
     /// End all daemons.
@@ -501,6 +527,8 @@ pub enum Answer {
     Jobs(Vec<JobRow>),
     /// The nodes.
     Nodes(Vec<NodeRow>),
+    /// From the head to a node: a snapshot as JSON (`tutti_node::snapshot`). To a user it comes as frames of output behind Done.
+    Snapshot(String),
     /// It cannot be done; one line.
     Refused(String),
 }

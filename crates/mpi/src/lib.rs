@@ -6,6 +6,7 @@
 
 pub mod abi;
 pub mod argument;
+mod asleep;
 pub mod attributes;
 pub mod buffer;
 pub mod buffered;

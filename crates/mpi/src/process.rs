@@ -74,6 +74,8 @@ pub struct Process {
     pub company: Company,
     /// Threads that wait inside the library.
     pub waits: Waits<Test>,
+    /// What a call waits for besides requests.
+    pub awaited: Option<tutti_shm::report::Wait>,
     /// What the checker knows, when there is one.
     pub check: Option<Box<crate::check::Check>>,
 }
@@ -207,6 +209,7 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
         buffers: HashMap::new(),
         message_groups: HashMap::new(),
         waits: Waits::new(),
+        awaited: None,
         check,
     };
     // SAFETY: Init is called once and before anything else (checked by the caller), so nobody else looks at the cell.

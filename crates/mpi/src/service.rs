@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::process;
+use tutti_shm::waits;
 
 /// How long the program may go without a look at the network before the service thread takes over.
 const TICK: Duration = Duration::from_millis(1);
@@ -112,8 +113,16 @@ fn run(socket: &OwnedFd) {
 fn look(if_unsent: bool) -> Option<Duration> {
     let mut guard = process::enter()?;
     SOON.store(false, Ordering::SeqCst);
+    // What is taken in now may be what a sleeper waits for.
+    let were_asleep = guard.take_back_asleep();
     let moved = (guard.engine.has_unsent() || !if_unsent) && guard.engine.poll_remote();
     let patience = guard.engine.network_timeout().map_or(LOOK_MAX, |timeout| timeout.min(LOOK_MAX));
+    if moved && guard.waits.has_sleepers() {
+        waits::call_those_who_are_through(&mut guard);
+    }
+    if were_asleep && guard.waits.has_sleepers() && guard.waits.awake() == 0 {
+        guard.say_asleep();
+    }
     if moved {
         guard.leave();
     } else {

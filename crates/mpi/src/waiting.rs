@@ -128,6 +128,7 @@ impl Guard {
         // SAFETY: only the lifetime changes; nobody has the pointer any more when `waits::rest` returns.
         let test = unsafe { std::mem::transmute::<*mut Function<'_>, *mut Function<'static>>(test) };
         let rested = waits::rest(self, Test(test), at_most);
+        self.take_back_asleep();
         waiter.reset();
         rested
     }
@@ -217,6 +218,7 @@ unsafe impl Host for Guard {
     fn before_sleep(&mut self) {
         self.engine.publish_all();
         service::poke();
+        self.say_asleep();
     }
 
     fn release(&mut self) {

@@ -68,6 +68,15 @@ impl Cgroup {
         write(&self.inner, "cgroup.freeze", if frozen { b"1" } else { b"0" }).is_ok()
     }
 
+    /// Whether every process in it stands still; none: that cannot be seen.
+    pub fn is_frozen(&self) -> Option<bool> {
+        let mut bytes = [0; 256];
+        let file = open(&self.inner, Path::new("cgroup.events"), OFlags::RDONLY).ok()?;
+        let read = rustix::io::read(file, &mut bytes).ok()?;
+        let text = std::str::from_utf8(&bytes[..read]).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("frozen ")).map(|value| value.trim() == "1")
+    }
+
     /// Undoes what a daemon that is gone may have frozen.
     pub fn thaw_outer(&self) {
         thaw(&self.path);

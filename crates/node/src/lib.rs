@@ -15,6 +15,7 @@
 //! | [`binding`] | which rank may run on which cores |
 //! | [`netns`] | network namespaces for virtual nodes, made by the front end |
 //! | [`exited`] | answers for ranks that have left, in a job on several nodes |
+//! | [`snapshot`] | the state of all channels of a job at one moment |
 //! | [`cgroup`] | the job's cgroup where one can be made |
 //! | [`descendants`] | what stays behind when ranks are dead, and its end |
 //! | [`os`] | the system calls that need `unsafe` |
@@ -34,6 +35,7 @@ pub mod output;
 pub mod pmi;
 pub mod ranks;
 pub mod readiness;
+pub mod snapshot;
 pub mod starter;
 pub mod tickets;
 pub mod wire;

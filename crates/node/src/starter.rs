@@ -36,6 +36,7 @@ use crate::wire::{self, Decoder, Kind, Report};
 use lasting::Lasting;
 
 mod front;
+mod hold;
 mod lasting;
 
 /// Bytes on their way to the front end, about; beyond it no output of ranks is read.
@@ -106,6 +107,9 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         sent: 0,
         signals,
         frozen: false,
+        suspended: false,
+        hold: None,
+        last_hold: 0,
         refused: false,
         ready: None,
         ending_told: false,
@@ -176,6 +180,12 @@ struct Starter {
     sent: usize,
     signals: Signals,
     frozen: bool,
+    /// A user has suspended the job.
+    suspended: bool,
+    /// It stands still for a snapshot.
+    hold: Option<hold::Hold>,
+    /// Number of the last one.
+    last_hold: u64,
     refused: bool,
     /// The job, until its ranks may start.
     ready: Option<Ready>,
@@ -328,7 +338,8 @@ impl Starter {
         }
         let silence_ns = parts.streams.silence_ends_ns().filter(|_| !jammed);
         let look_ns = self.lasting.as_ref().and_then(Lasting::look_ns);
-        let wake_ns = [silence_ns, parts.ranks.grace_ends_ns(), self.orphans_ns, look_ns];
+        let hold_ns = self.hold.as_ref().map(hold::Hold::look_ns);
+        let wake_ns = [silence_ns, parts.ranks.grace_ends_ns(), self.orphans_ns, look_ns, hold_ns];
         let timeout = wake_ns.into_iter().flatten().min().map(|wake_ns| {
             let ns = wake_ns.saturating_sub(now_ns());
             Timespec::try_from(Duration::from_nanos(ns)).expect("less than a century")
@@ -481,6 +492,7 @@ impl Starter {
 
     fn handle_time(&mut self, now_ns: u64) {
         self.handle_away(now_ns);
+        self.handle_hold_time(now_ns);
         if let Some(ended) = self.parts.ranks.handle_time(now_ns) {
             self.handle_ended(ended);
         }
@@ -504,7 +516,11 @@ impl Starter {
 
     /// The job goes on; so does rank 0 where a key has stopped it.
     fn resume(&mut self) {
-        self.freeze(false);
+        self.suspended = false;
+        self.settle_freeze();
+        if self.frozen {
+            return;
+        }
         if let Some(pid) = self.parts.ranks.first_pid().filter(|_| self.parts.terminal.is_some()) {
             let _ = kill_process_group(pid, Signal::CONT);
         }
@@ -517,6 +533,11 @@ impl Starter {
             None if self.frozen => {}
             None => descendants::signal_all(None, Signal::CONT),
         }
+    }
+
+    /// The job stands still while a user has suspended it, or for a snapshot.
+    fn settle_freeze(&mut self) {
+        self.freeze(self.suspended || self.hold.is_some());
     }
 
     fn freeze(&mut self, frozen: bool) {

@@ -18,6 +18,8 @@
 //! | Fence | front end, when all nodes are in it | the same number | those of all nodes, one after the other |
 //! | Taken | daemon | - | place below which it has the output for good (u64) |
 //! | Back | starter, first, to a daemon that has followed its own | - | [`Back`] as JSON |
+//! | Hold, Release | daemon | - | number and bytes of a snapshot (`starter/hold.rs`) |
+//! | Held, Released | starter | - | number of a snapshot, what is seen; whether it is whole |
 //! | Output, Errors | starter | rank | what it wrote: whole lines, or a part after a silence |
 //! | Report | starter | - | [`Report`] as JSON; [`Report::End`] is the last frame |
 //!
@@ -88,12 +90,20 @@ pub enum Kind {
     Back = 13,
     /// Who has stopped the job in its turn, by signals, is gone: it goes on, unless its user has stopped it.
     Thaw = 14,
+    /// From a daemon: the job stands still for a snapshot. Its number (u64), bytes of data that it may have (u64).
+    Hold = 15,
     /// A rank's stdout.
     Output = 16,
     /// A rank's stderr.
     Errors = 17,
     /// Something that the front end should know.
     Report = 18,
+    /// The ranks stand still: number of the hold (u64), then what is seen of them, a [`crate::snapshot::View`] as JSON.
+    Held = 19,
+    /// They go on: number of the hold (u64), 1 if they have stood still from Held to Release (u64).
+    Released = 20,
+    /// From a daemon: the snapshot of this number (u64) is complete, or given up.
+    Release = 21,
     /// To a daemon: what a user wants, as JSON. Never on the wire to a starter.
     Ask = 32,
     /// From a daemon: the answer, as JSON.
@@ -101,7 +111,7 @@ pub enum Kind {
 }
 
 /// Every kind, for decoding.
-const KINDS: [Kind; 19] = [
+const KINDS: [Kind; 23] = [
     Kind::Job,
     Kind::Signal,
     Kind::Input,
@@ -116,9 +126,13 @@ const KINDS: [Kind; 19] = [
     Kind::Taken,
     Kind::Back,
     Kind::Thaw,
+    Kind::Hold,
+    Kind::Release,
     Kind::Output,
     Kind::Errors,
     Kind::Report,
+    Kind::Held,
+    Kind::Released,
     Kind::Ask,
     Kind::Answer,
 ];
@@ -153,6 +167,17 @@ pub fn put(out: &mut Vec<u8>, kind: Kind, rank: u32, payload: &[u8]) {
     out.extend_from_slice(&rank.to_ne_bytes());
     out.extend_from_slice(&(payload.len() as u32).to_ne_bytes());
     out.extend_from_slice(payload);
+}
+
+/// Appends a frame of two numbers.
+pub fn put_numbers(out: &mut Vec<u8>, kind: Kind, first: u64, second: u64) {
+    put(out, kind, 0, &[first.to_le_bytes(), second.to_le_bytes()].concat());
+}
+
+/// The two numbers of such a frame.
+pub fn two_numbers(payload: &[u8]) -> Option<(u64, u64)> {
+    let (first, rest) = payload.split_first_chunk::<8>()?;
+    Some((u64::from_le_bytes(*first), u64::from_le_bytes(*rest.first_chunk()?)))
 }
 
 /// Appends a frame whose payload is `value` as JSON.

@@ -200,8 +200,8 @@ impl Job {
         let (me, peer) = (self.rank() - self.first, peer - self.first);
         let count = layout.envelope_lines;
         let bulk = |from, to| Parts {
-            descriptors: segment.at(layout.pair_at(from, to) + LINE_BYTES),
-            emptied: segment.at(layout.pair_at(from, to) + 2 * LINE_BYTES),
+            descriptors: segment.at(layout.descriptors_at(from, to)),
+            emptied: segment.at(layout.descriptors_at(from, to) + LINE_BYTES),
             slots: segment.at(layout.slots_at(from, to)),
             slot_lines: layout.slot_bytes / LINE_BYTES,
         };
@@ -210,7 +210,7 @@ impl Job {
             let (own, other) = if from == me { (1, 2) } else { (2, 1) };
             joint::Parts { claims: line(0), own: line(own), other: line(other) }
         };
-        let credit = |from, to| segment.at(layout.pair_at(from, to) + 3 * LINE_BYTES);
+        let credit = |from, to| segment.at(layout.released_at(from, to));
         let lines = |from, to| segment.at(layout.envelopes_at(from, to));
         let consumed = |from, to| segment.at(layout.pair_at(from, to));
         // SAFETY: a fresh segment is zeroed; the layout keeps the parts apart; made once by our contract.

@@ -37,7 +37,7 @@ use std::ptr::NonNull;
 
 use crate::LINE_BYTES;
 use crate::distance::{Distance, flush};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Bytes in front of the inline data.
 pub const HEADER_BYTES: usize = 24;
@@ -57,13 +57,22 @@ pub struct Line {
     payload: loom::cell::UnsafeCell<()>,
 }
 
-/// The receiver's counter. Writer: the receiver. Reader: the sender, when the ring seems full.
+/// The receiver's counters. Writer of all: the receiver.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Consumed {
-    /// Lines consumed since the start.
+    /// Lines consumed since the start, counted lazily. Reader: the sender, when the ring seems full.
     pub lines: AtomicU64,
+    _line0: [u64; 7],
+    /// Lines consumed since the start. Reader: who looks at a frozen receiver ([`waiting`]).
+    pub read: AtomicU64,
+    /// Number of the message that is due, 0 before the first; stored behind `read`.
+    pub due: AtomicU32,
+    _line1: [u32; 13],
 }
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Consumed>() == 2 * LINE_BYTES);
 
 /// A sender of small messages asks so many lines ahead for the right to write: in the time in which it sends so many, a line
 /// comes from a core far away. The receiver looks at the next line only.
@@ -435,6 +444,10 @@ impl Consumer {
     fn advance(&mut self, lines: usize) {
         self.read += lines as u64;
         self.sequence = next_sequence(self.sequence);
+        // SAFETY: valid by the constructor's contract. Nobody else has this line, so the stores stay in our cache.
+        let consumed = unsafe { self.consumed.as_ref() };
+        consumed.read.store(self.read, Ordering::Release);
+        consumed.due.store(self.sequence, Ordering::Release);
         // The counter's line travels to the sender only when it asks; telling it every few lines keeps it in our cache.
         if self.read - self.published >= (self.mask as u64 + 1) / 8 {
             self.publish();
@@ -582,6 +595,51 @@ impl Message<'_> {
     pub fn consume_among_many(self) {
         self.ring.advance_among_many(self.lines);
     }
+}
+
+/// A message that has not been taken, as an onlooker sees it.
+#[cfg(not(loom))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Untaken {
+    /// Its header.
+    pub envelope: Envelope,
+    /// Its first line.
+    pub at: usize,
+    /// Bytes behind its header, at most.
+    pub capacity: usize,
+}
+
+/// The messages that wait in a ring whose receiver is frozen, oldest first. A receiver stopped between its two
+/// words has taken the message that is due by the second. The ring may hold anything: the walk ends at what is no message.
+#[cfg(not(loom))]
+pub fn waiting<'a>(lines: &'a [Line], consumed: &Consumed) -> impl Iterator<Item = Untaken> + 'a {
+    let mask = lines.len() - 1;
+    let mut at = consumed.read.load(Ordering::Acquire) as usize & mask;
+    let mut due = consumed.due.load(Ordering::Acquire).max(1);
+    let number = |at: usize| (lines[at].words[0].load(Ordering::Acquire) >> 32) as u32;
+    if number(at) != due && number(at) == next_sequence(due) {
+        due = next_sequence(due);
+    }
+    let mut left = lines.len();
+    std::iter::from_fn(move || {
+        loop {
+            let words = &lines[at].words;
+            let word = words[0].load(Ordering::Acquire);
+            let taken = (word >> 16) as u16 as usize;
+            if (word >> 32) as u32 != due || taken == 0 || at + taken > lines.len() || taken > left {
+                return None;
+            }
+            let (matching, length) = (words[1].load(Ordering::Relaxed), words[2].load(Ordering::Relaxed));
+            let first = at;
+            (at, due, left) = ((at + taken) & mask, next_sequence(due), left - taken);
+            if word as u8 != PAD {
+                let (kind, flags) = (word as u8, (word >> 8) as u8);
+                let (context, tag) = (matching as u32, (matching >> 32) as i32);
+                let envelope = Envelope { kind, flags, context, tag, length };
+                return Some(Untaken { envelope, at: first, capacity: taken * LINE_BYTES - HEADER_BYTES });
+            }
+        }
+    })
 }
 
 /// At least four lines, so that a message may have one; at most as many as a [`LineSet`] holds.

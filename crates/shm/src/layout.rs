@@ -35,9 +35,11 @@ pub const BULK_SLOTS: usize = 8;
 const HEADER_BYTES: usize = 4096;
 const ENVELOPE_LINES_MAX: usize = 128;
 const ENVELOPE_LINES_MIN: usize = 16;
-/// The lines of a pair that hold its words: envelopes consumed, bulk descriptors, slots emptied, eager bytes released; two
+/// The lines of a pair that hold its words: envelopes consumed (two), bulk descriptors, slots emptied, eager bytes released; two
 /// joint copies (of written and of announced messages); requests claimed, requests void.
-const CONTROL_LINES: usize = 4 + 2 * JOINT_LINES + 2;
+const CONTROL_LINES: usize = FIRST_LINES + 2 * JOINT_LINES + 2;
+/// Those before the joint copies.
+const FIRST_LINES: usize = 5;
 /// Lines of a joint copy: see [`crate::joint`].
 const JOINT_LINES: usize = 3;
 
@@ -141,15 +143,25 @@ impl Layout {
         self.rings_at + to * self.receive_bytes + from * self.pair_bytes
     }
 
+    /// Offset of a pair's bulk descriptors; the next line counts the slots emptied.
+    pub fn descriptors_at(&self, from: usize, to: usize) -> usize {
+        self.pair_at(from, to) + 2 * LINE_BYTES
+    }
+
+    /// Offset of the line where `to` counts the eager bytes of `from` that its receives have taken.
+    pub fn released_at(&self, from: usize, to: usize) -> usize {
+        self.pair_at(from, to) + 4 * LINE_BYTES
+    }
+
     /// Offset of a joint copy of messages from `from` to `to`: 0 for those that the sender opens, 1 for the receiver's.
     pub fn joint_at(&self, from: usize, to: usize, which: usize) -> usize {
         assert!(which < 2);
-        self.pair_at(from, to) + (4 + which * JOINT_LINES) * LINE_BYTES
+        self.pair_at(from, to) + (FIRST_LINES + which * JOINT_LINES) * LINE_BYTES
     }
 
     /// Offset of the line where `from` says which receive request of `to` it serves; the line behind it is `to`'s answer.
     pub fn requests_at(&self, from: usize, to: usize) -> usize {
-        self.pair_at(from, to) + (4 + 2 * JOINT_LINES) * LINE_BYTES
+        self.pair_at(from, to) + (FIRST_LINES + 2 * JOINT_LINES) * LINE_BYTES
     }
 
     /// Offset of the envelope lines of a pair.

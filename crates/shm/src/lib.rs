@@ -13,8 +13,11 @@ pub mod doorbell;
 pub mod endpoint;
 pub mod envelope_ring;
 pub mod flow;
+pub mod head;
 pub mod joint;
 pub mod layout;
+#[cfg(not(loom))]
+pub mod look;
 #[cfg(all(test, loom))]
 mod model;
 pub mod peers;

@@ -2,6 +2,18 @@
 //!
 //! One per local rank, behind everything else in the segment; nothing on the way of a message is in here.
 //!
+//! # What a sleeper waits for
+//! A rank whose threads all sleep says in `sleep` for what: behind its last look and before its sleep, so it costs a sleep some stores, and a
+//! wait that ends before nothing.
+//!
+//! ```text
+//! sleeping = bell + 1 -> look, nothing -> waits -> settled = sleeping ... futex ... settled = 0 -> look
+//! ```
+//!
+//! While the rank is frozen, `settled == sleeping == bell + 1` says: it has looked at everything that was published before it announced its
+//! sleep, found nothing, and nobody has rung since. Who takes messages for it meanwhile, its service thread, clears `settled` first.
+//!
+//! # The checker
 //! ```text
 //! rank that waits: text -> blocked = 1 -> look, nothing: looks + 1 ... something: moves + 1 ... blocked = 0 -> go on
 //! ```
@@ -16,6 +28,129 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 pub const TEXT_BYTES: usize = 56 * 8;
 /// How many counters a rank can leave.
 pub const COUNTERS: usize = 32;
+
+/// Operations that a sleeper names.
+pub const WAITS: usize = 8;
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum What {
+    /// A receive.
+    Receive = 1,
+    /// A send.
+    Send = 2,
+    /// A member of a collective operation that has not come.
+    Member = 3,
+    /// A message that a probe looks for.
+    Probe = 4,
+}
+
+/// An operation that has not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// What.
+    pub what: What,
+    /// Its data are under way: it ends by itself.
+    pub matched: bool,
+    /// The other rank in the world; negative: any.
+    pub peer: i32,
+    /// Tag; negative: any.
+    pub tag: i32,
+    /// Context of the communicator.
+    pub context: u32,
+    /// Bytes of the message, or of the buffer.
+    pub bytes: u64,
+}
+
+/// What a rank waits for while all its threads sleep. Writer: the rank.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Sleep {
+    /// The endpoint's `sleeping` while what follows holds; else 0.
+    pub settled: AtomicU32,
+    /// How many waits follow.
+    count: AtomicU32,
+    /// There are more.
+    more: AtomicU32,
+    /// Threads that wait.
+    threads: AtomicU32,
+    /// Any thread may call: who does not wait may send.
+    multiple: AtomicU32,
+    /// Messages that no receive has asked for.
+    unasked: AtomicU32,
+    _line0: [u32; 10],
+    /// What, matched, tag; context, peer; bytes.
+    waits: [[AtomicU64; 3]; WAITS],
+}
+
+/// What [`Sleep`] says, as values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asleep {
+    /// What for.
+    pub waits: Vec<Wait>,
+    /// There are more waits than were named.
+    pub more: bool,
+    /// Threads that wait.
+    pub threads: u32,
+    /// Any thread may call: who does not wait may send.
+    pub multiple: bool,
+    /// Messages that no receive has asked for.
+    pub unasked: u32,
+}
+
+impl Sleep {
+    /// Says what is waited for, but not yet that it holds. Nothing is said of waits beyond [`WAITS`] but that there are more.
+    pub fn write(&self, waits: impl Iterator<Item = Wait>, asleep: &Asleep) {
+        let (mut count, mut more) = (0, asleep.more);
+        for wait in waits {
+            let Some(words) = self.waits.get(count) else {
+                more = true;
+                break;
+            };
+            let Wait { what, matched, peer, tag, context, bytes } = wait;
+            let first = u64::from(what as u8) | u64::from(matched) << 8 | u64::from(tag as u32) << 32;
+            words[0].store(first, Ordering::Relaxed);
+            words[1].store(u64::from(context) | u64::from(peer as u32) << 32, Ordering::Relaxed);
+            words[2].store(bytes, Ordering::Relaxed);
+            count += 1;
+        }
+        self.count.store(count as u32, Ordering::Relaxed);
+        self.more.store(u32::from(more), Ordering::Relaxed);
+        self.threads.store(asleep.threads, Ordering::Relaxed);
+        self.multiple.store(u32::from(asleep.multiple), Ordering::Relaxed);
+        self.unasked.store(asleep.unasked, Ordering::Relaxed);
+    }
+
+    /// What was said; anything may stand here, what is no wait is left out and counts as more.
+    pub fn read(&self) -> Asleep {
+        let count = self.count.load(Ordering::Relaxed) as usize;
+        let mut more = self.more.load(Ordering::Relaxed) != 0 || count > WAITS;
+        let mut waits = Vec::new();
+        for words in &self.waits[..count.min(WAITS)] {
+            let [first, second, bytes] = [0, 1, 2].map(|word| words[word].load(Ordering::Relaxed));
+            let what = match first as u8 {
+                1 => What::Receive,
+                2 => What::Send,
+                3 => What::Member,
+                4 => What::Probe,
+                _ => {
+                    more = true;
+                    continue;
+                }
+            };
+            let (tag, peer) = ((first >> 32) as u32 as i32, (second >> 32) as u32 as i32);
+            waits.push(Wait { what, matched: first >> 8 & 1 != 0, peer, tag, context: second as u32, bytes });
+        }
+        Asleep {
+            waits,
+            more,
+            threads: self.threads.load(Ordering::Relaxed),
+            multiple: self.multiple.load(Ordering::Relaxed) != 0,
+            unasked: self.unasked.load(Ordering::Relaxed),
+        }
+    }
+}
 
 /// The report of one rank. Writer: the rank, but for `left`.
 #[repr(C, align(64))]
@@ -36,10 +171,12 @@ pub struct Report {
     /// In the report of rank 0: ranks that have left the job. Writer: all, by atomic addition.
     pub left: AtomicU32,
     _line12: [u32; 15],
+    /// What it waits for in its sleep.
+    pub sleep: Sleep,
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Report>() == 13 * 64 && align_of::<Report>() == 64);
+const _: () = assert!(size_of::<Report>() == 17 * 64 && align_of::<Report>() == 64);
 
 impl Report {
     /// Writes the text, as much of it as there is room for. Only while the rank is not `blocked`.
@@ -100,6 +237,24 @@ mod tests {
         assert_eq!(report.read(), "short");
         report.write(&("x".repeat(TEXT_BYTES - 1) + "ä and more"));
         assert_eq!(report.read(), "x".repeat(TEXT_BYTES - 1));
+    }
+
+    #[test]
+    fn waits_come_back_and_what_is_none_counts_as_more() {
+        let sleep = &report().sleep;
+        let wait =
+            |tag| Wait { what: What::Receive, matched: tag == 2, peer: -1, tag, context: 6, bytes: 1 << 40 };
+        let asleep = Asleep { threads: 2, multiple: true, unasked: 5, ..Asleep::default() };
+        sleep.write([1, 2].map(wait).into_iter(), &asleep);
+        assert_eq!(sleep.read(), Asleep { waits: [1, 2].map(wait).to_vec(), ..asleep.clone() });
+        sleep.write((0..9).map(wait), &asleep);
+        assert_eq!((sleep.read().waits.len(), sleep.read().more), (WAITS, true));
+        sleep.write([1].map(wait).into_iter(), &asleep);
+        assert!(!sleep.read().more);
+        sleep.waits[0][0].store(77, Ordering::Relaxed);
+        assert_eq!(sleep.read(), Asleep { more: true, ..asleep });
+        sleep.count.store(u32::MAX, Ordering::Relaxed);
+        assert!(sleep.read().more);
     }
 
     #[test]

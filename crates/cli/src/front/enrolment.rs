@@ -34,10 +34,10 @@ const LEAVE_SECONDS: &str = "30";
 const LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// What the daemon wants of the job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// A frame for the starter.
-    Put(Kind, u32),
+    /// A frame for the starters.
+    Put(Kind, u32, Vec<u8>),
     /// The job is to end.
     Kill,
 }
@@ -51,6 +51,8 @@ pub struct Enrolment {
     /// What each starter said when its ranks ran.
     started: Vec<Option<(Vec<u32>, Vec<String>)>>,
     link: Option<Link>,
+    /// What starters have said of a snapshot, until all have.
+    held: Vec<Vec<u8>>,
     look: Option<Instant>,
     between: Duration,
     /// The daemon that we have started.
@@ -76,6 +78,7 @@ impl Enrolment {
             cgroups: places.collect::<Option<_>>().unwrap_or_default(),
             started: vec![None; numbers.len()],
             link: None,
+            held: Vec::new(),
             look: None,
             between: LOOK.0,
             daemon: None,
@@ -165,10 +168,18 @@ impl Enrolment {
                 }
                 Ok(Some((Head { kind: Kind::Kill, .. }, _))) => wishes.push(Wish::Kill),
                 Ok(Some((
-                    Head { kind: kind @ (Kind::Suspend | Kind::Resume | Kind::Signal), rank, .. },
-                    _,
+                    Head {
+                        kind:
+                            kind @ (Kind::Suspend | Kind::Resume | Kind::Signal | Kind::Hold | Kind::Release),
+                        rank,
+                        ..
+                    },
+                    payload,
                 ))) => {
-                    wishes.push(Wish::Put(kind, rank));
+                    if kind == Kind::Hold {
+                        self.held.clear();
+                    }
+                    wishes.push(Wish::Put(kind, rank, payload.to_vec()));
                 }
                 Ok(Some(_)) => {}
                 Ok(None) => break,
@@ -205,13 +216,33 @@ impl Enrolment {
         }
     }
 
+    /// What a starter says of a snapshot: the daemon hears of it when all of them have said so.
+    pub fn handle_held(&mut self, kind: Kind, payload: &[u8]) {
+        self.held.push(payload.to_vec());
+        if self.held.len() < self.started.len() {
+            return;
+        }
+        let held = std::mem::take(&mut self.held);
+        let Some(number) = held[0].get(..8) else { return };
+        let mut rests = held.iter().filter_map(|payload| payload.get(8..));
+        let rest = match kind {
+            // What the nodes see, one behind the other.
+            Kind::Held => rests.collect::<Vec<_>>().join(&b","[..]),
+            // It is whole if it is whole everywhere.
+            _ => rests.by_ref().min().unwrap_or_default().to_vec(),
+        };
+        if let Some(link) = self.link.as_mut().filter(|_| self.number.is_some()) {
+            link.put(kind, 0, &[number, &rest].concat());
+        }
+    }
+
     /// The daemon is gone, perhaps in the middle of another's turn: nobody stays frozen.
     fn lose(&mut self) -> Vec<Wish> {
         (self.link, self.number) = (None, None);
         self.cgroups.iter().for_each(|path| cgroup::thaw(path));
         self.look = Some(Instant::now() + self.between);
         self.between = (self.between * 2).min(LOOK.1);
-        vec![Wish::Put(Kind::Thaw, 0)]
+        vec![Wish::Put(Kind::Thaw, 0, Vec::new())]
     }
 }
 

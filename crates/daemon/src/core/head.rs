@@ -27,6 +27,7 @@ mod job;
 mod listing;
 pub(super) mod placement;
 mod requests;
+mod snapshot;
 
 pub use event::JobEvent;
 use job::HeadJob;
@@ -129,7 +130,7 @@ impl Core {
                 return;
             }
             None if is_young && id.0 < head.first_job && !order.forget => {
-                let mut job = HeadJob::new(Launch::clone(&launch));
+                let mut job = HeadJob::new(id, Launch::clone(&launch));
                 job.learn(&order);
                 job.adopted_until_ms = Some(self.now_ms + SETTLE_LOST * self.config.lost_ms);
                 head.next_job = head.next_job.max(id.0 + 1);
@@ -137,7 +138,7 @@ impl Core {
                 head.jobs.insert(id, job);
                 head.pending.insert(id);
                 // Down to all its nodes, this one too: each says what it has of it.
-                self.relay.set_order(id, order);
+                self.relay.set_order(id, crate::message::Order { hold: None, ..order });
                 self.publish(id);
                 return self.log(id, JobEvent { event: "adopted", ..JobEvent::default() });
             }
@@ -172,6 +173,7 @@ impl Core {
         job.judge(self.relay.states(id).unwrap_or(&none), wall_ms);
         let (now_started, over, status) = (job.told_started, job.over, job.status);
         let (new, left) = (job.notices[said..].to_vec(), std::mem::take(&mut job.left));
+        self.judge_snapshot(id);
         self.forget_if_heard(id);
         self.publish(id);
         if now_started && !started {
@@ -268,7 +270,9 @@ impl Core {
         let unheard =
             |job: &HeadJob| job.heard < job.notices.len() as u64 && now_ms >= job.said_ms + AGAIN_MS;
         let mut ids = std::mem::take(&mut head.pending);
-        ids.extend(head.jobs.iter().filter(|(_, job)| unheard(job)).map(|(id, _)| *id));
+        ids.extend(
+            head.jobs.iter().filter(|(_, job)| unheard(job) || job.taking.is_some()).map(|(id, _)| *id),
+        );
         for id in ids {
             self.judge(id);
             self.say_reports(id);

@@ -31,6 +31,16 @@ const FLOOR_MS: u64 = 500;
 /// Reports that are remembered, so that a new head does not say them again to the front end.
 const SAID_MAX: usize = 1024;
 
+/// Text as frames of output.
+fn frames_of(text: &[u8]) -> Vec<Vec<u8>> {
+    let frame = |piece: &[u8]| {
+        let mut frame = Vec::new();
+        wire::put(&mut frame, Kind::Output, 0, piece);
+        frame
+    };
+    text.chunks(wire::DATA_BYTES_MAX).map(frame).collect()
+}
+
 #[derive(Debug, Default)]
 struct Stream {
     /// Something has come: what comes next follows it. Before, it begins with whatever its node still has.
@@ -154,6 +164,10 @@ impl Core {
 
     pub(super) fn handle_answer(&mut self, ask: u64, answer: Answer) {
         let Some(Question { client, user, request, .. }) = self.home.questions.remove(&ask) else { return };
+        let (answer, frames) = match answer {
+            Answer::Snapshot(text) => (Answer::Done, frames_of(text.as_bytes())),
+            answer => (answer, Vec::new()),
+        };
         if let (Answer::Job(job), Request::Run(_) | Request::Submit(_)) = (&answer, &request) {
             let home = self.home.homes.entry(*job).or_default();
             home.user = Some(user);
@@ -179,6 +193,7 @@ impl Core {
         let stays = matches!((&answer, &request), (Answer::Job(_), Request::Run(_)));
         if client != NOBODY {
             self.act(Action::Answer(client, answer));
+            frames.into_iter().for_each(|frame| self.act(Action::ToClient(client, frame)));
             if !stays {
                 self.act(Action::Release(client));
             }

@@ -17,7 +17,7 @@ use super::{Action, Core, Kept};
 use crate::gang::Means;
 use crate::members::NodeId;
 use crate::message::{
-    Answer, Control, Fence, JobId, Launch, Order, PartState, Phase, Request, Routed, Run, State,
+    Answer, Control, Fence, Held, JobId, Launch, Order, PartState, Phase, Request, Routed, Run, State,
 };
 
 /// Output that the home takes of each node before it has said anything.
@@ -48,6 +48,8 @@ struct Part {
     /// Number of the last barrier of PMI that was handed on.
     told_fence: u32,
     run: Run,
+    /// Number of the snapshot for which it was told to stand still.
+    told_hold: Option<u64>,
     /// The size of the terminals that was handed on.
     window: Option<(u16, u16)>,
     /// Number of the last signal that was handed on.
@@ -104,12 +106,30 @@ impl Part {
             told_leave: false,
             told_fence: 0,
             run: Run::Go,
+            told_hold: None,
             window: None,
             signals: 0,
             piece: 0,
             taken: false,
             unwanted: false,
         }
+    }
+
+    /// What its starter says of a snapshot; whether that was one.
+    fn take_held(&mut self, kind: Kind, payload: &[u8]) -> bool {
+        let Some((number, rest)) = payload.split_first_chunk::<8>() else { return false };
+        let number = u64::from_le_bytes(*number);
+        let held = match (kind, &mut self.state.held) {
+            (Kind::Held, _) => Held { number, seen: String::from_utf8_lossy(rest).into(), released: None },
+            (_, Some(held)) if held.number == number => {
+                let whole = wire::two_numbers(payload).is_some_and(|(_, whole)| whole == 1);
+                Held { number, seen: "".into(), released: Some(whole) }
+            }
+            // It never stood still.
+            _ => Held { number, seen: "".into(), released: Some(false) },
+        };
+        self.state.held = Some(held);
+        true
     }
 }
 
@@ -173,6 +193,19 @@ impl Core {
                 part.state.version += 1;
                 self.relay.note(State { job, node: me, part: part.state.clone() });
             }
+        }
+        let hold = order.hold.filter(|_| order.run != Run::Kill);
+        if let Some(told) = part.told_hold
+            && hold.is_none_or(|hold| hold.number != told)
+        {
+            part.told_hold = None;
+            frames.push((Kind::Release, 0, [told, 0].map(u64::to_le_bytes).concat()));
+        }
+        if let Some(hold) = hold
+            && part.told_hold.is_none()
+        {
+            part.told_hold = Some(hold.number);
+            frames.push((Kind::Hold, 0, [hold.number, hold.data_bytes].map(u64::to_le_bytes).concat()));
         }
         if let Some((rows, columns)) = order.window
             && std::mem::replace(&mut part.window, order.window) != order.window
@@ -330,6 +363,7 @@ impl Core {
                     part.state.fence = Arc::new(Fence { number, puts: payload });
                     changed = true;
                 }
+                Kind::Held | Kind::Released => changed |= part.take_held(kind, &payload),
                 Kind::Report => reports.extend(serde_json::from_slice::<Report>(&payload).ok()),
                 _ => {}
             }

@@ -9,10 +9,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Action, Core, LinkId};
 use crate::gang::Command;
 use crate::members::{Members, NodeId};
-use crate::message::{JobId, Message, Order, PartState, Phase, State};
+use crate::message::{Held, JobId, Message, Order, PartState, Phase, State};
 
-/// What all nodes below have reached: phase, standing still, barrier of PMI, how they are held.
-type Level = (Phase, bool, u32, bool);
+/// What all nodes below have reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Level {
+    phase: Phase,
+    suspended: bool,
+    /// The barrier of PMI.
+    fence: u32,
+    /// Whether it is known by what they are held while others have the cores.
+    held_by: bool,
+    /// Twice the number of the last snapshot, and one more when they go on.
+    snapshot: u64,
+}
 
 #[derive(Debug)]
 struct Entry {
@@ -150,13 +160,16 @@ impl Entry {
         let launch = self.order.launch.as_ref()?;
         let below =
             launch.nodes.iter().filter(|node| members.is_alive(**node) && members.is_below(**node, me));
-        let mut level = (Phase::Over, true, u32::MAX, true);
+        let mut level =
+            Level { phase: Phase::Over, suspended: true, fence: u32::MAX, held_by: true, snapshot: u64::MAX };
         for node in below {
             let part = self.states.get(node)?;
-            level.0 = level.0.min(part.phase);
-            level.1 &= part.suspended;
-            level.2 = level.2.min(part.fence.number);
-            level.3 &= part.held_by.is_some();
+            let snapshot = |held: &Held| held.number * 2 + u64::from(held.released.is_some());
+            level.phase = level.phase.min(part.phase);
+            level.suspended &= part.suspended;
+            level.fence = level.fence.min(part.fence.number);
+            level.held_by &= part.held_by.is_some();
+            level.snapshot = level.snapshot.min(part.held.as_ref().map_or(0, snapshot));
         }
         Some(level)
     }

@@ -185,7 +185,7 @@ impl Shell {
     pub(super) fn as_starter(&mut self, event: Event) -> Option<Event> {
         match event {
             // It has no output here.
-            Event::Frame(client, kind @ Kind::Report, number, payload) => {
+            Event::Frame(client, kind @ (Kind::Report | Kind::Held | Kind::Released), number, payload) => {
                 let job = *self.enrolled.get(&client)?;
                 Some(Event::Starter(job, vec![(kind, number, payload)]))
             }

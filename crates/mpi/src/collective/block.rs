@@ -81,6 +81,8 @@ pub struct Block {
     pub me: usize,
     /// The members in order, as world ranks.
     group: Rc<Group>,
+    /// Context of the communicator.
+    context: u32,
     members: *const Member,
     data: *mut u8,
     /// Last operation begun.
@@ -143,7 +145,8 @@ impl Guard {
             let tag = self.comm_mut(handle).ok()?.collective.next_tag(Call::Blocking);
             self.agree_on_block(context, tag, rank, &group)
         };
-        let block = (index != NO_BLOCK).then(|| Rc::new(Block::new(self, index as usize, rank, group)));
+        let block =
+            (index != NO_BLOCK).then(|| Rc::new(Block::new(self, index as usize, rank, context, group)));
         if let Ok(comm) = self.comm_mut(handle) {
             comm.collective.place = block.clone().map_or(Place::Messages, Place::Block);
         }
@@ -179,7 +182,7 @@ fn take_block(job: &Job, members: usize) -> Option<u32> {
 }
 
 impl Block {
-    fn new(guard: &Guard, index: usize, me: usize, group: Rc<Group>) -> Self {
+    fn new(guard: &Guard, index: usize, me: usize, context: u32, group: Rc<Group>) -> Self {
         let job = &guard.engine.job;
         let (ranks, oversubscribed) = (group.size(), guard.engine.is_oversubscribed());
         let base = job.block(index).base.load(Ordering::Acquire);
@@ -187,6 +190,7 @@ impl Block {
             index,
             me,
             group,
+            context,
             members: job.member(index, 0),
             data: job.member_data(index, 0).as_ptr(),
             sequence: Cell::new(base),
@@ -269,7 +273,7 @@ impl Block {
     #[inline(always)]
     fn await_finished(&self, guard: &mut Guard, member: usize, operation: u64) {
         let lines = self.member(member);
-        self.look(guard, || {
+        self.look(guard, member, || {
             lines.done.sequence.load(Ordering::Acquire) >= operation
                 || lines.slots[0].sequence.load(Ordering::Acquire) > operation
                 || lines.slots[1].sequence.load(Ordering::Acquire) > operation
@@ -314,7 +318,7 @@ impl Block {
             }
             if here.is_some() || looks == 0 {
                 let awaited = here.unwrap_or(missing);
-                guard.watch(|| !is_missing(&awaited));
+                self.watch(guard, awaited, || !is_missing(&awaited));
             }
         }
     }
@@ -344,7 +348,7 @@ impl Block {
     #[inline(always)]
     pub fn read(&self, guard: &mut Guard, member: usize, operation: u64, bytes: usize) -> *const u8 {
         let word = self.word(member, operation);
-        self.look(guard, || word.load(Ordering::Acquire) >= operation);
+        self.look(guard, member, || word.load(Ordering::Acquire) >= operation);
         self.slot(member, operation, bytes)
     }
 
@@ -356,15 +360,20 @@ impl Block {
         }
     }
 
-    /// Waits for a flag.
+    /// Waits for a flag of a member.
     #[inline(always)]
-    fn look(&self, guard: &mut Guard, ready: impl Fn() -> bool) {
+    fn look(&self, guard: &mut Guard, member: usize, ready: impl Fn() -> bool) {
         for _ in 0..self.looks {
             if ready() {
                 return;
             }
             core::hint::spin_loop();
         }
-        guard.watch(ready);
+        self.watch(guard, member, ready);
+    }
+
+    #[cold]
+    fn watch(&self, guard: &mut Guard, member: usize, ready: impl Fn() -> bool) {
+        guard.watch_member(self.context + Channel::Collective as u32, self.group.members()[member], ready);
     }
 }

@@ -78,7 +78,7 @@ pub enum Channel {
 }
 
 /// How many contexts a communicator has.
-pub const CONTEXTS_PER_COMM: u32 = 6;
+pub use tutti_shm::head::CONTEXTS_PER_COMM;
 
 impl Comm {
     /// An intracommunicator.

@@ -358,6 +358,11 @@ impl Matching {
         queues.flat_map(|(from, queue)| queue.iter().map(move |message| (from, message)))
     }
 
+    /// How many messages no receive has taken.
+    pub fn unexpected_count(&self) -> usize {
+        self.unexpected.iter().map(VecDeque::len).sum()
+    }
+
     /// Gives an extracted message to its receive.
     pub fn take_extracted(&mut self, index: u32) -> (usize, Unexpected) {
         self.extracted.remove(index)

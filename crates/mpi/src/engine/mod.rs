@@ -37,7 +37,6 @@ mod remote_tests;
 pub mod short_way;
 mod told;
 mod transfer;
-mod wire;
 mod written;
 
 #[cfg(test)]
@@ -46,6 +45,7 @@ mod protocol_tests;
 use tutti_runtime::job::Job;
 use tutti_runtime::net::Net;
 use tutti_shm::envelope_ring::Envelope;
+use tutti_shm::head::{ANNOUNCE, CLEAR, DONE, EAGER, JOIN, STREAM, TELL, WRITE};
 
 use crate::abi::*;
 use crate::buffer::Buffer;
@@ -59,15 +59,6 @@ use remote::Remote;
 
 pub use counters::Counters;
 pub use matching::Found;
-
-const EAGER: u8 = 2;
-const STREAM: u8 = 3;
-const ANNOUNCE: u8 = 4;
-const CLEAR: u8 = 5;
-const DONE: u8 = 6;
-const JOIN: u8 = 7;
-const TELL: u8 = 8;
-const WRITE: u8 = 9;
 
 /// Messages up to this many bytes travel inside the envelope ring.
 const INLINE_BYTES_MAX: usize = 2048;
@@ -341,6 +332,28 @@ impl Engine {
             let bulk = [rings.bulk_out.position(), rings.bulk_in.position()];
             [rings.out.position(), rings.inbox.position()].into_iter().chain(bulk)
         })
+    }
+
+    /// Whether the data of a pending send or receive are under way, so that it ends without another call of the peer.
+    pub fn is_matched(&self, index: u32) -> bool {
+        let request = self.requests.get(index);
+        let peer = usize::try_from(request.peer).ok();
+        match (request.kind, peer) {
+            (RequestKind::Receive, _) => !self.matching.is_posted(&self.requests, index),
+            (RequestKind::Send, Some(to)) if self.peers.has(to) => {
+                !self.peers[to].announced.iter().any(|(_, send)| *send == index)
+            }
+            (RequestKind::Send, Some(to)) if to != self.me => {
+                !self.remote.as_deref().is_some_and(|remote| remote.is_announced(to, index))
+            }
+            // To itself.
+            _ => false,
+        }
+    }
+
+    /// Messages that no receive has asked for.
+    pub fn unasked(&self) -> u32 {
+        self.matching.unexpected_count() as u32
     }
 
     /// Whether this process still owes others something: messages that are not yet in their rings.

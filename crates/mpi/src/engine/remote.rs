@@ -22,10 +22,10 @@ use std::time::{Duration, Instant};
 
 use tutti_channel::{BulkError, Event, SendError, Source};
 use tutti_runtime::net::{DATAGRAM_BYTES_MAX, Net, Traffic};
+use tutti_shm::head::{CREDIT, HEAD_BYTES, Head, PART, SIGNED_HEAD_BYTES};
 
 use super::matching::Unexpected;
 use super::remote_arrival::{Arrivals, deliver};
-use super::wire::{HEAD_BYTES, Head, SIGNED_HEAD_BYTES};
 use super::{
     ANNOUNCE, CLEAR, Counters, EAGER, EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, Engine, Message, Mode,
     STREAM, Started, finish, finish_receive,
@@ -35,9 +35,6 @@ use crate::check;
 use crate::handle::Slab;
 use crate::request::{Request, RequestKind};
 use crate::service;
-
-pub(super) const PART: u8 = 7;
-pub(super) const CREDIT: u8 = 8;
 
 /// Messages up to this many bytes are sent without asking: asking costs a round trip, some 20 us.
 const EAGER_BYTES_MAX: usize = 64 << 10;
@@ -202,6 +199,11 @@ impl Remote {
     pub fn new(net: Net, ranks: usize) -> Self {
         let state = State::new(ranks, net.record_bytes_max());
         Remote { net, state, polls: 0, looked: Instant::now(), looks: 0, unsent: false }
+    }
+
+    /// Whether a send waits for its receive.
+    pub fn is_announced(&self, to: usize, request: u32) -> bool {
+        self.state.peers[to].announced.iter().any(|(_, send)| *send == request)
     }
 
     /// Whether nothing is owed to other nodes.

@@ -4,10 +4,10 @@ use std::ptr::NonNull;
 
 use tutti_channel::{Rank, Sink, Taken};
 use tutti_runtime::net::Memory;
+use tutti_shm::head::{CREDIT, Head, PART};
 
 use super::matching::{Body, Matching, SHORT_BYTES, Unexpected};
-use super::remote::{Accept, CREDIT, Clear, Inbound, PART, State, Target};
-use super::wire::Head;
+use super::remote::{Accept, Clear, Inbound, State, Target};
 use super::{ANNOUNCE, CLEAR, Counters, DONE, EAGER, STREAM, finish, finish_receive};
 use crate::check::note::Word;
 use crate::handle::Slab;

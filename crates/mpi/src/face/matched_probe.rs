@@ -54,7 +54,7 @@ pub unsafe fn MPI_Mprobe(
         let (outcome, handle) = match guard.checked_source(source, tag, comm)? {
             None => (Outcome::PROC_NULL, MPI_MESSAGE_NO_PROC),
             Some((source, context)) => {
-                guard.wait(usize::try_from(source).ok(), |p| p.engine.probe(context, source, tag));
+                guard.await_message(context, source, tag);
                 matched(guard, comm, context, source, tag)?
                     .expect("a message found stays until it is received")
             }

@@ -653,7 +653,7 @@ pub unsafe fn MPI_Probe(source: c_int, tag: c_int, comm: MPI_Comm, status: *mut 
         let outcome = match guard.checked_source(source, tag, comm)? {
             None => Outcome::PROC_NULL,
             Some((source, context)) => {
-                guard.wait(usize::try_from(source).ok(), |p| p.engine.probe(context, source, tag));
+                guard.await_message(context, source, tag);
                 probed(guard, comm, context, source, tag).expect("a message found stays until it is received")
             }
         };

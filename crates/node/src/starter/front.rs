@@ -94,11 +94,17 @@ impl Starter {
                 self.parts.inputs.handle_piece(payload);
             }
             Kind::Suspend => {
-                self.freeze(true);
+                self.suspended = true;
+                self.settle_freeze();
                 self.report(&Report::Suspended);
             }
             Kind::Resume => self.resume(),
-            Kind::Thaw => self.end_turn(),
+            Kind::Thaw => {
+                self.end_hold();
+                self.end_turn();
+            }
+            Kind::Hold => self.handle_hold(payload),
+            Kind::Release => self.handle_release(payload),
             Kind::Window => self.parts.streams.set_window((head.rank >> 16) as u16, head.rank as u16),
             Kind::Kill => {
                 self.parts.ranks.set_ending(1);

@@ -156,6 +156,7 @@ impl Starter {
         self.say(|| format!("the daemon {why}: another one may come"));
         (self.front, self.sent) = (None, 0);
         self.out.clear();
+        self.end_hold();
         // Nobody stays frozen in a turn that no daemon ends; who was stopped by a user stays so.
         self.end_turn();
         let now_ns = now_ns();
@@ -173,14 +174,15 @@ impl Starter {
         }
         if let Some(socket) = lasting.connect() {
             lasting.away_ns = None;
-            lasting.put_all(self.frozen, &mut self.out);
+            lasting.put_all(self.suspended, &mut self.out);
             (self.front, self.decoder) = (Some(socket), Decoder::default());
             return self.send();
         }
         lasting.away_ns = Some((since_ns, now_ns + RETRY_NS));
         if now_ns >= since_ns.saturating_add(lasting.daemon.patience_ms.saturating_mul(1_000_000)) {
             self.lasting = None;
-            self.freeze(false);
+            self.suspended = false;
+            self.settle_freeze();
             if !self.alone {
                 self.lose_front("does not come back");
             }

@@ -4,7 +4,7 @@ use super::*;
 
 fn ring(count: usize) -> (Producer, Consumer, Box<(Vec<Line>, Consumed)>) {
     let lines = (0..count).map(|_| Line { words: Default::default() }).collect::<Vec<_>>();
-    let mut memory = Box::new((lines, Consumed { lines: AtomicU64::new(0) }));
+    let mut memory = Box::new((lines, Consumed::default()));
     let first = NonNull::new(memory.0.as_mut_ptr()).unwrap();
     let consumed = NonNull::from(&mut memory.1);
     // SAFETY: the boxed memory is zeroed, outlives the ends in every test, and each end is made once.
@@ -193,5 +193,56 @@ fn the_sequence_begins_again_after_its_last_number() {
         let found = consumer.peek().expect("just sent");
         assert_eq!(found.envelope, envelope);
         found.consume();
+    }
+}
+
+#[test]
+fn an_onlooker_sees_what_has_not_been_taken_at_every_step() {
+    for seed in 1..40 {
+        let mut random = seed * 0x9e37_79b9;
+        let (mut producer, mut consumer, memory) = ring([16, 64][seed as usize % 2]);
+        let mut there = std::collections::VecDeque::new();
+        for n in 0..2000 {
+            let bytes = (next(&mut random) % 200) as usize;
+            let (envelope, data) = message(n, bytes.min(producer.inline_bytes_max()));
+            if next(&mut random).is_multiple_of(2) && producer.try_push(&envelope, &data) {
+                there.push_back(envelope);
+            } else if let Some(message) = consumer.peek() {
+                message.consume();
+                there.pop_front();
+            }
+            let seen: Vec<Envelope> = waiting(&memory.0, &memory.1).map(|untaken| untaken.envelope).collect();
+            assert_eq!(seen, Vec::from(there.clone()), "seed {seed}, step {n}");
+        }
+    }
+}
+
+#[test]
+fn a_receiver_stopped_between_its_two_words_has_taken_the_message() {
+    let (mut producer, mut consumer, memory) = ring(16);
+    for n in 0..3 {
+        assert!(producer.try_push(&message(n, 8).0, &[0; 8]));
+    }
+    consumer.peek().unwrap().consume();
+    consumer.peek().unwrap().consume();
+    let due = memory.1.due.load(Ordering::Relaxed);
+    memory.1.due.store(due - 1, Ordering::Relaxed);
+    let seen: Vec<Envelope> = waiting(&memory.0, &memory.1).map(|untaken| untaken.envelope).collect();
+    assert_eq!(seen, [message(2, 8).0]);
+}
+
+#[test]
+fn a_ring_of_anything_is_walked_to_an_end() {
+    let mut random = 7;
+    for _ in 0..2000 {
+        let lines: Vec<Line> = (0..16)
+            .map(|_| Line {
+                words: std::array::from_fn(|_| AtomicU64::new(next(&mut random) & 0x3_0003_ffff)),
+            })
+            .collect();
+        let consumed = Consumed::default();
+        consumed.read.store(next(&mut random), Ordering::Relaxed);
+        consumed.due.store(next(&mut random) as u32 % 4, Ordering::Relaxed);
+        assert!(waiting(&lines, &consumed).count() <= 16);
     }
 }

@@ -48,8 +48,8 @@ impl Memory {
     fn parts(&self, from: usize) -> Parts {
         let (layout, to) = (self.0.layout(), 1 - from);
         Parts {
-            descriptors: self.0.at(layout.pair_at(from, to) + 64),
-            emptied: self.0.at(layout.pair_at(from, to) + 128),
+            descriptors: self.0.at(layout.descriptors_at(from, to)),
+            emptied: self.0.at(layout.descriptors_at(from, to) + LINE_BYTES),
             slots: self.0.at(layout.slots_at(from, to)),
             slot_lines: layout.slot_bytes / LINE_BYTES,
         }

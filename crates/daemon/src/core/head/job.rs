@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use tutti_node::wire::{Ended, Input, Reached, Report};
 
+use super::snapshot::Taking;
 use crate::members::NodeId;
-use crate::message::{End, Fence, JobState, Launch, Notice, Order, PartState, Phase, Run};
+use crate::message::{End, Fence, JobId, JobState, Launch, Notice, Order, PartState, Phase, Run};
 
 /// Signals of an order; older ones have long been handed on.
 const SIGNALS_MAX: usize = 16;
@@ -16,6 +17,7 @@ const COMMAND_CHARS: usize = 60;
 /// A job of the cluster.
 #[derive(Debug)]
 pub(super) struct HeadJob {
+    pub(super) id: JobId,
     pub(super) launch: Arc<Launch>,
     pub(super) order: Order,
     pub(super) command: String,
@@ -46,11 +48,14 @@ pub(super) struct HeadJob {
     /// Nodes whose ranks have left, with their status, that the log does not have yet; and all of them.
     pub(super) left: Vec<(NodeId, u8)>,
     told_left: BTreeSet<NodeId>,
+    /// A snapshot under way, and the number of the last.
+    pub(super) taking: Option<Taking>,
+    pub(super) last_hold: u64,
     /// Pids by node, for the list.
     pub(super) pids: Vec<(NodeId, Vec<u32>)>,
 }
 impl HeadJob {
-    pub(super) fn new(launch: Launch) -> Self {
+    pub(super) fn new(id: JobId, launch: Launch) -> Self {
         let takers = match launch.job.input {
             Input::None => Vec::new(),
             Input::All => launch.nodes.clone(),
@@ -68,6 +73,7 @@ impl HeadJob {
             launch: Some(Arc::clone(&launch)),
             peers: None,
             run: Run::Go,
+            hold: None,
             leave: false,
             window: None,
             signals: Vec::new(),
@@ -76,6 +82,7 @@ impl HeadJob {
             forget: false,
         };
         HeadJob {
+            id,
             command: command(&launch),
             launch,
             order,
@@ -98,6 +105,8 @@ impl HeadJob {
             adopted_until_ms: None,
             left: Vec::new(),
             told_left: BTreeSet::new(),
+            taking: None,
+            last_hold: 0,
             pids: Vec::new(),
         }
     }

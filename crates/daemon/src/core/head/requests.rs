@@ -40,6 +40,10 @@ impl Core {
                 rows => Answer::Jobs(rows),
             },
             Request::Control(job, control) => self.control(user, job, control),
+            Request::Snapshot(job) => match self.begin_snapshot(from, ask, user, job) {
+                Some(answer) => answer,
+                None => return,
+            },
             Request::Nodes => Answer::Nodes(self.list_nodes()),
             Request::Down => self.shut_down(user),
             Request::Attach(job) | Request::Logs(job) => self.home_of(user, job),
@@ -108,7 +112,7 @@ impl Core {
             enrolled,
         };
         let names = names(members, &launch.nodes);
-        let new = HeadJob::new(launch);
+        let new = HeadJob::new(job, launch);
         let event = JobEvent {
             ms: self.wall_ms,
             event: "submitted",

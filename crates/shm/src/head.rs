@@ -1,9 +1,36 @@
-//! The head of a record between nodes: what an envelope is inside a node. Little endian.
+//! What a message says of itself: the kinds of messages inside a node and between nodes, and the head of a record between nodes,
+//! which is there what an envelope is inside a node. The engine of each rank writes and reads them; a snapshot reads them too.
+//!
+//! Little endian:
 //!
 //! ```text
 //! 0 kind, three zeros   4 context   8 tag   12 message number   16 bytes of the message (8)   24 word (8)
 //! 32 what the data are (8), only if the bit SIGNED of the kind is set: while the program is being checked
 //! ```
+
+/// A whole small message.
+pub const EAGER: u8 = 2;
+/// A message whose data follow.
+pub const STREAM: u8 = 3;
+/// A message whose data are asked for.
+pub const ANNOUNCE: u8 = 4;
+/// Answer: the data may come.
+pub const CLEAR: u8 = 5;
+/// Answer: the data are there.
+pub const DONE: u8 = 6;
+/// Inside a node, answer: both copy.
+pub const JOIN: u8 = 7;
+/// Inside a node: a receive is told to its sender.
+pub const TELL: u8 = 8;
+/// Inside a node: a message that is written to a told receive.
+pub const WRITE: u8 = 9;
+/// Between nodes: the next data of the message that is streaming.
+pub const PART: u8 = 7;
+/// Between nodes: nothing new but the credit.
+pub const CREDIT: u8 = 8;
+
+/// Contexts of a communicator: messages of the user, collective operations, and four more.
+pub const CONTEXTS_PER_COMM: u32 = 6;
 
 /// Bytes of a head.
 pub const HEAD_BYTES: usize = 32;
@@ -27,7 +54,7 @@ pub struct Head {
     pub length: u64,
     /// CLEAR: the name of the bulk message; else the eager bytes that the sender of the record has released.
     pub word: u64,
-    /// What the data are ([`crate::check::note::Word`]); 0 when nothing is known.
+    /// What the data are, while the program is being checked; 0 when nothing is known.
     pub signature: u64,
 }
 

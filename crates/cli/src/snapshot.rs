@@ -1,0 +1,69 @@
+//! `tutti snapshot`: the state of all channels of a job, written to a file and printed.
+//!
+//! The ranks stand still on all nodes for as long as it takes; the cluster does that (`tutti_daemon::core`).
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use tutti_node::snapshot::{self, Snapshot};
+use tutti_node::wire::Kind;
+
+use crate::cluster::{self, Answer, JobId, Request};
+
+/// The options of the command.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Number of the job
+    #[arg(required_unless_present = "show")]
+    job: Option<u64>,
+    /// Write it to a file
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print one that was written
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["job", "output"])]
+    show: Option<PathBuf>,
+    /// For scripts
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A line for the user.
+pub fn run(options: &Options) -> Result<ExitCode, String> {
+    let snapshot = match (&options.show, options.job) {
+        (Some(file), _) => {
+            let bytes =
+                std::fs::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+            snapshot::read(&bytes).map_err(|error| format!("{}: {error}", file.display()))?
+        }
+        (None, Some(job)) => take(JobId(job))?,
+        (None, None) => return Err("which job?".into()),
+    };
+    if let Some(file) = &options.output {
+        std::fs::write(file, snapshot::write(&snapshot))
+            .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+    }
+    let text = if options.json {
+        serde_json::to_string_pretty(&snapshot).expect("snapshots are serialisable") + "\n"
+    } else {
+        snapshot.text()
+    };
+    Ok(crate::print(Some(text), ""))
+}
+
+fn take(job: JobId) -> Result<Snapshot, String> {
+    let (answer, mut frames) = cluster::ask(&Request::Snapshot(job))?;
+    if answer != Answer::Done {
+        return Err("the daemon is of another version".into());
+    }
+    let mut text = Vec::new();
+    while let Some((head, payload)) = frames.next()? {
+        if head.kind == Kind::Output {
+            text.extend(payload);
+        }
+    }
+    serde_json::from_slice(&text).map_err(|error| format!("the daemon is of another version: {error}"))
+}

@@ -1,0 +1,166 @@
+//! A snapshot: the state of all channels of a job at one moment, at which all its ranks stand still.
+//!
+//! ```text
+//! starter of each node: freeze -> view() -> told upwards ... all nodes have told -> thaw          (whoever asks: the head of the cluster)
+//! Snapshot = the views of all nodes -> in_flight(), deadlock(), text(); or a file (file)
+//! ```
+//!
+//! No node needs to wait for another with its look: what a frozen rank has published does not change, and there is a moment at which all
+//! are frozen. The format of the file stands in docs/snapshot.md.
+
+use serde::{Deserialize, Serialize};
+
+mod file;
+mod flight;
+mod text;
+mod view;
+mod waits;
+
+pub use file::{FileError, read, write};
+pub use flight::{InFlight, Place};
+pub use view::view;
+pub use waits::Deadlock;
+
+/// The state of all channels of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Number of the job.
+    pub job: u64,
+    /// What runs, shortened.
+    pub command: String,
+    /// Ranks on all nodes.
+    pub ranks: u64,
+    /// When, in ms since 1970.
+    pub taken_ms: u64,
+    /// What each node saw.
+    pub nodes: Vec<View>,
+}
+
+/// What a node saw of its ranks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct View {
+    /// Number of the node in the job.
+    pub node: u32,
+    /// Why nothing can be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+    /// Its ranks.
+    pub ranks: Vec<RankView>,
+    /// Messages in the rings between ranks of the node.
+    pub rings: Vec<Message>,
+    /// Flows to ranks of other nodes on which anything was ever sent or received.
+    pub flows: Vec<Flow>,
+    /// Messages that are there and not listed, since there were too many.
+    pub omitted: u64,
+}
+
+/// What is seen of a rank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankView {
+    /// Its number in the world.
+    pub rank: u32,
+    /// Its process.
+    pub pid: u32,
+    /// What it does.
+    pub doing: Doing,
+}
+
+/// What a rank does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Doing {
+    /// It is not in our library.
+    Elsewhere,
+    /// It runs, or waits for less time than a rank waits before it sleeps.
+    Runs,
+    /// It sleeps until something comes for it.
+    Waits {
+        /// What for; the end of any of them lets it go on.
+        waits: Vec<Wait>,
+        /// There are more, or others.
+        more: bool,
+        /// Nothing but a message can let it go on: no other thread of it, no timer.
+        sure: bool,
+        /// Messages that it has and no receive has asked for.
+        unasked: u32,
+    },
+    /// It has left MPI_Finalize.
+    HasLeft,
+}
+
+/// What a rank waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    /// What.
+    pub what: What,
+    /// The data are under way.
+    pub matched: bool,
+    /// The other rank; none: any.
+    pub peer: Option<u32>,
+    /// Tag; none: any.
+    pub tag: Option<i32>,
+    /// Context of the communicator.
+    pub context: u32,
+    /// Bytes of the message, or of the buffer for it.
+    pub bytes: u64,
+}
+
+/// Kinds of waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum What {
+    /// A receive.
+    Receive,
+    /// A send.
+    Send,
+    /// A member of a collective operation that has not come.
+    Member,
+    /// A message that a probe looks for.
+    Probe,
+}
+
+/// A message as its head says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Who sent it.
+    pub from: u32,
+    /// To whom.
+    pub to: u32,
+    /// What it is: eager, stream, announce, write, part, clear, done, join, tell, credit.
+    pub kind: String,
+    /// Context of the communicator.
+    pub context: u32,
+    /// Tag.
+    pub tag: i32,
+    /// Bytes of the whole message.
+    pub bytes: u64,
+    /// What there is of its data, in hexadecimal; none: they are not there, or there was no room for them in the snapshot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
+}
+
+impl Message {
+    /// It carries data of the program, or stands for such a message: no answer, and no part of one that was counted.
+    pub fn is_message(&self) -> bool {
+        ["eager", "stream", "announce", "write"].contains(&self.kind.as_str())
+    }
+}
+
+/// The words of a flow from a rank of the node to one of another node, and what its send FIFO holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flow {
+    /// Whose it is.
+    pub from: u32,
+    /// Where it leads.
+    pub to: u32,
+    /// First record not acknowledged.
+    pub snd_una: u32,
+    /// Behind the highest that may be in the network.
+    pub snd_high: u32,
+    /// Behind the last in the FIFO.
+    pub snd_nxt: u32,
+    /// Next record expected from the other side.
+    pub rcv_nxt: u32,
+    /// The records of `[snd_una, snd_nxt)` in order.
+    pub records: Vec<Message>,
+}

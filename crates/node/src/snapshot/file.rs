@@ -1,0 +1,118 @@
+//! The file of a snapshot: one line that says what it is, then JSON. See docs/snapshot.md.
+//!
+//! ```text
+//! TUTTI-SNAPSHOT 1 <bytes of what follows> <their CRC-32 in hexadecimal>\n
+//! { ... }\n
+//! ```
+
+use super::Snapshot;
+
+const MAGIC: &str = "TUTTI-SNAPSHOT";
+/// The version that is written, and the only one that is read.
+const VERSION: u32 = 1;
+/// Bytes of the first line, at most.
+const HEAD_BYTES_MAX: usize = 80;
+
+/// Why a file is no snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FileError {
+    /// It is something else.
+    #[error("it is no snapshot")]
+    Foreign,
+    /// Of another version.
+    #[error("it is of version {0}, and this program reads version {VERSION}")]
+    Version(u32),
+    /// Cut off, or longer than it says.
+    #[error("{found} bytes are there, and {said} were written")]
+    Length {
+        /// As written.
+        said: usize,
+        /// As found.
+        found: usize,
+    },
+    /// Changed.
+    #[error("it is damaged: the checksum is {found:08x}, and {said:08x} was written")]
+    Checksum {
+        /// As written.
+        said: u32,
+        /// Of the bytes there are.
+        found: u32,
+    },
+    /// The checksum is right and the contents are not.
+    #[error("it says what no snapshot says: {0}")]
+    Contents(String),
+}
+
+/// The bytes of the file.
+pub fn write(snapshot: &Snapshot) -> Vec<u8> {
+    let mut body = serde_json::to_vec(snapshot).expect("snapshots are serialisable");
+    body.push(b'\n');
+    let mut bytes =
+        format!("{MAGIC} {VERSION} {} {:08x}\n", body.len(), tutti_channel::crc32(&body)).into_bytes();
+    bytes.extend(body);
+    bytes
+}
+
+/// A snapshot from the bytes of a file.
+///
+/// # Errors
+/// They are none.
+pub fn read(bytes: &[u8]) -> Result<Snapshot, FileError> {
+    let end = bytes.iter().take(HEAD_BYTES_MAX).position(|byte| *byte == b'\n').ok_or(FileError::Foreign)?;
+    let head = std::str::from_utf8(&bytes[..end]).map_err(|_| FileError::Foreign)?;
+    let mut words = head.split(' ');
+    if words.next() != Some(MAGIC) {
+        return Err(FileError::Foreign);
+    }
+    let version: u32 = words.next().and_then(|word| word.parse().ok()).ok_or(FileError::Foreign)?;
+    if version != VERSION {
+        return Err(FileError::Version(version));
+    }
+    let said = words.next().and_then(|word| word.parse().ok()).ok_or(FileError::Foreign)?;
+    let crc = words.next().and_then(|word| u32::from_str_radix(word, 16).ok()).ok_or(FileError::Foreign)?;
+    let body = &bytes[end + 1..];
+    if body.len() != said {
+        return Err(FileError::Length { said, found: body.len() });
+    }
+    let found = tutti_channel::crc32(body);
+    if found != crc {
+        return Err(FileError::Checksum { said: crc, found });
+    }
+    serde_json::from_slice(body).map_err(|error| FileError::Contents(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::View;
+    use super::*;
+
+    fn snapshot() -> Snapshot {
+        let nodes = vec![View { omitted: 3, ..View::default() }];
+        Snapshot { job: 7, command: "./a.out\n\"x\"".into(), ranks: 4, taken_ms: 1 << 40, nodes }
+    }
+
+    #[test]
+    fn a_snapshot_comes_back() {
+        assert_eq!(read(&write(&snapshot())), Ok(snapshot()));
+    }
+
+    #[test]
+    fn what_is_cut_off_changed_or_of_another_version_is_said_in_one_line() {
+        let bytes = write(&snapshot());
+        for end in 0..bytes.len() {
+            assert!(
+                matches!(read(&bytes[..end]), Err(FileError::Foreign | FileError::Length { .. })),
+                "{end}"
+            );
+        }
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1;
+            let error = read(&changed).expect_err("it was changed").to_string();
+            assert!(!error.contains('\n'), "{error}");
+        }
+        let later = String::from_utf8(bytes).unwrap().replacen(" 1 ", " 2 ", 1);
+        assert_eq!(read(later.as_bytes()), Err(FileError::Version(2)));
+        assert_eq!(read(b"ELF\n"), Err(FileError::Foreign));
+    }
+}

@@ -1,0 +1,130 @@
+//! A snapshot for people.
+
+use std::fmt::Write as _;
+
+use tutti_shm::head::CONTEXTS_PER_COMM;
+
+use super::flight::{InFlight, Place};
+use super::{Doing, RankView, Snapshot};
+
+/// Messages that are listed one by one between the same two ranks; of the others it is said how many there are.
+const LISTED_MAX: usize = 8;
+
+/// What a context's communicator is called: names that a program has given are known to its ranks only.
+pub fn communicator(context: u32) -> String {
+    let suffix = match context % CONTEXTS_PER_COMM {
+        0 => "",
+        1 => " (collective)",
+        5 => " (partitions)",
+        _ => " (internal)",
+    };
+    match context / CONTEXTS_PER_COMM {
+        0 => format!("MPI_COMM_WORLD{suffix}"),
+        1 => format!("MPI_COMM_SELF{suffix}"),
+        number => format!("communicator {number:#x}{suffix}"),
+    }
+}
+
+impl Snapshot {
+    /// Everything, readably.
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "job {}: {} ranks on {} nodes, {}\n",
+            self.job,
+            self.ranks,
+            self.nodes.len(),
+            self.command
+        );
+        for node in &self.nodes {
+            if let Some(trouble) = &node.trouble {
+                let _ = writeln!(text, "node {}: {trouble}", node.node);
+            }
+        }
+        self.put_ranks(&mut text);
+        self.put_messages(&mut text);
+        match self.deadlock() {
+            Some(found) => {
+                let _ = writeln!(text, "deadlock of {} ranks: {}", found.ranks.len(), found.sentence());
+            }
+            None => text.push_str("no deadlock\n"),
+        }
+        text
+    }
+
+    fn put_ranks(&self, text: &mut String) {
+        let ranks: Vec<&RankView> = self.nodes.iter().flat_map(|node| &node.ranks).collect();
+        if !ranks.is_empty() && ranks.iter().all(|view| view.doing == Doing::Elsewhere) {
+            text.push_str(
+                "no rank uses Tutti's library: the messages of another MPI are in its own memory and in \
+                 sockets of the kernel, and cannot be seen\n",
+            );
+            return;
+        }
+        for view in ranks {
+            let doing = match &view.doing {
+                Doing::Elsewhere => "is not in Tutti's library".into(),
+                Doing::Runs => "runs".into(),
+                Doing::HasLeft => "has left MPI_Finalize".into(),
+                Doing::Waits { waits, more, unasked, .. } => {
+                    let mut parts: Vec<String> = waits.iter().map(super::Wait::sentence).collect();
+                    if *more || waits.is_empty() {
+                        parts.push("waits for something that is not listed".into());
+                    }
+                    let held = if *unasked > 0 {
+                        format!("; holds {unasked} messages that no receive has asked for")
+                    } else {
+                        String::new()
+                    };
+                    parts.join(", or ") + &held
+                }
+            };
+            let _ = writeln!(text, "  rank {}  {doing}", view.rank);
+        }
+    }
+
+    fn put_messages(&self, text: &mut String) {
+        let (found, troubles) = self.in_flight();
+        let messages: Vec<&InFlight<'_>> = found.iter().filter(|one| one.message.is_message()).collect();
+        let bytes: u64 = messages.iter().fold(0, |sum, one| sum.saturating_add(one.message.bytes));
+        let _ = writeln!(text, "messages in flight: {}, {bytes} bytes", messages.len());
+        let mut before = None;
+        let mut listed = 0;
+        for (at, one) in messages.iter().enumerate() {
+            let pair = Some((one.message.from, one.message.to));
+            listed = if pair == before { listed + 1 } else { 1 };
+            before = pair;
+            let next = messages.get(at + 1).map(|one| (one.message.from, one.message.to));
+            if listed <= LISTED_MAX {
+                let place = match one.place {
+                    Place::Ring => "in the ring of the two",
+                    Place::Network => "kept by the sender, perhaps in the network",
+                    Place::Queue => "kept by the sender, not sent yet",
+                };
+                let m = one.message;
+                let _ = writeln!(
+                    text,
+                    "  rank {} -> rank {}  tag {}, {}, {} bytes, {}: {place}",
+                    m.from,
+                    m.to,
+                    m.tag,
+                    communicator(m.context),
+                    m.bytes,
+                    m.kind
+                );
+            } else if next != before {
+                let _ = writeln!(text, "  and {} more", listed - LISTED_MAX);
+            }
+        }
+        let control = found.len() - messages.len();
+        if control > 0 {
+            let _ = writeln!(text, "answers and parts of messages in flight: {control}");
+        }
+        let omitted: u64 = self.nodes.iter().map(|node| node.omitted).sum();
+        if omitted > 0 {
+            let _ = writeln!(text, "{omitted} messages are not listed: there was no room for them");
+        }
+        for trouble in troubles {
+            let _ = writeln!(text, "does not fit together: {trouble}");
+        }
+    }
+}

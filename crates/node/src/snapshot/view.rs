@@ -1,0 +1,194 @@
+//! The look of a starter at its ranks, which stand still.
+//!
+//! What ranks have written is hostile: everything is copied, then judged, and bounded in number and bytes.
+
+use tutti_channel::WORDS;
+use tutti_channel::cut::{Cut, FlowWords, in_flight};
+use tutti_shm::envelope_ring::Envelope;
+use tutti_shm::head::{self, Head};
+use tutti_shm::look;
+use tutti_shm::report;
+use tutti_shm::segment::Segment;
+
+use super::{Doing, Flow, Message, RankView, View, Wait, What};
+
+/// Messages of a node that are listed, at most.
+const MESSAGES_MAX: usize = 16 << 10;
+/// Signals of timers: who catches one may be woken by it.
+const TIMERS: [u32; 3] = [libc::SIGALRM as u32, libc::SIGVTALRM as u32, libc::SIGPROF as u32];
+
+/// What there is still room for.
+struct Room {
+    messages: usize,
+    bytes: usize,
+    omitted: u64,
+}
+
+/// What a node sees of its ranks, all of which are frozen; with at most `data_bytes` bytes of the messages' data.
+pub fn view(segment: &Segment, data_bytes: usize) -> View {
+    let geometry = segment.geometry();
+    let (ranks, first) = (geometry.local_ranks as usize, geometry.first_rank);
+    let others = (0..geometry.world_ranks).filter(|rank| !(first..first + ranks as u32).contains(rank));
+    let mut room = Room { messages: MESSAGES_MAX, bytes: data_bytes, omitted: 0 };
+    let mut view = View { node: geometry.node, ..View::default() };
+    for rank in 0..ranks {
+        view.ranks.push(rank_view(segment, rank));
+    }
+    for from in 0..ranks {
+        for to in (0..ranks).filter(|to| *to != from) {
+            for (envelope, data) in segment.in_ring(from, to) {
+                let message = local(first + from as u32, first + to as u32, &envelope);
+                view.rings.extend(room.take(message, &data));
+            }
+        }
+        for to in others.clone() {
+            view.flows.extend(flow(segment, from, to, &mut room));
+        }
+    }
+    view.omitted = room.omitted;
+    view
+}
+
+impl Room {
+    /// The message, with its data if there is room for them.
+    fn take(&mut self, mut message: Message, data: &[u8]) -> Option<Message> {
+        if self.messages == 0 {
+            self.omitted += 1;
+            return None;
+        }
+        self.messages -= 1;
+        if !data.is_empty() && data.len() <= self.bytes {
+            self.bytes -= data.len();
+            message.data = Some(data.iter().map(|byte| format!("{byte:02x}")).collect());
+        }
+        Some(message)
+    }
+}
+
+fn rank_view(segment: &Segment, rank: usize) -> RankView {
+    let geometry = segment.geometry();
+    let pid = segment.pid(rank);
+    let doing = match segment.doing(rank) {
+        look::Doing::NotHere => Doing::Elsewhere,
+        look::Doing::Runs => Doing::Runs,
+        look::Doing::HasLeft => Doing::HasLeft,
+        look::Doing::Sleeps(asleep) => {
+            let has_service = geometry.world_ranks > geometry.local_ranks;
+            let threads = asleep.threads + u32::from(has_service);
+            Doing::Waits {
+                sure: !asleep.more
+                    && !asleep.waits.is_empty()
+                    && sleeps_for_good(pid, threads, asleep.multiple),
+                more: asleep.more,
+                unasked: asleep.unasked,
+                waits: asleep.waits.into_iter().map(wait).collect(),
+            }
+        }
+    };
+    RankView { rank: geometry.first_rank + rank as u32, pid, doing }
+}
+
+/// No timer of the process wakes it, and if any thread may call MPI all threads are those that wait.
+fn sleeps_for_good(pid: u32, threads: u32, multiple: bool) -> bool {
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else { return false };
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let all: Option<u32> = field("Threads:").and_then(|text| text.parse().ok());
+    let caught = field("SigCgt:").and_then(|text| u64::from_str_radix(text, 16).ok());
+    let (Some(all), Some(caught)) = (all, caught) else { return false };
+    (!multiple || all <= threads) && TIMERS.iter().all(|signal| caught >> (signal - 1) & 1 == 0)
+}
+
+fn wait(wait: report::Wait) -> Wait {
+    Wait {
+        what: match wait.what {
+            report::What::Receive => What::Receive,
+            report::What::Send => What::Send,
+            report::What::Member => What::Member,
+            report::What::Probe => What::Probe,
+        },
+        matched: wait.matched,
+        peer: u32::try_from(wait.peer).ok(),
+        tag: (wait.tag >= 0).then_some(wait.tag),
+        context: wait.context,
+        bytes: wait.bytes,
+    }
+}
+
+fn local(from: u32, to: u32, envelope: &Envelope) -> Message {
+    let kind = match envelope.kind {
+        head::EAGER => "eager",
+        head::STREAM => "stream",
+        head::ANNOUNCE => "announce",
+        head::WRITE => "write",
+        head::CLEAR => "clear",
+        head::DONE => "done",
+        head::JOIN => "join",
+        head::TELL => "tell",
+        _ => "unknown",
+    };
+    let Envelope { context, tag, length: bytes, .. } = *envelope;
+    Message { from, to, kind: kind.into(), context, tag, bytes, data: None }
+}
+
+fn remote(from: u32, to: u32, head: &Head) -> Message {
+    let kind = match head.kind {
+        head::EAGER => "eager",
+        head::STREAM => "stream",
+        head::ANNOUNCE => "announce",
+        head::CLEAR => "clear",
+        head::DONE => "done",
+        head::PART => "part",
+        head::CREDIT => "credit",
+        _ => "unknown",
+    };
+    Message {
+        from,
+        to,
+        kind: kind.into(),
+        context: head.context,
+        tag: head.tag,
+        bytes: head.length,
+        data: None,
+    }
+}
+
+/// The flow of a local rank to world rank `to`; none when nothing was ever sent on it or received.
+fn flow(segment: &Segment, from: usize, to: u32, room: &mut Room) -> Option<Flow> {
+    let published = segment.flow_words(from, to as usize);
+    if published[..WORDS].iter().all(|word| *word == 0) {
+        return None;
+    }
+    let words = FlowWords::from(std::array::from_fn::<u64, WORDS, _>(|word| published[word]));
+    let rank = segment.geometry().first_rank + from as u32;
+    let mut records = Vec::new();
+    if words.snd_nxt != words.snd_una {
+        let all = Cut { from: words.snd_una, end: words.snd_nxt };
+        let fifo = segment.fifo(from, to as usize);
+        for record in in_flight(&words, &all, &fifo) {
+            let unknown = || Message {
+                from: rank,
+                to,
+                kind: "unknown".into(),
+                context: 0,
+                tag: 0,
+                bytes: 0,
+                data: None,
+            };
+            let Ok((_, record)) = record else { break };
+            let (message, data) = match Head::decode(record) {
+                Some((head, data)) => (remote(rank, to, &head), data),
+                None => (unknown(), record),
+            };
+            records.extend(room.take(message, data));
+        }
+    }
+    Some(Flow {
+        from: rank,
+        to,
+        snd_una: words.snd_una.0,
+        snd_high: words.snd_high.0,
+        snd_nxt: words.snd_nxt.0,
+        rcv_nxt: words.rcv_nxt.0,
+        records,
+    })
+}

@@ -1,0 +1,100 @@
+//! What an onlooker sees of ranks that are frozen: copies of their words and of what waits in their rings.
+//!
+//! The starter looks, for a snapshot. Ranks may write anything into the segment, so everything here is bounded and total; nothing
+//! is ever written.
+
+use std::ptr::NonNull;
+
+use crate::endpoint::{ATTACHED, Endpoint, FINALIZED};
+use crate::envelope_ring::{Consumed, Envelope, HEADER_BYTES, Line, Untaken, waiting};
+use crate::head::EAGER;
+use crate::report::{Asleep, Report};
+use crate::segment::Segment;
+use crate::sync::Ordering;
+
+/// What a rank does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// It has not called MPI_Init yet, or is no program of ours.
+    NotHere,
+    /// It runs, or waits for less time than a rank waits before it sleeps.
+    Runs,
+    /// All its threads that are in the library sleep, nothing has come for them, and this is what they wait for.
+    Sleeps(Asleep),
+    /// It has left MPI_Finalize.
+    HasLeft,
+}
+
+impl Segment {
+    /// What a frozen rank does; ranks are counted on this node.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn doing(&self, rank: usize) -> Doing {
+        // SAFETY: the layout says what lies there; all fields are atomics, and the references do not outlive the mapping.
+        let (endpoint, report) = unsafe {
+            let endpoint: NonNull<Endpoint> = self.at(self.layout().endpoint_at(rank));
+            let report: NonNull<Report> = self.at(self.layout().report_at(rank));
+            (endpoint.as_ref(), report.as_ref())
+        };
+        match endpoint.state.load(Ordering::Acquire) {
+            ATTACHED => {}
+            FINALIZED => return Doing::HasLeft,
+            _ => return Doing::NotHere,
+        }
+        let settled = report.sleep.settled.load(Ordering::Acquire);
+        let asleep = report.sleep.read();
+        let (sleeping, bell) =
+            (endpoint.sleeping.load(Ordering::Acquire), endpoint.bell.load(Ordering::Acquire));
+        if settled != 0 && settled == sleeping && settled == bell.wrapping_add(1) {
+            Doing::Sleeps(asleep)
+        } else {
+            Doing::Runs
+        }
+    }
+
+    /// Pid of a rank in the namespace of the starter, as it says itself; 0 before it has come.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn pid(&self, rank: usize) -> u32 {
+        // SAFETY: as in `doing`.
+        unsafe { self.at::<Endpoint>(self.layout().endpoint_at(rank)).as_ref() }.pid.load(Ordering::Relaxed)
+    }
+
+    /// The messages from one rank to another that the receiver, which is frozen, has not taken out of its ring yet: headers, and the
+    /// data of those that have them there.
+    ///
+    /// # Panics
+    /// When there are no such ranks.
+    pub fn in_ring(&self, from: usize, to: usize) -> Vec<(Envelope, Vec<u8>)> {
+        let layout = self.layout();
+        let lines: NonNull<Line> = self.at(layout.envelopes_at(from, to));
+        // SAFETY: the layout says what lies there; all words are atomics, and the references do not outlive the mapping.
+        unsafe {
+            let consumed: NonNull<Consumed> = self.at(layout.pair_at(from, to));
+            let lines = std::slice::from_raw_parts(lines.as_ptr(), layout.envelope_lines);
+            let with_data = |untaken: Untaken| {
+                let bytes = if untaken.envelope.kind == EAGER { untaken.envelope.length } else { 0 };
+                let mut data = vec![0; bytes.min(untaken.capacity as u64) as usize];
+                let from = lines.as_ptr().add(untaken.at).cast::<u8>().add(HEADER_BYTES);
+                std::ptr::copy_nonoverlapping(from, data.as_mut_ptr(), data.len());
+                (untaken.envelope, data)
+            };
+            waiting(lines, consumed.as_ref()).map(with_data).collect()
+        }
+    }
+
+    /// A copy of the send FIFO of a local rank to world rank `to`, which is on another node. What its owner writes meanwhile may be torn.
+    ///
+    /// # Panics
+    /// When there is no such flow.
+    pub fn fifo(&self, from: usize, to: usize) -> Vec<u8> {
+        let layout = self.layout();
+        let bytes: NonNull<u8> = self.at(layout.fifo_at(from, to));
+        let mut copy = vec![0; layout.fifo_bytes];
+        // SAFETY: the layout says that the FIFO lies there whole; the kernel copies, as any memory of another process.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy.as_mut_ptr(), copy.len()) };
+        copy
+    }
+}

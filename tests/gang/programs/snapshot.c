@@ -1,0 +1,81 @@
+/* snapshot WHAT FOLDER: a program whose messages are looked at from outside.
+ *
+ * flight: all ranks but the last send it FLIGHT messages when FOLDER/send is there; it receives what it is sent when FOLDER/go is.
+ * ring: every rank receives from the next one: nobody goes on.
+ * half: ranks 0 and 1 receive from each other, the others compute until FOLDER/go is there.
+ * barrier: rank 0 receives a message that nobody sends, the others are in a barrier.
+ * wait: every rank receives from the one before it, but the first computes until FOLDER/go is there. */
+#define _DEFAULT_SOURCE
+#include <mpi.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FLIGHT = 7 };
+
+static char path[4096];
+
+static void await(const char *folder, const char *name) {
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    while (access(path, F_OK))
+        usleep(1000);
+}
+
+static void say(const char *text) {
+    puts(text);
+    fflush(stdout);
+}
+
+static void flight(int rank, int size, const char *folder) {
+    char data[4096] = {0};
+    if (rank < size - 1) {
+        await(folder, "send");
+        for (int i = 0; i < FLIGHT; i++)
+            MPI_Send(data, 100 * i + rank, MPI_BYTE, size - 1, 10 * rank + i, MPI_COMM_WORLD);
+        say("snapshot: sent");
+        await(folder, "go");
+        return;
+    }
+    await(folder, "go");
+    for (int i = 0; i < FLIGHT * (size - 1); i++) {
+        MPI_Status status;
+        int bytes;
+        MPI_Recv(data, sizeof data, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
+        MPI_Get_count(&status, MPI_BYTE, &bytes);
+        printf("received %d %d %d\n", status.MPI_SOURCE, status.MPI_TAG, bytes);
+    }
+}
+
+int main(int argc, char **argv) {
+    int rank, size, word = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    const char *what = argv[1], *folder = argc > 2 ? argv[2] : ".";
+    MPI_Barrier(MPI_COMM_WORLD);
+    say("snapshot: up");
+    if (!strcmp(what, "flight")) {
+        flight(rank, size, folder);
+    } else if (!strcmp(what, "ring")) {
+        MPI_Recv(&word, 1, MPI_INT, (rank + 1) % size, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else if (!strcmp(what, "half")) {
+        if (rank < 2)
+            MPI_Recv(&word, 1, MPI_INT, 1 - rank, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        else
+            await(folder, "go");
+    } else if (!strcmp(what, "barrier")) {
+        if (rank == 0)
+            MPI_Recv(&word, 1, MPI_INT, 1, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Barrier(MPI_COMM_WORLD);
+    } else {
+        if (rank == 0)
+            await(folder, "go");
+        else
+            MPI_Recv(&word, 1, MPI_INT, rank - 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (rank < size - 1)
+            MPI_Send(&word, 1, MPI_INT, rank + 1, 5, MPI_COMM_WORLD);
+    }
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,233 @@
+//! Snapshots of real jobs: what is in flight is what the receivers get later, who waits for whom, and nobody stays frozen.
+
+use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tutti_node::snapshot::{Doing, Snapshot};
+use tutti_tests::{Scratch, compile};
+
+use crate::Cluster;
+use crate::harness::{LIMIT, RANK, Running, await_that, state_of};
+
+/// The program, and the files by which it is steered.
+struct Program {
+    scratch: Scratch,
+    program: PathBuf,
+}
+
+impl Program {
+    fn new(name: &str) -> Self {
+        let scratch = Scratch::new(&format!("{name}-files"));
+        let program = compile("tests/gang/programs/snapshot.c", scratch.path());
+        Program { scratch, program }
+    }
+
+    /// Starts it; all ranks are up when this returns.
+    #[track_caller]
+    fn start(&self, cluster: &Cluster, nodes: u32, ranks: u32, what: &str, faults: &str) -> Running {
+        let (nodes, count) = (nodes.to_string(), ranks.to_string());
+        let folder = self.scratch.path().to_string_lossy();
+        let words = ["run", "-N", &nodes, "-n", &count, &self.program.to_string_lossy(), what, &folder];
+        let mut command = cluster.command(&words);
+        command.env("TUTTI_FAULTS", faults);
+        let mut job = Running::start_command(&mut command);
+        (0..ranks).for_each(|_| job.await_line("snapshot: up"));
+        job
+    }
+
+    fn touch(&self, name: &str) {
+        std::fs::write(self.scratch.path().join(name), "").expect("a file");
+    }
+}
+
+#[track_caller]
+fn take(cluster: &Cluster, job: u32) -> Snapshot {
+    let ran = cluster.tutti(&["snapshot", "--json", &job.to_string()]).expect_success();
+    serde_json::from_str(&ran.stdout).expect("a snapshot")
+}
+
+fn pid_of(snapshot: &Snapshot, rank: u32) -> Pid {
+    let ranks = snapshot.nodes.iter().flat_map(|node| &node.ranks);
+    let view = ranks.into_iter().find(|view| view.rank == rank).expect("it is there");
+    Pid::from_raw(view.pid as i32).expect("a pid")
+}
+
+/// The last rank stands still while the others send to it: all of that is in flight, and all that is in flight is that.
+#[track_caller]
+fn flight(name: &str, nodes: u32, ranks: u32, faults: &str) {
+    let cluster = Cluster::up(name, nodes, &[]);
+    let program = Program::new(name);
+    let mut job = program.start(&cluster, nodes, ranks, "flight", faults);
+    let receiver = pid_of(&take(&cluster, 1), ranks - 1);
+    kill_process(receiver, Signal::STOP).expect("it lives");
+    await_that("it stands still", || state_of(receiver) == Some('T'));
+    program.touch("send");
+    (0..ranks - 1).for_each(|_| job.await_line("snapshot: sent"));
+    let snapshot = take(&cluster, 1);
+    let (flying, troubles) = snapshot.in_flight();
+    assert_eq!(troubles, [""; 0]);
+    let users = flying.iter().map(|flight| flight.message).filter(|m| m.is_message() && m.context == 0);
+    let seen: Vec<String> = users
+        .map(|m| {
+            assert_eq!(m.to, ranks - 1);
+            assert_eq!(m.data.as_ref().map_or(0, String::len) as u64, 2 * m.bytes, "{m:?}");
+            format!("received {} {} {}", m.from, m.tag, m.bytes)
+        })
+        .collect();
+    assert_eq!(seen.len(), 7 * (ranks as usize - 1), "{seen:?}");
+    kill_process(receiver, Signal::CONT).expect("it lives");
+    program.touch("go");
+    let (status, said, lines) = job.end_with_output();
+    assert_eq!((status, said.as_str()), (0, ""));
+    let got: BTreeSet<&String> = lines.iter().filter(|line| line.starts_with("received")).collect();
+    assert_eq!(got, seen.iter().collect(), "what was in flight, and what came later");
+}
+
+#[test]
+fn what_is_in_flight_inside_a_node_is_what_comes_later() {
+    flight("snapshot-node", 1, 3, "");
+}
+
+#[test]
+fn what_is_in_flight_between_nodes_that_lose_packets_is_what_comes_later() {
+    flight("snapshot-nodes", 2, 4, "loss=5%,dup=1%,reorder=2%,seed=7");
+}
+
+/// A snapshot in which the program's waits are all to be seen.
+#[track_caller]
+fn settled(cluster: &Cluster, job: u32, waiting: usize) -> Snapshot {
+    let mut found = None;
+    await_that("they sleep", || {
+        let snapshot = take(cluster, job);
+        let ranks = snapshot.nodes.iter().flat_map(|node| &node.ranks);
+        let waits = ranks.filter(|view| matches!(view.doing, Doing::Waits { .. })).count();
+        found = (waits == waiting).then_some(snapshot);
+        found.is_some()
+    });
+    found.expect("just found")
+}
+
+#[test]
+fn a_deadlock_is_found_and_its_cycle_named_on_one_node_and_on_two() {
+    let cluster = Cluster::up("snapshot-deadlock", 2, &[]);
+    let program = Program::new("snapshot-deadlock");
+    let ring = program.start(&cluster, 2, 4, "ring", "");
+    let found = settled(&cluster, 1, 4).deadlock().expect("nobody goes on");
+    assert_eq!(found.ranks, [0, 1, 2, 3]);
+    let next =
+        |rank: u32| format!("rank {rank} receives from rank {}, tag 7, MPI_COMM_WORLD", (rank + 1) % 4);
+    assert_eq!(found.sentence(), (0..4).map(next).collect::<Vec<_>>().join("; "));
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(ring.end().0, 137);
+
+    let barrier = program.start(&cluster, 1, 2, "barrier", "");
+    let found = settled(&cluster, 2, 2).deadlock().expect("nobody goes on");
+    assert_eq!(
+        found.sentence(),
+        "rank 0 receives from rank 1, tag 9, MPI_COMM_WORLD; \
+         rank 1 waits for rank 0 in a collective call on MPI_COMM_WORLD (collective)"
+    );
+    // One that a user has suspended says the same, and stays suspended.
+    cluster.tutti(&["suspend", "2"]).expect_success();
+    assert_eq!(take(&cluster, 2).deadlock(), Some(found));
+    assert!(cluster.job(2).contains("\"suspended\""));
+    cluster.tutti(&["kill", "2"]).expect_success();
+    assert_eq!(barrier.end().0, 137);
+
+    let half = program.start(&cluster, 2, 4, "half", "");
+    assert_eq!(settled(&cluster, 3, 2).deadlock().expect("two wait for each other").ranks, [0, 1]);
+    cluster.tutti(&["kill", "3"]).expect_success();
+    assert_eq!(half.end().0, 137);
+}
+
+#[test]
+fn who_waits_for_somebody_who_works_is_not_in_a_deadlock() {
+    let cluster = Cluster::up("snapshot-wait", 2, &[]);
+    let program = Program::new("snapshot-wait");
+    let job = program.start(&cluster, 2, 4, "wait", "");
+    assert_eq!(settled(&cluster, 1, 3).deadlock(), None);
+    program.touch("go");
+    assert_eq!(job.end(), (0, String::new()));
+}
+
+#[test]
+fn a_snapshot_is_written_and_printed_again_and_a_damaged_one_is_refused_in_one_line() {
+    let cluster = Cluster::up("snapshot-file", 1, &[]);
+    let program = Program::new("snapshot-file");
+    let job = program.start(&cluster, 1, 2, "ring", "");
+    settled(&cluster, 1, 2);
+    let file = program.scratch.path().join("it.snapshot");
+    let path = file.to_string_lossy().into_owned();
+    let said = cluster.tutti(&["snapshot", "1", "-o", &path]).expect_success().stdout;
+    assert!(said.contains("deadlock of 2 ranks"), "{said}");
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(job.end().0, 137);
+    assert_eq!(cluster.tutti(&["snapshot", "--show", &path]).expect_success().stdout, said);
+    let bytes = std::fs::read(&file).expect("it was written");
+    for (damaged, why) in [
+        (bytes[..bytes.len() - 1].to_vec(), "bytes are there, and"),
+        ([&bytes[..bytes.len() - 4], b"]}!\n"].concat(), "it is damaged"),
+        (b"hello\n".to_vec(), "it is no snapshot"),
+    ] {
+        std::fs::write(&file, damaged).expect("a file");
+        let ran = cluster.tutti(&["snapshot", "--show", &path]);
+        assert_eq!((ran.code(), ran.stderr.lines().count()), (1, 1), "{ran}");
+        assert!(ran.stderr.contains(why), "{ran}");
+    }
+    let over = cluster.tutti(&["snapshot", "1"]);
+    assert_eq!((over.code(), over.stderr.as_str()), (1, "tutti snapshot: job 1 is over\n"));
+}
+
+#[test]
+fn what_is_not_ours_to_see_is_said_in_one_line() {
+    let cluster = Cluster::up("snapshot-others", 1, &[]);
+    let job = cluster.start(&["run", "-n", "2", "sh", "-c", "echo up; sleep 1000"]);
+    await_that("it runs", || cluster.job(1).contains("\"running\""));
+    let said = cluster.tutti(&["snapshot", "1"]).expect_success().stdout;
+    assert!(said.contains("cannot be seen") && said.contains("no deadlock"), "{said}");
+    if rustix::process::geteuid().is_root() {
+        let ran = tutti_tests::run(cluster.command(&["snapshot", "1"]).uid(54321).gid(54321), LIMIT);
+        assert_eq!((ran.code(), ran.stderr.as_str()), (1, "tutti snapshot: job 1 is another user's\n"));
+    }
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(job.end().0, 137);
+}
+
+#[test]
+fn nobody_stays_frozen_when_something_dies_in_the_middle_of_snapshots() {
+    // The front end and its daemon are on a node that nothing happens to.
+    let cluster = Cluster::up("snapshot-deaths", 3, &[]);
+    let program = Program::new("snapshot-deaths");
+    let (path, folder) = (program.program.to_string_lossy(), program.scratch.path().to_string_lossy());
+    let words = ["run", "-N", "3", "-n", "6", &path, "wait", &folder];
+    let mut job = Running::start_command(&mut cluster.command_on(2, &words));
+    (0..6).for_each(|_| job.await_line("snapshot: up"));
+    let ask = || {
+        let mut command = cluster.command(&["snapshot", "1"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("tutti")
+    };
+    for _ in 0..20 {
+        let mut asking = ask();
+        asking.kill().expect("it was started");
+        asking.wait().expect("it is dead");
+    }
+    for node in [1, 0] {
+        let mut asking: Vec<_> = (0..4).map(|_| ask()).collect();
+        cluster.replace(node);
+        await_that("the cluster is whole, and has its job", || {
+            let rows = cluster.tutti(&["nodes"]).stdout;
+            rows.lines().count() == 4 && !rows.contains(" lost ") && cluster.job(1).contains("\"running\"")
+        });
+        for asking in &mut asking {
+            asking.kill().expect("it was started");
+            asking.wait().expect("it is dead");
+        }
+    }
+    await_that("one can be had again", || cluster.tutti(&["snapshot", "1"]).code() == 0);
+    program.touch("go");
+    assert_eq!(job.end(), (0, String::new()));
+    cluster.run(&["run", "-N", "2", "-n", "4", RANK, "exchange"]).expect_success();
+}
