@@ -64,11 +64,13 @@ pub struct Consumed {
     /// Lines consumed since the start, counted lazily. Reader: the sender, when the ring seems full.
     pub lines: AtomicU64,
     _line0: [u64; 7],
-    /// Lines consumed since the start. Reader: who looks at a frozen receiver ([`waiting`]).
-    pub read: AtomicU64,
-    /// Number of the message that is due, 0 before the first; stored behind `read`.
+    /// Number of the message that is due, 0 before the first. Reader of this line: who looks at a frozen receiver ([`waiting`]).
     pub due: AtomicU32,
-    _line1: [u32; 13],
+    _gap: u32,
+    /// A place before it: lines consumed in the lower half, number of the message that was due there in the upper one. Moves before
+    /// `lines` does, so the sender has not used again what lies behind it.
+    pub mark: AtomicU64,
+    _line1: [u64; 6],
 }
 
 #[cfg(not(loom))]
@@ -444,10 +446,8 @@ impl Consumer {
     fn advance(&mut self, lines: usize) {
         self.read += lines as u64;
         self.sequence = next_sequence(self.sequence);
-        // SAFETY: valid by the constructor's contract. Nobody else has this line, so the stores stay in our cache.
-        let consumed = unsafe { self.consumed.as_ref() };
-        consumed.read.store(self.read, Ordering::Release);
-        consumed.due.store(self.sequence, Ordering::Release);
+        // SAFETY: valid by the constructor's contract. Nobody else has this line, so the store stays in our cache.
+        unsafe { self.consumed.as_ref() }.due.store(self.sequence, Ordering::Release);
         // The counter's line travels to the sender only when it asks; telling it every few lines keeps it in our cache.
         if self.read - self.published >= (self.mask as u64 + 1) / 8 {
             self.publish();
@@ -490,7 +490,9 @@ impl Consumer {
             self.published = self.read;
             self.bell_owed = true;
             // SAFETY: valid by the constructor's contract.
-            unsafe { self.consumed.as_ref() }.lines.store(self.read, Ordering::Release);
+            let consumed = unsafe { self.consumed.as_ref() };
+            consumed.mark.store(pack(self.read as u32, self.sequence), Ordering::Release);
+            consumed.lines.store(self.read, Ordering::Release);
         }
     }
 
@@ -609,29 +611,32 @@ pub struct Untaken {
     pub capacity: usize,
 }
 
-/// The messages that wait in a ring whose receiver is frozen, oldest first. A receiver stopped between its two
-/// words has taken the message that is due by the second. The ring may hold anything: the walk ends at what is no message.
+/// The messages that wait in a ring whose receiver is frozen, oldest first. The ring may hold anything: the walk ends
+/// at what is no message.
 #[cfg(not(loom))]
 pub fn waiting<'a>(lines: &'a [Line], consumed: &Consumed) -> impl Iterator<Item = Untaken> + 'a {
     let mask = lines.len() - 1;
-    let mut at = consumed.read.load(Ordering::Acquire) as usize & mask;
+    let mark = consumed.mark.load(Ordering::Acquire);
+    let (mut at, mut number) = (mark as u32 as usize & mask, ((mark >> 32) as u32).max(1));
     let mut due = consumed.due.load(Ordering::Acquire).max(1);
-    let number = |at: usize| (lines[at].words[0].load(Ordering::Acquire) >> 32) as u32;
-    if number(at) != due && number(at) == next_sequence(due) {
-        due = next_sequence(due);
-    }
     let mut left = lines.len();
     std::iter::from_fn(move || {
         loop {
             let words = &lines[at].words;
             let word = words[0].load(Ordering::Acquire);
             let taken = (word >> 16) as u16 as usize;
-            if (word >> 32) as u32 != due || taken == 0 || at + taken > lines.len() || taken > left {
+            if (word >> 32) as u32 != number || taken == 0 || at + taken > lines.len() || taken > left {
                 return None;
             }
             let (matching, length) = (words[1].load(Ordering::Relaxed), words[2].load(Ordering::Relaxed));
             let first = at;
-            (at, due, left) = ((at + taken) & mask, next_sequence(due), left - taken);
+            let is_taken = number != due;
+            (at, left) = ((at + taken) & mask, left - taken);
+            number = next_sequence(number);
+            if is_taken {
+                continue;
+            }
+            due = number;
             if word as u8 != PAD {
                 let (kind, flags) = (word as u8, (word >> 8) as u8);
                 let (context, tag) = (matching as u32, (matching >> 32) as i32);
