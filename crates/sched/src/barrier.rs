@@ -81,8 +81,12 @@ impl Merger {
         self.tree.grow()
     }
 
-    /// A job with parts on `nodes` begins. It is needed on all nodes between them and the head.
+    /// A job with parts on `nodes` begins. It is needed on all nodes between them and the head. Said again, when this node's own part
+    /// is there, it changes nothing: what children have said by then they do not repeat.
     pub fn handle_job(&mut self, job: JobId, nodes: &[NodeId]) {
+        if self.jobs.contains_key(&job) {
+            return;
+        }
         let mut record = Job {
             nodes: nodes.to_vec(),
             member: false,

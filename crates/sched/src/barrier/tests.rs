@@ -163,6 +163,19 @@ fn a_part_that_has_ended_holds_up_nobody() {
 }
 
 #[test]
+fn what_a_child_has_said_before_the_own_part_is_there_is_not_forgotten() {
+    let mut seven = Seven::new();
+    let nodes: Vec<_> = (0..7).map(NodeId).collect();
+    (1..5).for_each(|node| seven.frozen(node, 3));
+    [5, 6].iter().for_each(|node| seven.mergers[*node].handle_own_gone(0, JOB));
+    seven.carry();
+    seven.mergers[0].handle_job(JOB, &nodes);
+    seven.frozen(0, 3);
+    seven.carry();
+    assert_eq!(seven.mergers[0].merged(JOB, Stage::Frozen), Some(Generation(3)));
+}
+
+#[test]
 fn nobody_is_late_beside_a_part_that_has_ended() {
     let mut seven = Seven::new();
     seven.mergers[0].handle_own_gone(0, JOB);
