@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, Mode, OFlags};
 
-/// How long the kernel may take to empty a killed cgroup before its removal is given up.
-const REMOVAL_MAX: Duration = Duration::from_secs(2);
+/// How long the kernel may take to empty a killed cgroup before its removal is given up: who is killed dies when he gets a core.
+const REMOVAL_MAX: Duration = Duration::from_secs(10);
 
 /// The cgroup inside a job's in which its processes are. The starter stops this one, when the job is suspended; the daemon
 /// freezes the one around it, when it is not the job's turn. So neither undoes what the other did: the kernel lets the

@@ -73,11 +73,14 @@ impl Starter {
             return self.end_hold();
         }
         let is_late = now_ns >= hold.begun_ns + FREEZE_NS;
-        if hold.told || !is_late && !self.stands_still() {
+        let is_still = !hold.told && self.stands_still();
+        if hold.told || !is_late && !is_still {
             return;
         }
         let seen = match &self.parts.segment {
-            _ if is_late => View { trouble: Some("its ranks do not stand still".into()), ..View::default() },
+            _ if !is_still => {
+                View { trouble: Some("its ranks do not stand still".into()), ..View::default() }
+            }
             Some(segment) => view(segment, hold.data_bytes),
             None => View { trouble: Some("it has no ranks".into()), ..View::default() },
         };
