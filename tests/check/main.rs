@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use tutti_tests::{Ran, Scratch, compile, program, run};
+use tutti_tests::{Ran, Scratch, compile, program, run, without_hints};
 
 /// Nothing here takes a tenth of it, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -37,9 +37,9 @@ fn places(subject: &str) -> &'static [&'static str] {
     if subject == "deadlocks" { &["shm"] } else { &["shm", "udp"] }
 }
 
-/// What the checker said, without what mpiexec says of the end. Addresses are replaced, for they differ from run to run.
+/// What the checker found, without hints and what mpiexec says of the end. Addresses are replaced, for they differ from run to run.
 fn said(ran: &Ran) -> Vec<String> {
-    let lines = ran.stderr.lines().filter(|line| !line.starts_with("mpiexec: "));
+    let lines = without_hints(&ran.stderr).into_iter().filter(|line| !line.starts_with("mpiexec: "));
     lines
         .map(|line| {
             let words = line.split(' ');

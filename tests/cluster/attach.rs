@@ -12,6 +12,23 @@ fn two_lines(scratch: &Scratch) -> Vec<String> {
     vec![RANK.into(), "say=before".into(), format!("await={}", go.display()), "say=after".into()]
 }
 
+/// Becomes the front end of job 1, which has written `line` and whose last front end is gone: as long as the home has not heard of
+/// that, there is one already.
+#[track_caller]
+fn attach_after_the_last(cluster: &Cluster, node: u32, line: &str) -> Running {
+    let mut attached = None;
+    await_that("the home has no front end any more", || {
+        let mut front = Running::start_command(&mut cluster.command_on(node, &["attach", "1"]));
+        if front.try_await_line(line) {
+            attached = Some(front);
+        } else {
+            assert_eq!(front.end().1, "tutti attach: job 1 has a front end already\n");
+        }
+        attached.is_some()
+    });
+    attached.expect("just attached")
+}
+
 fn with<'a>(words: &[&'a str], more: &'a [String]) -> Vec<&'a str> {
     words.iter().copied().chain(more.iter().map(String::as_str)).collect()
 }
@@ -54,22 +71,14 @@ fn an_attached_front_end_that_dies_leaves_the_job_alone() {
     let cluster = Cluster::up("cluster-attach-death", 2, &[]);
     cluster.tutti(&["submit", "-N", "2", "-n", "2", RANK, "say=here", "hang"]).expect_success();
     for node in [1, 0, 1] {
-        let mut front = Running::start_command(&mut cluster.command_on(node, &["attach", "1"]));
-        (0..2).for_each(|_| front.await_line("here"));
+        let mut front = attach_after_the_last(&cluster, node, "here");
+        front.await_line("here");
         front.signal(Signal::KILL);
         let _ = front.end();
     }
     assert!(cluster.job(1).contains("\"running\""));
-    // As long as the home has not heard of the last one's death there is a front end.
-    let mut front = None;
-    await_that("one is attached", || {
-        let mut next = Running::start_command(&mut cluster.command_on(1, &["attach", "1"]));
-        let attached = next.child.try_wait().expect("ours").is_none();
-        front = Some(next);
-        attached
-    });
-    let mut front = front.expect("it was attached");
-    (0..2).for_each(|_| front.await_line("here"));
+    let mut front = attach_after_the_last(&cluster, 1, "here");
+    front.await_line("here");
     front.signal(Signal::INT);
     assert_eq!(front.end().0, 130);
     await_that("the job is over", || cluster.job(1).contains("\"over\""));
@@ -102,15 +111,8 @@ fn a_hangup_detaches_a_job_that_was_started_so() {
     let mut terminal = cluster.at_terminal(&script, &[]);
     (0..2).for_each(|_| terminal.await_text("before"));
     terminal.hang_up();
-    let mut front = None;
-    await_that("the front end has gone and another one comes", || {
-        let ran = Running::start_command(&mut cluster.command_on(1, &["attach", "1"]));
-        front = Some(ran);
-        std::thread::sleep(std::time::Duration::from_millis(200));
-        front.as_mut().expect("started").child.try_wait().expect("ours").is_none()
-    });
-    let mut front = front.expect("attached");
-    (0..2).for_each(|_| front.await_line("before"));
+    let mut front = attach_after_the_last(&cluster, 1, "before");
+    front.await_line("before");
     std::fs::write(scratch.path().join("go"), "").expect("a file");
     (0..2).for_each(|_| front.await_line("after"));
     assert_eq!(front.end(), (0, String::new()));

@@ -5,7 +5,7 @@ use rustix::process::{Signal, kill_process};
 use tutti_tests::Scratch;
 
 use crate::Cluster;
-use crate::harness::{RANK, Running, await_that, cgroup_of};
+use crate::harness::{RANK, Running, await_that, cgroup_of, state_of};
 
 #[test]
 fn a_lost_node_ends_its_jobs_with_one_line_and_no_others() {
@@ -110,13 +110,15 @@ fn a_daemon_ends_what_a_dead_one_and_its_starter_have_left() {
     let starter = ranks.iter().copied().find(is_its).expect("its starter");
     kill_process(daemon, Signal::STOP).expect("it lives");
     kill_process(starter, Signal::KILL).expect("it lives");
+    await_that("the starter is dead", || state_of(starter).is_none_or(|state| state == 'Z'));
     cluster.replace(1);
     let (status, said) = job.end();
     assert_eq!(said, "tutti run: the ranks on node node1 were lost with its daemon; the job is ended\n");
     assert_eq!(status, 1);
     await_that("its cgroups are gone", || cgroups.iter().all(|path| !path.exists()));
-    let kept = std::fs::read_dir(cluster.folder.join("node1.parts")).expect("its folder").count();
-    assert_eq!(kept, 0);
+    await_that("nothing of it is kept", || {
+        std::fs::read_dir(cluster.folder.join("node1.parts")).expect("its folder").count() == 0
+    });
 }
 
 pub fn parent(pid: rustix::process::Pid) -> rustix::process::Pid {

@@ -1,6 +1,6 @@
 //! `mpiexec` without a cluster: the daemon of its user is found or started, and the jobs of one machine take turns.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -52,11 +52,16 @@ impl Laptop {
         .collect()
     }
 
+    /// The one daemon: where two jobs started one each, one of them leaves when it sees the other's.
+    #[track_caller]
+    fn daemon(&self) -> Pid {
+        await_that("there is one daemon for all", || self.daemons().len() == 1);
+        self.daemons()[0]
+    }
+
     #[track_caller]
     fn signal_daemon(&self, signal: Signal) {
-        let daemons = self.daemons();
-        assert_eq!(daemons.len(), 1, "one daemon for all");
-        kill_process(daemons[0], signal).expect("it lives");
+        kill_process(self.daemon(), signal).expect("it lives");
     }
 }
 
@@ -104,7 +109,7 @@ fn kill_both(laptop: &Laptop, jobs: [Running; 2]) {
 fn two_mpiexecs_in_two_windows_take_turns() {
     let laptop = Laptop::new("laptop-turns");
     let Some((jobs, groups)) = two_jobs(&laptop) else { return };
-    assert_eq!(laptop.daemons().len(), 1, "one daemon for both");
+    laptop.daemon();
     await_turns(&groups);
     kill_both(&laptop, jobs);
 }
@@ -152,12 +157,10 @@ fn a_daemon_that_dies_leaves_nobody_frozen_and_has_a_successor() {
     await_that("one stands still", || groups.iter().any(|group| is_frozen(group)));
     laptop.signal_daemon(Signal::KILL);
     await_turns(&groups);
-    assert_eq!(laptop.daemons().len(), 1, "the next one");
-    let before = laptop.daemons();
+    let next = laptop.daemon();
     laptop.signal_daemon(Signal::TERM);
-    await_that("a signal ends it, and the next one is there", || {
-        laptop.daemons().len() == 1 && laptop.daemons() != before
-    });
+    await_that("a signal ends it", || !laptop.daemons().contains(&next));
+    await_that("the next one is there", || !laptop.daemons().is_empty());
     await_turns(&groups);
     kill_both(&laptop, jobs);
 }
@@ -209,6 +212,20 @@ fn a_daemon_on_demand_leaves_when_nobody_needs_it() {
     assert!(!folder.join("tuttid.sock").exists(), "its socket is left behind");
 }
 
+/// Two ranks that go on when their mpiexec, started by `shell`, has said that the job runs without turns, and then run a script: what
+/// they said, and what it did, which goes into a file of this folder.
+#[track_caller]
+pub fn run_without_turns(shell: &mut Command, mpiexec: &Path, folder: &Path, script: &str) -> (Ran, String) {
+    let said = folder.join("said");
+    std::fs::write(&said, "").expect("a file");
+    std::fs::set_permissions(&said, std::os::unix::fs::PermissionsExt::from_mode(0o666)).expect("it is ours");
+    let script = format!("until grep -q 'runs without turns' $SAID; do sleep 0.01; done; {script}");
+    shell.args(["-c", "exec \"$@\" 2>\"$SAID\"", "bash"]).arg(mpiexec);
+    shell.args(["-v", "-n", "2", "sh", "-c", &script]).env("SAID", &said);
+    let ran = tutti_tests::run(shell, LIMIT).expect_success();
+    (ran, std::fs::read_to_string(said).expect("what it said"))
+}
+
 #[test]
 fn a_job_goes_on_where_no_daemon_can_be_had() {
     let laptop = Laptop::new("laptop-none");
@@ -217,10 +234,14 @@ fn a_job_goes_on_where_no_daemon_can_be_had() {
     std::fs::create_dir(&shared).expect("a folder");
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(&shared, open).expect("it is ours");
-    let words = ["-v", "-n", "2", "sh", "-c", "sleep 0.3; echo done"];
-    let ran = tutti_tests::run(laptop.command("mpiexec", &words).env("TUTTI_DIR", &shared), LIMIT);
+    let mut shell = Command::new("bash");
+    shell.env("TUTTI_DIR", &shared).env_remove("TUTTI_DAEMON");
+    let mpiexec = program("mpiexec");
+    let (ran, said) =
+        run_without_turns(&mut shell, mpiexec.get_program().as_ref(), laptop.0.path(), "echo done");
     assert_eq!(ran.stdout, "done\ndone\n", "{ran}");
-    assert!(ran.stderr.contains("the job runs without turns: cannot use the folder"), "{ran}");
+    assert!(said.contains("the job runs without turns: cannot use the folder"), "{said}");
+    let words = ["-n", "2", "sh", "-c", "sleep 0.3; echo done"];
     let ran = tutti_tests::run(laptop.command("mpiexec", &words).env("TUTTI_DAEMON", "none"), LIMIT);
     assert_eq!(ran.stdout, "done\ndone\n", "{ran}");
     assert!(laptop.daemons().is_empty(), "nobody wanted a daemon");

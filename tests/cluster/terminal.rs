@@ -62,7 +62,7 @@ fn s5_ctrl_z_stops_the_job_on_all_nodes_and_its_front_end_and_fg_lets_them_go_on
     terminal.press("\x1a");
     terminal.await_text("stopped 148");
     hearts.await_that_they(false);
-    assert!(cluster.job(1).contains("\"suspended\""));
+    await_that("the job is suspended", || cluster.job(1).contains("\"suspended\""));
     terminal.press("\n");
     hearts.await_that_they(true);
     hearts.release();
@@ -110,12 +110,12 @@ fn s5_a_front_end_that_is_stopped_by_force_has_a_stopped_job() {
     hearts.await_that_they(true);
     for _ in 0..3 {
         job.signal(Signal::STOP);
+        await_that("the job is suspended", || cluster.job(1).contains("\"suspended\""));
         hearts.await_that_they(false);
-        assert!(cluster.job(1).contains("\"suspended\""));
         job.signal(Signal::CONT);
         hearts.await_that_they(true);
         await_that("the front end goes on", || state_of(job.pid()) != Some('T'));
-        assert!(cluster.job(1).contains("\"running\""));
+        await_that("the job runs", || cluster.job(1).contains("\"running\""));
     }
     hearts.release();
     assert_eq!(job.end(), (0, String::new()));
@@ -125,14 +125,16 @@ fn s5_a_front_end_that_is_stopped_by_force_has_a_stopped_job() {
 fn what_is_typed_reaches_rank_0_and_the_window_has_its_size_everywhere() {
     let cluster = Cluster::up("cluster-typing", 2, &[]);
     let program =
-        "trap 'stty size <&1; exit' WINCH; read x; echo got $x; echo here; while :; do sleep 0.02; done";
+        "trap 'stty size <&1; exit' WINCH; echo here; read x; echo got $x; while :; do sleep 0.02; done";
     let mut terminal = cluster.at_terminal(
         "$tutti run -N 2 -n 2 bash -c \"$PROGRAM\"; echo status $?",
         &[("PROGRAM", program.as_ref())],
     );
+    // A rank that has set no trap yet would not notice.
+    terminal.await_text("here");
+    terminal.await_text("here");
     terminal.press("hello\n");
     terminal.await_text("got hello");
-    terminal.await_text("here");
     terminal.resize(33, 77);
     terminal.await_text("33 77");
     terminal.await_text("33 77");

@@ -10,9 +10,10 @@ fn the_page_shows_the_turns_of_gangs_also_when_the_daemons_are_gone() {
     let one = cluster.start(&words);
     await_that("it is job 1", || cluster.job(1).contains("\"running\""));
     let other = cluster.start(&words);
+    await_that("it is job 2", || cluster.job(2).contains("\"running\""));
     let log = cluster.folder.join("turns.jsonl");
     let taken = || std::fs::read_to_string(&log).unwrap_or_default();
-    if crate::harness::cgroup_of(rustix::process::getpid()).is_some() {
+    if crate::gangs::cgroup(&one).is_some() {
         // Each node says once a second what its switch thread has done.
         await_that("both nodes' turns are logged", || {
             ["node0", "node1"].iter().all(|node| {

@@ -41,7 +41,7 @@ fn two_jobs(cluster: &Cluster) -> Option<[Running; 2]> {
         await_that("its processes are there", || running.mark.processes().len() >= 7);
         running
     });
-    Turns::of(&[&jobs[0], &jobs[1]])?.await_more(100, LIMIT);
+    Turns::of(&[&jobs[0], &jobs[1]])?.await_more(30, LIMIT);
     Some(jobs)
 }
 

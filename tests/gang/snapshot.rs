@@ -43,10 +43,17 @@ impl Program {
     }
 }
 
+/// One for which all ranks stood still: on a crowded machine that may take too long, which is said.
 #[track_caller]
 fn take(cluster: &Cluster, job: u32) -> Snapshot {
-    let ran = cluster.tutti(&["snapshot", "--json", &job.to_string()]).expect_success();
-    serde_json::from_str(&ran.stdout).expect("a snapshot")
+    let mut taken = None;
+    await_that("all nodes see their ranks", || {
+        let said = cluster.tutti(&["snapshot", "--json", &job.to_string()]).stdout;
+        let snapshot = serde_json::from_str::<Snapshot>(&said).ok();
+        taken = snapshot.filter(|snapshot| snapshot.nodes.iter().all(|node| node.trouble.is_none()));
+        taken.is_some()
+    });
+    taken.expect("just taken")
 }
 
 fn pid_of(snapshot: &Snapshot, rank: u32) -> Pid {
@@ -161,8 +168,11 @@ fn a_snapshot_is_written_and_printed_again_and_a_damaged_one_is_refused_in_one_l
     settled(&cluster, 1, 2);
     let file = program.scratch.path().join("it.snapshot");
     let path = file.to_string_lossy().into_owned();
-    let said = cluster.tutti(&["snapshot", "1", "-o", &path]).expect_success().stdout;
-    assert!(said.contains("deadlock of 2 ranks"), "{said}");
+    let mut said = String::new();
+    await_that("its deadlock is written", || {
+        said = cluster.tutti(&["snapshot", "1", "-o", &path]).stdout;
+        said.contains("deadlock of 2 ranks")
+    });
     cluster.tutti(&["kill", "1"]).expect_success();
     assert_eq!(job.end().0, 137);
     assert_eq!(cluster.tutti(&["snapshot", "--show", &path]).expect_success().stdout, said);
@@ -186,8 +196,10 @@ fn what_is_not_ours_to_see_is_said_in_one_line() {
     let cluster = Cluster::up("snapshot-others", 1, &[]);
     let job = cluster.start(&["run", "-n", "2", "sh", "-c", "echo up; sleep 1000"]);
     await_that("it runs", || cluster.job(1).contains("\"running\""));
-    let said = cluster.tutti(&["snapshot", "1"]).expect_success().stdout;
-    assert!(said.contains("cannot be seen") && said.contains("no deadlock"), "{said}");
+    await_that("its ranks stand still, and are not seen", || {
+        let said = cluster.tutti(&["snapshot", "1"]).stdout;
+        said.contains("cannot be seen") && said.contains("no deadlock")
+    });
     if rustix::process::geteuid().is_root() {
         let ran = tutti_tests::run(cluster.command(&["snapshot", "1"]).uid(54321).gid(54321), LIMIT);
         assert_eq!((ran.code(), ran.stderr.as_str()), (1, "tutti snapshot: job 1 is another user's\n"));

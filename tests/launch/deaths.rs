@@ -201,7 +201,8 @@ pub fn cgroups_left() -> bool {
     ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].iter().any(|root| {
         let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
         let mut jobs = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("tutti-job-"));
-        jobs.any(|job| std::fs::read(job.path().join("cgroup.procs")).is_ok_and(|pids| pids.is_empty()))
+        let is_empty = |events: String| events.contains("populated 0");
+        jobs.any(|job| std::fs::read_to_string(job.path().join("cgroup.events")).is_ok_and(is_empty))
     })
 }
 
@@ -213,8 +214,19 @@ pub fn named(job: &Running, name: &str) -> Vec<Pid> {
     job.mark.processes().into_iter().filter(is_named).collect()
 }
 
+/// The starters of a job whose ranks are named test-rank. (A keeper has its starter's name until it runs for the first time.)
+pub fn starters_of(job: &Running) -> Vec<Pid> {
+    let parents: Vec<Pid> = named(job, "test-rank").into_iter().filter_map(parent_of).collect();
+    named(job, "tutti-starter").into_iter().filter(|starter| parents.contains(starter)).collect()
+}
+
 fn starter_of(job: &Running) -> Pid {
-    named(job, "tutti-starter")[0]
+    *starters_of(job).first().expect("a rank runs")
+}
+
+fn parent_of(pid: Pid) -> Option<Pid> {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    Pid::from_raw(stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?)
 }
 
 pub fn rank_of(job: &Running) -> Pid {

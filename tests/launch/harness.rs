@@ -1,5 +1,6 @@
 //! Jobs under test: started with a mark in their environment, by which everything that they leave behind is found.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -91,6 +92,8 @@ pub struct Running {
     lines: Receiver<String>,
     errors: Option<std::thread::JoinHandle<String>>,
     seen: Vec<String>,
+    /// How many of each line have been awaited.
+    awaited: BTreeMap<String, usize>,
 }
 
 impl Running {
@@ -119,7 +122,7 @@ impl Running {
             let _ = stderr.read_to_end(&mut bytes);
             String::from_utf8_lossy(&bytes).into_owned()
         });
-        Running { child, mark, lines, errors: Some(errors), seen: Vec::new() }
+        Running { child, mark, lines, errors: Some(errors), seen: Vec::new(), awaited: BTreeMap::new() }
     }
 
     pub fn pid(&self) -> Pid {
@@ -130,20 +133,28 @@ impl Running {
         kill_process(self.pid(), signal).expect("mpiexec runs");
     }
 
-    /// Waits for a line of output.
+    /// Waits for a line of output; for the second of its kind when it was awaited before, and so on.
     #[track_caller]
     pub fn await_line(&mut self, line: &str) {
+        if !self.try_await_line(line) {
+            let _ = self.child.kill();
+            panic!("the line {line:?} was awaited, seen: {:?}", self.seen);
+        }
+    }
+
+    /// The same; whether it came before the output's end.
+    pub fn try_await_line(&mut self, line: &str) -> bool {
         let deadline = Instant::now() + LIMIT;
-        while !self.seen.iter().any(|seen| seen == line) {
+        let awaited = self.awaited.entry(line.to_owned()).or_default();
+        *awaited += 1;
+        while self.seen.iter().filter(|seen| *seen == line).count() < *awaited {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(left) {
                 Ok(text) => self.seen.push(text),
-                Err(_) => {
-                    let _ = self.child.kill();
-                    panic!("the line {line:?} was awaited, seen: {:?}", self.seen);
-                }
+                Err(_) => return false,
             }
         }
+        true
     }
 
     /// Lines that have been awaited, and those before them.

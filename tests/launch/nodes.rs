@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tutti_tests::{Ran, program};
 
-use crate::deaths::{assert_one_line, cgroups_left, named};
+use crate::deaths::{assert_one_line, cgroups_left, named, starters_of};
 use crate::harness::{LIMIT, RANK, Running, await_that, cgroup_of, mpiexec, mpiexec_path, run};
 
 /// How virtual nodes are made: over the loopback interface, and with network namespaces where we may make them.
@@ -153,8 +153,10 @@ fn a_node_whose_ranks_have_left_stays_until_the_job_ends() {
     await_that("rank 0 has left", || named(&job, "test-rank").len() == 1);
     // Long enough for a starter that would leave to do so.
     std::thread::sleep(Duration::from_millis(200));
-    let starters = named(&job, "tutti-starter");
-    assert_eq!(starters.iter().map(|starter| udp_sockets(*starter)).collect::<Vec<_>>(), [1, 1]);
+    await_that("both starters have their sockets", || {
+        let starters = named(&job, "tutti-starter");
+        starters.iter().map(|starter| udp_sockets(*starter)).collect::<Vec<_>>() == [1, 1]
+    });
     job.signal(Signal::INT);
     assert_eq!(job.end().0, 130);
 }
@@ -168,7 +170,8 @@ fn the_death_of_a_starter_ends_the_job_on_all_nodes() {
             let mut job = Running::start(&words);
             job.await_line("here");
             let cgroups: Vec<_> = named(&job, "test-rank").into_iter().filter_map(cgroup_of).collect();
-            kill_process(named(&job, "tutti-starter")[victim], Signal::KILL).expect("it runs");
+            await_that("the ranks of both nodes run", || starters_of(&job).len() == 2);
+            kill_process(starters_of(&job)[victim], Signal::KILL).expect("it runs");
             let (status, stderr) = job.end();
             assert_eq!(status, 1, "{stderr}");
             assert_one_line(&stderr, &["the job's starter on node ", "has died", "the job is ended"]);

@@ -121,7 +121,7 @@ fn s16_records_survive_random_freezes_on_a_bad_network() {
         freezes += 1;
         thread::sleep(Duration::from_micros(random.below(600)));
         told.is_enough.store(u32::from(began.elapsed() > ENOUGH), Ordering::Relaxed);
-        assert!(began.elapsed() < 2 * ENOUGH, "records are missing after {freezes} freezes");
+        assert!(began.elapsed() < 5 * ENOUGH, "records are missing after {freezes} freezes");
     }
     let sent = [0, 1].map(|rank| told.sent[rank].load(Ordering::Relaxed) - 1);
     println!("random freezes: {sent:?} records, {freezes} freezes, {:?}", began.elapsed());
