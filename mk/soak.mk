@@ -14,6 +14,6 @@ soak-gang: dist ## run the gang switch's simulator with fresh seeds for SECONDS,
 
 # Every fault of a cluster FAULTS times, with two jobs beside that must not notice.
 .PHONY: soak-cluster
-soak-cluster: dist ## kill and stop all parts of a cluster of daemons, each FAULTS (50) times; then the daemons' simulator, SIMS (20) times as long
-	TUTTI_FAULT_TIMES=$(or $(FAULTS),50) $(CARGO) test -p tutti-tests --test cluster -- --nocapture --ignored each_fault
+soak-cluster: dist ## kill and stop all parts of a cluster of daemons, each FAULTS (50) times, and a tenth of that between network namespaces; then the daemons' simulator, SIMS (20) times as long
+	TUTTI_FAULT_TIMES=$(or $(FAULTS),50) $(CARGO) test -p tutti-tests --test cluster -- --nocapture --ignored --test-threads 1 each_fault
 	TUTTI_SIM_TIMES=$(or $(SIMS),20) $(CARGO) test -p tutti-daemon --lib -- --nocapture sim

@@ -1,11 +1,18 @@
 //! Clusters of real daemons on this machine, for tests: each ends with its test.
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, PidfdFlags, Signal};
 use tutti_tests::{Ran, Scratch, program};
 
 use crate::harness::{self, LIMIT, Running};
+
+/// So many lines of each daemon's log are shown when a test fails.
+const LAST_LINES: usize = 60;
 
 /// A cluster that ends with its test.
 pub struct Cluster {
@@ -103,14 +110,15 @@ impl Cluster {
         let address = heard.rsplit(' ').next().expect("the address").to_owned();
         let listen = words.iter().position(|word| word == "--listen").expect("an option of its") + 1;
         words[listen] = address;
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it lives");
-        harness::await_that("the daemon is dead", || harness::state_of(pid).is_none_or(|state| state == 'Z'));
-        Gone { words, log_file }
+        let namespace = (net_of(pid) != net_of(rustix::process::getpid()))
+            .then(|| File::open(format!("/proc/{}/ns/net", pid.as_raw_nonzero())).expect("its namespace"));
+        kill_and_await(pid);
+        Gone { words, log_file, namespace }
     }
 
     /// Pid of a node's daemon.
     #[track_caller]
-    pub fn daemon(&self, node: u32) -> rustix::process::Pid {
+    pub fn daemon(&self, node: u32) -> Pid {
         let name = format!("node{node}");
         let folder = self.folder.as_os_str().as_encoded_bytes().to_vec();
         let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
@@ -121,30 +129,78 @@ impl Cluster {
             words[0].ends_with(b"tuttid") && words.contains(&&folder[..]) && words.contains(&name.as_bytes())
         };
         let pid = pids.into_iter().find(is_it).unwrap_or_else(|| panic!("no daemon of {name}"));
-        rustix::process::Pid::from_raw(pid).expect("a pid")
+        Pid::from_raw(pid).expect("a pid")
     }
+}
+
+/// The inode of a process's network namespace.
+pub fn net_of(pid: Pid) -> Option<u64> {
+    std::fs::metadata(format!("/proc/{}/ns/net", pid.as_raw_nonzero())).ok().map(|namespace| namespace.ino())
+}
+
+/// A process whose first thread is a zombie may still have others, and with them its sockets and locks: only its pidfd says that it
+/// is dead.
+#[track_caller]
+fn kill_and_await(pid: Pid) {
+    let process = rustix::process::pidfd_open(pid, PidfdFlags::empty()).expect("it lives");
+    rustix::process::pidfd_send_signal(&process, Signal::KILL).expect("it lives");
+    let limit = rustix::event::Timespec { tv_sec: LIMIT.as_secs() as i64, tv_nsec: 0 };
+    let mut wait = [rustix::event::PollFd::new(&process, rustix::event::PollFlags::IN)];
+    let ended = rustix::event::poll(&mut wait, Some(&limit)).expect("a wait");
+    assert_eq!(ended, 1, "the death of the daemon was awaited");
 }
 
 /// A daemon that was killed.
 pub struct Gone {
     words: Vec<String>,
     log_file: PathBuf,
+    /// Where it was, if not where we are.
+    namespace: Option<File>,
 }
 
 impl Gone {
     /// Starts another one in its place.
     pub fn start(self) {
         let log = std::fs::OpenOptions::new().append(true).open(self.log_file).expect("its log");
-        let mut command = Command::new(&self.words[0]);
+        let mut command = match &self.namespace {
+            Some(namespace) => {
+                let (mine, number) = (std::process::id(), namespace.as_raw_fd());
+                let mut enter = Command::new("nsenter");
+                enter.arg(format!("--net=/proc/{mine}/fd/{number}")).arg(&self.words[0]);
+                enter
+            }
+            None => Command::new(&self.words[0]),
+        };
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         command.args(&self.words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let mut daemon = command.spawn().expect("tuttid");
-        std::thread::spawn(move || daemon.wait());
+        // nsenter looks for the namespace among our descriptors.
+        let namespace = self.namespace;
+        std::thread::spawn(move || (daemon.wait(), namespace));
+    }
+}
+
+impl Cluster {
+    /// What the daemons know and have said, for the output of a test that has failed.
+    fn tell(&self) {
+        for words in [["nodes"].as_slice(), &["ps", "--all"]] {
+            println!("tutti {words:?}: {}", tutti_tests::run(&mut self.command(words), LIMIT));
+        }
+        let logs = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        for log in logs.map(|entry| entry.path()).filter(|path| path.extension() == Some("log".as_ref())) {
+            let text = std::fs::read_to_string(&log).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+            println!("--- the end of {}\n{}", log.display(), last.join("\n"));
+        }
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.tell();
+        }
         let _ = tutti_tests::run(&mut self.command(&["down"]), LIMIT);
         // Those that a test has cut off from the head.
         let folder = self.folder.as_os_str().as_encoded_bytes().to_vec();
@@ -156,8 +212,8 @@ impl Drop for Cluster {
             let mut words = line.split(|byte| *byte == 0);
             let is_daemon = words.next().is_some_and(|word| word.ends_with(b"tuttid"))
                 && words.any(|word| word == folder);
-            if let Some(pid) = rustix::process::Pid::from_raw(pid).filter(|_| is_daemon) {
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            if let Some(pid) = Pid::from_raw(pid).filter(|_| is_daemon) {
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
             }
         }
     }

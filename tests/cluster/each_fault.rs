@@ -3,7 +3,7 @@
 //!
 //! `make soak-cluster FAULTS=50` has each fault so often; `TUTTI_TEST_SEED` repeats the moments at which they come.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,11 +11,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use tutti_tests::{Scratch, compile};
 
 use crate::Cluster;
-use crate::harness::{RANK, Running, await_that, cgroup_of};
+use crate::harness::{RANK, Running, await_that, cgroup_of, comes_true};
 use crate::jobs::is_starter;
+use crate::leftovers::{self, Held};
 
 /// A node that is silent for so long is lost, in seconds.
 const LOST_AFTER: &str = "3";
+
+const NODES: u32 = 4;
+/// A daemon may have grown so much when hundreds of jobs are over, in KiB.
+const GROWTH_MAX: u64 = 16 << 10;
 
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +56,17 @@ struct Stage {
     cluster: Cluster,
     scratch: Scratch,
     bystanders: Vec<Running>,
-    jobs: u32,
+    /// How many jobs have been hit.
+    hit: u32,
     random: u64,
+    /// What each daemon holds when nothing but the bystanders is there.
+    held: Vec<Held>,
 }
 
 impl Stage {
-    fn new(name: &str) -> Self {
-        let cluster = Cluster::up(name, 4, &["--lost-after", LOST_AFTER, "--keep-for", "2"]);
+    fn new(name: &str, more: &[&str]) -> Self {
+        let options = ["--lost-after", LOST_AFTER, "--keep-for", "2"];
+        let cluster = Cluster::up(name, NODES, &[&options, more].concat());
         let scratch = Scratch::new(&format!("{name}-files"));
         let program = compile("tests/gang/programs/traffic.c", scratch.path());
         let end = scratch.path().join("end").display().to_string();
@@ -72,7 +81,9 @@ impl Stage {
         let random = random.unwrap_or_else(|| u64::from(std::process::id()));
         println!("TUTTI_TEST_SEED={random}");
         let bystanders = Vec::from(bystanders);
-        Stage { cluster, scratch, bystanders, jobs: 2, random }
+        await_that("both run", || jobs(&cluster) == [1, 2].map(|job| (job, "running".to_owned())).into());
+        let held = (0..NODES).map(|node| Held::by(cluster.daemon(node))).collect();
+        Stage { cluster, scratch, bystanders, hit: 0, random, held }
     }
 
     fn random(&mut self, below: u64) -> u64 {
@@ -94,16 +105,18 @@ impl Stage {
         let words =
             ["run", "-host", "node2:2,node3:2", "-n", "4", RANK, "say=up", &go, "exchange", "say=done"];
         let mut job = start(&self.cluster, &words);
-        self.jobs += 1;
+        self.hit += 1;
         if early {
             std::thread::sleep(Duration::from_millis(self.random(60)));
         } else {
             job.await_line("up");
-            await_that("all are up", || self.cluster.job(self.jobs).contains("\"running\""));
+            await_that("all are up", || {
+                jobs(&self.cluster).split_off(&3).values().any(|state| state == "running")
+            });
         }
         let cgroups: Vec<PathBuf> = job.mark.processes().into_iter().filter_map(cgroup_of).collect();
         let numbers = numbers(&job);
-        assert!(early || numbers.iter().any(|number| has_socket(number)), "it has sockets");
+        assert!(early || self.has_socket(&numbers), "it has sockets");
         self.happen(fault, &job);
         std::fs::write(self.go(), "").expect("a file");
         let (status, said) = job.end();
@@ -162,17 +175,22 @@ impl Stage {
     /// All daemons are there, nothing of the job that was hit is, and the others have noticed nothing.
     #[track_caller]
     fn check(&mut self, fault: Fault, cgroups: &[PathBuf], numbers: &BTreeSet<String>) {
-        let job = self.jobs;
         await_that("all nodes are there", || {
             let rows = self.cluster.tutti(&["nodes"]).stdout;
-            rows.lines().count() == 5 && !rows.contains(" lost ")
+            rows.lines().count() == 1 + NODES as usize && !rows.contains(" lost ")
         });
-        // A head that has been started anew may not have heard of one that was on its way to it.
-        await_that("it is over", || {
-            let row = self.cluster.job(job);
-            row.contains("\"over\"") || row.is_empty() && fault == Fault::Head
+        let others = BTreeMap::from([1, 2].map(|job| (job, "running".to_owned())));
+        let is_as_before = comes_true(|| {
+            for index in 0..self.bystanders.len() {
+                if !matches!(self.bystanders[index].child.try_wait(), Ok(None)) {
+                    let (status, said, _) = self.bystanders.remove(index).end_with_output();
+                    panic!("{fault:?}: a job beside has noticed: {status}, {said}");
+                }
+            }
+            jobs(&self.cluster) == others
         });
-        await_that("no socket of it is left", || !numbers.iter().any(|number| has_socket(number)));
+        assert!(is_as_before, "{fault:?}: only the jobs beside run, and they do: {:?}", jobs(&self.cluster));
+        await_that("no socket of it is left", || !self.has_socket(numbers));
         await_that("no cgroup of it is left", || cgroups.iter().all(|path| !path.exists()));
         await_that("no daemon keeps anything of it", || {
             (2..4).all(|node| {
@@ -180,13 +198,30 @@ impl Stage {
                 std::fs::read_dir(kept).is_ok_and(|entries| entries.count() == 0)
             })
         });
-        for index in 0..self.bystanders.len() {
-            if !matches!(self.bystanders[index].child.try_wait(), Ok(None)) {
-                let (status, said, _) = self.bystanders.remove(index).end_with_output();
-                panic!("{fault:?}: a job beside has noticed: {status}, {said}");
-            }
-            let number = index as u32 + 1;
-            await_that("it runs", || self.cluster.job(number).contains("\"running\""));
+    }
+
+    /// A socket on which ranks of the job redeem their tickets is there.
+    fn has_socket(&self, numbers: &BTreeSet<String>) -> bool {
+        // Such names are known in one network namespace.
+        (2..4).any(|node| {
+            let daemon = self.cluster.daemon(node).as_raw_nonzero();
+            let table = std::fs::read_to_string(format!("/proc/{daemon}/net/unix")).expect("it is there");
+            numbers.iter().any(|number| table.contains(&format!(" @tutti-{number}")))
+        })
+    }
+
+    /// Nothing has become more but what is bounded: the list of jobs that are over, and what the last ones have written.
+    #[track_caller]
+    fn look_for_leaks(&self, before: &[Held]) {
+        for (node, held) in self.held.iter().enumerate() {
+            held.await_no_more(&self.cluster, node as u32);
+        }
+        // The daemons of nodes 1 and 2 live through everything.
+        for node in [1, 2] {
+            let last = Held::by(self.cluster.daemon(node)).resident;
+            let first = before[node as usize].resident;
+            println!("node {node}: {first} KiB after the first round, {last} at the end");
+            assert!(last < first + GROWTH_MAX, "node {node} has grown from {first} to {last} KiB");
         }
     }
 
@@ -200,7 +235,21 @@ impl Stage {
             println!("{last}");
             assert!(last.ends_with(" messages, each once, in order, whole"), "{last}");
         }
+        let namespaces = leftovers::namespaces(&self.cluster, NODES);
+        println!("{} network namespaces", namespaces.len());
+        drop(self.cluster);
+        leftovers::await_gone(&namespaces);
     }
+}
+
+/// Jobs that are not over, with their states.
+fn jobs(cluster: &Cluster) -> BTreeMap<u32, String> {
+    let rows = cluster.tutti(&["ps"]).stdout;
+    let row = |line: &str| {
+        let mut words = line.split_whitespace();
+        Some((words.next()?.parse().ok()?, words.next()?.to_owned()))
+    };
+    rows.lines().filter_map(row).collect()
 }
 
 /// Asked for on a node whose daemon lives through everything.
@@ -219,20 +268,15 @@ fn numbers(job: &Running) -> BTreeSet<String> {
     job.mark.processes().into_iter().filter_map(|pid| number(environment(pid)?)).collect()
 }
 
-/// A socket on which its ranks redeem their tickets is there.
-fn has_socket(number: &str) -> bool {
-    let table = std::fs::read_to_string("/proc/net/unix").expect("it is there");
-    table.contains(&format!(" @tutti-{number}"))
-}
-
 fn is_rank(pid: Pid) -> bool {
     std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero()))
         .is_ok_and(|line| line.starts_with(RANK.as_bytes()))
 }
 
 #[track_caller]
-fn each_fault(name: &str, times: u32) {
-    let mut stage = Stage::new(name);
+fn each_fault(name: &str, times: u32, more: &[&str]) {
+    let mut stage = Stage::new(name, more);
+    let mut before = Vec::new();
     for time in 1..=times {
         for fault in FAULTS {
             stage.strike(fault, false);
@@ -240,19 +284,35 @@ fn each_fault(name: &str, times: u32) {
                 stage.strike(fault, true);
             }
         }
-        println!("{time} of {times}: each fault, {} jobs hit", stage.jobs - 2);
+        println!("{time} of {times}: each fault, {} jobs hit", stage.hit);
+        if time == 1 {
+            before = (0..NODES).map(|node| Held::by(stage.cluster.daemon(node))).collect();
+        }
     }
+    stage.look_for_leaks(&before);
     stage.end();
+}
+
+/// How often in a long run.
+fn times() -> u32 {
+    std::env::var("TUTTI_FAULT_TIMES").ok().and_then(|times| times.parse().ok()).unwrap_or(50)
 }
 
 #[test]
 fn each_fault_ends_its_job_with_one_line_or_not_at_all_and_nobody_else_notices() {
-    each_fault("cluster-each-fault", 1);
+    each_fault("cluster-each-fault", 1, &[]);
 }
 
 #[test]
 #[ignore = "long: make soak-cluster"]
 fn each_fault_as_often_as_one_likes() {
-    let times = std::env::var("TUTTI_FAULT_TIMES").ok().and_then(|times| times.parse().ok()).unwrap_or(50);
-    each_fault("cluster-soak", times);
+    each_fault("cluster-soak", times(), &[]);
+}
+
+#[test]
+#[ignore = "long: make soak-cluster"]
+fn each_fault_between_network_namespaces_a_tenth_as_often() {
+    if crate::nodes::have_namespaces() {
+        each_fault("cluster-soak-netns", times().div_ceil(10), &["--netns"]);
+    }
 }

@@ -61,12 +61,21 @@ pub fn mpiexec_path() -> PathBuf {
 
 /// Waits for an event that tells nobody of itself.
 #[track_caller]
-pub fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
+pub fn await_that(what: &str, is_so: impl FnMut() -> bool) {
+    assert!(comes_true(is_so), "it was awaited that {what}");
+}
+
+/// The same, for who can say more than what he has waited for.
+#[must_use]
+pub fn comes_true(mut is_so: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while !is_so() {
-        assert!(start.elapsed() < LIMIT, "it was awaited that {what}");
+        if start.elapsed() > LIMIT {
+            return false;
+        }
         std::thread::sleep(Duration::from_millis(5));
     }
+    true
 }
 
 /// Runs `mpiexec` to its end and checks that nothing is left of the job.

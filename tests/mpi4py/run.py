@@ -2,7 +2,8 @@
 
     run.py PYTHON TESTS MPIEXEC FUNCTIONS SCRATCH NETWORK [RANKS...]
 
-NETWORK is how the ranks reach each other: node (all on this node), udp (each is a node), netns (two nodes that are network namespaces).
+NETWORK is how the ranks reach each other: node (all on this node), udp (each is a node), netns (two nodes that are network namespaces),
+cluster2 and cluster4 (on the nodes of a cluster of so many daemons, which is started and ended).
 
 All tests must pass, or be skipped by the suite itself, but those that need a chapter of the standard that is not written: they must
 meet its error, MPI_ERR_UNSUPPORTED_OPERATION raised by a function of that chapter, on at least one rank. Which functions these are
@@ -11,6 +12,7 @@ behind it in a new job. Ends with status 1 if anything failed.
 """
 
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -28,11 +30,13 @@ LEFT_ALONE_S = 1
 # Nothing takes a tenth of it on a free machine.
 TEST_LIMIT_S = 120
 JOBS_MAX = 100
-# NETWORK: what it says in a line of counts, options of mpiexec, its environment.
+# NETWORK: what it says in a line of counts, options of mpiexec, its environment, the daemons of its cluster.
 NETWORKS = {
-    "node": ("", [], {}),
-    "udp": (" over UDP", [], {"TUTTI_TRANSPORT": "udp"}),
-    "netns": (" in two network namespaces", ["--netns", "2"], {}),
+    "node": ("", [], {}, 0),
+    "udp": (" over UDP", [], {"TUTTI_TRANSPORT": "udp"}, 0),
+    "netns": (" in two network namespaces", ["--netns", "2"], {}, 0),
+    "cluster2": (" on two daemons", [], {}, 2),
+    "cluster4": (" on four daemons", [], {}, 4),
 }
 
 
@@ -86,8 +90,11 @@ class Job:
         (self.folder / "done").write_text("".join(f"*{name}\n" for name in done))
         self.output = open(self.folder / "output", "w+b")
         rank = pathlib.Path(__file__).with_name("rank.py")
-        _, network_options, network_environment = options.network
-        command = [options.mpiexec, *network_options, "-n", str(ranks)]
+        _, network_options, network_environment, daemons = options.network
+        command = [options.mpiexec, *network_options]
+        if daemons:
+            command = [options.tutti, "run", "-N", min(daemons, ranks)]
+        command += ["-n", ranks]
         command += [options.python, rank, options.tests, self.folder, self.folder / "done"]
         self.process = subprocess.Popen(
             list(map(str, command)), stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT,
@@ -213,30 +220,51 @@ def once(ranks, options):
     return results, texts, crashed | {"the suite"}
 
 
+def counted(ranks, options):
+    """Runs the suite on so many ranks and says in a line what has become of it, and in more what failed. Gives how much that is."""
+    start = time.monotonic()
+    results, texts = suite(ranks, options)
+    count = collections.Counter(results.values())
+    failed = sorted(name for name, word in results.items() if word == "failed")
+    print(
+        f"{ranks} rank{'s' if ranks > 1 else ''}{options.network[0]}: "
+        f"{len(results)} run, {count['passed']} passed, {count['failed']} failed, "
+        f"{count['missing']} met an unwritten chapter's error, {count['skipped']} skipped by the suite "
+        f"({time.monotonic() - start:.0f} s)", flush=True,
+    )
+    for name in failed:
+        worst = max(texts[name], key=len)
+        print(f"    FAILED {name}\n" + "\n".join(f"        {line}" for line in worst.strip().splitlines()[-30:]), flush=True)
+    (options.scratch / f"results-{ranks}.json").write_text(json.dumps({"results": results, "texts": texts}, indent=1))
+    return len(failed)
+
+
+@contextlib.contextmanager
+def cluster(options):
+    """The daemons of the network, if it has any, as long as this lasts."""
+    daemons = options.network[3]
+    if not daemons:
+        yield
+        return
+    folder = options.scratch / "cluster"
+    os.environ |= {"TUTTI_DIR": str(folder), "TUTTI_DAEMON": str(folder / "tuttid.sock")}
+    subprocess.run([options.tutti, "up", "--nodes", str(daemons)], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        subprocess.run([options.tutti, "down"], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+
 def main():
     class options:  # noqa: N801
         python, tests, mpiexec = sys.argv[1:4]
+        tutti = str(pathlib.Path(mpiexec).with_name("tutti"))
         unwritten = unwritten(pathlib.Path(sys.argv[4]))
         scratch = pathlib.Path(sys.argv[5])
         network = NETWORKS[sys.argv[6]]
-    failures = 0
     options.scratch.mkdir(parents=True, exist_ok=True)
-    for ranks in map(int, sys.argv[7:] or "1234"):
-        start = time.monotonic()
-        results, texts = suite(ranks, options)
-        count = collections.Counter(results.values())
-        failed = sorted(name for name, word in results.items() if word == "failed")
-        print(
-            f"{ranks} rank{'s' if ranks > 1 else ''}{options.network[0]}: "
-            f"{len(results)} run, {count['passed']} passed, {count['failed']} failed, "
-            f"{count['missing']} met an unwritten chapter's error, {count['skipped']} skipped by the suite "
-            f"({time.monotonic() - start:.0f} s)", flush=True,
-        )
-        for name in failed:
-            worst = max(texts[name], key=len)
-            print(f"    FAILED {name}\n" + "\n".join(f"        {line}" for line in worst.strip().splitlines()[-30:]), flush=True)
-        (options.scratch / f"results-{ranks}.json").write_text(json.dumps({"results": results, "texts": texts}, indent=1))
-        failures += len(failed)
+    with cluster(options):
+        failures = sum(counted(ranks, options) for ranks in map(int, sys.argv[7:] or "1234"))
     sys.exit(1 if failures else 0)
 
 

@@ -20,6 +20,7 @@ use crate::core::{Action, ClientId, Config, Core, Event, LinkId};
 use crate::gang::{self, Gangs, Switcher};
 use crate::key::{Credential, KeyError};
 use crate::message::JobId;
+use starters::Starter;
 use tutti_node::wire::{self, Back, Kind};
 
 mod clients;
@@ -131,7 +132,7 @@ struct Shell {
     peers: HashMap<LinkId, peers::Peer>,
     clients: HashMap<ClientId, clients::Client>,
     guests: guests::Guests,
-    starters: HashMap<JobId, starters::Starter>,
+    starters: HashMap<JobId, Starter>,
     /// Programs whose connections have become wires of jobs that run already.
     enrolled: HashMap<ClientId, JobId>,
     /// When somebody last needed this daemon.
@@ -161,7 +162,7 @@ pub fn run(settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<(), She
 
 async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<(), ShellError> {
     let credential = Credential::read(&settings.key)?;
-    let (local, _lock) = clients::bind(&settings.socket)?;
+    let (local, _lock) = clients::bind(&settings.socket, settings.leave_ms.is_some())?;
     let listener =
         TcpListener::bind(settings.listen).await.map_err(failed(format!("listen on {}", settings.listen)))?;
     settings.listen = listener.local_addr().map_err(failed("read the own address"))?;
@@ -175,7 +176,7 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
     for (job, mut file) in folder.sweep() {
         let kept = file.kept.take().expect("a file without is none");
         folder.put(job, &kept::File { kept: Some(kept.clone()), ..file.clone() });
-        starters.insert(job, starters::Starter::away(file));
+        starters.insert(job, Starter::away(file));
         config.kept.push((job, kept));
     }
     let gang_words = happenings.clone();
@@ -301,6 +302,7 @@ impl Shell {
         match &event {
             Event::LinkDown(link) => self.forget_peer(*link),
             Event::ClientGone(client) => drop(self.clients.remove(client)),
+            Event::Starter(job, _) if self.starters.get(job).is_some_and(Starter::is_past_hearing) => return,
             _ => {}
         }
         self.core.handle(now_ms(), event);
@@ -344,7 +346,7 @@ impl Shell {
                 }
                 Action::End(job) => {
                     self.folder.remove(job);
-                    self.starters.get_mut(&job).into_iter().for_each(starters::Starter::end);
+                    self.starters.get_mut(&job).into_iter().for_each(Starter::end);
                 }
                 Action::Keep(job, kept) => {
                     if let Some(starter) = self.starters.get(&job) {

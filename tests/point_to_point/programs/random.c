@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MESSAGES = 60, TAGS = 3, RANKS_MAX = 16 };
+enum { MESSAGES = 60, TAGS = 3, RANKS_MAX = 32 };
 
 struct message {
     int from, to, tag, mode, order;

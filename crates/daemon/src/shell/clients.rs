@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -49,15 +49,22 @@ const ANSWER_MAX: Duration = Duration::from_secs(20);
 /// Type of the file system of cgroups, version 2.
 const CGROUP2_MAGIC: i64 = 0x6367_7270;
 
+/// A daemon that has been killed lets go of its socket so late at most: after `kill -9` another one may be started at once.
+const DYING_MAX: Duration = Duration::from_secs(1);
+
 /// Opens the socket; one that a dead daemon has left is replaced. Who holds the lock beside it is its owner: two daemons that are
-/// started at once do not take it from each other.
-pub(super) fn bind(path: &Path) -> Result<(UnixListener, File), ShellError> {
+/// started at once do not take it from each other. `is_on_demand`: whoever has started this one looks again himself.
+pub(super) fn bind(path: &Path, is_on_demand: bool) -> Result<(UnixListener, File), ShellError> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".lock");
     let lock = File::options().create(true).append(true).mode(0o600).open(&beside);
     let lock = lock.map_err(failed(format!("open {}", Path::new(&beside).display())))?;
-    if lock.try_lock().is_err() || std::os::unix::net::UnixStream::connect(path).is_ok() {
-        return Err(ShellError::Taken(path.to_owned()));
+    let deadline = Instant::now() + DYING_MAX;
+    while lock.try_lock().is_err() || std::os::unix::net::UnixStream::connect(path).is_ok() {
+        if is_on_demand || Instant::now() >= deadline {
+            return Err(ShellError::Taken(path.to_owned()));
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
     let _ = std::fs::remove_file(path);
     let action = || format!("open the socket {}", path.display());

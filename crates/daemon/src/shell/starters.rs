@@ -26,6 +26,8 @@ pub(super) struct Starter {
     enrolled: bool,
     /// None: it is not here yet.
     wire: Option<Wire>,
+    /// It has been told to end: what it still says is read, so that it can, and concerns nobody.
+    ended: bool,
     /// What is kept of it.
     pub file: File,
 }
@@ -39,7 +41,7 @@ struct Wire {
 impl Starter {
     /// One of an earlier daemon.
     pub(super) fn away(file: File) -> Self {
-        Starter { child: None, enrolled: false, wire: None, file }
+        Starter { child: None, enrolled: false, wire: None, ended: false, file }
     }
 
     pub(super) fn put(&self, kind: Kind, number: u32, payload: &[u8]) {
@@ -70,8 +72,17 @@ impl Starter {
         }
         self.put(Kind::Leave, wire::FOR_GOOD, &[]);
         self.put(Kind::Kill, 0, &[]);
-        // Nothing more is read; it closes the wire when it ends.
+        // It closes the wire when it ends, and has perhaps much to say before.
+        self.ended = true;
         self.listen();
+    }
+
+    /// It has said something; whether nobody wants to hear it any more.
+    pub(super) fn is_past_hearing(&self) -> bool {
+        if self.ended {
+            self.listen();
+        }
+        self.ended
     }
 
     /// The same, and waits for it.
@@ -122,7 +133,8 @@ impl Shell {
                     kept: None,
                 };
                 let wire = Some(Wire { number, writer, listen });
-                self.starters.insert(job, Starter { child: Some(child), enrolled: false, wire, file });
+                self.starters
+                    .insert(job, Starter { child: Some(child), enrolled: false, wire, ended: false, file });
             }
             Err(text) => drop(self.happenings.send(Happened::Core(Event::StarterGone(job, text)))),
         }
@@ -155,7 +167,7 @@ impl Shell {
                 );
                 refused.store(true, Ordering::Relaxed);
                 let file = File { token: 0, pid: 0, since: 0, cgroup: None, kept: None };
-                Starter { child: None, enrolled: false, wire: Some(wire), file }.end();
+                Starter { child: None, enrolled: false, wire: Some(wire), ended: false, file }.end();
                 None
             }
         }
@@ -168,7 +180,8 @@ impl Shell {
         let file = File { token: 0, pid, since: started(pid).unwrap_or(0), cgroup: None, kept: None };
         let wire = Wire { number: client.0, writer: known.writer, listen: Arc::new(Notify::new()) };
         self.enrolled.insert(client, job);
-        self.starters.insert(job, Starter { child: None, enrolled: true, wire: Some(wire), file });
+        self.starters
+            .insert(job, Starter { child: None, enrolled: true, wire: Some(wire), ended: false, file });
     }
 
     /// What happened concerns a connection that has become the wire of a job.

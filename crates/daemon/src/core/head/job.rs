@@ -240,7 +240,8 @@ impl HeadJob {
         if let Some(status) = part.ending {
             self.end_by(Some(node), status);
         }
-        let is_news = !self.asked && self.ender == Some(node);
+        // Of a node that was lost the user has been told so, whatever it says should it come back.
+        let is_news = !self.asked && self.ender == Some(node) && !self.lost.contains(&node);
         let (warnings, ended) = self.told.get(&node).copied().unwrap_or_default();
         part.warnings.iter().skip(warnings).for_each(|text| self.say(Report::Warning(text.clone())));
         let new: Vec<Ended> = part.ended.iter().skip(ended).copied().collect();

@@ -84,6 +84,8 @@ pub(super) struct World {
     peace: bool,
     /// Something has failed.
     troubled: bool,
+    /// The head was killed: the next one cannot know what its front end was told.
+    head_died: bool,
 }
 
 const LOST_MS: u64 = 2_000;
@@ -110,6 +112,7 @@ impl World {
             states_at_head: 0,
             peace: false,
             troubled: false,
+            head_died: false,
         };
         for node in 0..nodes {
             world.machines.push(Machine {
@@ -458,6 +461,7 @@ impl World {
         if self.machines[node].core.take().is_none() {
             return;
         }
+        self.head_died |= node == 0;
         let links: Vec<LinkId> =
             self.ends.iter().filter(|(_, end)| end.node == node).map(|(link, _)| *link).collect();
         links.into_iter().for_each(|link| self.close(link));
@@ -678,6 +682,13 @@ impl World {
         let Some(job) = client.job.filter(|_| client.runs) else { return };
         assert!(client.end.is_some(), "no end of {client:?}");
         assert!(client.started <= 1, "started twice: {client:?}");
+        let says = |part| {
+            client.lines.iter().any(
+                |line| matches!(line, Report::Warning(text) | Report::Refused(text) if text.contains(part)),
+            )
+        };
+        let said_twice = says("does not answer any more") && says("were lost with its daemon");
+        assert!(self.head_died || !said_twice, "{client:?}");
         if self.troubled {
             return;
         }

@@ -1,0 +1,87 @@
+//! What daemons hold while no job is under way, and what is left when they are gone: descriptors, memory, network namespaces.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use rustix::process::Pid;
+
+use crate::Cluster;
+use crate::cluster::net_of;
+use crate::harness::await_that;
+
+/// What a daemon holds.
+#[derive(Debug)]
+pub struct Held {
+    /// What its descriptors lead to.
+    descriptors: Vec<String>,
+    /// Memory of jobs that it has mapped or open.
+    segments: usize,
+    /// In KiB.
+    pub resident: u64,
+}
+
+impl Held {
+    /// What this process holds now; nothing if it is dead.
+    pub fn by(pid: Pid) -> Self {
+        let place = format!("/proc/{}", pid.as_raw_nonzero());
+        let entries = std::fs::read_dir(format!("{place}/fd")).into_iter().flatten().flatten();
+        let target = |link: &Path| std::fs::read_link(link).ok().map(|to| to.to_string_lossy().into_owned());
+        let announcements = announcements(&place);
+        let descriptors: Vec<String> = entries
+            .filter_map(|entry| target(&entry.path()))
+            .filter(|descriptor| !announcements.contains(descriptor))
+            .collect();
+        let maps = std::fs::read_to_string(format!("{place}/maps")).unwrap_or_default();
+        let is_segment = |text: &&str| text.contains("/memfd:") || text.contains("/dev/shm/");
+        let segments = descriptors.iter().map(String::as_str).chain(maps.lines()).filter(is_segment).count();
+        let status = std::fs::read_to_string(format!("{place}/status")).unwrap_or_default();
+        let resident = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:")?.trim().split(' ').next()?.parse().ok());
+        Held { descriptors, segments, resident: resident.unwrap_or(0) }
+    }
+
+    /// Waits until a daemon holds no more descriptors than this, and no memory of jobs.
+    #[track_caller]
+    pub fn await_no_more(&self, cluster: &Cluster, node: u32) {
+        let mut now = None;
+        let is_so = || {
+            let held = now.insert(Held::by(cluster.daemon(node)));
+            held.segments == 0 && held.descriptors.len() <= self.descriptors.len()
+        };
+        let what = format!("the daemon of node {node} holds no more than at first");
+        if !crate::harness::comes_true(is_so) {
+            panic!("it was awaited that {what}: {self:?}, now {now:?}");
+        }
+    }
+}
+
+/// Sockets that say that a user has jobs on this machine: they come when a head looks for others, and go.
+fn announcements(place: &str) -> BTreeSet<String> {
+    let table = std::fs::read_to_string(format!("{place}/net/unix")).unwrap_or_default();
+    let rows = table.lines().filter(|line| line.contains(" @tutti/"));
+    rows.filter_map(|line| Some(format!("socket:[{}]", line.split_whitespace().nth(6)?))).collect()
+}
+
+/// The network namespaces of a cluster's nodes that are not ours.
+pub fn namespaces(cluster: &Cluster, nodes: u32) -> BTreeSet<u64> {
+    let ours = net_of(rustix::process::getpid());
+    (0..nodes).filter_map(|node| net_of(cluster.daemon(node))).filter(|one| Some(*one) != ours).collect()
+}
+
+/// Waits until no process is in these namespaces and none has one open: with them go their interfaces, on both sides of a cable.
+#[track_caller]
+pub fn await_gone(namespaces: &BTreeSet<u64>) {
+    let is_one = |path: &Path| {
+        let to = std::fs::read_link(path).unwrap_or_default();
+        let number = to.to_str().and_then(|text| text.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok());
+        number.is_some_and(|number: u64| namespaces.contains(&number))
+    };
+    await_that("nobody is in the namespaces of the nodes", || {
+        let processes = std::fs::read_dir("/proc").expect("/proc").flatten().map(|entry| entry.path());
+        !processes.filter(|path| path.join("ns/net").is_symlink()).any(|path| {
+            let open = std::fs::read_dir(path.join("fd")).into_iter().flatten().flatten();
+            is_one(&path.join("ns/net")) || open.map(|entry| entry.path()).any(|link| is_one(&link))
+        })
+    });
+}
