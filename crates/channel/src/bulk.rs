@@ -79,6 +79,8 @@ pub(crate) struct Outgoing {
     acked: Bits,
     flying: Bits,
     lost: Bits,
+    /// Sent more than once.
+    again: Bits,
     /// Order of the last transmission of each fragment of the ring.
     orders: Box<[u32]>,
     /// Fragments under way.
@@ -109,6 +111,7 @@ impl Outgoing {
             acked: Bits::default(),
             flying: Bits::default(),
             lost: Bits::default(),
+            again: Bits::default(),
             orders: vec![0; RING as usize].into_boxed_slice(),
             flying_count: 0,
             probe_wanted: false,
@@ -161,6 +164,11 @@ impl Outgoing {
 
     #[inline]
     pub fn note_sent(&mut self, fragment: u32, order: u32) {
+        if fragment < self.next {
+            self.again.set(fragment);
+        } else {
+            self.again.clear(fragment);
+        }
         self.lost.clear(fragment);
         self.flying.set(fragment);
         self.flying_count += 1;
@@ -199,6 +207,8 @@ impl Outgoing {
         done
     }
 
+    /// Fragments are sent in their order the first time, so behind one that was sent once and is not lost there is none that is:
+    /// an acknowledgement costs what it finds, not what is under way.
     fn find_lost(&mut self, echo: u32) -> u32 {
         let mut lost = 0;
         let mut at = self.base;
@@ -208,6 +218,8 @@ impl Outgoing {
                 self.flying.clear(fragment);
                 self.lost.set(fragment);
                 lost += 1;
+            } else if !self.again.get(fragment) {
+                break;
             }
             at = fragment + 1;
         }

@@ -63,6 +63,8 @@ pub(crate) struct Flow<M> {
     pub probe_at: u64,
     /// How long until it is asked again.
     pub probe_interval_ns: u64,
+    /// Since the last progress the question was brought forward ([`Flow::note_silence`]).
+    pub asks_early: bool,
     /// The period of [`Shares`](crate::credit::Shares) in which it was last heard.
     pub heard_in: u64,
 }
@@ -93,6 +95,7 @@ impl<M: FlowMemory> Flow<M> {
             bulk_ack_at: NEVER,
             probe_at: NEVER,
             probe_interval_ns: config.probe_ns.0,
+            asks_early: false,
             heard_in: 0,
         }
     }
@@ -133,6 +136,7 @@ impl<M: FlowMemory> Flow<M> {
     /// Something was heard that shows progress: the wait for the next begins.
     #[inline]
     pub fn note_progress(&mut self, now_ns: u64, config: &Config) {
+        self.asks_early = false;
         self.probe_interval_ns = config.probe_ns.0.max(self.window.rtt_ns()).min(config.probe_ns.1);
         self.probe_at = if !self.awaits() || self.gone {
             NEVER
@@ -148,6 +152,16 @@ impl<M: FlowMemory> Flow<M> {
     pub fn note_departure(&mut self, now_ns: u64, config: &Config) {
         if self.probe_at == NEVER {
             self.probe_at = now_ns + self.window.timeout_ns(config.rto_ns_min);
+        }
+    }
+
+    /// Nothing can leave for now. Where the end of what did leave is lost nothing comes behind it that would tell, so the first
+    /// question about bulk, whose end is acknowledged at once, comes as soon as the answer is overdue.
+    #[inline]
+    pub fn note_silence(&mut self, now_ns: u64, config: &Config) {
+        if self.bulk_flight != 0 && !self.asks_early && !self.gone {
+            self.asks_early = true;
+            self.probe_at = self.probe_at.min(now_ns + self.window.overdue_ns(config.probe_ns.0));
         }
     }
 

@@ -134,6 +134,15 @@ impl Window {
         (self.rtt_ns + 4 * self.rtt_deviation_ns).min(TIMEOUT_NS_MAX).max(least_ns)
     }
 
+    /// After how long the answer to what was sent last is late.
+    #[inline]
+    pub fn overdue_ns(&self, least_ns: u64) -> u64 {
+        match self.rtt_ns {
+            0 => TIMEOUT_NS_MAX,
+            rtt_ns => (2 * rtt_ns + self.rtt_deviation_ns).min(TIMEOUT_NS_MAX).max(least_ns),
+        }
+    }
+
     /// The smoothed round-trip time, 0 if none was measured.
     pub fn rtt_ns(&self) -> u64 {
         self.rtt_ns

@@ -301,6 +301,68 @@ fn large_datagrams_do_not_wait_for_late_acknowledgements() {
     assert_eq!(sides[1].records.len(), 100);
 }
 
+/// 64 KiB as an eager message: its receiver is about to answer, so an acknowledgement alone would only come before the answer.
+#[test]
+fn a_message_of_several_datagrams_is_acknowledged_by_its_answer() {
+    let config = Config { receive_buffer_bytes: 4 << 20, ..Config::default() };
+    let end = |rank: u32| {
+        let identity = Identity { key: Key(42), incarnation: Incarnation(1), rank: Rank(rank) };
+        let peers = [(Rank(1 - rank), PlainMemory::new(256 << 10))];
+        Endpoint::new(identity, config, at(0), peers).unwrap()
+    };
+    let mut pair = Pair { ends: [end(0), end(1)], ..Pair::new() };
+    let record = vec![7; config.record_bytes_max()];
+    let mut alone = usize::MAX;
+    // The first messages find the window small: their sender asks to be acknowledged.
+    for _ in 0..20 {
+        for _ in 0..48 {
+            pair.ends[0].try_send(Rank(1), &record, &[]).unwrap();
+        }
+        alone = 0;
+        while pair.carry(0, |_| true) > 0 {
+            alone += pair.carry(1, |_| true);
+        }
+        pair.ends[1].try_send(Rank(0), b"answer", &[]).unwrap();
+        assert_eq!(pair.carry(1, |_| true), 1);
+        let words = pair.ends[0].memory(Rank(1)).unwrap().words;
+        assert_eq!(words[Word::SndUna as usize] as u32, words[Word::SndNxt as usize] as u32);
+        pair.settle();
+    }
+    assert_eq!(alone, 0, "acknowledgements went alone");
+}
+
+/// What is lost at the very end has nothing behind it that would tell; its sender asks soon, and not once more before long.
+#[test]
+fn the_lost_end_of_a_bulk_message_is_asked_for_soon() {
+    let mut pair = Pair::new();
+    let bytes = 40 * Config::default().fragment_bytes() as u64;
+    pair.sides[0].bulk = vec![5; bytes as usize];
+    pair.sides[1].bulk = vec![0; bytes as usize];
+    for round in 0..2 {
+        let id = pair.ends[1].accept_bulk(Rank(0), bytes, 0).unwrap();
+        pair.ends[0].send_bulk(Rank(1), id, bytes, 0).unwrap();
+        while pair.ends[0].counters().fragments_out < 40 * (round + 1) - 8 {
+            pair.carry(0, |_| true);
+            pair.carry(1, |_| true);
+        }
+        let before = pair.ns;
+        // In the first round nothing is lost, so that a round trip is known.
+        pair.carry(0, |_| round == 0);
+        pair.carry(1, |_| true);
+        if round == 1 {
+            pair.wait();
+            assert!(
+                pair.ns - before < Config::default().rto_ns_min / 2,
+                "asked after {} ns",
+                pair.ns - before
+            );
+            assert_eq!(pair.carry(0, |_| true), 1, "a question is one small datagram");
+        }
+        pair.settle();
+    }
+    assert_eq!(pair.sides[1].bulk, pair.sides[0].bulk);
+}
+
 #[test]
 fn bulk_for_a_message_that_was_not_accepted_is_refused() {
     let mut pair = Pair::new();

@@ -154,7 +154,8 @@ impl Net {
         let identity =
             Identity { key: Key(peers.key()), incarnation: Incarnation(0), rank: Rank(job.rank() as u32) };
         let endpoint = Endpoint::new(identity, config, now(), flows).map_err(io::Error::other)?;
-        let burst_bytes = GATHERED_BYTES + config.burst_datagrams * config.datagram_bytes;
+        // What is planned, also when the data are put with the heads: single datagrams, and a burst behind them.
+        let burst_bytes = (TRANSMITS_MAX + config.burst_datagrams) * config.datagram_bytes;
         let burst = vec![0; burst_bytes].into_boxed_slice();
         Ok(Some(Net {
             endpoint,

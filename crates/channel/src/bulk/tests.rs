@@ -31,7 +31,8 @@ proptest! {
         while !out.is_complete() {
             steps += 1;
             prop_assert!(steps < 1_000_000, "no end at {} of {}", out.base, out.fragments);
-            if let Some(fragment) = out.sendable() {
+            let new = out.sendable_new().filter(|_| chance(50));
+            if let Some(fragment) = new.or_else(|| out.sendable()) {
                 out.note_sent(fragment, order);
                 under_way.push((fragment, order));
                 order += 1;
@@ -69,6 +70,10 @@ proptest! {
                 let before = out.flying_count;
                 let acked = out.handle_ack(place.base, &wire, place.echo());
                 prop_assert_eq!(out.flying_count, before - acked.arrived - acked.lost);
+                for fragment in (out.base..out.next).filter(|fragment| out.flying.get(*fragment)) {
+                    let behind = place.echo().wrapping_sub(out.orders[(fragment % RING) as usize]).cast_signed();
+                    prop_assert!(behind < REORDER.cast_signed(), "fragment {} is lost unnoticed", fragment);
+                }
             }
         }
         prop_assert!(place.is_complete());

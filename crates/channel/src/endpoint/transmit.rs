@@ -36,6 +36,8 @@ impl<M: FlowMemory> Endpoint<M> {
                 self.note_deadline(at);
                 return Some(transmit);
             }
+            self.flows[at].note_silence(now.ns, &self.config);
+            self.note_deadline(at);
         }
         None
     }

@@ -168,8 +168,9 @@ impl State {
     pub fn release_credit(&mut self, from: usize, bytes: usize) {
         let peer = &mut self.peers[from];
         peer.eager_released += bytes as u64 + EAGER_OVERHEAD_BYTES;
-        // Every record carries the count; alone it goes seldom, since a sender without credit announces.
-        if peer.eager_released - peer.eager_published >= EAGER_CREDIT_BYTES / 4 {
+        // Every record carries the count. Alone it costs a datagram, in front of an answer that would have carried it too, so it goes
+        // seldom: a sender without credit announces.
+        if peer.eager_released - peer.eager_published >= EAGER_CREDIT_BYTES / 2 {
             let word = peer.eager_released;
             peer.eager_published = word;
             self.send_control(from, Head { kind: CREDIT, word, ..Head::default() });
