@@ -4,6 +4,7 @@
 //!
 //! | word | what it does |
 //! |---|---|
+//! | dial | connects to the starter and says nothing; attach then speaks there |
 //! | attach, finalize, abort=N | redeems its ticket, says that it has finalized, asks for the end of the job |
 //! | exchange | attaches, sends a datagram to every rank of other nodes, waits for theirs and prints who and where it is |
 //! | ticket | redeems its ticket on another connection and prints the answer |
@@ -59,13 +60,14 @@ fn main() {
 fn act(verb: &str, value: &str, rank: &str, starter: &mut Option<OwnedFd>) {
     let number = || value.parse::<i32>().expect("a number");
     match verb {
+        "dial" => *starter = Some(dial()),
         "attach" => {
-            let (socket, answer) = redeem();
+            let (socket, answer) = redeem(starter.take().unwrap_or_else(dial));
             assert_eq!(answer, Some(Welcome::Granted), "rank {rank}");
             *starter = Some(socket);
         }
         "exchange" => exchange(),
-        "ticket" => println!("{:?}", redeem().1.expect("an answer")),
+        "ticket" => println!("{:?}", redeem(dial()).1.expect("an answer")),
         "finalize" => tell(starter, Notice::Finalized),
         "abort" => tell(starter, Notice::Abort(number() as u32)),
         "stranger" => be_a_stranger(),
@@ -118,8 +120,8 @@ fn dial() -> OwnedFd {
     socket
 }
 
-fn redeem() -> (OwnedFd, Option<Welcome>) {
-    let (socket, ticket) = (dial(), ticket());
+fn redeem(socket: OwnedFd) -> (OwnedFd, Option<Welcome>) {
+    let ticket = ticket();
     let attach = Attach { rank: ticket.rank, secret: ticket.secret };
     send(&socket, &attach.encode(), SendFlags::NOSIGNAL).expect("the starter is there");
     let mut bytes = [0; 64];

@@ -23,6 +23,24 @@ fn strangers_on_the_socket_do_no_harm() {
 }
 
 #[test]
+fn a_crowd_of_strangers_pushes_no_rank_out_that_has_connected_and_not_spoken() {
+    let folder = tutti_tests::Scratch::new("crowd");
+    let file = |verb: &str, rank: u32, name: &str| format!("{rank}:{verb}={}", folder.path().join(name).display());
+    let words = [
+        "1:dial".to_owned(),
+        file("touch", 1, "dialled"),
+        file("await", 0, "dialled"),
+        "0:stranger".to_owned(),
+        file("touch", 0, "crowd"),
+        file("await", 1, "crowd"),
+        "attach".to_owned(),
+        "finalize".to_owned(),
+    ];
+    let words: Vec<&str> = ["-n", "2", RANK].into_iter().chain(words.iter().map(String::as_str)).collect();
+    mpiexec(&words).expect_success();
+}
+
+#[test]
 fn ranks_know_who_they_are_before_init() {
     let names = [
         "TUTTI_RANK",

@@ -2,9 +2,11 @@
 //! [`tutti_shm::ticket`]'s.
 //!
 //! Whoever may connect is bounded: another user's process is sent away before it has said a word, at most
-//! [`PENDING_MAX`] others may be connected without having redeemed a ticket (the oldest goes first), and nothing here
-//! ever blocks.
+//! [`PENDING_MAX`] connections more than there are ranks may wait without having redeemed a ticket, and nothing here ever
+//! blocks. When there are too many, the process that has most of them loses its oldest: a rank that was interrupted
+//! between connecting and speaking has one, so no stranger's crowd can push it out.
 
+use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,7 +18,7 @@ use rustix::net::{
 use rustix::process::Pid;
 use tutti_shm::ticket::{Attach, GIFTS_MAX, Notice, Ticket, Welcome};
 
-/// Connections that have not redeemed a ticket, at most.
+/// Connections that have not redeemed a ticket, at most, beside one for each rank.
 pub const PENDING_MAX: usize = 128;
 
 /// Messages taken from one connection before others get their turn.
@@ -58,8 +60,16 @@ pub struct Tickets {
     first: u32,
     listener: OwnedFd,
     secrets: Vec<[u8; 16]>,
-    pending: Vec<OwnedFd>,
+    pending: Vec<Pending>,
     places: Vec<Place>,
+}
+
+/// A connection that has not redeemed a ticket.
+#[derive(Debug)]
+struct Pending {
+    connection: OwnedFd,
+    /// The process that made it.
+    pid: Pid,
 }
 
 /// What has become of a rank's ticket.
@@ -103,7 +113,7 @@ impl Tickets {
 
     /// To be polled, then given to [`Self::handle_pending`] by index, highest first.
     pub fn pending(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.pending.iter().map(AsFd::as_fd)
+        self.pending.iter().map(|pending| pending.connection.as_fd())
     }
 
     /// To be polled, then given to [`Self::handle_rank`].
@@ -120,22 +130,33 @@ impl Tickets {
         for _ in 0..PENDING_MAX {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let Ok(connection) = net::accept_with(&self.listener, flags) else { return };
-            let same_user = net::sockopt::socket_peercred(&connection).is_ok_and(|peer| peer.uid == own_user);
-            if !same_user {
+            let own = net::sockopt::socket_peercred(&connection).ok().filter(|peer| peer.uid == own_user);
+            let Some(peer) = own else {
                 answer(&connection, Welcome::Refused, &[]);
                 continue;
+            };
+            if self.pending.len() == PENDING_MAX + self.places.len() {
+                self.make_room();
             }
-            if self.pending.len() == PENDING_MAX {
-                self.pending.remove(0);
-            }
-            self.pending.push(connection);
+            self.pending.push(Pending { connection, pid: peer.pid });
         }
+    }
+
+    /// Closes the oldest pending connection of the process that has most of them.
+    fn make_room(&mut self) {
+        let mut counts: HashMap<Pid, usize> = HashMap::new();
+        for pending in &self.pending {
+            *counts.entry(pending.pid).or_default() += 1;
+        }
+        let most = counts.values().copied().max();
+        let oldest = self.pending.iter().position(|pending| counts.get(&pending.pid).copied() == most);
+        self.pending.remove(oldest.expect("the list is full"));
     }
 
     /// Reads from a connection that has not redeemed a ticket. It leaves the list unless it has said nothing yet.
     pub fn handle_pending(&mut self, index: usize, gifts: &Gifts<'_>) -> Option<Event> {
         let mut bytes = [0_u8; Attach::BYTES + 1];
-        let read = net::recv(&self.pending[index], &mut bytes[..], RecvFlags::DONTWAIT);
+        let read = net::recv(&self.pending[index].connection, &mut bytes[..], RecvFlags::DONTWAIT);
         let message = match read {
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return None,
             Err(_) | Ok((0, _)) => {
@@ -144,7 +165,7 @@ impl Tickets {
             }
             Ok((length, _)) => Attach::decode(&bytes[..length]),
         };
-        let connection = self.pending.remove(index);
+        let Pending { connection, pid } = self.pending.remove(index);
         let Some(attach) = message else {
             answer(&connection, Welcome::OtherProtocol, &[]);
             return None;
@@ -158,7 +179,6 @@ impl Tickets {
             answer(&connection, Welcome::AlreadyRedeemed, &[]);
             return None;
         }
-        let pid = net::sockopt::socket_peercred(&connection).ok()?.pid;
         let given = match &gifts.network {
             None => vec![gifts.segment],
             Some((table, sockets)) => vec![gifts.segment, *table, sockets[rank].as_fd()],

@@ -80,15 +80,14 @@ fn what_is_no_ticket_is_refused() {
 fn silent_connections_are_bounded_and_do_not_keep_a_rank_out() {
     let null = std::fs::File::open("/dev/null").unwrap();
     let mut tickets = Tickets::create(&format!("test-0x3333_0000-{}", std::process::id()), FIRST, 1).unwrap();
-    let silent: Vec<OwnedFd> = (0..2 * PENDING_MAX).map(|_| dial(&tickets)).collect();
-    tickets.handle_listener();
-    tickets.handle_listener();
-    assert_eq!(tickets.pending().count(), PENDING_MAX);
+    let silent: Vec<OwnedFd> = (0..3 * PENDING_MAX).map(|_| dial(&tickets)).collect();
+    (0..3).for_each(|_| tickets.handle_listener());
+    assert_eq!(tickets.pending().count(), PENDING_MAX + 1);
     let socket = dial(&tickets);
     say(&socket, &attach(&tickets, 0));
     tickets.handle_listener();
     let events: Vec<_> =
-        (0..PENDING_MAX).rev().filter_map(|index| tickets.handle_pending(index, &gifts(&null))).collect();
+        (0..=PENDING_MAX).rev().filter_map(|index| tickets.handle_pending(index, &gifts(&null))).collect();
     assert_eq!(events.len(), 1);
     assert_eq!(hear(&socket), Some(Welcome::Granted));
     drop(silent);
