@@ -25,7 +25,8 @@ fn strangers_on_the_socket_do_no_harm() {
 #[test]
 fn a_crowd_of_strangers_pushes_no_rank_out_that_has_connected_and_not_spoken() {
     let folder = tutti_tests::Scratch::new("crowd");
-    let file = |verb: &str, rank: u32, name: &str| format!("{rank}:{verb}={}", folder.path().join(name).display());
+    let file =
+        |verb: &str, rank: u32, name: &str| format!("{rank}:{verb}={}", folder.path().join(name).display());
     let words = [
         "1:dial".to_owned(),
         file("touch", 1, "dialled"),

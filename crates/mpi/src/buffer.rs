@@ -37,6 +37,12 @@ impl Buffer {
         Buffer { at: std::ptr::null_mut(), bytes: 0, map: None }
     }
 
+    /// Bytes that are best moved at once, from a multiple of them on; 0 when it does not matter.
+    #[inline(always)]
+    pub fn portion(&self) -> usize {
+        self.map.as_ref().map_or(0, Map::portion)
+    }
+
     /// Copies bytes `[offset, offset + bytes)` of the data to `to`.
     ///
     /// # Safety

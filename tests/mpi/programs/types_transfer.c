@@ -81,6 +81,56 @@ static void transposed(void)
     }
 }
 
+/* Columns into columns, some of them or all; a block into columns, which ends in the middle of one; from a rank to itself. */
+static void columns_of_a_matrix(void)
+{
+    MPI_Datatype column, spaced;
+    MPI_Request request, sending;
+
+    MPI_Type_vector(N, 1, N, MPI_DOUBLE, &column);
+    MPI_Type_create_resized(column, 0, sizeof(double), &spaced);
+    MPI_Type_commit(&spaced);
+    MPI_Type_free(&column);
+    for (int to = 0; to < 2; to++) {
+        for (int n = 1; n <= N; n += 233) {
+            int begun = n * N - N / 3;
+            fill();
+            if (rank == to) {
+                MPI_Irecv(&copy[0][0], N, spaced, 0, 8, MPI_COMM_WORLD, &request);
+            }
+            if (rank == 0) {
+                MPI_Isend(&matrix[0][0], n, spaced, to, 8, MPI_COMM_WORLD, &sending);
+                MPI_Wait(&sending, MPI_STATUS_IGNORE);
+            }
+            if (rank == to) {
+                MPI_Wait(&request, MPI_STATUS_IGNORE);
+                for (int i = 0; i < N * N; i++)
+                    if (copy[i / N][i % N] != (i % N < n ? matrix[i / N][i % N] : -1)) {
+                        CHECK(!"the columns and no others");
+                        return;
+                    }
+                fill();
+                MPI_Irecv(&copy[0][0], N, spaced, 0, 9, MPI_COMM_WORLD, &request);
+            }
+            if (rank == 0) {
+                MPI_Isend(matrix, begun, MPI_DOUBLE, to, 9, MPI_COMM_WORLD, &sending);
+                MPI_Wait(&sending, MPI_STATUS_IGNORE);
+            }
+            if (rank == to) {
+                MPI_Wait(&request, MPI_STATUS_IGNORE);
+                for (int i = 0; i < N * N; i++) {
+                    int place = i % N * N + i / N;
+                    if (copy[i / N][i % N] != (place < begun ? matrix[place / N][place % N] : -1)) {
+                        CHECK(!"the columns that have begun");
+                        return;
+                    }
+                }
+            }
+        }
+    }
+    MPI_Type_free(&spaced);
+}
+
 struct particle {
     char kind;
     double place[3];
@@ -226,6 +276,7 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     columns();
     transposed();
+    columns_of_a_matrix();
     particles();
     partial();
     special();

@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::kernels::{PACK, UNPACK, copy, copy_blocks, copy_places};
+use super::kernels::{COLUMNS_ABREAST, PACK, UNPACK, copy, copy_blocks, copy_columns, copy_places};
 use super::node::{Item, Loop, Node, Run, Shape};
 use crate::check::note::Note;
 
@@ -18,6 +18,8 @@ pub struct Program {
     body: Node,
     /// Bytes from one to the next in memory.
     stride: isize,
+    /// Bytes best moved at once; 0 when it does not matter.
+    portion: usize,
     /// What the data are, while the program is being checked.
     note: Option<Note>,
 }
@@ -42,6 +44,8 @@ const COLUMN_BYTES_MAX: usize = 128;
 /// Memory that is walked through several times should stay in the nearest cache.
 const TILE_BYTES: usize = 8 << 10;
 
+/// So many columns at once are kept between memory and the pieces of a message, at most.
+const PORTION_BYTES_MAX: usize = 512 << 10;
 /// What memory is fetched in.
 const LINE_BYTES: usize = 64;
 /// Fewest and most rows of a tile of a transposed matrix: each is a cache line or two, and perhaps a page, of its own.
@@ -56,9 +60,20 @@ impl Program {
             && inner.stride.checked_mul(inner.count as isize) == Some(extent)
         {
             let body = inner.body.clone().shifted(node.at);
-            return Program { body, stride: inner.stride, note: None };
+            return Program::repeating(body, inner.stride);
         }
-        Program { body: node.clone(), stride: extent, note: None }
+        Program::repeating(node.clone(), extent)
+    }
+
+    fn repeating(body: Node, stride: isize) -> Self {
+        let portion = match &body.shape {
+            Shape::Loop(inner) if is_transposed(inner, stride, COLUMNS_ABREAST) => {
+                COLUMNS_ABREAST * body.bytes
+            }
+            _ => 0,
+        };
+        let portion = if portion <= PORTION_BYTES_MAX { portion } else { 0 };
+        Program { body, stride, portion, note: None }
     }
 
     /// The same with a note of what the data are; never one run.
@@ -88,6 +103,12 @@ impl Map {
     /// What the data are, while the program is being checked and all of them are meant.
     pub fn note(&self) -> Option<&Note> {
         self.program.note.as_ref().filter(|_| self.skip == 0)
+    }
+
+    /// Bytes of data that are best moved at once, counted from the beginning; 0 when it does not matter.
+    #[inline(always)]
+    pub fn portion(&self) -> usize {
+        self.program.portion
     }
 
     /// Calls `visit` with address and length of each run of `bytes` bytes, which are whole elements, until it gives false.
@@ -403,13 +424,19 @@ unsafe fn transposed<const DIRECTION: bool>(
         for top in (0..*rows).step_by(tile_rows) {
             let some_rows = tile_rows.min(rows - top);
             let memory = memory.wrapping_offset(row.wrapping_mul(top as isize));
-            for column in first..count.min(first + columns) {
-                let memory = memory.wrapping_offset(stride.wrapping_mul(column as isize));
-                // SAFETY: the contract of pack and unpack, for each piece of a column.
-                unsafe {
-                    let stream = stream.add(column * column_bytes + top * body.bytes);
-                    copy_blocks::<DIRECTION>(memory, *row, stream, body.bytes, some_rows, body.bytes);
-                }
+            // SAFETY: the contract of pack and unpack, for each piece of a column.
+            unsafe {
+                let memory = memory.wrapping_offset(stride.wrapping_mul(first as isize));
+                let stream = stream.add(first * column_bytes + top * body.bytes);
+                let some_columns = (stride, columns.min(count - first));
+                copy_columns::<DIRECTION>(
+                    memory,
+                    some_columns,
+                    (*row, some_rows),
+                    stream,
+                    column_bytes,
+                    body.bytes,
+                );
             }
         }
     }

@@ -96,7 +96,7 @@ impl Engine {
             WRITE => self.take_written(from, envelope, arguments),
             CLEAR => {
                 let request = self.take_announced(from, number);
-                self.peers[from].streams.push_back(Stream { message: number, request, offset: 0 });
+                self.peers[from].streams.push_back(Stream::new(number, request));
                 self.push_out(from);
             }
             DONE => {
@@ -247,7 +247,14 @@ fn copy_between(from: &Buffer, to: &Buffer) {
         } else if to.map.is_none() {
             from.load(0, to.at, bytes);
         } else {
-            let mut piece = [0; 1024];
+            let (mut short, mut long) = ([0; 1024], Vec::new());
+            let portion = from.portion().max(to.portion());
+            let piece = if portion > short.len() {
+                long.resize(portion, 0);
+                &mut long[..]
+            } else {
+                &mut short
+            };
             let mut offset = 0;
             while offset < bytes {
                 let part = piece.len().min(bytes - offset);

@@ -329,7 +329,7 @@ impl Engine {
     /// The message goes through the bulk ring, from its first byte. An announced one's sender is told, if it does not know.
     fn stream_instead(&mut self, copy: &SingleCopy) {
         if copy.is_send() {
-            let stream = Stream { message: copy.message, request: copy.request, offset: 0 };
+            let stream = Stream::new(copy.message, copy.request);
             self.peers[copy.peer].streams.push_back(stream);
             self.push_out(copy.peer);
             return;

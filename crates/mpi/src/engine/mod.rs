@@ -35,6 +35,7 @@ mod remote_arrival;
 #[cfg(test)]
 mod remote_tests;
 pub mod short_way;
+mod stage;
 mod told;
 mod transfer;
 mod written;

@@ -6,17 +6,19 @@ use tutti_shm::bulk_ring::Chunk;
 
 use super::pace::Way;
 use super::peer::{Launched, Outgoing};
+use super::stage::{Gathered, Packed};
 use super::{Engine, Mode, finish_receive};
 
 /// A message on its way out through the bulk ring.
 #[derive(Debug)]
 pub struct Stream {
     /// Its number.
-    pub message: u32,
+    message: u32,
     /// Its request, which holds the data.
-    pub request: u32,
+    request: u32,
     /// Bytes that are in the ring or gone.
-    pub offset: usize,
+    offset: usize,
+    packed: Packed,
 }
 
 /// A message on its way in through the bulk ring.
@@ -28,6 +30,7 @@ pub struct Sink {
     bytes: usize,
     /// Bytes that have arrived.
     arrived: usize,
+    gathered: Gathered,
     target: Target,
     /// Whether the message was sent without asking, so that its credit is to be given back.
     eager: bool,
@@ -43,15 +46,26 @@ enum Target {
     Held(Vec<u8>),
 }
 
+impl Stream {
+    /// From the beginning.
+    pub fn new(message: u32, request: u32) -> Self {
+        Stream { message, request, offset: 0, packed: Packed::default() }
+    }
+}
+
 impl Sink {
     /// The sink of an eager message that no receive has taken.
     pub fn new(message: u32, bytes: usize) -> Self {
-        Sink { message, bytes, arrived: 0, target: Target::Held(Vec::new()), eager: true, since: None }
+        Sink { eager: true, ..Sink::to(Target::Held(Vec::new()), message, bytes) }
     }
 
     /// The sink of a message for a receive; `since` if the time it takes is to be learnt.
     pub fn matched(message: u32, bytes: usize, request: u32, since: Option<Instant>) -> Self {
-        Sink { message, bytes, arrived: 0, target: Target::Receive(request), eager: false, since }
+        Sink { since, ..Sink::to(Target::Receive(request), message, bytes) }
+    }
+
+    fn to(target: Target, message: u32, bytes: usize) -> Self {
+        Sink { message, bytes, arrived: 0, gathered: Gathered::default(), target, eager: false, since: None }
     }
 }
 
@@ -101,7 +115,7 @@ impl Engine {
             }
             Launched::Streaming(message) => {
                 self.counters.streamed += 1;
-                peer.streams.push_back(Stream { message, request, offset: 0 });
+                peer.streams.push_back(Stream::new(message, request));
             }
             Launched::Announced(message) => {
                 self.counters.announced += 1;
@@ -113,29 +127,26 @@ impl Engine {
 
     fn push_streams(&mut self, to: usize) -> bool {
         let mut moved = false;
-        while let Some(stream) = self.peers[to].streams.front() {
-            let (message, request, mut offset) = (stream.message, stream.request, stream.offset);
+        loop {
+            let peer = &mut self.peers[to];
+            let Some(stream) = peer.streams.front_mut() else { return moved };
+            let request = stream.request;
             let buffer = &self.requests.get(request).buffer;
-            let ring = &mut self.peers[to].rings.bulk_out;
-            while offset < buffer.bytes {
-                let Some(slot) = ring.free_slot() else { break };
-                let bytes = ring.piece_bytes(buffer.bytes - offset);
+            let ring = &mut peer.rings.bulk_out;
+            while stream.offset < buffer.bytes {
+                let Some(slot) = ring.free_slot() else { return moved };
+                let bytes = ring.piece_bytes(buffer.bytes - stream.offset);
                 // SAFETY: the user keeps a send buffer valid until the send is done (MPI 3.7); the slot is ours until the
                 // commit and long enough.
-                unsafe { buffer.load(offset, slot.as_ptr(), bytes) };
-                ring.commit(Chunk { message, bytes });
-                offset += bytes;
+                let bytes = unsafe { stream.packed.load(buffer, stream.offset, slot.as_ptr(), bytes) };
+                ring.commit(Chunk { message: stream.message, bytes });
+                stream.offset += bytes;
                 moved = true;
             }
-            if offset < buffer.bytes {
-                self.peers[to].streams.front_mut().expect("just looked at").offset = offset;
-                break;
-            }
-            self.peers[to].streams.pop_front();
+            peer.streams.pop_front();
             self.finish(request);
             moved = true;
         }
-        moved
     }
 
     /// Takes what the bulk ring from one peer holds.
@@ -157,7 +168,9 @@ impl Engine {
             unsafe {
                 match &mut sink.target {
                     Target::Receive(index) => {
-                        self.requests.get(*index).buffer.store(sink.arrived, slot.as_ptr(), chunk.bytes);
+                        let (buffer, last) =
+                            (&self.requests.get(*index).buffer, sink.arrived + chunk.bytes == sink.bytes);
+                        sink.gathered.store(buffer, sink.arrived, slot.as_ptr(), chunk.bytes, last);
                     }
                     Target::Held(data) => {
                         data.extend_from_slice(std::slice::from_raw_parts(slot.as_ptr(), chunk.bytes));

@@ -150,7 +150,7 @@ impl Engine {
         self.counters.written += 1;
         self.counters.written_bytes += bytes as u64;
         match cut {
-            None => self.peers[to].streams.push_back(Stream { message, request: index, offset: 0 }),
+            None => self.peers[to].streams.push_back(Stream::new(message, index)),
             Some(cut) => {
                 // SAFETY: the user keeps a send buffer valid until the send is done (MPI 3.7).
                 let own = unsafe { Memory::new(buffer.at, bytes) };
