@@ -17,6 +17,8 @@ use crate::leftovers::{self, Held};
 
 /// A node that is silent for so long is lost, in seconds.
 const LOST_AFTER: &str = "3";
+/// Starters wait so long for the daemon that follows theirs, in seconds: on a busy machine it takes its time to start.
+const KEEP_FOR: &str = "30";
 
 const NODES: u32 = 4;
 /// A daemon may have grown so much when hundreds of jobs are over, in KiB.
@@ -65,7 +67,7 @@ struct Stage {
 
 impl Stage {
     fn new(name: &str, more: &[&str]) -> Self {
-        let options = ["--lost-after", LOST_AFTER, "--keep-for", "2"];
+        let options = ["--lost-after", LOST_AFTER, "--keep-for", KEEP_FOR];
         let cluster = Cluster::up(name, NODES, &[&options, more].concat());
         let scratch = Scratch::new(&format!("{name}-files"));
         let program = compile("tests/gang/programs/traffic.c", scratch.path());

@@ -196,6 +196,8 @@ pub struct Core {
     wall_ms: u64,
     /// Our own time at the last tick.
     ticked_ms: u64,
+    /// When the switch thread was last told that somebody above lives.
+    life_told_ms: u64,
     /// Our number, as soon as we have one.
     me: Option<NodeId>,
     /// The number that an earlier life had.
@@ -221,6 +223,7 @@ impl Core {
             now_ms,
             wall_ms: now_ms,
             ticked_ms: now_ms,
+            life_told_ms: 0,
             wish: kept.first().map(|(_, kept)| kept.node),
             me: is_head.then_some(NodeId::HEAD),
             members: is_head.then(|| Members::new(config.arity, config.about.clone(), now_ms)),
@@ -371,7 +374,7 @@ impl Core {
         let Some(role) = self.links.heard(link, self.now_ms) else { return };
         let (from_above, from_below) = (role == Role::Up, matches!(role, Role::Child(_)));
         if self.links.upwards() == Some(link) {
-            self.act(Action::Gang(Command::Heard));
+            self.tell_gang_of_life();
         }
         match message {
             Message::Hello { about, node, wish, known } if role == Role::Stranger => {

@@ -23,6 +23,7 @@ use crate::message::JobId;
 use starters::Starter;
 use tutti_node::wire::{self, Back, Kind};
 
+mod alarm;
 mod clients;
 mod events;
 mod guests;
@@ -215,13 +216,14 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
         .map_err(failed("catch signals"))?;
     let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
         .map_err(failed("catch signals"))?;
+    let mut alarm = alarm::Alarm::new().map_err(failed("make a timer"))?;
     shell.act();
     while !shell.leaving {
         tokio::select! {
             Some(happened) = queue.recv() => shell.handle(happened),
             accepted = listener.accept() => shell.accept_peer(accepted),
             accepted = local.accept() => shell.accept_client(accepted),
-            () = tokio::time::sleep(shell.wait()) => {
+            () = alarm.ring(shell.wait()) => {
                 shell.watch_front_ends();
                 shell.core.handle(now_ms(), Event::Tick);
                 shell.take_turns();

@@ -9,6 +9,10 @@ use crate::gang::{Command, Said, Stretch};
 use crate::members::NodeId;
 use crate::message::{JobId, Message};
 
+/// So often the switch thread is told that somebody above lives, at most; and where there are no jobs.
+const LIFE_MS: u64 = 1000;
+const LIFE_IDLE_MS: u64 = 5000;
+
 /// A line of the log of turns.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct NodeTurns {
@@ -48,6 +52,16 @@ impl Core {
         let nodes = (0..=last).map(place).collect();
         let command = Command::Members { me, arity: members.arity, nodes };
         self.act(Action::Gang(command));
+    }
+
+    /// The switch thread runs by turns the jobs that are here alone when nobody above has been heard of for 10 s. It need not be woken
+    /// up for each message.
+    pub(super) fn tell_gang_of_life(&mut self) {
+        let patience_ms = if self.relay.is_empty() { LIFE_IDLE_MS } else { LIFE_MS };
+        if self.now_ms >= self.life_told_ms + patience_ms {
+            self.life_told_ms = self.now_ms;
+            self.act(Action::Gang(Command::Heard));
+        }
     }
 
     pub(super) fn tell_gang_of_parent(&mut self, link: LinkId) {

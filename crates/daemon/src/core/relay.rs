@@ -62,6 +62,11 @@ impl Relay {
         self.entries.get(&job).map(|entry| &entry.order)
     }
 
+    /// No job is on this node or below it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// A new order of the head's, or one from above.
     pub(super) fn set_order(&mut self, job: JobId, mut order: Order) {
         match self.entries.get_mut(&job) {
@@ -239,6 +244,12 @@ impl Core {
 
     /// Sends orders down and carries out our own. `true`: something has changed.
     pub(super) fn flush_orders(&mut self) -> bool {
+        if self.relay.is_empty() {
+            // Without jobs nobody misses any, and the list of nodes need not be copied for each sign of life.
+            self.relay.greeted.clear();
+            self.relay.moved = false;
+            return false;
+        }
         let Some(members) = self.members.clone() else { return false };
         let children: Vec<_> = self.links.children().collect();
         // A child may have come before the list that hangs others below it: it has not been told of their jobs.
