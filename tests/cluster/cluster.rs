@@ -14,6 +14,9 @@ use crate::harness::{self, LIMIT, Running};
 /// So many lines of each daemon's log are shown when a test fails.
 const LAST_LINES: usize = 60;
 
+/// Where daemons are started anew and none is to be lost: on a crowded machine one may need seconds to come back.
+pub const SLOWLY_LOST: [&str; 2] = ["--lost-after", "12"];
+
 /// A cluster that ends with its test.
 pub struct Cluster {
     /// Folder of its logs, sockets and key.

@@ -15,8 +15,8 @@ use crate::harness::{RANK, Running, await_that, cgroup_of, comes_true};
 use crate::jobs::is_starter;
 use crate::leftovers::{self, Held};
 
-/// A node that is silent for so long is lost, in seconds.
-const LOST_AFTER: &str = "3";
+/// A node that is silent for so long is lost, in seconds; a daemon that is started anew has half of it to come back.
+const LOST_AFTER: &str = "6";
 /// Starters wait so long for the daemon that follows theirs, in seconds: on a busy machine it takes its time to start.
 const KEEP_FOR: &str = "30";
 

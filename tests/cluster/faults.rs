@@ -5,11 +5,12 @@ use rustix::process::{Signal, kill_process};
 use tutti_tests::Scratch;
 
 use crate::Cluster;
+use crate::cluster::SLOWLY_LOST;
 use crate::harness::{RANK, Running, await_that, cgroup_of, state_of};
 
 #[test]
 fn a_lost_node_ends_its_jobs_with_one_line_and_no_others() {
-    let cluster = Cluster::up("cluster-lost", 4, &["--lost-after", "1", "--keep-for", "1"]);
+    let cluster = Cluster::up("cluster-lost", 4, &["--lost-after", "4", "--keep-for", "1"]);
     // By load: the first two nodes get the first job, the other two the second.
     let lost = cluster.start(&["run", "-N", "2", "-n", "4", RANK, "hang"]);
     await_that("it runs", || cluster.job(1).contains("\"running\""));
@@ -36,7 +37,7 @@ const LINES: usize = 600;
 /// A job of all four nodes, asked for on the third, while the daemons of some of them are replaced.
 #[track_caller]
 fn outlives(name: &str, replaced: &[u32]) {
-    let cluster = Cluster::up(name, 4, &["--arity", "2"]);
+    let cluster = Cluster::up(name, 4, &[&SLOWLY_LOST, &["--arity", "2"][..]].concat());
     let scratch = Scratch::new(&format!("{name}-files"));
     let file = scratch.path().join("go");
     let (spray, go) = (format!("spray={LINES},100"), format!("await={}", file.display()));
@@ -84,7 +85,7 @@ fn a_job_outlives_all_daemons_but_its_home() {
 
 #[test]
 fn a_job_whose_home_is_started_anew_goes_on_and_its_output_is_kept() {
-    let cluster = Cluster::up("cluster-home", 2, &[]);
+    let cluster = Cluster::up("cluster-home", 2, &SLOWLY_LOST);
     let scratch = Scratch::new("cluster-home-files");
     let file = scratch.path().join("go");
     let go = format!("await={}", file.display());
@@ -100,7 +101,7 @@ fn a_job_whose_home_is_started_anew_goes_on_and_its_output_is_kept() {
 
 #[test]
 fn a_daemon_ends_what_a_dead_one_and_its_starter_have_left() {
-    let cluster = Cluster::up("cluster-sweep", 2, &[]);
+    let cluster = Cluster::up("cluster-sweep", 2, &SLOWLY_LOST);
     let job = cluster.start(&["run", "-N", "2", "-n", "2", RANK, "hang"]);
     await_that("it runs", || cluster.job(1).contains("\"running\""));
     let ranks: Vec<_> = job.mark.processes();

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::Cluster;
+use crate::cluster::SLOWLY_LOST;
 use crate::harness::{Running, await_that, cgroup_of};
 
 /// The cgroup of a running job, which its daemon freezes; none where no cgroup can be made.
@@ -95,7 +96,7 @@ fn a_part_that_ends_before_the_others_does_not_keep_its_job_frozen() {
 
 #[test]
 fn two_jobs_go_on_taking_turns_when_daemons_are_killed_and_others_follow() {
-    let cluster = Cluster::up("cluster-gang-replaced", 2, &["--slice", "20"]);
+    let cluster = Cluster::up("cluster-gang-replaced", 2, &[&SLOWLY_LOST, &["--slice", "20"][..]].concat());
     // Nobody waits for them: a front end ends with the daemon that it asks.
     let words = ["submit", "-N", "2", "-n", "4", "sh", "-c", "while :; do :; done"];
     let jobs = [cluster.start(&words), cluster.start(&words)];

@@ -122,7 +122,7 @@ fn strangers_that_say_next_to_nothing_are_dropped() {
 /// The port on which daemons hear each other is open to whoever reaches it.
 #[test]
 fn rubbish_on_the_port_of_daemons_changes_nothing() {
-    let cluster = Cluster::up("cluster-port", 2, &[]);
+    let cluster = Cluster::up("cluster-port", 2, &crate::cluster::SLOWLY_LOST);
     let daemon = cluster.daemon(0);
     let log = || std::fs::read_to_string(cluster.folder.join("node0.log")).expect("its log");
     let said = log();

@@ -211,7 +211,7 @@ fn what_is_not_ours_to_see_is_said_in_one_line() {
 #[test]
 fn nobody_stays_frozen_when_something_dies_in_the_middle_of_snapshots() {
     // The front end and its daemon are on a node that nothing happens to.
-    let cluster = Cluster::up("snapshot-deaths", 3, &[]);
+    let cluster = Cluster::up("snapshot-deaths", 3, &crate::cluster::SLOWLY_LOST);
     let program = Program::new("snapshot-deaths");
     let (path, folder) = (program.program.to_string_lossy(), program.scratch.path().to_string_lossy());
     let words = ["run", "-N", "3", "-n", "6", &path, "wait", &folder];
