@@ -2,12 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::types::{JobId, NodeId, SLOTS_MAX, Slots};
+use crate::types::{Bytes, JobId, NodeId, Slots};
 
 /// The weight of a job for which none is given.
 pub const WEIGHT_DEFAULT: u32 = 100;
 /// The largest weight.
 pub const WEIGHT_MAX: u32 = 10_000;
+/// As many ranks as a job can have on a node, where they may be more than its slots.
+pub const RANKS_MAX: u32 = 1 << 16;
 
 /// Where the ranks are to be.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -19,8 +21,15 @@ pub enum Place {
         /// How many ranks in all.
         ranks: u32,
     },
-    /// On as few nodes as will hold them.
+    /// On as few nodes as have a slot for each; on all nodes if there are too few slots, and that is allowed.
     Fewest {
+        /// How many ranks in all.
+        ranks: u32,
+    },
+    /// So many on each node, on the last one what is left.
+    PerNode {
+        /// Ranks on each node.
+        per_node: u32,
         /// How many ranks in all.
         ranks: u32,
     },
@@ -33,10 +42,38 @@ impl Place {
     #[must_use]
     pub fn ranks(&self) -> u64 {
         match self {
-            Place::Any { ranks, .. } | Place::Fewest { ranks } => u64::from(*ranks),
+            Place::Any { ranks, .. } | Place::Fewest { ranks } | Place::PerNode { ranks, .. } => {
+                u64::from(*ranks)
+            }
             Place::Given(parts) => parts.iter().map(|part| u64::from(part.1)).sum(),
         }
     }
+
+    /// How they are dealt to nodes that are not given; none: that is not settled yet, or they are given.
+    pub(crate) fn split(&self) -> Option<Split> {
+        match *self {
+            Place::Any { nodes, ranks } => {
+                Some(Split { nodes, low: ranks / nodes, more: ranks % nodes, high: ranks.div_ceil(nodes) })
+            }
+            Place::PerNode { per_node, ranks } if ranks % per_node == 0 => {
+                Some(Split { nodes: ranks / per_node, low: per_node, more: 0, high: per_node })
+            }
+            Place::PerNode { per_node, ranks } => {
+                let more = ranks / per_node;
+                Some(Split { nodes: more + 1, low: ranks % per_node, more, high: per_node })
+            }
+            Place::Fewest { .. } | Place::Given(_) => None,
+        }
+    }
+}
+
+/// Ranks as they are dealt to nodes: `high` to the first `more` nodes, `low` to the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Split {
+    pub(crate) nodes: u32,
+    pub(crate) low: u32,
+    pub(crate) more: u32,
+    pub(crate) high: u32,
 }
 
 /// What a job asks for.
@@ -48,6 +85,8 @@ pub struct Demand {
     pub weight: u32,
     /// Its nodes are its own, all the time.
     pub exclusive: bool,
+    /// It takes turns with others. One that does not has its nodes, and runs all the time, whoever's turn it is.
+    pub gang: bool,
     /// A node may get more ranks than it has slots.
     pub oversubscribe: bool,
     /// Memory that it declares to need on each node; 0 is not known.
@@ -64,7 +103,14 @@ impl Demand {
     /// A job with the default weight.
     #[must_use]
     pub fn at(place: Place) -> Self {
-        Demand { place, weight: WEIGHT_DEFAULT, exclusive: false, oversubscribe: false, memory_bytes: 0 }
+        Demand {
+            place,
+            weight: WEIGHT_DEFAULT,
+            exclusive: false,
+            gang: true,
+            oversubscribe: false,
+            memory_bytes: 0,
+        }
     }
 
     /// Refuses what no cluster could give.
@@ -76,11 +122,12 @@ impl Demand {
             Place::Fewest { ranks: 0 } | Place::Any { ranks: 0, .. } | Place::Any { nodes: 0, .. } => {
                 Err(SubmitError::Nothing)
             }
+            Place::PerNode { ranks: 0, .. } | Place::PerNode { per_node: 0, .. } => Err(SubmitError::Nothing),
             Place::Any { nodes, ranks } if nodes > ranks => {
                 Err(SubmitError::FewerRanksThanNodes { nodes: *nodes, ranks: *ranks })
             }
-            Place::Any { nodes, ranks } if ranks.div_ceil(*nodes) > SLOTS_MAX => {
-                Err(SubmitError::TooManyRanks { ranks: ranks.div_ceil(*nodes), most: SLOTS_MAX })
+            Place::Any { nodes, ranks } if ranks.div_ceil(*nodes) > RANKS_MAX => {
+                Err(SubmitError::TooManyRanks { ranks: ranks.div_ceil(*nodes), most: RANKS_MAX })
             }
             Place::Given(parts) => check_given(parts),
             _ => Ok(()),
@@ -92,8 +139,8 @@ fn check_given(parts: &[(NodeId, u32)]) -> Result<(), SubmitError> {
     if parts.is_empty() || parts.iter().any(|part| part.1 == 0) {
         return Err(SubmitError::Nothing);
     }
-    if let Some(part) = parts.iter().find(|part| part.1 > SLOTS_MAX) {
-        return Err(SubmitError::TooManyRanks { ranks: part.1, most: SLOTS_MAX });
+    if let Some(part) = parts.iter().find(|part| part.1 > RANKS_MAX) {
+        return Err(SubmitError::TooManyRanks { ranks: part.1, most: RANKS_MAX });
     }
     let mut nodes: Vec<_> = parts.iter().map(|part| part.0).collect();
     nodes.sort_unstable();
@@ -142,7 +189,7 @@ pub enum SubmitError {
     },
     /// More ranks than a node can hold.
     #[error(
-        "{ranks} ranks on one node are more than the {most} that it takes (oversubscribe allows up to {SLOTS_MAX})"
+        "{ranks} ranks on one node are more than the {most} that it takes (oversubscribe allows up to {RANKS_MAX})"
     )]
     TooManyRanks {
         /// Ranks asked for.
@@ -150,13 +197,29 @@ pub enum SubmitError {
         /// What the largest node takes.
         most: u32,
     },
-    /// More nodes than there are with enough slots and memory.
-    #[error("the job needs {asked} nodes; {there} have the slots and the memory for it")]
+    /// More nodes than there are with enough slots.
+    #[error("the job needs {asked} nodes; {there} have the slots for it")]
     TooFewNodes {
         /// Nodes asked for.
         asked: u32,
         /// Nodes that could ever hold a part of it.
         there: u32,
+    },
+    /// More memory than enough nodes have.
+    #[error(
+        "{} of memory on each of {nodes} nodes are more than this cluster has for jobs: {there} of its nodes have so much, the \
+         largest has {}",
+        Bytes(*asked_bytes), Bytes(*most_bytes)
+    )]
+    TooMuchMemory {
+        /// Asked for on each node.
+        asked_bytes: u64,
+        /// Nodes asked for.
+        nodes: u32,
+        /// Nodes that could ever hold a part of it.
+        there: u32,
+        /// The most that a node has for jobs.
+        most_bytes: u64,
     },
     /// A node in the list is not in the cluster.
     #[error("node {node} is not in the cluster")]

@@ -56,8 +56,10 @@ impl Dqt {
                 let (level, index) = around(parts.iter().map(|part| part.0));
                 (level, Some(index))
             }
-            Place::Any { nodes, .. } => (levels(*nodes), None),
-            Place::Fewest { .. } => unreachable!("Machine::settle has made it Any"),
+            place => {
+                let split = place.split().expect("Machine::settle has made it Any");
+                (levels(split.nodes), None)
+            }
         };
         for level in level..=top {
             let indices = match only {

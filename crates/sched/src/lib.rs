@@ -29,11 +29,14 @@ pub mod sim;
 mod space;
 pub mod tree;
 mod types;
+mod wait;
 
-pub use demand::{Demand, Part, Place, SubmitError, WEIGHT_DEFAULT, WEIGHT_MAX};
+pub use demand::{Demand, Part, Place, RANKS_MAX, SubmitError, WEIGHT_DEFAULT, WEIGHT_MAX};
+pub use machine::could_hold;
 pub use matrix::Policy;
 pub use message::{Down, Members, Mode, Moved, Order, Plan, Report, STAGES, Stage, Switch};
 pub use rotation::{Account, Window};
 pub use scheduler::{Config, ConfigError, Event, JobState, SLICE_NS, Scheduler};
 pub use tree::Tree;
-pub use types::{Generation, JobId, Membership, NodeId, SLOTS_MAX, Slots, Version};
+pub use types::{Bytes, Generation, JobId, Membership, NodeId, SLOTS_MAX, Slots, Version};
+pub use wait::Wait;

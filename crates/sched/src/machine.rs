@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::demand::{Demand, Part, Place, SubmitError};
+use crate::demand::{Demand, Part, Place, RANKS_MAX, Split, SubmitError};
 use crate::types::{JobId, NodeId, SLOTS_MAX};
+use crate::wait::Wait;
 
 /// One node.
 #[derive(Clone, Debug)]
@@ -69,7 +70,7 @@ impl Machine {
         match self.node(node) {
             Some(known) if known.here && known.slots > 0 => {
                 if demand.oversubscribe {
-                    SLOTS_MAX
+                    RANKS_MAX
                 } else {
                     known.slots
                 }
@@ -131,27 +132,49 @@ impl Machine {
     /// The demand with the number of nodes settled, if the cluster, were it empty, could hold it.
     pub(crate) fn settle(&self, demand: &Demand) -> Result<Demand, SubmitError> {
         demand.check()?;
-        let able = || (0..self.len()).map(NodeId).filter(|&node| self.could_admit(node, demand));
-        let mut most: Vec<_> =
-            able().map(|node| self.ranks_most(node, demand)).filter(|&most| most > 0).collect();
-        most.sort_unstable_by(|a, b| b.cmp(a));
         let place = match &demand.place {
             Place::Given(parts) => {
                 self.check_given(demand, parts)?;
                 demand.place.clone()
             }
-            Place::Any { nodes, ranks } => {
-                check_any(&most, *nodes, *ranks)?;
-                demand.place.clone()
-            }
-            Place::Fewest { ranks } => {
-                let nodes = (1..=most.len() as u32).find(|&nodes| check_any(&most, nodes, *ranks).is_ok());
-                let there = most.len() as u32;
-                let nodes = nodes.ok_or(SubmitError::TooFewNodes { asked: there + 1, there })?;
-                Place::Any { nodes, ranks: *ranks }
-            }
+            Place::Fewest { ranks } => Place::Any { nodes: self.fewest(demand, *ranks)?, ranks: *ranks },
+            place => place.clone(),
         };
+        if let Some(split) = place.split() {
+            let most_bytes = self.nodes.iter().filter(|node| node.here).map(|node| node.memory_bytes).max();
+            check_split(&self.able(&Demand { memory_bytes: 0, ..demand.clone() }), split)?;
+            let able = self.able(demand);
+            check_split(&able, split).map_err(|_| SubmitError::TooMuchMemory {
+                asked_bytes: demand.memory_bytes,
+                nodes: split.nodes,
+                there: able.len() as u32,
+                most_bytes: most_bytes.unwrap_or(0),
+            })?;
+        }
         Ok(Demand { place, ..demand.clone() })
+    }
+
+    /// How many ranks the nodes take that could admit the job, were they empty; most first.
+    fn able(&self, demand: &Demand) -> Vec<u32> {
+        let able = (0..self.len()).map(NodeId).filter(|&node| self.could_admit(node, demand));
+        let mut most: Vec<_> =
+            able.map(|node| self.ranks_most(node, demand)).filter(|&most| most > 0).collect();
+        most.sort_unstable_by(|a, b| b.cmp(a));
+        most
+    }
+
+    /// As few nodes as have a slot for each rank; all, if there are none such and ranks may share slots.
+    fn fewest(&self, demand: &Demand, ranks: u32) -> Result<u32, SubmitError> {
+        let slots = self.able(&Demand { oversubscribe: false, ..demand.clone() });
+        let nodes = (1..=slots.len() as u32).find(|&nodes| check_any(&slots, nodes, ranks).is_ok());
+        let there = slots.len() as u32;
+        match nodes {
+            Some(nodes) => Ok(nodes),
+            None if demand.oversubscribe && there > 0 => Ok(there.min(ranks)),
+            // Memory keeps them all out: on one node it would be the same.
+            None if demand.memory_bytes > 0 && there == 0 => Ok(1),
+            None => Err(SubmitError::TooFewNodes { asked: there + 1, there }),
+        }
     }
 
     fn check_given(&self, demand: &Demand, parts: &[(NodeId, u32)]) -> Result<(), SubmitError> {
@@ -166,23 +189,84 @@ impl Machine {
         }
         let there = parts.iter().filter(|part| self.could_admit(part.0, demand)).count();
         if there < parts.len() {
-            return Err(SubmitError::TooFewNodes { asked: parts.len() as u32, there: there as u32 });
+            let bytes = parts.iter().filter_map(|part| self.node(part.0)).map(|node| node.memory_bytes);
+            return Err(SubmitError::TooMuchMemory {
+                asked_bytes: demand.memory_bytes,
+                nodes: parts.len() as u32,
+                there: there as u32,
+                most_bytes: bytes.max().unwrap_or(0),
+            });
         }
         Ok(())
+    }
+
+    /// Why nodes do not admit the job now, whatever rows there are; none: enough of them do.
+    pub(crate) fn why_not(&self, demand: &Demand) -> Option<Wait> {
+        let (asked, nodes): (u32, Vec<NodeId>) = match &demand.place {
+            Place::Given(parts) => (parts.len() as u32, parts.iter().map(|part| part.0).collect()),
+            place => (place.split()?.nodes, (0..self.len()).map(NodeId).collect()),
+        };
+        let count = |is_well: &dyn Fn(&Node) -> bool| {
+            nodes.iter().filter_map(|&node| self.node(node)).filter(|node| is_well(node)).count() as u32
+        };
+        let up = count(&|node| node.here);
+        if up < asked {
+            return Some(Wait::Nodes { asked, there: up });
+        }
+        let is_open = |node: &Node| node.here && node.exclusive.is_none();
+        let open = count(&is_open);
+        if open < asked {
+            let owners = nodes.iter().filter_map(|&node| self.node(node)?.exclusive);
+            return owners.min().map(|owner| Wait::Taken { asked, there: open, owner });
+        }
+        let is_empty = |node: &Node| is_open(node) && (node.residents == 0 || !demand.exclusive);
+        let empty = count(&is_empty);
+        if empty < asked {
+            return Some(Wait::Occupied { asked, there: empty });
+        }
+        let free = |node: &Node| node.memory_bytes.saturating_sub(node.charged_bytes);
+        let has_room =
+            |node: &Node| is_empty(node) && (node.memory_bytes == 0 || free(node) >= demand.memory_bytes);
+        let there = count(&has_room);
+        let most = nodes.iter().filter_map(|&node| self.node(node)).filter(|node| is_empty(node)).map(free);
+        (there < asked).then(|| Wait::Memory {
+            asked_bytes: demand.memory_bytes,
+            asked,
+            there,
+            free_bytes: most.max().unwrap_or(0),
+        })
     }
 }
 
 /// Whether nodes that take so many ranks, in descending order, hold `ranks` dealt evenly to `nodes`.
 fn check_any(most: &[u32], nodes: u32, ranks: u32) -> Result<(), SubmitError> {
-    let (low, more) = (ranks / nodes, ranks % nodes);
-    let high = ranks.div_ceil(nodes);
+    let split = Place::Any { nodes, ranks }.split().expect("it is dealt evenly");
+    check_split(most, split)
+}
+
+/// The same for any way to deal them.
+fn check_split(most: &[u32], split: Split) -> Result<(), SubmitError> {
+    let Split { nodes, low, more, high } = split;
     let count = |at_least: u32| most.iter().filter(|&&most| most >= at_least).count() as u32;
     if most.first().is_some_and(|&first| high > first) {
         return Err(SubmitError::TooManyRanks { ranks: high, most: most[0] });
     }
     let there = count(low.max(1));
-    if there < nodes || nodes > ranks || count(high) < more {
+    if there < nodes || low == 0 || count(high) < more {
         return Err(SubmitError::TooFewNodes { asked: nodes, there });
     }
     Ok(())
+}
+
+/// Whether nodes with so many slots and so much memory (0: not known), were they empty, could hold the job.
+///
+/// # Errors
+/// Says what they have.
+pub fn could_hold(
+    nodes: impl IntoIterator<Item = (NodeId, u32, u64)>,
+    demand: &Demand,
+) -> Result<(), SubmitError> {
+    let mut machine = Machine::default();
+    nodes.into_iter().for_each(|(node, slots, memory_bytes)| machine.set(node, slots, memory_bytes));
+    machine.settle(demand).map(drop)
 }

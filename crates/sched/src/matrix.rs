@@ -30,6 +30,27 @@ pub(crate) struct PlannedRow {
     pub(crate) all: Vec<JobId>,
 }
 
+impl std::str::FromStr for Policy {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "matrix" => Ok(Policy::RoundRobin),
+            "dqt" => Ok(Policy::Dqt),
+            _ => Err("a policy is matrix or dqt"),
+        }
+    }
+}
+
+impl std::fmt::Display for Policy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Policy::RoundRobin => "matrix",
+            Policy::Dqt => "dqt",
+        })
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Layout {
     RoundRobin(Rows),
@@ -40,6 +61,8 @@ enum Layout {
 #[derive(Clone, Debug)]
 pub(crate) struct Matrix {
     layout: Layout,
+    /// Rows that never have a turn: they only spread the jobs that take none over the nodes.
+    loose: Rows,
     fill_holes: bool,
     rows_max: usize,
     pub(crate) residents: Residents,
@@ -59,6 +82,7 @@ impl Matrix {
         };
         Matrix {
             layout,
+            loose: Rows::new(0, u32::MAX),
             fill_holes,
             rows_max,
             residents: Residents::new(),
@@ -86,6 +110,7 @@ impl Matrix {
             parts,
             weight: demand.weight,
             exclusive: demand.exclusive,
+            gang: demand.gang,
             active: false,
             moved: false,
         };
@@ -97,6 +122,11 @@ impl Matrix {
         if demand.exclusive {
             // Machine::admits lets it in only where nobody is, so its columns are free in every row.
             return Row::new(0, u32::MAX).choose(machine, demand);
+        }
+        if !demand.gang {
+            let (at, parts) = self.loose.choose(machine, demand)?;
+            self.loose.put(at, job, &parts);
+            return Some(parts);
         }
         match &mut self.layout {
             Layout::RoundRobin(rows) => {
@@ -135,6 +165,7 @@ impl Matrix {
         self.stale = true;
         match &mut self.layout {
             _ if resident.exclusive => {}
+            _ if !resident.gang => self.loose.remove(job, &resident.parts),
             Layout::RoundRobin(rows) => {
                 rows.remove(job, &resident.parts);
                 rows.compact(machine, &mut self.residents);
@@ -151,7 +182,7 @@ impl Matrix {
         self.stale = true;
         let Some(resident) = self.residents.get_mut(&job) else { return };
         match &mut self.layout {
-            _ if resident.exclusive => {}
+            _ if resident.exclusive || !resident.gang => {}
             Layout::RoundRobin(rows) => rows.put_back(machine, job, resident),
             Layout::Dqt(tree) => tree.put_back(machine, job, resident),
         }

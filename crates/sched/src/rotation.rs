@@ -31,6 +31,8 @@ pub struct Account {
     pub virtual_ns: u64,
     /// How often it was switched in.
     pub slices: u64,
+    /// Slices that began with it in the row, also if it had the one before.
+    pub turns: u64,
     /// How often it was left out because it was not frozen yet.
     pub left_out: u64,
     /// Its weight.
@@ -423,18 +425,31 @@ impl Scheduler {
         } else {
             now_ns + self.config.slice_ns
         };
+        let is_new = !self.rotation.forced;
         if !same {
-            return Some(self.switch_in(best, end_ns));
+            let switch = self.switch_in(best, end_ns);
+            self.count_turn(is_new);
+            return Some(switch);
         }
         if self.all_idle() {
             return None;
         }
+        self.count_turn(is_new);
         self.rotation.slice_end_ns = end_ns;
         if self.config.force_switch {
             self.rotation.forced = true;
             return Some(self.switch_off());
         }
         None
+    }
+
+    /// A slice begins, for those of the row in force.
+    fn count_turn(&mut self, is_new: bool) {
+        for job in self.rotation.running.iter().filter(|_| is_new) {
+            if let Some(record) = self.jobs.get_mut(job) {
+                record.turn.account.turns += 1;
+            }
+        }
     }
 
     /// Nobody can be switched in.

@@ -14,7 +14,10 @@
 //! - A job is **left out** of the rows, and keeps its credit, while a node of it is expelled, or while it should run and is not yet frozen
 //!   everywhere after its last slice.
 //! - Waiting jobs are served first come, first served, but a job that fits passes one that does not, at most
-//!   [`Config::bypass_max`] times; after that nobody passes it, so it is placed when the nodes it needs have become free.
+//!   [`Config::bypass_max`] times; after that nobody passes it, so it is placed when the nodes it needs have become free. One for
+//!   which too few nodes are up is passed by all. One that runs already ([`Scheduler::submit_running`]) passes all, and only waits
+//!   for its turns.
+//! - A job that takes no turns ([`Demand::gang`]) stays **Placed** to its end.
 //!
 //! What the nodes must know is in [`Scheduler::plan`], whose version changes only when rows change.
 
@@ -26,6 +29,7 @@ use crate::matrix::{Matrix, Policy};
 use crate::message::{Mode, Plan, Switch};
 use crate::rotation::{Account, Freeze, Turn};
 use crate::types::{Generation, JobId, NodeId, Version};
+use crate::wait::Wait;
 
 /// The shortest and the longest slice.
 pub const SLICE_NS: std::ops::RangeInclusive<u64> = 5_000_000..=3_600_000_000_000;
@@ -127,6 +131,8 @@ pub(crate) struct Job {
 struct Waiting {
     job: JobId,
     passed: u32,
+    /// It runs already.
+    runs: bool,
 }
 
 /// The scheduler of a cluster.
@@ -206,29 +212,45 @@ impl Scheduler {
     /// # Errors
     /// Refuses what the cluster could not hold if it were empty.
     pub fn submit(&mut self, now_ns: u64, job: JobId, demand: &Demand) -> Result<(), SubmitError> {
-        if self.jobs.contains_key(&job) {
-            return Err(SubmitError::JobTwice { job });
-        }
         if self.queue.len() >= self.config.waiting_max {
             return Err(SubmitError::QueueFull { waiting: self.queue.len() });
+        }
+        self.take(now_ns, job, demand, false)
+    }
+
+    /// Takes a job that runs already, on given nodes. It is placed before all that wait.
+    ///
+    /// # Errors
+    /// Refuses what the cluster could not hold if it were empty.
+    pub fn submit_running(&mut self, now_ns: u64, job: JobId, demand: &Demand) -> Result<(), SubmitError> {
+        self.take(now_ns, job, demand, true)
+    }
+
+    fn take(&mut self, now_ns: u64, job: JobId, demand: &Demand, runs: bool) -> Result<(), SubmitError> {
+        if self.jobs.contains_key(&job) {
+            return Err(SubmitError::JobTwice { job });
         }
         let demand = self.machine.settle(demand)?;
         self.charge(now_ns);
         let turn = Turn::new(demand.weight);
         let state = JobState::Waiting;
         self.jobs.insert(job, Job { demand, state, suspended_early: false, stalled: false, turn });
-        self.queue.push_back(Waiting { job, passed: 0 });
+        let waiting = Waiting { job, passed: 0, runs };
+        if runs {
+            self.queue.push_front(waiting);
+        } else {
+            self.queue.push_back(waiting);
+        }
         self.serve_queue();
         Ok(())
     }
 
-    /// A placed job is there on all its nodes.
+    /// A placed job is there on all its nodes. One that takes no turns need not begin.
     pub fn begin(&mut self, now_ns: u64, job: JobId) {
         self.charge(now_ns);
         let clock_ns = self.virtual_time();
-        let Some(record) = self.jobs.get_mut(&job).filter(|record| record.state == JobState::Placed) else {
-            return;
-        };
+        let begins = |record: &&mut Job| record.state == JobState::Placed && record.demand.gang;
+        let Some(record) = self.jobs.get_mut(&job).filter(begins) else { return };
         record.state = JobState::Active;
         record.turn.join(clock_ns);
         if std::mem::take(&mut record.suspended_early) {
@@ -327,6 +349,21 @@ impl Scheduler {
     #[must_use]
     pub fn state(&self, job: JobId) -> Option<JobState> {
         self.jobs.get(&job).map(|record| record.state)
+    }
+
+    /// The jobs that wait for nodes, in the order in which they are served; not those that run already.
+    pub fn queue(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.queue.iter().filter(|waiting| !waiting.runs).map(|waiting| waiting.job)
+    }
+
+    /// Why the job waits; none if it does not.
+    #[must_use]
+    pub fn why_waits(&self, job: JobId) -> Option<Wait> {
+        let at = self.queue.iter().position(|waiting| waiting.job == job)?;
+        let demand = &self.jobs[&job].demand;
+        let blocks = |waiting: &&Waiting| self.blocks(waiting);
+        let behind = self.queue.iter().take(at).find(blocks).map(|waiting| Wait::Behind(waiting.job));
+        self.machine.why_not(demand).or(behind).or(Some(Wait::Room))
     }
 
     /// The nodes and slots of a job that has been placed.
@@ -439,10 +476,16 @@ impl Scheduler {
                 }
                 continue;
             }
-            if self.queue[at].passed >= self.config.bypass_max {
+            if self.blocks(&self.queue[at]) {
                 return;
             }
             at += 1;
         }
+    }
+
+    /// Nobody passes it any more. It must be able to be placed when others have ended: for lost nodes nobody waits with it.
+    fn blocks(&self, waiting: &Waiting) -> bool {
+        let is_able = || self.machine.settle(&self.jobs[&waiting.job].demand).is_ok();
+        !waiting.runs && waiting.passed >= self.config.bypass_max && is_able()
     }
 }

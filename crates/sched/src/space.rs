@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::demand::{Demand, Part, Place};
+use crate::demand::{Demand, Part, Place, Split};
 use crate::machine::Machine;
 use crate::types::{JobId, NodeId, Slots};
 
@@ -12,6 +12,8 @@ pub(crate) struct Resident {
     pub(crate) parts: Vec<Part>,
     pub(crate) weight: u32,
     pub(crate) exclusive: bool,
+    /// It takes turns; who does not stands in no row of the matrix.
+    pub(crate) gang: bool,
     /// It takes part in the matrix: begun, not suspended, not left out.
     pub(crate) active: bool,
     /// It had other slots when it began: the nodes are told with every plan.
@@ -105,14 +107,17 @@ impl Row {
                     machine.admits(node, demand).then(|| self.part(machine, demand, node, ranks)).flatten()
                 })
                 .collect(),
-            Place::Any { nodes, ranks } => self.choose_any(machine, demand, *nodes, *ranks),
-            Place::Fewest { .. } => unreachable!("Machine::settle has made it Any"),
+            place => {
+                let split = place.split().expect("Machine::settle has made it Any");
+                self.choose_any(machine, demand, split)
+            }
         }
     }
 
     /// Best fit: the fullest nodes that will do, so that large holes stay for large jobs.
-    fn choose_any(&self, machine: &Machine, demand: &Demand, nodes: u32, ranks: u32) -> Option<Vec<Part>> {
-        let (low, more, high) = (ranks / nodes, (ranks % nodes) as usize, ranks.div_ceil(nodes));
+    fn choose_any(&self, machine: &Machine, demand: &Demand, split: Split) -> Option<Vec<Part>> {
+        let Split { nodes, low, high, .. } = split;
+        let more = split.more as usize;
         let fits = |node: NodeId, ranks: u32| self.part(machine, demand, node, ranks).is_some();
         let mut able: Vec<_> = self
             .nodes(machine)

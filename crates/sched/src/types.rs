@@ -68,7 +68,27 @@ impl Membership {
     }
 }
 
-/// Slots that a node can have; as many ranks as a job can have on a node.
+/// An amount of memory, as people write it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Bytes(pub u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = ["KiB", "MiB", "GiB", "TiB"];
+        match (0..4).rev().find(|unit| self.0 >= 1 << (10 * (unit + 1))) {
+            None => write!(f, "{} bytes", self.0),
+            Some(unit) => {
+                let tenths = (u128::from(self.0) * 10) >> (10 * (unit + 1));
+                match (tenths / 10, tenths % 10) {
+                    (whole, 0) => write!(f, "{whole} {}", units[unit]),
+                    (whole, tenth) => write!(f, "{whole}.{tenth} {}", units[unit]),
+                }
+            }
+        }
+    }
+}
+
+/// Slots that a node can have.
 pub const SLOTS_MAX: u32 = 512;
 
 /// A set of slots of one node.
@@ -164,6 +184,21 @@ impl fmt::Debug for Slots {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_written_with_one_figure_after_the_point() {
+        for (bytes, text) in [
+            (0, "0 bytes"),
+            (1023, "1023 bytes"),
+            (1024, "1 KiB"),
+            (1536, "1.5 KiB"),
+            ((8 << 30) - 1, "7.9 GiB"),
+            (8 << 30, "8 GiB"),
+            (u64::MAX, "16777215.9 TiB"),
+        ] {
+            assert_eq!(Bytes(bytes).to_string(), text);
+        }
+    }
 
     #[test]
     fn slots_are_a_set_of_up_to_512() {

@@ -298,7 +298,10 @@ fn a_job_waits_for_memory_and_suspended_jobs_keep_theirs() {
     bench.end(a);
     assert_eq!(bench.scheduler.state(b), Some(JobState::Active));
     let most = bench.try_submit(&needs(1001));
-    assert_eq!(most, Err(SubmitError::TooFewNodes { asked: 1, there: 0 }));
+    assert_eq!(
+        most,
+        Err(SubmitError::TooMuchMemory { asked_bytes: 1001, nodes: 1, there: 0, most_bytes: 1000 })
+    );
     bench.scheduler.handle_memory(c, NodeId(0), 400);
     let d = bench.submit(&needs(1));
     assert_eq!(bench.scheduler.state(d), Some(JobState::Waiting), "what was measured counts");
@@ -512,7 +515,7 @@ fn bad_demands_are_refused_with_what_was_found() {
     let refusals = [
         (Demand::any(0, 1), "a job needs at least one node and one rank"),
         (Demand::any(2, 1), "1 ranks cannot be on 2 nodes"),
-        (Demand::any(3, 3), "the job needs 3 nodes; 2 have the slots and the memory for it"),
+        (Demand::any(3, 3), "the job needs 3 nodes; 2 have the slots for it"),
         (Demand { weight: 0, ..Demand::any(1, 1) }, "a weight is 1 to 10000, not 0"),
         (given(&[(5, 1)]), "node 5 is not in the cluster"),
         (given(&[(1, 1), (1, 1)]), "node 1 is given twice"),

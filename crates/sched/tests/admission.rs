@@ -1,0 +1,209 @@
+//! Who gets nodes when: exclusive jobs, memory, jobs that take no turns, and the order of those that wait. Under both policies.
+
+use tutti_sched::{
+    Bytes, Config, Demand, Event, JobId, JobState, NodeId, Place, Policy, Scheduler, Wait, could_hold,
+};
+
+const GIB: u64 = 1 << 30;
+const POLICIES: [Policy; 2] = [Policy::RoundRobin, Policy::Dqt];
+
+/// `nodes` nodes of 2 slots and 8 GiB; jobs begin as soon as they are placed.
+struct Cluster {
+    scheduler: Scheduler,
+    next_job: u64,
+}
+
+impl Cluster {
+    fn new(policy: Policy, nodes: u32) -> Self {
+        let mut scheduler = Scheduler::new(Config { policy, bypass_max: 4, ..Config::default() }).unwrap();
+        (0..nodes).for_each(|node| scheduler.handle_node(0, NodeId(node), 2, 8 * GIB));
+        Cluster { scheduler, next_job: 1 }
+    }
+
+    fn submit(&mut self, demand: &Demand) -> JobId {
+        let job = self.number();
+        self.scheduler.submit(0, job, demand).unwrap();
+        self.begin_placed();
+        job
+    }
+
+    fn number(&mut self) -> JobId {
+        self.next_job += 1;
+        JobId(self.next_job - 1)
+    }
+
+    fn begin_placed(&mut self) {
+        while let Some(Event::Placed(job, _)) = self.scheduler.poll_event() {
+            self.scheduler.begin(0, job);
+        }
+    }
+
+    fn end(&mut self, job: JobId) {
+        self.scheduler.end(0, job);
+        self.begin_placed();
+    }
+
+    fn waits(&self, job: JobId) -> bool {
+        self.scheduler.state(job) == Some(JobState::Waiting)
+    }
+
+    fn why(&self, job: JobId) -> String {
+        self.scheduler.why_waits(job).expect("it waits").to_string()
+    }
+
+    fn nodes(&self, job: JobId) -> Vec<u32> {
+        self.scheduler.parts(job).unwrap().iter().map(|part| part.node.0).collect()
+    }
+}
+
+fn exclusive(nodes: u32) -> Demand {
+    Demand { exclusive: true, ..Demand::any(nodes, nodes) }
+}
+
+#[test]
+fn an_exclusive_job_waits_for_empty_nodes_then_has_them_alone_and_later_ones_wait_for_it() {
+    for policy in POLICIES {
+        let mut cluster = Cluster::new(policy, 2);
+        let first = cluster.submit(&Demand::any(2, 2));
+        let alone = cluster.submit(&exclusive(2));
+        assert_eq!(cluster.why(alone), "it is exclusive and needs 2 nodes without other jobs, 0 are empty");
+        // It is passed by no more than four, so it is not starved.
+        let later: Vec<_> = (0..6).map(|_| cluster.submit(&Demand::any(1, 1))).collect();
+        assert_eq!(later.iter().filter(|job| cluster.waits(**job)).count(), 2, "{policy}");
+        assert_eq!(cluster.why(later[5]), "job 2 waits longer, and has been passed often enough");
+        cluster.end(first);
+        later[..4].iter().for_each(|job| cluster.end(*job));
+        assert!(!cluster.waits(alone) && cluster.waits(later[4]) && cluster.waits(later[5]), "{policy}");
+        assert_eq!(cluster.why(later[4]), "it needs 1 node, 0 are not taken by an exclusive job (job 2)");
+        cluster.scheduler.suspend(0, alone);
+        assert!(cluster.waits(later[4]), "its nodes are its own also while it stands still");
+        cluster.end(alone);
+        assert!(!cluster.waits(later[4]) && !cluster.waits(later[5]), "{policy}");
+    }
+}
+
+#[test]
+fn nobody_waits_behind_a_job_for_which_too_few_nodes_are_up() {
+    for policy in POLICIES {
+        let mut cluster = Cluster::new(policy, 2);
+        let first = cluster.submit(&Demand::any(2, 2));
+        let alone = cluster.submit(&exclusive(2));
+        (0..4).for_each(|_| drop(cluster.submit(&Demand::at(Place::Given(vec![(NodeId(0), 1)])))));
+        let behind = cluster.submit(&Demand::any(1, 1));
+        assert!(cluster.waits(behind));
+        cluster.scheduler.handle_node_lost(0, NodeId(1));
+        assert_eq!(cluster.why(alone), "1 is of the 2 nodes that it needs up");
+        cluster.end(first);
+        assert!(!cluster.waits(behind) && cluster.waits(alone), "{policy}");
+        cluster.scheduler.handle_node(0, NodeId(1), 2, 8 * GIB);
+        assert!(matches!(cluster.scheduler.why_waits(alone), Some(Wait::Occupied { asked: 2, there: 1 })));
+    }
+}
+
+#[test]
+fn memory_lets_in_as_many_as_fit_and_the_next_when_one_ends() {
+    for policy in POLICIES {
+        let mut cluster = Cluster::new(policy, 2);
+        let needs = |gib: u64, nodes| Demand { memory_bytes: gib * GIB, ..Demand::any(nodes, nodes) };
+        let wide = cluster.submit(&needs(5, 2));
+        let waits = cluster.submit(&needs(4, 1));
+        assert_eq!(
+            cluster.why(waits),
+            "it needs 4 GiB of memory on 1 node, 0 have so much left (at most 3 GiB)"
+        );
+        let fits = cluster.submit(&needs(3, 2));
+        assert!(!cluster.waits(fits));
+        cluster.end(wide);
+        assert!(!cluster.waits(waits), "{policy}");
+    }
+    let nodes = [(NodeId(0), 2, 8 * GIB), (NodeId(2), 2, 4 * GIB)];
+    let refused = |demand: &Demand| could_hold(nodes, demand).unwrap_err().to_string();
+    assert_eq!(
+        refused(&Demand { memory_bytes: 6 * GIB, ..Demand::any(2, 2) }),
+        "6 GiB of memory on each of 2 nodes are more than this cluster has for jobs: 1 of its nodes have so much, the largest has 8 GiB"
+    );
+    let fewest = Demand { memory_bytes: 9 * GIB, ..Demand::at(Place::Fewest { ranks: 2 }) };
+    assert!(refused(&fewest).contains("on each of 1 nodes"), "{}", refused(&fewest));
+    assert_eq!(Bytes(9 * GIB).to_string(), "9 GiB");
+    assert_eq!(could_hold(nodes, &Demand { memory_bytes: 4 * GIB, ..Demand::any(2, 4) }), Ok(()));
+}
+
+#[test]
+fn who_takes_no_turns_has_nodes_and_memory_but_no_row_and_they_are_spread() {
+    for policy in POLICIES {
+        let mut cluster = Cluster::new(policy, 2);
+        let loose = Demand { gang: false, memory_bytes: GIB, ..Demand::any(1, 2) };
+        let jobs = [0; 4].map(|_| cluster.submit(&loose));
+        let mut nodes: Vec<u32> = jobs.iter().flat_map(|job| cluster.nodes(*job)).collect();
+        nodes.sort_unstable();
+        assert_eq!(nodes, [0, 0, 1, 1], "{policy}");
+        let gang = cluster.submit(&Demand::any(2, 4));
+        cluster.scheduler.next_row(0);
+        assert_eq!(cluster.scheduler.plan().rows, [vec![gang]]);
+        assert_eq!(cluster.scheduler.state(jobs[0]), Some(JobState::Placed));
+        let alone = cluster.submit(&exclusive(1));
+        assert!(cluster.waits(alone));
+        cluster.end(gang);
+        let there =
+            |cluster: &Cluster, node| jobs.into_iter().filter(|job| cluster.nodes(*job) == [node]).collect();
+        let of_last: Vec<JobId> = there(&cluster, 1);
+        of_last.into_iter().for_each(|job| cluster.end(job));
+        assert_eq!(cluster.nodes(alone), [1], "{policy}");
+    }
+}
+
+#[test]
+fn who_runs_already_is_placed_before_all_that_wait_and_holds_up_nobody() {
+    for policy in POLICIES {
+        let mut cluster = Cluster::new(policy, 1);
+        let alone = cluster.submit(&exclusive(1));
+        let running = cluster.number();
+        let here = Demand { oversubscribe: true, ..Demand::at(Place::Given(vec![(NodeId(0), 3)])) };
+        cluster.scheduler.submit_running(0, running, &here).unwrap();
+        assert!(cluster.waits(running));
+        assert_eq!(cluster.scheduler.queue().count(), 0, "it does not wait for nodes");
+        let later = cluster.submit(&Demand::any(1, 1));
+        cluster.end(alone);
+        assert!(!cluster.waits(running) && !cluster.waits(later), "{policy}");
+    }
+}
+
+#[test]
+fn ranks_per_node_fill_all_nodes_but_the_last() {
+    for policy in POLICIES {
+        let mut cluster = Cluster::new(policy, 3);
+        let ranks = |cluster: &Cluster, job| {
+            cluster.scheduler.parts(job).unwrap().iter().map(|part| part.ranks).collect::<Vec<_>>()
+        };
+        let job = cluster.submit(&Demand::at(Place::PerNode { per_node: 2, ranks: 5 }));
+        assert_eq!(ranks(&cluster, job), [2, 2, 1], "{policy}");
+        let over = Demand { oversubscribe: true, ..Demand::at(Place::PerNode { per_node: 3, ranks: 6 }) };
+        let job = cluster.submit(&over);
+        assert_eq!(ranks(&cluster, job), [3, 3], "{policy}");
+        let all = cluster.submit(&Demand { oversubscribe: true, ..Demand::at(Place::Fewest { ranks: 100 }) });
+        assert_eq!(ranks(&cluster, all), [34, 33, 33], "{policy}");
+    }
+}
+
+#[test]
+fn turns_are_counted_by_weight_whatever_a_slice_has_lasted() {
+    for policy in POLICIES {
+        let mut cluster = Cluster::new(policy, 1);
+        let jobs = [100, 300].map(|weight| cluster.submit(&Demand { weight, ..Demand::any(1, 2) }));
+        let (mut now_ns, mut state) = (0_u64, 1_u64);
+        while cluster.scheduler.account(jobs[0]).unwrap().turns < 50 {
+            let before = cluster.scheduler.running().to_vec();
+            if let Some(switch) = cluster.scheduler.next_row(now_ns) {
+                for job in before {
+                    cluster.scheduler.handle_frozen(now_ns, job, switch.generation);
+                }
+            }
+            // A machine that others keep busy: some slices are much too long.
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            now_ns = cluster.scheduler.slice_end_ns().max(now_ns)
+                + [0, 0, 0, 1_000_000_000][(state >> 62) as usize];
+        }
+        let turns = jobs.map(|job| cluster.scheduler.account(job).unwrap().turns);
+        assert!(turns[1].abs_diff(3 * turns[0]) <= turns[0] / 2, "{turns:?}, {policy}");
+    }
+}
