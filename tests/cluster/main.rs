@@ -17,6 +17,7 @@ mod leftovers;
 mod nodes;
 mod on_demand;
 mod programs;
+mod sharing;
 mod terminal;
 mod timeline;
 mod two_users;

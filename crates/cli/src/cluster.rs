@@ -12,7 +12,9 @@ use tutti_node::wire::{self, Decoder, Head, Job, Kind};
 use crate::nodes::Wanted;
 
 pub use tutti_daemon::gang::Means;
-pub use tutti_daemon::message::{Answer, Control, Host, JobId, JobRow, JobState, NodeRow, Request, Submit};
+pub use tutti_daemon::message::{
+    Answer, Control, Host, JobId, JobRow, JobState, NodeRow, Request, Submit, Terms,
+};
 
 /// Connects to the daemon of this node.
 ///
@@ -123,7 +125,7 @@ impl Frames {
 ///
 /// # Errors
 /// When the working directory is gone; a text for the user.
-pub fn submission(job: &Job, nodes: &Wanted, per_node: Option<u32>) -> Result<Submit, String> {
+pub fn submission(job: &Job, nodes: &Wanted, per_node: Option<u32>, terms: Terms) -> Result<Submit, String> {
     let directory =
         std::env::current_dir().map_err(|error| format!("cannot name the working directory: {error}"))?;
     let umask = rustix::process::umask(Mode::empty());
@@ -134,6 +136,7 @@ pub fn submission(job: &Job, nodes: &Wanted, per_node: Option<u32>) -> Result<Su
         nodes: nodes.nodes,
         hosts: nodes.hosts.clone(),
         per_node,
+        terms,
         environment: std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect(),
         directory: text(directory.into_os_string()),
         umask: umask.as_raw_mode(),

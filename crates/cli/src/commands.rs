@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::{CommandFactory, Parser, Subcommand};
 use rustix::process::Signal;
 use serde_json::json;
+use tutti_daemon::memory;
 use tutti_node::wire::{Head, Kind};
 
 use crate::cluster::{self, Answer, Control, JobId, JobRow, JobState, Means, NodeRow, Request};
@@ -292,11 +293,19 @@ fn print_jobs(rows: &[JobRow]) -> String {
             duration(row),
             user_name(row.uid),
             // The least of its nodes.
-            row.held_by.iter().map(|(_, means)| *means).max().map_or("-", by).to_owned(),
+            match row.held_by.iter().map(|(_, means)| *means).max() {
+                _ if !row.gang => "no",
+                means => means.map_or("-", by),
+            }
+            .to_owned(),
             row.command.clone(),
         ]);
     }
-    aligned(&table, &[true, false, true, true, true, false, false, false])
+    let mut text = aligned(&table, &[true, false, true, true, true, false, false, false]);
+    for (job, why) in rows.iter().filter_map(|row| Some((row.job, row.waits.as_ref()?))) {
+        text.push_str(&format!("job {job} waits: {why}\n"));
+    }
+    text
 }
 
 /// Columns as wide as their widest entry, `right` ones at the right edge.
@@ -344,7 +353,21 @@ fn print_status(rows: &[JobRow]) -> String {
             row.ranks,
             duration(row)
         ));
+        if let Some(why) = &row.waits {
+            text.push_str(&format!("waits    {why}\n"));
+        }
         text.push_str(&format!("nodes    {}\n", row.nodes.join(" ")));
+        if row.exclusive {
+            text.push_str("alone    yes: nobody else has ranks on its nodes\n");
+        }
+        if row.memory_bytes > 0 {
+            text.push_str(&format!("memory   {} on each node\n", memory::text(row.memory_bytes)));
+        }
+        if row.gang {
+            text.push_str(&format!("weight   {}\nslices   {}\n", row.weight, row.turns));
+        } else {
+            text.push_str("turns    none: it runs all the time\n");
+        }
         for (node, means) in &row.held_by {
             text.push_str(&format!("turns    {node}: {}\n", by(*means)));
         }
@@ -358,7 +381,7 @@ fn print_status(rows: &[JobRow]) -> String {
 
 fn print_nodes(rows: &[NodeRow]) -> String {
     let mut table = vec![
-        ["NODE", "NAME", "STATE", "SLOTS", "RANKS", "PARENT", "SWITCH", "ADDRESS"]
+        ["NODE", "NAME", "STATE", "SLOTS", "RANKS", "PARENT", "MEMORY", "POLICY", "SWITCH", "ADDRESS"]
             .map(str::to_owned)
             .to_vec(),
     ];
@@ -370,11 +393,22 @@ fn print_nodes(rows: &[NodeRow]) -> String {
             row.slots.to_string(),
             row.ranks.to_string(),
             row.parent.map_or_else(|| "-".into(), |parent| parent.to_string()),
+            match row.memory_bytes {
+                0 => "-".into(),
+                bytes => format!("{}/{}", short(row.declared_bytes), short(bytes)),
+            },
+            row.policy.clone().unwrap_or_else(|| "-".into()),
             row.preferred.name().to_owned(),
             row.address.clone(),
         ]);
     }
-    aligned(&table, &[true, false, false, true, true, true, false, false])
+    aligned(&table, &[true, false, false, true, true, true, true, false, false, false])
+}
+
+/// An amount of memory as users write it.
+fn short(bytes: u64) -> String {
+    let text = memory::text(bytes);
+    text.trim_end_matches("iB").trim_end_matches("bytes").replace(' ', "")
 }
 
 /// By what a job takes its turns.
@@ -388,6 +422,7 @@ fn by(means: Means) -> &'static str {
 
 fn name_of(state: JobState) -> &'static str {
     match state {
+        JobState::Waiting => "waiting",
         JobState::Starting => "starting",
         JobState::Running => "running",
         JobState::Suspended => "suspended",

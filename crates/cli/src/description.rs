@@ -5,6 +5,7 @@ use std::path::Path;
 
 use rustix::stdio::{stdin, stdout};
 use rustix::termios::{isatty, tcgetwinsize};
+use tutti_daemon::message::Terms;
 use tutti_node::tickets::fill_random;
 use tutti_node::wire::{self, Input, Job};
 
@@ -30,6 +31,8 @@ pub struct Described {
     pub nodes: Nodes,
     /// Ranks on each, if that was said.
     pub per_node: Option<u32>,
+    /// How it shares them.
+    pub terms: Terms,
 }
 
 /// Checks what the options ask for and makes a job of it.
@@ -71,13 +74,18 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
     if options.detach_on_hangup && !matches!(nodes, Nodes::Cluster(_)) {
         return Err(("--detach-on-hangup is for jobs of a cluster (--nodes N)".into(), USAGE));
     }
+    let terms = options.terms;
+    if !matches!(nodes, Nodes::Cluster(_)) && (terms.exclusive || terms.memory_bytes > 0) {
+        let text = "--exclusive and --memory are for jobs of a cluster (--nodes N, or tutti run): this one would start at once";
+        return Err((text.into(), USAGE));
+    }
     // A daemon's ranks cannot inherit what only we have.
     let job = Job { input_inherited: job.input_inherited && !matches!(nodes, Nodes::Cluster(_)), ..job };
     match job.input {
         Input::Rank(rank) if u64::from(rank) >= job.ranks() => {
             Err((format!("-stdin names rank {rank}, the job has {} ranks", job.ranks()), USAGE))
         }
-        _ => Ok(Described { job, nodes, per_node: options.ranks_per_node }),
+        _ => Ok(Described { job, nodes, per_node: options.ranks_per_node, terms }),
     }
 }
 

@@ -71,7 +71,8 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
                 Ok(mut front) => {
                     let is_local = !matches!(described.nodes, Nodes::Cluster(_));
                     let nodes = described.nodes.first_ranks().len();
-                    front.enrolment = is_local.then(|| Enrolment::new(&described.job, nodes)).flatten();
+                    front.enrolment =
+                        is_local.then(|| Enrolment::new(&described.job, nodes, described.terms)).flatten();
                     ExitCode::from(front.go_on())
                 }
                 Err(error) => refuse(name, &error, 1),
@@ -101,12 +102,13 @@ pub fn attach(job: JobId) -> ExitCode {
 /// When it is wrong; it has been said, this is the exit status.
 pub fn submission(arguments: &[OsString]) -> Result<cluster::Submit, ExitCode> {
     let name = "tutti submit";
-    let options = match options::parse_as(arguments, true) {
+    let mut options = match options::parse_as(arguments, true) {
         Ok(Request::Run(options)) => options,
         Ok(Request::Version) => return Err(crate::print(Some(format!("{}\n", options::VERSION)), "")),
         Ok(Request::Help) => return Err(crate::print(Some(options::help(name)), "")),
         Err(error) => return Err(refuse(name, &error.to_string(), USAGE)),
     };
+    options.cluster = true;
     let described = description::describe(&options).map_err(|(text, status)| refuse(name, &text, status))?;
     let mut job = described.job;
     job.terminal = None;
@@ -116,7 +118,8 @@ pub fn submission(arguments: &[OsString]) -> Result<cluster::Submit, ExitCode> {
         Nodes::Cluster(wanted) => wanted,
         _ => Wanted::default(),
     };
-    cluster::submission(&job, &nodes, options.ranks_per_node).map_err(|text| refuse(name, &text, 1))
+    cluster::submission(&job, &nodes, options.ranks_per_node, options.terms)
+        .map_err(|text| refuse(name, &text, 1))
 }
 
 /// `tutti run` asks the cluster, if there is one and nothing else was said.

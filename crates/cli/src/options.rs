@@ -8,6 +8,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
+use tutti_daemon::memory;
+use tutti_daemon::message::Terms;
 use tutti_node::environment::INITIAL_HANDLER_VARIABLE;
 use tutti_node::wire::{Binding, Inherits, Input};
 
@@ -48,6 +50,8 @@ pub struct Options {
     pub report_bindings: bool,
     /// Refuse more ranks than cores.
     pub no_oversubscribe: bool,
+    /// How the job shares nodes and time with others.
+    pub terms: Terms,
     /// Begin lines with the rank.
     pub label: bool,
     /// Files for stdout, with %r.
@@ -158,6 +162,7 @@ pub fn parse_as(arguments: &[OsString], counts_nodes: bool) -> Result<Request, O
         cores_per_rank: None,
         report_bindings: false,
         no_oversubscribe: false,
+        terms: Terms::default(),
         label: false,
         output_file: None,
         errors_file: None,
@@ -326,6 +331,18 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
         Key::BindTo => options.binding = binding(&text()).ok_or_else(|| wrong("none, core or share"))?,
         Key::ReportBindings => options.report_bindings = true,
         Key::NoOversubscribe => options.no_oversubscribe = true,
+        Key::Weight => {
+            let weight = text().parse().ok().filter(|weight| (1..=10_000).contains(weight));
+            options.terms.weight = weight.ok_or_else(|| wrong("a whole number from 1 to 10000"))?;
+        }
+        Key::Exclusive => options.terms.exclusive = true,
+        Key::Memory => {
+            let bytes = memory::parse(&text());
+            options.terms.memory_bytes =
+                bytes.map_err(|_| wrong("a number with K, M, G or T behind it, such as 512M or 1.5G"))?;
+        }
+        Key::Gang => options.terms.gang = true,
+        Key::NoGang => options.terms.gang = false,
         Key::Label => options.label = true,
         Key::OutputFile => options.output_file = Some(values[0].clone()),
         Key::ErrorsFile => options.errors_file = Some(values[0].clone()),

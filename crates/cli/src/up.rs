@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use tutti_daemon::place;
+use tutti_daemon::options::{Policy, parse_policy};
+use tutti_daemon::{memory, place};
 use tutti_node::netns::{NAMESPACES_MAX, Namespaces};
 
 use crate::cluster::{self, Answer, Request};
@@ -28,6 +29,9 @@ pub struct Options {
     /// Cores that ranks can hold on each (default: all of the machine)
     #[arg(long, value_name = "N")]
     slots: Option<u32>,
+    /// Memory for jobs on each, as 16G or 512M (default: that of the machine but a sixteenth, in equal parts)
+    #[arg(long, value_name = "SIZE", value_parser = memory::parse)]
+    memory: Option<u64>,
     /// Children of a node in the control tree
     #[arg(long, value_name = "K", default_value_t = 4)]
     arity: u32,
@@ -37,6 +41,9 @@ pub struct Options {
     /// How long the jobs of one row run before the next row's turn, in ms
     #[arg(long, value_name = "MS", default_value_t = 100.0)]
     slice: f64,
+    /// How jobs get nodes and rows: matrix (the first row with room) or dqt (SCore-D's Distributed Queue Tree)
+    #[arg(long, value_name = "NAME", default_value_t, value_parser = parse_policy)]
+    policy: Policy,
     /// Switch by the protocol of SCore-D, with a barrier after each step
     #[arg(long)]
     strict: bool,
@@ -154,7 +161,11 @@ impl Daemons {
             "--keep-for",
             &options.keep_for.to_string(),
         ]);
-        command.args(["--slice", &options.slice.to_string()]);
+        command.args(["--slice", &options.slice.to_string(), "--policy", &options.policy.to_string()]);
+        let memory_bytes = options.memory.unwrap_or_else(|| memory::for_jobs() / u64::from(options.nodes));
+        if memory_bytes >> 10 > 0 {
+            command.args(["--memory", &format!("{}K", memory_bytes >> 10)]);
+        }
         command.args(
             [("--strict", options.strict), ("--force-switch", options.force_switch)]
                 .iter()

@@ -22,6 +22,7 @@ use tutti_node::wire::{Back, Job, Kind};
 use crate::gang::{Command, Said, Stretch};
 use crate::members::{About, Members, NodeId};
 use crate::message::{Answer, JobId, Launch, Message, Order, Request, Routed, User};
+use tutti_sched::{Demand, Policy};
 
 mod gangs;
 mod head;
@@ -36,7 +37,6 @@ mod tunnel;
 
 pub use gangs::NodeTurns;
 pub use head::JobEvent;
-use head::placement;
 use links::Role;
 
 /// A connection between daemons.
@@ -117,6 +117,8 @@ pub enum Action {
     Lane(LinkId, NodeId, bool),
     /// Keep this for the case that the daemon dies and its starter does not.
     Keep(JobId, Box<Kept>),
+    /// On the head: keep a job that waits for nodes, for the head after this one; none: it waits no more.
+    Queue(JobId, Option<Box<Queued>>),
     /// Something for the log of events.
     Log(JobEvent),
     /// What a node's switch thread has done, for the log of turns.
@@ -150,6 +152,21 @@ pub struct Config {
     pub first_job: u64,
     /// What an earlier life has kept of its starters.
     pub kept: Vec<(JobId, Kept)>,
+    /// On the head: the jobs that waited for nodes in an earlier life of it.
+    pub queued: Vec<(JobId, Queued)>,
+    /// On the head: how jobs get their nodes and rows, for who asks.
+    pub policy: Policy,
+}
+
+/// A job that waits for nodes, for the head that follows this one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Queued {
+    /// Without nodes.
+    pub launch: Launch,
+    /// What it waits for.
+    pub demand: Demand,
+    /// It is to stand still from its start.
+    pub suspended: bool,
 }
 
 /// What is kept of a starter beyond the daemon's death.
@@ -218,7 +235,7 @@ impl Core {
     /// A daemon that has just been started, at a time in ms since 1970.
     pub fn new(mut config: Config, now_ms: u64) -> Self {
         let is_head = config.head.is_none();
-        let kept = std::mem::take(&mut config.kept);
+        let (kept, queued) = (std::mem::take(&mut config.kept), std::mem::take(&mut config.queued));
         let mut core = Core {
             now_ms,
             wall_ms: now_ms,
@@ -238,6 +255,7 @@ impl Core {
             config,
         };
         core.tell_gang_of_members();
+        core.take_queue(queued);
         core.home.begin(core.config.about.incarnation, now_ms);
         for (job, kept) in kept {
             core.take_back(job, kept);

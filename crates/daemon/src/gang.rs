@@ -12,60 +12,39 @@
 //! only this thread freezes; the starter suspends the one inside it (`tutti_node::cgroup`). Where no cgroup can be made it is stopped by
 //! signals (`stopper`).
 
-use std::collections::BTreeMap;
 use std::net::UdpSocket;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::mpsc::{Sender, channel};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::process::{Resource, getrlimit};
-use rustix::thread::{CapabilitySet, CapabilitySets, capabilities};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use tutti_node::os::{Rung, prefer_this_thread};
-use tutti_sched::agent::{Agent, Output};
-use tutti_sched::gang::{Action, Arrival, Timing};
-use tutti_sched::head::Head;
+use tutti_node::os::Rung;
 use tutti_sched::{
-    Config, Demand, Down, Event, Generation, JobId, Mode, NodeId, Order, Part, Place, Report, Scheduler,
-    Slots, Tree, Version, Window,
+    Config, Demand, Down, Generation, JobId, Mode, NodeId, Part, Policy, Scheduler, SubmitError, Version,
+    Wait, Window,
 };
 
 use crate::core::LinkId;
 
+pub(crate) mod admission;
 mod binding;
 mod brake;
 mod freezer;
 mod lanes;
+mod life;
 mod stopper;
 mod turns;
 
-use binding::Cores;
-use brake::Brake;
 pub(crate) use lanes::LABEL;
-use lanes::{Heard, Lanes};
+use lanes::Lanes;
 pub use lanes::{Neighbour, SECRET_BYTES, Secret};
-use turns::Recorder;
+use life::Life;
 pub use turns::{Stretch, Turn, Turns, What};
-
-/// Jobs on a node for which room is kept.
-const JOBS: usize = 64;
-/// Turns of the loop in [`BREATH`]; beyond it the thread rests for a tenth of it. It goes before everybody else, so it must not go
-/// round and round, whatever is wrong: the machine would stand still.
-const TURNS_MAX: u32 = 1000;
-/// See [`TURNS_MAX`].
-const BREATH: Duration = Duration::from_millis(10);
-/// Between two looks at who works, where there are several jobs.
-const LOOK_NS: u64 = 5_000_000;
-/// The same where there is one, for which somebody may be waiting on other nodes.
-const LOOK_ALONE_NS: u64 = 50_000_000;
-/// A gang that has slept for so long gives up its slice: longer than a rank waits before it asks for a message that was lost.
-const IDLE_NS: u64 = 20_000_000;
 
 /// How gangs are scheduled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,11 +55,13 @@ pub struct Gangs {
     pub strict: bool,
     /// Switch at the end of every slice, also to the same row.
     pub force_switch: bool,
+    /// How jobs get their nodes and rows.
+    pub policy: Policy,
 }
 
 impl Default for Gangs {
     fn default() -> Self {
-        Gangs { slice_ns: 100_000_000, strict: false, force_switch: false }
+        Gangs { slice_ns: 100_000_000, strict: false, force_switch: false, policy: Policy::default() }
     }
 }
 
@@ -93,6 +74,17 @@ pub enum Word {
     Slots(JobId, Vec<Part>),
 }
 
+/// What a node has for jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seat {
+    /// It is there.
+    pub alive: bool,
+    /// Its cores.
+    pub slots: u32,
+    /// Its memory; 0: not known.
+    pub memory_bytes: u64,
+}
+
 /// What the thread is told.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
@@ -102,8 +94,8 @@ pub enum Command {
         me: NodeId,
         /// Children of a node in the tree.
         arity: u32,
-        /// By number: it is there, and its slots.
-        nodes: Vec<(bool, u32)>,
+        /// By number.
+        nodes: Vec<Seat>,
     },
     /// A job with parts on this node or below.
     Job(JobId, Vec<NodeId>),
@@ -113,8 +105,12 @@ pub enum Command {
     GoneHere(JobId),
     /// Nothing of a job is left anywhere.
     Gone(JobId),
-    /// On the head: the ranks of a job run on all its nodes, so many on each.
-    Begin(JobId, Vec<(NodeId, u32)>),
+    /// On the head: a job wants nodes; or it runs already, on given ones.
+    Submit(JobId, Box<Demand>, bool),
+    /// On the head: the ranks of a job run on all its nodes.
+    Begin(JobId),
+    /// On the head: no rank of a job is left anywhere, or it does not wait any more.
+    Over(JobId),
     /// On the head: a job is suspended, or goes on.
     Suspend(JobId, bool),
     /// A link to a neighbour in the tree has come up.
@@ -152,6 +148,14 @@ pub enum Said {
     Over(LinkId, u64, Vec<u8>),
     /// How a job's ranks here are held while others have the cores.
     Held(JobId, Means),
+    /// On the head: the job has these nodes, and so many ranks on each.
+    Placed(JobId, Vec<(NodeId, u32)>),
+    /// On the head: why the job has none yet.
+    Waits(JobId, Wait),
+    /// On the head: it will never have any.
+    Refused(JobId, SubmitError),
+    /// On the head: the slices that jobs have had.
+    Turns(Vec<(JobId, u64)>),
     /// For the person who keeps the machines.
     Line(String),
 }
@@ -184,25 +188,15 @@ impl Switcher {
         let turns = Turns::default();
         let head = is_head.then(|| scheduler(gangs)).transpose().map_err(std::io::Error::other)?;
         let wanted = Arc::new(AtomicBool::new(false));
-        let mut life = Life {
+        let ends = life::Ends {
             wanted: Arc::clone(&wanted),
             queue,
             bell: bell.try_clone()?,
             say: Box::new(say),
             lanes: Lanes::new(socket),
-            heard: Vec::with_capacity(JOBS),
-            scheduler: head,
-            slice_ns: gangs.slice_ns,
-            node: None,
-            jobs: BTreeMap::new(),
-            members: None,
-            plan: None,
-            switch: None,
-            look_ns: 0,
-            recorder: Recorder::new(turns.clone()),
-            cores: Cores::of_this_thread(),
-            stop: false,
+            turns: turns.clone(),
         };
+        let mut life = Life::new(ends, gangs.slice_ns, head);
         let (preferred, asked) = channel();
         let thread =
             std::thread::Builder::new().name("switch".into()).spawn(move || life.live(&preferred))?;
@@ -247,6 +241,7 @@ fn scheduler(gangs: &Gangs) -> Result<Scheduler, String> {
     let first = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
     let config = Config {
         slice_ns: gangs.slice_ns,
+        policy: gangs.policy,
         mode: if gangs.strict { Mode::Strict } else { Mode::Overlapped },
         force_switch: gangs.force_switch,
         generation: Generation(first),
@@ -254,478 +249,6 @@ fn scheduler(gangs: &Gangs) -> Result<Scheduler, String> {
         ..Config::default()
     };
     Scheduler::new(config).map_err(|error| error.to_string())
-}
-
-/// A job as this node knows it.
-#[derive(Debug, Default)]
-struct Job {
-    nodes: Vec<NodeId>,
-    /// The agent knows of it.
-    known: bool,
-    parts: Vec<Part>,
-    brake: Option<Brake>,
-    /// Its ranks here, if each has a core of its own, and their cgroup.
-    bound: Option<(Vec<u32>, PathBuf)>,
-    /// It runs here, and the agent knows.
-    here: bool,
-    /// It was said that it did not freeze.
-    stuck: bool,
-}
-
-/// A node that knows who it is.
-#[derive(Debug)]
-struct Node {
-    me: NodeId,
-    agent: Agent,
-    head: Option<Head>,
-    nodes: Vec<(bool, u32)>,
-}
-
-struct Life {
-    /// See [`Switcher::is_wanted`].
-    wanted: Arc<AtomicBool>,
-    queue: Receiver<Command>,
-    bell: OwnedFd,
-    say: Box<dyn Fn(Said) + Send>,
-    lanes: Lanes,
-    /// Words that have just come.
-    heard: Vec<Heard>,
-    /// The scheduler, until the node knows who it is.
-    scheduler: Option<Scheduler>,
-    slice_ns: u64,
-    node: Option<Node>,
-    jobs: BTreeMap<JobId, Job>,
-    /// What is in force, for children that come.
-    members: Option<Down>,
-    plan: Option<Down>,
-    switch: Option<Down>,
-    look_ns: u64,
-    recorder: Recorder,
-    cores: Cores,
-    stop: bool,
-}
-
-impl Life {
-    fn live(&mut self, preferred: &Sender<Rung>) {
-        let _ = preferred.send(prefer_this_thread());
-        stay_in_memory();
-        let (mut turns, mut since) = (0, std::time::Instant::now());
-        loop {
-            turns += 1;
-            if turns >= TURNS_MAX {
-                if since.elapsed() < BREATH {
-                    std::thread::sleep(BREATH / 10);
-                }
-                (turns, since) = (0, std::time::Instant::now());
-            }
-            let now_ns = now_ns();
-            let mut heard = std::mem::take(&mut self.heard);
-            self.lanes.read(now_ns, &mut |word| heard.push(word));
-            // Before the words: of what they speak the main loop has told us already.
-            while let Ok(command) = self.queue.try_recv() {
-                self.handle(now_ns, command);
-            }
-            heard.drain(..).for_each(|word| self.handle_heard(now_ns, word));
-            self.heard = heard;
-            // What rang for the end has been heard: nothing would end the wait.
-            if self.stop {
-                break;
-            }
-            self.look(now_ns);
-            if let Some(node) = &mut self.node {
-                node.agent.handle_time(now_ns);
-            }
-            self.turn(now_ns);
-            self.flush();
-            if let Some(text) = self.lanes.poll_news(now_ns) {
-                (self.say)(Said::Line(text));
-            }
-            let head = self.node.as_ref().and_then(|node| node.head.as_ref());
-            let wanted = head.is_some_and(|head| head.scheduler().is_wanted());
-            self.wanted.store(wanted, Ordering::Relaxed);
-            self.wait();
-        }
-        self.jobs.values_mut().filter_map(|job| job.brake.as_mut()).for_each(|brake| {
-            brake.thaw();
-        });
-    }
-
-    fn handle(&mut self, now_ns: u64, command: Command) {
-        match command {
-            Command::Members { me, arity, nodes } => return self.handle_members(now_ns, me, arity, nodes),
-            Command::Stop => return self.stop = true,
-            Command::Job(job, nodes) => {
-                self.jobs.entry(job).or_default().nodes = nodes;
-                return self.settle(now_ns, job);
-            }
-            Command::Here(job, user, cgroups, ranks, bound) => {
-                let entry = self.jobs.entry(job).or_default();
-                // The ranks of virtual nodes stay where they are.
-                let group = if let [group] = &cgroups[..] { Some(group.clone()) } else { None };
-                entry.bound = group.filter(|_| !bound.is_empty()).map(|group| (bound, group));
-                entry.brake = Brake::of(&cgroups, &ranks, user);
-                let means = entry.brake.as_ref().map_or(Means::Nothing, Brake::means);
-                (self.say)(Said::Held(job, means));
-                if means == Means::Signals {
-                    let text = format!("job {job} takes turns by signals: no cgroup can be made here");
-                    (self.say)(Said::Line(text));
-                }
-                return self.settle(now_ns, job);
-            }
-            Command::Open(neighbour) => return self.lanes.open(now_ns, neighbour),
-            Command::Close(link) => return self.lanes.close(link),
-            Command::Word(link, number, word) => {
-                let heard = self.lanes.take(link, number, &word);
-                return heard.into_iter().for_each(|word| self.handle_heard(now_ns, word));
-            }
-            _ => {}
-        }
-        let Some(node) = &mut self.node else { return };
-        match command {
-            Command::Heard => node.agent.handle_heard(now_ns),
-            Command::GoneHere(job) => {
-                node.agent.handle_job_gone_here(now_ns, job);
-                if let Some(job) = self.jobs.get_mut(&job) {
-                    (job.brake, job.here) = (None, false);
-                }
-            }
-            Command::Gone(job) => {
-                node.agent.handle_job_gone(now_ns, job);
-                if let Some(head) = &mut node.head {
-                    head.handle_gone(now_ns, job);
-                }
-                self.jobs.remove(&job);
-            }
-            Command::Begin(job, parts) => self.begin(now_ns, job, parts),
-            Command::Suspend(job, suspended) => {
-                if let Some(head) = &mut node.head {
-                    if suspended { head.suspend(now_ns, job) } else { head.resume(now_ns, job) }
-                }
-            }
-            Command::Greet(child) => self.greet(child),
-            Command::Share(window) => {
-                if let Some(head) = &mut node.head {
-                    head.scheduler_mut().set_window(now_ns, window);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn handle_heard(&mut self, now_ns: u64, heard: Heard) {
-        match heard {
-            Heard::Down(Word::Slots(job, parts)) => self.handle_slots(now_ns, job, parts),
-            Heard::Down(Word::Sched(down)) => self.handle_down(now_ns, down),
-            Heard::Up(child, report) => {
-                if let Some(node) = &mut self.node {
-                    node.agent.handle_report(now_ns, child, report);
-                }
-            }
-        }
-    }
-
-    fn handle_down(&mut self, now_ns: u64, down: Down) {
-        self.note(&down);
-        if let Down::Order(Order::Suspend(job, _)) = &down
-            && let Some(brake) = self.jobs.get_mut(job).and_then(|job| job.brake.as_mut())
-            && brake.dozes()
-        {
-            brake.freeze_blocking(now_ns);
-        }
-        if let Some(node) = &mut self.node {
-            node.agent.handle_down(now_ns, down);
-        }
-    }
-
-    fn say_down(&mut self, child: NodeId, word: &Word) {
-        let say = &self.say;
-        self.lanes.say_down(now_ns(), child, word, &mut |link, number, word| {
-            say(Said::Over(link, number, word.to_vec()));
-        });
-    }
-
-    fn say_up(&mut self, report: &Report) {
-        let say = &self.say;
-        self.lanes.say_up(now_ns(), report, &mut |link, number, word| {
-            say(Said::Over(link, number, word.to_vec()));
-        });
-    }
-
-    fn flush(&mut self) {
-        let say = &self.say;
-        self.lanes.flush(now_ns(), &mut |link, number, word| {
-            say(Said::Over(link, number, word.to_vec()));
-        });
-    }
-
-    fn handle_members(&mut self, now_ns: u64, me: NodeId, arity: u32, nodes: Vec<(bool, u32)>) {
-        if self.node.as_ref().is_none_or(|node| node.me != me) {
-            let tree = Tree::new(arity, if me == NodeId(0) { 1 } else { nodes.len() as u32 });
-            let timing = Timing {
-                silence_ns: if me == NodeId(0) { 0 } else { Timing::default().silence_ns },
-                idle_ns: IDLE_NS,
-                ..Timing::default()
-            };
-            let agent = Agent::new(me, tree.clone(), timing, self.slice_ns * 10, JOBS);
-            let head = self.scheduler.take().map(|mut scheduler| {
-                scheduler.handle_node(now_ns, me, nodes[0].1, 0);
-                Head::new(scheduler, tree)
-            });
-            let known = if head.is_some() { nodes[..1].to_vec() } else { nodes.clone() };
-            self.node = Some(Node { me, agent, head, nodes: known });
-        }
-        let Some(node) = &mut self.node else { return };
-        let mut changed = false;
-        for (index, (alive, slots)) in nodes.iter().copied().enumerate() {
-            let id = NodeId(index as u32);
-            let known = node.nodes.get(index).map(|(alive, _)| *alive);
-            if known.is_none() {
-                node.agent.handle_join();
-            }
-            let Some(head) = &mut node.head else { continue };
-            changed |= known != Some(alive);
-            match known {
-                None => {
-                    head.handle_join(now_ns, slots, 0);
-                    if !alive {
-                        head.handle_node_lost(now_ns, id);
-                    }
-                }
-                Some(false) if alive => head.handle_node_back(now_ns, id, slots, 0),
-                Some(true) if !alive => drop(head.handle_node_lost(now_ns, id)),
-                _ => {}
-            }
-        }
-        node.nodes = nodes;
-        // Who has come knows nothing of the state of the tree that reports must be of.
-        if let Some(head) = node.head.as_mut().filter(|_| changed) {
-            head.handle_daemon_back();
-        }
-        let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
-        jobs.into_iter().for_each(|job| self.settle(now_ns, job));
-    }
-
-    /// The agent is told what is known of a job by now.
-    fn settle(&mut self, now_ns: u64, id: JobId) {
-        let (Some(node), Some(job)) = (&mut self.node, self.jobs.get_mut(&id)) else { return };
-        if job.nodes.is_empty() {
-            return;
-        }
-        let part =
-            job.parts.iter().find(|part| part.node == node.me).filter(|_| job.brake.is_some() && !job.here);
-        if let Some(part) = part {
-            job.here = true;
-            job.known = true;
-            let slots = if part.slots.is_empty() { Slots::first(1) } else { part.slots };
-            if let Some((ranks, group)) = &job.bound {
-                self.cores.bind(&slots, ranks, group);
-            }
-            node.agent.handle_job(now_ns, id, &job.nodes, Some((slots, Arrival::Running)));
-        } else if !job.known {
-            job.known = true;
-            node.agent.handle_job(now_ns, id, &job.nodes, None);
-        }
-    }
-
-    /// On the head: the job takes its turns from now on.
-    fn begin(&mut self, now_ns: u64, id: JobId, parts: Vec<(NodeId, u32)>) {
-        let Some(head) = self.node.as_mut().and_then(|node| node.head.as_mut()) else { return };
-        let demand = Demand { oversubscribe: true, ..Demand::at(Place::Given(parts)) };
-        if let Err(error) = head.scheduler_mut().submit(now_ns, id, &demand) {
-            (self.say)(Said::Line(format!("job {id} is not gang-scheduled: {error}")));
-        }
-        self.serve(now_ns);
-    }
-
-    /// Jobs that have their place begin.
-    fn serve(&mut self, now_ns: u64) {
-        while let Some(node) = &mut self.node
-            && let Some(head) = &mut node.head
-            && let Some(Event::Placed(job, parts)) = head.scheduler_mut().poll_event()
-        {
-            head.scheduler_mut().begin(now_ns, job);
-            self.handle_slots(now_ns, job, parts);
-        }
-    }
-
-    fn handle_slots(&mut self, now_ns: u64, job: JobId, parts: Vec<Part>) {
-        let children = self.node.as_ref().map(|node| node.agent.tree().children(node.me)).unwrap_or_default();
-        let word = Word::Slots(job, parts);
-        children.into_iter().for_each(|child| self.say_down(child, &word));
-        let Word::Slots(job, parts) = word else { unreachable!("it was just made") };
-        self.jobs.entry(job).or_default().parts = parts;
-        self.settle(now_ns, job);
-    }
-
-    fn note(&mut self, down: &Down) {
-        match down {
-            Down::Plan(_) => self.plan = Some(down.clone()),
-            Down::Order(Order::Switch(switch)) => {
-                self.recorder.begin(switch.generation, now_ns());
-                self.switch = Some(down.clone());
-            }
-            // Reports count only in the state of the tree in which they were merged: who does not know it is not heard.
-            Down::Order(Order::Members(_)) => self.members = Some(down.clone()),
-            Down::Order(_) => {}
-        }
-    }
-
-    fn greet(&mut self, child: NodeId) {
-        let jobs = self.jobs.iter().filter(|(_, entry)| !entry.parts.is_empty());
-        let slots = jobs.map(|(job, entry)| Word::Slots(*job, entry.parts.clone()));
-        let orders = self.members.iter().chain(&self.plan).chain(&self.switch);
-        let words: Vec<Word> = slots.chain(orders.cloned().map(Word::Sched)).collect();
-        words.iter().for_each(|word| self.say_down(child, word));
-        if let Some(head) = self.node.as_mut().and_then(|node| node.head.as_mut()) {
-            head.handle_daemon_back();
-        }
-    }
-
-    /// Until nothing is left to be done now.
-    fn turn(&mut self, now_ns: u64) {
-        loop {
-            self.serve(now_ns);
-            let Some(node) = &mut self.node else { return };
-            let down = node.head.as_mut().and_then(|head| head.poll_down(now_ns));
-            if let Some(down) = down {
-                self.handle_down(now_ns, down);
-                continue;
-            }
-            if let Some(head) = &mut node.head {
-                while head.poll_notice().is_some() {}
-            }
-            let Some(output) = node.agent.poll_output() else { return };
-            match output {
-                Output::Child(child, down) => self.say_down(child, &Word::Sched(down)),
-                Output::Parent(report) => match &mut node.head {
-                    Some(head) => {
-                        head.handle_report(now_ns, report);
-                        self.recorder.reached(&report, now_ns);
-                    }
-                    None => self.say_up(&report),
-                },
-                // What is to be said is said before anything that takes time.
-                Output::Do(action) => {
-                    self.flush();
-                    self.act(&action);
-                }
-            }
-        }
-    }
-
-    fn act(&mut self, action: &Action) {
-        let Some(node) = &mut self.node else { return };
-        match action {
-            Action::Freeze(job) => {
-                let Some(brake) = self.jobs.get_mut(job).and_then(|job| job.brake.as_mut()) else { return };
-                let began_ns = now_ns();
-                if node.agent.switch().may_doze(*job) && brake.try_doze() {
-                    self.recorder.put(What::Freeze, *job, began_ns, began_ns);
-                    node.agent.handle_frozen(began_ns, *job);
-                } else {
-                    brake.freeze(began_ns);
-                }
-            }
-            Action::Thaw(job) => {
-                if let Some(brake) = self.jobs.get_mut(job).and_then(|job| job.brake.as_mut()) {
-                    let began_ns = now_ns();
-                    brake.thaw();
-                    self.recorder.put(What::Thaw, *job, began_ns, now_ns());
-                }
-                node.agent.handle_thawed(now_ns(), *job);
-            }
-            // What is in the channels stays where it is, the job's own memory: there is nothing to copy (DESIGN 5).
-            Action::Save(job) => node.agent.handle_saved(now_ns(), *job),
-            Action::Restore(job) => node.agent.handle_restored(now_ns(), *job),
-            Action::Stuck(job) => {
-                // Once a job: on a machine that others keep busy it may happen at every switch.
-                if let Some(entry) = self.jobs.get_mut(job).filter(|entry| !entry.stuck) {
-                    entry.stuck = true;
-                    let why = "it is in a long system call, or others keep the cores busy";
-                    (self.say)(Said::Line(format!("job {job} takes more than 1 s to freeze: {why}")));
-                }
-            }
-            Action::Bind(job, slots) => {
-                if let Some((ranks, group)) = self.jobs.get(job).and_then(|job| job.bound.as_ref()) {
-                    self.cores.bind(slots, ranks, group);
-                }
-            }
-            // Jobs are killed by the main loop's orders.
-            Action::Kill(_) => {}
-            Action::Forward(_) | Action::Reached(..) | Action::Woken(_) | Action::Here(_) => {}
-        }
-    }
-
-    /// Looks at the freezers that have not said frozen, and at who works.
-    fn look(&mut self, now_ns: u64) {
-        let Some(node) = &mut self.node else { return };
-        for (id, job) in &mut self.jobs {
-            if let Some(brake) = &mut job.brake
-                && brake.try_confirm(now_ns)
-            {
-                self.recorder.put(What::Freeze, *id, brake.asked_ns(), self::now_ns());
-                node.agent.handle_frozen(now_ns, *id);
-            }
-        }
-        if let Some(pause_ns) = look_pause_ns(&self.jobs, node)
-            && now_ns >= self.look_ns
-        {
-            self.look_ns = now_ns + pause_ns;
-            for (id, job) in self.jobs.iter_mut().filter(|(_, job)| job.here) {
-                let Some(brake) = &mut job.brake else { continue };
-                if let Some(asleep) = brake.try_activity(now_ns) {
-                    node.agent.handle_asleep(now_ns, *id, asleep);
-                }
-            }
-        }
-    }
-
-    fn wait(&mut self) {
-        let now_ns = now_ns();
-        let mut polled = vec![PollFd::from_borrowed_fd(self.bell.as_fd(), PollFlags::IN)];
-        polled.extend(self.lanes.socket(now_ns).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        let freezing =
-            self.jobs.values().filter_map(|job| job.brake.as_ref()).filter(|brake| brake.is_freezing());
-        let mut wake_ns = freezing.clone().map(|brake| brake.look_ns()).min();
-        let events = freezing.flat_map(Brake::events);
-        polled.extend(events.map(|events| PollFd::from_borrowed_fd(events, PollFlags::PRI)));
-        if let Some(node) = &self.node {
-            let head = node.head.as_ref().and_then(Head::poll_timeout);
-            let look = look_pause_ns(&self.jobs, node).map(|_| self.look_ns);
-            wake_ns = [wake_ns, head, node.agent.poll_timeout(), look].into_iter().flatten().min();
-        }
-        wake_ns = [wake_ns, self.lanes.timeout_ns(now_ns)].into_iter().flatten().min();
-        let timeout = wake_ns.map(|wake_ns| {
-            let left = Duration::from_nanos(wake_ns.saturating_sub(now_ns));
-            Timespec::try_from(left).expect("less than a century")
-        });
-        let _ = poll(&mut polled, timeout.as_ref());
-        let rung = !polled[0].revents().is_empty();
-        drop(polled);
-        if rung {
-            let mut bytes = [0; 8];
-            let _ = rustix::io::read(&self.bell, &mut bytes);
-        }
-    }
-}
-
-/// Between two looks at who works; none: nobody waits for anybody to be idle.
-fn look_pause_ns(jobs: &BTreeMap<JobId, Job>, node: &Node) -> Option<u64> {
-    match jobs.values().filter(|job| job.here).count() {
-        0 => None,
-        1 if node.agent.tree().nodes() == 1 => None,
-        1 => Some(LOOK_ALONE_NS),
-        _ => Some(LOOK_NS),
-    }
-}
-
-/// The thread waits for no page. Only where there is no limit: under one, what other threads ask for later would be refused.
-fn stay_in_memory() {
-    let may = |sets: CapabilitySets| sets.effective.contains(CapabilitySet::IPC_LOCK);
-    if capabilities(None).is_ok_and(may) || getrlimit(Resource::Memlock).current.is_none() {
-        // Pages come as they are touched, and stay.
-        let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
-    }
 }
 
 /// The time by which turns are recorded.

@@ -27,6 +27,9 @@ pub struct About {
     pub data: IpAddr,
     /// Cores that ranks can hold.
     pub slots: u32,
+    /// Memory for jobs; 0: not known.
+    #[serde(default)]
+    pub memory_bytes: u64,
     /// Number that a start of the daemon draws: another one is another life.
     pub incarnation: u64,
     /// How far the kernel prefers its switch thread.
@@ -162,6 +165,7 @@ mod tests {
             control: "127.0.0.1:1".parse().unwrap(),
             data: "127.0.0.1".parse().unwrap(),
             slots: 2,
+            memory_bytes: 0,
             incarnation: 1,
             preferred: Rung::Plain,
             machine: String::new(),

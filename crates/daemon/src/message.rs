@@ -20,13 +20,17 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tutti_node::os::Rung;
 use tutti_node::wire::{Ended, Job, Reached, Report, Text};
 
-pub use tutti_sched::JobId;
+use tutti_sched::WEIGHT_DEFAULT;
+pub use tutti_sched::{Bytes, JobId};
 
 use crate::gang::{Means, Stretch};
 use crate::members::{About, Members, NodeId};
+
+mod users;
+
+pub use users::{Answer, Control, Enrolled, Host, JobRow, JobState, NodeRow, Request, Submit};
 
 /// From daemon to daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -244,6 +248,25 @@ pub struct Pipe {
     pub over: bool,
 }
 
+/// On what terms a job shares nodes and time with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// Its share of the time beside the others', from 1 to 10000.
+    pub weight: u32,
+    /// Nobody else has ranks on its nodes.
+    pub exclusive: bool,
+    /// Memory that it needs on each node; 0: it does not say.
+    pub memory_bytes: u64,
+    /// It takes turns.
+    pub gang: bool,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Terms { weight: WEIGHT_DEFAULT, exclusive: false, memory_bytes: 0, gang: true }
+    }
+}
+
 /// Everything that a node needs to start its part of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
@@ -259,9 +282,12 @@ pub struct Launch {
     pub directory: Text,
     /// Its file mode creation mask.
     pub umask: u32,
+    /// How it shares nodes and time.
+    #[serde(default)]
+    pub terms: Terms,
     /// Where its output goes.
     pub home: NodeId,
-    /// Its nodes, in order of ranks.
+    /// Its nodes, in order of ranks; none while it waits for them.
     pub nodes: Vec<NodeId>,
     /// World rank of each node's first rank.
     pub first_ranks: Vec<u32>,
@@ -426,177 +452,4 @@ pub enum Phase {
     Left,
     /// Nothing is left here.
     Over,
-}
-
-/// What a user asks for, on the local socket.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Request {
-    /// Start a job; the connection is its front end from now on.
-    Run(Box<Submit>),
-    /// Start a job that nobody waits for.
-    Submit(Box<Submit>),
-    /// A job that has been started on this node without a daemon takes part from now on; the connection is its starter's wire.
-    /// Nothing of its output comes this way.
-    Enrol(Box<Submit>, Enrolled),
-    /// Become the front end of a job.
-    Attach(JobId),
-    /// What the job has written lately.
-    Logs(JobId),
-    /// All jobs; those that are over too.
-    Jobs {
-        /// Those that are over too.
-        all: bool,
-    },
-    /// One job.
-    Job(JobId),
-    /// Do something to a job.
-    Control(JobId, Control),
-    /// The state of all channels of a job.
-    Snapshot(JobId),
-    /// All nodes.
-    Nodes,
-    /// End all daemons.
-    Down,
-}
-
-/// What is done to a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Control {
-    /// It stands still.
-    Suspend,
-    /// It goes on.
-    Resume,
-    /// It is killed.
-    Kill,
-    /// Every rank gets this signal.
-    Signal(u32),
-    /// The terminals of its ranks get this size: rows, columns.
-    Window(u16, u16),
-    /// Its front end goes, it goes on.
-    Detach,
-}
-
-/// A job as a user submits it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Submit {
-    /// What is to run.
-    pub job: Job,
-    /// On how many nodes; none: as many as its ranks need.
-    pub nodes: Option<u32>,
-    /// Ranks on each node.
-    pub per_node: Option<u32>,
-    /// The nodes it may have, in order, by name; empty: all.
-    pub hosts: Vec<Host>,
-    /// Environment of the front end.
-    pub environment: Vec<(Text, Text)>,
-    /// Its working directory.
-    pub directory: Text,
-    /// Its file mode creation mask.
-    pub umask: u32,
-    /// The user's other groups. What the program says of them does not count: the daemon asks the kernel.
-    #[serde(default)]
-    pub groups: Vec<u32>,
-}
-
-/// What is known of a job that was started without a daemon.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Enrolled {
-    /// Its cgroups, if it could make them: one, or one for each of its virtual nodes.
-    pub cgroups: Vec<Text>,
-}
-
-/// A node that a user has named.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Host {
-    /// Its name.
-    pub name: String,
-    /// Ranks that it is to get, if that was said.
-    pub ranks: Option<u32>,
-}
-
-/// The answer to a user.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Answer {
-    /// The job has this number.
-    Job(JobId),
-    /// It is done.
-    Done,
-    /// From the head to a node: the job's home.
-    Home(NodeId),
-    /// The jobs.
-    Jobs(Vec<JobRow>),
-    /// The nodes.
-    Nodes(Vec<NodeRow>),
-    /// From the head to a node: a snapshot as JSON (`tutti_node::snapshot`). To a user it comes as frames of output behind Done.
-    Snapshot(String),
-    /// It cannot be done; one line.
-    Refused(String),
-}
-
-/// A job for people to look at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobRow {
-    /// Its number.
-    pub job: JobId,
-    /// Whose it is.
-    pub uid: u32,
-    /// What is with it.
-    pub state: JobState,
-    /// Its ranks.
-    pub ranks: u64,
-    /// Its nodes by name, in order of ranks.
-    pub nodes: Vec<String>,
-    /// What runs, shortened.
-    pub command: String,
-    /// When it was submitted, in ms since 1970.
-    pub submitted_ms: u64,
-    /// When its ranks ran.
-    pub started_ms: Option<u64>,
-    /// When it was over.
-    pub ended_ms: Option<u64>,
-    /// Exit status, when it is over.
-    pub status: Option<u8>,
-    /// Pids by node.
-    pub pids: Vec<(String, Vec<u32>)>,
-    /// How its ranks are held while others have the cores, by node.
-    #[serde(default)]
-    pub held_by: Vec<(String, Means)>,
-}
-
-/// What is with a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum JobState {
-    /// Its nodes make ready.
-    Starting,
-    /// It runs.
-    Running,
-    /// It stands still.
-    Suspended,
-    /// It is being ended.
-    Ending,
-    /// It is over.
-    Over,
-}
-
-/// A node for people to look at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeRow {
-    /// Its number.
-    pub node: NodeId,
-    /// Its name.
-    pub name: String,
-    /// It is there.
-    pub alive: bool,
-    /// Its cores.
-    pub slots: u32,
-    /// How far the kernel prefers its switch thread.
-    #[serde(default)]
-    pub preferred: Rung,
-    /// Ranks on it.
-    pub ranks: u64,
-    /// Its parent in the control tree.
-    pub parent: Option<NodeId>,
-    /// Address of its ranks.
-    pub address: String,
 }

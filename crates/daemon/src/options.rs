@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Parser;
+pub use tutti_sched::Policy;
 
 /// The daemon of a node: starts and watches the parts of jobs there, and talks with the daemons of the other nodes.
 #[derive(Debug, Parser)]
@@ -24,6 +25,9 @@ pub struct Options {
     /// How many cores ranks can hold (default: all that this process may use)
     #[arg(long, value_name = "N")]
     pub slots: Option<u32>,
+    /// Memory for jobs, as 16G or 512M (default: all of the machine but a sixteenth, at least 256M)
+    #[arg(long, value_name = "SIZE", value_parser = crate::memory::parse)]
+    pub memory: Option<u64>,
     /// Nodes that say the same share one machine (default: the machine's boot id)
     #[arg(long, value_name = "TEXT")]
     pub machine: Option<String>,
@@ -45,6 +49,9 @@ pub struct Options {
     /// On the head: how long the jobs of one row run before the next row's turn, in ms (5 to 3600000)
     #[arg(long, value_name = "MS", default_value_t = 100.0)]
     pub slice: f64,
+    /// On the head: how jobs get nodes and rows: matrix (the first row with room) or dqt (SCore-D's Distributed Queue Tree)
+    #[arg(long, value_name = "NAME", default_value_t, value_parser = parse_policy)]
+    pub policy: Policy,
     /// On the head: switch by the protocol of SCore-D, with a barrier after each step
     #[arg(long)]
     pub strict: bool,
@@ -60,4 +67,12 @@ pub struct Options {
     /// When this daemon dies, its jobs wait so many seconds for one that takes its place
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     pub keep_for: f64,
+}
+
+/// The name of a policy.
+///
+/// # Errors
+/// One line for the user.
+pub fn parse_policy(text: &str) -> Result<Policy, &'static str> {
+    text.parse()
 }

@@ -48,6 +48,8 @@ pub struct Settings {
     pub name: String,
     /// Cores that ranks can hold.
     pub slots: u32,
+    /// Memory for jobs.
+    pub memory_bytes: u64,
     /// Text that all nodes of one machine share.
     pub machine: String,
     /// The local socket.
@@ -68,6 +70,8 @@ pub struct Settings {
     pub starter: PathBuf,
     /// Folder of what is kept of starters, for the daemon after this one.
     pub parts: PathBuf,
+    /// Folder of the jobs that wait for nodes, on the head, for the head after this one.
+    pub queue: PathBuf,
     /// So long starters wait for it, in ms.
     pub keep_ms: u64,
     /// The daemon leaves when nobody has needed it for so long, in ms.
@@ -145,6 +149,8 @@ struct Shell {
     neighbours: neighbours::Neighbours,
     strangers: peers::Strangers,
     folder: kept::Folder,
+    /// On the head: jobs that wait.
+    queue: Option<kept::Folder>,
     numbers: u64,
     leaving: bool,
 }
@@ -173,6 +179,8 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
     let (happenings, mut queue) = mpsc::unbounded_channel();
     let folder = kept::Folder::open(&settings.parts)?;
     let mut config = config(&settings)?;
+    let waiting = settings.head.is_none().then(|| kept::Folder::open(&settings.queue)).transpose()?;
+    config.queued = waiting.as_ref().map_or_else(Vec::new, kept::Folder::queued);
     let mut starters = HashMap::new();
     for (job, mut file) in folder.sweep() {
         let kept = file.kept.take().expect("a file without is none");
@@ -190,6 +198,7 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
     let mut shell = Shell {
         core: Core::new(config, now_ms()),
         folder,
+        queue: waiting,
         events: events::Log::open(&settings.events, settings.head.is_none())?,
         turns: events::Log::open(&settings.turns, settings.head.is_none())?,
         turns_taken_ms: 0,
@@ -263,6 +272,7 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
             control: settings.listen,
             data: settings.data,
             slots: settings.slots,
+            memory_bytes: settings.memory_bytes,
             incarnation: u64::from_ne_bytes(incarnation),
             preferred: Default::default(),
             machine: settings.machine.clone(),
@@ -273,6 +283,8 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
         owner: rustix::process::geteuid().as_raw(),
         first_job: events::next_job(&settings.events),
         kept: Vec::new(),
+        queued: Vec::new(),
+        policy: settings.gangs.policy,
     })
 }
 
@@ -355,6 +367,11 @@ impl Shell {
                         self.folder.put(job, &kept::File { kept: Some(*kept), ..starter.file.clone() });
                     }
                 }
+                Action::Queue(job, queued) => match (&self.queue, queued) {
+                    (Some(folder), Some(queued)) => folder.put(job, &*queued),
+                    (Some(folder), None) => folder.remove(job),
+                    (None, _) => {}
+                },
                 Action::Gang(command) => self.switcher.tell(command),
                 Action::Lane(link, node, is_parent) => self.open_lane(link, node, is_parent),
                 Action::Log(event) => self.events.put(&event),

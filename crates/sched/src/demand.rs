@@ -205,11 +205,20 @@ pub enum SubmitError {
         /// Nodes that could ever hold a part of it.
         there: u32,
     },
+    /// More ranks than all nodes have slots.
+    #[error("{ranks} ranks are more than the {slots} slots of the cluster, and may not share them")]
+    TooFewSlots {
+        /// Ranks asked for.
+        ranks: u32,
+        /// Slots of all nodes.
+        slots: u64,
+    },
     /// More memory than enough nodes have.
     #[error(
-        "{} of memory on each of {nodes} nodes are more than this cluster has for jobs: {there} of its nodes have so much, the \
-         largest has {}",
-        Bytes(*asked_bytes), Bytes(*most_bytes)
+        "{} of memory on {} more than this cluster has for jobs: {there} of its nodes have so much, the largest has {}",
+        Bytes(*asked_bytes),
+        if *nodes == 1 { "one node is".into() } else { format!("each of {nodes} nodes are") },
+        Bytes(*most_bytes)
     )]
     TooMuchMemory {
         /// Asked for on each node.

@@ -173,7 +173,7 @@ impl Machine {
             None if demand.oversubscribe && there > 0 => Ok(there.min(ranks)),
             // Memory keeps them all out: on one node it would be the same.
             None if demand.memory_bytes > 0 && there == 0 => Ok(1),
-            None => Err(SubmitError::TooFewNodes { asked: there + 1, there }),
+            None => Err(SubmitError::TooFewSlots { ranks, slots: self.slots() }),
         }
     }
 

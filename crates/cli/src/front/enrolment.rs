@@ -20,7 +20,7 @@ use tutti_daemon::place;
 use tutti_node::cgroup;
 use tutti_node::wire::{self, Head, Job, Kind, Report};
 
-use crate::cluster::{self, Answer, JobId, Request};
+use crate::cluster::{self, Answer, JobId, Request, Terms};
 use crate::link::Link;
 use crate::nodes::Wanted;
 
@@ -46,6 +46,7 @@ pub enum Wish {
 #[derive(Debug)]
 pub struct Enrolment {
     job: Job,
+    terms: Terms,
     /// Those that its starters may have made.
     cgroups: Vec<PathBuf>,
     /// What each starter said when its ranks ran.
@@ -65,7 +66,7 @@ pub struct Enrolment {
 
 impl Enrolment {
     /// For a job on this machine alone, with so many virtual nodes if it has any; none: the user wants no daemon.
-    pub fn new(job: &Job, nodes: usize) -> Option<Self> {
+    pub fn new(job: &Job, nodes: usize, terms: Terms) -> Option<Self> {
         let named = std::env::var_os(place::SOCKET_VARIABLE);
         // What a rank of a job starts has that job's turns.
         if named.is_some_and(|socket| socket == place::NO_DAEMON) || std::env::var_os("TUTTI_JOB").is_some() {
@@ -75,6 +76,7 @@ impl Enrolment {
         let places = numbers.iter().map(|node| cgroup::place(&cgroup::name(&wire::name_of(job.id, *node))));
         Some(Enrolment {
             job: job.clone(),
+            terms,
             cgroups: places.collect::<Option<_>>().unwrap_or_default(),
             started: vec![None; numbers.len()],
             link: None,
@@ -128,7 +130,7 @@ impl Enrolment {
     }
 
     fn request(&self) -> Result<Request, String> {
-        let mut submit = cluster::submission(&self.job, &Wanted::default(), None)?;
+        let mut submit = cluster::submission(&self.job, &Wanted::default(), None, self.terms)?;
         // Who runs already has its environment.
         submit.environment.clear();
         submit.job.programs.iter_mut().for_each(|program| program.variables.clear());

@@ -169,6 +169,9 @@ impl History {
                 "submitted" => {
                     (job.command, job.nodes, job.submitted_us) = (event.text.clone(), event.nodes.clone(), us)
                 }
+                // When and where it starts is said by what follows.
+                "placed" => return job.nodes.clone_from(&event.nodes),
+                "waits" => text = format!("waits: {text}"),
                 "started" => {
                     job.started_us = Some(us);
                     text = "its ranks run".into();

@@ -8,7 +8,7 @@ use clap::Parser;
 use tutti_daemon::gang::Gangs;
 use tutti_daemon::options::Options;
 use tutti_daemon::shell::{self, Settings};
-use tutti_daemon::{key, place};
+use tutti_daemon::{key, memory, place};
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -59,6 +59,7 @@ fn settings(options: Options, name: String) -> Result<Settings, String> {
         slice_ns: (options.slice * 1e6) as u64,
         strict: options.strict,
         force_switch: options.force_switch,
+        policy: options.policy,
     };
     if !(0.0..=86_400.0).contains(&options.keep_for) {
         return Err(format!("--keep-for {} is not between 0 and 86400 seconds", options.keep_for));
@@ -72,10 +73,12 @@ fn settings(options: Options, name: String) -> Result<Settings, String> {
         listen: options.listen,
         data: options.data.unwrap_or(options.listen.ip()),
         parts: folder.join(format!("{}.parts", name.replace('/', "_"))),
+        queue: folder.join(format!("{}.queue", name.replace('/', "_"))),
         keep_ms: (options.keep_for * 1000.0) as u64,
         leave_ms: options.leave_after.map(|seconds| (seconds * 1000.0) as u64),
         name,
         slots: options.slots.unwrap_or_else(every_core).max(1),
+        memory_bytes: options.memory.unwrap_or_else(memory::for_jobs),
         machine: options.machine.unwrap_or_else(boot_id),
         socket: options.socket.unwrap_or_else(|| folder.join(place::SOCKET)),
         events: folder.join(place::EVENTS),

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 use tutti_node::cgroup;
 
-use super::{Action, Core, LinkId, placement};
-use crate::gang::{Command, Said, Stretch};
+use super::{Action, Core, LinkId};
+use crate::gang::{Command, Said, Seat, Stretch};
 use crate::members::NodeId;
 use crate::message::{JobId, Message};
 
@@ -30,6 +30,10 @@ impl Core {
             Said::Over(link, number, word) => self.act(Action::Send(link, Message::Gang { number, word })),
             Said::Line(text) => self.act(Action::Say(text)),
             Said::Held(job, means) => self.note_means(job, means),
+            Said::Placed(job, parts) => self.handle_placed(job, &parts),
+            Said::Waits(job, why) => self.handle_waits(job, &why),
+            Said::Refused(job, why) => self.handle_refused(job, &why),
+            Said::Turns(turns) => self.note_turns(&turns),
         }
     }
 
@@ -47,7 +51,11 @@ impl Core {
         // Numbers may have gaps: nodes that an earlier head knew and that have not come back.
         let last = members.nodes.last_key_value().map_or(0, |(node, _)| node.0);
         let place = |node| {
-            members.nodes.get(&NodeId(node)).map_or((false, 0), |member| (member.alive, member.about.slots))
+            members.nodes.get(&NodeId(node)).map_or_else(Seat::default, |member| Seat {
+                alive: member.alive,
+                slots: member.about.slots,
+                memory_bytes: member.about.memory_bytes,
+            })
         };
         let nodes = (0..=last).map(place).collect();
         let command = Command::Members { me, arity: members.arity, nodes };
@@ -81,6 +89,9 @@ impl Core {
             return self.act(Action::Gang(Command::GoneHere(job)));
         }
         let (Some(me), Some(launch)) = (self.me, self.parts.launch(job)) else { return };
+        if !launch.terms.gang {
+            return;
+        }
         let node = (launch.nodes.len() > 1).then(|| launch.index(me).unwrap_or(0) as u32);
         let places = match &launch.enrolled {
             Some(enrolled) => enrolled.cgroups.iter().map(|path| OsString::from(path).into()).collect(),
@@ -110,9 +121,6 @@ impl Core {
 
     /// On the head: the ranks of a job run on all its nodes.
     pub(super) fn tell_gang_of_start(&mut self, job: JobId) {
-        let Some(launch) = self.relay.order(job).and_then(|order| order.launch.clone()) else { return };
-        let shares = placement::shares(&launch.nodes, &launch.first_ranks, launch.job.ranks());
-        let parts = shares.map(|(node, ranks)| (node, ranks as u32)).collect();
-        self.act(Action::Gang(Command::Begin(job, parts)));
+        self.act(Action::Gang(Command::Begin(job)));
     }
 }

@@ -1,7 +1,7 @@
 //! The head: the jobs of the cluster. It chooses their nodes, and turns what their parts report into what is to be with them.
 //!
 //! ```text
-//! Starting --all ready--> peers are told --all running--> Running <--> Suspended
+//! Waiting --placed--> Starting --all ready--> peers are told --all running--> Running <--> Suspended
 //!     \___________________________\__________________________|____________/
 //!                  one part ends, a node is lost, a user kills
 //!                                  v
@@ -26,6 +26,7 @@ mod event;
 mod job;
 mod listing;
 pub(super) mod placement;
+mod queue;
 mod requests;
 mod snapshot;
 
@@ -119,6 +120,11 @@ impl Core {
     pub(super) fn adopt_job(&mut self, id: JobId, order: Order) {
         let (Some(head), Some(launch)) = (&mut self.head, order.launch.clone()) else { return };
         let is_young = self.now_ms < head.born_ms + ADOPT_MS;
+        // A file says that it waits, which its nodes know better: the file was about to be removed.
+        if head.jobs.get(&id).is_some_and(HeadJob::is_held) {
+            head.jobs.remove(&id);
+            self.actions.push_back(super::Action::Queue(id, None));
+        }
         match head.jobs.get_mut(&id) {
             Some(job) if job.order.forget => {}
             Some(job) => {
@@ -140,6 +146,7 @@ impl Core {
                 // Down to all its nodes, this one too: each says what it has of it.
                 self.relay.set_order(id, crate::message::Order { hold: None, ..order });
                 self.publish(id);
+                self.submit_running(id);
                 return self.log(id, JobEvent { event: "adopted", ..JobEvent::default() });
             }
             None => {}
@@ -183,6 +190,7 @@ impl Core {
         new.iter().for_each(|notice| self.log_notice(id, notice));
         self.log_left(id, left);
         if over && !was_over {
+            self.leave_scheduler(id);
             self.log(id, JobEvent { event: "over", status: Some(status), ..JobEvent::default() });
             self.forget_oldest();
         }
@@ -254,6 +262,7 @@ impl Core {
 
     pub(super) fn tick_head(&mut self) {
         let now_ms = self.now_ms;
+        self.release_held();
         let (Some(head), Some(members)) = (&mut self.head, &self.members) else { return };
         // A job of an earlier head ends if a node of it does not come back.
         let mut absent = BTreeSet::new();

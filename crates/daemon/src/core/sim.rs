@@ -6,9 +6,11 @@
 //! |---|---|
 //! | `world` | machines, links, time; does what the Cores want |
 //! | `starter` | what a starter does on its wire |
+//! | `scheduling` | the head's scheduler in place of its switch thread |
 //! | `users` | front ends, and what they must see |
 //! | here | the runs: faults, then peace, then what must hold |
 
+mod scheduling;
 mod starter;
 mod users;
 mod world;

@@ -3,7 +3,7 @@
 //!
 //! Writer: the daemon, when an order has changed; it removes the file when the job is over. What happens if it stops right here:
 //! files are replaced as a whole, so the next daemon reads the old or the new one. A machine that starts anew has no starters,
-//! and so files of none; they are removed.
+//! and so files of none; they are removed. A second such folder, on the head, has the jobs that wait for nodes (`core/head/queue.rs`).
 
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tutti_node::cgroup;
 
 use super::{ShellError, failed};
-use crate::core::Kept;
+use crate::core::{Kept, Queued};
 use crate::message::JobId;
 
 /// What the file of a starter says.
@@ -47,7 +47,7 @@ impl Folder {
     }
 
     /// A full disk costs the job's life beyond the daemon's, and nothing else.
-    pub(super) fn put(&self, job: JobId, file: &File) {
+    pub(super) fn put(&self, job: JobId, file: &impl Serialize) {
         let (path, new) = (self.file(job), self.0.join("new"));
         let write = || {
             let bytes = serde_json::to_vec(file)?;
@@ -63,6 +63,20 @@ impl Folder {
 
     pub(super) fn remove(&self, job: JobId) {
         let _ = std::fs::remove_file(self.file(job));
+    }
+
+    /// The jobs that waited for nodes when an earlier head ended. A file of another version is none, and stays for who looks.
+    pub(super) fn queued(&self) -> Vec<(JobId, Queued)> {
+        let files = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let read = |path: PathBuf| {
+            let job = JobId(path.file_stem()?.to_str()?.parse().ok()?);
+            let queued = serde_json::from_slice(&std::fs::read(&path).ok()?);
+            queued
+                .inspect_err(|error| eprintln!("tuttid: {} is not read: {error}", path.display()))
+                .ok()
+                .map(|queued| (job, queued))
+        };
+        files.filter_map(|entry| read(entry.path())).collect()
     }
 
     /// All that an earlier daemon has left. What belongs to starters that are dead, cgroups with all that is in them, is removed.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tutti_node::wire::{Ended, Input, Reached, Report};
 
+use super::queue::Waits;
 use super::snapshot::Taking;
 use crate::members::NodeId;
 use crate::message::{End, Fence, JobId, JobState, Launch, Notice, Order, PartState, Phase, Run};
@@ -53,19 +54,15 @@ pub(super) struct HeadJob {
     pub(super) last_hold: u64,
     /// Pids by node, for the list.
     pub(super) pids: Vec<(NodeId, Vec<u32>)>,
+    /// It has no nodes yet.
+    pub(super) queued: Option<Waits>,
+    /// Slices that it has had, as the switch thread has said last.
+    pub(super) turns: u64,
 }
+
 impl HeadJob {
+    /// A job that has its nodes, or none yet ([`Self::queued`]).
     pub(super) fn new(id: JobId, launch: Launch) -> Self {
-        let takers = match launch.job.input {
-            Input::None => Vec::new(),
-            Input::All => launch.nodes.clone(),
-            Input::Rank(rank) => {
-                let index = launch.first_ranks.partition_point(|first| *first <= rank);
-                index.checked_sub(1).map(|index| launch.nodes[index]).into_iter().collect()
-            }
-        };
-        let takers = if launch.detached { Vec::new() } else { takers };
-        let placed = Notice::Placed { nodes: launch.nodes.clone(), user: launch.user, takers };
         let detached = launch.detached;
         let launch = Arc::new(launch);
         let order = Order {
@@ -84,7 +81,6 @@ impl HeadJob {
         HeadJob {
             id,
             command: command(&launch),
-            launch,
             order,
             started_ms: None,
             ended_ms: None,
@@ -97,7 +93,7 @@ impl HeadJob {
             told: BTreeMap::new(),
             lost: BTreeSet::new(),
             signals: 0,
-            notices: vec![placed],
+            notices: placed(&launch).into_iter().collect(),
             heard: 0,
             said_ms: 0,
             over: false,
@@ -108,7 +104,18 @@ impl HeadJob {
             taking: None,
             last_hold: 0,
             pids: Vec::new(),
+            queued: None,
+            turns: 0,
+            launch,
         }
+    }
+
+    /// It has nodes from now on.
+    pub(super) fn settle(&mut self, nodes: Vec<NodeId>, first_ranks: Vec<u32>, lives: Vec<u64>) {
+        self.queued = None;
+        self.launch = Arc::new(Launch { nodes, first_ranks, lives, ..Launch::clone(&self.launch) });
+        self.order.launch = Some(Arc::clone(&self.launch));
+        self.notices.extend(placed(&self.launch));
     }
 
     /// The job ends everywhere; the first who says so gives the status.
@@ -154,7 +161,7 @@ impl HeadJob {
         self.order.signals.drain(..excess);
     }
 
-    fn say(&mut self, report: Report) {
+    pub(super) fn say(&mut self, report: Report) {
         self.notices.push(Notice::Say(report));
     }
 
@@ -163,6 +170,7 @@ impl HeadJob {
             _ if self.over => JobState::Over,
             Run::Kill => JobState::Ending,
             Run::Stop => JobState::Suspended,
+            Run::Go if self.queued.is_some() => JobState::Waiting,
             Run::Go if self.told_started => JobState::Running,
             Run::Go => JobState::Starting,
         }
@@ -173,8 +181,23 @@ impl HeadJob {
         self.over || self.order.run == Run::Kill
     }
 
+    /// A job without parts stands still and ends by word alone.
+    fn judge_waiting(&mut self, wall_ms: u64) {
+        if self.order.run == Run::Stop && !std::mem::replace(&mut self.told_suspended, true) {
+            self.say(Report::Suspended);
+        }
+        if self.order.run == Run::Kill && !self.over {
+            self.over = true;
+            self.ended_ms = Some(wall_ms);
+            self.say_end(Vec::new());
+        }
+    }
+
     /// What the parts say becomes what is to be.
     pub(super) fn judge(&mut self, states: &BTreeMap<NodeId, PartState>, wall_ms: u64) {
+        if self.queued.is_some() {
+            return self.judge_waiting(wall_ms);
+        }
         for (node, part) in states {
             self.hear(*node, part);
         }
@@ -259,8 +282,24 @@ impl HeadJob {
         }
     }
 }
+
+/// Where it runs, for its home; none: that is not known yet.
+fn placed(launch: &Launch) -> Option<Notice> {
+    let takers = match launch.job.input {
+        Input::None => Vec::new(),
+        Input::All => launch.nodes.clone(),
+        Input::Rank(rank) => {
+            let index = launch.first_ranks.partition_point(|first| *first <= rank);
+            index.checked_sub(1).map(|index| launch.nodes[index]).into_iter().collect()
+        }
+    };
+    let takers = if launch.detached { Vec::new() } else { takers };
+    let placed = Notice::Placed { nodes: launch.nodes.clone(), user: launch.user, takers };
+    (!launch.nodes.is_empty()).then_some(placed)
+}
+
 /// What runs, shortened.
-fn command(launch: &Launch) -> String {
+pub(super) fn command(launch: &Launch) -> String {
     let words = launch.job.programs.iter().map(|program| {
         let words: Vec<_> =
             program.arguments.iter().map(|word| String::from_utf8_lossy(word.as_bytes())).collect();

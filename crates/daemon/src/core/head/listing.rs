@@ -24,6 +24,12 @@ impl Core {
             ended_ms: job.ended_ms,
             status: job.over.then_some(job.status),
             held_by: self.held_by(*id, members),
+            weight: job.launch.terms.weight,
+            exclusive: job.launch.terms.exclusive,
+            memory_bytes: job.launch.terms.memory_bytes,
+            gang: job.launch.terms.gang,
+            turns: job.turns,
+            waits: job.waits(),
             pids: job.pids.iter().map(|(node, pids)| (name(members, *node), pids.clone())).collect(),
         };
         head.jobs.iter().filter(|(id, job)| wanted(**id, job)).map(row).collect()
@@ -43,7 +49,10 @@ impl Core {
             alive: member.alive,
             slots: member.about.slots,
             preferred: member.about.preferred,
-            ranks: load.get(node).copied().unwrap_or(0),
+            ranks: load.get(node).map_or(0, |load| load.ranks),
+            memory_bytes: member.about.memory_bytes,
+            declared_bytes: load.get(node).map_or(0, |load| load.declared_bytes),
+            policy: (*node == NodeId::HEAD).then(|| self.config.policy.to_string()),
             parent: members.parent(*node),
             address: member.about.data.to_string(),
         };
@@ -51,14 +60,20 @@ impl Core {
     }
 }
 
-/// Ranks on each node.
-pub(super) fn load(jobs: &BTreeMap<JobId, HeadJob>) -> BTreeMap<NodeId, u64> {
-    let mut load = BTreeMap::new();
-    for job in jobs.values().filter(|job| !job.over) {
-        for (node, ranks) in
-            placement::shares(&job.launch.nodes, &job.launch.first_ranks, job.launch.job.ranks())
-        {
-            *load.entry(node).or_default() += ranks;
+/// What jobs have of a node.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    ranks: u64,
+    declared_bytes: u64,
+}
+
+fn load(jobs: &BTreeMap<JobId, HeadJob>) -> BTreeMap<NodeId, Load> {
+    let mut load: BTreeMap<NodeId, Load> = BTreeMap::new();
+    for launch in jobs.values().filter(|job| !job.over).map(|job| &job.launch) {
+        for (node, ranks) in placement::shares(&launch.nodes, &launch.first_ranks, launch.job.ranks()) {
+            let of_node = load.entry(node).or_default();
+            of_node.ranks += ranks;
+            of_node.declared_bytes += launch.terms.memory_bytes;
         }
     }
     load

@@ -1,7 +1,7 @@
-//! Which nodes a job gets: as many as were asked for, those with the fewest ranks for their slots first (S2). Time is shared, so a
-//! job never waits for a node to be free.
+//! What a job may have, as its user has said it: the nodes that he names, or as many as he wants of any. Which ones those are is
+//! the scheduler's to say (`tutti_sched`).
 
-use std::collections::BTreeMap;
+use tutti_sched::{Demand, Place, SubmitError, could_hold};
 
 use crate::members::{Members, NodeId};
 use crate::message::{Host, Submit};
@@ -46,58 +46,83 @@ pub enum PlacementError {
         /// The sum of what was said.
         room: u64,
     },
+    /// No nodes of this cluster could ever hold it.
+    #[error(transparent)]
+    Demand(#[from] SubmitError),
 }
 
-/// Nodes in order of ranks, and the world rank of each one's first.
-type Placed = (Vec<NodeId>, Vec<u32>);
-
-/// The nodes of a job in order of ranks, and the world rank of each one's first.
+/// What the job asks the scheduler for.
 ///
 /// # Errors
-/// When what is asked for does not fit together, or the cluster is too small.
-pub fn place(
-    members: &Members,
-    load: &BTreeMap<NodeId, u64>,
-    submit: &Submit,
-) -> Result<Placed, PlacementError> {
+/// When what is asked for does not fit together, or the cluster could not hold it if it were empty.
+pub fn demand(members: &Members, submit: &Submit) -> Result<Demand, PlacementError> {
     let ranks = submit.job.ranks();
     if ranks == 0 || ranks > u64::from(u32::MAX) {
         return Err(PlacementError::NoRanks);
     }
     let hosts = named(members, &submit.hosts)?;
-    if let Some(placed) = by_count(&hosts, ranks, submit)? {
-        return Ok(placed);
-    }
-    let mut free: Vec<(u64, NodeId, u64)> = members
-        .alive()
-        .filter(|(node, _)| hosts.is_empty() || hosts.iter().any(|(host, _)| host == node))
-        .map(|(node, member)| {
-            let slots = u64::from(member.about.slots.max(1));
-            // In thousandths of its slots.
-            (load.get(&node).copied().unwrap_or(0) * 1000 / slots, node, slots)
-        })
-        .collect();
-    if hosts.is_empty() {
-        free.sort_unstable();
+    let place = if hosts.is_empty() {
+        anywhere(members.alive().count() as u32, ranks, submit)?
     } else {
-        free.sort_unstable_by_key(|(_, node, _)| hosts.iter().position(|(host, _)| host == node));
-    }
-    let alive = free.len() as u32;
-    let wanted = match (submit.nodes, submit.per_node) {
+        Place::Given(on_hosts(&hosts, ranks, submit)?)
+    };
+    let terms = submit.terms;
+    let demand = Demand {
+        place,
+        weight: terms.weight,
+        exclusive: terms.exclusive,
+        gang: terms.gang,
+        oversubscribe: !submit.job.no_oversubscribe,
+        memory_bytes: terms.memory_bytes,
+    };
+    let nodes = members.alive().map(|(node, member)| (node, member.about.slots, member.about.memory_bytes));
+    could_hold(nodes, &demand)?;
+    Ok(demand)
+}
+
+/// Of `alive` nodes whichever the scheduler likes.
+fn anywhere(alive: u32, ranks: u64, submit: &Submit) -> Result<Place, PlacementError> {
+    let per_node = submit.per_node.map(|per_node| per_node.max(1));
+    let wanted = match (submit.nodes, per_node) {
         (Some(nodes), _) => nodes,
-        (None, Some(per_node)) => ranks.div_ceil(u64::from(per_node.max(1))).min(u64::from(u32::MAX)) as u32,
-        (None, None) if !hosts.is_empty() => alive.min(ranks.min(u64::from(u32::MAX)) as u32),
-        (None, None) => fitting(&free, ranks),
+        (None, Some(per_node)) => ranks.div_ceil(u64::from(per_node)).min(u64::from(u32::MAX)) as u32,
+        (None, None) => return Ok(Place::Fewest { ranks: ranks as u32 }),
     };
     if wanted == 0 || wanted > alive {
         return Err(PlacementError::TooFewNodes { wanted, alive });
     }
-    let firsts = first_ranks(wanted, ranks, submit.per_node)?;
-    let mut nodes: Vec<NodeId> = free[..wanted as usize].iter().map(|(_, node, _)| *node).collect();
-    if hosts.is_empty() {
-        nodes.sort_unstable();
-    }
-    Ok((nodes, firsts))
+    first_ranks(wanted, ranks, per_node)?;
+    Ok(match per_node {
+        None => Place::Any { nodes: wanted, ranks: ranks as u32 },
+        Some(per_node) => Place::PerNode { per_node, ranks: ranks as u32 },
+    })
+}
+
+/// On the nodes that the user has named, in his order.
+fn on_hosts(
+    hosts: &[(NodeId, Option<u32>)],
+    ranks: u64,
+    submit: &Submit,
+) -> Result<Vec<(NodeId, u32)>, PlacementError> {
+    let (nodes, firsts) = match by_count(hosts, ranks, submit)? {
+        Some(placed) => placed,
+        None => {
+            let alive = hosts.len() as u32;
+            let wanted = match (submit.nodes, submit.per_node) {
+                (Some(nodes), _) => nodes,
+                (None, Some(per_node)) => {
+                    ranks.div_ceil(u64::from(per_node.max(1))).min(u64::from(u32::MAX)) as u32
+                }
+                (None, None) => alive.min(ranks as u32),
+            };
+            if wanted == 0 || wanted > alive {
+                return Err(PlacementError::TooFewNodes { wanted, alive });
+            }
+            let firsts = first_ranks(wanted, ranks, submit.per_node)?;
+            (hosts[..wanted as usize].iter().map(|(node, _)| *node).collect(), firsts)
+        }
+    };
+    Ok(shares(&nodes, &firsts, ranks).map(|(node, ranks)| (node, ranks as u32)).collect())
 }
 
 /// The nodes that a user has named, in his order; one that he names twice is one.
@@ -132,7 +157,7 @@ fn by_count(
     hosts: &[(NodeId, Option<u32>)],
     ranks: u64,
     submit: &Submit,
-) -> Result<Option<Placed>, PlacementError> {
+) -> Result<Option<(Vec<NodeId>, Vec<u32>)>, PlacementError> {
     if hosts.iter().all(|(_, count)| count.is_none()) || submit.nodes.is_some() || submit.per_node.is_some() {
         return Ok(None);
     }
@@ -148,17 +173,6 @@ fn by_count(
         return Err(PlacementError::NoRoom { ranks, room: placed });
     }
     Ok(Some((nodes, firsts)))
-}
-
-/// As many nodes as it takes until there is a slot for every rank, or all.
-fn fitting(free: &[(u64, NodeId, u64)], ranks: u64) -> u32 {
-    let mut room = 0;
-    let needed = free.iter().take_while(|(_, _, slots)| {
-        let more = room < ranks;
-        room += slots;
-        more
-    });
-    needed.count() as u32
 }
 
 /// Ranks of each node.

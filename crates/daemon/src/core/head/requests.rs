@@ -2,11 +2,10 @@
 
 use rustix::process::Signal;
 
-use super::job::HeadJob;
-use super::listing::{load, name, names};
+use super::job::{HeadJob, command};
+use super::listing::{name, names};
 use super::{JobEvent, SETTLE_LOST, placement};
 use crate::core::{Action, Core};
-use crate::gang::Command;
 use crate::members::NodeId;
 use crate::message::{Answer, Control, Enrolled, JobId, Launch, Notice, Request, Routed, Run, Submit, User};
 
@@ -82,17 +81,17 @@ impl Core {
         let (Some(head), Some(members)) = (&mut self.head, &self.members) else {
             return Answer::Refused("this node is not the head".into());
         };
-        let load = load(&head.jobs);
-        let placed = match enrolled {
-            Some(_) => Ok((vec![home], vec![0])),
-            None => placement::place(members, &load, &submit),
-        };
-        let (nodes, first_ranks) = match placed {
-            Ok(placed) => placed,
-            Err(error) => return Answer::Refused(error.to_string()),
+        let wanted = match &enrolled {
+            Some(_) => None,
+            None => match placement::demand(members, &submit) {
+                Ok(demand) => Some(demand),
+                Err(error) => return Answer::Refused(error.to_string()),
+            },
         };
         let job = JobId(head.next_job);
         head.next_job += 1;
+        // Who runs already has his nodes.
+        let nodes: Vec<NodeId> = enrolled.iter().map(|_| home).collect();
         let launch = Launch {
             // What every packet carries need not be secret, only different from all others on these machines.
             key: submit.job.id.rotate_left(17) ^ job.0,
@@ -102,29 +101,37 @@ impl Core {
             environment: submit.environment,
             directory: submit.directory,
             umask: submit.umask,
+            terms: submit.terms,
             home,
             lives: nodes.iter().map(|node| members.nodes[node].about.incarnation).collect(),
+            first_ranks: vec![0; nodes.len()],
             nodes,
-            first_ranks,
             detached,
             submitted_ms: self.wall_ms,
             ask,
             enrolled,
         };
-        let names = names(members, &launch.nodes);
-        let new = HeadJob::new(job, launch);
         let event = JobEvent {
             ms: self.wall_ms,
             event: "submitted",
             job: Some(job),
-            nodes: names,
-            text: new.command.clone(),
+            nodes: names(members, &launch.nodes),
+            text: command(&launch),
             ..JobEvent::default()
         };
-        self.relay.set_order(job, new.order.clone());
-        head.jobs.insert(job, new);
-        head.pending.insert(job);
         self.act(Action::Log(event));
+        match wanted {
+            Some(demand) => self.queue(job, launch, demand),
+            None => {
+                let new = HeadJob::new(job, launch);
+                self.relay.set_order(job, new.order.clone());
+                self.head.iter_mut().for_each(|head| {
+                    head.pending.insert(job);
+                });
+                self.head.as_mut().and_then(|head| head.jobs.insert(job, new));
+                self.submit_running(job);
+            }
+        }
         Answer::Job(job)
     }
 
@@ -172,6 +179,7 @@ impl Core {
             }
         }
         let run = job.order.run;
+        self.file(id);
         self.publish(id);
         if run != was {
             let event = match run {
@@ -180,7 +188,7 @@ impl Core {
                 Run::Kill => "killed",
             };
             if run != Run::Kill {
-                self.act(Action::Gang(Command::Suspend(id, run == Run::Stop)));
+                self.suspend_in_scheduler(id, run == Run::Stop);
             }
             self.log(id, JobEvent { event, ..JobEvent::default() });
         }

@@ -6,11 +6,12 @@ use std::net::SocketAddr;
 
 use tutti_node::wire::{Binding, Inherits, Input, Job, Kind, Program, Report};
 
+use super::scheduling::{MEMORY_BYTES, Scheduling};
 use super::starter::{Fate, Starter};
 use super::users::Client;
-use crate::core::{Action, ClientId, Config, Core, Event, Kept, LinkId, TICK_MS};
+use crate::core::{Action, ClientId, Config, Core, Event, Kept, LinkId, Queued, TICK_MS};
 use crate::members::{About, NodeId};
-use crate::message::{Control, Enrolled, JobId, Launch, Message, Request, Submit, User};
+use crate::message::{Control, Enrolled, JobId, Launch, Message, Request, Submit, Terms, User};
 
 /// splitmix64.
 #[derive(Clone, Debug)]
@@ -58,6 +59,10 @@ struct Machine {
     ahead_ms: i64,
     starters: BTreeMap<JobId, Starter>,
     files: BTreeMap<JobId, Kept>,
+    /// Files of jobs that wait for nodes.
+    queued: BTreeMap<JobId, Queued>,
+    /// On the head.
+    scheduling: Option<Scheduling>,
 }
 
 pub(super) struct World {
@@ -121,6 +126,8 @@ impl World {
                 ahead_ms: 0,
                 starters: BTreeMap::new(),
                 files: BTreeMap::new(),
+                queued: BTreeMap::new(),
+                scheduling: None,
             });
             world.start_daemon(node);
         }
@@ -165,6 +172,7 @@ impl World {
                 control: address(node),
                 data: "127.0.0.1".parse().unwrap(),
                 slots: 4,
+                memory_bytes: MEMORY_BYTES,
                 incarnation: life,
                 preferred: Default::default(),
                 machine: String::new(),
@@ -175,9 +183,12 @@ impl World {
             owner: 1,
             first_job: self.last_job + 1,
             kept,
+            queued: machine.queued.iter().map(|(job, queued)| (*job, queued.clone())).collect(),
+            policy: Default::default(),
         };
         let clock = self.clock(node);
         let machine = &mut self.machines[node];
+        machine.scheduling = (node == 0).then(Scheduling::new);
         (machine.life, machine.core) = (life, Some(Core::new(config, clock)));
         for job in back {
             self.later(600, Next::Back(node, job));
@@ -310,6 +321,7 @@ impl World {
                 self.launches.insert(job, Launch::clone(&launch));
                 let other = self.asked.insert((launch.home, launch.ask), job);
                 assert!(other.is_none_or(|other| other == job), "one question, jobs {other:?} and {job}");
+                self.check_company(node, &launch);
                 let (fate, lines) = self.fate(job, &launch, node);
                 if self.random.below(60) == 0 && !self.peace {
                     let gone = Event::StarterGone(job, "the starter died".into());
@@ -338,15 +350,46 @@ impl World {
                 self.machines[node].files.remove(&job);
             }
             Action::Keep(job, kept) => drop(self.machines[node].files.insert(job, *kept)),
+            Action::Queue(job, Some(queued)) => drop(self.machines[node].queued.insert(job, *queued)),
+            Action::Queue(job, None) => drop(self.machines[node].queued.remove(&job)),
+            Action::Gang(command) => {
+                let now_ms = self.now_ms;
+                let scheduling = self.machines[node].scheduling.as_mut();
+                let said = scheduling.map_or_else(Vec::new, |scheduling| scheduling.handle(now_ms, command));
+                // Whatever it says comes in order, and late.
+                let at_ms = self.now_ms + 1;
+                for said in said {
+                    self.push(at_ms, Next::Core(node, life, None, Event::Gang(said)));
+                }
+            }
             Action::Log(event) => {
                 if event.event == "submitted" {
                     self.last_job = self.last_job.max(event.job.unwrap().0);
                 }
             }
-            Action::Continue(_) | Action::Say(_) | Action::Gang(_) | Action::Lane(..) => {}
+            Action::Continue(_) | Action::Say(_) | Action::Lane(..) => {}
             Action::LogTurns(_) => {}
             Action::Leave => panic!("node {node} leaves"),
         }
+    }
+
+    /// Who is exclusive has no company, and memory is not given out twice. While everybody hears of everybody: who is cut off
+    /// may run what the head holds for lost.
+    fn check_company(&self, node: usize, launch: &Launch) {
+        if self.troubled {
+            return;
+        }
+        let alive = self.machines[node].starters.iter().filter(|(_, starter)| !starter.is_dead());
+        let others: Vec<Terms> = alive.map(|(job, _)| self.launches[job].terms).collect();
+        let is_alone =
+            others.is_empty() || !launch.terms.exclusive && others.iter().all(|other| !other.exclusive);
+        assert!(is_alone, "{:?} beside {others:?} on node {node}", launch.terms);
+        let memory_bytes = others.iter().map(|other| other.memory_bytes).sum::<u64>();
+        assert!(
+            memory_bytes + launch.terms.memory_bytes <= MEMORY_BYTES,
+            "{:?} beside {others:?}",
+            launch.terms
+        );
     }
 
     /// A job that runs already: it stops and goes on, and ends well or by the death of its mpiexec. When its daemon dies it
@@ -509,7 +552,11 @@ impl World {
             return;
         }
         let running: Vec<JobId> = self.launches.keys().rev().take(8).copied().collect();
-        let some_job = running.get(self.random.below(8) as usize).copied();
+        let mut some_job = running.get(self.random.below(8) as usize).copied();
+        if self.random.below(3) == 0 && self.last_job > 0 {
+            // Perhaps one that waits.
+            some_job = Some(JobId(self.last_job - self.random.below(self.last_job.min(8))));
+        }
         let request = match (self.random.below(15), some_job) {
             (14, _) => return self.user_enrols(node),
             (0..=3, _) => Request::Run(Box::new(self.submit())),
@@ -559,6 +606,7 @@ impl World {
         let mut submit = self.submit();
         submit.job.programs[0].ranks = nodes;
         submit.nodes = Some(nodes);
+        submit.terms = Terms::default();
         let client = ClientId(self.number());
         self.clients.push(Client::new(client, 0, true));
         self.tell(0, Event::Request(client, User { uid: 1, gid: 1 }, Request::Run(Box::new(submit))));
@@ -601,7 +649,14 @@ impl World {
             daemon: None,
         };
         let (environment, directory) = (Vec::new(), "/".into());
+        let terms = Terms {
+            exclusive: self.random.below(10) == 0,
+            memory_bytes: self.random.below(3) * self.random.below(MEMORY_BYTES / 2 + 10),
+            gang: self.random.below(8) > 0,
+            ..Terms::default()
+        };
         Submit {
+            terms,
             job,
             nodes: Some(nodes),
             per_node: None,
@@ -663,6 +718,9 @@ impl World {
             );
             let starters: Vec<_> = machine.starters.values().collect();
             assert!(starters.is_empty(), "node {node} still runs {starters:#?}");
+            assert!(machine.queued.is_empty(), "node {node} still queues {:?}", machine.queued.keys());
+            let scheduled = machine.scheduling.as_ref().map_or_else(Vec::new, Scheduling::leftovers);
+            assert!(scheduled.is_empty(), "{scheduled:?}");
             assert!(machine.files.is_empty(), "node {node} still keeps {:?}", machine.files.keys());
             assert_eq!(core.nodes_alive(), self.machines.len(), "as node {node} sees it\n{}", self.picture());
         }
@@ -692,13 +750,16 @@ impl World {
         if self.troubled {
             return;
         }
-        let (fate, _) = self.fates[&job];
-        assert!(client.lines.len() <= 1, "{client:?} of a job that {fate:?}");
-        if let Some(Report::Ended(ended)) = client.lines.first() {
+        // One that was killed while it waited has none.
+        let fate = self.fates.get(&job);
+        let waits = |line: &&Report| matches!(line, Report::Warning(text) if text.contains(" waits: "));
+        let lines: Vec<&Report> = client.lines.iter().filter(|line| !waits(line)).collect();
+        assert!(lines.len() <= 1 && client.lines.len() <= 2, "{client:?} of a job that {fate:?}");
+        if let Some(Report::Ended(ended)) = lines.first() {
             assert_eq!(client.end, Some(ended.cause.status()), "{client:?} of a job that {fate:?}");
         }
-        let launch = &self.launches[&job];
         if client.end == Some(0) {
+            let launch = &self.launches[&job];
             let ranks = client.output().len() as u64;
             assert!(ranks <= launch.job.ranks(), "{client:?}");
         }

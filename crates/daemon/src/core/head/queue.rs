@@ -1,0 +1,217 @@
+//! Jobs on their way to their nodes. Where a job runs the scheduler says, in the switch thread (`crate::gang::admission`).
+//!
+//! ```text
+//! submitted -> file, Submit -> Waits (why) ... Placed (nodes) -> file gone, order to the nodes -> all run -> Begin ... over -> Over
+//!                                '- killed: over, Over
+//! ```
+//!
+//! A job that waits is known to the head alone, so the head has a file of each ([`Action::Queue`]), made before the user has the
+//! job's number and removed before the first order for its nodes leaves. A head that is started anew finds the files, and waits
+//! for nodes that may know better, as with submissions that it is asked for again; jobs that come meanwhile stand behind those.
+//! What happens if it stops right here: there is a file and no order, and the job waits on in the next life of the head; or the order is
+//! on its way, and the job is known to its nodes or lost, as one that was just placed.
+
+use tutti_node::wire::Report;
+use tutti_sched::{Demand, NodeId, Place, SubmitError, Wait};
+
+use super::job::HeadJob;
+use super::listing::names;
+use super::{JobEvent, SETTLE_LOST, placement};
+use crate::core::{Action, Core, Queued};
+use crate::gang::Command;
+use crate::message::{Answer, JobId, Launch, Run};
+
+/// What a job waits for.
+#[derive(Debug)]
+pub(super) struct Waits {
+    demand: Demand,
+    /// The scheduler is asked for it at this time: nodes may know better. None: it has been asked.
+    held_until_ms: Option<u64>,
+    /// Why it waits.
+    why: Option<String>,
+    /// Its user has been told that it does.
+    told: bool,
+}
+
+impl HeadJob {
+    /// A job that has no nodes yet.
+    fn waiting(id: JobId, launch: Launch, waits: Waits) -> Self {
+        let mut job = HeadJob::new(id, launch);
+        job.queued = Some(waits);
+        job
+    }
+
+    /// It waits since an earlier life of the head, and the scheduler does not know it yet.
+    pub(super) fn is_held(&self) -> bool {
+        self.queued.as_ref().is_some_and(|queued| queued.held_until_ms.is_some()) && !self.is_ending()
+    }
+
+    /// Why it has no nodes.
+    pub(super) fn waits(&self) -> Option<String> {
+        let queued = self.queued.as_ref().filter(|_| !self.is_ending())?;
+        let why = match queued.held_until_ms {
+            Some(_) => "the head was started anew, and waits for what its nodes know",
+            None => queued.why.as_deref().unwrap_or("others wait longer"),
+        };
+        Some(why.to_owned())
+    }
+
+    /// What it asks for where it is already.
+    fn demand_there(&self) -> Demand {
+        let launch = &self.launch;
+        let shares = placement::shares(&launch.nodes, &launch.first_ranks, launch.job.ranks());
+        let place = Place::Given(shares.map(|(node, ranks)| (node, ranks as u32)).collect());
+        let terms = launch.terms;
+        Demand {
+            place,
+            weight: terms.weight,
+            exclusive: terms.exclusive,
+            gang: terms.gang,
+            oversubscribe: true,
+            memory_bytes: terms.memory_bytes,
+        }
+    }
+}
+
+impl Core {
+    /// The jobs that waited in an earlier life of the head.
+    pub(in crate::core) fn take_queue(&mut self, queued: Vec<(JobId, Queued)>) {
+        let held_until_ms = Some(self.now_ms + SETTLE_LOST * self.config.lost_ms);
+        let Some(head) = &mut self.head else { return };
+        for (id, Queued { launch, demand, suspended }) in queued {
+            head.next_job = head.next_job.max(id.0 + 1);
+            head.first_job = head.first_job.max(id.0 + 1);
+            head.remember(launch.home, launch.ask, Answer::Job(id));
+            let waits = Waits { demand, held_until_ms, why: None, told: false };
+            let mut job = HeadJob::waiting(id, launch, waits);
+            if suspended {
+                job.order.run = Run::Stop;
+            }
+            if !job.detached && job.launch.home == NodeId::HEAD {
+                // Its front end lost its daemon with the last life of this one, and has said that the job is ended.
+                job.end_by(None, 1);
+            }
+            head.jobs.insert(id, job);
+            head.pending.insert(id);
+        }
+    }
+
+    /// Writes the file of a job that waits.
+    pub(super) fn file(&mut self, id: JobId) {
+        let Some(job) = self.head.as_ref().and_then(|head| head.jobs.get(&id)) else { return };
+        let Some(queued) = job.queued.as_ref().filter(|_| !job.is_ending()) else { return };
+        let launch = Launch { detached: job.detached, ..Launch::clone(&job.launch) };
+        let file = Queued { launch, demand: queued.demand.clone(), suspended: job.order.run == Run::Stop };
+        self.act(Action::Queue(id, Some(Box::new(file))));
+    }
+
+    /// A new job wants nodes.
+    pub(super) fn queue(&mut self, id: JobId, launch: Launch, demand: Demand) {
+        let Some(head) = &mut self.head else { return };
+        let held_until_ms = head.jobs.values().find_map(|job| job.queued.as_ref()?.held_until_ms);
+        let waits = Waits { demand: demand.clone(), held_until_ms, why: None, told: false };
+        head.jobs.insert(id, HeadJob::waiting(id, launch, waits));
+        self.file(id);
+        if held_until_ms.is_none() {
+            self.act(Action::Gang(Command::Submit(id, Box::new(demand), false)));
+        }
+    }
+
+    /// Those that waited for what nodes know have waited long enough; in the order in which they came.
+    pub(super) fn release_held(&mut self) {
+        let now_ms = self.now_ms;
+        let mut due = Vec::new();
+        for (id, job) in self.head.iter_mut().flat_map(|head| &mut head.jobs) {
+            if let Some(queued) = job.queued.as_mut().filter(|_| !job.over)
+                && queued.held_until_ms.is_some_and(|until_ms| now_ms >= until_ms)
+            {
+                queued.held_until_ms = None;
+                due.push((*id, queued.demand.clone(), job.order.run == Run::Stop));
+            }
+        }
+        for (id, demand, is_suspended) in due {
+            self.act(Action::Gang(Command::Submit(id, Box::new(demand), false)));
+            if is_suspended {
+                self.suspend_in_scheduler(id, true);
+            }
+        }
+    }
+
+    /// The scheduler is told of a job that runs already.
+    pub(super) fn submit_running(&mut self, id: JobId) {
+        let Some(job) = self.head.as_ref().and_then(|head| head.jobs.get(&id)) else { return };
+        let demand = Box::new(job.demand_there());
+        self.act(Action::Gang(Command::Submit(id, demand, true)));
+    }
+
+    pub(super) fn suspend_in_scheduler(&mut self, id: JobId, suspended: bool) {
+        let job = self.head.as_ref().and_then(|head| head.jobs.get(&id));
+        if job.is_some_and(|job| job.launch.terms.gang) {
+            self.act(Action::Gang(Command::Suspend(id, suspended)));
+        }
+    }
+
+    /// Nothing of the job runs any more: others may have its nodes.
+    pub(super) fn leave_scheduler(&mut self, id: JobId) {
+        let job = self.head.as_ref().and_then(|head| head.jobs.get(&id));
+        if job.is_some_and(|job| job.queued.is_some()) {
+            self.act(Action::Queue(id, None));
+        }
+        self.act(Action::Gang(Command::Over(id)));
+    }
+
+    /// The scheduler has found nodes for a job.
+    pub(in crate::core) fn handle_placed(&mut self, id: JobId, parts: &[(NodeId, u32)]) {
+        let (Some(head), Some(members)) = (&mut self.head, &self.members) else { return };
+        let Some(job) = head.jobs.get_mut(&id).filter(|job| !job.is_ending()) else { return };
+        let Some(queued) = &job.queued else { return };
+        if parts.iter().any(|(node, _)| !members.is_alive(*node)) {
+            // Lost meanwhile, which the scheduler was told too: once more.
+            let demand = Box::new(queued.demand.clone());
+            self.act(Action::Gang(Command::Over(id)));
+            return self.act(Action::Gang(Command::Submit(id, demand, false)));
+        }
+        let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
+        let firsts = parts.iter().scan(0, |next, (_, ranks)| Some(std::mem::replace(next, *next + ranks)));
+        let lives = nodes.iter().map(|node| members.nodes[node].about.incarnation).collect();
+        let nodes_by_name = names(members, &nodes);
+        job.settle(nodes, firsts.collect(), lives);
+        head.pending.insert(id);
+        let order = job.order.clone();
+        self.act(Action::Queue(id, None));
+        self.relay.set_order(id, order);
+        self.log(id, JobEvent { event: "placed", nodes: nodes_by_name, ..JobEvent::default() });
+    }
+
+    /// Why a job has no nodes yet. Its user is told once, the log each time.
+    pub(in crate::core) fn handle_waits(&mut self, id: JobId, why: &Wait) {
+        let text = why.to_string();
+        let job = self.head.as_mut().and_then(|head| head.jobs.get_mut(&id));
+        let Some(job) = job.filter(|job| !job.is_ending()) else { return };
+        let Some(queued) = &mut job.queued else { return };
+        queued.why = Some(text.clone());
+        if !std::mem::replace(&mut queued.told, true) {
+            job.say(Report::Warning(format!("job {id} waits: {text}")));
+        }
+        self.log(id, JobEvent { event: "waits", text, ..JobEvent::default() });
+        self.say_reports(id);
+    }
+
+    /// No nodes of the cluster could ever hold the job: it has lost some since it was asked.
+    pub(in crate::core) fn handle_refused(&mut self, id: JobId, why: &SubmitError) {
+        let job = self.head.as_mut().and_then(|head| head.jobs.get_mut(&id));
+        let Some(job) = job.filter(|job| job.queued.is_some() && !job.is_ending()) else { return };
+        job.say(Report::Refused(why.to_string()));
+        job.end_by(None, 1);
+        self.judge(id);
+    }
+
+    pub(in crate::core) fn note_turns(&mut self, turns: &[(JobId, u64)]) {
+        let Some(head) = &mut self.head else { return };
+        for (id, turns) in turns {
+            if let Some(job) = head.jobs.get_mut(id) {
+                job.turns = *turns;
+            }
+        }
+    }
+}

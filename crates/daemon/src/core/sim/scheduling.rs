@@ -1,0 +1,62 @@
+//! The scheduler of the simulated head: what its switch thread has of it, without turns.
+
+use tutti_sched::{Config, NodeId, Scheduler};
+
+use crate::gang::admission::{Admission, Verdict};
+use crate::gang::{Command, Said, Seat};
+
+/// Memory of each node.
+pub(super) const MEMORY_BYTES: u64 = 1000;
+
+#[derive(Debug)]
+pub(super) struct Scheduling {
+    scheduler: Scheduler,
+    admission: Admission,
+    nodes: Vec<Seat>,
+}
+
+impl Scheduling {
+    pub(super) fn new() -> Self {
+        let scheduler = Scheduler::new(Config::default()).expect("the default can be");
+        Scheduling { scheduler, admission: Admission::default(), nodes: Vec::new() }
+    }
+
+    /// What the main loop has said; what it is told.
+    pub(super) fn handle(&mut self, now_ms: u64, command: Command) -> Vec<Said> {
+        let (now_ns, scheduler) = (now_ms * 1_000_000, &mut self.scheduler);
+        match command {
+            Command::Members { nodes, .. } => {
+                for (at, seat) in nodes.iter().enumerate() {
+                    let (node, before) = (NodeId(at as u32), self.nodes.get(at));
+                    match (before.is_some_and(|before| before.alive), seat.alive) {
+                        (false, true) => scheduler.handle_node(now_ns, node, seat.slots, seat.memory_bytes),
+                        (true, false) => drop(scheduler.handle_node_lost(now_ns, node)),
+                        _ => {}
+                    }
+                }
+                self.nodes = nodes;
+                self.admission.nodes_changed();
+            }
+            Command::Submit(job, demand, runs) => {
+                self.admission.submit(now_ns, scheduler, job, &demand, runs);
+            }
+            Command::Begin(job) => self.admission.begin(now_ns, scheduler, job),
+            Command::Suspend(job, true) => scheduler.suspend(now_ns, job),
+            Command::Suspend(job, false) => scheduler.resume(now_ns, job),
+            Command::Over(job) | Command::Gone(job) => {
+                scheduler.end(now_ns, job);
+                self.admission.end(job);
+            }
+            _ => {}
+        }
+        let verdicts = std::iter::from_fn(|| self.admission.poll(now_ns, &mut self.scheduler));
+        verdicts
+            .filter_map(|verdict| if let Verdict::Say(said) = verdict { Some(said) } else { None })
+            .collect()
+    }
+
+    /// Jobs that the scheduler still has.
+    pub(super) fn leftovers(&self) -> Vec<String> {
+        self.scheduler.jobs().map(|job| format!("the scheduler still has job {job}")).collect()
+    }
+}

@@ -1,0 +1,215 @@
+//! Jobs on their way to their nodes and into the matrix: what the main loop of the head asks the scheduler for, and what it is told.
+//!
+//! ```text
+//! main loop                          here
+//!  Submit (waits) ------------------> queue --room--> Placed (job, nodes) --> launches it there
+//!                                       '----------> Waits (job, why), each time that the reason is another
+//!  Begin: its ranks run everywhere --> it takes its turns; its slots go down the tree
+//!  Submit (runs already), Begin -----> its turn among those that wait is the first; nobody is told
+//!  Over ----------------------------> its nodes and its memory are free
+//! ```
+//!
+//! The scheduler alone says where a job runs; the main loop knows it only from Placed. If a node is lost between the two the main loop
+//! submits it anew. The simulator of the daemons' core drives this as the switch thread does.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use tutti_sched::{Demand, Event, JobId, JobState, Part, Scheduler, Wait};
+
+use super::Said;
+
+/// Jobs at the head of the queue of which it is said why they wait.
+const REASONS_MAX: usize = 64;
+/// Between two words on who has had how many slices.
+const SERVED_NS: u64 = 1_000_000_000;
+
+/// What comes of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// For the main loop.
+    Say(Said),
+    /// The job takes its turns from now on, on these slots.
+    Begin(JobId, Vec<Part>),
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    /// Its ranks run on all its nodes.
+    begun: bool,
+    /// Its demand, if it ran before it was submitted.
+    runs: Option<Demand>,
+    waits: Option<Wait>,
+    turns: u64,
+}
+
+/// Those that the scheduler has, and what the main loop knows of them.
+#[derive(Debug, Default)]
+pub(crate) struct Admission {
+    jobs: BTreeMap<JobId, Entry>,
+    verdicts: VecDeque<Verdict>,
+    /// Reasons may be others than those that were told.
+    changed: bool,
+    served_ns: u64,
+}
+
+impl Admission {
+    /// A job wants nodes, or runs already on those that are given.
+    pub(crate) fn submit(
+        &mut self,
+        now_ns: u64,
+        scheduler: &mut Scheduler,
+        job: JobId,
+        demand: &Demand,
+        runs: bool,
+    ) {
+        if scheduler.state(job).is_some() {
+            return;
+        }
+        self.changed = true;
+        let entry = self.jobs.entry(job).or_default();
+        if runs {
+            entry.runs = Some(demand.clone());
+            // A node of it may not be back yet: it is tried again when its ranks are known to run.
+            let _ = scheduler.submit_running(now_ns, job, demand);
+        } else if let Err(error) = scheduler.submit(now_ns, job, demand) {
+            self.jobs.remove(&job);
+            self.verdicts.push_back(Verdict::Say(Said::Refused(job, error)));
+        }
+    }
+
+    /// Its ranks run on all its nodes.
+    pub(crate) fn begin(&mut self, now_ns: u64, scheduler: &mut Scheduler, job: JobId) {
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
+        entry.begun = true;
+        if scheduler.state(job).is_none()
+            && let Some(demand) = &entry.runs
+            && let Err(error) = scheduler.submit_running(now_ns, job, demand)
+        {
+            let text = format!("job {job} is not gang-scheduled: {error}");
+            self.verdicts.push_back(Verdict::Say(Said::Line(text)));
+        }
+        self.enter(now_ns, scheduler, job);
+    }
+
+    /// Nothing runs of it any more. The scheduler has been told.
+    pub(crate) fn end(&mut self, job: JobId) {
+        self.changed |= self.jobs.remove(&job).is_some();
+    }
+
+    /// Nodes have come or gone.
+    pub(crate) fn nodes_changed(&mut self) {
+        self.changed = true;
+    }
+
+    /// What comes next of what has been told.
+    pub(crate) fn poll(&mut self, now_ns: u64, scheduler: &mut Scheduler) -> Option<Verdict> {
+        while let Some(Event::Placed(job, parts)) = scheduler.poll_event() {
+            self.changed = true;
+            let Some(entry) = self.jobs.get_mut(&job) else { continue };
+            entry.waits = None;
+            if entry.begun {
+                self.enter(now_ns, scheduler, job);
+            } else if entry.runs.is_none() {
+                let nodes = parts.iter().map(|part| (part.node, part.ranks)).collect();
+                self.verdicts.push_back(Verdict::Say(Said::Placed(job, nodes)));
+            }
+        }
+        if std::mem::take(&mut self.changed) {
+            for job in scheduler.queue().take(REASONS_MAX) {
+                let (entry, why) = (self.jobs.entry(job).or_default(), scheduler.why_waits(job));
+                if entry.waits != why
+                    && let Some(why) = why
+                {
+                    entry.waits = Some(why);
+                    self.verdicts.push_back(Verdict::Say(Said::Waits(job, why)));
+                }
+            }
+        }
+        if now_ns >= self.served_ns + SERVED_NS {
+            self.served_ns = now_ns;
+            self.count_turns(scheduler);
+        }
+        self.verdicts.pop_front()
+    }
+
+    /// The job begins, if it has its place and has not begun.
+    fn enter(&mut self, now_ns: u64, scheduler: &mut Scheduler, job: JobId) {
+        if scheduler.state(job) != Some(JobState::Placed) {
+            return;
+        }
+        scheduler.begin(now_ns, job);
+        if scheduler.state(job) == Some(JobState::Placed) {
+            // It takes no turns.
+            return;
+        }
+        let parts = scheduler.parts(job).map(<[Part]>::to_vec).unwrap_or_default();
+        self.verdicts.push_back(Verdict::Begin(job, parts));
+    }
+
+    fn count_turns(&mut self, scheduler: &Scheduler) {
+        let mut turns = Vec::new();
+        for (&job, entry) in &mut self.jobs {
+            let now = scheduler.account(job).map_or(0, |account| account.turns);
+            if std::mem::replace(&mut entry.turns, now) != now {
+                turns.push((job, now));
+            }
+        }
+        if !turns.is_empty() {
+            self.verdicts.push_back(Verdict::Say(Said::Turns(turns)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tutti_sched::{Config, NodeId, Place};
+
+    use super::*;
+
+    fn bench(nodes: u32) -> (Admission, Scheduler) {
+        let mut scheduler = Scheduler::new(Config::default()).unwrap();
+        (0..nodes).for_each(|node| scheduler.handle_node(0, NodeId(node), 2, 1000));
+        (Admission::default(), scheduler)
+    }
+
+    fn all(admission: &mut Admission, scheduler: &mut Scheduler) -> Vec<Verdict> {
+        std::iter::from_fn(|| admission.poll(0, scheduler)).collect()
+    }
+
+    #[test]
+    fn a_job_is_placed_once_told_why_it_waits_and_takes_its_turns_when_it_runs() {
+        let (mut admission, mut scheduler) = bench(1);
+        let demand = Demand { memory_bytes: 600, ..Demand::any(1, 1) };
+        let [first, other] = [JobId(1), JobId(2)];
+        admission.submit(0, &mut scheduler, first, &demand, false);
+        // Asked twice.
+        admission.submit(0, &mut scheduler, first, &demand, false);
+        admission.submit(0, &mut scheduler, other, &demand, false);
+        let said = all(&mut admission, &mut scheduler);
+        assert_eq!(said[0], Verdict::Say(Said::Placed(first, vec![(NodeId(0), 1)])));
+        assert!(matches!(said[1], Verdict::Say(Said::Waits(job, Wait::Memory { .. })) if job == other));
+        assert_eq!(said.len(), 2);
+        admission.begin(0, &mut scheduler, first);
+        assert!(
+            matches!(&all(&mut admission, &mut scheduler)[..], [Verdict::Begin(job, _)] if *job == first)
+        );
+        scheduler.end(0, first);
+        admission.end(first);
+        assert_eq!(
+            all(&mut admission, &mut scheduler),
+            [Verdict::Say(Said::Placed(other, vec![(NodeId(0), 1)]))]
+        );
+    }
+
+    #[test]
+    fn a_job_that_runs_already_is_tried_again_when_its_nodes_are_back() {
+        let (mut admission, mut scheduler) = bench(1);
+        let demand = Demand::at(Place::Given(vec![(NodeId(0), 1), (NodeId(1), 1)]));
+        admission.submit(0, &mut scheduler, JobId(1), &demand, true);
+        assert_eq!(all(&mut admission, &mut scheduler), []);
+        scheduler.handle_node(0, NodeId(1), 2, 0);
+        admission.begin(0, &mut scheduler, JobId(1));
+        let said = all(&mut admission, &mut scheduler);
+        assert!(matches!(&said[..], [Verdict::Begin(_, parts)] if parts.len() == 2), "{said:?}");
+    }
+}
