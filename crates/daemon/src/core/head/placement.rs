@@ -51,6 +51,9 @@ pub enum PlacementError {
     Demand(#[from] SubmitError),
 }
 
+/// Nodes in order of ranks, and the world rank of each one's first.
+type Firsts = (Vec<NodeId>, Vec<u32>);
+
 /// What the job asks the scheduler for.
 ///
 /// # Errors
@@ -157,7 +160,7 @@ fn by_count(
     hosts: &[(NodeId, Option<u32>)],
     ranks: u64,
     submit: &Submit,
-) -> Result<Option<(Vec<NodeId>, Vec<u32>)>, PlacementError> {
+) -> Result<Option<Firsts>, PlacementError> {
     if hosts.iter().all(|(_, count)| count.is_none()) || submit.nodes.is_some() || submit.per_node.is_some() {
         return Ok(None);
     }

@@ -29,6 +29,7 @@ impl Random {
 
 /// What is going to happen.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "most are events of Cores, and there are few at a time")]
 enum Next {
     Tick(usize, u64),
     /// For a Core in this life; with a link only if that is still there.
