@@ -1,6 +1,13 @@
 //! Programs of which no rank can go on.
 
-use crate::is_found;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tutti_tests::{Scratch, compile, program, run};
+
+use crate::{LIMIT, is_found};
 
 #[track_caller]
 fn found(case: &str, lines: &[&str]) {
@@ -46,4 +53,48 @@ fn a_wait_for_a_tag_that_nobody_sends_is_found_when_the_others_finalize() {
         "rank 1: waiting in MPI_Wait: for a message from rank 0 with tag 2 on MPI_COMM_WORLD",
     ];
     found("tag", &lines);
+}
+
+/// Without the checker too: one line, and the job is left as it is.
+#[test]
+fn a_job_of_which_no_rank_can_go_on_is_said_to_be_so_and_left_alone() {
+    let scratch = Scratch::new("deadlocks-plain");
+    let compiled = compile("tests/check/programs/deadlocks.c", scratch.path());
+    for (case, expected) in [
+        (
+            "ring",
+            "rank 0 receives from rank 1, tag 5, MPI_COMM_WORLD; rank 1 receives from rank 0, tag 5, MPI_COMM_WORLD",
+        ),
+        (
+            "sends",
+            "rank 0 sends to rank 1, tag 5, MPI_COMM_WORLD; rank 1 sends to rank 0, tag 5, MPI_COMM_WORLD",
+        ),
+        ("tag", "rank 1 waits for ranks that have left"),
+    ] {
+        let mut mpiexec = program("mpiexec");
+        let mut job = mpiexec
+            .args(["-n", "2"])
+            .arg(&compiled)
+            .arg(case)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("mpiexec");
+        let mut lines = BufReader::new(job.stderr.take().expect("a pipe")).lines();
+        let line = lines.next().expect("a line").expect("text");
+        let goes_on = job.try_wait().expect("our child").is_none();
+        let _ = kill_process(Pid::from_child(&job), Signal::INT);
+        let ended = job.wait().expect("our child");
+        assert_eq!(line, format!("mpiexec: the ranks wait for each other for ever: {expected}"));
+        assert!(goes_on, "the job was left alone");
+        assert_eq!(ended.signal(), Some(Signal::INT.as_raw()));
+        assert!(lines.next().is_none(), "nothing more is said");
+    }
+}
+
+#[test]
+fn a_job_that_waits_for_a_rank_which_works_is_said_nothing_of() {
+    let scratch = Scratch::new("deadlocks-late");
+    let compiled = compile("tests/check/programs/deadlocks.c", scratch.path());
+    let ran = run(program("mpiexec").args(["-n", "3"]).arg(compiled).arg("late"), LIMIT).expect_success();
+    assert_eq!(ran.stderr, "");
 }

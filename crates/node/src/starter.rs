@@ -38,6 +38,7 @@ use lasting::Lasting;
 mod front;
 mod hold;
 mod lasting;
+mod stuck;
 
 /// Bytes on their way to the front end, about; beyond it no output of ranks is read.
 const ROOM_BYTES: usize = 256 << 10;
@@ -110,6 +111,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         suspended: false,
         hold: None,
         last_hold: 0,
+        watch: None,
         refused: false,
         ready: None,
         ending_told: false,
@@ -187,6 +189,8 @@ struct Starter {
     /// Number of the last one.
     last_hold: u64,
     refused: bool,
+    /// Whether its ranks wait for each other for ever; none: nobody looks, or it has been said.
+    watch: Option<stuck::Watch>,
     /// The job, until its ranks may start.
     ready: Option<Ready>,
     /// The front end knows that the job is over.
@@ -227,6 +231,7 @@ impl Starter {
             Ok(Launched { pids, cores }) => {
                 self.say(|| format!("started {} ranks", pids.len()));
                 self.report(&Report::Started { pids, cores });
+                self.watch = self.alone.then(|| stuck::Watch::from(now_ns()));
             }
             Err(error) => self.refuse(error.to_string(), 1),
         }
@@ -339,7 +344,8 @@ impl Starter {
         let silence_ns = parts.streams.silence_ends_ns().filter(|_| !jammed);
         let look_ns = self.lasting.as_ref().and_then(Lasting::look_ns);
         let hold_ns = self.hold.as_ref().map(hold::Hold::look_ns);
-        let wake_ns = [silence_ns, parts.ranks.grace_ends_ns(), self.orphans_ns, look_ns, hold_ns];
+        let watch_ns = self.watch.as_ref().map(stuck::Watch::look_ns);
+        let wake_ns = [silence_ns, parts.ranks.grace_ends_ns(), self.orphans_ns, look_ns, hold_ns, watch_ns];
         let timeout = wake_ns.into_iter().flatten().min().map(|wake_ns| {
             let ns = wake_ns.saturating_sub(now_ns());
             Timespec::try_from(Duration::from_nanos(ns)).expect("less than a century")
@@ -493,6 +499,7 @@ impl Starter {
     fn handle_time(&mut self, now_ns: u64) {
         self.handle_away(now_ns);
         self.handle_hold_time(now_ns);
+        self.handle_watch_time(now_ns);
         if let Some(ended) = self.parts.ranks.handle_time(now_ns) {
             self.handle_ended(ended);
         }

@@ -31,25 +31,35 @@ impl Segment {
     /// # Panics
     /// When there is no such rank.
     pub fn doing(&self, rank: usize) -> Doing {
-        // SAFETY: the layout says what lies there; all fields are atomics, and the references do not outlive the mapping.
-        let (endpoint, report) = unsafe {
-            let endpoint: NonNull<Endpoint> = self.at(self.layout().endpoint_at(rank));
-            let report: NonNull<Report> = self.at(self.layout().report_at(rank));
-            (endpoint.as_ref(), report.as_ref())
-        };
+        let (endpoint, report) = self.words_of(rank);
         match endpoint.state.load(Ordering::Acquire) {
             ATTACHED => {}
             FINALIZED => return Doing::HasLeft,
             _ => return Doing::NotHere,
         }
-        let settled = report.sleep.settled.load(Ordering::Acquire);
-        let asleep = report.sleep.read();
-        let (sleeping, bell) =
-            (endpoint.sleeping.load(Ordering::Acquire), endpoint.bell.load(Ordering::Acquire));
-        if settled != 0 && settled == sleeping && settled == bell.wrapping_add(1) {
-            Doing::Sleeps(asleep)
-        } else {
-            Doing::Runs
+        if is_asleep(endpoint, report) { Doing::Sleeps(report.sleep.read()) } else { Doing::Runs }
+    }
+
+    /// What stays the same as long as a rank that [`Doing::Sleeps`] does so, or one that [`Doing::HasLeft`]: its bell, or an odd number.
+    /// Ranks need not be frozen for it.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn stillness(&self, rank: usize) -> Option<u32> {
+        let (endpoint, report) = self.words_of(rank);
+        if endpoint.state.load(Ordering::Acquire) == FINALIZED {
+            return Some(1);
+        }
+        let bell = endpoint.bell.load(Ordering::Acquire);
+        is_asleep(endpoint, report).then_some(bell)
+    }
+
+    fn words_of(&self, rank: usize) -> (&Endpoint, &Report) {
+        // SAFETY: the layout says what lies there; all fields are atomics, and the references do not outlive the mapping.
+        unsafe {
+            let endpoint: NonNull<Endpoint> = self.at(self.layout().endpoint_at(rank));
+            let report: NonNull<Report> = self.at(self.layout().report_at(rank));
+            (endpoint.as_ref(), report.as_ref())
         }
     }
 
@@ -97,4 +107,10 @@ impl Segment {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy.as_mut_ptr(), copy.len()) };
         copy
     }
+}
+
+fn is_asleep(endpoint: &Endpoint, report: &Report) -> bool {
+    let settled = report.sleep.settled.load(Ordering::Acquire);
+    let (sleeping, bell) = (endpoint.sleeping.load(Ordering::Acquire), endpoint.bell.load(Ordering::Acquire));
+    settled != 0 && settled == sleeping && settled == bell.wrapping_add(1)
 }

@@ -1,6 +1,7 @@
 /* Programs that cannot end, one for each name. */
 #include <mpi.h>
 #include <string.h>
+#include <unistd.h>
 
 static int rank, size;
 
@@ -40,11 +41,19 @@ static void tag(void) {
     }
 }
 
+/* Everybody waits for rank 0, which does something else for a while. */
+static void late(void) {
+    if (rank == 0) {
+        sleep(4);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 int main(int argc, char **argv) {
     const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"ring", ring}, {"sends", sends}, {"collective", collective}, {"tag", tag}};
+    } cases[] = {{"ring", ring}, {"sends", sends}, {"collective", collective}, {"tag", tag}, {"late", late}};
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);

@@ -114,7 +114,8 @@ impl Deadlock {
             self.cycle.iter().map(|(rank, wait)| format!("rank {rank} {}", wait.sentence())).collect();
         if cycle.is_empty() {
             let ranks: Vec<String> = self.ranks.iter().map(u32::to_string).collect();
-            return format!("ranks {} wait for ranks that have left", ranks.join(", "));
+            let (noun, verb) = if ranks.len() == 1 { ("rank", "waits") } else { ("ranks", "wait") };
+            return format!("{noun} {} {verb} for ranks that have left", ranks.join(", "));
         }
         cycle.join("; ")
     }
