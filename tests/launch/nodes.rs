@@ -328,7 +328,7 @@ fn what_cannot_start_on_all_nodes_is_refused_in_one_line() {
     refused(&["--netns", "many", "-n", "2", "true"], 2, "--netns is given \"many\"");
     refused(&["--virtual-nodes", "3", "-n", "2", "true"], 2, "3 nodes are more than the 2 ranks");
     refused(&["--netns", "3", "-n", "2", "true"], 2, "3 nodes are more than the 2 ranks");
-    refused(&["--netns", "33", "-n", "40", "true"], 2, "--netns takes at most 32 nodes, not 33");
+    refused(&["--netns", "129", "-n", "140", "true"], 2, "--netns takes at most 128 nodes, not 129");
     refused(&["--netns", "2", "--virtual-nodes", "2", "-n", "2", "true"], 2, "give one of them");
     refused(
         &["--virtual-nodes", "2", "-ppn", "1", "-n", "4", "true"],

@@ -159,7 +159,7 @@ mod tests {
             Ok(Nodes::Namespaces { firsts: vec![0, 2], mtus: vec![9000, 1500] })
         );
         assert_eq!(chosen("--virtual-nodes 2 --netns-mtu 1500", 4, None), Err(NodesError::MtuOfNothing));
-        assert_eq!(chosen("--netns 33", 4000, None), Err(NodesError::TooMany(33)));
+        assert_eq!(chosen("--netns 129", 4000, None), Err(NodesError::TooMany(129)));
         assert_eq!(chosen("--netns 2 --virtual-nodes 2", 4, None), Err(NodesError::Both));
         assert_eq!(
             chosen("--virtual-nodes 5", 4, None),

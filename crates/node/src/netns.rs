@@ -10,6 +10,9 @@
 //! node i: lo, tutti 10.213.x.y/16 ---- port i, bridge :switch                     more
 //! ```
 //!
+//! Every node is told the hardware addresses of all others, for good: nobody asks for one, and such entries do not count in the
+//! kernel's table of neighbours, which has 1024 places for all namespaces together (`net.ipv4.neigh.default.gc_thresh3`).
+//!
 //! The caller is single-threaded: it goes into the namespaces and comes back.
 
 use std::io;
@@ -22,9 +25,8 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::os;
 
-/// Nodes, at most. Every node knows the hardware addresses of all others, and the kernel's table for that has 1024 entries
-/// for all namespaces together (`net.ipv4.neigh.default.gc_thresh3`).
-pub const NAMESPACES_MAX: u32 = 32;
+/// Nodes, at most: each is told of all others.
+pub const NAMESPACES_MAX: u32 = 128;
 
 /// Number of the loopback interface in every namespace.
 const LOOPBACK: u32 = 1;
@@ -145,6 +147,12 @@ fn address_of(node: u32) -> Ipv4Addr {
     Ipv4Addr::new(10, 213, high, low)
 }
 
+/// A hardware address of our own making (the second bit of the first byte), as the address above.
+fn hardware_of(node: u32) -> [u8; 6] {
+    let [a, b, c, d] = address_of(node).octets();
+    [2, 0, a, b, c, d]
+}
+
 fn join(nodes: &[Made], switch: Option<&Made>, mtus: &[u32]) -> io::Result<()> {
     match (nodes, switch) {
         ([(_, one), (other, _)], None) => one.ask(Message::cable("tutti", CABLE, "tutti", CABLE, other))?,
@@ -166,8 +174,12 @@ fn join(nodes: &[Made], switch: Option<&Made>, mtus: &[u32]) -> io::Result<()> {
             if let Some(mtu) = mtus.get(node).or(mtus.last()) {
                 netlink.ask(Message::mtu(CABLE, *mtu))?;
             }
+            netlink.ask(Message::hardware(CABLE, hardware_of(node as u32)))?;
             netlink.ask(Message::address(CABLE, address_of(node as u32), 16))?;
             netlink.ask(Message::link(0, CABLE, true))?;
+            for other in (0..nodes.len() as u32).filter(|other| *other as usize != node) {
+                netlink.ask(Message::neighbour(CABLE, address_of(other), hardware_of(other)))?;
+            }
         }
     }
     Ok(())
@@ -240,6 +252,27 @@ impl Message {
         message
     }
 
+    /// Sets the hardware address of an interface.
+    fn hardware(number: u32, address: [u8; 6]) -> Self {
+        let mut message = Message::new(libc::RTM_NEWLINK, 0);
+        message.interface(number, false);
+        message.attribute(libc::IFLA_ADDRESS, &address);
+        message
+    }
+
+    /// Who has an address on an interface's network: for good.
+    fn neighbour(number: u32, address: Ipv4Addr, hardware: [u8; 6]) -> Self {
+        let mut message = Message::new(libc::RTM_NEWNEIGH, libc::NLM_F_CREATE | libc::NLM_F_REPLACE);
+        // struct ndmsg
+        message.0.extend_from_slice(&[libc::AF_INET as u8, 0, 0, 0]);
+        message.0.extend_from_slice(&number.to_ne_bytes());
+        message.0.extend_from_slice(&libc::NUD_PERMANENT.to_ne_bytes());
+        message.0.extend_from_slice(&[0; 2]);
+        message.attribute(libc::NDA_DST, &address.octets());
+        message.attribute(libc::NDA_LLADDR, &hardware);
+        message
+    }
+
     fn bridge(name: &str, number: u32) -> Self {
         let mut message = Message::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
         message.interface(number, false);
@@ -302,9 +335,25 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use super::*;
+
+    /// Whose hardware addresses this namespace knows for good.
+    fn neighbours() -> io::Result<Vec<Ipv4Addr>> {
+        /// ATF_COM and ATF_PERM (linux/if_arp.h).
+        const FOR_GOOD: &str = "0x6";
+        let table = std::fs::read_to_string("/proc/thread-self/net/arp")?;
+        let mut known: Vec<Ipv4Addr> = table
+            .lines()
+            .skip(1)
+            .map(|line| line.split_whitespace().collect::<Vec<_>>())
+            .filter(|words| words[2] == FOR_GOOD)
+            .map(|words| words[0].parse().expect("an address"))
+            .collect();
+        known.sort_unstable();
+        Ok(known)
+    }
 
     #[test]
     fn every_node_reaches_every_other_and_nobody_else_does() {
@@ -313,6 +362,11 @@ mod tests {
             let tried = std::thread::spawn(move || {
                 let namespaces = Namespaces::create(nodes, &[])?;
                 let bind = |node: usize| UdpSocket::bind((namespaces.nodes[node].address, 0)).unwrap();
+                for node in 0..nodes {
+                    let known = namespaces.inside(node as usize, || neighbours().unwrap())?;
+                    let others = (0..nodes).filter(|other| nodes > 1 && *other != node);
+                    assert_eq!(known, others.map(address_of).collect::<Vec<_>>(), "all others, for good");
+                }
                 if nodes == 1 {
                     assert!(namespaces.inside(0, || bind(0).local_addr().is_ok())?);
                     return Ok(());
@@ -322,12 +376,19 @@ mod tests {
                     .collect::<Result<_, _>>()?;
                 for (from, sender) in sockets.iter().enumerate() {
                     for (to, receiver) in sockets.iter().enumerate().filter(|(to, _)| *to != from) {
-                        sender.send_to(&[from as u8, to as u8], receiver.local_addr().unwrap()).unwrap();
-                        receiver.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-                        let mut bytes = [0; 8];
-                        let (length, source) = receiver.recv_from(&mut bytes).unwrap();
-                        assert_eq!(&bytes[..length], [from as u8, to as u8]);
-                        assert_eq!(source, sender.local_addr().unwrap());
+                        // A link carries nothing for a moment after both of its ends are up.
+                        receiver.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+                        let deadline = Instant::now() + Duration::from_secs(20);
+                        loop {
+                            assert!(Instant::now() < deadline, "nothing comes from node {from} to node {to}");
+                            sender.send_to(&[from as u8, to as u8], receiver.local_addr().unwrap()).unwrap();
+                            let mut bytes = [0; 8];
+                            let Ok((length, source)) = receiver.recv_from(&mut bytes) else { continue };
+                            if bytes[..length] == [from as u8, to as u8] {
+                                assert_eq!(source, sender.local_addr().unwrap());
+                                break;
+                            }
+                        }
                     }
                 }
                 assert!(UdpSocket::bind((namespaces.nodes[0].address, 0)).is_err(), "we are back outside");

@@ -291,5 +291,11 @@ fn decode(from: &Neighbour, word: &[u8]) -> Option<Heard> {
     }
 }
 
+/// What `make fuzz` does with any bytes.
+#[cfg(test)]
+#[path = "../../fuzz/targets/datagrams.rs"]
+mod datagrams;
+#[cfg(test)]
+mod hostile;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,39 @@
+//! Whatever bytes come where the switch threads hear: nothing panics, and what [`super::datagrams`] asserts holds. `make fuzz` looks for
+//! more with the same reader, guided by coverage.
+
+use proptest::prelude::*;
+
+use super::datagrams::read;
+
+#[path = "../../../fuzz/targets/samples.rs"]
+mod samples;
+
+#[test]
+fn real_lives_hold_and_so_do_their_beginnings() {
+    for sample in samples::samples() {
+        (0..=sample.len()).for_each(|length| read(&sample[..length]));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(5_000))]
+
+    #[test]
+    fn no_bytes_make_a_switch_thread_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        read(&bytes);
+    }
+
+    #[test]
+    fn no_changed_life_makes_a_switch_thread_panic(
+        number in any::<prop::sample::Index>(),
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+    ) {
+        let samples = samples::samples();
+        let mut bytes = number.get(&samples).repeat(3);
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        read(&bytes);
+    }
+}
