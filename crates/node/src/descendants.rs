@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
+use crate::stat::Stat;
+
 /// How long a killed process may take to die (it may hang inside the kernel) before it is left alone.
 const DEATH_MAX: Duration = Duration::from_secs(2);
 
@@ -98,13 +100,9 @@ fn children_of(pid: Pid) -> Vec<Pid> {
 fn children_by_parent(parent: Pid) -> Vec<Pid> {
     let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let is_child = |pid: &i32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // 17 (name) S 1 ...: the name may hold anything, the last parenthesis ends it.
-        let parent_of = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
-        parent_of == Some(parent.as_raw_nonzero().get())
-    };
-    pids.filter(is_child).filter_map(Pid::from_raw).collect()
+    let is_child =
+        |pid: &Pid| Stat::of(*pid).is_some_and(|stat| stat.parent == parent.as_raw_nonzero().get());
+    pids.filter_map(Pid::from_raw).filter(is_child).collect()
 }
 
 #[cfg(test)]

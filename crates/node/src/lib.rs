@@ -18,6 +18,7 @@
 //! | [`snapshot`] | the state of all channels of a job at one moment |
 //! | [`cgroup`] | the job's cgroup where one can be made |
 //! | [`descendants`] | what stays behind when ranks are dead, and its end |
+//! | [`stat`] | what the kernel says of a process in a line |
 //! | [`os`] | the system calls that need `unsafe` |
 #![deny(unsafe_code)]
 
@@ -37,5 +38,6 @@ pub mod ranks;
 pub mod readiness;
 pub mod snapshot;
 pub mod starter;
+pub mod stat;
 pub mod tickets;
 pub mod wire;

@@ -420,24 +420,21 @@ pub fn take_stdin() -> io::Result<OwnedFd> {
 
 /// How much a thread is preferred by the kernel's scheduler (DESIGN-NOTES W15).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(into = "&'static str", try_from = "String")]
 pub enum Rung {
     /// Real time: before everything that is not.
-    #[serde(rename = "real time")]
     Fifo,
     /// The highest of usual priorities.
-    #[serde(rename = "nice -20")]
     Nice,
     /// As all others, but for short turns that come soon.
-    #[serde(rename = "short slices")]
     ShortSlice,
     /// As all others.
     #[default]
-    #[serde(rename = "none")]
     Plain,
 }
 
 impl Rung {
-    /// For people.
+    /// For people, and for scripts.
     pub fn name(self) -> &'static str {
         match self {
             Rung::Fifo => "real time",
@@ -445,6 +442,21 @@ impl Rung {
             Rung::ShortSlice => "short slices",
             Rung::Plain => "none",
         }
+    }
+}
+
+impl From<Rung> for &'static str {
+    fn from(rung: Rung) -> Self {
+        rung.name()
+    }
+}
+
+impl TryFrom<String> for Rung {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let all = [Rung::Fifo, Rung::Nice, Rung::ShortSlice, Rung::Plain];
+        all.into_iter().find(|rung| rung.name() == name).ok_or_else(|| format!("{name:?} prefers no thread"))
     }
 }
 

@@ -19,6 +19,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tutti_node::descendants;
+use tutti_node::stat::Stat;
 
 use super::freezer::{ASLEEP_PART, Activity, LOOK_NS, LOOK_NS_MAX, THREADS_MAX};
 
@@ -48,7 +49,7 @@ pub(super) struct Stopper {
 impl Stopper {
     /// For this user's job of which this process is a rank: its parent is the starter. None when it is dead, or another user's.
     pub(super) fn of_rank(rank: Pid, user: u32) -> Option<Self> {
-        let starter = Pid::from_raw(about(rank)?.1)?;
+        let starter = Pid::from_raw(Stat::of(rank)?.parent)?;
         if owner(rank) != Some(user) || owner(starter) != Some(user) {
             return None;
         }
@@ -135,8 +136,8 @@ impl Stopper {
                 continue;
             };
             for thread in threads.flatten() {
-                let Ok(stat) = std::fs::read_to_string(thread.path().join("stat")) else { continue };
-                asleep &= stat.rsplit_once(") ").is_none_or(|(_, rest)| !rest.starts_with(['R', 'D']));
+                let Some(stat) = Stat::read(&thread.path().join("stat")) else { continue };
+                asleep &= !stat.is_busy();
                 let spent = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
                 worked_ns += spent.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
                 count += 1;
@@ -160,8 +161,8 @@ impl Stopper {
         for _ in 0..PASSES_MAX {
             let (mut fresh, mut moves) = (false, false);
             for pid in descendants::all_of(self.starter) {
-                let Some((state, _)) = about(pid) else { continue };
-                if b"TtZXx".contains(&state) || owner(pid) != Some(self.user) {
+                let Some(stat) = Stat::of(pid) else { continue };
+                if stat.is_stopped() || stat.is_dead() || owner(pid) != Some(self.user) {
                     continue;
                 }
                 moves = true;
@@ -191,14 +192,6 @@ fn owner(pid: Pid) -> Option<u32> {
     // That of its status is real, unlike the owner of its folder, which is root where a program may not be looked into.
     let text = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
     text.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
-}
-
-/// State and parent of a process; none when there is none.
-fn about(pid: Pid) -> Option<(u8, i32)> {
-    let text = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    // 17 (name) S 1 ...: the name may hold anything, the last parenthesis ends it.
-    let mut fields = text.rsplit_once(") ")?.1.split(' ');
-    Some((*fields.next()?.as_bytes().first()?, fields.next()?.parse().ok()?))
 }
 
 #[cfg(test)]

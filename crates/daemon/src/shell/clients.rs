@@ -17,6 +17,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 use tutti_node::cgroup;
+use tutti_node::stat::Stat;
 use tutti_node::wire::{self, Back, Decoder, Head, Kind};
 
 use super::guests::Guest;
@@ -105,7 +106,7 @@ impl Shell {
         let watched = self.clients.iter_mut().filter(|(client, _)| core.is_front_end(**client));
         let mut changed = Vec::new();
         for (client, known) in watched {
-            let Some(stopped) = known.pid.and_then(is_stopped) else { continue };
+            let Some(stopped) = known.pid.and_then(Stat::of).map(|stat| stat.is_stopped()) else { continue };
             if std::mem::replace(&mut known.stopped, stopped) != stopped {
                 changed.push((*client, stopped));
             }
@@ -114,13 +115,6 @@ impl Shell {
             self.core.handle(super::now_ms(), Event::FrontState(client, stopped));
         }
     }
-}
-
-/// Whether a process is stopped by a signal; none when it is gone.
-fn is_stopped(pid: Pid) -> Option<bool> {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    // 17 (name) T ...: the name may hold anything, the last parenthesis ends it.
-    Some(stat.rsplit_once(") ")?.1.starts_with('T'))
 }
 
 fn refusal(text: String) -> Vec<u8> {

@@ -9,8 +9,10 @@ use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use tutti_node::cgroup;
+use tutti_node::stat::Stat;
 
 use super::{ShellError, failed};
 use crate::core::{Kept, Queued};
@@ -105,9 +107,6 @@ impl Folder {
 
 /// When a living process was started, in clock ticks since boot.
 pub(super) fn started(pid: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // 17 (name) S 1 ...: the name may hold anything, the last parenthesis ends it. A zombie is dead.
-    let mut fields = text.rsplit_once(") ")?.1.split(' ');
-    let state = fields.next()?;
-    (state != "Z" && state != "X").then(|| fields.nth(18)?.parse().ok()).flatten()
+    let stat = Stat::of(Pid::from_raw(i32::try_from(pid).ok()?)?)?;
+    (!stat.is_dead()).then_some(stat.since)
 }

@@ -11,6 +11,7 @@
 use super::Starter;
 use crate::readiness::now_ns;
 use crate::snapshot::{View, view};
+use crate::stat::Stat;
 use crate::wire::{self, Kind};
 
 /// A hold lasts at most so long.
@@ -118,8 +119,6 @@ impl Starter {
 fn is_stopped(pid: u32) -> bool {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
     tasks.flatten().all(|task| {
-        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes().first().copied());
-        matches!(state.flatten(), None | Some(b'T' | b't' | b'Z' | b'X'))
+        Stat::read(&task.path().join("stat")).is_none_or(|stat| stat.is_stopped() || stat.is_dead())
     })
 }

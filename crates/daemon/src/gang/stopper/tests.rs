@@ -24,7 +24,7 @@ impl Job {
     }
 
     fn states(&self) -> Vec<u8> {
-        self.1.iter().map(|pid| about(*pid).map_or(b'X', |about| about.0)).collect()
+        self.1.iter().map(|pid| Stat::of(*pid).map_or(b'X', |stat| stat.state)).collect()
     }
 }
 
@@ -61,7 +61,7 @@ fn all_descendants_stand_still_and_go_on() {
         stopper.thaw();
         await_that(|| job.states() == b"SSS");
     }
-    assert_ne!(about(Pid::from_child(&job.0)).unwrap().0, b'T', "its parent, the starter, goes on");
+    assert_ne!(Stat::of(Pid::from_child(&job.0)).unwrap().state, b'T', "its parent, the starter, goes on");
 }
 
 #[test]
@@ -116,8 +116,8 @@ fn who_forks_all_the_time_is_stopped_with_all_that_it_has_forked() {
     let mut stopper = job.stopper();
     for _ in 0..20 {
         freeze(&mut stopper);
-        let states = descendants::all_of(stopper.starter).into_iter().filter_map(about);
-        assert!(states.into_iter().all(|(state, _)| b"TtZX".contains(&state)));
+        let states = descendants::all_of(stopper.starter).into_iter().filter_map(Stat::of);
+        assert!(states.into_iter().all(|stat| stat.is_stopped() || stat.is_dead()));
         stopper.thaw();
     }
 }
