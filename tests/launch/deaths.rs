@@ -1,5 +1,7 @@
 //! A rank that dies takes the job down with one line; nothing stays behind.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -180,6 +182,7 @@ fn a_kill_at_any_moment_leaves_nothing_behind() {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (state >> 33) % below
     };
+    let before = empty_cgroups();
     for _ in 0..40 {
         let mut job = Running::start(&["-n", "2", RANK, "attach", "stray", "fork", "hang"]);
         std::thread::sleep(Duration::from_micros(random(40_000)));
@@ -192,18 +195,19 @@ fn a_kill_at_any_moment_leaves_nothing_behind() {
         job.child.wait().expect("our child");
         job.mark.assert_nothing_left();
     }
-    await_that("no empty cgroup of a job is left", || !cgroups_left());
+    await_that("no empty cgroup of a job is left", || empty_cgroups().is_subset(&before));
 }
 
-/// Whether there is a cgroup of a job that is empty. Other jobs come and go on this machine; what is empty and stays is left
-/// behind.
-pub fn cgroups_left() -> bool {
-    ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].iter().any(|root| {
-        let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
-        let mut jobs = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("tutti-job-"));
-        let is_empty = |events: String| events.contains("populated 0");
-        jobs.any(|job| std::fs::read_to_string(job.path().join("cgroup.events")).is_ok_and(is_empty))
-    })
+/// The cgroups of jobs that are empty. Other jobs come and go on this machine; what is empty and stays is left behind.
+pub fn empty_cgroups() -> BTreeSet<PathBuf> {
+    let is_empty = |path: &PathBuf| {
+        let events = std::fs::read_to_string(path.join("cgroup.events"));
+        events.is_ok_and(|events| events.contains("populated 0"))
+    };
+    let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+    let entries = roots.iter().flat_map(std::fs::read_dir).flatten().flatten();
+    let jobs = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("tutti-job-"));
+    jobs.map(|entry| entry.path()).filter(is_empty).collect()
 }
 
 pub fn named(job: &Running, name: &str) -> Vec<Pid> {

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use crate::stat::Stat;
 
 /// How long a killed process may take to die (it may hang inside the kernel) before it is left alone.
-const DEATH_MAX: Duration = Duration::from_secs(2);
+const DEATH_MAX: Duration = Duration::from_secs(10);
 
 /// Whether this process has any child, dead or alive.
 pub fn any() -> bool {

@@ -25,7 +25,7 @@ use crate::os;
 /// How long the starter waits for a keeper that it has sent away.
 const LEAVE_MAX: Duration = Duration::from_secs(1);
 /// How long processes that were killed may take to die.
-const DEATH_MAX: Duration = Duration::from_secs(2);
+const DEATH_MAX: Duration = Duration::from_secs(10);
 
 /// The starter's end.
 #[derive(Debug)]
