@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tutti_tests::{Ran, Scratch, program};
@@ -200,6 +201,30 @@ fn an_mpiexec_that_is_killed_takes_its_job_and_no_other_along() {
     second.signal(Signal::INT);
     assert_eq!(second.end().0, 130);
     await_that("the daemon knows", || laptop.jobs("running") == 0);
+}
+
+/// Wherever the daemon stands when the request and the end of its connection come.
+#[test]
+fn an_mpiexec_that_is_killed_while_it_enrols_leaves_no_job() {
+    let laptop = Laptop::new("laptop-early-kill");
+    let first = laptop.start();
+    await_that("there is a daemon", || laptop.jobs("running") == 1);
+    let daemon = laptop.daemon();
+    for step in 0..60 {
+        let early = laptop.start();
+        // Across the time that a start takes.
+        std::thread::sleep(Duration::from_micros(step * 500));
+        kill_process(daemon, Signal::STOP).expect("it lives");
+        std::thread::sleep(Duration::from_millis(5));
+        early.signal(Signal::KILL);
+        assert_eq!(early.end().0, 137);
+        kill_process(daemon, Signal::CONT).expect("it lives");
+    }
+    // Jobs that were there for a moment are over.
+    await_that("the first is alone", || laptop.jobs("running") == 1 && laptop.jobs("starting") == 0);
+    first.signal(Signal::KILL);
+    first.end();
+    await_that("no job is left", || laptop.jobs("running") + laptop.jobs("starting") == 0);
 }
 
 #[test]

@@ -175,7 +175,12 @@ impl Shell {
 
     /// The connection of an mpiexec becomes the wire of its job.
     pub(super) fn enrol(&mut self, client: ClientId, job: JobId) {
-        let Some(known) = self.clients.remove(&client) else { return };
+        let Some(known) = self.clients.remove(&client) else {
+            // It went after its request had been taken and before this: whoever waits for its part hears of it.
+            let gone = Event::StarterGone(job, "its mpiexec has died".into());
+            let _ = self.happenings.send(Happened::Core(gone));
+            return;
+        };
         let pid = known.pid.map_or(0, |pid| pid.as_raw_nonzero().get() as u32);
         let file = File { token: 0, pid, since: started(pid).unwrap_or(0), cgroup: None, kept: None };
         let wire = Wire { number: client.0, writer: known.writer, listen: Arc::new(Notify::new()) };
