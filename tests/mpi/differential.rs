@@ -6,11 +6,16 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use tutti_tests::peers::mpich;
-use tutti_tests::{Scratch, compile, program, run};
+use tutti_tests::{Scratch, compile, program, run, try_run};
 
 use crate::LIMIT;
+
+/// MPICH hangs now and then (`sessions` on 3 ranks of 2 cores, once in many runs): it is asked again.
+const MPICH_LIMIT: Duration = Duration::from_secs(20);
+const MPICH_TRIES: usize = 4;
 
 /// What each rank of a program prints, each into a file: MPICH's mpiexec mixes the lines of several ranks.
 fn printed(
@@ -19,6 +24,7 @@ fn printed(
     compiled: &Path,
     arguments: &[&str],
     into: &Path,
+    tries: usize,
 ) -> Vec<String> {
     let file = |rank: &str| into.join(format!("{ranks}.{rank}"));
     mpiexec
@@ -27,7 +33,8 @@ fn printed(
         .args(["-n", &ranks.to_string()])
         .arg(compiled)
         .args(arguments);
-    run(&mut mpiexec, LIMIT).expect_success();
+    let ended = (1..tries).find_map(|_| try_run(&mut mpiexec, MPICH_LIMIT).ok());
+    ended.unwrap_or_else(|| run(&mut mpiexec, LIMIT)).expect_success();
     (0..ranks).map(|rank| std::fs::read_to_string(file(&rank.to_string())).unwrap_or_default()).collect()
 }
 
@@ -43,11 +50,11 @@ fn same(source: &str, ranks: &[u32], arguments: &[&str]) {
             std::fs::create_dir_all(&folder).expect("a folder for what ranks print");
             folder
         };
-        let ours = printed(program("mpiexec"), ranks, &compiled, arguments, &folder("ours"));
+        let ours = printed(program("mpiexec"), ranks, &compiled, arguments, &folder("ours"), 1);
         assert!(ours.iter().any(|text| !text.is_empty()), "{source} says nothing on {ranks} ranks");
         let mut theirs = Command::new(mpich.join("bin/mpiexec"));
         theirs.env("LD_LIBRARY_PATH", mpich.join("lib"));
-        let theirs = printed(theirs, ranks, &compiled, arguments, &folder("theirs"));
+        let theirs = printed(theirs, ranks, &compiled, arguments, &folder("theirs"), MPICH_TRIES);
         assert_eq!(ours, theirs, "{source} on {ranks} ranks");
     }
 }

@@ -122,6 +122,14 @@ pub fn without_hints(stderr: &str) -> Vec<&str> {
 /// If it cannot be started, or is not at its end after `limit` (its process group is killed then).
 #[track_caller]
 pub fn run(command: &mut Command, limit: Duration) -> Ran {
+    try_run(command, limit).unwrap_or_else(|ran| panic!("{command:?} was over its limit of {limit:?}: {ran}"))
+}
+
+/// The same; what was over its limit, and is dead, is an error.
+///
+/// # Errors
+/// When the program was over its limit.
+pub fn try_run(command: &mut Command, limit: Duration) -> Result<Ran, Ran> {
     let start = Instant::now();
     let mut child = command
         .stdin(Stdio::null())
@@ -149,8 +157,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Ran {
         stderr: stderr.join().expect("reader"),
         took: start.elapsed(),
     };
-    assert!(!over, "{command:?} was over its limit of {limit:?}: {ran}");
-    ran
+    if over { Err(ran) } else { Ok(ran) }
 }
 
 fn read_to_end(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<String> {

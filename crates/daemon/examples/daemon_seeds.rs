@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 
 fn main() -> std::io::Result<()> {
-    let folder = std::env::args().nth(1).expect("fuzz_seeds FOLDER");
-    let folder = Path::new(&folder).join("starter");
+    let folder = std::env::args().nth(1).expect("daemon_seeds FOLDER");
+    let folder = Path::new(&folder).join("switch");
     fs::create_dir_all(&folder)?;
     samples::samples()
         .iter()

@@ -10,7 +10,7 @@ use ends::{BULK_BYTES, Program, at, datagrams, endpoint};
 use tutti_channel::Rank;
 
 fn main() -> std::io::Result<()> {
-    let folder = std::env::args().nth(1).expect("fuzz_seeds FOLDER");
+    let folder = std::env::args().nth(1).expect("channel_seeds FOLDER");
     let folder = Path::new(&folder);
     for name in ["packet", "endpoint"] {
         fs::create_dir_all(folder.join(name))?;
