@@ -139,76 +139,30 @@ pub unsafe fn copy_columns<const DIRECTION: bool>(
     column_bytes: usize,
     bytes: usize,
 ) {
-    let mut done = 0;
-    while done < columns {
-        let memory = memory.wrapping_offset(stride.wrapping_mul(done as isize));
+    for first in (0..columns).step_by(COLUMNS_ABREAST) {
+        let some = COLUMNS_ABREAST.min(columns - first);
+        let memory = memory.wrapping_offset(stride.wrapping_mul(first as isize));
         // SAFETY: our contract, column by column.
         unsafe {
-            let stream = stream.add(done * column_bytes);
-            let together = match columns - done {
-                COLUMNS_ABREAST.. => COLUMNS_ABREAST,
-                4.. => 4,
-                _ => 1,
+            let stream = stream.add(first * column_bytes);
+            let one_by_one = || {
+                for column in 0..some {
+                    let memory = memory.wrapping_offset(stride.wrapping_mul(column as isize));
+                    copy_blocks::<DIRECTION>(
+                        memory,
+                        row,
+                        stream.add(column * column_bytes),
+                        bytes,
+                        rows,
+                        bytes,
+                    );
+                }
             };
-            macro_rules! side_by_side {
-                ($columns:expr) => {
-                    match bytes {
-                        1 => abreast::<DIRECTION, 1, { $columns }>(
-                            memory,
-                            stride,
-                            row,
-                            rows,
-                            stream,
-                            column_bytes,
-                        ),
-                        2 => abreast::<DIRECTION, 2, { $columns }>(
-                            memory,
-                            stride,
-                            row,
-                            rows,
-                            stream,
-                            column_bytes,
-                        ),
-                        4 => abreast::<DIRECTION, 4, { $columns }>(
-                            memory,
-                            stride,
-                            row,
-                            rows,
-                            stream,
-                            column_bytes,
-                        ),
-                        8 => abreast::<DIRECTION, 8, { $columns }>(
-                            memory,
-                            stride,
-                            row,
-                            rows,
-                            stream,
-                            column_bytes,
-                        ),
-                        16 => abreast::<DIRECTION, 16, { $columns }>(
-                            memory,
-                            stride,
-                            row,
-                            rows,
-                            stream,
-                            column_bytes,
-                        ),
-                        _ => {
-                            for column in 0..together {
-                                let memory = memory.wrapping_offset(stride.wrapping_mul(column as isize));
-                                let stream = stream.add(column * column_bytes);
-                                copy_blocks::<DIRECTION>(memory, row, stream, bytes, rows, bytes);
-                            }
-                        }
-                    }
-                };
+            if some < COLUMNS_ABREAST {
+                one_by_one();
+            } else {
+                by_length!(bytes, abreast(memory, stride, row, rows, stream, column_bytes), one_by_one(), [1 2 4 8 16]);
             }
-            match together {
-                COLUMNS_ABREAST => side_by_side!(COLUMNS_ABREAST),
-                4 => side_by_side!(4),
-                _ => copy_blocks::<DIRECTION>(memory, row, stream, bytes, rows, bytes),
-            }
-            done += together;
         }
     }
 }
@@ -217,7 +171,7 @@ pub unsafe fn copy_columns<const DIRECTION: bool>(
 const ROWS_AHEAD: isize = 24;
 
 #[inline(always)]
-unsafe fn abreast<const DIRECTION: bool, const BYTES: usize, const COLUMNS: usize>(
+unsafe fn abreast<const DIRECTION: bool, const BYTES: usize>(
     mut memory: *mut u8,
     stride: isize,
     row: isize,
@@ -227,7 +181,7 @@ unsafe fn abreast<const DIRECTION: bool, const BYTES: usize, const COLUMNS: usiz
 ) {
     for _ in 0..rows {
         prefetch(memory.wrapping_offset(row.wrapping_mul(ROWS_AHEAD)));
-        for column in 0..COLUMNS {
+        for column in 0..COLUMNS_ABREAST {
             let memory = memory.wrapping_offset(stride.wrapping_mul(column as isize));
             // SAFETY: the contract of `copy_columns`.
             unsafe { block::<DIRECTION, BYTES>(memory, stream.wrapping_add(column * column_bytes)) };
