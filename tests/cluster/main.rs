@@ -18,6 +18,7 @@ mod nodes;
 mod on_demand;
 mod programs;
 mod sharing;
+mod stuck;
 mod terminal;
 mod timeline;
 mod two_users;

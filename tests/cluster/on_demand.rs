@@ -13,21 +13,21 @@ use crate::harness::{LIMIT, Running, await_that, state_of};
 const LOOP: [&str; 5] = ["-n", "2", "sh", "-c", "while :; do :; done"];
 
 /// A user's machine without a daemon; one that is started ends with the test.
-struct Laptop(Scratch);
+pub struct Laptop(Scratch);
 
 impl Laptop {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         Laptop(Scratch::new(name))
     }
 
-    fn command(&self, name: &str, words: &[&str]) -> Command {
+    pub fn command(&self, name: &str, words: &[&str]) -> Command {
         let mut command = program(name);
         command.args(words).env("TUTTI_DIR", self.0.path()).env_remove("TUTTI_DAEMON");
         command
     }
 
     #[track_caller]
-    fn tutti(&self, words: &[&str]) -> Ran {
+    pub fn tutti(&self, words: &[&str]) -> Ran {
         tutti_tests::run(&mut self.command("tutti", words), LIMIT)
     }
 

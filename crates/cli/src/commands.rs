@@ -283,6 +283,7 @@ fn print_jobs(rows: &[JobRow]) -> String {
     for row in rows {
         let state = match (row.state, row.status) {
             (JobState::Over, Some(status)) => format!("over({status})"),
+            (JobState::Running, _) if row.deadlock.is_some() => "deadlock".into(),
             (state, _) => name_of(state).to_owned(),
         };
         table.push(vec![
@@ -304,6 +305,9 @@ fn print_jobs(rows: &[JobRow]) -> String {
     let mut text = aligned(&table, &[true, false, true, true, true, false, false, false]);
     for (job, why) in rows.iter().filter_map(|row| Some((row.job, row.waits.as_ref()?))) {
         text.push_str(&format!("job {job} waits: {why}\n"));
+    }
+    for (job, deadlock) in rows.iter().filter_map(|row| Some((row.job, row.deadlock.as_ref()?))) {
+        text.push_str(&format!("job {job}: {deadlock}\n"));
     }
     text
 }
@@ -355,6 +359,9 @@ fn print_status(rows: &[JobRow]) -> String {
         ));
         if let Some(why) = &row.waits {
             text.push_str(&format!("waits    {why}\n"));
+        }
+        if let Some(deadlock) = &row.deadlock {
+            text.push_str(&format!("deadlock {deadlock}\n"));
         }
         text.push_str(&format!("nodes    {}\n", row.nodes.join(" ")));
         if row.exclusive {

@@ -489,6 +489,11 @@ impl Front {
             Report::Refused(text) if is_news => self.complain(&text),
             Report::Refused(_) => {}
             Report::Warning(text) => self.complain(&text),
+            Report::Still(still) => {
+                let enrolment = self.enrolment.as_mut();
+                let line = enrolment.and_then(|enrolment| enrolment.handle_still(index, still));
+                line.iter().for_each(|text| self.complain(text));
+            }
             Report::Left => {
                 self.links[index].left = true;
                 if self.links.iter().all(|link| link.left || !link.is_alive()) {
@@ -519,6 +524,7 @@ impl Front {
         for wish in wishes {
             match wish {
                 Wish::Put(kind, number, payload) => self.put(kind, number, &payload),
+                Wish::Say(text) => self.complain(&text),
                 Wish::Kill => self.kill(128 + libc_signal(Signal::KILL) as u8),
             }
         }

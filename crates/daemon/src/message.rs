@@ -20,7 +20,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tutti_node::wire::{Ended, Job, Reached, Report, Text};
+use tutti_node::wire::{Ended, Job, Reached, Report, Still, Text};
 
 use tutti_sched::WEIGHT_DEFAULT;
 pub use tutti_sched::{Bytes, JobId};
@@ -333,6 +333,9 @@ pub struct Order {
     pub signals: Vec<(u64, u32)>,
     /// The last barrier of PMI in which all ranks were, and what all have put for it.
     pub fence: Arc<Fence>,
+    /// Its ranks wait for each other for ever: a line for the user of a job that its `mpiexec` has started on several virtual nodes.
+    #[serde(default)]
+    pub stuck: Option<Arc<str>>,
     /// Why it ends, for a head that takes it over.
     pub end: Option<End>,
     /// The job is over everywhere: forget it.
@@ -402,7 +405,7 @@ pub struct State {
     pub part: PartState,
 }
 
-/// How far a part of a job is. It only ever goes forward, but for `suspended`.
+/// How far a part of a job is. It only ever goes forward, but for `suspended` and `still`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartState {
     /// Grows with every change: an older one that comes late is not taken.
@@ -422,6 +425,9 @@ pub struct PartState {
     pub held_by: Option<Means>,
     /// The last snapshot.
     pub held: Option<Held>,
+    /// All its ranks sleep until something comes for them.
+    #[serde(default)]
+    pub still: Option<Still>,
     /// The job is over here, with this status.
     pub ending: Option<u8>,
     /// Ranks that ended in a way that the user should read.

@@ -19,7 +19,7 @@ mod waits;
 pub use file::{FileError, read, write};
 pub use flight::{InFlight, Place};
 pub use view::view;
-pub use waits::Deadlock;
+pub use waits::{Deadlock, GOES_ON};
 
 /// The state of all channels of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -189,7 +189,7 @@ struct Starter {
     /// Number of the last one.
     last_hold: u64,
     refused: bool,
-    /// Whether its ranks wait for each other for ever; none: nobody looks, or it has been said.
+    /// Whether its ranks are still; none: there are none yet.
     watch: Option<stuck::Watch>,
     /// The job, until its ranks may start.
     ready: Option<Ready>,
@@ -231,7 +231,7 @@ impl Starter {
             Ok(Launched { pids, cores }) => {
                 self.say(|| format!("started {} ranks", pids.len()));
                 self.report(&Report::Started { pids, cores });
-                self.watch = self.alone.then(|| stuck::Watch::from(now_ns()));
+                self.watch = Some(stuck::Watch::from(now_ns()));
             }
             Err(error) => self.refuse(error.to_string(), 1),
         }

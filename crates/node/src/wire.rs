@@ -496,6 +496,8 @@ pub enum Report {
     Ended(Ended),
     /// One line for the user that is about no rank.
     Warning(String),
+    /// All ranks of this node sleep until something comes for them, or no longer (`starter/stuck.rs`). Not for the user.
+    Still(Option<Still>),
     /// The job could not be started; one line. [`Report::End`] follows.
     Refused(String),
     /// In a job on several nodes: no rank of this one is left and all their output is sent; the starter waits for Leave.
@@ -505,6 +507,15 @@ pub enum Report {
         /// Exit status of the job as far as this node knows.
         status: u8,
     },
+}
+
+/// All ranks of a node sleep until something comes for them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Still {
+    /// Another one for each time that they began to.
+    pub number: u64,
+    /// They wait for each other for ever, and the user has been told so: who waits for whom. Known only of a job's single node.
+    pub deadlock: Option<String>,
 }
 
 /// How a rank ended.

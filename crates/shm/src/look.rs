@@ -47,11 +47,23 @@ impl Segment {
     /// When there is no such rank.
     pub fn stillness(&self, rank: usize) -> Option<u32> {
         let (endpoint, report) = self.words_of(rank);
-        if endpoint.state.load(Ordering::Acquire) == FINALIZED {
-            return Some(1);
+        self.rest(rank).filter(|bell| bell % 2 == 1 || is_asleep(endpoint, report))
+    }
+
+    /// The same of a rank that has announced its sleep, or has left: also while its service thread looks at the network. A hint.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn rest(&self, rank: usize) -> Option<u32> {
+        let (endpoint, _) = self.words_of(rank);
+        match endpoint.state.load(Ordering::Acquire) {
+            FINALIZED => Some(1),
+            ATTACHED => {
+                let bell = endpoint.bell.load(Ordering::Acquire);
+                (endpoint.sleeping.load(Ordering::Acquire) == bell.wrapping_add(1)).then_some(bell)
+            }
+            _ => None,
         }
-        let bell = endpoint.bell.load(Ordering::Acquire);
-        is_asleep(endpoint, report).then_some(bell)
     }
 
     fn words_of(&self, rank: usize) -> (&Endpoint, &Report) {

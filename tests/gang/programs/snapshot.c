@@ -4,10 +4,14 @@
  * ring: every rank receives from the next one: nobody goes on.
  * half: ranks 0 and 1 receive from each other, the others compute until FOLDER/go is there.
  * barrier: rank 0 receives a message that nobody sends, the others are in a barrier.
- * wait: every rank receives from the one before it, but the first computes until FOLDER/go is there. */
+ * wait: every rank receives from the one before it, but the first computes until FOLDER/go is there.
+ * read: the same, but the first sleeps in a read of FOLDER/pipe.
+ * woken: as ring, until rank 0 gets SIGUSR1, whose handler sends what rank size - 1 waits for; then all compute until FOLDER/go is there. */
 #define _DEFAULT_SOURCE
 #include <mpi.h>
 
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,6 +29,14 @@ static void await(const char *folder, const char *name) {
 static void say(const char *text) {
     puts(text);
     fflush(stdout);
+}
+
+static int before = MPI_PROC_NULL;
+
+static void wake(int number) {
+    (void)number;
+    int word = 0;
+    MPI_Send(&word, 1, MPI_INT, before, 7, MPI_COMM_WORLD);
 }
 
 static void flight(int rank, int size, const char *folder) {
@@ -59,6 +71,13 @@ int main(int argc, char **argv) {
         flight(rank, size, folder);
     } else if (!strcmp(what, "ring")) {
         MPI_Recv(&word, 1, MPI_INT, (rank + 1) % size, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else if (!strcmp(what, "woken")) {
+        before = rank == 0 ? size - 1 : MPI_PROC_NULL;
+        signal(SIGUSR1, wake);
+        MPI_Recv(&word, 1, MPI_INT, (rank + 1) % size, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (rank > 0)
+            MPI_Send(&word, 1, MPI_INT, rank - 1, 7, MPI_COMM_WORLD);
+        await(folder, "go");
     } else if (!strcmp(what, "half")) {
         if (rank < 2)
             MPI_Recv(&word, 1, MPI_INT, 1 - rank, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -69,7 +88,13 @@ int main(int argc, char **argv) {
             MPI_Recv(&word, 1, MPI_INT, 1, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Barrier(MPI_COMM_WORLD);
     } else {
-        if (rank == 0)
+        if (rank == 0 && !strcmp(what, "read")) {
+            char byte;
+            snprintf(path, sizeof path, "%s/pipe", folder);
+            int pipe = open(path, O_RDONLY);
+            if (read(pipe, &byte, 1) < 0)
+                MPI_Abort(MPI_COMM_WORLD, 9);
+        } else if (rank == 0)
             await(folder, "go");
         else
             MPI_Recv(&word, 1, MPI_INT, rank - 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

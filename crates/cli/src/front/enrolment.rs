@@ -18,7 +18,8 @@ use rustix::process::Pid;
 use tutti_daemon::message::Enrolled;
 use tutti_daemon::place;
 use tutti_node::cgroup;
-use tutti_node::wire::{self, Head, Job, Kind, Report};
+use tutti_node::snapshot::GOES_ON;
+use tutti_node::wire::{self, Head, Job, Kind, Report, Still};
 
 use crate::cluster::{self, Answer, JobId, Request, Terms};
 use crate::link::Link;
@@ -38,6 +39,8 @@ const LOG_BYTES_MAX: u64 = 1 << 20;
 pub enum Wish {
     /// A frame for the starters.
     Put(Kind, u32, Vec<u8>),
+    /// A line for the user.
+    Say(String),
     /// The job is to end.
     Kill,
 }
@@ -54,6 +57,11 @@ pub struct Enrolment {
     link: Option<Link>,
     /// What starters have said of a snapshot, until all have.
     held: Vec<Vec<u8>>,
+    /// Whether the ranks of each starter are still.
+    still: Vec<Option<Still>>,
+    /// Lines of the daemon that the user has, and whether the last still holds.
+    said: Vec<String>,
+    stuck: bool,
     look: Option<Instant>,
     between: Duration,
     /// The daemon that we have started.
@@ -81,6 +89,9 @@ impl Enrolment {
             started: vec![None; numbers.len()],
             link: None,
             held: Vec::new(),
+            still: vec![None; numbers.len()],
+            said: Vec::new(),
+            stuck: false,
             look: None,
             between: LOOK.0,
             daemon: None,
@@ -95,6 +106,33 @@ impl Enrolment {
         if self.started.iter().all(Option::is_some) {
             self.look = Some(Instant::now() + AFTER);
         }
+    }
+
+    /// The ranks of a starter are still, or go on: the daemon knows this of all together. A line for the user if that was not expected.
+    pub fn handle_still(&mut self, index: usize, still: Option<Still>) -> Option<String> {
+        let before = self.all_still();
+        self.still[index] = still;
+        let now = self.all_still();
+        if now != before {
+            self.say(&Report::Still(now.clone()));
+        }
+        (now.is_none() && std::mem::take(&mut self.stuck))
+            .then(|| GOES_ON.to_owned())
+            .filter(|text| self.is_new(text))
+    }
+
+    fn is_new(&mut self, text: &str) -> bool {
+        let is_new = !self.said.iter().any(|said| said == text);
+        if is_new {
+            self.said.push(text.to_owned());
+        }
+        is_new
+    }
+
+    fn all_still(&self) -> Option<Still> {
+        let all: Vec<&Still> = self.still.iter().map(Option::as_ref).collect::<Option<_>>()?;
+        let number = all.iter().fold(0, |sum: u64, still| sum.wrapping_add(still.number));
+        Some(Still { number, deadlock: all.iter().find_map(|still| still.deadlock.clone()) })
     }
 
     /// When there is something to do.
@@ -162,13 +200,18 @@ impl Enrolment {
         if !link.receive() {
             return self.lose();
         }
-        let (mut wishes, mut answer) = (Vec::new(), None);
+        let (mut wishes, mut lines, mut answer) = (Vec::new(), Vec::new(), None);
         loop {
             match link.decoder.next_frame() {
                 Ok(Some((Head { kind: Kind::Answer, .. }, payload))) => {
                     answer = serde_json::from_slice::<Answer>(payload).ok();
                 }
                 Ok(Some((Head { kind: Kind::Kill, .. }, _))) => wishes.push(Wish::Kill),
+                Ok(Some((Head { kind: Kind::Report, .. }, payload))) => {
+                    if let Ok(Report::Warning(text)) = serde_json::from_slice(payload) {
+                        lines.push(text);
+                    }
+                }
                 Ok(Some((
                     Head {
                         kind:
@@ -191,11 +234,18 @@ impl Enrolment {
                 }
             }
         }
+        for text in lines {
+            self.stuck = true;
+            if self.is_new(&text) {
+                wishes.push(Wish::Say(text));
+            }
+        }
         match answer {
             Some(Answer::Job(job)) => {
                 (self.number, self.between) = (Some(job), LOOK.0);
                 let (pids, cores): (Vec<_>, Vec<_>) = self.started.iter().flatten().cloned().unzip();
                 self.say(&Report::Started { pids: pids.concat(), cores: cores.concat() });
+                self.say(&Report::Still(self.all_still()));
             }
             Some(Answer::Refused(text)) => {
                 (self.refusal, self.link) = (Some(text), None);

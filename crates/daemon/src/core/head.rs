@@ -29,6 +29,7 @@ pub(super) mod placement;
 mod queue;
 mod requests;
 mod snapshot;
+mod stuck;
 
 pub use event::JobEvent;
 use job::HeadJob;
@@ -181,6 +182,7 @@ impl Core {
         let (now_started, over, status) = (job.told_started, job.over, job.status);
         let (new, left) = (job.notices[said..].to_vec(), std::mem::take(&mut job.left));
         self.judge_snapshot(id);
+        self.judge_stillness(id);
         self.forget_if_heard(id);
         self.publish(id);
         if now_started && !started {
@@ -280,7 +282,10 @@ impl Core {
             |job: &HeadJob| job.heard < job.notices.len() as u64 && now_ms >= job.said_ms + AGAIN_MS;
         let mut ids = std::mem::take(&mut head.pending);
         ids.extend(
-            head.jobs.iter().filter(|(_, job)| unheard(job) || job.taking.is_some()).map(|(id, _)| *id),
+            head.jobs
+                .iter()
+                .filter(|(_, job)| unheard(job) || job.taking.is_some() || job.stuck.is_due(now_ms))
+                .map(|(id, _)| *id),
         );
         for id in ids {
             self.judge(id);

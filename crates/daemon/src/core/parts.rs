@@ -50,6 +50,8 @@ struct Part {
     run: Run,
     /// Number of the snapshot for which it was told to stand still.
     told_hold: Option<u64>,
+    /// Whether its mpiexec was told that its ranks wait for each other for ever.
+    told_stuck: bool,
     /// The size of the terminals that was handed on.
     window: Option<(u16, u16)>,
     /// Number of the last signal that was handed on.
@@ -107,6 +109,7 @@ impl Part {
             told_fence: 0,
             run: Run::Go,
             told_hold: None,
+            told_stuck: false,
             window: None,
             signals: 0,
             piece: 0,
@@ -206,6 +209,11 @@ impl Core {
         {
             part.told_hold = Some(hold.number);
             frames.push((Kind::Hold, 0, [hold.number, hold.data_bytes].map(u64::to_le_bytes).concat()));
+        }
+        let told_stuck = std::mem::replace(&mut part.told_stuck, order.stuck.is_some());
+        if let Some(line) = order.stuck.as_deref().filter(|_| part.launch.enrolled.is_some() && !told_stuck) {
+            let warning = serde_json::to_vec(&Report::Warning(line.to_owned()));
+            frames.push((Kind::Report, 0, warning.expect("reports are serialisable")));
         }
         if let Some((rows, columns)) = order.window
             && std::mem::replace(&mut part.window, order.window) != order.window
@@ -410,6 +418,7 @@ impl Core {
             }
             Report::Ended(ended) => state.ended.push(ended),
             Report::Warning(text) => state.warnings.push(text),
+            Report::Still(still) => state.still = still,
             Report::Refused(text) => {
                 state.refused.get_or_insert(text);
             }

@@ -22,6 +22,8 @@ struct Level {
     held_by: bool,
     /// Twice the number of the last snapshot, and one more when they go on.
     snapshot: u64,
+    /// Numbers of the stillness of all, added; none: some rank is not still.
+    still: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -165,8 +167,14 @@ impl Entry {
         let launch = self.order.launch.as_ref()?;
         let below =
             launch.nodes.iter().filter(|node| members.is_alive(**node) && members.is_below(**node, me));
-        let mut level =
-            Level { phase: Phase::Over, suspended: true, fence: u32::MAX, held_by: true, snapshot: u64::MAX };
+        let mut level = Level {
+            phase: Phase::Over,
+            suspended: true,
+            fence: u32::MAX,
+            held_by: true,
+            snapshot: u64::MAX,
+            still: Some(0),
+        };
         for node in below {
             let part = self.states.get(node)?;
             let snapshot = |held: &Held| held.number * 2 + u64::from(held.released.is_some());
@@ -174,6 +182,8 @@ impl Entry {
             level.suspended &= part.suspended;
             level.fence = level.fence.min(part.fence.number);
             level.held_by &= part.held_by.is_some();
+            let stills = level.still.zip(part.still.as_ref());
+            level.still = stills.map(|(sum, still)| sum.wrapping_add(still.number));
             level.snapshot = level.snapshot.min(part.held.as_ref().map_or(0, snapshot));
         }
         Some(level)

@@ -151,6 +151,9 @@ pub struct JobRow {
     pub turns: u64,
     /// Why it waits for nodes.
     pub waits: Option<String>,
+    /// Its ranks wait for each other for ever: who for whom.
+    #[serde(default)]
+    pub deadlock: Option<String>,
     /// Pids by node.
     pub pids: Vec<(String, Vec<u32>)>,
     /// How its ranks are held while others have the cores, by node.

@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 
 use super::{Doing, Snapshot, Wait, What};
 
+/// For the user who was told of a deadlock, should something from outside end it: a signal's handler, a debugger.
+pub const GOES_ON: &str = "a rank that waited for ever has been woken: the job goes on";
+
 /// Ranks that wait for each other for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
@@ -108,6 +111,11 @@ impl Wait {
 }
 
 impl Deadlock {
+    /// For the user, once.
+    pub fn line(&self) -> String {
+        format!("the ranks wait for each other for ever: {}", self.sentence())
+    }
+
     /// "rank 0 receives from rank 1, ...; rank 1 ...".
     pub fn sentence(&self) -> String {
         let cycle: Vec<String> =

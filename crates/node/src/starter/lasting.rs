@@ -32,6 +32,8 @@ pub(super) struct Lasting {
     reports: Vec<(u64, Vec<u8>)>,
     /// The last barrier of PMI.
     fence: Option<Vec<u8>>,
+    /// The last word on whether the ranks are still.
+    still: Option<Vec<u8>>,
     /// Frames of output from `base` on.
     output: VecDeque<Vec<u8>>,
     base: u64,
@@ -53,6 +55,7 @@ impl Lasting {
             daemon,
             reports: Vec::new(),
             fence: None,
+            still: None,
             output: VecDeque::new(),
             base: 0,
             end: 0,
@@ -81,6 +84,10 @@ impl Lasting {
             report => {
                 let mut frame = Vec::new();
                 wire::put_json(&mut frame, Kind::Report, report);
+                if matches!(report, Report::Still(_)) {
+                    self.still = Some(frame);
+                    return;
+                }
                 self.reports.push((self.end, frame));
             }
         }
@@ -134,7 +141,7 @@ impl Lasting {
             place += frame.len() as u64;
         }
         reports.for_each(|(_, report)| out.extend(report));
-        self.fence.iter().for_each(|fence| out.extend(fence));
+        self.fence.iter().chain(&self.still).for_each(|frame| out.extend(frame));
     }
 
     fn connect(&self) -> Option<OwnedFd> {

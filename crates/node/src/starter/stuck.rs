@@ -2,18 +2,23 @@
 //! who waits for whom; report and deschedule, never kill").
 //!
 //! ```text
-//! every second: bells of all ranks, all asleep? -> view -> bells again, the same? -> the same a second before? -> deadlock()? -> one line
+//! every second: bells of all ranks, all asleep? -> the same a second before?
+//!     one node:      -> view -> bells again, the same? -> deadlock()? -> one line, Still(deadlock)
+//!     several nodes: -> Still                                              (the head takes a snapshot when all nodes have said so)
+//!     a bell rung since -> Still(none), and a line if one was said
 //! ```
 //!
 //! Nobody is stopped for the look. A rank that is asleep before and after it with the same bell was never woken in between, so what is seen is
-//! of one moment. Only a job of one node is judged here: of others no node sees all ranks (`tutti snapshot` does).
+//! of one moment. Of a job on several nodes no node sees all ranks: that they are still is a hint there, and who judges has them frozen.
 
 use super::Starter;
-use crate::snapshot::{Snapshot, view};
-use crate::wire::Report;
+use crate::snapshot::{GOES_ON, Snapshot, view};
+use crate::wire::{Report, Still};
 
 /// Between two looks: each costs a job that runs a few loads.
 const LOOK_NS: u64 = 1_000_000_000;
+/// Lines that are said of this in the life of a job, at most.
+const LINES_MAX: usize = 8;
 
 /// What was seen so far.
 #[derive(Debug)]
@@ -21,17 +26,26 @@ pub(super) struct Watch {
     look_ns: u64,
     /// The bells of all ranks when all that have not left were asleep.
     bells: Option<Vec<u32>>,
+    /// What was told last.
+    still: Option<Still>,
+    /// Lines that were said.
+    lines: usize,
 }
 
 impl Watch {
     /// Begins to look.
     pub(super) fn from(now_ns: u64) -> Self {
-        Watch { look_ns: now_ns + LOOK_NS, bells: None }
+        Watch { look_ns: now_ns + LOOK_NS, bells: None, still: None, lines: 0 }
     }
 
     /// When to look next.
     pub(super) fn look_ns(&self) -> u64 {
         self.look_ns
+    }
+
+    fn may_say(&mut self) -> bool {
+        self.lines += 1;
+        self.lines <= LINES_MAX
     }
 }
 
@@ -40,12 +54,41 @@ impl Starter {
         let Some(watch) = self.watch.as_mut().filter(|watch| now_ns >= watch.look_ns) else { return };
         watch.look_ns = now_ns + LOOK_NS;
         let Some(segment) = &self.parts.segment else { return };
-        let ranks = segment.geometry().local_ranks as usize;
-        let bells = || -> Option<Vec<u32>> { (0..ranks).map(|rank| segment.stillness(rank)).collect() };
-        let now = bells();
+        let ranks = 0..segment.geometry().local_ranks as usize;
+        let now: Option<Vec<u32>> = ranks.map(|rank| segment.rest(rank)).collect();
         if now.is_none() || std::mem::replace(&mut watch.bells, now.clone()) != now {
+            watch.bells = now;
+            return self.say_they_go_on();
+        }
+        if watch.still.is_some() {
             return;
         }
+        let deadlock = if self.alone { self.judge_alone() } else { None };
+        let Some(watch) = self.watch.as_mut().filter(|_| !self.alone || deadlock.is_some()) else { return };
+        watch.still = Some(Still { number: now_ns, deadlock: deadlock.clone() });
+        let (told, line) = (watch.still.clone(), deadlock.filter(|_| watch.may_say()));
+        if let Some(text) = line {
+            self.report(&Report::Warning(text));
+        }
+        self.report(&Report::Still(told));
+    }
+
+    fn say_they_go_on(&mut self) {
+        let Some(watch) = &mut self.watch else { return };
+        let Some(told) = watch.still.take() else { return };
+        let says = told.deadlock.is_some() && watch.may_say();
+        self.report(&Report::Still(None));
+        if says {
+            self.report(&Report::Warning(GOES_ON.into()));
+        }
+    }
+
+    /// Whether the ranks of a job of this node alone wait for each other for ever.
+    fn judge_alone(&self) -> Option<String> {
+        let segment = self.parts.segment.as_ref()?;
+        let ranks = segment.geometry().local_ranks as usize;
+        let bells = || -> Option<Vec<u32>> { (0..ranks).map(|rank| segment.stillness(rank)).collect() };
+        let before = bells()?;
         let snapshot = Snapshot {
             job: 0,
             command: String::new(),
@@ -53,11 +96,7 @@ impl Starter {
             taken_ms: 0,
             nodes: vec![view(segment, 0)],
         };
-        let found = snapshot.deadlock().filter(|_| bells() == now);
-        if let Some(deadlock) = found {
-            self.watch = None;
-            let text = format!("the ranks wait for each other for ever: {}", deadlock.sentence());
-            self.report(&Report::Warning(text));
-        }
+        let found = snapshot.deadlock().filter(|_| bells() == Some(before));
+        Some(found?.line())
     }
 }

@@ -7,6 +7,7 @@ use tutti_node::wire::{Ended, Input, Reached, Report};
 
 use super::queue::Waits;
 use super::snapshot::Taking;
+use super::stuck::Stuck;
 use crate::members::NodeId;
 use crate::message::{End, Fence, JobId, JobState, Launch, Notice, Order, PartState, Phase, Run};
 
@@ -52,6 +53,8 @@ pub(super) struct HeadJob {
     /// A snapshot under way, and the number of the last.
     pub(super) taking: Option<Taking>,
     pub(super) last_hold: u64,
+    /// Whether its ranks wait for each other for ever.
+    pub(super) stuck: Stuck,
     /// Pids by node, for the list.
     pub(super) pids: Vec<(NodeId, Vec<u32>)>,
     /// It has no nodes yet.
@@ -75,6 +78,7 @@ impl HeadJob {
             window: None,
             signals: Vec::new(),
             fence: Arc::default(),
+            stuck: None,
             end: None,
             forget: false,
         };
@@ -103,6 +107,7 @@ impl HeadJob {
             told_left: BTreeSet::new(),
             taking: None,
             last_hold: 0,
+            stuck: Stuck::default(),
             pids: Vec::new(),
             queued: None,
             turns: 0,

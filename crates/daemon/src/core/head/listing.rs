@@ -30,6 +30,7 @@ impl Core {
             gang: job.launch.terms.gang,
             turns: job.turns,
             waits: job.waits(),
+            deadlock: job.stuck.deadlock().map(str::to_owned),
             pids: job.pids.iter().map(|(node, pids)| (name(members, *node), pids.clone())).collect(),
         };
         head.jobs.iter().filter(|(id, job)| wanted(**id, job)).map(row).collect()

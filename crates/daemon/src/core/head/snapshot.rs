@@ -24,7 +24,7 @@ const DATA_BYTES_MAX: u64 = 8 << 20;
 #[derive(Debug)]
 pub(super) struct Taking {
     number: u64,
-    /// Who has asked: node, number of the question.
+    /// Who has asked: node, number of the question; nobody: the head itself, since all ranks are still.
     asked: Vec<(NodeId, u64)>,
     since_ms: u64,
     /// What the nodes have seen, as soon as all have.
@@ -32,6 +32,15 @@ pub(super) struct Taking {
 }
 
 impl HeadJob {
+    /// All ranks are to stand still for a snapshot.
+    pub(super) fn hold(&mut self, asked: Vec<(NodeId, u64)>, data_bytes: u64, now_ms: u64, wall_ms: u64) {
+        // Above those of a head before this one.
+        let number = (wall_ms * 1000).max(self.last_hold + 1);
+        self.last_hold = number;
+        self.taking = Some(Taking { number, asked, since_ms: now_ms, seen: None });
+        self.order.hold = Some(Hold { number, data_bytes });
+    }
+
     /// What comes of a snapshot, when parts have said something or time has passed.
     fn judge_snapshot(
         &mut self,
@@ -110,18 +119,16 @@ impl Core {
         if !job.told_started {
             return Some(Answer::Refused(format!("job {id} has not started yet")));
         }
-        if let Some(taking) = &mut job.taking {
-            if !taking.asked.contains(&(from, ask)) {
-                taking.asked.push((from, ask));
+        match &mut job.taking {
+            // The head's own has no data in it: the question comes again in a second.
+            Some(taking) if taking.asked.is_empty() => {}
+            Some(taking) if taking.asked.contains(&(from, ask)) => {}
+            Some(taking) => taking.asked.push((from, ask)),
+            None => {
+                job.hold(vec![(from, ask)], DATA_BYTES_MAX / job.launch.nodes.len() as u64, now_ms, wall_ms);
+                self.publish(id);
             }
-            return None;
         }
-        // Above those of a head before this one.
-        let number = (wall_ms * 1000).max(job.last_hold + 1);
-        job.last_hold = number;
-        job.taking = Some(Taking { number, asked: vec![(from, ask)], since_ms: now_ms, seen: None });
-        job.order.hold = Some(Hold { number, data_bytes: DATA_BYTES_MAX / job.launch.nodes.len() as u64 });
-        self.publish(id);
         None
     }
 
@@ -133,6 +140,9 @@ impl Core {
         let Some(job) = self.head.as_mut().and_then(|head| head.jobs.get_mut(&id)) else { return };
         let states = self.relay.states(id).unwrap_or(&none);
         let Some((asked, answer)) = job.judge_snapshot(states, members, now) else { return };
+        if asked.is_empty() {
+            job.stuck.handle_snapshot(&answer, now.0);
+        }
         for (node, ask) in asked {
             self.route(node, Routed::Answer { ask, answer: answer.clone() });
         }

@@ -1,0 +1,184 @@
+//! Jobs whose ranks wait for each other for ever: said once to the user, and in the list for as long as it is so; nobody is killed (DESIGN 7).
+//!
+//! ```text
+//! parts: Still(n) each --all of them--> hold, snapshot without data --deadlock()--> one line; STATE deadlock
+//!                                                                  \--none-------> nothing, until the numbers are others
+//! a part says that its ranks go on --> taken back
+//! ```
+//!
+//! That the parts are still is a hint (`node/starter/stuck.rs`), by which nobody is disturbed who does anything; the snapshot, of one moment at
+//! which all ranks stand, says whether it is a deadlock. The starter of a job on one node has judged by itself, and said so. If a head dies in
+//! between the next one learns the stillness from the parts and judges anew; a home says the same line only once.
+
+use std::sync::Arc;
+
+use tutti_node::snapshot::{GOES_ON, Snapshot};
+use tutti_node::wire::Report;
+
+use super::job::HeadJob;
+use crate::core::Core;
+use crate::message::{Answer, JobId, PartState, Run};
+
+/// After a snapshot that could not be had, or has found nothing, the next is tried so much later, and twice that the next time: threads of a
+/// program may work while those that wait in the library are still.
+const AGAIN_MS: (u64, u64) = (2_000, 60_000);
+
+/// What is known of the stillness of a job.
+#[derive(Debug, Default)]
+pub(super) struct Stuck {
+    /// By whose numbers it is still, in the order of nodes; empty: it is not.
+    still: Vec<u64>,
+    /// The stillness for which a snapshot was asked for, and the one that was judged.
+    asked: Vec<u64>,
+    judged: Vec<u64>,
+    /// When the next snapshot may be tried, and how long after it the one behind that.
+    again_ms: (u64, u64),
+    /// Who waits for whom.
+    deadlock: Option<Arc<str>>,
+    /// Its starter has found that, and tells the user.
+    by_starter: bool,
+    /// The head has told the user.
+    said: bool,
+}
+
+impl Stuck {
+    /// Who waits for whom, if its ranks wait for each other for ever.
+    pub(super) fn deadlock(&self) -> Option<&str> {
+        self.deadlock.as_deref()
+    }
+
+    /// A snapshot is to be tried.
+    pub(super) fn is_due(&self, now_ms: u64) -> bool {
+        !self.still.is_empty() && self.judged != self.still && now_ms >= self.again_ms.0
+    }
+
+    /// The snapshot that was taken for this.
+    pub(super) fn handle_snapshot(&mut self, answer: &Answer, now_ms: u64) {
+        let snapshot = as_snapshot(answer).filter(|_| self.asked == self.still);
+        if snapshot.is_some() {
+            self.judged.clone_from(&self.still);
+        }
+        self.deadlock = snapshot.and_then(|snapshot| Some(snapshot.deadlock()?.line().into()));
+        let after_ms = self.again_ms.1.clamp(AGAIN_MS.0, AGAIN_MS.1);
+        self.again_ms = if self.deadlock.is_some() { (0, 0) } else { (now_ms + after_ms, 2 * after_ms) };
+    }
+}
+
+fn as_snapshot(answer: &Answer) -> Option<Snapshot> {
+    let Answer::Snapshot(text) = answer else { return None };
+    let snapshot: Snapshot = serde_json::from_str(text).ok()?;
+    snapshot.nodes.iter().all(|node| node.trouble.is_none()).then_some(snapshot)
+}
+
+impl HeadJob {
+    /// What the parts say of it; `true`: a snapshot is wanted.
+    fn note_stillness<'a>(
+        &mut self,
+        parts: impl Iterator<Item = Option<&'a PartState>>,
+        now_ms: u64,
+    ) -> bool {
+        let judges = self.told_started && !self.is_ending();
+        let all: Option<Vec<_>> = parts.map(|part| part?.still.as_ref()).collect();
+        let all = all.filter(|_| judges).unwrap_or_default();
+        let numbers: Vec<u64> = all.iter().map(|still| still.number).collect();
+        let own = if let [alone] = &all[..] { alone.deadlock.as_deref().map(Arc::from) } else { None };
+        let stuck = &mut self.stuck;
+        if numbers != stuck.still {
+            // What was found, or is being looked for, is of another stillness.
+            (stuck.still, stuck.deadlock, stuck.by_starter) = (numbers, None, own.is_some());
+            if let Some(own) = own {
+                (stuck.deadlock, stuck.judged) = (Some(own), stuck.still.clone());
+            }
+        }
+        let asks = stuck.is_due(now_ms) && self.order.run == Run::Go && self.taking.is_none();
+        if asks {
+            stuck.asked.clone_from(&stuck.still);
+        }
+        asks
+    }
+
+    /// The user is told what has changed, unless a starter tells him.
+    fn say_stillness(&mut self) {
+        let line = self.stuck.deadlock.clone().filter(|_| !self.stuck.by_starter);
+        if self.launch.enrolled.is_some() {
+            self.order.stuck.clone_from(&line);
+        }
+        if std::mem::replace(&mut self.stuck.said, line.is_some()) == line.is_some() || self.is_ending() {
+            return;
+        }
+        self.say(Report::Warning(line.as_deref().unwrap_or(GOES_ON).to_owned()));
+    }
+}
+
+impl Core {
+    /// The parts have said something, or a snapshot has been had.
+    pub(super) fn judge_stillness(&mut self, id: JobId) {
+        let (now_ms, wall_ms) = (self.now_ms, self.wall_ms);
+        let Some(job) = self.head.as_mut().and_then(|head| head.jobs.get_mut(&id)) else { return };
+        let states = self.relay.states(id);
+        let nodes = job.launch.nodes.clone();
+        if job.note_stillness(nodes.iter().map(|node| states?.get(node)), now_ms) {
+            job.hold(Vec::new(), 0, now_ms, wall_ms);
+        }
+        job.say_stillness();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A snapshot of two ranks, of which each waits for the other; or one of them runs.
+    fn snapshot(both: bool) -> Answer {
+        let waits = |rank: u32, peer: u32| {
+            let wait = format!(
+                r#"{{"what":"receive","matched":false,"peer":{peer},"tag":7,"context":0,"bytes":4}}"#
+            );
+            let waits = format!(r#"{{"waits":{{"waits":[{wait}],"more":false,"sure":true,"unasked":0}}}}"#);
+            let doing = if both || rank == 0 { waits } else { r#""runs""#.to_owned() };
+            let view = format!(r#"{{"rank":{rank},"pid":1,"doing":{doing}}}"#);
+            format!(r#"{{"node":{rank},"ranks":[{view}],"rings":[],"flows":[],"omitted":0}}"#)
+        };
+        let nodes = format!("{},{}", waits(0, 1), waits(1, 0));
+        Answer::Snapshot(format!(r#"{{"job":1,"command":"a","ranks":2,"taken_ms":0,"nodes":[{nodes}]}}"#))
+    }
+
+    fn still(numbers: [u64; 2]) -> Stuck {
+        Stuck { still: numbers.to_vec(), asked: numbers.to_vec(), ..Stuck::default() }
+    }
+
+    #[test]
+    fn a_deadlock_is_found_once_for_each_stillness() {
+        let mut stuck = still([3, 4]);
+        assert!(stuck.is_due(10));
+        stuck.handle_snapshot(&snapshot(true), 10);
+        assert!(stuck.deadlock().is_some_and(|line| line.contains("rank 0 receives from rank 1")));
+        assert!(!stuck.is_due(1_000_000));
+        stuck.still = vec![3, 5];
+        assert!(stuck.is_due(10), "another one");
+    }
+
+    #[test]
+    fn a_snapshot_of_another_stillness_says_nothing_of_this_one() {
+        let mut stuck = Stuck { asked: vec![1, 2], ..still([3, 4]) };
+        stuck.handle_snapshot(&snapshot(true), 10);
+        assert_eq!(stuck.deadlock(), None);
+        assert!(stuck.is_due(10 + AGAIN_MS.0));
+    }
+
+    #[test]
+    fn what_finds_nothing_is_tried_less_and_less_often() {
+        let mut stuck = still([0, 1]);
+        let mut now_ms = 10;
+        for (round, after_ms) in [2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000].into_iter().enumerate()
+        {
+            stuck.handle_snapshot(&snapshot(false), now_ms);
+            assert!(!stuck.is_due(u64::MAX), "it was judged");
+            (stuck.still, stuck.asked) = (vec![round as u64, 9], vec![round as u64, 9]);
+            assert!(!stuck.is_due(now_ms + after_ms - 1) && stuck.is_due(now_ms + after_ms));
+            now_ms += after_ms;
+        }
+        stuck.handle_snapshot(&Answer::Refused("node1 does not say what it sees".into()), now_ms);
+        assert!(!stuck.is_due(now_ms + 1) && stuck.is_due(now_ms + AGAIN_MS.1), "it was not judged");
+    }
+}

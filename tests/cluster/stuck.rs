@@ -1,0 +1,121 @@
+//! Jobs on several nodes whose ranks wait for each other for ever say so by themselves, and no others do.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use tutti_tests::{Scratch, compile};
+
+use crate::Cluster;
+use crate::harness::{Running, await_that, comes_true};
+use crate::on_demand::Laptop;
+
+/// The starters look once a second: so long a job goes on of which nothing must be said.
+const LOOKS: Duration = Duration::from_millis(4_500);
+
+/// The program, and the files by which it is steered.
+struct Program {
+    scratch: Scratch,
+    path: PathBuf,
+}
+
+impl Program {
+    fn new(name: &str) -> Self {
+        let scratch = Scratch::new(&format!("{name}-files"));
+        let path = compile("tests/gang/programs/snapshot.c", scratch.path());
+        Program { scratch, path }
+    }
+
+    fn words<'a>(&'a self, before: &[&'a str], what: &'a str) -> Vec<&'a str> {
+        let (path, folder) = (self.path.to_str().expect("text"), self.scratch.path().to_str().expect("text"));
+        [before, &[path, what, folder]].concat()
+    }
+
+    fn touch(&self, name: &str) {
+        std::fs::write(self.scratch.path().join(name), "").expect("a file");
+    }
+}
+
+fn ring(ranks: u32) -> String {
+    let next =
+        |rank: u32| format!("rank {rank} receives from rank {}, tag 7, MPI_COMM_WORLD", (rank + 1) % ranks);
+    let ring: Vec<String> = (0..ranks).map(next).collect();
+    format!("the ranks wait for each other for ever: {}", ring.join("; "))
+}
+
+#[track_caller]
+fn started(cluster: &Cluster, program: &Program, what: &str) -> Running {
+    let mut job = cluster.start(&program.words(&["run", "-N", "2", "-n", "4"], what));
+    (0..4).for_each(|_| job.await_line("snapshot: up"));
+    job
+}
+
+#[test]
+fn a_deadlock_over_two_nodes_is_said_once_by_itself_and_stands_in_the_list() {
+    let cluster = Cluster::up("stuck-nodes", 2, &[]);
+    let program = Program::new("stuck-nodes");
+    let job = started(&cluster, &program, "ring");
+    let line = ring(4);
+    await_that("it is known", || cluster.job(1).contains(&format!("\"deadlock\": \"{line}\"")));
+    let list = cluster.tutti(&["ps"]).stdout;
+    assert!(list.contains(" deadlock ") && list.contains(&format!("job 1: {line}\n")), "{list}");
+    assert!(cluster.tutti(&["status", "1"]).stdout.contains(&format!("deadlock {line}\n")));
+    // It runs, it can be looked at, and the looks of others change nothing.
+    for _ in 0..3 {
+        let seen = cluster.tutti(&["snapshot", "1"]).expect_success().stdout;
+        assert!(seen.contains("deadlock of 4 ranks"), "{seen}");
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    assert!(cluster.job(1).contains("\"running\"") && cluster.job(1).contains(&line));
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(job.end(), (137, format!("tutti run: {line}\n")));
+    assert!(cluster.job(1).contains("\"deadlock\": null"));
+}
+
+#[test]
+fn a_job_over_two_nodes_that_waits_for_a_rank_which_computes_or_reads_is_said_nothing_of() {
+    let cluster = Cluster::up("stuck-wait", 2, &[]);
+    let program = Program::new("stuck-wait");
+    let pipe = program.scratch.path().join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a pipe");
+    let jobs = ["wait", "read"].map(|what| started(&cluster, &program, what));
+    let looks = std::time::Instant::now();
+    while looks.elapsed() < LOOKS {
+        assert!(!cluster.tutti(&["ps"]).stdout.contains("deadlock"));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    program.touch("go");
+    std::fs::write(&pipe, "x").expect("a reader");
+    jobs.into_iter().for_each(|job| assert_eq!(job.end(), (0, String::new())));
+}
+
+#[test]
+fn what_was_said_of_a_deadlock_is_taken_back_when_a_signals_handler_ends_it() {
+    let cluster = Cluster::up("stuck-woken", 2, &[]);
+    let program = Program::new("stuck-woken");
+    let job = started(&cluster, &program, "woken");
+    let line = ring(4);
+    await_that("it is known", || cluster.job(1).contains(&line));
+    cluster.tutti(&["signal", "USR1", "1"]).expect_success();
+    await_that("it is taken back", || cluster.job(1).contains("\"deadlock\": null"));
+    assert!(!cluster.tutti(&["ps"]).stdout.contains("deadlock"));
+    program.touch("go");
+    let goes_on = "a rank that waited for ever has been woken: the job goes on";
+    assert_eq!(job.end(), (0, format!("tutti run: {line}\ntutti run: {goes_on}\n")));
+}
+
+#[test]
+fn a_job_of_mpiexec_says_so_too_on_one_node_and_on_virtual_ones() {
+    let laptop = Laptop::new("stuck-laptop");
+    let program = Program::new("stuck-laptop");
+    for (number, before) in [&["-n", "3"][..], &["--virtual-nodes", "3", "-n", "3"]].into_iter().enumerate() {
+        let mut job = Running::start_command(&mut laptop.command("mpiexec", &program.words(before, "ring")));
+        (0..3).for_each(|_| job.await_line("snapshot: up"));
+        let (line, status) = (ring(3), || laptop.tutti(&["ps", "--json"]).stdout);
+        let is_known = comes_true(|| status().contains(&line));
+        assert!(is_known, "{number}: {}", status());
+        let id = (number + 1).to_string();
+        laptop.tutti(&["kill", &id]).expect_success();
+        assert_eq!(job.end(), (137, format!("mpiexec: {line}\n")));
+    }
+}
