@@ -150,6 +150,53 @@ fn a_deadlock_is_found_and_its_cycle_named_on_one_node_and_on_two() {
     assert_eq!(half.end().0, 137);
 }
 
+/// The function of MPI that a rank waits in.
+#[track_caller]
+fn call_of(snapshot: &Snapshot, rank: u32) -> Option<&str> {
+    let ranks = snapshot.nodes.iter().flat_map(|node| &node.ranks);
+    let view = ranks.into_iter().find(|view| view.rank == rank).expect("it is there");
+    if let Doing::Waits { call, .. } = &view.doing { call.as_deref() } else { None }
+}
+
+#[test]
+fn the_functions_that_ranks_wait_in_are_named() {
+    let cluster = Cluster::up("snapshot-calls", 2, &[]);
+    let program = Program::new("snapshot-calls");
+    for (number, nodes) in [1, 2].into_iter().enumerate() {
+        let job = program.start(&cluster, nodes, 2, "barrier", "");
+        let number = number as u32 + 1;
+        let seen = settled(&cluster, number, 2);
+        assert_eq!([0, 1].map(|rank| call_of(&seen, rank)), [Some("MPI_Recv"), Some("MPI_Barrier")]);
+        let text = seen.text();
+        assert!(text.contains("rank 0  MPI_Recv: receives from rank 1, tag 9"), "{text}");
+        cluster.tutti(&["kill", &number.to_string()]).expect_success();
+        assert_eq!(job.end().0, 137);
+    }
+}
+
+#[test]
+fn how_far_a_large_message_between_nodes_has_come_is_seen() {
+    let cluster = Cluster::up("snapshot-bulk", 2, &[]);
+    let program = Program::new("snapshot-bulk");
+    let job = program.start(&cluster, 2, 2, "bulk", "loss=2%,seed=7");
+    let mut seen = None;
+    await_that("one is under way", || {
+        let snapshot = take(&cluster, 1);
+        let bulk = snapshot.nodes.iter().flat_map(|node| &node.flows).find_map(|flow| flow.bulk);
+        seen = bulk.filter(|bulk| bulk.here > 0).map(|bulk| (bulk, snapshot.text()));
+        seen.is_some()
+    });
+    let (bulk, text) = seen.expect("just seen");
+    assert!(bulk.bytes == 32 << 20 && bulk.here < bulk.bytes, "{bulk:?}");
+    let line = text.lines().find(|line| line.contains(" bulk: ")).expect("a line of it");
+    assert!(
+        line.starts_with("  rank 0 -> rank 1  bulk: ") && line.ends_with(" of 32.0 MiB have arrived"),
+        "{line}"
+    );
+    program.touch("go");
+    assert_eq!(job.end(), (0, String::new()));
+}
+
 #[test]
 fn who_waits_for_somebody_who_works_is_not_in_a_deadlock() {
     let cluster = Cluster::up("snapshot-wait", 2, &[]);

@@ -11,7 +11,7 @@
 use crate::fifo::PAD;
 use crate::packet::{RECORD_HEAD_BYTES, Records, record_bytes};
 use crate::ports::{WORDS, Word};
-use crate::types::Seq;
+use crate::types::{BulkId, Seq};
 
 /// A FIFO holds fewer records than this.
 const RECORDS_MAX: i32 = 1 << 16;
@@ -45,6 +45,27 @@ impl From<[u64; WORDS]> for FlowWords {
             rcv_nxt: Seq(low(Word::RcvNxt)),
             rewind: low(Word::Rewind),
         }
+    }
+}
+
+/// A bulk message on its way in, as its receiver has published it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BulkIn {
+    /// Its name.
+    pub id: BulkId,
+    /// How long it is.
+    pub bytes: u64,
+    /// How many of its first bytes are stored where they belong.
+    pub here: u64,
+}
+
+impl BulkIn {
+    /// The one that the words of a flow speak of: of several from the same rank the one last acknowledged.
+    #[must_use]
+    pub fn of(words: &[u64; WORDS]) -> Option<BulkIn> {
+        let [name, bytes, here] =
+            [Word::BulkName, Word::BulkBytes, Word::BulkHere].map(|word| words[word as usize]);
+        Some(BulkIn { id: BulkId::from_bits(name.checked_sub(1)?), bytes, here: here.min(bytes) })
     }
 }
 
@@ -166,8 +187,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn words(una: u32, high: u32, nxt: u32, rcv: u32) -> (FlowWords, FlowWords) {
-        let sender = FlowWords::from([u64::from(una), u64::from(nxt), u64::from(high), 0, 0]);
-        (sender, FlowWords::from([0, 0, 0, u64::from(rcv), 0]))
+        let sender = FlowWords::from([u64::from(una), u64::from(nxt), u64::from(high), 0, 0, 0, 0, 0]);
+        (sender, FlowWords::from([0, 0, 0, u64::from(rcv), 0, 0, 0, 0]))
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! A flow: everything between this rank and one remote rank, both ways.
 
+use crate::bulk::Incoming;
 use crate::config::Config;
 use crate::fifo::Fifo;
 use crate::packet::{FULL, Header, Kind};
-use crate::ports::FlowMemory;
+use crate::ports::{FlowMemory, Word};
 use crate::stream::{Receiver, Sender, Waiting};
-use crate::types::{Identity, Rank, Seq};
+use crate::types::{BulkId, Identity, Rank, Seq};
 use crate::window::Window;
 
 /// No timer is armed.
@@ -49,6 +50,8 @@ pub(crate) struct Flow<M> {
     /// First and last message on their way out.
     pub out_first: Option<u16>,
     pub out_last: Option<u16>,
+    /// The message on its way in that the published words speak of.
+    pub bulk_shown: Option<u16>,
     /// Order of the next fragment.
     pub order: u32,
     /// Bytes of truesize of fragments under way.
@@ -70,10 +73,35 @@ pub(crate) struct Flow<M> {
 }
 
 impl<M: FlowMemory> Flow<M> {
+    /// Publishes how far the message in `slot` has come: what is claimed is stored. If it stops between two of the stores there is no
+    /// message, or less of it than there is.
+    #[inline]
+    pub fn show_bulk(&mut self, slot: u16, place: &Incoming, fragment_bytes: usize) {
+        let here = (u64::from(place.base) * fragment_bytes as u64).min(place.bytes);
+        if self.bulk_shown.replace(slot) == Some(slot) {
+            return self.memory.publish(Word::BulkHere, here);
+        }
+        let id = BulkId { slot: u32::from(slot), turn: place.turn };
+        self.memory.publish(Word::BulkName, 0);
+        self.memory.publish(Word::BulkBytes, place.bytes);
+        self.memory.publish(Word::BulkHere, here);
+        self.memory.publish(Word::BulkName, id.to_bits() + 1);
+    }
+
+    /// The message in `slot` is complete.
+    #[inline]
+    pub fn hide_bulk(&mut self, slot: u16) {
+        if self.bulk_shown == Some(slot) {
+            self.bulk_shown = None;
+            self.memory.publish(Word::BulkName, 0);
+        }
+    }
+
     pub fn new(rank: Rank, mut memory: M, config: &Config, credit: u32) -> Self {
         let fifo = Fifo::new(memory.fifo().len(), config.fifo_records);
         let tx = Sender::new(config.first_seq, fifo, &mut memory);
         let rx = Receiver::new(config.first_seq, &mut memory);
+        memory.publish(Word::BulkName, 0);
         Flow {
             rank,
             memory,
@@ -88,6 +116,7 @@ impl<M: FlowMemory> Flow<M> {
             bulk_turn: false,
             out_first: None,
             out_last: None,
+            bulk_shown: None,
             order: 0,
             bulk_flight: 0,
             bulk_timed: None,

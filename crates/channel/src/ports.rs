@@ -11,6 +11,9 @@ use crate::types::Rank;
 /// | `SndHigh` | record after the highest that may ever have been in a packet: written BEFORE the packet is handed out (W2) |
 /// | `RcvNxt` | next record expected: all before it have been taken by the sink. This word is the commit of a receive |
 /// | `Rewind` | the sender's round of (re)transmission |
+/// | `BulkName` | one more than the name of a bulk message that is coming in, the one last acknowledged; 0: none. Stored behind the two that follow, and 0 before they change |
+/// | `BulkBytes` | how long it is |
+/// | `BulkHere` | how many of its first bytes are stored where they belong: at least what was acknowledged in one piece |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Word {
@@ -24,10 +27,16 @@ pub enum Word {
     RcvNxt = 3,
     /// Round of (re)transmission.
     Rewind = 4,
+    /// Which bulk message is coming in.
+    BulkName = 5,
+    /// How long it is.
+    BulkBytes = 6,
+    /// How many of its first bytes are stored.
+    BulkHere = 7,
 }
 
 /// How many words a flow publishes.
-pub const WORDS: usize = 5;
+pub const WORDS: usize = 8;
 
 /// The memory of one flow: its published words and the bytes of its send FIFO. The runtime lets both lie in the rank
 /// segment, a simulation in plain memory.

@@ -15,6 +15,7 @@
 //! - at every store of a published word, before and after it: `snd_una <= rcv_nxt <= snd_high <= snd_nxt` on the flow, as if
 //!   the rank stopped right there; every so often also that the records of the cut are, byte by byte, those that were sent
 //!   and have not arrived;
+//! - at every store of a word on a bulk message that is coming in: what is claimed of it is there, byte by byte;
 //! - at every record: it is the next one; at every fragment: its message is open, its bytes are right and in their place;
 //! - at the end, when the network is well again: everything has arrived, within a time.
 //!

@@ -48,6 +48,7 @@ fn s16_ranks_frozen_at_any_event_go_on_correctly() {
             "too little happened: {all:?}"
         );
         assert!(all.steady > 300, "{all:?}");
+        assert!(all.claimed > 1_000_000, "hardly anything was said of bulk messages: {all:?}");
     }
 }
 

@@ -25,24 +25,29 @@ impl Process {
         let is_pending = |(_, request): &(u32, &Request)| {
             !request.done && matches!(request.kind, RequestKind::Send | RequestKind::Receive)
         };
-        let waits = requests.iter().take(REQUESTS_MAX).filter(is_pending).map(|(index, request)| Wait {
-            what: if request.kind == RequestKind::Send { What::Send } else { What::Receive },
-            matched: self.engine.is_matched(index),
-            peer: request.peer,
-            tag: request.tag,
-            context: request.context,
-            bytes: match request.kind {
-                RequestKind::Send => request.bytes as u64,
-                _ => request.buffer.bytes as u64,
-            },
+        let waits = requests.iter().take(REQUESTS_MAX).filter(is_pending).map(|(index, request)| {
+            let (moved, bytes) = self.engine.moved_bytes(index);
+            Wait {
+                what: if request.kind == RequestKind::Send { What::Send } else { What::Receive },
+                matched: self.engine.is_matched(index),
+                peer: request.peer,
+                tag: request.tag,
+                context: request.context,
+                bytes,
+                moved,
+            }
         });
         let asleep = Asleep {
+            call: String::new(),
             waits: Vec::new(),
             more: requests.len() > REQUESTS_MAX,
             threads: self.waits.waiting(),
             multiple: self.thread_level >= MPI_THREAD_MULTIPLE,
             unasked: self.engine.unasked(),
         };
+        // Where any thread may call, the last call need not be the one that waits.
+        let call = if asleep.multiple { c"" } else { self.call };
+        sleep.write_call(call.to_bytes());
         sleep.write(self.awaited.into_iter().chain(waits), &asleep);
         let endpoint = self.engine.job.endpoint(self.engine.job.rank());
         sleep.settled.store(endpoint.sleeping.load(Ordering::Relaxed), Ordering::Release);
@@ -73,6 +78,7 @@ impl Guard {
             tag,
             context,
             bytes: 0,
+            moved: 0,
         });
         self.wait(hint, |process| process.engine.probe(context, source, tag));
         self.awaited = before;
@@ -85,7 +91,7 @@ impl Guard {
             return;
         }
         let peer = peer as i32;
-        let wait = Wait { what: What::Member, matched: false, peer, tag: -1, context, bytes: 0 };
+        let wait = Wait { what: What::Member, matched: false, peer, tag: -1, context, bytes: 0, moved: 0 };
         let before = self.awaited.replace(wait);
         self.watch(ready);
         self.awaited = before;

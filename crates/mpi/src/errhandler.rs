@@ -93,6 +93,7 @@ pub fn go_on(
     comm: MPI_Comm,
     body: impl FnOnce(&mut Guard) -> Result<()>,
 ) -> c_int {
+    guard.call = name;
     match body(&mut guard) {
         Ok(()) => MPI_SUCCESS,
         Err(error) => raise(guard, name, comm, error),

@@ -74,6 +74,8 @@ pub struct Process {
     pub company: Company,
     /// Threads that wait inside the library.
     pub waits: Waits<Test>,
+    /// The function that was called last, if it was not done at once.
+    pub call: &'static CStr,
     /// What a call waits for besides requests.
     pub awaited: Option<tutti_shm::report::Wait>,
     /// What the checker knows, when there is one.
@@ -209,6 +211,7 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
         buffers: HashMap::new(),
         message_groups: HashMap::new(),
         waits: Waits::new(),
+        call: c"MPI_Init",
         awaited: None,
         check,
     };

@@ -75,6 +75,9 @@ pub enum Doing {
     Runs,
     /// It sleeps until something comes for it.
     Waits {
+        /// The function of MPI that it is in; none: that is not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<String>,
         /// What for; the end of any of them lets it go on.
         waits: Vec<Wait>,
         /// There are more, or others.
@@ -103,6 +106,9 @@ pub struct Wait {
     pub context: u32,
     /// Bytes of the message, or of the buffer for it.
     pub bytes: u64,
+    /// How many of them have arrived, or left, when they move piece by piece.
+    #[serde(default)]
+    pub moved: u64,
 }
 
 /// Kinds of waits.
@@ -146,6 +152,15 @@ impl Message {
     }
 }
 
+/// A large message that comes from another node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BulkIn {
+    /// How long it is.
+    pub bytes: u64,
+    /// So many of its first bytes are where they belong; of what is behind them there may be more.
+    pub here: u64,
+}
+
 /// The words of a flow from a rank of the node to one of another node, and what its send FIFO holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
@@ -161,6 +176,9 @@ pub struct Flow {
     pub snd_nxt: u32,
     /// Next record expected from the other side.
     pub rcv_nxt: u32,
+    /// A large message from there that is coming in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bulk: Option<BulkIn>,
     /// The records of `[snd_una, snd_nxt)` in order.
     pub records: Vec<Message>,
 }

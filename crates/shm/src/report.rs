@@ -29,6 +29,9 @@ pub const TEXT_BYTES: usize = 56 * 8;
 /// How many counters a rank can leave.
 pub const COUNTERS: usize = 32;
 
+/// Bytes of the name of a function, at most.
+pub const CALL_BYTES: usize = 40;
+
 /// Operations that a sleeper names.
 pub const WAITS: usize = 8;
 
@@ -61,6 +64,8 @@ pub struct Wait {
     pub context: u32,
     /// Bytes of the message, or of the buffer.
     pub bytes: u64,
+    /// How many of them have arrived, or left, when they move piece by piece in the library's own hands.
+    pub moved: u64,
 }
 
 /// What a rank waits for while all its threads sleep. Writer: the rank.
@@ -79,14 +84,17 @@ pub struct Sleep {
     multiple: AtomicU32,
     /// Messages that no receive has asked for.
     unasked: AtomicU32,
-    _line0: [u32; 10],
-    /// What, matched, tag; context, peer; bytes.
-    waits: [[AtomicU64; 3]; WAITS],
+    /// The function that was called; zeros behind its name.
+    call: [AtomicU64; CALL_BYTES / 8],
+    /// What, matched, tag; context, peer; bytes; moved.
+    waits: [[AtomicU64; 4]; WAITS],
 }
 
 /// What [`Sleep`] says, as values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asleep {
+    /// The function that was called; empty: it is not known.
+    pub call: String,
     /// What for.
     pub waits: Vec<Wait>,
     /// There are more waits than were named.
@@ -100,7 +108,26 @@ pub struct Asleep {
 }
 
 impl Sleep {
-    /// Says what is waited for, but not yet that it holds. Nothing is said of waits beyond [`WAITS`] but that there are more.
+    /// Says which function waits, by its name.
+    pub fn write_call(&self, name: &[u8]) {
+        let mut bytes = [0; CALL_BYTES];
+        let length = name.len().min(CALL_BYTES);
+        bytes[..length].copy_from_slice(&name[..length]);
+        for (word, chunk) in self.call.iter().zip(bytes.as_chunks().0) {
+            word.store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
+        }
+    }
+
+    /// The name; nothing when none was said, or no name of a function of C stands here.
+    fn read_call(&self) -> String {
+        let bytes = self.call.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes());
+        let name: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+        let is_name = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+        String::from_utf8(name).ok().filter(|_| is_name).unwrap_or_default()
+    }
+
+    /// Says what is waited for, but not yet that it holds. Nothing is said of waits beyond [`WAITS`] but that there are more. The name of
+    /// the function is said by [`Self::write_call`].
     pub fn write(&self, waits: impl Iterator<Item = Wait>, asleep: &Asleep) {
         let (mut count, mut more) = (0, asleep.more);
         for wait in waits {
@@ -108,11 +135,12 @@ impl Sleep {
                 more = true;
                 break;
             };
-            let Wait { what, matched, peer, tag, context, bytes } = wait;
+            let Wait { what, matched, peer, tag, context, bytes, moved } = wait;
             let first = u64::from(what as u8) | u64::from(matched) << 8 | u64::from(tag as u32) << 32;
             words[0].store(first, Ordering::Relaxed);
             words[1].store(u64::from(context) | u64::from(peer as u32) << 32, Ordering::Relaxed);
             words[2].store(bytes, Ordering::Relaxed);
+            words[3].store(moved, Ordering::Relaxed);
             count += 1;
         }
         self.count.store(count as u32, Ordering::Relaxed);
@@ -128,7 +156,7 @@ impl Sleep {
         let mut more = self.more.load(Ordering::Relaxed) != 0 || count > WAITS;
         let mut waits = Vec::new();
         for words in &self.waits[..count.min(WAITS)] {
-            let [first, second, bytes] = [0, 1, 2].map(|word| words[word].load(Ordering::Relaxed));
+            let [first, second, bytes, moved] = [0, 1, 2, 3].map(|word| words[word].load(Ordering::Relaxed));
             let what = match first as u8 {
                 1 => What::Receive,
                 2 => What::Send,
@@ -140,9 +168,11 @@ impl Sleep {
                 }
             };
             let (tag, peer) = ((first >> 32) as u32 as i32, (second >> 32) as u32 as i32);
-            waits.push(Wait { what, matched: first >> 8 & 1 != 0, peer, tag, context: second as u32, bytes });
+            let matched = first >> 8 & 1 != 0;
+            waits.push(Wait { what, matched, peer, tag, context: second as u32, bytes, moved });
         }
         Asleep {
+            call: self.read_call(),
             waits,
             more,
             threads: self.threads.load(Ordering::Relaxed),
@@ -176,7 +206,7 @@ pub struct Report {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Report>() == 17 * 64 && align_of::<Report>() == 64);
+const _: () = assert!(size_of::<Report>() == 18 * 64 && align_of::<Report>() == 64);
 
 impl Report {
     /// Writes the text, as much of it as there is room for. Only while the rank is not `blocked`.
@@ -242,9 +272,18 @@ mod tests {
     #[test]
     fn waits_come_back_and_what_is_none_counts_as_more() {
         let sleep = &report().sleep;
-        let wait =
-            |tag| Wait { what: What::Receive, matched: tag == 2, peer: -1, tag, context: 6, bytes: 1 << 40 };
-        let asleep = Asleep { threads: 2, multiple: true, unasked: 5, ..Asleep::default() };
+        let wait = |tag| Wait {
+            what: What::Receive,
+            matched: tag == 2,
+            peer: -1,
+            tag,
+            context: 6,
+            bytes: 1 << 40,
+            moved: 7,
+        };
+        let call = "MPI_Recv".to_owned();
+        let asleep = Asleep { call, threads: 2, multiple: true, unasked: 5, ..Asleep::default() };
+        sleep.write_call(b"MPI_Recv");
         sleep.write([1, 2].map(wait).into_iter(), &asleep);
         assert_eq!(sleep.read(), Asleep { waits: [1, 2].map(wait).to_vec(), ..asleep.clone() });
         sleep.write((0..9).map(wait), &asleep);
@@ -255,6 +294,22 @@ mod tests {
         assert_eq!(sleep.read(), Asleep { more: true, ..asleep });
         sleep.count.store(u32::MAX, Ordering::Relaxed);
         assert!(sleep.read().more);
+    }
+
+    #[test]
+    fn names_of_functions_come_back_and_anything_else_is_none() {
+        let sleep = &report().sleep;
+        let longest = "MPI_Intercomm_create_from_groups";
+        for name in ["", "MPI_Recv", longest, &"x".repeat(CALL_BYTES)] {
+            sleep.write_call(name.as_bytes());
+            assert_eq!(sleep.read_call(), name);
+        }
+        sleep.write_call("x".repeat(CALL_BYTES + 1).as_bytes());
+        assert_eq!(sleep.read_call().len(), CALL_BYTES);
+        for other in ["MPI Recv", "\u{1b}[31m", "M\u{e4}"] {
+            sleep.write_call(other.as_bytes());
+            assert_eq!(sleep.read_call(), "");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
  * half: ranks 0 and 1 receive from each other, the others compute until FOLDER/go is there.
  * barrier: rank 0 receives a message that nobody sends, the others are in a barrier.
  * wait: every rank receives from the one before it, but the first computes until FOLDER/go is there.
+ * bulk: rank 0 sends large messages to the last one until FOLDER/go is there.
  * read: the same, but the first sleeps in a read of FOLDER/pipe.
  * woken: as ring, until rank 0 gets SIGUSR1, whose handler sends what rank size - 1 waits for; then all compute until FOLDER/go is there. */
 #define _DEFAULT_SOURCE
@@ -16,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FLIGHT = 7 };
+enum { FLIGHT = 7, BULK = 32 << 20 };
 
 static char path[4096];
 
@@ -78,6 +79,19 @@ int main(int argc, char **argv) {
         if (rank > 0)
             MPI_Send(&word, 1, MPI_INT, rank - 1, 7, MPI_COMM_WORLD);
         await(folder, "go");
+    } else if (!strcmp(what, "bulk")) {
+        static char data[BULK];
+        for (int more = 1; more && (rank == 0 || rank == size - 1);) {
+            if (rank == 0) {
+                snprintf(path, sizeof path, "%s/go", folder);
+                more = access(path, F_OK) != 0;
+                MPI_Send(data, BULK, MPI_BYTE, size - 1, 3, MPI_COMM_WORLD);
+                MPI_Send(&more, 1, MPI_INT, size - 1, 4, MPI_COMM_WORLD);
+            } else {
+                MPI_Recv(data, BULK, MPI_BYTE, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                MPI_Recv(&more, 1, MPI_INT, 0, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            }
+        }
     } else if (!strcmp(what, "half")) {
         if (rank < 2)
             MPI_Recv(&word, 1, MPI_INT, 1 - rank, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

@@ -123,6 +123,7 @@ impl<M: FlowMemory> Endpoint<M> {
             self.accepted.remove(at);
         }
         let (from, echo) = (self.flows[usize::from(flow)].rank, place.echo());
+        self.flows[usize::from(flow)].hide_bulk(slot);
         self.pending.push_back(Pending::Received { slot, from, tag });
         self.queue_reply(BulkReply::Done { flow, id, echo });
     }
@@ -134,11 +135,14 @@ impl<M: FlowMemory> Endpoint<M> {
         }
     }
 
-    /// The state of the message in `slot` is to be told to its sender.
+    /// The state of the message in `slot` is to be told to its sender, and published before: once for many fragments.
     #[inline]
     pub(super) fn queue_bulk_ack(&mut self, slot: u16) {
         let place = &mut self.incoming[usize::from(slot)];
         place.owed = 0;
+        if let Some(flow) = place.flow {
+            self.flows[usize::from(flow)].show_bulk(slot, place, self.config.fragment_bytes());
+        }
         if !place.ack_queued {
             place.ack_queued = true;
             self.queue_state(slot);

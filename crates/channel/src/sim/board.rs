@@ -5,19 +5,34 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::random::mix;
-use crate::cut::{FlowWords, cut, in_flight};
+use crate::cut::{BulkIn, FlowWords, cut, in_flight};
 use crate::ports::{FlowMemory, WORDS, Word};
-use crate::types::Seq;
+use crate::types::{BulkId, Seq};
 
 /// A bulk message of the model.
 #[derive(Clone, Debug)]
 pub(super) struct Bulk {
     pub from: usize,
     pub to: usize,
+    pub id: BulkId,
+    /// What is not there is wrong.
     pub bytes: Vec<u8>,
     /// The receiver has been told that it is complete.
     pub received: bool,
     pub sent: bool,
+}
+
+impl Bulk {
+    pub(super) fn new(from: usize, to: usize, id: BulkId, tag: u64, bytes: u64) -> Self {
+        let bytes = (0..bytes).map(|offset| !bulk_byte(tag, offset)).collect();
+        Bulk { from, to, id, bytes, received: false, sent: false }
+    }
+
+    /// Its first bytes are there.
+    pub(super) fn begins_well(&self, tag: u64, count: u64) -> bool {
+        let bytes = self.bytes[..count as usize].iter();
+        bytes.enumerate().all(|(at, byte)| *byte == bulk_byte(tag, at as u64))
+    }
 }
 
 /// Everything that is known about all flows.
@@ -36,6 +51,8 @@ pub struct Board {
     pub(super) stores: u64,
     pub(super) cuts: u64,
     pub(super) in_flight: u64,
+    /// Bytes of bulk messages that were claimed to be there, at all looks.
+    pub(super) claimed: u64,
 }
 
 /// Record `number` from one rank to another: length and bytes follow from the numbers.
@@ -58,7 +75,7 @@ pub(super) fn bulk_byte(tag: u64, offset: u64) -> u8 {
 impl Board {
     pub(super) fn new(seed: u64, ranks: usize, first: Seq, record_bytes_max: usize) -> Self {
         let mut words = [u64::from(first.0); WORDS];
-        words[Word::Rewind as usize] = 0;
+        words[Word::Rewind as usize..].fill(0);
         Board {
             seed,
             ranks,
@@ -72,6 +89,7 @@ impl Board {
             stores: 0,
             cuts: 0,
             in_flight: 0,
+            claimed: 0,
         }
     }
 
@@ -150,6 +168,26 @@ impl Board {
     }
 }
 
+impl Board {
+    /// What a rank claims to have of a bulk message is there.
+    pub(super) fn check_bulk(&mut self, from: usize, to: usize) {
+        let Some(shown) = BulkIn::of(&self.words[self.flow(to, from)]) else { return };
+        let is_it = |(_, bulk): &(&u64, &Bulk)| {
+            (bulk.from, bulk.to, bulk.id) == (from, to, shown.id) && !bulk.received
+        };
+        let found = self.bulk.iter().find(is_it);
+        let (tag, bulk) = found.unwrap_or_else(|| panic!("{to} has no message {:?} of {from}", shown.id));
+        assert_eq!(shown.bytes, bulk.bytes.len() as u64, "length of {:?} from {from} to {to}", shown.id);
+        assert!(
+            bulk.begins_well(*tag, shown.here),
+            "{} bytes of {:?} are claimed, and not there",
+            shown.here,
+            shown.id
+        );
+        self.claimed += shown.here;
+    }
+}
+
 /// The memory of a flow in the simulator.
 #[derive(Clone, Debug)]
 pub struct SimMemory {
@@ -166,7 +204,9 @@ impl SimMemory {
 
     /// As if both ranks stopped here.
     fn check(&self, board: &mut Board, word: Word) {
-        if word == Word::RcvNxt {
+        if matches!(word, Word::BulkName | Word::BulkBytes | Word::BulkHere) {
+            board.check_bulk(self.peer, self.rank);
+        } else if word == Word::RcvNxt {
             board.check_cut(self.peer, self.rank, None);
         } else {
             let walk = board.stores.is_multiple_of(16);

@@ -81,6 +81,15 @@ impl Sink for Program {
     }
 }
 
+impl Program {
+    /// Bytes are received where those of a message are expected, whatever they are.
+    pub fn place(&mut self, tag: u64, offset: u64, data: &[u8]) {
+        let mut board = self.board.borrow_mut();
+        let Some(bulk) = board.bulk.get_mut(&tag) else { return };
+        bulk.bytes[offset as usize..][..data.len()].copy_from_slice(data);
+    }
+}
+
 impl Source for Program {
     fn read(&mut self, tag: u64, offset: u64, into: &mut [u8]) {
         let board = self.board.borrow();

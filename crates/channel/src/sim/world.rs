@@ -45,6 +45,8 @@ pub struct Report {
     pub cuts: u64,
     /// Records found in flight by those cuts.
     pub in_flight: u64,
+    /// Bytes of bulk messages that were claimed to be there and compared, at all stores.
+    pub claimed: u64,
     /// Records received.
     pub records: u64,
     /// Bulk messages received.
@@ -69,6 +71,7 @@ impl std::ops::AddAssign for Report {
         self.stores += other.stores;
         self.cuts += other.cuts;
         self.in_flight += other.in_flight;
+        self.claimed += other.claimed;
         self.records += other.records;
         self.bulk += other.bulk;
         self.lost += other.lost;
@@ -154,6 +157,7 @@ impl World {
         let board = self.board.borrow();
         (self.report.stores, self.report.cuts) = (board.stores, board.cuts);
         (self.report.in_flight, self.report.records) = (board.in_flight, board.all_received());
+        self.report.claimed = board.claimed;
         drop(board);
         self.report.lost = self.network.lost + self.nodes.iter().map(|node| node.overflowed).sum::<u64>();
         self.report.repeated = self.network.repeated;

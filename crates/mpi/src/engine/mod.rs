@@ -352,6 +352,21 @@ impl Engine {
         }
     }
 
+    /// Of a pending send how many of its bytes are in the bulk ring or in the FIFO to another node, of a receive how many have come by these;
+    /// and of how many.
+    pub fn moved_bytes(&self, index: u32) -> (u64, u64) {
+        let request = self.requests.get(index);
+        let found = usize::try_from(request.peer).ok().and_then(|peer| {
+            if self.peers.has(peer) {
+                return self.peers[peer].moved_bytes(index);
+            }
+            self.remote.as_deref()?.moved_bytes(peer, index)
+        });
+        let whole = if request.kind == RequestKind::Send { request.bytes } else { request.buffer.bytes };
+        let (moved, bytes) = found.unwrap_or((0, None));
+        (moved as u64, bytes.unwrap_or(whole) as u64)
+    }
+
     /// Messages that no receive has asked for.
     pub fn unasked(&self) -> u32 {
         self.matching.unexpected_count() as u32

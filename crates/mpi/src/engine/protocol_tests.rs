@@ -403,3 +403,26 @@ fn where_single_copies_are_forbidden_a_told_message_goes_through_the_bulk_ring()
         assert!(sent.into_iter().all(|sent| world.is_sent(A, sent)));
     }
 }
+
+#[test]
+fn how_far_a_message_has_come_through_the_bulk_ring_is_known_on_both_sides() {
+    let mut world = world(2);
+    for (rank, other) in [(A, B), (B, A)] {
+        world.0[rank].peers[other].single_copy_works = false;
+    }
+    let (data, mut place) = (pattern(LARGE, 2), vec![0; 2 * LARGE]);
+    let Started::Pending(send) = world.send(A, B, 3, &data) else { panic!("it is announced") };
+    world.progress(A);
+    assert_eq!(world.0[A].moved_bytes(send), (0, LARGE as u64), "nobody has asked for it");
+    let receive = world.receive(B, A as i32, 3, &mut place);
+    world.progress(B);
+    world.progress(A);
+    let (left, bytes) = world.0[A].moved_bytes(send);
+    assert!(left > 0 && left < bytes && bytes == LARGE as u64, "{left} of {bytes}");
+    assert_eq!(world.0[B].moved_bytes(receive), (0, LARGE as u64), "of the message, not of the buffer");
+    world.progress(B);
+    assert_eq!(world.0[B].moved_bytes(receive), (left, LARGE as u64));
+    assert_eq!(place[..left as usize], data[..left as usize]);
+    (0..10).for_each(|_| world.settle());
+    assert!(world.is_done(A, send) && world.is_done(B, receive) && place[..LARGE] == data);
+}

@@ -207,6 +207,19 @@ impl Remote {
         self.state.peers[to].announced.iter().any(|(_, send)| *send == request)
     }
 
+    /// How far a send or a receive has come by records; of a receive also of how many bytes.
+    pub fn moved_bytes(&self, peer: usize, request: u32) -> Option<(usize, Option<usize>)> {
+        let peer = &self.state.peers[peer];
+        let sent = peer.backlog.iter().find_map(|outgoing| match outgoing {
+            Outgoing::Rest { request: send, offset } if *send == request => Some((*offset, None)),
+            _ => None,
+        });
+        let is_into =
+            |inbound: &&Inbound| matches!(inbound.target, Target::Receive(receive) if receive == request);
+        let inbound = peer.inbound.as_ref().filter(is_into);
+        sent.or_else(|| inbound.map(|inbound| (inbound.arrived, Some(inbound.bytes))))
+    }
+
     /// Whether nothing is owed to other nodes.
     pub fn is_flushed(&self) -> bool {
         let owes = |peer: &Peer| !peer.backlog.is_empty() || !peer.announced.is_empty();

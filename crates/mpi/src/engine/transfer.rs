@@ -5,7 +5,7 @@ use std::time::Instant;
 use tutti_shm::bulk_ring::Chunk;
 
 use super::pace::Way;
-use super::peer::{Launched, Outgoing};
+use super::peer::{Launched, Outgoing, Peer};
 use super::stage::{Gathered, Packed};
 use super::{Engine, Mode, finish_receive};
 
@@ -66,6 +66,16 @@ impl Sink {
 
     fn to(target: Target, message: u32, bytes: usize) -> Self {
         Sink { message, bytes, arrived: 0, gathered: Gathered::default(), target, eager: false, since: None }
+    }
+}
+
+impl Peer {
+    /// How far a send or a receive has come through the bulk ring; of a receive also of how many bytes.
+    pub(super) fn moved_bytes(&self, request: u32) -> Option<(usize, Option<usize>)> {
+        let mut streams = self.streams.iter().filter(|stream| stream.request == request);
+        let is_into = |sink: &&Sink| matches!(sink.target, Target::Receive(receive) if receive == request);
+        let sinks = self.sinks.iter().find(is_into).map(|sink| (sink.arrived, Some(sink.bytes)));
+        streams.next().map(|stream| (stream.offset, None)).or(sinks)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use tutti_shm::head::CONTEXTS_PER_COMM;
 
 use super::flight::{InFlight, Place};
-use super::{Doing, RankView, Snapshot};
+use super::{BulkIn, Doing, Message, RankView, Snapshot};
 
 /// Messages that are listed one by one between the same two ranks; of the others it is said how many there are.
 const LISTED_MAX: usize = 8;
@@ -22,6 +22,30 @@ pub fn communicator(context: u32) -> String {
         0 => format!("MPI_COMM_WORLD{suffix}"),
         1 => format!("MPI_COMM_SELF{suffix}"),
         number => format!("communicator {number:#x}{suffix}"),
+    }
+}
+
+/// What a message is, and where its data are.
+fn whereabouts(message: &Message) -> String {
+    let Message { kind, from, .. } = message;
+    match kind.as_str() {
+        "stream" => format!("{kind}, what follows of its data is still with rank {from}"),
+        "announce" | "write" => format!("{kind}, its data are still with rank {from}"),
+        _ => kind.clone(),
+    }
+}
+
+/// "3.2 of 16.0 MiB".
+fn of_bytes(part: u64, whole: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|(unit, _)| whole >= *unit) {
+        Some((unit, name)) => {
+            // Cut off, not rounded: what has not arrived is not said to have.
+            let tenths = |bytes: u64| (u128::from(bytes) * 10 / unit as u128) as u64;
+            let text = |bytes| format!("{}.{}", tenths(bytes) / 10, tenths(bytes) % 10);
+            format!("{} of {} {name}", text(part), text(whole))
+        }
+        None => format!("{part} of {whole} bytes"),
     }
 }
 
@@ -65,8 +89,9 @@ impl Snapshot {
                 Doing::Elsewhere => "is not in Tutti's library".into(),
                 Doing::Runs => "runs".into(),
                 Doing::HasLeft => "has left MPI_Finalize".into(),
-                Doing::Waits { waits, more, unasked, .. } => {
+                Doing::Waits { call, waits, more, unasked, .. } => {
                     let mut parts: Vec<String> = waits.iter().map(super::Wait::sentence).collect();
+                    let call = call.as_ref().map_or_else(String::new, |call| format!("{call}: "));
                     if *more || waits.is_empty() {
                         parts.push("waits for something that is not listed".into());
                     }
@@ -75,7 +100,7 @@ impl Snapshot {
                     } else {
                         String::new()
                     };
-                    parts.join(", or ") + &held
+                    call + &parts.join(", or ") + &held
                 }
             };
             let _ = writeln!(text, "  rank {}  {doing}", view.rank);
@@ -109,10 +134,16 @@ impl Snapshot {
                     m.tag,
                     communicator(m.context),
                     m.bytes,
-                    m.kind
+                    whereabouts(m)
                 );
             } else if next != before {
                 let _ = writeln!(text, "  and {} more", listed - LISTED_MAX);
+            }
+        }
+        for flow in self.nodes.iter().flat_map(|node| &node.flows) {
+            if let Some(BulkIn { bytes, here }) = flow.bulk {
+                let come = of_bytes(here, bytes);
+                let _ = writeln!(text, "  rank {} -> rank {}  bulk: {come} have arrived", flow.to, flow.from);
             }
         }
         let control = found.len() - messages.len();
@@ -126,5 +157,19 @@ impl Snapshot {
         for trouble in troubles {
             let _ = writeln!(text, "does not fit together: {trouble}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_bytes;
+
+    #[test]
+    fn what_has_arrived_is_never_said_to_be_more() {
+        assert_eq!(of_bytes(3_355_443, 16 << 20), "3.1 of 16.0 MiB");
+        assert_eq!(of_bytes((16 << 20) - 1, 16 << 20), "15.9 of 16.0 MiB");
+        assert_eq!(of_bytes(0, 65_537), "0.0 of 64.0 KiB");
+        assert_eq!(of_bytes(7, 900), "7 of 900 bytes");
+        assert_eq!(of_bytes(1 << 62, u64::MAX), "4294967296.0 of 17179869183.9 GiB");
     }
 }

@@ -3,14 +3,14 @@
 //! What ranks have written is hostile: everything is copied, then judged, and bounded in number and bytes.
 
 use tutti_channel::WORDS;
-use tutti_channel::cut::{Cut, FlowWords, in_flight};
+use tutti_channel::cut::{self, Cut, FlowWords, in_flight};
 use tutti_shm::envelope_ring::Envelope;
 use tutti_shm::head::{self, Head};
 use tutti_shm::look;
 use tutti_shm::report;
 use tutti_shm::segment::Segment;
 
-use super::{Doing, Flow, Message, RankView, View, Wait, What};
+use super::{BulkIn, Doing, Flow, Message, RankView, View, Wait, What};
 
 /// Messages of a node that are listed, at most.
 const MESSAGES_MAX: usize = 16 << 10;
@@ -76,6 +76,7 @@ fn rank_view(segment: &Segment, rank: usize) -> RankView {
             let has_service = geometry.world_ranks > geometry.local_ranks;
             let threads = asleep.threads + u32::from(has_service);
             Doing::Waits {
+                call: Some(asleep.call).filter(|call| !call.is_empty()),
                 sure: !asleep.more
                     && !asleep.waits.is_empty()
                     && sleeps_for_good(pid, threads, asleep.multiple),
@@ -111,6 +112,7 @@ fn wait(wait: report::Wait) -> Wait {
         tag: (wait.tag >= 0).then_some(wait.tag),
         context: wait.context,
         bytes: wait.bytes,
+        moved: wait.moved,
     }
 }
 
@@ -158,7 +160,8 @@ fn flow(segment: &Segment, from: usize, to: u32, room: &mut Room) -> Option<Flow
     if published[..WORDS].iter().all(|word| *word == 0) {
         return None;
     }
-    let words = FlowWords::from(std::array::from_fn::<u64, WORDS, _>(|word| published[word]));
+    let published: [u64; WORDS] = std::array::from_fn(|word| published[word]);
+    let words = FlowWords::from(published);
     let rank = segment.geometry().first_rank + from as u32;
     let mut records = Vec::new();
     if words.snd_nxt != words.snd_una {
@@ -189,6 +192,7 @@ fn flow(segment: &Segment, from: usize, to: u32, room: &mut Room) -> Option<Flow
         snd_high: words.snd_high.0,
         snd_nxt: words.snd_nxt.0,
         rcv_nxt: words.rcv_nxt.0,
+        bulk: cut::BulkIn::of(&published).map(|bulk| BulkIn { bytes: bulk.bytes, here: bulk.here }),
         records,
     })
 }

@@ -106,7 +106,14 @@ impl Wait {
                 format!("waits for {rank} in a collective call on {}", super::text::communicator(*context))
             }
         };
-        if self.matched { text + ", the data are under way" } else { text }
+        match (self.matched, self.moved) {
+            (false, _) => text,
+            (true, 0) => text + ", the data are under way",
+            (true, moved) => {
+                let whither = if *what == What::Send { "left" } else { "arrived" };
+                format!("{text}, {moved} of {} bytes have {whither}", self.bytes)
+            }
+        }
     }
 }
 
@@ -135,7 +142,7 @@ mod tests {
     use super::*;
 
     fn receive(peer: Option<u32>) -> Wait {
-        Wait { what: What::Receive, matched: false, peer, tag: Some(7), context: 0, bytes: 4 }
+        Wait { what: What::Receive, matched: false, peer, tag: Some(7), context: 0, bytes: 4, moved: 0 }
     }
 
     /// What each rank waits for; none: it runs.
@@ -144,6 +151,7 @@ mod tests {
             rank: rank as u32,
             pid: 1,
             doing: waits.clone().map_or(Doing::Runs, |waits| Doing::Waits {
+                call: None,
                 waits,
                 more: false,
                 sure: true,
