@@ -1,8 +1,14 @@
-//! The line that the kernel keeps of a process or thread: `/proc/PID/stat`.
+//! The line that the kernel keeps of a process or thread: `/proc/PID/stat`. Looking at it takes no memory: the switch thread does.
 
-use std::path::Path;
+use std::ffi::CStr;
+use std::io::Write as _;
 
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::path::Arg;
 use rustix::process::Pid;
+
+/// As long as the fields that anybody here asks for are at most: a name of 64 bytes and 22 numbers.
+const LINE_BYTES: usize = 640;
 
 /// What it says, as far as anybody here asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,15 +22,19 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Of a process, which may be a zombie; none when there is none.
+    /// Of a process, which may be a zombie, or of a thread; none when there is none.
     pub fn of(pid: Pid) -> Option<Self> {
-        Self::read(Path::new(&format!("/proc/{}/stat", pid.as_raw_nonzero())))
+        let mut path = [0; 32];
+        write!(&mut path[..], "/proc/{}/stat", pid.as_raw_nonzero()).expect("a number has ten digits");
+        Self::read(CStr::from_bytes_until_nul(&path).expect("it ends with zeros"))
     }
 
-    /// The same of a thread, by its file.
-    pub fn read(file: &Path) -> Option<Self> {
-        // A name need not be text.
-        Self::parse(&String::from_utf8_lossy(&std::fs::read(file).ok()?))
+    /// The same by its file.
+    pub fn read(file: impl Arg) -> Option<Self> {
+        let file = openat(CWD, file, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let mut line = [0; LINE_BYTES];
+        let read = rustix::io::read(&file, &mut line).ok()?;
+        Self::parse(&line[..read])
     }
 
     /// It does nothing any more, and waits to be buried.
@@ -42,9 +52,11 @@ impl Stat {
         b"RD".contains(&self.state)
     }
 
-    fn parse(line: &str) -> Option<Self> {
-        // 17 (name) S 1 ...: the name may hold anything, the last parenthesis ends it.
-        let mut fields = line.rsplit_once(") ")?.1.split_ascii_whitespace();
+    fn parse(line: &[u8]) -> Option<Self> {
+        // 17 (name) S 1 ...: the name may hold anything, also what is no text; the last parenthesis ends it.
+        let name_end = line.windows(2).rposition(|end| end == b") ")?;
+        // The last number may be cut; nobody asks for it.
+        let mut fields = std::str::from_utf8(&line[name_end + 2..]).ok()?.split_ascii_whitespace();
         let state = *fields.next()?.as_bytes().first()?;
         let parent = fields.next()?.parse().ok()?;
         Some(Stat { state, parent, since: fields.nth(17)?.parse().ok()? })
@@ -62,10 +74,12 @@ mod tests {
     fn a_name_may_hold_anything() {
         let found = Some(Stat { state: b'S', parent: 12, since: 4711 });
         for name in ["cat", "a b", "a) S 1 2", ") ", "(((", "tmux: server", ") Z 1 1 1", "a\nb"] {
-            assert_eq!(Stat::parse(&format!("17 ({name}) {REST}\n")), found, "{name:?}");
+            assert_eq!(Stat::parse(format!("17 ({name}) {REST}\n").as_bytes()), found, "{name:?}");
         }
+        let no_text = [b"17 (\xff\xfe) ".as_slice(), REST.as_bytes()].concat();
+        assert_eq!(Stat::parse(&no_text), found);
         for nothing in ["", "17 (cat", "17 (cat) ", "17 (cat) S", "17 (cat) S 12", "17 (cat) S x 17"] {
-            assert_eq!(Stat::parse(nothing), None, "{nothing:?}");
+            assert_eq!(Stat::parse(nothing.as_bytes()), None, "{nothing:?}");
         }
     }
 

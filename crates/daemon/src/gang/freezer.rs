@@ -15,6 +15,8 @@ use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{pread, pwrite};
+use rustix::process::Pid;
+use tutti_node::stat::Stat;
 
 /// Between two looks at a cgroup that is being frozen, at first; then twice as long each time.
 pub(super) const LOOK_NS: u64 = 200_000;
@@ -211,19 +213,10 @@ fn sleepers(list: &OwnedFd) -> Option<u64> {
     threads.all(is_asleep).then_some(count)
 }
 
+/// The number of a thread, as it stands in such a list. Who is gone does nothing.
 fn is_asleep(thread: &[u8]) -> bool {
-    let mut path = [0; 32];
-    let length = b"/proc/".len() + thread.len();
-    path[..6].copy_from_slice(b"/proc/");
-    path[6..length].copy_from_slice(thread);
-    path[length..length + 5].copy_from_slice(b"/stat");
-    let path = std::ffi::CStr::from_bytes_until_nul(&path).expect("it ends with zeros");
-    let Ok(file) = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else { return true };
-    let mut stat = [0; 64];
-    let read = pread(&file, &mut stat, 0).unwrap_or(0);
-    // 17 (name) S 1 ...: the name may hold anything, the last parenthesis ends it.
-    let state = stat[..read].iter().rposition(|byte| *byte == b')').and_then(|end| stat[..read].get(end + 2));
-    state.is_none_or(|state| !b"RD".contains(state))
+    let number = std::str::from_utf8(thread).ok().and_then(|number| Pid::from_raw(number.parse().ok()?));
+    number.and_then(Stat::of).is_none_or(|stat| !stat.is_busy())
 }
 
 #[cfg(test)]

@@ -136,7 +136,7 @@ impl Stopper {
                 continue;
             };
             for thread in threads.flatten() {
-                let Some(stat) = Stat::read(&thread.path().join("stat")) else { continue };
+                let Some(stat) = Stat::read(thread.path().join("stat")) else { continue };
                 asleep &= !stat.is_busy();
                 let spent = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
                 worked_ns += spent.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);

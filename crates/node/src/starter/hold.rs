@@ -119,6 +119,6 @@ impl Starter {
 fn is_stopped(pid: u32) -> bool {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
     tasks.flatten().all(|task| {
-        Stat::read(&task.path().join("stat")).is_none_or(|stat| stat.is_stopped() || stat.is_dead())
+        Stat::read(task.path().join("stat")).is_none_or(|stat| stat.is_stopped() || stat.is_dead())
     })
 }
