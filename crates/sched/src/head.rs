@@ -53,6 +53,8 @@ pub struct Head {
     first: u64,
     down: VecDeque<Down>,
     notices: VecDeque<Notice>,
+    /// Who ran before the switch that is being made.
+    before: Vec<JobId>,
 }
 
 /// A strict switch.
@@ -97,6 +99,7 @@ impl Head {
             first,
             down: VecDeque::new(),
             notices: VecDeque::new(),
+            before: Vec::new(),
         };
         if first > 0 {
             // Reports count in the state of the tree that they are of.
@@ -234,7 +237,9 @@ impl Head {
 
     /// Makes the switch that is due, if one is.
     fn turn(&mut self, now_ns: u64) {
-        let before = self.scheduler.running().to_vec();
+        // Who runs before and after is asked for by strict switches only: others take no memory.
+        self.before.clear();
+        self.before.extend_from_slice(self.scheduler.running());
         let Some(switch) = self.scheduler.next_row(now_ns) else { return };
         if self.plan.version != switch.version || self.switch.is_none() {
             self.plan = self.scheduler.plan();
@@ -244,7 +249,9 @@ impl Head {
         self.down.push_back(Down::Order(Order::Switch(switch)));
         self.strict = None;
         if switch.mode == Mode::Strict {
+            let before = std::mem::take(&mut self.before);
             self.begin_strict(switch.generation, &before);
+            self.before = before;
             self.scheduler.pause(now_ns);
             self.advance(now_ns);
         }

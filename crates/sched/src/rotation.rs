@@ -19,8 +19,11 @@ use crate::message::Switch;
 use crate::scheduler::Scheduler;
 use crate::types::{Generation, JobId, Version};
 
-/// How many slices a job that was left out can have to its credit.
+/// How many slices a job that was left out can have to its credit, or so long, whichever is more: how long a machine takes to
+/// freeze somebody has nothing to do with the slice, and what falls beyond the credit hides the weights.
 const CREDIT_SLICES: u64 = 10;
+/// See [`CREDIT_SLICES`].
+const CREDIT_NS: u64 = 1_000_000_000;
 
 /// What a job has had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -245,7 +248,8 @@ impl Scheduler {
             let turn = &mut record.turn;
             (turn.freeze, turn.held) = (Freeze::Frozen, false);
             // Its credit is bounded: a job that was stuck for minutes does not take minutes from the others.
-            let least_ns = clock_ns.saturating_sub(turn.scaled(CREDIT_SLICES * self.config.slice_ns));
+            let credit_ns = CREDIT_NS.max(CREDIT_SLICES * self.config.slice_ns);
+            let least_ns = clock_ns.saturating_sub(turn.scaled(credit_ns));
             turn.account.virtual_ns = turn.account.virtual_ns.max(least_ns);
             self.settle_activity(job);
         }
@@ -515,8 +519,11 @@ impl Scheduler {
     /// Switches everybody off.
     fn switch_off(&mut self) -> Switch {
         let switch = self.switch_to(Switch::NOBODY);
-        let running = std::mem::take(&mut self.rotation.running);
+        let mut running = std::mem::take(&mut self.rotation.running);
         self.leave_row(&running, None, switch.generation);
+        // Its memory stays.
+        running.clear();
+        self.rotation.running = running;
         switch
     }
 
