@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::channel;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -37,6 +37,7 @@ mod brake;
 mod freezer;
 mod lanes;
 mod life;
+mod post;
 mod stopper;
 mod turns;
 
@@ -44,6 +45,7 @@ pub(crate) use lanes::LABEL;
 use lanes::Lanes;
 pub use lanes::{Neighbour, SECRET_BYTES, Secret};
 use life::Life;
+pub use post::{Served, Words};
 pub use turns::{Stretch, Turn, Turns, What};
 
 /// How gangs are scheduled.
@@ -144,7 +146,7 @@ pub enum Means {
 /// What the thread says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
-    /// A word for the thread at the other end of a link, with its number.
+    /// A word for the thread at the other end of a link, with its number. It comes by [`Words`].
     Over(LinkId, u64, Vec<u8>),
     /// How a job's ranks here are held while others have the cores.
     Held(JobId, Means),
@@ -154,7 +156,7 @@ pub enum Said {
     Waits(JobId, Wait),
     /// On the head: it will never have any.
     Refused(JobId, SubmitError),
-    /// On the head: the slices that jobs have had.
+    /// On the head: the slices that jobs have had. They come by [`Served`].
     Turns(Vec<(JobId, u64)>),
     /// For the person who keeps the machines.
     Line(String),
@@ -163,7 +165,9 @@ pub enum Said {
 /// The thread, as the main loop has it.
 #[derive(Debug)]
 pub struct Switcher {
-    commands: Sender<Command>,
+    commands: post::Told,
+    words: Words,
+    served: Served,
     bell: OwnedFd,
     turns: Turns,
     rung: Rung,
@@ -172,8 +176,8 @@ pub struct Switcher {
 }
 
 impl Switcher {
-    /// Starts the thread; `say` carries its words away and must not wait. `socket` is for datagrams to its neighbours, does not block,
-    /// and is where they expect it: at the address where they dial this daemon.
+    /// Starts the thread; `say` carries away what it says, but for its [`Words`], and must not wait. `socket` is for datagrams to its
+    /// neighbours, does not block, and is where they expect it: at the address where they dial this daemon.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -184,15 +188,18 @@ impl Switcher {
         say: impl Fn(Said) + Send + 'static,
     ) -> std::io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let (commands, queue) = channel();
+        let (commands, orders) = post::commands();
+        let (words, served) = (Words::new()?, Served::default());
         let turns = Turns::default();
         let head = is_head.then(|| scheduler(gangs)).transpose().map_err(std::io::Error::other)?;
         let wanted = Arc::new(AtomicBool::new(false));
         let ends = life::Ends {
             wanted: Arc::clone(&wanted),
-            queue,
+            orders,
             bell: bell.try_clone()?,
             say: Box::new(say),
+            words: post::Sender::new(words.clone()),
+            served: served.clone(),
             lanes: Lanes::new(socket),
             turns: turns.clone(),
         };
@@ -201,12 +208,22 @@ impl Switcher {
         let thread =
             std::thread::Builder::new().name("switch".into()).spawn(move || life.live(&preferred))?;
         let rung = asked.recv().map_err(std::io::Error::other)?;
-        Ok(Switcher { commands, bell, turns, rung, wanted, thread: Some(thread) })
+        Ok(Switcher { commands, words, served, bell, turns, rung, wanted, thread: Some(thread) })
     }
 
     /// How far the kernel prefers it.
     pub fn rung(&self) -> Rung {
         self.rung
+    }
+
+    /// What it says to its neighbours and does not go by datagram: each is a [`Said::Over`].
+    pub fn words(&self) -> &Words {
+        &self.words
+    }
+
+    /// On the head: the slices that jobs have had.
+    pub fn served(&self) -> &Served {
+        &self.served
     }
 
     /// What it has done and nobody has taken yet.
@@ -221,9 +238,8 @@ impl Switcher {
 
     /// Tells it something.
     pub fn tell(&self, command: Command) {
-        if self.commands.send(command).is_ok() {
-            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
-        }
+        self.commands.put(command);
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
 }
 

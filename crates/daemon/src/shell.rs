@@ -226,10 +226,12 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
     let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
         .map_err(failed("catch signals"))?;
     let mut alarm = alarm::Alarm::new().map_err(failed("make a timer"))?;
+    let words = alarm::Bell::new(shell.switcher.words().bell()).map_err(failed("hear the switch thread"))?;
     shell.act();
     while !shell.leaving {
         tokio::select! {
             Some(happened) = queue.recv() => shell.handle(happened),
+            () = words.ring() => shell.carry_words(),
             accepted = listener.accept() => shell.accept_peer(accepted),
             accepted = local.accept() => shell.accept_client(accepted),
             () = alarm.ring(shell.wait()) => {
@@ -388,6 +390,13 @@ impl Shell {
         Duration::from_millis(self.core.wait_ms(now_ms()).min(most_ms))
     }
 
+    /// What the switch thread says to its neighbours and does not go by datagram goes over the links.
+    fn carry_words(&mut self) {
+        while let Some((link, number, word)) = self.switcher.words().take() {
+            self.core.handle(now_ms(), Event::Gang(gang::Said::Over(link, number, word)));
+        }
+    }
+
     /// What the switch thread has done goes to the head's log, once a second.
     fn take_turns(&mut self) {
         let (turns, now_ms) = (self.switcher.turns(), now_ms());
@@ -397,6 +406,10 @@ impl Shell {
         self.turns_taken_ms = now_ms;
         if let Some(stretch) = turns.take(now_us(), gang::now_ns()) {
             self.core.handle(now_ms, Event::Turns(stretch));
+        }
+        let served = self.switcher.served().look();
+        if !served.is_empty() {
+            self.core.handle(now_ms, Event::Gang(gang::Said::Turns(served)));
         }
     }
 

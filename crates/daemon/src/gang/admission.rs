@@ -20,8 +20,6 @@ use super::Said;
 
 /// Jobs at the head of the queue of which it is said why they wait.
 const REASONS_MAX: usize = 64;
-/// Between two words on who has had how many slices.
-const SERVED_NS: u64 = 1_000_000_000;
 
 /// What comes of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +37,6 @@ struct Entry {
     /// Its demand, if it ran before it was submitted.
     runs: Option<Demand>,
     waits: Option<Wait>,
-    turns: u64,
 }
 
 /// Those that the scheduler has, and what the main loop knows of them.
@@ -49,7 +46,6 @@ pub(crate) struct Admission {
     verdicts: VecDeque<Verdict>,
     /// Reasons may be others than those that were told.
     changed: bool,
-    served_ns: u64,
 }
 
 impl Admission {
@@ -125,10 +121,6 @@ impl Admission {
                 }
             }
         }
-        if now_ns >= self.served_ns + SERVED_NS {
-            self.served_ns = now_ns;
-            self.count_turns(scheduler);
-        }
         self.verdicts.pop_front()
     }
 
@@ -146,17 +138,9 @@ impl Admission {
         self.verdicts.push_back(Verdict::Begin(job, parts));
     }
 
-    fn count_turns(&mut self, scheduler: &Scheduler) {
-        let mut turns = Vec::new();
-        for (&job, entry) in &mut self.jobs {
-            let now = scheduler.account(job).map_or(0, |account| account.turns);
-            if std::mem::replace(&mut entry.turns, now) != now {
-                turns.push((job, now));
-            }
-        }
-        if !turns.is_empty() {
-            self.verdicts.push_back(Verdict::Say(Said::Turns(turns)));
-        }
+    /// The slices that jobs have had.
+    pub(crate) fn served(&self, scheduler: &Scheduler) -> impl Iterator<Item = (JobId, u64)> {
+        self.jobs.keys().filter_map(|job| Some((*job, scheduler.account(*job)?.turns)))
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,16 +14,19 @@ use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities};
 use tutti_node::os::{Rung, prefer_this_thread};
 use tutti_sched::agent::{Agent, Output};
-use tutti_sched::gang::{Action, Arrival, Timing};
+use tutti_sched::gang::{Action, Arrival};
 use tutti_sched::head::Head;
-use tutti_sched::{Down, JobId, NodeId, Order, Part, Report, Scheduler, Slots, Tree};
+use tutti_sched::{Down, JobId, NodeId, Order, Part, Report, Scheduler, Slots};
 
 use super::admission::{Admission, Verdict};
 use super::binding::Cores;
 use super::brake::Brake;
 use super::lanes::{Heard, Lanes};
+use super::post::{self, Orders, Served};
 use super::turns::{Recorder, Turns, What};
 use super::{Command, Means, Said, Seat, Word, now_ns};
+
+mod tree;
 
 /// Jobs on a node for which room is kept.
 const JOBS: usize = 64;
@@ -36,6 +39,12 @@ const BREATH: Duration = Duration::from_millis(10);
 const LOOK_NS: u64 = 5_000_000;
 /// The same where there is one, for which somebody may be waiting on other nodes.
 const LOOK_ALONE_NS: u64 = 50_000_000;
+/// Descriptors that are polled: the bell, the socket, and cgroups that are being frozen. More of those are looked at by time.
+const POLLED_MAX: usize = 2 + JOBS;
+/// Words that found no room on their way to the main loop are tried again after so long.
+const ROOM_NS: u64 = 1_000_000;
+/// Between two words on who has had how many slices.
+const SERVED_NS: u64 = 1_000_000_000;
 /// A gang that has slept for so long gives up its slice: longer than a rank waits before it asks for a message that was lost.
 const IDLE_NS: u64 = 20_000_000;
 
@@ -68,18 +77,23 @@ struct Node {
 pub(super) struct Ends {
     /// See [`super::Switcher::is_wanted`].
     pub(super) wanted: Arc<AtomicBool>,
-    pub(super) queue: Receiver<Command>,
+    pub(super) orders: Orders,
     pub(super) bell: OwnedFd,
     pub(super) say: Box<dyn Fn(Said) + Send>,
+    pub(super) words: post::Sender,
+    pub(super) served: Served,
     pub(super) lanes: Lanes,
     pub(super) turns: Turns,
 }
 
 pub(super) struct Life {
     wanted: Arc<AtomicBool>,
-    queue: Receiver<Command>,
+    orders: Orders,
     bell: OwnedFd,
     say: Box<dyn Fn(Said) + Send>,
+    words: post::Sender,
+    served: Served,
+    served_ns: u64,
     lanes: Lanes,
     /// Words that have just come.
     heard: Vec<Heard>,
@@ -104,9 +118,12 @@ impl Life {
     pub(super) fn new(ends: Ends, slice_ns: u64, scheduler: Option<Scheduler>) -> Self {
         Life {
             wanted: ends.wanted,
-            queue: ends.queue,
+            orders: ends.orders,
             bell: ends.bell,
             say: ends.say,
+            words: ends.words,
+            served: ends.served,
+            served_ns: 0,
             lanes: ends.lanes,
             heard: Vec::with_capacity(JOBS),
             scheduler,
@@ -140,7 +157,7 @@ impl Life {
             let mut heard = std::mem::take(&mut self.heard);
             self.lanes.read(now_ns, &mut |word| heard.push(word));
             // Before the words: of what they speak the main loop has told us already.
-            while let Ok(command) = self.queue.try_recv() {
+            while let Some(command) = self.orders.take() {
                 self.handle(now_ns, command);
             }
             heard.drain(..).for_each(|word| self.handle_heard(now_ns, word));
@@ -158,14 +175,22 @@ impl Life {
             if let Some(text) = self.lanes.poll_news(now_ns) {
                 (self.say)(Said::Line(text));
             }
-            let head = self.node.as_ref().and_then(|node| node.head.as_ref());
-            let wanted = head.is_some_and(|head| head.scheduler().is_wanted());
-            self.wanted.store(wanted, Ordering::Relaxed);
+            self.tell_of_jobs(now_ns);
             self.wait();
         }
         self.jobs.values_mut().filter_map(|job| job.brake.as_mut()).for_each(|brake| {
             brake.thaw();
         });
+    }
+
+    /// On the head, for whoever asks the main loop.
+    fn tell_of_jobs(&mut self, now_ns: u64) {
+        let Some(head) = self.node.as_ref().and_then(|node| node.head.as_ref()) else { return };
+        self.wanted.store(head.scheduler().is_wanted(), Ordering::Relaxed);
+        if now_ns >= self.served_ns + SERVED_NS {
+            self.served_ns = now_ns;
+            self.served.try_put(self.admission.served(head.scheduler()));
+        }
     }
 
     fn handle(&mut self, now_ns: u64, command: Command) {
@@ -268,78 +293,18 @@ impl Life {
     }
 
     fn say_down(&mut self, child: NodeId, word: &Word) {
-        let say = &self.say;
-        self.lanes.say_down(now_ns(), child, word, &mut |link, number, word| {
-            say(Said::Over(link, number, word.to_vec()));
-        });
+        let words = &mut self.words;
+        self.lanes.say_down(now_ns(), child, word, &mut |link, number, word| words.put(link, number, word));
     }
 
     fn say_up(&mut self, report: &Report) {
-        let say = &self.say;
-        self.lanes.say_up(now_ns(), report, &mut |link, number, word| {
-            say(Said::Over(link, number, word.to_vec()));
-        });
+        let words = &mut self.words;
+        self.lanes.say_up(now_ns(), report, &mut |link, number, word| words.put(link, number, word));
     }
 
     fn flush(&mut self) {
-        let say = &self.say;
-        self.lanes.flush(now_ns(), &mut |link, number, word| {
-            say(Said::Over(link, number, word.to_vec()));
-        });
-    }
-
-    fn handle_members(&mut self, now_ns: u64, me: NodeId, arity: u32, nodes: Vec<Seat>) {
-        if self.node.as_ref().is_none_or(|node| node.me != me) {
-            let tree = Tree::new(arity, if me == NodeId(0) { 1 } else { nodes.len() as u32 });
-            let timing = Timing {
-                silence_ns: if me == NodeId(0) { 0 } else { Timing::default().silence_ns },
-                idle_ns: IDLE_NS,
-                ..Timing::default()
-            };
-            let agent = Agent::new(me, tree.clone(), timing, self.slice_ns * 10, JOBS);
-            let head = self.scheduler.take().map(|mut scheduler| {
-                scheduler.handle_node(now_ns, me, nodes[0].slots, nodes[0].memory_bytes);
-                Head::new(scheduler, tree)
-            });
-            let known = if head.is_some() { nodes[..1].to_vec() } else { nodes.clone() };
-            self.node = Some(Node { me, agent, head, nodes: known });
-        }
-        let Some(node) = &mut self.node else { return };
-        let mut changed = false;
-        for (index, &seat) in nodes.iter().enumerate() {
-            let Seat { alive, slots, memory_bytes } = seat;
-            let id = NodeId(index as u32);
-            let before = node.nodes.get(index).copied();
-            let known = before.map(|seat| seat.alive);
-            if known.is_none() {
-                node.agent.handle_join();
-            }
-            let Some(head) = &mut node.head else { continue };
-            changed |= known != Some(alive);
-            match known {
-                None => {
-                    head.handle_join(now_ns, slots, memory_bytes);
-                    if !alive {
-                        head.handle_node_lost(now_ns, id);
-                    }
-                }
-                Some(false) if alive => head.handle_node_back(now_ns, id, slots, memory_bytes),
-                Some(true) if !alive => drop(head.handle_node_lost(now_ns, id)),
-                // Its daemon was started anew with other settings before it was missed.
-                Some(true) if before != Some(seat) => {
-                    head.scheduler_mut().handle_node(now_ns, id, slots, memory_bytes);
-                }
-                _ => {}
-            }
-        }
-        node.nodes = nodes;
-        self.admission.nodes_changed();
-        // Who has come knows nothing of the state of the tree that reports must be of.
-        if let Some(head) = node.head.as_mut().filter(|_| changed) {
-            head.handle_daemon_back();
-        }
-        let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
-        jobs.into_iter().for_each(|job| self.settle(now_ns, job));
+        let words = &mut self.words;
+        self.lanes.flush(now_ns(), &mut |link, number, word| words.put(link, number, word));
     }
 
     /// The agent is told what is known of a job by now.
@@ -396,17 +361,6 @@ impl Life {
             // Reports count only in the state of the tree in which they were merged: who does not know it is not heard.
             Down::Order(Order::Members(_)) => self.members = Some(down.clone()),
             Down::Order(_) => {}
-        }
-    }
-
-    fn greet(&mut self, child: NodeId) {
-        let jobs = self.jobs.iter().filter(|(_, entry)| !entry.parts.is_empty());
-        let slots = jobs.map(|(job, entry)| Word::Slots(*job, entry.parts.clone()));
-        let orders = self.members.iter().chain(&self.plan).chain(&self.switch);
-        let words: Vec<Word> = slots.chain(orders.cloned().map(Word::Sched)).collect();
-        words.iter().for_each(|word| self.say_down(child, word));
-        if let Some(head) = self.node.as_mut().and_then(|node| node.head.as_mut()) {
-            head.handle_daemon_back();
         }
     }
 
@@ -511,29 +465,33 @@ impl Life {
 
     fn wait(&mut self) {
         let now_ns = now_ns();
-        let mut polled = vec![PollFd::from_borrowed_fd(self.bell.as_fd(), PollFlags::IN)];
-        polled.extend(self.lanes.socket(now_ns).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        let bell = (self.bell.as_fd(), PollFlags::IN);
+        let socket = self.lanes.socket(now_ns).map(|fd| (fd, PollFlags::IN));
         let freezing =
             self.jobs.values().filter_map(|job| job.brake.as_ref()).filter(|brake| brake.is_freezing());
         let mut wake_ns = freezing.clone().map(|brake| brake.look_ns()).min();
-        let events = freezing.flat_map(Brake::events);
-        polled.extend(events.map(|events| PollFd::from_borrowed_fd(events, PollFlags::PRI)));
+        let events = freezing.flat_map(Brake::events).map(|events| (events, PollFlags::PRI));
+        let mut polled: [_; POLLED_MAX] =
+            std::array::from_fn(|_| PollFd::from_borrowed_fd(bell.0, PollFlags::empty()));
+        let mut count = 0;
+        for ((fd, flags), place) in [bell].into_iter().chain(socket).chain(events).zip(&mut polled) {
+            *place = PollFd::from_borrowed_fd(fd, flags);
+            count += 1;
+        }
         if let Some(node) = &self.node {
             let head = node.head.as_ref().and_then(Head::poll_timeout);
             let look = look_pause_ns(&self.jobs, node).map(|_| self.look_ns);
             wake_ns = [wake_ns, head, node.agent.poll_timeout(), look].into_iter().flatten().min();
         }
-        wake_ns = [wake_ns, self.lanes.timeout_ns(now_ns)].into_iter().flatten().min();
+        let kept = (!self.words.try_put_kept()).then_some(now_ns + ROOM_NS);
+        wake_ns = [wake_ns, self.lanes.timeout_ns(now_ns), kept].into_iter().flatten().min();
         let timeout = wake_ns.map(|wake_ns| {
             let left = Duration::from_nanos(wake_ns.saturating_sub(now_ns));
             Timespec::try_from(left).expect("less than a century")
         });
-        let _ = poll(&mut polled, timeout.as_ref());
-        let rung = !polled[0].revents().is_empty();
-        drop(polled);
-        if rung {
-            let mut bytes = [0; 8];
-            let _ = rustix::io::read(&self.bell, &mut bytes);
+        let _ = poll(&mut polled[..count], timeout.as_ref());
+        if !polled[0].revents().is_empty() {
+            let _ = rustix::io::read(&self.bell, &mut [0; 8]);
         }
     }
 }

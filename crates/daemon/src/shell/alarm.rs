@@ -1,8 +1,8 @@
-//! The daemon's alarm clock, a descriptor of the kernel's. The runtime's own timers wake a thread up to three times for one that is a
+//! The daemon's alarm clock, a descriptor of the kernel's, and a bell that others ring. The runtime's own timers wake a thread up to three times for one that is a
 //! second away, which is most of what a daemon without jobs does.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::time::{
@@ -56,6 +56,31 @@ impl Alarm {
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
         timerfd_settime(&self.clock, TimerfdTimerFlags::empty(), &once)
             .expect("a time that the kernel takes");
+    }
+}
+
+/// What somebody else rings: an eventfd.
+pub(super) struct Bell(AsyncFd<OwnedFd>);
+
+impl Bell {
+    pub(super) fn new(bell: BorrowedFd<'_>) -> io::Result<Self> {
+        #[allow(
+            deprecated,
+            reason = "it is unsound for what changes its descriptor: ours does not, and unsafe is not for this crate"
+        )]
+        Ok(Bell(AsyncFd::new(bell.try_clone_to_owned()?)?))
+    }
+
+    /// Returns when it has been rung since the last time.
+    pub(super) async fn ring(&self) {
+        // It can only fail when the runtime ends.
+        while let Ok(mut ready) = self.0.readable().await {
+            let rung = rustix::io::read(&self.0, &mut [0_u8; 8]);
+            ready.clear_ready();
+            if rung.is_ok() {
+                break;
+            }
+        }
     }
 }
 

@@ -1,0 +1,142 @@
+//! The switch threads of a cluster take no memory while jobs take their turns, whichever way their words go.
+//!
+//! Two of them run as in two daemons; the files of the jobs' cgroups are plain ones that always say frozen.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tutti_daemon::core::LinkId;
+use tutti_daemon::gang::{Command, Gangs, Neighbour, SECRET_BYTES, Seat, Switcher, What};
+use tutti_sched::{Demand, JobId, NodeId, Place};
+
+struct Counting;
+
+thread_local! {
+    /// This thread is the test, which is no part of what is counted.
+    static LOOKS_ON: Cell<bool> = const { Cell::new(false) };
+}
+static COUNTS: AtomicBool = AtomicBool::new(false);
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call goes to the system's allocator unchanged; what is counted is a plain thread-local without a destructor, and atomics.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if COUNTS.load(Ordering::Relaxed) && !LOOKS_ON.get() {
+            ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: as promised by our caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as promised by our caller.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const LINK: LinkId = LinkId(7);
+
+/// A head and the node below it.
+struct Pair {
+    head: Switcher,
+    node: Switcher,
+    folder: PathBuf,
+}
+
+impl Pair {
+    fn new(name: &str, by_datagram: bool) -> Self {
+        let folder = std::env::temp_dir().join(format!("tutti-switch-{name}-{}", std::process::id()));
+        let sockets = [(); 2].map(|()| {
+            by_datagram.then(|| {
+                let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+                socket.set_nonblocking(true).unwrap();
+                socket
+            })
+        });
+        let nowhere = "127.0.0.1:9".parse().unwrap();
+        let address = sockets[0].as_ref().map_or(nowhere, |socket| socket.local_addr().unwrap());
+        let gangs = Gangs { slice_ns: 5_000_000, ..Gangs::default() };
+        let [above, below] = sockets;
+        let head = Switcher::start(&gangs, true, above, drop).unwrap();
+        let node = Switcher::start(&gangs, false, below, drop).unwrap();
+        let pair = Pair { head, node, folder };
+        let seat = Seat { alive: true, slots: 1, memory_bytes: 0 };
+        for (me, thread) in [(0, &pair.head), (1, &pair.node)] {
+            thread.tell(Command::Members { me: NodeId(me), arity: 4, nodes: vec![seat; 2] });
+            let secret = [3; SECRET_BYTES];
+            let to = NodeId(1 - me);
+            thread.tell(Command::Open(Neighbour {
+                link: LINK,
+                node: to,
+                is_parent: me == 1,
+                address,
+                secret,
+            }));
+        }
+        pair.head.tell(Command::Greet(NodeId(1)));
+        for job in [1, 2].map(JobId) {
+            for (me, thread) in [(0, &pair.head), (1, &pair.node)] {
+                let cgroup = pair.folder.join(format!("{job}-{me}"));
+                std::fs::create_dir_all(&cgroup).unwrap();
+                std::fs::write(cgroup.join("cgroup.freeze"), "0").unwrap();
+                std::fs::write(cgroup.join("cgroup.events"), "populated 1\nfrozen 1\n").unwrap();
+                std::fs::write(cgroup.join("cpu.stat"), "usage_usec 1\n").unwrap();
+                thread.tell(Command::Job(job, vec![NodeId(0), NodeId(1)]));
+                thread.tell(Command::Here(job, 0, vec![cgroup], Vec::new(), Vec::new()));
+            }
+            let demand = Demand::at(Place::Given(vec![(NodeId(0), 1), (NodeId(1), 1)]));
+            pair.head.tell(Command::Submit(job, Box::new(demand), true));
+            pair.head.tell(Command::Begin(job));
+        }
+        pair
+    }
+
+    /// Until the node has let jobs go on so often. What goes over the links is carried; says how many words did.
+    fn await_thaws(&self, count: usize) -> u64 {
+        let (limit, mut seen, mut carried) = (Instant::now() + Duration::from_secs(60), 0, 0);
+        while seen < count {
+            assert!(Instant::now() < limit, "{seen} of {count} thaws within 60 s");
+            for (from, to) in [(&self.head, &self.node), (&self.node, &self.head)] {
+                while let Some((link, number, word)) = from.words().take() {
+                    to.tell(Command::Word(link, number, word));
+                    carried += 1;
+                }
+            }
+            self.head.turns().take(0, 0);
+            let turns = self.node.turns().take(0, 0).map(|stretch| stretch.turns).unwrap_or_default();
+            seen += turns.iter().filter(|turn| turn.0 == What::Thaw).count();
+            std::thread::sleep(Duration::from_micros(300));
+        }
+        carried
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+fn switches_take_no_memory_on_the_head_and_on_a_node() {
+    LOOKS_ON.set(true);
+    for (name, by_datagram) in [("datagrams", true), ("links", false)] {
+        let pair = Pair::new(name, by_datagram);
+        // Queues have grown by then as long as they will be.
+        pair.await_thaws(100);
+        ALLOCATIONS.store(0, Ordering::Relaxed);
+        COUNTS.store(true, Ordering::Relaxed);
+        let carried = pair.await_thaws(300);
+        COUNTS.store(false, Ordering::Relaxed);
+        assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), 0, "in 300 switches by {name}");
+        let least = if by_datagram { 0 } else { 300 };
+        assert!(carried >= least, "{carried} words over the link by {name}");
+    }
+}
