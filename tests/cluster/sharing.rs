@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::Cluster;
 use crate::gangs::{cgroup, is_frozen};
-use crate::harness::{RANK, await_that};
+use crate::harness::{RANK, await_that, cgroup_of};
 
 /// A rank that uses its core and ends when it is killed.
 const SPIN: [&str; 3] = ["sh", "-c", "while :; do :; done"];
@@ -310,4 +310,32 @@ fn a_policy_that_is_none_and_terms_that_cannot_be_are_refused_in_one_line() {
         assert!(ran.stderr.contains(text) && ran.stderr.lines().count() == 1, "{ran}");
         assert_eq!(ran.code(), 2, "{ran}");
     }
+}
+
+#[test]
+fn a_job_that_wants_more_memory_than_it_has_declared_is_killed_with_one_line_where_the_kernel_can_see_to_it()
+{
+    let cluster = Cluster::up("cluster-limit", 2, &[]);
+    let words = ["run", "-N", "2", "-n", "2", "--memory", "64M"];
+    let job = cluster.start(&[&words[..], &["sleep", "1000"]].concat());
+    cluster.await_state(1, "running");
+    let row = cluster.row(1);
+    let pid = row["pids"][0][1][0].as_i64().and_then(|pid| rustix::process::Pid::from_raw(pid as i32));
+    // Its processes are in a cgroup inside the job's.
+    let limit = cgroup_of(pid.expect("a pid"))
+        .and_then(|inner| std::fs::read_to_string(inner.parent()?.join("memory.max")).ok());
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(job.end().0, 137);
+    // More than is declared, all of it at once in memory; where it is only counted that does no harm.
+    let hog =
+        ["sh", "-c", "test $TUTTI_RANK = 0 || exec sleep 0; head -c 256M /dev/zero | tail -c 200M | wc -c"];
+    let ran = cluster.run(&[&words[..], &hog].concat());
+    let Some(limit) = limit else {
+        println!("no memory controller for cgroups of version 2: --memory is only counted here");
+        assert_eq!((ran.code(), ran.stderr.as_str()), (0, ""), "{ran}");
+        return;
+    };
+    assert_eq!(limit.trim(), (64 << 20).to_string());
+    let line = "tutti run: rank 0 was killed: the job's memory on node node0 reached 64 MiB (--memory)\n";
+    assert_eq!((ran.code(), ran.stderr.as_str()), (137, line), "{ran}");
 }

@@ -69,6 +69,7 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
         part: None,
         debug: std::env::var_os("TUTTI_DEBUG").is_some_and(|value| value != "0"),
         daemon: None,
+        memory: None,
     };
     let nodes = Nodes::of(options, job.ranks(), hosts).map_err(|error| (error.to_string(), USAGE))?;
     if options.detach_on_hangup && !matches!(nodes, Nodes::Cluster(_)) {

@@ -482,8 +482,8 @@ impl Front {
             }
             Report::Ended(ended) => {
                 self.note(ended.cause.status());
-                if is_news {
-                    self.complain(&ending::ended_text(&ended));
+                if let Some(text) = ending::ended_text(&ended).filter(|_| is_news) {
+                    self.complain(&text);
                 }
             }
             Report::Refused(text) if is_news => self.complain(&text),

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 
 /// How long the kernel may take to empty a killed cgroup before its removal is given up: who is killed dies when he gets a core.
 const REMOVAL_MAX: Duration = Duration::from_secs(10);
@@ -46,6 +46,39 @@ impl Cgroup {
         // Kernels before 5.14 have no cgroup.kill: descendants are then killed one by one.
         open(&directory, Path::new("cgroup.kill"), OFlags::WRONLY).ok()?;
         Some(Cgroup { path: path.to_owned(), directory, inner })
+    }
+
+    /// All its processes together get no more memory than this, swapped out or not; when they want more the kernel kills them all.
+    /// `false`: the memory controller is not to be had here, and nothing has changed. Those of a cgroup that is not the root of all are there only
+    /// if it has no processes of its own.
+    pub fn limit_memory(&self, bytes: u64) -> bool {
+        if !self.has("memory.max") {
+            let _ = write(&self.directory, "../cgroup.subtree_control", b"+memory");
+        }
+        // In this order: who is limited is never killed one by one.
+        let is_limited = write(&self.directory, "memory.oom.group", b"1").is_ok()
+            && write(&self.directory, "memory.max", bytes.to_string().as_bytes()).is_ok();
+        if is_limited {
+            // Where the kernel counts no swap there is none to forbid.
+            let _ = write(&self.directory, "memory.swap.max", b"0");
+        }
+        is_limited
+    }
+
+    /// Whether processes were killed since they had reached their limit.
+    pub fn has_run_out(&self) -> bool {
+        let mut bytes = [0; 1024];
+        let Ok(file) = open(&self.directory, Path::new("memory.events"), OFlags::RDONLY) else {
+            return false;
+        };
+        let read = rustix::io::read(file, &mut bytes).unwrap_or(0);
+        let text = std::str::from_utf8(&bytes[..read]).unwrap_or_default();
+        let kills = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        kills.and_then(|kills| kills.trim().parse::<u64>().ok()).is_some_and(|kills| kills > 0)
+    }
+
+    fn has(&self, file: &str) -> bool {
+        rustix::fs::accessat(&self.directory, file, Access::EXISTS, AtFlags::empty()).is_ok()
     }
 
     /// Where it is.
@@ -178,6 +211,73 @@ mod tests {
         assert_eq!(below_mount(HYBRID, "a/b"), Some(PathBuf::from("/sys/fs/cgroup/unified/a/b")));
         assert_eq!(below_mount(HYBRID, ""), Some(PathBuf::from("/sys/fs/cgroup/unified/")));
         assert_eq!(below_mount(HYBRID.lines().next().unwrap(), "a"), None);
+    }
+
+    /// A folder that looks like a cgroup of a job inside another, with these files.
+    fn fake(name: &str, files: &[&str]) -> (PathBuf, Cgroup) {
+        let around = std::env::temp_dir().join(format!("tutti-cgroup-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&around);
+        let path = around.join("job");
+        std::fs::create_dir_all(&path).expect("a folder");
+        for file in [&["cgroup.kill"], files].concat() {
+            std::fs::write(path.join(file), "").expect("a file");
+        }
+        let cgroup = Cgroup::furnish(&path).expect("it has all that a cgroup needs");
+        (around, cgroup)
+    }
+
+    fn said(folder: &Path, file: &str) -> String {
+        std::fs::read_to_string(folder.join(file)).unwrap_or_else(|_| "absent".into())
+    }
+
+    #[test]
+    fn memory_is_limited_where_there_is_the_controller() {
+        let files = ["memory.max", "memory.swap.max", "memory.oom.group", "memory.events"];
+        let (around, cgroup) = fake("limited", &files);
+        assert!(cgroup.limit_memory(512 << 20));
+        let job = around.join("job");
+        assert_eq!(
+            [files[0], files[1], files[2]].map(|file| said(&job, file)),
+            ["536870912", "0", "1"].map(str::to_owned)
+        );
+        assert_eq!(said(&around, "cgroup.subtree_control"), "absent", "it was there already");
+        for (events, has) in [
+            ("", false),
+            ("low 0\nhigh 0\nmax 9\noom 1\noom_kill 0\noom_group_kill 0\n", false),
+            ("low 0\nhigh 0\nmax 9\noom 1\noom_kill 2\noom_group_kill 1\n", true),
+            ("oom_kill many\n", false),
+        ] {
+            std::fs::write(job.join("memory.events"), events).expect("a file");
+            assert_eq!(cgroup.has_run_out(), has, "{events:?}");
+        }
+        drop(cgroup);
+        std::fs::remove_dir_all(&around).expect("ours");
+    }
+
+    #[test]
+    fn where_there_is_no_controller_nothing_is_limited_and_nothing_breaks() {
+        // The one around it does not say which controllers it hands down; says so, but hands down nothing; or lets nobody write.
+        for around_it in ["", "file", "folder"] {
+            let (around, cgroup) = fake(&format!("absent-{around_it}"), &[]);
+            let control = around.join("cgroup.subtree_control");
+            match around_it {
+                "file" => std::fs::write(&control, "").expect("a file"),
+                "folder" => std::fs::create_dir(&control).expect("a folder"),
+                _ => {}
+            }
+            assert!(!cgroup.limit_memory(1 << 20) && !cgroup.has_run_out());
+            if around_it == "file" {
+                assert_eq!(said(&around, "cgroup.subtree_control"), "+memory", "it was tried");
+            }
+            let mut left: Vec<_> =
+                std::fs::read_dir(around.join("job")).expect("it is there").flatten().collect();
+            left.sort_by_key(std::fs::DirEntry::file_name);
+            let names: Vec<_> =
+                left.iter().map(|entry| entry.file_name().into_string().expect("text")).collect();
+            assert_eq!(names, ["cgroup.kill", INNER]);
+            drop(cgroup);
+            std::fs::remove_dir_all(&around).expect("ours");
+        }
     }
 
     #[test]

@@ -181,6 +181,7 @@ mod tests {
             }),
             debug: false,
             daemon: None,
+            memory: None,
         };
         let texts: Vec<String> = variables(&job, 1, "socket:3:00", 77)
             .iter()

@@ -26,7 +26,7 @@ use crate::pmi::Pmi;
 use crate::ranks::Ranks;
 use crate::starter::Parts;
 use crate::tickets::Tickets;
-use crate::wire::{Input, Job, Kind, Reached};
+use crate::wire::{Input, Job, Kind, MemoryLimit, Reached};
 
 /// Descriptors of the starter for one rank: pidfds, output, errors, input, connection, PMI, UDP socket.
 const DESCRIPTORS_PER_RANK: u64 = 8;
@@ -167,6 +167,9 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
     parts.tickets = Some(tickets);
     parts.pmi = Some(Pmi::new(&job));
     parts.cgroup = Cgroup::create(&cgroup::name(&job.name()));
+    let is_limited =
+        |limit: &MemoryLimit| parts.cgroup.as_ref().is_some_and(|group| group.limit_memory(limit.bytes));
+    parts.memory = job.memory.clone().filter(is_limited);
     // A daemon's start ends what another one and its starters have left.
     if job.daemon.is_none() {
         parts.keeper = Keeper::start(job.id, job.front_end, parts.cgroup.as_ref().map(Cgroup::path));

@@ -32,7 +32,7 @@ use crate::pmi::{Pmi, Said};
 use crate::ranks::Ranks;
 use crate::readiness::{PollList, Source, now_ns};
 use crate::tickets::{Event, Gifts, Tickets};
-use crate::wire::{self, Decoder, Kind, Report};
+use crate::wire::{self, Decoder, Kind, MemoryLimit, Report};
 use lasting::Lasting;
 
 mod front;
@@ -164,6 +164,8 @@ pub struct Parts {
     pub failures: Option<OwnedFd>,
     /// The cgroup of them all.
     pub cgroup: Option<Cgroup>,
+    /// What they may have of memory there; none: anything.
+    pub memory: Option<MemoryLimit>,
     /// Who sees to what is left if this process and mpiexec are killed at once.
     pub keeper: Option<Keeper>,
     /// Names of programs by rank, for messages.
@@ -456,12 +458,25 @@ impl Starter {
         }
     }
 
-    fn handle_ended(&mut self, ended: wire::Ended) {
+    fn handle_ended(&mut self, mut ended: wire::Ended) {
         self.say(|| format!("{ended:?}"));
+        // Before its cgroup is killed by us.
+        let reached = self.memory_limit_behind(ended.cause);
         if self.parts.ranks.is_ending() {
             self.kill();
         }
+        if let Some(reached) = reached {
+            ended.cause = wire::Cause::Memory;
+            self.report(&Report::Warning(format!("rank {} was killed: {reached}", ended.rank)));
+        }
         self.report(&Report::Ended(ended));
+    }
+
+    /// What the user reads of a limit of memory, if the kernel has killed the rank for it.
+    fn memory_limit_behind(&self, cause: wire::Cause) -> Option<String> {
+        let is_killed = matches!(cause, wire::Cause::Signal { signal: libc::SIGKILL, .. });
+        let Parts { memory: Some(limit), cgroup: Some(cgroup), .. } = &self.parts else { return None };
+        (is_killed && cgroup.has_run_out()).then(|| limit.reached.clone())
     }
 
     fn handle_failures(&mut self) {

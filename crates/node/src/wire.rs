@@ -300,6 +300,18 @@ pub struct Job {
     /// The front end is a daemon, whose death is not the job's; none: it is.
     #[serde(default)]
     pub daemon: Option<Daemon>,
+    /// What its ranks on this node may have of memory, where the kernel can see to that; none: anything.
+    #[serde(default)]
+    pub memory: Option<MemoryLimit>,
+}
+
+/// Memory that the ranks of a node may have together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryLimit {
+    /// So much.
+    pub bytes: u64,
+    /// What the user reads of who has been killed for it: "the job's memory on node ... reached ...".
+    pub reached: String,
 }
 
 /// How a starter finds its daemon again, when that has died and another has taken its place.
@@ -549,6 +561,8 @@ pub enum Cause {
     Vanished,
     /// What it wrote on its PMI descriptor is no PMI.
     NoPmi,
+    /// It was killed since the job has reached its limit of memory; a [`Report::Warning`] before this one says so.
+    Memory,
 }
 
 impl Cause {
@@ -558,6 +572,7 @@ impl Cause {
             Cause::Signal { signal, .. } => 128_i32.saturating_add(signal).clamp(129, 255) as u8,
             Cause::Status(status) => (status & 0xff) as u8,
             Cause::NotFinalized | Cause::Vanished | Cause::NoPmi => 1,
+            Cause::Memory => 137,
             Cause::Abort(code) => {
                 // An aborted job never looks like a good one.
                 let code = (code & 0xff) as u8;

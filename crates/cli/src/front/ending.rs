@@ -101,8 +101,8 @@ impl Front {
     }
 }
 
-/// The line about a rank that ended.
-pub(super) fn ended_text(ended: &Ended) -> String {
+/// The line about a rank that ended, unless there has been one.
+pub(super) fn ended_text(ended: &Ended) -> Option<String> {
     let what = match ended.cause {
         Cause::Signal { signal, core_dumped } => {
             let dumped = if core_dumped { ", core dumped" } else { "" };
@@ -113,6 +113,7 @@ pub(super) fn ended_text(ended: &Ended) -> String {
         Cause::Abort(code) => format!("called MPI_Abort({code})"),
         Cause::NoPmi => "wrote on its PMI descriptor (PMI_FD) what is no PMI; the job is ended".into(),
         Cause::Vanished => "lost its MPI process without MPI_Finalize; its wrapper was ended".into(),
+        Cause::Memory => return None,
     };
-    format!("rank {} (pid {}) {what}", ended.rank, ended.pid)
+    Some(format!("rank {} (pid {}) {what}", ended.rank, ended.pid))
 }

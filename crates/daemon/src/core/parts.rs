@@ -16,6 +16,7 @@ use super::outlet::Outlet;
 use super::{Action, Core, Kept};
 use crate::gang::Means;
 use crate::members::NodeId;
+use crate::memory;
 use crate::message::{
     Answer, Control, Fence, Held, JobId, Launch, Order, PartState, Phase, Request, Routed, Run, State,
 };
@@ -346,7 +347,11 @@ impl Core {
             key: launch.key,
             shares_machine: launch.nodes.iter().filter(|node| shares(node)).count() > 1,
         });
-        wire::Job { part, input_inherited: false, ..launch.job.clone() }
+        let bytes = launch.terms.memory_bytes;
+        let (name, limit) = (&self.config.about.name, memory::text(bytes));
+        let reached = format!("the job's memory on node {name} reached {limit} (--memory)");
+        let memory = (bytes > 0).then_some(wire::MemoryLimit { bytes, reached });
+        wire::Job { part, memory, input_inherited: false, ..launch.job.clone() }
     }
 
     pub(super) fn handle_starter(&mut self, job: JobId, frames: Vec<(Kind, u32, Vec<u8>)>) {

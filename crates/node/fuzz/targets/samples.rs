@@ -84,5 +84,6 @@ fn job() -> Job {
         part: Some(part),
         debug: false,
         daemon: Some(Daemon { socket: "/run/tutti".into(), job: 1, token: 2, patience_ms: 3 }),
+        memory: Some(tutti_node::wire::MemoryLimit { bytes: 1 << 29, reached: "it reached 512 MiB".into() }),
     }
 }

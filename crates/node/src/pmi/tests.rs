@@ -26,6 +26,7 @@ fn job(programs: &[u32], part: Option<Part>) -> Job {
         part,
         debug: false,
         daemon: None,
+        memory: None,
     }
 }
 

@@ -114,5 +114,6 @@ fn name_of(cause: Cause) -> &'static str {
         Cause::Abort(_) => "abort",
         Cause::Vanished => "vanished",
         Cause::NoPmi => "no-pmi",
+        Cause::Memory => "memory",
     }
 }

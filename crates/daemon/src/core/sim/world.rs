@@ -648,6 +648,7 @@ impl World {
             part: None,
             debug: false,
             daemon: None,
+            memory: None,
         };
         let (environment, directory) = (Vec::new(), "/".into());
         let terms = Terms {
