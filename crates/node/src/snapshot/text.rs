@@ -96,7 +96,10 @@ impl Snapshot {
                         parts.push("waits for something that is not listed".into());
                     }
                     let held = if *unasked > 0 {
-                        format!("; holds {unasked} messages that no receive has asked for")
+                        format!(
+                            "; holds {unasked} message{} that no receive has asked for",
+                            if *unasked == 1 { "" } else { "s" }
+                        )
                     } else {
                         String::new()
                     };
