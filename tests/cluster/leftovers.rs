@@ -16,6 +16,8 @@ pub struct Held {
     descriptors: Vec<String>,
     /// Memory of jobs that it has mapped or open.
     segments: usize,
+    /// Pages on which it tells jobs of their turns: mapped, not open.
+    pages: usize,
     /// In KiB.
     pub resident: u64,
 }
@@ -32,22 +34,25 @@ impl Held {
             .filter(|descriptor| !announcements.contains(descriptor))
             .collect();
         let maps = std::fs::read_to_string(format!("{place}/maps")).unwrap_or_default();
+        let is_page = |text: &&str| text.contains("/memfd:tutti-turns ");
+        let pages = maps.lines().filter(is_page).count();
+        let maps = maps.lines().filter(|line| !is_page(line));
         let is_segment = |text: &&str| text.contains("/memfd:") || text.contains("/dev/shm/");
-        let segments = descriptors.iter().map(String::as_str).chain(maps.lines()).filter(is_segment).count();
+        let segments = descriptors.iter().map(String::as_str).chain(maps).filter(is_segment).count();
         let status = std::fs::read_to_string(format!("{place}/status")).unwrap_or_default();
         let resident = status
             .lines()
             .find_map(|line| line.strip_prefix("VmRSS:")?.trim().split(' ').next()?.parse().ok());
-        Held { descriptors, segments, resident: resident.unwrap_or(0) }
+        Held { descriptors, segments, pages, resident: resident.unwrap_or(0) }
     }
 
-    /// Waits until a daemon holds no more descriptors than this, and no memory of jobs.
+    /// Waits until a daemon holds no more descriptors and pages than this, and no other memory of jobs.
     #[track_caller]
     pub fn await_no_more(&self, cluster: &Cluster, node: u32) {
         let mut now = None;
         let is_so = || {
             let held = now.insert(Held::by(cluster.daemon(node)));
-            held.segments == 0 && held.descriptors.len() <= self.descriptors.len()
+            held.segments == 0 && held.pages <= self.pages && held.descriptors.len() <= self.descriptors.len()
         };
         let what = format!("the daemon of node {node} holds no more than at first");
         if !crate::harness::comes_true(is_so) {

@@ -12,6 +12,7 @@ mod harness;
 mod idle;
 mod lanes;
 mod log;
+mod page;
 mod signals;
 mod snapshot;
 mod traffic;

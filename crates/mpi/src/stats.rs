@@ -28,7 +28,7 @@ pub struct Counter {
 }
 
 /// All counters, in the order of the columns.
-pub const COUNTERS: [Counter; 11] = [
+pub const COUNTERS: [Counter; 13] = [
     Counter {
         name: "messages_sent",
         head: "messages",
@@ -95,11 +95,23 @@ pub const COUNTERS: [Counter; 11] = [
         meaning: "bytes moved by one copy between the memories of two ranks",
         value: |counters| counters.copied_bytes,
     },
+    Counter {
+        name: "thaws",
+        head: "thaws",
+        meaning: "times that the job was thawed on this rank's node: for its turn, or by its user",
+        value: |counters| counters.thaws,
+    },
+    Counter {
+        name: "frozen_us",
+        head: "frozen us",
+        meaning: "microseconds that the job has stood still on this rank's node since its start",
+        value: |counters| counters.frozen_us,
+    },
 ];
 /// Where the bytes sent stand in [`COUNTERS`].
 const BYTES: usize = 1;
 /// Where the bytes that went by remote copies stand.
-const REMOTE_BYTES: usize = COUNTERS.len() - 1;
+const REMOTE_BYTES: usize = 10;
 
 /// When this process entered its job.
 static STARTED: OnceLock<Instant> = OnceLock::new();
@@ -125,8 +137,8 @@ pub fn leave(process: &Process) {
         let _ = std::io::stderr().write_all(network_line(form, job.rank(), &traffic).as_bytes());
     }
     let nanoseconds = STARTED.get().map_or(0, |start| start.elapsed().as_nanos() as u64);
-    let mut values: Vec<u64> =
-        COUNTERS.iter().map(|counter| (counter.value)(&process.engine.counters)).collect();
+    let counted = process.engine.counted();
+    let mut values: Vec<u64> = COUNTERS.iter().map(|counter| (counter.value)(&counted)).collect();
     values.push(nanoseconds);
     job.report(job.rank()).leave_counters(&values);
     let ranks = job.local_ranks();
@@ -174,15 +186,15 @@ fn print(form: Form, job: &Job) {
 
 /// What has become of the datagrams of one rank.
 fn network_line(form: Form, rank: usize, traffic: &Traffic) -> String {
-    let Traffic { out, taken, refused, strangers, dropped, forged } = traffic;
+    let Traffic { out, taken, refused, strangers, dropped, probes, forged } = traffic;
     match form {
         Form::Table => format!(
             "tutti: rank {rank}: {out} datagrams sent, {taken} taken, {refused} refused, {strangers} from strangers, {dropped} \
-             dropped by the kernel\n"
+             dropped by the kernel, {probes} after a silence\n"
         ),
         Form::Json => format!(
             "{{\"rank\":{rank},\"datagrams\":{{\"sent\":{out},\"taken\":{taken},\"refused\":{refused},\
-             \"strangers\":{strangers},\"dropped\":{dropped},\"forged\":{forged}}}}}\n"
+             \"strangers\":{strangers},\"dropped\":{dropped},\"probes\":{probes},\"forged\":{forged}}}}}\n"
         ),
     }
 }
@@ -282,8 +294,8 @@ mod tests {
         let row =
             |rank, values: [u64; COUNTERS.len()], seconds| Row { rank, values: values.to_vec(), seconds };
         vec![
-            row(0, [10, 4000, 9, 0, 1, 3, 2800, 4, 5, 2, 0], 2.0),
-            row(1, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1000], 1.5),
+            row(0, [10, 4000, 9, 0, 1, 3, 2800, 4, 5, 2, 0, 3, 250], 2.0),
+            row(1, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1000, 3, 251], 1.5),
         ]
     }
 
@@ -294,7 +306,7 @@ mod tests {
         assert_eq!(lines[0], "tutti: what 2 ranks have sent and received in 2.000 s");
         assert_eq!(
             lines[2].split_whitespace().collect::<Vec<_>>(),
-            ["0", "10", "4000", "9", "0", "1", "3", "2800", "4", "5", "2", "0"]
+            ["0", "10", "4000", "9", "0", "1", "3", "2800", "4", "5", "2", "0", "3", "250"]
         );
         assert_eq!(lines[4].split_whitespace().next(), Some("sum"));
         assert!(lines[1..5].iter().all(|line| line.len() == lines[1].len()), "{text}");

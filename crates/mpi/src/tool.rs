@@ -79,7 +79,7 @@ static TABLE: Mutex<Table> = Mutex::new(Table {
 
 /// The value of a counter; 0 outside of MPI.
 fn now(counter: usize) -> u64 {
-    process::enter().map_or(0, |guard| (COUNTERS[counter].value)(&guard.engine.counters))
+    process::enter().map_or(0, |guard| (COUNTERS[counter].value)(&guard.engine.counted()))
 }
 
 /// Runs `action` on the table, if the interface has been initialized.

@@ -11,6 +11,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
+use tutti_shm::daemon_page::DaemonPage;
 use tutti_shm::layout::{Geometry, LOCAL_RANKS_MAX};
 use tutti_shm::peers::{BadPeers, Peers};
 use tutti_shm::segment::{Segment, SegmentError};
@@ -160,6 +161,9 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
         starter_pid: std::process::id(),
         job: job.id,
     })?);
+    let page = DaemonPage::create().map_err(failed("make the page of the job's turns"))?;
+    let reading = page.reading_end().map_err(failed("open the page of the job's turns"))?;
+    parts.page = Some((page, reading));
     let first = local.start as u32;
     parts.ranks = Ranks::beginning_at(first);
     let tickets =

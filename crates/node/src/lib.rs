@@ -18,6 +18,7 @@
 //! | [`snapshot`] | the state of all channels of a job at one moment |
 //! | [`cgroup`] | the job's cgroup where one can be made |
 //! | [`descendants`] | what stays behind when ranks are dead, and its end |
+//! | [`page`] | where a daemon finds the page on which it tells a job of its turns |
 //! | [`stat`] | what the kernel says of a process in a line |
 //! | [`os`] | the system calls that need `unsafe` |
 #![deny(unsafe_code)]
@@ -33,6 +34,7 @@ pub mod launch;
 pub mod netns;
 pub mod os;
 pub mod output;
+pub mod page;
 pub mod pmi;
 pub mod ranks;
 pub mod readiness;

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFlags, Timespec};
 use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use tutti_shm::daemon_page::{self, DaemonPage};
 use tutti_shm::peers::Peers;
 use tutti_shm::ticket::Notice;
 
@@ -108,6 +109,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         sent: 0,
         signals,
         frozen: false,
+        stands: daemon_page::Hold::default(),
         suspended: false,
         hold: None,
         last_hold: 0,
@@ -153,6 +155,8 @@ pub struct Parts {
     pub terminal: Option<(OwnedFd, OwnedFd)>,
     /// The shared segment.
     pub segment: Option<tutti_shm::segment::Segment>,
+    /// What the ranks are told of their turns, and the same file as they get it.
+    pub page: Option<(DaemonPage, OwnedFd)>,
     /// In a job on several nodes the sockets of the ranks of this one. They stay open until the job ends: what is sent to a
     /// rank that has left is no error of the sender's (W8).
     pub sockets: Vec<OwnedFd>,
@@ -184,6 +188,8 @@ struct Starter {
     sent: usize,
     signals: Signals,
     frozen: bool,
+    /// What the ranks are told of that.
+    stands: daemon_page::Hold,
     /// A user has suspended the job.
     suspended: bool,
     /// It stands still for a snapshot.
@@ -368,10 +374,10 @@ impl Starter {
             Source::Signals => self.handle_signals(),
             Source::Listener => self.parts.tickets.iter_mut().for_each(Tickets::handle_listener),
             Source::Pending(index) => {
-                let Parts { tickets, segment, peers, sockets, .. } = &mut self.parts;
-                if let (Some(tickets), Some(segment)) = (tickets, segment) {
+                let Parts { tickets, segment, page, peers, sockets, .. } = &mut self.parts;
+                if let (Some(tickets), Some(segment), Some((_, page))) = (tickets, segment, page) {
                     let network = peers.as_ref().map(|(table, _)| (table.as_fd(), &sockets[..]));
-                    let gifts = Gifts { segment: segment.descriptor(), network };
+                    let gifts = Gifts { segment: segment.descriptor(), page: page.as_fd(), network };
                     if let Some(event) = tickets.handle_pending(index, &gifts) {
                         self.handle_event(event);
                     }
@@ -550,6 +556,7 @@ impl Starter {
 
     /// A daemon is gone: its turns are over.
     fn end_turn(&mut self) {
+        self.parts.page.iter().for_each(|(page, _)| page.settle(now_ns()));
         match &self.parts.cgroup {
             Some(cgroup) => cgroup.thaw_outer(),
             None if self.frozen => {}
@@ -567,6 +574,10 @@ impl Starter {
             return;
         }
         self.frozen = frozen;
+        if let Some((page, _)) = &self.parts.page {
+            let tell = if frozen { daemon_page::Hold::begin } else { daemon_page::Hold::end };
+            tell(&mut self.stands, page, now_ns());
+        }
         let by_cgroup = self.parts.cgroup.as_ref().is_some_and(|cgroup| cgroup.freeze(frozen));
         if !by_cgroup {
             descendants::signal_all(None, if frozen { Signal::STOP } else { Signal::CONT });

@@ -29,6 +29,8 @@ const MESSAGES_PER_TURN: usize = 16;
 pub struct Gifts<'a> {
     /// The segment.
     pub segment: BorrowedFd<'a>,
+    /// The daemon page, open for reading only.
+    pub page: BorrowedFd<'a>,
     /// In a job on several nodes the table of peers, and the sockets of the ranks of this one.
     pub network: Option<(BorrowedFd<'a>, &'a [OwnedFd])>,
 }
@@ -180,8 +182,8 @@ impl Tickets {
             return None;
         }
         let given = match &gifts.network {
-            None => vec![gifts.segment],
-            Some((table, sockets)) => vec![gifts.segment, *table, sockets[rank].as_fd()],
+            None => vec![gifts.segment, gifts.page],
+            Some((table, sockets)) => vec![gifts.segment, gifts.page, *table, sockets[rank].as_fd()],
         };
         if !answer(&connection, Welcome::Granted, &given) {
             return None;

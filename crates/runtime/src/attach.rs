@@ -9,9 +9,10 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
+use tutti_shm::daemon_page::Page;
 use tutti_shm::layout::Geometry;
 use tutti_shm::peers::{BadPeers, Peers};
 use tutti_shm::segment::{Segment, SegmentError};
@@ -22,6 +23,8 @@ use tutti_shm::ticket::{Attach, BadTicket, GIFTS_MAX, Notice, TICKET_VARIABLE, T
 pub struct Place {
     /// The job's segment on this node.
     pub segment: Segment,
+    /// What the node's daemon says of the job's turns; none in a singleton, which has no turns.
+    pub page: Option<Page>,
     /// Rank among the local ranks.
     pub local_rank: u32,
     /// How the ranks of other nodes are reached; none in a job that has one node.
@@ -82,6 +85,9 @@ pub enum AttachError {
     /// The way to other nodes cannot be opened.
     #[error("the way to the job's other nodes cannot be opened: {0}")]
     Network(io::Error),
+    /// The daemon page is unusable.
+    #[error("what the daemon says of the job's turns cannot be read: {0}")]
+    Page(io::Error),
     /// The segment is unusable.
     #[error(transparent)]
     Segment(#[from] SegmentError),
@@ -128,8 +134,11 @@ pub fn attach() -> Result<Place, AttachError> {
 fn take(ticket: &Ticket, starter: Starter, gifts: Vec<OwnedFd>) -> Result<Place, AttachError> {
     let refused = |reason| Err(AttachError::Refused { rank: ticket.rank, reason });
     let mut gifts = gifts.into_iter();
-    let Some(segment) = gifts.next() else { return refused("it sent no segment") };
+    let (Some(segment), Some(page)) = (gifts.next(), gifts.next()) else {
+        return refused("it sent no segment");
+    };
     let segment = Segment::open(segment)?;
+    let page = Page::read(page.as_fd()).map_err(AttachError::Page)?;
     let geometry = *segment.geometry();
     let local_rank = ticket.rank.wrapping_sub(geometry.first_rank);
     if local_rank >= geometry.local_ranks {
@@ -150,7 +159,7 @@ fn take(ticket: &Ticket, starter: Starter, gifts: Vec<OwnedFd>) -> Result<Place,
     if !agrees {
         return refused("its table of peers does not fit the segment");
     }
-    Ok(Place { segment, local_rank, network, starter: Some(starter), remark: None })
+    Ok(Place { segment, page: Some(page), local_rank, network, starter: Some(starter), remark: None })
 }
 
 fn read_peers(table: OwnedFd) -> Result<Peers, AttachError> {
@@ -174,7 +183,8 @@ fn singleton(remark: Option<String>) -> Result<Place, AttachError> {
         job: u64::from(std::process::id()),
         ..Geometry::default()
     };
-    Ok(Place { segment: Segment::create(geometry)?, local_rank: 0, network: None, starter: None, remark })
+    let segment = Segment::create(geometry)?;
+    Ok(Place { segment, page: None, local_rank: 0, network: None, starter: None, remark })
 }
 
 /// Environment variable that lets a process run as a singleton below another MPI's launcher.

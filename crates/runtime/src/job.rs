@@ -17,6 +17,7 @@ use tutti_shm::ticket::Notice;
 use tutti_shm::{LINE_BYTES, doorbell};
 
 use crate::attach::{Network, Place, Starter};
+use crate::clock::Clock;
 use crate::net::SegmentFlow;
 use crate::yama;
 
@@ -101,6 +102,7 @@ impl Rings {
 #[derive(Debug)]
 pub struct Job {
     place: Place,
+    clock: Clock,
     layout: Layout,
     /// World rank of this node's first rank.
     first: usize,
@@ -108,10 +110,11 @@ pub struct Job {
 
 impl Job {
     /// Enters the job: publishes this process in its endpoint.
-    pub fn enter(place: Place) -> Self {
+    pub fn enter(mut place: Place) -> Self {
         let layout = *place.segment.layout();
         let first = place.segment.geometry().first_rank as usize;
-        let job = Job { place, layout, first };
+        let clock = Clock::over(place.page.take());
+        let job = Job { place, clock, layout, first };
         yama::allow_starter(job.place.segment.geometry().starter_pid);
         let endpoint = job.endpoint(job.rank());
         endpoint.pid.store(std::process::id(), Ordering::Relaxed);
@@ -159,6 +162,12 @@ impl Job {
     /// How the ranks of other nodes are reached; none in a job that has one node.
     pub fn network(&self) -> Option<&Network> {
         self.place.network.as_ref()
+    }
+
+    /// Library time, and what the daemon tells of the job's turns.
+    #[inline]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// More ranks than cores: whoever waits must make room.

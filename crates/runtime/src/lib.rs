@@ -4,6 +4,7 @@
 //! every loop that waits for others.
 
 pub mod attach;
+pub mod clock;
 pub mod forger;
 pub mod job;
 pub mod net;

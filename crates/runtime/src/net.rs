@@ -17,6 +17,7 @@ use tutti_transport::faults::{Faults, Faulty};
 use tutti_transport::udp::Udp;
 use tutti_transport::{Arrival, Budget, Outgoing, Places, Transport};
 
+use crate::clock::Clock;
 use crate::forger::Forger;
 use crate::job::Job;
 
@@ -94,6 +95,7 @@ pub unsafe trait Memory: Sink {
 pub struct Net {
     endpoint: Endpoint<SegmentFlow>,
     transport: Box<dyn Transport>,
+    clock: Clock,
     /// What the endpoint writes its datagrams into.
     burst: Box<[u8]>,
     /// For [`Net::keep_rest`].
@@ -117,6 +119,8 @@ pub struct Traffic {
     pub strangers: u64,
     /// Arrived when the receive buffer was full.
     pub dropped: u64,
+    /// Handed out after a silence, to ask what has arrived.
+    pub probes: u64,
     /// Sent besides ([`crate::forger`]).
     pub forged: u64,
 }
@@ -153,13 +157,14 @@ impl Net {
             .map(|rank| (Rank(rank as u32), unsafe { job.flow(rank) }));
         let identity =
             Identity { key: Key(peers.key()), incarnation: Incarnation(0), rank: Rank(job.rank() as u32) };
-        let endpoint = Endpoint::new(identity, config, now(), flows).map_err(io::Error::other)?;
+        let endpoint = Endpoint::new(identity, config, now(job.clock()), flows).map_err(io::Error::other)?;
         // What is planned, also when the data are put with the heads: single datagrams, and a burst behind them.
         let burst_bytes = (TRANSMITS_MAX + config.burst_datagrams) * config.datagram_bytes;
         let burst = vec![0; burst_bytes].into_boxed_slice();
         Ok(Some(Net {
             endpoint,
             transport,
+            clock: job.clock().clone(),
             spare: burst.clone(),
             burst,
             planned: Vec::with_capacity(TRANSMITS_MAX),
@@ -211,20 +216,20 @@ impl Net {
 
     /// Takes what has arrived. Returns whether there was anything.
     pub fn receive(&mut self, sink: &mut impl Memory) -> bool {
-        let Net { endpoint, transport, .. } = self;
+        let Net { endpoint, transport, clock, .. } = self;
         let mut moved = false;
         for _ in 0..RECEIVES_PER_TURN {
             let mut at = None;
             let taken = match expected(endpoint, sink) {
                 None => transport.receive(&mut |datagram| {
-                    let now = *at.get_or_insert_with(now);
+                    let now = *at.get_or_insert_with(|| now(clock));
                     // What is refused is counted by the endpoint, and not ours to answer.
                     let _ = endpoint.handle_datagram(now, datagram.bytes, sink);
                 }),
                 Some((expected, places)) => {
                     let each_bytes = endpoint.config().fragment_bytes() as u64;
                     transport.receive_placed(&places, &mut |arrival| {
-                        let now = *at.get_or_insert_with(now);
+                        let now = *at.get_or_insert_with(|| now(clock));
                         match arrival {
                             Arrival::Placed { head, data, index, .. } => {
                                 let offset = expected.offset + index as u64 * each_bytes;
@@ -255,13 +260,13 @@ impl Net {
     /// Lets timers fire that are due.
     pub fn handle_timeout(&mut self) {
         if self.endpoint.poll_timeout().is_some() {
-            self.endpoint.handle_timeout(now());
+            self.endpoint.handle_timeout(now(&self.clock));
         }
     }
 
     /// Nanoseconds until a timer is due; none when there is no timer.
     pub fn timeout_ns(&self) -> Option<u64> {
-        self.endpoint.poll_timeout().map(|at| at.saturating_sub(now().ns))
+        self.endpoint.poll_timeout().map(|at| at.saturating_sub(now(&self.clock).ns))
     }
 
     /// Sends what is to be sent, as far as the socket takes it.
@@ -275,7 +280,7 @@ impl Net {
 
     /// Asks the endpoint what to send: several small things go in one call, a long one is not kept waiting for others.
     fn plan(&mut self, source: &mut impl Source) -> bool {
-        let now = now();
+        let now = now(&self.clock);
         let (mut used, mut datagrams) = (0, 0);
         while used < GATHERED_BYTES && datagrams < TRANSMITS_MAX {
             let Some(transmit) = self.endpoint.poll_transmit(now, source, &mut self.burst[used..]) else {
@@ -349,6 +354,7 @@ impl Net {
             refused: endpoint.dropped.iter().sum(),
             strangers: transport.strangers,
             dropped: transport.dropped,
+            probes: endpoint.probes,
             forged: self.forger.as_ref().map_or(0, |forger| forger.sent),
         }
     }
@@ -404,11 +410,9 @@ fn config(budget: &Budget, datagram_bytes: usize, fifo_bytes: usize) -> Config {
     }
 }
 
-/// Library time. Nobody freezes ranks yet, so it is monotonic time.
+/// Library time, as channels want it: of the count of thaws they ask whether it has changed.
 #[inline]
-fn now() -> Now {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the structure is valid for writing; this clock is always there.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    Now { ns: time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64, thaw_count: 0 }
+fn now(clock: &Clock) -> Now {
+    let time = clock.now();
+    Now { ns: time.ns, thaw_count: time.thaw_count as u32 }
 }

@@ -344,6 +344,13 @@ impl NodeSwitch {
         self.find(job).is_some_and(|at| self.jobs[at].is_thawed())
     }
 
+    /// True if the plan in force has a row without the job: it gives its cores up at the end of a slice.
+    #[must_use]
+    pub fn gives_way(&self, job: JobId) -> bool {
+        let plan = self.done.and_then(|done| self.plan(done.version));
+        plan.is_some_and(|plan| plan.rows.iter().any(|row| row.binary_search(&job).is_err()))
+    }
+
     /// True if the job is here and its freezer has said frozen.
     #[must_use]
     pub fn is_frozen(&self, job: JobId) -> bool {

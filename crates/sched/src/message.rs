@@ -40,6 +40,8 @@ pub struct Switch {
     pub at_ns: u64,
     /// Overlapped or strict.
     pub mode: Mode,
+    /// So much is left of the slice when it is sent; 0: nobody waits for its end.
+    pub left_ns: u64,
 }
 
 /// The rows of one version of the matrix: the jobs that run together.

@@ -503,7 +503,7 @@ impl Scheduler {
 
     /// Switches to a row of the plan in force.
     fn switch_in(&mut self, row: usize, end_ns: u64) -> Switch {
-        let switch = self.switch_to(row as u32);
+        let mut switch = self.switch_to(row as u32);
         self.rotation.bound_in = switch.version;
         let coming = std::mem::take(&mut self.rotation.running);
         self.leave_row(&coming, Some(row), switch.generation);
@@ -513,6 +513,9 @@ impl Scheduler {
         self.rotation.running = running;
         self.rotation.slice_end_ns = end_ns;
         self.rotation.forced = false;
+        // What is left of the slice, if somebody waits for its end.
+        let next_ns = self.next_at_ns();
+        switch.left_ns = next_ns.map_or(0, |next_ns| next_ns.saturating_sub(self.rotation.charged_ns));
         switch
     }
 

@@ -412,7 +412,8 @@ impl Scheduler {
     /// The next switch, to this row of the version in force.
     pub(crate) fn switch_to(&mut self, row: u32) -> Switch {
         let generation = self.rotation.advance();
-        Switch { version: self.matrix.version(), row, generation, at_ns: 0, mode: self.config.mode }
+        let (version, mode) = (self.matrix.version(), self.config.mode);
+        Switch { version, row, generation, at_ns: 0, mode, left_ns: 0 }
     }
 
     /// The job is left out of the rows, or no longer, because it is not frozen where it should be.

@@ -8,6 +8,7 @@
 
 pub mod bulk_ring;
 pub mod collective;
+pub mod daemon_page;
 pub mod distance;
 pub mod doorbell;
 pub mod endpoint;

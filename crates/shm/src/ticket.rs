@@ -25,10 +25,10 @@ pub const APPLICATION_VARIABLE: &str = "TUTTI_APPNUM";
 pub const INITIAL_HANDLER_VARIABLE: &str = "TUTTI_INITIAL_ERRHANDLER";
 
 /// First word of every message: "TUTI" and the protocol's version.
-pub const PROTOCOL: u32 = 0x5455_0002;
+pub const PROTOCOL: u32 = 0x5455_0003;
 
 /// Descriptors that come with a [`Welcome`], at most.
-pub const GIFTS_MAX: usize = 3;
+pub const GIFTS_MAX: usize = 4;
 
 /// What stands in a rank's environment: `<socket>:<rank>:<secret>`, the last in hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq)]

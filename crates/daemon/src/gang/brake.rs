@@ -5,16 +5,19 @@
 //! as it is, and is said to stand still: it *dozes*. It is looked at every few milliseconds; when it has worked for more than [`GIVEN_NS`] and
 //! then more than one part in [`GIVEN_PART`] of the time, it is stopped after all, and gets its turn. So a server that waits for a question
 //! answers while another job has the cores.
+//!
+//! What is done with a job its ranks are told before it is done, on the page that each of its starters has for that.
 
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::Pid;
+use tutti_node::page::{self, Teller};
 
-use super::Means;
 use super::freezer::{Activity, Freezer};
 use super::stopper::Stopper;
+use super::{Means, now_ns};
 
 /// So long a job that dozes may work at once.
 const GIVEN_NS: u64 = 5_000_000;
@@ -26,6 +29,8 @@ pub(super) struct Brake {
     by: By,
     /// It dozes: so long it may still work, in ns.
     dozes: Option<u64>,
+    /// The pages of its starters here.
+    pages: Vec<Teller>,
 }
 
 #[derive(Debug)]
@@ -55,11 +60,12 @@ macro_rules! with {
 impl Brake {
     /// Of a job of this user whose cgroups would be there, and whose ranks on this node are these.
     pub(super) fn of(cgroups: &[PathBuf], ranks: &[u32], user: u32) -> Option<Self> {
+        let pages = pages(ranks, user);
         // Which ranks are in which of several nobody has said.
         let rank = ranks.first().copied().filter(|_| cgroups.len() == 1);
         let freezers: Option<Vec<_>> = cgroups.iter().map(|path| Freezer::open(path, rank).ok()).collect();
         if let Some(freezers) = freezers.filter(|freezers| !freezers.is_empty()) {
-            return Some(Brake { by: By::Cgroups(freezers), dozes: None });
+            return Some(Brake { by: By::Cgroups(freezers), dozes: None, pages });
         }
         let mut stoppers: Vec<Stopper> = Vec::new();
         for rank in ranks.iter().filter_map(|pid| Pid::from_raw(*pid as i32)) {
@@ -69,7 +75,7 @@ impl Brake {
                 stoppers.push(stopper);
             }
         }
-        (!stoppers.is_empty()).then_some(Brake { by: By::Signals(stoppers), dozes: None })
+        (!stoppers.is_empty()).then_some(Brake { by: By::Signals(stoppers), dozes: None, pages })
     }
 
     pub(super) fn means(&self) -> Means {
@@ -93,6 +99,7 @@ impl Brake {
 
     pub(super) fn freeze(&mut self, now_ns: u64) {
         self.dozes = None;
+        self.pages.iter_mut().for_each(|page| page.begin(now_ns));
         with!(&mut self.by, iter_mut, all => all.by_ref().for_each(|one| one.freeze(now_ns)));
     }
 
@@ -111,7 +118,14 @@ impl Brake {
         if self.dozes.take().is_some() {
             return;
         }
+        let now_ns = now_ns();
+        self.pages.iter_mut().for_each(|page| page.end(now_ns));
         with!(&mut self.by, iter_mut, all => all.by_ref().for_each(|one| one.thaw()));
+    }
+
+    /// The switch that it runs in, and when its slice ends; 0: nobody waits for its end.
+    pub(super) fn tell(&self, generation: u64, slice_end_ns: u64) {
+        self.pages.iter().for_each(|page| page.tell(generation, slice_end_ns));
     }
 
     /// It has been told to freeze and has not said that it has.
@@ -159,4 +173,13 @@ impl Brake {
         }
         Some(left_ns.is_some())
     }
+}
+
+/// The pages of the starters of these ranks. Without them a job takes its turns all the same, and does not know of them.
+fn pages(ranks: &[u32], user: u32) -> Vec<Teller> {
+    let ranks = ranks.iter().filter_map(|rank| Pid::from_raw(*rank as i32));
+    let mut starters: Vec<Pid> = ranks.filter_map(|rank| page::starter_of(rank, user)).collect();
+    starters.dedup();
+    let now_ns = now_ns();
+    starters.into_iter().filter_map(|starter| page::adopt(starter, user, now_ns)).collect()
 }

@@ -16,7 +16,7 @@ use tutti_node::os::{Rung, prefer_this_thread};
 use tutti_sched::agent::{Agent, Output};
 use tutti_sched::gang::{Action, Arrival};
 use tutti_sched::head::Head;
-use tutti_sched::{Down, JobId, NodeId, Order, Part, Report, Scheduler, Slots};
+use tutti_sched::{Down, Generation, JobId, NodeId, Order, Part, Report, Scheduler, Slots};
 
 use super::admission::{Admission, Verdict};
 use super::binding::Cores;
@@ -64,6 +64,16 @@ struct Job {
     stuck: bool,
 }
 
+/// What jobs are told of the switch in force.
+#[derive(Debug, Default)]
+struct Slice {
+    generation: Generation,
+    /// 0: nobody waits for it.
+    end_ns: u64,
+    /// Those that run have not been told yet.
+    is_new: bool,
+}
+
 /// A node that knows who it is.
 #[derive(Debug)]
 struct Node {
@@ -107,6 +117,7 @@ pub(super) struct Life {
     members: Option<Down>,
     plan: Option<Down>,
     switch: Option<Down>,
+    slice: Slice,
     look_ns: u64,
     recorder: Recorder,
     cores: Cores,
@@ -134,6 +145,7 @@ impl Life {
             members: None,
             plan: None,
             switch: None,
+            slice: Slice::default(),
             look_ns: 0,
             recorder: Recorder::new(ends.turns),
             cores: Cores::of_this_thread(),
@@ -172,6 +184,7 @@ impl Life {
             }
             self.turn(now_ns);
             self.flush();
+            self.tell_slice();
             if let Some(text) = self.lanes.poll_news(now_ns) {
                 (self.say)(Said::Line(text));
             }
@@ -355,7 +368,12 @@ impl Life {
         match down {
             Down::Plan(_) => self.plan = Some(down.clone()),
             Down::Order(Order::Switch(switch)) => {
-                self.recorder.begin(switch.generation, now_ns());
+                let now_ns = now_ns();
+                self.recorder.begin(switch.generation, now_ns);
+                if switch.generation > self.slice.generation {
+                    let end_ns = if switch.left_ns == 0 { 0 } else { now_ns.saturating_add(switch.left_ns) };
+                    self.slice = Slice { generation: switch.generation, end_ns, is_new: true };
+                }
                 self.switch = Some(down.clone());
             }
             // Reports count only in the state of the tree in which they were merged: who does not know it is not heard.
@@ -396,6 +414,16 @@ impl Life {
         }
     }
 
+    /// Jobs that go on running hear of a new slice. Who is thawed has heard before.
+    fn tell_slice(&mut self) {
+        let Some(node) = &self.node else { return };
+        if std::mem::take(&mut self.slice.is_new) {
+            for (id, job) in self.jobs.iter().filter(|(id, _)| node.agent.switch().is_thawed(**id)) {
+                job.brake.iter().for_each(|brake| self.slice.tell(node, *id, brake));
+            }
+        }
+    }
+
     fn act(&mut self, action: &Action) {
         let Some(node) = &mut self.node else { return };
         match action {
@@ -412,6 +440,7 @@ impl Life {
             Action::Thaw(job) => {
                 if let Some(brake) = self.jobs.get_mut(job).and_then(|job| job.brake.as_mut()) {
                     let began_ns = now_ns();
+                    self.slice.tell(node, *job, brake);
                     brake.thaw();
                     self.recorder.put(What::Thaw, *job, began_ns, now_ns());
                 }
@@ -493,6 +522,14 @@ impl Life {
         if !polled[0].revents().is_empty() {
             let _ = rustix::io::read(&self.bell, &mut [0; 8]);
         }
+    }
+}
+
+impl Slice {
+    fn tell(&self, node: &Node, job: JobId, brake: &Brake) {
+        let switch = node.agent.switch();
+        let ends = switch.gives_way(job) && !switch.is_alone();
+        brake.tell(self.generation.0, if ends { self.end_ns } else { 0 });
     }
 }
 

@@ -19,6 +19,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tutti_node::descendants;
+use tutti_node::page::{owner, starter_of};
 use tutti_node::stat::Stat;
 
 use super::freezer::{ASLEEP_PART, Activity, LOOK_NS, LOOK_NS_MAX, THREADS_MAX};
@@ -49,12 +50,8 @@ pub(super) struct Stopper {
 impl Stopper {
     /// For this user's job of which this process is a rank: its parent is the starter. None when it is dead, or another user's.
     pub(super) fn of_rank(rank: Pid, user: u32) -> Option<Self> {
-        let starter = Pid::from_raw(Stat::of(rank)?.parent)?;
-        if owner(rank) != Some(user) || owner(starter) != Some(user) {
-            return None;
-        }
         Some(Stopper {
-            starter,
+            starter: starter_of(rank, user)?,
             user,
             seen: None,
             asleep: false,
@@ -185,13 +182,6 @@ impl Stopper {
         }
         false
     }
-}
-
-/// Whose process it is; none when there is none.
-fn owner(pid: Pid) -> Option<u32> {
-    // That of its status is real, unlike the owner of its folder, which is root where a program may not be looked into.
-    let text = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 //! Nothing is said of a job on several nodes, nor of a process with several threads under MPI_THREAD_MULTIPLE, where another
 //! thread may be about to send.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{LAST_CALL, Severity, function, line_up, ranks_text};
 use crate::abi::*;
@@ -39,8 +39,8 @@ const OPERATIONS_MAX: usize = 3;
 pub struct Waiting {
     /// Where its ends of the rings stood at the last look; none when a call has begun since.
     footprint: Option<u64>,
-    /// When the call began to wait.
-    since: Option<Instant>,
+    /// When the call began to wait, in library time: who is frozen does not wait.
+    since: Option<u64>,
     /// The hint of this call is printed.
     is_hinted: bool,
     /// All ranks at an earlier moment at which all were blocked.
@@ -119,8 +119,9 @@ impl Guard {
     /// Publishes what this rank waits for, when it has not since something moved.
     fn say_waiting(&mut self) {
         let footprint = self.engine.footprint();
+        let now_ns = self.engine.job.clock().now().ns;
         let Some(waiting) = self.waiting() else { return };
-        waiting.since.get_or_insert_with(Instant::now);
+        waiting.since.get_or_insert(now_ns);
         if waiting.footprint.replace(footprint) == Some(footprint) {
             return;
         }
@@ -250,8 +251,10 @@ impl Guard {
 
     /// A wait takes long, which may be right: says what the ranks do so far, once.
     fn hint_if_due(&mut self, before: &[u32]) {
+        let now_ns = self.engine.job.clock().now().ns;
         let Some(waiting) = self.waiting() else { return };
-        if waiting.is_hinted || waiting.since.is_none_or(|since| since.elapsed() < PATIENCE) {
+        let waited = |since_ns| Duration::from_nanos(now_ns.saturating_sub(since_ns));
+        if waiting.is_hinted || waiting.since.is_none_or(|since_ns| waited(since_ns) < PATIENCE) {
             return;
         }
         waiting.is_hinted = true;

@@ -27,4 +27,8 @@ pub struct Counters {
     pub uncertain: u64,
     /// Bytes copied by this rank from or to another's memory.
     pub copied_bytes: u64,
+    /// How often the job has been thawed on this node ([`Engine::counted`](super::Engine::counted)).
+    pub thaws: u64,
+    /// How long it has stood still here.
+    pub frozen_us: u64,
 }

@@ -498,6 +498,12 @@ impl Engine {
         self.advance_remote() | moved
     }
 
+    /// What was counted by now, the job's turns included.
+    pub fn counted(&self) -> Counters {
+        let told = self.job.clock().told();
+        Counters { thaws: told.thaw_count, frozen_us: told.frozen_ns_total / 1000, ..self.counters }
+    }
+
     /// What has become of this rank's datagrams, if it has a network.
     pub fn traffic(&self) -> Option<Traffic> {
         Some(self.remote.as_deref()?.net.traffic())

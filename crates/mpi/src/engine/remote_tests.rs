@@ -32,6 +32,7 @@ fn engine(rank: u32, socket: OwnedFd, addresses: &[SocketAddr]) -> Engine {
     let peers = Peers::new(77, 8192, (0..world_ranks).collect(), addresses.to_vec()).unwrap();
     let job = Job::enter(Place {
         segment: Segment::create(geometry).unwrap(),
+        page: None,
         local_rank: 0,
         network: Some(Network { peers, socket }),
         starter: None,

@@ -5,7 +5,7 @@ use rustix::net::{SendFlags, connect, recv, send, socket};
 const FIRST: u32 = 40;
 
 fn gifts(file: &std::fs::File) -> Gifts<'_> {
-    Gifts { segment: file.as_fd(), network: None }
+    Gifts { segment: file.as_fd(), page: file.as_fd(), network: None }
 }
 
 fn dial(tickets: &Tickets) -> OwnedFd {

@@ -62,6 +62,7 @@ impl Nodes {
         let socket = self.sockets[rank].try_clone().expect("dup").into();
         let job = Job::enter(Place {
             segment: Segment::open(descriptor).expect("our own segment"),
+            page: None,
             local_rank: 0,
             network: Some(Network { peers: self.peers.clone(), socket }),
             starter: None,

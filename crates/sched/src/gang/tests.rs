@@ -2,6 +2,7 @@ use super::*;
 
 const A: JobId = JobId(1);
 const B: JobId = JobId(2);
+const C: JobId = JobId(3);
 
 /// A node with A and B on the same two slots, a plan with one row for each, A running in generation 1.
 fn node(mode: Mode) -> NodeSwitch {
@@ -24,7 +25,14 @@ fn plan(version: u64) -> Plan {
 }
 
 fn switch(generation: u64, row: u32, mode: Mode) -> Order {
-    Order::Switch(Switch { version: Version(1), row, generation: Generation(generation), at_ns: 0, mode })
+    Order::Switch(Switch {
+        version: Version(1),
+        row,
+        generation: Generation(generation),
+        at_ns: 0,
+        mode,
+        left_ns: 0,
+    })
 }
 
 fn actions(node: &mut NodeSwitch) -> Vec<Action> {
@@ -42,6 +50,25 @@ fn order(node: &mut NodeSwitch, now_ns: u64, order: Order) -> Vec<Action> {
 
 fn frozen(job: JobId, generation: u64) -> Action {
     Action::Reached(job, Stage::Frozen, Generation(generation))
+}
+
+#[test]
+fn who_stands_in_all_rows_gives_way_to_nobody() {
+    let mut node = node(Mode::Overlapped);
+    assert!(node.gives_way(A) && node.gives_way(B));
+    let rows = vec![vec![A, C], vec![B, C]];
+    node.handle_plan(10, Plan { version: Version(2), rows, ..Plan::default() });
+    assert!(node.gives_way(C), "it is in force with its switch only");
+    let next = Switch {
+        version: Version(2),
+        row: 1,
+        generation: Generation(2),
+        at_ns: 0,
+        mode: Mode::Overlapped,
+        left_ns: 0,
+    };
+    node.handle_order(20, &Order::Switch(next));
+    assert!(node.gives_way(A) && !node.gives_way(C));
 }
 
 #[test]
@@ -97,8 +124,14 @@ fn s17_the_strict_switch_waits_for_every_order() {
 fn the_newest_generation_wins_and_a_skipped_one_is_reported_over() {
     let mut node = node(Mode::Overlapped);
     // The backlog of a slow node: 3 is here before 2 could be executed, since the plan of 2 is not here.
-    let two =
-        Switch { version: Version(2), row: 1, generation: Generation(2), at_ns: 0, mode: Mode::Overlapped };
+    let two = Switch {
+        version: Version(2),
+        row: 1,
+        generation: Generation(2),
+        at_ns: 0,
+        mode: Mode::Overlapped,
+        left_ns: 0,
+    };
     assert_eq!(order(&mut node, 0, Order::Switch(two)), []);
     assert_eq!(order(&mut node, 0, switch(3, 0, Mode::Overlapped)), [frozen(B, 3)]);
     node.handle_plan(0, plan(2));
@@ -110,8 +143,14 @@ fn the_newest_generation_wins_and_a_skipped_one_is_reported_over() {
 #[test]
 fn a_switch_waits_for_its_plan_and_for_its_time() {
     let mut node = node(Mode::Overlapped);
-    let at =
-        Switch { version: Version(2), row: 1, generation: Generation(2), at_ns: 500, mode: Mode::Overlapped };
+    let at = Switch {
+        version: Version(2),
+        row: 1,
+        generation: Generation(2),
+        at_ns: 500,
+        mode: Mode::Overlapped,
+        left_ns: 0,
+    };
     assert_eq!(order(&mut node, 0, Order::Switch(at)), []);
     node.handle_plan(10, plan(2));
     assert_eq!(actions(&mut node), []);
@@ -237,7 +276,13 @@ fn a_job_that_was_moved_is_bound_before_it_runs_again() {
             moved: vec![moved(A, 1), moved(B, 0), moved(JobId(9), 0)],
         },
     );
-    let both =
-        Switch { version: Version(2), row: 0, generation: Generation(2), at_ns: 0, mode: Mode::Overlapped };
+    let both = Switch {
+        version: Version(2),
+        row: 0,
+        generation: Generation(2),
+        at_ns: 0,
+        mode: Mode::Overlapped,
+        left_ns: 0,
+    };
     assert_eq!(order(&mut node, 0, Order::Switch(both)), [Action::Bind(B, slots), Action::Thaw(B)]);
 }

@@ -72,6 +72,7 @@ impl Pair {
             generation: Generation(generation),
             at_ns: 0,
             mode: Mode::Overlapped,
+            left_ns: 0,
         };
         let word = Word::Sched(Down::Order(Order::Switch(switch)));
         self.parent.say_down(1000, NodeId(3), &word, &mut |_, number, word| {

@@ -1,0 +1,80 @@
+//! Where a daemon finds the page on which it tells a job of its turns ([`tutti_shm::daemon_page`]): among the descriptors of the job's starter.
+//!
+//! The ranks run before any daemon knows of them, and daemons come and go; so the starter makes the page, and each daemon looks for it when it
+//! begins to give the job its turns. Which process is a starter may have been said by a user: what is opened is first looked at by a
+//! descriptor that opens nothing (`O_PATH`), and has to be the page of a process of that user, a file of his own.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat, readlink};
+use rustix::process::Pid;
+pub use tutti_shm::daemon_page::Teller;
+use tutti_shm::daemon_page::{DaemonPage, NAME, PAGE_BYTES};
+
+use crate::stat::Stat;
+
+/// The starter has it among its first descriptors, behind those that it was started with.
+const DESCRIPTORS: std::ops::Range<u32> = 3..1024;
+
+/// The starter that has this process of the user's as a child; none when it is dead, or another user's.
+pub fn starter_of(rank: Pid, user: u32) -> Option<Pid> {
+    let starter = Pid::from_raw(Stat::of(rank)?.parent)?;
+    (owner(rank) == Some(user) && owner(starter) == Some(user)).then_some(starter)
+}
+
+/// Whose process it is; none when there is none.
+pub fn owner(pid: Pid) -> Option<u32> {
+    // That of its status is real, unlike the owner of its folder, which is root where a program may not be looked into.
+    let text = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
+}
+
+/// The page of this starter, which is the user's. None when it has none, or we may not look at its descriptors.
+pub fn adopt(starter: Pid, user: u32, now_ns: u64) -> Option<Teller> {
+    let name = format!("/memfd:{NAME} ");
+    DESCRIPTORS.map(|number| format!("/proc/{}/fd/{number}", starter.as_raw_nonzero())).find_map(|path| {
+        let found = readlink(&path, Vec::new()).ok()?;
+        if !found.as_bytes().starts_with(name.as_bytes()) {
+            return None;
+        }
+        let seen = openat(CWD, &path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let stat = fstat(&seen).ok()?;
+        let is_page = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+            && stat.st_size == PAGE_BYTES as i64
+            && stat.st_uid == user;
+        if !is_page {
+            return None;
+        }
+        let again = format!("/proc/self/fd/{}", seen.as_raw_fd());
+        let page = openat(CWD, again, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        DaemonPage::adopt(page.as_fd(), user, now_ns).ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_starter_s_page_is_found_and_adopted_and_another_user_s_is_not() {
+        let page = DaemonPage::create().unwrap();
+        let (me, user) = (rustix::process::getpid(), rustix::process::geteuid().as_raw());
+        let mut teller = adopt(me, user, 10).expect("it is among the first descriptors");
+        teller.begin(20);
+        teller.end(25);
+        assert_eq!((page.told().thaw_count, page.told().frozen_ns_total), (1, 5));
+        assert!(adopt(me, user + 1, 10).is_none());
+    }
+
+    #[test]
+    fn a_rank_s_starter_is_its_parent_if_both_are_the_user_s() {
+        let user = rustix::process::geteuid().as_raw();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        assert_eq!(starter_of(pid, user), Some(rustix::process::getpid()));
+        assert_eq!(starter_of(pid, user + 1), None);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(starter_of(pid, user), None);
+    }
+}

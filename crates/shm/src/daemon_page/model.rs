@@ -1,0 +1,41 @@
+//! Loom: a rank reads library time while the job is thawed; whatever it sees, no time that the job has stood still is in it.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::model::explore;
+
+#[test]
+fn a_time_read_beside_a_thaw_is_of_before_or_of_after() {
+    explore("daemon page", None, || {
+        // The second time is monotonic time.
+        let shared = Arc::new((Lines::default(), AtomicU64::new(10)));
+        let told = shared.clone();
+        let writing = loom::thread::spawn(move || {
+            let (lines, monotonic_ns) = &*told;
+            let mut sums = Sums::default();
+            sums.begin(&lines.turns, 10);
+            monotonic_ns.store(30, Ordering::Release);
+            sums.end(&lines.turns, 30, 0);
+            monotonic_ns.store(31, Ordering::Release);
+        });
+        let (lines, monotonic_ns) = &*shared;
+        let mut last = None;
+        for _ in 0..2 {
+            let mut looked = 0;
+            let time = lines.clock(|| {
+                looked = monotonic_ns.load(Ordering::Acquire);
+                looked
+            });
+            // Until 30 it stands still, or has been; from 31 on it has been thawed.
+            match looked {
+                31 => assert_eq!(time, Time { ns: 11, thaw_count: 1 }),
+                30 if time.ns == 10 => assert_eq!(time.thaw_count, 1),
+                looked => assert_eq!(time.ns, looked),
+            }
+            assert!(last.is_none_or(|count| time.thaw_count >= count));
+            last = Some(time.thaw_count);
+        }
+        writing.join().unwrap();
+    });
+}

@@ -1,0 +1,128 @@
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+fn adopt(page: &DaemonPage, now_ns: u64) -> Teller {
+    // SAFETY: no arguments.
+    let user = unsafe { libc::geteuid() };
+    DaemonPage::adopt(page.descriptor(), user, now_ns).unwrap()
+}
+
+fn at(page: &Page, now_ns: u64) -> Time {
+    page.clock(|| now_ns)
+}
+
+#[test]
+fn a_rank_sees_what_the_daemon_tells_and_library_time_stands_still_with_the_job() {
+    let made = DaemonPage::create().unwrap();
+    let rank = Page::read(made.reading_end().unwrap().as_fd()).unwrap();
+    assert_eq!(rank.told(), Told::default());
+    assert_eq!(at(&rank, 7 * MS), Time { ns: 7 * MS, thaw_count: 0 }, "nobody has told it of a turn");
+    let mut daemon = adopt(&made, 10 * MS);
+    daemon.begin(10 * MS);
+    // Asked twice, thawed once.
+    daemon.begin(12 * MS);
+    daemon.tell(5, 40 * MS);
+    daemon.end(30 * MS);
+    daemon.end(35 * MS);
+    assert_eq!(at(&rank, 31 * MS), Time { ns: 11 * MS, thaw_count: 1 });
+    let told = Told { thaw_count: 1, frozen_ns_total: 20 * MS, generation: 5, slice_end_ns: 40 * MS };
+    assert_eq!(rank.told(), told);
+}
+
+#[test]
+fn a_daemon_that_follows_goes_on_counting_and_what_the_dead_one_began_is_over() {
+    let page = DaemonPage::create().unwrap();
+    let mut first = adopt(&page, 0);
+    first.begin(10);
+    first.end(20);
+    first.tell(1, 1000);
+    first.begin(30);
+    // It dies; the starter thaws.
+    page.settle(50);
+    assert_eq!((page.told().frozen_ns_total, page.told().thaw_count, page.told().slice_end_ns), (30, 2, 0));
+    page.settle(60);
+    assert_eq!(page.told().frozen_ns_total, 30, "it runs: nothing is to be settled");
+    let mut second = adopt(&page, 70);
+    second.begin(100);
+    second.end(105);
+    assert_eq!((page.told().frozen_ns_total, page.told().thaw_count), (35, 3));
+    second.begin(200);
+    // No starter has settled it: whoever follows does.
+    let mut third = adopt(&page, 220);
+    assert_eq!((page.told().frozen_ns_total, page.told().thaw_count), (55, 4));
+    third.begin(300);
+    third.end(301);
+    assert_eq!(page.told().frozen_ns_total, 56);
+}
+
+#[test]
+fn a_time_in_which_user_and_turn_both_hold_the_job_counts_once() {
+    // Held from 100 to 200, frozen from .. to ..: stands still in all.
+    for (from, to, all) in [(110, 150, 100), (50, 150, 150), (150, 250, 150), (50, 250, 200), (10, 20, 110)] {
+        let page = DaemonPage::create().unwrap();
+        let (mut daemon, mut hold) = (adopt(&page, 0), Hold::default());
+        let mut events = [(from, 0), (to, 1), (100, 2), (200, 3)];
+        events.sort_unstable();
+        for (now_ns, event) in events {
+            match event {
+                0 => daemon.begin(now_ns),
+                1 => daemon.end(now_ns),
+                2 => hold.begin(&page, now_ns),
+                _ => hold.end(&page, now_ns),
+            }
+        }
+        assert_eq!(page.told().frozen_ns_total, all, "frozen from {from} to {to}");
+        assert_eq!(at(&page.page, 1000).ns, 1000 - all);
+        assert_eq!(page.told().thaw_count, 2);
+    }
+}
+
+#[test]
+fn a_rank_cannot_write_by_what_it_is_given() {
+    let made = DaemonPage::create().unwrap();
+    let given = made.reading_end().unwrap();
+    let rank = Page::read(given.as_fd()).unwrap();
+    let (file, page) = (given.as_raw_fd(), rank.0.as_ptr());
+    // SAFETY: system calls that must fail; had they not, they would write zeros over zeros.
+    unsafe {
+        let writable = libc::PROT_READ | libc::PROT_WRITE;
+        assert_eq!(libc::mprotect(page.cast(), PAGE_BYTES, writable), -1);
+        let mapped = libc::mmap(std::ptr::null_mut(), PAGE_BYTES, writable, libc::MAP_SHARED, file, 0);
+        assert_eq!(mapped, libc::MAP_FAILED);
+        assert_eq!(libc::pwrite(file, [0_u8; 8].as_ptr().cast(), 8, 0), -1);
+        assert_eq!(libc::ftruncate(file, 0), -1);
+        let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        assert_eq!(libc::fallocate(file, hole, 0, PAGE_BYTES as libc::off_t), -1);
+        // Nor can the starter, or who has its descriptor, make it shorter under the daemon's hands.
+        assert_eq!(libc::ftruncate(made.descriptor.as_raw_fd(), 0), -1);
+    }
+}
+
+#[test]
+fn what_is_no_page_or_anothers_is_not_written_to() {
+    // SAFETY: no arguments.
+    let user = unsafe { libc::geteuid() };
+    let refusal = |file: OwnedFd, user| DaemonPage::adopt(file.as_fd(), user, 0).unwrap_err().to_string();
+    let page = || DaemonPage::create().unwrap().descriptor().try_clone_to_owned().unwrap();
+    assert!(refusal(page(), user + 1).contains("another user's"));
+    let file = std::env::current_exe().and_then(std::fs::File::open).unwrap();
+    assert!(refusal(file.into(), user).contains("may change its size"));
+    let null = std::fs::File::open("/dev/null").unwrap();
+    assert!(refusal(null.into(), user).contains("may change its size"));
+    // SAFETY: a fresh descriptor; plain system calls on it.
+    let long = unsafe {
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+        let long = OwnedFd::from_raw_fd(libc::memfd_create(c"long".as_ptr(), flags));
+        assert_eq!(libc::ftruncate(long.as_raw_fd(), 2 * PAGE_BYTES as libc::off_t), 0);
+        assert_eq!(
+            libc::fcntl(long.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW),
+            0
+        );
+        long
+    };
+    assert!(refusal(long, user).contains("another size"));
+    // Open for reading only.
+    let made = DaemonPage::create().unwrap();
+    assert!(DaemonPage::adopt(made.reading_end().unwrap().as_fd(), user, 0).is_err());
+}

@@ -1,0 +1,197 @@
+//! What ranks are told of their turns: how often, how long they stood still. They cannot change it, and it stays right when daemons die.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tutti_tests::{Scratch, compile};
+
+use crate::Cluster;
+use crate::cluster::SLOWLY_LOST;
+use crate::harness::{LIMIT, Running, await_that};
+use crate::turns::Turns;
+
+/// Between what is done with a rank and what it is told: a fifth of a slice here.
+const SLACK_US: u64 = 100_000;
+
+/// Ranks that compute, and what ends them.
+struct Watch {
+    program: PathBuf,
+    go: PathBuf,
+    _scratch: Scratch,
+}
+
+/// What a rank has said at its end.
+#[derive(Debug)]
+struct Said {
+    thaws: u64,
+    frozen_us: u64,
+    still_us: u64,
+    waited_us: u64,
+    wall_us: u64,
+}
+
+impl Watch {
+    fn new(name: &str) -> Self {
+        let scratch = Scratch::new(&format!("{name}-files"));
+        let program = compile("tests/gang/programs/turns.c", scratch.path());
+        Watch { program, go: scratch.path().join("go"), _scratch: scratch }
+    }
+
+    #[track_caller]
+    fn start(&self, cluster: &Cluster, place: &[&str]) -> Running {
+        let (program, go) = (self.program.to_string_lossy(), self.go.to_string_lossy());
+        let mut job = cluster.start(&[&["run"], place, &[&program, &go]].concat());
+        job.await_line("turns: up");
+        job
+    }
+
+    /// What all ranks say, who end now.
+    #[track_caller]
+    fn end(&self, jobs: Vec<Running>) -> Vec<Said> {
+        std::fs::write(&self.go, "").expect("a file");
+        let ends = jobs.into_iter().map(|job| {
+            let (status, said, lines) = job.end_with_output();
+            assert_eq!((status, said.as_str()), (0, ""), "{lines:?}");
+            lines
+        });
+        let lines: Vec<String> = ends.flatten().filter(|line| line.starts_with("turns: rank")).collect();
+        lines.iter().map(|line| Said::of(line)).collect()
+    }
+}
+
+impl Said {
+    #[track_caller]
+    fn of(line: &str) -> Self {
+        println!("{line}");
+        let number = |name: &str| {
+            let mut words = line.split(' ').skip_while(|word| *word != name);
+            words.nth(1).and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{line}"))
+        };
+        Said {
+            thaws: number("thaws"),
+            frozen_us: number("frozen_us"),
+            still_us: number("still_us"),
+            waited_us: number("waited_us"),
+            wall_us: number("wall_us"),
+        }
+    }
+
+    /// It was told of all the time in which, as the kernel says, it neither ran nor waited for a core. Who is told to stand still and
+    /// has no core to do it on waits for one.
+    #[track_caller]
+    fn assert_right(&self) {
+        let Said { frozen_us, still_us, waited_us, wall_us, .. } = *self;
+        assert!(frozen_us + SLACK_US >= still_us, "{self:?}");
+        assert!(frozen_us <= (still_us + waited_us + SLACK_US).min(wall_us + SLACK_US), "{self:?}");
+    }
+}
+
+/// Two jobs with two ranks a node take turns of half a second until each has had some.
+#[track_caller]
+fn take_turns(cluster: &Cluster, watch: &Watch, signals: bool) {
+    let place = ["-N", "2", "-n", "4"];
+    let jobs: Vec<_> = (0..2).map(|_| watch.start(cluster, &place)).collect();
+    if signals {
+        // Whoever looks by cgroups sees nothing here.
+        std::thread::sleep(Duration::from_secs(5));
+    } else {
+        let Some(mut turns) = Turns::of(&[&jobs[0], &jobs[1]]) else { return };
+        turns.await_more(6, LIMIT);
+    }
+    let said = watch.end(jobs);
+    assert_eq!(said.len(), 8);
+    for rank in said {
+        assert!(rank.thaws >= 2, "{rank:?}");
+        rank.assert_right();
+    }
+}
+
+#[test]
+fn w6_ranks_are_told_how_often_and_how_long_they_stood_still_and_cannot_change_it() {
+    let cluster = Cluster::up("gang-page", 2, &["--slice", "500"]);
+    take_turns(&cluster, &Watch::new("gang-page"), false);
+}
+
+#[test]
+fn w6_the_same_with_strict_switches() {
+    let cluster = Cluster::up("gang-page-strict", 2, &["--slice", "500", "--strict"]);
+    take_turns(&cluster, &Watch::new("gang-page-strict"), false);
+}
+
+#[test]
+fn w6_the_same_where_jobs_are_stopped_by_signals() {
+    let Some(cluster) = Cluster::up_without_cgroups("gang-page-signals", 2, &["--slice", "500"]) else {
+        eprintln!("skipped: no mount namespaces here");
+        return;
+    };
+    take_turns(&cluster, &Watch::new("gang-page-signals"), true);
+}
+
+#[test]
+fn w6_a_job_alone_is_told_of_every_forced_switch() {
+    let cluster = Cluster::up("gang-page-forced", 1, &["--slice", "5", "--force-switch"]);
+    let watch = Watch::new("gang-page-forced");
+    let job = watch.start(&cluster, &["-N", "1", "-n", "1"]);
+    let Some(mut turns) = Turns::of(&[&job]) else { return };
+    turns.await_more(40, LIMIT);
+    let said = watch.end(vec![job]);
+    assert!(said[0].thaws >= 40 && said[0].frozen_us > 0, "{said:?}");
+    assert!(said[0].frozen_us < said[0].wall_us, "{said:?}");
+}
+
+#[test]
+fn w6_who_is_suspended_in_the_middle_of_another_s_turn_is_told_of_each_moment_once() {
+    let cluster = Cluster::up("gang-page-held", 1, &["--slice", "500"]);
+    let watch = Watch::new("gang-page-held");
+    let place = ["-N", "1", "-n", "2"];
+    let jobs: Vec<_> = (0..2).map(|_| watch.start(&cluster, &place)).collect();
+    let Some(mut turns) = Turns::of(&[&jobs[0], &jobs[1]]) else { return };
+    for _ in 0..3 {
+        turns.await_more(1, LIMIT);
+        cluster.tutti(&["suspend", "1"]).expect_success();
+        std::thread::sleep(Duration::from_millis(700));
+        cluster.tutti(&["resume", "1"]).expect_success();
+    }
+    turns.await_more(1, LIMIT);
+    watch.end(jobs).iter().for_each(Said::assert_right);
+}
+
+/// The daemon is killed while one job is frozen and the other runs; each has its time right all the same.
+#[track_caller]
+fn survive(cluster: &Cluster, node: u32, watch: &Watch, jobs: Vec<Running>) {
+    let Some(mut turns) = Turns::of(&[&jobs[0], &jobs[1]]) else { return };
+    turns.await_more(2, LIMIT);
+    let gone = cluster.kill_daemon(node);
+    await_that("both run", || !turns.is_frozen_anywhere(0) && !turns.is_frozen_anywhere(1));
+    std::thread::sleep(Duration::from_millis(1500));
+    gone.start();
+    turns.await_more(2, LIMIT);
+    let said = watch.end(jobs);
+    assert_eq!(said.len(), 4);
+    said.iter().for_each(Said::assert_right);
+}
+
+#[test]
+fn w6_the_time_is_right_when_a_daemon_is_killed_and_another_one_follows() {
+    let cluster = Cluster::up("gang-page-deaths", 2, &[&["--slice", "500"], &SLOWLY_LOST[..]].concat());
+    let watch = Watch::new("gang-page-deaths");
+    // The home of the jobs is the head, which lives on.
+    let place = ["-N", "1", "-host", "node1", "-n", "2"];
+    let jobs = (0..2).map(|_| watch.start(&cluster, &place)).collect();
+    survive(&cluster, 1, &watch, jobs);
+}
+
+#[test]
+fn w6_the_time_is_right_when_the_daemon_of_two_mpiexecs_is_killed_and_another_one_follows() {
+    let cluster = Cluster::up("gang-page-mpiexec", 1, &["--slice", "500"]);
+    let watch = Watch::new("gang-page-mpiexec");
+    let start = |_| {
+        let mut command = tutti_tests::program("mpiexec");
+        command.args(["-n", "2"]).arg(&watch.program).arg(&watch.go);
+        command.env("TUTTI_DIR", &cluster.folder).env("TUTTI_DAEMON", cluster.folder.join("tuttid.sock"));
+        let mut job = Running::start_command(&mut command);
+        job.await_line("turns: up");
+        job
+    };
+    survive(&cluster, 0, &watch, (0..2).map(start).collect());
+}
