@@ -35,6 +35,8 @@ pub struct Ran {
     pub stdout: String,
     /// From start to end.
     pub took: Duration,
+    /// When it ended, also if nobody waited for it then.
+    pub ended: Instant,
     /// Processes that were alive after it ended well.
     pub left_behind: usize,
 }
@@ -49,7 +51,7 @@ pub fn become_reaper() {
 pub struct Running {
     start: Instant,
     pid: Pid,
-    end: mpsc::Receiver<std::io::Result<ExitStatus>>,
+    end: mpsc::Receiver<(std::io::Result<ExitStatus>, Instant)>,
     stdout: thread::JoinHandle<String>,
     stderr: thread::JoinHandle<String>,
 }
@@ -68,7 +70,7 @@ pub fn start(command: &mut Command) -> Result<Running, String> {
     let stdout = read_to_end(child.stdout.take().expect("piped"));
     let stderr = read_to_end(child.stderr.take().expect("piped"));
     let (ended, end) = mpsc::channel();
-    thread::spawn(move || ended.send(child.wait()));
+    thread::spawn(move || ended.send((child.wait(), Instant::now())));
     Ok(Running { start, pid, end, stdout, stderr })
 }
 
@@ -77,7 +79,8 @@ impl Running {
     pub fn finish(self, limit: Duration) -> Ran {
         let left = limit.saturating_sub(self.start.elapsed());
         let in_time = self.end.recv_timeout(left);
-        let took = self.start.elapsed();
+        let ended = in_time.as_ref().map_or_else(|_| Instant::now(), |(_, ended)| *ended);
+        let took = ended - self.start;
         if in_time.is_err() {
             // First a word to the launcher, which knows its ranks; then the rest by force.
             let _ = rustix::process::kill_process_group(self.pid, Signal::TERM);
@@ -86,13 +89,13 @@ impl Running {
         let left_behind = if in_time.is_err() { kill_descendants(&[]) } else { 0 };
         let stdout = self.stdout.join().unwrap_or_default();
         let stderr = self.stderr.join().unwrap_or_default();
-        let end = match in_time {
+        let end = match in_time.map(|(status, _)| status) {
             Err(_) => End::Timeout,
             Ok(Ok(status)) if status.success() => End::Well,
             Ok(Ok(status)) => End::Failed(describe(status, &stderr)),
             Ok(Err(error)) => End::Failed(format!("cannot be waited for: {error}")),
         };
-        Ran { end, stdout, took, left_behind }
+        Ran { end, stdout, took, ended, left_behind }
     }
 }
 
@@ -104,9 +107,13 @@ pub fn run(command: &mut Command, limit: Duration) -> Ran {
             ran.left_behind += kill_descendants(&[]);
             ran
         }
-        Err(error) => {
-            Ran { end: End::Failed(error), stdout: String::new(), took: Duration::ZERO, left_behind: 0 }
-        }
+        Err(error) => Ran {
+            end: End::Failed(error),
+            stdout: String::new(),
+            took: Duration::ZERO,
+            ended: Instant::now(),
+            left_behind: 0,
+        },
     }
 }
 

@@ -44,7 +44,7 @@ pub fn run(
         }
     }
     let loops = ((LONG_STEP_US * 1e3 / ns_per_loop) as u64).max(1);
-    let (usual, steps, seconds) = if quick { (1, 10_000, 0.5) } else { (3, 30_000, 1.5) };
+    let (usual, steps, seconds) = if quick { (1, 10_000, 0.5) } else { (3, 20_000, 1.5) };
     let rounds = rounds.unwrap_or(usual).max(1);
     jobs(places, kinds, rounds, loops, steps)?;
     if !quick {

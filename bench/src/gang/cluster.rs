@@ -55,7 +55,12 @@ pub struct Turn {
 impl Cluster {
     /// Starts it.
     pub fn up(places: &Places, setting: &Setting) -> Result<Self, String> {
-        let folder = places.target.join("bench-gang/cluster");
+        Cluster::up_as(places, setting, "cluster")
+    }
+
+    /// The same beside others, which have other names. All of them end when one is dropped.
+    pub fn up_as(places: &Places, setting: &Setting, name: &str) -> Result<Self, String> {
+        let folder = places.target.join("bench-gang").join(name);
         let _ = fs::remove_dir_all(&folder);
         let cluster = Cluster { folder, bin: places.bin(Kind::Tutti) };
         let mut command = if setting.real_time {

@@ -1,6 +1,9 @@
 //! Jobs at once: how long each takes over its time alone, under every MPI in turn.
 
-use std::{process::Command, time::Duration};
+use std::{
+    process::Command,
+    time::{Duration, Instant},
+};
 
 use super::cluster::{Cluster, PLAIN, Setting};
 use super::report::Table;
@@ -13,8 +16,8 @@ use crate::{
 /// No run is waited for longer.
 const LIMIT: Duration = Duration::from_secs(30);
 const RANKS: u32 = 2;
-/// Jobs that begin together have so long to be launched.
-const LAUNCH_S: i64 = 3;
+/// Jobs that begin together have so long to be launched, all of them: by a daemon, and by a peer.
+const LAUNCH_MS: [i64; 2] = [500, 2500];
 
 /// Who runs the jobs.
 #[derive(Clone, Debug)]
@@ -25,6 +28,17 @@ pub enum Who {
     Daemon(Setting),
 }
 
+/// In what a way to run jobs takes part, beside two jobs of one program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Nothing more.
+    Two,
+    /// In pairs of different programs.
+    Pairs,
+    /// In those, and where there are more than two jobs.
+    All,
+}
+
 /// A way to run jobs.
 #[derive(Clone, Debug)]
 pub struct Contender {
@@ -32,8 +46,7 @@ pub struct Contender {
     /// Whose programs.
     pub kind: Kind,
     pub who: Who,
-    /// It takes part in the pairs of different programs, and where there are more than two jobs.
-    pub in_all: bool,
+    pub part: Part,
 }
 
 /// All of them.
@@ -44,17 +57,17 @@ pub fn contenders() -> Vec<Contender> {
         &["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
             [..];
     let all = [
-        ("Tutti 100 ms", Kind::Tutti, tutti(100, true), true),
-        ("Tutti 10 ms", Kind::Tutti, tutti(10, true), true),
-        ("Tutti 100 ms, no real time", Kind::Tutti, tutti(100, false), false),
-        ("Tutti 10 ms, no real time", Kind::Tutti, tutti(10, false), false),
-        ("MPICH bound", Kind::Mpich, Who::Peer(&["-bind-to", "core"]), false),
-        ("MPICH", Kind::Mpich, Who::Peer(&[]), true),
-        ("MPICH programs, Tutti 100 ms", Kind::Mpich, tutti(100, true), false),
-        ("Open MPI", Kind::OpenMpi, Who::Peer(open), false),
-        ("Open MPI unbound, yielding", Kind::OpenMpi, Who::Peer(yielding), true),
+        ("Tutti 100 ms", Kind::Tutti, tutti(100, true), Part::All),
+        ("Tutti 10 ms", Kind::Tutti, tutti(10, true), Part::All),
+        ("Tutti 100 ms, no real time", Kind::Tutti, tutti(100, false), Part::Two),
+        ("Tutti 10 ms, no real time", Kind::Tutti, tutti(10, false), Part::Two),
+        ("MPICH bound", Kind::Mpich, Who::Peer(&["-bind-to", "core"]), Part::Pairs),
+        ("MPICH", Kind::Mpich, Who::Peer(&[]), Part::All),
+        ("MPICH programs, Tutti 100 ms", Kind::Mpich, tutti(100, true), Part::Two),
+        ("Open MPI", Kind::OpenMpi, Who::Peer(open), Part::Pairs),
+        ("Open MPI unbound, yielding", Kind::OpenMpi, Who::Peer(yielding), Part::All),
     ];
-    all.into_iter().map(|(name, kind, who, in_all)| Contender { name, kind, who, in_all }).collect()
+    all.into_iter().map(|(name, kind, who, part)| Contender { name, kind, who, part }).collect()
 }
 
 /// A program and its arguments.
@@ -116,7 +129,7 @@ pub fn two_jobs(
 
 /// More jobs of that program.
 pub fn many_jobs(places: &Places, kinds: &[Kind], loops: u64, steps: u32, table: &mut Table) {
-    for who in contenders().iter().filter(|who| kinds.contains(&who.kind) && who.in_all) {
+    for who in contenders().iter().filter(|who| kinds.contains(&who.kind) && who.part == Part::All) {
         // Who does not end with two jobs does not end with more.
         let (mut row, mut failed) = (vec![who.name.to_owned()], None);
         for jobs in [2, 4, 8] {
@@ -151,7 +164,7 @@ pub fn mixed(
     for pair in pairs {
         let programs: Vec<Program> =
             pair.iter().map(|name| calibrated(places, name, seconds)).collect::<Result<_, _>>()?;
-        for who in contenders().iter().filter(|who| kinds.contains(&who.kind) && who.in_all) {
+        for who in contenders().iter().filter(|who| kinds.contains(&who.kind) && who.part != Part::Two) {
             let mut found = Found::default();
             for _ in 0..rounds {
                 eprint!("\rbench: {} and {}: {}\x1b[K", pair[0], pair[1], who.name);
@@ -207,9 +220,9 @@ fn try_measure(places: &Places, who: &Contender, programs: &[Program]) -> Result
     let mut alone = Vec::new();
     let same = programs.windows(2).all(|pair| pair[0].name == pair[1].name);
     for program in programs.iter().take(if same { 1 } else { programs.len() }) {
-        alone.push(seconds(start(program)?)?);
+        alone.push(seconds(start(program)?)?.0);
     }
-    let at = begin_at();
+    let at = begin_at(LAUNCH_MS[usize::from(cluster.is_none())]);
     let together = |program: &Program| {
         let mut program = program.clone();
         if program.name == "steps" {
@@ -218,18 +231,25 @@ fn try_measure(places: &Places, who: &Contender, programs: &[Program]) -> Result
         start(&program)
     };
     let running: Vec<Running> = programs.iter().map(together).collect::<Result<_, _>>()?;
-    let took: Vec<f64> = running.into_iter().map(seconds).collect::<Result<_, _>>()?;
+    let took: Vec<(f64, Instant)> = running.into_iter().map(seconds).collect::<Result<_, _>>()?;
     drop(cluster);
     child::kill_descendants(&[]);
-    let slowest = took.iter().copied().fold(0.0, f64::max);
     let base: f64 = alone.iter().sum();
-    Ok((base, slowest / base))
+    let both = if same { took.iter().map(|took| took.0).fold(0.0, f64::max) } else { stretch_s(&took) };
+    Ok((base, both / base))
+}
+
+/// From where the first of these has begun to where the last has ended: launchers take long, and one after the other, while who runs
+/// already has the machine.
+fn stretch_s(took: &[(f64, Instant)]) -> f64 {
+    let Some(last) = took.iter().map(|(_, ended)| *ended).max() else { return 0.0 };
+    took.iter().map(|(took_s, ended)| took_s + (last - *ended).as_secs_f64()).fold(0.0, f64::max)
 }
 
 /// A moment by which all jobs have been launched, as the monotonic clock will say it.
-fn begin_at() -> String {
+fn begin_at(launch_ms: i64) -> String {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    ((now.tv_sec + LAUNCH_S) * 1_000_000_000).to_string()
+    (now.tv_sec * 1_000_000_000 + now.tv_nsec + launch_ms * 1_000_000).to_string()
 }
 
 fn start(
@@ -249,10 +269,14 @@ fn start(
     child::start(&mut command)
 }
 
-fn seconds(running: Running) -> Result<f64, String> {
+/// What it says that it has taken, and when it ended.
+fn seconds(running: Running) -> Result<(f64, Instant), String> {
     let ran = running.finish(LIMIT);
     match ran.end {
-        End::Well => time_of(&ran.stdout).ok_or_else(|| "no time in its output".into()),
+        End::Well => {
+            let took_s = time_of(&ran.stdout).ok_or_else(|| "no time in its output".to_owned())?;
+            Ok((took_s, ran.ended))
+        }
         End::Timeout => Err(format!("over {} s", LIMIT.as_secs())),
         End::Failed(why) => Err(why),
     }
@@ -283,7 +307,16 @@ pub fn table(found: &[(Contender, Found)], steps: u32) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use super::time_of;
+    use super::*;
+
+    #[test]
+    fn two_programs_take_from_the_first_ones_begin_to_the_last_ones_end() {
+        let end = Instant::now() + Duration::from_secs(100);
+        let earlier = |seconds| end - Duration::from_secs(seconds);
+        assert_eq!(stretch_s(&[(5.0, end)]), 5.0);
+        assert_eq!(stretch_s(&[(5.0, end), (1.0, earlier(2))]), 5.0, "one inside the other");
+        assert_eq!(stretch_s(&[(3.0, end), (4.0, earlier(2))]), 6.0, "one after the other");
+    }
 
     #[test]
     fn times_are_read_from_what_programs_say() {

@@ -25,9 +25,8 @@ struct Found {
     nodes: u32,
     slice_ms: u32,
     strict: bool,
-    /// In per cent.
-    ep: f64,
-    bar: f64,
+    ep: Slower,
+    bar: Slower,
     /// Median of each phase of EP's and BAR's switches, in us.
     phases: [[f64; 5]; 2],
     /// Between the first and the last node's thaw, in us: median and 99th percentile.
@@ -35,32 +34,43 @@ struct Found {
     switches: usize,
 }
 
+/// How much slower a program is with switches, in per cent: median, least and most of the rounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Slower {
+    median: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Slower {
+    fn of(rounds: &[f64]) -> Self {
+        Slower { median: quantile(rounds, 0.5), least: quantile(rounds, 0.0), most: quantile(rounds, 1.0) }
+    }
+
+    fn text(self) -> String {
+        format!("{:+.2} % ({:+.1} to {:+.1})", self.median, self.least, self.most)
+    }
+}
+
+/// How long and how often each program runs.
+#[derive(Clone, Copy, Debug)]
+struct Effort {
+    rounds: usize,
+    budget_ms: u32,
+}
+
 /// Measures all settings, prints the tables, writes the pictures.
 pub fn run(places: &Places, quick: bool) -> Result<(), String> {
-    let (sizes, slices, budget_ms): (&[u32], &[u32], u32) =
-        if quick { (&[2, 8], &[100], 1000) } else { (&[2, 4, 8, 16, 32], &[100, 200, 500], 2000) };
+    let (sizes, slices, effort): (&[u32], &[u32], Effort) = if quick {
+        (&[2, 8], &[100], Effort { rounds: 1, budget_ms: 1000 })
+    } else {
+        (&[2, 4, 8, 16, 32], &[100, 200, 500], Effort { rounds: 3, budget_ms: 1000 })
+    };
     let mut all = Vec::new();
     for &nodes in sizes {
-        let base = programs(places, &Setting { nodes, slots: Some(1), ..PLAIN }, budget_ms)?;
         for &slice_ms in slices {
-            for strict in [false, true] {
-                let mode = if strict { "strict" } else { "overlapped" };
-                eprint!("\rbench: EP and BAR: {nodes} nodes, {slice_ms} ms, {mode}\x1b[K");
-                let setting = Setting { nodes, slots: Some(1), slice_ms, strict, force: true, ..PLAIN };
-                let found = programs(places, &setting, budget_ms)?;
-                let [ep, bar] = [phases(&found.turns, 1), phases(&found.turns, 2)];
-                let skews: Vec<f64> = ep.iter().chain(&bar).map(|switch| switch.skew_us).collect();
-                all.push(Found {
-                    nodes,
-                    slice_ms,
-                    strict,
-                    ep: (base.ep / found.ep - 1.0) * 100.0,
-                    bar: (found.bar / base.bar - 1.0) * 100.0,
-                    phases: [medians(&ep), medians(&bar)],
-                    skew: (quantile(&skews, 0.5), quantile(&skews, 0.99)),
-                    switches: ep.len() + bar.len(),
-                });
-            }
+            eprint!("\rbench: EP and BAR: {nodes} nodes, {slice_ms} ms\x1b[K");
+            all.extend(side_by_side(places, nodes, slice_ms, effort)?);
         }
     }
     eprint!("\r\x1b[K");
@@ -68,30 +78,76 @@ pub fn run(places: &Places, quick: bool) -> Result<(), String> {
     draw(places, &all)
 }
 
-struct Ran {
-    /// Pieces a second.
-    ep: f64,
-    /// ns a barrier.
-    bar: f64,
-    turns: Vec<Turn>,
-}
-
-fn programs(places: &Places, setting: &Setting, budget_ms: u32) -> Result<Ran, String> {
-    let cluster = Cluster::up(places, setting)?;
-    let one = |what: &str, figure: &str| {
-        let args = [what.to_owned(), "--budget-ms".into(), budget_ms.to_string()];
-        let program = places.programs(Kind::Tutti).join("gang");
-        let ran =
-            cluster.start(setting.nodes, setting.nodes, &program, &args)?.finish(Duration::from_secs(60));
-        let value = ran.stdout.lines().filter_map(Line::parse).find_map(|line| line.figure(figure));
-        match (ran.end, value) {
-            (End::Well, Some(value)) => Ok(value),
-            (end, _) => Err(format!("{what} on {} nodes: {end:?}", setting.nodes)),
+/// Both modes and the same without switches, by turns: what else goes on on the machine concerns all of them.
+fn side_by_side(places: &Places, nodes: u32, slice_ms: u32, effort: Effort) -> Result<[Found; 2], String> {
+    let plain = Setting { nodes, slots: Some(1), slice_ms, ..PLAIN };
+    let settings = [
+        plain.clone(),
+        Setting { force: true, ..plain.clone() },
+        Setting { force: true, strict: true, ..plain },
+    ];
+    let names = ["plain", "overlapped", "strict"];
+    let clusters: Vec<Cluster> = settings
+        .iter()
+        .zip(names)
+        .map(|(setting, name)| Cluster::up_as(places, setting, name))
+        .collect::<Result<_, _>>()?;
+    // Pieces a second, and ns a barrier, of each round.
+    let mut figures: [[Vec<f64>; 2]; 3] = Default::default();
+    // At least so many slices.
+    let budget_ms = effort.budget_ms.max(3 * slice_ms);
+    for _ in 0..effort.rounds {
+        for (cluster, [ep, bar]) in clusters.iter().zip(&mut figures) {
+            ep.push(figure(places, cluster, nodes, "ep", "pieces_per_s", budget_ms)?);
+            bar.push(figure(places, cluster, nodes, "bar", "mean_ns", budget_ms)?);
+        }
+    }
+    let [base, forced @ ..] = figures;
+    let found = |at: usize| {
+        let turns = clusters[at + 1].turns();
+        // The jobs of a cluster are numbered from 1: EP, BAR, EP, ...
+        let of = |first: u64| -> Vec<Switch> {
+            (0..effort.rounds as u64).flat_map(|round| phases(&turns, first + 2 * round)).collect()
+        };
+        let [ep, bar] = [of(1), of(2)];
+        let skews: Vec<f64> = ep.iter().chain(&bar).map(|switch| switch.skew_us).collect();
+        let slower = |ratio: fn(f64, f64) -> f64, what: usize| {
+            let rounds = base[what].iter().zip(&forced[at][what]);
+            let ratios: Vec<f64> =
+                rounds.map(|(base, forced)| (ratio(*base, *forced) - 1.0) * 100.0).collect();
+            Slower::of(&ratios)
+        };
+        Found {
+            nodes,
+            slice_ms,
+            strict: at == 1,
+            ep: slower(|base, forced| base / forced, 0),
+            bar: slower(|base, forced| forced / base, 1),
+            phases: [medians(&ep), medians(&bar)],
+            skew: (quantile(&skews, 0.5), quantile(&skews, 0.99)),
+            switches: ep.len() + bar.len(),
         }
     };
-    let (ep, bar) = (one("ep", "pieces_per_s")?, one("bar", "mean_ns")?);
-    let turns = if setting.force { cluster.turns() } else { Vec::new() };
-    Ok(Ran { ep, bar, turns })
+    Ok([found(0), found(1)])
+}
+
+/// Runs one of the two programs and reads its figure.
+fn figure(
+    places: &Places,
+    cluster: &Cluster,
+    nodes: u32,
+    what: &str,
+    figure: &str,
+    budget_ms: u32,
+) -> Result<f64, String> {
+    let args = [what.to_owned(), "--budget-ms".into(), budget_ms.to_string()];
+    let program = places.programs(Kind::Tutti).join("gang");
+    let ran = cluster.start(nodes, nodes, &program, &args)?.finish(Duration::from_secs(60));
+    let value = ran.stdout.lines().filter_map(Line::parse).find_map(|line| line.figure(figure));
+    match (ran.end, value) {
+        (End::Well, Some(value)) => Ok(value),
+        (end, _) => Err(format!("{what} on {nodes} nodes: {end:?}")),
+    }
 }
 
 /// One forced switch of a job: its phases and how far apart the nodes thawed.
@@ -177,8 +233,8 @@ fn print(all: &[Found]) {
             found.nodes.to_string(),
             format!("{} ms", found.slice_ms),
             mode(found.strict).into(),
-            format!("{:+.2} %", found.ep),
-            format!("{:+.2} %", found.bar),
+            found.ep.text(),
+            found.bar.text(),
         ];
         // EP's and BAR's, in us.
         row.extend(
@@ -193,7 +249,7 @@ fn print(all: &[Found]) {
     }
     table.print();
     println!(
-        "\nPhases: medians of EP / BAR in us, between what the head sees: SWITCH, FROZEN, SAVED, SWITCH, RESTORED, last thaw."
+        "\nPhases: medians of EP / BAR in us, between what the head sees: SWITCH, FROZEN, SAVED, SWITCH, RESTORED, last thaw. There is no drain: channels stay where they are."
     );
 }
 
@@ -219,10 +275,10 @@ fn draw(places: &Places, all: &[Found]) -> Result<(), String> {
         powers: true,
         from: 0.0,
         series: vec![
-            series("EP,", false, |found| found.ep),
-            series("BAR,", false, |found| found.bar),
-            series("EP,", true, |found| found.ep),
-            series("BAR,", true, |found| found.bar),
+            series("EP,", false, |found| found.ep.median),
+            series("BAR,", false, |found| found.bar.median),
+            series("EP,", true, |found| found.ep.median),
+            series("BAR,", true, |found| found.bar.median),
             paper("SCore-D EP", &PAPER_EP),
             paper("SCore-D BAR", &PAPER_BAR),
         ],
