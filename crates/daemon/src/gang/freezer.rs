@@ -1,7 +1,7 @@
 //! The freezer of a job's cgroup. Only the switch thread writes to it.
 //!
-//! The kernel tells of a change at most every ten milliseconds, so `cgroup.events` is read again 200 us after the write, and then
-//! again (DESIGN-NOTES W12); never in a loop: that would take the core from those who are to be frozen.
+//! The kernel tells of a change at most every ten milliseconds, so `cgroup.events` is read again 40 us after the write, which is enough
+//! on a quiet machine, and then again (DESIGN-NOTES W12); never in a loop: that would take the core from those who are to be frozen.
 //!
 //! A cgroup that is gone stands still, and for good: the starter removes it when the last rank of the node has left, which may be
 //! long before the job is over elsewhere.
@@ -18,8 +18,9 @@ use rustix::io::{pread, pwrite};
 use rustix::process::Pid;
 use tutti_node::stat::Stat;
 
-/// Between two looks at a cgroup that is being frozen, at first; then twice as long each time.
-pub(super) const LOOK_NS: u64 = 200_000;
+/// Between the write and the first look at a cgroup that is being frozen; then twice as long each time. Whoever has a core is in his
+/// trap 20 us after the write began, but for the one whose core the switch thread has: he needs it back for a moment.
+const LOOK_NS: u64 = 40_000;
 /// At most so long.
 pub(super) const LOOK_NS_MAX: u64 = 20_000_000;
 /// Who has worked for less than this part of the time does what he did at the last look: one in so many.
@@ -235,7 +236,7 @@ mod tests {
         let mut freezer = Freezer::open(&folder, None).unwrap();
         freezer.freeze(0);
         assert!(freezer.is_freezing() && !freezer.try_confirm(300_000));
-        assert_eq!(freezer.look_ns(), 700_000, "looks become rarer");
+        assert_eq!(freezer.look_ns(), 300_000 + 2 * LOOK_NS, "looks become rarer");
         std::fs::write(folder.join("cgroup.events"), "frozen 1\n").unwrap();
         assert!(freezer.try_confirm(800_000) && !freezer.is_freezing());
         freezer.freeze(1_000_000);

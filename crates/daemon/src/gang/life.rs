@@ -35,8 +35,10 @@ const JOBS: usize = 64;
 const TURNS_MAX: u32 = 1000;
 /// See [`TURNS_MAX`].
 const BREATH: Duration = Duration::from_millis(10);
-/// Between two looks at who works, where there are several jobs.
-const LOOK_NS: u64 = 5_000_000;
+/// Between two looks at who works, where one of several jobs dozes: so soon after it has used up what it may work it stands still.
+const LOOK_DOZING_NS: u64 = 5_000_000;
+/// The same where none does: half of what makes a gang idle. Each look takes a rank's core for a moment.
+const LOOK_NS: u64 = IDLE_NS / 2;
 /// The same where there is one, for which somebody may be waiting on other nodes.
 const LOOK_ALONE_NS: u64 = 50_000_000;
 /// Descriptors that are polled: the bell, the socket, and cgroups that are being frozen. More of those are looked at by time.
@@ -431,6 +433,7 @@ impl Life {
                 let Some(brake) = self.jobs.get_mut(job).and_then(|job| job.brake.as_mut()) else { return };
                 let began_ns = now_ns();
                 if node.agent.switch().may_doze(*job) && brake.try_doze() {
+                    self.look_ns = self.look_ns.min(began_ns + LOOK_DOZING_NS);
                     self.recorder.put(What::Freeze, *job, began_ns, began_ns);
                     node.agent.handle_frozen(began_ns, *job);
                 } else {
@@ -539,6 +542,7 @@ fn look_pause_ns(jobs: &BTreeMap<JobId, Job>, node: &Node) -> Option<u64> {
         0 => None,
         1 if node.agent.tree().nodes() == 1 => None,
         1 => Some(LOOK_ALONE_NS),
+        _ if jobs.values().filter_map(|job| job.brake.as_ref()).any(Brake::dozes) => Some(LOOK_DOZING_NS),
         _ => Some(LOOK_NS),
     }
 }

@@ -22,10 +22,12 @@ use tutti_node::descendants;
 use tutti_node::page::{owner, starter_of};
 use tutti_node::stat::Stat;
 
-use super::freezer::{ASLEEP_PART, Activity, LOOK_NS, LOOK_NS_MAX, THREADS_MAX};
+use super::freezer::{ASLEEP_PART, Activity, LOOK_NS_MAX, THREADS_MAX};
 
 /// Passes of a sweep: a program that forks faster than it is stopped is looked at again later.
 const PASSES_MAX: u32 = 8;
+/// Between two sweeps of a job that is being stopped, at first; then twice as long each time. Dearer than a look at a cgroup.
+const LOOK_NS: u64 = 200_000;
 /// Between two looks for somebody who has escaped.
 const GUARD_NS: u64 = 20_000_000;
 /// Between two looks at who works: dearer than a look at a cgroup.
