@@ -141,7 +141,7 @@ fn lists_are_for_people_and_for_scripts() {
         cluster.job(1).split_once("\"held_by\"").is_some_and(|(_, means)| means.contains("\"node0\""))
     });
     let nodes = cluster.tutti(&["nodes", "--json"]).expect_success().stdout;
-    let rungs = ["real time", "nice -20", "short slices", "none"];
+    let rungs = ["real time", "real time by rtkit", "nice -20", "short slices", "none"];
     assert!(rungs.iter().any(|rung| nodes.contains(&format!("\"preferred\": \"{rung}\""))), "{nodes}");
     assert!(cluster.tutti(&["status", "1"]).expect_success().stdout.contains("\nturns    node0: "));
     let killed = cluster.tutti(&["kill", "--json", "1"]).expect_success().stdout;

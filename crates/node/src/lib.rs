@@ -38,6 +38,7 @@ pub mod page;
 pub mod pmi;
 pub mod ranks;
 pub mod readiness;
+pub mod rtkit;
 pub mod snapshot;
 pub mod starter;
 pub mod stat;

@@ -6,11 +6,15 @@
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
 use std::ptr;
 
 use rustix::process::Pid;
 use rustix::thread::CpuSet;
+
+use crate::rtkit;
 
 mod user;
 
@@ -424,6 +428,8 @@ pub fn take_stdin() -> io::Result<OwnedFd> {
 pub enum Rung {
     /// Real time: before everything that is not.
     Fifo,
+    /// Real time that RealtimeKit has given to a user.
+    Kit,
     /// The highest of usual priorities.
     Nice,
     /// As all others, but for short turns that come soon.
@@ -438,6 +444,7 @@ impl Rung {
     pub fn name(self) -> &'static str {
         match self {
             Rung::Fifo => "real time",
+            Rung::Kit => "real time by rtkit",
             Rung::Nice => "nice -20",
             Rung::ShortSlice => "short slices",
             Rung::Plain => "none",
@@ -455,7 +462,7 @@ impl TryFrom<String> for Rung {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
-        let all = [Rung::Fifo, Rung::Nice, Rung::ShortSlice, Rung::Plain];
+        let all = [Rung::Fifo, Rung::Kit, Rung::Nice, Rung::ShortSlice, Rung::Plain];
         all.into_iter().find(|rung| rung.name() == name).ok_or_else(|| format!("{name:?} prefers no thread"))
     }
 }
@@ -474,9 +481,11 @@ struct SchedulingAttributes {
     period_ns: u64,
 }
 
-/// Prefers the calling thread, and not what it forks, as far as the kernel allows: real time at 50, else nice -20, else turns of
-/// 0.1 ms (EEVDF gives short ones soon).
+/// Prefers the calling thread, and not what it forks, as far as the kernel allows: real time at 50, else at 10 if RealtimeKit gives it
+/// within a second, else nice -20, else turns of
+/// 0.1 ms (EEVDF gives short ones soon). Its timers are on time on every rung: the kernel lets those of usual threads be 50 us late.
 pub fn prefer_this_thread() -> Rung {
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let size = size_of::<SchedulingAttributes>() as u32;
     let reset_on_fork = 1;
     let fifo = SchedulingAttributes {
@@ -501,8 +510,21 @@ pub fn prefer_this_thread() -> Rung {
         if result == 0 {
             return rung;
         }
+        if rung == Rung::Fifo && is_given_real_time() {
+            return Rung::Kit;
+        }
     }
     Rung::Plain
+}
+
+/// Who has no right to real time may be given it; root, who has none because somebody took it, is not asked for.
+fn is_given_real_time() -> bool {
+    let has_right = rustix::process::getrlimit(rustix::process::Resource::Rtprio).current != Some(0);
+    if rustix::process::geteuid().is_root() || has_right {
+        return false;
+    }
+    let thread = rustix::thread::gettid().as_raw_nonzero().get() as u64;
+    rtkit::make_real_time(Path::new(rtkit::BUS), thread, rtkit::LIMIT).is_ok()
 }
 
 /// Name and description of a signal, e.g. `Segmentation fault`.
