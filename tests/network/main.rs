@@ -203,6 +203,27 @@ fn a_link_that_becomes_narrower_slows_a_job_and_is_said_once_a_rank() {
 }
 
 #[test]
+fn a_link_that_drops_long_datagrams_without_a_word_slows_a_job_and_ends_nothing() {
+    let scratch = Scratch::new("network-vanish");
+    let narrow = compile("tests/network/programs/narrow.c", scratch.path());
+    if !Network::TwoNamespaces.can_be_had() {
+        return println!("network namespaces need root, so no datagrams vanished");
+    }
+    for mtus in ["1500", "9000"] {
+        let mut mpiexec = program("mpiexec");
+        mpiexec
+            .args(["--netns", "2", "--netns-mtu", mtus, "-n", "2"])
+            .args([narrow.as_os_str(), "vanish".as_ref()]);
+        let ran = run(&mut mpiexec, LIMIT).expect_success();
+        assert!(ran.stdout.contains("narrow: all right"), "{mtus}: {ran}");
+        // Rank 0 has to find out by itself; rank 1 is told by its kernel.
+        let remarks = ran.stderr.matches("the network takes shorter datagrams").count();
+        assert!(ran.stderr.contains("and says nothing of longer ones"), "{mtus}: {ran}");
+        assert!((1..=2).contains(&remarks) && ran.stderr.lines().count() == remarks, "{mtus}: {ran}");
+    }
+}
+
+#[test]
 fn ranks_leave_although_their_last_acknowledgements_are_lost() {
     let scratch = Scratch::new("network-leave");
     let modes = compile("tests/point_to_point/programs/modes.c", scratch.path());

@@ -86,6 +86,8 @@ pub(crate) struct Outgoing {
     /// Fragments under way.
     pub flying_count: u32,
     pub probe_wanted: bool,
+    /// Answers in succession that nothing has arrived of what is lost.
+    pub vanished: u32,
     /// The next message of the same flow.
     pub next_slot: Option<u16>,
 }
@@ -115,6 +117,7 @@ impl Outgoing {
             orders: vec![0; RING as usize].into_boxed_slice(),
             flying_count: 0,
             probe_wanted: false,
+            vanished: 0,
             next_slot: None,
         }
     }
@@ -125,7 +128,7 @@ impl Outgoing {
         self.fragments = bytes.div_ceil(fragment_bytes as u64) as u32;
         (self.base, self.next) = (0, 0);
         (self.acked, self.flying, self.lost) = (Bits::default(), Bits::default(), Bits::default());
-        (self.flying_count, self.probe_wanted, self.next_slot) = (0, false, None);
+        (self.flying_count, self.probe_wanted, self.vanished, self.next_slot) = (0, false, 0, None);
     }
 
     /// As saved: the first fragment that is not known to have arrived, and the first never sent. What lies between is sent
@@ -204,6 +207,11 @@ impl Outgoing {
         }
         self.flying_count -= done.arrived;
         done.lost = self.find_lost(echo);
+        if done.arrived > 0 {
+            self.vanished = 0;
+        } else {
+            self.vanished += u32::from(done.lost > 0);
+        }
         done
     }
 

@@ -2,7 +2,8 @@
 //! number; the starter hands them out.
 
 use crate::bulk::BULK_BYTES_MAX;
-use crate::packet::{FRAGMENT_HEAD_BYTES, HEADER_BYTES, record_bytes};
+use crate::packet::{FRAGMENT_HEAD_BYTES, HEADER_BYTES, SHORT_BYTES, record_bytes};
+use crate::pieces::cut_bytes;
 use crate::types::Seq;
 
 /// What a datagram of a given size takes of a kernel receive buffer (its truesize, W7). The transport measures it.
@@ -133,6 +134,13 @@ impl Config {
     #[must_use]
     pub fn bulk_bytes_max(&self) -> u64 {
         BULK_BYTES_MAX.min(u64::from(u32::MAX / 2) * self.fragment_bytes() as u64)
+    }
+
+    /// Bytes of the shortest buffer that [`Endpoint::poll_transmit`](crate::Endpoint::poll_transmit) can be given: the longest datagram,
+    /// in pieces where it may have to travel so.
+    #[must_use]
+    pub fn transmit_bytes_min(&self) -> usize {
+        if self.datagram_bytes > SHORT_BYTES { cut_bytes(self.datagram_bytes) } else { self.datagram_bytes }
     }
 
     /// What the longest datagram takes of a receive buffer.

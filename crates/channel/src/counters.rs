@@ -84,6 +84,10 @@ pub struct Counters {
     pub fragments_in: u64,
     /// Fragments found lost.
     pub fragments_lost: u64,
+    /// Paths found to be narrower than the longest datagram.
+    pub paths_narrowed: u64,
+    /// Datagrams that left in pieces.
+    pub datagrams_cut: u64,
 }
 
 /// How a flow stands.
@@ -103,4 +107,6 @@ pub struct FlowState {
     pub waits_for_room: bool,
     /// The other side has left.
     pub gone: bool,
+    /// Long datagrams do not get through, and travel in pieces.
+    pub is_narrow: bool,
 }

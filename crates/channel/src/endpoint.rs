@@ -24,6 +24,7 @@ use crate::config::{Config, ConfigError};
 use crate::counters::Counters;
 use crate::credit::Shares;
 use crate::flow::{Flow, NEVER};
+use crate::pieces::Pieces;
 use crate::ports::FlowMemory;
 use crate::types::{BulkId, Identity, Now, Rank};
 
@@ -177,6 +178,9 @@ pub struct Endpoint<M> {
     stored: (u16, u32),
     replies: VecDeque<BulkReply>,
     pending: VecDeque<Pending>,
+    pieces: Pieces,
+    /// A datagram that is to be cut.
+    whole: Box<[u8]>,
     /// Deadline of each flow, and a time before which none is due.
     deadlines: Vec<u64>,
     next_deadline: u64,
@@ -229,6 +233,8 @@ impl<M: FlowMemory> Endpoint<M> {
             stored: (0, 0),
             replies: VecDeque::with_capacity(2 * in_max),
             pending: VecDeque::with_capacity(out_max + in_max + flows.len()),
+            pieces: Pieces::new(config.datagram_bytes),
+            whole: vec![0; config.datagram_bytes].into_boxed_slice(),
             deadlines: vec![NEVER; flows.len()],
             next_deadline: NEVER,
             last_ns: now.ns,

@@ -4,6 +4,7 @@ use crate::bulk::Incoming;
 use crate::config::Config;
 use crate::fifo::Fifo;
 use crate::packet::{FULL, Header, Kind};
+use crate::path::Path;
 use crate::ports::{FlowMemory, Word};
 use crate::stream::{Receiver, Sender, Waiting};
 use crate::types::{BulkId, Identity, Rank, Seq};
@@ -17,6 +18,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 pub(crate) struct Wants {
     pub nack: bool,
     pub answer: bool,
+    pub path_answer: bool,
     pub probe: bool,
     pub bulk_probe: bool,
     pub ack: bool,
@@ -25,7 +27,7 @@ pub(crate) struct Wants {
 impl Wants {
     #[inline]
     pub fn any(self) -> bool {
-        self.nack | self.answer | self.probe | self.bulk_probe | self.ack
+        self.nack | self.answer | self.path_answer | self.probe | self.bulk_probe | self.ack
     }
 }
 
@@ -36,6 +38,7 @@ pub(crate) struct Flow<M> {
     pub tx: Sender,
     pub rx: Receiver,
     pub window: Window,
+    pub path: Path,
     pub wants: Wants,
     /// The probe to be answered.
     pub answer_echo: u32,
@@ -108,6 +111,7 @@ impl<M: FlowMemory> Flow<M> {
             tx,
             rx,
             window: Window::new(credit, config.charge_max()),
+            path: Path::new(config.first_seq),
             wants: Wants::default(),
             answer_echo: 0,
             queued: false,
@@ -198,6 +202,7 @@ impl<M: FlowMemory> Flow<M> {
     pub fn rearm(&mut self, now_ns: u64, config: &Config) {
         self.tx.timed = None;
         self.bulk_timed = None;
+        self.path.rearm(now_ns);
         for at in [&mut self.ack_at, &mut self.bulk_ack_at] {
             if *at != NEVER {
                 *at = now_ns + config.ack_delay_ns;

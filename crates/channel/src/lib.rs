@@ -8,6 +8,7 @@
 //!   nobody else.
 //! - **Bulk**: messages of up to 2^40 bytes, stored where they belong ([`Endpoint::accept_bulk`], [`Endpoint::send_bulk`],
 //!   [`Source`], [`Sink::fragment`]).
+//! - **Long datagrams that vanish** on a path where short ones do not are noticed, and travel in pieces.
 //! - **Stoppable anywhere**: the words of [`Word`] say at every instruction what is in flight, without a look at the network
 //!   ([`cut`]); a packet is claimed before it exists (W2).
 //!
@@ -26,6 +27,8 @@ mod exited;
 mod fifo;
 mod flow;
 pub mod packet;
+mod path;
+mod pieces;
 mod ports;
 mod save;
 pub mod sim;

@@ -18,6 +18,9 @@
 //! | BulkProbe | order of sending | - | - | name (8) |
 //! | SteadyProbe | - | generation | number of the probe | - |
 //! | SteadyAnswer | - | generation | number of the probe | - |
+//! | Piece | number of the cut datagram | - | - | offset (4), length (4) of it, bytes |
+//! | PathProbe | - | - | number of the probe | zeros, up to the longest datagram |
+//! | PathAnswer | - | - | number of the probe | - |
 //!
 //! Every packet of a flow acknowledges the other direction: `ack` is the next record expected, [`FULL`] says that this
 //! record was refused for want of room, `credit` how much may be under way ([`CREDIT_UNIT_BYTES`]). There is no checksum:
@@ -33,6 +36,12 @@ pub const HEADER_BYTES: usize = 48;
 pub const FRAGMENT_HEAD_BYTES: usize = 16;
 /// Bytes of a fragment before its data.
 pub const FRAGMENT_BYTES_BEFORE: usize = HEADER_BYTES + FRAGMENT_HEAD_BYTES;
+/// Bytes of a datagram that every path takes: the least MTU of IPv6 without its and UDP's header.
+pub const SHORT_BYTES: usize = 1280 - 40 - 8;
+/// Bytes of place and length in front of a piece's data.
+pub const PIECE_HEAD_BYTES: usize = 8;
+/// Bytes of every piece of a datagram but the last.
+pub const PIECE_BYTES: usize = SHORT_BYTES - HEADER_BYTES - PIECE_HEAD_BYTES;
 /// Words of 64 fragments in the bitmap of a bulk acknowledgement, at most.
 pub const BITMAP_WORDS: usize = 16;
 /// Bytes of kernel receive buffer that one unit of credit stands for.
@@ -78,6 +87,12 @@ pub enum Kind {
     SteadyProbe = 9,
     /// From daemon to daemon: everything before `ack`.
     SteadyAnswer = 10,
+    /// A piece of a datagram: long ones do not get through.
+    Piece = 11,
+    /// As long as a datagram can be: do such get through now?
+    PathProbe = 12,
+    /// They do.
+    PathAnswer = 13,
 }
 
 /// The fixed part of a packet.
@@ -120,7 +135,7 @@ impl Header {
 pub enum Body<'a> {
     /// Records; walk them with [`Records`].
     Data(&'a [u8]),
-    /// Nothing: Ack, Nack, Probe, Answer, SteadyProbe, SteadyAnswer.
+    /// Nothing, or nothing that means anything: all others.
     Empty,
     /// A piece of bulk message `id` that belongs at `offset`; never empty.
     Fragment {
@@ -144,6 +159,15 @@ pub enum Body<'a> {
     BulkProbe {
         /// The receiver's name of the message.
         id: BulkId,
+    },
+    /// The bytes at `offset` of a datagram of `whole` bytes: [`PIECE_BYTES`] or the rest of it, from a multiple of that.
+    Piece {
+        /// Where in the datagram they belong.
+        offset: usize,
+        /// Bytes of the datagram.
+        whole: usize,
+        /// The bytes.
+        bytes: &'a [u8],
     },
 }
 
@@ -269,6 +293,12 @@ pub fn fragment_place(head: &[u8]) -> (u64, usize) {
     (u64_at(head, HEADER_BYTES + 8), length - FRAGMENT_HEAD_BYTES)
 }
 
+/// Writes place and length of a piece.
+pub fn write_piece_head(offset: usize, whole: usize, into: &mut [u8]) {
+    into[0..4].copy_from_slice(&(offset as u32).to_le_bytes());
+    into[4..8].copy_from_slice(&(whole as u32).to_le_bytes());
+}
+
 /// Writes the body of a bulk acknowledgement and returns its length. `words` without its last zeros is enough.
 pub fn write_bulk_ack(id: BulkId, base: u32, words: &[u64], into: &mut [u8]) -> usize {
     into[0..8].copy_from_slice(&id.to_bits().to_le_bytes());
@@ -293,6 +323,9 @@ fn kind_of(byte: u8) -> Result<Kind, Rejection> {
         8 => Kind::BulkProbe,
         9 => Kind::SteadyProbe,
         10 => Kind::SteadyAnswer,
+        11 => Kind::Piece,
+        12 => Kind::PathProbe,
+        13 => Kind::PathAnswer,
         other => return Err(Rejection::Kind(other)),
     })
 }
@@ -317,7 +350,15 @@ fn parse_body(kind: Kind, rest: &[u8]) -> Result<Body<'_>, Rejection> {
             Ok(Body::BulkAck { id, base, words: &rest[16..] })
         }
         Kind::BulkProbe if rest.len() == 8 => Ok(Body::BulkProbe { id: BulkId::from_bits(u64_at(rest, 0)) }),
-        Kind::Data | Kind::Fragment | Kind::BulkAck | Kind::BulkProbe => wrong,
+        Kind::Piece if rest.len() > PIECE_HEAD_BYTES => {
+            let (offset, whole) = (u32_at(rest, 0) as usize, u32_at(rest, 4) as usize);
+            let bytes = &rest[PIECE_HEAD_BYTES..];
+            let is_piece = offset.is_multiple_of(PIECE_BYTES)
+                && whole.checked_sub(offset).is_some_and(|left| bytes.len() == left.min(PIECE_BYTES));
+            if is_piece { Ok(Body::Piece { offset, whole, bytes }) } else { wrong }
+        }
+        Kind::Data | Kind::Fragment | Kind::BulkAck | Kind::BulkProbe | Kind::Piece => wrong,
+        Kind::PathProbe => Ok(Body::Empty),
         _ if rest.is_empty() => Ok(Body::Empty),
         _ => wrong,
     }

@@ -6,7 +6,7 @@
 //!   '-- faults                 '-- SimMemory publishes --> Board: checks every store against the model
 //! ```
 //!
-//! It loses, repeats, delays and reorders packets, cuts the network in two, freezes ranks (alone or as a gang, between two
+//! It loses, repeats, delays and reorders packets, lets long ones vanish, cuts the network in two, freezes ranks (alone or as a gang, between two
 //! packets, and between a packet's making and its sending), lets clocks jump, saves and restores ranks at any event, rolls
 //! all back to a checkpoint while packets of the undone future are under way, kills one, and lets sinks refuse for a while
 //! or for long.
@@ -37,6 +37,17 @@ pub use world::{Report, World};
 use crate::config::Config;
 use crate::types::Seq;
 
+/// When long datagrams vanish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vanishing {
+    /// Never.
+    Never,
+    /// For a while, again and again.
+    AtTimes,
+    /// From the beginning to the end.
+    Always,
+}
+
 /// What a run does. All of it follows from the seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -58,6 +69,8 @@ pub struct Options {
     pub fault_every_ns: u64,
     /// Whether one rank is killed.
     pub kill: bool,
+    /// When datagrams vanish that are longer than what every path takes.
+    pub vanishing: Vanishing,
     /// Bytes of each send FIFO.
     pub fifo_bytes: usize,
     /// The numbers of the endpoints.
@@ -93,6 +106,8 @@ impl Options {
             fault_every_ns: pick(&[0, 300_000, 3_000_000]),
             kill: pick(&[0, 0, 0, 1]) == 1,
             fifo_bytes: pick(&[1, 2, 8]) as usize * (datagram_bytes.max(2048) & !7),
+            vanishing: [Vanishing::Never, Vanishing::Never, Vanishing::AtTimes, Vanishing::Always]
+                [pick(&[0, 1, 2, 3]) as usize],
             config,
         }
     }

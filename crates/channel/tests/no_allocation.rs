@@ -3,6 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+use tutti_channel::packet::SHORT_BYTES;
 use tutti_channel::{
     Config, Endpoint, Identity, Incarnation, Key, Now, PlainMemory, Rank, Sink, Source, Taken,
 };
@@ -84,4 +85,41 @@ fn nothing_is_allocated_after_an_endpoint_is_made() {
     }
     assert!(count > 100_000 && ends[0].counters().rewinds > 100, "too little happened");
     assert_eq!(ALLOCATIONS.get() - before, 0, "allocations in {count} datagrams");
+}
+
+#[test]
+fn nothing_is_allocated_where_datagrams_travel_in_pieces() {
+    let end = |rank: u32| {
+        let identity = Identity { key: Key(1), incarnation: Incarnation(1), rank: Rank(rank) };
+        let config = Config { datagram_bytes: 8192, receive_buffer_bytes: 4 << 20, ..Config::default() };
+        let peers = [(Rank(1 - rank), PlainMemory::new(64 << 10))];
+        Endpoint::new(identity, config, Now { ns: 0, thaw_count: 0 }, peers).unwrap()
+    };
+    let mut ends = [end(0), end(1)];
+    let mut buffer = vec![0; 64 * 8192];
+    let mut side = Side { takes: false };
+    let before = ALLOCATIONS.get();
+    for round in 0..5000_u64 {
+        let now = Now { ns: round * 50_000, thaw_count: 0 };
+        let _ = ends[0].try_send(Rank(1), &[1; 4000], &[]);
+        if ends[0].is_flushed()
+            && let Ok(id) = ends[1].accept_bulk(Rank(0), 300_000, 1)
+        {
+            ends[0].send_bulk(Rank(1), id, 300_000, 1).unwrap();
+        }
+        for from in 0..2 {
+            ends[from].handle_timeout(now);
+            ends[from].handle_room(Rank(1 - from as u32));
+            while let Some(sent) = ends[from].poll_transmit(now, &mut side, &mut buffer) {
+                for datagram in buffer[..sent.bytes].chunks(sent.segment_bytes) {
+                    if datagram.len() <= SHORT_BYTES {
+                        let _ = ends[1 - from].handle_datagram(now, datagram, &mut side);
+                    }
+                }
+            }
+            while ends[from].poll_event().is_some() {}
+        }
+    }
+    assert!(ends[0].counters().datagrams_cut > 1000, "too little happened: {:?}", ends[0].counters());
+    assert_eq!(ALLOCATIONS.get() - before, 0, "allocations");
 }

@@ -35,6 +35,7 @@ fn s12_every_record_arrives_once_in_order_whatever_the_network_does() {
             all.lost > 10_000 && all.repeated > 1000 && all.refusals > 1000 && all.restores > 100,
             "{all:?}"
         );
+        assert!(all.pieces > 10_000, "{all:?}");
     }
 }
 

@@ -5,6 +5,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicBool;
 
 use tutti_channel::packet::{FRAGMENT_BYTES_BEFORE, fragment_place};
 use tutti_channel::{
@@ -140,7 +141,7 @@ impl Net {
         let Some(network) = job.network() else { return Ok(None) };
         let peers = &network.peers;
         let mut udp = Udp::attach(network.socket.try_clone()?, peers.addresses())?;
-        udp.remark_to(crate::say::line);
+        udp.remark_to(remark);
         let mut others = (0..job.ranks()).filter(|rank| !job.local_ranks().contains(rank));
         if let (Some(other), None) = (others.next(), others.next()) {
             udp.settle_on(other as u32)?;
@@ -158,19 +159,25 @@ impl Net {
         let identity =
             Identity { key: Key(peers.key()), incarnation: Incarnation(0), rank: Rank(job.rank() as u32) };
         let endpoint = Endpoint::new(identity, config, now(job.clock()), flows).map_err(io::Error::other)?;
+        let forger = Forger::from_environment(job.rank());
+        Ok(Some(Net { forger, ..Net::new(endpoint, transport, job.clock().clone()) }))
+    }
+
+    fn new(endpoint: Endpoint<SegmentFlow>, transport: Box<dyn Transport>, clock: Clock) -> Self {
+        let config = endpoint.config();
         // What is planned, also when the data are put with the heads: single datagrams, and a burst behind them.
         let burst_bytes = (TRANSMITS_MAX + config.burst_datagrams) * config.datagram_bytes;
         let burst = vec![0; burst_bytes].into_boxed_slice();
-        Ok(Some(Net {
+        Net {
             endpoint,
             transport,
-            clock: job.clock().clone(),
+            clock,
             spare: burst.clone(),
             burst,
             planned: Vec::with_capacity(TRANSMITS_MAX),
             gone: 0,
-            forger: Forger::from_environment(job.rank()),
-        }))
+            forger: None,
+        }
     }
 
     /// Bytes of the longest record.
@@ -247,6 +254,12 @@ impl Net {
                 Ok(_) => moved = true,
                 Err(error) => panic!("the rank's socket cannot be read: {error}"),
             }
+        }
+        if moved && self.endpoint.counters().paths_narrowed > 0 {
+            remark(format_args!(
+                "the network takes shorter datagrams than the nodes have agreed on, and says nothing of longer ones: these travel in \
+                 pieces, which is slower"
+            ));
         }
         moved
     }
@@ -365,6 +378,15 @@ impl Net {
     }
 }
 
+/// What is wrong with the network, said once.
+#[cold]
+fn remark(words: std::fmt::Arguments<'_>) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if !SAID.swap(true, Ordering::Relaxed) {
+        crate::say::line(words);
+    }
+}
+
 /// What is expected of a bulk message, and where it belongs.
 fn expected(endpoint: &Endpoint<SegmentFlow>, sink: &mut impl Memory) -> Option<(Expected, Places)> {
     let expected = endpoint.expected()?;
@@ -416,3 +438,6 @@ fn now(clock: &Clock) -> Now {
     let time = clock.now();
     Now { ns: time.ns, thaw_count: time.thaw_count as u32 }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,12 +2,13 @@
 //! ([`Udp::attach`]).
 //!
 //! A run of datagrams of one length to one peer goes through the kernel as one message (GSO, UDP_SEGMENT), and arrives as
-//! one where the path allows it (GRO). Where the kernel refuses GSO once, it is never tried again.
+//! one where the path allows it (GRO). Where the kernel refuses GSO, datagrams go one by one, and it is tried again after a while.
 
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use crate::budget::{self, Budget};
 use crate::os::{self, Address, Key, Lot, MESSAGES_MAX, PlacedReceiver, Receiver, Sender};
@@ -21,6 +22,9 @@ const SEGMENTS_MAX: usize = 64;
 const DATAGRAM_BYTES_MAX: usize = 16 << 10;
 /// What every link takes, if need be in pieces.
 const LINK_BYTES_MIN: usize = 512;
+/// How long runs are not tried when one was refused: at first, and after many refusals.
+const REFUSED_FOR_MIN: Duration = Duration::from_millis(100);
+const REFUSED_FOR_MAX: Duration = Duration::from_secs(60);
 /// Messages received by one call: their buffers stay in the cache.
 const RECEIVED_MAX: usize = 8;
 
@@ -73,8 +77,7 @@ pub struct Udp {
     datagram_bytes_max: usize,
     /// Bytes of a message of several segments, at most.
     run_bytes_max: usize,
-    /// The kernel takes runs.
-    segmentation: bool,
+    runs: Runs,
     /// The only one, if there is only one.
     settled_on: Option<u32>,
     /// The last look found something.
@@ -96,7 +99,7 @@ impl Udp {
         let mut made = Udp::attach_plainly(socket, peers)?;
         // Older kernels: then each datagram comes by itself.
         let _ = os::set_option(made.socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1);
-        made.segmentation = true;
+        made.runs = Runs::Whole { refused_for: REFUSED_FOR_MIN };
         if made.budget.held_bytes() > 0 {
             made.placed.hold(made.socket.as_fd(), made.budget.held_bytes());
         }
@@ -130,7 +133,7 @@ impl Udp {
             last_source: 0,
             datagram_bytes_max,
             run_bytes_max: longest,
-            segmentation: false,
+            runs: Runs::Never,
             settled_on: None,
             busy: false,
             remark: None,
@@ -172,7 +175,7 @@ impl Udp {
         let mut first = 0;
         let mut planned = 0;
         while first < batch.len() && planned < MESSAGES_MAX {
-            let count = if self.segmentation { self.run(&batch[first..]) } else { 1 };
+            let count = if self.runs.are_whole() { self.run(&batch[first..]) } else { 1 };
             let segment_bytes = if count > 1 { batch[first].bytes() as u16 } else { 0 };
             lots[planned] = Lot { first, count, segment_bytes };
             first += count;
@@ -206,7 +209,7 @@ impl Udp {
             Some(errno @ (libc::EIO | libc::EINVAL | libc::EOPNOTSUPP | libc::EMSGSIZE))
                 if lot.segment_bytes > 0 =>
             {
-                self.segmentation = false;
+                self.runs.note_refusal(Instant::now());
                 if errno == libc::EMSGSIZE
                     || path_bytes(self.own, &self.hosts).is_some_and(|now| now < lot.segment_bytes.into())
                 {
@@ -258,6 +261,51 @@ impl Udp {
     }
 }
 
+/// Whether the kernel takes runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runs {
+    /// It is not asked.
+    Never,
+    /// As far as is known; how long it is not asked when it refuses one.
+    Whole { refused_for: Duration },
+    /// It has refused one. A link may have become narrower for a while, or a route has led over another device.
+    Refused { until: Instant, refused_for: Duration },
+}
+
+impl Runs {
+    #[inline]
+    fn are_whole(self) -> bool {
+        matches!(self, Runs::Whole { .. })
+    }
+
+    /// A refusal costs a system call and loses nothing, so one is risked now and then.
+    #[inline]
+    fn try_again(&mut self) {
+        if let Runs::Refused { until, refused_for } = *self
+            && Instant::now() >= until
+        {
+            *self = Runs::Whole { refused_for };
+        }
+    }
+
+    #[cold]
+    fn note_refusal(&mut self, now: Instant) {
+        if let Runs::Whole { refused_for } = *self {
+            *self = Runs::Refused {
+                until: now + refused_for,
+                refused_for: (2 * refused_for).min(REFUSED_FOR_MAX),
+            };
+        }
+    }
+
+    #[inline]
+    fn note_success(&mut self) {
+        if let Runs::Whole { refused_for } = self {
+            *refused_for = REFUSED_FOR_MIN;
+        }
+    }
+}
+
 /// What becomes of a lot.
 enum Verdict {
     /// There is no room now.
@@ -283,6 +331,9 @@ impl Transport for Udp {
 
     fn send(&mut self, batch: &[Outgoing<'_>]) -> io::Result<usize> {
         self.check(batch);
+        if batch.len() > 1 {
+            self.runs.try_again();
+        }
         let mut lots = [Lot { first: 0, count: 0, segment_bytes: 0 }; MESSAGES_MAX];
         let mut gone = 0;
         while gone < batch.len() {
@@ -292,6 +343,9 @@ impl Transport for Udp {
             match self.sender.send(self.socket.as_fd(), &lots[..planned], rest, addresses) {
                 Ok(sent) => {
                     let datagrams: usize = lots[..sent].iter().map(|lot| lot.count).sum();
+                    if lots[..sent].iter().any(|lot| lot.segment_bytes > 0) {
+                        self.runs.note_success();
+                    }
                     self.counters.sent += datagrams as u64;
                     gone += datagrams;
                 }
@@ -442,15 +496,26 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_does_not_segment_is_asked_once() {
+    fn a_kernel_that_does_not_segment_is_asked_again_ever_more_seldom() {
         let mut udp = alone();
         let run = Lot { first: 0, count: 2, segment_bytes: 100 };
-        for errno in [libc::EIO, libc::EINVAL] {
-            udp.segmentation = true;
+        let mut waits = Vec::new();
+        for errno in [libc::EIO, libc::EINVAL].into_iter().cycle().take(12) {
+            let before = Instant::now();
             let verdict = udp.judge(io::Error::from_raw_os_error(errno), &run, 100);
             assert!(matches!(verdict, Ok(Verdict::Again)));
-            assert!(!udp.segmentation);
+            let Runs::Refused { until, refused_for } = udp.runs else { panic!("{:?}", udp.runs) };
+            waits.push((until - before).as_millis() / 100 * 100);
+            udp.runs.try_again();
+            assert!(!udp.runs.are_whole(), "it is asked again at once");
+            udp.runs = Runs::Refused { until: before, refused_for };
+            udp.runs.try_again();
+            assert!(udp.runs.are_whole(), "it is never asked again");
         }
+        assert_eq!(waits[..4], [100, 200, 400, 800]);
+        assert_eq!(waits[10..], [60_000; 2]);
+        udp.runs.note_success();
+        assert_eq!(udp.runs, Runs::Whole { refused_for: REFUSED_FOR_MIN });
         let single = Lot { segment_bytes: 0, ..run };
         assert!(udp.judge(io::Error::from_raw_os_error(libc::EINVAL), &single, 100).is_err());
         assert!(matches!(
@@ -463,14 +528,13 @@ mod tests {
     fn a_path_that_becomes_narrower_is_remarked_once_and_nothing_ends() {
         static REMARKS: AtomicUsize = AtomicUsize::new(0);
         let mut udp = alone();
-        udp.segmentation = true;
         udp.remark_to(|_| {
             REMARKS.fetch_add(1, Ordering::Relaxed);
         });
         let narrow = || io::Error::from_raw_os_error(libc::EMSGSIZE);
         let run = Lot { first: 0, count: 2, segment_bytes: 1472 };
         assert!(matches!(udp.judge(narrow(), &run, 1472), Ok(Verdict::Again)));
-        assert!(!udp.segmentation);
+        assert!(!udp.runs.are_whole());
         let single = Lot { segment_bytes: 0, count: 1, ..run };
         assert!(matches!(udp.judge(narrow(), &single, 1472), Ok(Verdict::Lost)));
         assert!(matches!(udp.note_look(Err(narrow())), Ok(0)));
@@ -495,10 +559,16 @@ mod tests {
         udp.run_bytes_max = 1 << 20;
         let one = Outgoing { peer: 0, head: &bytes, body: &[] };
         assert_eq!(udp.send(&[one, one]).unwrap(), 2);
-        assert!(!udp.segmentation);
+        assert!(!udp.runs.are_whole());
+        // Refused, and asked again after a while, for a run that it takes.
+        let short = Outgoing { peer: 0, head: &bytes[..1000], body: &[] };
+        udp.runs = Runs::Refused { until: Instant::now(), refused_for: REFUSED_FOR_MAX };
+        assert_eq!(udp.send(&[short, short]).unwrap(), 2);
+        assert_eq!(udp.runs, Runs::Whole { refused_for: REFUSED_FOR_MIN });
         let mut received = 0;
-        while received < 2 {
-            received += udp.receive(&mut |datagram| assert_eq!(datagram.bytes.len(), 60_000)).unwrap();
+        while received < 4 {
+            received +=
+                udp.receive(&mut |datagram| assert!(matches!(datagram.bytes.len(), 60_000 | 1000))).unwrap();
         }
     }
 }

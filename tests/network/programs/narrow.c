@@ -1,5 +1,5 @@
 /* Messages of many sizes both ways between ranks of all nodes; with "shrink" every node's link ("tutti") takes only packets of 1280 bytes
- * from the third round on. */
+ * from the third round on; with "vanish" that of the last rank's node only, so that what others send to it vanishes without a word. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <net/if.h>
@@ -22,6 +22,15 @@ static void shrink(void)
     request.ifr_mtu = 1280;
     if (asked < 0 || ioctl(asked, SIOCSIFMTU, &request) != 0) {
         perror("SIOCSIFMTU");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
+
+/* Every datagram by itself on the way: the kernel lets runs through, however long their datagrams are. */
+static void single(void)
+{
+    if (system("ip link set dev tutti gso_max_segs 1") != 0) {
+        fprintf(stderr, "narrow: no ip to set gso_max_segs with\n");
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
 }
@@ -62,6 +71,11 @@ int main(int argc, char **argv)
     for (round = 0; round < ROUNDS; round++) {
         if (round == 2 && argc > 1 && strcmp(argv[1], "shrink") == 0)
             shrink();
+        if (round == 2 && argc > 1 && strcmp(argv[1], "vanish") == 0) {
+            single();
+            if (me == ranks - 1)
+                shrink();
+        }
         for (shift = 1; shift < ranks; shift <<= 1)
             for (i = 0; i <= last; i++)
                 if ((me ^ shift) < ranks)

@@ -24,6 +24,7 @@ impl<M: FlowMemory> Endpoint<M> {
             rtt_ns: flow.window.rtt_ns(),
             waits_for_room: flow.tx.waiting == Waiting::Room,
             gone: flow.gone,
+            is_narrow: flow.path.is_narrow(),
         })
     }
 
@@ -51,6 +52,8 @@ impl<M: FlowMemory> Endpoint<M> {
     pub fn handle_incarnation(&mut self, now: Now, incarnation: Incarnation) {
         self.identity.incarnation = incarnation;
         self.replies.clear();
+        // Numbers of cut datagrams begin anew where a rank is restored.
+        self.pieces.forget();
         for place in &mut self.incoming {
             place.ack_queued = false;
         }

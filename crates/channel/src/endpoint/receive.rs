@@ -5,8 +5,10 @@ use crate::bulk::{Incoming, NotStored};
 use crate::counters::Drop;
 use crate::flow::NEVER;
 use crate::packet::{
-    ACK_NOW, Body, CREDIT_UNIT_BYTES, DONE, FULL, GONE, Header, Kind, REFUSED, parse, parse_fragment,
+    ACK_NOW, Body, CREDIT_UNIT_BYTES, DONE, FRAGMENT_BYTES_BEFORE, FULL, GONE, HEADER_BYTES, Header, Kind,
+    REFUSED, SHORT_BYTES, parse, parse_fragment,
 };
+use crate::path::TIMES_MAX;
 use crate::ports::{FlowMemory, Sink, Taken};
 use crate::stream::{Acked, Arrived, Waiting};
 use crate::types::{BulkId, Now, Rank};
@@ -99,6 +101,9 @@ impl<M: FlowMemory> Endpoint<M> {
             }
             Body::BulkAck { id, base, words } => self.take_bulk_ack(at, now, &header, id, (base, words))?,
             Body::BulkProbe { id } => self.answer_bulk(at, &header, id),
+            Body::Piece { offset, whole, bytes } => {
+                self.take_piece(at, now, &header, (offset, whole, bytes), sink)?;
+            }
             Body::Empty => self.take_control(at, now, &header),
         }
         if progress {
@@ -106,6 +111,41 @@ impl<M: FlowMemory> Endpoint<M> {
         }
         self.note_deadline(at);
         Ok(())
+    }
+
+    /// A piece of a datagram; the last one to come brings the datagram.
+    #[cold]
+    fn take_piece(
+        &mut self,
+        at: usize,
+        now: Now,
+        header: &Header,
+        (offset, whole, bytes): (usize, usize, &[u8]),
+        sink: &mut impl Sink,
+    ) -> Result<(), Drop> {
+        let Some(slot) = self.pieces.take((at as u16, header.seq.0), offset, whole, bytes) else {
+            return Ok(());
+        };
+        let (memory, place) = self.pieces.lend(slot);
+        let result = self.take_whole(now, header, &memory[place], sink);
+        self.pieces.take_back(memory);
+        result
+    }
+
+    /// A datagram that has come in pieces: only what can be long comes so.
+    fn take_whole(
+        &mut self,
+        now: Now,
+        piece: &Header,
+        datagram: &[u8],
+        sink: &mut impl Sink,
+    ) -> Result<(), Drop> {
+        let (header, body) = parse(datagram).map_err(Drop::Malformed)?;
+        let is_load = matches!(body, Body::Data(_) | Body::Fragment { .. });
+        if !is_load || header.from != piece.from {
+            return Err(Drop::Wrong);
+        }
+        self.take_in(now, datagram, sink)
     }
 
     /// Whether the packet is of this job, for this rank, and from one of the partition: then its flow.
@@ -143,6 +183,7 @@ impl<M: FlowMemory> Endpoint<M> {
                 },
                 None => Ok(()),
             },
+            Body::Piece { whole, .. } if !self.pieces.fits(whole) => Err(Drop::Wrong),
             Body::Empty if matches!(header.kind, Kind::SteadyProbe | Kind::SteadyAnswer) => Err(Drop::Wrong),
             _ => Ok(()),
         }
@@ -302,6 +343,8 @@ impl<M: FlowMemory> Endpoint<M> {
                 return Err(Drop::Wrong);
             }
             let acked = place.handle_ack(if done { place.next } else { base }, words, header.echo);
+            let is_long = FRAGMENT_BYTES_BEFORE as u64 + place.bytes > SHORT_BYTES as u64;
+            let has_vanished = is_long && place.vanished >= TIMES_MAX;
             flow.bulk_flight -= (acked.arrived + acked.lost) * charge;
             flow.window.acked(acked.arrived * charge);
             flow.window.lost(acked.lost * charge);
@@ -313,6 +356,10 @@ impl<M: FlowMemory> Endpoint<M> {
                 }
                 _ => (),
             }
+            if has_vanished {
+                self.note_narrow(at, now.ns);
+            }
+            let place = &self.outgoing[usize::from(slot)];
             if place.is_complete() || done {
                 self.end_outgoing(at, slot, true);
             } else if acked.arrived + acked.lost == 0 {
@@ -357,22 +404,44 @@ impl<M: FlowMemory> Endpoint<M> {
                 let lost = if header.flags & FULL != 0 { 0 } else { flow.tx.flight() };
                 self.go_back(at, now, header, lost);
             }
+            Kind::PathProbe => {
+                (flow.wants.path_answer, flow.path.answer_echo) = (true, header.echo);
+                self.mark(at);
+            }
+            Kind::PathAnswer => flow.path.handle_answer(header.echo),
             _ => (),
+        }
+    }
+
+    /// Long datagrams do not get through: those that are lost, and all others, go in pieces.
+    #[cold]
+    fn note_narrow(&mut self, at: usize, now_ns: u64) {
+        if self.config.datagram_bytes > SHORT_BYTES && self.flows[at].path.become_narrow(now_ns) {
+            self.counters.paths_narrowed += 1;
         }
     }
 
     /// The stream goes back to what the other side expects; if it has no room there, it waits.
     #[cold]
     fn go_back(&mut self, at: usize, now: Now, header: &Header, lost: u32) {
+        let payload_max = (self.config.datagram_bytes - HEADER_BYTES) as u32;
         let flow = &mut self.flows[at];
         if flow.gone {
             return;
         }
         if flow.tx.is_outstanding() {
+            let (first, _) = flow.tx.fifo.run(flow.tx.una, flow.tx.nxt, payload_max);
+            let is_long = HEADER_BYTES + first.len() > SHORT_BYTES;
+            let has_vanished = header.flags & FULL == 0 && is_long && flow.path.has_vanished(flow.tx.una);
+            if has_vanished {
+                self.note_narrow(at, now.ns);
+            }
+            let flow = &mut self.flows[at];
             flow.tx.rewind(&mut flow.memory);
             flow.window.lost(lost);
             self.counters.rewinds += 1;
         }
+        let flow = &mut self.flows[at];
         if header.flags & FULL == 0 || flow.tx.nxt == flow.tx.una {
             flow.tx.waiting = Waiting::Acks;
             flow.note_progress(now.ns, &self.config);

@@ -5,8 +5,9 @@ use crate::bulk::REORDER;
 use crate::flow::Flow;
 use crate::packet::{
     ACK_NOW, CONTROL_BYTES_MAX, DONE, FRAGMENT_BYTES_BEFORE, FRAGMENT_HEAD_BYTES, HEADER_BYTES, Kind,
-    REFUSED, write_bulk_ack, write_fragment_head, write_header,
+    REFUSED, SHORT_BYTES, write_bulk_ack, write_fragment_head, write_header,
 };
+use crate::pieces;
 use crate::ports::{FlowMemory, Source};
 use crate::types::{BulkId, Now, Rank, Seq};
 
@@ -15,11 +16,11 @@ impl<M: FlowMemory> Endpoint<M> {
     /// was handed out may be lost, sent late or twice.
     ///
     /// # Panics
-    /// When `into` is shorter than [`Config::datagram_bytes`](crate::Config::datagram_bytes). With
-    /// [`Config::burst_datagrams`](crate::Config::burst_datagrams) times as much, bursts are as long as they may be.
+    /// When `into` is shorter than [`Config::transmit_bytes_min`](crate::Config::transmit_bytes_min). With
+    /// [`Config::burst_datagrams`](crate::Config::burst_datagrams) times the longest datagram, bursts are as long as they may be.
     #[inline]
     pub fn poll_transmit(&mut self, now: Now, source: &mut impl Source, into: &mut [u8]) -> Option<Transmit> {
-        assert!(into.len() >= self.config.datagram_bytes, "a buffer shorter than a datagram");
+        assert!(into.len() >= self.config.transmit_bytes_min(), "a buffer shorter than a datagram");
         self.observe(now);
         while let Some(reply) = self.replies.pop_front() {
             if let Some(transmit) = self.transmit_reply(reply, into) {
@@ -63,19 +64,90 @@ impl<M: FlowMemory> Endpoint<M> {
             return Some(transmit);
         }
         if !self.flows[at].gone {
-            let bulk_first = std::mem::take(&mut self.flows[at].bulk_turn);
-            if bulk_first && let Some(transmit) = self.transmit_bulk(at, now, source, into) {
-                return Some(transmit);
-            }
-            if let Some(transmit) = self.transmit_data(at, now, into) {
-                self.flows[at].bulk_turn = self.flows[at].out_first.is_some();
-                return Some(transmit);
-            }
-            if !bulk_first && let Some(transmit) = self.transmit_bulk(at, now, source, into) {
-                return Some(transmit);
+            let load = if self.flows[at].path.is_narrow() {
+                self.transmit_in_pieces(at, now, source, into)
+            } else {
+                self.transmit_load(at, now, source, into)
+            };
+            if load.is_some() {
+                return load;
             }
         }
         self.flows[at].wants.ack.then(|| self.write_control(at, Kind::Ack, 0, into))
+    }
+
+    /// Records or fragments; where there are both they take turns.
+    #[inline]
+    fn transmit_load(
+        &mut self,
+        at: usize,
+        now: Now,
+        source: &mut impl Source,
+        into: &mut [u8],
+    ) -> Option<Transmit> {
+        let bulk_first = std::mem::take(&mut self.flows[at].bulk_turn);
+        if bulk_first && let Some(transmit) = self.transmit_bulk(at, now, source, into) {
+            return Some(transmit);
+        }
+        if let Some(transmit) = self.transmit_data(at, now, into) {
+            self.flows[at].bulk_turn = self.flows[at].out_first.is_some();
+            return Some(transmit);
+        }
+        if bulk_first { None } else { self.transmit_bulk(at, now, source, into) }
+    }
+
+    /// The same, one datagram at a time and in pieces where it is long.
+    #[cold]
+    fn transmit_in_pieces(
+        &mut self,
+        at: usize,
+        now: Now,
+        source: &mut impl Source,
+        into: &mut [u8],
+    ) -> Option<Transmit> {
+        if let Some(trial) = self.flows[at].path.poll_trial(now.ns) {
+            return Some(self.write_trial(at, trial, into));
+        }
+        let mut whole = std::mem::take(&mut self.whole);
+        let sent = self.transmit_load(at, now, source, &mut whole);
+        let sent = sent.map(|sent| self.cut(at, &whole[..sent.bytes], into));
+        self.whole = whole;
+        sent
+    }
+
+    fn cut(&mut self, at: usize, whole: &[u8], into: &mut [u8]) -> Transmit {
+        let flow = &mut self.flows[at];
+        if whole.len() <= SHORT_BYTES {
+            into[..whole.len()].copy_from_slice(whole);
+            return one(flow.rank, whole.len());
+        }
+        let mut header = flow.header(&self.identity, self.shares.share(), Kind::Piece);
+        header.seq = Seq(flow.path.number);
+        flow.path.number = flow.path.number.wrapping_add(1);
+        let bytes = pieces::cut(&header, whole, into);
+        // The datagram itself has been counted.
+        self.counters.datagrams_out += bytes.div_ceil(SHORT_BYTES) as u64 - 1;
+        self.counters.datagrams_cut += 1;
+        Transmit { to: flow.rank, bytes, segment_bytes: SHORT_BYTES, lies_in: None }
+    }
+
+    /// The longest datagram there is, with nothing in it.
+    fn write_trial(&mut self, at: usize, trial: u32, into: &mut [u8]) -> Transmit {
+        let bytes = self.config.datagram_bytes;
+        let flow = &mut self.flows[at];
+        let mut header = flow.header(&self.identity, self.shares.share(), Kind::PathProbe);
+        header.echo = trial;
+        write_header(&header, bytes - HEADER_BYTES, into);
+        into[HEADER_BYTES..bytes].fill(0);
+        self.counters.probes += 1;
+        self.counters.datagrams_out += 1;
+        one(flow.rank, bytes)
+    }
+
+    /// Datagrams that may leave together: one that is to be cut leaves by itself.
+    #[inline]
+    fn burst_max(&self, at: usize) -> usize {
+        if self.flows[at].path.is_narrow() { 1 } else { self.config.burst_datagrams }
     }
 
     /// Everything small but a plain acknowledgement, which had better ride on data.
@@ -89,6 +161,10 @@ impl<M: FlowMemory> Endpoint<M> {
         if std::mem::take(&mut flow.wants.answer) {
             let echo = flow.answer_echo;
             return Some(self.write_control(at, Kind::Answer, echo, into));
+        }
+        if std::mem::take(&mut flow.wants.path_answer) {
+            let echo = flow.path.answer_echo;
+            return Some(self.write_control(at, Kind::PathAnswer, echo, into));
         }
         if std::mem::take(&mut flow.wants.probe) && !flow.gone {
             flow.tx.probe = flow.tx.probe.wrapping_add(1);
@@ -119,10 +195,11 @@ impl<M: FlowMemory> Endpoint<M> {
     /// Datagrams with records: as many as may leave, all of one length but the last, so that they travel as one run.
     #[inline]
     fn transmit_data(&mut self, at: usize, now: Now, into: &mut [u8]) -> Option<Transmit> {
+        let burst_max = self.burst_max(at);
         let flow = &mut self.flows[at];
         let payload_max = self.config.datagram_bytes - HEADER_BYTES;
         let (mut count, mut bytes, mut segment_bytes) = (0, 0, into.len());
-        while count < self.config.burst_datagrams && flow.tx.has_data() {
+        while count < burst_max && flow.tx.has_data() {
             let (place, end) = flow.tx.fifo.run(flow.tx.cursor, flow.tx.nxt, payload_max as u32);
             let length = HEADER_BYTES + place.len();
             let charge = self.config.charges.of(length);
@@ -183,12 +260,14 @@ impl<M: FlowMemory> Endpoint<M> {
         into: &mut [u8],
     ) -> Option<Transmit> {
         let (fragment_bytes, charge) = (self.config.fragment_bytes(), self.config.charge_max());
+        let burst_max = self.burst_max(at);
         let (flow, place) = (&mut self.flows[at], &mut self.outgoing[slot]);
-        let lies_in = source.slice(place.tag, 0, 1).map(|_| place.tag);
+        let lies_in =
+            if flow.path.is_narrow() { None } else { source.slice(place.tag, 0, 1).map(|_| place.tag) };
         let written_bytes = if lies_in.is_some() { 0 } else { fragment_bytes };
         let segment_bytes = FRAGMENT_BYTES_BEFORE + written_bytes;
         let room = flow.window.room(flow.flight(), charge) as usize;
-        let count_max = room.min(self.config.burst_datagrams).min(into.len() / segment_bytes);
+        let count_max = room.min(burst_max).min(into.len() / segment_bytes);
         if count_max == 0 {
             return None;
         }

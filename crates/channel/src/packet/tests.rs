@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn any_kind() -> impl Strategy<Value = Kind> {
-    (1u8..=10).prop_map(|byte| kind_of(byte).unwrap())
+    (1u8..=13).prop_map(|byte| kind_of(byte).unwrap())
 }
 
 fn any_header() -> impl Strategy<Value = Header> {
@@ -47,6 +47,14 @@ fn packet(header: &Header, bytes: &[u8]) -> Vec<u8> {
             body
         }
         Kind::BulkProbe => BulkId { slot: 3, turn: 9 }.to_bits().to_le_bytes().to_vec(),
+        Kind::Piece => {
+            let mut body = vec![0; PIECE_HEAD_BYTES];
+            write_piece_head(2 * PIECE_BYTES, 2 * PIECE_BYTES + bytes.len() + 1, &mut body);
+            body.extend_from_slice(bytes);
+            body.push(1);
+            body
+        }
+        Kind::PathProbe => vec![0; 100],
         _ => Vec::new(),
     };
     let mut datagram = vec![0; HEADER_BYTES];
@@ -75,6 +83,11 @@ proptest! {
             }
             Body::BulkAck { base, words, .. } => prop_assert_eq!((base, words.len()), (5, 16)),
             Body::BulkProbe { id } => prop_assert_eq!(id, BulkId { slot: 3, turn: 9 }),
+            Body::Piece { offset, whole, bytes: carried } => {
+                prop_assert_eq!((offset, whole), (2 * PIECE_BYTES, 2 * PIECE_BYTES + bytes.len() + 1));
+                prop_assert_eq!(&carried[..bytes.len()], &bytes[..]);
+            }
+            Body::Empty if header.kind == Kind::PathProbe => {}
             Body::Empty => prop_assert_eq!(datagram.len(), HEADER_BYTES),
         }
     }
@@ -130,7 +143,8 @@ fn each_wrong_packet_has_its_name() {
     assert_eq!(parse(&good[..47]), Err(Rejection::Short(47)));
     assert_eq!(with(0, b'X'), Rejection::Foreign);
     assert_eq!(with(24, 0), Rejection::Kind(0));
-    assert_eq!(with(24, 11), Rejection::Kind(11));
+    assert_eq!(with(24, 14), Rejection::Kind(14));
+    assert_eq!(with(24, Kind::Piece as u8), Rejection::Body(Kind::Piece, 0));
     assert_eq!(with(25, 0x80), Rejection::Reserved);
     assert_eq!(with(47, 1), Rejection::Reserved);
     assert_eq!(with(26, 9), Rejection::Length { said: 9, found: 0 });

@@ -41,6 +41,7 @@ impl World {
         if self.ending {
             return;
         }
+        self.network.change_width(&mut self.random);
         let rank = self.random.below(self.options.ranks as u64) as usize;
         let for_ns = self.random.below(30_000_000);
         match self.random.below(10) {

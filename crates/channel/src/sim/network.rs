@@ -1,6 +1,7 @@
 //! The network: when a packet arrives, if it does.
 
-use super::{Options, Random};
+use super::{Options, Random, Vanishing};
+use crate::packet::SHORT_BYTES;
 
 /// What the network is like just now.
 #[derive(Clone, Debug)]
@@ -10,6 +11,9 @@ pub(super) struct Network {
     late_permille: u32,
     /// Which half each rank is in; packets do not cross.
     pub half: Vec<bool>,
+    /// When it lets long packets vanish, and whether it does just now.
+    vanishing: Vanishing,
+    is_narrow: bool,
     pub lost: u64,
     pub repeated: u64,
 }
@@ -24,6 +28,8 @@ impl Network {
             repeat_permille: options.repeat_permille,
             late_permille: options.late_permille,
             half: vec![false; options.ranks],
+            vanishing: options.vanishing,
+            is_narrow: options.vanishing == Vanishing::Always,
             lost: 0,
             repeated: 0,
         }
@@ -34,13 +40,25 @@ impl Network {
         self.half.fill(false);
     }
 
-    /// A network as one would like it, but for a little loss.
+    /// It becomes narrow or wide, if it is one that does.
+    pub fn change_width(&mut self, random: &mut Random) {
+        if self.vanishing == Vanishing::AtTimes && random.chance(200) {
+            self.is_narrow = !self.is_narrow;
+        }
+    }
+
+    /// A network as one would like it, but for a little loss; one that has always been narrow stays so.
     pub fn become_well(&mut self) {
         self.join();
+        self.is_narrow = self.vanishing == Vanishing::Always;
         (self.loss_permille, self.repeat_permille, self.late_permille) = (self.loss_permille.min(20), 0, 0);
     }
 
-    pub fn arrivals(&mut self, random: &mut Random, from: usize, to: usize) -> Arrivals {
+    pub fn arrivals(&mut self, random: &mut Random, (from, to): (usize, usize), bytes: usize) -> Arrivals {
+        if self.is_narrow && bytes > SHORT_BYTES {
+            self.lost += 1;
+            return [None, None];
+        }
         if self.half[from] != self.half[to] || random.chance(self.loss_permille) {
             self.lost += 1;
             return [None, None];

@@ -8,7 +8,7 @@ use crate::bulk::BULK_BYTES_MAX;
 use crate::counters::Drop as Dropped;
 use crate::endpoint::{BulkError, Event, SendError};
 use crate::exited::ExitedRank;
-use crate::packet::{FRAGMENT_BYTES_BEFORE, fragment_place};
+use crate::packet::{FRAGMENT_BYTES_BEFORE, Kind, fragment_place, parse};
 use crate::ports::{Sink, Source};
 use crate::types::{BulkId, Rank};
 
@@ -169,7 +169,9 @@ impl World {
 
     fn send_unsent(&mut self, rank: usize) {
         for (to, datagram) in std::mem::take(&mut self.nodes[rank].unsent) {
-            let arrivals = self.network.arrivals(&mut self.random, rank, to);
+            let arrivals = self.network.arrivals(&mut self.random, (rank, to), datagram.len());
+            self.report.pieces +=
+                u64::from(matches!(parse(&datagram), Ok((head, _)) if head.kind == Kind::Piece));
             self.note(Step::Sent { rank, to, packet: Packet::of(&datagram), arrivals });
             for after_ns in arrivals.into_iter().flatten() {
                 self.at(after_ns, Happening::Arrival(to, datagram.clone()));

@@ -63,6 +63,8 @@ pub struct Report {
     pub steady: u64,
     /// Records that a sink refused.
     pub refusals: u64,
+    /// Pieces of datagrams that were cut.
+    pub pieces: u64,
 }
 
 impl std::ops::AddAssign for Report {
@@ -80,6 +82,7 @@ impl std::ops::AddAssign for Report {
         self.restores += other.restores;
         self.steady += other.steady;
         self.refusals += other.refusals;
+        self.pieces += other.pieces;
     }
 }
 
@@ -115,7 +118,13 @@ impl World {
             (0..options.ranks).map(|rank| Node::new(&options, rank, &board, &mut random)).collect();
         let mut world = World {
             network: Network::new(&options),
-            buffer: vec![0; options.config.datagram_bytes * options.config.burst_datagrams],
+            buffer: vec![
+                0;
+                options
+                    .config
+                    .transmit_bytes_min()
+                    .max(options.config.datagram_bytes * options.config.burst_datagrams)
+            ],
             random,
             time_ns: 0,
             queue: BinaryHeap::new(),
