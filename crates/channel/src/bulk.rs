@@ -14,6 +14,8 @@ pub const BULK_BYTES_MAX: u64 = 1 << 40;
 const RING: u32 = BITMAP_WORDS as u32 * 64;
 /// Fragments ahead of the first missing one, at most: an acknowledgement's bitmap begins up to 63 before that one.
 pub(crate) const SPAN: u32 = RING - 64;
+/// A message's rest of so many bytes waits for other rests, to travel with them.
+const REST_BYTES_MAX: u64 = 8 << 10;
 /// Transmissions by which the network may change the order before a fragment counts as lost.
 pub(crate) const REORDER: u32 = 4;
 
@@ -159,6 +161,12 @@ impl Outgoing {
         (self.next < self.fragments && self.next < self.base + SPAN).then_some(self.next)
     }
 
+    /// Whether all that may be sent is a short end of the message, of which more has been sent before.
+    #[inline]
+    pub fn is_rest(&self, fragment_bytes: usize) -> bool {
+        is_rest(self.bytes, self.next, fragment_bytes) && self.lost.is_empty()
+    }
+
     /// How many lost ones there are to send.
     #[inline]
     pub fn lost_count(&self) -> usize {
@@ -244,6 +252,13 @@ impl Outgoing {
     }
 }
 
+/// Whether what lies behind so many fragments of a message is a short end of it.
+#[inline]
+fn is_rest(bytes: u64, behind: u32, fragment_bytes: usize) -> bool {
+    let left = bytes.saturating_sub(u64::from(behind) * fragment_bytes as u64);
+    behind > 0 && left <= REST_BYTES_MAX
+}
+
 /// The bits of the word that begins with fragment `first` which lie in `from..end`.
 #[inline]
 fn range_mask(first: u32, from: u32, end: u32) -> u64 {
@@ -263,6 +278,8 @@ pub(crate) struct Incoming {
     pub fragments: u32,
     /// The first that is missing.
     pub base: u32,
+    /// Behind the furthest that is here.
+    pub behind: u32,
     here: Bits,
     /// Fragments since the last acknowledgement.
     pub owed: u32,
@@ -290,6 +307,7 @@ impl Incoming {
             bytes: 0,
             fragments: 0,
             base: 0,
+            behind: 0,
             here: Bits::default(),
             owed: 0,
             echo: None,
@@ -343,6 +361,7 @@ impl Incoming {
     /// The fragment has been stored.
     #[inline]
     pub fn note_stored(&mut self, fragment: u32) {
+        self.behind = self.behind.max(fragment + 1);
         if fragment != self.base {
             self.here.set(fragment);
             return;
@@ -352,6 +371,12 @@ impl Incoming {
             self.here.clear(self.base);
             self.base += 1;
         }
+    }
+
+    /// Whether only a short end is expected, or something that was lost: its sender may leave that for later.
+    #[inline]
+    pub fn is_rest(&self, fragment_bytes: usize) -> bool {
+        is_rest(self.bytes, self.behind, fragment_bytes)
     }
 
     /// The first missing fragment from `from` on, and how many are missing one behind the other, at most `count_max`.
@@ -378,7 +403,7 @@ impl Incoming {
 
     /// As saved: the first that is missing, and what [`bitmap`](Self::bitmap) gave. `false`: that cannot be.
     pub fn restore(&mut self, base: u32, words: &[u64; BITMAP_WORDS]) -> bool {
-        self.base = base;
+        (self.base, self.behind) = (base, base);
         for (count, word) in words.iter().enumerate() {
             self.here.0[(base as usize / 64 + count) % BITMAP_WORDS] = *word;
         }

@@ -14,6 +14,7 @@
 mod control;
 mod messages;
 mod receive;
+mod rests;
 mod state;
 mod transmit;
 
@@ -174,8 +175,8 @@ pub struct Endpoint<M> {
     incoming_free: Vec<u16>,
     /// Messages on their way in, in the order in which they were accepted.
     accepted: VecDeque<u16>,
-    /// The message of the last fragment that was stored, and the fragment behind it.
-    stored: (u16, u32),
+    /// The message of the last fragment that was stored.
+    stored: u16,
     replies: VecDeque<BulkReply>,
     pending: VecDeque<Pending>,
     pieces: Pieces,
@@ -230,7 +231,7 @@ impl<M: FlowMemory> Endpoint<M> {
             incoming: vec![Incoming::free(0); in_max],
             incoming_free: (0..in_max as u16).rev().collect(),
             accepted: VecDeque::with_capacity(in_max),
-            stored: (0, 0),
+            stored: 0,
             replies: VecDeque::with_capacity(2 * in_max),
             pending: VecDeque::with_capacity(out_max + in_max + flows.len()),
             pieces: Pieces::new(config.datagram_bytes),

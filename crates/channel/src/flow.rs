@@ -55,6 +55,8 @@ pub(crate) struct Flow<M> {
     pub out_last: Option<u16>,
     /// The message on its way in that the published words speak of.
     pub bulk_shown: Option<u16>,
+    /// Bursts that have gone past rests of messages.
+    pub rests_passed: u32,
     /// Order of the next fragment.
     pub order: u32,
     /// Bytes of truesize of fragments under way.
@@ -121,6 +123,7 @@ impl<M: FlowMemory> Flow<M> {
             out_first: None,
             out_last: None,
             bulk_shown: None,
+            rests_passed: 0,
             order: 0,
             bulk_flight: 0,
             bulk_timed: None,

@@ -287,7 +287,7 @@ fn large_datagrams_do_not_wait_for_late_acknowledgements() {
     };
     let mut ends = [end(0), end(1)];
     let mut sides = [0, 1].map(|_| Side { room: usize::MAX, ..Side::default() });
-    let mut buffer = vec![0; 60_000];
+    let mut buffer = vec![0; config.transmit_bytes_min()];
     // No time passes: a sender whose FIFO fills must have asked for acknowledgements before it is full.
     for sent in 0..100 {
         assert_eq!(ends[0].try_send(Rank(1), &vec![0; 50_000], &[]), Ok(()), "after {sent}");
@@ -493,4 +493,82 @@ fn wrong_numbers_are_refused_by_name() {
         let wrong = *peers.last().unwrap();
         assert_eq!(make(good, peers, 4096), Some(ConfigError::Peer(wrong)));
     }
+}
+
+/// What is left of each of several messages behind a burst of it, which would be a run of its own, leaves with what is left of the others.
+#[test]
+fn rests_of_messages_leave_together_behind_the_bursts_of_all() {
+    const MESSAGES: u64 = 6;
+    let mut pair = Pair::new();
+    let fragment_bytes = pair.ends[0].config().fragment_bytes();
+    // Bursts of 8: one of each message, two whole fragments, and a short one.
+    let config = Config { burst_datagrams: 8, receive_buffer_bytes: 4 << 20, ..Config::default() };
+    pair.ends = [0, 1].map(|rank| {
+        let identity = Identity { key: Key(42), incarnation: Incarnation(1), rank: Rank(rank) };
+        Endpoint::new(identity, config, at(0), [(Rank(1 - rank), PlainMemory::new(16 << 10))]).unwrap()
+    });
+    let bytes = 10 * fragment_bytes + 100;
+    pair.sides[0].bulk = (0..bytes).map(|at| (at * 7 + at / 251) as u8).collect();
+    pair.sides[1].bulk = vec![0; bytes];
+    for round in 0..8 {
+        for tag in 0..MESSAGES {
+            let id = pair.ends[1].accept_bulk(Rank(0), bytes as u64, tag).unwrap();
+            pair.ends[0].send_bulk(Rank(1), id, bytes as u64, tag).unwrap();
+        }
+        let (mut runs, mut fragments, mut buffer) = (Vec::new(), 0, vec![0; 64 * 1448]);
+        while fragments < MESSAGES * 11 {
+            pair.ns += 1000;
+            while let Some(run) = pair.ends[0].poll_transmit(at(pair.ns), &mut pair.sides[0], &mut buffer) {
+                let datagrams: Vec<_> = buffer[..run.bytes].chunks(run.segment_bytes).collect();
+                let (side, end) = (&mut pair.sides[1], &mut pair.ends[1]);
+                for datagram in &datagrams {
+                    end.handle_datagram(at(pair.ns), datagram, side).unwrap();
+                }
+                fragments += datagrams.len() as u64;
+                runs.push(datagrams.len());
+            }
+            pair.carry(1, |_| true);
+        }
+        pair.settle();
+        // The window has grown to what all of them take: six bursts, two runs of what is left.
+        if round == 7 {
+            assert_eq!(runs, [8, 8, 8, 8, 8, 8, 8, 5, 5], "datagrams of each run");
+        }
+        let arrived = std::iter::from_fn(|| pair.ends[1].poll_event()).count() as u64;
+        assert_eq!((arrived, &pair.sides[1].bulk), (MESSAGES, &pair.sides[0].bulk));
+        while pair.ends[0].poll_event().is_some() {}
+    }
+}
+
+/// A rest waits for others, but not for ever.
+#[test]
+fn a_rest_is_not_passed_without_end() {
+    let mut pair = Pair::new();
+    let fragment_bytes = pair.ends[0].config().fragment_bytes() as u64;
+    pair.sides[0].bulk = vec![1; 32 << 20];
+    pair.sides[1].bulk = vec![0; 32 << 20];
+    let begin = |pair: &mut Pair, bytes: u64, tag: u64| {
+        let id = pair.ends[1].accept_bulk(Rank(0), bytes, tag).unwrap();
+        pair.ends[0].send_bulk(Rank(1), id, bytes, tag).unwrap();
+    };
+    // The window has grown to a burst.
+    begin(&mut pair, 2000 * fragment_bytes, 9);
+    pair.settle();
+    pair.ends.iter_mut().for_each(|end| while end.poll_event().is_some() {});
+    let before = pair.ends[0].counters().fragments_out;
+    begin(&mut pair, 66 * fragment_bytes, 0);
+    begin(&mut pair, 20_000 * fragment_bytes, 1);
+    for _ in 0..2000 {
+        pair.carry(0, |_| true);
+        pair.carry(1, |_| true);
+        if let Some(event) = pair.ends[1].poll_event() {
+            assert_eq!(event, Event::BulkReceived { from: Rank(0), tag: 0 });
+            assert!(
+                pair.ends[0].counters().fragments_out < before + 10_000,
+                "all of the second message went first"
+            );
+            return;
+        }
+    }
+    panic!("the rest of the first message has never left");
 }

@@ -68,6 +68,10 @@ pub struct Places {
 }
 
 impl Places {
+    /// No memory: nothing is expected.
+    pub(crate) const NOWHERE: Places =
+        Places { at: NonNull::dangling(), bytes: 0, head_bytes: 1, each_bytes: 1 };
+
     /// `bytes` of memory at `at`, for datagrams with `head_bytes` before their data.
     ///
     /// # Safety

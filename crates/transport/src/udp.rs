@@ -363,6 +363,15 @@ impl Transport for Udp {
     }
 
     fn receive(&mut self, take: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
+        if self.placed.is_holding() {
+            return self.receive_placed(&Places::NOWHERE, &mut |arrival| match arrival {
+                Arrival::Whole(datagram) => {
+                    take(datagram);
+                    true
+                }
+                Arrival::Placed { .. } => false,
+            });
+        }
         self.placed.let_go(self.socket.as_fd());
         // Where the last look found something there may be many; else a look costs the less the fewer it asks for.
         let messages_max = if self.busy { RECEIVED_MAX } else { 1 };

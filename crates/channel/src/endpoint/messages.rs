@@ -116,9 +116,6 @@ impl<M: FlowMemory> Endpoint<M> {
         let Some(flow) = place.flow.take() else { return };
         let (tag, id) = (place.tag, BulkId { slot: u32::from(slot), turn: place.turn });
         place.turn = place.turn.wrapping_add(1);
-        if self.stored.0 == slot {
-            self.stored.1 = 0;
-        }
         if let Some(at) = self.accepted.iter().position(|accepted| *accepted == slot) {
             self.accepted.remove(at);
         }

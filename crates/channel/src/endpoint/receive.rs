@@ -46,17 +46,19 @@ impl<M: FlowMemory> Endpoint<M> {
     }
 
     /// What the next datagrams may well be, so that they can be received where they belong: the fragments behind the furthest
-    /// one that was stored of the message that was last heard of, else those of the message accepted longest ago. A guess, and no promise of anybody's.
+    /// one that was stored of the message that was last heard of, else those of the message accepted longest ago; of one that lacks
+    /// but its short end only when there is no other, as its sender keeps such for later. A guess, and no promise of anybody's.
     #[inline]
     pub fn expected(&self) -> Option<Expected> {
-        let (last, behind) = self.stored;
-        let place = &self.incoming[usize::from(last)];
-        let (place, from) = match place.flow {
-            Some(_) => (place, behind),
-            None => (&self.incoming[usize::from(*self.accepted.front()?)], 0),
-        };
         let fragment_bytes = self.config.fragment_bytes();
-        let (first, count) = place.missing(from, EXPECTED_MAX);
+        let goes_on = |place: &&Incoming| !place.is_rest(fragment_bytes);
+        let last = Some(&self.incoming[usize::from(self.stored)]).filter(|place| place.flow.is_some());
+        let place = last.filter(goes_on).or_else(|| {
+            let mut accepted = self.accepted.iter().map(|slot| &self.incoming[usize::from(*slot)]);
+            let first = accepted.clone().next();
+            accepted.find(goes_on).or(last).or(first)
+        })?;
+        let (first, count) = place.missing(place.behind, EXPECTED_MAX);
         let offset = u64::from(first) * fragment_bytes as u64;
         let bytes = (place.bytes - offset).min(u64::from(count) * fragment_bytes as u64) as usize;
         Some(Expected { tag: place.tag, offset, bytes })
@@ -306,9 +308,7 @@ impl<M: FlowMemory> Endpoint<M> {
         if let Ok(fragment) = place.check(offset, bytes.len(), self.config.fragment_bytes()) {
             sink.fragment(place.tag, offset, bytes);
             place.note_stored(fragment);
-            // One that was lost comes between new ones, which go on where they were.
-            let before = if self.stored.0 == slot as u16 { self.stored.1 } else { 0 };
-            self.stored = (slot as u16, before.max(fragment + 1));
+            self.stored = slot as u16;
             self.counters.fragments_in += 1;
         }
         if place.is_complete() {

@@ -1,10 +1,10 @@
 //! What leaves.
 
 use super::{BulkReply, Endpoint, Transmit};
-use crate::bulk::REORDER;
+use crate::bulk::{Outgoing, REORDER};
 use crate::flow::Flow;
 use crate::packet::{
-    ACK_NOW, CONTROL_BYTES_MAX, DONE, FRAGMENT_BYTES_BEFORE, FRAGMENT_HEAD_BYTES, HEADER_BYTES, Kind,
+    ACK_NOW, CONTROL_BYTES_MAX, DONE, FRAGMENT_BYTES_BEFORE, FRAGMENT_HEAD_BYTES, HEADER_BYTES, Header, Kind,
     REFUSED, SHORT_BYTES, write_bulk_ack, write_fragment_head, write_header,
 };
 use crate::pieces;
@@ -146,7 +146,7 @@ impl<M: FlowMemory> Endpoint<M> {
 
     /// Datagrams that may leave together: one that is to be cut leaves by itself.
     #[inline]
-    fn burst_max(&self, at: usize) -> usize {
+    pub(super) fn burst_max(&self, at: usize) -> usize {
         if self.flows[at].path.is_narrow() { 1 } else { self.config.burst_datagrams }
     }
 
@@ -232,26 +232,7 @@ impl<M: FlowMemory> Endpoint<M> {
         Some(Transmit { to: flow.rank, bytes, segment_bytes, lies_in: None })
     }
 
-    /// A burst of fragments of the first message of the flow that has any to send.
-    #[inline]
-    fn transmit_bulk(
-        &mut self,
-        at: usize,
-        now: Now,
-        source: &mut impl Source,
-        into: &mut [u8],
-    ) -> Option<Transmit> {
-        let mut slot = self.flows[at].out_first;
-        while let Some(here) = slot {
-            if self.outgoing[usize::from(here)].sendable().is_some() {
-                return self.transmit_fragments(at, usize::from(here), now, source, into);
-            }
-            slot = self.outgoing[usize::from(here)].next_slot;
-        }
-        None
-    }
-
-    fn transmit_fragments(
+    pub(super) fn transmit_fragments(
         &mut self,
         at: usize,
         slot: usize,
@@ -279,18 +260,11 @@ impl<M: FlowMemory> Endpoint<M> {
             let new = if count + lost < count_max { place.sendable_new() } else { None };
             let Some(fragment) = new.or_else(|| place.sendable()) else { break };
             lost -= usize::from(new.is_none());
-            let offset = u64::from(fragment) * fragment_bytes as u64;
-            let length = (place.bytes - offset).min(fragment_bytes as u64) as usize;
-            place.note_sent(fragment, flow.order);
-            header.seq = Seq(flow.order);
-            flow.order = flow.order.wrapping_add(1);
             // The last two that may leave: the sender waits from here on, and one of them may be lost.
-            if count + 2 >= room || place.sendable().is_none() {
-                header.flags |= ACK_NOW;
-            }
+            let stops = count + 2 >= room;
+            let (offset, length) =
+                write_head(flow, place, &mut header, (fragment, fragment_bytes, stops), &mut into[bytes..]);
             let datagram = &mut into[bytes..bytes + FRAGMENT_BYTES_BEFORE + length.min(written_bytes)];
-            write_header(&header, FRAGMENT_HEAD_BYTES + length, datagram);
-            write_fragment_head(place.id, offset, &mut datagram[HEADER_BYTES..]);
             if lies_in.is_none() {
                 source.read(place.tag, offset, &mut datagram[FRAGMENT_BYTES_BEFORE..]);
             }
@@ -300,12 +274,20 @@ impl<M: FlowMemory> Endpoint<M> {
                 break;
             }
         }
+        self.note_fragments(at, now, count);
+        let to = self.flows[at].rank;
+        Some(Transmit { to, bytes, segment_bytes: segment_bytes.min(bytes), lies_in })
+    }
+
+    /// So many fragments of a flow leave.
+    #[inline]
+    pub(super) fn note_fragments(&mut self, at: usize, now: Now, count: usize) {
+        let flow = &mut self.flows[at];
         flow.bulk_timed.get_or_insert((flow.order.wrapping_sub(1), now.ns));
-        flow.bulk_flight += count as u32 * charge;
+        flow.bulk_flight += count as u32 * self.config.charge_max();
         flow.note_departure(now.ns, &self.config);
         self.counters.datagrams_out += count as u64;
         self.counters.fragments_out += count as u64;
-        Some(Transmit { to: flow.rank, bytes, segment_bytes: segment_bytes.min(bytes), lies_in })
     }
 
     fn transmit_bulk_probe(&mut self, at: usize, into: &mut [u8]) -> Option<Transmit> {
@@ -360,6 +342,28 @@ impl<M: FlowMemory> Endpoint<M> {
         self.note_deadline(usize::from(at));
         Some(one(to, HEADER_BYTES + length))
     }
+}
+
+/// Writes what stands before the data of a fragment, which leaves with that; gives the place of the data in the message, and their bytes.
+/// `stops`: the sender has to stop behind it, or soon will.
+#[inline]
+pub(super) fn write_head<M>(
+    flow: &mut Flow<M>,
+    place: &mut Outgoing,
+    header: &mut Header,
+    (fragment, fragment_bytes, stops): (u32, usize, bool),
+    into: &mut [u8],
+) -> (u64, usize) {
+    let offset = u64::from(fragment) * fragment_bytes as u64;
+    let length = (place.bytes - offset).min(fragment_bytes as u64) as usize;
+    place.note_sent(fragment, flow.order);
+    header.seq = Seq(flow.order);
+    flow.order = flow.order.wrapping_add(1);
+    let asks = if stops || place.sendable().is_none() { ACK_NOW } else { 0 };
+    header.flags = header.flags & !ACK_NOW | asks;
+    write_header(header, FRAGMENT_HEAD_BYTES + length, into);
+    write_fragment_head(place.id, offset, &mut into[HEADER_BYTES..]);
+    (offset, length)
 }
 
 fn one(to: Rank, bytes: usize) -> Transmit {

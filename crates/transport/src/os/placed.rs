@@ -4,7 +4,8 @@
 //! Where the receive buffer is large enough, messages are read without being taken out of it (MSG_PEEK, SO_PEEK_OFF), and taken out
 //! when more than [`PlacedReceiver::hold`] says have come behind them. For what is freed at once the kernel uses again at
 //! once: between two namespaces of a machine the sender then writes into memory that the receiver's core has just read, line by
-//! line at the pace at which cores far apart agree on a line. With a megabyte in between it is nearly twice as fast.
+//! line at the pace at which cores far apart agree on a line. With a megabyte in between it is nearly twice as fast. While messages
+//! are held, those that are expected nowhere are read in the same way.
 
 use std::collections::VecDeque;
 use std::io;
@@ -56,7 +57,7 @@ impl PlacedReceiver {
     pub fn new() -> Self {
         PlacedReceiver {
             heads: Vec::new(),
-            places: Places { at: ptr::NonNull::dangling(), bytes: 0, head_bytes: 0, each_bytes: 1 },
+            places: Places::NOWHERE,
             parts: Vec::new(),
             overflow: Vec::new(),
             whole: Vec::new(),
@@ -80,6 +81,12 @@ impl PlacedReceiver {
         }
     }
 
+    /// Whether messages are held that have come lately: then nothing else may read the socket.
+    #[inline]
+    pub fn is_holding(&self) -> bool {
+        !self.held.is_empty() && self.came.is_some_and(|came| came.elapsed() <= HELD_FOR)
+    }
+
     /// Takes all that has been read out of the socket.
     #[inline]
     pub fn let_go(&mut self, socket: BorrowedFd<'_>) {
@@ -100,7 +107,10 @@ impl PlacedReceiver {
         }
         match received {
             Ok(()) => {
-                self.came = Some(Instant::now());
+                // What goes nowhere is no reason to hold anything.
+                if *places != Places::NOWHERE {
+                    self.came = Some(Instant::now());
+                }
                 let datagrams = self.length.div_ceil(self.segment_bytes).max(1);
                 let charge = datagrams * budget.charge_bytes(self.segment_bytes);
                 self.held.push_back(charge);
@@ -191,6 +201,9 @@ impl PlacedReceiver {
     /// The datagrams of the message from one on, whole.
     pub fn rest(&mut self, index: usize) -> impl Iterator<Item = &[u8]> {
         let start = (index * self.segment_bytes).min(self.length);
+        if self.parts.len() == 1 {
+            return self.overflow[start..self.length].chunks(self.segment_bytes);
+        }
         self.whole.clear();
         let mut at = 0;
         for part in &self.parts {
