@@ -90,33 +90,36 @@ impl Line {
 }
 
 impl Lines {
-    fn totals(&self) -> [u64; 2] {
-        [&self.turns, &self.holds].map(|line| line.frozen_ns_total.load(Ordering::Acquire))
+    /// Both only grow: while the sum is the same, both are. An array of the two, compared as a whole, made a look at the clock take 50 ns
+    /// instead of 24.
+    #[inline(always)]
+    fn frozen_ns(&self) -> u64 {
+        let total = |line: &Line| line.frozen_ns_total.load(Ordering::Acquire);
+        total(&self.turns).wrapping_add(total(&self.holds))
     }
 
+    #[inline(always)]
     fn thaw_count(&self) -> u64 {
         let count = |line: &Line| line.thaw_count.load(Ordering::Relaxed);
         count(&self.turns).wrapping_add(count(&self.holds))
     }
 
-    #[inline]
+    #[inline(always)]
     fn clock(&self, mut monotonic_ns: impl FnMut() -> u64) -> Time {
         loop {
-            let before = self.totals();
+            let frozen_ns = self.frozen_ns();
             let thaw_count = self.thaw_count();
             let now_ns = monotonic_ns();
-            if self.totals() == before {
-                let frozen_ns = before[0].wrapping_add(before[1]);
+            if self.frozen_ns() == frozen_ns {
                 return Time { ns: now_ns.wrapping_sub(frozen_ns), thaw_count };
             }
         }
     }
 
     fn told(&self) -> Told {
-        let [turns, holds] = self.totals();
         Told {
             thaw_count: self.thaw_count(),
-            frozen_ns_total: turns.wrapping_add(holds),
+            frozen_ns_total: self.frozen_ns(),
             generation: self.turns.generation.load(Ordering::Relaxed),
             slice_end_ns: self.turns.slice_end_ns.load(Ordering::Relaxed),
         }
