@@ -48,6 +48,7 @@ pub struct Turn {
     pub what: String,
     pub node: String,
     pub us: u64,
+    pub generation: u64,
     pub job: u64,
     pub took_us: u64,
 }
@@ -129,6 +130,7 @@ fn stretch(line: &str) -> Option<Vec<Turn>> {
             what: turn[0].as_str()?.to_owned(),
             node: node.to_owned(),
             us: since + turn[1].as_u64()?,
+            generation: turn[2].as_u64()?,
             job: turn[3].as_u64()?,
             took_us: turn[4].as_u64()?,
         })

@@ -162,28 +162,27 @@ fn phases(turns: &[Turn], job: u64) -> Vec<Switch> {
     let mut found = Vec::new();
     let at_head = |turn: &Turn| turn.node == "node0";
     for (index, frozen) in
-        turns.iter().enumerate().filter(|(_, turn)| turn.what == "frozen" && turn.job == job)
+        turns.iter().enumerate().filter(|(_, turn)| at_head(turn) && turn.what == "frozen" && turn.job == job)
     {
         let before = turns[..index].iter().rev().find(|turn| at_head(turn) && turn.what == "switch");
         let after = &turns[index..];
         let Some(again) = after.iter().position(|turn| at_head(turn) && turn.what == "switch") else {
             continue;
         };
-        let until = after[again + 1..].iter().position(|turn| at_head(turn) && turn.what == "switch");
-        let coming = &after[again..until.map_or(after.len(), |until| again + 1 + until)];
-        let one = |turns: &[Turn], what: &str| {
-            turns.iter().find(|turn| turn.what == what && turn.job == job).map(|turn| turn.us)
-        };
+        // By the number of the switch: a node may be ahead of the head's own record of it, or behind the next one.
+        let generation = after[again].generation;
+        let coming = || turns.iter().filter(|turn| turn.generation == generation && turn.job == job);
         let mut thawed = BTreeMap::new();
-        for turn in coming.iter().filter(|turn| turn.what == "thaw" && turn.job == job) {
+        for turn in coming().filter(|turn| turn.what == "thaw") {
             thawed.insert(&turn.node, (turn.us, turn.us + turn.took_us));
         }
         let (Some(before), Some(last)) = (before, thawed.values().map(|thaw| thaw.1).max()) else { continue };
         let first = thawed.values().map(|thaw| thaw.0).min().unwrap_or(last);
         let latest = thawed.values().map(|thaw| thaw.0).max().unwrap_or(first);
-        let saved = one(&after[..=again], "saved").unwrap_or(frozen.us);
+        let saved = after[..again].iter().find(|turn| turn.what == "saved" && turn.job == job);
+        let saved = saved.map_or(frozen.us, |turn| turn.us);
         let back = after[again].us;
-        let restored = one(coming, "restored").unwrap_or(back);
+        let restored = coming().find(|turn| turn.what == "restored").map_or(back, |turn| turn.us);
         let marks = [before.us, frozen.us, saved, back, restored, last];
         found.push(Switch {
             phases_us: std::array::from_fn(|phase| marks[phase + 1].saturating_sub(marks[phase]) as f64),
@@ -324,24 +323,26 @@ fn draw(places: &Places, all: &[Found]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn turn(what: &str, node: &str, us: u64, took_us: u64) -> Turn {
+    fn turn(what: &str, node: &str, us: u64, generation: u64, took_us: u64) -> Turn {
         let job = if what == "switch" { 0 } else { 1 };
-        Turn { what: what.into(), node: node.into(), us, job, took_us }
+        Turn { what: what.into(), node: node.into(), us, generation, job, took_us }
     }
 
     #[test]
     fn a_forced_switch_is_cut_into_its_phases() {
         let turns = [
-            turn("switch", "node0", 100, 0),
-            turn("freeze", "node0", 101, 20),
-            turn("frozen", "node0", 300, 0),
-            turn("saved", "node0", 320, 0),
-            turn("switch", "node0", 330, 0),
-            turn("restored", "node0", 400, 0),
-            turn("thaw", "node1", 410, 5),
-            turn("thaw", "node0", 460, 10),
-            turn("switch", "node0", 100_330, 0),
-            turn("thaw", "node1", 100_400, 5),
+            turn("switch", "node0", 100, 1, 0),
+            turn("freeze", "node0", 101, 1, 20),
+            turn("frozen", "node0", 300, 1, 0),
+            turn("saved", "node0", 320, 1, 0),
+            turn("switch", "node0", 330, 2, 0),
+            turn("restored", "node0", 400, 2, 0),
+            turn("thaw", "node1", 410, 2, 5),
+            turn("thaw", "node0", 460, 2, 10),
+            // Of the next one, before the head has written down that it has begun.
+            turn("thaw", "node1", 100_320, 4, 5),
+            turn("switch", "node0", 100_330, 3, 0),
+            turn("thaw", "node1", 100_400, 4, 5),
         ];
         let found = phases(&turns, 1);
         assert_eq!(found.len(), 1);
