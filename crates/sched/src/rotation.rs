@@ -25,6 +25,11 @@ const CREDIT_SLICES: u64 = 10;
 /// See [`CREDIT_SLICES`].
 const CREDIT_NS: u64 = 1_000_000_000;
 
+/// How long a job that was left out may run before the others when it is back.
+pub(crate) fn credit_ns(slice_ns: u64) -> u64 {
+    CREDIT_NS.max(CREDIT_SLICES * slice_ns)
+}
+
 /// What a job has had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Account {
@@ -248,8 +253,7 @@ impl Scheduler {
             let turn = &mut record.turn;
             (turn.freeze, turn.held) = (Freeze::Frozen, false);
             // Its credit is bounded: a job that was stuck for minutes does not take minutes from the others.
-            let credit_ns = CREDIT_NS.max(CREDIT_SLICES * self.config.slice_ns);
-            let least_ns = clock_ns.saturating_sub(turn.scaled(credit_ns));
+            let least_ns = clock_ns.saturating_sub(turn.scaled(credit_ns(self.config.slice_ns)));
             turn.account.virtual_ns = turn.account.virtual_ns.max(least_ns);
             self.settle_activity(job);
         }

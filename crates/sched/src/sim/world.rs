@@ -12,6 +12,7 @@ use crate::demand::Demand;
 use crate::gang::{Action, Arrival, Timing};
 use crate::head::{Head, Notice};
 use crate::message::{Down, Mode, Order, Stage};
+use crate::rotation::credit_ns;
 use crate::scheduler::{Config, Event as Placed, JobState, Scheduler};
 use crate::tree::Tree;
 use crate::types::{Generation, JobId, NodeId};
@@ -163,8 +164,9 @@ impl World {
         }
         self.run_until(self.options.faults_ns);
         self.end_faults();
-        // Whoever was stuck, late or lost comes back in this time.
-        self.run_until(self.now_ns + 5_000_000_000);
+        // Whoever was stuck, late or lost comes back in this time, and has had what he is owed.
+        let owed_ns = self.options.jobs as u64 * credit_ns(self.options.slice_ns);
+        self.run_until(self.now_ns + 5_000_000_000 + owed_ns);
         self.check_the_end();
         self.report
     }
