@@ -309,7 +309,8 @@ fn a_snapshot_of_a_job_of_mpiexec_says_who_waits_for_whom_and_the_job_goes_on() 
     (0..3).for_each(|_| job.await_line("snapshot: up"));
     await_that("it takes part, and two sleep", || {
         let said = laptop.tutti(&["snapshot", "1"]).stdout;
-        said.contains("rank 1  receives from rank 0, tag 5") && said.contains("rank 2  receives from rank 1")
+        said.contains("rank 1  MPI_Recv: receives from rank 0, tag 5")
+            && said.contains("rank 2  MPI_Recv: receives from rank 1")
     });
     std::fs::write(laptop.0.path().join("go"), "").expect("a file");
     assert_eq!(job.end(), (0, String::new()));
