@@ -384,34 +384,40 @@ impl Life {
         }
     }
 
-    /// Until nothing is left to be done now.
+    /// Until nothing is left to be done now. What the node has decided is done before the head decides anew: a job would be thawed in
+    /// a switch that is not its own.
     fn turn(&mut self, now_ns: u64) {
         loop {
             self.serve(now_ns);
             let Some(node) = &mut self.node else { return };
-            let down = node.head.as_mut().and_then(|head| head.poll_down(now_ns));
-            if let Some(down) = down {
-                self.handle_down(now_ns, down);
+            if let Some(output) = node.agent.poll_output() {
+                self.perform(now_ns, output);
                 continue;
             }
-            if let Some(head) = &mut node.head {
+            let Some(head) = &mut node.head else { return };
+            let Some(down) = head.poll_down(now_ns) else {
                 while head.poll_notice().is_some() {}
-            }
-            let Some(output) = node.agent.poll_output() else { return };
-            match output {
-                Output::Child(child, down) => self.say_down(child, &Word::Sched(down)),
-                Output::Parent(report) => match &mut node.head {
-                    Some(head) => {
-                        head.handle_report(now_ns, report);
-                        self.recorder.reached(&report, now_ns);
-                    }
-                    None => self.say_up(&report),
-                },
-                // What is to be said is said before anything that takes time.
-                Output::Do(action) => {
-                    self.flush();
-                    self.act(&action);
+                return;
+            };
+            self.handle_down(now_ns, down);
+        }
+    }
+
+    fn perform(&mut self, now_ns: u64, output: Output) {
+        let Some(node) = &mut self.node else { return };
+        match output {
+            Output::Child(child, down) => self.say_down(child, &Word::Sched(down)),
+            Output::Parent(report) => match &mut node.head {
+                Some(head) => {
+                    head.handle_report(now_ns, report);
+                    self.recorder.reached(&report, now_ns);
                 }
+                None => self.say_up(&report),
+            },
+            // What is to be said is said before anything that takes time.
+            Output::Do(action) => {
+                self.flush();
+                self.act(&action);
             }
         }
     }
