@@ -25,14 +25,19 @@ fn plan(version: u64) -> Plan {
 }
 
 fn switch(generation: u64, row: u32, mode: Mode) -> Order {
-    Order::Switch(Switch {
-        version: Version(1),
+    Order::Switch(Switch { mode, ..to_row(1, row, generation) })
+}
+
+/// An overlapped switch to a row of a version.
+fn to_row(version: u64, row: u32, generation: u64) -> Switch {
+    Switch {
+        version: Version(version),
         row,
         generation: Generation(generation),
         at_ns: 0,
-        mode,
+        mode: Mode::Overlapped,
         left_ns: 0,
-    })
+    }
 }
 
 fn actions(node: &mut NodeSwitch) -> Vec<Action> {
@@ -59,14 +64,7 @@ fn who_stands_in_all_rows_gives_way_to_nobody() {
     let rows = vec![vec![A, C], vec![B, C]];
     node.handle_plan(10, Plan { version: Version(2), rows, ..Plan::default() });
     assert!(node.gives_way(C), "it is in force with its switch only");
-    let next = Switch {
-        version: Version(2),
-        row: 1,
-        generation: Generation(2),
-        at_ns: 0,
-        mode: Mode::Overlapped,
-        left_ns: 0,
-    };
+    let next = to_row(2, 1, 2);
     node.handle_order(20, &Order::Switch(next));
     assert!(node.gives_way(A) && !node.gives_way(C));
 }
@@ -124,14 +122,7 @@ fn s17_the_strict_switch_waits_for_every_order() {
 fn the_newest_generation_wins_and_a_skipped_one_is_reported_over() {
     let mut node = node(Mode::Overlapped);
     // The backlog of a slow node: 3 is here before 2 could be executed, since the plan of 2 is not here.
-    let two = Switch {
-        version: Version(2),
-        row: 1,
-        generation: Generation(2),
-        at_ns: 0,
-        mode: Mode::Overlapped,
-        left_ns: 0,
-    };
+    let two = to_row(2, 1, 2);
     assert_eq!(order(&mut node, 0, Order::Switch(two)), []);
     assert_eq!(order(&mut node, 0, switch(3, 0, Mode::Overlapped)), [frozen(B, 3)]);
     node.handle_plan(0, plan(2));
@@ -276,13 +267,6 @@ fn a_job_that_was_moved_is_bound_before_it_runs_again() {
             moved: vec![moved(A, 1), moved(B, 0), moved(JobId(9), 0)],
         },
     );
-    let both = Switch {
-        version: Version(2),
-        row: 0,
-        generation: Generation(2),
-        at_ns: 0,
-        mode: Mode::Overlapped,
-        left_ns: 0,
-    };
+    let both = to_row(2, 0, 2);
     assert_eq!(order(&mut node, 0, Order::Switch(both)), [Action::Bind(B, slots), Action::Thaw(B)]);
 }
