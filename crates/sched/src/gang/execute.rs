@@ -1,0 +1,161 @@
+//! A switch is executed on a node, and jobs are frozen, copied and thawed as far as they may be by now.
+//!
+//! [`NodeSwitch::execute`] comes once for each switch; [`NodeSwitch::apply`] after every event, since each may be the one that
+//! somebody waited for.
+
+use super::{Action, Lap, NodeSwitch};
+use crate::message::{Mode, Stage, Switch};
+use crate::types::{Generation, JobId};
+
+impl NodeSwitch {
+    /// A switch has come: it counts if it is newer than all before it.
+    pub(super) fn handle_switch(&mut self, now_ns: u64, switch: Switch) {
+        if self.newest.is_some_and(|newest| newest.generation >= switch.generation) {
+            return;
+        }
+        self.newest = Some(switch);
+        self.lap = Lap { generation: switch.generation, received_ns: now_ns, ..Lap::default() };
+        self.execute(now_ns);
+    }
+
+    /// Executes the newest switch, if its time and its plan have come.
+    pub(super) fn execute(&mut self, now_ns: u64) {
+        let Some(switch) = self.newest else { return };
+        if self.done == Some(switch) || switch.at_ns > now_ns || self.plan(switch.version).is_none() {
+            return;
+        }
+        let skipped = switch.generation != self.generation().next();
+        self.done = Some(switch);
+        self.lap.executed_ns = now_ns;
+        while self.plans.front().is_some_and(|plan| plan.version < switch.version) {
+            self.plans.pop_front();
+        }
+        self.bind_moved();
+        for local in &mut self.jobs {
+            local.was_in_row = local.in_row;
+        }
+        self.mark_row();
+        for local in &mut self.jobs {
+            if local.in_row && (!local.was_in_row || skipped && !local.is_thawed()) {
+                local.entered = switch.generation;
+            }
+        }
+        for at in 0..self.jobs.len() {
+            let local = &self.jobs[at];
+            if local.is_frozen() && !local.in_row && (local.was_in_row || skipped) {
+                self.say_frozen(at);
+            }
+        }
+        self.apply(now_ns);
+    }
+
+    /// Binds the jobs to the slots that the plan in force gives them.
+    fn bind_moved(&mut self) {
+        let Some(plan) = self.plans.front() else { return };
+        for moved in plan.moved.iter().filter(|moved| moved.node == self.me) {
+            if let Some(local) = self.jobs.iter_mut().find(|local| local.job == moved.job)
+                && local.slots != moved.slots
+            {
+                local.slots = moved.slots;
+                self.actions.push_back(Action::Bind(moved.job, moved.slots));
+            }
+        }
+    }
+
+    /// Marks which jobs stand in the row in force.
+    pub(super) fn mark_row(&mut self) {
+        let Some(done) = self.done else { return };
+        let Some(plan) = self.plans.iter().find(|plan| plan.version == done.version) else { return };
+        for local in &mut self.jobs {
+            local.in_row = plan.holds(done.row, local.job);
+        }
+    }
+
+    /// Freezes and thaws what is to be, as far as it may be by now.
+    pub(super) fn apply(&mut self, now_ns: u64) {
+        for at in 0..self.jobs.len() {
+            if self.jobs[at].is_thawed() && !self.wanted(at) && !self.jobs[at].dying {
+                self.jobs[at].freeze(now_ns);
+                self.actions.push_back(Action::Freeze(self.jobs[at].job));
+            }
+        }
+        self.save_and_restore();
+        for at in 0..self.jobs.len() {
+            if self.jobs[at].is_frozen() && self.wanted(at) && self.may_thaw(now_ns, at) {
+                self.jobs[at].thaw(now_ns);
+                self.lap.thawing_ns = now_ns;
+                self.actions.push_back(Action::Thaw(self.jobs[at].job));
+            }
+        }
+        if self.expelled && !self.is_freezing() && self.here_said < Some(self.generation()) {
+            self.here_said = Some(self.generation());
+            self.actions.push_back(Action::Here(self.generation()));
+        }
+    }
+
+    /// True if the job is to run now.
+    pub(super) fn wanted(&self, at: usize) -> bool {
+        let local = &self.jobs[at];
+        if local.dying || local.suspended {
+            return false;
+        }
+        match self.alone {
+            None => local.in_row,
+            Some((_, turn)) => self.has_turn(at, turn),
+        }
+    }
+
+    /// True if a frozen job that is to run may be thawed by now.
+    fn may_thaw(&self, now_ns: u64, at: usize) -> bool {
+        let local = &self.jobs[at];
+        let strict = self.mode() == Mode::Strict && self.alone.is_none();
+        if strict && local.run < Some(local.entered) {
+            return false;
+        }
+        let others = self.jobs.iter().filter(|other| other.job != local.job && !other.dying);
+        others.filter(|other| !other.slots.is_disjoint(&local.slots)).all(|other| {
+            match other.freezing_since_ns() {
+                Some(since_ns) => !strict && now_ns >= since_ns + self.timing.wait_ns,
+                None => other.is_frozen(),
+            }
+        })
+    }
+
+    /// The job is frozen: says so, in all the ways that somebody may wait for.
+    pub(super) fn say_frozen(&mut self, at: usize) {
+        let local = &self.jobs[at];
+        let (job, suspended, serial) = (local.job, local.suspended, local.serial);
+        self.actions.push_back(Action::Reached(job, Stage::Frozen, self.generation()));
+        if suspended {
+            self.actions.push_back(Action::Reached(job, Stage::Suspended, Generation(serial)));
+        }
+    }
+
+    pub(super) fn suspend(&mut self, job: JobId, serial: u64, suspended: bool) {
+        let Some(local) = self.find_mut(job) else { return };
+        if serial <= local.serial {
+            return;
+        }
+        local.serial = serial;
+        local.suspended = suspended;
+        if suspended && local.is_frozen() {
+            self.actions.push_back(Action::Reached(job, Stage::Suspended, Generation(serial)));
+        }
+    }
+
+    /// Copies and loads the channel state of jobs for which that has been ordered. The order may come before the job is frozen: a
+    /// daemon that is new finds its jobs running.
+    fn save_and_restore(&mut self) {
+        let generation = self.generation();
+        for local in self.jobs.iter_mut().filter(|local| local.is_frozen() && !local.dying) {
+            if local.save > local.saved {
+                (local.saved, local.saving) = (local.save, local.save);
+                self.actions.push_back(Action::Save(local.job));
+            }
+            if local.restore > local.restored && local.restore == Some(generation) {
+                (local.restored, local.restoring) = (local.restore, local.restore);
+                self.actions.push_back(Action::Restore(local.job));
+            }
+        }
+    }
+}

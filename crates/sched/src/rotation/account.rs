@@ -1,0 +1,155 @@
+//! What each job has had, and what it is owed: its virtual time, its credit, whether it sleeps.
+
+use crate::scheduler::Scheduler;
+use crate::types::{Generation, JobId};
+
+/// How many slices a job that was left out can have to its credit, or so long, whichever is more: how long a machine takes to
+/// freeze somebody has nothing to do with the slice, and what falls beyond the credit hides the weights.
+const CREDIT_SLICES: u64 = 10;
+/// See [`CREDIT_SLICES`].
+const CREDIT_NS: u64 = 1_000_000_000;
+
+/// How long a job that was left out may run before the others when it is back.
+pub(crate) fn credit_ns(slice_ns: u64) -> u64 {
+    CREDIT_NS.max(CREDIT_SLICES * slice_ns)
+}
+
+/// What a job has had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Account {
+    /// Time in which it was to run, idle time left out.
+    pub service_ns: u64,
+    /// The same over its weight (100 is the unit): what the rotation goes by.
+    pub virtual_ns: u64,
+    /// How often it was switched in.
+    pub slices: u64,
+    /// Slices that began with it in the row, also if it had the one before.
+    pub turns: u64,
+    /// How often it was left out because it was not frozen yet.
+    pub left_out: u64,
+    /// Its weight.
+    pub weight: u32,
+}
+
+/// How a job that does not run stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Freeze {
+    Frozen,
+    /// It left the row in this generation; FROZEN has not come.
+    Leaving(Generation),
+}
+
+/// A job's part in the rotation.
+#[derive(Clone, Debug)]
+pub(crate) struct Turn {
+    pub(crate) weight: u32,
+    pub(super) account: Account,
+    pub(crate) freeze: Freeze,
+    /// Left out of the rows until it is frozen.
+    pub(crate) held: bool,
+    /// Since when it sleeps everywhere.
+    pub(super) idle_since_ns: Option<u64>,
+    /// The generation that switched it in last.
+    pub(super) since: Generation,
+}
+
+impl Turn {
+    pub(crate) fn new(weight: u32) -> Self {
+        let account = Account::default();
+        Turn {
+            weight,
+            account,
+            freeze: Freeze::Frozen,
+            held: false,
+            idle_since_ns: None,
+            since: Generation(0),
+        }
+    }
+
+    pub(crate) fn account(&self) -> Account {
+        Account { weight: self.weight, ..self.account }
+    }
+
+    /// Begins to compete at this virtual time at the earliest.
+    pub(crate) fn join(&mut self, clock_ns: u64) {
+        self.account.virtual_ns = self.account.virtual_ns.max(clock_ns);
+        self.idle_since_ns = None;
+    }
+
+    fn scaled(&self, ns: u64) -> u64 {
+        (u128::from(ns) * 100 / u128::from(self.weight)) as u64
+    }
+}
+
+impl Scheduler {
+    /// FROZEN of the whole job has come, as of `generation`.
+    pub fn handle_frozen(&mut self, now_ns: u64, job: JobId, generation: Generation) {
+        self.charge(now_ns);
+        let clock_ns = self.virtual_time();
+        let Some(record) = self.jobs.get_mut(&job) else { return };
+        if let Freeze::Leaving(left) = record.turn.freeze
+            && generation >= left
+        {
+            let turn = &mut record.turn;
+            (turn.freeze, turn.held) = (Freeze::Frozen, false);
+            // Its credit is bounded: a job that was stuck for minutes does not take minutes from the others.
+            let least_ns = clock_ns.saturating_sub(turn.scaled(credit_ns(self.config.slice_ns)));
+            turn.account.virtual_ns = turn.account.virtual_ns.max(least_ns);
+            self.settle_activity(job);
+        }
+    }
+
+    /// All ranks of the job have been asleep for a millisecond, as of `generation`.
+    pub fn handle_idle(&mut self, now_ns: u64, job: JobId, generation: Generation) {
+        self.charge(now_ns);
+        let runs = self.rotation.running.contains(&job);
+        if let Some(record) = self.jobs.get_mut(&job)
+            && runs
+            && generation >= record.turn.since
+        {
+            record.turn.idle_since_ns = record.turn.idle_since_ns.or(Some(now_ns));
+        }
+    }
+
+    /// A rank of an idle job is awake.
+    pub fn handle_woken(&mut self, now_ns: u64, job: JobId) {
+        self.charge(now_ns);
+        let level = self.virtual_time();
+        if let Some(record) = self.jobs.get_mut(&job)
+            && record.turn.idle_since_ns.is_some()
+        {
+            record.turn.join(level);
+        }
+    }
+
+    /// Puts the time since the last call on the accounts of those that run.
+    pub(crate) fn charge(&mut self, now_ns: u64) {
+        let passed_ns = now_ns.saturating_sub(self.rotation.charged_ns);
+        self.rotation.charged_ns = self.rotation.charged_ns.max(now_ns);
+        if passed_ns == 0 || self.rotation.paused {
+            return;
+        }
+        let clock_ns = self.virtual_time();
+        for job in &self.rotation.running {
+            let Some(record) = self.jobs.get_mut(job) else { continue };
+            let turn = &mut record.turn;
+            if turn.idle_since_ns.is_some() {
+                continue;
+            }
+            turn.account.service_ns += passed_ns;
+            let before_ns = turn.account.virtual_ns;
+            let ahead_ns = clock_ns + turn.scaled(self.config.slice_ns);
+            turn.account.virtual_ns = (before_ns + turn.scaled(passed_ns)).min(ahead_ns).max(before_ns);
+        }
+    }
+
+    /// The least virtual time of those that can run; it never goes back.
+    pub(crate) fn virtual_time(&mut self) -> u64 {
+        let able = self.jobs.iter().filter(|(job, record)| {
+            self.may_go_on(**job) && record.turn.idle_since_ns.is_none() && self.can_run(**job)
+        });
+        let least_ns = able.map(|(_, record)| record.turn.account.virtual_ns).min();
+        self.rotation.clock_ns = self.rotation.clock_ns.max(least_ns.unwrap_or(0));
+        self.rotation.clock_ns
+    }
+}
