@@ -1,0 +1,124 @@
+//! What users of this node, and the daemon itself, ask the head: asked again each second until it is answered.
+
+use tutti_node::wire::{self, Kind};
+
+use super::AGAIN_MS;
+use crate::core::{Action, ClientId, Core};
+use crate::members::NodeId;
+use crate::message::{Answer, Control, JobId, Request, Routed, User};
+
+/// In place of a user's program that is gone, or for what the daemon asks by itself.
+pub(super) const NOBODY: ClientId = ClientId(0);
+/// Questions that wait for the head; beyond it what front ends want of their jobs is dropped.
+pub(super) const QUESTIONS_MAX: usize = 8192;
+
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) client: ClientId,
+    pub(super) user: User,
+    pub(super) request: Request,
+    pub(super) asked_ms: u64,
+    pub(super) again: bool,
+}
+
+impl Core {
+    pub(in crate::core) fn handle_request(&mut self, client: ClientId, user: User, request: Request) {
+        match request {
+            // A job that was submitted elsewhere the head knows.
+            Request::Logs(job) if self.home.homes.contains_key(&job) => self.answer_logs(client, user, job),
+            Request::Attach(job) if self.home.homes.contains_key(&job) => self.attach(client, user, job),
+            request => {
+                self.home.asked = self.home.asked.wrapping_add(1);
+                let ask = self.home.asked;
+                let question = Question { client, user, request, asked_ms: self.now_ms, again: false };
+                self.home.questions.insert(ask, question);
+                self.ask(ask);
+            }
+        }
+    }
+
+    pub(super) fn ask(&mut self, ask: u64) {
+        let now_ms = self.now_ms;
+        let Some(question) = self.home.questions.get_mut(&ask) else { return };
+        question.asked_ms = now_ms;
+        let again = std::mem::replace(&mut question.again, true);
+        let body = Routed::Ask { ask, user: question.user, request: question.request.clone(), again };
+        self.route(NodeId::HEAD, body);
+    }
+
+    /// What has no answer yet is asked again: it, or its answer, may have been lost.
+    pub(super) fn ask_again(&mut self) {
+        let now_ms = self.now_ms;
+        let questions = self.home.questions.iter();
+        let old = questions.filter(|(_, question)| now_ms >= question.asked_ms + AGAIN_MS);
+        let old: Vec<u64> = old.map(|(ask, _)| *ask).collect();
+        old.into_iter().for_each(|ask| self.ask(ask));
+    }
+
+    /// A question of the daemon's own, whose answer nobody waits for.
+    pub(in crate::core) fn demand(&mut self, user: User, request: Request) {
+        self.handle_request(NOBODY, user, request);
+    }
+
+    pub(in crate::core) fn handle_answer(&mut self, ask: u64, answer: Answer) {
+        let Some(Question { client, user, request, .. }) = self.home.questions.remove(&ask) else { return };
+        let (answer, frames) = match answer {
+            Answer::Snapshot(text) => (Answer::Done, frames_of(text.as_bytes())),
+            answer => (answer, Vec::new()),
+        };
+        if let (Answer::Job(job), Request::Run(_) | Request::Submit(_)) = (&answer, &request) {
+            let home = self.home.homes.entry(*job).or_default();
+            home.user = Some(user);
+            home.heard_ms = self.now_ms;
+            home.coupled = matches!(request, Request::Run(_));
+            if home.coupled && client == NOBODY {
+                let job = *job;
+                self.demand(user, Request::Control(job, Control::Kill));
+            } else if home.coupled {
+                home.client = Some(client);
+                self.home.clients.insert(client, *job);
+            }
+        }
+        if let (&Answer::Job(job), Request::Enrol(..)) = (&answer, &request) {
+            let home = self.home.homes.entry(job).or_default();
+            (home.user, home.enrolled, home.heard_ms) = (Some(user), true, self.now_ms);
+            self.home.enrolling.insert(job, Some(client).filter(|client| *client != NOBODY));
+            return self.try_to_enrol(job);
+        }
+        if let Answer::Home(home) = answer {
+            return self.send_home(client, user, request, home);
+        }
+        let stays = matches!((&answer, &request), (Answer::Job(_), Request::Run(_)));
+        if client != NOBODY {
+            self.act(Action::Answer(client, answer));
+            frames.into_iter().for_each(|frame| self.act(Action::ToClient(client, frame)));
+            if !stays {
+                self.act(Action::Release(client));
+            }
+        }
+    }
+
+    /// Who waits for the answer that a job takes part; the inner none: it has gone away.
+    pub(in crate::core) fn take_enrolling(&mut self, job: JobId) -> Option<Option<ClientId>> {
+        self.home.enrolling.remove(&job)
+    }
+
+    /// A user wants something of a job whose home the head has named.
+    fn send_home(&mut self, client: ClientId, user: User, request: Request, home: NodeId) {
+        match request {
+            _ if client == NOBODY => {}
+            Request::Logs(job) if Some(home) == self.me => self.answer_logs(client, user, job),
+            Request::Attach(job) if Some(home) == self.me => self.attach(client, user, job),
+            request => self.open_tunnel(client, user, request, home),
+        }
+    }
+}
+/// Text as frames of output.
+fn frames_of(text: &[u8]) -> Vec<Vec<u8>> {
+    let frame = |piece: &[u8]| {
+        let mut frame = Vec::new();
+        wire::put(&mut frame, Kind::Output, 0, piece);
+        frame
+    };
+    text.chunks(wire::DATA_BYTES_MAX).map(frame).collect()
+}
