@@ -1,0 +1,128 @@
+//! How a part begins, how it comes back to a daemon that was started anew, and how it is lost.
+
+use std::sync::Arc;
+
+use tutti_node::wire::Back;
+
+use super::{FIRST_ROOM_BYTES, Part};
+use crate::core::outlet::Outlet;
+use crate::core::{Action, Core, Kept};
+use crate::message::{Answer, JobId, Launch, Order, PartState, Phase, Run};
+
+/// The starters of an earlier life have this time to come back.
+const BACK_MS: u64 = 10_000;
+
+impl Core {
+    pub(super) fn begin_part(&mut self, job: JobId, launch: Arc<Launch>, index: usize, order: &Order) {
+        let part = Part::new(Arc::clone(&launch), 0, Outlet::new(0, FIRST_ROOM_BYTES));
+        self.parts.parts.insert(job, part);
+        let is_ours = launch.lives.get(index) == Some(&self.config.about.incarnation);
+        if !is_ours || order.peers.is_some() || self.parts.past.contains(&job) {
+            return self.lose_part(job);
+        }
+        if launch.enrolled.is_some() {
+            self.try_to_enrol(job);
+        } else if order.run != Run::Kill {
+            let described = self.describe(&launch, index);
+            self.act(Action::Start(job, launch, Box::new(described)));
+        } else if let Some(part) = self.parts.parts.get_mut(&job) {
+            part.alive = false;
+            part.state.phase = Phase::Over;
+            part.state.written = Some(0);
+        }
+        self.note_part(job);
+    }
+
+    /// A job that runs already takes part when both are here: the head's order and the answer to its mpiexec.
+    pub(in crate::core) fn try_to_enrol(&mut self, job: JobId) {
+        if !self.parts.parts.contains_key(&job) {
+            return;
+        }
+        match self.take_enrolling(job) {
+            None => {}
+            Some(Some(client)) => {
+                self.act(Action::Answer(client, Answer::Job(job)));
+                self.act(Action::Enrol(client, job));
+            }
+            Some(None) => self.handle_starter_gone(job, "its mpiexec went away"),
+        }
+    }
+
+    /// For the daemon that follows this one.
+    pub(super) fn keep(&mut self, job: JobId, order: &Order) {
+        let (Some(node), Some(part)) = (self.me.or(self.wish), self.parts.parts.get(&job)) else { return };
+        if part.launch.enrolled.is_none() {
+            let kept = Kept { node, order: order.clone(), lives: part.lives, alive: true };
+            self.act(Action::Keep(job, Box::new(kept)));
+        }
+    }
+
+    /// What an earlier life has kept of a starter.
+    pub(in crate::core) fn take_back(&mut self, job: JobId, kept: Kept) {
+        let Some(launch) = kept.order.launch.clone() else { return };
+        self.parts.back_until_ms = self.now_ms + BACK_MS;
+        let mut part = Part::new(launch, kept.lives + 1, Outlet::new(0, FIRST_ROOM_BYTES));
+        part.here = false;
+        part.run = kept.order.run;
+        (part.told_fence, part.window) = (kept.order.fence.number, kept.order.window);
+        part.signals = kept.order.signals.last().map_or(0, |(number, _)| *number);
+        self.parts.parts.insert(job, part);
+        // No life's states are taken for another's, even if this one ends before it has a number.
+        self.keep(job, &kept.order);
+        self.handle_known(job, kept.order);
+        if !kept.alive {
+            self.lose_part(job);
+        }
+    }
+
+    /// A starter of an earlier life, or one that thinks so, is back.
+    pub(in crate::core) fn handle_back(&mut self, job: JobId, back: &Back) {
+        let is_lost = |part: &Part| part.state.version == u64::MAX;
+        if self.parts.parts.get(&job).is_none_or(is_lost) {
+            // Declared lost, or over everywhere.
+            return self.act(Action::End(job));
+        }
+        let old = self.parts.parts.remove(&job).expect("it is there");
+        let lives = old.lives + u64::from(old.here);
+        let mut part = Part::new(old.launch, lives, Outlet::new(back.base, FIRST_ROOM_BYTES));
+        // It may never have heard what its last daemon said: it is told again unless it is so.
+        part.run = if back.frozen { Run::Stop } else { Run::Go };
+        (part.signals, part.told_fence, part.window) = (old.signals, old.told_fence, old.window);
+        part.told_peers = back.has_peers;
+        part.state.suspended = back.frozen;
+        (part.piece, part.taken) = (u64::from(back.piece), back.taken);
+        self.parts.parts.insert(job, part);
+        self.act(Action::Listen(job));
+        if let Some(order) = self.relay.order(job).cloned() {
+            self.keep(job, &order);
+            self.carry_out(job, &order);
+        }
+    }
+
+    /// What was here of a job is gone, and nobody can say how it ended.
+    fn lose_part(&mut self, job: JobId) {
+        let name = &self.config.about.name;
+        let text = format!("the ranks on node {name} were lost with its daemon; the job is ended");
+        let Some(part) = self.parts.parts.get_mut(&job) else { return };
+        part.alive = false;
+        part.state = PartState {
+            version: u64::MAX,
+            phase: Phase::Over,
+            ending: Some(1),
+            status: 1,
+            refused: Some(text),
+            ..PartState::default()
+        };
+        self.act(Action::End(job));
+        self.note_part(job);
+    }
+
+    pub(in crate::core) fn tick_parts(&mut self) {
+        if self.now_ms < self.parts.back_until_ms {
+            return;
+        }
+        let away = self.parts.parts.iter().filter(|(_, part)| part.alive && !part.here);
+        let lost: Vec<JobId> = away.map(|(job, _)| *job).collect();
+        lost.into_iter().for_each(|job| self.lose_part(job));
+    }
+}

@@ -1,0 +1,123 @@
+//! What an order says, as frames of a starter's wire: only what the starter does not know yet.
+
+use tutti_node::wire::{self, Kind, Part as WirePart, Report};
+
+use super::Part;
+use crate::core::{Action, Core};
+use crate::members::NodeId;
+use crate::memory;
+use crate::message::{JobId, Launch, Order, Run};
+
+/// Kind, number and payload.
+type Frame = (Kind, u32, Vec<u8>);
+
+impl Core {
+    /// Tells the starter what is new in the order.
+    pub(super) fn pass_order_on(&mut self, job: JobId, order: &Order) {
+        let Some(part) = self.parts.parts.get_mut(&job) else { return };
+        let was_suspended = part.state.suspended;
+        let frames = part.take_news(order);
+        if was_suspended && !part.state.suspended {
+            self.note_part(job);
+        }
+        for (kind, number, payload) in frames {
+            self.act(Action::ToStarter(job, kind, number, payload));
+        }
+    }
+
+    /// The job as the starter of this node is told of it.
+    pub(super) fn describe(&self, launch: &Launch, index: usize) -> wire::Job {
+        let members = self.members.as_ref().expect("a node with orders has a list of members");
+        let machine = &self.config.about.machine;
+        let shares =
+            |node: &NodeId| members.nodes.get(node).is_some_and(|member| &member.about.machine == machine);
+        let part = (launch.nodes.len() > 1).then(|| WirePart {
+            node: index as u32,
+            first_ranks: launch.first_ranks.clone(),
+            address: self.config.about.data,
+            key: launch.key,
+            shares_machine: launch.nodes.iter().filter(|node| shares(node)).count() > 1,
+        });
+        let bytes = launch.terms.memory_bytes;
+        let (name, limit) = (&self.config.about.name, memory::text(bytes));
+        let reached = format!("the job's memory on node {name} reached {limit} (--memory)");
+        let memory = (bytes > 0).then_some(wire::MemoryLimit { bytes, reached });
+        wire::Job { part, memory, input_inherited: false, ..launch.job.clone() }
+    }
+}
+
+impl Part {
+    /// What the starter has not been told of the order. From now on it has.
+    fn take_news(&mut self, order: &Order) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        let several = self.launch.nodes.len() > 1;
+        if let Some(peers) = &order.peers
+            && several
+            && !std::mem::replace(&mut self.told_peers, true)
+        {
+            frames.push((Kind::Peers, 0, serde_json::to_vec(peers).expect("addresses are serialisable")));
+        }
+        frames.extend(self.take_run(order.run));
+        self.take_hold(order, &mut frames);
+        frames.extend(self.take_stuck(order));
+        if let Some((rows, columns)) = order.window
+            && std::mem::replace(&mut self.window, order.window) != order.window
+        {
+            frames.push((Kind::Window, u32::from(rows) << 16 | u32::from(columns), Vec::new()));
+        }
+        for (number, signal) in &order.signals {
+            if *number > self.signals {
+                frames.push((Kind::Signal, *signal, Vec::new()));
+                self.signals = *number;
+            }
+        }
+        if order.fence.number > self.told_fence && several {
+            self.told_fence = order.fence.number;
+            frames.push((Kind::Fence, order.fence.number, order.fence.puts.clone()));
+        }
+        if order.leave && several && !std::mem::replace(&mut self.told_leave, true) {
+            frames.push((Kind::Leave, 0, Vec::new()));
+        }
+        frames
+    }
+
+    /// Whether it is to run; who is being killed does nothing else any more.
+    fn take_run(&mut self, run: Run) -> Option<Frame> {
+        if self.run == run || self.run == Run::Kill {
+            return None;
+        }
+        self.run = run;
+        self.state.suspended &= run != Run::Go;
+        let kind = match run {
+            Run::Go => Kind::Resume,
+            Run::Stop => Kind::Suspend,
+            Run::Kill => Kind::Kill,
+        };
+        Some((kind, 0, Vec::new()))
+    }
+
+    /// Whether it is to stand still for a snapshot.
+    fn take_hold(&mut self, order: &Order, frames: &mut Vec<Frame>) {
+        let hold = order.hold.filter(|_| order.run != Run::Kill);
+        if let Some(told) = self.told_hold
+            && hold.is_none_or(|hold| hold.number != told)
+        {
+            self.told_hold = None;
+            frames.push((Kind::Release, 0, [told, 0].map(u64::to_le_bytes).concat()));
+        }
+        if let Some(hold) = hold
+            && self.told_hold.is_none()
+        {
+            self.told_hold = Some(hold.number);
+            frames.push((Kind::Hold, 0, [hold.number, hold.data_bytes].map(u64::to_le_bytes).concat()));
+        }
+    }
+
+    /// Whether its ranks wait for each other for ever, for an mpiexec that runs them itself.
+    fn take_stuck(&mut self, order: &Order) -> Option<Frame> {
+        let told_stuck = std::mem::replace(&mut self.told_stuck, order.stuck.is_some());
+        let line = order.stuck.as_deref().filter(|_| self.launch.enrolled.is_some() && !told_stuck)?;
+        let warning = serde_json::to_vec(&Report::Warning(line.to_owned()));
+        Some((Kind::Report, 0, warning.expect("reports are serialisable")))
+    }
+}

@@ -1,0 +1,137 @@
+//! What starters say becomes what is with the part.
+
+use std::sync::Arc;
+
+use tutti_node::wire::{self, Kind, Report};
+
+use super::Part;
+use crate::core::Core;
+use crate::message::{Control, Fence, Held, JobId, PartState, Phase, Request, Run};
+
+impl Core {
+    pub(in crate::core) fn handle_starter(&mut self, job: JobId, frames: Vec<(Kind, u32, Vec<u8>)>) {
+        let Some(part) = self.parts.parts.get_mut(&job) else { return };
+        part.ready = true;
+        let mut reports = Vec::new();
+        let mut changed = false;
+        for (kind, number, payload) in frames {
+            match kind {
+                // Of a job that is being killed only what there is room for is kept: its end must be heard.
+                Kind::Output | Kind::Errors
+                    if part.drops || part.run == Run::Kill && !part.outlet.has_room() =>
+                {
+                    part.drops = true;
+                }
+                Kind::Output | Kind::Errors => {
+                    let mut frame = Vec::new();
+                    wire::put(&mut frame, kind, number, &payload);
+                    part.outlet.push(&frame);
+                }
+                Kind::Fence => {
+                    part.state.fence = Arc::new(Fence { number, puts: payload });
+                    changed = true;
+                }
+                Kind::Held | Kind::Released => changed |= part.take_held(kind, &payload),
+                Kind::Report => reports.extend(serde_json::from_slice::<Report>(&payload).ok()),
+                _ => {}
+            }
+        }
+        if reports.is_empty() && !changed {
+            return;
+        }
+        reports.into_iter().for_each(|report| self.handle_starter_report(job, report));
+        self.note_part(job);
+    }
+
+    fn handle_starter_report(&mut self, job: JobId, report: Report) {
+        let Some(part) = self.parts.parts.get_mut(&job) else { return };
+        let state = &mut part.state;
+        let reach = |state: &mut PartState, phase| state.phase = state.phase.max(phase);
+        match report {
+            Report::Addresses(reached) => {
+                state.reached = reached;
+                reach(state, Phase::Ready);
+            }
+            Report::Started { pids, cores } => {
+                (state.pids, state.cores) = (pids, cores);
+                reach(state, Phase::Running);
+                self.tell_gang_of_part(job, true);
+            }
+            Report::Stopped => {
+                let user = part.launch.user;
+                if part.launch.enrolled.is_some() {
+                    // It stands still already: nobody need tell it.
+                    (part.run, state.suspended) = (part.run.max(Run::Stop), true);
+                }
+                self.demand(user, Request::Control(job, Control::Suspend));
+            }
+            Report::Continued => {
+                let user = part.launch.user;
+                part.run = if part.run == Run::Stop { Run::Go } else { part.run };
+                state.suspended = false;
+                self.demand(user, Request::Control(job, Control::Resume));
+            }
+            Report::Detached => {}
+            Report::Suspended => state.suspended = part.run == Run::Stop,
+            Report::Ending { status } => {
+                state.ending.get_or_insert(status);
+            }
+            Report::Ended(ended) => state.ended.push(ended),
+            Report::Warning(text) => state.warnings.push(text),
+            Report::Still(still) => state.still = still,
+            Report::Refused(text) => {
+                state.refused.get_or_insert(text);
+            }
+            Report::Left => {
+                reach(state, Phase::Left);
+                self.tell_gang_of_part(job, false);
+            }
+            Report::End { status } => {
+                state.status = status;
+                state.written = Some(part.outlet.end());
+                reach(state, Phase::Over);
+                part.alive = false;
+                self.tell_gang_of_part(job, false);
+            }
+            Report::InputTaken | Report::InputUnwanted => {
+                part.unwanted |= report == Report::InputUnwanted;
+                part.taken = true;
+                self.say_input_taken(job);
+            }
+        }
+    }
+
+    pub(in crate::core) fn handle_starter_gone(&mut self, job: JobId, why: &str) {
+        let Some(part) = self.parts.parts.get_mut(&job).filter(|part| part.alive) else { return };
+        part.alive = false;
+        let state = &mut part.state;
+        state.phase = Phase::Over;
+        state.written = Some(part.outlet.end());
+        state.ending.get_or_insert(1);
+        state.status = state.status.max(1);
+        if part.run != Run::Kill {
+            state.refused.get_or_insert_with(|| why.to_owned());
+        }
+        self.tell_gang_of_part(job, false);
+        self.note_part(job);
+    }
+}
+
+impl Part {
+    /// What its starter says of a snapshot; whether that was one.
+    fn take_held(&mut self, kind: Kind, payload: &[u8]) -> bool {
+        let Some((number, rest)) = payload.split_first_chunk::<8>() else { return false };
+        let number = u64::from_le_bytes(*number);
+        let held = match (kind, &mut self.state.held) {
+            (Kind::Held, _) => Held { number, seen: String::from_utf8_lossy(rest).into(), released: None },
+            (_, Some(held)) if held.number == number => {
+                let whole = wire::two_numbers(payload).is_some_and(|(_, whole)| whole == 1);
+                Held { number, seen: "".into(), released: Some(whole) }
+            }
+            // It never stood still.
+            _ => Held { number, seen: "".into(), released: Some(false) },
+        };
+        self.state.held = Some(held);
+        true
+    }
+}
