@@ -4,18 +4,23 @@
 //!
 //! | file | has |
 //! |---|---|
-//! | `world` | machines, links, time; does what the Cores want |
+//! | `world` | time; does what the Cores want |
+//! | `world/machines` | daemons that die under their starters, and are started anew |
+//! | `world/network` | links between them |
+//! | `world/wishes` | what users do |
+//! | `world/check` | what must hold |
 //! | `starter` | what a starter does on its wire |
 //! | `scheduling` | the head's scheduler in place of its switch thread |
 //! | `users` | front ends, and what they must see |
-//! | here | the runs: faults, then peace, then what must hold |
+//! | here | the runs: faults, then peace, then a look at what is left |
 
 mod scheduling;
 mod starter;
 mod users;
 mod world;
 
-use world::{Random, World};
+use tutti_sched::sim::Random;
+use world::World;
 
 /// What may go wrong in a run, in thousandths of a step that is not a tick.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +48,7 @@ fn seeds(runs: u64) -> Vec<u64> {
 
 /// One run: some time with faults, then peace until nothing is left. Gives the number of events.
 fn run(seed: u64, nodes: Option<usize>, faults: Faults) -> u64 {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let nodes = nodes.unwrap_or_else(|| {
         let most = if random.below(12) == 0 { 40 } else { 7 };
         2 + random.below(most - 1) as usize

@@ -3,8 +3,7 @@
 use std::ops::Range;
 
 use tutti_node::wire::{Back, Cause, Ended, Job, Kind, Reached, Report};
-
-use super::world::Random;
+use tutti_sched::sim::Random;
 
 /// How its ranks are going to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

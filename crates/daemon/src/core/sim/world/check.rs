@@ -1,0 +1,122 @@
+//! What must hold: while jobs run, and when all is quiet.
+
+use std::collections::BTreeSet;
+
+use tutti_node::wire::Report;
+
+use super::World;
+use super::machines::Machine;
+use crate::core::Core;
+use crate::core::sim::scheduling::{MEMORY_BYTES, Scheduling};
+use crate::core::sim::starter::Fate;
+use crate::core::sim::users::Client;
+use crate::message::{Launch, Terms};
+
+impl World {
+    pub(in crate::core::sim) fn all_ended_well(&self) -> bool {
+        self.fates.values().all(|(fate, _)| *fate == Fate::Ends)
+            && self.clients.iter().all(|client| client.end == Some(0))
+    }
+
+    pub(in crate::core::sim) fn has_ended(&self, client: usize) -> bool {
+        self.clients[client].end.is_some()
+    }
+
+    /// Nothing is left to do.
+    pub(in crate::core::sim) fn is_quiet(&self) -> bool {
+        let is_done = |client: &Client| client.gone || client.released;
+        self.machines.iter().all(|machine| {
+            let sees_all = |core: &Core| core.nodes_alive() == self.machines.len();
+            machine.starters.is_empty()
+                && machine.core.as_ref().is_some_and(|core| sees_all(core) && core.leftovers().is_empty())
+        }) && self.clients.iter().all(is_done)
+    }
+
+    /// Who is exclusive has no company, and memory is not given out twice. While everybody hears of everybody: who is cut off
+    /// may run what the head holds for lost.
+    pub(super) fn check_company(&self, node: usize, launch: &Launch) {
+        if self.troubled {
+            return;
+        }
+        let alive = self.machines[node].starters.iter().filter(|(_, starter)| !starter.is_dead());
+        let others: Vec<Terms> = alive.map(|(job, _)| self.launches[job].terms).collect();
+        let is_alone =
+            others.is_empty() || !launch.terms.exclusive && others.iter().all(|other| !other.exclusive);
+        assert!(is_alone, "{:?} beside {others:?} on node {node}", launch.terms);
+        let memory_bytes = others.iter().map(|other| other.memory_bytes).sum::<u64>();
+        assert!(
+            memory_bytes + launch.terms.memory_bytes <= MEMORY_BYTES,
+            "{:?} beside {others:?}",
+            launch.terms
+        );
+    }
+
+    /// What must hold when all is quiet.
+    pub(in crate::core::sim) fn check_end(&self) {
+        for (node, machine) in self.machines.iter().enumerate() {
+            let core = machine.core.as_ref().expect("there is peace");
+            let left = core.leftovers();
+            assert!(
+                left.is_empty(),
+                "node {node} ({:?}) still has {left:#?}\n{}",
+                core.node(),
+                self.picture()
+            );
+            let starters: Vec<_> = machine.starters.values().collect();
+            assert!(starters.is_empty(), "node {node} still runs {starters:#?}");
+            assert!(machine.queued.is_empty(), "node {node} still queues {:?}", machine.queued.keys());
+            let scheduled = machine.scheduling.as_ref().map_or_else(Vec::new, Scheduling::leftovers);
+            assert!(scheduled.is_empty(), "{scheduled:?}");
+            assert!(machine.files.is_empty(), "node {node} still keeps {:?}", machine.files.keys());
+            assert_eq!(core.nodes_alive(), self.machines.len(), "as node {node} sees it\n{}", self.picture());
+        }
+        let keys: BTreeSet<u64> = self.launches.values().map(|launch| launch.key).collect();
+        assert_eq!(keys.len(), self.launches.len(), "two jobs have one key");
+        let numbers: BTreeSet<_> =
+            self.machines.iter().filter_map(|machine| machine.core.as_ref()?.node()).collect();
+        assert_eq!(numbers.len(), self.machines.len(), "two nodes have one number");
+        self.clients.iter().for_each(|client| self.check_client(client));
+    }
+
+    fn check_client(&self, client: &Client) {
+        if client.gone {
+            return;
+        }
+        assert!(client.released && client.answered, "{client:?} waits for ever\n{}", self.picture());
+        let Some(job) = client.job.filter(|_| client.runs) else { return };
+        assert!(client.end.is_some(), "no end of {client:?}");
+        assert!(client.started <= 1, "started twice: {client:?}");
+        let says = |part| {
+            client.lines.iter().any(
+                |line| matches!(line, Report::Warning(text) | Report::Refused(text) if text.contains(part)),
+            )
+        };
+        let said_twice = says("does not answer any more") && says("were lost with its daemon");
+        assert!(self.head_died || !said_twice, "{client:?}");
+        if self.troubled {
+            return;
+        }
+        // One that was killed while it waited has none.
+        let fate = self.fates.get(&job);
+        let waits = |line: &&Report| matches!(line, Report::Warning(text) if text.contains(" waits: "));
+        let lines: Vec<&Report> = client.lines.iter().filter(|line| !waits(line)).collect();
+        assert!(lines.len() <= 1 && client.lines.len() <= 2, "{client:?} of a job that {fate:?}");
+        if let Some(Report::Ended(ended)) = lines.first() {
+            assert_eq!(client.end, Some(ended.cause.status()), "{client:?} of a job that {fate:?}");
+        }
+        if client.end == Some(0) {
+            let launch = &self.launches[&job];
+            let ranks = client.output().len() as u64;
+            assert!(ranks <= launch.job.ranks(), "{client:?}");
+        }
+    }
+
+    /// Where things stand, for who has to find out.
+    fn picture(&self) -> String {
+        let node = |machine: &Machine| match &machine.core {
+            None => "dead\n".to_owned(),
+            Some(core) => format!("{:?}: {}\n", core.node(), core.links_text()),
+        };
+        self.machines.iter().map(node).collect()
+    }
+}

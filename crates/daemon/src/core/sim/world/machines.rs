@@ -1,0 +1,194 @@
+//! Machines: daemons that are started, die and are started anew, the starters that they leave behind, and the clocks that both see.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use tutti_node::wire::{Job, Kind, Report};
+
+use super::{Next, World};
+use crate::core::sim::scheduling::{MEMORY_BYTES, Scheduling};
+use crate::core::sim::starter::{Fate, Starter};
+use crate::core::{Config, Core, Event, Kept, LinkId, Queued, TICK_MS};
+use crate::members::About;
+use crate::message::{JobId, Launch};
+
+/// Who has not been heard of for so long is lost.
+const LOST_MS: u64 = 2_000;
+/// What a clock shows when all begins.
+const START_MS: u64 = 1_700_000_000_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Machine {
+    pub(super) core: Option<Core>,
+    pub(super) life: u64,
+    /// What its clock shows beyond ours.
+    pub(super) ahead_ms: i64,
+    pub(super) starters: BTreeMap<JobId, Starter>,
+    pub(super) files: BTreeMap<JobId, Kept>,
+    /// Files of jobs that wait for nodes.
+    pub(super) queued: BTreeMap<JobId, Queued>,
+    /// On the head.
+    pub(super) scheduling: Option<Scheduling>,
+}
+
+impl World {
+    pub(super) fn clock(&self, node: usize) -> u64 {
+        (START_MS + self.now_ms).saturating_add_signed(self.machines[node].ahead_ms)
+    }
+
+    pub(in crate::core::sim) fn jump_a_clock(&mut self) {
+        let node = self.random.below(self.machines.len() as u64) as usize;
+        let jump = self.random.below(7_200_000) as i64 - 3_600_000;
+        self.machines[node].ahead_ms += jump;
+    }
+
+    pub(super) fn start_daemon(&mut self, node: usize) {
+        if self.machines[node].core.is_some() {
+            return;
+        }
+        let life = self.number();
+        let address = |port: usize| SocketAddr::from(([127, 0, 0, 1], port as u16 + 1));
+        let machine = &mut self.machines[node];
+        let files = machine.files.iter();
+        let alive = |job: &JobId| machine.starters.contains_key(job);
+        let kept: Vec<(JobId, Kept)> =
+            files.map(|(job, kept)| (*job, Kept { alive: alive(job), ..kept.clone() })).collect();
+        let back: Vec<JobId> = machine.starters.keys().copied().collect();
+        let config = Config {
+            about: About {
+                name: format!("node{node}"),
+                control: address(node),
+                data: "127.0.0.1".parse().unwrap(),
+                slots: 4,
+                memory_bytes: MEMORY_BYTES,
+                incarnation: life,
+                preferred: Default::default(),
+                machine: String::new(),
+            },
+            head: (node > 0).then(|| address(0)),
+            arity: self.arity,
+            lost_ms: LOST_MS,
+            owner: 1,
+            first_job: self.last_job + 1,
+            kept,
+            queued: machine.queued.iter().map(|(job, queued)| (*job, queued.clone())).collect(),
+            policy: Default::default(),
+        };
+        let clock = self.clock(node);
+        let machine = &mut self.machines[node];
+        machine.scheduling = (node == 0).then(Scheduling::new);
+        (machine.life, machine.core) = (life, Some(Core::new(config, clock)));
+        for job in back {
+            self.later(600, Next::Back(node, job));
+        }
+        self.later(TICK_MS, Next::Tick(node, life));
+        self.act(node);
+    }
+
+    pub(in crate::core::sim) fn kill_a_daemon(&mut self, also_the_head: bool) {
+        self.troubled = true;
+        let first = u64::from(!also_the_head);
+        let node = (first + self.random.below(self.machines.len() as u64 - first)) as usize;
+        if self.machines[node].core.take().is_none() {
+            return;
+        }
+        self.head_died |= node == 0;
+        let links: Vec<LinkId> =
+            self.ends.iter().filter(|(_, end)| end.node == node).map(|(link, _)| *link).collect();
+        links.into_iter().for_each(|link| self.close(link));
+        for client in self.clients.iter_mut().filter(|client| client.node == node) {
+            client.gone = true;
+        }
+        let jobs: Vec<JobId> = self.machines[node].starters.keys().copied().collect();
+        for job in jobs {
+            let survives = self.random.below(4) > 0;
+            let starters = &mut self.machines[node].starters;
+            if survives {
+                starters.get_mut(&job).unwrap().connected = false;
+            } else {
+                starters.remove(&job);
+            }
+        }
+        let most_ms = if self.random.below(2) == 0 { 800 } else { 9_000 };
+        self.later(most_ms, Next::Start(node));
+    }
+
+    /// A daemon starts a job's part on its node.
+    pub(super) fn start(&mut self, node: usize, job: JobId, launch: &Launch, described: &Job) {
+        let life = self.machines[node].life;
+        assert_eq!(self.started.insert((job, node), 1), None, "job {job} twice on node {node}");
+        self.launches.insert(job, launch.clone());
+        let other = self.asked.insert((launch.home, launch.ask), job);
+        assert!(other.is_none_or(|other| other == job), "one question, jobs {other:?} and {job}");
+        self.check_company(node, launch);
+        let (fate, lines) = self.fate(job, launch, node);
+        if self.random.below(60) == 0 && !self.peace {
+            let gone = Event::StarterGone(job, "the starter died".into());
+            return self.later(50, Next::Core(node, life, None, gone));
+        }
+        self.machines[node].starters.insert(job, Starter::new(job.0, described, fate, lines));
+        self.later(60, Next::Starter(node, job));
+    }
+
+    pub(super) fn starter_lives(&mut self, node: usize, job: JobId) {
+        let peace = self.peace;
+        let Some(starter) = self.machines[node].starters.get_mut(&job) else { return };
+        if peace && starter.fate == Fate::Hangs {
+            starter.fate = Fate::Ends;
+        }
+        let was_there = !starter.is_over();
+        starter.live(&mut self.random);
+        let left_well = was_there && starter.is_over() && starter.left_well();
+        let frames = starter.say();
+        if left_well {
+            // S21: as long as one of its ranks may send, its sockets are open on all its nodes.
+            let others = self.machines.iter().filter_map(|machine| machine.starters.get(&job));
+            assert!(others.into_iter().all(Starter::is_dead), "node {node} leaves job {job}, others run");
+        }
+        self.later(60, Next::Starter(node, job));
+        if !frames.is_empty() {
+            self.tell(node, Event::Starter(job, frames));
+        }
+    }
+
+    /// A job that runs already: it stops and goes on, and ends well or by the death of its mpiexec. When its daemon dies it
+    /// goes on without one.
+    pub(super) fn enrol(&mut self, node: usize, job: JobId) {
+        let life = self.machines[node].life;
+        let ends_ms = 30 + self.random.below(3000);
+        let stops = self.random.below(3) == 0;
+        let dies = self.random.below(4) == 0;
+        let mut say = |after_ms, report: &Report| {
+            let frame = (Kind::Report, 0, serde_json::to_vec(report).unwrap());
+            self.later(after_ms, Next::Core(node, life, None, Event::Starter(job, vec![frame])));
+        };
+        say(5, &Report::Started { pids: vec![1], cores: vec![String::new()] });
+        if stops {
+            say(10, &Report::Stopped);
+            say(20, &Report::Continued);
+        }
+        if !dies {
+            say(ends_ms, &Report::End { status: 0 });
+        }
+        let gone = Event::StarterGone(job, "its mpiexec has died".into());
+        self.later(ends_ms + 1, Next::Core(node, life, None, gone));
+    }
+
+    pub(super) fn fate(&mut self, job: JobId, launch: &Launch, node: usize) -> (Fate, u64) {
+        let random = &mut self.random;
+        let lines = random.below(25);
+        let (fate, _) = *self.fates.entry(job).or_insert_with(|| match random.below(10) {
+            0 => (Fate::Fails(3 + random.below(100) as u8), 0),
+            1 => (Fate::Hangs, 0),
+            2 if random.below(3) == 0 => (Fate::Refused, 0),
+            _ => (Fate::Ends, 0),
+        });
+        // One part fails, the others wait for it.
+        let me = self.machines[node].core.as_ref().and_then(Core::node);
+        let is_first = me == launch.nodes.first().copied();
+        match fate {
+            Fate::Fails(_) | Fate::Refused if !is_first => (Fate::Hangs, lines),
+            fate => (fate, lines),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Links between daemons: what is said on one comes in order and late, or not at all once it has broken or fallen silent.
+
+use super::{Next, World};
+use crate::core::{Event, LinkId};
+use crate::message::Message;
+
+/// One end of a link.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) node: usize,
+    life: u64,
+    peer: LinkId,
+    /// Nothing that is said arrives any more.
+    silent: bool,
+    /// When what was said last arrives.
+    last_ms: u64,
+}
+
+impl World {
+    pub(super) fn dial(&mut self, from: usize, to: usize) {
+        let life = self.machines[from].life;
+        let is_there = self.machines.get(to).is_some_and(|machine| machine.core.is_some());
+        if !is_there || !self.peace && self.random.below(20) == 0 {
+            return self.later(50, Next::Core(from, life, None, Event::DialFailed));
+        }
+        let to_life = self.machines[to].life;
+        let (near, far) = (LinkId(self.number()), LinkId(self.number()));
+        let last_ms = self.now_ms + 5;
+        self.ends.insert(near, End { node: from, life, peer: far, silent: false, last_ms });
+        self.ends.insert(far, End { node: to, life: to_life, peer: near, silent: false, last_ms });
+        self.push(self.now_ms + 2, Next::Core(to, to_life, Some(far), Event::Accepted(far)));
+        self.push(self.now_ms + 4, Next::Core(from, life, Some(near), Event::Dialled(near)));
+    }
+
+    pub(super) fn send(&mut self, link: LinkId, message: Message) {
+        let Some(end) = self.ends.get(&link).filter(|end| !end.silent) else { return };
+        let (peer, last_ms) = (end.peer, end.last_ms);
+        let at_ms = last_ms.max(self.now_ms + 1 + self.random.below(20));
+        self.ends.get_mut(&link).unwrap().last_ms = at_ms;
+        let Some((to, to_life)) = self.ends.get(&peer).map(|end| (end.node, end.life)) else { return };
+        self.push(at_ms, Next::Core(to, to_life, Some(peer), Event::Message(peer, message)));
+    }
+
+    /// One side lets go: the other hears it, behind what was said.
+    pub(super) fn close(&mut self, link: LinkId) {
+        let Some(end) = self.ends.remove(&link) else { return };
+        if let Some(peer) = self.ends.get(&end.peer).filter(|_| !end.silent) {
+            let at_ms = end.last_ms.max(self.now_ms + 1);
+            self.push(at_ms, Next::Core(peer.node, peer.life, Some(end.peer), Event::LinkDown(end.peer)));
+        }
+    }
+
+    fn any_link(&mut self) -> Option<LinkId> {
+        // Nobody can tell one that breaks before it is made.
+        let made = self.ends.iter().filter(|(_, end)| end.last_ms < self.now_ms);
+        let links: Vec<LinkId> = made.map(|(link, _)| *link).collect();
+        (!links.is_empty()).then(|| links[self.random.below(links.len() as u64) as usize])
+    }
+
+    /// What is under way is lost.
+    pub(in crate::core::sim) fn break_a_link(&mut self) {
+        self.troubled = true;
+        let Some(link) = self.any_link() else { return };
+        let peer = self.ends[&link].peer;
+        for link in [link, peer] {
+            if let Some(End { node, life, .. }) = self.ends.remove(&link) {
+                self.later(30, Next::Core(node, life, None, Event::LinkDown(link)));
+            }
+        }
+    }
+
+    pub(in crate::core::sim) fn silence_a_link(&mut self) {
+        self.troubled = true;
+        let Some(link) = self.any_link() else { return };
+        let peer = self.ends[&link].peer;
+        for link in [link, peer] {
+            self.ends.get_mut(&link).into_iter().for_each(|end| end.silent = true);
+        }
+    }
+}
