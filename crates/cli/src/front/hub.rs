@@ -1,0 +1,239 @@
+//! What starters, or the daemon in their place, say, and what all are told because of it.
+
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use rustix::process::Signal;
+use tutti_node::os;
+use tutti_node::wire::{self, Head, Kind, Reached, Report};
+
+use super::enrolment::Wish;
+use super::{End, Front, Keys, ending, libc_signal};
+use crate::cluster::Answer;
+use crate::link::{Link, State};
+
+/// A frame of this length without a newline at its end is a part of a long line.
+const LONG_BYTES: usize = wire::DATA_BYTES_MAX / 2;
+/// The rest of a long line has this time to follow before others speak.
+const FLOOR: Duration = Duration::from_millis(500);
+/// A report of this age may be older than the signal to go on that came before it.
+const OUTRUN: Duration = Duration::from_millis(200);
+
+impl Front {
+    /// Takes frames until one has to wait for our stdout.
+    pub(super) fn handle_frames(&mut self) {
+        if self.floor.is_some_and(|(_, until)| Instant::now() >= until) {
+            self.floor = None;
+        }
+        let mut index = 0;
+        while index < self.links.len() && self.stdio.is_idle() {
+            let held = self.floor.is_some();
+            if !self.hears(index) || !self.handle_frame(index) {
+                index += 1;
+            } else if held && self.floor.is_none() {
+                // Those who waited for the end of the long line.
+                index = 0;
+            }
+        }
+    }
+
+    /// Takes a frame of a link; `false` when there is none.
+    fn handle_frame(&mut self, index: usize) -> bool {
+        let (head, report) = match self.links[index].decoder.next_frame() {
+            Ok(Some((head @ Head { kind: Kind::Output | Kind::Errors, .. }, payload))) => {
+                let goes_on =
+                    payload.last() != Some(&b'\n') && (self.floor.is_some() || head.bytes >= LONG_BYTES);
+                self.stdio.take(head.kind, head.rank, payload);
+                self.floor = goes_on.then(|| (index, Instant::now() + FLOOR));
+                // A file takes it at once; for a pipe the poll decides.
+                while self.stdio.waits_for().is_none() && !self.stdio.is_idle() {
+                    self.write();
+                }
+                return true;
+            }
+            Ok(Some((Head { kind: Kind::Fence, rank, .. }, payload))) => {
+                self.links[index].fence = Some((rank, payload.to_vec()));
+                self.tell_fence();
+                return true;
+            }
+            Ok(Some((Head { kind: kind @ (Kind::Held | Kind::Released), .. }, payload))) => {
+                let payload = payload.to_vec();
+                self.enrolment.iter_mut().for_each(|enrolment| enrolment.handle_held(kind, &payload));
+                return true;
+            }
+            Ok(Some((Head { kind: Kind::Answer, .. }, payload))) => {
+                let answer = serde_json::from_slice(payload).ok();
+                self.handle_answer(index, answer);
+                return true;
+            }
+            Ok(Some((head, payload))) => (head, serde_json::from_slice::<Report>(payload).ok()),
+            Ok(None) => return false,
+            Err(error) => {
+                self.complain(&format!("the starter is of another version: {error}"));
+                self.kill(1);
+                self.links[index].kill();
+                return false;
+            }
+        };
+        if let (Kind::Report, Some(report)) = (head.kind, report) {
+            self.handle_report(index, report);
+        }
+        true
+    }
+
+    /// The daemon's answer to our request.
+    fn handle_answer(&mut self, index: usize, answer: Option<Answer>) {
+        match answer {
+            Some(Answer::Job(job)) => {
+                self.number = Some(job);
+                if self.options.verbose {
+                    self.complain(&format!("this is job {job}"));
+                }
+            }
+            Some(Answer::Refused(text)) => {
+                self.complain(&text);
+                self.note(1);
+                self.links[index].state = State::Over;
+            }
+            _ => {
+                self.complain("the daemon is of another version");
+                self.note(1);
+                self.links[index].state = State::Over;
+            }
+        }
+    }
+
+    fn handle_report(&mut self, index: usize, report: Report) {
+        // Who asked the job to end knows why it ended; and what happens elsewhere after its end is only a consequence.
+        let is_news = self.end == End::Open && self.ender.is_none_or(|ender| ender == index);
+        match report {
+            Report::Addresses(reached) => {
+                self.links[index].reached = Some(reached);
+                self.tell_addresses();
+            }
+            Report::Started { pids, cores } => {
+                self.links[index].input_room = true;
+                self.tell_places(index, &pids, &cores);
+                if let Some(enrolment) = &mut self.enrolment {
+                    enrolment.handle_started(index, pids, cores);
+                }
+            }
+            Report::InputTaken => self.links[index].input_room = true,
+            Report::InputUnwanted => self.links[index].wants_input = false,
+            Report::Suspended => self.handle_suspended(index),
+            Report::Stopped => self.put(Kind::Suspend, 0, &[]),
+            // What we say ourselves, to a daemon.
+            Report::Continued => {}
+            Report::Detached => {
+                let job = self.number.map_or_else(String::new, |job| job.to_string());
+                self.complain(&format!("job {job} goes on; `tutti attach {job}` comes back to it"));
+                self.links[index].state = State::Over;
+            }
+            Report::Ending { status } => {
+                self.note(status);
+                if self.ender.is_none() {
+                    self.ender = Some(index);
+                    let others = self.links.iter_mut().enumerate().filter(|(other, _)| *other != index);
+                    others.for_each(|(_, link)| link.put(Kind::Kill, 0, &[]));
+                }
+            }
+            Report::Ended(ended) => {
+                self.note(ended.cause.status());
+                if let Some(text) = ending::ended_text(&ended).filter(|_| is_news) {
+                    self.complain(&text);
+                }
+            }
+            Report::Refused(text) if is_news => self.complain(&text),
+            Report::Refused(_) => {}
+            Report::Warning(text) => self.complain(&text),
+            Report::Still(still) => {
+                let enrolment = self.enrolment.as_mut();
+                let line = enrolment.and_then(|enrolment| enrolment.handle_still(index, still));
+                line.iter().for_each(|text| self.complain(text));
+            }
+            Report::Left => {
+                self.links[index].left = true;
+                if self.links.iter().all(|link| link.left || !link.is_alive()) {
+                    self.put(Kind::Leave, 0, &[]);
+                }
+            }
+            Report::End { status } => {
+                self.note(status);
+                self.links[index].state = State::Over;
+                self.floor = self.floor.filter(|(holder, _)| *holder != index);
+            }
+        }
+    }
+
+    /// The job stands still on a node; when it does on all, we stop as well, and go on with it.
+    fn handle_suspended(&mut self, index: usize) {
+        self.links[index].suspended = true;
+        // A daemon that has let us go on since may have been faster than its own report: nobody would do it again.
+        let outrun = self.links[index].is_daemon()
+            && self.continued.take().is_some_and(|when| when.elapsed() < OUTRUN);
+        if outrun {
+            self.links[index].suspended = false;
+        } else if self.links.iter().all(|link| link.suspended || !link.is_alive()) {
+            self.keys.iter_mut().for_each(Keys::give_back);
+            self.enrolment.iter_mut().for_each(|enrolment| enrolment.say(&Report::Stopped));
+            // Stops here, until somebody continues us.
+            os::raise_default(libc_signal(Signal::TSTP));
+            self.keys.iter_mut().for_each(Keys::take);
+            self.links.iter_mut().for_each(|link| link.suspended = false);
+            self.put(Kind::Resume, 0, &[]);
+            self.enrolment.iter_mut().for_each(|enrolment| enrolment.say(&Report::Continued));
+        }
+    }
+
+    /// As soon as it is known where all ranks are reached, all nodes are told; then they start them.
+    fn tell_addresses(&mut self) {
+        let known: Option<Vec<_>> = self.links.iter().map(|link| link.reached.as_ref()).collect();
+        let Some(known) = known else { return };
+        let json = serde_json::to_vec(&Reached::of_all(known)).expect("addresses are serialisable");
+        self.put(Kind::Peers, 0, &json);
+    }
+
+    /// As soon as all ranks of all nodes are in a barrier of PMI, all nodes are told, and what the others have put.
+    fn tell_fence(&mut self) {
+        let number =
+            self.links.iter().map(|link| link.fence.as_ref().map(|(number, _)| *number)).min().flatten();
+        let Some(number) = number else { return };
+        let puts: Vec<_> = self.links.iter_mut().filter_map(|link| Some(link.fence.take()?.1)).collect();
+        self.put(Kind::Fence, number, &puts.concat());
+    }
+
+    fn tell_places(&self, index: usize, pids: &[u32], cores: &[String]) {
+        let Link { first_rank, node, .. } = &self.links[index];
+        let node = node.map_or_else(String::new, |node| format!(" on node {node}"));
+        for (rank, (pid, cores)) in (*first_rank..).zip(pids.iter().zip(cores)) {
+            let place = if cores.is_empty() { "not bound".into() } else { format!("bound to cores {cores}") };
+            if self.options.verbose {
+                self.complain(&format!("rank {rank} is pid {pid}{node}, {place}"));
+            } else if self.options.report_bindings {
+                self.complain(&format!("rank {rank} is{node} {place}"));
+            }
+        }
+    }
+
+    /// What the daemon of this node has to do with a job that it has not started.
+    pub(super) fn take_turns(&mut self, ready: PollFlags) {
+        let Some(enrolment) = &mut self.enrolment else { return };
+        enrolment.handle_time(Instant::now());
+        if ready.contains(PollFlags::OUT) {
+            enrolment.handle_writable();
+        }
+        let read = ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR);
+        let wishes = if read { enrolment.handle_readable() } else { Vec::new() };
+        let refusal = enrolment.refusal.take().filter(|_| self.options.verbose);
+        if let Some(text) = refusal {
+            self.complain(&format!("the job runs without turns: {text}"));
+        }
+        for wish in wishes {
+            match wish {
+                Wish::Put(kind, number, payload) => self.put(kind, number, &payload),
+                Wish::Say(text) => self.complain(&text),
+                Wish::Kill => self.kill(128 + libc_signal(Signal::KILL) as u8),
+            }
+        }
+    }
+}

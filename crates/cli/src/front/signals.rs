@@ -1,0 +1,57 @@
+//! Signals of the user, and how a front end leaves its job alone.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tutti_node::wire::Kind;
+
+use super::{End, Front, Keys, terminal};
+
+/// A job that was asked to end has this time before it is killed.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Front {
+    pub(super) fn handle_signals(&mut self) {
+        while let Some(number) = self.signals.next_signal() {
+            let Some(signal) = Signal::from_named_raw(number) else { continue };
+            if signal == Signal::TSTP {
+                self.put(Kind::Suspend, 0, &[]);
+            } else if signal == Signal::CONT {
+                // Perhaps in the foreground again.
+                self.keys.iter_mut().for_each(Keys::take);
+                self.continued = Some(Instant::now());
+                self.put(Kind::Resume, 0, &[]);
+            } else if signal == Signal::WINCH {
+                // A daemon signals the ranks by itself.
+                if let Some(size) = terminal::window() {
+                    self.put(Kind::Window, size, &[]);
+                }
+                let starters = self.links.iter_mut().filter(|link| !link.is_daemon());
+                starters.for_each(|link| link.put(Kind::Signal, number as u32, &[]));
+            } else if signal == Signal::HUP && self.options.detach_on_hangup {
+                self.detach();
+            } else if signal == Signal::USR1 || signal == Signal::USR2 {
+                self.put(Kind::Signal, number as u32, &[]);
+            } else if self.end == End::Open {
+                self.end = End::Asked(number);
+                self.deadline = Some(Instant::now() + PATIENCE);
+                self.put(Kind::Resume, 0, &[]);
+                self.put(Kind::Signal, number as u32, &[]);
+            } else {
+                self.kill(128 + number as u8);
+            }
+        }
+    }
+
+    /// We go, the job goes on.
+    pub(super) fn detach(&mut self) {
+        if self.end == End::Open {
+            self.end = End::Detaching;
+            self.stdio.discard();
+            self.deadline = Some(Instant::now() + PATIENCE);
+            // One that stands still was stopped for our sake.
+            self.put(Kind::Resume, 0, &[]);
+            self.put(Kind::Detach, 0, &[]);
+        }
+    }
+}
