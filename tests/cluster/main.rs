@@ -18,6 +18,8 @@ mod nodes;
 mod on_demand;
 mod programs;
 mod sharing;
+#[path = "../gang/steered.rs"]
+mod steered;
 mod stuck;
 mod terminal;
 mod timeline;

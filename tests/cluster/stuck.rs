@@ -1,40 +1,16 @@
 //! Jobs on several nodes whose ranks wait for each other for ever say so by themselves, and no others do.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use tutti_tests::{Scratch, compile};
 
 use crate::Cluster;
 use crate::harness::{Running, await_that, comes_true};
 use crate::on_demand::Laptop;
+use crate::steered::Steered;
 
 /// The starters look once a second: so long a job goes on of which nothing must be said.
 const LOOKS: Duration = Duration::from_millis(4_500);
-
-/// The program, and the files by which it is steered.
-struct Program {
-    scratch: Scratch,
-    path: PathBuf,
-}
-
-impl Program {
-    fn new(name: &str) -> Self {
-        let scratch = Scratch::new(&format!("{name}-files"));
-        let path = compile("tests/gang/programs/snapshot.c", scratch.path());
-        Program { scratch, path }
-    }
-
-    fn words<'a>(&'a self, before: &[&'a str], what: &'a str) -> Vec<&'a str> {
-        let (path, folder) = (self.path.to_str().expect("text"), self.scratch.path().to_str().expect("text"));
-        [before, &[path, what, folder]].concat()
-    }
-
-    fn touch(&self, name: &str) {
-        std::fs::write(self.scratch.path().join(name), "").expect("a file");
-    }
-}
 
 fn ring(ranks: u32) -> String {
     let next =
@@ -44,7 +20,7 @@ fn ring(ranks: u32) -> String {
 }
 
 #[track_caller]
-fn started(cluster: &Cluster, program: &Program, what: &str) -> Running {
+fn started(cluster: &Cluster, program: &Steered, what: &str) -> Running {
     let mut job = cluster.start(&program.words(&["run", "-N", "2", "-n", "4"], what));
     (0..4).for_each(|_| job.await_line("snapshot: up"));
     job
@@ -53,7 +29,7 @@ fn started(cluster: &Cluster, program: &Program, what: &str) -> Running {
 #[test]
 fn a_deadlock_over_two_nodes_is_said_once_by_itself_and_stands_in_the_list() {
     let cluster = Cluster::up("stuck-nodes", 2, &[]);
-    let program = Program::new("stuck-nodes");
+    let program = Steered::new("stuck-nodes");
     let job = started(&cluster, &program, "ring");
     let line = ring(4);
     await_that("it is known", || cluster.job(1).contains(&format!("\"deadlock\": \"{line}\"")));
@@ -75,8 +51,8 @@ fn a_deadlock_over_two_nodes_is_said_once_by_itself_and_stands_in_the_list() {
 #[test]
 fn a_job_over_two_nodes_that_waits_for_a_rank_which_computes_or_reads_is_said_nothing_of() {
     let cluster = Cluster::up("stuck-wait", 2, &[]);
-    let program = Program::new("stuck-wait");
-    let pipe = program.scratch.path().join("pipe");
+    let program = Steered::new("stuck-wait");
+    let pipe = program.folder().join("pipe");
     mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a pipe");
     let jobs = ["wait", "read"].map(|what| started(&cluster, &program, what));
     let looks = std::time::Instant::now();
@@ -92,7 +68,7 @@ fn a_job_over_two_nodes_that_waits_for_a_rank_which_computes_or_reads_is_said_no
 #[test]
 fn what_was_said_of_a_deadlock_is_taken_back_when_a_signals_handler_ends_it() {
     let cluster = Cluster::up("stuck-woken", 2, &[]);
-    let program = Program::new("stuck-woken");
+    let program = Steered::new("stuck-woken");
     let job = started(&cluster, &program, "woken");
     let line = ring(4);
     await_that("it is known", || cluster.job(1).contains(&line));
@@ -107,7 +83,7 @@ fn what_was_said_of_a_deadlock_is_taken_back_when_a_signals_handler_ends_it() {
 #[test]
 fn a_job_of_mpiexec_says_so_too_on_one_node_and_on_virtual_ones() {
     let laptop = Laptop::new("stuck-laptop");
-    let program = Program::new("stuck-laptop");
+    let program = Steered::new("stuck-laptop");
     for (number, before) in [&["-n", "3"][..], &["--virtual-nodes", "3", "-n", "3"]].into_iter().enumerate() {
         let mut job = Running::start_command(&mut laptop.command("mpiexec", &program.words(before, "ring")));
         (0..3).for_each(|_| job.await_line("snapshot: up"));

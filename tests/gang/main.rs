@@ -15,6 +15,7 @@ mod log;
 mod page;
 mod signals;
 mod snapshot;
+mod steered;
 mod traffic;
 mod turns;
 

@@ -2,45 +2,24 @@
 
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tutti_node::snapshot::{Doing, Snapshot};
-use tutti_tests::{Scratch, compile};
 
 use crate::Cluster;
 use crate::harness::{LIMIT, RANK, Running, await_that, state_of};
+use crate::steered::Steered;
 
-/// The program, and the files by which it is steered.
-struct Program {
-    scratch: Scratch,
-    program: PathBuf,
-}
-
-impl Program {
-    fn new(name: &str) -> Self {
-        let scratch = Scratch::new(&format!("{name}-files"));
-        let program = compile("tests/gang/programs/snapshot.c", scratch.path());
-        Program { scratch, program }
-    }
-
-    /// Starts it; all ranks are up when this returns.
-    #[track_caller]
-    fn start(&self, cluster: &Cluster, nodes: u32, ranks: u32, what: &str, faults: &str) -> Running {
-        let (nodes, count) = (nodes.to_string(), ranks.to_string());
-        let folder = self.scratch.path().to_string_lossy();
-        let words = ["run", "-N", &nodes, "-n", &count, &self.program.to_string_lossy(), what, &folder];
-        let mut command = cluster.command(&words);
-        command.env("TUTTI_FAULTS", faults);
-        let mut job = Running::start_command(&mut command);
-        (0..ranks).for_each(|_| job.await_line("snapshot: up"));
-        job
-    }
-
-    fn touch(&self, name: &str) {
-        std::fs::write(self.scratch.path().join(name), "").expect("a file");
-    }
+/// Starts the program; all ranks are up when this returns.
+#[track_caller]
+fn start(program: &Steered, cluster: &Cluster, nodes: u32, ranks: u32, what: &str, faults: &str) -> Running {
+    let (nodes, count) = (nodes.to_string(), ranks.to_string());
+    let mut command = cluster.command(&program.words(&["run", "-N", &nodes, "-n", &count], what));
+    command.env("TUTTI_FAULTS", faults);
+    let mut job = Running::start_command(&mut command);
+    (0..ranks).for_each(|_| job.await_line("snapshot: up"));
+    job
 }
 
 /// One for which all ranks stood still: on a crowded machine that may take too long, which is said.
@@ -66,8 +45,8 @@ fn pid_of(snapshot: &Snapshot, rank: u32) -> Pid {
 #[track_caller]
 fn flight(name: &str, nodes: u32, ranks: u32, faults: &str) {
     let cluster = Cluster::up(name, nodes, &[]);
-    let program = Program::new(name);
-    let mut job = program.start(&cluster, nodes, ranks, "flight", faults);
+    let program = Steered::new(name);
+    let mut job = start(&program, &cluster, nodes, ranks, "flight", faults);
     let receiver = pid_of(&take(&cluster, 1), ranks - 1);
     kill_process(receiver, Signal::STOP).expect("it lives");
     await_that("it stands still", || state_of(receiver) == Some('T'));
@@ -120,8 +99,8 @@ fn settled(cluster: &Cluster, job: u32, waiting: usize) -> Snapshot {
 #[test]
 fn a_deadlock_is_found_and_its_cycle_named_on_one_node_and_on_two() {
     let cluster = Cluster::up("snapshot-deadlock", 2, &[]);
-    let program = Program::new("snapshot-deadlock");
-    let ring = program.start(&cluster, 2, 4, "ring", "");
+    let program = Steered::new("snapshot-deadlock");
+    let ring = start(&program, &cluster, 2, 4, "ring", "");
     let found = settled(&cluster, 1, 4).deadlock().expect("nobody goes on");
     assert_eq!(found.ranks, [0, 1, 2, 3]);
     let next =
@@ -130,7 +109,7 @@ fn a_deadlock_is_found_and_its_cycle_named_on_one_node_and_on_two() {
     cluster.tutti(&["kill", "1"]).expect_success();
     assert_eq!(ring.end().0, 137);
 
-    let barrier = program.start(&cluster, 1, 2, "barrier", "");
+    let barrier = start(&program, &cluster, 1, 2, "barrier", "");
     let found = settled(&cluster, 2, 2).deadlock().expect("nobody goes on");
     assert_eq!(
         found.sentence(),
@@ -144,7 +123,7 @@ fn a_deadlock_is_found_and_its_cycle_named_on_one_node_and_on_two() {
     cluster.tutti(&["kill", "2"]).expect_success();
     assert_eq!(barrier.end().0, 137);
 
-    let half = program.start(&cluster, 2, 4, "half", "");
+    let half = start(&program, &cluster, 2, 4, "half", "");
     assert_eq!(settled(&cluster, 3, 2).deadlock().expect("two wait for each other").ranks, [0, 1]);
     cluster.tutti(&["kill", "3"]).expect_success();
     assert_eq!(half.end().0, 137);
@@ -161,9 +140,9 @@ fn call_of(snapshot: &Snapshot, rank: u32) -> Option<&str> {
 #[test]
 fn the_functions_that_ranks_wait_in_are_named() {
     let cluster = Cluster::up("snapshot-calls", 2, &[]);
-    let program = Program::new("snapshot-calls");
+    let program = Steered::new("snapshot-calls");
     for (number, nodes) in [1, 2].into_iter().enumerate() {
-        let job = program.start(&cluster, nodes, 2, "barrier", "");
+        let job = start(&program, &cluster, nodes, 2, "barrier", "");
         let number = number as u32 + 1;
         let seen = settled(&cluster, number, 2);
         assert_eq!([0, 1].map(|rank| call_of(&seen, rank)), [Some("MPI_Recv"), Some("MPI_Barrier")]);
@@ -177,8 +156,8 @@ fn the_functions_that_ranks_wait_in_are_named() {
 #[test]
 fn how_far_a_large_message_between_nodes_has_come_is_seen() {
     let cluster = Cluster::up("snapshot-bulk", 2, &[]);
-    let program = Program::new("snapshot-bulk");
-    let job = program.start(&cluster, 2, 2, "bulk", "loss=2%,seed=7");
+    let program = Steered::new("snapshot-bulk");
+    let job = start(&program, &cluster, 2, 2, "bulk", "loss=2%,seed=7");
     let mut seen = None;
     await_that("one is under way", || {
         let snapshot = take(&cluster, 1);
@@ -200,8 +179,8 @@ fn how_far_a_large_message_between_nodes_has_come_is_seen() {
 #[test]
 fn who_waits_for_somebody_who_works_is_not_in_a_deadlock() {
     let cluster = Cluster::up("snapshot-wait", 2, &[]);
-    let program = Program::new("snapshot-wait");
-    let job = program.start(&cluster, 2, 4, "wait", "");
+    let program = Steered::new("snapshot-wait");
+    let job = start(&program, &cluster, 2, 4, "wait", "");
     assert_eq!(settled(&cluster, 1, 3).deadlock(), None);
     program.touch("go");
     assert_eq!(job.end(), (0, String::new()));
@@ -210,10 +189,10 @@ fn who_waits_for_somebody_who_works_is_not_in_a_deadlock() {
 #[test]
 fn a_snapshot_is_written_and_printed_again_and_a_damaged_one_is_refused_in_one_line() {
     let cluster = Cluster::up("snapshot-file", 1, &[]);
-    let program = Program::new("snapshot-file");
-    let job = program.start(&cluster, 1, 2, "ring", "");
+    let program = Steered::new("snapshot-file");
+    let job = start(&program, &cluster, 1, 2, "ring", "");
     settled(&cluster, 1, 2);
-    let file = program.scratch.path().join("it.snapshot");
+    let file = program.folder().join("it.snapshot");
     let path = file.to_string_lossy().into_owned();
     let mut said = String::new();
     await_that("its deadlock is written", || {
@@ -259,9 +238,8 @@ fn what_is_not_ours_to_see_is_said_in_one_line() {
 fn nobody_stays_frozen_when_something_dies_in_the_middle_of_snapshots() {
     // The front end and its daemon are on a node that nothing happens to.
     let cluster = Cluster::up("snapshot-deaths", 3, &crate::cluster::SLOWLY_LOST);
-    let program = Program::new("snapshot-deaths");
-    let (path, folder) = (program.program.to_string_lossy(), program.scratch.path().to_string_lossy());
-    let words = ["run", "-N", "3", "-n", "6", &path, "wait", &folder];
+    let program = Steered::new("snapshot-deaths");
+    let words = program.words(&["run", "-N", "3", "-n", "6"], "wait");
     let mut job = Running::start_command(&mut cluster.command_on(2, &words));
     (0..6).for_each(|_| job.await_line("snapshot: up"));
     let ask = || {

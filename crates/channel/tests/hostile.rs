@@ -1,9 +1,11 @@
 //! Packets of nobody: random bytes, and real packets with bytes changed, at an endpoint that is at work.
 
 use tutti_channel::sim::Random;
-use tutti_channel::{
-    Config, Endpoint, Identity, Incarnation, Key, Now, PlainMemory, Rank, Sink, Source, Taken,
-};
+use tutti_channel::{Config, Endpoint, Identity, Incarnation, Key, PlainMemory, Rank, Sink, Source, Taken};
+
+mod sides;
+
+use sides::{at, datagrams};
 
 struct Side {
     records: u64,
@@ -26,24 +28,11 @@ impl Source for Side {
     }
 }
 
-fn at(ns: u64) -> Now {
-    Now { ns, thaw_count: 0 }
-}
-
 fn endpoint(rank: u32) -> Endpoint<PlainMemory> {
     let identity =
         Identity { key: Key(0x1234_5678_9abc_def0), incarnation: Incarnation(3), rank: Rank(rank) };
     let peers = [(Rank(1 - rank), PlainMemory::new(16 << 10))];
     Endpoint::new(identity, Config::default(), at(0), peers).unwrap()
-}
-
-fn datagrams(end: &mut Endpoint<PlainMemory>, side: &mut Side, ns: u64) -> Vec<Vec<u8>> {
-    let mut buffer = vec![0; 64 * 1448];
-    let mut all = Vec::new();
-    while let Some(sent) = end.poll_transmit(at(ns), side, &mut buffer) {
-        all.extend(buffer[..sent.bytes].chunks(sent.segment_bytes).map(<[u8]>::to_vec));
-    }
-    all
 }
 
 /// What is not ours is dropped and counted, and nothing of it is taken.
@@ -54,7 +43,7 @@ fn packets_without_the_key_are_dropped_counted_and_taken_by_nobody() {
     let id = receiver.accept_bulk(Rank(0), 100_000, 1).unwrap();
     sender.try_send(Rank(1), b"a record", &[]).unwrap();
     sender.send_bulk(Rank(1), id, 100_000, 1).unwrap();
-    let good = datagrams(&mut sender, &mut side, 0);
+    let good = datagrams(&mut sender, &mut side, at(0));
     let mut random = Random::new(1);
     let mut bytes = Vec::new();
     for _ in 0..PACKETS {
@@ -76,7 +65,7 @@ fn packets_without_the_key_are_dropped_counted_and_taken_by_nobody() {
     }
     assert_eq!(receiver.counters().dropped.iter().sum::<u64>(), PACKETS);
     assert_eq!((side.records, receiver.counters().fragments_in), (0, 0));
-    assert!(datagrams(&mut receiver, &mut side, 1).is_empty(), "it answered a packet that is not ours");
+    assert!(datagrams(&mut receiver, &mut side, at(1)).is_empty(), "it answered a packet that is not ours");
     for packet in &good {
         receiver.handle_datagram(at(2), packet, &mut side).unwrap();
     }
@@ -108,7 +97,7 @@ fn packets_with_the_key_and_anything_else_crash_nothing() {
                     [b, a]
                 };
                 from.handle_timeout(at(ns));
-                for mut packet in datagrams(from, &mut side, ns) {
+                for mut packet in datagrams(from, &mut side, at(ns)) {
                     if random.chance(100) {
                         let mut changed = packet.clone();
                         for _ in 0..1 + random.below(3) {

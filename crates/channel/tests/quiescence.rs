@@ -2,66 +2,16 @@
 
 use tutti_channel::cut::{FlowWords, cut, in_flight};
 use tutti_channel::{
-    Config, Drop, Endpoint, Event, ExitedRank, FlowMemory, Generation, Identity, Incarnation, Key, Now,
-    PlainMemory, Rank, RestoreError, SendError, Sink, Source, SteadyResponder, SteadyTest, Taken,
+    Config, Drop, Endpoint, Event, ExitedRank, FlowMemory, Generation, Incarnation, PlainMemory, Rank,
+    RestoreError, SendError, SteadyResponder, SteadyTest,
 };
 
-/// Takes `room` records and refuses the rest.
-#[derive(Default)]
-struct Side {
-    room: usize,
-    records: Vec<Vec<u8>>,
-    bulk: Vec<u8>,
-}
+mod sides;
 
-impl Sink for Side {
-    fn record(&mut self, _from: Rank, record: &[u8]) -> Taken {
-        if self.records.len() == self.room {
-            return Taken::Full;
-        }
-        self.records.push(record.to_vec());
-        Taken::Yes
-    }
-
-    fn fragment(&mut self, _tag: u64, offset: u64, bytes: &[u8]) {
-        self.bulk[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-    }
-}
-
-impl Source for Side {
-    fn read(&mut self, _tag: u64, offset: u64, into: &mut [u8]) {
-        into.copy_from_slice(&self.bulk[offset as usize..][..into.len()]);
-    }
-}
-
-fn at(ns: u64) -> Now {
-    Now { ns, thaw_count: 0 }
-}
-
-fn identity(rank: u32) -> Identity {
-    Identity { key: Key(42), incarnation: Incarnation(1), rank: Rank(rank) }
-}
-
-fn memory() -> PlainMemory {
-    PlainMemory::new(16 << 10)
-}
-
-fn endpoint(rank: u32, peers: &[u32]) -> Endpoint<PlainMemory> {
-    let peers = peers.iter().map(|peer| (Rank(*peer), memory()));
-    Endpoint::new(identity(rank), Config::default(), at(0), peers).unwrap()
-}
+use sides::{Side, at, datagrams, endpoint, identity, memory};
 
 fn words(end: &Endpoint<PlainMemory>, peer: u32) -> FlowWords {
     FlowWords::from(end.memory(Rank(peer)).unwrap().words)
-}
-
-fn datagrams(end: &mut Endpoint<PlainMemory>, side: &mut Side, ns: u64) -> Vec<Vec<u8>> {
-    let mut buffer = vec![0; 64 * 1448];
-    let mut all = Vec::new();
-    while let Some(sent) = end.poll_transmit(at(ns), side, &mut buffer) {
-        all.extend(buffer[..sent.bytes].chunks(sent.segment_bytes).map(<[u8]>::to_vec));
-    }
-    all
 }
 
 /// Hands the datagrams to `end` and returns what it has to say.
@@ -69,7 +19,7 @@ fn deliver(end: &mut Endpoint<PlainMemory>, side: &mut Side, all: &[Vec<u8>], ns
     for datagram in all {
         end.handle_datagram(at(ns), datagram, side).unwrap();
     }
-    datagrams(end, side, ns)
+    datagrams(end, side, at(ns))
 }
 
 /// Asks for the steady state of `rank`'s flow to `peer`, whose daemon may answer if `is_frozen`.
@@ -96,7 +46,7 @@ fn s14_a_channel_is_steady_when_all_is_acknowledged_or_refused() {
         sender.try_send(Rank(1), &[record; 1000], &[]).unwrap();
     }
     assert!(sender.is_steady(), "nothing has been sent yet");
-    let sent = datagrams(&mut sender, &mut source, 0);
+    let sent = datagrams(&mut sender, &mut source, at(0));
     assert!(!sender.is_steady());
     // Two are acknowledged and three refused: by the answer the sender knows both.
     let answer = deliver(&mut receiver, &mut sink, &sent, 1);
@@ -107,13 +57,13 @@ fn s14_a_channel_is_steady_when_all_is_acknowledged_or_refused() {
     // There is room: the rest follows.
     sink.room = 9;
     receiver.handle_room(Rank(0));
-    let room = datagrams(&mut receiver, &mut sink, 3);
+    let room = datagrams(&mut receiver, &mut sink, at(3));
     let sent = deliver(&mut sender, &mut source, &room, 4);
     assert!(!sender.is_steady());
     let answer = deliver(&mut receiver, &mut sink, &sent, 5);
     deliver(&mut sender, &mut source, &answer, 6);
     receiver.handle_timeout(at(1_000_000));
-    let answer = datagrams(&mut receiver, &mut sink, 1_000_000);
+    let answer = datagrams(&mut receiver, &mut sink, at(1_000_000));
     deliver(&mut sender, &mut source, &answer, 1_000_001);
     assert!(sender.is_steady() && sender.is_flushed());
 }
@@ -125,7 +75,7 @@ fn s15_quiescent_although_a_full_receiver_is_stopped() {
     for record in 0..7u8 {
         sender.try_send(Rank(1), &[record; 1000], &[]).unwrap();
     }
-    let sent = datagrams(&mut sender, &mut source, 0);
+    let sent = datagrams(&mut sender, &mut source, at(0));
     // Four arrive: two are taken, two find it full. Then both ranks are stopped; its refusal and three packets are on
     // their way.
     let refusal = deliver(&mut receiver, &mut sink, &sent[..4], 1);
@@ -173,7 +123,7 @@ fn s15_quiescent_although_a_full_receiver_is_stopped() {
     receiver.open_all();
     assert!(!responder.is_closed(Rank(0)));
     receiver.handle_room(Rank(0));
-    let room = datagrams(&mut receiver, &mut sink, 3);
+    let room = datagrams(&mut receiver, &mut sink, at(3));
     let again = deliver(&mut sender, &mut source, &[refusal, room].concat(), 4);
     deliver(&mut receiver, &mut sink, &again, 5);
     assert_eq!(sink.records, (0..7u8).map(|record| vec![record; 1000]).collect::<Vec<_>>());
@@ -184,7 +134,7 @@ fn a_rank_that_left_is_answered_for() {
     let (mut sender, mut receiver) = (endpoint(0, &[1]), endpoint(1, &[0]));
     let (mut source, mut sink) = (Side::default(), Side { room: 9, ..Side::default() });
     sender.try_send(Rank(1), b"last", &[]).unwrap();
-    let sent = datagrams(&mut sender, &mut source, 0);
+    let sent = datagrams(&mut sender, &mut source, at(0));
     // It arrives, its acknowledgement is lost, and the receiver leaves.
     deliver(&mut receiver, &mut sink, &sent, 1);
     assert!(receiver.is_flushed() && !sender.is_flushed());
@@ -192,7 +142,7 @@ fn a_rank_that_left_is_answered_for() {
     let mut into = [0; 256];
     let due = sender.poll_timeout().unwrap();
     sender.handle_timeout(at(due));
-    let probes = datagrams(&mut sender, &mut source, due);
+    let probes = datagrams(&mut sender, &mut source, at(due));
     let answer = exited.handle_datagram(&probes[0], &mut into).unwrap().unwrap();
     assert_eq!(answer.to, Rank(0));
     sender.handle_datagram(at(due), &into[..answer.bytes], &mut source).unwrap();
@@ -216,7 +166,7 @@ fn a_saved_endpoint_goes_on_under_another_incarnation_only() {
     }
     let id = receiver.accept_bulk(Rank(0), bulk.len() as u64, 4).unwrap();
     sender.send_bulk(Rank(1), id, bulk.len() as u64, 3).unwrap();
-    let sent = datagrams(&mut sender, &mut source, 0);
+    let sent = datagrams(&mut sender, &mut source, at(0));
     let answer = deliver(&mut receiver, &mut sink, &sent, 1);
     deliver(&mut sender, &mut source, &answer, 2);
     let save = |end: &Endpoint<PlainMemory>| {
@@ -246,7 +196,7 @@ fn a_saved_endpoint_goes_on_under_another_incarnation_only() {
         let ns = round * 100_000;
         again.handle_timeout(at(ns));
         receiver_again.handle_timeout(at(ns));
-        sent.extend(datagrams(&mut again, &mut source, ns));
+        sent.extend(datagrams(&mut again, &mut source, at(ns)));
         let answer = deliver(&mut receiver_again, &mut sink, &sent, ns);
         sent = deliver(&mut again, &mut source, &answer, ns);
     }

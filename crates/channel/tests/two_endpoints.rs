@@ -1,59 +1,14 @@
 //! Two endpoints joined by hand: what the interface promises call by call.
 
-use std::collections::VecDeque;
-
 use tutti_channel::packet::{FRAGMENT_BYTES_BEFORE, fragment_place};
 use tutti_channel::{
     BulkError, Config, ConfigError, Drop, Endpoint, Event, Identity, Incarnation, Key, Now, PlainMemory,
-    Rank, SendError, Sink, Source, Taken, Word,
+    Rank, SendError, Word,
 };
 
-#[derive(Default)]
-struct Side {
-    records: Vec<Vec<u8>>,
-    room: usize,
-    bulk: Vec<u8>,
-}
+mod sides;
 
-impl Sink for Side {
-    fn record(&mut self, _from: Rank, record: &[u8]) -> Taken {
-        if self.room == 0 {
-            return Taken::Full;
-        }
-        self.room -= 1;
-        self.records.push(record.to_vec());
-        Taken::Yes
-    }
-
-    fn fragment(&mut self, _tag: u64, offset: u64, bytes: &[u8]) {
-        self.bulk[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-    }
-}
-
-impl Source for Side {
-    fn read(&mut self, _tag: u64, offset: u64, into: &mut [u8]) {
-        into.copy_from_slice(&self.bulk[offset as usize..][..into.len()]);
-    }
-}
-
-fn at(ns: u64) -> Now {
-    Now { ns, thaw_count: 0 }
-}
-
-fn endpoint(rank: u32, peers: &[u32]) -> Endpoint<PlainMemory> {
-    let identity = Identity { key: Key(42), incarnation: Incarnation(1), rank: Rank(rank) };
-    let peers = peers.iter().map(|peer| (Rank(*peer), PlainMemory::new(16 << 10)));
-    Endpoint::new(identity, Config::default(), at(0), peers).unwrap()
-}
-
-fn datagrams(end: &mut Endpoint<PlainMemory>, side: &mut Side, now: Now) -> VecDeque<Vec<u8>> {
-    let mut buffer = vec![0; 64 * 1448];
-    let mut all = VecDeque::new();
-    while let Some(sent) = end.poll_transmit(now, side, &mut buffer) {
-        all.extend(buffer[..sent.bytes].chunks(sent.segment_bytes).map(<[u8]>::to_vec));
-    }
-    all
-}
+use sides::{Side, at, datagrams, endpoint};
 
 struct Pair {
     ends: [Endpoint<PlainMemory>; 2],
@@ -99,7 +54,7 @@ fn s10_a_record_arrives_only_on_the_channel_it_was_sent_on() {
     let mut sender = endpoint(0, &[1, 2]);
     let mut side = Side::default();
     sender.try_send(Rank(1), b"for one", &[]).unwrap();
-    let packet = datagrams(&mut sender, &mut side, at(0)).pop_front().unwrap();
+    let packet = datagrams(&mut sender, &mut side, at(0)).remove(0);
     let mut sink = Side { room: 9, ..Side::default() };
     // Rank 2 is handed the packet for rank 1; so is rank 1 of another job and of another incarnation of this one.
     assert_eq!(endpoint(2, &[0, 1]).handle_datagram(at(0), &packet, &mut sink), Err(Drop::WrongRank));

@@ -1,0 +1,34 @@
+//! The program `programs/snapshot.c`, and the files by which a test steers it: it waits for one before each thing that it does.
+
+use std::path::{Path, PathBuf};
+
+use tutti_tests::{Scratch, compile};
+
+/// It, compiled, with a folder for its files.
+pub struct Steered {
+    scratch: Scratch,
+    path: PathBuf,
+}
+
+impl Steered {
+    pub fn new(name: &str) -> Self {
+        let scratch = Scratch::new(&format!("{name}-files"));
+        let path = compile("tests/gang/programs/snapshot.c", scratch.path());
+        Steered { scratch, path }
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// A command line: what is said before, the program, what it is to do, its folder.
+    pub fn words<'a>(&'a self, before: &[&'a str], what: &'a str) -> Vec<&'a str> {
+        let (path, folder) = (self.path.to_str().expect("text"), self.folder().to_str().expect("text"));
+        [before, &[path, what, folder]].concat()
+    }
+
+    /// It goes on.
+    pub fn touch(&self, name: &str) {
+        std::fs::write(self.folder().join(name), "").expect("a file");
+    }
+}
