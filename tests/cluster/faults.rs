@@ -99,6 +99,23 @@ fn a_job_whose_home_is_started_anew_goes_on_and_its_output_is_kept() {
     assert_eq!(cluster.tutti(&["logs", "1"]).expect_success().stdout.lines().count(), 400);
 }
 
+/// The daemon of the second node stands still, so that it cannot take its part of the job, and dies; the next one takes it.
+#[track_caller]
+fn begins_anew(name: &str, words: &[&str]) {
+    let cluster = Cluster::up(name, 2, &SLOWLY_LOST);
+    kill_process(cluster.daemon(1), Signal::STOP).expect("it lives");
+    let job = cluster.start(&[&["run", "-H"], words].concat());
+    await_that("it has its nodes", || cluster.job(1).contains("\"starting\""));
+    cluster.replace(1);
+    assert_eq!(job.end(), (0, String::new()));
+}
+
+#[test]
+fn a_job_whose_part_had_not_begun_when_its_daemon_died_begins_with_the_next_one() {
+    begins_anew("cluster-unbegun-all", &["node0:2,node1:2", "-n", "4", RANK, "exchange"]);
+    begins_anew("cluster-unbegun-one", &["node1:2", "-n", "2", RANK, "attach", "finalize"]);
+}
+
 #[test]
 fn a_daemon_ends_what_a_dead_one_and_its_starter_have_left() {
     let cluster = Cluster::up("cluster-sweep", 2, &SLOWLY_LOST);

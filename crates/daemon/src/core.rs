@@ -150,6 +150,8 @@ pub struct Config {
     pub owner: u32,
     /// Number of the first job.
     pub first_job: u64,
+    /// The incarnation of the life before this one, if all that is left of what it has begun is in `kept`.
+    pub before: Option<u64>,
     /// What an earlier life has kept of its starters.
     pub kept: Vec<(JobId, Kept)>,
     /// On the head: the jobs that waited for nodes in an earlier life of it.

@@ -299,7 +299,7 @@ pub struct Launch {
     pub submitted_ms: u64,
     /// The question of its home that submitted it.
     pub ask: u64,
-    /// Incarnation of each node's daemon that is to start it. One of a later life does not: its part is there, or lost.
+    /// Incarnation of each node's daemon that is to start it. One of a later life does not ([`Order::life`]): its part is there, or lost.
     pub lives: Vec<u64>,
     /// It runs already, on its home: its `mpiexec` has started it and has its output.
     pub enrolled: Option<Enrolled>,
@@ -338,8 +338,32 @@ pub struct Order {
     pub stuck: Option<Arc<str>>,
     /// Why it ends, for a head that takes it over.
     pub end: Option<End>,
+    /// Daemons that start its parts in place of those that the launch names, which had not begun.
+    #[serde(default)]
+    pub renewed: Vec<Renewed>,
     /// The job is over everywhere: forget it.
     pub forget: bool,
+}
+
+impl Order {
+    /// The daemon that is to start the part of a node of the job, and how many were to before it.
+    pub fn life(&self, launch: &Launch, node: NodeId) -> Option<(u64, u64)> {
+        let renewed = self.renewed.iter().find(|renewed| renewed.node == node);
+        renewed
+            .map(|renewed| (renewed.life, renewed.before))
+            .or_else(|| Some((*launch.lives.get(launch.index(node)?)?, 0)))
+    }
+}
+
+/// A node's daemon has died before it began its part of a job, and the one that follows it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Renewed {
+    /// The node.
+    pub node: NodeId,
+    /// The incarnation of the daemon that is to begin.
+    pub life: u64,
+    /// How many were to before it.
+    pub before: u64,
 }
 
 /// A job stands still for a snapshot (`tutti_node::starter`).
@@ -434,6 +458,9 @@ pub struct PartState {
     pub ended: Vec<Ended>,
     /// It could not be started.
     pub refused: Option<String>,
+    /// The daemon that was to begin it died before it did. This one, of this incarnation, would.
+    #[serde(default)]
+    pub unbegun: Option<u64>,
     /// Lines for the user.
     pub warnings: Vec<String>,
     /// Exit status as far as this node knows.

@@ -149,6 +149,7 @@ struct Shell {
     neighbours: neighbours::Neighbours,
     strangers: peers::Strangers,
     folder: kept::Folder,
+    estate: kept::Estate,
     /// On the head: jobs that wait.
     queue: Option<kept::Folder>,
     numbers: u64,
@@ -181,6 +182,8 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
     let mut config = config(&settings)?;
     let waiting = settings.head.is_none().then(|| kept::Folder::open(&settings.queue)).transpose()?;
     config.queued = waiting.as_ref().map_or_else(Vec::new, kept::Folder::queued);
+    let (estate, before) = kept::Estate::take(&settings.parts, config.about.incarnation);
+    config.before = before;
     let mut starters = HashMap::new();
     for (job, mut file) in folder.sweep() {
         let kept = file.kept.take().expect("a file without is none");
@@ -198,6 +201,7 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
     let mut shell = Shell {
         core: Core::new(config, now_ms()),
         folder,
+        estate,
         queue: waiting,
         events: events::Log::open(&settings.events, settings.head.is_none())?,
         turns: events::Log::open(&settings.turns, settings.head.is_none())?,
@@ -284,6 +288,7 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
         lost_ms: settings.lost_ms,
         owner: rustix::process::geteuid().as_raw(),
         first_job: events::next_job(&settings.events),
+        before: None,
         kept: Vec::new(),
         queued: Vec::new(),
         policy: settings.gangs.policy,
@@ -365,12 +370,14 @@ impl Shell {
                     self.starters.get_mut(&job).into_iter().for_each(Starter::end);
                 }
                 Action::Keep(job, kept) => {
-                    if let Some(starter) = self.starters.get(&job) {
-                        self.folder.put(job, &kept::File { kept: Some(*kept), ..starter.file.clone() });
+                    if let Some(starter) = self.starters.get(&job)
+                        && !self.folder.put(job, &kept::File { kept: Some(*kept), ..starter.file.clone() })
+                    {
+                        self.estate.renounce();
                     }
                 }
                 Action::Queue(job, queued) => match (&self.queue, queued) {
-                    (Some(folder), Some(queued)) => folder.put(job, &*queued),
+                    (Some(folder), Some(queued)) => _ = folder.put(job, &*queued),
                     (Some(folder), None) => folder.remove(job),
                     (None, _) => {}
                 },
@@ -439,6 +446,7 @@ impl Shell {
     /// The end: starters die with us, and their jobs with them.
     async fn end(&mut self) {
         let _ = std::fs::remove_file(&self.settings.socket);
+        self.estate.renounce();
         self.peers.clear();
         self.clients.clear();
         for (job, starter) in self.starters.drain() {

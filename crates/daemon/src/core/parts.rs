@@ -133,7 +133,7 @@ impl Core {
         }
         let Some(launch) = order.launch.clone() else { return };
         let Some(index) = launch.index(me) else { return };
-        if !self.parts.parts.contains_key(&job) {
+        if self.parts.parts.get(&job).is_none_or(|part| part.state.unbegun.is_some()) {
             self.begin_part(job, Arc::clone(&launch), index, order);
         }
         let Some(part) = self.parts.parts.get_mut(&job).filter(|part| part.alive) else { return };

@@ -193,7 +193,8 @@ impl Entry {
     fn is_due(&mut self, members: &Members, me: NodeId) -> bool {
         let urgent = |node| {
             self.states.get(node).is_some_and(|part: &PartState| {
-                part.ending.is_some() || part.refused.is_some() || !part.warnings.is_empty()
+                let is_late = part.refused.is_some() || part.unbegun.is_some();
+                is_late || part.ending.is_some() || !part.warnings.is_empty()
             })
         };
         let level = self.level(members, me);

@@ -154,6 +154,33 @@ fn s21_sockets_of_a_job_stay_until_no_rank_of_it_is_left_and_keys_are_new() {
     run_all(6, Some(5), NONE);
 }
 
+/// A job whose order is under way when a daemon is killed starts on the one that follows: on that node alone, or on it and others.
+#[test]
+fn a_job_that_is_placed_while_a_daemon_is_replaced_runs_all_the_same() {
+    let mut tried = 0;
+    for seed in seeds(120) {
+        let mut world = World::new(seed, 4, 2);
+        world.run_until(5_000);
+        world.let_nothing_else_fail();
+        let replaced = 1 + seed as usize % 3;
+        let on = [vec![], vec![replaced], vec![0, replaced]][seed as usize / 3 % 3].clone();
+        let client = world.run_on(&on);
+        while world.placed == 0 {
+            world.run_until(world.now_ms + 1);
+        }
+        world.run_until(world.now_ms + seed / 9 * 4);
+        world.replace_daemon(replaced, 500);
+        while !world.has_ended(client) && world.now_ms < 60_000 {
+            world.run_until(world.now_ms + 100);
+        }
+        if world.all_can_end_well() {
+            tried += 1;
+            assert!(world.all_ended_well(), "TUTTI_SIM_SEED={seed}: {}", world.clients_text());
+        }
+    }
+    assert!(tried > 60 || seeds(2).len() == 1, "{tried} jobs could end well");
+}
+
 /// What the simulator looks at inside.
 impl super::Core {
     /// What is left of jobs, in words.

@@ -3,7 +3,8 @@
 //!
 //! Writer: the daemon, when an order has changed; it removes the file when the job is over. What happens if it stops right here:
 //! files are replaced as a whole, so the next daemon reads the old or the new one. A machine that starts anew has no starters,
-//! and so files of none; they are removed. A second such folder, on the head, has the jobs that wait for nodes (`core/head/queue.rs`).
+//! and so files of none; they are removed. One beside the folder has the daemon's own number ([`Estate`]): what has no file, the
+//! daemon before did not begin. A second such folder, on the head, has the jobs that wait for nodes (`core/head/queue.rs`).
 
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -48,8 +49,8 @@ impl Folder {
         self.0.join(format!("{job}.json"))
     }
 
-    /// A full disk costs the job's life beyond the daemon's, and nothing else.
-    pub(super) fn put(&self, job: JobId, file: &impl Serialize) {
+    /// A full disk costs the job's life beyond the daemon's, and nothing else. Whether it is written.
+    pub(super) fn put(&self, job: JobId, file: &impl Serialize) -> bool {
         let (path, new) = (self.file(job), self.0.join("new"));
         let write = || {
             let bytes = serde_json::to_vec(file)?;
@@ -58,9 +59,11 @@ impl Folder {
             out.write_all(&bytes)?;
             std::fs::rename(&new, &path)
         };
-        if let Err(error) = write() {
+        let written = write();
+        if let Err(error) = &written {
             eprintln!("tuttid: cannot write {}: {error}", path.display());
         }
+        written.is_ok()
     }
 
     pub(super) fn remove(&self, job: JobId) {
@@ -102,6 +105,43 @@ impl Folder {
             }
         }
         found
+    }
+}
+
+/// Whose files these are: what is in a file beside the folder.
+#[derive(Debug, Serialize, Deserialize)]
+struct Life {
+    /// The daemon's incarnation.
+    life: u64,
+    /// The kernel's, which is another when the machine has been started anew.
+    boot: String,
+}
+
+/// Says that whatever the daemon has begun and is not over has left a file. A starter is told its job by a task that runs after
+/// all that the daemon does at once, and so after the file has been written; if one cannot be written this one is removed.
+#[derive(Debug)]
+pub(super) struct Estate(PathBuf);
+
+impl Estate {
+    /// Takes over what the daemon before has left in the folder; its number, if that is all.
+    pub(super) fn take(parts: &Path, life: u64) -> (Self, Option<u64>) {
+        let estate = Estate(parts.with_extension("life"));
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let read = || serde_json::from_slice::<Life>(&std::fs::read(&estate.0).ok()?).ok();
+        let before = read().filter(|before| !boot.is_empty() && before.boot == boot);
+        // What is half written says nothing; what is not replaced would say it of the daemon before.
+        let written = serde_json::to_vec(&Life { life, boot })
+            .map_err(std::io::Error::from)
+            .and_then(|bytes| std::fs::write(&estate.0, bytes));
+        if written.is_err() {
+            estate.renounce();
+        }
+        (estate, before.map(|before| before.life))
+    }
+
+    /// Jobs may have been begun here from now on of which there is no file.
+    pub(super) fn renounce(&self) {
+        let _ = std::fs::remove_file(&self.0);
     }
 }
 

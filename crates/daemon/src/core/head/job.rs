@@ -9,7 +9,7 @@ use super::queue::Waits;
 use super::snapshot::Taking;
 use super::stuck::Stuck;
 use crate::members::NodeId;
-use crate::message::{End, Fence, JobId, JobState, Launch, Notice, Order, PartState, Phase, Run};
+use crate::message::{End, Fence, JobId, JobState, Launch, Notice, Order, PartState, Phase, Renewed, Run};
 
 /// Signals of an order; older ones have long been handed on.
 const SIGNALS_MAX: usize = 16;
@@ -45,6 +45,8 @@ pub(super) struct HeadJob {
     pub(super) over: bool,
     /// What the last end report says, by node.
     pub(super) written: Option<Vec<(NodeId, u64)>>,
+    /// This head has chosen its nodes, so all that became of it since is known here.
+    chosen: bool,
     /// Until when nodes that are not there may say what is left of a job of an earlier head.
     pub(super) adopted_until_ms: Option<u64>,
     /// Nodes whose ranks have left, with their status, that the log does not have yet; and all of them.
@@ -80,6 +82,7 @@ impl HeadJob {
             fence: Arc::default(),
             stuck: None,
             end: None,
+            renewed: Vec::new(),
             forget: false,
         };
         HeadJob {
@@ -102,6 +105,7 @@ impl HeadJob {
             said_ms: 0,
             over: false,
             written: None,
+            chosen: false,
             adopted_until_ms: None,
             left: Vec::new(),
             told_left: BTreeSet::new(),
@@ -117,7 +121,7 @@ impl HeadJob {
 
     /// It has nodes from now on.
     pub(super) fn settle(&mut self, nodes: Vec<NodeId>, first_ranks: Vec<u32>, lives: Vec<u64>) {
-        self.queued = None;
+        (self.queued, self.chosen) = (None, true);
         self.launch = Arc::new(Launch { nodes, first_ranks, lives, ..Launch::clone(&self.launch) });
         self.order.launch = Some(Arc::clone(&self.launch));
         self.notices.extend(placed(&self.launch));
@@ -145,6 +149,13 @@ impl HeadJob {
         }
         if order.fence.number > known.fence.number {
             known.fence = Arc::clone(&order.fence);
+        }
+        for renewed in &order.renewed {
+            match known.renewed.iter_mut().find(|known| known.node == renewed.node) {
+                Some(known) if known.before >= renewed.before => {}
+                Some(known) => *known = *renewed,
+                None => known.renewed.push(*renewed),
+            }
         }
         self.signals = known.signals.last().map_or(0, |(number, _)| *number);
         if let Some(end) = order.end {
@@ -205,6 +216,9 @@ impl HeadJob {
         }
         for (node, part) in states {
             self.hear(*node, part);
+            if let Some(life) = part.unbegun {
+                self.renew(*node, life);
+            }
         }
         let parts: Vec<Option<&PartState>> = self
             .launch
@@ -249,6 +263,21 @@ impl HeadJob {
         }
         if self.order.run == Run::Kill {
             self.order.end = Some(End { by: self.ender, status: self.status, asked: self.asked });
+        }
+    }
+
+    /// A part whose daemon died before it began it begins with the one that is there now, unless the job ran for an earlier head:
+    /// then it may be one that was over.
+    fn renew(&mut self, node: NodeId, life: u64) {
+        let Some((named, before)) = self.order.life(&self.launch, node).filter(|_| !self.is_ending()) else {
+            return;
+        };
+        if !self.chosen || self.order.peers.is_some() {
+            self.end_by(Some(node), 1);
+            self.say(Report::Refused("a daemon died before it began its part; the job is ended".into()));
+        } else if named != life {
+            self.order.renewed.retain(|renewed| renewed.node != node);
+            self.order.renewed.push(Renewed { node, life, before: before + 1 });
         }
     }
 

@@ -9,7 +9,8 @@
 //! job's number and removed before the first order for its nodes leaves. A head that is started anew finds the files, and waits
 //! for nodes that may know better, as with submissions that it is asked for again; jobs that come meanwhile stand behind those.
 //! What happens if it stops right here: there is a file and no order, and the job waits on in the next life of the head; or the order is
-//! on its way, and the job is known to its nodes or lost, as one that was just placed.
+//! on its way, and the job is known to its nodes, or lost with this head. A node's daemon that dies before it begins its part is no loss:
+//! the next one begins it ([`HeadJob::judge`]).
 
 use tutti_node::wire::Report;
 use tutti_sched::{Demand, NodeId, Place, SubmitError, Wait};

@@ -13,22 +13,36 @@ use crate::message::{Answer, JobId, Launch, Order, PartState, Phase, Run};
 const BACK_MS: u64 = 10_000;
 
 impl Core {
+    /// A job that is new here. The head has chosen this daemon for it, or the one before. What that one has begun has left a
+    /// file ([`Core::take_back`]); without one the job may begin here, if the head says so.
     pub(super) fn begin_part(&mut self, job: JobId, launch: Arc<Launch>, index: usize, order: &Order) {
-        let part = Part::new(Arc::clone(&launch), 0, Outlet::new(0, FIRST_ROOM_BYTES));
+        let (life, lives) = order.life(&launch, launch.nodes[index]).unwrap_or_default();
+        let is_ours = life == self.config.about.incarnation;
+        let was_next = self.config.before == Some(life) && launch.enrolled.is_none();
+        let old = self.parts.parts.remove(&job).map_or(0, |part| part.state.version);
+        let mut part = Part::new(Arc::clone(&launch), lives, Outlet::new(0, FIRST_ROOM_BYTES));
+        if !is_ours {
+            // Behind all that the daemon before has said of it, and before all that the next one that begins says.
+            part.state.version |= 1 << 31;
+        }
+        part.state.version = part.state.version.max(old);
         self.parts.parts.insert(job, part);
-        let is_ours = launch.lives.get(index) == Some(&self.config.about.incarnation);
-        if !is_ours || order.peers.is_some() || self.parts.past.contains(&job) {
+        if order.peers.is_some() || self.parts.past.contains(&job) || !is_ours && !was_next {
             return self.lose_part(job);
         }
         if launch.enrolled.is_some() {
             self.try_to_enrol(job);
-        } else if order.run != Run::Kill {
+        } else if order.run != Run::Kill && is_ours {
             let described = self.describe(&launch, index);
             self.act(Action::Start(job, launch, Box::new(described)));
         } else if let Some(part) = self.parts.parts.get_mut(&job) {
             part.alive = false;
-            part.state.phase = Phase::Over;
-            part.state.written = Some(0);
+            if order.run == Run::Kill {
+                part.state.phase = Phase::Over;
+                part.state.written = Some(0);
+            } else {
+                part.state.unbegun = Some(self.config.about.incarnation);
+            }
         }
         self.note_part(job);
     }

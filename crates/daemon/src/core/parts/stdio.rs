@@ -40,7 +40,9 @@ impl Core {
     }
 
     pub(in crate::core) fn handle_input(&mut self, job: JobId, piece: u64, bytes: Vec<u8>) {
-        let Some(part) = self.parts.parts.get_mut(&job) else { return };
+        let Some(part) = self.parts.parts.get_mut(&job).filter(|part| part.state.unbegun.is_none()) else {
+            return;
+        };
         // A starter that is back knows the lower half of the number.
         if part.piece as u32 == piece as u32 {
             part.piece = piece;

@@ -50,6 +50,8 @@ pub(super) struct World {
     /// By question: submitted jobs.
     asked: BTreeMap<(NodeId, u64), JobId>,
     fates: BTreeMap<JobId, (Fate, u64)>,
+    /// Jobs that have got nodes.
+    pub placed: u64,
     /// Messages with states that have come to the head.
     pub states_at_head: u64,
     /// Nothing fails any more, and jobs end soon.
@@ -78,6 +80,7 @@ impl World {
             launches: BTreeMap::new(),
             asked: BTreeMap::new(),
             fates: BTreeMap::new(),
+            placed: 0,
             states_at_head: 0,
             peace: false,
             troubled: false,
@@ -175,6 +178,11 @@ impl World {
     fn act(&mut self, node: usize) {
         while let Some(action) = self.machines[node].core.as_mut().and_then(Core::poll_action) {
             self.do_action(node, action);
+            match &mut self.machines[node].dies_after {
+                Some(0) => self.replace_daemon(node, 2_000),
+                Some(left) => *left -= 1,
+                None => {}
+            }
         }
         if let Some(core) = &self.machines[node].core {
             core.check_bounds();
@@ -229,6 +237,7 @@ impl World {
                 if event.event == "submitted" {
                     self.last_job = self.last_job.max(event.job.unwrap().0);
                 }
+                self.placed += u64::from(event.event == "placed");
             }
             Action::Continue(_) | Action::Say(_) | Action::Lane(..) => {}
             Action::LogTurns(_) => {}
@@ -242,9 +251,15 @@ impl World {
         }
     }
 
+    /// Nothing fails from now on but what the run wants to.
+    pub(super) fn let_nothing_else_fail(&mut self) {
+        self.peace = true;
+    }
+
     /// No more faults: everybody is there, everybody reads, and jobs end.
     pub(super) fn make_peace(&mut self) {
         self.peace = true;
+        self.machines.iter_mut().for_each(|machine| machine.dies_after = None);
         (0..self.machines.len()).for_each(|node| self.start_daemon(node));
         for at in 0..self.clients.len() {
             self.clients[at].reads = true;

@@ -14,8 +14,16 @@ use crate::message::{Launch, Terms};
 
 impl World {
     pub(in crate::core::sim) fn all_ended_well(&self) -> bool {
+        self.all_can_end_well() && self.clients.iter().all(|client| client.end == Some(0))
+    }
+
+    /// No job would fail by itself.
+    pub(in crate::core::sim) fn all_can_end_well(&self) -> bool {
         self.fates.values().all(|(fate, _)| *fate == Fate::Ends)
-            && self.clients.iter().all(|client| client.end == Some(0))
+    }
+
+    pub(in crate::core::sim) fn clients_text(&self) -> String {
+        format!("{:?}\n{}", self.clients, self.picture())
     }
 
     pub(in crate::core::sim) fn has_ended(&self, client: usize) -> bool {

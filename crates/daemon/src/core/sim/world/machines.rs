@@ -21,6 +21,8 @@ const START_MS: u64 = 1_700_000_000_000;
 pub(super) struct Machine {
     pub(super) core: Option<Core>,
     pub(super) life: u64,
+    /// It is killed when it has done so many more things.
+    pub(super) dies_after: Option<u64>,
     /// What its clock shows beyond ours.
     pub(super) ahead_ms: i64,
     pub(super) starters: BTreeMap<JobId, Starter>,
@@ -70,6 +72,7 @@ impl World {
             lost_ms: LOST_MS,
             owner: 1,
             first_job: self.last_job + 1,
+            before: (machine.life > 0).then_some(machine.life),
             kept,
             queued: machine.queued.iter().map(|(job, queued)| (*job, queued.clone())).collect(),
             policy: Default::default(),
@@ -85,31 +88,46 @@ impl World {
         self.act(node);
     }
 
+    /// Some daemon is killed, perhaps in the middle of what it does next, and perhaps some of its starters with it.
     pub(in crate::core::sim) fn kill_a_daemon(&mut self, also_the_head: bool) {
         self.troubled = true;
         let first = u64::from(!also_the_head);
         let node = (first + self.random.below(self.machines.len() as u64 - first)) as usize;
-        if self.machines[node].core.take().is_none() {
+        if self.machines[node].core.is_none() {
             return;
         }
+        if self.random.below(3) == 0 {
+            self.machines[node].dies_after = Some(self.random.below(12));
+            return;
+        }
+        let most_ms = if self.random.below(2) == 0 { 800 } else { 9_000 };
+        self.replace_daemon(node, most_ms);
+        let random = &mut self.random;
+        self.machines[node].starters.retain(|_, _| random.below(4) > 0);
+    }
+
+    /// The daemon of a node dies, and none of its starters; another is started in so many ms at most.
+    pub(in crate::core::sim) fn replace_daemon(&mut self, node: usize, most_ms: u64) {
+        self.troubled = true;
         self.head_died |= node == 0;
+        let machine = &mut self.machines[node];
+        (machine.core, machine.dies_after) = (None, None);
         let links: Vec<LinkId> =
             self.ends.iter().filter(|(_, end)| end.node == node).map(|(link, _)| *link).collect();
         links.into_iter().for_each(|link| self.close(link));
         for client in self.clients.iter_mut().filter(|client| client.node == node) {
             client.gone = true;
         }
-        let jobs: Vec<JobId> = self.machines[node].starters.keys().copied().collect();
-        for job in jobs {
-            let survives = self.random.below(4) > 0;
-            let starters = &mut self.machines[node].starters;
-            if survives {
-                starters.get_mut(&job).unwrap().connected = false;
-            } else {
-                starters.remove(&job);
+        let (machine, started) = (&mut self.machines[node], &mut self.started);
+        machine.starters.retain(|job, starter| {
+            starter.connected = false;
+            // What a starter is told leaves the daemon after all that it does at once: without a file nothing was said.
+            let was_told = machine.files.contains_key(job);
+            if !was_told {
+                started.remove(&(*job, node));
             }
-        }
-        let most_ms = if self.random.below(2) == 0 { 800 } else { 9_000 };
+            was_told
+        });
         self.later(most_ms, Next::Start(node));
     }
 

@@ -7,7 +7,7 @@ use crate::core::sim::scheduling::MEMORY_BYTES;
 use crate::core::sim::starter::Fate;
 use crate::core::sim::users::Client;
 use crate::core::{ClientId, Event};
-use crate::message::{Control, Enrolled, JobId, Request, Submit, Terms, User};
+use crate::message::{Control, Enrolled, Host, JobId, Request, Submit, Terms, User};
 
 impl World {
     pub(in crate::core::sim) fn user_does_something(&mut self) {
@@ -87,10 +87,16 @@ impl World {
 
     /// One job on all nodes; gives its front end.
     pub(in crate::core::sim) fn run_one(&mut self) -> usize {
-        let nodes = self.machines.len() as u32;
+        self.run_on(&[])
+    }
+
+    /// One job of a rank for each of these nodes, of all if none is named; gives its front end.
+    pub(in crate::core::sim) fn run_on(&mut self, nodes: &[usize]) -> usize {
+        let ranks = if nodes.is_empty() { self.machines.len() } else { nodes.len() } as u32;
         let mut submit = self.submit();
-        submit.job.programs[0].ranks = nodes;
-        submit.nodes = Some(nodes);
+        submit.job.programs[0].ranks = ranks;
+        submit.nodes = Some(ranks);
+        submit.hosts = nodes.iter().map(|node| Host { name: format!("node{node}"), ranks: None }).collect();
         submit.terms = Terms::default();
         let client = ClientId(self.number());
         self.clients.push(Client::new(client, 0, true));
