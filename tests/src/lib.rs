@@ -9,6 +9,7 @@ pub mod peers;
 
 use std::{
     fmt,
+    hash::{DefaultHasher, Hash, Hasher},
     io::Read,
     os::unix::process::{CommandExt, ExitStatusExt},
     path::{Path, PathBuf},
@@ -168,20 +169,35 @@ fn read_to_end(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<Strin
     })
 }
 
-/// Compiles a C program of the source tree (`examples/ring.c`) with our `mpicc` into `folder`; gives the program's path.
+/// Compiles a C program of the source tree (`examples/ring.c`) with our `mpicc` into `folder`; gives the program's path. Many tests run
+/// the same programs, so what came of the same text, the same options and the same compilers is kept, in `target/tmp/programs`.
 ///
 /// # Panics
 /// If it does not compile without a warning.
 #[track_caller]
 pub fn compile(source: &str, folder: &Path) -> PathBuf {
-    let source = root().join(source);
-    let program = folder.join(source.file_stem().expect("a file"));
-    let mut mpicc = self::program("mpicc");
-    mpicc
-        .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror", "-o"])
-        .arg(&program)
-        .arg(&source);
-    run(mpicc.arg("-lm"), Duration::from_secs(100)).expect_success();
+    let path = root().join(source);
+    let program = folder.join(path.file_stem().expect("a file"));
+    let mpicc = || {
+        let mut mpicc = self::program("mpicc");
+        mpicc.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror"]).arg(&path);
+        mpicc
+    };
+    let limit = Duration::from_secs(100);
+    // The definitions that a compiler begins with name its version.
+    let text = run(mpicc().args(["-E", "-dD"]), limit).expect_success().stdout;
+    let wrapper = std::fs::read(mpicc().get_program()).expect("mpicc is a file");
+    let mut key = DefaultHasher::new();
+    (format!("{:?}", mpicc()), wrapper, text).hash(&mut key);
+    let kept = root().join("target/tmp/programs");
+    let kept = kept.join(format!("{}-{:016x}", source.replace('/', "-"), key.finish()));
+    let _ = std::fs::remove_file(&program);
+    if std::fs::hard_link(&kept, &program).is_err() {
+        run(mpicc().arg("-o").arg(&program).arg("-lm"), limit).expect_success();
+        // Without a place to keep it, it is compiled again; another test may have been faster.
+        let _ = std::fs::create_dir_all(kept.parent().expect("a folder"));
+        let _ = std::fs::hard_link(&program, &kept);
+    }
     program
 }
 
