@@ -60,7 +60,7 @@ fn a_wait_for_a_tag_that_nobody_sends_is_found_when_the_others_finalize() {
 fn a_job_of_which_no_rank_can_go_on_is_said_to_be_so_and_left_alone() {
     let scratch = Scratch::new("deadlocks-plain");
     let compiled = compile("tests/check/programs/deadlocks.c", scratch.path());
-    for (case, expected) in [
+    let cases = [
         (
             "ring",
             "rank 0 receives from rank 1, tag 5, MPI_COMM_WORLD; rank 1 receives from rank 0, tag 5, MPI_COMM_WORLD",
@@ -70,24 +70,27 @@ fn a_job_of_which_no_rank_can_go_on_is_said_to_be_so_and_left_alone() {
             "rank 0 sends to rank 1, tag 5, MPI_COMM_WORLD; rank 1 sends to rank 0, tag 5, MPI_COMM_WORLD",
         ),
         ("tag", "rank 1 waits for ranks that have left"),
-    ] {
+    ];
+    // All at once: their starters look once a second.
+    let jobs = cases.map(|(case, expected)| {
         let mut mpiexec = program("mpiexec");
-        let mut job = mpiexec
-            .args(["-n", "2"])
-            .arg(&compiled)
-            .arg(case)
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("mpiexec");
+        mpiexec.args(["-n", "2"]).arg(&compiled).arg(case).stderr(Stdio::piped());
+        (mpiexec.spawn().expect("mpiexec"), expected)
+    });
+    let seen = jobs.map(|(mut job, expected)| {
         let mut lines = BufReader::new(job.stderr.take().expect("a pipe")).lines();
-        let line = lines.next().expect("a line").expect("text");
+        let line = lines.next().and_then(Result::ok);
         let goes_on = job.try_wait().expect("our child").is_none();
         let _ = kill_process(Pid::from_child(&job), Signal::INT);
         let ended = job.wait().expect("our child");
-        assert_eq!(line, format!("mpiexec: the ranks wait for each other for ever: {expected}"));
+        (line, expected, goes_on, ended.signal(), lines.next().is_none())
+    });
+    for (line, expected, goes_on, signal, is_last) in seen {
+        let expected = format!("mpiexec: the ranks wait for each other for ever: {expected}");
+        assert_eq!(line, Some(expected));
         assert!(goes_on, "the job was left alone");
-        assert_eq!(ended.signal(), Some(Signal::INT.as_raw()));
-        assert!(lines.next().is_none(), "nothing more is said");
+        assert_eq!(signal, Some(Signal::INT.as_raw()));
+        assert!(is_last, "nothing more is said");
     }
 }
 

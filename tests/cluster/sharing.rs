@@ -148,7 +148,8 @@ fn a_job_that_waits_is_stopped_and_killed_as_any_other() {
 
 #[test]
 fn jobs_that_wait_do_so_in_the_next_life_of_the_head_and_are_started_once_in_their_order() {
-    let cluster = Cluster::up("cluster-waiting-head", 2, &[]);
+    // The next head starts nobody before its nodes have had twice this time to say what runs.
+    let cluster = Cluster::up("cluster-waiting-head", 2, &["--lost-after", "3"]);
     let on_1 = |more: &[&'static str]| [&["-host", "node1", "-n", "1"], more].concat();
     cluster.submit(1, &on_1(&["--exclusive", "sleep", "1000"]), "running");
     cluster.submit(2, &on_1(&["--exclusive", RANK, "say=two"]), "waiting");
