@@ -94,9 +94,10 @@ struct End {
     address: Option<SocketAddr>,
     seal: Seal,
     lane: Lane,
-    /// What was last said of it for the log: datagrams get through; and when something may be said again.
+    /// What was last said of it for the log: datagrams get through.
     known: bool,
-    news_ns: u64,
+    /// When it may be said that none get through, and that they do: whoever reads the first line hears of its end at once.
+    news_ns: [u64; 2],
 }
 
 pub(super) struct Lanes {
@@ -130,7 +131,7 @@ impl Lanes {
         let address = to.is_parent.then_some(to.address);
         let seal = Seal::new(&to.secret, to.is_parent);
         let lane = Lane::new(now_ns);
-        self.ends.push(End { to, address, seal, lane, known: true, news_ns: now_ns + BEGIN_NS });
+        self.ends.push(End { to, address, seal, lane, known: true, news_ns: [now_ns + BEGIN_NS; 2] });
     }
 
     /// A link is gone.
@@ -259,9 +260,13 @@ impl Lanes {
                 "refused at the switch thread's port so far: {strangers} datagrams of strangers, {forged} forged, {again} repeated"
             ));
         }
-        let changed = |end: &&mut End| end.lane.is_open() != end.known && now_ns >= end.news_ns;
+        let changed = |end: &&mut End| {
+            let is_open = end.lane.is_open();
+            is_open != end.known && now_ns >= end.news_ns[usize::from(is_open)]
+        };
         let end = self.ends.iter_mut().find(changed)?;
-        (end.known, end.news_ns) = (end.lane.is_open(), now_ns + NEWS_NS);
+        end.known = end.lane.is_open();
+        end.news_ns[usize::from(end.known)] = now_ns + NEWS_NS;
         let node = end.to.node.0;
         Some(if end.known {
             format!("datagrams of the switch thread get through to node {node} again")

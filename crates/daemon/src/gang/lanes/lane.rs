@@ -33,7 +33,7 @@ const OWING_NS: u64 = 2_000_000;
 /// Between two questions whether there is a way, at first; then twice as long.
 const ASK_NS: u64 = 10_000_000;
 /// At most so long.
-const ASK_NS_MAX: u64 = 5_000_000_000;
+const ASK_NS_MAX: u64 = 1_000_000_000;
 const ASK: u8 = 1;
 
 /// What does not go by datagram: its number and the word.

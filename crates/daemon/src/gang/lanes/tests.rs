@@ -163,6 +163,44 @@ fn strangers_and_forgers_are_counted_and_do_not_keep_the_thread_busy() {
 }
 
 #[test]
+fn the_end_of_a_silence_is_said_at_once_and_a_way_that_comes_and_goes_is_said_so_only_now_and_then() {
+    let mut pair = Pair::new();
+    let socket = pair.child.socket.take();
+    let mut now_ns = BEGIN_NS;
+    // Nobody reads what the parent says.
+    let silence = |pair: &mut Pair, now_ns: &mut u64| {
+        pair.child.socket = None;
+        pair.say_switch(1);
+        while pair.parent.ends[0].lane.is_open() {
+            *now_ns += 1_000_000;
+            pair.parent.flush(*now_ns, &mut |_, _, _| {});
+        }
+    };
+    let speech = |pair: &mut Pair, now_ns: &mut u64| {
+        pair.child.socket = socket.as_ref().map(|socket| socket.try_clone().unwrap());
+        let limit = Instant::now() + Duration::from_secs(20);
+        while !pair.parent.ends[0].lane.is_open() {
+            assert!(Instant::now() < limit, "not within 20 s");
+            *now_ns += 1_000_000;
+            pair.turn(*now_ns);
+        }
+    };
+    silence(&mut pair, &mut now_ns);
+    assert!(pair.parent.poll_news(now_ns).is_some_and(|line| line.starts_with("no datagrams")));
+    speech(&mut pair, &mut now_ns);
+    assert!(pair.parent.poll_news(now_ns).is_some_and(|line| line.ends_with("through to node 3 again")));
+    let said_ns = now_ns;
+    while now_ns < said_ns + NEWS_NS / 2 {
+        silence(&mut pair, &mut now_ns);
+        assert_eq!(pair.parent.poll_news(now_ns), None);
+        speech(&mut pair, &mut now_ns);
+        assert_eq!(pair.parent.poll_news(now_ns), None);
+    }
+    silence(&mut pair, &mut now_ns);
+    assert!(pair.parent.poll_news(said_ns + NEWS_NS).is_some_and(|line| line.starts_with("no datagrams")));
+}
+
+#[test]
 fn a_parent_answers_where_the_newest_datagram_came_from() {
     let mut pair = Pair::new();
     let elsewhere = UdpSocket::bind("127.0.0.1:0").unwrap();
