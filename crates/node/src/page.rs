@@ -4,17 +4,19 @@
 //! begins to give the job its turns. Which process is a starter may have been said by a user: what is opened is first looked at by a
 //! descriptor that opens nothing (`O_PATH`), and has to be the page of a process of that user, a file of his own.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::ffi::CStr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat, readlink};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat, readlinkat};
+use rustix::io::Errno;
 use rustix::process::Pid;
 pub use tutti_shm::daemon_page::Teller;
 use tutti_shm::daemon_page::{DaemonPage, NAME, PAGE_BYTES};
 
 use crate::stat::Stat;
 
-/// The starter has it among its first descriptors, behind those that it was started with.
-const DESCRIPTORS: std::ops::Range<u32> = 3..1024;
+/// The starter has it among its first descriptors; of who has more than a starter no more are looked at.
+const DESCRIPTORS_MAX: usize = 1024;
 
 /// The starter that has this process of the user's as a child; none when it is dead, or another user's.
 pub fn starter_of(rank: Pid, user: u32) -> Option<Pid> {
@@ -29,26 +31,42 @@ pub fn owner(pid: Pid) -> Option<u32> {
     text.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
 }
 
-/// The page of this starter, which is the user's. None when it has none, or we may not look at its descriptors.
+/// The page of this starter, which is the user's. None when it has none, or we may not look at its descriptors: that the first one
+/// says, and often the folder.
 pub fn adopt(starter: Pid, user: u32, now_ns: u64) -> Option<Teller> {
-    let name = format!("/memfd:{NAME} ");
-    DESCRIPTORS.map(|number| format!("/proc/{}/fd/{number}", starter.as_raw_nonzero())).find_map(|path| {
-        let found = readlink(&path, Vec::new()).ok()?;
-        if !found.as_bytes().starts_with(name.as_bytes()) {
-            return None;
+    let path = format!("/proc/{}/fd", starter.as_raw_nonzero());
+    let folder =
+        openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let memfd = format!("/memfd:{NAME} ");
+    let entries = Dir::read_from(&folder).ok()?.take(DESCRIPTORS_MAX);
+    for entry in entries.map_while(Result::ok) {
+        match readlinkat(&folder, entry.file_name(), Vec::new()) {
+            Ok(found) if found.as_bytes().starts_with(memfd.as_bytes()) => {
+                if let Some(teller) = adopt_descriptor(&folder, entry.file_name(), user, now_ns) {
+                    return Some(teller);
+                }
+            }
+            Err(Errno::ACCESS | Errno::PERM) => return None,
+            // Another file, `.`, or one that has been closed meanwhile.
+            _ => {}
         }
-        let seen = openat(CWD, &path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
-        let stat = fstat(&seen).ok()?;
-        let is_page = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-            && stat.st_size == PAGE_BYTES as i64
-            && stat.st_uid == user;
-        if !is_page {
-            return None;
-        }
-        let again = format!("/proc/self/fd/{}", seen.as_raw_fd());
-        let page = openat(CWD, again, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()?;
-        DaemonPage::adopt(page.as_fd(), user, now_ns).ok()
-    })
+    }
+    None
+}
+
+/// The page, if this is it, among the descriptors of a process.
+fn adopt_descriptor(folder: &OwnedFd, number: &CStr, user: u32, now_ns: u64) -> Option<Teller> {
+    let seen = openat(folder, number, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let stat = fstat(&seen).ok()?;
+    let is_page = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+        && stat.st_size == PAGE_BYTES as i64
+        && stat.st_uid == user;
+    if !is_page {
+        return None;
+    }
+    let again = format!("/proc/self/fd/{}", seen.as_raw_fd());
+    let page = openat(CWD, again, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    DaemonPage::adopt(page.as_fd(), user, now_ns).ok()
 }
 
 #[cfg(test)]
