@@ -58,7 +58,8 @@ fn live(mut input: &[u8]) {
         };
         match what % 5 {
             0 => {
-                lane.push(now_ns, &vec![0; 5 * usize::from(*size)], &mut link);
+                let calm_ns = u64::from(*what / 5) * 10_000_000;
+                lane.push(now_ns, &vec![0; 5 * usize::from(*size)], calm_ns, &mut link);
                 pushed += 1;
             }
             1 => {

@@ -120,7 +120,10 @@ impl Brake {
         }
         let now_ns = now_ns();
         self.pages.iter_mut().for_each(|page| page.end(now_ns));
-        with!(&mut self.by, iter_mut, all => all.by_ref().for_each(|one| one.thaw()));
+        match &mut self.by {
+            By::Cgroups(freezers) => freezers.iter_mut().for_each(|freezer| freezer.thaw(now_ns)),
+            By::Signals(stoppers) => stoppers.iter_mut().for_each(Stopper::thaw),
+        }
     }
 
     /// The switch that it runs in, and when its slice ends; 0: nobody waits for its end.

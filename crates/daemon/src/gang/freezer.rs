@@ -1,7 +1,9 @@
 //! The freezer of a job's cgroup. Only the switch thread writes to it.
 //!
-//! The kernel tells of a change at most every ten milliseconds, so `cgroup.events` is read again 40 us after the write, which is enough
-//! on a quiet machine, and then again (DESIGN-NOTES W12); never in a loop: that would take the core from those who are to be frozen.
+//! The kernel tells of a change at once, but at most every ten milliseconds or so ([`TOLD_NS`]). So the switch thread sleeps until it is told;
+//! where the last change was just before, `cgroup.events` is read again 40 us after the write, which is enough on a quiet machine, and
+//! then again (DESIGN-NOTES W12); never in a loop: that would take the core from those who are to be frozen. A look by time costs a wake-up,
+//! 20 to 40 us on a virtual machine, and mostly comes too early where many share a core.
 //!
 //! A cgroup that is gone stands still, and for good: the starter removes it when the last rank of the node has left, which may be
 //! long before the job is over elsewhere.
@@ -21,6 +23,11 @@ use tutti_node::stat::Stat;
 /// Between the write and the first look at a cgroup that is being frozen; then twice as long each time. Whoever has a core is in his
 /// trap 20 us after the write began, but for the one whose core the switch thread has: he needs it back for a moment.
 const LOOK_NS: u64 = 40_000;
+/// The same where the kernel is expected to tell: it may be that others have all cores, and that nobody there can say it.
+const LOOK_TOLD_NS: u64 = 1_000_000;
+/// The kernel tells of a change when the last one of which it told is so long ago: a hundredth of a second, in ticks of which there may be
+/// a hundred a second, and what it was late with at that time.
+const TOLD_NS: u64 = 50_000_000;
 /// At most so long.
 pub(super) const LOOK_NS_MAX: u64 = 20_000_000;
 /// Who has worked for less than this part of the time does what he did at the last look: one in so many.
@@ -68,6 +75,8 @@ pub(super) struct Freezer {
     asked_ns: u64,
     look_ns: u64,
     pause_ns: u64,
+    /// When it last changed, as far as is known.
+    changed_ns: u64,
     /// When the activity was last looked at, and the time worked by then, in us.
     seen: Option<(u64, u64)>,
     /// All its threads were seen asleep, and it has used no time since.
@@ -93,21 +102,25 @@ impl Freezer {
             asked_ns: 0,
             look_ns: 0,
             pause_ns: LOOK_NS,
+            changed_ns: 0,
             seen: None,
             asleep: false,
         })
     }
 
     pub(super) fn freeze(&mut self, now_ns: u64) {
+        // What it tells of is what has changed since it was read: the last thaw is not to be told of.
+        let _ = pread(&self.events, &mut [0; 128], 0);
         let _ = pwrite(&self.freeze, b"1", 0);
         self.freezing = true;
         self.asked_ns = now_ns;
-        self.pause_ns = LOOK_NS;
-        self.look_ns = now_ns + LOOK_NS;
+        self.pause_ns = if now_ns >= self.changed_ns + TOLD_NS { LOOK_TOLD_NS } else { LOOK_NS };
+        self.look_ns = now_ns + self.pause_ns;
     }
 
-    pub(super) fn thaw(&mut self) {
+    pub(super) fn thaw(&mut self, now_ns: u64) {
         let _ = pwrite(&self.freeze, b"0", 0);
+        self.changed_ns = now_ns;
         (self.freezing, self.frozen, self.seen, self.asleep) = (false, false, None, false);
         self.beat = None;
     }
@@ -148,7 +161,7 @@ impl Freezer {
             Err(_) => true,
         };
         if said {
-            (self.freezing, self.frozen) = (false, true);
+            (self.freezing, self.frozen, self.changed_ns) = (false, true, now_ns);
         } else if now_ns >= self.look_ns {
             self.pause_ns = (self.pause_ns * 2).min(LOOK_NS_MAX);
             self.look_ns = now_ns + self.pause_ns;
@@ -239,9 +252,14 @@ mod tests {
         assert_eq!(freezer.look_ns(), 300_000 + 2 * LOOK_NS, "looks become rarer");
         std::fs::write(folder.join("cgroup.events"), "frozen 1\n").unwrap();
         assert!(freezer.try_confirm(800_000) && !freezer.is_freezing());
-        freezer.freeze(1_000_000);
+        freezer.thaw(2_000_000);
+        freezer.freeze(12_000_000);
+        assert_eq!(freezer.look_ns(), 12_000_000 + LOOK_NS, "nobody tells of a change so soon after the last");
+        assert!(freezer.try_confirm(13_000_000));
+        freezer.freeze(13_000_000 + TOLD_NS);
+        assert_eq!(freezer.look_ns(), 13_000_000 + TOLD_NS + LOOK_TOLD_NS, "it is told of");
         freezer.events = reader;
-        assert!(freezer.try_confirm(1_300_000) && !freezer.is_freezing(), "nobody is left who could run");
+        assert!(freezer.try_confirm(14_000_000 + TOLD_NS) && !freezer.is_freezing(), "nobody is left who could run");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -139,21 +139,36 @@ impl Lanes {
         self.ends.retain(|end| end.to.link != link);
     }
 
-    pub(super) fn say_down(&mut self, now_ns: u64, child: NodeId, word: &Word, over: Over<'_>) {
-        self.say(now_ns, |to| !to.is_parent && to.node == child, word, over);
+    /// A word for a child, which hears the next one within `calm_ns`; 0: or does not.
+    pub(super) fn say_down(
+        &mut self,
+        now_ns: u64,
+        child: NodeId,
+        word: &Word,
+        calm_ns: u64,
+        over: Over<'_>,
+    ) {
+        self.say(now_ns, |to| !to.is_parent && to.node == child, word, calm_ns, over);
     }
 
     pub(super) fn say_up(&mut self, now_ns: u64, report: &Report, over: Over<'_>) {
-        self.say(now_ns, |to| to.is_parent, report, over);
+        self.say(now_ns, |to| to.is_parent, report, 0, over);
     }
 
     /// What cannot be said now, since there is no link, is repeated when one comes up.
-    fn say(&mut self, now_ns: u64, whom: impl Fn(&Neighbour) -> bool, word: &impl Serialize, over: Over<'_>) {
+    fn say(
+        &mut self,
+        now_ns: u64,
+        whom: impl Fn(&Neighbour) -> bool,
+        word: &impl Serialize,
+        calm_ns: u64,
+        over: Over<'_>,
+    ) {
         let Some(end) = self.ends.iter_mut().find(|end| whom(&end.to)) else { return };
         self.made.clear();
         ciborium::into_writer(word, &mut self.made).expect("words are serialisable");
         let (link, by_link) = (end.to.link, &mut self.tally.by_link);
-        end.lane.push(now_ns, &self.made, &mut |number, word| {
+        end.lane.push(now_ns, &self.made, calm_ns, &mut |number, word| {
             *by_link += 1;
             over(link, number, word);
         });

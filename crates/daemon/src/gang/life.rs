@@ -121,6 +121,8 @@ pub(super) struct Life {
     switch: Option<Down>,
     slice: Slice,
     look_ns: u64,
+    /// Datagrams may have come.
+    readable: bool,
     recorder: Recorder,
     cores: Cores,
     stop: bool,
@@ -149,6 +151,7 @@ impl Life {
             switch: None,
             slice: Slice::default(),
             look_ns: 0,
+            readable: true,
             recorder: Recorder::new(ends.turns),
             cores: Cores::of_this_thread(),
             stop: false,
@@ -169,7 +172,9 @@ impl Life {
             }
             let now_ns = now_ns();
             let mut heard = std::mem::take(&mut self.heard);
-            self.lanes.read(now_ns, &mut |word| heard.push(word));
+            if self.readable {
+                self.lanes.read(now_ns, &mut |word| heard.push(word));
+            }
             // Before the words: of what they speak the main loop has told us already.
             while let Some(command) = self.orders.take() {
                 self.handle(now_ns, command);
@@ -308,8 +313,16 @@ impl Life {
     }
 
     fn say_down(&mut self, child: NodeId, word: &Word) {
-        let words = &mut self.words;
-        self.lanes.say_down(now_ns(), child, word, &mut |link, number, word| words.put(link, number, word));
+        let (words, now_ns) = (&mut self.words, now_ns());
+        // Behind these comes the next switch, at the end of the slice.
+        let calm_ns = match word {
+            Word::Sched(Down::Order(Order::Switch(switch))) => switch.left_ns,
+            Word::Sched(Down::Order(Order::Run(..))) => self.slice.end_ns.saturating_sub(now_ns),
+            _ => 0,
+        };
+        self.lanes.say_down(now_ns, child, word, calm_ns, &mut |link, number, word| {
+            words.put(link, number, word);
+        });
     }
 
     fn say_up(&mut self, report: &Report) {
@@ -505,6 +518,7 @@ impl Life {
         let now_ns = now_ns();
         let bell = (self.bell.as_fd(), PollFlags::IN);
         let socket = self.lanes.socket(now_ns).map(|fd| (fd, PollFlags::IN));
+        let has_socket = socket.is_some();
         let freezing =
             self.jobs.values().filter_map(|job| job.brake.as_ref()).filter(|brake| brake.is_freezing());
         let mut wake_ns = freezing.clone().map(|brake| brake.look_ns()).min();
@@ -528,7 +542,9 @@ impl Life {
             Timespec::try_from(left).expect("less than a century")
         });
         let _ = poll(&mut polled[..count], timeout.as_ref());
-        if !polled[0].revents().is_empty() {
+        let is_ready = |at: usize| !polled[at].revents().is_empty();
+        self.readable = has_socket && is_ready(1);
+        if is_ready(0) {
             let _ = rustix::io::read(&self.bell, &mut [0; 8]);
         }
     }

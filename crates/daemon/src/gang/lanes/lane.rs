@@ -2,12 +2,17 @@
 //! daemons' link. No I/O, no clock.
 //!
 //! ```text
-//! push -> number -> datagrams, again after 5 and 10 ms until the other side has them; 20 ms later, or when there is no room, the link
+//! push -> number -> datagrams, again after 10 and 20 ms until the other side has them; 40 ms later, or when there is no room, the link
 //! ```
+//!
+//! A word may be calm for some time: one behind which the next one comes by then, as a switch that says how long its slice is. It is
+//! acknowledged by what goes the other way anyhow: a datagram less for both, in every slice. If nothing follows in time who has taken it asks, and
+//! gets what he has missed; who has said it says it again a little later than that.
 //!
 //! | what a datagram says | so that |
 //! |---|---|
-//! | ask | the other side answers |
+//! | ask | the other side answers, with all that has not come |
+//! | calm: how long its newest word is calm; 0: not at all | nobody acknowledges it before |
 //! | echo: the newest datagram heard | who is heard knows it, and takes this way |
 //! | have: words taken so far | they need not be kept |
 //! | first, words | what is to be done: words from this number on |
@@ -23,13 +28,17 @@ pub(super) const WORD_BYTES: usize = 1024;
 const WORDS: usize = 16;
 /// What a datagram says at most, before it is sealed: no path cuts it into pieces.
 pub(super) const TEXT_BYTES: usize = HEAD_BYTES + 2 + WORD_BYTES;
-const HEAD_BYTES: usize = 1 + 3 * 8;
+const HEAD_BYTES: usize = 1 + 4 * 8;
 /// A word that the other side has not taken by then is said again; then twice as late.
-const AGAIN_NS: u64 = 5_000_000;
+const AGAIN_NS: u64 = 10_000_000;
 /// So often, before the way is given up.
 const AGAIN_MAX: u32 = 2;
 /// A word that was taken is acknowledged by the next word the other way, or after so long.
-const OWING_NS: u64 = 2_000_000;
+const OWING_NS: u64 = 4_000_000;
+/// When something should have followed a calm word, and has not, the other side is asked; it says it again three times as late.
+const LATE_NS: u64 = 5_000_000;
+/// A word is calm for at most so long: for longer slices two datagrams more are nothing.
+const CALM_NS_MAX: u64 = 250_000_000;
 /// Between two questions whether there is a way, at first; then twice as long.
 const ASK_NS: u64 = 10_000_000;
 /// At most so long.
@@ -52,6 +61,8 @@ pub(super) struct Lane {
     way: Way,
     words: Box<[[u8; WORD_BYTES]; WORDS]>,
     lengths: [usize; WORDS],
+    /// How long each is calm.
+    calm_ns: [u64; WORDS],
     /// Words below have been taken by the other side, or have gone over the link.
     done: u64,
     /// Words below have been in a datagram.
@@ -66,6 +77,10 @@ pub(super) struct Lane {
     /// Words taken.
     have: u64,
     owing_ns: Option<u64>,
+    /// The next datagram asks.
+    asks: bool,
+    /// Until when something should follow the last word taken, and how often that has been asked for.
+    expected: Option<(u64, u32)>,
 }
 
 /// What a datagram says.
@@ -75,6 +90,7 @@ pub(super) struct Text<'a> {
     echo: u64,
     have: u64,
     first: u64,
+    calm_ns: u64,
     words: &'a [u8],
 }
 
@@ -84,15 +100,22 @@ impl<'a> Text<'a> {
         let (flags, rest) = bytes.split_first()?;
         let (echo, rest) = rest.split_first_chunk()?;
         let (have, rest) = rest.split_first_chunk()?;
-        let (first, words) = rest.split_first_chunk()?;
-        let [echo, have, first] = [echo, have, first].map(|bytes| u64::from_le_bytes(*bytes));
-        let text = Text { asks: flags & ASK != 0, echo, have, first, words };
+        let (first, rest) = rest.split_first_chunk()?;
+        let (calm, words) = rest.split_first_chunk()?;
+        let [echo, have, first, calm_ns] =
+            [echo, have, first, calm].map(|bytes| u64::from_le_bytes(*bytes));
+        let text = Text { asks: flags & ASK != 0, echo, have, first, calm_ns, words };
         let mut rest = words;
         while !rest.is_empty() {
             rest = split_word(rest)?.1;
         }
         (flags & !ASK == 0).then_some(text)
     }
+}
+
+/// After how long a word is said again that is calm for so long.
+fn patience_ns(calm_ns: u64) -> u64 {
+    if calm_ns == 0 { AGAIN_NS } else { calm_ns + 3 * LATE_NS }
 }
 
 fn split_word(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -106,6 +129,7 @@ impl Lane {
             way: Way::Asking { since: 1, at_ns: now_ns, pause_ns: ASK_NS },
             words: Box::new([[0; WORD_BYTES]; WORDS]),
             lengths: [0; WORDS],
+            calm_ns: [0; WORDS],
             done: 0,
             said: 0,
             next: 0,
@@ -114,6 +138,8 @@ impl Lane {
             heard: 0,
             have: 0,
             owing_ns: None,
+            asks: false,
+            expected: None,
         }
     }
 
@@ -122,8 +148,8 @@ impl Lane {
         matches!(self.way, Way::Open)
     }
 
-    /// A word for the other side.
-    pub(super) fn push(&mut self, now_ns: u64, word: &[u8], link: Link<'_>) {
+    /// A word for the other side, behind which the next one comes within `calm_ns`; 0: or does not.
+    pub(super) fn push(&mut self, now_ns: u64, word: &[u8], calm_ns: u64, link: Link<'_>) {
         let has_room = self.next - self.done < WORDS as u64 && word.len() <= WORD_BYTES;
         if !self.is_open() || !has_room {
             // Only a silent way is given up: one that has too much to carry is not.
@@ -136,8 +162,19 @@ impl Lane {
         let at = (self.next % WORDS as u64) as usize;
         self.words[at][..word.len()].copy_from_slice(word);
         self.lengths[at] = word.len();
+        self.calm_ns[at] = if calm_ns <= CALM_NS_MAX { calm_ns } else { 0 };
         self.next += 1;
-        self.again = self.again.or(Some((now_ns + AGAIN_NS, 0)));
+        let at_ns = now_ns + patience_ns(self.calm_ns[at]);
+        self.again = match self.again {
+            Some((sooner_ns, times)) if sooner_ns <= at_ns => Some((sooner_ns, times)),
+            _ => Some((at_ns, 0)),
+        };
+    }
+
+    /// When the first of the words that have not come is said again.
+    fn again_ns(&self, now_ns: u64) -> Option<u64> {
+        let waiting = (self.done..self.next).map(|number| self.calm_ns[(number % WORDS as u64) as usize]);
+        waiting.map(|calm_ns| now_ns + patience_ns(calm_ns)).min()
     }
 
     /// Words that nobody has acknowledged go over the link.
@@ -152,6 +189,9 @@ impl Lane {
     /// A word has come over the link: `true` if it is new.
     pub(super) fn take(&mut self, number: u64) -> bool {
         let is_new = number >= self.have;
+        if is_new {
+            self.expected = None;
+        }
         self.have = self.have.max(number.saturating_add(1));
         is_new
     }
@@ -174,20 +214,31 @@ impl Lane {
         if self.done < text.have && text.have <= self.next {
             self.done = text.have;
             self.said = self.said.max(text.have);
-            self.again = (self.done < self.next).then_some((now_ns + AGAIN_NS, 0));
+            self.again = self.again_ns(now_ns).map(|at_ns| (at_ns, 0));
+        }
+        if let Some((_, asked)) = self.expected
+            && asked > 0
+        {
+            // He lives, and says again what has not come.
+            self.expected = None;
         }
         let mut rest = text.words;
         let mut at = text.first;
         while let Some((word, behind)) = split_word(rest) {
             if at == self.have {
                 self.have += 1;
+                let calm_ns = if behind.is_empty() { text.calm_ns.min(CALM_NS_MAX) } else { 0 };
+                self.expected = (calm_ns > 0).then_some((now_ns + calm_ns + LATE_NS, 0));
                 deliver(word);
             }
-            self.owing_ns = self.owing_ns.or(Some(now_ns + OWING_NS));
+            if self.expected.is_none() {
+                self.owing_ns = self.owing_ns.or(Some(now_ns + OWING_NS));
+            }
             (rest, at) = (behind, at.saturating_add(1));
         }
         if text.asks {
             self.owing_ns = Some(now_ns);
+            self.said = self.done;
         }
     }
 
@@ -196,6 +247,7 @@ impl Lane {
         match self.again {
             Some((at_ns, times)) if now_ns >= at_ns && times < AGAIN_MAX => {
                 self.said = self.done;
+                self.asks = true;
                 self.again = Some((now_ns + (AGAIN_NS << (times + 1)), times + 1));
             }
             Some((at_ns, _)) if now_ns >= at_ns => {
@@ -203,6 +255,17 @@ impl Lane {
                 self.way = Way::Asking { since: self.datagram, at_ns: now_ns, pause_ns: ASK_NS };
             }
             _ => {}
+        }
+        if let Some((at_ns, asked)) = &mut self.expected
+            && now_ns >= *at_ns
+        {
+            if *asked < AGAIN_MAX && matches!(self.way, Way::Open) {
+                *asked += 1;
+                *at_ns = now_ns + (LATE_NS << *asked);
+                self.asks = true;
+            } else {
+                self.expected = None;
+            }
         }
     }
 
@@ -212,13 +275,14 @@ impl Lane {
             Way::Asking { at_ns, .. } => Some(at_ns),
             Way::Open => None,
         };
-        [asking, self.owing_ns, self.again.map(|(at_ns, _)| at_ns)].into_iter().flatten().min()
+        let late = [self.again, self.expected].map(|late| late.map(|(at_ns, _)| at_ns));
+        [asking, self.owing_ns].into_iter().chain(late).flatten().min()
     }
 
     /// The next datagram: its number, and how many bytes of `text` it says.
     pub(super) fn poll(&mut self, now_ns: u64, text: &mut [u8; TEXT_BYTES]) -> Option<(u64, usize)> {
         let has_words = self.is_open() && self.said < self.next;
-        let mut asks = false;
+        let mut asks = std::mem::take(&mut self.asks);
         if let Way::Asking { at_ns, pause_ns, .. } = &mut self.way
             && now_ns >= *at_ns
         {
@@ -232,11 +296,12 @@ impl Lane {
         }
         self.owing_ns = None;
         // Who answers wants to know as well whether he is heard.
-        text[0] = if self.is_open() { 0 } else { ASK };
+        text[0] = if self.is_open() && !asks { 0 } else { ASK };
         text[1..9].copy_from_slice(&self.heard.to_le_bytes());
         text[9..17].copy_from_slice(&self.have.to_le_bytes());
         text[17..25].copy_from_slice(&self.said.to_le_bytes());
         let mut end = HEAD_BYTES;
+        let mut calm_ns = 0;
         while has_words && self.said < self.next {
             let at = (self.said % WORDS as u64) as usize;
             let word = &self.words[at][..self.lengths[at]];
@@ -244,8 +309,10 @@ impl Lane {
             place[..2].copy_from_slice(&(word.len() as u16).to_le_bytes());
             place[2..].copy_from_slice(word);
             end += 2 + word.len();
+            calm_ns = self.calm_ns[at];
             self.said += 1;
         }
+        text[25..HEAD_BYTES].copy_from_slice(&calm_ns.to_le_bytes());
         let number = self.datagram;
         self.datagram += 1;
         Some((number, end))

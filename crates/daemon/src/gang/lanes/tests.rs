@@ -75,7 +75,7 @@ impl Pair {
             left_ns: 0,
         };
         let word = Word::Sched(Down::Order(Order::Switch(switch)));
-        self.parent.say_down(1000, NodeId(3), &word, &mut |_, number, word| {
+        self.parent.say_down(1000, NodeId(3), &word, 0, &mut |_, number, word| {
             self.over.push((number, word.to_vec()));
         });
     }

@@ -37,8 +37,12 @@ impl World {
     }
 
     fn push(&mut self, from: usize, word: Vec<u8>) {
+        self.push_calm(from, word, 0);
+    }
+
+    fn push_calm(&mut self, from: usize, word: Vec<u8>, calm_ns: u64) {
         let (link, by_link) = (&mut self.link, &mut self.by_link);
-        self.lanes[from].push(self.now_ns, &word, &mut |number, word| {
+        self.lanes[from].push(self.now_ns, &word, calm_ns, &mut |number, word| {
             *by_link += 1;
             link.push((1 - from, number, word.to_vec()));
         });
@@ -113,7 +117,8 @@ fn every_word_is_taken_once_and_in_order_whatever_happens_to_datagrams() {
                     let length = if long { WORD_BYTES + 9 } else { 4 + world.below(200) as usize };
                     let mut word = vec![0; length];
                     word[..4].copy_from_slice(&step.to_le_bytes());
-                    world.push(from, word);
+                    let calm_ns = [0, 3_000_000, 90_000_000, 400_000_000][world.below(4) as usize];
+                    world.push_calm(from, word, calm_ns);
                 }
                 9..=13 if !world.network.is_empty() => {
                     let (at, again) = (world.below(world.network.len() as u64), world.below(10) == 0);
@@ -144,8 +149,8 @@ fn the_link_is_used_only_while_datagrams_do_not_get_through() {
     assert_eq!(world.lanes.each_ref().map(Lane::timeout_ns), [None, None], "a quiet lane wakes nobody");
     world.loss_percent = 100;
     world.push(0, b"switch".to_vec());
-    world.settle(36_000_000);
-    assert_eq!((world.by_link, world.taken[1].len()), (1, 2), "after 35 ms");
+    world.settle(71_000_000);
+    assert_eq!((world.by_link, world.taken[1].len()), (1, 2), "after 70 ms");
     world.push(0, b"switch".to_vec());
     assert_eq!(world.by_link, 2, "at once");
     world.loss_percent = 0;
@@ -153,6 +158,80 @@ fn the_link_is_used_only_while_datagrams_do_not_get_through() {
     world.push(0, b"switch".to_vec());
     world.settle(1_000_000);
     assert_eq!((world.by_link, world.taken[1].len()), (2, 4));
+}
+
+/// A slice of 100 ms at whose end everybody is switched off and on again. What has been sent in it.
+fn slice(world: &mut World) -> u64 {
+    let count = |world: &World| world.lanes.iter().map(|lane| lane.datagram).sum::<u64>();
+    let before = count(world);
+    world.push(0, b"off".to_vec());
+    world.settle(500_000);
+    world.push(1, b"frozen".to_vec());
+    world.settle(500_000);
+    world.push_calm(0, b"on".to_vec(), 99_000_000);
+    world.settle(99_000_000);
+    count(world) - before
+}
+
+#[test]
+fn a_calm_word_costs_one_datagram() {
+    let mut world = World::new(7);
+    world.settle(50_000_000);
+    for _ in 0..20 {
+        assert_eq!(slice(&mut world), 3, "nobody says that the last one has come: the next one follows in time");
+    }
+    // In a row that stays the child asks once, when it hears no more, and then nobody wakes up for the lane.
+    let before = world.lanes[1].datagram;
+    world.settle(3_000_000_000);
+    assert_eq!(world.lanes[1].datagram - before, 1);
+    assert_eq!(world.lanes.each_ref().map(Lane::timeout_ns), [None, None]);
+    assert_eq!((world.by_link, world.taken[1].len()), (0, 40));
+}
+
+#[test]
+fn a_word_that_does_not_follow_a_calm_one_in_time_is_asked_for() {
+    let mut world = World::new(7);
+    world.settle(50_000_000);
+    slice(&mut world);
+    world.loss_percent = 100;
+    world.push_calm(0, b"switch".to_vec(), 100_000_000);
+    world.loss_percent = 0;
+    let lost_ns = world.now_ns;
+    while world.taken[1].len() < 3 {
+        world.settle(1_000_000);
+    }
+    assert!(world.now_ns - lost_ns <= LATE_NS + 1_000_000, "not a slice later");
+    assert_eq!(world.by_link, 0);
+}
+
+#[test]
+fn a_calm_word_that_is_lost_in_an_answer_comes_when_the_answer_is_repeated() {
+    let mut world = World::new(7);
+    world.settle(50_000_000);
+    world.push(0, b"off".to_vec());
+    world.settle(500_000);
+    world.push(1, b"frozen".to_vec());
+    world.arrive(0, false);
+    world.loss_percent = 100;
+    world.push_calm(0, b"on".to_vec(), 100_000_000);
+    world.loss_percent = 0;
+    let lost_ns = world.now_ns;
+    while world.taken[1].len() < 2 {
+        world.settle(1_000_000);
+    }
+    assert!(world.now_ns - lost_ns <= AGAIN_NS + 1_000_000);
+}
+
+#[test]
+fn a_calm_word_goes_over_the_link_if_nothing_gets_through() {
+    let mut world = World::new(7);
+    world.settle(50_000_000);
+    slice(&mut world);
+    world.loss_percent = 100;
+    world.push_calm(0, b"switch".to_vec(), 100_000_000);
+    world.settle(200_000_000);
+    let (by_link, taken) = (world.by_link, world.taken[1].len());
+    assert_eq!((by_link, taken), (2, 3), "with the one before, of which nobody has said that it has come");
 }
 
 #[test]
@@ -188,7 +267,7 @@ fn what_is_no_text_is_refused_and_what_lies_does_no_harm() {
             lane.handle(1, seed, &text, &mut |_| {});
         }
         if seed.is_multiple_of(7) {
-            lane.push(1, &bytes[..20], &mut |_, _| {});
+            lane.push(1, &bytes[..20], seed % 200_000_000, &mut |_, _| {});
             lane.handle_time(seed % 1_000_000_000, &mut |_, _| {});
             while lane.poll(1, &mut [0; TEXT_BYTES]).is_some() {}
         }
