@@ -254,12 +254,19 @@ mod tests {
         assert!(freezer.try_confirm(800_000) && !freezer.is_freezing());
         freezer.thaw(2_000_000);
         freezer.freeze(12_000_000);
-        assert_eq!(freezer.look_ns(), 12_000_000 + LOOK_NS, "nobody tells of a change so soon after the last");
+        assert_eq!(
+            freezer.look_ns(),
+            12_000_000 + LOOK_NS,
+            "nobody tells of a change so soon after the last"
+        );
         assert!(freezer.try_confirm(13_000_000));
         freezer.freeze(13_000_000 + TOLD_NS);
         assert_eq!(freezer.look_ns(), 13_000_000 + TOLD_NS + LOOK_TOLD_NS, "it is told of");
         freezer.events = reader;
-        assert!(freezer.try_confirm(14_000_000 + TOLD_NS) && !freezer.is_freezing(), "nobody is left who could run");
+        assert!(
+            freezer.try_confirm(14_000_000 + TOLD_NS) && !freezer.is_freezing(),
+            "nobody is left who could run"
+        );
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

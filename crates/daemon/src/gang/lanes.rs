@@ -140,14 +140,7 @@ impl Lanes {
     }
 
     /// A word for a child, which hears the next one within `calm_ns`; 0: or does not.
-    pub(super) fn say_down(
-        &mut self,
-        now_ns: u64,
-        child: NodeId,
-        word: &Word,
-        calm_ns: u64,
-        over: Over<'_>,
-    ) {
+    pub(super) fn say_down(&mut self, now_ns: u64, child: NodeId, word: &Word, calm_ns: u64, over: Over<'_>) {
         self.say(now_ns, |to| !to.is_parent && to.node == child, word, calm_ns, over);
     }
 

@@ -102,8 +102,7 @@ impl<'a> Text<'a> {
         let (have, rest) = rest.split_first_chunk()?;
         let (first, rest) = rest.split_first_chunk()?;
         let (calm, words) = rest.split_first_chunk()?;
-        let [echo, have, first, calm_ns] =
-            [echo, have, first, calm].map(|bytes| u64::from_le_bytes(*bytes));
+        let [echo, have, first, calm_ns] = [echo, have, first, calm].map(|bytes| u64::from_le_bytes(*bytes));
         let text = Text { asks: flags & ASK != 0, echo, have, first, calm_ns, words };
         let mut rest = words;
         while !rest.is_empty() {

@@ -178,7 +178,11 @@ fn a_calm_word_costs_one_datagram() {
     let mut world = World::new(7);
     world.settle(50_000_000);
     for _ in 0..20 {
-        assert_eq!(slice(&mut world), 3, "nobody says that the last one has come: the next one follows in time");
+        assert_eq!(
+            slice(&mut world),
+            3,
+            "nobody says that the last one has come: the next one follows in time"
+        );
     }
     // In a row that stays the child asks once, when it hears no more, and then nobody wakes up for the lane.
     let before = world.lanes[1].datagram;
