@@ -174,60 +174,14 @@ pub fn parse_as(arguments: &[OsString], counts_nodes: bool) -> Result<Request, O
         verbose: false,
         foreign: Vec::new(),
     };
-    let mut for_all: Vec<(OsString, OsString)> = Vec::new();
-    let mut inherited_by_all = Inherits::All;
+    let mut all = ForAll { variables: Vec::new(), inherits: Inherits::All };
     let sections: Vec<&[OsString]> = arguments.split(|word| word == ":").collect();
     let several = sections.len() > 1;
     for section in sections {
-        let mut program = Program {
-            ranks: None,
-            words: Vec::new(),
-            directory: None,
-            search_path: None,
-            inherits: Inherits::All,
-            variables: Vec::new(),
+        let program = match parse_section(section, counts_nodes, &mut options, &mut all)? {
+            Section::Program(program) => program,
+            Section::Instead(request) => return Ok(request),
         };
-        let mut words = section.iter();
-        while let Some(word) = words.next() {
-            // The program may have the name of an option.
-            if word == "--" {
-                program.words.extend(words.by_ref().cloned());
-                break;
-            }
-            let Some(Found { option, written: name, mut values }) = find(word)? else {
-                program.words.push(word.clone());
-                program.words.extend(words.by_ref().cloned());
-                break;
-            };
-            while values.len() < option.values.len() {
-                // `-genv NAME=VALUE` is one word for two.
-                if values.len() == 1
-                    && option.values == ["VAR", "VALUE"]
-                    && values[0].as_bytes().contains(&b'=')
-                {
-                    let (name, value) = split(&values[0]).expect("it has an equals sign");
-                    values = vec![name, value];
-                    break;
-                }
-                let Some(value) = words.next() else {
-                    return Err(OptionError::Missing { option: name, needed: option.values.join(" ") });
-                };
-                values.push(value.clone());
-            }
-            match option.key {
-                Key::Version => return Ok(Request::Version),
-                Key::Help => return Ok(Request::Help),
-                Key::AllVariable => for_all.push((values.remove(0), values.remove(0))),
-                Key::AllVariableList => inherited_by_all = only(&inherited_by_all, &values[0]),
-                Key::NoneInherited if name.contains("genv") => inherited_by_all = Inherits::Only(Vec::new()),
-                Key::AllInherited => inherited_by_all = Inherits::All,
-                Key::RanksPerNode if counts_nodes && name == "-N" => {
-                    for_job(&mut options, Key::Nodes, &name, &values)?;
-                }
-                key if OF_A_PROGRAM.contains(&key) => for_program(&mut program, key, &name, &values)?,
-                key => for_job(&mut options, key, &name, &values)?,
-            }
-        }
         if program.words.is_empty() {
             return Err(if several { OptionError::NoProgramAtColon } else { OptionError::NoProgram });
         }
@@ -235,12 +189,90 @@ pub fn parse_as(arguments: &[OsString], counts_nodes: bool) -> Result<Request, O
     }
     for program in &mut options.programs {
         if program.inherits == Inherits::All {
-            program.inherits = inherited_by_all.clone();
+            program.inherits = all.inherits.clone();
         }
         // What is set for one program wins over what is set for all: later ones win.
-        program.variables.splice(0..0, for_all.iter().cloned());
+        program.variables.splice(0..0, all.variables.iter().cloned());
     }
     Ok(Request::Run(Box::new(options)))
+}
+
+/// What is said of the environment of all programs.
+struct ForAll {
+    variables: Vec<(OsString, OsString)>,
+    inherits: Inherits,
+}
+
+/// What a part of the command line between colons asks for.
+enum Section {
+    Program(Program),
+    /// Something else than a job.
+    Instead(Request),
+}
+
+fn parse_section(
+    section: &[OsString],
+    counts_nodes: bool,
+    options: &mut Options,
+    all: &mut ForAll,
+) -> Result<Section, OptionError> {
+    let mut program = Program {
+        ranks: None,
+        words: Vec::new(),
+        directory: None,
+        search_path: None,
+        inherits: Inherits::All,
+        variables: Vec::new(),
+    };
+    let mut words = section.iter();
+    while let Some(word) = words.next() {
+        // The program may have the name of an option.
+        if word == "--" {
+            program.words.extend(words.by_ref().cloned());
+            break;
+        }
+        let Some(Found { option, written: name, values }) = find(word)? else {
+            program.words.push(word.clone());
+            program.words.extend(words.by_ref().cloned());
+            break;
+        };
+        let mut values = with_values(option, &name, values, &mut words)?;
+        match option.key {
+            Key::Version => return Ok(Section::Instead(Request::Version)),
+            Key::Help => return Ok(Section::Instead(Request::Help)),
+            Key::AllVariable => all.variables.push((values.remove(0), values.remove(0))),
+            Key::AllVariableList => all.inherits = only(&all.inherits, &values[0]),
+            Key::NoneInherited if name.contains("genv") => all.inherits = Inherits::Only(Vec::new()),
+            Key::AllInherited => all.inherits = Inherits::All,
+            Key::RanksPerNode if counts_nodes && name == "-N" => {
+                for_job(options, Key::Nodes, &name, &values)?;
+            }
+            key if OF_A_PROGRAM.contains(&key) => for_program(&mut program, key, &name, &values)?,
+            key => for_job(options, key, &name, &values)?,
+        }
+    }
+    Ok(Section::Program(program))
+}
+
+/// All values of an option: those in its own word, and the words behind it.
+fn with_values<'a>(
+    option: &Spec,
+    name: &str,
+    mut values: Vec<OsString>,
+    words: &mut impl Iterator<Item = &'a OsString>,
+) -> Result<Vec<OsString>, OptionError> {
+    while values.len() < option.values.len() {
+        // `-genv NAME=VALUE` is one word for two.
+        if values.len() == 1 && option.values == ["VAR", "VALUE"] && values[0].as_bytes().contains(&b'=') {
+            let (name, value) = split(&values[0]).expect("it has an equals sign");
+            return Ok(vec![name, value]);
+        }
+        let Some(value) = words.next() else {
+            return Err(OptionError::Missing { option: name.to_owned(), needed: option.values.join(" ") });
+        };
+        values.push(value.clone());
+    }
+    Ok(values)
 }
 
 /// An option as found in a word of the command line.

@@ -178,50 +178,7 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| failed("adopt orphans")(error.into()))?;
     let (happenings, mut queue) = mpsc::unbounded_channel();
-    let folder = kept::Folder::open(&settings.parts)?;
-    let mut config = config(&settings)?;
-    let waiting = settings.head.is_none().then(|| kept::Folder::open(&settings.queue)).transpose()?;
-    config.queued = waiting.as_ref().map_or_else(Vec::new, kept::Folder::queued);
-    let (estate, before) = kept::Estate::take(&settings.parts, config.about.incarnation);
-    config.before = before;
-    let mut starters = HashMap::new();
-    for (job, mut file) in folder.sweep() {
-        let kept = file.kept.take().expect("a file without is none");
-        folder.put(job, &kept::File { kept: Some(kept.clone()), ..file.clone() });
-        starters.insert(job, Starter::away(file));
-        config.kept.push((job, kept));
-    }
-    let gang_words = happenings.clone();
-    let socket = lane_socket(&settings);
-    let switcher = Switcher::start(&settings.gangs, settings.head.is_none(), socket, move |said| {
-        let _ = gang_words.send(Happened::Core(Event::Gang(said)));
-    })
-    .map_err(failed("start the switch thread"))?;
-    config.about.preferred = switcher.rung();
-    let mut shell = Shell {
-        core: Core::new(config, now_ms()),
-        folder,
-        estate,
-        queue: waiting,
-        events: events::Log::open(&settings.events, settings.head.is_none())?,
-        turns: events::Log::open(&settings.turns, settings.head.is_none())?,
-        turns_taken_ms: 0,
-        credential,
-        switcher,
-        neighbours: neighbours::Neighbours::new(),
-        strangers: peers::Strangers::default(),
-        happenings: happenings.clone(),
-        peers: HashMap::new(),
-        clients: HashMap::new(),
-        guests: guests::Guests::default(),
-        starters,
-        enrolled: HashMap::new(),
-        needed_ms: now_ms(),
-        // Connections of an earlier life are known elsewhere by theirs.
-        numbers: now_ms() << 20,
-        leaving: false,
-        settings,
-    };
+    let mut shell = Shell::open(settings, credential, happenings)?;
     ready(shell.settings.listen);
     let rung = shell.switcher.rung().name();
     eprintln!("tuttid {}: the switch thread is preferred by: {rung}", shell.settings.name);
@@ -296,6 +253,54 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
 }
 
 impl Shell {
+    /// A daemon that has not begun yet, with what an earlier one has left.
+    fn open(settings: Settings, credential: Credential, happenings: Happenings) -> Result<Self, ShellError> {
+        let folder = kept::Folder::open(&settings.parts)?;
+        let mut config = config(&settings)?;
+        let waiting = settings.head.is_none().then(|| kept::Folder::open(&settings.queue)).transpose()?;
+        config.queued = waiting.as_ref().map_or_else(Vec::new, kept::Folder::queued);
+        let (estate, before) = kept::Estate::take(&settings.parts, config.about.incarnation);
+        config.before = before;
+        let mut starters = HashMap::new();
+        for (job, mut file) in folder.sweep() {
+            let kept = file.kept.take().expect("a file without is none");
+            folder.put(job, &kept::File { kept: Some(kept.clone()), ..file.clone() });
+            starters.insert(job, Starter::away(file));
+            config.kept.push((job, kept));
+        }
+        let gang_words = happenings.clone();
+        let socket = lane_socket(&settings);
+        let switcher = Switcher::start(&settings.gangs, settings.head.is_none(), socket, move |said| {
+            let _ = gang_words.send(Happened::Core(Event::Gang(said)));
+        })
+        .map_err(failed("start the switch thread"))?;
+        config.about.preferred = switcher.rung();
+        Ok(Shell {
+            core: Core::new(config, now_ms()),
+            folder,
+            estate,
+            queue: waiting,
+            events: events::Log::open(&settings.events, settings.head.is_none())?,
+            turns: events::Log::open(&settings.turns, settings.head.is_none())?,
+            turns_taken_ms: 0,
+            credential,
+            switcher,
+            neighbours: neighbours::Neighbours::new(),
+            strangers: peers::Strangers::default(),
+            happenings,
+            peers: HashMap::new(),
+            clients: HashMap::new(),
+            guests: guests::Guests::default(),
+            starters,
+            enrolled: HashMap::new(),
+            needed_ms: now_ms(),
+            // Connections of an earlier life are known elsewhere by theirs.
+            numbers: now_ms() << 20,
+            leaving: false,
+            settings,
+        })
+    }
+
     fn handle(&mut self, happened: Happened) {
         let event = match happened {
             Happened::Peer(link, peer) => {
