@@ -165,6 +165,7 @@ fn jobs_that_wait_do_so_in_the_next_life_of_the_head_and_are_started_once_in_the
     let (status, said) = fourth.end();
     assert_eq!(status, 1);
     assert!(said.contains("the daemon of this node has died; the job is ended"), "{said}");
+    await_that("the next head answers", || cluster.tutti(&["ps"]).status.success());
     await_that("the next head knows all", || {
         let states: Vec<Value> = [1, 2, 3].iter().map(|job| cluster.row(*job)["state"].clone()).collect();
         states == ["running", "waiting", "waiting"]

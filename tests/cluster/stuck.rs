@@ -38,8 +38,10 @@ fn a_deadlock_over_two_nodes_is_said_once_by_itself_and_stands_in_the_list() {
     assert!(cluster.tutti(&["status", "1"]).stdout.contains(&format!("deadlock {line}\n")));
     // It runs, it can be looked at, and the looks of others change nothing.
     for _ in 0..3 {
-        let seen = cluster.tutti(&["snapshot", "1"]).expect_success().stdout;
-        assert!(seen.contains("deadlock of 4 ranks"), "{seen}");
+        // Who sleeps wakes up now and then, to ask for messages that may be lost: a look may find him so.
+        await_that("it is seen", || {
+            cluster.tutti(&["snapshot", "1"]).expect_success().stdout.contains("deadlock of 4 ranks")
+        });
         std::thread::sleep(Duration::from_secs(1));
     }
     assert!(cluster.job(1).contains("\"running\"") && cluster.job(1).contains(&line));
