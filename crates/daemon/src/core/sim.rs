@@ -181,6 +181,31 @@ fn a_job_that_is_placed_while_a_daemon_is_replaced_runs_all_the_same() {
     assert!(tried > 60 || seeds(2).len() == 1, "{tried} jobs could end well");
 }
 
+/// A part that a daemon has begun is over when that dies with its starter, also if the next one dies before it can say so: the
+/// third knows only that it was not begun by the second. `World` holds that no part begins twice.
+#[test]
+fn a_part_that_has_begun_does_not_begin_again_two_daemons_later() {
+    for seed in seeds(40) {
+        let mut world = World::new(seed, 3, 2);
+        world.run_until(5_000);
+        world.let_nothing_else_fail();
+        let client = world.run_on(&[1]);
+        while !world.has_begun_on(1) {
+            world.run_until(world.now_ms + 1);
+        }
+        world.kill_all_starters(1);
+        world.replace_daemon(1, 500);
+        while !world.has_daemon(1) {
+            world.run_until(world.now_ms + 1);
+        }
+        world.replace_daemon(1, 500);
+        while !world.has_ended(client) && world.now_ms < 60_000 {
+            world.run_until(world.now_ms + 100);
+        }
+        assert!(world.has_ended(client) && !world.all_ended_well(), "TUTTI_SIM_SEED={seed}");
+    }
+}
+
 /// What the simulator looks at inside.
 impl super::Core {
     /// What is left of jobs, in words.

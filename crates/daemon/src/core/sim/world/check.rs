@@ -22,6 +22,15 @@ impl World {
         self.fates.values().all(|(fate, _)| *fate == Fate::Ends)
     }
 
+    /// A part of some job has begun on the node.
+    pub(in crate::core::sim) fn has_begun_on(&self, node: usize) -> bool {
+        self.started.keys().any(|(_, at)| *at == node)
+    }
+
+    pub(in crate::core::sim) fn has_daemon(&self, node: usize) -> bool {
+        self.machines[node].core.is_some()
+    }
+
     pub(in crate::core::sim) fn clients_text(&self) -> String {
         format!("{:?}\n{}", self.clients, self.picture())
     }

@@ -106,6 +106,11 @@ impl World {
         self.machines[node].starters.retain(|_, _| random.below(4) > 0);
     }
 
+    /// All of a node's starters die at once, with all that they have started.
+    pub(in crate::core::sim) fn kill_all_starters(&mut self, node: usize) {
+        self.machines[node].starters.clear();
+    }
+
     /// The daemon of a node dies, and none of its starters; another is started in so many ms at most.
     pub(in crate::core::sim) fn replace_daemon(&mut self, node: usize, most_ms: u64) {
         self.troubled = true;
