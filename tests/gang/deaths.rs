@@ -4,6 +4,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::Cluster;
+use crate::cluster::SLOWLY_LOST;
 use crate::harness::{Running, await_that};
 use crate::traffic::Traffic;
 use crate::turns::{Turns, groups};
@@ -54,6 +55,32 @@ fn nobody_stays_frozen_when_a_daemon_is_killed_and_none_follows() {
     await_that("both run", || !turns.is_frozen_anywhere(0) && !turns.is_frozen_anywhere(1));
     drop(orphans);
     jobs.iter().for_each(|job| job.mark.assert_nothing_left());
+}
+
+/// A daemon that is new hears what the head has ordered and what jobs are here in some order, and its parent is not the head.
+#[test]
+fn s17_jobs_take_strict_turns_again_when_a_daemon_is_killed_and_another_one_follows() {
+    let up = ["--arity", "1", "--slice", "20", "--strict"];
+    let cluster = Cluster::up("gang-strict-restart", 3, &[&up[..], &SLOWLY_LOST[..]].concat());
+    let words = ["run", "-N", "1", "-host", "node2", "-n", "2", "sh", "-c", "while :; do :; done"];
+    let jobs: Vec<_> = (1..=2)
+        .map(|job| {
+            let running = cluster.start(&words);
+            await_that("it runs", || cluster.job(job).contains("\"running\""));
+            await_that("it is there", || running.mark.processes().len() >= 3);
+            running
+        })
+        .collect();
+    // Each for itself: where a switch never ends one of them may go on.
+    let all: Option<Vec<_>> = jobs.iter().map(|job| Turns::of(&[job])).collect();
+    let Some(mut all) = all else { return };
+    for _ in 0..5 {
+        all.iter_mut().for_each(|turns| turns.await_more(3, crate::harness::LIMIT));
+        cluster.replace(2);
+    }
+    all.iter_mut().for_each(|turns| turns.await_more(3, crate::harness::LIMIT));
+    cluster.tutti(&["kill", "1", "2"]).expect_success();
+    jobs.into_iter().for_each(|job| assert_eq!(job.end().0, 137));
 }
 
 /// What is done to a job.

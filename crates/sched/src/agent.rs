@@ -46,7 +46,7 @@ impl Agent {
 
     /// A job that has parts at or below this node: its nodes, and its slots and state here if it has a part here.
     pub fn handle_job(&mut self, now_ns: u64, job: JobId, nodes: &[NodeId], here: Option<(Slots, Arrival)>) {
-        self.merger.handle_job(job, nodes);
+        self.merger.handle_job(now_ns, job, nodes);
         if let Some((slots, arrival)) = here {
             self.switch.handle_job(now_ns, job, slots, nodes.len() == 1, arrival);
         }
@@ -198,8 +198,9 @@ impl Agent {
     fn forward(&mut self, order: Order) {
         let send = |child| Output::Child(child, Down::Order(order.clone()));
         match order.job() {
-            None => self.out.extend(self.children.iter().copied().map(send)),
-            Some(job) => self.out.extend(self.merger.children_of(job).map(send)),
+            Some(job) if self.merger.knows(job) => self.out.extend(self.merger.children_of(job).map(send)),
+            // Of a job that is not known here yet they may know.
+            _ => self.out.extend(self.children.iter().copied().map(send)),
         }
     }
 }

@@ -36,6 +36,7 @@ pub struct Merger {
 /// What is known of a job here.
 #[derive(Clone, Debug)]
 struct Job {
+    /// None: children have spoken of it, nobody else.
     nodes: Vec<NodeId>,
     /// This node has a part of the job that counts.
     member: bool,
@@ -45,6 +46,9 @@ struct Job {
     /// Since when some have reached a later FROZEN than others.
     uneven_since_ns: Option<u64>,
 }
+
+/// Jobs that children speak of and that nobody else has spoken of yet.
+const UNKNOWN_MAX: usize = 64;
 
 /// What those have reached of whose part nothing is left.
 const GONE: Generation = Generation(u64::MAX);
@@ -82,21 +86,23 @@ impl Merger {
     }
 
     /// A job with parts on `nodes` begins. It is needed on all nodes between them and the head. Said again, when this node's own part
-    /// is there, it changes nothing: what children have said by then they do not repeat.
-    pub fn handle_job(&mut self, job: JobId, nodes: &[NodeId]) {
-        if self.jobs.contains_key(&job) {
+    /// is there, it changes nothing: what children have said by then they do not repeat. What they have said before counts.
+    pub fn handle_job(&mut self, now_ns: u64, job: JobId, nodes: &[NodeId]) {
+        if self.knows(job) {
             return;
         }
-        let mut record = Job {
-            nodes: nodes.to_vec(),
-            member: false,
-            own: [None; STAGES.len()],
-            children: Vec::new(),
-            sent: [None; STAGES.len()],
-            uneven_since_ns: None,
-        };
+        let record = self.jobs.entry(job).or_insert_with(Job::unknown);
+        record.nodes = nodes.to_vec();
         record.look_at(self.me, &self.tree);
-        self.jobs.insert(job, record);
+        for stage in STAGES {
+            self.settle(now_ns, job, stage);
+        }
+    }
+
+    /// True if it has been said where the job is.
+    #[must_use]
+    pub fn knows(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_some_and(|record| !record.nodes.is_empty())
     }
 
     /// A job has ended.
@@ -137,7 +143,7 @@ impl Merger {
     pub fn handle_report(&mut self, now_ns: u64, from: NodeId, report: Report) {
         match report {
             Report::Reached { job, stage, generation, membership } => {
-                let Some(record) = self.jobs.get_mut(&job) else { return };
+                let record = self.known_or_new(job);
                 let Some(child) = record.children.iter_mut().find(|child| child.node == from) else {
                     // It may know of a change of the tree that has not come here: remember it for then.
                     record.children.push(Child::new(from));
@@ -154,7 +160,7 @@ impl Merger {
                 }
                 record.wake(job, &mut self.out);
             }
-            Report::Late { .. } | Report::Here { .. } => self.out.push_back(report),
+            Report::Late { .. } | Report::Here { .. } | Report::Came { .. } => self.out.push_back(report),
         }
     }
 
@@ -211,6 +217,18 @@ impl Merger {
         self.jobs.get(&job)?.merged(stage, self.tree.membership())
     }
 
+    /// A daemon that is new may hear children speak of a job before it has heard of it: what they say is kept, of so many.
+    fn known_or_new(&mut self, job: JobId) -> &mut Job {
+        let unknown =
+            |jobs: &BTreeMap<JobId, Job>| jobs.values().filter(|record| record.nodes.is_empty()).count();
+        if !self.jobs.contains_key(&job) && unknown(&self.jobs) >= UNKNOWN_MAX {
+            // The oldest: it is over, or will never be heard of.
+            let first = self.jobs.iter().find(|(_, record)| record.nodes.is_empty()).map(|(job, _)| *job);
+            first.map(|first| self.jobs.remove(&first));
+        }
+        self.jobs.entry(job).or_insert_with(Job::unknown)
+    }
+
     /// Sends the merged state of a job and stage if it has changed.
     fn settle(&mut self, now_ns: u64, job: JobId, stage: Stage) {
         let membership = self.tree.membership();
@@ -231,6 +249,17 @@ impl Merger {
 }
 
 impl Job {
+    fn unknown() -> Self {
+        Job {
+            nodes: Vec::new(),
+            member: false,
+            own: [None; STAGES.len()],
+            children: Vec::new(),
+            sent: [None; STAGES.len()],
+            uneven_since_ns: None,
+        }
+    }
+
     /// Works out anew who has a part of the job in this state of the tree; what they have said stays.
     fn look_at(&mut self, me: NodeId, tree: &Tree) {
         self.member = self.nodes.contains(&me) && tree.counts(me);

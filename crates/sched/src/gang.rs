@@ -26,12 +26,14 @@
 //! there are at most as many jobs as announced.
 
 mod execute;
+mod orders;
 mod state;
 
 use std::collections::VecDeque;
 
 use crate::message::{Mode, Order, Plan, Stage, Switch};
-use crate::types::{Generation, JobId, NodeId, Slots, Version};
+use crate::types::{Generation, JobId, Membership, NodeId, Slots, Version};
+use orders::Early;
 use state::Local;
 
 /// The times that a node keeps to.
@@ -120,6 +122,7 @@ pub struct NodeSwitch {
     me: NodeId,
     timing: Timing,
     jobs: Vec<Local>,
+    early: Early,
     plans: VecDeque<Plan>,
     /// The newest switch that has come.
     newest: Option<Switch>,
@@ -131,6 +134,8 @@ pub struct NodeSwitch {
     seen_ns: u64,
     /// Set while nothing is heard of the head: when the next turn of the own jobs begins, and whose it is.
     alone: Option<(u64, usize)>,
+    /// The newest state of the tree that has come.
+    membership: Membership,
     /// It has been expelled; the generation in which it said that it is here.
     expelled: bool,
     here_said: Option<Generation>,
@@ -148,6 +153,7 @@ impl NodeSwitch {
             me,
             timing,
             jobs: Vec::with_capacity(jobs),
+            early: Early::new(jobs),
             plans: VecDeque::with_capacity(PLANS_MAX + 1),
             newest: None,
             done: None,
@@ -155,6 +161,7 @@ impl NodeSwitch {
             heard_ns: 0,
             seen_ns: 0,
             alone: None,
+            membership: Membership(0),
             expelled: false,
             here_said: None,
             actions: VecDeque::with_capacity(4 * jobs + 8),
@@ -168,6 +175,8 @@ impl NodeSwitch {
         }
         self.jobs.push(Local::new(job, slots, only_here, arrival, self.generation()));
         self.mark_row();
+        self.bind_moved();
+        self.handle_early_orders(job);
         let at = self.jobs.len() - 1;
         if arrival == Arrival::Frozen && !self.jobs[at].in_row {
             self.say_frozen(at);
@@ -178,6 +187,7 @@ impl NodeSwitch {
     /// A job has ended here: its processes are gone.
     pub fn handle_job_gone(&mut self, now_ns: u64, job: JobId) {
         self.jobs.retain(|local| local.job != job);
+        self.early.forget(job);
         self.apply(now_ns);
     }
 
@@ -199,37 +209,11 @@ impl NodeSwitch {
         // What is to run is settled below, by what the order says.
         (self.heard_ns, self.alone) = (now_ns, None);
         self.actions.push_back(Action::Forward(order.clone()));
-        match *order {
-            Order::Switch(switch) => self.handle_switch(now_ns, switch),
-            Order::Save(job, generation) => {
-                if let Some(local) = self.find_mut(job) {
-                    local.save = local.save.max(Some(generation));
-                }
-            }
-            Order::Restore(job, generation) => {
-                if let Some(local) = self.find_mut(job) {
-                    local.restore = local.restore.max(Some(generation));
-                }
-            }
-            Order::Run(job, generation) => {
-                if let Some(local) = self.find_mut(job) {
-                    local.run = local.run.max(Some(generation));
-                }
-            }
-            Order::Kill(job) => {
-                if let Some(local) = self.find_mut(job)
-                    && !local.dying
-                {
-                    local.dying = true;
-                    self.actions.push_back(Action::Kill(job));
-                }
-            }
-            Order::Suspend(job, serial) => self.suspend(job, serial, true),
-            Order::Resume(job, serial) => self.suspend(job, serial, false),
-            Order::Members(ref members) => {
-                self.expelled = members.expelled.binary_search(&self.me).is_ok();
-                self.here_said = None;
-            }
+        match (order, order.job()) {
+            (Order::Switch(switch), _) => self.handle_switch(now_ns, *switch),
+            (Order::Members(members), _) => self.handle_members(members),
+            (_, Some(job)) => self.handle_job_order(job, order),
+            (_, None) => unreachable!("{order:?} is for a job"),
         }
         self.apply(now_ns);
     }

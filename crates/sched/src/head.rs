@@ -200,6 +200,7 @@ impl Head {
             Report::Woken { job } => self.scheduler.handle_woken(now_ns, job),
             Report::Late { node } => self.handle_late(now_ns, node),
             Report::Here { node, generation } => self.handle_here(now_ns, node, generation),
+            Report::Came { .. } => self.handle_daemon_back(),
         }
     }
 
@@ -344,7 +345,7 @@ impl Head {
             return;
         }
         self.notices.push_back(Notice::Late(node));
-        if self.switch.is_none_or(|switch| switch.mode == Mode::Overlapped) {
+        if self.switch.is_none_or(|switch| switch.mode == Mode::Overlapped) || !self.is_awaited(node) {
             return;
         }
         let mut members = self.tree.members().clone();
@@ -363,6 +364,20 @@ impl Head {
         if members != *self.tree.members() {
             self.change(members);
         }
+    }
+
+    /// True if a job with a part on the node, or below it, is to reach something. Reports of a job that runs, or that stands still
+    /// since long, may differ for ever without anybody being late: each is of the last time at which its node had to say something.
+    fn is_awaited(&self, node: NodeId) -> bool {
+        let comes = |job: JobId| {
+            let open = self.strict.as_ref().filter(|strict| !strict.through);
+            open.is_some_and(|strict| strict.coming.contains(&(job, Coming::Restoring)))
+        };
+        let reaches = |other: NodeId| other == node || self.tree.next_hop(node, other).is_some();
+        self.scheduler
+            .jobs()
+            .filter(|&job| comes(job) || self.scheduler.is_leaving(job))
+            .any(|job| self.scheduler.parts(job).unwrap_or_default().iter().any(|part| reaches(part.node)))
     }
 
     fn handle_here(&mut self, now_ns: u64, node: NodeId, generation: Generation) {
@@ -432,3 +447,6 @@ fn by_node(parts: &[Part]) -> BTreeMap<NodeId, Slots> {
 fn overlap(parts: &[Part], slots: &BTreeMap<NodeId, Slots>) -> bool {
     parts.iter().any(|part| slots.get(&part.node).is_some_and(|slots| !slots.is_disjoint(&part.slots)))
 }
+
+#[cfg(test)]
+mod tests;

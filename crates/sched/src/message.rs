@@ -198,4 +198,9 @@ pub enum Report {
         /// The newest that it knows.
         generation: Generation,
     },
+    /// A daemon has come (back) to its place in the tree. Its parent says so, who does not know all that is in force.
+    Came {
+        /// The node.
+        node: NodeId,
+    },
 }

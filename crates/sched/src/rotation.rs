@@ -152,6 +152,12 @@ impl Scheduler {
             && !self.rotation.running.contains(&job)
     }
 
+    /// True if the job has left the row and FROZEN has not come.
+    pub(crate) fn is_leaving(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_some_and(|record| matches!(record.turn.freeze, Freeze::Leaving(_)))
+            && !self.rotation.running.contains(&job)
+    }
+
     /// The jobs of the row in force, in ascending order.
     #[must_use]
     pub fn running(&self) -> &[JobId] {

@@ -14,7 +14,7 @@ impl Seven {
         let nodes: Vec<_> = (0..7).map(NodeId).collect();
         let mergers = nodes.iter().map(|&node| {
             let mut merger = Merger::new(node, Tree::new(2, 7), 1_000_000_000);
-            merger.handle_job(JOB, &nodes);
+            merger.handle_job(0, JOB, &nodes);
             merger
         });
         Seven { mergers: mergers.collect(), at_head: Vec::new(), sent: 0 }
@@ -169,10 +169,30 @@ fn what_a_child_has_said_before_the_own_part_is_there_is_not_forgotten() {
     (1..5).for_each(|node| seven.frozen(node, 3));
     [5, 6].iter().for_each(|node| seven.mergers[*node].handle_own_gone(0, JOB));
     seven.carry();
-    seven.mergers[0].handle_job(JOB, &nodes);
+    seven.mergers[0].handle_job(0, JOB, &nodes);
     seven.frozen(0, 3);
     seven.carry();
     assert_eq!(seven.mergers[0].merged(JOB, Stage::Frozen), Some(Generation(3)));
+}
+
+#[test]
+fn what_children_say_of_a_job_that_is_not_known_yet_is_not_forgotten() {
+    let mut seven = Seven::new();
+    let nodes: Vec<_> = (0..7).map(NodeId).collect();
+    seven.mergers[1] = Merger::new(NodeId(1), Tree::new(2, 7), 1_000_000_000);
+    (0..7).filter(|node| *node != 1).for_each(|node| seven.frozen(node, 3));
+    seven.carry();
+    // It has heard of others that nobody knows.
+    let (stage, generation, membership) = (Stage::Frozen, Generation(1), Membership(0));
+    for job in 100..100 + UNKNOWN_MAX as u64 - 1 {
+        let report = Report::Reached { job: JobId(job), stage, generation, membership };
+        seven.mergers[1].handle_report(0, NodeId(3), report);
+    }
+    seven.mergers[1].handle_job(0, JOB, &nodes);
+    seven.frozen(1, 3);
+    seven.carry();
+    assert_eq!(seven.mergers[0].merged(JOB, Stage::Frozen), Some(Generation(3)));
+    assert!(seven.mergers[1].jobs.len() <= UNKNOWN_MAX);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use super::{Action, Lap, NodeSwitch};
 use crate::message::{Mode, Stage, Switch};
-use crate::types::{Generation, JobId};
+use crate::types::Generation;
 
 impl NodeSwitch {
     /// A switch has come: it counts if it is newer than all before it.
@@ -30,13 +30,17 @@ impl NodeSwitch {
         while self.plans.front().is_some_and(|plan| plan.version < switch.version) {
             self.plans.pop_front();
         }
+        if let Some(plan) = self.plans.front() {
+            self.early.handle_switch(&switch, plan, skipped);
+        }
         self.bind_moved();
         for local in &mut self.jobs {
             local.was_in_row = local.in_row;
         }
         self.mark_row();
         for local in &mut self.jobs {
-            if local.in_row && (!local.was_in_row || skipped && !local.is_thawed()) {
+            // Who ran through what this node has not heard may have been off meanwhile.
+            if local.in_row && (!local.was_in_row || skipped) {
                 local.entered = switch.generation;
             }
         }
@@ -50,8 +54,12 @@ impl NodeSwitch {
     }
 
     /// Binds the jobs to the slots that the plan in force gives them.
-    fn bind_moved(&mut self) {
-        let Some(plan) = self.plans.front() else { return };
+    pub(super) fn bind_moved(&mut self) {
+        let Some(plan) =
+            self.done.and_then(|done| self.plans.iter().find(|plan| plan.version == done.version))
+        else {
+            return;
+        };
         for moved in plan.moved.iter().filter(|moved| moved.node == self.me) {
             if let Some(local) = self.jobs.iter_mut().find(|local| local.job == moved.job)
                 && local.slots != moved.slots
@@ -75,7 +83,7 @@ impl NodeSwitch {
     pub(super) fn apply(&mut self, now_ns: u64) {
         for at in 0..self.jobs.len() {
             if self.jobs[at].is_thawed() && !self.wanted(at) && !self.jobs[at].dying {
-                self.jobs[at].freeze(now_ns);
+                self.jobs[at].freeze(now_ns, self.timing.stuck_ns);
                 self.actions.push_back(Action::Freeze(self.jobs[at].job));
             }
         }
@@ -100,7 +108,8 @@ impl NodeSwitch {
             return false;
         }
         match self.alone {
-            None => local.in_row,
+            // Strict: who runs although nobody has said RUN ran while the node was alone, or its daemon away.
+            None => local.in_row && (self.mode() == Mode::Overlapped || local.run >= Some(local.entered)),
             Some((_, turn)) => self.has_turn(at, turn),
         }
     }
@@ -109,9 +118,6 @@ impl NodeSwitch {
     fn may_thaw(&self, now_ns: u64, at: usize) -> bool {
         let local = &self.jobs[at];
         let strict = self.mode() == Mode::Strict && self.alone.is_none();
-        if strict && local.run < Some(local.entered) {
-            return false;
-        }
         let others = self.jobs.iter().filter(|other| other.job != local.job && !other.dying);
         others.filter(|other| !other.slots.is_disjoint(&local.slots)).all(|other| {
             match other.freezing_since_ns() {
@@ -127,18 +133,6 @@ impl NodeSwitch {
         let (job, suspended, serial) = (local.job, local.suspended, local.serial);
         self.actions.push_back(Action::Reached(job, Stage::Frozen, self.generation()));
         if suspended {
-            self.actions.push_back(Action::Reached(job, Stage::Suspended, Generation(serial)));
-        }
-    }
-
-    pub(super) fn suspend(&mut self, job: JobId, serial: u64, suspended: bool) {
-        let Some(local) = self.find_mut(job) else { return };
-        if serial <= local.serial {
-            return;
-        }
-        local.serial = serial;
-        local.suspended = suspended;
-        if suspended && local.is_frozen() {
             self.actions.push_back(Action::Reached(job, Stage::Suspended, Generation(serial)));
         }
     }

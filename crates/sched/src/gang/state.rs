@@ -35,7 +35,8 @@ pub(super) struct Local {
     pub(super) idle_said_in: Option<u64>,
     stint: u64,
     stint_since_ns: u64,
-    stuck_said: bool,
+    /// When it is named, if it is not frozen by then.
+    stuck_at_ns: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,7 +81,7 @@ impl Local {
             idle_said_in: None,
             stint: 0,
             stint_since_ns: 0,
-            stuck_said: false,
+            stuck_at_ns: 0,
         }
     }
 
@@ -99,9 +100,9 @@ impl Local {
         }
     }
 
-    pub(super) fn freeze(&mut self, now_ns: u64) {
+    pub(super) fn freeze(&mut self, now_ns: u64, stuck_ns: u64) {
         self.body = Body::Freezing { since_ns: now_ns };
-        self.stuck_said = false;
+        self.stuck_at_ns = now_ns + stuck_ns;
     }
 
     pub(super) fn thaw(&mut self, now_ns: u64) {
@@ -132,7 +133,7 @@ impl NodeSwitch {
         let freezing = local.freezing_since_ns().filter(|_| !local.dying);
         let waited_for =
             freezing.map(|since_ns| since_ns + self.timing.wait_ns).filter(|_| self.is_waited_for(local));
-        let stuck = freezing.filter(|_| !local.stuck_said).map(|since_ns| since_ns + self.timing.stuck_ns);
+        let stuck = freezing.map(|_| local.stuck_at_ns);
         let idle = local.idle_at_ns(self.timing.idle_ns);
         waited_for.into_iter().chain(stuck).chain(idle).min()
     }
@@ -161,12 +162,11 @@ impl NodeSwitch {
         }
     }
 
-    /// Jobs that do not get frozen are named, once.
+    /// Jobs that do not get frozen are named, again and again: the head may not have waited for them before.
     pub(super) fn look_for_stuck(&mut self, now_ns: u64) {
-        for local in &mut self.jobs {
-            let since_ns = local.freezing_since_ns().filter(|_| !local.dying && !local.stuck_said);
-            if since_ns.is_some_and(|since_ns| now_ns >= since_ns + self.timing.stuck_ns) {
-                local.stuck_said = true;
+        for local in self.jobs.iter_mut().filter(|local| !local.dying) {
+            if local.freezing_since_ns().is_some() && now_ns >= local.stuck_at_ns {
+                local.stuck_at_ns = now_ns + self.timing.stuck_ns;
                 self.actions.push_back(Action::Stuck(local.job));
             }
         }

@@ -10,12 +10,12 @@ fn node(mode: Mode) -> NodeSwitch {
     let mut node = NodeSwitch::new(NodeId(0), timing, 4);
     node.handle_plan(0, plan(1));
     order(&mut node, 0, switch(1, 0, mode));
-    node.handle_job(0, A, Slots::first(2), false, Arrival::Running);
-    node.handle_job(0, B, Slots::first(2), true, Arrival::Frozen);
-    assert_eq!(actions(&mut node), [frozen(B, 1)]);
     if mode == Mode::Strict {
         order(&mut node, 0, Order::Run(A, Generation(1)));
     }
+    node.handle_job(0, A, Slots::first(2), false, Arrival::Running);
+    node.handle_job(0, B, Slots::first(2), true, Arrival::Frozen);
+    assert_eq!(actions(&mut node), [frozen(B, 1)]);
     assert!(node.is_thawed(A) && node.is_frozen(B));
     node
 }
@@ -116,6 +116,87 @@ fn s17_the_strict_switch_waits_for_every_order() {
     node.handle_restored(B);
     assert_eq!(actions(&mut node), [Action::Reached(B, Stage::Restored, Generation(2))]);
     assert_eq!(order(&mut node, 0, Order::Run(B, Generation(2))), [Action::Thaw(B)]);
+}
+
+/// A daemon that is new hears the orders in force before the starters of its jobs have come back.
+#[test]
+fn orders_that_come_before_their_job_hold_when_it_comes() {
+    let mut node = node(Mode::Strict);
+    let (generation, at) = (Generation(2), Slots::first(1));
+    node.handle_plan(0, Plan { version: Version(2), rows: vec![vec![C]], moved: Vec::new() });
+    order(&mut node, 0, Order::Switch(Switch { mode: Mode::Strict, ..to_row(2, 0, 2) }));
+    node.handle_frozen(10, A);
+    actions(&mut node);
+    assert_eq!(order(&mut node, 20, Order::Restore(C, Generation(1))), [], "an older one");
+    assert_eq!(order(&mut node, 20, Order::Restore(C, generation)), []);
+    node.handle_job(30, C, at, false, Arrival::Running);
+    assert_eq!(actions(&mut node), [Action::Freeze(C)], "nobody has said RUN");
+    node.handle_frozen(40, C);
+    assert_eq!(actions(&mut node), [frozen(C, 2), Action::Restore(C)]);
+    node.handle_restored(C);
+    assert_eq!(actions(&mut node), [Action::Reached(C, Stage::Restored, generation)]);
+    assert_eq!(order(&mut node, 50, Order::Run(C, generation)), [Action::Thaw(C)]);
+
+    assert_eq!(order(&mut node, 60, Order::Suspend(JobId(4), 1)), []);
+    assert_eq!(order(&mut node, 60, Order::Kill(JobId(5))), []);
+    assert_eq!(order(&mut node, 60, Order::Run(JobId(6), generation)), []);
+    node.handle_job_gone(70, JobId(6));
+    node.handle_job(80, JobId(4), at, false, Arrival::Frozen);
+    let suspended = Action::Reached(JobId(4), Stage::Suspended, Generation(1));
+    assert_eq!(actions(&mut node), [suspended.clone(), frozen(JobId(4), 2), suspended]);
+    node.handle_job(80, JobId(5), at, false, Arrival::Running);
+    assert_eq!(actions(&mut node), [Action::Kill(JobId(5))]);
+}
+
+#[test]
+fn a_job_that_stays_in_the_row_while_its_daemon_does_not_know_it_runs_on() {
+    for stays in [true, false] {
+        let mut node = node(Mode::Strict);
+        let next = if stays { vec![B, C] } else { vec![B] };
+        node.handle_plan(0, Plan { version: Version(2), rows: vec![vec![A, C], next], moved: Vec::new() });
+        let strict =
+            |row, generation| Order::Switch(Switch { mode: Mode::Strict, ..to_row(2, row, generation) });
+        order(&mut node, 0, strict(0, 2));
+        order(&mut node, 0, Order::Run(C, Generation(2)));
+        order(&mut node, 10, strict(1, 3));
+        order(&mut node, 20, strict(0, 4));
+        node.handle_job(30, C, Slots::first(1), false, Arrival::Running);
+        let frozen = actions(&mut node).contains(&Action::Freeze(C));
+        assert_eq!(frozen, !stays, "it is said to whom comes into the row");
+    }
+}
+
+#[test]
+fn s17_a_job_that_ran_while_its_node_was_alone_is_restored_with_the_others() {
+    let mut node = node(Mode::Strict);
+    node.handle_time(1_000_000_000);
+    node.handle_frozen(1_000_100_000, A);
+    assert!(node.is_alone() && node.is_thawed(B));
+    actions(&mut node);
+    let generation = Generation(2);
+    assert_eq!(
+        order(&mut node, 2_000_000_000, switch(2, 1, Mode::Strict)),
+        [frozen(A, 2), Action::Freeze(B)]
+    );
+    assert_eq!(order(&mut node, 2_000_000_000, Order::Restore(B, generation)), []);
+    node.handle_frozen(2_000_100_000, B);
+    assert_eq!(actions(&mut node), [frozen(B, 2), Action::Restore(B)]);
+    node.handle_restored(B);
+    assert_eq!(actions(&mut node), [Action::Reached(B, Stage::Restored, generation)]);
+    assert_eq!(order(&mut node, 2_000_200_000, Order::Run(B, generation)), [Action::Thaw(B)]);
+}
+
+#[test]
+fn an_older_state_of_the_tree_that_comes_late_does_not_hide_that_the_node_is_expelled() {
+    let mut node = node(Mode::Strict);
+    let members = |membership, expelled: &[NodeId]| {
+        let (membership, expelled) = (Membership(membership), expelled.to_vec());
+        Order::Members(crate::Members { membership, lost: Vec::new(), expelled })
+    };
+    assert_eq!(order(&mut node, 0, members(3, &[NodeId(0)])), [Action::Here(Generation(1))]);
+    assert_eq!(order(&mut node, 0, members(2, &[])), []);
+    let after = order(&mut node, 0, switch(2, 0, Mode::Strict));
+    assert_eq!(after, [Action::Here(Generation(2))], "the head has not taken it back yet");
 }
 
 #[test]
@@ -269,4 +350,7 @@ fn a_job_that_was_moved_is_bound_before_it_runs_again() {
     );
     let both = to_row(2, 0, 2);
     assert_eq!(order(&mut node, 0, Order::Switch(both)), [Action::Bind(B, slots), Action::Thaw(B)]);
+    // Nor does it matter whether the daemon hears of the plan or of the job first.
+    node.handle_job(0, JobId(9), Slots::first(1), true, Arrival::Running);
+    assert_eq!(actions(&mut node), [Action::Bind(JobId(9), slots), Action::Freeze(JobId(9))]);
 }

@@ -39,7 +39,7 @@ impl World {
         let strict = self.is_strict() && !alone;
         let mut overlap = false;
         for (other, beside) in known.processes.iter().filter(|(other, _)| **other != job) {
-            if beside.dying || beside.slots.is_disjoint(&process.slots) {
+            if beside.dying || !beside.known || beside.slots.is_disjoint(&process.slots) {
                 continue;
             }
             match beside.real {
@@ -64,9 +64,10 @@ impl World {
         self.report.overlaps += u64::from(overlap);
     }
 
-    /// True if what is done on this node is compared with all others: of a large cluster some nodes.
+    /// True if what is done on this node is compared with all others: of a large cluster some nodes, and none that nobody waits for.
     fn is_looked_at(&self, node: NodeId) -> bool {
-        self.nodes[node.0 as usize].is_settled(self.now_ns) && (self.nodes.len() < 100 || node.0 % 50 == 1)
+        let counts = self.nodes[node.0 as usize].is_settled(self.now_ns) && self.head.tree().counts(node);
+        counts && (self.nodes.len() < 100 || node.0 % 50 == 1)
     }
 
     /// Strict: RUN comes when the channels are loaded on all nodes that count.

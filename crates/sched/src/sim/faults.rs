@@ -7,6 +7,9 @@ use crate::gang::Arrival;
 use crate::scheduler::JobState;
 use crate::types::{JobId, NodeId};
 
+/// How long after a daemon has come back it hears of its jobs, at most.
+const STARTER_BACK_NS: u64 = 200_000_000;
+
 /// Whether a job sleeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Mood {
@@ -32,14 +35,20 @@ impl World {
             Event::NodeBack { node } => {
                 self.head.handle_node_back(self.now_ns, node, self.options.slots, 0);
                 self.nodes[node.0 as usize].here = true;
-                self.start_daemon(node, Arrival::Frozen);
+                self.blur(node);
+                self.start_daemon(node);
                 self.poll_head();
             }
             Event::DaemonBack { node } => {
                 if self.nodes[node.0 as usize].here {
-                    self.start_daemon(node, Arrival::Running);
+                    self.start_daemon(node);
                     self.head.handle_daemon_back();
                     self.poll_head();
+                }
+            }
+            Event::StarterBack { node, life, job } => {
+                if self.nodes[node.0 as usize].life == life {
+                    self.hear_of_job(node, job);
                 }
             }
             _ => unreachable!("{event:?} is no fault"),
@@ -160,7 +169,7 @@ impl World {
         known.life += 1;
         // The starters thaw their jobs: nobody stays frozen for ever.
         for process in known.processes.values_mut() {
-            process.real = Real::Runs;
+            (process.real, process.known) = (Real::Runs, false);
             process.set_runs(self.now_ns, true);
             process.epoch += 1;
         }
@@ -168,21 +177,31 @@ impl World {
         self.push(back_ns, Event::DaemonBack { node });
     }
 
-    fn start_daemon(&mut self, node: NodeId, arrival: Arrival) {
+    fn start_daemon(&mut self, node: NodeId) {
         let tree = self.head.tree().clone();
         let at = node.0 as usize;
         self.nodes[at].agent = Some(agent(&self.options, node, tree));
         self.nodes[at].life += 1;
         self.nodes[at].timer_ns = None;
-        self.nodes[at].fuzzy_until_ns = self.now_ns + 500_000_000;
+        self.nodes[at].fuzzy_until_ns = self.nodes[at].fuzzy_until_ns.max(self.now_ns + 500_000_000);
         let now_ns = self.now_ns;
         self.with_any(node, |agent| agent.handle_heard(now_ns));
-        let jobs: Vec<_> = self.head.scheduler().jobs().collect();
+        let (jobs, life): (Vec<_>, _) = (self.head.scheduler().jobs().collect(), self.nodes[at].life);
         for job in jobs {
-            if let Some(parts) = self.head.scheduler().parts(job) {
-                let nodes: Vec<_> = parts.iter().map(|part| part.node).collect();
-                self.introduce(node, job, &nodes, arrival);
-            }
+            // What is in force may come before it, or after it.
+            let back_ns = now_ns + self.random.below(2) * self.random.below(STARTER_BACK_NS);
+            self.push(back_ns, Event::StarterBack { node, life, job });
+        }
+    }
+
+    /// A daemon hears of a job: from its neighbours, and from the starter if it is here.
+    fn hear_of_job(&mut self, node: NodeId, job: JobId) {
+        let process = self.nodes[node.0 as usize].processes.get(&job);
+        let runs = process.is_none_or(|process| process.real != Real::Frozen);
+        let arrival = if runs { Arrival::Running } else { Arrival::Frozen };
+        if let Some(parts) = self.head.scheduler().parts(job) {
+            let nodes: Vec<_> = parts.iter().map(|part| part.node).collect();
+            self.introduce(node, job, &nodes, arrival);
         }
     }
 
@@ -193,13 +212,23 @@ impl World {
         }
         self.report.cuts += 1;
         let until_ns = self.now_ns + self.random.between((1_000_000, 3_000_000_000));
-        // All below it hear nothing either.
+        let known = &mut self.nodes[node.0 as usize];
+        known.cut_until_ns = known.cut_until_ns.max(until_ns);
+        self.blur(node);
+    }
+
+    /// All below a node that is cut off hear nothing either, and work through what has come meanwhile when it is not any more.
+    fn blur(&mut self, node: NodeId) {
+        let until_ns = self.nodes[node.0 as usize].cut_until_ns;
+        if until_ns < self.now_ns {
+            return;
+        }
         for at in 0..self.nodes.len() as u32 {
             if self.head.tree().next_hop(node, NodeId(at)).is_some() || NodeId(at) == node {
-                self.nodes[at as usize].fuzzy_until_ns = until_ns + 1_000_000_000;
+                let known = &mut self.nodes[at as usize];
+                known.fuzzy_until_ns = known.fuzzy_until_ns.max(until_ns + 1_000_000_000);
             }
         }
-        self.nodes[node.0 as usize].cut_until_ns = until_ns;
     }
 
     /// From now on nothing goes wrong, and whoever sleeps wakes.

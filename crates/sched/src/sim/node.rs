@@ -27,6 +27,8 @@ pub(super) struct Process {
     pub(super) since_ns: Option<u64>,
     pub(super) ran_ns: u64,
     pub(super) dying: bool,
+    /// The daemon has heard of it. One that is new lets it run until its starter comes.
+    pub(super) known: bool,
     /// The switch for which its channels were loaded last.
     pub(super) restored: Option<Generation>,
 }
@@ -40,6 +42,7 @@ impl Process {
             since_ns: None,
             ran_ns: 0,
             dying: false,
+            known: false,
             restored: None,
         }
     }

@@ -33,6 +33,7 @@ pub(super) enum Event {
     LossSeen { node: NodeId },
     NodeBack { node: NodeId },
     DaemonBack { node: NodeId },
+    StarterBack { node: NodeId, life: u32, job: JobId },
     Heartbeat,
     Mood { job: JobId },
 }
@@ -165,7 +166,7 @@ impl World {
         self.run_until(self.options.faults_ns);
         self.end_faults();
         // Whoever was stuck, late or lost comes back in this time, and has had what he is owed.
-        let owed_ns = self.options.jobs as u64 * credit_ns(self.options.slice_ns);
+        let owed_ns = self.head.scheduler().jobs().count() as u64 * credit_ns(self.options.slice_ns);
         self.run_until(self.now_ns + 5_000_000_000 + owed_ns);
         self.check_the_end();
         self.report
@@ -200,7 +201,7 @@ impl World {
             Event::Saved { node, job } => self.with_any(node, |agent| agent.handle_saved(now_ns, job)),
             Event::Restored { node, job, generation } => {
                 if let Some(process) = self.nodes[node.0 as usize].processes.get_mut(&job) {
-                    process.restored = Some(generation);
+                    process.restored = process.restored.max(Some(generation));
                 }
                 self.with_any(node, |agent| agent.handle_restored(now_ns, job));
             }
@@ -222,9 +223,11 @@ impl World {
                 self.poll_head();
             }
             Event::Heartbeat => self.handle_heartbeat(),
-            Event::Fault | Event::LossSeen { .. } | Event::NodeBack { .. } | Event::DaemonBack { .. } => {
-                self.handle_fault(&event);
-            }
+            Event::Fault
+            | Event::LossSeen { .. }
+            | Event::NodeBack { .. }
+            | Event::DaemonBack { .. }
+            | Event::StarterBack { .. } => self.handle_fault(&event),
             Event::Mood { job } => self.handle_mood(job),
         }
     }
@@ -332,7 +335,8 @@ impl World {
                 let coming = row.iter().filter(|job| !before.contains(job));
                 self.came.extend(coming.map(|&job| (job, switch.generation)));
                 self.rows.insert(switch.generation, row);
-                while self.rows.len() > 1000 {
+                // Who was cut off works through what was ordered meanwhile.
+                while self.rows.len() > 10_000 {
                     self.rows.pop_first();
                 }
                 self.check_row();
@@ -378,7 +382,11 @@ impl World {
 
     /// Tells a daemon of a job.
     pub(super) fn introduce(&mut self, node: NodeId, job: JobId, nodes: &[NodeId], arrival: Arrival) {
-        let slots = self.nodes[node.0 as usize].processes.get(&job).map(|process| process.slots);
+        let process = self.nodes[node.0 as usize].processes.get_mut(&job);
+        let slots = process.map(|process| {
+            process.known = true;
+            process.slots
+        });
         let now_ns = self.now_ns;
         let here = slots.map(|slots| (slots, arrival));
         self.with_any(node, |agent| agent.handle_job(now_ns, job, nodes, here));

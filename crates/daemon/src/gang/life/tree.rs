@@ -3,7 +3,7 @@
 use tutti_sched::agent::Agent;
 use tutti_sched::gang::Timing;
 use tutti_sched::head::Head;
-use tutti_sched::{JobId, NodeId, Tree};
+use tutti_sched::{JobId, NodeId, Report, Tree};
 
 use super::{IDLE_NS, JOBS, Life, Node};
 use crate::gang::{Seat, Word};
@@ -69,8 +69,11 @@ impl Life {
         let orders = self.members.iter().chain(&self.plan).chain(&self.switch);
         let words: Vec<Word> = slots.chain(orders.cloned().map(Word::Sched)).collect();
         words.iter().for_each(|word| self.say_down(child, word));
-        if let Some(head) = self.node.as_mut().and_then(|node| node.head.as_mut()) {
-            head.handle_daemon_back();
+        match self.node.as_mut().map(|node| node.head.as_mut()) {
+            Some(Some(head)) => head.handle_daemon_back(),
+            // What jobs were ordered one by one the head alone knows.
+            Some(None) => self.say_up(&Report::Came { node: child }),
+            None => {}
         }
     }
 }
