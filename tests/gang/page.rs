@@ -86,6 +86,49 @@ impl Said {
     }
 }
 
+/// A rank that reads when its slice ends.
+struct Slices {
+    job: Running,
+    go: PathBuf,
+    _scratch: Scratch,
+}
+
+impl Slices {
+    #[track_caller]
+    fn start(cluster: &Cluster, name: &str) -> Self {
+        let scratch = Scratch::new(&format!("{name}-files"));
+        let program = compile("tests/gang/programs/slices.c", scratch.path());
+        let go = scratch.path().join("go");
+        let words = ["run", "-N", "1", "-n", "1", &program.to_string_lossy(), &go.to_string_lossy()];
+        let mut job = cluster.start(&words);
+        job.await_line("slices: up");
+        Slices { job, go, _scratch: scratch }
+    }
+
+    #[track_caller]
+    fn end(self) {
+        std::fs::write(&self.go, "").expect("a file");
+        let (status, said) = self.job.end();
+        assert_eq!((status, said.as_str()), (0, ""));
+    }
+}
+
+#[test]
+fn w6_a_rank_is_told_when_its_slice_ends_while_others_wait_for_it() {
+    let cluster = Cluster::up("gang-page-ends", 1, &["--slots", "1"]);
+    let mut first = Slices::start(&cluster, "gang-page-ends-first");
+    first.job.await_line("slices: alone");
+    let mut second = Slices::start(&cluster, "gang-page-ends-second");
+    // Each ends after the moment that was told, which lay ahead.
+    for slice in 1..=5 {
+        first.job.await_line(&format!("slices: {slice}"));
+        second.job.await_line(&format!("slices: {slice}"));
+    }
+    second.end();
+    first.job.await_line("slices: alone");
+    first.end();
+}
+
 /// Two jobs with two ranks a node take turns of half a second until each has had some.
 #[track_caller]
 fn take_turns(cluster: &Cluster, watch: &Watch, signals: bool) {
