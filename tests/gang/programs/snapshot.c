@@ -7,7 +7,8 @@
  * wait: every rank receives from the one before it, but the first computes until FOLDER/go is there.
  * bulk: rank 0 sends large messages to the last one until FOLDER/go is there.
  * read: the same, but the first sleeps in a read of FOLDER/pipe.
- * woken: as ring, until rank 0 gets SIGUSR1, whose handler sends what rank size - 1 waits for; then all compute until FOLDER/go is there. */
+ * woken: as ring, until rank 0 gets SIGUSR1, whose handler sends what rank size - 1 waits for; then all compute until FOLDER/go is there.
+ *        The others ignore it: they may be awake by then, and no MPI can be called from a handler in the middle of itself. */
 #define _DEFAULT_SOURCE
 #include <mpi.h>
 
@@ -32,12 +33,12 @@ static void say(const char *text) {
     fflush(stdout);
 }
 
-static int before = MPI_PROC_NULL;
+static int last;
 
 static void wake(int number) {
     (void)number;
     int word = 0;
-    MPI_Send(&word, 1, MPI_INT, before, 7, MPI_COMM_WORLD);
+    MPI_Send(&word, 1, MPI_INT, last, 7, MPI_COMM_WORLD);
 }
 
 static void flight(int rank, int size, const char *folder) {
@@ -73,8 +74,8 @@ int main(int argc, char **argv) {
     } else if (!strcmp(what, "ring")) {
         MPI_Recv(&word, 1, MPI_INT, (rank + 1) % size, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else if (!strcmp(what, "woken")) {
-        before = rank == 0 ? size - 1 : MPI_PROC_NULL;
-        signal(SIGUSR1, wake);
+        last = size - 1;
+        signal(SIGUSR1, rank == 0 ? wake : SIG_IGN);
         MPI_Recv(&word, 1, MPI_INT, (rank + 1) % size, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         if (rank > 0)
             MPI_Send(&word, 1, MPI_INT, rank - 1, 7, MPI_COMM_WORLD);
