@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! parts: Still(n) each --all of them--> hold, snapshot without data --deadlock()--> one line; STATE deadlock
-//!                                                                  \--none-------> nothing, until the numbers are others
+//!                                                                  \--none-------> again after a while, as long as they are still
 //! a part says that its ranks go on --> taken back
 //! ```
 //!
@@ -20,17 +20,18 @@ use crate::core::Core;
 use crate::message::{Answer, JobId, PartState, Run};
 
 /// After a snapshot that could not be had, or has found nothing, the next is tried so much later, and twice that the next time: threads of a
-/// program may work while those that wait in the library are still.
-const AGAIN_MS: (u64, u64) = (2_000, 60_000);
+/// program may work while those that wait in the library are still. Not for good, and not much later: a rank that was frozen while its service
+/// thread looked at the network counts as one that runs, and stands as still as before. So a deadlock is said some 10 s after it has come, at the
+/// latest but for such looks.
+const AGAIN_MS: (u64, u64) = (2_000, 8_000);
 
 /// What is known of the stillness of a job.
 #[derive(Debug, Default)]
 pub(super) struct Stuck {
     /// By whose numbers it is still, in the order of nodes; empty: it is not.
     still: Vec<u64>,
-    /// The stillness for which a snapshot was asked for, and the one that was judged.
+    /// The stillness for which a snapshot was asked for.
     asked: Vec<u64>,
-    judged: Vec<u64>,
     /// When the next snapshot may be tried, and how long after it the one behind that.
     again_ms: (u64, u64),
     /// Who waits for whom.
@@ -47,20 +48,28 @@ impl Stuck {
         self.deadlock.as_deref()
     }
 
+    /// By these numbers it is still; `own`: what its starter has found.
+    fn note(&mut self, numbers: Vec<u64>, own: Option<Arc<str>>) {
+        if numbers != self.still {
+            // What was found, or is being looked for, is of another stillness.
+            (self.still, self.by_starter, self.deadlock) = (numbers, own.is_some(), own);
+        }
+    }
+
     /// A snapshot is to be tried.
     pub(super) fn is_due(&self, now_ms: u64) -> bool {
-        !self.still.is_empty() && self.judged != self.still && now_ms >= self.again_ms.0
+        !self.still.is_empty() && self.deadlock.is_none() && now_ms >= self.again_ms.0
     }
 
     /// The snapshot that was taken for this.
     pub(super) fn handle_snapshot(&mut self, answer: &Answer, now_ms: u64) {
         let snapshot = as_snapshot(answer).filter(|_| self.asked == self.still);
-        if snapshot.is_some() {
-            self.judged.clone_from(&self.still);
+        if let Some(found) = snapshot.and_then(|snapshot| snapshot.deadlock()) {
+            (self.deadlock, self.again_ms) = (Some(found.line().into()), (0, 0));
+            return;
         }
-        self.deadlock = snapshot.and_then(|snapshot| Some(snapshot.deadlock()?.line().into()));
         let after_ms = self.again_ms.1.clamp(AGAIN_MS.0, AGAIN_MS.1);
-        self.again_ms = if self.deadlock.is_some() { (0, 0) } else { (now_ms + after_ms, 2 * after_ms) };
+        self.again_ms = (now_ms + after_ms, 2 * after_ms);
     }
 }
 
@@ -83,13 +92,7 @@ impl HeadJob {
         let numbers: Vec<u64> = all.iter().map(|still| still.number).collect();
         let own = if let [alone] = &all[..] { alone.deadlock.as_deref().map(Arc::from) } else { None };
         let stuck = &mut self.stuck;
-        if numbers != stuck.still {
-            // What was found, or is being looked for, is of another stillness.
-            (stuck.still, stuck.deadlock, stuck.by_starter) = (numbers, None, own.is_some());
-            if let Some(own) = own {
-                (stuck.deadlock, stuck.judged) = (Some(own), stuck.still.clone());
-            }
-        }
+        stuck.note(numbers, own);
         let asks = stuck.is_due(now_ms) && self.order.run == Run::Go && self.taking.is_none();
         if asks {
             stuck.asked.clone_from(&stuck.still);
@@ -154,8 +157,8 @@ mod tests {
         stuck.handle_snapshot(&snapshot(true), 10);
         assert!(stuck.deadlock().is_some_and(|line| line.contains("rank 0 receives from rank 1")));
         assert!(!stuck.is_due(1_000_000));
-        stuck.still = vec![3, 5];
-        assert!(stuck.is_due(10), "another one");
+        stuck.note(vec![3, 5], None);
+        assert!(stuck.deadlock().is_none() && stuck.is_due(10), "another one");
     }
 
     #[test]
@@ -167,14 +170,23 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_nothing_is_tried_less_and_less_often() {
+    fn a_stillness_that_lasts_is_looked_at_again_when_a_look_has_found_nothing() {
+        let mut stuck = still([3, 4]);
+        stuck.handle_snapshot(&snapshot(false), 10);
+        assert!(stuck.deadlock().is_none() && !stuck.is_due(10 + AGAIN_MS.0 - 1));
+        assert!(stuck.is_due(10 + AGAIN_MS.0), "a rank may have been seen awake that sleeps for ever");
+        stuck.handle_snapshot(&snapshot(true), 10 + AGAIN_MS.0);
+        assert!(stuck.deadlock().is_some() && !stuck.is_due(u64::MAX));
+    }
+
+    #[test]
+    fn what_finds_nothing_is_tried_less_often_but_within_ten_seconds() {
         let mut stuck = still([0, 1]);
         let mut now_ms = 10;
-        for (round, after_ms) in [2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000].into_iter().enumerate()
-        {
+        for (round, after_ms) in [2_000, 4_000, 8_000, 8_000, 8_000].into_iter().enumerate() {
             stuck.handle_snapshot(&snapshot(false), now_ms);
-            assert!(!stuck.is_due(u64::MAX), "it was judged");
-            (stuck.still, stuck.asked) = (vec![round as u64, 9], vec![round as u64, 9]);
+            stuck.note(vec![round as u64 + 1, 9], None);
+            stuck.asked.clone_from(&stuck.still);
             assert!(!stuck.is_due(now_ms + after_ms - 1) && stuck.is_due(now_ms + after_ms));
             now_ms += after_ms;
         }
