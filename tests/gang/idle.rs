@@ -36,6 +36,28 @@ fn s22_a_gang_that_waits_everywhere_is_found_idle_and_gives_up_its_slice() {
 }
 
 #[test]
+fn a_gang_that_sleeps_is_found_idle_however_short_the_slices_are() {
+    for slice in ["5", "10"] {
+        let cluster = Cluster::up("gang-idle-short", 1, &["--slice", slice, "--slots", "2"]);
+        let sleeper = cluster.start(&["run", "-n", "2", "sleep", "600"]);
+        await_that("it sleeps", || sleeper.mark.processes().len() >= 2);
+        let busy = cluster.start(&["run", "-n", "2", "sh", "-c", "while :; do :; done"]);
+        await_that("the other works", || busy.mark.processes().len() >= 3);
+        let Some(turns) = Turns::of(&[&sleeper, &busy]) else { return };
+        // By turns it would stand still at every second look.
+        let runs = || {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            !turns.is_frozen_anywhere(1)
+        };
+        await_that("the other has all the time", || (0..100).all(|_| runs()));
+        for (job, number) in [(sleeper, "1"), (busy, "2")] {
+            cluster.tutti(&["kill", number]).expect_success();
+            assert_eq!(job.end().0, 137);
+        }
+    }
+}
+
+#[test]
 fn a_gang_is_found_idle_for_one_that_shares_only_some_of_its_nodes() {
     let cluster = Cluster::up("gang-idle-apart", 2, &["--slice", "3600000", "--slots", "1"]);
     let scratch = Scratch::new("gang-idle-apart-files");

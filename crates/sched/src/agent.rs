@@ -111,6 +111,12 @@ impl Agent {
         self.settle(now_ns);
     }
 
+    /// The job sleeps, and has been left as it is instead of being frozen.
+    pub fn handle_dozing(&mut self, now_ns: u64, job: JobId) {
+        self.switch.handle_dozing(now_ns, job);
+        self.settle(now_ns);
+    }
+
     /// The freezer says thawed.
     pub fn handle_thawed(&mut self, now_ns: u64, job: JobId) {
         self.switch.handle_thawed(now_ns, job);

@@ -236,6 +236,16 @@ impl NodeSwitch {
         }
     }
 
+    /// The job has been left as it is instead of being frozen, since it sleeps: see [`Self::may_doze`]. It counts as frozen.
+    pub fn handle_dozing(&mut self, now_ns: u64, job: JobId) {
+        let Some(at) = self.find(job) else { return };
+        if self.jobs[at].confirm_dozing() {
+            self.lap.frozen_ns = now_ns;
+            self.say_frozen(at);
+            self.apply(now_ns);
+        }
+    }
+
     /// The freezer says that the job is thawed.
     pub fn handle_thawed(&mut self, now_ns: u64, job: JobId) {
         if self.find(job).is_some_and(|at| self.jobs[at].is_thawed()) {

@@ -24,6 +24,16 @@ const GIVEN_NS: u64 = 5_000_000;
 /// It gets back one part of the time in so many.
 const GIVEN_PART: u64 = 20;
 
+/// What a job does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// It has hardly worked, and does not now.
+    Sleeps,
+    Works,
+    /// One core or more of the time.
+    WorksHard,
+}
+
 #[derive(Debug)]
 pub(super) struct Brake {
     by: By,
@@ -120,10 +130,7 @@ impl Brake {
         }
         let now_ns = now_ns();
         self.pages.iter_mut().for_each(|page| page.end(now_ns));
-        match &mut self.by {
-            By::Cgroups(freezers) => freezers.iter_mut().for_each(|freezer| freezer.thaw(now_ns)),
-            By::Signals(stoppers) => stoppers.iter_mut().for_each(Stopper::thaw),
-        }
+        with!(&mut self.by, iter_mut, all => all.by_ref().for_each(|one| one.thaw(now_ns)));
     }
 
     /// The switch that it runs in, and when its slice ends; 0: nobody waits for its end.
@@ -161,20 +168,29 @@ impl Brake {
         news && !self.is_freezing()
     }
 
-    /// Whether its processes have slept since the last look; none: it stands still, or it is too early. Who dozes sleeps until he has
+    /// What its processes have done since the last look; none: it stands still, or it is too early. Who dozes sleeps until he has
     /// worked for too long: then he is stopped, and awake.
-    pub(super) fn try_activity(&mut self, now_ns: u64) -> Option<bool> {
+    pub(super) fn try_doing(&mut self, now_ns: u64) -> Option<Doing> {
         let none = Activity { asleep: true, worked_ns: 0, passed_ns: 0 };
         let Activity { asleep, worked_ns, passed_ns } = with!(&mut self.by, iter_mut, all => {
             all.try_fold(none, |sum, one| Some(sum.and(one.try_activity(now_ns)?)))
         })?;
-        let Some(given_ns) = self.dozes else { return Some(asleep) };
+        let Some(given_ns) = self.dozes else {
+            let hard = worked_ns >= passed_ns / 2;
+            return Some(if asleep {
+                Doing::Sleeps
+            } else if hard {
+                Doing::WorksHard
+            } else {
+                Doing::Works
+            });
+        };
         let left_ns = (given_ns + passed_ns / GIVEN_PART).min(GIVEN_NS).checked_sub(worked_ns);
         match left_ns {
             Some(_) => self.dozes = left_ns,
             None => self.freeze(now_ns),
         }
-        Some(left_ns.is_some())
+        Some(if left_ns.is_some() { Doing::Sleeps } else { Doing::Works })
     }
 }
 

@@ -121,8 +121,12 @@ impl Freezer {
     pub(super) fn thaw(&mut self, now_ns: u64) {
         let _ = pwrite(&self.freeze, b"0", 0);
         self.changed_ns = now_ns;
-        (self.freezing, self.frozen, self.seen, self.asleep) = (false, false, None, false);
-        self.beat = None;
+        (self.freezing, self.frozen, self.asleep) = (false, false, false);
+        // Slices may be shorter than the time between two looks: that it stood still in between is no sleep.
+        let still_ns = now_ns.saturating_sub(self.asked_ns);
+        for then_ns in self.seen.iter_mut().chain(&mut self.beat).map(|(then_ns, _)| then_ns) {
+            *then_ns = (*then_ns + still_ns).min(now_ns);
+        }
     }
 
     /// All its threads sleep, as far as is known.
@@ -190,7 +194,7 @@ impl Freezer {
         let worked_us: u64 = std::str::from_utf8(line).ok()?.parse().ok()?;
         let (then_ns, then_us) = self.seen.replace((now_ns, worked_us))?;
         let worked_ns = (worked_us - then_us.min(worked_us)) * 1000;
-        let passed_ns = now_ns - then_ns;
+        let passed_ns = now_ns.saturating_sub(then_ns);
         if worked_ns > passed_ns / NOTHING_PART || !self.asleep {
             let most_ns = passed_ns / ASLEEP_PART;
             let sleepers = self.threads.as_ref().and_then(sleepers);
@@ -208,7 +212,8 @@ impl Freezer {
         let spent = std::str::from_utf8(&text[..read]).ok()?.split(' ').next()?;
         let worked_ns: u64 = spent.parse().ok()?;
         let (then_ns, then_worked_ns) = self.beat.replace((now_ns, worked_ns))?;
-        let (worked_ns, passed_ns) = (worked_ns.saturating_sub(then_worked_ns), now_ns - then_ns);
+        let (worked_ns, passed_ns) =
+            (worked_ns.saturating_sub(then_worked_ns), now_ns.saturating_sub(then_ns));
         Some(Activity { asleep: worked_ns <= passed_ns / ASLEEP_PART, worked_ns, passed_ns })
     }
 }

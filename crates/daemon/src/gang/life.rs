@@ -89,7 +89,6 @@ pub(super) struct Life {
     plan: Option<Down>,
     switch: Option<Down>,
     slice: Slice,
-    look_ns: u64,
     /// Datagrams may have come.
     readable: bool,
     recorder: Recorder,
@@ -119,7 +118,6 @@ impl Life {
             plan: None,
             switch: None,
             slice: Slice::default(),
-            look_ns: 0,
             readable: true,
             recorder: Recorder::new(ends.turns),
             cores: Cores::of_this_thread(),
@@ -160,6 +158,7 @@ impl Life {
             }
             self.turn(now_ns);
             self.flush();
+            self.slice.handle_time(now_ns);
             self.tell_slice();
             if let Some(text) = self.lanes.poll_news(now_ns) {
                 (self.say)(Said::Line(text));
@@ -400,11 +399,19 @@ impl Life {
         }
         if let Some(node) = &self.node {
             let head = node.head.as_ref().and_then(Head::poll_timeout);
-            let look = look_pause_ns(&self.jobs, node).map(|_| self.look_ns);
+            let look = look_pause_ns(&self.jobs, node).and_then(|pause_ns| {
+                let looked_at = self.jobs.iter().filter(|(id, job)| {
+                    job.here
+                        && (node.agent.switch().is_thawed(**id)
+                            || job.brake.as_ref().is_some_and(Brake::dozes))
+                });
+                looked_at.map(|(_, job)| job.look_ns(pause_ns)).min()
+            });
             wake_ns = [wake_ns, head, node.agent.poll_timeout(), look].into_iter().flatten().min();
         }
         let kept = (!self.words.try_put_kept()).then_some(now_ns + ROOM_NS);
-        wake_ns = [wake_ns, self.lanes.timeout_ns(now_ns), kept].into_iter().flatten().min();
+        let others = [self.lanes.timeout_ns(now_ns), kept, self.slice.overdue_ns()];
+        wake_ns = others.into_iter().chain([wake_ns]).flatten().min();
         let timeout = wake_ns.map(|wake_ns| {
             let left = Duration::from_nanos(wake_ns.saturating_sub(now_ns));
             Timespec::try_from(left).expect("less than a century")

@@ -72,13 +72,16 @@ impl Stopper {
     }
 
     pub(super) fn freeze(&mut self, now_ns: u64) {
-        (self.freezing, self.frozen, self.seen, self.asleep) = (true, false, None, false);
+        (self.freezing, self.frozen, self.asleep) = (true, false, false);
         (self.asked_ns, self.pause_ns, self.look_ns) = (now_ns, LOOK_NS, now_ns + LOOK_NS);
         self.sweep();
     }
 
-    pub(super) fn thaw(&mut self) {
+    pub(super) fn thaw(&mut self, now_ns: u64) {
         (self.freezing, self.frozen) = (false, false);
+        if let Some((then_ns, _)) = &mut self.seen {
+            *then_ns = (*then_ns + now_ns.saturating_sub(self.asked_ns)).min(now_ns);
+        }
         for pidfd in std::mem::take(&mut self.stopped).values() {
             let _ = pidfd_send_signal(pidfd, Signal::CONT);
         }
@@ -148,7 +151,7 @@ impl Stopper {
             }
         }
         let first = self.seen.replace((now_ns, worked_ns)).is_none();
-        let passed_ns = now_ns - then_ns;
+        let passed_ns = now_ns.saturating_sub(then_ns);
         // Who has ended takes his time with him.
         let worked_ns = worked_ns.saturating_sub(then_worked_ns);
         self.asleep = !first && asleep && worked_ns <= passed_ns / ASLEEP_PART * count;

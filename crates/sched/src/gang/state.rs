@@ -30,6 +30,8 @@ pub(super) struct Local {
     pub(super) restoring: Option<Generation>,
     pub(super) run: Option<Generation>,
     pub(super) asleep_since_ns: Option<u64>,
+    /// It counts as frozen since it sleeps: nothing keeps it from waking up.
+    dozes: bool,
     /// IDLE has been said, in this stint, and is not taken back.
     pub(super) idle_said: bool,
     pub(super) idle_said_in: Option<u64>,
@@ -77,6 +79,7 @@ impl Local {
             restoring: None,
             run: None,
             asleep_since_ns: None,
+            dozes: false,
             idle_said: false,
             idle_said_in: None,
             stint: 0,
@@ -107,6 +110,7 @@ impl Local {
 
     pub(super) fn thaw(&mut self, now_ns: u64) {
         self.body = Body::Thawed;
+        self.dozes = false;
         self.stint += 1;
         self.stint_since_ns = now_ns;
     }
@@ -120,10 +124,21 @@ impl Local {
         asked
     }
 
-    /// When the job will be idle, if nothing happens; None if it has been said in this stint.
+    /// It is not to run, and sleeps; false if nobody has asked for that.
+    pub(super) fn confirm_dozing(&mut self) -> bool {
+        self.dozes = self.confirm_frozen();
+        self.dozes
+    }
+
+    /// When the job will be idle, if nothing happens; None if it has been said in this stint. A job that is seen asleep may have been
+    /// woken by what came while it was frozen, so the time begins anew with each stint. Who dozes was never frozen.
     fn idle_at_ns(&self, idle_ns: u64) -> Option<u64> {
-        let since_ns = self.asleep_since_ns.filter(|_| self.is_thawed() && !self.dying)?;
-        (self.idle_said_in != Some(self.stint)).then(|| since_ns.max(self.stint_since_ns) + idle_ns)
+        let since_ns =
+            self.asleep_since_ns.filter(|_| !self.dying && self.idle_said_in != Some(self.stint))?;
+        if self.dozes && !self.suspended {
+            return Some(since_ns + idle_ns);
+        }
+        self.is_thawed().then(|| since_ns.max(self.stint_since_ns) + idle_ns)
     }
 }
 

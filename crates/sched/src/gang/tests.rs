@@ -314,6 +314,36 @@ fn a_gang_asleep_for_a_millisecond_is_idle_until_woken() {
 }
 
 #[test]
+fn who_dozes_may_be_found_idle_and_who_is_frozen_is_not() {
+    let idle = Action::Reached(A, Stage::Idle, Generation(2));
+    for (dozes, said) in [(true, vec![idle]), (false, vec![])] {
+        let mut node = node(Mode::Overlapped);
+        node.handle_asleep(0, A, true);
+        assert_eq!(order(&mut node, 500_000, switch(2, 1, Mode::Overlapped)), [Action::Freeze(A)]);
+        if dozes {
+            node.handle_dozing(500_000, A);
+        } else {
+            node.handle_frozen(500_000, A);
+        }
+        assert_eq!(actions(&mut node), [frozen(A, 2), Action::Thaw(B)], "it counts as frozen");
+        node.handle_time(1_000_000);
+        assert_eq!(actions(&mut node), said);
+    }
+}
+
+#[test]
+fn who_is_suspended_while_it_dozes_is_not_found_idle() {
+    let mut node = node(Mode::Overlapped);
+    node.handle_asleep(0, A, true);
+    order(&mut node, 500_000, switch(2, 1, Mode::Overlapped));
+    node.handle_dozing(500_000, A);
+    actions(&mut node);
+    order(&mut node, 600_000, Order::Suspend(A, 1));
+    node.handle_time(2_000_000);
+    assert_eq!(actions(&mut node), []);
+}
+
+#[test]
 fn a_node_that_hears_nothing_runs_its_own_jobs_and_comes_back() {
     let mut node = node(Mode::Overlapped);
     node.handle_time(1_000_000_000);

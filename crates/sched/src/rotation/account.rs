@@ -104,7 +104,7 @@ impl Scheduler {
         self.charge(now_ns);
         let runs = self.rotation.running.contains(&job);
         if let Some(record) = self.jobs.get_mut(&job)
-            && runs
+            && (runs || record.turn.freeze == Freeze::Frozen)
             && generation >= record.turn.since
         {
             record.turn.idle_since_ns = record.turn.idle_since_ns.or(Some(now_ns));

@@ -3,14 +3,20 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use tutti_sched::agent::Agent;
 use tutti_sched::gang::{Action, Arrival};
 use tutti_sched::{Generation, JobId, NodeId, Part, Slots};
 
 use super::{IDLE_NS, Life, Node};
-use crate::gang::brake::Brake;
+use crate::gang::brake::{Brake, Doing};
 use crate::gang::turns::What;
 use crate::gang::{Said, now_ns};
 
+/// A slice that is over for so long has no end: who waited for it sleeps, or is gone.
+const OVERDUE_NS: u64 = 5_000_000;
+/// A job that works hard is looked at half as often each time, down to one look in so many, and no more rarely than this.
+const RARELY: u64 = 4;
+const LOOK_NS_MAX: u64 = 100_000_000;
 /// Between two looks at who works, where one of several jobs dozes: so soon after it has used up what it may work it stands still.
 const LOOK_DOZING_NS: u64 = 5_000_000;
 /// The same where none does: half of what makes a gang idle. Each look takes a rank's core for a moment.
@@ -32,6 +38,26 @@ pub(super) struct Job {
     pub(super) here: bool,
     /// It was said that it did not freeze.
     pub(super) stuck: bool,
+    /// When it was last looked at, or thawed; it has not been looked at since it was thawed.
+    looked_ns: u64,
+    unseen: bool,
+    /// It is looked at when so many pauses have passed.
+    pauses: u64,
+}
+
+impl Job {
+    /// When it is looked at again.
+    pub(super) fn look_ns(&self, pause_ns: u64) -> u64 {
+        self.looked_ns + (pause_ns * self.pauses.max(1)).min(LOOK_NS_MAX)
+    }
+
+    /// Tells the agent whether it sleeps.
+    fn look(&mut self, now_ns: u64, id: JobId, agent: &mut Agent) {
+        (self.looked_ns, self.unseen) = (now_ns, false);
+        let Some(doing) = self.brake.as_mut().and_then(|brake| brake.try_doing(now_ns)) else { return };
+        self.pauses = if doing == Doing::WorksHard { (self.pauses.max(1) * 2).min(RARELY) } else { 1 };
+        agent.handle_asleep(now_ns, id, doing == Doing::Sleeps);
+    }
 }
 
 /// What jobs are told of the switch in force.
@@ -80,25 +106,33 @@ impl Life {
     pub(super) fn act(&mut self, action: &Action) {
         let Some(node) = &mut self.node else { return };
         match action {
-            Action::Freeze(job) => {
-                let Some(brake) = self.jobs.get_mut(job).and_then(|job| job.brake.as_mut()) else { return };
+            Action::Freeze(id) => {
+                let Some(job) = self.jobs.get_mut(id) else { return };
                 let began_ns = now_ns();
-                if node.agent.switch().may_doze(*job) && brake.try_doze() {
-                    self.look_ns = self.look_ns.min(began_ns + LOOK_DOZING_NS);
-                    self.recorder.put(What::Freeze, *job, began_ns, began_ns);
-                    node.agent.handle_frozen(began_ns, *job);
+                // Its slice was shorter than the time between two looks.
+                if job.unseen {
+                    job.look(began_ns, *id, &mut node.agent);
+                }
+                let Some(brake) = &mut job.brake else { return };
+                if node.agent.switch().may_doze(*id) && brake.try_doze() {
+                    (job.looked_ns, job.pauses) = (began_ns, 1);
+                    self.recorder.put(What::Freeze, *id, began_ns, began_ns);
+                    node.agent.handle_dozing(began_ns, *id);
                 } else {
                     brake.freeze(began_ns);
                 }
             }
-            Action::Thaw(job) => {
-                if let Some(brake) = self.jobs.get_mut(job).and_then(|job| job.brake.as_mut()) {
+            Action::Thaw(id) => {
+                if let Some(job) = self.jobs.get_mut(id)
+                    && let Some(brake) = &mut job.brake
+                {
                     let began_ns = now_ns();
-                    self.slice.tell(node, *job, brake);
+                    self.slice.tell(node, *id, brake);
                     brake.thaw();
-                    self.recorder.put(What::Thaw, *job, began_ns, now_ns());
+                    (job.looked_ns, job.unseen, job.pauses) = (began_ns, true, 1);
+                    self.recorder.put(What::Thaw, *id, began_ns, now_ns());
                 }
-                node.agent.handle_thawed(now_ns(), *job);
+                node.agent.handle_thawed(now_ns(), *id);
             }
             // What is in the channels stays where it is, the job's own memory: there is nothing to copy (DESIGN 5).
             Action::Save(job) => node.agent.handle_saved(now_ns(), *job),
@@ -133,21 +167,28 @@ impl Life {
                 node.agent.handle_frozen(now_ns, *id);
             }
         }
-        if let Some(pause_ns) = look_pause_ns(&self.jobs, node)
-            && now_ns >= self.look_ns
-        {
-            self.look_ns = now_ns + pause_ns;
-            for (id, job) in self.jobs.iter_mut().filter(|(_, job)| job.here) {
-                let Some(brake) = &mut job.brake else { continue };
-                if let Some(asleep) = brake.try_activity(now_ns) {
-                    node.agent.handle_asleep(now_ns, *id, asleep);
-                }
+        if let Some(pause_ns) = look_pause_ns(&self.jobs, node) {
+            let due = |job: &Job| job.here && now_ns >= job.look_ns(pause_ns);
+            for (id, job) in self.jobs.iter_mut().filter(|(_, job)| due(job)) {
+                job.look(now_ns, *id, &mut node.agent);
             }
         }
     }
 }
 
 impl Slice {
+    /// When it has no end any more.
+    pub(super) fn overdue_ns(&self) -> Option<u64> {
+        (self.end_ns > 0).then(|| self.end_ns.saturating_add(OVERDUE_NS))
+    }
+
+    /// Time has passed.
+    pub(super) fn handle_time(&mut self, now_ns: u64) {
+        if self.overdue_ns().is_some_and(|overdue_ns| now_ns >= overdue_ns) {
+            (self.end_ns, self.is_new) = (0, true);
+        }
+    }
+
     fn tell(&self, node: &Node, job: JobId, brake: &Brake) {
         let switch = node.agent.switch();
         let ends = switch.gives_way(job) && !switch.is_alone();

@@ -58,7 +58,7 @@ fn all_descendants_stand_still_and_go_on() {
     for _ in 0..3 {
         freeze(&mut stopper);
         assert_eq!(job.states(), b"TTT");
-        stopper.thaw();
+        stopper.thaw(0);
         await_that(|| job.states() == b"SSS");
     }
     assert_ne!(Stat::of(Pid::from_child(&job.0)).unwrap().state, b'T', "its parent, the starter, goes on");
@@ -93,7 +93,7 @@ fn who_was_stopped_already_stays_so() {
     let mut stopper = job.stopper();
     freeze(&mut stopper);
     assert_eq!(job.states(), b"TTT");
-    stopper.thaw();
+    stopper.thaw(0);
     await_that(|| job.states() == b"STS");
 }
 
@@ -106,7 +106,7 @@ fn who_escapes_is_stopped_again() {
     await_that(|| job.states() == b"TTS");
     assert!(!stopper.try_confirm(GUARD_NS), "it was confirmed long ago");
     await_that(|| job.states() == b"TTT");
-    stopper.thaw();
+    stopper.thaw(0);
     await_that(|| job.states() == b"SSS");
 }
 
@@ -118,6 +118,6 @@ fn who_forks_all_the_time_is_stopped_with_all_that_it_has_forked() {
         freeze(&mut stopper);
         let states = descendants::all_of(stopper.starter).into_iter().filter_map(Stat::of);
         assert!(states.into_iter().all(|stat| stat.is_stopped() || stat.is_dead()));
-        stopper.thaw();
+        stopper.thaw(0);
     }
 }
