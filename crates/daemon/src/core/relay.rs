@@ -33,6 +33,8 @@ struct Entry {
     new: bool,
     /// The order is to go up with the next states: the link is new, or a node below knows it and we did not.
     up: bool,
+    /// Only nodes below, or an earlier life, have said what the order is: this node has not yet done what it says.
+    learned: bool,
     states: BTreeMap<NodeId, PartState>,
     /// Whose state has changed since it went up.
     changed: BTreeSet<NodeId>,
@@ -77,6 +79,9 @@ impl Relay {
                 if order.launch.is_some() {
                     entry.changed = entry.states.keys().copied().collect();
                     entry.told = None;
+                    // The one from above need not be newer than what the nodes below have had from a daemon that died before it
+                    // began its own part.
+                    entry.new |= std::mem::take(&mut entry.learned);
                 }
                 if order.version <= entry.order.version {
                     return;
@@ -97,7 +102,7 @@ impl Relay {
     pub(super) fn learn(&mut self, job: JobId, order: Order) {
         let is_unknown = !self.entries.contains_key(&job) && order.launch.is_some();
         if is_unknown {
-            self.entries.insert(job, Entry { new: false, up: true, ..Entry::new(order) });
+            self.entries.insert(job, Entry { new: false, up: true, learned: true, ..Entry::new(order) });
         }
     }
 
@@ -154,7 +159,7 @@ impl Relay {
 impl Entry {
     fn new(order: Order) -> Self {
         let (states, changed) = (BTreeMap::new(), BTreeSet::new());
-        Entry { order, new: true, up: false, states, changed, told: None, announced: false }
+        Entry { order, new: true, up: false, learned: false, states, changed, told: None, announced: false }
     }
 
     fn concerns(&self, members: &Members, below: NodeId) -> bool {

@@ -181,6 +181,32 @@ fn a_job_that_is_placed_while_a_daemon_is_replaced_runs_all_the_same() {
     assert!(tried > 60 || seeds(2).len() == 1, "{tried} jobs could end well");
 }
 
+/// A daemon is killed in the middle of an order: the nodes below have it, its own part has not begun. The one that follows may
+/// hear of the job from below first, and begins its part all the same.
+#[test]
+fn a_part_begins_also_where_nodes_below_tell_of_the_job_first() {
+    let mut tried = 0;
+    for seed in seeds(120) {
+        let mut world = World::new(seed, 15, 2);
+        world.run_until(5_000);
+        world.let_nothing_else_fail();
+        let client = world.run_on(&[]);
+        while world.placed == 0 {
+            world.run_until(world.now_ms + 1);
+        }
+        world.replace_daemon_after(3, seed % 4, 500);
+        while !world.has_ended(client) && world.now_ms < 60_000 {
+            world.run_until(world.now_ms + 100);
+        }
+        assert!(world.has_ended(client), "TUTTI_SIM_SEED={seed}: {}", world.clients_text());
+        if world.all_can_end_well() {
+            tried += 1;
+            assert!(world.all_ended_well(), "TUTTI_SIM_SEED={seed}: {}", world.clients_text());
+        }
+    }
+    assert!(tried > 60 || seeds(2).len() == 1, "{tried} jobs could end well");
+}
+
 /// A part that a daemon has begun is over when that dies with its starter, also if the next one dies before it can say so: the
 /// third knows only that it was not begun by the second. `World` holds that no part begins twice.
 #[test]

@@ -179,8 +179,11 @@ impl World {
         while let Some(action) = self.machines[node].core.as_mut().and_then(Core::poll_action) {
             self.do_action(node, action);
             match &mut self.machines[node].dies_after {
-                Some(0) => self.replace_daemon(node, 2_000),
-                Some(left) => *left -= 1,
+                Some((0, most_ms)) => {
+                    let most_ms = *most_ms;
+                    self.replace_daemon(node, most_ms);
+                }
+                Some((left, _)) => *left -= 1,
                 None => {}
             }
         }

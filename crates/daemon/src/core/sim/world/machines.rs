@@ -21,8 +21,8 @@ const START_MS: u64 = 1_700_000_000_000;
 pub(super) struct Machine {
     pub(super) core: Option<Core>,
     pub(super) life: u64,
-    /// It is killed when it has done so many more things.
-    pub(super) dies_after: Option<u64>,
+    /// It is killed when it has done so many more things, and another is started in so many ms at most.
+    pub(super) dies_after: Option<(u64, u64)>,
     /// What its clock shows beyond ours.
     pub(super) ahead_ms: i64,
     pub(super) starters: BTreeMap<JobId, Starter>,
@@ -97,13 +97,18 @@ impl World {
             return;
         }
         if self.random.below(3) == 0 {
-            self.machines[node].dies_after = Some(self.random.below(12));
+            self.machines[node].dies_after = Some((self.random.below(12), 2_000));
             return;
         }
         let most_ms = if self.random.below(2) == 0 { 800 } else { 9_000 };
         self.replace_daemon(node, most_ms);
         let random = &mut self.random;
         self.machines[node].starters.retain(|_, _| random.below(4) > 0);
+    }
+
+    /// The daemon of a node dies when it has done so many more things; another is started in so many ms at most.
+    pub(in crate::core::sim) fn replace_daemon_after(&mut self, node: usize, actions: u64, most_ms: u64) {
+        self.machines[node].dies_after = Some((actions, most_ms));
     }
 
     /// All of a node's starters die at once, with all that they have started.
