@@ -161,9 +161,10 @@ impl Core {
         let Some(job) = self.head.as_mut().and_then(|head| head.jobs.get_mut(&id)) else { return };
         let Some(known) = self.relay.order(id) else { return };
         let order = &mut job.order;
-        order.version = known.version;
-        if *known != *order {
-            order.version += 1;
+        // Nodes may have had more orders from an earlier head than the one that this head took first.
+        let newest = std::mem::replace(&mut order.version, known.version).max(known.version);
+        if *known != *order || newest > known.version {
+            order.version = newest + 1;
             let order = order.clone();
             self.relay.set_order(id, order);
         }

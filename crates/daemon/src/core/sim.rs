@@ -22,6 +22,8 @@ mod world;
 use tutti_sched::sim::Random;
 use world::World;
 
+use crate::message::{JobId, Order, Run};
+
 /// What may go wrong in a run, in thousandths of a step that is not a tick.
 #[derive(Clone, Copy, Debug)]
 struct Faults {
@@ -230,6 +232,34 @@ fn a_part_that_has_begun_does_not_begin_again_two_daemons_later() {
         }
         assert!(world.has_ended(client) && !world.all_ended_well(), "TUTTI_SIM_SEED={seed}");
     }
+}
+
+/// A head that takes a job over hears of an old order first, and then of newer ones: what it orders is newer than all of them, or a
+/// node that has had those would not do it.
+#[test]
+fn a_new_head_orders_something_newer_than_any_node_has_had() {
+    let mut world = World::new(1, 3, 2);
+    world.run_until(5_000);
+    world.let_nothing_else_fail();
+    world.run_on(&[1]);
+    while !world.has_begun_on(1) {
+        world.run_until(world.now_ms + 1);
+    }
+    let job = JobId(1);
+    let first = world.core(0).relay.order(job).expect("the head has ordered it").clone();
+    world.replace_daemon(0, 500);
+    while !world.has_daemon(0) {
+        world.run_until(world.now_ms + 1);
+    }
+    let head = world.core(0);
+    head.adopt_job(job, Order { version: 1, ..first.clone() });
+    let version = |head: &super::Core| head.relay.order(job).expect("it is adopted").version;
+    assert_eq!(version(head), 1);
+    head.adopt_job(job, Order { version: 7, run: Run::Stop, ..first.clone() });
+    assert_eq!(version(head), 8);
+    // Also when it says nothing that is new here.
+    head.adopt_job(job, Order { version: 11, ..first });
+    assert_eq!(version(head), 12);
 }
 
 /// What the simulator looks at inside.

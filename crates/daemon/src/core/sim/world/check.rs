@@ -27,6 +27,11 @@ impl World {
         self.started.keys().any(|(_, at)| *at == node)
     }
 
+    /// The daemon of a node.
+    pub(in crate::core::sim) fn core(&mut self, node: usize) -> &mut Core {
+        self.machines[node].core.as_mut().expect("it lives")
+    }
+
     pub(in crate::core::sim) fn has_daemon(&self, node: usize) -> bool {
         self.machines[node].core.is_some()
     }
