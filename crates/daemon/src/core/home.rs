@@ -126,10 +126,11 @@ impl Core {
         }
         home.heard_ms = self.now_ms;
         for (number, notice) in (first..).zip(reports) {
-            let Some(home) = self.home.homes.get_mut(&job).filter(|home| number == home.heard) else {
-                continue;
-            };
-            home.heard += 1;
+            // Who has heard the end, and waits for output that no node has any more, asks for it until the head has forgotten the job.
+            let is_last = ask == 0 && matches!(notice, Notice::End { .. });
+            let is_next = |home: &&mut Home| number == home.heard || is_last && home.end.is_some();
+            let Some(home) = self.home.homes.get_mut(&job).filter(is_next) else { continue };
+            home.heard = home.heard.max(number + 1);
             self.handle_notice(job, notice);
         }
         self.try_to_end(job);

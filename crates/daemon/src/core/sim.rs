@@ -125,6 +125,12 @@ fn every_job_ends_also_when_the_head_dies() {
     assert!(events > 100_000 || seeds(2).len() == 1, "{events} events");
 }
 
+/// A node dies with output that its job's home waits for, and the head has forgotten the job: it ends with what its home has.
+#[test]
+fn a_job_whose_last_output_is_lost_ends_although_the_head_has_forgotten_it() {
+    run(136, None, Faults { head_dies: false, ..ALL });
+}
+
 /// S8: the head hears of a job of 31 nodes from its two children, once for each thing that all parts have reached, in whichever
 /// order and at whatever times they do.
 #[test]
