@@ -164,9 +164,10 @@ impl Lane {
         self.calm_ns[at] = if calm_ns <= CALM_NS_MAX { calm_ns } else { 0 };
         self.next += 1;
         let at_ns = now_ns + patience_ns(self.calm_ns[at]);
+        // Who says words again goes on as he does: with each new one he would begin anew, and never give up.
         self.again = match self.again {
-            Some((sooner_ns, times)) if sooner_ns <= at_ns => Some((sooner_ns, times)),
-            _ => Some((at_ns, 0)),
+            Some((sooner_ns, 0)) => Some((sooner_ns.min(at_ns), 0)),
+            again => again.or(Some((at_ns, 0))),
         };
     }
 

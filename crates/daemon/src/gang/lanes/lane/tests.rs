@@ -239,6 +239,19 @@ fn a_calm_word_goes_over_the_link_if_nothing_gets_through() {
 }
 
 #[test]
+fn a_dead_way_is_given_up_also_while_words_keep_coming() {
+    let mut world = World::new(7);
+    world.settle(50_000_000);
+    world.loss_percent = 100;
+    for _ in 0..15 {
+        world.push(0, b"switch".to_vec());
+        world.settle(6_000_000);
+    }
+    assert!(!world.lanes[0].is_open(), "after 70 ms, before there is no room for more");
+    assert_eq!(world.taken[1].len(), 15);
+}
+
+#[test]
 fn a_way_that_carries_in_one_direction_only_is_none() {
     let mut world = World::new(9);
     for _ in 0..100 {
