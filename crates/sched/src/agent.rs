@@ -61,9 +61,10 @@ impl Agent {
     }
 
     /// A node has joined at the end of the tree.
-    pub fn handle_join(&mut self) -> NodeId {
-        let node = self.merger.handle_join();
+    pub fn handle_join(&mut self, now_ns: u64) -> NodeId {
+        let node = self.merger.handle_join(now_ns);
         self.children = self.merger.tree().children(self.me);
+        self.settle(now_ns);
         node
     }
 

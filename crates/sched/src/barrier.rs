@@ -80,9 +80,11 @@ impl Merger {
         &self.tree
     }
 
-    /// A node has joined at the end of the tree.
-    pub fn handle_join(&mut self) -> NodeId {
-        self.tree.grow()
+    /// A node has joined at the end of the tree. A job may have been said to have a part there before.
+    pub fn handle_join(&mut self, now_ns: u64) -> NodeId {
+        let node = self.tree.grow();
+        self.look_at_all(now_ns);
+        node
     }
 
     /// A job with parts on `nodes` begins. It is needed on all nodes between them and the head. Said again, when this node's own part
@@ -166,9 +168,14 @@ impl Merger {
 
     /// The tree has changed: every open barrier is looked at again. False if it is old news.
     pub fn handle_members(&mut self, now_ns: u64, members: &Members) -> bool {
-        if !self.tree.handle_members(members) {
-            return false;
+        let is_new = self.tree.handle_members(members);
+        if is_new {
+            self.look_at_all(now_ns);
         }
+        is_new
+    }
+
+    fn look_at_all(&mut self, now_ns: u64) {
         let jobs: Vec<_> = self.jobs.keys().copied().collect();
         for job in jobs {
             let record = self.jobs.get_mut(&job).expect("its key was there");
@@ -178,7 +185,6 @@ impl Merger {
                 self.settle(now_ns, job, stage);
             }
         }
-        true
     }
 
     /// Looks for children that are late, and names them.

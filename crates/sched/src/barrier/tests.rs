@@ -206,3 +206,19 @@ fn nobody_is_late_beside_a_part_that_has_ended() {
     let late = seven.at_head.iter().filter(|report| matches!(report, Report::Late { .. }));
     assert_eq!(late.count(), 0);
 }
+
+#[test]
+fn a_job_waits_for_a_node_that_has_joined_since_it_was_heard_of() {
+    let nodes: Vec<_> = (0..3).map(NodeId).collect();
+    let mut merger = Merger::new(NodeId(0), Tree::new(2, 2), 1_000_000_000);
+    merger.handle_job(0, JOB, &nodes);
+    let (stage, generation, membership) = (Stage::Frozen, Generation(1), Membership(0));
+    let report = Report::Reached { job: JOB, stage, generation, membership };
+    merger.handle_report(0, NodeId(1), report);
+    merger.handle_join(0);
+    merger.handle_own(0, JOB, stage, generation);
+    assert_eq!(merger.merged(JOB, stage), None, "node 2 has not said so");
+    merger.handle_report(0, NodeId(2), report);
+    assert_eq!(merger.merged(JOB, stage), Some(generation));
+    assert_eq!(merger.children_of(JOB).collect::<Vec<_>>(), [NodeId(1), NodeId(2)]);
+}

@@ -26,6 +26,7 @@ impl Life {
             self.node = Some(Node { me, agent, head, nodes: known });
         }
         let Some(node) = &mut self.node else { return };
+        let before = node.agent.tree().children(me);
         let mut changed = false;
         for (index, &seat) in nodes.iter().enumerate() {
             let Seat { alive, slots, memory_bytes } = seat;
@@ -33,7 +34,7 @@ impl Life {
             let before = node.nodes.get(index).copied();
             let known = before.map(|seat| seat.alive);
             if known.is_none() {
-                node.agent.handle_join();
+                node.agent.handle_join(now_ns);
             }
             let Some(head) = &mut node.head else { continue };
             changed |= known != Some(alive);
@@ -59,16 +60,25 @@ impl Life {
         if let Some(head) = node.head.as_mut().filter(|_| changed) {
             head.handle_daemon_back();
         }
+        // A child may have come before the list that says that it is one: what went down meanwhile did not go to it.
+        let mut children = node.agent.tree().children(me);
+        children.retain(|child| !before.contains(child));
+        children.into_iter().for_each(|child| self.say_all(child));
         let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
         jobs.into_iter().for_each(|job| self.settle(now_ns, job));
     }
 
-    pub(super) fn greet(&mut self, child: NodeId) {
+    /// Tells a child all that is in force, as far as it is known here.
+    fn say_all(&mut self, child: NodeId) {
         let jobs = self.jobs.iter().filter(|(_, entry)| !entry.parts.is_empty());
         let slots = jobs.map(|(job, entry)| Word::Slots(*job, entry.parts.clone()));
         let orders = self.members.iter().chain(&self.plan).chain(&self.switch);
         let words: Vec<Word> = slots.chain(orders.cloned().map(Word::Sched)).collect();
         words.iter().for_each(|word| self.say_down(child, word));
+    }
+
+    pub(super) fn greet(&mut self, child: NodeId) {
+        self.say_all(child);
         match self.node.as_mut().map(|node| node.head.as_mut()) {
             Some(Some(head)) => head.handle_daemon_back(),
             // What jobs were ordered one by one the head alone knows.
