@@ -11,7 +11,7 @@ bench-setup:
 
 # Jobs that share the machine, and the experiments of SCore-D's paper; pictures go to target/bench-gang.
 .PHONY: bench-gang
-bench-gang: dist bench-setup ## two jobs at once beside the peers, and what a gang switch costs (root; 10 minutes; BENCH=--quick: 2)
+bench-gang: dist bench-setup ## two jobs at once beside the peers, and what a gang switch costs (root; 17 minutes; BENCH=--quick: 2; --list, --only)
 	@$(CARGO) build --quiet --release --package tutti-channel --example save_time --package tutti-sched --example switch_time
 	@$(CARGO) run --quiet --package tutti-bench -- --gang $(BENCH)
 

@@ -77,11 +77,17 @@ pub fn start(command: &mut Command) -> Result<Running, String> {
 impl Running {
     /// Waits until the end or until `limit` after the start.
     pub fn finish(self, limit: Duration) -> Ran {
+        self.finish_or(limit, || ())
+    }
+
+    /// The same; `look` sees what hangs before it is killed.
+    pub fn finish_or(self, limit: Duration, look: impl FnOnce()) -> Ran {
         let left = limit.saturating_sub(self.start.elapsed());
         let in_time = self.end.recv_timeout(left);
         let ended = in_time.as_ref().map_or_else(|_| Instant::now(), |(_, ended)| *ended);
         let took = ended - self.start;
         if in_time.is_err() {
+            look();
             // First a word to the launcher, which knows its ranks; then the rest by force.
             let _ = rustix::process::kill_process_group(self.pid, Signal::TERM);
             let _ = self.end.recv_timeout(Duration::from_secs(1));

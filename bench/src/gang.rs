@@ -26,17 +26,47 @@ const EXAMPLES: [&str; 4] = ["halo", "transpose", "wavefront", "scatter"];
 /// Slower ones are drawn as if they were as slow as this.
 const SLOWEST_DRAWN: f64 = 6.0;
 
-/// Runs all of it.
+/// What an experiment has at hand.
+struct Bench<'a> {
+    places: &'a Places,
+    kinds: &'a [Kind],
+    quick: bool,
+    rounds: usize,
+    /// Loops of a step of [`LONG_STEP_US`].
+    loops: u64,
+    steps: u32,
+}
+
+/// Measures, and prints its table as soon as the rows are there; what fails is a row too, and the error that comes back.
+type Run = fn(&Bench<'_>) -> Result<(), String>;
+
+/// Name, what it is, whether it is left out of `--quick`, and how to run it; in this order.
+const EXPERIMENTS: [(&str, &str, bool, Run); 7] = [
+    ("two-jobs", "two jobs at once under every MPI", false, two_jobs),
+    ("more-jobs", "two, four and eight jobs at once", true, more_jobs),
+    ("pairs", "two different programs at once", false, pairs),
+    ("switches", "EP and BAR with a switch in every slice", false, switches::run),
+    ("skew", "how far apart ranks go on after a switch", false, rank_skew),
+    ("channel", "saving and restoring a channel", false, channel),
+    ("simulated", "the simulated switch of up to 4,096 nodes", false, simulated),
+];
+
+/// The names of those that are chosen, with what they are.
+pub fn chosen(only: &[String], quick: bool) -> Vec<(&'static str, &'static str)> {
+    let is_named = |name: &str| only.is_empty() || only.iter().any(|text| name.contains(text.as_str()));
+    let wanted = EXPERIMENTS.iter().filter(|(name, _, long, _)| is_named(name) && !(quick && *long));
+    wanted.map(|&(name, text, _, _)| (name, text)).collect()
+}
+
+/// Runs the experiments of these names. One that fails does not keep the others from being made.
 pub fn run(
     places: &Places,
     kinds: &[Kind],
+    names: &[(&str, &str)],
     quick: bool,
     rounds: Option<usize>,
     ns_per_loop: f64,
 ) -> Result<(), String> {
-    if !rustix::process::geteuid().is_root() {
-        return Err("gangs are frozen by cgroups, which needs root".into());
-    }
     for &kind in kinds {
         mpis::compile_more(places, kind, "bench/c/gang.c")?;
         for example in EXAMPLES {
@@ -44,35 +74,42 @@ pub fn run(
         }
     }
     let loops = ((LONG_STEP_US * 1e3 / ns_per_loop) as u64).max(1);
-    let (usual, steps, seconds) = if quick { (1, 10_000, 0.5) } else { (3, 20_000, 1.5) };
+    let (usual, steps) = if quick { (1, 10_000) } else { (3, 20_000) };
     let rounds = rounds.unwrap_or(usual).max(1);
-    jobs(places, kinds, rounds, loops, steps)?;
-    if !quick {
-        let mut table = Table::new(
-            "More jobs at once: slowest / alone / number of jobs",
-            &["", "2 jobs", "4 jobs", "8 jobs"],
-        );
-        pairs::many_jobs(places, kinds, loops, steps, &mut table);
-        eprint!("\r\x1b[K");
-        table.print();
+    let bench = Bench { places, kinds, quick, rounds, loops, steps };
+    let mut failed = Vec::new();
+    for (name, _, _, run) in EXPERIMENTS.iter().filter(|one| names.iter().any(|name| name.0 == one.0)) {
+        if let Err(why) = run(&bench) {
+            eprintln!("\r\x1b[Kbench: {name}: {why}");
+            failed.push(*name);
+        }
     }
+    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
+}
+
+fn more_jobs(bench: &Bench<'_>) -> Result<(), String> {
+    let mut table = Table::new(
+        "More jobs at once: slowest / alone / number of jobs",
+        &["", "2 jobs", "4 jobs", "8 jobs"],
+    );
+    pairs::many_jobs(bench.places, bench.kinds, bench.loops, bench.steps, &mut table);
+    table.print()
+}
+
+fn pairs(bench: &Bench<'_>) -> Result<(), String> {
     let columns = ["", "", "alone, both, s", "both at once / that", "over the rounds"];
     let mut table = Table::new(
         "Two different programs: until both are done, over the sum of their times alone (ideal: 1)",
         &columns,
     );
-    pairs::mixed(places, kinds, rounds.min(2), seconds, &mut table)?;
-    eprint!("\r\x1b[K");
-    table.print();
-    switches::run(places, quick)?;
-    rank_skew(places, if quick { 1500 } else { 4000 })?;
-    examples(places)
+    let seconds = if bench.quick { 0.5 } else { 1.5 };
+    pairs::mixed(bench.places, bench.kinds, bench.rounds.min(2), seconds, &mut table);
+    table.print()
 }
 
-fn jobs(places: &Places, kinds: &[Kind], rounds: usize, loops: u64, steps: u32) -> Result<(), String> {
-    let found = pairs::two_jobs(places, kinds, rounds, loops, steps);
-    eprint!("\r\x1b[K");
-    pairs::table(&found, steps).print();
+fn two_jobs(bench: &Bench<'_>) -> Result<(), String> {
+    let found = pairs::two_jobs(bench.places, bench.kinds, bench.rounds, bench.loops, bench.steps);
+    let printed = pairs::table(&found, bench.steps).print();
     println!("\nGoals: 2.02 at 100 ms, 2.06 at 10 ms; alone no slower than the best peer.");
     let bars = found.iter().filter_map(|(who, found)| {
         let ratio = median(&found.ratios)?.min(SLOWEST_DRAWN);
@@ -92,47 +129,79 @@ fn jobs(places: &Places, kinds: &[Kind], rounds: usize, loops: u64, steps: u32) 
         parts: vec!["slower job / alone".into()],
         groups: bars.collect(),
     };
-    picture(places, "jobs.svg", &plot::bars(&bars))
+    picture(bench.places, "jobs.svg", &plot::bars(&bars))?;
+    printed
 }
 
 /// How far apart two ranks on two nodes go on, seen by the ranks themselves.
-fn rank_skew(places: &Places, budget_ms: u32) -> Result<(), String> {
+fn rank_skew(bench: &Bench<'_>) -> Result<(), String> {
     let mut table = Table::new(
         "Two ranks, a core each, on two nodes: how far apart they go on after a switch",
         &["", "median", "99 %", "n"],
     );
+    let budget_ms = if bench.quick { 1500 } else { 4000 };
     for strict in [false, true] {
-        let setting = Setting { nodes: 2, slots: Some(1), strict, force: true, ..PLAIN };
-        let cluster = Cluster::up(places, &setting)?;
-        let args = ["skew".to_owned(), "--budget-ms".into(), budget_ms.to_string()];
-        let ran = cluster
-            .start(2, 2, &places.programs(Kind::Tutti).join("gang"), &args)?
-            .finish(Duration::from_secs(60));
-        let line = ran.stdout.lines().find_map(Line::parse).ok_or(format!("skew: {:?}", ran.end))?;
-        let us =
-            |key: &str| line.figure(key).map_or_else(|| "-".into(), |ns| format!("{:.0} us", ns / 1000.0));
         let mode = if strict { "strict" } else { "overlapped" };
-        let count = line.figure("n").unwrap_or(0.0);
-        table.row(vec![mode.into(), us("median_ns"), us("p99_ns"), format!("{count}")]);
+        match skew(bench.places, strict, budget_ms) {
+            Ok(line) => {
+                let us = |key: &str| {
+                    line.figure(key).map_or_else(|| "-".into(), |ns| format!("{:.0} us", ns / 1000.0))
+                };
+                let count = line.figure("n").unwrap_or(0.0);
+                table.row(vec![mode.into(), us("median_ns"), us("p99_ns"), format!("{count}")]);
+            }
+            Err(why) => table.failed(vec![mode.into()], &why),
+        }
     }
-    table.print();
+    table.print()
+}
+
+fn skew(places: &Places, strict: bool, budget_ms: u32) -> Result<Line, String> {
+    let setting = Setting { nodes: 2, slots: Some(1), strict, force: true, ..PLAIN };
+    let cluster = Cluster::up(places, &setting)?;
+    let args = ["skew".to_owned(), "--budget-ms".into(), budget_ms.to_string()];
+    let program = places.programs(Kind::Tutti).join("gang");
+    let stdout = cluster.run(2, &program, &args, Duration::from_secs(60))?;
+    stdout.lines().find_map(Line::parse).ok_or_else(|| "no figure in its output".into())
+}
+
+/// Saving and restoring channels, which needs no daemon.
+fn channel(bench: &Bench<'_>) -> Result<(), String> {
+    let saved = example(bench, "save_time", &[])?;
+    println!("\n### Saving and restoring a channel\n\n{saved}");
     Ok(())
 }
 
-/// What needs no daemon: saving and restoring channels, and the simulated switch of up to 4,096 nodes.
-fn examples(places: &Places) -> Result<(), String> {
-    let folder = places.target.join("release/examples");
-    let output = |program: &Path, args: &[&Path]| {
-        let ran = child::start(Command::new(program).args(args))?.finish(Duration::from_secs(120));
-        match ran.end {
-            End::Well => Ok(ran.stdout),
-            end => Err(format!("{}: {end:?}", program.display())),
-        }
-    };
-    let saved = output(&folder.join("save_time"), &[])?;
-    println!("\n### Saving and restoring a channel\n\n{saved}");
-    let svg = places.target.join("bench-gang/simulated.svg");
-    output(&folder.join("switch_time"), &[&svg])?;
+/// The simulated switch of up to 4,096 nodes, which needs none either.
+fn simulated(bench: &Bench<'_>) -> Result<(), String> {
+    let svg = bench.places.target.join("bench-gang/simulated.svg");
+    example(bench, "switch_time", &[&svg])?;
     println!("picture: {}", svg.display());
     Ok(())
+}
+
+fn example(bench: &Bench<'_>, name: &str, args: &[&Path]) -> Result<String, String> {
+    let program = bench.places.target.join("release/examples").join(name);
+    let ran = child::start(Command::new(&program).args(args))?.finish(Duration::from_secs(120));
+    match ran.end {
+        End::Well => Ok(ran.stdout),
+        end => Err(format!("{}: {end:?}", program.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn experiments_are_chosen_by_a_part_of_their_names() {
+        let names = |only: &[&str], quick| -> Vec<&str> {
+            let only: Vec<String> = only.iter().map(|text| (*text).to_owned()).collect();
+            chosen(&only, quick).into_iter().map(|(name, _)| name).collect()
+        };
+        assert_eq!(names(&["jobs", "skew"], false), ["two-jobs", "more-jobs", "skew"]);
+        assert_eq!(names(&["jobs"], true), ["two-jobs"]);
+        assert_eq!(names(&[], false).len(), EXPERIMENTS.len());
+        assert_eq!(names(&["rtt"], false), [""; 0]);
+    }
 }

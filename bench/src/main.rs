@@ -30,7 +30,7 @@ use serde_json::json;
 /// Measures Tutti beside MPICH 5, Open MPI 5 and the limits of this machine.
 #[derive(Parser)]
 struct Options {
-    /// Only rows whose name contains one of these texts (`rtt,launch`); --list shows the names.
+    /// Only rows, or experiments of --gang, whose name contains one of these texts (`rtt,launch`); --list shows the names.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Rounds; the figure is their median.
@@ -65,13 +65,21 @@ struct Options {
 fn main() -> ExitCode {
     let options = Options::parse();
     let rows: Vec<Row> = rows::all().into_iter().filter(|row| wanted(row, &options)).collect();
+    if options.list && options.gang {
+        for (name, text) in gang::chosen(&options.only, options.quick) {
+            println!("{name:28} {text}");
+        }
+        return ExitCode::SUCCESS;
+    }
     if options.list {
         for row in &rows {
             println!("{:28} {}", row.id, row.text);
         }
         return ExitCode::SUCCESS;
     }
-    match measure(&options, &rows) {
+    child::become_reaper();
+    let measured = if options.gang { gangs(&options) } else { measure(&options, &rows) };
+    match measured {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench: {error}");
@@ -86,11 +94,28 @@ fn wanted(row: &Row, options: &Options) -> bool {
     named && !(options.quick && long)
 }
 
+fn gangs(options: &Options) -> Result<(), String> {
+    let chosen = gang::chosen(&options.only, options.quick);
+    if chosen.is_empty() {
+        return Err("no experiment has such a name (--gang --list shows them all)".into());
+    }
+    if !rustix::process::geteuid().is_root() {
+        return Err("gangs are frozen by cgroups, which needs root".into());
+    }
+    let places = Places::new();
+    mpis::prepare_limits(&places)?;
+    let kinds = prepare(&places, options)?;
+    if options.priority {
+        take_priority()?;
+    }
+    let results = Results { limits: vec![limits(&places, false)?], ..Results::default() };
+    gang::run(&places, &kinds, &chosen, options.quick, options.rounds, loop_ns(&results)?)
+}
+
 fn measure(options: &Options, rows: &[Row]) -> Result<(), String> {
     if rows.is_empty() {
         return Err("no row has such a name (--list shows them all)".into());
     }
-    child::become_reaper();
     let places = Places::new();
     let needs_nodes = |row: &Row| row.id.starts_with("net/");
     let mut rows = rows.to_vec();
@@ -101,13 +126,6 @@ fn measure(options: &Options, rows: &[Row]) -> Result<(), String> {
     let (rows, with_network) = (&rows[..], rows.iter().any(needs_nodes));
     mpis::prepare_limits(&places)?;
     let kinds = prepare(&places, options)?;
-    if options.gang {
-        if options.priority {
-            take_priority()?;
-        }
-        let results = Results { limits: vec![limits(&places, false)?], ..Results::default() };
-        return gang::run(&places, &kinds, options.quick, options.rounds, loop_ns(&results)?);
-    }
     if options.sr {
         if options.priority {
             take_priority()?;

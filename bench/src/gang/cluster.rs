@@ -1,6 +1,8 @@
-//! A cluster of daemons on this machine that lives as long as a measurement, and what its head has logged.
+//! A cluster of daemons on this machine that lives as long as a measurement, and what its head has logged. Of one on which something has
+//! failed the folder is kept.
 
 use std::{
+    cell::Cell,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -10,7 +12,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    child::{self, End, Running},
+    child::{self, End, Ran, Running},
     mpis::{Kind, Places},
 };
 
@@ -40,6 +42,8 @@ pub const PLAIN: Setting =
 pub struct Cluster {
     folder: PathBuf,
     bin: PathBuf,
+    /// Something has failed.
+    kept: Cell<bool>,
 }
 
 /// One entry of the log of turns: what, on which node, when in us, generation, job, how long in us.
@@ -63,7 +67,7 @@ impl Cluster {
     pub fn up_as(places: &Places, setting: &Setting, name: &str) -> Result<Self, String> {
         let folder = places.target.join("bench-gang").join(name);
         let _ = fs::remove_dir_all(&folder);
-        let cluster = Cluster { folder, bin: places.bin(Kind::Tutti) };
+        let cluster = Cluster { folder, bin: places.bin(Kind::Tutti), kept: Cell::new(true) };
         let mut command = if setting.real_time {
             cluster.tutti()
         } else {
@@ -84,10 +88,18 @@ impl Cluster {
             End::Well if !setting.real_time && cluster.rung() == "real time" => {
                 Err("the switch thread has real-time priority although it should not".into())
             }
-            End::Well => Ok(cluster),
+            End::Well => {
+                cluster.kept.set(false);
+                Ok(cluster)
+            }
             End::Timeout => Err("tutti up does not end".into()),
             End::Failed(why) => Err(format!("tutti up: {why}")),
         }
+    }
+
+    /// What it was called.
+    pub fn name(&self) -> &str {
+        self.folder.file_name().and_then(|name| name.to_str()).unwrap_or("?")
     }
 
     /// How the switch thread is preferred, as the head says.
@@ -101,6 +113,38 @@ impl Cluster {
         let mut command = self.tutti();
         command.args(["run", "-N", &nodes.to_string(), "-n", &ranks.to_string()]).arg(program).args(args);
         child::start(&mut command)
+    }
+
+    /// The output of a job of one rank a node; see [`Self::finish`].
+    pub fn run(
+        &self,
+        nodes: u32,
+        program: &Path,
+        args: &[String],
+        limit: Duration,
+    ) -> Result<String, String> {
+        self.finish(self.start(nodes, nodes, program, args)?, limit).map(|ran| ran.stdout)
+    }
+
+    /// Waits for a job. If it does not end well the folder is kept, with what the daemons said of a job that hung.
+    pub fn finish(&self, running: Running, limit: Duration) -> Result<Ran, String> {
+        let ran = running.finish_or(limit, || self.look());
+        let why = match &ran.end {
+            End::Well => return Ok(ran),
+            End::Timeout => format!("over {} s", limit.as_secs()),
+            End::Failed(why) => why.clone(),
+        };
+        self.kept.set(true);
+        Err(why)
+    }
+
+    /// Writes down what the daemons say.
+    fn look(&self) {
+        let said = ["ps", "nodes"].map(|word| match child::start(self.tutti().arg(word)) {
+            Ok(asked) => asked.finish(Duration::from_secs(10)).stdout,
+            Err(why) => why,
+        });
+        let _ = fs::write(self.folder.join("hung.txt"), said.join("\n"));
     }
 
     /// What has been logged of turns; waits until the nodes have said the last ones.
@@ -144,6 +188,13 @@ impl Drop for Cluster {
             let _ = down.finish(Duration::from_secs(20));
         }
         child::kill_descendants(&[]);
+        if self.kept.get() {
+            let at = (1..).map(|number| self.folder.with_extension(format!("failed-{number}")));
+            let at = at.into_iter().find(|at| !at.exists()).expect("numbers do not end");
+            if fs::rename(&self.folder, &at).is_ok() {
+                eprintln!("\r\x1b[Kbench: what the daemons have left: {}", at.display());
+            }
+        }
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

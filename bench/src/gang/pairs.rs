@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::cluster::{Cluster, PLAIN, Setting};
-use super::report::Table;
+use super::report::{FAILED, Table};
 use crate::{
     child::{self, End, Running},
     figures::{Line, median},
@@ -73,6 +73,10 @@ pub fn contenders() -> Vec<Contender> {
 }
 
 impl Contender {
+    fn is_ours(&self) -> bool {
+        matches!(self.who, Who::Daemon(_))
+    }
+
     /// So many times as many steps as the others: jobs that last ten slices take one more or less by chance, a twentieth of their time.
     fn longer(&self) -> u32 {
         if matches!(&self.who, Who::Daemon(setting) if setting.slice_ms >= 100) { 4 } else { 1 }
@@ -163,17 +167,17 @@ pub fn many_jobs(places: &Places, kinds: &[Kind], loops: u64, steps: u32, table:
 }
 
 /// Pairs of different programs: the time until both are done over the sum of their times alone.
-pub fn mixed(
-    places: &Places,
-    kinds: &[Kind],
-    rounds: usize,
-    seconds: f64,
-    table: &mut Table,
-) -> Result<(), String> {
+pub fn mixed(places: &Places, kinds: &[Kind], rounds: usize, seconds: f64, table: &mut Table) {
     let pairs = [["halo", "transpose"], ["wavefront", "scatter"]];
     for pair in pairs {
-        let programs: Vec<Program> =
-            pair.iter().map(|name| calibrated(places, name, seconds)).collect::<Result<_, _>>()?;
+        let calibrated = pair.iter().map(|name| calibrated(places, name, seconds));
+        let programs = match calibrated.collect::<Result<Vec<Program>, _>>() {
+            Ok(programs) => programs,
+            Err(why) => {
+                table.failed(vec![pair.join(" + "), "our mpiexec".into()], &why);
+                continue;
+            }
+        };
         for who in contenders().iter().filter(|who| kinds.contains(&who.kind) && who.part != Part::Two) {
             let mut found = Found::default();
             for _ in 0..rounds {
@@ -183,10 +187,9 @@ pub fn mixed(
                 }
             }
             let [alone, ratio, spread] = found.text();
-            table.row(vec![format!("{} + {}", pair[0], pair[1]), who.name.into(), alone, ratio, spread]);
+            table.row(vec![pair.join(" + "), who.name.into(), alone, ratio, spread]);
         }
     }
-    Ok(())
 }
 
 /// Arguments of an example such that it runs for some time, by a short trial under our mpiexec.
@@ -217,7 +220,8 @@ fn measure(places: &Places, who: &Contender, programs: &[Program], found: &mut F
             found.alone_s.push(alone);
             found.ratios.push(ratio);
         }
-        Err(why) => found.failure = Some(why),
+        // That a peer does not get there is a finding; that we do not is a fault.
+        Err(why) => found.failure = Some(if who.is_ours() { format!("{FAILED}{why}") } else { why }),
     }
 }
 
@@ -230,7 +234,7 @@ fn try_measure(places: &Places, who: &Contender, programs: &[Program]) -> Result
     let mut alone = Vec::new();
     let same = programs.windows(2).all(|pair| pair[0].name == pair[1].name);
     for program in programs.iter().take(if same { 1 } else { programs.len() }) {
-        alone.push(seconds(start(program)?)?.0);
+        alone.push(seconds(cluster.as_ref(), start(program)?)?.0);
     }
     let at = begin_at(LAUNCH_MS[usize::from(cluster.is_none())]);
     let together = |program: &Program| {
@@ -241,7 +245,8 @@ fn try_measure(places: &Places, who: &Contender, programs: &[Program]) -> Result
         start(&program)
     };
     let running: Vec<Running> = programs.iter().map(together).collect::<Result<_, _>>()?;
-    let took: Vec<(f64, Instant)> = running.into_iter().map(seconds).collect::<Result<_, _>>()?;
+    let took: Vec<(f64, Instant)> =
+        running.into_iter().map(|job| seconds(cluster.as_ref(), job)).collect::<Result<_, _>>()?;
     drop(cluster);
     child::kill_descendants(&[]);
     let base: f64 = alone.iter().sum();
@@ -280,8 +285,11 @@ fn start(
 }
 
 /// What it says that it has taken, and when it ended.
-fn seconds(running: Running) -> Result<(f64, Instant), String> {
-    let ran = running.finish(LIMIT);
+fn seconds(cluster: Option<&Cluster>, running: Running) -> Result<(f64, Instant), String> {
+    let ran = match cluster {
+        Some(cluster) => cluster.finish(running, LIMIT)?,
+        None => running.finish(LIMIT),
+    };
     match ran.end {
         End::Well => {
             let took_s = time_of(&ran.stdout).ok_or_else(|| "no time in its output".to_owned())?;

@@ -4,6 +4,9 @@ use std::{fs, path::PathBuf};
 
 use crate::mpis::Places;
 
+/// A cell that begins so says why there is no figure where there should be one.
+pub const FAILED: &str = "failed: ";
+
 /// A table of words.
 #[derive(Clone, Debug)]
 pub struct Table {
@@ -22,8 +25,24 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// As Markdown that can also be read as it is.
-    pub fn print(&self) {
+    /// A row that says why there is none.
+    pub fn failed(&mut self, mut row: Vec<String>, why: &str) {
+        row.push(format!("{FAILED}{why}"));
+        self.row(row);
+    }
+
+    /// As Markdown that can also be read as it is, in place of the line that says what is being measured. An error if a row failed.
+    pub fn print(&self) -> Result<(), String> {
+        eprint!("\r\x1b[K");
+        self.show();
+        match self.rows.iter().filter(|row| row.iter().any(|cell| cell.starts_with(FAILED))).count() {
+            0 => Ok(()),
+            1 => Err("a row failed".into()),
+            failed => Err(format!("{failed} rows failed")),
+        }
+    }
+
+    fn show(&self) {
         let columns = self.rows[0].len();
         let wide = |column: usize| {
             self.rows
@@ -58,4 +77,18 @@ pub fn picture(places: &Places, name: &str, svg: &str) -> Result<(), String> {
     fs::write(&file, svg).map_err(|error| format!("{}: {error}", file.display()))?;
     println!("\npicture: {}", file.display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_with_a_row_that_failed_is_printed_and_is_an_error() {
+        let mut table = Table::new("A table", &["nodes", "EP"]);
+        table.row(vec!["2".into(), "1 %".into()]);
+        assert_eq!(table.print(), Ok(()));
+        table.failed(vec!["4".into()], "over 60 s");
+        assert_eq!(table.print(), Err("a row failed".into()));
+    }
 }

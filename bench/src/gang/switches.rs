@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use tutti_svg::plot::{self, Bar, Bars, Lines, Series};
 
+use super::Bench;
 use super::cluster::{Cluster, PLAIN, Setting, Turn};
 use super::report::{Table, picture};
 use crate::{
-    child::End,
     figures::{Line, median},
     mpis::{Kind, Places},
 };
@@ -18,6 +18,7 @@ const PAPER_BAR: [(f64, f64); 2] = [(2.0, 8.0), (32.0, 10.0)];
 /// The paper's phases in ms: freeze below 1, save and restore of empty FIFOs (its table 3), the rest about 1.
 const PAPER_PHASES: [f64; 5] = [1.0, 0.94, 0.005, 0.37, 1.0];
 const PHASES: [&str; 5] = ["freeze", "save", "schedule", "restore", "run"];
+const PHASES_EXPLAINED: &str = "\nPhases: medians of EP / BAR in us, between what the head sees: SWITCH, FROZEN, SAVED, SWITCH, RESTORED, last thaw. There is no drain: channels stay where they are.";
 
 /// What was measured of one setting.
 #[derive(Clone, Debug)]
@@ -59,23 +60,33 @@ struct Effort {
     budget_ms: u32,
 }
 
-/// Measures all settings, prints the tables, writes the pictures.
-pub fn run(places: &Places, quick: bool) -> Result<(), String> {
-    let (sizes, slices, effort): (&[u32], &[u32], Effort) = if quick {
+/// Measures all settings, prints a table for each number of nodes, draws the pictures of what there is.
+pub fn run(bench: &Bench<'_>) -> Result<(), String> {
+    let (sizes, slices, effort): (&[u32], &[u32], Effort) = if bench.quick {
         (&[2, 8], &[100], Effort { rounds: 1, budget_ms: 1000 })
     } else {
         (&[2, 4, 8, 16, 32], &[100, 200, 500], Effort { rounds: 3, budget_ms: 1000 })
     };
-    let mut all = Vec::new();
+    let (mut all, mut failed) = (Vec::new(), Vec::new());
     for &nodes in sizes {
+        let mut table = table(nodes);
         for &slice_ms in slices {
             eprint!("\rbench: EP and BAR: {nodes} nodes, {slice_ms} ms\x1b[K");
-            all.extend(side_by_side(places, nodes, slice_ms, effort)?);
+            match side_by_side(bench.places, nodes, slice_ms, effort) {
+                Ok(found) => {
+                    found.iter().for_each(|found| table.row(found.row()));
+                    all.extend(found);
+                }
+                Err(why) => table.failed(vec![nodes.to_string(), format!("{slice_ms} ms")], &why),
+            }
+        }
+        if let Err(why) = table.print() {
+            failed.push(format!("{nodes} nodes: {why}"));
         }
     }
-    eprint!("\r\x1b[K");
-    print(&all);
-    draw(places, &all)
+    println!("{PHASES_EXPLAINED}");
+    draw(bench.places, &all)?;
+    if failed.is_empty() { Ok(()) } else { Err(failed.join(", ")) }
 }
 
 /// Both modes and the same without switches, by turns: what else goes on on the machine concerns all of them.
@@ -142,12 +153,11 @@ fn figure(
 ) -> Result<f64, String> {
     let args = [what.to_owned(), "--budget-ms".into(), budget_ms.to_string()];
     let program = places.programs(Kind::Tutti).join("gang");
-    let ran = cluster.start(nodes, nodes, &program, &args)?.finish(Duration::from_secs(60));
-    let value = ran.stdout.lines().filter_map(Line::parse).find_map(|line| line.figure(figure));
-    match (ran.end, value) {
-        (End::Well, Some(value)) => Ok(value),
-        (end, _) => Err(format!("{what} on {nodes} nodes: {end:?}")),
-    }
+    let stdout = cluster
+        .run(nodes, &program, &args, Duration::from_secs(60))
+        .map_err(|why| format!("{what}, {}: {why}", cluster.name()))?;
+    let value = stdout.lines().filter_map(Line::parse).find_map(|line| line.figure(figure));
+    value.ok_or_else(|| format!("{what}: no figure in its output"))
 }
 
 /// One forced switch of a job: its phases and how far apart the nodes thawed.
@@ -208,48 +218,33 @@ fn mode(strict: bool) -> &'static str {
     if strict { "strict" } else { "overlapped" }
 }
 
-fn print(all: &[Found]) {
-    let mut table = Table::new(
-        "EP and BAR with a switch in every slice, over the same without; SCore-D on 32 nodes at 100 ms: 4 % and 10 %",
-        &[
-            "nodes",
-            "slice",
-            "switch",
-            "EP",
-            "BAR",
-            "freeze",
-            "save",
-            "schedule",
-            "restore",
-            "run",
-            "thaw skew",
-            "99 %",
-            "n",
-        ],
+fn table(nodes: u32) -> Table {
+    let title = format!(
+        "EP and BAR on {nodes} nodes with a switch in every slice, over the same without; SCore-D on 32 at 100 ms: 4 % and 10 %"
     );
-    for found in all {
+    let columns = ["nodes", "slice", "switch", "EP", "BAR"];
+    Table::new(&title, &[&columns, &PHASES[..], &["thaw skew", "99 %", "n"]].concat())
+}
+
+impl Found {
+    fn row(&self) -> Vec<String> {
         let mut row = vec![
-            found.nodes.to_string(),
-            format!("{} ms", found.slice_ms),
-            mode(found.strict).into(),
-            found.ep.text(),
-            found.bar.text(),
+            self.nodes.to_string(),
+            format!("{} ms", self.slice_ms),
+            mode(self.strict).into(),
+            self.ep.text(),
+            self.bar.text(),
         ];
         // EP's and BAR's, in us.
-        row.extend(
-            (0..5).map(|phase| format!("{:.0} / {:.0}", found.phases[0][phase], found.phases[1][phase])),
-        );
+        let [ep, bar] = self.phases;
+        row.extend(ep.iter().zip(bar).map(|(ep, bar)| format!("{ep:.0} / {bar:.0}")));
         row.extend([
-            format!("{:.0} us", found.skew.0),
-            format!("{:.0} us", found.skew.1),
-            found.switches.to_string(),
+            format!("{:.0} us", self.skew.0),
+            format!("{:.0} us", self.skew.1),
+            self.switches.to_string(),
         ]);
-        table.row(row);
+        row
     }
-    table.print();
-    println!(
-        "\nPhases: medians of EP / BAR in us, between what the head sees: SWITCH, FROZEN, SAVED, SWITCH, RESTORED, last thaw. There is no drain: channels stay where they are."
-    );
 }
 
 fn draw(places: &Places, all: &[Found]) -> Result<(), String> {
