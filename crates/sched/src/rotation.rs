@@ -286,7 +286,8 @@ impl Scheduler {
             self.rotation.forced = true;
             return Some(self.switch_off());
         }
-        None
+        // With one row nobody need ask again in this slice, nor in any other.
+        self.bind()
     }
 
     /// A slice begins, for those of the row in force.

@@ -225,6 +225,27 @@ fn rows_are_unified_when_jobs_end() {
 }
 
 #[test]
+fn a_job_that_is_moved_while_its_slice_is_over_is_bound_at_once() {
+    let mut bench = Bench::plain(1, 2);
+    // It has its slot, and is being launched.
+    bench.scheduler.submit(0, JobId(99), &Demand::any(1, 1)).unwrap();
+    bench.scheduler.poll_event();
+    let (beside, moved) = (bench.submit(&Demand::any(1, 1)), bench.submit(&Demand::any(1, 1)));
+    bench.run(3);
+    assert_eq!(bench.scheduler.running(), [beside, moved]);
+    bench.now_ns += SLICE_NS;
+    bench.end(beside);
+    bench.turn();
+    let plan = bench.scheduler.plan();
+    assert_eq!(plan.moved.iter().map(|moved| moved.job).collect::<Vec<_>>(), [moved]);
+    assert_eq!(
+        bench.switches.last().map(|switch| switch.version),
+        Some(plan.version),
+        "nobody waits for the end of the slice that begins now: there may be no later turn"
+    );
+}
+
+#[test]
 fn exclusive_jobs_have_whole_nodes_in_all_rows() {
     let mut bench = Bench::plain(3, 4);
     let exclusive = bench.submit(&Demand { exclusive: true, ..Demand::any(1, 2) });
