@@ -394,10 +394,11 @@ impl Head {
         }
     }
 
-    /// Orders a new state of the tree, and repeats all that is in force.
+    /// Orders a new state of the tree, and repeats all that is in force. What holds of the reports is repeated by the nodes.
     fn change(&mut self, mut members: Members) {
         members.membership = self.tree.membership().next();
         self.tree.handle_members(&members);
+        self.scheduler.forget_idle();
         self.down.push_back(Down::Order(Order::Members(members)));
         if let Some(switch) = self.switch {
             self.down.push_back(Down::Plan(self.plan.clone()));

@@ -22,7 +22,12 @@ fn head() -> Head {
 }
 
 fn reached(stage: Stage, generation: u64) -> Report {
-    Report::Reached { job: JOB, stage, generation: Generation(generation), membership: Membership(0) }
+    reached_in(0, stage, generation)
+}
+
+fn reached_in(membership: u64, stage: Stage, generation: u64) -> Report {
+    let (generation, membership) = (Generation(generation), Membership(membership));
+    Report::Reached { job: JOB, stage, generation, membership }
 }
 
 fn down(head: &mut Head) -> Vec<Order> {
@@ -49,4 +54,16 @@ fn who_comes_hears_what_jobs_were_ordered_one_by_one() {
     let orders = down(&mut head);
     assert!(matches!(orders[0], Order::Members(_)), "{orders:?}");
     assert!(orders.contains(&Order::Run(JOB, Generation(1))), "{orders:?}");
+}
+
+/// The daemon that would have said that a rank is awake is gone, and the one after it does not know that anybody was told otherwise.
+#[test]
+fn nobody_is_thought_asleep_on_the_word_of_those_who_are_gone() {
+    let mut head = head();
+    head.handle_report(10, reached(Stage::Idle, 1));
+    assert!(!head.scheduler().is_wanted());
+    head.handle_report(20, Report::Came { node: CHILD });
+    assert!(head.scheduler().is_wanted());
+    head.handle_report(30, reached_in(1, Stage::Idle, 1));
+    assert!(!head.scheduler().is_wanted(), "who still sleeps says so again");
 }

@@ -122,6 +122,14 @@ impl Scheduler {
         }
     }
 
+    /// All jobs count as awake until it is said anew that they sleep: whoever was to say that one is awake may be gone.
+    pub(crate) fn forget_idle(&mut self) {
+        let level = self.virtual_time();
+        for record in self.jobs.values_mut().filter(|record| record.turn.idle_since_ns.is_some()) {
+            record.turn.join(level);
+        }
+    }
+
     /// Puts the time since the last call on the accounts of those that run.
     pub(crate) fn charge(&mut self, now_ns: u64) {
         let passed_ns = now_ns.saturating_sub(self.rotation.charged_ns);
