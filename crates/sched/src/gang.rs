@@ -8,12 +8,11 @@
 //!   Thawed --------------------------> Freezing --------------------------> Frozen --.
 //!     ^                                                                      |       | reports FROZEN
 //!     '----------------------------------------------------------------------'       v
-//!        in the row; nobody who shares a slot is thawed, or has been freezing for less than 200 us (strict: at all);
-//!        strict: RUN of this generation has come
+//!        in the row; nobody who shares a slot is thawed (strict: they are frozen, and RUN of this generation has come)
 //! ```
 //!
-//! - **Overlapped**: forward to the children, freeze A, wait until A is frozen or 200 us have passed, thaw B. Once the freezer has
-//!   been written to, no rank of A runs an instruction of its own (W13), so A cannot disturb B, however long its FROZEN takes.
+//! - **Overlapped**: forward to the children, freeze A, thaw B. Once the freezer has been written to, no rank of A runs an instruction of
+//!   its own (W13), so A cannot disturb B, however long its FROZEN takes: nobody waits for it but A's next turn.
 //! - **Strict**: the switch is the paper's FREEZE. B waits for RESTORE and RUN.
 //! - **The newest generation wins**: an older switch is never executed. A switch whose plan has not come waits for it, or for a newer
 //!   switch. A generation that was skipped makes all frozen jobs report once more, since the node cannot know whether they
@@ -39,8 +38,6 @@ use state::Local;
 /// The times that a node keeps to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timing {
-    /// How long the overlapped switch waits for a freezer before it thaws the next job (W13).
-    pub wait_ns: u64,
     /// When a job that does not get frozen is named.
     pub stuck_ns: u64,
     /// How long all ranks of a job sleep before it is idle (W20).
@@ -54,7 +51,6 @@ pub struct Timing {
 impl Default for Timing {
     fn default() -> Self {
         Timing {
-            wait_ns: 200_000,
             stuck_ns: 1_000_000_000,
             idle_ns: 1_000_000,
             silence_ns: 10_000_000_000,
@@ -130,8 +126,6 @@ pub struct NodeSwitch {
     done: Option<Switch>,
     lap: Lap,
     heard_ns: u64,
-    /// The last time that was told.
-    seen_ns: u64,
     /// Set while nothing is heard of the head: when the next turn of the own jobs begins, and whose it is.
     alone: Option<(u64, usize)>,
     /// The newest state of the tree that has come.
@@ -159,7 +153,6 @@ impl NodeSwitch {
             done: None,
             lap: Lap::default(),
             heard_ns: 0,
-            seen_ns: 0,
             alone: None,
             membership: Membership(0),
             expelled: false,
@@ -288,7 +281,6 @@ impl NodeSwitch {
 
     /// Time has passed.
     pub fn handle_time(&mut self, now_ns: u64) {
-        self.seen_ns = now_ns;
         self.execute(now_ns);
         self.look_for_silence(now_ns);
         self.apply(now_ns);

@@ -31,7 +31,7 @@ fn s20_gangs_run_together_and_get_their_shares() {
     let all = run(0..12, quiet);
     if given("TUTTI_SIM_SEED").is_none() {
         assert!(all.events > 400_000 && all.switches > 2500, "too little happened: {all:?}");
-        assert_eq!((all.overlaps, all.left_out, all.expelled), (0, 0, 0), "nobody is late: {all:?}");
+        assert_eq!((all.left_out, all.expelled), (0, 0), "nobody is late: {all:?}");
     }
 }
 

@@ -71,7 +71,8 @@ impl Switches {
                 match what {
                     What::Freeze => {
                         on_node.frozen.push((job, us, took_us));
-                        found.freeze_us.push(took_us);
+                        // Of who was looked at later nobody knows it.
+                        found.freeze_us.extend(Some(took_us).filter(|took_us| *took_us > 0));
                     }
                     What::Thaw => on_node.thawed.push((job, us, took_us)),
                     _ => {}

@@ -39,6 +39,8 @@ pub(super) struct Brake {
     by: By,
     /// It dozes: so long it may still work, in ns.
     dozes: Option<u64>,
+    /// See [`Self::is_fresh`].
+    fresh: bool,
     /// The pages of its starters here.
     pages: Vec<Teller>,
 }
@@ -75,7 +77,7 @@ impl Brake {
         let rank = ranks.first().copied().filter(|_| cgroups.len() == 1);
         let freezers: Option<Vec<_>> = cgroups.iter().map(|path| Freezer::open(path, rank).ok()).collect();
         if let Some(freezers) = freezers.filter(|freezers| !freezers.is_empty()) {
-            return Some(Brake { by: By::Cgroups(freezers), dozes: None, pages });
+            return Some(Brake { by: By::Cgroups(freezers), dozes: None, fresh: false, pages });
         }
         let mut stoppers: Vec<Stopper> = Vec::new();
         for rank in ranks.iter().filter_map(|pid| Pid::from_raw(*pid as i32)) {
@@ -85,7 +87,12 @@ impl Brake {
                 stoppers.push(stopper);
             }
         }
-        (!stoppers.is_empty()).then_some(Brake { by: By::Signals(stoppers), dozes: None, pages })
+        (!stoppers.is_empty()).then_some(Brake {
+            by: By::Signals(stoppers),
+            dozes: None,
+            fresh: false,
+            pages,
+        })
     }
 
     pub(super) fn means(&self) -> Means {
@@ -108,7 +115,7 @@ impl Brake {
     }
 
     pub(super) fn freeze(&mut self, now_ns: u64) {
-        self.dozes = None;
+        (self.dozes, self.fresh) = (None, true);
         self.pages.iter_mut().for_each(|page| page.begin(now_ns));
         with!(&mut self.by, iter_mut, all => all.by_ref().for_each(|one| one.freeze(now_ns)));
     }
@@ -143,6 +150,23 @@ impl Brake {
         with!(&self.by, iter, all => all.any(|one| one.is_freezing()))
     }
 
+    /// Nobody waits until it stands still: it is looked at after so long.
+    pub(super) fn calm(&mut self, now_ns: u64, pause_ns: u64) {
+        self.fresh = false;
+        with!(&mut self.by, iter_mut, all => all.by_ref().filter(|one| one.is_freezing()).for_each(|one| one.calm(now_ns, pause_ns)));
+    }
+
+    /// How long it took from [`Self::freeze`] until now; 0: nobody has looked in time.
+    pub(super) fn took_ns(&self, now_ns: u64) -> u64 {
+        let calm = with!(&self.by, iter, all => all.any(|one| one.is_calm()));
+        if calm { 0 } else { now_ns.saturating_sub(self.asked_ns()) }
+    }
+
+    /// It has been told to freeze and not been looked at since, and somebody waits for it.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.fresh
+    }
+
     /// When it was last told to freeze.
     pub(super) fn asked_ns(&self) -> u64 {
         with!(&self.by, iter, all => all.by_ref().map(|one| one.asked_ns()).max().unwrap_or(0))
@@ -158,11 +182,12 @@ impl Brake {
     /// What tells, late, of a change, if anything does.
     pub(super) fn events(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let freezers = if let By::Cgroups(freezers) = &self.by { freezers.as_slice() } else { &[] };
-        freezers.iter().filter(|freezer| freezer.is_freezing()).map(Freezer::events)
+        freezers.iter().filter_map(Freezer::events)
     }
 
     /// `true`: all of it has just been found to stand still.
     pub(super) fn try_confirm(&mut self, now_ns: u64) -> bool {
+        self.fresh = false;
         let news = with!(&mut self.by, iter_mut, all => all.by_ref().filter_map(|one| one.try_confirm(now_ns).then_some(())).count())
             > 0;
         news && !self.is_freezing()

@@ -1,6 +1,6 @@
 //! The freezer of a job's cgroup. Only the switch thread writes to it.
 //!
-//! The kernel tells of a change at once, but at most every ten milliseconds or so ([`TOLD_NS`]). So the switch thread sleeps until it is told;
+//! Mostly nobody waits for its word: then it is looked for some milliseconds later. Else the kernel tells of a change at once, but at most every ten milliseconds or so ([`TOLD_NS`]). So the switch thread sleeps until it is told;
 //! where the last change was just before, `cgroup.events` is read again 40 us after the write, which is enough on a quiet machine, and
 //! then again (DESIGN-NOTES W12); never in a loop: that would take the core from those who are to be frozen. A look by time costs a wake-up,
 //! 20 to 40 us on a virtual machine, and mostly comes too early where many share a core.
@@ -75,6 +75,8 @@ pub(super) struct Freezer {
     asked_ns: u64,
     look_ns: u64,
     pause_ns: u64,
+    /// Nobody waits for its word.
+    calm: bool,
     /// When it last changed, as far as is known.
     changed_ns: u64,
     /// When the activity was last looked at, and the time worked by then, in us.
@@ -102,17 +104,17 @@ impl Freezer {
             asked_ns: 0,
             look_ns: 0,
             pause_ns: LOOK_NS,
+            calm: false,
             changed_ns: 0,
             seen: None,
             asleep: false,
         })
     }
 
+    /// Before anybody waits for it, [`Self::try_confirm`] is to be called: the kernel tells of what has changed since its file was read.
     pub(super) fn freeze(&mut self, now_ns: u64) {
-        // What it tells of is what has changed since it was read: the last thaw is not to be told of.
-        let _ = pread(&self.events, &mut [0; 128], 0);
         let _ = pwrite(&self.freeze, b"1", 0);
-        self.freezing = true;
+        (self.freezing, self.calm) = (true, false);
         self.asked_ns = now_ns;
         self.pause_ns = if now_ns >= self.changed_ns + TOLD_NS { LOOK_TOLD_NS } else { LOOK_NS };
         self.look_ns = now_ns + self.pause_ns;
@@ -149,9 +151,20 @@ impl Freezer {
         self.look_ns
     }
 
-    /// What tells, late, of a change.
-    pub(super) fn events(&self) -> BorrowedFd<'_> {
-        self.events.as_fd()
+    /// Nobody waits for its word: it is looked for after so long, and nobody is woken by it.
+    pub(super) fn calm(&mut self, now_ns: u64, pause_ns: u64) {
+        self.calm = true;
+        (self.pause_ns, self.look_ns) = (pause_ns, now_ns + pause_ns);
+    }
+
+    /// It has been told to freeze, and nobody waits for its word.
+    pub(super) fn is_calm(&self) -> bool {
+        self.calm
+    }
+
+    /// What tells, late, of a change; none: nobody is to be woken by it.
+    pub(super) fn events(&self) -> Option<BorrowedFd<'_>> {
+        (self.freezing && !self.calm).then(|| self.events.as_fd())
     }
 
     /// `true`: it has just said frozen, or it is gone: the ranks of this node have left, while others of their job still run.
@@ -267,6 +280,11 @@ mod tests {
         assert!(freezer.try_confirm(13_000_000));
         freezer.freeze(13_000_000 + TOLD_NS);
         assert_eq!(freezer.look_ns(), 13_000_000 + TOLD_NS + LOOK_TOLD_NS, "it is told of");
+        freezer.freeze(14_000_000 + TOLD_NS);
+        assert!(freezer.events().is_some() && !freezer.is_calm());
+        freezer.calm(14_000_000 + TOLD_NS, 5_000_000);
+        assert!(freezer.events().is_none() && freezer.is_calm(), "nobody is woken by it");
+        assert_eq!(freezer.look_ns(), 19_000_000 + TOLD_NS);
         freezer.events = reader;
         assert!(
             freezer.try_confirm(14_000_000 + TOLD_NS) && !freezer.is_freezing(),

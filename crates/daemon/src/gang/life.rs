@@ -158,6 +158,11 @@ impl Life {
             }
             self.turn(now_ns);
             self.flush();
+            // Somebody may stand still already; if not, the kernel will tell of it.
+            if self.confirm(now_ns, Brake::is_fresh) {
+                self.turn(now_ns);
+                self.flush();
+            }
             self.slice.handle_time(now_ns);
             self.tell_slice();
             if let Some(text) = self.lanes.poll_news(now_ns) {

@@ -46,6 +46,7 @@ pub(super) struct Stopper {
     asked_ns: u64,
     look_ns: u64,
     pause_ns: u64,
+    calm: bool,
     guard_ns: u64,
 }
 
@@ -63,6 +64,7 @@ impl Stopper {
             asked_ns: 0,
             look_ns: 0,
             pause_ns: LOOK_NS,
+            calm: false,
             guard_ns: 0,
         })
     }
@@ -72,7 +74,7 @@ impl Stopper {
     }
 
     pub(super) fn freeze(&mut self, now_ns: u64) {
-        (self.freezing, self.frozen, self.asleep) = (true, false, false);
+        (self.freezing, self.frozen, self.asleep, self.calm) = (true, false, false, false);
         (self.asked_ns, self.pause_ns, self.look_ns) = (now_ns, LOOK_NS, now_ns + LOOK_NS);
         self.sweep();
     }
@@ -97,6 +99,17 @@ impl Stopper {
 
     pub(super) fn look_ns(&self) -> u64 {
         self.look_ns
+    }
+
+    /// Nobody waits until all stand still: that is looked for after so long.
+    pub(super) fn calm(&mut self, now_ns: u64, pause_ns: u64) {
+        self.calm = true;
+        (self.pause_ns, self.look_ns) = (pause_ns, now_ns + pause_ns);
+    }
+
+    /// They have been told to stop, and nobody waits until they do.
+    pub(super) fn is_calm(&self) -> bool {
+        self.calm
     }
 
     /// `true`: all of it has just been found to stand still.

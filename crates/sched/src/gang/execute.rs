@@ -89,7 +89,7 @@ impl NodeSwitch {
         }
         self.save_and_restore();
         for at in 0..self.jobs.len() {
-            if self.jobs[at].is_frozen() && self.wanted(at) && self.may_thaw(now_ns, at) {
+            if self.jobs[at].is_frozen() && self.wanted(at) && self.may_thaw(at) {
                 self.jobs[at].thaw(now_ns);
                 self.lap.thawing_ns = now_ns;
                 self.actions.push_back(Action::Thaw(self.jobs[at].job));
@@ -115,16 +115,12 @@ impl NodeSwitch {
     }
 
     /// True if a frozen job that is to run may be thawed by now.
-    fn may_thaw(&self, now_ns: u64, at: usize) -> bool {
+    fn may_thaw(&self, at: usize) -> bool {
         let local = &self.jobs[at];
         let strict = self.mode() == Mode::Strict && self.alone.is_none();
         let others = self.jobs.iter().filter(|other| other.job != local.job && !other.dying);
-        others.filter(|other| !other.slots.is_disjoint(&local.slots)).all(|other| {
-            match other.freezing_since_ns() {
-                Some(since_ns) => !strict && now_ns >= since_ns + self.timing.wait_ns,
-                None => other.is_frozen(),
-            }
-        })
+        let mut beside = others.filter(|other| !other.slots.is_disjoint(&local.slots));
+        beside.all(|other| other.is_frozen() || !strict && other.freezing_since_ns().is_some())
     }
 
     /// The job is frozen: says so, in all the ways that somebody may wait for.

@@ -146,23 +146,9 @@ impl NodeSwitch {
     /// When time does something to the job.
     pub(super) fn timeout_of(&self, local: &Local) -> Option<u64> {
         let freezing = local.freezing_since_ns().filter(|_| !local.dying);
-        let waited_for =
-            freezing.map(|since_ns| since_ns + self.timing.wait_ns).filter(|_| self.is_waited_for(local));
         let stuck = freezing.map(|_| local.stuck_at_ns);
         let idle = local.idle_at_ns(self.timing.idle_ns);
-        waited_for.into_iter().chain(stuck).chain(idle).min()
-    }
-
-    /// True if another job waits for the time at which this one need not be waited for any more.
-    fn is_waited_for(&self, local: &Local) -> bool {
-        local.freezing_since_ns().is_some_and(|since_ns| since_ns + self.timing.wait_ns > self.seen_ns)
-            && (0..self.jobs.len()).any(|at| {
-                let other = &self.jobs[at];
-                other.job != local.job
-                    && other.is_frozen()
-                    && self.wanted(at)
-                    && !other.slots.is_disjoint(&local.slots)
-            })
+        stuck.into_iter().chain(idle).min()
     }
 
     /// Jobs that have been asleep long enough are idle.

@@ -17,6 +17,11 @@ const OVERDUE_NS: u64 = 5_000_000;
 /// A job that works hard is looked at half as often each time, down to one look in so many, and no more rarely than this.
 const RARELY: u64 = 4;
 const LOOK_NS_MAX: u64 = 100_000_000;
+/// So long the freezer of who has left is not looked at, where nobody waits for it; of a shorter slice, for half of it. Whoever shared a core with the
+/// switch thread comes to stand still when the kernel gives him that core the next time, which is after 4 ms at the latest.
+const CALM_NS: u64 = 5_000_000;
+/// Not even at the end of a slice more often than this.
+const CALM_NS_MIN: u64 = 200_000;
 /// Between two looks at who works, where one of several jobs dozes: so soon after it has used up what it may work it stands still.
 const LOOK_DOZING_NS: u64 = 5_000_000;
 /// The same where none does: half of what makes a gang idle. Each look takes a rank's core for a moment.
@@ -43,6 +48,9 @@ pub(super) struct Job {
     unseen: bool,
     /// It is looked at when so many pauses have passed.
     pauses: u64,
+    /// It worked hard when it was last looked at; and so many slices it has not been since.
+    hard: bool,
+    spared: u64,
 }
 
 impl Job {
@@ -51,11 +59,21 @@ impl Job {
         self.looked_ns + (pause_ns * self.pauses.max(1)).min(LOOK_NS_MAX)
     }
 
+    /// The same at the end of a slice: at who has always worked hard, at every fourth.
+    fn look_rarely(&mut self, now_ns: u64, id: JobId, agent: &mut Agent) {
+        let spared = self.hard && self.spared + 1 < RARELY;
+        self.spared = if spared { self.spared + 1 } else { 0 };
+        if !spared {
+            self.look(now_ns, id, agent);
+        }
+    }
+
     /// Tells the agent whether it sleeps.
     fn look(&mut self, now_ns: u64, id: JobId, agent: &mut Agent) {
         (self.looked_ns, self.unseen) = (now_ns, false);
         let Some(doing) = self.brake.as_mut().and_then(|brake| brake.try_doing(now_ns)) else { return };
-        self.pauses = if doing == Doing::WorksHard { (self.pauses.max(1) * 2).min(RARELY) } else { 1 };
+        self.hard = doing == Doing::WorksHard;
+        self.pauses = if self.hard { (self.pauses.max(1) * 2).min(RARELY) } else { 1 };
         agent.handle_asleep(now_ns, id, doing == Doing::Sleeps);
     }
 }
@@ -111,7 +129,7 @@ impl Life {
                 let began_ns = now_ns();
                 // Its slice was shorter than the time between two looks.
                 if job.unseen {
-                    job.look(began_ns, *id, &mut node.agent);
+                    job.look_rarely(began_ns, *id, &mut node.agent);
                 }
                 let Some(brake) = &mut job.brake else { return };
                 if node.agent.switch().may_doze(*id) && brake.try_doze() {
@@ -132,7 +150,14 @@ impl Life {
                     (job.looked_ns, job.unseen, job.pauses) = (began_ns, true, 1);
                     self.recorder.put(What::Thaw, *id, began_ns, now_ns());
                 }
-                node.agent.handle_thawed(now_ns(), *id);
+                let now_ns = now_ns();
+                node.agent.handle_thawed(now_ns, *id);
+                // Who comes has the cores: that those who leave have left is looked for at leisure.
+                let pause_ns = (self.slice.left_ns(now_ns) / 2).clamp(CALM_NS_MIN, CALM_NS);
+                let leaving = self.jobs.iter_mut().filter(|(other, _)| *other != id);
+                leaving
+                    .filter_map(|(_, job)| job.brake.as_mut())
+                    .for_each(|brake| brake.calm(now_ns, pause_ns));
             }
             // What is in the channels stays where it is, the job's own memory: there is nothing to copy (DESIGN 5).
             Action::Save(job) => node.agent.handle_saved(now_ns(), *job),
@@ -156,17 +181,27 @@ impl Life {
         }
     }
 
-    /// Looks at the freezers that have not said frozen, and at who works.
-    pub(super) fn look(&mut self, now_ns: u64) {
-        let Some(node) = &mut self.node else { return };
+    /// `true`: a job has been found to stand still.
+    pub(super) fn confirm(&mut self, now_ns: u64, which: impl Fn(&Brake) -> bool) -> bool {
+        let Some(node) = &mut self.node else { return false };
+        let mut any = false;
         for (id, job) in &mut self.jobs {
-            if let Some(brake) = &mut job.brake
+            if let Some(brake) = job.brake.as_mut().filter(|brake| which(brake))
                 && brake.try_confirm(now_ns)
             {
-                self.recorder.put(What::Freeze, *id, brake.asked_ns(), self::now_ns());
+                any = true;
+                let (asked_ns, took_ns) = (brake.asked_ns(), brake.took_ns(self::now_ns()));
+                self.recorder.put(What::Freeze, *id, asked_ns, asked_ns + took_ns);
                 node.agent.handle_frozen(now_ns, *id);
             }
         }
+        any
+    }
+
+    /// Looks at the freezers that have not said frozen, and at who works.
+    pub(super) fn look(&mut self, now_ns: u64) {
+        self.confirm(now_ns, |_| true);
+        let Some(node) = &mut self.node else { return };
         if let Some(pause_ns) = look_pause_ns(&self.jobs, node) {
             let due = |job: &Job| job.here && now_ns >= job.look_ns(pause_ns);
             for (id, job) in self.jobs.iter_mut().filter(|(_, job)| due(job)) {
@@ -187,6 +222,11 @@ impl Slice {
         if self.overdue_ns().is_some_and(|overdue_ns| now_ns >= overdue_ns) {
             (self.end_ns, self.is_new) = (0, true);
         }
+    }
+
+    /// How long it still lasts; for ever, if nobody waits for its end.
+    fn left_ns(&self, now_ns: u64) -> u64 {
+        if self.end_ns == 0 { u64::MAX } else { self.end_ns.saturating_sub(now_ns) }
     }
 
     fn tell(&self, node: &Node, job: JobId, brake: &Brake) {
