@@ -338,6 +338,12 @@ impl NodeSwitch {
         plan.is_some_and(|plan| plan.rows.iter().any(|row| row.binary_search(&job).is_err()))
     }
 
+    /// True if the switch in force is a strict one: others wait until who leaves is frozen.
+    #[must_use]
+    pub fn is_strict(&self) -> bool {
+        self.mode() == Mode::Strict
+    }
+
     /// True if the job is here and its freezer has said frozen.
     #[must_use]
     pub fn is_frozen(&self, job: JobId) -> bool {

@@ -152,6 +152,9 @@ impl Life {
                 }
                 let now_ns = now_ns();
                 node.agent.handle_thawed(now_ns, *id);
+                if node.agent.switch().is_strict() {
+                    return;
+                }
                 // Who comes has the cores: that those who leave have left is looked for at leisure.
                 let pause_ns = (self.slice.left_ns(now_ns) / 2).clamp(CALM_NS_MIN, CALM_NS);
                 let leaving = self.jobs.iter_mut().filter(|(other, _)| *other != id);
