@@ -12,11 +12,13 @@ use crate::barrier::Merger;
 use crate::gang::{Action, Arrival, NodeSwitch, Timing};
 use crate::message::{Down, Members, Order, Report};
 use crate::tree::Tree;
-use crate::types::{JobId, NodeId, Slots};
+use crate::types::{JobId, Membership, NodeId, Slots};
 
 /// What the daemon is to do, in this order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Output {
+    /// This child is told all that is in force: what the daemon itself says to those below comes first.
+    Welcome(NodeId),
     /// Send it to this child.
     Child(NodeId, Down),
     /// Send it to the parent; on the head: to the head.
@@ -32,6 +34,8 @@ pub struct Agent {
     switch: NodeSwitch,
     merger: Merger,
     children: Vec<NodeId>,
+    /// Who came before it was known here that it is a child: nothing that goes down goes there.
+    strangers: Vec<NodeId>,
     out: VecDeque<Output>,
 }
 
@@ -41,7 +45,8 @@ impl Agent {
     pub fn new(me: NodeId, tree: Tree, timing: Timing, late_ns: u64, jobs: usize) -> Self {
         let children = tree.children(me);
         let merger = Merger::new(me, tree, late_ns);
-        Agent { me, switch: NodeSwitch::new(me, timing, jobs), merger, children, out: VecDeque::new() }
+        let switch = NodeSwitch::new(me, timing, jobs);
+        Agent { me, switch, merger, children, strangers: Vec::new(), out: VecDeque::new() }
     }
 
     /// A job that has parts at or below this node: its nodes, and its slots and state here if it has a part here.
@@ -63,9 +68,17 @@ impl Agent {
     /// A node has joined at the end of the tree.
     pub fn handle_join(&mut self, now_ns: u64) -> NodeId {
         let node = self.merger.handle_join(now_ns);
-        self.children = self.merger.tree().children(self.me);
+        self.find_children();
         self.settle(now_ns);
         node
+    }
+
+    /// A child's daemon has come (back) to its place in the tree, and knows nothing of what is in force.
+    pub fn handle_child(&mut self, child: NodeId) {
+        if !self.children.contains(&child) && !self.strangers.contains(&child) {
+            self.strangers.push(child);
+        }
+        self.greet(child);
     }
 
     /// The job has ended everywhere.
@@ -174,8 +187,28 @@ impl Agent {
 
     fn handle_members(&mut self, now_ns: u64, members: &Members) {
         if self.merger.handle_members(now_ns, members) {
-            self.children = self.merger.tree().children(self.me);
+            self.find_children();
         }
+    }
+
+    /// The tree is another. Strangers that are children by now have missed what went down meanwhile.
+    fn find_children(&mut self) {
+        self.children = self.merger.tree().children(self.me);
+        let (known, strangers) =
+            std::mem::take(&mut self.strangers).into_iter().partition(|child| self.children.contains(child));
+        self.strangers = strangers;
+        let known: Vec<NodeId> = known;
+        known.into_iter().for_each(|child| self.greet(child));
+    }
+
+    fn greet(&mut self, child: NodeId) {
+        self.out.push_back(Output::Welcome(child));
+        let members = self.merger.tree().members();
+        let tree = (members.membership > Membership(0)).then(|| Order::Members(members.clone()));
+        let orders = tree.into_iter().map(Down::Order).chain(self.switch.in_force());
+        self.out.extend(orders.map(|down| Output::Child(child, down)));
+        // What jobs were ordered one by one the head alone knows.
+        self.out.push_back(Output::Parent(Report::Came { node: child }));
     }
 
     /// Turns what the parts say into what the daemon does.
@@ -211,3 +244,6 @@ impl Agent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,7 +30,7 @@ mod state;
 
 use std::collections::VecDeque;
 
-use crate::message::{Mode, Order, Plan, Stage, Switch};
+use crate::message::{Down, Mode, Order, Plan, Stage, Switch};
 use crate::types::{Generation, JobId, Membership, NodeId, Slots, Version};
 use orders::Early;
 use state::Local;
@@ -311,6 +311,12 @@ impl NodeSwitch {
     #[must_use]
     pub fn lap(&self) -> Lap {
         self.lap
+    }
+
+    /// What the newest switch needs, and the switch: for those who have not heard of it.
+    pub(crate) fn in_force(&self) -> impl Iterator<Item = Down> + '_ {
+        let switch = self.newest.map(|newest| Down::Order(Order::Switch(newest)));
+        self.plans.iter().cloned().map(Down::Plan).chain(switch)
     }
 
     /// The newest switch that has been executed here.

@@ -1,7 +1,8 @@
 //! The simulator: a cluster of up to thousands of nodes, with every fault, in one thread and without a clock.
 //!
 //! Everything that decides is the real thing: [`crate::head::Head`] on node 0, an [`crate::agent::Agent`] on each node. Simulated are the
-//! links of the tree (in order, late, lost with their node), the freezers (slow, stuck), the processes (asleep, awake, dead), and time.
+//! links of the tree (in order, late, lost with their node; dialled anew, also before the parent has the list of nodes that says so), the
+//! lists of nodes, with those that join while jobs run, the freezers (slow, stuck), the processes (asleep, awake, dead), and time.
 //! A run is a function of its [`Options`]; on a failure the seed is printed.
 //!
 //! What is checked at every step (`world/check`):
@@ -13,11 +14,12 @@
 //! | FROZEN of a job means that all its parts on nodes that count are frozen | whenever the head takes it so |
 //! | strict: SAVE finds all parts frozen, RUN all restored | every save, every thaw |
 //! | no two jobs of a row share a slot | every plan |
-//! | when the faults are over: no job is lost, nobody is dying, every active job gets its share on all its nodes and the same on each, no suspended job runs | at the end |
+//! | when the faults are over: all know the same tree and hang in it, no job is lost, nobody is dying, every active job gets its share on all its nodes and the same on each, no suspended job runs | at the end |
 
 mod check;
 mod costs;
 mod faults;
+mod joins;
 pub mod measure;
 pub mod mix;
 mod node;
@@ -98,6 +100,8 @@ pub struct Report {
     pub faults: u64,
     /// Nodes lost.
     pub losses: u64,
+    /// Nodes that joined.
+    pub joins: u64,
     /// Daemons restarted.
     pub restarts: u64,
     /// Nodes cut off for a while.
@@ -125,6 +129,7 @@ impl std::ops::AddAssign for Report {
         self.thaws += other.thaws;
         self.faults += other.faults;
         self.losses += other.losses;
+        self.joins += other.joins;
         self.restarts += other.restarts;
         self.cuts += other.cuts;
         self.stuck += other.stuck;

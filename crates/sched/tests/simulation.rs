@@ -41,6 +41,7 @@ fn w17_overlapped_switches_survive_every_fault() {
     if given("TUTTI_SIM_SEED").is_none() {
         assert!(all.events > 800_000 && all.switches > 5000, "too little happened: {all:?}");
         assert!(all.losses > 50 && all.restarts > 50 && all.cuts > 50 && all.stuck > 10, "{all:?}");
+        assert!(all.joins > 50, "{all:?}");
         assert!(all.overlaps > 100 && all.left_out > 20 && all.idle > 100, "{all:?}");
         assert!(
             all.kills[0] > 10 && all.kills[2] > 10 && all.kills[3] > 10,
@@ -55,6 +56,7 @@ fn s17_stop_follows_freeze_frozen_save_saved_with_barriers() {
     if given("TUTTI_SIM_SEED").is_none() {
         assert!(all.events > 1_000_000 && all.switches > 3000, "too little happened: {all:?}");
         assert!(all.losses > 20 && all.restarts > 20 && all.cuts > 20 && all.expelled > 20, "{all:?}");
+        assert!(all.joins > 20, "{all:?}");
         assert!(all.kills[4] > 10, "killed in too few states: {all:?}");
     }
 }

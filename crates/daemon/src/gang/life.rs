@@ -84,10 +84,6 @@ pub(super) struct Life {
     slice_ns: u64,
     node: Option<Node>,
     jobs: BTreeMap<JobId, Job>,
-    /// What is in force, for children that come.
-    members: Option<Down>,
-    plan: Option<Down>,
-    switch: Option<Down>,
     slice: Slice,
     /// Datagrams may have come.
     readable: bool,
@@ -114,9 +110,6 @@ impl Life {
             slice_ns,
             node: None,
             jobs: BTreeMap::new(),
-            members: None,
-            plan: None,
-            switch: None,
             slice: Slice::default(),
             readable: true,
             recorder: Recorder::new(ends.turns),
@@ -218,6 +211,7 @@ impl Life {
         }
         let Some(node) = &mut self.node else { return };
         match command {
+            Command::Greet(child) => node.agent.handle_child(child),
             Command::Heard => node.agent.handle_heard(now_ns),
             Command::GoneHere(job) => {
                 node.agent.handle_job_gone_here(now_ns, job);
@@ -237,11 +231,8 @@ impl Life {
         }
     }
 
-    /// What only the head is told, and what concerns the whole tree.
+    /// What only the head is told.
     fn handle_as_head(&mut self, now_ns: u64, command: Command) {
-        if let Command::Greet(child) = command {
-            return self.greet(child);
-        }
         let head = self.node.as_mut().and_then(|node| node.head.as_mut());
         let (Some(head), admission) = (head, &mut self.admission) else { return };
         match command {
@@ -331,20 +322,12 @@ impl Life {
     }
 
     fn note(&mut self, down: &Down) {
-        match down {
-            Down::Plan(_) => self.plan = Some(down.clone()),
-            Down::Order(Order::Switch(switch)) => {
-                let now_ns = now_ns();
-                self.recorder.begin(switch.generation, now_ns);
-                if switch.generation > self.slice.generation {
-                    let end_ns = if switch.left_ns == 0 { 0 } else { now_ns.saturating_add(switch.left_ns) };
-                    self.slice = Slice { generation: switch.generation, end_ns, is_new: true };
-                }
-                self.switch = Some(down.clone());
-            }
-            // Reports count only in the state of the tree in which they were merged: who does not know it is not heard.
-            Down::Order(Order::Members(_)) => self.members = Some(down.clone()),
-            Down::Order(_) => {}
+        let Down::Order(Order::Switch(switch)) = down else { return };
+        let now_ns = now_ns();
+        self.recorder.begin(switch.generation, now_ns);
+        if switch.generation > self.slice.generation {
+            let end_ns = if switch.left_ns == 0 { 0 } else { now_ns.saturating_add(switch.left_ns) };
+            self.slice = Slice { generation: switch.generation, end_ns, is_new: true };
         }
     }
 
@@ -370,6 +353,7 @@ impl Life {
     fn perform(&mut self, now_ns: u64, output: Output) {
         let Some(node) = &mut self.node else { return };
         match output {
+            Output::Welcome(child) => self.say_slots(child),
             Output::Child(child, down) => self.say_down(child, &Word::Sched(down)),
             Output::Parent(report) => match &mut node.head {
                 Some(head) => {

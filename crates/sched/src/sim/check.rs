@@ -14,8 +14,10 @@ impl World {
         let mut taken = BTreeMap::new();
         for &job in scheduler.running() {
             for part in scheduler.parts(job).expect("a job of a row has its parts") {
-                if let Some(other) = taken.insert((part.node, part.slots.iter().next()), job) {
-                    panic!("job {other} and job {job} of a row share a slot of node {}", part.node);
+                for slot in part.slots.iter() {
+                    if let Some(other) = taken.insert((part.node, slot), job) {
+                        panic!("job {other} and job {job} of a row share slot {slot} of node {}", part.node);
+                    }
                 }
             }
         }
@@ -115,8 +117,10 @@ impl World {
     /// The faults are over and all that was late has come.
     pub(super) fn check_the_end(&mut self) {
         let known: Vec<_> = self.head.scheduler().jobs().collect();
-        for node in &self.nodes {
-            assert!(node.here && node.agent.is_some(), "every node is back");
+        for (node, at) in self.nodes.iter().zip(0..) {
+            let agent = node.agent.as_ref().filter(|_| node.here).expect("every node is back");
+            assert_eq!(agent.tree(), self.head.tree(), "the tree as node {at} knows it");
+            assert_eq!(node.parent(), self.head.tree().parent(NodeId(at)), "the link of node {at}");
             for job in node.processes.keys() {
                 assert!(known.contains(job), "job {job} is lost: the head does not know it");
             }

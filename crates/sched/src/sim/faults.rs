@@ -5,6 +5,7 @@ use super::world::{Event, World, agent};
 use crate::demand::Demand;
 use crate::gang::Arrival;
 use crate::scheduler::JobState;
+use crate::tree::Tree;
 use crate::types::{JobId, NodeId};
 
 /// How long after a daemon has come back it hears of its jobs, at most.
@@ -31,6 +32,7 @@ impl World {
                     self.look_whether_gone(job);
                 }
                 self.poll_head();
+                self.spread_list();
             }
             Event::NodeBack { node } => {
                 self.head.handle_node_back(self.now_ns, node, self.options.slots, 0);
@@ -38,12 +40,11 @@ impl World {
                 self.blur(node);
                 self.start_daemon(node);
                 self.poll_head();
+                self.spread_list();
             }
             Event::DaemonBack { node } => {
                 if self.nodes[node.0 as usize].here {
                     self.start_daemon(node);
-                    self.head.handle_daemon_back();
-                    self.poll_head();
                 }
             }
             Event::StarterBack { node, life, job } => {
@@ -62,7 +63,7 @@ impl World {
         let next_ns = self.now_ns + self.random.between((1, 2 * self.options.fault_every_ns));
         self.push(next_ns, Event::Fault);
         self.report.faults += 1;
-        match self.random.below(13) {
+        match self.random.below(14) {
             0 => self.slow_wire_until_ns = self.now_ns + self.random.between((1_000_000, 100_000_000)),
             1 => {
                 let until_ns = self.now_ns + self.random.between((1_000_000, 500_000_000));
@@ -75,6 +76,7 @@ impl World {
             7 => self.lose_a_node(),
             8 => self.restart_a_daemon(),
             9 => self.cut_a_node(),
+            11 => self.join_a_node(),
             10 => {
                 let weight = self.random.between((50, 200)) as u32;
                 if let Some(job) = self.some_job() {
@@ -87,11 +89,11 @@ impl World {
     }
 
     pub(super) fn submit_something(&mut self) {
-        let most = u64::from(self.options.nodes);
+        let most = self.nodes.len() as u64;
         let wide = self.random.chance(300);
         let nodes = if wide { most } else { self.random.between((1, most)) } as u32;
         let ranks = nodes * self.random.between((1, u64::from(self.options.slots))) as u32;
-        let exclusive = self.options.nodes > 3 && self.random.chance(30);
+        let exclusive = most > 3 && self.random.chance(30);
         let weight = self.random.between((50, 200)) as u32;
         if self.head.scheduler().jobs().count() < 12 {
             self.submit(&Demand { weight, exclusive, ..Demand::any(nodes, ranks) });
@@ -104,7 +106,7 @@ impl World {
     }
 
     fn some_node(&mut self) -> NodeId {
-        NodeId(self.random.below(u64::from(self.options.nodes)) as u32)
+        NodeId(self.random.below(self.nodes.len() as u64) as u32)
     }
 
     fn kill_something(&mut self) {
@@ -152,6 +154,7 @@ impl World {
         (known.here, known.agent) = (false, None);
         known.life += 1;
         known.processes.clear();
+        self.break_links(node);
         let seen_ns = self.now_ns + self.random.between((1_000_000, 200_000_000));
         let back_ns = seen_ns + self.random.between((1_000_000, 1_000_000_000));
         self.push(seen_ns, Event::LossSeen { node });
@@ -173,12 +176,14 @@ impl World {
             process.set_runs(self.now_ns, true);
             process.epoch += 1;
         }
+        self.break_links(node);
         let back_ns = self.now_ns + self.random.between((1_000_000, 300_000_000));
         self.push(back_ns, Event::DaemonBack { node });
     }
 
-    fn start_daemon(&mut self, node: NodeId) {
-        let tree = self.head.tree().clone();
+    pub(super) fn start_daemon(&mut self, node: NodeId) {
+        // It has a list of the nodes, and no state of the tree.
+        let tree = Tree::new(self.options.arity, self.head.tree().nodes());
         let at = node.0 as usize;
         self.nodes[at].agent = Some(agent(&self.options, node, tree));
         self.nodes[at].life += 1;
@@ -192,6 +197,7 @@ impl World {
             let back_ns = now_ns + self.random.below(2) * self.random.below(STARTER_BACK_NS);
             self.push(back_ns, Event::StarterBack { node, life, job });
         }
+        self.dial(node, 5_000_000);
     }
 
     /// A daemon hears of a job: from its neighbours, and from the starter if it is here.
@@ -220,9 +226,13 @@ impl World {
     /// All below a node that is cut off hear nothing either, and work through what has come meanwhile when it is not any more.
     fn blur(&mut self, node: NodeId) {
         let until_ns = self.nodes[node.0 as usize].cut_until_ns;
-        if until_ns < self.now_ns {
-            return;
+        if until_ns >= self.now_ns {
+            self.blur_below(node, until_ns);
         }
+    }
+
+    /// For a second after this time what runs on the node and below may be other than the head thinks.
+    pub(super) fn blur_below(&mut self, node: NodeId, until_ns: u64) {
         for at in 0..self.nodes.len() as u32 {
             if self.head.tree().next_hop(node, NodeId(at)).is_some() || NodeId(at) == node {
                 let known = &mut self.nodes[at as usize];

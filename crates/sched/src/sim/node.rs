@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::agent::Agent;
-use crate::types::{Generation, JobId, Slots};
+use crate::types::{Generation, JobId, NodeId, Slots};
 
 /// What a part's freezer really does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,8 +65,12 @@ pub(super) struct Node {
     /// None while the daemon or the whole node is down.
     pub(super) agent: Option<Agent>,
     pub(super) here: bool,
-    /// Grows when the daemon is another one: what was under way to the old one is lost.
+    /// Grows when the daemon is another one: what was meant for the old one is lost.
     pub(super) life: u32,
+    /// Whom it has dialled, and the number of that link: what is under way on an older one is lost.
+    pub(super) link: Option<(NodeId, u64)>,
+    /// Since when it has none.
+    pub(super) alone_since_ns: u64,
     /// Until when nothing comes in or goes out.
     pub(super) cut_until_ns: u64,
     /// Until when what runs here may be other than the head thinks.
@@ -86,6 +90,8 @@ impl Node {
             agent: Some(agent),
             here: true,
             life: 0,
+            link: None,
+            alone_since_ns: 0,
             cut_until_ns: 0,
             fuzzy_until_ns: 0,
             slow_until_ns: 0,
@@ -93,6 +99,11 @@ impl Node {
             timer_ns: None,
             processes: BTreeMap::new(),
         }
+    }
+
+    /// Whose link leads up from here.
+    pub(super) fn parent(&self) -> Option<NodeId> {
+        self.link.map(|link| link.0)
     }
 
     /// True if what the head thinks of this node must be true.

@@ -20,8 +20,8 @@ use crate::types::{Generation, JobId, NodeId};
 /// What happens.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
-    Down { to: NodeId, life: u32, down: Down },
-    Up { from: NodeId, to: NodeId, life: u32, report: crate::message::Report },
+    Down { to: NodeId, link: (NodeId, u64), down: Down },
+    Up { from: NodeId, link: (NodeId, u64), report: crate::message::Report },
     Freezer { node: NodeId, job: JobId, epoch: u64, frozen: bool },
     Saved { node: NodeId, job: JobId },
     Restored { node: NodeId, job: JobId, generation: Generation },
@@ -33,6 +33,8 @@ pub(super) enum Event {
     LossSeen { node: NodeId },
     NodeBack { node: NodeId },
     DaemonBack { node: NodeId },
+    List { node: NodeId },
+    Dial { node: NodeId, life: u32 },
     StarterBack { node: NodeId, life: u32, job: JobId },
     Heartbeat,
     Mood { job: JobId },
@@ -74,6 +76,8 @@ pub struct World {
     pub(super) now_ns: u64,
     queue: BinaryHeap<Entry>,
     pushed: u64,
+    /// Links that there have been.
+    pub(super) dialled: u64,
     pub(super) head: Head,
     pub(super) nodes: Vec<Node>,
     /// When the last message of a link arrives.
@@ -128,15 +132,18 @@ impl World {
             scheduler.handle_node(0, NodeId(node), options.slots, 0);
         }
         let tree = Tree::new(options.arity, options.nodes);
-        let nodes =
-            (0..options.nodes).map(|node| Node::new(agent(&options, NodeId(node), tree.clone()))).collect();
+        let nodes = (0..options.nodes).map(NodeId).map(|node| Node {
+            link: tree.parent(node).map(|parent| (parent, 0)),
+            ..Node::new(agent(&options, node, tree.clone()))
+        });
         World {
+            nodes: nodes.collect(),
             random: Random::new(options.seed),
             now_ns: 0,
             queue: BinaryHeap::new(),
             pushed: 0,
+            dialled: 0,
             head: Head::new(scheduler, tree),
-            nodes,
             links: BTreeMap::new(),
             head_timer_ns: None,
             next_job: 1,
@@ -193,10 +200,13 @@ impl World {
     fn handle(&mut self, event: Event) {
         let now_ns = self.now_ns;
         match event {
-            Event::Down { to, life, down } => self.with(to, life, |agent| agent.handle_down(now_ns, down)),
-            Event::Up { from, to, life, report } => {
-                self.with(to, life, |agent| agent.handle_report(now_ns, from, report));
+            Event::Down { to, link, down } if self.nodes[to.0 as usize].link == Some(link) => {
+                self.with_any(to, |agent| agent.handle_down(now_ns, down));
             }
+            Event::Up { from, link, report } if self.nodes[from.0 as usize].link == Some(link) => {
+                self.with_any(link.0, |agent| agent.handle_report(now_ns, from, report));
+            }
+            Event::Down { .. } | Event::Up { .. } => {}
             Event::Freezer { node, job, epoch, frozen } => self.handle_freezer(node, job, epoch, frozen),
             Event::Saved { node, job } => self.with_any(node, |agent| agent.handle_saved(now_ns, job)),
             Event::Restored { node, job, generation } => {
@@ -228,14 +238,9 @@ impl World {
             | Event::NodeBack { .. }
             | Event::DaemonBack { .. }
             | Event::StarterBack { .. } => self.handle_fault(&event),
+            Event::List { node } => self.handle_list(node),
+            Event::Dial { node, life } => self.handle_dial(node, life),
             Event::Mood { job } => self.handle_mood(job),
-        }
-    }
-
-    /// Tells the agent of a node something, if it is the daemon that it was meant for.
-    fn with(&mut self, node: NodeId, life: u32, tell: impl FnOnce(&mut Agent)) {
-        if self.nodes[node.0 as usize].life == life {
-            self.with_any(node, tell);
         }
     }
 
@@ -251,18 +256,20 @@ impl World {
         let head = self.head.tree().head();
         while let Some(output) = self.nodes[at].agent.as_mut().and_then(Agent::poll_output) {
             match output {
+                Output::Welcome(_) => {}
                 Output::Child(to, down) => {
-                    let arrives_ns = self.send(node, to);
-                    let life = self.nodes[to.0 as usize].life;
-                    self.push(arrives_ns, Event::Down { to, life, down });
+                    // What cannot be said, since there is no link, is said when there is one.
+                    if let Some(link) = self.nodes[to.0 as usize].link.filter(|link| link.0 == node) {
+                        let arrives_ns = self.send(node, to);
+                        self.push(arrives_ns, Event::Down { to, link, down });
+                    }
                 }
                 Output::Parent(report) if node == head => self.handle_at_head(report),
                 Output::Parent(report) => {
-                    let agent = self.nodes[at].agent.as_ref().expect("it has just spoken");
-                    let to = agent.tree().parent(node).expect("only the head has none");
-                    let arrives_ns = self.send(node, to);
-                    let life = self.nodes[to.0 as usize].life;
-                    self.push(arrives_ns, Event::Up { from: node, to, life, report });
+                    if let Some(link) = self.nodes[at].link {
+                        let arrives_ns = self.send(node, link.0);
+                        self.push(arrives_ns, Event::Up { from: node, link, report });
+                    }
                 }
                 Output::Do(action) => self.act(node, &action),
             }
@@ -510,7 +517,8 @@ impl World {
             while let Some(node) = up {
                 let known = &self.nodes[node.0 as usize];
                 open &= known.agent.is_some() && now_ns >= known.cut_until_ns;
-                up = known.agent.as_ref().and_then(|agent| agent.tree().parent(node));
+                open &= known.link.is_some() || node == self.head.tree().head();
+                up = known.parent();
             }
             if open {
                 self.with_any(NodeId(at), |agent| agent.handle_heard(now_ns));

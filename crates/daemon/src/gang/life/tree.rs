@@ -3,7 +3,7 @@
 use tutti_sched::agent::Agent;
 use tutti_sched::gang::Timing;
 use tutti_sched::head::Head;
-use tutti_sched::{JobId, NodeId, Report, Tree};
+use tutti_sched::{JobId, NodeId, Tree};
 
 use super::{IDLE_NS, JOBS, Life, Node};
 use crate::gang::{Seat, Word};
@@ -26,7 +26,6 @@ impl Life {
             self.node = Some(Node { me, agent, head, nodes: known });
         }
         let Some(node) = &mut self.node else { return };
-        let before = node.agent.tree().children(me);
         let mut changed = false;
         for (index, &seat) in nodes.iter().enumerate() {
             let Seat { alive, slots, memory_bytes } = seat;
@@ -60,30 +59,14 @@ impl Life {
         if let Some(head) = node.head.as_mut().filter(|_| changed) {
             head.handle_daemon_back();
         }
-        // A child may have come before the list that says that it is one: what went down meanwhile did not go to it.
-        let mut children = node.agent.tree().children(me);
-        children.retain(|child| !before.contains(child));
-        children.into_iter().for_each(|child| self.say_all(child));
         let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
         jobs.into_iter().for_each(|job| self.settle(now_ns, job));
     }
 
-    /// Tells a child all that is in force, as far as it is known here.
-    fn say_all(&mut self, child: NodeId) {
+    /// Tells a child the slots of the jobs: the agent tells it the rest.
+    pub(super) fn say_slots(&mut self, child: NodeId) {
         let jobs = self.jobs.iter().filter(|(_, entry)| !entry.parts.is_empty());
-        let slots = jobs.map(|(job, entry)| Word::Slots(*job, entry.parts.clone()));
-        let orders = self.members.iter().chain(&self.plan).chain(&self.switch);
-        let words: Vec<Word> = slots.chain(orders.cloned().map(Word::Sched)).collect();
+        let words: Vec<Word> = jobs.map(|(job, entry)| Word::Slots(*job, entry.parts.clone())).collect();
         words.iter().for_each(|word| self.say_down(child, word));
-    }
-
-    pub(super) fn greet(&mut self, child: NodeId) {
-        self.say_all(child);
-        match self.node.as_mut().map(|node| node.head.as_mut()) {
-            Some(Some(head)) => head.handle_daemon_back(),
-            // What jobs were ordered one by one the head alone knows.
-            Some(None) => self.say_up(&Report::Came { node: child }),
-            None => {}
-        }
     }
 }

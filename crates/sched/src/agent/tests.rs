@@ -1,0 +1,50 @@
+use super::*;
+use crate::message::{Plan, Switch};
+use crate::types::{Generation, Version};
+
+const CHILD: NodeId = NodeId(2);
+
+fn said(agent: &mut Agent) -> Vec<Output> {
+    std::iter::from_fn(|| agent.poll_output()).collect()
+}
+
+/// What goes down at a switch.
+fn turn(number: u64) -> [Down; 2] {
+    let (version, generation) = (Version(number), Generation(number));
+    let switch = Switch { version, row: 0, generation, at_ns: 0, mode: crate::Mode::Overlapped, left_ns: 0 };
+    [Down::Plan(Plan { version, ..Plan::default() }), Down::Order(Order::Switch(switch))]
+}
+
+#[test]
+fn a_child_that_comes_before_it_is_known_is_told_what_it_has_missed_when_it_is() {
+    let mut agent = Agent::new(NodeId(1), Tree::new(1, 2), Timing::default(), 1_000_000_000, 4);
+    turn(1).into_iter().for_each(|down| agent.handle_down(0, down));
+    assert_eq!(said(&mut agent), []);
+    let greeting = |number| {
+        let [plan, switch] = turn(number).map(|down| Output::Child(CHILD, down));
+        [Output::Welcome(CHILD), plan, switch, Output::Parent(Report::Came { node: CHILD })]
+    };
+    agent.handle_child(CHILD);
+    assert_eq!(said(&mut agent), greeting(1));
+    turn(2).into_iter().for_each(|down| agent.handle_down(10, down));
+    assert_eq!(said(&mut agent), [], "nobody has said that it is a child");
+    agent.handle_join(20);
+    assert_eq!(said(&mut agent), greeting(2));
+    turn(3).into_iter().for_each(|down| agent.handle_down(30, down));
+    assert_eq!(said(&mut agent), turn(3).map(|down| Output::Child(CHILD, down)));
+    agent.handle_join(40);
+    assert_eq!(said(&mut agent), [], "it is told once");
+}
+
+/// The plan of a switch goes down before it: who comes between the two has to have both.
+#[test]
+fn a_child_that_comes_between_a_plan_and_its_switch_is_told_both() {
+    let mut agent = Agent::new(NodeId(1), Tree::new(1, 3), Timing::default(), 1_000_000_000, 4);
+    let [plan, switch] = turn(1);
+    agent.handle_down(0, plan.clone());
+    said(&mut agent);
+    agent.handle_child(CHILD);
+    assert!(said(&mut agent).contains(&Output::Child(CHILD, plan)));
+    agent.handle_down(0, switch.clone());
+    assert_eq!(said(&mut agent), [Output::Child(CHILD, switch)]);
+}
