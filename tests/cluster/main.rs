@@ -13,6 +13,7 @@ mod gangs;
 mod harness;
 mod hostile;
 mod jobs;
+mod late;
 mod leftovers;
 mod nodes;
 mod on_demand;

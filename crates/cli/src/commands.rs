@@ -306,6 +306,13 @@ fn print_jobs(rows: &[JobRow]) -> String {
     for (job, why) in rows.iter().filter_map(|row| Some((row.job, row.waits.as_ref()?))) {
         text.push_str(&format!("job {job} waits: {why}\n"));
     }
+    for row in rows.iter().filter(|row| !row.unfrozen.is_empty()) {
+        text.push_str(&format!(
+            "job {} stands still until it is frozen on {}\n",
+            row.job,
+            row.unfrozen.join(", ")
+        ));
+    }
     for (job, deadlock) in rows.iter().filter_map(|row| Some((row.job, row.deadlock.as_ref()?))) {
         text.push_str(&format!("job {job}: {deadlock}\n"));
     }
@@ -359,6 +366,9 @@ fn print_status(rows: &[JobRow]) -> String {
         ));
         if let Some(why) = &row.waits {
             text.push_str(&format!("waits    {why}\n"));
+        }
+        if !row.unfrozen.is_empty() {
+            text.push_str(&format!("still    until it is frozen on {}\n", row.unfrozen.join(", ")));
         }
         if let Some(deadlock) = &row.deadlock {
             text.push_str(&format!("deadlock {deadlock}\n"));

@@ -24,6 +24,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use tutti_node::os::Rung;
+use tutti_sched::head::{Lags, Notice};
 use tutti_sched::{
     Config, Demand, Down, Generation, JobId, Mode, NodeId, Part, Policy, Scheduler, SubmitError, Version,
     Wait, Window,
@@ -158,6 +159,10 @@ pub enum Said {
     Refused(JobId, SubmitError),
     /// On the head: the slices that jobs have had. They come by [`Served`].
     Turns(Vec<(JobId, u64)>),
+    /// On the head: a node has become late, is expelled, is back, or in time again.
+    Notice(Notice),
+    /// On the head: whom jobs wait for that stand still.
+    Lags(Lags),
     /// For the person who keeps the machines.
     Line(String),
 }

@@ -223,8 +223,8 @@ impl Agent {
                 Action::Here(generation) => {
                     self.out.push_back(Output::Parent(Report::Here { node: self.me, generation }));
                 }
-                Action::Stuck(_) => {
-                    self.out.push_back(Output::Parent(Report::Late { node: self.me }));
+                Action::Stuck(job) => {
+                    self.out.push_back(Output::Parent(Report::Late { node: self.me, job }));
                     self.out.push_back(Output::Do(action));
                 }
                 _ => self.out.push_back(Output::Do(action)),

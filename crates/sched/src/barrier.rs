@@ -190,7 +190,7 @@ impl Merger {
     /// Looks for children that are late, and names them.
     pub fn handle_time(&mut self, now_ns: u64) {
         let limit_ns = self.limit_ns;
-        for record in self.jobs.values_mut() {
+        for (&job, record) in &mut self.jobs {
             let Some(since_ns) = record.uneven_since_ns else { continue };
             if now_ns < since_ns + limit_ns {
                 continue;
@@ -198,7 +198,7 @@ impl Merger {
             let best = record.furthest(Stage::Frozen, self.tree.membership());
             for child in record.children.iter().filter(|child| child.counts) {
                 if child.standing(Stage::Frozen, self.tree.membership()) < best {
-                    self.out.push_back(Report::Late { node: child.node });
+                    self.out.push_back(Report::Late { node: child.node, job });
                 }
             }
             record.uneven_since_ns = Some(now_ns);

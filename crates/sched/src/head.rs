@@ -13,7 +13,7 @@
 //! Barriers are per job: in strict mode a job waits for those that leave its own slots, and for no other. The next strict switch waits until
 //! this one is through; so a node that is late would hold up everything: after ten slices it is expelled ([`Notice::Expelled`]), its
 //! jobs are left out, and the barriers are complete without it. In overlapped mode a late node holds up its own jobs
-//! only, since they are not switched in before they are FROZEN; so it is named, and nothing else happens to it.
+//! only, since they are not switched in before they are FROZEN; so it is named, and nothing else happens to it (`late`).
 //!
 //! After a change of the tree everything in force is repeated, since a lost node may have taken it along.
 
@@ -25,13 +25,20 @@ use crate::scheduler::{JobState, Scheduler};
 use crate::tree::Tree;
 use crate::types::{Generation, JobId, Membership, NodeId, Slots, Version};
 
+mod late;
+
+pub use late::Lags;
+use late::Late;
+
 /// What the caller is to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {
     /// The job is suspended and frozen on all its nodes.
     Suspended(JobId),
-    /// The node is late, or a job on it cannot be frozen.
-    Late(NodeId),
+    /// The node keeps a job, this one if there are several, that has left its row: it has not frozen it for a second or more.
+    Late(NodeId, JobId),
+    /// It has frozen all jobs that it kept.
+    InTime(NodeId),
     /// The node is out of the slice plan.
     Expelled(NodeId),
     /// It is in it again.
@@ -53,6 +60,7 @@ pub struct Head {
     first: u64,
     down: VecDeque<Down>,
     notices: VecDeque<Notice>,
+    late: Late,
     /// Who ran before the switch that is being made.
     before: Vec<JobId>,
 }
@@ -99,6 +107,7 @@ impl Head {
             first,
             down: VecDeque::new(),
             notices: VecDeque::new(),
+            late: Late::default(),
             before: Vec::new(),
         };
         if first > 0 {
@@ -198,7 +207,7 @@ impl Head {
                 }
             }
             Report::Woken { job } => self.scheduler.handle_woken(now_ns, job),
-            Report::Late { node } => self.handle_late(now_ns, node),
+            Report::Late { node, job } => self.handle_late(now_ns, node, job),
             Report::Here { node, generation } => self.handle_here(now_ns, node, generation),
             Report::Came { .. } => self.handle_daemon_back(),
         }
@@ -212,15 +221,17 @@ impl Head {
         self.down.pop_front()
     }
 
-    /// When [`Self::poll_down`] is to be called at the latest.
+    /// When [`Self::poll_down`] and [`Self::poll_notice`] are to be called at the latest.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<u64> {
         let through = self.strict.as_ref().is_none_or(|strict| strict.through);
-        if through { self.scheduler.next_at_ns() } else { None }
+        let next_ns = if through { self.scheduler.next_at_ns() } else { None };
+        next_ns.into_iter().chain(self.late_timeout()).min()
     }
 
     /// What the caller is to know next.
-    pub fn poll_notice(&mut self) -> Option<Notice> {
+    pub fn poll_notice(&mut self, now_ns: u64) -> Option<Notice> {
+        self.judge_late(now_ns);
         self.notices.pop_front()
     }
 
@@ -340,46 +351,6 @@ impl Head {
         self.advance(now_ns);
     }
 
-    fn handle_late(&mut self, now_ns: u64, node: NodeId) {
-        if !self.tree.is_here(node) || node == self.tree.head() {
-            return;
-        }
-        self.notices.push_back(Notice::Late(node));
-        if self.switch.is_none_or(|switch| switch.mode == Mode::Overlapped) || !self.is_awaited(node) {
-            return;
-        }
-        let mut members = self.tree.members().clone();
-        let again = members.expelled.binary_search(&node).is_ok();
-        // Named again although it does not count: it does not forward either, so nobody below it counts.
-        let late = (0..self.tree.nodes()).map(NodeId).filter(|&other| {
-            other == node || again && self.tree.is_here(other) && self.tree.next_hop(node, other).is_some()
-        });
-        for node in late {
-            if let Err(at) = members.expelled.binary_search(&node) {
-                members.expelled.insert(at, node);
-                self.scheduler.handle_node_expelled(now_ns, node);
-                self.notices.push_back(Notice::Expelled(node));
-            }
-        }
-        if members != *self.tree.members() {
-            self.change(members);
-        }
-    }
-
-    /// True if a job with a part on the node, or below it, is to reach something. Reports of a job that runs, or that stands still
-    /// since long, may differ for ever without anybody being late: each is of the last time at which its node had to say something.
-    fn is_awaited(&self, node: NodeId) -> bool {
-        let comes = |job: JobId| {
-            let open = self.strict.as_ref().filter(|strict| !strict.through);
-            open.is_some_and(|strict| strict.coming.contains(&(job, Coming::Restoring)))
-        };
-        let reaches = |other: NodeId| other == node || self.tree.next_hop(node, other).is_some();
-        self.scheduler
-            .jobs()
-            .filter(|&job| comes(job) || self.scheduler.is_leaving(job))
-            .any(|job| self.scheduler.parts(job).unwrap_or_default().iter().any(|part| reaches(part.node)))
-    }
-
     fn handle_here(&mut self, now_ns: u64, node: NodeId, generation: Generation) {
         if self.switch.is_some_and(|switch| generation < switch.generation) {
             // It is still working through what has come meanwhile; it will say so again.
@@ -397,6 +368,8 @@ impl Head {
     /// Orders a new state of the tree, and repeats all that is in force. What holds of the reports is repeated by the nodes.
     fn change(&mut self, mut members: Members) {
         members.membership = self.tree.membership().next();
+        self.late.tree_ns = self.scheduler.now_ns();
+        self.late.changed |= members.expelled != self.tree.members().expelled;
         self.tree.handle_members(&members);
         self.scheduler.forget_idle();
         self.down.push_back(Down::Order(Order::Members(members)));

@@ -186,10 +186,12 @@ pub enum Report {
         /// The job.
         job: JobId,
     },
-    /// A node has not reached FROZEN for longer than ten slices, or has been silent that long.
+    /// A node has not reached FROZEN of a job for longer than ten slices, or has been silent that long. Said again while it is so.
     Late {
         /// The node.
         node: NodeId,
+        /// The job.
+        job: JobId,
     },
     /// An expelled node has frozen all that it should, up to this generation.
     Here {

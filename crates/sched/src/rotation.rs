@@ -158,6 +158,22 @@ impl Scheduler {
             && !self.rotation.running.contains(&job)
     }
 
+    /// Those of which that is true, and when they left.
+    pub(crate) fn leaving(&self) -> impl Iterator<Item = (JobId, u64)> {
+        let left = self.jobs.iter().filter(|(_, job)| matches!(job.turn.freeze, Freeze::Leaving(_)));
+        let left = left.filter(|(id, _)| !self.rotation.running.contains(id));
+        left.map(|(id, job)| (*id, job.turn.left_ns))
+    }
+
+    /// When the job left the row, if FROZEN has not come since.
+    pub(crate) fn left_ns(&self, job: JobId) -> Option<u64> {
+        self.jobs.get(&job).filter(|_| self.is_leaving(job)).map(|record| record.turn.left_ns)
+    }
+
+    pub(crate) fn slice_ns(&self) -> u64 {
+        self.config.slice_ns
+    }
+
     /// The jobs of the row in force, in ascending order.
     #[must_use]
     pub fn running(&self) -> &[JobId] {
@@ -379,6 +395,7 @@ impl Scheduler {
         for job in before.iter().filter(|job| after.binary_search(job).is_err()) {
             if let Some(record) = self.jobs.get_mut(job) {
                 record.turn.freeze = Freeze::Leaving(generation);
+                record.turn.left_ns = self.rotation.charged_ns;
             }
         }
         for job in after.iter().filter(|job| before.binary_search(job).is_err()) {

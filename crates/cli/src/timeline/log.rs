@@ -195,6 +195,7 @@ impl History {
                     entry.lost.push((us, u64::MAX));
                     fault = true;
                 }
+                "node-late" | "node-expelled" => fault = true,
                 // The first time is no news.
                 "node-up" if entry.lost.last().is_none_or(|span| span.1 != u64::MAX) => return,
                 "node-up" => entry.lost.iter_mut().for_each(|span| span.1 = span.1.min(us)),

@@ -34,6 +34,8 @@ impl Core {
             Said::Waits(job, why) => self.handle_waits(job, &why),
             Said::Refused(job, why) => self.handle_refused(job, &why),
             Said::Turns(turns) => self.note_turns(&turns),
+            Said::Notice(notice) => self.note_late(notice),
+            Said::Lags(lags) => self.note_lags(lags),
         }
     }
 

@@ -17,6 +17,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tutti_node::wire::Report;
+use tutti_sched::head::Lags;
 
 use super::Core;
 use crate::members::NodeId;
@@ -24,6 +25,7 @@ use crate::message::{Answer, JobId, Launch, Notice, Order, Routed};
 
 mod event;
 mod job;
+mod late;
 mod listing;
 pub(super) mod placement;
 mod queue;
@@ -59,6 +61,8 @@ pub(super) struct Head {
     born_ms: u64,
     /// First job of this life: earlier ones that are not known are an earlier head's.
     first_job: u64,
+    /// Whom jobs wait for that stand still.
+    lags: Lags,
 }
 
 impl Head {
@@ -71,6 +75,7 @@ impl Head {
             pending: BTreeSet::new(),
             born_ms: now_ms,
             first_job,
+            lags: Lags::default(),
         }
     }
 

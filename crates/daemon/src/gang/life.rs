@@ -343,7 +343,12 @@ impl Life {
             }
             let Some(head) = &mut node.head else { return };
             let Some(down) = head.poll_down(now_ns) else {
-                while head.poll_notice().is_some() {}
+                while let Some(notice) = head.poll_notice(now_ns) {
+                    (self.say)(Said::Notice(notice));
+                }
+                if let Some(lags) = head.poll_lags() {
+                    (self.say)(Said::Lags(lags));
+                }
                 return;
             };
             self.handle_down(now_ns, down);

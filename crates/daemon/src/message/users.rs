@@ -154,6 +154,9 @@ pub struct JobRow {
     /// Its ranks wait for each other for ever: who for whom.
     #[serde(default)]
     pub deadlock: Option<String>,
+    /// It stands still until these nodes have frozen it.
+    #[serde(default)]
+    pub unfrozen: Vec<String>,
     /// Pids by node.
     pub pids: Vec<(String, Vec<u32>)>,
     /// How its ranks are held while others have the cores, by node.

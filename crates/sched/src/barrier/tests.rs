@@ -119,7 +119,11 @@ fn s17_a_late_child_is_named_and_no_longer_waited_for() {
         }
         seven.carry();
     }
-    assert_eq!(seven.at_head, [Report::Late { node: NodeId(4) }], "by its parent, not by the grandparent");
+    assert_eq!(
+        seven.at_head,
+        [Report::Late { node: NodeId(4), job: JOB }],
+        "by its parent, not by the grandparent"
+    );
     seven.members(1, &[], &[4]);
     seven.carry();
     assert_eq!(seven.mergers[0].merged(JOB, Stage::Frozen), Some(Generation(1)));

@@ -5,6 +5,8 @@ use crate::scheduler::Config;
 const JOB: JobId = JobId(1);
 const CHILD: NodeId = NodeId(1);
 
+const SECOND_NS: u64 = 1_000_000_000;
+
 /// A job on both nodes that runs.
 fn head() -> Head {
     let config = Config { mode: Mode::Strict, ..Config::default() };
@@ -39,11 +41,11 @@ fn down(head: &mut Head) -> Vec<Order> {
 #[test]
 fn nobody_is_expelled_for_a_job_that_is_to_run() {
     let mut head = head();
-    head.handle_report(10, Report::Late { node: CHILD });
+    head.handle_report(10, Report::Late { node: CHILD, job: JOB });
     assert_eq!(down(&mut head), []);
     head.suspend(20, JOB);
     assert!(down(&mut head).contains(&Order::Suspend(JOB, 1)));
-    head.handle_report(30, Report::Late { node: CHILD });
+    head.handle_report(30, Report::Late { node: CHILD, job: JOB });
     assert!(matches!(&down(&mut head)[0], Order::Members(members) if members.expelled == [CHILD]));
 }
 
@@ -66,4 +68,73 @@ fn nobody_is_thought_asleep_on_the_word_of_those_who_are_gone() {
     assert!(head.scheduler().is_wanted());
     head.handle_report(30, reached_in(1, Stage::Idle, 1));
     assert!(!head.scheduler().is_wanted(), "who still sleeps says so again");
+}
+
+/// A chain of three nodes, overlapped switches, and a job on all of them that left its row at 0.
+fn with_leaving_job() -> Head {
+    let mut scheduler = Scheduler::new(Config::default()).expect("the default can be");
+    (0..3).for_each(|node| scheduler.handle_node(0, NodeId(node), 1, 0));
+    let mut head = Head::new(scheduler, Tree::new(1, 3));
+    head.scheduler_mut().submit(0, JOB, &Demand::any(3, 3)).expect("it fits");
+    head.scheduler_mut().begin(0, JOB);
+    down(&mut head);
+    head.suspend(0, JOB);
+    down(&mut head);
+    head
+}
+
+fn notices(head: &mut Head, now_ns: u64) -> Vec<Notice> {
+    std::iter::from_fn(|| head.poll_notice(now_ns)).collect()
+}
+
+#[test]
+fn the_deepest_that_is_late_is_named_once_after_a_second_and_when_it_is_over() {
+    let mut head = with_leaving_job();
+    let deepest = NodeId(2);
+    head.handle_report(SECOND_NS / 2, Report::Late { node: deepest, job: JOB });
+    assert_eq!(notices(&mut head, SECOND_NS - 1), [], "it takes less than a second");
+    assert_eq!((head.poll_lags(), head.late_timeout()), (None, Some(SECOND_NS)));
+    assert_eq!(notices(&mut head, SECOND_NS), [Notice::Late(deepest, JOB)]);
+    let lags = Lags { unfrozen: vec![(JOB, deepest)], expelled: Vec::new() };
+    assert_eq!((head.poll_lags(), head.late_timeout()), (Some(lags), None));
+    for node in [CHILD, deepest, CHILD] {
+        head.handle_report(2 * SECOND_NS, Report::Late { node, job: JOB });
+        assert_eq!((notices(&mut head, 9 * SECOND_NS), head.poll_lags()), (vec![], None));
+    }
+    let generation = head.scheduler().generation().0;
+    head.handle_report(10 * SECOND_NS, reached(Stage::Frozen, generation));
+    assert_eq!(notices(&mut head, 10 * SECOND_NS), [Notice::InTime(deepest)]);
+    assert_eq!(head.poll_lags(), Some(Lags::default()));
+    // What comes late of it names nobody.
+    head.handle_report(11 * SECOND_NS, Report::Late { node: deepest, job: JOB });
+    assert_eq!((notices(&mut head, 20 * SECOND_NS), head.poll_lags()), (vec![], None));
+}
+
+#[test]
+fn where_all_nodes_of_a_job_lack_alike_all_are_named_and_a_lost_one_no_longer() {
+    let mut head = with_leaving_job();
+    let deepest = NodeId(2);
+    assert_eq!(head.late_timeout(), Some(2 * SECOND_NS));
+    assert_eq!(notices(&mut head, 2 * SECOND_NS - 1), []);
+    let all = notices(&mut head, 2 * SECOND_NS);
+    assert!(all.contains(&Notice::Late(deepest, JOB)), "{all:?}");
+    assert!(head.poll_lags().is_some_and(|lags| lags.unfrozen.contains(&(JOB, deepest))));
+    head.handle_node_lost(3 * SECOND_NS, deepest);
+    assert!(!notices(&mut head, 3 * SECOND_NS).contains(&Notice::InTime(deepest)), "it is lost");
+    assert!(head.poll_lags().is_some_and(|lags| !lags.unfrozen.contains(&(JOB, deepest))));
+}
+
+#[test]
+fn who_is_expelled_is_said_to_be_that_and_not_late_too() {
+    let mut head = head();
+    head.suspend(10, JOB);
+    down(&mut head);
+    head.handle_report(SECOND_NS, Report::Late { node: CHILD, job: JOB });
+    down(&mut head);
+    assert_eq!(notices(&mut head, 2 * SECOND_NS), [Notice::Expelled(CHILD)]);
+    assert_eq!(head.poll_lags(), Some(Lags { unfrozen: Vec::new(), expelled: vec![CHILD] }));
+    let generation = head.scheduler().generation();
+    head.handle_report(3 * SECOND_NS, Report::Here { node: CHILD, generation });
+    assert_eq!(notices(&mut head, 3 * SECOND_NS), [Notice::Back(CHILD)]);
+    assert_eq!(head.poll_lags(), Some(Lags::default()));
 }

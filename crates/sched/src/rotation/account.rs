@@ -45,6 +45,8 @@ pub(crate) struct Turn {
     pub(crate) weight: u32,
     pub(super) account: Account,
     pub(crate) freeze: Freeze,
+    /// When it left the row last.
+    pub(crate) left_ns: u64,
     /// Left out of the rows until it is frozen.
     pub(crate) held: bool,
     /// Since when it sleeps everywhere.
@@ -60,6 +62,7 @@ impl Turn {
             weight,
             account,
             freeze: Freeze::Frozen,
+            left_ns: 0,
             held: false,
             idle_since_ns: None,
             since: Generation(0),

@@ -324,7 +324,7 @@ impl World {
 
     /// Sends down what the head says.
     pub(super) fn poll_head(&mut self) {
-        while let Some(notice) = self.head.poll_notice() {
+        while let Some(notice) = self.head.poll_notice(self.now_ns) {
             self.report.expelled += u64::from(matches!(notice, Notice::Expelled(_)));
         }
         while let Some(Placed::Placed(job, parts)) = self.head.scheduler_mut().poll_event() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::job::HeadJob;
-use super::placement;
+use super::{late, placement};
 use crate::core::Core;
 use crate::gang::Means;
 use crate::members::{Members, NodeId};
@@ -30,6 +30,7 @@ impl Core {
             gang: job.launch.terms.gang,
             turns: job.turns,
             waits: job.waits(),
+            unfrozen: late::keepers(&head.lags, members, *id, job),
             deadlock: job.stuck.deadlock().map(str::to_owned),
             pids: job.pids.iter().map(|(node, pids)| (name(members, *node), pids.clone())).collect(),
         };

@@ -1,0 +1,103 @@
+//! Nodes that do not freeze a job when its turn is over: who keeps the machines hears of it, and so does who looks at the job.
+
+use rustix::process::{Signal, kill_process};
+use serde_json::Value;
+
+use crate::Cluster;
+use crate::gangs::cgroup;
+use crate::harness::{Running, await_that};
+
+const SPIN: [&str; 3] = ["sh", "-c", "while :; do :; done"];
+
+/// Three nodes of one core, two jobs on the first two and two on the third; they take turns. None where no cgroup can be made.
+fn four_jobs(name: &str, more: &[&str]) -> Option<(Cluster, Vec<Running>)> {
+    let options = ["--slots", "1", "--slice", "20", "--lost-after", "120"];
+    let cluster = Cluster::up(name, 3, &[&options, more].concat());
+    let (both, third) = (["-H", "node0:1,node1:1", "-n", "2"], ["-H", "node2:1", "-n", "1"]);
+    let mut jobs = Vec::new();
+    for (job, place) in (1..).zip([both, both, third, third]) {
+        jobs.push(cluster.start(&[&["run"], &place[..], &SPIN].concat()));
+        await_that("it runs", || cluster.job(job).contains("\"running\""));
+        if cgroup(jobs.last()?).is_none() {
+            eprintln!("skipped: no cgroup can be made here");
+            return None;
+        }
+    }
+    await_that("all take turns", || (1..=4).all(|job| turns(&cluster, job) > 2));
+    Some((cluster, jobs))
+}
+
+fn row(cluster: &Cluster, job: u32) -> Value {
+    let rows: Value = serde_json::from_str(&cluster.job(job)).expect("JSON");
+    rows[0].clone()
+}
+
+fn turns(cluster: &Cluster, job: u32) -> u64 {
+    row(cluster, job)["turns"].as_u64().expect("a number")
+}
+
+/// What the log of events says of a node since it came, in order.
+fn events(cluster: &Cluster, node: &str) -> Vec<String> {
+    let log = std::fs::read_to_string(cluster.folder.join("events.jsonl")).expect("the log");
+    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let of_node = lines.filter(|line| line["job"].is_null() && line["nodes"][0] == node);
+    of_node.map(|line| line["event"].as_str().expect("a word").to_owned()).skip(1).collect()
+}
+
+/// One of these jobs stands still, and `tutti` says that it is for this node.
+#[track_caller]
+fn await_kept(cluster: &Cluster, jobs: [u32; 2], node: &str) {
+    let kept = |job: &u32| row(cluster, *job)["unfrozen"] == serde_json::json!([node]);
+    await_that(&format!("a job stands still for {node}"), || jobs.iter().any(kept));
+    let job = *jobs.iter().find(|job| kept(job)).expect("its node stands still");
+    let list = cluster.tutti(&["ps"]).expect_success().stdout;
+    assert!(list.contains(&format!("job {job} stands still until it is frozen on {node}\n")), "{list}");
+    let status = cluster.tutti(&["status", &job.to_string()]).expect_success().stdout;
+    assert!(status.contains(&format!("\nstill    until it is frozen on {node}\n")), "{status}");
+}
+
+/// Begins and ends by turns: nothing is said twice.
+#[track_caller]
+fn assert_once(events: &[String], begin: &str, end: &str) {
+    let expected = [begin, end].into_iter().cycle().take(events.len());
+    assert!(events.iter().eq(expected), "{events:?}");
+}
+
+#[test]
+fn a_node_that_keeps_a_job_is_named_once_until_it_has_frozen_it() {
+    let Some((cluster, jobs)) = four_jobs("cluster-late", &[]) else { return };
+    // One that lacks beside another node of the job, and one that has both of its jobs alone.
+    for (node, kept, others) in [(1, [1, 2], 3), (2, [3, 4], 1)] {
+        let name = format!("node{node}");
+        kill_process(cluster.daemon(node), Signal::STOP).expect("it lives");
+        await_kept(&cluster, kept, &name);
+        await_that("it is in the log", || {
+            events(&cluster, &name).last().is_some_and(|last| last == "node-late")
+        });
+        let said = events(&cluster, &name);
+        // Its parent reports it each ten slices; so many times the others have their turns.
+        let until = turns(&cluster, others) + 50;
+        await_that("others take their turns", || turns(&cluster, others) > until);
+        assert_eq!(events(&cluster, &name), said);
+        kill_process(cluster.daemon(node), Signal::CONT).expect("it lives");
+        await_that("nobody stands still", || {
+            kept.iter().all(|job| row(&cluster, *job)["unfrozen"] == serde_json::json!([]))
+        });
+        let before = kept.map(|job| turns(&cluster, job));
+        await_that("they take their turns again", || {
+            kept.iter().zip(before).all(|(job, before)| turns(&cluster, *job) > before + 2)
+        });
+        await_that("its end is in the log", || {
+            events(&cluster, &name).last().is_some_and(|last| last == "node-in-time")
+        });
+        assert_once(&events(&cluster, &name), "node-late", "node-in-time");
+        let log = std::fs::read_to_string(cluster.folder.join("node0.log")).expect("the head's log");
+        let job = kept.iter().find(|job| log.contains(&format!("node {name} has not frozen job {job},")));
+        assert!(
+            job.is_some() && log.contains(&format!("node {name} has frozen what it was late with")),
+            "{log}"
+        );
+    }
+    cluster.tutti(&["kill", "1", "2", "3", "4"]).expect_success();
+    jobs.into_iter().for_each(|job| assert_eq!(job.end().0, 137));
+}
