@@ -103,8 +103,9 @@ impl Matrix {
         self.version
     }
 
-    /// Finds nodes and a row for the job and takes them; false if there is no room now.
-    pub(crate) fn place(&mut self, machine: &Machine, job: JobId, demand: &Demand) -> bool {
+    /// Finds nodes and a row for the job and takes them; false if there is no room now. One that runs already is told its slots with
+    /// every plan, as if it had been moved: it has those of an earlier head.
+    pub(crate) fn place(&mut self, machine: &Machine, job: JobId, demand: &Demand, runs: bool) -> bool {
         let Some(parts) = self.choose(machine, job, demand) else { return false };
         let resident = Resident {
             parts,
@@ -112,7 +113,7 @@ impl Matrix {
             exclusive: demand.exclusive,
             gang: demand.gang,
             active: false,
-            moved: false,
+            moved: runs && demand.gang,
         };
         self.residents.insert(job, resident);
         true

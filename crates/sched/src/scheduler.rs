@@ -464,9 +464,9 @@ impl Scheduler {
     fn serve_queue(&mut self) {
         let mut at = 0;
         while at < self.queue.len() {
-            let job = self.queue[at].job;
+            let Waiting { job, runs, .. } = self.queue[at];
             let demand = &self.jobs[&job].demand;
-            if self.matrix.place(&self.machine, job, demand) {
+            if self.matrix.place(&self.machine, job, demand, runs) {
                 self.machine.charge(job, demand, &self.matrix.residents[&job].parts);
                 let parts = self.matrix.residents[&job].parts.clone();
                 self.jobs.get_mut(&job).expect("it waits").state = JobState::Placed;

@@ -16,7 +16,7 @@ pub(crate) struct Resident {
     pub(crate) gang: bool,
     /// It takes part in the matrix: begun, not suspended, not left out.
     pub(crate) active: bool,
-    /// It had other slots when it began: the nodes are told with every plan.
+    /// It had other slots when it began, or may have had: the nodes are told with every plan.
     pub(crate) moved: bool,
 }
 

@@ -174,6 +174,23 @@ fn generations_grow_by_one_and_go_on_after_a_change_of_head() {
     assert_eq!(generations, (42..42 + generations.len() as u64).collect::<Vec<_>>());
 }
 
+/// Nodes whose daemons live on know their jobs under the slots of the head before: two of them on one slot would never run together.
+#[test]
+fn a_head_that_takes_over_says_in_its_plan_on_which_slots_those_run_that_it_found() {
+    let mut bench = Bench::plain(1, 2);
+    for job in [JobId(11), JobId(12)] {
+        bench.scheduler.submit_running(0, job, &given(&[(0, 1)])).unwrap();
+    }
+    bench.begin_placed();
+    bench.submit(&Demand::any(1, 1));
+    bench.run(3);
+    let plan = bench.scheduler.plan();
+    let there = |job| bench.scheduler.parts(job).unwrap()[0].slots;
+    let said: Vec<_> = plan.moved.iter().map(|moved| (moved.job, moved.slots)).collect();
+    assert_eq!(said, [JobId(11), JobId(12)].map(|job| (job, there(job))));
+    assert!(there(JobId(11)).is_disjoint(&there(JobId(12))));
+}
+
 #[test]
 fn weights_are_shares_of_the_slices() {
     let mut bench = Bench::plain(1, 1);
