@@ -2,8 +2,11 @@
 
 use tutti_tests::{CONFORMANCE, Scratch, compile};
 
-use crate::Cluster;
-use crate::harness::LIMIT;
+use crate::harness::{LIMIT, await_that};
+use crate::{Cluster, log};
+
+/// The programs together run for many times as long as so many slices of 5 ms.
+const THAWS: usize = 200;
 
 #[track_caller]
 fn pass(name: &str, up: &[&str], beside: bool) {
@@ -20,6 +23,9 @@ fn pass(name: &str, up: &[&str], beside: bool) {
     let (program, seed) = (random.to_string_lossy(), crate::seed().to_string());
     let words = ["run", "-N", "2", "-n", "3", &program, &seed, "12"];
     tutti_tests::run(&mut cluster.command(&words), LIMIT).expect_success();
+    // Without switches it would have shown nothing. The log is written once a second.
+    await_that("the log has the switches", || log::thaws(&cluster) >= THAWS);
+    println!("{} thaws", log::thaws(&cluster));
     if let Some(busy) = busy {
         cluster.tutti(&["kill", "1"]).expect_success();
         assert_eq!(busy.end().0, 137);

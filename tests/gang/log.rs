@@ -32,6 +32,11 @@ fn read(cluster: &Cluster) -> Vec<Turn> {
     turns
 }
 
+/// How often, by the log, a job has been let go on a node.
+pub fn thaws(cluster: &Cluster) -> usize {
+    read(cluster).iter().filter(|turn| turn.what == "thaw").count()
+}
+
 /// Two jobs on two nodes that have taken turns; none where no cgroup can be made.
 #[track_caller]
 fn two_jobs(cluster: &Cluster) -> Option<[Running; 2]> {

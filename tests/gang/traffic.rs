@@ -2,12 +2,13 @@
 //! not its own.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use tutti_tests::{Scratch, compile};
 
 use crate::Cluster;
-use crate::harness::Running;
+use crate::harness::{LIMIT, Running};
 use crate::turns::Turns;
 
 /// Until so many turns have been seen.
@@ -17,13 +18,28 @@ const PATIENCE: Duration = Duration::from_secs(80);
 pub struct Traffic {
     scratch: Scratch,
     program: PathBuf,
+    env: &'static [(&'static str, &'static str)],
 }
+
+const SOURCE: &str = "tests/gang/programs/traffic.c";
 
 impl Traffic {
     pub fn new(name: &str) -> Self {
         let scratch = Scratch::new(&format!("{name}-files"));
-        let program = compile("tests/gang/programs/traffic.c", scratch.path());
-        Traffic { scratch, program }
+        let program = compile(SOURCE, scratch.path());
+        Traffic { scratch, program, env: &[] }
+    }
+
+    /// Linked with MPICH, by its own compiler wrapper; none where there is none.
+    fn of_mpich(name: &str) -> Option<Self> {
+        let mpicc = tutti_tests::peers::mpich()?.join("bin/mpicc");
+        let scratch = Scratch::new(&format!("{name}-files"));
+        let program = scratch.path().join("traffic");
+        let mut command = Command::new(mpicc);
+        command.arg("-O2").arg("-o").arg(&program).arg(tutti_tests::root().join(SOURCE));
+        tutti_tests::run(&mut command, LIMIT).expect_success();
+        // Through UCX, its default, it hangs between nodes of one machine, also under its own mpiexec (MPIR_CVAR_NOLOCAL=1).
+        Some(Traffic { scratch, program, env: &[("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp")] })
     }
 
     fn go(&self) -> PathBuf {
@@ -44,6 +60,7 @@ impl Traffic {
         let (program, go) = (self.program.to_string_lossy(), self.go());
         let words = ["run", "-N", &nodes, "-n", &ranks, &program, &stamp, &go.to_string_lossy()];
         let mut command = cluster.command(&words);
+        command.envs(self.env.iter().copied());
         if let Some(faults) = faults {
             command.env("TUTTI_FAULTS", faults);
         }
@@ -103,6 +120,20 @@ fn s18_no_message_of_a_stopped_job_reaches_another() {
 #[test]
 fn s19_messages_arrive_once_in_order_through_2000_switches_on_a_bad_network() {
     take_turns("gang-bad", &["--netns", "--slots", "1"], 2, true, 2000);
+}
+
+/// Two jobs of MPICH's own library, which knows nothing of turns, and one of ours.
+#[test]
+fn s18_programs_of_mpich_take_turns_and_their_messages_arrive() {
+    let Some(foreign) = Traffic::of_mpich("gang-mpich") else { return };
+    let own = Traffic::new("gang-mpich-own");
+    let cluster = Cluster::up("gang-mpich", 2, &["--slice", "5"]);
+    let jobs: Vec<_> = (1..=2).map(|job| foreign.start(&cluster, job, job, 2, None)).collect();
+    let beside = own.start(&cluster, 3, 2, 2, None);
+    let Some(mut seen) = Turns::of(&[&jobs[0], &jobs[1], &beside]) else { return };
+    seen.await_more(200, PATIENCE);
+    foreign.end(jobs);
+    own.end(vec![beside]);
 }
 
 #[test]
