@@ -119,6 +119,7 @@ pub struct NodeSwitch {
     timing: Timing,
     jobs: Vec<Local>,
     early: Early,
+    /// In the order of their versions, none older than that in force.
     plans: VecDeque<Plan>,
     /// The newest switch that has come.
     newest: Option<Switch>,
@@ -184,14 +185,16 @@ impl NodeSwitch {
         self.apply(now_ns);
     }
 
-    /// The rows of a version have come.
+    /// The rows of a version have come. They may come late, from who was the parent before.
     pub fn handle_plan(&mut self, now_ns: u64, plan: Plan) {
-        if self.plans.iter().any(|known| known.version == plan.version) {
+        let is_old = self.done.is_some_and(|done| plan.version < done.version);
+        let Err(at) = self.plans.binary_search_by_key(&plan.version, |known| known.version) else { return };
+        if is_old {
             return;
         }
-        self.plans.push_back(plan);
+        self.plans.insert(at, plan);
         if self.plans.len() > PLANS_MAX {
-            // The oldest may be in force; the one behind it never will be.
+            // The first may be in force; the one behind it never will be.
             self.plans.remove(1);
         }
         self.execute(now_ns);

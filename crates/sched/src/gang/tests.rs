@@ -207,6 +207,19 @@ fn the_newest_generation_wins_and_a_skipped_one_is_reported_over() {
     assert!(node.is_thawed(A));
 }
 
+/// Who was the parent before may still have plans on their way.
+#[test]
+fn plans_that_come_late_do_not_push_out_the_newest() {
+    let mut node = node(Mode::Overlapped);
+    order(&mut node, 0, switch(2, 0, Mode::Overlapped));
+    let late = Plan { version: Version(2), rows: vec![vec![A]], ..Plan::default() };
+    node.handle_plan(10, late);
+    let newest = 20;
+    node.handle_plan(20, plan(newest));
+    (3..newest).for_each(|version| node.handle_plan(30, plan(version)));
+    assert_eq!(order(&mut node, 40, Order::Switch(to_row(newest, 1, 3)))[0], Action::Freeze(A));
+}
+
 #[test]
 fn a_switch_waits_for_its_plan_and_for_its_time() {
     let mut node = node(Mode::Overlapped);
