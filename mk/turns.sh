@@ -50,8 +50,6 @@ pair() {
 
 echo "\$ mpiexec -n 2 ./turns, in one window, then in two at once"
 pair "Tutti" "$bin/mpiexec" -n 2 "$folder/turns" "$rounds"
-# The last turns are on their way to the log once a second.
-sleep 1.2
 "$bin/tutti" timeline --all -o "$folder/turns.html" >/dev/null
 echo "    target/demo/turns.html shows who ran when: open it in a browser"
 

@@ -1,6 +1,7 @@
 //! `tutti timeline`: a page that shows who ran where and when, from the logs of the head.
 //!
-//! The logs are read as they stand, so it also works when the daemons are gone, and on a copy of them. The page is one file
+//! What happened until it was asked for is drawn: nodes tell the head of their turns once a second, so where something has just happened it waits
+//! for that. The logs are read as they stand, so it also works when the daemons are gone, and on a copy of them. The page is one file
 //! with everything in it; its script only shows a part larger and the time under the pointer.
 
 mod lanes;
@@ -8,13 +9,17 @@ mod log;
 mod page;
 mod switch;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tutti_daemon::place;
 
 use lanes::{Lanes, Look};
 use log::{History, Span};
+
+/// Nodes tell the head of their turns once a second; until then it is on its way for a moment.
+const TOLD: Duration = Duration::from_millis(1500);
 
 /// What `tutti timeline` takes.
 #[derive(Clone, Debug, clap::Args)]
@@ -42,7 +47,14 @@ pub struct Options {
 /// When there is nothing to be drawn, or nowhere to write it; a text for the user.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
     let folder = options.logs.clone().unwrap_or_else(place::of_node);
-    let history = log::read(&folder.join(place::EVENTS), &folder.join(place::TURNS))?;
+    let (events, turns) = (folder.join(place::EVENTS), folder.join(place::TURNS));
+    let now = SystemTime::now();
+    if options.logs.is_none() && [&events, &turns].iter().any(|log| is_fresh(log, now)) {
+        // Without a node's last turns a job would seem to run where it stood still.
+        std::thread::sleep(TOLD);
+    }
+    let until_us = now.duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_micros() as u64);
+    let history = log::read(&events, &turns, until_us)?;
     let span = history.span(options.job, options.last)?;
     let history = history.only(span);
     let text = if options.output.extension().is_some_and(|ending| ending == "svg") {
@@ -56,6 +68,12 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         .map_err(|error| format!("cannot write {}: {error}", options.output.display()))?;
     println!("{}: {} KiB", options.output.display(), bytes.div_ceil(1024));
     Ok(ExitCode::SUCCESS)
+}
+
+/// True if it has been written to so lately that what nodes have done since may be on its way.
+fn is_fresh(log: &Path, now: SystemTime) -> bool {
+    let written = std::fs::metadata(log).and_then(|log| log.modified());
+    written.is_ok_and(|written| now.duration_since(written).unwrap_or_default() < TOLD)
 }
 
 impl History {

@@ -88,15 +88,20 @@ struct Turns {
     stretch: Stretch,
 }
 
-/// Reads the logs of events and of turns, the old halves first.
+/// Reads the logs of events and of turns, the old halves first, up to this moment (in us since 1970).
 ///
 /// # Errors
 /// When there is no log of events; a text for the user.
-pub fn read(events: &Path, turns: &Path) -> Result<History, String> {
-    let known =
+pub fn read(events: &Path, turns: &Path, until_us: u64) -> Result<History, String> {
+    let mut known =
         lines::<Event>(events).map_err(|error| format!("cannot read {}: {error}", events.display()))?;
+    known.retain(|event| event.ms * 1000 <= until_us);
     // A cluster on which nobody ever took turns has none.
-    let turns = lines::<Turns>(turns).unwrap_or_default();
+    let mut turns = lines::<Turns>(turns).unwrap_or_default();
+    for Turns { stretch, .. } in &mut turns {
+        let since_us = stretch.since_us;
+        stretch.turns.retain(|turn| since_us.saturating_add(turn.1) <= until_us);
+    }
     Ok(put_in_order(known, turns))
 }
 
@@ -284,5 +289,26 @@ half a li
         let history = read_text(events, "");
         assert_eq!(history.nodes[0].lost, [(5000, 8000), (9000, 10_000)]);
         assert_eq!(history.nodes[0].runs[&1], [(3000, 10_000)]);
+    }
+
+    #[test]
+    fn what_happened_later_is_not_read() {
+        let folder = std::env::temp_dir().join(format!("tutti-log-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (events, turns) = (folder.join("events"), folder.join("turns"));
+        std::fs::write(
+            &events,
+            "{\"ms\":10,\"event\":\"node-up\",\"nodes\":[\"a\"]}\n{\"ms\":50,\"event\":\"node-up\",\"nodes\":[\"b\"]}\n",
+        )
+        .unwrap();
+        std::fs::write(
+            &turns,
+            "{\"node\":\"a\",\"since_us\":20000,\"lost\":0,\"turns\":[[\"switch\",0,1,0,0],[\"switch\",15000,2,0,0]]}\n",
+        )
+        .unwrap();
+        let history = read(&events, &turns, 30_000).unwrap();
+        assert_eq!((history.nodes.len(), history.nodes[0].turns.len(), history.until_us), (1, 1, 20_000));
+        assert_eq!(read(&events, &turns, u64::MAX).unwrap().until_us, 50_000);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }
