@@ -57,6 +57,34 @@ fn nobody_stays_frozen_when_a_daemon_is_killed_and_none_follows() {
     jobs.iter().for_each(|job| job.mark.assert_nothing_left());
 }
 
+/// The daemons of the jobs' nodes live, and one of them has a parent that does: nobody tells them who is to run.
+#[test]
+fn nobody_stays_frozen_when_the_head_is_killed_and_none_follows() {
+    let up = ["--arity", "1", "--slots", "1", "--slice", "20", "--lost-after", "2", "--keep-for", "2"];
+    let cluster = Cluster::up("gang-headless", 3, &up);
+    let words = ["submit", "-N", "2", "-n", "2", "-host", "node1,node2", "sh", "-c", "while :; do :; done"];
+    let jobs: Vec<_> = (1..=2)
+        .map(|job| {
+            let running = cluster.start(&words);
+            await_that("it runs", || cluster.job(job).contains("\"running\""));
+            running
+        })
+        .collect();
+    let Some(mut turns) = Turns::of(&[&jobs[0], &jobs[1]]) else { return };
+    turns.await_more(4, crate::harness::LIMIT);
+    let orphans: Vec<_> = jobs.iter().map(Left).collect();
+    let daemons = [1, 2].map(|node| cluster.daemon(node));
+    kill_process(cluster.daemon(0), Signal::KILL).expect("it lives");
+    await_that("both end on both nodes", || jobs.iter().all(|job| job.mark.processes().is_empty()));
+    for (node, daemon) in (1..).zip(daemons) {
+        assert!(rustix::process::test_kill_process(daemon).is_ok(), "the daemon of node{node} lives");
+        let log = std::fs::read_to_string(cluster.folder.join(format!("node{node}.log"))).expect("its log");
+        let said = log.lines().filter(|line| line.contains("has not heard of the head for"));
+        assert_eq!(said.count(), 2, "{log}");
+    }
+    drop(orphans);
+}
+
 /// A daemon that is new hears what the head has ordered and what jobs are here in some order, and its parent is not the head.
 #[test]
 fn s17_jobs_take_strict_turns_again_when_a_daemon_is_killed_and_another_one_follows() {

@@ -146,6 +146,8 @@ pub struct Config {
     pub arity: u32,
     /// A node that is not heard of for so long is lost, in ms.
     pub lost_ms: u64,
+    /// Jobs on several nodes wait so long for a head that is lost, in ms.
+    pub keep_ms: u64,
     /// Whose daemon it is: besides the owner of a job, this user may do anything.
     pub owner: u32,
     /// Number of the first job.
@@ -217,6 +219,8 @@ pub struct Core {
     ticked_ms: u64,
     /// When the switch thread was last told that somebody above lives.
     life_told_ms: u64,
+    /// When the head was last heard of, by us or by whoever is above.
+    head_heard_ms: u64,
     /// Our number, as soon as we have one.
     me: Option<NodeId>,
     /// The number that an earlier life had.
@@ -243,6 +247,7 @@ impl Core {
             wall_ms: now_ms,
             ticked_ms: now_ms,
             life_told_ms: 0,
+            head_heard_ms: now_ms,
             wish: kept.first().map(|(_, kept)| kept.node),
             me: is_head.then_some(NodeId::HEAD),
             members: is_head.then(|| Members::new(config.arity, config.about.clone(), now_ms)),
@@ -394,6 +399,9 @@ impl Core {
         let Some(role) = self.links.heard(link, self.now_ms) else { return };
         let (from_above, from_below) = (role == Role::Up, matches!(role, Role::Child(_)));
         if self.links.upwards() == Some(link) {
+            if self.links.parent() == Some(NodeId::HEAD) {
+                self.head_heard_ms = self.now_ms;
+            }
             self.tell_gang_of_life();
         }
         match message {
@@ -416,7 +424,12 @@ impl Core {
             Message::Route { to, from, body } => self.pass_on(to, from, body),
             Message::Gang { number, word } => self.act(Action::Gang(Command::Word(link, number, word))),
             Message::Down if from_above => self.leave_all(),
-            Message::Alive => self.answer_alive(link),
+            Message::Alive { head_ms } => {
+                if from_above {
+                    self.head_heard_ms = self.head_heard_ms.max(self.now_ms.saturating_sub(head_ms));
+                }
+                self.answer_alive(link);
+            }
             // Said by who is mistaken about the tree: the next link will be right.
             _ => {}
         }

@@ -15,7 +15,7 @@
 //! | Route | any | something for one node, handed on hop by hop |
 //! | Gang | any | what switch threads say to each other and datagrams do not carry |
 //! | Down | down | the end of all daemons |
-//! | Alive | any | nothing else was to be said for a second |
+//! | Alive | any | we live; and how long ago the head did, as far as we know |
 
 use std::sync::Arc;
 
@@ -95,7 +95,10 @@ pub enum Message {
     /// All daemons end.
     Down,
     /// Nothing else.
-    Alive,
+    Alive {
+        /// How long the sender has heard nothing of the head, directly or by its parents, in ms.
+        head_ms: u64,
+    },
 }
 
 /// What is said to one node.

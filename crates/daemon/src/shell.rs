@@ -243,6 +243,7 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
         head: settings.head,
         arity: settings.arity,
         lost_ms: settings.lost_ms,
+        keep_ms: settings.keep_ms,
         owner: rustix::process::geteuid().as_raw(),
         first_job: events::next_job(&settings.events),
         before: None,

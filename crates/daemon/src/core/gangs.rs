@@ -68,7 +68,9 @@ impl Core {
     /// up for each message.
     pub(super) fn tell_gang_of_life(&mut self) {
         let patience_ms = if self.relay.is_empty() { LIFE_IDLE_MS } else { LIFE_MS };
-        if self.now_ms >= self.life_told_ms + patience_ms {
+        // A parent may live without a head, from which all turns come.
+        let head_lives = self.head_silent_ms() < self.config.lost_ms;
+        if head_lives && self.now_ms >= self.life_told_ms + patience_ms {
             self.life_told_ms = self.now_ms;
             self.act(Action::Gang(Command::Heard));
         }

@@ -10,6 +10,9 @@
 //! is nearly due: so both wake up once. Who is not heard of for `lost_ms` is lost: a child is reported to the
 //! head, which takes it out of the list; a parent is dialled again. A child whose link breaks has half that time to come back, one
 //! that the list hangs here and that has no link yet all of it. A node that finds itself lost in the list asks the head anew.
+//!
+//! Alive says also how long ago the head was heard of: so a node whose parent lives knows when the head does not. Its jobs on several nodes
+//! end [`Config::keep_ms`](super::Config::keep_ms) after the head is lost (`parts/lives.rs`).
 
 use std::collections::BTreeMap;
 
@@ -342,13 +345,22 @@ impl Core {
         self.tell_members();
     }
 
+    fn alive(&self) -> Message {
+        Message::Alive { head_ms: self.head_silent_ms() }
+    }
+
+    /// How long nothing has been heard of the head.
+    pub(super) fn head_silent_ms(&self) -> u64 {
+        if self.head.is_some() { 0 } else { self.now_ms.saturating_sub(self.head_heard_ms) }
+    }
+
     /// Who has just told us that he lives is told that we do, unless he has been lately.
     pub(super) fn answer_alive(&mut self, id: LinkId) {
         let nearly_ms = self.config.nearly_alive_ms();
         let link = self.links.links.get_mut(&id).filter(|link| link.role != Role::Stranger);
         if let Some(link) = link.filter(|link| self.now_ms >= link.said_ms + nearly_ms) {
             link.said_ms = self.now_ms;
-            self.act(Action::Send(id, Message::Alive));
+            self.act(Action::Send(id, self.alive()));
         }
     }
 
@@ -373,7 +385,7 @@ impl Core {
                 *id
             })
             .collect();
-        quiet.into_iter().for_each(|link| self.act(Action::Send(link, Message::Alive)));
+        quiet.into_iter().for_each(|link| self.act(Action::Send(link, self.alive())));
         let lost: Vec<NodeId> = self
             .links
             .missing

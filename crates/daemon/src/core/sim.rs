@@ -20,7 +20,7 @@ mod users;
 mod world;
 
 use tutti_sched::sim::Random;
-use world::World;
+use world::{KEEP_MS, World};
 
 use crate::message::{JobId, Order, Run};
 
@@ -238,6 +238,39 @@ fn a_part_that_has_begun_does_not_begin_again_two_daemons_later() {
         }
         assert!(world.has_ended(client) && !world.all_ended_well(), "TUTTI_SIM_SEED={seed}");
     }
+}
+
+/// When the head is gone and none follows, the parts of jobs on several nodes end where their daemons live, also where a daemon's parent
+/// does; what a node has alone goes on. Before `keep_ms` everybody waits, and a head that comes later learns what ended.
+#[test]
+fn jobs_on_several_nodes_do_not_wait_for_ever_for_a_head_that_does_not_come() {
+    let mut tried = 0;
+    for seed in seeds(12) {
+        let mut world = World::new(seed, 15, 2);
+        world.run_until(5_000);
+        world.let_jobs_hang(1..3);
+        // Below each other, and below different children of the head: node 3 is below node 1, nodes 13 and 14 below 6, that below 2.
+        world.run_on(&[3, 13, 14]);
+        world.run_on(&[12]);
+        world.run_until(10_000);
+        let on = |world: &World| [3, 13, 14, 12].map(|node| world.parts_alive(node));
+        let before = on(&world);
+        if before.iter().any(Vec::is_empty) {
+            continue;
+        }
+        tried += 1;
+        world.remove_daemon(0);
+        world.run_until(world.now_ms + KEEP_MS - 1_000);
+        assert_eq!(on(&world), before, "TUTTI_SIM_SEED={seed}: all wait");
+        world.run_until(world.now_ms + 10_000);
+        let after = [vec![], vec![], vec![], before[3].clone()];
+        assert_eq!(on(&world), after, "TUTTI_SIM_SEED={seed}: only what a node has alone is there");
+        world.make_peace();
+        world.run_until(world.now_ms + 60_000);
+        assert!(world.is_quiet(), "TUTTI_SIM_SEED={seed}: {}", world.clients_text());
+        world.check_end();
+    }
+    assert!(tried > 5 || seeds(2).len() == 1, "{tried} jobs had begun everywhere");
 }
 
 /// A head that takes a job over hears of an old order first, and then of newer ones: what it orders is newer than all of them, or a

@@ -116,7 +116,11 @@ impl Core {
     /// What was here of a job is gone, and nobody can say how it ended.
     fn lose_part(&mut self, job: JobId) {
         let name = &self.config.about.name;
-        let text = format!("the ranks on node {name} were lost with its daemon; the job is ended");
+        self.end_part(job, format!("the ranks on node {name} were lost with its daemon; the job is ended"));
+    }
+
+    /// The part is over here, whatever its starter does or says.
+    fn end_part(&mut self, job: JobId, text: String) {
         let Some(part) = self.parts.parts.get_mut(&job) else { return };
         part.alive = false;
         part.state = PartState {
@@ -132,11 +136,31 @@ impl Core {
     }
 
     pub(in crate::core) fn tick_parts(&mut self) {
+        self.end_what_waits_for_the_head();
         if self.now_ms < self.parts.back_until_ms {
             return;
         }
         let away = self.parts.parts.iter().filter(|(_, part)| part.alive && !part.here);
         let lost: Vec<JobId> = away.map(|(job, _)| *job).collect();
         lost.into_iter().for_each(|job| self.lose_part(job));
+    }
+
+    /// Ranks of several nodes stand still or run as the head has said last, until there is one again. When none comes they end, as they do
+    /// where the node's own daemon is gone: by themselves each node's would stand frozen, or wait for others that do, for ever.
+    fn end_what_waits_for_the_head(&mut self) {
+        let silent_ms = self.head_silent_ms();
+        if silent_ms < self.config.lost_ms + self.config.keep_ms {
+            return;
+        }
+        let waiting = self.parts.parts.iter().filter(|(_, part)| part.alive && part.launch.nodes.len() > 1);
+        let waiting: Vec<JobId> = waiting.map(|(job, _)| *job).collect();
+        for job in waiting {
+            let name = &self.config.about.name;
+            let seconds = silent_ms / 1000;
+            let text = format!("node {name} has not heard of the head for {seconds} s; the job is ended");
+            self.act(Action::Say(format!("job {job}: {text}")));
+            self.end_part(job, text);
+            self.tell_gang_of_part(job, false);
+        }
     }
 }

@@ -16,6 +16,7 @@ mod machines;
 mod network;
 mod wishes;
 
+pub(super) use machines::KEEP_MS;
 use machines::Machine;
 use network::End;
 
@@ -30,6 +31,7 @@ enum Next {
     Takes(usize),
     Start(usize),
     Back(usize, JobId),
+    Nothing,
 }
 
 pub(super) struct World {
@@ -155,6 +157,7 @@ impl World {
                 }
             }
             Next::Start(node) => self.start_daemon(node),
+            Next::Nothing => {}
             Next::Back(node, job) => {
                 let machine = &mut self.machines[node];
                 if let Some(starter) = machine.starters.get_mut(&job).filter(|_| machine.core.is_some())

@@ -14,6 +14,8 @@ use crate::message::{JobId, Launch};
 
 /// Who has not been heard of for so long is lost.
 const LOST_MS: u64 = 2_000;
+/// Jobs on several nodes wait so long for a head that is lost: longer than any daemon is away in runs of faults.
+pub(in crate::core::sim) const KEEP_MS: u64 = 30_000;
 /// What a clock shows when all begins.
 const START_MS: u64 = 1_700_000_000_000;
 
@@ -70,6 +72,7 @@ impl World {
             head: (node > 0).then(|| address(0)),
             arity: self.arity,
             lost_ms: LOST_MS,
+            keep_ms: KEEP_MS,
             owner: 1,
             first_job: self.last_job + 1,
             before: (machine.life > 0).then_some(machine.life),
@@ -139,6 +142,25 @@ impl World {
             was_told
         });
         self.later(most_ms, Next::Start(node));
+    }
+
+    /// The daemon of a node dies, and none follows for long.
+    pub(in crate::core::sim) fn remove_daemon(&mut self, node: usize) {
+        self.replace_daemon(node, 1);
+        let start = self.nexts.iter().find(|(_, next)| matches!(next, Next::Start(at) if *at == node));
+        let number = *start.expect("it was just to be started").0;
+        self.nexts.insert(number, Next::Nothing);
+    }
+
+    /// Ranks of jobs, by node: those that run or stand still.
+    pub(in crate::core::sim) fn parts_alive(&self, node: usize) -> Vec<JobId> {
+        let alive = self.machines[node].starters.iter().filter(|(_, starter)| !starter.is_dead());
+        alive.map(|(job, _)| *job).collect()
+    }
+
+    /// Jobs do not end by themselves.
+    pub(in crate::core::sim) fn let_jobs_hang(&mut self, jobs: std::ops::Range<u64>) {
+        self.fates.extend(jobs.map(|job| (JobId(job), (Fate::Hangs, 0))));
     }
 
     /// A daemon starts a job's part on its node.
