@@ -225,6 +225,54 @@ fn every_end_of_a_rank_is_in_the_log_of_events() {
     assert_eq!(ended["nodes"], of(2, "ranks-started")[node]["nodes"], "{log}");
 }
 
+/// What a front end would have said, of jobs that have none.
+#[test]
+fn why_a_submitted_job_has_ended_is_in_its_status_and_in_the_log_of_events() {
+    let cluster = Cluster::up("cluster-causes", 2, &["--lost-after", "2", "--keep-for", "1"]);
+    let words = ["submit", "-host", "node1", "-n", "1", crate::harness::RANK, "hang"];
+    let start = |job: u32| {
+        let running = cluster.start(&words);
+        await_that("it runs", || cluster.job(job).contains("\"running\""));
+        running
+    };
+    let kill = |pid| rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it lives");
+    let causes = |job: u32| -> [String; 3] {
+        await_that("it is over", || cluster.job(job).contains("\"over\""));
+        let status = cluster.tutti(&["status", &job.to_string()]).expect_success().stdout;
+        let line = status.lines().find_map(|line| line.strip_prefix("cause    ")).unwrap_or_default();
+        let row: serde_json::Value = serde_json::from_str(&cluster.job(job)).expect("JSON");
+        let log = std::fs::read_to_string(cluster.folder.join("events.jsonl")).expect("the log");
+        let lines = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+        let mut over = lines.filter(|line| line["job"] == job && line["event"] == "over");
+        let over = over.next().expect("a line");
+        [line, row[0]["cause"].as_str().unwrap_or_default(), over["text"].as_str().unwrap_or_default()]
+            .map(str::to_owned)
+    };
+    let said = |job: u32, text: &str| assert_eq!(causes(job), [text; 3], "job {job}");
+    let first = start(1);
+    let row: serde_json::Value = serde_json::from_str(&cluster.job(1)).expect("JSON");
+    assert!(row[0]["cause"].is_null(), "it runs: {row}");
+    let pid = row[0]["pids"][0][1][0].as_i64().expect("a pid") as i32;
+    kill(rustix::process::Pid::from_raw(pid).expect("a pid"));
+    said(1, &format!("rank 0 (pid {pid}) was killed by signal 9 (Killed)"));
+    first.mark.assert_nothing_left();
+    let second = start(2);
+    kill(second.mark.processes().into_iter().find(|pid| is_starter(*pid)).expect("its starter"));
+    said(2, "the starter died (signal: 9 (SIGKILL)); the job is ended");
+    second.mark.assert_nothing_left();
+    let third = start(3);
+    cluster.tutti(&["kill", "3"]).expect_success();
+    said(3, "it was killed by its user");
+    third.mark.assert_nothing_left();
+    cluster.tutti(&["submit", "-host", "node1", "-n", "1", "true"]).expect_success();
+    said(4, "");
+    let fifth = start(5);
+    kill(cluster.daemon(1));
+    said(5, "node node1 does not answer any more, its ranks are lost; the job is ended");
+    // A job of that node alone goes on without its daemon.
+    fifth.mark.processes().into_iter().for_each(kill);
+}
+
 #[test]
 fn long_lines_of_several_nodes_never_mix() {
     let cluster = Cluster::up("cluster-lines", 3, &[]);

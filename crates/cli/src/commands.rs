@@ -357,6 +357,9 @@ fn print_status(rows: &[JobRow]) -> String {
         if let Some(status) = row.status {
             text.push_str(&format!("status   {status}\n"));
         }
+        if let Some(cause) = &row.cause {
+            text.push_str(&format!("cause    {cause}\n"));
+        }
         text.push_str(&format!(
             "command  {}\nuser     {}\nranks    {}\ntime     {}\n",
             row.command,

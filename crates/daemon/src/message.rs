@@ -30,7 +30,7 @@ use crate::members::{About, Members, NodeId};
 
 mod users;
 
-pub use users::{Answer, Control, Enrolled, Host, JobRow, JobState, NodeRow, Request, Submit};
+pub use users::{Answer, Control, Enrolled, Host, JobRow, JobState, NodeRow, Request, Submit, ended_text};
 
 /// From daemon to daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tutti_node::os;
-use tutti_node::wire::{self, Cause, Ended, Kind, Report};
+use tutti_node::wire::{self, Kind, Report};
 use tutti_node::{cgroup, descendants};
 
 use super::{End, Enrolment, Front, Keys, libc_signal};
@@ -99,21 +99,4 @@ impl Front {
             cgroup::place(&name).iter().for_each(|path| cgroup::remove(path));
         }
     }
-}
-
-/// The line about a rank that ended, unless there has been one.
-pub(super) fn ended_text(ended: &Ended) -> Option<String> {
-    let what = match ended.cause {
-        Cause::Signal { signal, core_dumped } => {
-            let dumped = if core_dumped { ", core dumped" } else { "" };
-            format!("was killed by signal {signal} ({}{dumped})", os::signal_name(signal))
-        }
-        Cause::Status(status) => format!("exited with status {status}"),
-        Cause::NotFinalized => "exited without calling MPI_Finalize".into(),
-        Cause::Abort(code) => format!("called MPI_Abort({code})"),
-        Cause::NoPmi => "wrote on its PMI descriptor (PMI_FD) what is no PMI; the job is ended".into(),
-        Cause::Vanished => "lost its MPI process without MPI_Finalize; its wrapper was ended".into(),
-        Cause::Memory => return None,
-    };
-    Some(format!("rank {} (pid {}) {what}", ended.rank, ended.pid))
 }

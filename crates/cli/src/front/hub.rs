@@ -8,7 +8,7 @@ use tutti_node::os;
 use tutti_node::wire::{self, Head, Kind, Reached, Report};
 
 use super::enrolment::Wish;
-use super::{End, Front, Keys, ending, libc_signal};
+use super::{End, Front, Keys, libc_signal};
 use crate::cluster::Answer;
 use crate::link::{Link, State};
 
@@ -139,7 +139,7 @@ impl Front {
             }
             Report::Ended(ended) => {
                 self.note(ended.cause.status());
-                if let Some(text) = ending::ended_text(&ended).filter(|_| is_news) {
+                if let Some(text) = tutti_daemon::message::ended_text(&ended).filter(|_| is_news) {
                     self.complain(&text);
                 }
             }

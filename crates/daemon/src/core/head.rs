@@ -111,7 +111,8 @@ impl Head {
                 if is_news {
                     let text =
                         format!("node {name} does not answer any more, its ranks are lost; the job is ended");
-                    job.notices.push(Notice::Say(Report::Warning(text)));
+                    job.note_cause(text.clone());
+                    job.say(Report::Warning(text));
                 }
             } else if job.launch.home == node && !job.detached {
                 job.end_by(None, 1);
@@ -186,6 +187,7 @@ impl Core {
         let none = BTreeMap::new();
         job.judge(self.relay.states(id).unwrap_or(&none), wall_ms);
         let (now_started, over, status) = (job.told_started, job.over, job.status);
+        let text = job.cause.clone().unwrap_or_default();
         let (new, left) = (job.notices[said..].to_vec(), std::mem::take(&mut job.left));
         self.judge_snapshot(id);
         self.judge_stillness(id);
@@ -199,7 +201,7 @@ impl Core {
         self.log_left(id, left);
         if over && !was_over {
             self.leave_scheduler(id);
-            self.log(id, JobEvent { event: "over", status: Some(status), ..JobEvent::default() });
+            self.log(id, JobEvent { event: "over", status: Some(status), text, ..JobEvent::default() });
             self.forget_oldest();
         }
         self.say_reports(id);

@@ -1,8 +1,8 @@
 //! What users say to a daemon on its local socket, and what they are answered.
 
 use serde::{Deserialize, Serialize};
-use tutti_node::os::Rung;
-use tutti_node::wire::{Job, Text};
+use tutti_node::os::{self, Rung};
+use tutti_node::wire::{Cause, Ended, Job, Text};
 
 use super::{JobId, Terms};
 use crate::gang::Means;
@@ -157,6 +157,9 @@ pub struct JobRow {
     /// It stands still until these nodes have frozen it.
     #[serde(default)]
     pub unfrozen: Vec<String>,
+    /// Why it ended, if not by itself: the line that its front end has got, or would have.
+    #[serde(default)]
+    pub cause: Option<String>,
     /// Pids by node.
     pub pids: Vec<(String, Vec<u32>)>,
     /// How its ranks are held while others have the cores, by node.
@@ -211,4 +214,21 @@ pub struct NodeRow {
     pub parent: Option<NodeId>,
     /// Address of its ranks.
     pub address: String,
+}
+
+/// The line about a rank that ended, unless there has been one.
+pub fn ended_text(ended: &Ended) -> Option<String> {
+    let what = match ended.cause {
+        Cause::Signal { signal, core_dumped } => {
+            let dumped = if core_dumped { ", core dumped" } else { "" };
+            format!("was killed by signal {signal} ({}{dumped})", os::signal_name(signal))
+        }
+        Cause::Status(status) => format!("exited with status {status}"),
+        Cause::NotFinalized => "exited without calling MPI_Finalize".into(),
+        Cause::Abort(code) => format!("called MPI_Abort({code})"),
+        Cause::NoPmi => "wrote on its PMI descriptor (PMI_FD) what is no PMI; the job is ended".into(),
+        Cause::Vanished => "lost its MPI process without MPI_Finalize; its wrapper was ended".into(),
+        Cause::Memory => return None,
+    };
+    Some(format!("rank {} (pid {}) {what}", ended.rank, ended.pid))
 }

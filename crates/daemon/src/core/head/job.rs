@@ -9,7 +9,9 @@ use super::queue::Waits;
 use super::snapshot::Taking;
 use super::stuck::Stuck;
 use crate::members::NodeId;
-use crate::message::{End, Fence, JobId, JobState, Launch, Notice, Order, PartState, Phase, Renewed, Run};
+use crate::message::{
+    End, Fence, JobId, JobState, Launch, Notice, Order, PartState, Phase, Renewed, Run, ended_text,
+};
 
 /// Signals of an order; older ones have long been handed on.
 const SIGNALS_MAX: usize = 16;
@@ -26,6 +28,8 @@ pub(super) struct HeadJob {
     pub(super) started_ms: Option<u64>,
     pub(super) ended_ms: Option<u64>,
     pub(super) status: u8,
+    /// Why it ended, as its user was told first.
+    pub(super) cause: Option<String>,
     /// The part that ended the job.
     pub(super) ender: Option<NodeId>,
     /// A user asked for its end.
@@ -92,6 +96,7 @@ impl HeadJob {
             started_ms: None,
             ended_ms: None,
             status: 0,
+            cause: None,
             ender: None,
             asked: false,
             detached,
@@ -164,6 +169,11 @@ impl HeadJob {
         }
     }
 
+    /// What follows the first is a consequence of it.
+    pub(super) fn note_cause(&mut self, text: String) {
+        self.cause.get_or_insert(text);
+    }
+
     fn note(&mut self, status: u8) {
         if self.status == 0 {
             self.status = status;
@@ -178,6 +188,19 @@ impl HeadJob {
     }
 
     pub(super) fn say(&mut self, report: Report) {
+        match &report {
+            Report::Refused(text) => self.note_cause(text.clone()),
+            Report::Ended(ended) => {
+                // That memory was short a warning before this has said.
+                let warning = |notice: &Notice| match notice {
+                    Notice::Say(Report::Warning(text)) => Some(text.clone()),
+                    _ => None,
+                };
+                let text = ended_text(ended).or_else(|| self.notices.iter().rev().find_map(warning));
+                text.into_iter().for_each(|text| self.note_cause(text));
+            }
+            _ => {}
+        }
         self.notices.push(Notice::Say(report));
     }
 

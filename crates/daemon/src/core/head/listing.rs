@@ -32,6 +32,7 @@ impl Core {
             waits: job.waits(),
             unfrozen: late::keepers(&head.lags, members, *id, job),
             deadlock: job.stuck.deadlock().map(str::to_owned),
+            cause: job.cause.clone(),
             pids: job.pids.iter().map(|(node, pids)| (name(members, *node), pids.clone())).collect(),
         };
         head.jobs.iter().filter(|(id, job)| wanted(**id, job)).map(row).collect()

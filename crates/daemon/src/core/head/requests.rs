@@ -9,6 +9,9 @@ use crate::core::{Action, Core};
 use crate::members::NodeId;
 use crate::message::{Answer, Control, Enrolled, JobId, Launch, Notice, Request, Routed, Run, Submit, User};
 
+/// Why a job ended that was killed by request, or with its front end.
+const KILLED: &str = "it was killed by its user";
+
 impl Core {
     /// A user of a node asks the head.
     pub(in crate::core) fn handle_ask(
@@ -165,6 +168,7 @@ impl Core {
             }
             Control::Kill => {
                 job.asked = true;
+                job.note_cause(KILLED.into());
                 job.end_by(None, 128 + 9);
             }
             Control::Signal(signal) => {
