@@ -139,13 +139,13 @@ impl Agent {
 
     /// The channel state has been copied.
     pub fn handle_saved(&mut self, now_ns: u64, job: JobId) {
-        self.switch.handle_saved(job);
+        self.switch.handle_saved(now_ns, job);
         self.settle(now_ns);
     }
 
     /// The channel state has been loaded.
     pub fn handle_restored(&mut self, now_ns: u64, job: JobId) {
-        self.switch.handle_restored(job);
+        self.switch.handle_restored(now_ns, job);
         self.settle(now_ns);
     }
 

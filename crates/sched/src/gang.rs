@@ -250,20 +250,22 @@ impl NodeSwitch {
     }
 
     /// The channel state of the job has been copied.
-    pub fn handle_saved(&mut self, job: JobId) {
+    pub fn handle_saved(&mut self, now_ns: u64, job: JobId) {
         if let Some(local) = self.find_mut(job)
             && let Some(generation) = local.saving.take()
         {
             self.actions.push_back(Action::Reached(job, Stage::Saved, generation));
+            self.apply(now_ns);
         }
     }
 
     /// The channel state of the job has been loaded.
-    pub fn handle_restored(&mut self, job: JobId) {
+    pub fn handle_restored(&mut self, now_ns: u64, job: JobId) {
         if let Some(local) = self.find_mut(job)
             && let Some(generation) = local.restoring.take()
         {
             self.actions.push_back(Action::Reached(job, Stage::Restored, generation));
+            self.apply(now_ns);
         }
     }
 

@@ -117,6 +117,10 @@ impl NodeSwitch {
     /// True if a frozen job that is to run may be thawed by now.
     fn may_thaw(&self, at: usize) -> bool {
         let local = &self.jobs[at];
+        // RUN may be repeated together with SAVE or RESTORE, after a change of the tree: nobody runs while its channels are copied.
+        if local.saving.is_some() || local.restoring.is_some() {
+            return false;
+        }
         let strict = self.mode() == Mode::Strict && self.alone.is_none();
         let others = self.jobs.iter().filter(|other| other.job != local.job && !other.dying);
         let mut beside = others.filter(|other| !other.slots.is_disjoint(&local.slots));

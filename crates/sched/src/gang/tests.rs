@@ -104,11 +104,11 @@ fn s17_the_strict_switch_waits_for_every_order() {
         [],
         "a repeated order is not executed again"
     );
-    node.handle_saved(A);
+    node.handle_saved(0, A);
     assert_eq!(actions(&mut node), [Action::Reached(A, Stage::Saved, Generation(2))]);
     assert_eq!(order(&mut node, 0, Order::Restore(B, Generation(1))), [], "of an older generation");
     assert_eq!(order(&mut node, 0, Order::Restore(B, Generation(2))), [Action::Restore(B)]);
-    node.handle_restored(B);
+    node.handle_restored(0, B);
     assert_eq!(actions(&mut node), [Action::Reached(B, Stage::Restored, Generation(2))]);
     assert_eq!(order(&mut node, 0, Order::Run(B, Generation(2))), [Action::Thaw(B)]);
 }
@@ -128,7 +128,7 @@ fn orders_that_come_before_their_job_hold_when_it_comes() {
     assert_eq!(actions(&mut node), [Action::Freeze(C)], "nobody has said RUN");
     node.handle_frozen(40, C);
     assert_eq!(actions(&mut node), [frozen(C, 2), Action::Restore(C)]);
-    node.handle_restored(C);
+    node.handle_restored(0, C);
     assert_eq!(actions(&mut node), [Action::Reached(C, Stage::Restored, generation)]);
     assert_eq!(order(&mut node, 50, Order::Run(C, generation)), [Action::Thaw(C)]);
 
@@ -176,7 +176,7 @@ fn s17_a_job_that_ran_while_its_node_was_alone_is_restored_with_the_others() {
     assert_eq!(order(&mut node, 2_000_000_000, Order::Restore(B, generation)), []);
     node.handle_frozen(2_000_100_000, B);
     assert_eq!(actions(&mut node), [frozen(B, 2), Action::Restore(B)]);
-    node.handle_restored(B);
+    node.handle_restored(0, B);
     assert_eq!(actions(&mut node), [Action::Reached(B, Stage::Restored, generation)]);
     assert_eq!(order(&mut node, 2_000_200_000, Order::Run(B, generation)), [Action::Thaw(B)]);
 }
@@ -394,4 +394,17 @@ fn a_job_that_was_moved_is_bound_before_it_runs_again() {
     // Nor does it matter whether the daemon hears of the plan or of the job first.
     node.handle_job(0, JobId(9), Slots::first(1), true, Arrival::Running);
     assert_eq!(actions(&mut node), [Action::Bind(JobId(9), slots), Action::Freeze(JobId(9))]);
+}
+
+#[test]
+fn nobody_runs_while_its_channels_are_loaded() {
+    let mut node = node(Mode::Strict);
+    order(&mut node, 0, switch(2, 1, Mode::Strict));
+    node.handle_frozen(0, A);
+    actions(&mut node);
+    assert_eq!(order(&mut node, 0, Order::Restore(B, Generation(2))), [Action::Restore(B)]);
+    // A change of the tree repeats all that is in force: on the other nodes B has been restored, and runs.
+    assert_eq!(order(&mut node, 0, Order::Run(B, Generation(2))), []);
+    node.handle_restored(10, B);
+    assert_eq!(actions(&mut node), [Action::Reached(B, Stage::Restored, Generation(2)), Action::Thaw(B)]);
 }
