@@ -97,7 +97,8 @@ fn more_jobs(bench: &Bench<'_>) -> Result<(), String> {
 }
 
 fn pairs(bench: &Bench<'_>) -> Result<(), String> {
-    let columns = ["", "", "alone, both, s", "both at once / that", "over the rounds"];
+    let columns =
+        ["", "", "alone, both, s", "both at once / that", "over the rounds", "each beside the other / alone"];
     let mut table = Table::new(
         "Two different programs: until both are done, over the sum of their times alone (ideal: 1)",
         &columns,

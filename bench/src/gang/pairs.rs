@@ -61,11 +61,11 @@ pub fn contenders() -> Vec<Contender> {
         ("Tutti 100 ms", Kind::Tutti, tutti(100, true), Part::All),
         ("Tutti 10 ms", Kind::Tutti, tutti(10, true), Part::All),
         ("Tutti 100 ms, strict", Kind::Tutti, strict, Part::Two),
-        ("Tutti 100 ms, no real time", Kind::Tutti, tutti(100, false), Part::Two),
+        ("Tutti 100 ms, no real time", Kind::Tutti, tutti(100, false), Part::Pairs),
         ("Tutti 10 ms, no real time", Kind::Tutti, tutti(10, false), Part::Two),
         ("MPICH bound", Kind::Mpich, Who::Peer(&["-bind-to", "core"]), Part::Pairs),
         ("MPICH", Kind::Mpich, Who::Peer(&[]), Part::All),
-        ("MPICH programs, Tutti 100 ms", Kind::Mpich, tutti(100, true), Part::Two),
+        ("MPICH programs, Tutti 100 ms", Kind::Mpich, tutti(100, true), Part::Pairs),
         ("Open MPI", Kind::OpenMpi, Who::Peer(open), Part::Pairs),
         ("Open MPI unbound, yielding", Kind::OpenMpi, Who::Peer(yielding), Part::All),
     ];
@@ -102,6 +102,8 @@ pub struct Found {
     pub alone_s: Vec<f64>,
     /// Slowest of the jobs over its time alone.
     pub ratios: Vec<f64>,
+    /// Of different programs, in their order: each one's time alone and its time beside the others, in s.
+    pub each_s: Vec<Vec<(f64, f64)>>,
     pub failure: Option<String>,
 }
 
@@ -114,6 +116,20 @@ impl Found {
         let (low, high) =
             self.ratios.iter().fold((f64::MAX, 0.0_f64), |(low, high), r| (low.min(*r), high.max(*r)));
         [alone, format!("{ratio:.3}"), format!("{low:.3} to {high:.3}")]
+    }
+
+    /// Of each program: its time beside the other over its time alone, and both in s; medians.
+    fn each(&self) -> String {
+        let programs = self.each_s.first().map_or(0, Vec::len);
+        let of = |program: usize| {
+            let of = |figure: fn(&(f64, f64)) -> f64| {
+                median(&self.each_s.iter().map(|round| figure(&round[program])).collect::<Vec<_>>())
+            };
+            let [alone, beside, ratio] = [of(|took| took.0), of(|took| took.1), of(|took| took.1 / took.0)]
+                .map(Option::unwrap_or_default);
+            format!("{ratio:.2} ({alone:.2} -> {beside:.2} s)")
+        };
+        (0..programs).map(of).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -187,7 +203,8 @@ pub fn mixed(places: &Places, kinds: &[Kind], rounds: usize, seconds: f64, table
                 }
             }
             let [alone, ratio, spread] = found.text();
-            table.row(vec![pair.join(" + "), who.name.into(), alone, ratio, spread]);
+            let each = found.each();
+            table.row(vec![pair.join(" + "), who.name.into(), alone, ratio, spread, each]);
         }
     }
 }
@@ -216,16 +233,24 @@ fn calibrated(places: &Places, name: &'static str, seconds: f64) -> Result<Progr
 /// Each alone, then all at once.
 fn measure(places: &Places, who: &Contender, programs: &[Program], found: &mut Found) {
     match try_measure(places, who, programs) {
-        Ok((alone, ratio)) => {
-            found.alone_s.push(alone);
-            found.ratios.push(ratio);
+        Ok(measured) => {
+            found.alone_s.push(measured.alone_s);
+            found.ratios.push(measured.ratio);
+            found.each_s.extend(Some(measured.each_s).filter(|each_s| !each_s.is_empty()));
         }
         // That a peer does not get there is a finding; that we do not is a fault.
         Err(why) => found.failure = Some(if who.is_ours() { format!("{FAILED}{why}") } else { why }),
     }
 }
 
-fn try_measure(places: &Places, who: &Contender, programs: &[Program]) -> Result<(f64, f64), String> {
+/// What [`Found`] gets of a round.
+struct Measured {
+    alone_s: f64,
+    ratio: f64,
+    each_s: Vec<(f64, f64)>,
+}
+
+fn try_measure(places: &Places, who: &Contender, programs: &[Program]) -> Result<Measured, String> {
     let cluster = match &who.who {
         Who::Daemon(setting) => Some(Cluster::up(places, setting)?),
         Who::Peer(_) => None,
@@ -251,7 +276,9 @@ fn try_measure(places: &Places, who: &Contender, programs: &[Program]) -> Result
     child::kill_descendants(&[]);
     let base: f64 = alone.iter().sum();
     let both = if same { took.iter().map(|took| took.0).fold(0.0, f64::max) } else { stretch_s(&took) };
-    Ok((base, both / base))
+    let beside = took.iter().map(|took| took.0);
+    let each_s = if same { Vec::new() } else { alone.into_iter().zip(beside).collect() };
+    Ok(Measured { alone_s: base, ratio: both / base, each_s })
 }
 
 /// From where the first of these has begun to where the last has ended: launchers take long, and one after the other, while who runs
