@@ -144,3 +144,68 @@ pub fn parent(pid: rustix::process::Pid) -> rustix::process::Pid {
     let parent = text.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)?.parse().ok()).unwrap_or(1);
     rustix::process::Pid::from_raw(parent).unwrap_or(pid)
 }
+
+/// What a command says first on stderr.
+fn first_line(command: &mut std::process::Child) -> String {
+    let mut line = String::new();
+    let errors = command.stderr.as_mut().expect("piped");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(errors), &mut line).expect("a line");
+    line
+}
+
+/// The head stands still: who asks hears for whom he waits, queries end, and orders that were given up are not carried out when it goes on.
+#[test]
+fn who_asks_while_the_head_stands_still_is_told_so_and_what_was_given_up_is_not_done_later() {
+    let cluster = Cluster::up("cluster-headless", 2, &["--lost-after", "2"]);
+    cluster.tutti(&["submit", "-host", "node1", "-n", "1", RANK, "hang"]).expect_success();
+    await_that("it runs", || cluster.job(1).contains("\"running\""));
+    let head = cluster.daemon(0);
+    let number = head.as_raw_nonzero();
+    kill_process(head, Signal::STOP).expect("it lives");
+    await_that("it stands still", || state_of(head) == Some('T'));
+    let start = |node: u32, words: &[&str]| {
+        let mut command = cluster.command_on(node, words);
+        command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
+        command.stdout(std::process::Stdio::null()).spawn().expect("tutti")
+    };
+    let waits = "node1 waits for the head, which has not answered for 3 s; Ctrl-C gives up";
+    let silent = format!("the daemon (pid {number}) has not answered for 3 s; Ctrl-C gives up");
+    let orders = [(1, "kill", waits), (0, "kill", &silent), (1, "suspend", waits), (0, "suspend", &silent)];
+    let mut ordered = orders.map(|(node, order, _)| start(node, &[order, "1"]));
+    let mut submits = [0, 1].map(|node| start(node, &["submit", "-n", "1", RANK, "hang"]));
+    let queries =
+        [(0, "ps"), (1, "ps"), (1, "nodes")].map(|(node, query)| (node, query, start(node, &[query])));
+    for ((_, order, text), ordered) in orders.iter().zip(&mut ordered) {
+        assert_eq!(first_line(ordered), format!("tutti {order}: {text}\n"));
+    }
+    for (node, query, asked) in queries {
+        let ended = asked.wait_with_output().expect("it ends");
+        let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((ended.status.code(), lines.len()), (Some(1), 2), "{query} on node{node}: {text}");
+        let end = match node {
+            0 => format!(
+                "the daemon (pid {number}) has not answered for 11 s; if it is stopped, kill -CONT {number} lets it go on"
+            ),
+            _ => "the head has not answered node1 for 10 s: nothing can be asked until it does".into(),
+        };
+        assert_eq!(lines[1], format!("tutti {query}: {end}"));
+    }
+    for given_up in ordered.iter_mut().chain(&mut submits) {
+        given_up.kill().expect("it waits");
+        given_up.wait().expect("it ends");
+    }
+    kill_process(head, Signal::CONT).expect("it lives");
+    await_that("node1 has its answers again", || {
+        let asked = tutti_tests::run(&mut cluster.command_on(1, &["nodes"]), crate::harness::LIMIT);
+        asked.stdout.lines().count() == 3 && !asked.stdout.contains(" lost ")
+    });
+    // What both have still to do is done before the next order of each.
+    for node in [0, 1] {
+        let mut signal = cluster.command_on(node, &["signal", "CONT", "1"]);
+        tutti_tests::run(&mut signal, crate::harness::LIMIT).expect_success();
+    }
+    let rows = cluster.tutti(&["ps", "--all"]).expect_success().stdout;
+    assert!(rows.lines().count() == 2 && rows.contains("running"), "{rows}");
+    cluster.tutti(&["kill", "1"]).expect_success();
+}

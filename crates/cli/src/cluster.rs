@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use tutti_daemon::place;
-use tutti_node::wire::{self, Decoder, Head, Job, Kind};
+use tutti_node::wire::{self, Decoder, Head, Job, Kind, Report};
 
 use crate::nodes::Wanted;
 
@@ -15,6 +17,11 @@ pub use tutti_daemon::gang::Means;
 pub use tutti_daemon::message::{
     Answer, Control, Host, JobId, JobRow, JobState, NodeRow, Request, Submit, Terms,
 };
+
+/// A daemon that says nothing for so long is said to do so: it would have said after 3 s that it waits itself.
+const TELL: Duration = Duration::from_millis(3500);
+/// A query is given up then: a daemon that lives would have after 10 s.
+const QUERY: Duration = Duration::from_secs(11);
 
 /// Connects to the daemon of this node.
 ///
@@ -78,15 +85,18 @@ pub fn ask(request: &Request) -> Result<(Answer, Frames), String> {
     wire::put_json(&mut bytes, Kind::Ask, request);
     stream.write_all(&bytes).map_err(|error| format!("cannot ask the daemon: {error}"))?;
     let mut frames = Frames { stream, decoder: Decoder::default() };
-    let answer = match frames.next()? {
-        Some((Head { kind: Kind::Answer, .. }, payload)) => serde_json::from_slice(&payload).ok(),
-        _ => None,
-    };
+    let answer = frames.answer(request)?;
     match answer {
         Some(Answer::Refused(text)) => Err(text),
         Some(answer) => Ok((answer, frames)),
         None => Err("the daemon went away without an answer".into()),
     }
+}
+
+/// A line for the user of this command.
+fn complain(text: &str) {
+    let command = std::env::args().nth(1).unwrap_or_default();
+    eprintln!("tutti {command}: {text}");
 }
 
 /// What the daemon says after its answer.
@@ -97,6 +107,54 @@ pub struct Frames {
 }
 
 impl Frames {
+    /// The answer; until it comes, for whom it waits is said once. A query ends without one.
+    fn answer(&mut self, request: &Request) -> Result<Option<Answer>, String> {
+        let changes = matches!(request, Request::Submit(_) | Request::Control(..) | Request::Down);
+        let daemon = rustix::net::sockopt::socket_peercred(&self.stream)
+            .map_or(0, |peer| peer.pid.as_raw_nonzero().get());
+        let (began, mut told) = (Instant::now(), false);
+        loop {
+            match self.decoder.next_frame() {
+                Ok(Some((Head { kind: Kind::Answer, .. }, payload))) => {
+                    return Ok(serde_json::from_slice(payload).ok());
+                }
+                // The daemon says for whom it waits.
+                Ok(Some((Head { kind: Kind::Report, .. }, payload))) => {
+                    if let Ok(Report::Warning(text)) = serde_json::from_slice(payload) {
+                        told = true;
+                        complain(&text);
+                    }
+                    continue;
+                }
+                Ok(Some(_)) => return Ok(None),
+                Ok(None) => {}
+                Err(error) => return Err(format!("the daemon is of another version: {error}")),
+            }
+            let next = if !told { Some(TELL) } else { (!changes).then_some(QUERY) };
+            let left = next.map(|next| (began + next).saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) && told {
+                return Err(format!(
+                    "the daemon (pid {daemon}) has not answered for {} s; if it is stopped, kill -CONT {daemon} lets it go on",
+                    QUERY.as_secs()
+                ));
+            }
+            if left == Some(Duration::ZERO) {
+                told = true;
+                complain(&format!(
+                    "the daemon (pid {daemon}) has not answered for {} s; Ctrl-C gives up",
+                    TELL.as_secs()
+                ));
+                continue;
+            }
+            let timeout = left.map(|left| Timespec::try_from(left).expect("less than a century"));
+            let mut polled = [PollFd::new(&self.stream, PollFlags::IN)];
+            let is_ready = poll(&mut polled, timeout.as_ref()).is_ok_and(|ready| ready > 0);
+            if is_ready && !self.read()? {
+                return Ok(None);
+            }
+        }
+    }
+
     /// The next frame; none at the end.
     ///
     /// # Errors
@@ -110,13 +168,23 @@ impl Frames {
             if let Some((head, payload)) = frame {
                 return Ok(Some((head, payload.to_vec())));
             }
-            let mut bytes = [0; 64 << 10];
-            match self.stream.read(&mut bytes) {
-                Ok(0) => return Ok(None),
-                Ok(read) => self.decoder.extend(&bytes[..read]),
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(format!("the daemon does not answer: {error}")),
+            if !self.read()? {
+                return Ok(None);
             }
+        }
+    }
+
+    /// Reads once. `false`: nothing more comes.
+    fn read(&mut self) -> Result<bool, String> {
+        let mut bytes = [0; 64 << 10];
+        match self.stream.read(&mut bytes) {
+            Ok(0) => Ok(false),
+            Ok(read) => {
+                self.decoder.extend(&bytes[..read]);
+                Ok(true)
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(true),
+            Err(error) => Err(format!("the daemon does not answer: {error}")),
         }
     }
 }

@@ -186,6 +186,9 @@ pub struct Kept {
     pub alive: bool,
 }
 
+/// A daemon that has stood still has read within this time what had come by then, in ms.
+const STALE_MS: u64 = 1000;
+
 /// A link says Alive at most so rarely: others may hold a shorter silence for a death.
 const ALIVE_MS_MAX: u64 = 1250;
 
@@ -221,6 +224,8 @@ pub struct Core {
     life_told_ms: u64,
     /// When the head was last heard of, by us or by whoever is above.
     head_heard_ms: u64,
+    /// After we have stood still: until when questions that come may be old ones, which nobody asks any more.
+    stale_until_ms: u64,
     /// Our number, as soon as we have one.
     me: Option<NodeId>,
     /// The number that an earlier life had.
@@ -248,6 +253,7 @@ impl Core {
             ticked_ms: now_ms,
             life_told_ms: 0,
             head_heard_ms: now_ms,
+            stale_until_ms: 0,
             wish: kept.first().map(|(_, kept)| kept.node),
             me: is_head.then_some(NodeId::HEAD),
             members: is_head.then(|| Members::new(config.arity, config.about.clone(), now_ms)),
@@ -274,8 +280,12 @@ impl Core {
 
     /// Something happened.
     pub fn handle(&mut self, now_ms: u64, event: Event) {
-        self.now_ms += now_ms.saturating_sub(self.wall_ms).min(self.config.step_ms());
+        let passed_ms = now_ms.saturating_sub(self.wall_ms);
+        self.now_ms += passed_ms.min(self.config.step_ms());
         self.wall_ms = now_ms;
+        if passed_ms >= self.config.lost_ms {
+            self.stale_until_ms = self.now_ms + STALE_MS;
+        }
         match event {
             Event::Tick => {
                 self.ticked_ms = self.now_ms;
@@ -420,6 +430,8 @@ impl Core {
                 states.into_iter().for_each(|state| self.relay.note(state));
             }
             Message::Gone { node, incarnation, by } if from_below => self.handle_gone(node, incarnation, by),
+            // Whoever still wants to know asks again.
+            Message::Route { body: Routed::Ask { .. }, .. } if self.now_ms < self.stale_until_ms => {}
             Message::Route { to, from, body } if Some(to) == self.me => self.handle_routed(from, body),
             Message::Route { to, from, body } => self.pass_on(to, from, body),
             Message::Gang { number, word } => self.act(Action::Gang(Command::Word(link, number, word))),

@@ -224,6 +224,7 @@ impl Core {
 
     pub(super) fn tick_home(&mut self) {
         self.ask_again();
+        self.tell_who_waits();
         self.say_inputs_again();
         self.end_lines();
         self.ask_for_silent_jobs();

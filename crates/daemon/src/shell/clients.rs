@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::{OwnedReadHalf, SocketAddr};
@@ -209,6 +210,10 @@ async fn listen(
     if let Request::Enrol(submit, enrolled) = &request {
         check_enrolled(user, submit, enrolled)?;
     }
+    // A daemon that has stood still finds what was asked long ago, and given up.
+    if has_gone(reader) {
+        return Ok(None);
+    }
     if happenings.send(Happened::Core(Event::Request(client, user, request))).is_err() {
         return Ok(None);
     }
@@ -229,6 +234,15 @@ async fn listen(
             Ok(read) => decoder.extend(&bytes[..read]),
         }
     }
+}
+
+/// The program has closed its end.
+fn has_gone(reader: &OwnedReadHalf) -> bool {
+    let stream: &UnixStream = reader.as_ref();
+    let mut polled = [PollFd::new(stream, PollFlags::RDHUP)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+    poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().intersects(gone)
 }
 
 /// Who says that a job runs already may have only his own frozen.

@@ -3,7 +3,7 @@
 use tutti_node::wire::{Kind, Report};
 
 use super::Home;
-use super::questions::{NOBODY, QUESTIONS_MAX};
+use super::questions::QUESTIONS_MAX;
 use crate::core::{Action, ClientId, Core};
 use crate::members::NodeId;
 use crate::message::{Answer, Control, JobId, Request, User};
@@ -75,10 +75,7 @@ impl Core {
 
     pub(in crate::core) fn handle_client_gone(&mut self, client: ClientId) {
         self.near_gone(client);
-        // A job that is being submitted is so all the same.
-        for question in self.home.questions.values_mut().filter(|question| question.client == client) {
-            question.client = NOBODY;
-        }
+        self.drop_questions(client);
         let enrolling = self.home.enrolling.values_mut().find(|waiting| **waiting == Some(client));
         enrolling.into_iter().for_each(|waiting| *waiting = None);
         let Some(job) = self.home.clients.remove(&client) else { return };

@@ -1,6 +1,6 @@
 //! What users of this node, and the daemon itself, ask the head: asked again each second until it is answered.
 
-use tutti_node::wire::{self, Kind};
+use tutti_node::wire::{self, Kind, Report};
 
 use super::AGAIN_MS;
 use crate::core::{Action, ClientId, Core};
@@ -9,6 +9,10 @@ use crate::message::{Answer, Control, JobId, Request, Routed, User};
 
 /// In place of a user's program that is gone, or for what the daemon asks by itself.
 pub(super) const NOBODY: ClientId = ClientId(0);
+/// Who has no answer for so long is told for whom he waits.
+const TELL_MS: u64 = 3000;
+/// A query is given up then: longer than the head may take for a snapshot.
+const QUERY_MS: u64 = 10_000;
 /// Questions that wait for the head; beyond it what front ends want of their jobs is dropped.
 pub(super) const QUESTIONS_MAX: usize = 8192;
 
@@ -19,6 +23,25 @@ pub(super) struct Question {
     pub(super) request: Request,
     pub(super) asked_ms: u64,
     pub(super) again: bool,
+    /// When it was asked first.
+    since_ms: u64,
+    /// Who waits knows for whom.
+    told: bool,
+}
+
+impl Question {
+    /// Nothing is different afterwards.
+    fn is_query(&self) -> bool {
+        !matches!(
+            self.request,
+            Request::Run(_) | Request::Submit(_) | Request::Enrol(..) | Request::Control(..) | Request::Down
+        )
+    }
+
+    /// Who asks no more wants it no more. Of a job that is to run the head may know: that one is ended when it has a number.
+    fn ends_with_client(&self) -> bool {
+        !matches!(self.request, Request::Run(_) | Request::Enrol(..))
+    }
 }
 
 impl Core {
@@ -30,7 +53,16 @@ impl Core {
             request => {
                 self.home.asked = self.home.asked.wrapping_add(1);
                 let ask = self.home.asked;
-                let question = Question { client, user, request, asked_ms: self.now_ms, again: false };
+                let now_ms = self.now_ms;
+                let question = Question {
+                    client,
+                    user,
+                    request,
+                    asked_ms: now_ms,
+                    again: false,
+                    since_ms: now_ms,
+                    told: false,
+                };
                 self.home.questions.insert(ask, question);
                 self.ask(ask);
             }
@@ -53,6 +85,54 @@ impl Core {
         let old = questions.filter(|(_, question)| now_ms >= question.asked_ms + AGAIN_MS);
         let old: Vec<u64> = old.map(|(ask, _)| *ask).collect();
         old.into_iter().for_each(|ask| self.ask(ask));
+    }
+
+    /// Who waits for a head that does not answer hears so once; queries end.
+    pub(super) fn tell_who_waits(&mut self) {
+        let (now_ms, silent_ms) = (self.now_ms, self.head_silent_ms());
+        let name = self.config.about.name.clone();
+        let (mut told, mut refused) = (Vec::new(), Vec::new());
+        for (ask, question) in &mut self.home.questions {
+            // A snapshot takes its time, and a job that runs already does not wait.
+            let waits_ms = match &question.request {
+                Request::Enrol(..) => continue,
+                Request::Snapshot(_) => silent_ms.min(now_ms - question.since_ms),
+                _ => now_ms - question.since_ms,
+            };
+            if question.client == NOBODY || waits_ms < TELL_MS {
+                continue;
+            }
+            if waits_ms >= QUERY_MS && question.is_query() {
+                refused.push((*ask, question.client));
+            } else if !std::mem::replace(&mut question.told, true) {
+                told.push(question.client);
+            }
+        }
+        for client in told {
+            let seconds = TELL_MS / 1000;
+            let text =
+                format!("{name} waits for the head, which has not answered for {seconds} s; Ctrl-C gives up");
+            let mut frame = Vec::new();
+            wire::put_json(&mut frame, Kind::Report, &Report::Warning(text));
+            self.act(Action::ToClient(client, frame));
+        }
+        for (ask, client) in refused {
+            self.home.questions.remove(&ask);
+            let seconds = QUERY_MS / 1000;
+            let text = format!(
+                "the head has not answered {name} for {seconds} s: nothing can be asked until it does"
+            );
+            self.act(Action::Answer(client, Answer::Refused(text)));
+            self.act(Action::Release(client));
+        }
+    }
+
+    /// A user's program is gone: what it has asked is not to be done when nobody expects it any more.
+    pub(super) fn drop_questions(&mut self, client: ClientId) {
+        self.home.questions.retain(|_, question| question.client != client || !question.ends_with_client());
+        for question in self.home.questions.values_mut().filter(|question| question.client == client) {
+            question.client = NOBODY;
+        }
     }
 
     /// A question of the daemon's own, whose answer nobody waits for.
