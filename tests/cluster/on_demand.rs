@@ -167,6 +167,44 @@ fn a_daemon_that_dies_leaves_nobody_frozen_and_has_a_successor() {
 }
 
 #[test]
+fn a_daemon_that_is_stopped_is_named_and_its_death_leaves_nobody_frozen() {
+    let laptop = Laptop::new("laptop-stopped");
+    let said = [1, 2].map(|job| laptop.0.path().join(format!("said{job}")));
+    let jobs = said.each_ref().map(|said| {
+        let mut shell = Command::new("bash");
+        shell.env("TUTTI_DIR", laptop.0.path()).env_remove("TUTTI_DAEMON").env("SAID", said);
+        shell.args(["-c", "exec \"$@\" 2>\"$SAID\"", "bash"]).arg(program("mpiexec").get_program());
+        Running::start_command(shell.args(LOOP))
+    });
+    await_that("both take part", || laptop.jobs("running") == 2);
+    if let [Some(one), Some(other)] = jobs.each_ref().map(cgroup) {
+        let groups = [one, other];
+        await_turns(&groups);
+        let daemon = laptop.daemon();
+        // In a turn of one of them.
+        await_that("one stands still with the daemon", || {
+            kill_process(daemon, Signal::STOP).expect("it lives");
+            await_that("it is stopped", || state_of(daemon) == Some('T'));
+            let stays = groups.iter().filter(|group| is_frozen(group)).count() == 1;
+            if !stays {
+                kill_process(daemon, Signal::CONT).expect("it lives");
+            }
+            stays
+        });
+        let line = format!("mpiexec: the daemon (pid {}) is stopped, ", daemon.as_raw_nonzero());
+        await_that("both users are told", || {
+            said.iter().all(|said| std::fs::read_to_string(said).is_ok_and(|text| text.starts_with(&line)))
+        });
+        kill_process(daemon, Signal::KILL).expect("it lives");
+        await_turns(&groups);
+        let lines =
+            said.iter().map(|said| std::fs::read_to_string(said).expect("it is there").lines().count());
+        assert_eq!(lines.collect::<Vec<_>>(), [1, 1], "once");
+    }
+    kill_both(&laptop, jobs);
+}
+
+#[test]
 fn a_job_that_its_terminal_stops_takes_no_turns() {
     let laptop = Laptop::new("laptop-stop");
     let Some((jobs, groups)) = two_jobs(&laptop) else { return };

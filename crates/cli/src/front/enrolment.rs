@@ -19,6 +19,7 @@ use tutti_daemon::message::Enrolled;
 use tutti_daemon::place;
 use tutti_node::cgroup;
 use tutti_node::snapshot::GOES_ON;
+use tutti_node::stat::Stat;
 use tutti_node::wire::{self, Head, Job, Kind, Report, Still};
 
 use crate::cluster::{self, Answer, JobId, Request, Terms};
@@ -29,6 +30,9 @@ use crate::nodes::Wanted;
 const AFTER: Duration = Duration::from_millis(50);
 /// Between two looks for a daemon, at first and at most.
 const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(2));
+/// Between two looks whether the daemon is stopped, and after how many of them the user hears of it.
+const WATCH: Duration = Duration::from_millis(2500);
+const STOPPED: u32 = 2;
 /// A daemon that we have started leaves when nobody has needed it for so long.
 const LEAVE_SECONDS: &str = "30";
 /// The daemon's log is begun anew beyond this size.
@@ -64,6 +68,10 @@ pub struct Enrolment {
     stuck: bool,
     look: Option<Instant>,
     between: Duration,
+    /// The daemon at the other end of the link, when to look whether it stands still, and how often it did since it last ran.
+    watched: Option<(Pid, Instant, u32)>,
+    /// What the user is to hear of it.
+    news: Option<String>,
     /// The daemon that we have started.
     daemon: Option<Child>,
     /// The job's number, while it takes part.
@@ -94,6 +102,8 @@ impl Enrolment {
             stuck: false,
             look: None,
             between: LOOK.0,
+            watched: None,
+            news: None,
             daemon: None,
             number: None,
             refusal: None,
@@ -137,7 +147,31 @@ impl Enrolment {
 
     /// When there is something to do.
     pub fn look(&self) -> Option<Instant> {
-        self.look
+        let watch = self.watched.as_ref().map(|(_, watch, _)| *watch);
+        self.look.into_iter().chain(watch).min()
+    }
+
+    /// A line for the user.
+    pub fn poll_news(&mut self) -> Option<String> {
+        self.news.take()
+    }
+
+    /// A daemon that somebody has stopped says nothing of it, and whom it has frozen stands still as long.
+    fn watch(&mut self, now: Instant) {
+        let Some((daemon, watch, stopped)) = &mut self.watched else { return };
+        if now < *watch {
+            return;
+        }
+        *watch = now + WATCH;
+        let is_stopped = Stat::of(*daemon).is_some_and(|stat| stat.is_stopped());
+        *stopped = if is_stopped { *stopped + 1 } else { 0 };
+        if *stopped == STOPPED {
+            let pid = daemon.as_raw_nonzero();
+            self.news = Some(format!(
+                "the daemon (pid {pid}) is stopped, and whoever waits for his turn stands still with it: kill -CONT {pid} lets it go \
+                 on, kill -KILL {pid} lets the programs go on without it"
+            ));
+        }
     }
 
     /// To be polled.
@@ -152,16 +186,19 @@ impl Enrolment {
 
     /// Looks for a daemon when it is time, and starts one.
     pub fn handle_time(&mut self, now: Instant) {
+        self.watch(now);
         if self.look.is_none_or(|look| now < look) {
             return;
         }
         self.look = None;
         let Some(wire) = connect() else { return self.start(now) };
+        let peer = rustix::net::sockopt::socket_peercred(&wire).ok();
         let request = self.request().and_then(|request| Link::over(wire, &request));
         match request {
             Ok(mut link) => {
                 link.send();
                 self.link = Some(link);
+                self.watched = peer.map(|peer| (peer.pid, now + WATCH, 0));
             }
             Err(text) => self.refusal = Some(text),
         }
@@ -248,7 +285,7 @@ impl Enrolment {
                 self.say(&Report::Still(self.all_still()));
             }
             Some(Answer::Refused(text)) => {
-                (self.refusal, self.link) = (Some(text), None);
+                (self.refusal, self.link, self.watched) = (Some(text), None, None);
             }
             _ => {}
         }
@@ -290,7 +327,7 @@ impl Enrolment {
 
     /// The daemon is gone, perhaps in the middle of another's turn: nobody stays frozen.
     fn lose(&mut self) -> Vec<Wish> {
-        (self.link, self.number) = (None, None);
+        (self.link, self.number, self.watched) = (None, None, None);
         self.cgroups.iter().for_each(|path| cgroup::thaw(path));
         self.look = Some(Instant::now() + self.between);
         self.between = (self.between * 2).min(LOOK.1);

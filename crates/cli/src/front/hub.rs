@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use tutti_node::os;
 use tutti_node::wire::{self, Head, Kind, Reached, Report};
 
-use super::enrolment::Wish;
+use super::enrolment::{Enrolment, Wish};
 use super::{End, Front, Keys, libc_signal};
 use crate::cluster::Answer;
 use crate::link::{Link, State};
@@ -227,6 +227,9 @@ impl Front {
         let refusal = enrolment.refusal.take().filter(|_| self.options.verbose);
         if let Some(text) = refusal {
             self.complain(&format!("the job runs without turns: {text}"));
+        }
+        if let Some(text) = self.enrolment.as_mut().and_then(Enrolment::poll_news) {
+            self.complain(&text);
         }
         for wish in wishes {
             match wish {
