@@ -27,7 +27,8 @@ const ROOM: usize = 4096;
 pub enum What {
     /// SWITCH was executed here; no job.
     Switch,
-    /// The job's freezer was written to; it took so long until the kernel said frozen. 0: nobody waited for that, who has its cores ran at once.
+    /// The job's freezer was written to; it took so long until the kernel said frozen. 0: nobody waited for that, and whoever has its
+    /// cores now ran at once.
     Freeze,
     /// The job's freezer was written to, so that it runs; the writing took so long.
     Thaw,

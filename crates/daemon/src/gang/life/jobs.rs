@@ -17,8 +17,8 @@ const OVERDUE_NS: u64 = 5_000_000;
 /// A job that works hard is looked at half as often each time, down to one look in so many, and no more rarely than this.
 const RARELY: u64 = 4;
 const LOOK_NS_MAX: u64 = 100_000_000;
-/// So long the freezer of who has left is not looked at, where nobody waits for it; of a shorter slice, for half of it. Whoever shared a core with the
-/// switch thread comes to stand still when the kernel gives him that core the next time, which is after 4 ms at the latest.
+/// So long the freezer of who has left is not looked at, where nobody waits for it; of a shorter slice, for half of it. Whoever shared
+/// a core with the switch thread comes to stand still when the kernel gives him that core the next time: mostly within 4 ms.
 const CALM_NS: u64 = 5_000_000;
 /// Not even at the end of a slice more often than this.
 const CALM_NS_MIN: u64 = 200_000;
