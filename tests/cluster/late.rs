@@ -101,3 +101,26 @@ fn a_node_that_keeps_a_job_is_named_once_until_it_has_frozen_it() {
     cluster.tutti(&["kill", "1", "2", "3", "4"]).expect_success();
     jobs.into_iter().for_each(|job| assert_eq!(job.end().0, 137));
 }
+
+#[test]
+fn a_node_that_strict_switches_go_on_without_is_named_until_it_is_back() {
+    let Some((cluster, jobs)) = four_jobs("cluster-late-strict", &["--strict"]) else { return };
+    kill_process(cluster.daemon(1), Signal::STOP).expect("it lives");
+    await_that("both stand still", || {
+        [1, 2].iter().all(|job| row(&cluster, *job)["unfrozen"] == serde_json::json!(["node1"]))
+    });
+    let until = turns(&cluster, 3) + 50;
+    await_that("others take their turns", || turns(&cluster, 3) > until);
+    let said = events(&cluster, "node1");
+    assert_eq!(said.last().map(String::as_str), Some("node-expelled"), "{said:?}");
+    kill_process(cluster.daemon(1), Signal::CONT).expect("it lives");
+    await_that("nobody stands still", || {
+        [1, 2].iter().all(|job| row(&cluster, *job)["unfrozen"] == serde_json::json!([]))
+    });
+    await_that("its end is in the log", || {
+        events(&cluster, "node1").last().is_some_and(|last| last == "node-back")
+    });
+    assert_once(&events(&cluster, "node1"), "node-expelled", "node-back");
+    cluster.tutti(&["kill", "1", "2", "3", "4"]).expect_success();
+    jobs.into_iter().for_each(|job| assert_eq!(job.end().0, 137));
+}

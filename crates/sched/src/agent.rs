@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use crate::barrier::Merger;
 use crate::gang::{Action, Arrival, NodeSwitch, Timing};
-use crate::message::{Down, Members, Order, Report};
+use crate::message::{Down, Members, Order, Report, Stage};
 use crate::tree::Tree;
 use crate::types::{JobId, Membership, NodeId, Slots};
 
@@ -224,7 +224,8 @@ impl Agent {
                     self.out.push_back(Output::Parent(Report::Here { node: self.me, generation }));
                 }
                 Action::Stuck(job) => {
-                    self.out.push_back(Output::Parent(Report::Late { node: self.me, job }));
+                    let late = Report::Late { node: self.me, job, stage: Stage::Frozen };
+                    self.out.push_back(Output::Parent(late));
                     self.out.push_back(Output::Do(action));
                 }
                 _ => self.out.push_back(Output::Do(action)),

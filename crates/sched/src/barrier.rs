@@ -14,11 +14,12 @@
 //! | [`Merger::handle_job`], [`Merger::handle_job_gone`] | a job that has nodes at or below this one |
 //! | [`Merger::poll_report`] | what goes to the parent; on the head: what holds for the whole job |
 //!
-//! What is late: a child that has lacked for longer than the limit while others have reported ([`Merger::handle_time`]).
+//! What is late: a child that has lacked for longer than the limit while others have reported, or this node itself
+//! ([`Merger::handle_time`]).
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::message::{Members, Report, STAGES, Stage};
+use crate::message::{Members, Report, STAGES, STEPS, Stage};
 use crate::tree::Tree;
 use crate::types::{Generation, JobId, Membership, NodeId};
 
@@ -30,7 +31,7 @@ pub struct Merger {
     jobs: BTreeMap<JobId, Job>,
     out: VecDeque<Report>,
     /// How long a child may lack while others have reported.
-    limit_ns: u64,
+    late_ns: u64,
 }
 
 /// What is known of a job here.
@@ -43,8 +44,8 @@ struct Job {
     own: [Option<Generation>; STAGES.len()],
     children: Vec<Child>,
     sent: [Option<(Membership, Generation)>; STAGES.len()],
-    /// Since when some have reached a later FROZEN than others.
-    uneven_since_ns: Option<u64>,
+    /// Since when some have reached a later FROZEN, SAVED, RESTORED than others.
+    uneven_since_ns: [Option<u64>; STEPS.len()],
 }
 
 /// Jobs that children speak of and that nobody else has spoken of yet.
@@ -69,9 +70,13 @@ impl Merger {
     /// adds a tenth, so that the deepest one who can tell tells.
     #[must_use]
     pub fn new(me: NodeId, tree: Tree, late_ns: u64) -> Self {
-        let levels = u64::from(tree.height().saturating_sub(tree.depth(me) + 1));
-        let limit_ns = late_ns + late_ns / 10 * levels;
-        Merger { me, tree, jobs: BTreeMap::new(), out: VecDeque::new(), limit_ns }
+        Merger { me, tree, jobs: BTreeMap::new(), out: VecDeque::new(), late_ns }
+    }
+
+    /// In the tree as it is: a head begins alone.
+    fn limit_ns(&self) -> u64 {
+        let levels = u64::from(self.tree.height().saturating_sub(self.tree.depth(self.me) + 1));
+        self.late_ns + self.late_ns / 10 * levels
     }
 
     /// The tree as this daemon knows it.
@@ -180,7 +185,7 @@ impl Merger {
         for job in jobs {
             let record = self.jobs.get_mut(&job).expect("its key was there");
             record.look_at(self.me, &self.tree);
-            record.uneven_since_ns = None;
+            record.uneven_since_ns = [None; STEPS.len()];
             for stage in STAGES {
                 self.settle(now_ns, job, stage);
             }
@@ -189,27 +194,31 @@ impl Merger {
 
     /// Looks for children that are late, and names them.
     pub fn handle_time(&mut self, now_ns: u64) {
-        let limit_ns = self.limit_ns;
+        let (limit_ns, membership) = (self.limit_ns(), self.tree.membership());
         for (&job, record) in &mut self.jobs {
-            let Some(since_ns) = record.uneven_since_ns else { continue };
-            if now_ns < since_ns + limit_ns {
-                continue;
-            }
-            let best = record.furthest(Stage::Frozen, self.tree.membership());
-            for child in record.children.iter().filter(|child| child.counts) {
-                if child.standing(Stage::Frozen, self.tree.membership()) < best {
-                    self.out.push_back(Report::Late { node: child.node, job });
+            for stage in STEPS {
+                let is_due = |since_ns: u64| now_ns >= since_ns + limit_ns;
+                if !record.uneven_since_ns[stage.index()].is_some_and(is_due) {
+                    continue;
                 }
+                let best = record.furthest(stage, membership);
+                let lacks = |child: &&Child| child.counts && child.standing(stage, membership) < best;
+                let late = record.children.iter().filter(lacks);
+                self.out.extend(late.map(|child| Report::Late { node: child.node, job, stage }));
+                // Above the head there is nobody who could say so.
+                if record.member && record.own[stage.index()] < best {
+                    self.out.push_back(Report::Late { node: self.me, job, stage });
+                }
+                record.uneven_since_ns[stage.index()] = Some(now_ns);
             }
-            record.uneven_since_ns = Some(now_ns);
         }
     }
 
     /// When [`Self::handle_time`] is to be called at the latest.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<u64> {
-        let since = self.jobs.values().filter_map(|record| record.uneven_since_ns);
-        since.min().map(|since_ns| since_ns + self.limit_ns)
+        let since = self.jobs.values().flat_map(|record| record.uneven_since_ns);
+        since.flatten().min().map(|since_ns| since_ns + self.limit_ns())
     }
 
     /// The next report for the parent; on the head: for the head itself.
@@ -240,10 +249,9 @@ impl Merger {
         let membership = self.tree.membership();
         let Some(record) = self.jobs.get_mut(&job) else { return };
         let merged = record.merged(stage, membership);
-        if stage == Stage::Frozen {
-            let most = record.furthest(stage, membership);
-            record.uneven_since_ns =
-                if most > merged { record.uneven_since_ns.or(Some(now_ns)) } else { None };
+        let most = record.furthest(stage, membership);
+        if let Some(since_ns) = record.uneven_since_ns.get_mut(stage.index()) {
+            *since_ns = if most > merged { since_ns.or(Some(now_ns)) } else { None };
         }
         if let Some(generation) = merged
             && record.sent[stage.index()] != Some((membership, generation))
@@ -262,7 +270,7 @@ impl Job {
             own: [None; STAGES.len()],
             children: Vec::new(),
             sent: [None; STAGES.len()],
-            uneven_since_ns: None,
+            uneven_since_ns: [None; STEPS.len()],
         }
     }
 

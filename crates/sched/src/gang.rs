@@ -375,6 +375,12 @@ impl NodeSwitch {
         self.jobs.iter().any(|local| local.freezing_since_ns().is_some() && !local.dying)
     }
 
+    /// True if some job is on its way to a stage of a switch.
+    fn is_at_work(&self) -> bool {
+        let copies = |local: &Local| local.saving.is_some() || local.restoring.is_some();
+        self.is_freezing() || self.jobs.iter().any(|local| copies(local) && !local.dying)
+    }
+
     fn find(&self, job: JobId) -> Option<usize> {
         self.jobs.iter().position(|local| local.job == job)
     }

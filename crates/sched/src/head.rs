@@ -12,23 +12,24 @@
 //!
 //! Barriers are per job: in strict mode a job waits for those that leave its own slots, and for no other. The next strict switch waits until
 //! this one is through; so a node that is late would hold up everything: after ten slices it is expelled ([`Notice::Expelled`]), its
-//! jobs are left out, and the barriers are complete without it. In overlapped mode a late node holds up its own jobs
+//! jobs are left out, and the barriers are complete without it (`strict`). In overlapped mode a late node holds up its own jobs
 //! only, since they are not switched in before they are FROZEN; so it is named, and nothing else happens to it (`late`).
 //!
 //! After a change of the tree everything in force is repeated, since a lost node may have taken it along.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::demand::Part;
 use crate::message::{Down, Members, Mode, Order, Plan, Report, Stage, Switch};
 use crate::scheduler::{JobState, Scheduler};
 use crate::tree::Tree;
-use crate::types::{Generation, JobId, Membership, NodeId, Slots, Version};
+use crate::types::{Generation, JobId, Membership, NodeId, Version};
 
 mod late;
+mod strict;
 
 pub use late::Lags;
 use late::Late;
+use strict::Strict;
 
 /// What the caller is to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,31 +64,6 @@ pub struct Head {
     late: Late,
     /// Who ran before the switch that is being made.
     before: Vec<JobId>,
-}
-
-/// A strict switch.
-#[derive(Clone, Debug)]
-struct Strict {
-    generation: Generation,
-    leaving: Vec<(JobId, Leaving)>,
-    coming: Vec<(JobId, Coming)>,
-    /// Who comes on slots of who leaves.
-    after: Vec<(JobId, JobId)>,
-    through: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Leaving {
-    Freezing,
-    Saving,
-    Saved,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Coming {
-    Waiting,
-    Restoring,
-    Running,
 }
 
 impl Head {
@@ -207,7 +183,7 @@ impl Head {
                 }
             }
             Report::Woken { job } => self.scheduler.handle_woken(now_ns, job),
-            Report::Late { node, job } => self.handle_late(now_ns, node, job),
+            Report::Late { node, job, stage } => self.handle_late(now_ns, node, job, stage),
             Report::Here { node, generation } => self.handle_here(now_ns, node, generation),
             Report::Came { .. } => self.handle_daemon_back(),
         }
@@ -215,8 +191,11 @@ impl Head {
 
     /// What is to go down next. After each event and at [`Self::poll_timeout`] the caller polls until None.
     pub fn poll_down(&mut self, now_ns: u64) -> Option<Down> {
-        if self.down.is_empty() && self.strict.as_ref().is_none_or(|strict| strict.through) {
-            self.turn(now_ns);
+        if self.down.is_empty() {
+            self.expel_nameless(now_ns);
+            if self.is_through() {
+                self.turn(now_ns);
+            }
         }
         self.down.pop_front()
     }
@@ -224,8 +203,7 @@ impl Head {
     /// When [`Self::poll_down`] and [`Self::poll_notice`] are to be called at the latest.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<u64> {
-        let through = self.strict.as_ref().is_none_or(|strict| strict.through);
-        let next_ns = if through { self.scheduler.next_at_ns() } else { None };
+        let next_ns = if self.is_through() { self.scheduler.next_at_ns() } else { self.strict_timeout() };
         next_ns.into_iter().chain(self.late_timeout()).min()
     }
 
@@ -262,31 +240,11 @@ impl Head {
         self.strict = None;
         if switch.mode == Mode::Strict {
             let before = std::mem::take(&mut self.before);
-            self.begin_strict(switch.generation, &before);
+            self.begin_strict(now_ns, switch.generation, &before);
             self.before = before;
             self.scheduler.pause(now_ns);
             self.advance(now_ns);
         }
-    }
-
-    fn begin_strict(&mut self, generation: Generation, before: &[JobId]) {
-        let after = self.scheduler.running();
-        let leaving: Vec<_> = before.iter().copied().filter(|job| !after.contains(job)).collect();
-        let coming: Vec<_> = after.iter().copied().filter(|job| !before.contains(job)).collect();
-        let slots = |job: &JobId| by_node(self.scheduler.parts(*job).unwrap_or_default());
-        let left: Vec<_> = leaving.iter().map(|job| (*job, slots(job))).collect();
-        let mut pairs = Vec::new();
-        for &comes in &coming {
-            let parts = self.scheduler.parts(comes).unwrap_or_default();
-            pairs.extend(left.iter().filter(|left| overlap(parts, &left.1)).map(|left| (comes, left.0)));
-        }
-        self.strict = Some(Strict {
-            generation,
-            leaving: leaving.into_iter().map(|job| (job, Leaving::Freezing)).collect(),
-            coming: coming.into_iter().map(|job| (job, Coming::Waiting)).collect(),
-            after: pairs,
-            through: false,
-        });
     }
 
     fn handle_stage(&mut self, now_ns: u64, job: JobId, stage: Stage, generation: Generation) {
@@ -300,55 +258,7 @@ impl Head {
             }
             Stage::Saved | Stage::Restored => {}
         }
-        let Some(strict) = self.strict.as_mut().filter(|strict| generation >= strict.generation) else {
-            return;
-        };
-        let leaving = strict.leaving.iter_mut().find(|entry| entry.0 == job);
-        let coming = strict.coming.iter_mut().find(|entry| entry.0 == job);
-        match (stage, leaving, coming) {
-            (Stage::Frozen, Some((_, step @ Leaving::Freezing)), _) => {
-                *step = Leaving::Saving;
-                self.down.push_back(Down::Order(Order::Save(job, strict.generation)));
-            }
-            (Stage::Saved, Some((_, step @ Leaving::Saving)), _) => *step = Leaving::Saved,
-            (Stage::Restored, _, Some((_, step @ Coming::Restoring))) => {
-                *step = Coming::Running;
-                self.down.push_back(Down::Order(Order::Run(job, strict.generation)));
-            }
-            _ => return,
-        }
-        self.advance(now_ns);
-    }
-
-    /// Restores who may be restored; says when the strict switch is through.
-    fn advance(&mut self, now_ns: u64) {
-        let Some(strict) = &mut self.strict else { return };
-        for (job, step) in strict.coming.iter_mut().filter(|entry| entry.1 == Coming::Waiting) {
-            let waits = strict
-                .leaving
-                .iter()
-                .any(|(other, step)| *step != Leaving::Saved && strict.after.contains(&(*job, *other)));
-            if !waits {
-                *step = Coming::Restoring;
-                self.down.push_back(Down::Order(Order::Restore(*job, strict.generation)));
-            }
-        }
-        let through = strict.leaving.iter().all(|entry| entry.1 == Leaving::Saved)
-            && strict.coming.iter().all(|entry| entry.1 == Coming::Running);
-        if through && !strict.through {
-            strict.through = true;
-            self.scheduler.go_on(now_ns);
-        }
-    }
-
-    /// A job that dies takes no further part in the switch.
-    fn forget(&mut self, job: JobId) {
-        if let Some(strict) = &mut self.strict {
-            strict.leaving.retain(|entry| entry.0 != job);
-            strict.coming.retain(|entry| entry.0 != job);
-        }
-        let now_ns = self.scheduler.now_ns();
-        self.advance(now_ns);
+        self.reach(now_ns, job, stage, generation);
     }
 
     fn handle_here(&mut self, now_ns: u64, node: NodeId, generation: Generation) {
@@ -387,16 +297,10 @@ impl Head {
             }
         }
         if let Some(strict) = &self.strict {
-            let generation = strict.generation;
-            let saves = strict.leaving.iter().filter(|entry| entry.1 != Leaving::Freezing);
-            self.down.extend(saves.map(|&(job, _)| Down::Order(Order::Save(job, generation))));
-            let restores = strict.coming.iter().filter(|entry| entry.1 != Coming::Waiting);
-            self.down.extend(restores.map(|&(job, _)| Down::Order(Order::Restore(job, generation))));
-            // Those too that run since an earlier switch: a daemon that is new has not heard of it.
-            let comes = |job| strict.coming.iter().any(|entry| entry.0 == job && entry.1 != Coming::Running);
-            let runs = self.scheduler.running().iter().copied().filter(|&job| !comes(job));
-            self.down.extend(runs.map(|job| Down::Order(Order::Run(job, generation))));
+            self.down.extend(strict.orders(self.scheduler.running()));
         }
+        // Of some jobs nobody may count by now.
+        self.advance(self.scheduler.now_ns());
     }
 
     fn next_serial(&mut self, job: JobId, suspended: bool) -> u64 {
@@ -410,16 +314,6 @@ impl Head {
     pub fn version(&self) -> Version {
         self.plan.version
     }
-}
-
-/// The slots of each node.
-fn by_node(parts: &[Part]) -> BTreeMap<NodeId, Slots> {
-    parts.iter().map(|part| (part.node, part.slots)).collect()
-}
-
-/// True if the two share a slot.
-fn overlap(parts: &[Part], slots: &BTreeMap<NodeId, Slots>) -> bool {
-    parts.iter().any(|part| slots.get(&part.node).is_some_and(|slots| !slots.is_disjoint(&part.slots)))
 }
 
 #[cfg(test)]

@@ -156,6 +156,9 @@ pub enum Stage {
     Suspended,
 }
 
+/// The stages that every switch waits for, strict ones for all of them: who lacks is late. They come first in [`STAGES`].
+pub(crate) const STEPS: [Stage; 3] = [Stage::Frozen, Stage::Saved, Stage::Restored];
+
 /// The stages, each at its own index in [`Stage::index`].
 pub const STAGES: [Stage; 5] = [Stage::Frozen, Stage::Saved, Stage::Restored, Stage::Idle, Stage::Suspended];
 
@@ -186,12 +189,14 @@ pub enum Report {
         /// The job.
         job: JobId,
     },
-    /// A node has not reached FROZEN of a job for longer than ten slices, or has been silent that long. Said again while it is so.
+    /// A node has not reached a stage of a job for longer than ten slices, or has been silent that long. Said again while it is so.
     Late {
         /// The node.
         node: NodeId,
         /// The job.
         job: JobId,
+        /// What others have reached of it.
+        stage: Stage,
     },
     /// An expelled node has frozen all that it should, up to this generation.
     Here {

@@ -36,7 +36,8 @@ pub(crate) struct Rotation {
     slice_end_ns: u64,
     /// The virtual time of the whole.
     clock_ns: u64,
-    paused: bool,
+    /// A strict switch is under way since then.
+    paused_ns: Option<u64>,
     /// The version of the last row that was switched in.
     bound_in: Version,
     /// The row was switched off to be switched on again.
@@ -53,7 +54,7 @@ impl Rotation {
             charged_ns: 0,
             slice_end_ns: 0,
             clock_ns: 0,
-            paused: false,
+            paused_ns: None,
             bound_in: version,
             forced: false,
             window: None,
@@ -192,18 +193,17 @@ impl Scheduler {
         self.rotation.slice_end_ns
     }
 
-    /// A strict switch is under way: time is on nobody's account until [`Self::go_on`].
+    /// A strict switch is under way: time is on nobody's account until [`Self::go_on`], and not of the slice.
     pub(crate) fn pause(&mut self, now_ns: u64) {
         self.charge(now_ns);
-        self.rotation.paused = true;
+        self.rotation.paused_ns = Some(now_ns);
     }
 
-    /// The strict switch is through: the slice begins.
+    /// The strict switch is through: the slice goes on, or begins.
     pub(crate) fn go_on(&mut self, now_ns: u64) {
         self.charge(now_ns);
-        self.rotation.paused = false;
-        if !self.rotation.forced {
-            self.rotation.slice_end_ns = now_ns + self.config.slice_ns;
+        if let Some(paused_ns) = self.rotation.paused_ns.take() {
+            self.rotation.slice_end_ns += now_ns - paused_ns;
         }
     }
 

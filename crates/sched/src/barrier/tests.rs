@@ -119,17 +119,54 @@ fn s17_a_late_child_is_named_and_no_longer_waited_for() {
         }
         seven.carry();
     }
-    assert_eq!(
-        seven.at_head,
-        [Report::Late { node: NodeId(4), job: JOB }],
-        "by its parent, not by the grandparent"
-    );
+    assert_eq!(seven.at_head, [late(4, Stage::Frozen)], "by its parent, not by the grandparent");
     seven.members(1, &[], &[4]);
     seven.carry();
     assert_eq!(seven.mergers[0].merged(JOB, Stage::Frozen), Some(Generation(1)));
     seven.members(2, &[], &[]);
     seven.carry();
     assert_eq!(seven.mergers[0].merged(JOB, Stage::Frozen), None, "it counts again");
+}
+
+fn late(node: u32, stage: Stage) -> Report {
+    Report::Late { node: NodeId(node), job: JOB, stage }
+}
+
+#[test]
+fn who_stops_while_it_saves_or_restores_is_named_as_who_does_not_freeze() {
+    for stage in STEPS {
+        let mut seven = Seven::new();
+        (0..6).for_each(|node| seven.mergers[node].handle_own(0, JOB, stage, Generation(1)));
+        seven.carry();
+        assert_eq!(seven.mergers[2].poll_timeout(), Some(1_000_000_000));
+        seven.mergers.iter_mut().for_each(|merger| merger.handle_time(1_000_000_000));
+        seven.carry();
+        assert_eq!(seven.at_head, [late(6, stage)]);
+    }
+}
+
+#[test]
+fn the_head_names_itself() {
+    let mut seven = Seven::new();
+    (1..7).for_each(|node| seven.frozen(node, 1));
+    seven.carry();
+    seven.mergers[0].handle_time(1_100_000_000);
+    seven.carry();
+    assert_eq!(seven.at_head, [late(0, Stage::Frozen)]);
+}
+
+/// A head begins alone, and gives those below it as much time as one that has known them from the beginning.
+#[test]
+fn a_tree_that_has_grown_is_as_patient_as_one_that_was_as_large_before() {
+    let mut seven = Seven::new();
+    seven.mergers[0] = Merger::new(NodeId(0), Tree::new(2, 1), 1_000_000_000);
+    (0..6).for_each(|_| _ = seven.mergers[0].handle_join(0));
+    seven.mergers[0].handle_job(0, JOB, &(0..7).map(NodeId).collect::<Vec<_>>());
+    [0, 1, 2, 3, 5, 6].iter().for_each(|node| seven.frozen(*node, 1));
+    seven.carry();
+    seven.mergers.iter_mut().for_each(|merger| merger.handle_time(1_050_000_000));
+    seven.carry();
+    assert_eq!(seven.at_head, [late(4, Stage::Frozen)]);
 }
 
 #[test]

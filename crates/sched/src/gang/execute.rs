@@ -95,7 +95,7 @@ impl NodeSwitch {
                 self.actions.push_back(Action::Thaw(self.jobs[at].job));
             }
         }
-        if self.expelled && !self.is_freezing() && self.here_said < Some(self.generation()) {
+        if self.expelled && !self.is_at_work() && self.here_said < Some(self.generation()) {
             self.here_said = Some(self.generation());
             self.actions.push_back(Action::Here(self.generation()));
         }

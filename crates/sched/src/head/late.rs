@@ -1,4 +1,4 @@
-//! Who is late: nodes that have not frozen a job. What is said of them, and who is expelled for it.
+//! Who is late: nodes that have not frozen a job, and what is said of them. Who is expelled for it, strict switches say (`strict`).
 //!
 //! A report names a node and a job, again and again while it is so; the parents of the node may name each other above it, so the deepest
 //! counts. Where nobody can tell, since all nodes of a job lack alike, all are named. People hear of a node once it has kept a job for
@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Coming, Head, Notice};
-use crate::message::Mode;
+use super::{Head, Notice};
+use crate::message::Stage;
 use crate::types::{JobId, NodeId};
 
 /// A machine that others keep busy may take this long to freeze somebody without anything being wrong.
@@ -56,45 +56,16 @@ impl Head {
         })
     }
 
-    pub(super) fn handle_late(&mut self, now_ns: u64, node: NodeId, job: JobId) {
+    pub(super) fn handle_late(&mut self, now_ns: u64, node: NodeId, job: JobId, stage: Stage) {
         if !self.tree.is_here(node) {
             return;
         }
-        self.name(node, job);
-        let overlapped = self.switch.is_none_or(|switch| switch.mode == Mode::Overlapped);
-        if overlapped || node == self.tree.head() || !self.is_awaited(node) {
-            return;
+        if stage == Stage::Frozen {
+            self.name(node, job);
         }
-        let mut members = self.tree.members().clone();
-        let again = members.expelled.binary_search(&node).is_ok();
-        // Named again although it does not count: it does not forward either, so nobody below it counts.
-        let late = (0..self.tree.nodes()).map(NodeId).filter(|&other| {
-            other == node || again && self.tree.is_here(other) && self.tree.next_hop(node, other).is_some()
-        });
-        for node in late {
-            if let Err(at) = members.expelled.binary_search(&node) {
-                members.expelled.insert(at, node);
-                self.scheduler.handle_node_expelled(now_ns, node);
-                self.notices.push_back(Notice::Expelled(node));
-            }
+        if !self.is_overlapped() {
+            self.expel_late(now_ns, node, job, stage);
         }
-        if members != *self.tree.members() {
-            self.change(members);
-        }
-    }
-
-    /// True if a job with a part on the node, or below it, is to reach something. Reports of a job that runs, or that stands still
-    /// since long, may differ for ever without anybody being late: each is of the last time at which its node had to say something.
-    fn is_awaited(&self, node: NodeId) -> bool {
-        let comes = |job: JobId| {
-            let open = self.strict.as_ref().filter(|strict| !strict.through);
-            open.is_some_and(|strict| strict.coming.contains(&(job, Coming::Restoring)))
-        };
-        let reaches = |other: NodeId| other == node || self.tree.next_hop(node, other).is_some();
-        self.scheduler
-            .jobs()
-            .filter(|&job| comes(job) || self.scheduler.is_leaving(job))
-            .any(|job| self.scheduler.parts(job).unwrap_or_default().iter().any(|part| reaches(part.node)))
     }
 
     fn name(&mut self, node: NodeId, job: JobId) {
@@ -146,7 +117,8 @@ impl Head {
         let due = |(job, left_ns): (JobId, u64)| {
             let mut named = self.late.named.iter().filter(|(named, _)| named.1 == job).peekable();
             if named.peek().is_none() {
-                return self.counts_somewhere(job).then_some(self.nameless_ns(left_ns));
+                let nameless = self.is_overlapped() && self.counts_somewhere(job);
+                return nameless.then_some(self.nameless_ns(left_ns));
             }
             named.any(|(_, said)| !said).then_some(left_ns + patience_ns)
         };
@@ -155,6 +127,10 @@ impl Head {
 
     /// A job of which nobody has said who keeps it, though somebody does.
     fn due_nameless(&self, now_ns: u64) -> Option<JobId> {
+        // Strict switches expel them.
+        if !self.is_overlapped() {
+            return None;
+        }
         let mut due = self.scheduler.leaving().filter(|(_, left_ns)| now_ns >= self.nameless_ns(*left_ns));
         due.find(|(job, _)| !self.late.knows(*job) && self.counts_somewhere(*job)).map(|(job, _)| job)
     }
@@ -163,7 +139,8 @@ impl Head {
         left_ns.max(self.late.tree_ns) + 2 * self.patience_ns()
     }
 
-    fn counts_somewhere(&self, job: JobId) -> bool {
+    /// True if a node of the job counts.
+    pub(super) fn counts_somewhere(&self, job: JobId) -> bool {
         self.scheduler.parts(job).unwrap_or_default().iter().any(|part| self.tree.counts(part.node))
     }
 

@@ -41,11 +41,11 @@ fn down(head: &mut Head) -> Vec<Order> {
 #[test]
 fn nobody_is_expelled_for_a_job_that_is_to_run() {
     let mut head = head();
-    head.handle_report(10, Report::Late { node: CHILD, job: JOB });
+    head.handle_report(10, Report::Late { node: CHILD, job: JOB, stage: Stage::Frozen });
     assert_eq!(down(&mut head), []);
     head.suspend(20, JOB);
     assert!(down(&mut head).contains(&Order::Suspend(JOB, 1)));
-    head.handle_report(30, Report::Late { node: CHILD, job: JOB });
+    head.handle_report(20 + SECOND_NS, Report::Late { node: CHILD, job: JOB, stage: Stage::Frozen });
     assert!(matches!(&down(&mut head)[0], Order::Members(members) if members.expelled == [CHILD]));
 }
 
@@ -91,14 +91,14 @@ fn notices(head: &mut Head, now_ns: u64) -> Vec<Notice> {
 fn the_deepest_that_is_late_is_named_once_after_a_second_and_when_it_is_over() {
     let mut head = with_leaving_job();
     let deepest = NodeId(2);
-    head.handle_report(SECOND_NS / 2, Report::Late { node: deepest, job: JOB });
+    head.handle_report(SECOND_NS / 2, Report::Late { node: deepest, job: JOB, stage: Stage::Frozen });
     assert_eq!(notices(&mut head, SECOND_NS - 1), [], "it takes less than a second");
     assert_eq!((head.poll_lags(), head.late_timeout()), (None, Some(SECOND_NS)));
     assert_eq!(notices(&mut head, SECOND_NS), [Notice::Late(deepest, JOB)]);
     let lags = Lags { unfrozen: vec![(JOB, deepest)], expelled: Vec::new() };
     assert_eq!((head.poll_lags(), head.late_timeout()), (Some(lags), None));
     for node in [CHILD, deepest, CHILD] {
-        head.handle_report(2 * SECOND_NS, Report::Late { node, job: JOB });
+        head.handle_report(2 * SECOND_NS, Report::Late { node, job: JOB, stage: Stage::Frozen });
         assert_eq!((notices(&mut head, 9 * SECOND_NS), head.poll_lags()), (vec![], None));
     }
     let generation = head.scheduler().generation().0;
@@ -106,7 +106,7 @@ fn the_deepest_that_is_late_is_named_once_after_a_second_and_when_it_is_over() {
     assert_eq!(notices(&mut head, 10 * SECOND_NS), [Notice::InTime(deepest)]);
     assert_eq!(head.poll_lags(), Some(Lags::default()));
     // What comes late of it names nobody.
-    head.handle_report(11 * SECOND_NS, Report::Late { node: deepest, job: JOB });
+    head.handle_report(11 * SECOND_NS, Report::Late { node: deepest, job: JOB, stage: Stage::Frozen });
     assert_eq!((notices(&mut head, 20 * SECOND_NS), head.poll_lags()), (vec![], None));
 }
 
@@ -129,7 +129,7 @@ fn who_is_expelled_is_said_to_be_that_and_not_late_too() {
     let mut head = head();
     head.suspend(10, JOB);
     down(&mut head);
-    head.handle_report(SECOND_NS, Report::Late { node: CHILD, job: JOB });
+    head.handle_report(10 + SECOND_NS, Report::Late { node: CHILD, job: JOB, stage: Stage::Frozen });
     down(&mut head);
     assert_eq!(notices(&mut head, 2 * SECOND_NS), [Notice::Expelled(CHILD)]);
     assert_eq!(head.poll_lags(), Some(Lags { unfrozen: Vec::new(), expelled: vec![CHILD] }));

@@ -137,7 +137,7 @@ impl Scheduler {
     pub(crate) fn charge(&mut self, now_ns: u64) {
         let passed_ns = now_ns.saturating_sub(self.rotation.charged_ns);
         self.rotation.charged_ns = self.rotation.charged_ns.max(now_ns);
-        if passed_ns == 0 || self.rotation.paused {
+        if passed_ns == 0 || self.rotation.paused_ns.is_some() {
             return;
         }
         let clock_ns = self.virtual_time();

@@ -207,7 +207,7 @@ fn a_parent_answers_where_the_newest_datagram_came_from() {
     elsewhere.set_nonblocking(true).unwrap();
     let address = elsewhere.local_addr().unwrap();
     pair.child.socket = Some(elsewhere);
-    let report = Report::Late { node: NodeId(3), job: JobId(7) };
+    let report = Report::Late { node: NodeId(3), job: JobId(7), stage: Stage::Frozen };
     pair.child.say_up(1000, &report, &mut |_, _, _| panic!("there is a way"));
     pair.await_word(1000);
     assert_eq!(pair.parent.ends[0].address, Some(address));

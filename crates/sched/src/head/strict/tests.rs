@@ -1,0 +1,205 @@
+use crate::demand::{Demand, Place};
+use crate::head::{Head, Notice};
+use crate::message::{Down, Mode, Order, Report, Stage};
+use crate::scheduler::Config;
+use crate::tree::Tree;
+use crate::types::{JobId, NodeId};
+use crate::{Event, Scheduler};
+
+const MS: u64 = 1_000_000;
+const SECOND_NS: u64 = 1000 * MS;
+
+/// A strict head of three nodes in a chain, each with a slot, and the time.
+struct Bench {
+    head: Head,
+    now_ns: u64,
+}
+
+impl Bench {
+    /// With jobs 1, 2, ... on these nodes.
+    fn new(jobs: &[&[u32]]) -> Self {
+        let config = Config { mode: Mode::Strict, ..Config::default() };
+        let mut scheduler = Scheduler::new(config).expect("the default can be");
+        (0..3).for_each(|node| scheduler.handle_node(0, NodeId(node), 1, 0));
+        let mut bench = Bench { head: Head::new(scheduler, Tree::new(1, 3)), now_ns: 0 };
+        for (job, nodes) in (1..).map(JobId).zip(jobs) {
+            let place = Place::Given(nodes.iter().map(|node| (NodeId(*node), 1)).collect());
+            let scheduler = bench.head.scheduler_mut();
+            scheduler.submit(0, job, &Demand::at(place)).expect("it fits");
+            assert!(matches!(scheduler.poll_event(), Some(Event::Placed(..))));
+            scheduler.begin(0, job);
+        }
+        bench
+    }
+
+    /// What goes down now.
+    fn orders(&mut self) -> Vec<Order> {
+        let all = std::iter::from_fn(|| self.head.poll_down(self.now_ns));
+        all.filter_map(|down| if let Down::Order(order) = down { Some(order) } else { None }).collect()
+    }
+
+    /// All that are ordered something have done it, but for these steps; what was ordered.
+    fn obey(&mut self, but: &[(u64, Stage)]) -> Vec<Order> {
+        let mut all = Vec::new();
+        while let orders = self.orders()
+            && !orders.is_empty()
+        {
+            for order in &orders {
+                let left = match order {
+                    Order::Switch(_) => {
+                        self.head.scheduler().leaving().map(|(job, _)| (job, Stage::Frozen)).collect()
+                    }
+                    Order::Save(job, _) => vec![(*job, Stage::Saved)],
+                    Order::Restore(job, _) => vec![(*job, Stage::Restored)],
+                    _ => Vec::new(),
+                };
+                for (job, stage) in left {
+                    if !but.contains(&(job.0, stage)) {
+                        self.reached(job, stage);
+                    }
+                }
+            }
+            all.extend(orders);
+        }
+        all
+    }
+
+    fn reached(&mut self, job: JobId, stage: Stage) {
+        let (generation, membership) = (self.head.scheduler().generation(), self.head.tree().membership());
+        self.head.handle_report(self.now_ns, Report::Reached { job, stage, generation, membership });
+    }
+
+    fn late(&mut self, node: u32, job: u64, stage: Stage) {
+        self.head.handle_report(self.now_ns, Report::Late { node: NodeId(node), job: JobId(job), stage });
+    }
+
+    /// Goes on to the next time at which the head has something to do.
+    fn wait(&mut self) {
+        self.now_ns = self.head.poll_timeout().expect("the head waits for something");
+    }
+
+    fn expelled(&self) -> Vec<u32> {
+        self.head.tree().members().expelled.iter().map(|node| node.0).collect()
+    }
+
+    fn running(&self) -> Vec<u64> {
+        self.head.scheduler().running().iter().map(|job| job.0).collect()
+    }
+}
+
+#[test]
+fn who_stops_in_any_step_is_expelled_when_it_has_been_late_for_ten_slices() {
+    for (job, stage) in [(1, Stage::Frozen), (1, Stage::Saved), (2, Stage::Restored)] {
+        let mut bench = Bench::new(&[&[0, 1], &[0, 1]]);
+        bench.obey(&[]);
+        assert_eq!(bench.running(), [1]);
+        bench.wait();
+        bench.obey(&[(job, stage)]);
+        assert!(!bench.head.is_through(), "{stage:?}");
+        let began_ns = bench.now_ns;
+        bench.now_ns = began_ns + SECOND_NS - 1;
+        bench.late(1, job, stage);
+        assert_eq!(bench.expelled(), [], "it has a nanosecond left");
+        bench.now_ns += 1;
+        bench.late(1, job, stage);
+        assert_eq!(bench.expelled(), [1], "{stage:?}");
+        // What the others reach counts now.
+        bench.reached(JobId(job), stage);
+        bench.obey(&[]);
+        assert!(bench.head.is_through(), "{stage:?}");
+    }
+}
+
+#[test]
+fn nobody_is_expelled_for_a_step_that_nobody_waits_for() {
+    let mut bench = Bench::new(&[&[0, 1], &[0, 1]]);
+    bench.obey(&[]);
+    bench.wait();
+    bench.obey(&[(2, Stage::Restored)]);
+    bench.now_ns += SECOND_NS;
+    // Node 2 has no part in it, and what 1 is named for is over, or not yet.
+    bench.late(1, 1, Stage::Frozen);
+    bench.late(1, 1, Stage::Saved);
+    bench.late(1, 2, Stage::Frozen);
+    assert_eq!(bench.expelled(), []);
+    bench.late(1, 2, Stage::Restored);
+    assert_eq!(bench.expelled(), [1]);
+    // The others have had no time since.
+    bench.late(1, 2, Stage::Restored);
+    assert_eq!(bench.expelled(), [1]);
+    bench.now_ns += SECOND_NS;
+    bench.late(1, 2, Stage::Restored);
+    assert_eq!(bench.expelled(), [1, 2], "it does not forward either");
+}
+
+#[test]
+fn a_node_that_has_all_nodes_of_a_job_to_itself_holds_up_no_strict_switch() {
+    for (job, stage) in [(2, Stage::Frozen), (2, Stage::Saved), (3, Stage::Restored)] {
+        // Two jobs take turns on node 2, and one stays where it is.
+        let mut bench = Bench::new(&[&[0], &[2], &[2], &[0]]);
+        bench.obey(&[]);
+        assert_eq!(bench.running(), [1, 2]);
+        bench.wait();
+        bench.obey(&[(job, stage)]);
+        assert!(!bench.head.is_through());
+        let began_ns = bench.now_ns;
+        bench.wait();
+        assert_eq!(bench.now_ns - began_ns, 2200 * MS, "{stage:?}");
+        assert_eq!(bench.head.poll_notice(bench.now_ns), None);
+        bench.obey(&[(job, stage)]);
+        assert!(bench.head.is_through(), "{stage:?}");
+        assert_eq!((bench.expelled(), bench.running()), (vec![2], vec![4]), "{stage:?}");
+        assert_eq!(bench.head.poll_notice(bench.now_ns), Some(Notice::Expelled(NodeId(2))));
+        assert_eq!(bench.head.poll_notice(bench.now_ns), None);
+        // Others go on, and take no step of those that stand still.
+        bench.wait();
+        let orders = bench.obey(&[]);
+        assert!(bench.head.is_through() && bench.running() == [1]);
+        assert!(orders.iter().all(|order| order.job() != Some(JobId(job))), "{orders:?}");
+        // When it is back they take their turns again.
+        let generation = bench.head.scheduler().generation();
+        bench.head.handle_report(bench.now_ns, Report::Here { node: NodeId(2), generation });
+        [2, 3].iter().for_each(|job| bench.reached(JobId(*job), Stage::Frozen));
+        bench.obey(&[]);
+        bench.wait();
+        bench.obey(&[]);
+        assert_eq!(bench.running().len(), 2);
+    }
+}
+
+#[test]
+fn the_head_goes_on_without_its_own_node_too() {
+    let mut bench = Bench::new(&[&[0, 1], &[0, 1], &[1], &[1]]);
+    bench.obey(&[]);
+    bench.wait();
+    bench.obey(&[(1, Stage::Frozen)]);
+    bench.now_ns += SECOND_NS;
+    bench.late(0, 1, Stage::Frozen);
+    assert_eq!(bench.expelled(), [0]);
+    bench.reached(JobId(1), Stage::Frozen);
+    bench.obey(&[]);
+    assert!(bench.head.is_through() && bench.running() == [3]);
+}
+
+#[test]
+fn a_strict_switch_in_the_midst_of_a_slice_leaves_the_rest_of_it() {
+    let mut bench = Bench::new(&[&[0], &[1], &[0, 1]]);
+    bench.obey(&[]);
+    assert_eq!((bench.running(), bench.head.scheduler().slice_end_ns()), (vec![1, 2], 100 * MS));
+    bench.now_ns = 40 * MS;
+    bench.head.suspend(bench.now_ns, JobId(2));
+    bench.obey(&[(2, Stage::Frozen)]);
+    bench.now_ns = 45 * MS;
+    bench.reached(JobId(2), Stage::Frozen);
+    bench.obey(&[]);
+    assert!(bench.head.is_through() && bench.running() == [1]);
+    assert_eq!(bench.head.scheduler().slice_end_ns(), 105 * MS, "60 of 100 ms");
+    bench.wait();
+    assert_eq!(bench.now_ns, 105 * MS);
+    bench.obey(&[(3, Stage::Restored)]);
+    bench.now_ns += MS;
+    bench.reached(JobId(3), Stage::Restored);
+    assert_eq!(bench.head.scheduler().slice_end_ns(), 206 * MS, "a whole slice from RUN on");
+    let account = bench.head.scheduler().account(JobId(1)).expect("it is known");
+    assert_eq!(account.service_ns, 100 * MS);
+}
