@@ -73,6 +73,8 @@ pub(crate) struct Flow<M> {
     pub probe_interval_ns: u64,
     /// Since the last progress the question was brought forward ([`Flow::note_silence`]).
     pub asks_early: bool,
+    /// Thaws since the last progress.
+    pub thaws: u8,
     /// The period of [`Shares`](crate::credit::Shares) in which it was last heard.
     pub heard_in: u64,
 }
@@ -132,6 +134,7 @@ impl<M: FlowMemory> Flow<M> {
             probe_at: NEVER,
             probe_interval_ns: config.probe_ns.0,
             asks_early: false,
+            thaws: 0,
             heard_in: 0,
         }
     }
@@ -172,6 +175,11 @@ impl<M: FlowMemory> Flow<M> {
     /// Something was heard that shows progress: the wait for the next begins.
     #[inline]
     pub fn note_progress(&mut self, now_ns: u64, config: &Config) {
+        self.thaws = 0;
+        self.wait_anew(now_ns, config);
+    }
+
+    fn wait_anew(&mut self, now_ns: u64, config: &Config) {
         self.asks_early = false;
         self.probe_interval_ns = config.probe_ns.0.max(self.window.rtt_ns()).min(config.probe_ns.1);
         self.probe_at = if !self.awaits() || self.gone {
@@ -201,7 +209,9 @@ impl<M: FlowMemory> Flow<M> {
         }
     }
 
-    /// All timers begin anew: the rank was frozen, or its clock jumped (W6).
+    /// All timers begin anew: the rank was frozen, or its clock jumped (W6). The question about an answer is put off only if it is due by
+    /// now, by what a switch may take at most, and by half as much at each thaw that follows without progress: slices may be shorter
+    /// than a round trip on crowded cores, and what is lost would never be asked for.
     pub fn rearm(&mut self, now_ns: u64, config: &Config) {
         self.tx.timed = None;
         self.bulk_timed = None;
@@ -211,7 +221,12 @@ impl<M: FlowMemory> Flow<M> {
                 *at = now_ns + config.ack_delay_ns;
             }
         }
-        self.note_progress(now_ns, config);
+        let due_at = self.probe_at.max(now_ns + (config.rto_ns_min >> self.thaws.min(63)));
+        self.wait_anew(now_ns, config);
+        if self.probe_at != NEVER {
+            self.probe_at = self.probe_at.min(due_at);
+        }
+        self.thaws = self.thaws.saturating_add(1);
     }
 
     /// The next time at which a timer fires.

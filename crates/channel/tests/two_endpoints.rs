@@ -156,6 +156,44 @@ fn timers_begin_anew_after_a_thaw() {
     assert!((1_000_000..10_000_000).contains(&pair.ends[0].poll_timeout().unwrap()));
 }
 
+/// Messages go round in 20 ms; one is lost. Its sender is thawed every 5 ms, and looks `looks` times at the clock, `apart_ns` apart, each
+/// time. Gives the thaws until it asks.
+fn thaws_until_asked(looks: u64, apart_ns: u64) -> u32 {
+    let mut pair = Pair::new();
+    for _ in 0..20 {
+        pair.ends[0].try_send(Rank(1), b"x", &[]).unwrap();
+        pair.carry(0, |_| true);
+        pair.ns += 20_000_000;
+        pair.ends[1].handle_timeout(at(pair.ns));
+        pair.carry(1, |_| true);
+    }
+    assert!(pair.ends[0].is_flushed());
+    pair.ends[0].try_send(Rank(1), b"lost", &[]).unwrap();
+    assert_eq!(pair.carry(0, |_| false), 1);
+    let due = pair.ends[0].poll_timeout().expect("an answer is awaited");
+    assert!(due > pair.ns + 10_000_000, "it is late after two slices at the soonest");
+    for thaw_count in 1..1000 {
+        for look in 0..looks {
+            let now = Now { ns: pair.ns + look * apart_ns, thaw_count };
+            pair.ends[0].handle_timeout(now);
+            if !datagrams(&mut pair.ends[0], &mut pair.sides[0], now).is_empty() {
+                return thaw_count;
+            }
+        }
+        pair.ns += 5_000_000;
+    }
+    panic!("nothing was asked in 1000 slices");
+}
+
+#[test]
+fn what_is_lost_is_asked_for_although_thaws_come_sooner_than_an_answer_is_late() {
+    let thaws = thaws_until_asked(10, 500_000);
+    assert!((3..=25).contains(&thaws), "after {thaws} slices of 5 ms");
+    // The cores are crowded: of its slice it has a millisecond.
+    let thaws = thaws_until_asked(3, 500_000);
+    assert!((3..=30).contains(&thaws), "after {thaws} slices of 5 ms");
+}
+
 #[test]
 fn no_timer_runs_when_all_is_acknowledged() {
     let mut pair = Pair::new();
