@@ -6,26 +6,35 @@ use crate::Cluster;
 use crate::harness::{LIMIT, Running, await_that};
 use crate::turns::Turns;
 
-/// A turn in the log.
-struct Turn {
-    node: String,
-    what: String,
-    generation: u64,
-    job: u64,
+/// A turn in the log. Its times are of the machine's monotonic clock, in us: all nodes have the same.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    pub node: String,
+    pub what: String,
+    pub generation: u64,
+    pub job: u64,
+    pub from_us: u64,
+    pub to_us: u64,
 }
 
-fn read(cluster: &Cluster) -> Vec<Turn> {
+/// The turns of each node in order.
+pub fn read(cluster: &Cluster) -> Vec<Turn> {
     let text = std::fs::read_to_string(cluster.folder.join("turns.jsonl")).unwrap_or_default();
     let mut turns = Vec::new();
     // A line that is being written is looked at next time.
     for line in text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()) {
         let node = line["node"].as_str().expect("a node");
+        let clock_us = line["clock_us"].as_u64().expect("a time");
         for turn in line["turns"].as_array().expect("turns") {
+            let number = |at: usize| turn[at].as_u64().expect("a number");
+            let from_us = clock_us + number(1);
             turns.push(Turn {
                 node: node.to_owned(),
                 what: turn[0].as_str().expect("what").to_owned(),
-                generation: turn[2].as_u64().expect("a generation"),
-                job: turn[3].as_u64().expect("a job"),
+                generation: number(2),
+                job: number(3),
+                from_us,
+                to_us: from_us + number(4),
             });
         }
     }
@@ -37,49 +46,53 @@ pub fn thaws(cluster: &Cluster) -> usize {
     read(cluster).iter().filter(|turn| turn.what == "thaw").count()
 }
 
-/// Two jobs on two nodes that have taken turns; none where no cgroup can be made.
+/// Two jobs on so many nodes that have taken turns; none where no cgroup can be made.
 #[track_caller]
-fn two_jobs(cluster: &Cluster) -> Option<[Running; 2]> {
+pub fn two_jobs(cluster: &Cluster, nodes: u32, ranks: u32) -> Option<[Running; 2]> {
+    let (count, all) = (nodes.to_string(), ranks.to_string());
     let jobs = [1, 2].map(|job| {
-        let running = cluster.start(&["run", "-N", "2", "-n", "4", "sh", "-c", "while :; do :; done"]);
+        let running = cluster.start(&["run", "-N", &count, "-n", &all, "sh", "-c", "while :; do :; done"]);
         await_that("it runs", || cluster.job(job).contains("\"running\""));
-        await_that("its processes are there", || running.mark.processes().len() >= 7);
+        // Its front end, its starters, its ranks.
+        let due = (1 + nodes + ranks) as usize;
+        await_that("its processes are there", || running.mark.processes().len() >= due);
         running
     });
     Turns::of(&[&jobs[0], &jobs[1]])?.await_more(30, LIMIT);
     Some(jobs)
 }
 
+/// Generations in which a job may still be on its way to one of its nodes.
+const ARRIVING: usize = 10;
+
+/// By generation and node: which jobs were thawed there.
+type Thawed = BTreeMap<u64, BTreeMap<String, BTreeSet<u64>>>;
+
 #[test]
 fn s20_in_no_generation_do_two_nodes_run_different_jobs() {
     let cluster = Cluster::up("gang-same", 2, &["--slice", "5", "--slots", "2"]);
-    let Some(_jobs) = two_jobs(&cluster) else { return };
-    let mut common = 0;
+    let Some(_jobs) = two_jobs(&cluster, 2, 4) else { return };
+    let (mut common, mut alone) = (0, Vec::new());
     await_that("the log has the turns of both nodes", || {
-        let mut thawed: BTreeMap<u64, BTreeMap<String, BTreeSet<u64>>> = BTreeMap::new();
+        let mut thawed = Thawed::new();
         for turn in read(&cluster).into_iter().filter(|turn| turn.what == "thaw") {
             thawed.entry(turn.generation).or_default().entry(turn.node).or_default().insert(turn.job);
         }
-        let both = thawed.iter().filter(|(_, nodes)| nodes.len() == 2);
-        common = both.clone().count();
-        for (generation, nodes) in both {
-            assert_eq!(nodes["node0"], nodes["node1"], "generation {generation}");
+        let both = |nodes: &BTreeMap<_, _>| nodes.len() == 2;
+        (common, alone) = (0, Vec::new());
+        // At the end nodes have told of their turns for different times.
+        let last = thawed.values().rposition(both).unwrap_or(0);
+        for (generation, nodes) in thawed.into_iter().take(last).skip(ARRIVING) {
+            if both(&nodes) {
+                assert_eq!(nodes["node0"], nodes["node1"], "generation {generation}");
+                common += 1;
+            } else {
+                alone.push((generation, nodes));
+            }
         }
-        common >= 20
+        common >= 100
     });
-    println!("{common} generations");
-}
-
-#[test]
-fn s23_the_parts_of_a_strict_switch_are_measured() {
-    let cluster = Cluster::up("gang-parts", 2, &["--slice", "5", "--slots", "2", "--strict"]);
-    let Some(_jobs) = two_jobs(&cluster) else { return };
-    await_that("each node has measured freezing and thawing, the head the barriers too", || {
-        let turns = read(&cluster);
-        let is_there = |node: &str, due: &[&str]| {
-            due.iter().all(|part| turns.iter().any(|turn| turn.node == node && turn.what == *part))
-        };
-        is_there("node1", &["switch", "freeze", "thaw"])
-            && is_there("node0", &["switch", "freeze", "thaw", "frozen", "saved", "restored"])
-    });
+    println!("{common} generations on both nodes, on one alone: {alone:?}");
+    // A node that a crowded machine keeps from its switch for a slice has missed it.
+    assert!(alone.len() * 50 <= common, "{common} generations on both nodes, on one alone: {alone:?}");
 }

@@ -13,6 +13,7 @@ mod idle;
 mod lanes;
 mod log;
 mod page;
+mod phases;
 mod signals;
 mod snapshot;
 mod steered;

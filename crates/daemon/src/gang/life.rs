@@ -362,8 +362,8 @@ impl Life {
             Output::Child(child, down) => self.say_down(child, &Word::Sched(down)),
             Output::Parent(report) => match &mut node.head {
                 Some(head) => {
+                    self.recorder.reached(&report);
                     head.handle_report(now_ns, report);
-                    self.recorder.reached(&report, now_ns);
                 }
                 None => self.say_up(&report),
             },

@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 use tutti_sched::{Generation, JobId, Report, Stage};
 
+use super::now_ns;
+
 /// Records that wait for the main loop: seconds of switches, also with slices of 5 ms.
 const ROOM: usize = 4096;
 
@@ -38,9 +40,22 @@ pub enum What {
     Saved,
     /// The same of RESTORED (strict).
     Restored,
+    /// SAVE was executed here (strict).
+    Save,
+    /// RESTORE was executed here (strict).
+    Restore,
 }
 
-const WHATS: [What; 6] = [What::Switch, What::Freeze, What::Thaw, What::Frozen, What::Saved, What::Restored];
+const WHATS: [What; 8] = [
+    What::Switch,
+    What::Freeze,
+    What::Thaw,
+    What::Frozen,
+    What::Saved,
+    What::Restored,
+    What::Save,
+    What::Restore,
+];
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +77,9 @@ pub struct Turn {
 pub struct Stretch {
     /// Where the times begin.
     pub since_us: u64,
+    /// The same by the node's monotonic clock: by it alone the turns of nodes of one machine are compared.
+    #[serde(default)]
+    pub clock_us: u64,
     /// Turns that were lost before these, for want of room.
     pub lost: u64,
     /// What, when, generation, job, how long.
@@ -126,12 +144,14 @@ impl Turns {
         ring.taken.store(to, Ordering::Release);
         let first_ns = turns.iter().map(|turn| turn.at_ns).min()?;
         let since_us = wall_us.saturating_sub(now_ns.saturating_sub(first_ns) / 1000);
+        let clock_us = first_ns / 1000;
+        // Moments are rounded, not differences: what came before something else does so in the log too.
         let short = |turn: &Turn| {
-            let at_us = (turn.at_ns - first_ns + 500) / 1000;
-            (turn.what, at_us, turn.generation, turn.job, (turn.took_ns + 500) / 1000)
+            let (from_us, to_us) = (turn.at_ns / 1000, (turn.at_ns + turn.took_ns) / 1000);
+            (turn.what, from_us - clock_us, turn.generation, turn.job, to_us - from_us)
         };
         let lost = ring.lost.swap(0, Ordering::Relaxed);
-        Some(Stretch { since_us, lost, turns: turns.iter().map(short).collect() })
+        Some(Stretch { since_us, clock_us, lost, turns: turns.iter().map(short).collect() })
     }
 }
 
@@ -161,9 +181,10 @@ impl Recorder {
         self.turns.put(Turn { what, at_ns: from_ns, generation: self.generation.0, job: job.0, took_ns });
     }
 
-    /// On the head: a barrier of all nodes of a job is complete.
-    pub(super) fn reached(&self, report: &Report, now_ns: u64) {
+    /// On the head: a barrier of all nodes of a job is complete, just now.
+    pub(super) fn reached(&self, report: &Report) {
         let Report::Reached { job, stage, .. } = report else { return };
+        let now_ns = now_ns();
         let what = match stage {
             Stage::Frozen => What::Frozen,
             Stage::Saved => What::Saved,
@@ -193,7 +214,10 @@ mod tests {
         assert_eq!(stretch.turns, [(What::Thaw, 0, 7, 3, 12), (What::Restored, 15, 8, 9, 0)]);
         assert_eq!(turns.take(1_000_000, 50_000), None);
         let text = serde_json::to_string(&stretch).unwrap();
-        assert_eq!(text, r#"{"since_us":999960,"lost":0,"turns":[["thaw",0,7,3,12],["restored",15,8,9,0]]}"#);
+        assert_eq!(
+            text,
+            r#"{"since_us":999960,"clock_us":10,"lost":0,"turns":[["thaw",0,7,3,12],["restored",15,8,9,0]]}"#
+        );
         assert_eq!(serde_json::from_str::<Stretch>(&text).unwrap(), stretch);
     }
 

@@ -163,8 +163,16 @@ impl Life {
                     .for_each(|brake| brake.calm(now_ns, pause_ns));
             }
             // What is in the channels stays where it is, the job's own memory: there is nothing to copy (DESIGN 5).
-            Action::Save(job) => node.agent.handle_saved(now_ns(), *job),
-            Action::Restore(job) => node.agent.handle_restored(now_ns(), *job),
+            Action::Save(job) | Action::Restore(job) => {
+                let now_ns = now_ns();
+                if let Action::Save(_) = action {
+                    self.recorder.put(What::Save, *job, now_ns, now_ns);
+                    node.agent.handle_saved(now_ns, *job);
+                } else {
+                    self.recorder.put(What::Restore, *job, now_ns, now_ns);
+                    node.agent.handle_restored(now_ns, *job);
+                }
+            }
             Action::Stuck(job) => {
                 // Once a job: on a machine that others keep busy it may happen at every switch.
                 if let Some(entry) = self.jobs.get_mut(job).filter(|entry| !entry.stuck) {
