@@ -186,7 +186,7 @@ fn print(form: Form, job: &Job) {
 
 /// What has become of the datagrams of one rank.
 fn network_line(form: Form, rank: usize, traffic: &Traffic) -> String {
-    let Traffic { out, taken, refused, strangers, dropped, probes, forged } = traffic;
+    let Traffic { out, taken, refused, strangers, dropped, probes, forged, duplicates, gaps, made } = traffic;
     match form {
         Form::Table => format!(
             "tutti: rank {rank}: {out} datagrams sent, {taken} taken, {refused} refused, {strangers} from strangers, {dropped} \
@@ -194,7 +194,10 @@ fn network_line(form: Form, rank: usize, traffic: &Traffic) -> String {
         ),
         Form::Json => format!(
             "{{\"rank\":{rank},\"datagrams\":{{\"sent\":{out},\"taken\":{taken},\"refused\":{refused},\
-             \"strangers\":{strangers},\"dropped\":{dropped},\"probes\":{probes},\"forged\":{forged}}}}}\n"
+             \"strangers\":{strangers},\"dropped\":{dropped},\"probes\":{probes},\"forged\":{forged},\
+             \"duplicates\":{duplicates},\"gaps\":{gaps},\
+             \"made\":{{\"lost\":{},\"doubled\":{},\"late\":{}}}}}}}\n",
+            made.lost, made.doubled, made.late
         ),
     }
 }

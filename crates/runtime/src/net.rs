@@ -14,7 +14,7 @@ use tutti_channel::{
 };
 use tutti_shm::flow::{FLOW_WORDS, FlowWords};
 use tutti_shm::sync::Ordering;
-use tutti_transport::faults::{Faults, Faulty};
+use tutti_transport::faults::{Faults, Faulty, Made};
 use tutti_transport::udp::Udp;
 use tutti_transport::{Arrival, Budget, Outgoing, Places, Transport};
 
@@ -124,6 +124,12 @@ pub struct Traffic {
     pub probes: u64,
     /// Sent besides ([`crate::forger`]).
     pub forged: u64,
+    /// Data packets that came a second time.
+    pub duplicates: u64,
+    /// Data packets that came before others that were due.
+    pub gaps: u64,
+    /// What was done to its own on purpose (`TUTTI_FAULTS`).
+    pub made: Made,
 }
 
 impl std::fmt::Debug for Net {
@@ -369,6 +375,9 @@ impl Net {
             dropped: transport.dropped,
             probes: endpoint.probes,
             forged: self.forger.as_ref().map_or(0, |forger| forger.sent),
+            duplicates: endpoint.duplicates,
+            gaps: endpoint.gaps,
+            made: transport.made,
         }
     }
 

@@ -88,6 +88,17 @@ impl Faults {
     }
 }
 
+/// Faults that were made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// Datagrams that were never sent.
+    pub lost: u64,
+    /// Sent twice.
+    pub doubled: u64,
+    /// Held back.
+    pub late: u64,
+}
+
 /// What becomes of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
@@ -108,6 +119,7 @@ pub struct Faulty<T> {
     faults: Faults,
     random: u64,
     held: Vec<Held>,
+    made: Made,
 }
 
 #[derive(Debug)]
@@ -123,7 +135,7 @@ impl<T: Transport> Faulty<T> {
     pub fn new(inner: T, faults: Faults, own: u32) -> Self {
         // Spread, so that neighbouring seeds and peers have nothing in common.
         let random = splitmix(faults.seed ^ splitmix(u64::from(own)));
-        Faulty { inner, faults, random, held: Vec::new() }
+        Faulty { inner, faults, random, held: Vec::new(), made: Made::default() }
     }
 
     fn draw(&mut self) -> u64 {
@@ -211,12 +223,13 @@ impl<T: Transport> Transport for Faulty<T> {
                 fate => fate,
             };
             match fate {
-                Fate::Lost => {}
+                Fate::Lost => self.made.lost += 1,
                 Fate::Sent => {
                     kept.push(*datagram);
                     places.push(index);
                 }
                 Fate::Twice => {
+                    self.made.doubled += 1;
                     kept.extend([*datagram; 2]);
                     places.extend([index; 2]);
                 }
@@ -230,6 +243,7 @@ impl<T: Transport> Transport for Faulty<T> {
                     self.release()?;
                     let bytes = [datagram.head, datagram.body].concat();
                     self.held.push(Held { peer: datagram.peer, bytes, datagrams, looks });
+                    self.made.late += 1;
                 }
             }
         }
@@ -253,7 +267,7 @@ impl<T: Transport> Transport for Faulty<T> {
     }
 
     fn counters(&self) -> Counters {
-        self.inner.counters()
+        Counters { made: self.made, ..self.inner.counters() }
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -275,6 +289,11 @@ mod tests {
 
     /// What arrives of `count` numbered datagrams that are sent one by one, after all looks.
     fn arrivals(faults: &str, count: u32) -> Vec<u32> {
+        made(faults, count).0
+    }
+
+    /// The same, and what was done to them.
+    fn made(faults: &str, count: u32) -> (Vec<u32>, Made) {
         let mut ends = sim::network(2, 1 << 30, 64);
         let mut receiver = ends.pop().unwrap();
         let mut sender = Faulty::new(ends.pop().unwrap(), faults.parse().unwrap(), 0);
@@ -292,7 +311,7 @@ mod tests {
             arrived.push(u32::from_le_bytes(datagram.bytes.try_into().expect("four bytes")));
         };
         while receiver.receive(&mut take).unwrap() > 0 {}
-        arrived
+        (arrived, sender.counters().made)
     }
 
     #[test]
@@ -300,12 +319,18 @@ mod tests {
         const COUNT: u32 = 100_000;
         let in_order: Vec<u32> = (0..COUNT).collect();
         assert!(arrivals("", COUNT) == in_order);
-        let lost = COUNT - arrivals("loss=1%,seed=3", COUNT).len() as u32;
+        let (arrived, faults) = made("loss=1%,seed=3", COUNT);
+        let lost = u64::from(COUNT) - arrived.len() as u64;
         assert!((900..1100).contains(&lost), "{lost} of {COUNT} are lost");
-        let twice = arrivals("dup=0.5%,seed=3", COUNT).len() as u32 - COUNT;
-        assert!((430..570).contains(&twice), "{twice} of {COUNT} came twice");
+        assert_eq!(faults, Made { lost, ..Made::default() });
+        let (arrived, faults) = made("dup=0.5%,seed=3", COUNT);
+        let doubled = arrived.len() as u64 - u64::from(COUNT);
+        assert!((430..570).contains(&doubled), "{doubled} of {COUNT} came twice");
+        assert_eq!(faults, Made { doubled, ..Made::default() });
         for (faults, apart_max) in [("reorder=2%,seed=3", 8), ("delay=2%,seed=3", 256)] {
-            let mut arrived = arrivals(faults, COUNT);
+            let (mut arrived, late) = made(faults, COUNT);
+            assert!((1800..2200).contains(&late.late), "{faults}: {late:?}");
+            assert_eq!(late, Made { late: late.late, ..Made::default() });
             let apart = arrived.iter().enumerate().map(|(at, number)| number.abs_diff(at as u32)).max();
             assert!((1..=apart_max).contains(&apart.unwrap()), "{faults}: {apart:?} places apart");
             arrived.sort_unstable();

@@ -122,6 +122,8 @@ pub struct Counters {
     pub strangers: u64,
     /// Refused by the kernel when sent (no route, a firewall): lost.
     pub refused: u64,
+    /// What was done to them on purpose.
+    pub made: faults::Made,
 }
 
 /// A way for datagrams.
