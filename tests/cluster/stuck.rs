@@ -35,7 +35,9 @@ fn a_deadlock_over_two_nodes_is_said_once_by_itself_and_stands_in_the_list() {
     await_that("it is known", || cluster.job(1).contains(&format!("\"deadlock\": \"{line}\"")));
     let list = cluster.tutti(&["ps"]).stdout;
     assert!(list.contains(" deadlock ") && list.contains(&format!("job 1: {line}\n")), "{list}");
-    assert!(cluster.tutti(&["status", "1"]).stdout.contains(&format!("deadlock {line}\n")));
+    let cycle = "cycle    rank 0 -> rank 1 -> rank 2 -> rank 3 -> rank 0\n";
+    let status = cluster.tutti(&["status", "1"]).stdout;
+    assert!(status.contains(&format!("deadlock {line}\n{cycle}")), "{status}");
     // It runs, it can be looked at, and the looks of others change nothing.
     for _ in 0..3 {
         // Who sleeps wakes up now and then, to ask for messages that may be lost: a look may find him so.

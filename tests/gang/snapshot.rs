@@ -129,6 +129,91 @@ fn a_deadlock_is_found_and_its_cycle_named_on_one_node_and_on_two() {
     assert_eq!(half.end().0, 137);
 }
 
+#[test]
+fn a_waitall_needs_all_its_requests_and_a_waitany_one() {
+    let cluster = Cluster::up("snapshot-all", 2, &[]);
+    let program = Steered::new("snapshot-all");
+    let rest = ", tag 7, MPI_COMM_WORLD";
+    for (number, nodes) in [1, 2].into_iter().enumerate() {
+        let number = 2 * number as u32 + 1;
+        let all = start(&program, &cluster, nodes, 4, "waitall", "");
+        let seen = settled(&cluster, number, 2);
+        let found = seen.deadlock().unwrap_or_else(|| panic!("rank 2 does not help: {}", seen.text()));
+        assert_eq!(
+            found.sentence(),
+            format!(
+                "rank 0 waits for all of: receives from rank 1{rest}, and receives from rank 2, tag 8, MPI_COMM_WORLD; \
+                 rank 1 receives from rank 0{rest}"
+            )
+        );
+        let text = seen.text();
+        assert!(
+            text.contains("  rank 0  MPI_Waitall: waits for all of: receives from rank 2, tag 8"),
+            "{text}"
+        );
+        assert!(text.contains("\n  rank 0 -> all of ranks 1-2\n"), "{text}");
+        assert!(text.contains("\n  a cycle: rank 0 -> rank 1 -> rank 0\n"), "{text}");
+        let dot = cluster.tutti(&["snapshot", "--dot", &number.to_string()]).expect_success().stdout;
+        assert!(dot.starts_with("digraph ") && dot.contains("\n  0 -> 2 [label="), "{dot}");
+        cluster.tutti(&["kill", &number.to_string()]).expect_success();
+        assert_eq!(all.end().0, 137);
+
+        let any = start(&program, &cluster, nodes, 4, "waitany", "");
+        let seen = settled(&cluster, number + 1, 2);
+        assert_eq!(seen.deadlock(), None);
+        let text = seen.text();
+        assert!(
+            text.contains("  rank 0  MPI_Waitany: waits for any of: receives from rank 2, tag 8"),
+            "{text}"
+        );
+        program.touch("go");
+        assert_eq!(any.end(), (0, String::new()));
+        std::fs::remove_file(program.folder().join("go")).expect("it was touched");
+    }
+}
+
+#[test]
+fn who_receives_from_any_source_is_helped_by_any_rank_that_runs() {
+    let cluster = Cluster::up("snapshot-any", 2, &[]);
+    let program = Steered::new("snapshot-any");
+    for (number, nodes) in [1, 2].into_iter().enumerate() {
+        let job = start(&program, &cluster, nodes, 4, "anysource", "");
+        let seen = settled(&cluster, number as u32 + 1, 3);
+        assert_eq!(seen.deadlock(), None);
+        assert!(seen.text().contains("\n  rank 0 -> any rank\n  ranks 1-2 -> rank 0\n"), "{}", seen.text());
+        program.touch("go");
+        assert_eq!(job.end(), (0, String::new()));
+        std::fs::remove_file(program.folder().join("go")).expect("it was touched");
+    }
+}
+
+#[test]
+fn a_collective_operation_that_was_started_goes_on_at_a_rank_whose_call_cannot() {
+    let cluster = Cluster::up("snapshot-started", 2, &[]);
+    let program = Steered::new("snapshot-started");
+    for (number, nodes) in [1, 2].into_iter().enumerate() {
+        let job = start(&program, &cluster, nodes, 4, "started", "");
+        let seen = settled(&cluster, number as u32 + 1, 3);
+        assert_eq!(seen.deadlock(), None, "{}", seen.text());
+        program.touch("go");
+        assert_eq!(job.end(), (0, String::new()));
+        std::fs::remove_file(program.folder().join("go")).expect("it was touched");
+    }
+}
+
+#[test]
+fn a_barrier_needs_all_its_members() {
+    let cluster = Cluster::up("snapshot-absent", 1, &[]);
+    let program = Steered::new("snapshot-absent");
+    let job = start(&program, &cluster, 1, 4, "absent", "");
+    let seen = settled(&cluster, 1, 3);
+    let found = seen.deadlock().unwrap_or_else(|| panic!("rank 0 never comes: {}", seen.text()));
+    assert_eq!(found.ranks, [0, 1, 2]);
+    assert!(seen.text().contains("\n  ranks 1-2 -> all of ranks 0, 3\n"), "{}", seen.text());
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(job.end().0, 137);
+}
+
 /// The function of MPI that a rank waits in.
 #[track_caller]
 fn call_of(snapshot: &Snapshot, rank: u32) -> Option<&str> {

@@ -9,6 +9,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use rustix::process::Signal;
 use serde_json::json;
 use tutti_daemon::memory;
+use tutti_node::snapshot::Deadlock;
 use tutti_node::wire::{Head, Kind};
 
 use crate::cluster::{self, Answer, Control, JobId, JobRow, JobState, Means, NodeRow, Request};
@@ -375,6 +376,9 @@ fn print_status(rows: &[JobRow]) -> String {
         }
         if let Some(deadlock) = &row.deadlock {
             text.push_str(&format!("deadlock {deadlock}\n"));
+            if let Some(cycle) = Deadlock::arrows_of(deadlock) {
+                text.push_str(&format!("cycle    {cycle}\n"));
+            }
         }
         text.push_str(&format!("nodes    {}\n", row.nodes.join(" ")));
         if row.exclusive {

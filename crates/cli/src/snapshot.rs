@@ -26,6 +26,9 @@ pub struct Options {
     /// For scripts
     #[arg(long)]
     json: bool,
+    /// Who waits for whom, as a graph for Graphviz
+    #[arg(long, conflicts_with = "json")]
+    dot: bool,
 }
 
 /// Runs the command.
@@ -48,6 +51,8 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     }
     let text = if options.json {
         serde_json::to_string_pretty(&snapshot).expect("snapshots are serialisable") + "\n"
+    } else if options.dot {
+        snapshot.dot()
     } else {
         snapshot.text()
     };

@@ -3,52 +3,98 @@
 //!
 //! It is said behind the last look before a sleep and taken back after it, so a wait that is over sooner costs nothing. The service
 //! thread takes it back before it looks at the network, since it may take what the sleeper waits for.
+//!
+//! Each thread that waits has a [`Goal`]. It becomes one alternative, or several of which one is enough; all parts of an alternative must end. A
+//! collective operation that was started goes on by itself, and may let others go on: it is told as an alternative of the background.
 
-use crate::abi::MPI_THREAD_MULTIPLE;
+use std::fmt;
+
+use crate::abi::{MPI_Request, MPI_THREAD_MULTIPLE};
+use crate::collective::schedule::Schedule;
+use crate::partitioned::Partitioned;
+use crate::point_to_point::Named as NamedRequest;
 use crate::process::{Guard, Process};
-use crate::request::{Request, RequestKind};
-use tutti_shm::report::{Asleep, Sleep, Wait, What};
+use crate::request::RequestKind;
+use tutti_shm::report::{Asleep, Named, Sleep, Wait, What};
 use tutti_shm::sync::Ordering;
 
-/// Requests that are looked at; of a process with more it is said that there are more.
-const REQUESTS_MAX: usize = 256;
+/// Names ranks of the world to the function that it is given.
+pub type Members<'a> = dyn Fn(&mut dyn FnMut(u32)) + 'a;
+
+/// What a thread waits for, as it is told to an onlooker if the thread sleeps.
+#[derive(Clone, Copy)]
+pub enum Goal<'a> {
+    /// This request.
+    Request(u32),
+    /// This request and then all of these, as far as they are active.
+    All(u32, &'a [MPI_Request]),
+    /// One of these requests, each with its place in an array.
+    Any(&'a [(usize, u32)]),
+    /// All that the schedule of a collective operation awaits at its step.
+    Step(&'a Schedule),
+    /// A message that no receive was posted for.
+    Message {
+        /// Context of the communicator.
+        context: u32,
+        /// World rank of the sender, or MPI_ANY_SOURCE.
+        source: i32,
+        /// Tag, or MPI_ANY_TAG.
+        tag: i32,
+    },
+    /// All members of a collective operation that this function names, by their ranks in the world.
+    Members {
+        /// Context of the communicator.
+        context: u32,
+        /// Names them.
+        missing: &'a Members<'a>,
+    },
+    /// Anything else.
+    Other,
+}
+
+impl fmt::Debug for Goal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Goal::Request(_) => "Request",
+            Goal::All(..) => "All",
+            Goal::Any(_) => "Any",
+            Goal::Step(_) => "Step",
+            Goal::Message { .. } => "Message",
+            Goal::Members { .. } => "Members",
+            Goal::Other => "Other",
+        })
+    }
+}
 
 impl Process {
     fn own_sleep(&self) -> &Sleep {
         &self.engine.job.report(self.engine.job.rank()).sleep
     }
 
-    /// All threads of the process that are in the library sleep, or are about to, and have looked at everything.
-    pub fn say_asleep(&self) {
+    /// All threads of the process that are in the library sleep, or are about to, and have looked at everything; `own` is the goal of the
+    /// calling thread if it waits.
+    pub fn say_asleep(&self, own: Option<Goal<'_>>) {
         let sleep = self.own_sleep();
-        let requests = &self.engine.requests;
-        let is_pending = |(_, request): &(u32, &Request)| {
-            !request.done && matches!(request.kind, RequestKind::Send | RequestKind::Receive)
-        };
-        let waits = requests.iter().take(REQUESTS_MAX).filter(is_pending).map(|(index, request)| {
-            let (moved, bytes) = self.engine.moved_bytes(index);
-            Wait {
-                what: if request.kind == RequestKind::Send { What::Send } else { What::Receive },
-                matched: self.engine.is_matched(index),
-                peer: request.peer,
-                tag: request.tag,
-                context: request.context,
-                bytes,
-                moved,
-            }
-        });
+        let mut telling =
+            Telling { process: self, named: Named::default(), alternative: 0, background: false };
+        for goal in own.into_iter().chain(self.goals_of_sleepers()) {
+            telling.put_goal(goal);
+        }
+        telling.background = true;
+        for schedule in &self.schedules {
+            telling.put_alternative(|telling| telling.put_step(schedule));
+        }
         let asleep = Asleep {
-            call: String::new(),
-            waits: Vec::new(),
-            more: requests.len() > REQUESTS_MAX,
             threads: self.waits.waiting(),
             multiple: self.thread_level >= MPI_THREAD_MULTIPLE,
             unasked: self.engine.unasked(),
+            owes: self.engine.owes(),
+            ..Asleep::default()
         };
         // Where any thread may call, the last call need not be the one that waits.
         let call = if asleep.multiple { c"" } else { self.call };
         sleep.write_call(call.to_bytes());
-        sleep.write(self.awaited.into_iter().chain(waits), &asleep);
+        sleep.write(&telling.named, &asleep);
         let endpoint = self.engine.job.endpoint(self.engine.job.rank());
         sleep.settled.store(endpoint.sleeping.load(Ordering::Relaxed), Ordering::Release);
     }
@@ -64,36 +110,108 @@ impl Process {
     }
 }
 
+/// The waits of a process as they are being told.
+struct Telling<'a> {
+    process: &'a Process,
+    named: Named,
+    /// Number of the alternative that is being told.
+    alternative: u32,
+    background: bool,
+}
+
+impl Telling<'_> {
+    fn put_goal(&mut self, goal: Goal<'_>) {
+        match goal {
+            Goal::Any(requests) => {
+                for (_, index) in requests {
+                    self.put_alternative(|telling| telling.put_request(*index));
+                }
+            }
+            Goal::Request(index) => self.put_alternative(|telling| telling.put_request(index)),
+            Goal::All(first, rest) => self.put_alternative(|telling| {
+                telling.put_request(first);
+                for handle in rest {
+                    if let Ok(NamedRequest::Pending(index)) = telling.process.named_request(*handle) {
+                        telling.put_request(index);
+                    }
+                }
+            }),
+            Goal::Step(schedule) => self.put_alternative(|telling| telling.put_step(schedule)),
+            Goal::Message { context, source: peer, tag } => self.put_alternative(|telling| {
+                telling.put(Wait { what: What::Probe, peer, tag, context, ..Wait::other(0, false) });
+            }),
+            Goal::Members { context, missing } => self.put_alternative(|telling| {
+                missing(&mut |world| {
+                    let peer = world as i32;
+                    telling.put(Wait { what: What::Member, peer, context, ..Wait::other(0, false) });
+                });
+            }),
+            Goal::Other => self.put_alternative(|_| ()),
+        }
+    }
+
+    /// One with nothing in it is told to be something else: it must not look as if it were not there.
+    fn put_alternative(&mut self, put_parts: impl FnOnce(&mut Self)) {
+        let before = self.named.count();
+        put_parts(self);
+        if self.named.count() == before {
+            self.put(Wait::other(0, false));
+        }
+        self.alternative += 1;
+    }
+
+    fn put(&mut self, wait: Wait) {
+        let (alternative, background) = (self.alternative, self.background);
+        self.named.push(Wait { alternative, background, ..wait });
+    }
+
+    fn put_step(&mut self, schedule: &Schedule) {
+        for index in schedule.awaited() {
+            self.put_request(index);
+        }
+    }
+
+    fn put_request(&mut self, index: u32) {
+        let engine = &self.process.engine;
+        if engine.is_done(index) {
+            return;
+        }
+        let request = engine.requests.get(index);
+        let what = match request.kind {
+            RequestKind::Send => What::Send,
+            RequestKind::Receive => What::Receive,
+            RequestKind::Collective => {
+                let mut schedules = self.process.schedules.iter();
+                match schedules.find(|schedule| schedule.request() == index) {
+                    Some(schedule) => self.put_step(schedule),
+                    None => self.put(Wait::other(0, false)),
+                }
+                return;
+            }
+            RequestKind::Compound | RequestKind::Generalized => {
+                let before = self.named.count();
+                let partitions = engine.partitioned(index).into_iter().flat_map(Partitioned::under_way);
+                for part in engine.pending_parts(index).chain(partitions) {
+                    self.put_request(part);
+                }
+                if self.named.count() == before {
+                    self.put(Wait::other(0, false));
+                }
+                return;
+            }
+        };
+        let (moved, bytes) = engine.moved_bytes(index);
+        let (peer, tag, context) = (request.peer, request.tag, request.context);
+        let matched = engine.is_matched(index);
+        self.put(Wait { what, matched, peer, tag, context, bytes, moved, ..Wait::other(0, false) });
+    }
+}
+
 impl Guard {
     /// Waits for a message that no receive has been posted for.
     pub fn await_message(&mut self, context: u32, source: i32, tag: i32) {
         let hint = usize::try_from(source).ok();
-        if self.engine.probe(context, source, tag).is_some() {
-            return;
-        }
-        let before = self.awaited.replace(Wait {
-            what: What::Probe,
-            matched: false,
-            peer: source,
-            tag,
-            context,
-            bytes: 0,
-            moved: 0,
-        });
-        self.wait(hint, |process| process.engine.probe(context, source, tag));
-        self.awaited = before;
-    }
-
-    /// Waits for a flag in shared memory that a member of a collective operation, by its rank in the world, sets.
-    #[cold]
-    pub fn watch_member(&mut self, context: u32, peer: u32, ready: impl Fn() -> bool) {
-        if ready() {
-            return;
-        }
-        let peer = peer as i32;
-        let wait = Wait { what: What::Member, matched: false, peer, tag: -1, context, bytes: 0, moved: 0 };
-        let before = self.awaited.replace(wait);
-        self.watch(ready);
-        self.awaited = before;
+        let goal = Goal::Message { context, source, tag };
+        self.wait(hint, goal, |process| process.engine.probe(context, source, tag));
     }
 }

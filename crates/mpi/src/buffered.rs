@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::abi::*;
+use crate::asleep::Goal;
 use crate::buffer::Buffer;
 use crate::compound::Extra;
 use crate::engine::{Message, Mode, Started};
@@ -145,7 +146,7 @@ impl Guard {
     /// MPI_ERR_BUFFER when there is none.
     pub fn flush_buffer(&mut self, owner: usize) -> Result<Attached> {
         let attached = self.attached_to(owner)?;
-        self.wait(None, |_| attached.is_empty().then_some(()));
+        self.wait(None, Goal::Other, |_| attached.is_empty().then_some(()));
         Ok(attached)
     }
 

@@ -87,6 +87,11 @@ impl Partitioned {
         self.active
     }
 
+    /// The requests of the parts that have been started.
+    pub fn under_way(&self) -> impl Iterator<Item = u32> {
+        self.under_way.iter().copied().filter(|index| *index != NONE)
+    }
+
     /// Whether everything has been sent or received.
     pub fn is_done(&self, requests: &Slab<Request>) -> bool {
         let started = match &self.side {

@@ -3,13 +3,14 @@
 use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
+use crate::asleep::Goal;
 use crate::buffer::Buffer;
 use crate::check;
 use crate::datatype::checked_count;
 use crate::engine::short_way::{self, Short};
 use crate::engine::{Message, Mode, Started};
 use crate::error::{Error, Result, check as ensure};
-use crate::process::Guard;
+use crate::process::{Guard, Process};
 use crate::request::{Outcome, Request, RequestKind};
 
 /// Handle of no request: the operation is finished and had nothing to tell.
@@ -256,7 +257,7 @@ impl Guard {
     pub fn finish_request(&mut self, index: u32) -> Outcome {
         let request = self.engine.requests.get(index);
         let hint = usize::try_from(request.peer).ok();
-        self.wait(hint, |process| process.engine.is_done(index).then_some(()));
+        self.wait(hint, Goal::Request(index), |process| process.engine.is_done(index).then_some(()));
         self.take_request(index)
     }
 
@@ -291,7 +292,9 @@ impl Guard {
         });
         MPI_Request(self.engine.requests.handle(index))
     }
+}
 
+impl Process {
     /// What a request handle names.
     ///
     /// # Errors
@@ -311,7 +314,9 @@ impl Guard {
         let inactive = request.extra.is_some() && self.engine.is_inactive(request);
         Ok(if inactive { Named::Inactive(index) } else { Named::Pending(index) })
     }
+}
 
+impl Guard {
     /// Completes a request that is done, has no error and stands for itself; false when the general way must be gone.
     ///
     /// # Safety

@@ -18,6 +18,7 @@ use tutti_shm::ticket::APPLICATION_VARIABLE;
 use tutti_shm::waits::Waits;
 
 use crate::abi::*;
+use crate::asleep::Goal;
 use crate::buffered::Attached;
 use crate::collective::schedule::Schedule;
 use crate::comm::{CONTEXTS_PER_COMM, Comm, Group};
@@ -76,8 +77,6 @@ pub struct Process {
     pub waits: Waits<Test>,
     /// The function that was called last, if it was not done at once.
     pub call: &'static CStr,
-    /// What a call waits for besides requests.
-    pub awaited: Option<tutti_shm::report::Wait>,
     /// What the checker knows, when there is one.
     pub check: Option<Box<crate::check::Check>>,
 }
@@ -212,7 +211,6 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
         message_groups: HashMap::new(),
         waits: Waits::new(),
         call: c"MPI_Init",
-        awaited: None,
         check,
     };
     // SAFETY: Init is called once and before anything else (checked by the caller), so nobody else looks at the cell.
@@ -243,7 +241,7 @@ pub fn finish(mut guard: Guard) {
     if crate::check::is_on() {
         crate::check::leftovers::look(&mut guard);
     }
-    guard.wait(None, |process| process.engine.is_flushed().then_some(()));
+    guard.wait(None, Goal::Other, |process| process.engine.is_flushed().then_some(()));
     guard.engine.publish_all();
     crate::stats::leave(&guard);
     guard.engine.job.leave();

@@ -121,7 +121,7 @@ fn look(if_unsent: bool) -> Option<Duration> {
         waits::call_those_who_are_through(&mut guard);
     }
     if were_asleep && guard.waits.has_sleepers() && guard.waits.awake() == 0 {
-        guard.say_asleep();
+        guard.say_asleep(None);
     }
     if moved {
         guard.leave();

@@ -11,25 +11,34 @@ use tutti_runtime::wait::{self, Patience, Waiter};
 use tutti_shm::endpoint::Endpoint;
 use tutti_shm::waits::{self, Host, Rested, Waits};
 
+use crate::asleep::Goal;
 use crate::check;
 use crate::process::{Guard, LOCK, Process};
 use crate::service;
 
-/// Says whether a wait is over, to the thread that polls meanwhile. It is not called again when it has said so.
+/// Says whether a wait is over, to the thread that polls meanwhile, and what for it is. It is not called again when it has said so.
 #[derive(Clone, Copy, Debug)]
-pub struct Test(*mut Function<'static>);
+pub struct Test {
+    is_over: *mut Function<'static>,
+    goal: Goal<'static>,
+}
 
 type Function<'a> = dyn FnMut(&mut Process) -> bool + 'a;
 
 impl Guard {
-    /// Makes progress until `ready` gives something. `hint` is the world rank waited for.
+    /// Makes progress until `ready` gives something. `hint` is the world rank waited for; `goal` says what for, to an onlooker.
     #[inline]
-    pub fn wait<T>(&mut self, hint: Option<usize>, mut ready: impl FnMut(&mut Process) -> Option<T>) -> T {
+    pub fn wait<T>(
+        &mut self,
+        hint: Option<usize>,
+        goal: Goal<'_>,
+        mut ready: impl FnMut(&mut Process) -> Option<T>,
+    ) -> T {
         if let Some(value) = ready(self) {
             return value;
         }
         let mut value = None;
-        self.wait_until(hint, |process| {
+        self.wait_until(hint, goal, |process| {
             value = ready(process);
             value.is_some()
         });
@@ -38,14 +47,19 @@ impl Guard {
 
     /// Makes progress until a flag in shared memory that others set is `ready`. Whoever sets it rings this rank.
     #[cold]
-    pub fn watch(&mut self, ready: impl Fn() -> bool) {
+    pub fn watch(&mut self, goal: Goal<'_>, ready: impl Fn() -> bool) {
         if !ready() {
-            self.wait_until(None, |_| ready());
+            self.wait_until(None, goal, |_| ready());
         }
     }
 
     #[inline]
-    fn wait_until(&mut self, hint: Option<usize>, mut is_over: impl FnMut(&mut Process) -> bool) {
+    fn wait_until(
+        &mut self,
+        hint: Option<usize>,
+        goal: Goal<'_>,
+        mut is_over: impl FnMut(&mut Process) -> bool,
+    ) {
         self.begin_wait();
         let mut waiter = Waiter::default();
         loop {
@@ -57,7 +71,7 @@ impl Guard {
             }
             let patience = waiter.idle(&self.company);
             if (patience != Patience::Poll || LOCK.is_needed())
-                && self.idle(patience, &mut waiter, &mut is_over) == Rested::Over
+                && self.idle(patience, &mut waiter, goal, &mut is_over) == Rested::Over
             {
                 self.is_waiting = false;
                 return;
@@ -88,16 +102,22 @@ impl Guard {
     }
 
     /// Nothing to do for now: lets other threads, other ranks, or the core rest.
-    fn idle(&mut self, patience: Patience, waiter: &mut Waiter, is_over: &mut Function<'_>) -> Rested {
+    fn idle(
+        &mut self,
+        patience: Patience,
+        waiter: &mut Waiter,
+        goal: Goal<'_>,
+        is_over: &mut Function<'_>,
+    ) -> Rested {
         if self.waits.has_sleepers() {
             waits::call_those_who_are_through(self);
         }
         let is_alone = self.waits.awake() == 1;
         match patience {
-            _ if check::is_on() => return check::deadlock::idle(self, patience, waiter, is_over),
+            _ if check::is_on() => return check::deadlock::idle(self, patience, waiter, goal, is_over),
             Patience::Poll => self.in_between(core::hint::spin_loop),
             Patience::Yield if is_alone => self.offer_core(),
-            Patience::Yield | Patience::Sleep => return self.rest(waiter, None, is_over),
+            Patience::Yield | Patience::Sleep => return self.rest(waiter, None, goal, is_over),
         }
         Rested::Look
     }
@@ -122,12 +142,18 @@ impl Guard {
         &mut self,
         waiter: &mut Waiter,
         at_most: Option<Duration>,
+        goal: Goal<'_>,
         is_over: &mut Function<'_>,
     ) -> Rested {
-        let test: *mut Function<'_> = is_over;
-        // SAFETY: only the lifetime changes; nobody has the pointer any more when `waits::rest` returns.
-        let test = unsafe { std::mem::transmute::<*mut Function<'_>, *mut Function<'static>>(test) };
-        let rested = waits::rest(self, Test(test), at_most);
+        let is_over: *mut Function<'_> = is_over;
+        // SAFETY: only the lifetimes change; nobody has the test any more when `waits::rest` returns.
+        let test = unsafe {
+            Test {
+                is_over: std::mem::transmute::<*mut Function<'_>, *mut Function<'static>>(is_over),
+                goal: std::mem::transmute::<Goal<'_>, Goal<'static>>(goal),
+            }
+        };
+        let rested = waits::rest(self, test, at_most);
         self.take_back_asleep();
         waiter.reset();
         rested
@@ -189,6 +215,13 @@ impl Drop for Guard {
     }
 }
 
+impl Process {
+    /// What the threads that sleep wait for.
+    pub fn goals_of_sleepers(&self) -> impl Iterator<Item = Goal<'_>> {
+        self.waits.tests().map(|test| test.goal)
+    }
+}
+
 // SAFETY: the endpoint lies in the segment, which stays mapped until the process ends; the waits are part of the process's state,
 // which only the holder of the lock reaches. A test works on that state and on what belongs to a call that sleeps. Where the lock is
 // not needed there is one thread (thread levels below MPI_THREAD_MULTIPLE), so no test is called by another.
@@ -212,13 +245,13 @@ unsafe impl Host for Guard {
 
     fn is_over(&mut self, test: Test) -> bool {
         // SAFETY: the function is a variable of a call that rests (our contract as a host), and nobody else runs it: we have the lock.
-        unsafe { (*test.0)(self) }
+        unsafe { (*test.is_over)(self) }
     }
 
-    fn before_sleep(&mut self) {
+    fn before_sleep(&mut self, test: Option<Test>) {
         self.engine.publish_all();
         service::poke();
-        self.say_asleep();
+        self.say_asleep(test.map(|test| test.goal));
     }
 
     fn release(&mut self) {

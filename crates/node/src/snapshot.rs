@@ -10,16 +10,19 @@
 
 use serde::{Deserialize, Serialize};
 
+mod deadlock;
 mod file;
 mod flight;
+mod graph;
+mod reduction;
 mod text;
 mod view;
 mod waits;
 
+pub use deadlock::{Deadlock, GOES_ON, Link};
 pub use file::{FileError, read, write};
 pub use flight::{InFlight, Place};
 pub use view::view;
-pub use waits::{Deadlock, GOES_ON};
 
 /// The state of all channels of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,7 +82,10 @@ pub enum Doing {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<String>,
         /// What for; the end of any of them lets it go on.
-        waits: Vec<Wait>,
+        any: Vec<Alternative>,
+        /// Collective operations that were started and go on by themselves: what each awaits at its step.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        background: Vec<Alternative>,
         /// There are more, or others.
         more: bool,
         /// Nothing but a message can let it go on: no other thread of it, no timer.
@@ -89,6 +95,16 @@ pub enum Doing {
     },
     /// It has left MPI_Finalize.
     HasLeft,
+}
+
+/// One of the things that let a rank go on: it ends when all its parts have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alternative {
+    /// Its parts that have not ended.
+    pub all: Vec<Wait>,
+    /// There are more of them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub more: bool,
 }
 
 /// What a rank waits for.
@@ -123,6 +139,8 @@ pub enum What {
     Member,
     /// A message that a probe looks for.
     Probe,
+    /// Something that is not described.
+    Other,
 }
 
 /// A message as its head says.

@@ -33,7 +33,9 @@ pub const COUNTERS: usize = 32;
 pub const CALL_BYTES: usize = 40;
 
 /// Operations that a sleeper names.
-pub const WAITS: usize = 8;
+pub const WAITS: usize = 24;
+/// Alternatives that a sleeper may have; of one with more it is said that there are more.
+pub const ALTERNATIVES: u32 = 1 << 15;
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +49,14 @@ pub enum What {
     Member = 3,
     /// A message that a probe looks for.
     Probe = 4,
+    /// Something that is not described here.
+    Other = 5,
 }
 
-/// An operation that has not ended.
+/// An operation that has not ended, and what it is a part of.
+///
+/// A sleeper goes on when all waits of any one of its alternatives have ended: those of a Waitall are one alternative, each request of a
+/// Waitany is one, and each thread that waits has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// What.
@@ -66,7 +73,86 @@ pub struct Wait {
     pub bytes: u64,
     /// How many of them have arrived, or left, when they move piece by piece in the library's own hands.
     pub moved: u64,
+    /// Which alternative it is a part of; those of one number stand together.
+    pub alternative: u32,
+    /// No call waits for it: a collective operation that was started does, and goes on by itself.
+    pub background: bool,
 }
+
+impl Wait {
+    /// An operation of which nothing is known but its place.
+    pub const fn other(alternative: u32, background: bool) -> Self {
+        Wait {
+            what: What::Other,
+            matched: false,
+            peer: -1,
+            tag: -1,
+            context: 0,
+            bytes: 0,
+            moved: 0,
+            alternative,
+            background,
+        }
+    }
+}
+
+/// The waits that there is room for, as a sleeper collects them.
+///
+/// A part of an alternative that has no room may be left out: whoever can never have the others of it, can never have it. An alternative that has
+/// none counts as one that may end.
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
+    waits: [Wait; WAITS],
+    count: usize,
+    left_out: usize,
+    /// Alternatives were left out.
+    more: bool,
+    /// Parts of alternatives were.
+    more_parts: bool,
+}
+
+impl Default for Named {
+    fn default() -> Self {
+        Named { waits: [Wait::other(0, false); WAITS], count: 0, left_out: 0, more: false, more_parts: false }
+    }
+}
+
+impl Named {
+    /// How many there are, those that had no room among them.
+    pub fn count(&self) -> usize {
+        self.count + self.left_out
+    }
+
+    /// Adds one; those of an alternative come one after the other.
+    pub fn push(&mut self, wait: Wait) {
+        if self.count < WAITS && wait.alternative < ALTERNATIVES {
+            self.waits[self.count] = wait;
+            self.count += 1;
+            return;
+        }
+        self.left_out += 1;
+        let of_it =
+            |other: &Wait| (other.alternative, other.background) == (wait.alternative, wait.background);
+        if !self.waits[..self.count].last().is_some_and(of_it) {
+            self.more = true;
+            return;
+        }
+        self.more_parts = true;
+        // One whose data are under way is told last: it ends by itself.
+        if !wait.matched
+            && let Some(place) = self.waits.iter_mut().rev().find(|other| of_it(other) && other.matched)
+        {
+            *place = wait;
+        }
+    }
+}
+
+/// Alternatives that are not named.
+const MORE: u32 = 1;
+/// Parts of alternatives that are not named.
+const MORE_PARTS: u32 = 2;
+/// The library has something for others that has found no room yet.
+const OWES: u32 = 4;
 
 /// What a rank waits for while all its threads sleep. Writer: the rank.
 #[repr(C, align(64))]
@@ -76,8 +162,8 @@ pub struct Sleep {
     pub settled: AtomicU32,
     /// How many waits follow.
     count: AtomicU32,
-    /// There are more.
-    more: AtomicU32,
+    /// What is besides them: [`MORE`], [`MORE_PARTS`], [`OWES`].
+    flags: AtomicU32,
     /// Threads that wait.
     threads: AtomicU32,
     /// Any thread may call: who does not wait may send.
@@ -86,7 +172,7 @@ pub struct Sleep {
     unasked: AtomicU32,
     /// The function that was called; zeros behind its name.
     call: [AtomicU64; CALL_BYTES / 8],
-    /// What, matched, tag; context, peer; bytes; moved.
+    /// What, matched, background, alternative, tag; context, peer; bytes; moved.
     waits: [[AtomicU64; 4]; WAITS],
 }
 
@@ -97,8 +183,12 @@ pub struct Asleep {
     pub call: String,
     /// What for.
     pub waits: Vec<Wait>,
-    /// There are more waits than were named.
+    /// There are more alternatives than were named.
     pub more: bool,
+    /// There are more parts of them than were named.
+    pub more_parts: bool,
+    /// The library has something for others that has found no room yet: they may go on without this rank's doing so.
+    pub owes: bool,
     /// Threads that wait.
     pub threads: u32,
     /// Any thread may call: who does not wait may send.
@@ -126,25 +216,22 @@ impl Sleep {
         String::from_utf8(name).ok().filter(|_| is_name).unwrap_or_default()
     }
 
-    /// Says what is waited for, but not yet that it holds. Nothing is said of waits beyond [`WAITS`] but that there are more. The name of
-    /// the function is said by [`Self::write_call`].
-    pub fn write(&self, waits: impl Iterator<Item = Wait>, asleep: &Asleep) {
-        let (mut count, mut more) = (0, asleep.more);
-        for wait in waits {
-            let Some(words) = self.waits.get(count) else {
-                more = true;
-                break;
-            };
-            let Wait { what, matched, peer, tag, context, bytes, moved } = wait;
-            let first = u64::from(what as u8) | u64::from(matched) << 8 | u64::from(tag as u32) << 32;
+    /// Says what is waited for, but not yet that it holds; the name of the function is said by [`Self::write_call`].
+    pub fn write(&self, named: &Named, asleep: &Asleep) {
+        for (words, wait) in self.waits.iter().zip(&named.waits[..named.count]) {
+            let Wait { what, matched, peer, tag, context, bytes, moved, alternative, background } = *wait;
+            let place = u64::from(background) << 9 | u64::from(alternative) << 16;
+            let first = u64::from(what as u8) | u64::from(matched) << 8 | place | u64::from(tag as u32) << 32;
             words[0].store(first, Ordering::Relaxed);
             words[1].store(u64::from(context) | u64::from(peer as u32) << 32, Ordering::Relaxed);
             words[2].store(bytes, Ordering::Relaxed);
             words[3].store(moved, Ordering::Relaxed);
-            count += 1;
         }
-        self.count.store(count as u32, Ordering::Relaxed);
-        self.more.store(u32::from(more), Ordering::Relaxed);
+        let flag = |is: bool, flag| if is { flag } else { 0 };
+        let more = flag(asleep.more || named.more, MORE);
+        let more_parts = flag(asleep.more_parts || named.more_parts, MORE_PARTS);
+        self.count.store(named.count as u32, Ordering::Relaxed);
+        self.flags.store(more | more_parts | flag(asleep.owes, OWES), Ordering::Relaxed);
         self.threads.store(asleep.threads, Ordering::Relaxed);
         self.multiple.store(u32::from(asleep.multiple), Ordering::Relaxed);
         self.unasked.store(asleep.unasked, Ordering::Relaxed);
@@ -153,7 +240,8 @@ impl Sleep {
     /// What was said; anything may stand here, what is no wait is left out and counts as more.
     pub fn read(&self) -> Asleep {
         let count = self.count.load(Ordering::Relaxed) as usize;
-        let mut more = self.more.load(Ordering::Relaxed) != 0 || count > WAITS;
+        let flags = self.flags.load(Ordering::Relaxed);
+        let mut more = flags & MORE != 0 || count > WAITS;
         let mut waits = Vec::new();
         for words in &self.waits[..count.min(WAITS)] {
             let [first, second, bytes, moved] = [0, 1, 2, 3].map(|word| words[word].load(Ordering::Relaxed));
@@ -162,6 +250,7 @@ impl Sleep {
                 2 => What::Send,
                 3 => What::Member,
                 4 => What::Probe,
+                5 => What::Other,
                 _ => {
                     more = true;
                     continue;
@@ -169,12 +258,16 @@ impl Sleep {
             };
             let (tag, peer) = ((first >> 32) as u32 as i32, (second >> 32) as u32 as i32);
             let matched = first >> 8 & 1 != 0;
-            waits.push(Wait { what, matched, peer, tag, context: second as u32, bytes, moved });
+            let (background, alternative) = (first >> 9 & 1 != 0, (first >> 16) as u32 & (ALTERNATIVES - 1));
+            let context = second as u32;
+            waits.push(Wait { what, matched, peer, tag, context, bytes, moved, alternative, background });
         }
         Asleep {
             call: self.read_call(),
             waits,
             more,
+            more_parts: flags & MORE_PARTS != 0,
+            owes: flags & OWES != 0,
             threads: self.threads.load(Ordering::Relaxed),
             multiple: self.multiple.load(Ordering::Relaxed) != 0,
             unasked: self.unasked.load(Ordering::Relaxed),
@@ -206,7 +299,7 @@ pub struct Report {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Report>() == 18 * 64 && align_of::<Report>() == 64);
+const _: () = assert!(size_of::<Report>() == 26 * 64 && align_of::<Report>() == 64);
 
 impl Report {
     /// Writes the text, as much of it as there is room for. Only while the rank is not `blocked`.
@@ -269,31 +362,57 @@ mod tests {
         assert_eq!(report.read(), "x".repeat(TEXT_BYTES - 1));
     }
 
+    fn wait(tag: i32, alternative: u32) -> Wait {
+        let (matched, background) = (tag % 2 == 0, tag % 3 == 0);
+        let what = What::Receive;
+        let (peer, context, bytes, moved) = (-1, 6, 1 << 40, 7);
+        Wait { what, matched, peer, tag, context, bytes, moved, alternative, background }
+    }
+
+    fn named(waits: impl IntoIterator<Item = Wait>) -> Named {
+        let mut named = Named::default();
+        waits.into_iter().for_each(|wait| named.push(wait));
+        named
+    }
+
     #[test]
     fn waits_come_back_and_what_is_none_counts_as_more() {
         let sleep = &report().sleep;
-        let wait = |tag| Wait {
-            what: What::Receive,
-            matched: tag == 2,
-            peer: -1,
-            tag,
-            context: 6,
-            bytes: 1 << 40,
-            moved: 7,
-        };
         let call = "MPI_Recv".to_owned();
-        let asleep = Asleep { call, threads: 2, multiple: true, unasked: 5, ..Asleep::default() };
+        let asleep = Asleep { call, threads: 2, multiple: true, unasked: 5, owes: true, ..Asleep::default() };
         sleep.write_call(b"MPI_Recv");
-        sleep.write([1, 2].map(wait).into_iter(), &asleep);
-        assert_eq!(sleep.read(), Asleep { waits: [1, 2].map(wait).to_vec(), ..asleep.clone() });
-        sleep.write((0..9).map(wait), &asleep);
-        assert_eq!((sleep.read().waits.len(), sleep.read().more), (WAITS, true));
-        sleep.write([1].map(wait).into_iter(), &asleep);
-        assert!(!sleep.read().more);
+        let waits = [wait(1, 0), wait(2, 0), wait(3, ALTERNATIVES - 1), Wait::other(7, true)];
+        sleep.write(&named(waits), &asleep);
+        assert_eq!(sleep.read(), Asleep { waits: waits.to_vec(), ..asleep.clone() });
+        sleep.write(&named([wait(1, 0)]), &asleep);
+        assert!(!sleep.read().more && sleep.read().waits.len() == 1);
         sleep.waits[0][0].store(77, Ordering::Relaxed);
         assert_eq!(sleep.read(), Asleep { more: true, ..asleep });
         sleep.count.store(u32::MAX, Ordering::Relaxed);
         assert!(sleep.read().more);
+    }
+
+    #[test]
+    fn alternatives_without_room_are_said_to_be_more_and_parts_are_left_out_matched_ones_first() {
+        let sleep = &report().sleep;
+        let read = |waits: &mut dyn Iterator<Item = Wait>| {
+            sleep.write(&named(waits), &Asleep::default());
+            let Asleep { waits, more, more_parts, .. } = sleep.read();
+            (waits, more, more_parts)
+        };
+        let all = WAITS as i32;
+        let (waits, more, more_parts) = read(&mut (0..all).map(|tag| wait(tag, tag as u32)));
+        assert_eq!((waits.len(), more, more_parts), (WAITS, false, false));
+        let (waits, more, more_parts) = read(&mut (0..=all).map(|tag| wait(tag, tag as u32)));
+        assert_eq!((waits.len(), more, more_parts), (WAITS, true, false));
+        let part = |tag| Wait { background: false, ..wait(tag, 4) };
+        let (waits, more, more_parts) = read(&mut (0..2 * all).map(part));
+        assert_eq!((waits.len(), more, more_parts), (WAITS, false, true));
+        assert!(waits.iter().all(|wait| !wait.matched), "{waits:?}");
+        let (waits, more, _) = read(&mut (0..all).map(part).chain([Wait { background: true, ..part(1) }]));
+        assert_eq!((waits.len(), more), (WAITS, true), "a collective operation in the background is another");
+        let (_, more, _) = read(&mut [wait(0, 0), wait(1, ALTERNATIVES)].into_iter());
+        assert!(more);
     }
 
     #[test]

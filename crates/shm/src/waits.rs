@@ -72,8 +72,8 @@ pub unsafe trait Host {
     fn progress(&mut self) -> bool;
     /// Whether a wait is over. Does not give the lock back. Not called again once it has said so.
     fn is_over(&mut self, test: Self::Test) -> bool;
-    /// Nobody will look until the bell rings. Called behind the last look.
-    fn before_sleep(&mut self);
+    /// Nobody will look until the bell rings. Called behind the last look; `test`: of the calling thread, if it is one that waits.
+    fn before_sleep(&mut self, test: Option<Self::Test>);
     /// Gives the lock back.
     fn release(&mut self);
     /// Takes it.
@@ -102,6 +102,14 @@ impl<T> Waits<T> {
     #[inline(always)]
     pub fn has_sleepers(&self) -> bool {
         !self.sleepers.is_empty()
+    }
+
+    /// The tests of the threads that sleep.
+    pub fn tests(&self) -> impl Iterator<Item = T>
+    where
+        T: Copy,
+    {
+        self.sleepers.iter().map(|sleeper| sleeper.test)
     }
 
     fn has_sentry(&self) -> bool {
@@ -156,7 +164,7 @@ fn leave_sleepers<H: Host>(host: &mut H) {
             // There may be more.
             call_sentry(host);
         } else {
-            host.before_sleep();
+            host.before_sleep(None);
         }
     } else {
         call_one(host);
@@ -178,7 +186,7 @@ pub fn rest<H: Host>(host: &mut H, test: H::Test, at_most: Option<Duration>) -> 
             end(host);
             return Rested::Over;
         }
-        host.before_sleep();
+        host.before_sleep(Some(test));
     }
     let seat = AtomicU32::new(ASLEEP);
     let bell = bell.filter(|_| !host.waits().has_sentry());

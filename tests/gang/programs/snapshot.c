@@ -6,7 +6,11 @@
  * barrier: rank 0 receives a message that nobody sends, the others are in a barrier.
  * wait: every rank receives from the one before it, but the first computes until FOLDER/go is there.
  * bulk: rank 0 sends large messages to the last one until FOLDER/go is there.
- * read: the same, but the first sleeps in a read of FOLDER/pipe.
+ * read: as wait, but the first sleeps in a read of FOLDER/pipe.
+ * waitall, waitany: rank 0 waits for messages of ranks 1 and 2, all or any; rank 1 waits for one of rank 0; rank 2 computes until FOLDER/go is there.
+ * anysource: rank 0 receives from any rank, the others from it; the last one computes until FOLDER/go is there.
+ * started: all are in a nonblocking barrier that the last one begins when FOLDER/go is there. Rank 0 waits for a message that rank 2 sends behind it.
+ * absent: as barrier, but another rank computes for good.
  * woken: as ring, until rank 0 gets SIGUSR1, whose handler sends what rank size - 1 waits for; then all compute until FOLDER/go is there.
  *        The others ignore it: they may be awake by then, and no MPI can be called from a handler in the middle of itself. */
 #define _DEFAULT_SOURCE
@@ -61,6 +65,54 @@ static void flight(int rank, int size, const char *folder) {
     }
 }
 
+/* Rank 0 waits for two others, of which one waits for it. */
+static void several(int rank, int any, const char *folder) {
+    int words[2], word = 0, index;
+    if (rank == 0) {
+        MPI_Request requests[2];
+        MPI_Irecv(&words[0], 1, MPI_INT, 2, 8, MPI_COMM_WORLD, &requests[0]);
+        MPI_Irecv(&words[1], 1, MPI_INT, 1, 7, MPI_COMM_WORLD, &requests[1]);
+        if (any) {
+            MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE);
+            MPI_Send(&word, 1, MPI_INT, 1, 7, MPI_COMM_WORLD);
+        }
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    } else if (rank == 1) {
+        MPI_Recv(&word, 1, MPI_INT, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Send(&word, 1, MPI_INT, 0, 7, MPI_COMM_WORLD);
+    } else if (rank == 2) {
+        await(folder, "go");
+        MPI_Send(&word, 1, MPI_INT, 0, 8, MPI_COMM_WORLD);
+    }
+}
+
+static void any_source(int rank, int size, const char *folder) {
+    int word = 0;
+    if (rank == 0) {
+        MPI_Recv(&word, 1, MPI_INT, MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        for (int to = 1; to < size - 1; to++)
+            MPI_Send(&word, 1, MPI_INT, to, 7, MPI_COMM_WORLD);
+    } else if (rank < size - 1) {
+        MPI_Recv(&word, 1, MPI_INT, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else {
+        await(folder, "go");
+        MPI_Send(&word, 1, MPI_INT, 0, 7, MPI_COMM_WORLD);
+    }
+}
+
+static void started(int rank, int size, const char *folder) {
+    MPI_Request barrier;
+    int word = 0;
+    if (rank == size - 1)
+        await(folder, "go");
+    MPI_Ibarrier(MPI_COMM_WORLD, &barrier);
+    if (rank == 0)
+        MPI_Recv(&word, 1, MPI_INT, 2, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Wait(&barrier, MPI_STATUS_IGNORE);
+    if (rank == 2)
+        MPI_Send(&word, 1, MPI_INT, 0, 7, MPI_COMM_WORLD);
+}
+
 int main(int argc, char **argv) {
     int rank, size, word = 0;
     MPI_Init(&argc, &argv);
@@ -98,7 +150,15 @@ int main(int argc, char **argv) {
             MPI_Recv(&word, 1, MPI_INT, 1 - rank, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         else
             await(folder, "go");
-    } else if (!strcmp(what, "barrier")) {
+    } else if (!strcmp(what, "waitall") || !strcmp(what, "waitany")) {
+        several(rank, !strcmp(what, "waitany"), folder);
+    } else if (!strcmp(what, "anysource")) {
+        any_source(rank, size, folder);
+    } else if (!strcmp(what, "started")) {
+        started(rank, size, folder);
+    } else if (!strcmp(what, "barrier") || !strcmp(what, "absent")) {
+        if (rank == size - 1 && !strcmp(what, "absent"))
+            await(folder, "go");
         if (rank == 0)
             MPI_Recv(&word, 1, MPI_INT, 1, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Barrier(MPI_COMM_WORLD);

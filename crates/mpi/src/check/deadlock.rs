@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use super::{LAST_CALL, Severity, function, line_up, ranks_text};
 use crate::abi::*;
+use crate::asleep::Goal;
 use crate::comm::{CONTEXTS_PER_COMM, Channel};
 use crate::engine::Engine;
 use crate::process::{Guard, Process};
@@ -68,6 +69,7 @@ pub fn idle(
     guard: &mut Guard,
     patience: Patience,
     waiter: &mut Waiter,
+    goal: Goal<'_>,
     is_over: &mut dyn FnMut(&mut Process) -> bool,
 ) -> Rested {
     match patience {
@@ -78,13 +80,18 @@ pub fn idle(
             guard.in_between(|| std::thread::sleep(Duration::from_millis(1)));
             waiter.reset();
         }
-        Patience::Sleep => return sleep(guard, waiter, is_over),
+        Patience::Sleep => return sleep(guard, waiter, goal, is_over),
     }
     Rested::Look
 }
 
 /// Sleeps for a short time, and looks whether anybody can still go on.
-fn sleep(guard: &mut Guard, waiter: &mut Waiter, is_over: &mut dyn FnMut(&mut Process) -> bool) -> Rested {
+fn sleep(
+    guard: &mut Guard,
+    waiter: &mut Waiter,
+    goal: Goal<'_>,
+    is_over: &mut dyn FnMut(&mut Process) -> bool,
+) -> Rested {
     guard.engine.publish_all();
     guard.say_waiting();
     if guard.progress(None) {
@@ -97,7 +104,7 @@ fn sleep(guard: &mut Guard, waiter: &mut Waiter, is_over: &mut dyn FnMut(&mut Pr
         looks.store(looks.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
         guard.look_for_deadlock();
     }
-    guard.rest(waiter, Some(NAP), is_over)
+    guard.rest(waiter, Some(NAP), goal, is_over)
 }
 
 impl Engine {

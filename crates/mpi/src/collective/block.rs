@@ -23,6 +23,7 @@ use super::flags::Limits;
 use super::schedule::Schedule;
 use super::single_copy::Right;
 use crate::abi::MPI_Comm;
+use crate::asleep::Goal;
 use crate::buffer::Buffer;
 use crate::comm::{Channel, Group};
 use crate::process::Guard;
@@ -273,7 +274,7 @@ impl Block {
     #[inline(always)]
     fn await_finished(&self, guard: &mut Guard, member: usize, operation: u64) {
         let lines = self.member(member);
-        self.look(guard, member, || {
+        self.look(guard, member, None, || {
             lines.done.sequence.load(Ordering::Acquire) >= operation
                 || lines.slots[0].sequence.load(Ordering::Acquire) > operation
                 || lines.slots[1].sequence.load(Ordering::Acquire) > operation
@@ -285,7 +286,8 @@ impl Block {
     pub fn meet(&self, guard: &mut Guard, operation: u64) {
         self.expect_all(guard, operation);
         for member in 0..self.size() {
-            self.read(guard, member, operation, 0);
+            let word = self.word(member, operation);
+            self.look(guard, member, Some(operation), || word.load(Ordering::Acquire) >= operation);
         }
     }
 
@@ -318,7 +320,7 @@ impl Block {
             }
             if here.is_some() || looks == 0 {
                 let awaited = here.unwrap_or(missing);
-                self.watch(guard, awaited, || !is_missing(&awaited));
+                self.watch(guard, awaited, Some(operation), || !is_missing(&awaited));
             }
         }
     }
@@ -348,7 +350,7 @@ impl Block {
     #[inline(always)]
     pub fn read(&self, guard: &mut Guard, member: usize, operation: u64, bytes: usize) -> *const u8 {
         let word = self.word(member, operation);
-        self.look(guard, member, || word.load(Ordering::Acquire) >= operation);
+        self.look(guard, member, None, || word.load(Ordering::Acquire) >= operation);
         self.slot(member, operation, bytes)
     }
 
@@ -360,20 +362,31 @@ impl Block {
         }
     }
 
-    /// Waits for a flag of a member.
+    /// Waits for a flag of a member; `all`: and then for the slots of this operation of all who are missing, which is for onlookers.
     #[inline(always)]
-    fn look(&self, guard: &mut Guard, member: usize, ready: impl Fn() -> bool) {
+    fn look(&self, guard: &mut Guard, member: usize, all: Option<u64>, ready: impl Fn() -> bool) {
         for _ in 0..self.looks {
             if ready() {
                 return;
             }
             core::hint::spin_loop();
         }
-        self.watch(guard, member, ready);
+        self.watch(guard, member, all, ready);
     }
 
     #[cold]
-    fn watch(&self, guard: &mut Guard, member: usize, ready: impl Fn() -> bool) {
-        guard.watch_member(self.context + Channel::Collective as u32, self.group.members()[member], ready);
+    fn watch(&self, guard: &mut Guard, member: usize, all: Option<u64>, ready: impl Fn() -> bool) {
+        let is_missing = |other: usize, operation| {
+            other == member || self.word(other, operation).load(Ordering::Acquire) < operation
+        };
+        let missing = |say: &mut dyn FnMut(u32)| match all {
+            None => say(self.group.members()[member]),
+            Some(operation) => {
+                let members = self.group.members().iter().enumerate();
+                members.filter(|(other, _)| is_missing(*other, operation)).for_each(|(_, world)| say(*world));
+            }
+        };
+        let context = self.context + Channel::Collective as u32;
+        guard.watch(Goal::Members { context, missing: &missing }, ready);
     }
 }

@@ -10,13 +10,14 @@ use std::rc::Rc;
 use super::memory::Memory;
 use super::op::Reducer;
 use crate::abi::*;
+use crate::asleep::Goal;
 use crate::buffer::Buffer;
 use crate::check::collectives::Exchange;
 use crate::datatype::elements::Elements;
 use crate::engine::{Message, Mode, Started};
 use crate::error::{Error, Result};
 use crate::handle::NONE;
-use crate::process::Guard;
+use crate::process::{Guard, Process};
 use crate::request::{Request, RequestKind};
 
 /// Messages of this size that go both ways at the same time are fetched by their receivers.
@@ -228,6 +229,21 @@ impl Schedule {
         Advance::Finished
     }
 
+    /// The request that is done when the whole is, if it was left with the process; else [`NONE`].
+    pub fn request(&self) -> u32 {
+        self.request
+    }
+
+    /// The requests of which all must be done before the step at which it stands is over.
+    pub fn awaited(&self) -> impl Iterator<Item = u32> {
+        let operations = match self.steps.get(self.next) {
+            Some(Step::Await(operation)) => *operation..*operation + 1,
+            Some(Step::AwaitAll) => 0..self.started.len(),
+            _ => 0..0,
+        };
+        self.started[operations].iter().copied().filter(|index| *index != NONE)
+    }
+
     /// Takes the outcome of an operation, if it is finished.
     fn settle(&mut self, guard: &mut Guard, operation: Operation) -> Option<Advance> {
         let index = self.started[operation];
@@ -288,7 +304,9 @@ impl Guard {
                 Advance::Finished => return schedule.error.take().map_or(Ok(()), Err),
                 Advance::Blocked(index) => {
                     let hint = usize::try_from(self.engine.requests.get(index).peer).ok();
-                    self.wait(hint, |process| process.engine.requests.get(index).done.then_some(()));
+                    let is_done =
+                        |process: &mut Process| process.engine.requests.get(index).done.then_some(());
+                    self.wait(hint, Goal::Step(schedule), is_done);
                 }
             }
         }

@@ -14,6 +14,7 @@
 
 use super::{CONTEXTS_PER_COMM, Channel};
 use crate::abi::*;
+use crate::asleep::Goal;
 use crate::buffer::Buffer;
 use crate::collective::schedule::Schedule;
 use crate::engine::{Message, Mode, Started};
@@ -170,7 +171,9 @@ impl Guard {
     /// Receives numbers, as many as come.
     pub(super) fn receive_numbers(&mut self, meeting: &Meeting, from: u32) -> Vec<u32> {
         let (context, tag, source) = (meeting.context, meeting.tag, from as i32);
-        let found = self.wait(Some(from as usize), |process| process.engine.probe(context, source, tag));
+        let goal = Goal::Message { context, source, tag };
+        let found =
+            self.wait(Some(from as usize), goal, |process| process.engine.probe(context, source, tag));
         let mut data = vec![0_u32; found.bytes / size_of::<u32>()];
         let buffer = Buffer::contiguous(data.as_mut_ptr().cast(), found.bytes);
         let request = self.engine.receive(Request::new(RequestKind::Receive, buffer, context, source, tag));

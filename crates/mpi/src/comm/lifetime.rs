@@ -1,6 +1,7 @@
 //! The end of a communicator (MPI 7.4.3 and 11.10.4).
 
 use crate::abi::*;
+use crate::asleep::Goal;
 use crate::attributes::{self, Owner};
 use crate::errhandler;
 use crate::error::{Result, check};
@@ -40,7 +41,7 @@ impl Guard {
                 |request: &crate::request::Request| !request.done && contexts.contains(&request.context);
             (!process.engine.requests.iter().any(|(_, request)| pending(request))).then_some(())
         };
-        self.wait(None, is_quiet);
+        self.wait(None, Goal::Other, is_quiet);
         let meeting = self.whole(handle)?;
         self.allgather(&meeting, [0]);
         self.free_comm(handle)

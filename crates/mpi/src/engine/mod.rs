@@ -372,6 +372,13 @@ impl Engine {
         self.matching.unexpected_count() as u32
     }
 
+    /// Whether something for others has found no room yet, or is on its way piece by piece: the library may let them go on by itself.
+    pub fn owes(&self) -> bool {
+        !self.copies.is_empty()
+            || self.peers.iter().any(|peer| !peer.backlog.is_empty() || !peer.streams.is_empty())
+            || self.remote.as_deref().is_some_and(Remote::owes)
+    }
+
     /// Whether this process still owes others something: messages that are not yet in their rings.
     pub fn is_flushed(&self) -> bool {
         self.peers.iter().all(|peer| !peer.owes())

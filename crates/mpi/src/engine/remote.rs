@@ -220,6 +220,12 @@ impl Remote {
         sent.or_else(|| inbound.map(|inbound| (inbound.arrived, Some(inbound.bytes))))
     }
 
+    /// Whether something waits for room, or for a place among the bulk messages.
+    pub fn owes(&self) -> bool {
+        let State { busy, to_accept, to_send, .. } = &self.state;
+        !to_accept.is_empty() || !to_send.is_empty() || !busy.is_empty()
+    }
+
     /// Whether nothing is owed to other nodes.
     pub fn is_flushed(&self) -> bool {
         let owes = |peer: &Peer| !peer.backlog.is_empty() || !peer.announced.is_empty();

@@ -3,6 +3,7 @@
 use core::ffi::c_int;
 
 use crate::abi::*;
+use crate::asleep::Goal;
 use crate::errhandler::call;
 use crate::error::{Error, Result, check};
 use crate::point_to_point::{Named, outcome_result};
@@ -80,7 +81,7 @@ pub unsafe fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_
             let named = guard.named_request(*request)?;
             let hint = hint(guard, named);
             if let Named::Pending(index) = named {
-                guard.wait(hint, |p| p.engine.is_done(index).then_some(()));
+                guard.wait(hint, Goal::Request(index), |p| p.engine.is_done(index).then_some(()));
             }
             complete(guard, &mut *request, named, status)
         }
@@ -151,12 +152,12 @@ pub unsafe fn MPI_Waitall(
         let requests = unsafe { array(count, array_of_requests)? };
         let mut failed = None;
         // In order: while one is waited for, the others make progress too.
-        for (i, handle) in requests.iter_mut().enumerate() {
+        for i in 0..requests.len() {
             let status = nth(array_of_statuses, i);
             // SAFETY: as above.
             unsafe {
-                if !guard.try_complete_quickly(handle, status) {
-                    let result = wait(guard, handle, status)?;
+                if !guard.try_complete_quickly(&mut requests[i], status) {
+                    let result = wait(guard, &mut requests[i..], status)?;
                     failed = in_status(failed, result, status);
                 }
             }
@@ -165,16 +166,21 @@ pub unsafe fn MPI_Waitall(
     })
 }
 
-/// Waits for one of several requests and finishes it: the outer result is the call's, the inner one the request's.
+/// Waits for the first of several requests and finishes it: the outer result is the call's, the inner one the request's.
 ///
 /// # Safety
 /// `status` is MPI_STATUS_IGNORE or valid for writing.
 #[inline(never)]
-unsafe fn wait(guard: &mut Guard, handle: &mut MPI_Request, status: *mut MPI_Status) -> Result<Result<()>> {
+unsafe fn wait(
+    guard: &mut Guard,
+    requests: &mut [MPI_Request],
+    status: *mut MPI_Status,
+) -> Result<Result<()>> {
+    let Some((handle, rest)) = requests.split_first_mut() else { return Ok(Ok(())) };
     let named = guard.named_request(*handle)?;
     if let Named::Pending(index) = named {
         let hint = hint(guard, named);
-        guard.wait(hint, |p| p.engine.is_done(index).then_some(()));
+        guard.wait(hint, Goal::All(index, rest), |p| p.engine.is_done(index).then_some(()));
     }
     // SAFETY: our contract.
     Ok(unsafe { complete(guard, handle, named, status) })
@@ -237,7 +243,7 @@ fn wait_some(guard: &mut Guard, requests: &[MPI_Request]) -> Result<Option<usize
     let find = |p: &mut crate::process::Process| {
         pending.iter().find(|(_, index)| p.engine.is_done(*index)).map(|(i, _)| *i)
     };
-    Ok(Some(guard.wait(None, find)))
+    Ok(Some(guard.wait(None, Goal::Any(&pending), find)))
 }
 
 /// Waits for one of several requests (3.7.5).

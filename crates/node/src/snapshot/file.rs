@@ -1,7 +1,7 @@
 //! The file of a snapshot: one line that says what it is, then JSON. See docs/snapshot.md.
 //!
 //! ```text
-//! TUTTI-SNAPSHOT 1 <bytes of what follows> <their CRC-32 in hexadecimal>\n
+//! TUTTI-SNAPSHOT 2 <bytes of what follows> <their CRC-32 in hexadecimal>\n
 //! { ... }\n
 //! ```
 
@@ -9,7 +9,7 @@ use super::Snapshot;
 
 const MAGIC: &str = "TUTTI-SNAPSHOT";
 /// The version that is written, and the only one that is read.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of the first line, at most.
 const HEAD_BYTES_MAX: usize = 80;
 
@@ -111,8 +111,11 @@ mod tests {
             let error = read(&changed).expect_err("it was changed").to_string();
             assert!(!error.contains('\n'), "{error}");
         }
-        let later = String::from_utf8(bytes).unwrap().replacen(" 1 ", " 2 ", 1);
-        assert_eq!(read(later.as_bytes()), Err(FileError::Version(2)));
+        let text = String::from_utf8(bytes).unwrap();
+        for other in [1, 3] {
+            let bytes = text.replacen(" 2 ", &format!(" {other} "), 1);
+            assert_eq!(read(bytes.as_bytes()), Err(FileError::Version(other)));
+        }
         assert_eq!(read(b"ELF\n"), Err(FileError::Foreign));
     }
 }

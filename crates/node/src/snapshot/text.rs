@@ -64,9 +64,11 @@ impl Snapshot {
                 let _ = writeln!(text, "node {}: {trouble}", node.node);
             }
         }
+        let found = self.deadlock();
         self.put_ranks(&mut text);
+        self.put_graph(found.as_ref(), &mut text);
         self.put_messages(&mut text);
-        match self.deadlock() {
+        match found {
             Some(found) => {
                 let _ = writeln!(text, "deadlock of {} ranks: {}", found.ranks.len(), found.sentence());
             }
@@ -89,12 +91,8 @@ impl Snapshot {
                 Doing::Elsewhere => "is not in Tutti's library".into(),
                 Doing::Runs => "runs".into(),
                 Doing::HasLeft => "has left MPI_Finalize".into(),
-                Doing::Waits { call, waits, more, unasked, .. } => {
-                    let mut parts: Vec<String> = waits.iter().map(super::Wait::sentence).collect();
+                Doing::Waits { call, any, more, unasked, .. } => {
                     let call = call.as_ref().map_or_else(String::new, |call| format!("{call}: "));
-                    if *more || waits.is_empty() {
-                        parts.push("waits for something that is not listed".into());
-                    }
                     let held = if *unasked > 0 {
                         format!(
                             "; holds {unasked} message{} that no receive has asked for",
@@ -103,7 +101,7 @@ impl Snapshot {
                     } else {
                         String::new()
                     };
-                    call + &parts.join(", or ") + &held
+                    call + &super::waits::sentence(any, *more) + &held
                 }
             };
             let _ = writeln!(text, "  rank {}  {doing}", view.rank);

@@ -10,7 +10,7 @@ use tutti_shm::look;
 use tutti_shm::report;
 use tutti_shm::segment::Segment;
 
-use super::{BulkIn, Doing, Flow, Message, RankView, View, Wait, What};
+use super::{Alternative, BulkIn, Doing, Flow, Message, RankView, View, Wait, What};
 
 /// Messages of a node that are listed, at most.
 const MESSAGES_MAX: usize = 16 << 10;
@@ -76,13 +76,15 @@ fn rank_view(segment: &Segment, rank: usize) -> RankView {
             let has_service = geometry.world_ranks > geometry.local_ranks;
             let threads = asleep.threads + u32::from(has_service);
             Doing::Waits {
-                call: Some(asleep.call).filter(|call| !call.is_empty()),
+                call: Some(asleep.call.clone()).filter(|call| !call.is_empty()),
                 sure: !asleep.more
+                    && !asleep.owes
                     && !asleep.waits.is_empty()
                     && sleeps_for_good(pid, threads, asleep.multiple),
                 more: asleep.more,
                 unasked: asleep.unasked,
-                waits: asleep.waits.into_iter().map(wait).collect(),
+                any: alternatives(&asleep, false),
+                background: alternatives(&asleep, true),
             }
         }
     };
@@ -99,13 +101,27 @@ fn sleeps_for_good(pid: u32, threads: u32, multiple: bool) -> bool {
     (!multiple || all <= threads) && TIMERS.iter().all(|signal| caught >> (signal - 1) & 1 == 0)
 }
 
-fn wait(wait: report::Wait) -> Wait {
+/// Those of the calls, or of the background. Who left out parts did so of the last one.
+fn alternatives(asleep: &report::Asleep, background: bool) -> Vec<Alternative> {
+    let number = |wait: &report::Wait| (wait.background, wait.alternative);
+    let last = asleep.waits.last().filter(|_| asleep.more_parts).map(number);
+    let runs = asleep.waits.chunk_by(|one, next| number(one) == number(next));
+    let of_it = runs.filter(|run| run[0].background == background);
+    let alternative = |run: &[report::Wait]| Alternative {
+        all: run.iter().map(wait).collect(),
+        more: last == Some(number(&run[0])),
+    };
+    of_it.map(alternative).collect()
+}
+
+fn wait(wait: &report::Wait) -> Wait {
     Wait {
         what: match wait.what {
             report::What::Receive => What::Receive,
             report::What::Send => What::Send,
             report::What::Member => What::Member,
             report::What::Probe => What::Probe,
+            report::What::Other => What::Other,
         },
         matched: wait.matched,
         peer: u32::try_from(wait.peer).ok(),

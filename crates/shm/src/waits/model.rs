@@ -57,7 +57,7 @@ unsafe impl Host for Thread<'_> {
     fn is_over(&mut self, test: usize) -> bool {
         self.state().taken[test]
     }
-    fn before_sleep(&mut self) {}
+    fn before_sleep(&mut self, _: Option<usize>) {}
     fn release(&mut self) {
         self.state = None;
     }

@@ -19,11 +19,12 @@ use super::job::HeadJob;
 use crate::core::Core;
 use crate::message::{Answer, JobId, PartState, Run};
 
-/// After a snapshot that could not be had, or has found nothing, the next is tried so much later, and twice that the next time: threads of a
-/// program may work while those that wait in the library are still. Not for good, and not much later: a rank that was frozen while its service
-/// thread looked at the network counts as one that runs, and stands as still as before. So a deadlock is said some 10 s after it has come, at the
-/// latest but for such looks.
-const AGAIN_MS: (u64, u64) = (2_000, 8_000);
+/// After a snapshot that could not be had, or has found nothing, the next is tried so much later, and twice that the next time, up to the last
+/// of these: threads of a program may work while those that wait in the library are still. Not for good: a rank that was frozen
+/// while its service thread looked at the network counts as one that runs, and stands as still as before.
+const AGAIN_MS: (u64, u64) = (2_000, 120_000);
+/// Another stillness is looked at no later than so long after the last look, so a deadlock is said some 10 s after it has come.
+const ANOTHER_MS: u64 = 8_000;
 
 /// What is known of the stillness of a job.
 #[derive(Debug, Default)]
@@ -34,6 +35,8 @@ pub(super) struct Stuck {
     asked: Vec<u64>,
     /// When the next snapshot may be tried, and how long after it the one behind that.
     again_ms: (u64, u64),
+    /// When the last one was had, or given up.
+    looked_ms: u64,
     /// Who waits for whom.
     deadlock: Option<Arc<str>>,
     /// Its starter has found that, and tells the user.
@@ -53,6 +56,8 @@ impl Stuck {
         if numbers != self.still {
             // What was found, or is being looked for, is of another stillness.
             (self.still, self.by_starter, self.deadlock) = (numbers, own.is_some(), own);
+            let (next_ms, after_ms) = self.again_ms;
+            self.again_ms = (next_ms.min(self.looked_ms + ANOTHER_MS), after_ms.min(ANOTHER_MS));
         }
     }
 
@@ -69,7 +74,7 @@ impl Stuck {
             return;
         }
         let after_ms = self.again_ms.1.clamp(AGAIN_MS.0, AGAIN_MS.1);
-        self.again_ms = (now_ms + after_ms, 2 * after_ms);
+        (self.again_ms, self.looked_ms) = ((now_ms + after_ms, 2 * after_ms), now_ms);
     }
 }
 
@@ -137,7 +142,8 @@ mod tests {
             let wait = format!(
                 r#"{{"what":"receive","matched":false,"peer":{peer},"tag":7,"context":0,"bytes":4}}"#
             );
-            let waits = format!(r#"{{"waits":{{"waits":[{wait}],"more":false,"sure":true,"unasked":0}}}}"#);
+            let any = format!(r#"[{{"all":[{wait}]}}]"#);
+            let waits = format!(r#"{{"waits":{{"any":{any},"more":false,"sure":true,"unasked":0}}}}"#);
             let doing = if both || rank == 0 { waits } else { r#""runs""#.to_owned() };
             let view = format!(r#"{{"rank":{rank},"pid":1,"doing":{doing}}}"#);
             format!(r#"{{"node":{rank},"ranks":[{view}],"rings":[],"flows":[],"omitted":0}}"#)
@@ -180,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_nothing_is_tried_less_often_but_within_ten_seconds() {
+    fn what_finds_nothing_is_tried_less_often_but_another_stillness_within_ten_seconds() {
         let mut stuck = still([0, 1]);
         let mut now_ms = 10;
         for (round, after_ms) in [2_000, 4_000, 8_000, 8_000, 8_000].into_iter().enumerate() {
@@ -192,5 +198,26 @@ mod tests {
         }
         stuck.handle_snapshot(&Answer::Refused("node1 does not say what it sees".into()), now_ms);
         assert!(!stuck.is_due(now_ms + 1) && stuck.is_due(now_ms + AGAIN_MS.1), "it was not judged");
+    }
+
+    #[test]
+    fn a_stillness_that_lasts_is_looked_at_every_two_minutes_in_the_end_and_the_next_one_soon() {
+        let mut stuck = still([3, 4]);
+        let mut now_ms = 10;
+        for after_ms in [2, 4, 8, 16, 32, 64, 120, 120, 120].map(|seconds| seconds * 1_000) {
+            stuck.handle_snapshot(&snapshot(false), now_ms);
+            stuck.note(vec![3, 4], None);
+            assert!(!stuck.is_due(now_ms + after_ms - 1) && stuck.is_due(now_ms + after_ms), "{after_ms}");
+            now_ms += after_ms;
+        }
+        stuck.handle_snapshot(&snapshot(false), now_ms);
+        stuck.note(vec![3, 5], None);
+        assert!(!stuck.is_due(now_ms + ANOTHER_MS - 1) && stuck.is_due(now_ms + ANOTHER_MS));
+        stuck.asked.clone_from(&stuck.still);
+        stuck.handle_snapshot(&snapshot(false), now_ms + ANOTHER_MS);
+        assert!(stuck.is_due(now_ms + 2 * ANOTHER_MS), "and so is the one after that");
+        stuck.note(vec![3, 6], None);
+        stuck.note(Vec::new(), None);
+        assert!(!stuck.is_due(u64::MAX), "nobody is still");
     }
 }

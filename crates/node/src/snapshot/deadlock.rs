@@ -1,0 +1,277 @@
+//! Deadlock: ranks that wait for ever, since nothing is under way that could end a wait and nobody is left who could begin to.
+//!
+//! A rank may go on when it does not sleep for good ([`Doing::Waits`] with `sure`) or when something in flight is for it; the others go on
+//! when all parts of any of their alternatives can end, each by the rank that it is for ([`super::reduction`]). A wait whose data are under way
+//! ends by itself. A rank whose calls wait for ever may still go on with collective operations that it has started.
+
+use std::collections::BTreeMap;
+
+use tutti_shm::head::CONTEXTS_PER_COMM;
+
+use super::reduction::{Leaf, Party, stuck};
+use super::{Alternative, Doing, Snapshot, Wait, What, waits};
+
+/// For the user who was told of a deadlock, should something from outside end it: a signal's handler, a debugger.
+pub const GOES_ON: &str = "a rank that waited for ever has been woken: the job goes on";
+
+/// The communicator of which the own rank is the only member.
+const SELF: u32 = 1;
+
+/// What ends the sentence of ranks of which nobody waits for another that is left.
+const HAVE_LEFT: &str = " for ranks that have left";
+
+/// Ranks that wait for each other for ever.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deadlock {
+    /// All of them.
+    pub ranks: Vec<u32>,
+    /// Some of them, each waiting for the next and the last for the first.
+    pub cycle: Vec<Link>,
+}
+
+/// A rank of a cycle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Which.
+    pub rank: u32,
+    /// "receives from rank 1, tag 7, MPI_COMM_WORLD": the wait that leads to the next one, and whether it is one of several.
+    pub text: String,
+}
+
+impl Snapshot {
+    /// The ranks that wait for ever, if there are any.
+    pub fn deadlock(&self) -> Option<Deadlock> {
+        let (flying, troubles) = self.in_flight();
+        if !troubles.is_empty() || self.nodes.iter().any(|node| node.trouble.is_some() || node.omitted > 0) {
+            return None;
+        }
+        let views = self.nodes.iter().flat_map(|node| &node.ranks);
+        let mut doing: BTreeMap<u32, Option<&Doing>> =
+            views.map(|view| (view.rank, Some(&view.doing))).collect();
+        for flight in &flying {
+            doing.entry(flight.message.to).and_modify(|doing| *doing = None);
+        }
+        let ranks: Vec<u32> = doing.keys().copied().collect();
+        let mut parties: Vec<Party> = doing
+            .iter()
+            .map(|(rank, doing)| doing.map_or(Party::Free, |doing| party(*rank, doing, &ranks)))
+            .collect();
+        // Behind them, for all that nobody has seen.
+        let all_are_seen = ranks.len() as u64 == self.ranks;
+        parties.push(if all_are_seen { Party::Gone } else { Party::Free });
+        let stuck: BTreeMap<u32, &Doing> =
+            stuck(&parties).into_iter().filter_map(|at| Some((ranks[at], doing[&ranks[at]]?))).collect();
+        (!stuck.is_empty()).then(|| Deadlock { ranks: stuck.keys().copied().collect(), cycle: cycle(&stuck) })
+    }
+}
+
+/// What a rank does, by the places of ranks in `ranks`; who is not there has the place behind them.
+fn party(rank: u32, doing: &Doing, ranks: &[u32]) -> Party {
+    let place = |peer: u32| ranks.binary_search(&peer).unwrap_or(ranks.len());
+    let leaf = |wait: &Wait| {
+        let alone = wait.context / CONTEXTS_PER_COMM == SELF;
+        let is_collective = !wait.context.is_multiple_of(CONTEXTS_PER_COMM);
+        Leaf {
+            peer: wait.peer.or(alone.then_some(rank)).map(place),
+            any_kind: is_collective && wait.what != What::Member,
+            ends: wait.matched || wait.what == What::Other,
+        }
+    };
+    let all = |one: &Alternative| one.all.iter().map(leaf).collect();
+    match doing {
+        Doing::Waits { any, background, sure: true, .. } => Party::Waits {
+            any: any.iter().map(all).collect(),
+            background: background.iter().map(all).collect(),
+        },
+        Doing::HasLeft => Party::Gone,
+        _ => Party::Free,
+    }
+}
+
+/// Follows a wait of each rank that leads to another of them; empty when all that is waited for has left.
+fn cycle(stuck: &BTreeMap<u32, &Doing>) -> Vec<Link> {
+    let mut path: Vec<Link> = Vec::new();
+    let Some((first, _)) = stuck.first_key_value() else { return path };
+    let mut at = *first;
+    loop {
+        if let Some(begin) = path.iter().position(|link| link.rank == at) {
+            return path.split_off(begin);
+        }
+        let Doing::Waits { any, more, .. } = stuck[&at] else { return Vec::new() };
+        // Who waits for any rank waits for the first that is stuck besides him.
+        let anybody = || stuck.keys().copied().find(|rank| *rank != at);
+        let lead = any.iter().flat_map(|one| &one.all).find_map(|wait| match wait.peer {
+            _ if wait.matched || wait.what == What::Other => None,
+            Some(peer) => stuck.contains_key(&peer).then_some((peer, wait)),
+            None => anybody().map(|peer| (peer, wait)),
+        });
+        let Some((peer, wait)) = lead else { return Vec::new() };
+        path.push(Link { rank: at, text: link(any, *more, wait) });
+        at = peer;
+    }
+}
+
+/// The wait that leads on, first of those that must all end; of alternatives all, since each of them waits for ever.
+fn link(any: &[Alternative], more: bool, leads: &Wait) -> String {
+    let [one] = any else { return waits::sentence(any, more) };
+    let others = one.all.iter().filter(|wait| *wait != leads);
+    let all = std::iter::once(leads).chain(others).cloned().collect();
+    waits::sentence(&[Alternative { all, more: one.more }], more)
+}
+
+/// "rank 0 -> rank 1 -> rank 0".
+fn arrows(cycle: &[u32]) -> Option<String> {
+    let first = cycle.first()?;
+    Some(cycle.iter().map(|rank| format!("rank {rank} -> ")).collect::<String>() + &format!("rank {first}"))
+}
+
+impl Deadlock {
+    /// The cycle as arrows; nothing when there is none.
+    pub(super) fn arrows(&self) -> Option<String> {
+        arrows(&self.cycle.iter().map(|link| link.rank).collect::<Vec<_>>())
+    }
+
+    /// For the user, once.
+    pub fn line(&self) -> String {
+        format!("the ranks wait for each other for ever: {}", self.sentence())
+    }
+
+    /// The cycle of a [`Self::line`], as arrows: "rank 0 -> rank 1 -> rank 0"; nothing when it has none.
+    pub fn arrows_of(line: &str) -> Option<String> {
+        let (_, sentence) = line.split_once(": ")?;
+        let rank = |link: &str| Some(link.strip_prefix("rank ")?.split(' ').next()?.parse().ok());
+        let ranks: Option<Vec<u32>> = sentence.split("; ").map(rank).collect::<Option<Option<_>>>()?;
+        arrows(&ranks.filter(|_| !sentence.ends_with(HAVE_LEFT))?)
+    }
+
+    /// "rank 0 receives from rank 1, ...; rank 1 ...".
+    pub fn sentence(&self) -> String {
+        if self.cycle.is_empty() {
+            let (noun, verb) = if self.ranks.len() == 1 { ("rank", "waits") } else { ("ranks", "wait") };
+            let ranks: Vec<String> = self.ranks.iter().map(u32::to_string).collect();
+            return format!("{noun} {} {verb}{HAVE_LEFT}", ranks.join(", "));
+        }
+        let cycle: Vec<String> =
+            self.cycle.iter().map(|link| format!("rank {} {}", link.rank, link.text)).collect();
+        cycle.join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Message, RankView, View};
+    use super::*;
+
+    fn receive(peer: Option<u32>) -> Wait {
+        Wait { what: What::Receive, matched: false, peer, tag: Some(7), context: 0, bytes: 4, moved: 0 }
+    }
+
+    fn from(peer: u32) -> Wait {
+        receive(Some(peer))
+    }
+
+    /// All of these.
+    fn all<const N: usize>(waits: [Wait; N]) -> Option<Vec<Alternative>> {
+        Some(vec![Alternative { all: waits.to_vec(), more: false }])
+    }
+
+    /// Any of these.
+    fn any<const N: usize>(waits: [Wait; N]) -> Option<Vec<Alternative>> {
+        Some(waits.map(|wait| Alternative { all: vec![wait], more: false }).to_vec())
+    }
+
+    /// What each rank waits for; none: it runs.
+    fn snapshot(waits: &[Option<Vec<Alternative>>]) -> Snapshot {
+        let view = |(rank, any): (usize, &Option<Vec<Alternative>>)| RankView {
+            rank: rank as u32,
+            pid: 1,
+            doing: any.clone().map_or(Doing::Runs, |any| Doing::Waits {
+                call: None,
+                any,
+                background: Vec::new(),
+                more: false,
+                sure: true,
+                unasked: 0,
+            }),
+        };
+        let ranks = waits.iter().enumerate().map(view).collect();
+        let nodes = vec![View { ranks, ..View::default() }];
+        Snapshot { job: 1, command: "a".into(), ranks: waits.len() as u64, taken_ms: 0, nodes }
+    }
+
+    fn ranks(waits: &[Option<Vec<Alternative>>]) -> Vec<u32> {
+        snapshot(waits).deadlock().map_or(Vec::new(), |found| found.ranks)
+    }
+
+    #[test]
+    fn a_ring_of_receives_is_a_cycle() {
+        let found = snapshot(&[0, 1, 2].map(|rank| all([from((rank + 1) % 3)]))).deadlock().unwrap();
+        assert_eq!(found.ranks, [0, 1, 2]);
+        assert!(found.sentence().starts_with("rank 0 receives from rank 1, tag 7, MPI_COMM_WORLD; rank 1"));
+        let arrows = Some("rank 0 -> rank 1 -> rank 2 -> rank 0".to_owned());
+        assert_eq!((found.arrows(), Deadlock::arrows_of(&found.line())), (arrows.clone(), arrows));
+        for left in [vec![1], vec![1, 2]] {
+            let found = Deadlock { ranks: left, cycle: Vec::new() };
+            assert_eq!((found.arrows(), Deadlock::arrows_of(&found.line())), (None, None));
+        }
+    }
+
+    #[test]
+    fn who_can_be_helped_is_not_stuck() {
+        // Rank 2 runs: rank 1, which would take its message too, is not stuck, and so rank 0 is not.
+        assert_eq!(ranks(&[all([from(1)]), any([from(0), from(2)]), None]), [0; 0]);
+        // Two wait for each other, and the third computes.
+        assert_eq!(ranks(&[all([from(1)]), all([from(0)]), None]), [0, 1]);
+        // Who waits for anybody can be helped by whoever runs, if he has been seen or not.
+        assert_eq!(ranks(&[all([receive(None)]), None]), [0; 0]);
+        assert_eq!(ranks(&[all([receive(None)]), all([receive(None)])]), [0, 1]);
+        let part = Snapshot { ranks: 3, ..snapshot(&[all([receive(None)]), all([receive(None)])]) };
+        assert_eq!(part.deadlock(), None);
+    }
+
+    #[test]
+    fn all_requests_of_a_waitall_must_be_able_to_end() {
+        // The data of one are under way, or a rank that runs sends it; the other never comes.
+        let matched = Wait { matched: true, ..from(2) };
+        assert_eq!(ranks(&[all([matched, from(1)]), all([from(0)]), None]), [0, 1]);
+        let found = snapshot(&[all([from(2), from(1)]), all([from(0)]), None]).deadlock().unwrap();
+        assert_eq!(found.ranks, [0, 1]);
+        let rest = ", tag 7, MPI_COMM_WORLD";
+        assert_eq!(
+            found.sentence().replace(rest, ""),
+            "rank 0 waits for all of: receives from rank 1, and receives from rank 2; rank 1 receives from rank 0"
+        );
+        assert_eq!(ranks(&[any([from(2), from(1)]), all([from(0)]), None]), [0; 0]);
+    }
+
+    #[test]
+    fn nobody_but_the_own_rank_sends_on_its_own_communicator() {
+        let own = Wait { context: SELF * CONTEXTS_PER_COMM, ..receive(None) };
+        assert_eq!(ranks(&[all([own]), None]), [0]);
+    }
+
+    #[test]
+    fn what_is_not_known_ends_a_wait() {
+        let other = Wait { what: What::Other, peer: None, ..from(1) };
+        assert_eq!(ranks(&[all([other.clone()]), all([from(0)])]), [0; 0]);
+        assert_eq!(ranks(&[all([other, from(1)]), all([from(0)])]), [0, 1]);
+    }
+
+    #[test]
+    fn what_is_in_flight_or_under_way_ends_a_wait() {
+        let waits = [all([from(1)]), all([from(0)])];
+        let mut flying = snapshot(&waits);
+        flying.nodes[0].rings.push(Message {
+            from: 1,
+            to: 0,
+            kind: "eager".into(),
+            context: 0,
+            tag: 7,
+            bytes: 4,
+            data: None,
+        });
+        assert_eq!(flying.deadlock(), None);
+        let matched = Wait { matched: true, ..from(1) };
+        assert_eq!(ranks(&[all([matched]), waits[1].clone()]), [0; 0]);
+    }
+}

@@ -1,0 +1,192 @@
+//! Who waits for whom, as a list for people and as a graph for Graphviz.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::text::communicator;
+use super::{Alternative, Deadlock, Doing, RankView, Snapshot, Wait, What};
+
+/// "rank 3", or "ranks 1-3, 5".
+fn named(ranks: &[u32]) -> String {
+    let mut text = String::from(if ranks.len() == 1 { "rank " } else { "ranks " });
+    for (at, run) in ranks.chunk_by(|one, next| one.checked_add(1) == Some(*next)).enumerate() {
+        let comma = if at > 0 { ", " } else { "" };
+        let _ = match run {
+            [one] => write!(text, "{comma}{one}"),
+            [first, .., last] => write!(text, "{comma}{first}-{last}"),
+            [] => Ok(()),
+        };
+    }
+    text
+}
+
+/// Whom parts that must all end wait for: "rank 1", "all of ranks 1-3".
+fn targets(one: &Alternative) -> String {
+    let mut peers: Vec<u32> = one.all.iter().filter_map(|wait| wait.peer).collect();
+    peers.sort_unstable();
+    peers.dedup();
+    let mut parts = Vec::new();
+    if !peers.is_empty() {
+        parts.push(named(&peers));
+    }
+    if one.all.iter().any(|wait| wait.peer.is_none() && wait.what != What::Other) {
+        parts.push("any rank".into());
+    }
+    if one.more || one.all.is_empty() || one.all.iter().any(|wait| wait.what == What::Other) {
+        parts.push("something that is not listed".into());
+    }
+    let all = if peers.len() > 1 || parts.len() > 1 { "all of " } else { "" };
+    format!("{all}{}", parts.join(" and "))
+}
+
+fn whom(any: &[Alternative], more: bool) -> String {
+    let mut parts: Vec<String> = any.iter().map(targets).collect();
+    parts.dedup();
+    if more || any.is_empty() {
+        parts.push("something that is not listed".into());
+    }
+    let any = if parts.len() > 1 { "any of: " } else { "" };
+    format!("{any}{}", parts.join("; "))
+}
+
+impl Snapshot {
+    /// The ranks that wait, by whom they wait for; those that wait for the same stand together.
+    pub(super) fn put_graph(&self, found: Option<&Deadlock>, text: &mut String) {
+        let mut by_targets: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        for view in self.nodes.iter().flat_map(|node| &node.ranks) {
+            if let Doing::Waits { any, more, .. } = &view.doing {
+                by_targets.entry(whom(any, *more)).or_default().push(view.rank);
+            }
+        }
+        let mut lines: Vec<(Vec<u32>, String)> =
+            by_targets.into_iter().map(|(text, ranks)| (ranks, text)).collect();
+        lines.sort();
+        if lines.is_empty() {
+            return;
+        }
+        text.push_str("who waits for whom:\n");
+        for (ranks, targets) in lines {
+            let _ = writeln!(text, "  {} -> {targets}", named(&ranks));
+        }
+        if let Some(cycle) = found.and_then(Deadlock::arrows) {
+            let _ = writeln!(text, "  a cycle: {cycle}");
+        }
+    }
+
+    /// The same for Graphviz: an arrow for each wait, dashed where another is enough, dotted where the data are under way; red who waits for
+    /// ever.
+    pub fn dot(&self) -> String {
+        let found = self.deadlock();
+        let mut text = format!("digraph \"job {}\" {{\n", self.job);
+        for view in self.nodes.iter().flat_map(|node| &node.ranks) {
+            put_rank(view, found.as_ref(), &mut text);
+        }
+        text.push_str("}\n");
+        text
+    }
+}
+
+fn put_rank(view: &RankView, found: Option<&Deadlock>, text: &mut String) {
+    let rank = view.rank;
+    let (does, alternatives): (&str, &[Alternative]) = match &view.doing {
+        Doing::Waits { call, any, .. } => (call.as_deref().unwrap_or("waits"), any),
+        Doing::Runs => ("runs", &[]),
+        Doing::Elsewhere => ("is elsewhere", &[]),
+        Doing::HasLeft => ("has left", &[]),
+    };
+    let is_stuck = found.is_some_and(|found| found.ranks.binary_search(&rank).is_ok());
+    let color = if is_stuck { ", color=red" } else { "" };
+    let _ = writeln!(text, "  {rank} [label=\"rank {rank}\\n{}\"{color}];", quoted(does));
+    for one in alternatives {
+        for wait in &one.all {
+            let style = match (wait.matched, alternatives.len()) {
+                (true, _) => "dotted",
+                (false, 1) => "solid",
+                _ => "dashed",
+            };
+            let whom = match wait.peer {
+                Some(peer) => peer.to_string(),
+                None if wait.what == What::Other => "something".into(),
+                None => "\"any rank\"".into(),
+            };
+            let _ = writeln!(text, "  {rank} -> {whom} [label=\"{}\", style={style}{color}];", label(wait));
+        }
+    }
+}
+
+fn label(wait: &Wait) -> String {
+    let what = match wait.what {
+        What::Receive => "receive",
+        What::Send => "send",
+        What::Probe => "probe",
+        What::Member => "collective",
+        What::Other => return String::new(),
+    };
+    let tag = wait.tag.map_or_else(String::new, |tag| format!(" tag {tag}"));
+    format!("{what}{tag}\\n{}", communicator(wait.context))
+}
+
+/// A name of a function comes from the memory of a program, or from a file.
+fn quoted(text: &str) -> String {
+    text.replace(['"', '\\', '\n'], "?")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::View;
+    use super::*;
+
+    fn receive(peer: Option<u32>) -> Wait {
+        Wait { what: What::Receive, matched: false, peer, tag: Some(7), context: 0, bytes: 4, moved: 0 }
+    }
+
+    fn waits(rank: u32, any: &[&[Option<u32>]]) -> RankView {
+        let alternative = |peers: &&[Option<u32>]| Alternative {
+            all: peers.iter().map(|peer| receive(*peer)).collect(),
+            more: false,
+        };
+        let any = any.iter().map(alternative).collect();
+        let call = Some("MPI_Wait".into());
+        let doing = Doing::Waits { call, any, background: Vec::new(), more: false, sure: true, unasked: 0 };
+        RankView { rank, pid: 1, doing }
+    }
+
+    fn snapshot() -> Snapshot {
+        let ranks = vec![
+            waits(0, &[&[Some(1)]]),
+            waits(1, &[&[Some(0), Some(4)]]),
+            waits(2, &[&[Some(4)], &[None]]),
+            waits(3, &[&[Some(4)]]),
+            RankView { rank: 4, pid: 1, doing: Doing::Runs },
+            waits(5, &[&[Some(4)]]),
+        ];
+        let nodes = vec![View { ranks, ..View::default() }];
+        Snapshot { job: 3, command: "a".into(), ranks: 6, taken_ms: 0, nodes }
+    }
+
+    #[test]
+    fn ranks_that_wait_for_the_same_stand_together_and_a_cycle_is_drawn_as_one() {
+        let (snapshot, mut text) = (snapshot(), String::new());
+        snapshot.put_graph(snapshot.deadlock().as_ref(), &mut text);
+        assert_eq!(
+            text,
+            "who waits for whom:\n  rank 0 -> rank 1\n  rank 1 -> all of ranks 0, 4\n  \
+             rank 2 -> any of: rank 4; any rank\n  ranks 3, 5 -> rank 4\n  a cycle: rank 0 -> rank 1 -> rank 0\n"
+        );
+    }
+
+    #[test]
+    fn the_graph_has_an_arrow_for_each_wait_and_red_is_who_waits_for_ever() {
+        let text = snapshot().dot();
+        assert!(text.starts_with("digraph \"job 3\" {\n") && text.ends_with("}\n"), "{text}");
+        for line in [
+            "  0 [label=\"rank 0\\nMPI_Wait\", color=red];",
+            "  1 -> 4 [label=\"receive tag 7\\nMPI_COMM_WORLD\", style=solid, color=red];",
+            "  2 -> \"any rank\" [label=\"receive tag 7\\nMPI_COMM_WORLD\", style=dashed];",
+            "  4 [label=\"rank 4\\nruns\"];",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        assert_eq!(text.matches(" -> ").count(), 7);
+    }
+}
