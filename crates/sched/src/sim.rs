@@ -16,6 +16,7 @@
 //! | no two jobs of a row share a slot | every plan |
 //! | when the faults are over: all know the same tree and hang in it, no job is lost, nobody is dying, every active job gets its share on all its nodes and the same on each, no suspended job runs | at the end |
 
+mod ambush;
 mod check;
 mod costs;
 mod faults;
@@ -26,6 +27,7 @@ mod node;
 mod random;
 mod world;
 
+pub use ambush::{KINDS, Kind, PHASES, Phase, Toll};
 pub use costs::Costs;
 pub use random::Random;
 pub use world::World;
@@ -60,6 +62,8 @@ pub struct Options {
     pub faults_ns: u64,
     /// Jobs to begin with.
     pub jobs: u32,
+    /// Jobs at a time, at most.
+    pub jobs_max: u32,
     /// Jobs sleep now and then.
     pub moods: bool,
 }
@@ -82,6 +86,7 @@ impl Options {
             fault_every_ns: random.between((10, 200)) * 1_000_000,
             faults_ns: 3_000_000_000,
             jobs: random.between((1, 8)) as u32,
+            jobs_max: 12,
             moods: random.chance(500),
         }
     }
@@ -106,10 +111,16 @@ pub struct Report {
     pub restarts: u64,
     /// Nodes cut off for a while.
     pub cuts: u64,
-    /// Freezers that took a second or more.
+    /// Freezers that took half a second or more.
     pub stuck: u64,
-    /// Jobs killed, by the state of their part on the node that was looked at: thawed, freezing, frozen, suspended, in a strict switch.
-    pub kills: [u64; 5],
+    /// Daemons that stood still for a while.
+    pub stops: u64,
+    /// Jobs killed.
+    pub kills: u64,
+    /// Of those, suspended ones.
+    pub kills_suspended: u64,
+    /// Faults by kind and by the step of a switch that they met.
+    pub toll: Toll,
     /// Nodes expelled from the slice plan.
     pub expelled: u64,
     /// Thaws after the bounded wait, beside a job not frozen yet.
@@ -133,9 +144,10 @@ impl std::ops::AddAssign for Report {
         self.restarts += other.restarts;
         self.cuts += other.cuts;
         self.stuck += other.stuck;
-        for (sum, number) in self.kills.iter_mut().zip(other.kills) {
-            *sum += number;
-        }
+        self.stops += other.stops;
+        self.kills += other.kills;
+        self.kills_suspended += other.kills_suspended;
+        self.toll.add(&other.toll);
         self.expelled += other.expelled;
         self.overlaps += other.overlaps;
         self.frozen += other.frozen;

@@ -158,6 +158,10 @@ impl Tree {
             if parent == from {
                 return Some(at);
             }
+            // Parents have lower numbers than their children.
+            if parent < from {
+                return None;
+            }
             at = parent;
         }
     }

@@ -1,5 +1,6 @@
 //! What goes wrong, and what jobs do by themselves.
 
+use super::ambush::{KINDS, Kind};
 use super::node::Real;
 use super::world::{Event, World, agent};
 use crate::demand::Demand;
@@ -63,19 +64,22 @@ impl World {
         let next_ns = self.now_ns + self.random.between((1, 2 * self.options.fault_every_ns));
         self.push(next_ns, Event::Fault);
         self.report.faults += 1;
-        match self.random.below(14) {
+        match self.random.below(18) {
             0 => self.slow_wire_until_ns = self.now_ns + self.random.between((1_000_000, 100_000_000)),
             1 => {
                 let until_ns = self.now_ns + self.random.between((1_000_000, 500_000_000));
                 let node = self.some_node();
                 self.nodes[node.0 as usize].slow_until_ns = until_ns;
             }
-            2 | 3 => self.kill_something(),
+            2 | 3 => self.lay_ambush(Kind::Kill),
             4 | 5 => self.suspend_something(),
             6 => self.resume_something(),
-            7 => self.lose_a_node(),
-            8 => self.restart_a_daemon(),
-            9 => self.cut_a_node(),
+            7 => self.lay_ambush(Kind::Loss),
+            8 => self.lay_ambush(Kind::Restart),
+            9 => self.lay_ambush(Kind::Cut),
+            14 => self.lay_ambush(Kind::Datagrams),
+            15 => self.lay_ambush(Kind::Stop),
+            16 => self.strike_somewhere(),
             11 => self.join_a_node(),
             10 => {
                 let weight = self.random.between((50, 200)) as u32;
@@ -95,7 +99,7 @@ impl World {
         let ranks = nodes * self.random.between((1, u64::from(self.options.slots))) as u32;
         let exclusive = most > 3 && self.random.chance(30);
         let weight = self.random.between((50, 200)) as u32;
-        if self.head.scheduler().jobs().count() < 12 {
+        if self.head.scheduler().jobs().count() < self.options.jobs_max as usize {
             self.submit(&Demand { weight, exclusive, ..Demand::any(nodes, ranks) });
         }
     }
@@ -109,20 +113,24 @@ impl World {
         NodeId(self.random.below(self.nodes.len() as u64) as u32)
     }
 
-    fn kill_something(&mut self) {
-        let Some(job) = self.some_job() else { return };
-        let real = self.nodes.iter().find_map(|node| node.processes.get(&job)).map(|process| process.real);
-        let state = match real {
-            _ if self.suspended.contains(&job) => 3,
-            _ if !self.head.is_through() => 4,
-            Some(Real::Runs) => 0,
-            Some(Real::Freezing { .. }) => 1,
-            _ => 2,
-        };
-        self.report.kills[state] += 1;
+    /// Whoever and wherever it is: also who waits, is suspended, or has no job.
+    fn strike_somewhere(&mut self) {
+        let (node, kind) = (self.some_node(), self.random.pick(&KINDS).expect("there are some"));
+        if let Some(job) = self.some_job() {
+            self.strike(node, job, kind);
+        }
+    }
+
+    pub(super) fn kill_job(&mut self, job: JobId) -> bool {
+        if self.head.scheduler().state(job).is_none() {
+            return false;
+        }
+        self.report.kills += 1;
+        self.report.kills_suspended += u64::from(self.suspended.contains(&job));
         self.head.kill(self.now_ns, job);
         self.poll_head();
         self.look_whether_gone(job);
+        true
     }
 
     fn suspend_something(&mut self) {
@@ -144,11 +152,10 @@ impl World {
         }
     }
 
-    fn lose_a_node(&mut self) {
-        let node = self.some_node();
+    pub(super) fn lose(&mut self, node: NodeId) -> bool {
         let known = &mut self.nodes[node.0 as usize];
         if node.0 == 0 || !known.here {
-            return;
+            return false;
         }
         self.report.losses += 1;
         (known.here, known.agent) = (false, None);
@@ -159,26 +166,29 @@ impl World {
         let back_ns = seen_ns + self.random.between((1_000_000, 1_000_000_000));
         self.push(seen_ns, Event::LossSeen { node });
         self.push(back_ns, Event::NodeBack { node });
+        true
     }
 
-    fn restart_a_daemon(&mut self) {
-        let node = self.some_node();
+    pub(super) fn restart(&mut self, node: NodeId) -> bool {
         let known = &mut self.nodes[node.0 as usize];
         if node.0 == 0 || !known.here || known.agent.is_none() {
-            return;
+            return false;
         }
         self.report.restarts += 1;
         known.agent = None;
         known.life += 1;
+        known.stopped_until_ns = 0;
         // The starters thaw their jobs: nobody stays frozen for ever.
         for process in known.processes.values_mut() {
             (process.real, process.known) = (Real::Runs, false);
             process.set_runs(self.now_ns, true);
             process.epoch += 1;
+            process.copies = None;
         }
         self.break_links(node);
         let back_ns = self.now_ns + self.random.between((1_000_000, 300_000_000));
         self.push(back_ns, Event::DaemonBack { node });
+        true
     }
 
     pub(super) fn start_daemon(&mut self, node: NodeId) {
@@ -211,16 +221,16 @@ impl World {
         }
     }
 
-    fn cut_a_node(&mut self) {
-        let node = self.some_node();
+    pub(super) fn cut(&mut self, node: NodeId) -> bool {
         if node.0 == 0 {
-            return;
+            return false;
         }
         self.report.cuts += 1;
         let until_ns = self.now_ns + self.random.between((1_000_000, 3_000_000_000));
         let known = &mut self.nodes[node.0 as usize];
         known.cut_until_ns = known.cut_until_ns.max(until_ns);
         self.blur(node);
+        true
     }
 
     /// All below a node that is cut off hear nothing either, and work through what has come meanwhile when it is not any more.
@@ -244,6 +254,7 @@ impl World {
     /// From now on nothing goes wrong, and whoever sleeps wakes.
     pub(super) fn end_faults(&mut self) {
         self.faulty = false;
+        self.ambushes.clear();
         self.options.moods = false;
         self.slow_wire_until_ns = 0;
         let jobs: Vec<_> = self.moods.keys().copied().collect();

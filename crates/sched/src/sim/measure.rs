@@ -47,6 +47,7 @@ pub fn switch_time(nodes: u32, arity: u32, mode: Mode, costs: Costs, switches: u
         fault_every_ns: 0,
         faults_ns: 0,
         jobs: 0,
+        jobs_max: 2,
         moods: false,
     };
     let mut world = World::new(options);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::ambush::Phase;
 use crate::agent::Agent;
 use crate::types::{Generation, JobId, NodeId, Slots};
 
@@ -31,6 +32,8 @@ pub(super) struct Process {
     pub(super) known: bool,
     /// The switch for which its channels were loaded last.
     pub(super) restored: Option<Generation>,
+    /// It is being saved or restored.
+    pub(super) copies: Option<Phase>,
 }
 
 impl Process {
@@ -44,6 +47,7 @@ impl Process {
             dying: false,
             known: false,
             restored: None,
+            copies: None,
         }
     }
 
@@ -77,6 +81,10 @@ pub(super) struct Node {
     pub(super) fuzzy_until_ns: u64,
     /// Until when its freezers are slow.
     pub(super) slow_until_ns: u64,
+    /// Until when its daemon stands still.
+    pub(super) stopped_until_ns: u64,
+    /// So many of the next datagrams from here are lost.
+    pub(super) losing: u32,
     /// Until when the switch thread is sending.
     pub(super) busy_ns: u64,
     /// The timer that counts.
@@ -95,6 +103,8 @@ impl Node {
             cut_until_ns: 0,
             fuzzy_until_ns: 0,
             slow_until_ns: 0,
+            stopped_until_ns: 0,
+            losing: 0,
             busy_ns: 0,
             timer_ns: None,
             processes: BTreeMap::new(),

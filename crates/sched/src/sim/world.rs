@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
+use super::ambush::{Kind, Phase};
 use super::faults::Mood;
 use super::node::{Node, Process, Real};
 use super::random::Random;
@@ -23,6 +24,7 @@ pub(super) enum Event {
     Down { to: NodeId, link: (NodeId, u64), down: Down },
     Up { from: NodeId, link: (NodeId, u64), report: crate::message::Report },
     Freezer { node: NodeId, job: JobId, epoch: u64, frozen: bool },
+    Told { node: NodeId, job: JobId, epoch: u64, frozen: bool },
     Saved { node: NodeId, job: JobId },
     Restored { node: NodeId, job: JobId, generation: Generation },
     Dead { node: NodeId, job: JobId },
@@ -36,6 +38,7 @@ pub(super) enum Event {
     List { node: NodeId },
     Dial { node: NodeId, life: u32 },
     StarterBack { node: NodeId, life: u32, job: JobId },
+    Strike { node: NodeId, job: JobId, kind: Kind },
     Heartbeat,
     Mood { job: JobId },
 }
@@ -90,6 +93,8 @@ pub struct World {
     pub(super) came: BTreeMap<JobId, Generation>,
     pub(super) moods: BTreeMap<JobId, Mood>,
     pub(super) suspended: BTreeSet<JobId>,
+    /// Faults that wait for a job to come to a step.
+    pub(super) ambushes: Vec<(Kind, Phase)>,
     /// Until when the wire is slow.
     pub(super) slow_wire_until_ns: u64,
     pub(super) faulty: bool,
@@ -151,6 +156,7 @@ impl World {
             came: BTreeMap::new(),
             moods: BTreeMap::new(),
             suspended: BTreeSet::new(),
+            ambushes: Vec::new(),
             slow_wire_until_ns: 0,
             faulty: options.fault_every_ns > 0,
             report: Report::default(),
@@ -172,9 +178,14 @@ impl World {
         }
         self.run_until(self.options.faults_ns);
         self.end_faults();
+        self.run_until(self.now_ns + 2_000_000_000);
+        // Nobody is lost any more; somebody is to be there when all is well again.
+        for _ in self.head.scheduler().jobs().count()..self.options.jobs as usize {
+            self.submit_something();
+        }
         // Whoever was stuck, late or lost comes back in this time, and has had what he is owed.
         let owed_ns = self.head.scheduler().jobs().count() as u64 * credit_ns(self.options.slice_ns);
-        self.run_until(self.now_ns + 5_000_000_000 + owed_ns);
+        self.run_until(self.now_ns + 3_000_000_000 + owed_ns);
         self.check_the_end();
         self.report
     }
@@ -197,8 +208,25 @@ impl World {
         self.now_ns = end_ns;
     }
 
+    /// Whose daemon has to be on its feet for this.
+    fn needs(&self, event: &Event) -> Option<NodeId> {
+        match *event {
+            Event::Down { to: node, .. } | Event::Up { link: (node, _), .. } => Some(node),
+            Event::Saved { node, .. } | Event::Restored { node, .. } => Some(node),
+            Event::Told { node, .. } | Event::Timer { node } | Event::List { node } => Some(node),
+            _ => None,
+        }
+    }
+
     fn handle(&mut self, event: Event) {
         let now_ns = self.now_ns;
+        let stopped_ns = self.needs(&event).map_or(0, |node| self.nodes[node.0 as usize].stopped_until_ns);
+        if stopped_ns > now_ns {
+            if let Event::Timer { node } = event {
+                self.nodes[node.0 as usize].timer_ns = Some(stopped_ns);
+            }
+            return self.push(stopped_ns, event);
+        }
         match event {
             Event::Down { to, link, down } if self.nodes[to.0 as usize].link == Some(link) => {
                 self.with_any(to, |agent| agent.handle_down(now_ns, down));
@@ -208,13 +236,19 @@ impl World {
             }
             Event::Down { .. } | Event::Up { .. } => {}
             Event::Freezer { node, job, epoch, frozen } => self.handle_freezer(node, job, epoch, frozen),
-            Event::Saved { node, job } => self.with_any(node, |agent| agent.handle_saved(now_ns, job)),
+            Event::Saved { node, job } => {
+                self.end_copy(node, job);
+                self.with_any(node, |agent| agent.handle_saved(now_ns, job));
+            }
             Event::Restored { node, job, generation } => {
                 if let Some(process) = self.nodes[node.0 as usize].processes.get_mut(&job) {
                     process.restored = process.restored.max(Some(generation));
                 }
+                self.end_copy(node, job);
                 self.with_any(node, |agent| agent.handle_restored(now_ns, job));
             }
+            Event::Told { node, job, epoch, frozen } => self.handle_told(node, job, epoch, frozen),
+            Event::Strike { node, job, kind } => self.strike(node, job, kind),
             Event::Dead { node, job } => self.handle_dead(node, job),
             Event::Timer { node } => {
                 if self.nodes[node.0 as usize].timer_ns == Some(now_ns) {
@@ -295,6 +329,11 @@ impl World {
         let mut way_ns = costs.hop_ns(&mut self.random);
         if self.now_ns < self.slow_wire_until_ns {
             way_ns *= self.random.between((1, 200));
+        }
+        if self.nodes[from.0 as usize].losing > 0 {
+            self.nodes[from.0 as usize].losing -= 1;
+            // Said again after 10 and 20 ms, and 40 ms later over the link (the daemon's `lanes`).
+            way_ns += self.random.pick(&[10_000_000, 30_000_000, 70_000_000]).expect("one of three");
         }
         let cut_ns = cut_ns.max(self.nodes[to.0 as usize].cut_until_ns);
         let arrives_ns = (self.nodes[from.0 as usize].busy_ns + way_ns).max(cut_ns);
@@ -408,7 +447,8 @@ impl World {
         match *action {
             Action::Freeze(job) => {
                 let slow = now_ns < self.nodes[at].slow_until_ns;
-                let stuck = self.faulty && self.random.chance(2);
+                // As often in a switch of many nodes as of few.
+                let stuck = self.faulty && self.random.below(500 * self.nodes.len().div_ceil(40) as u64) == 0;
                 let takes_ns = match (stuck, slow) {
                     (true, _) => self.random.between((500_000_000, 2_000_000_000)),
                     (false, true) => self.random.between((1_000_000, 8_000_000)),
@@ -420,7 +460,11 @@ impl World {
                 process.set_runs(now_ns, false);
                 process.epoch += 1;
                 let epoch = process.epoch;
+                if stuck {
+                    self.report.toll.0[Kind::Stop as usize][Phase::Freezes as usize] += 1;
+                }
                 self.push(written_ns + takes_ns, Event::Freezer { node, job, epoch, frozen: true });
+                self.enter(node, job, Phase::Freezes);
             }
             Action::Thaw(job) => {
                 self.check_thaw(node, job);
@@ -432,6 +476,7 @@ impl World {
                 process.epoch += 1;
                 let epoch = process.epoch;
                 self.push(written_ns + takes_ns, Event::Freezer { node, job, epoch, frozen: false });
+                self.enter(node, job, Phase::Runs);
             }
             Action::Kill(job) => {
                 if let Some(process) = self.nodes[at].processes.get_mut(&job) {
@@ -444,11 +489,13 @@ impl World {
                 self.check_save(node, job);
                 let done_ns = written_ns + self.random.between(costs.save_ns);
                 self.push(done_ns, Event::Saved { node, job });
+                self.begin_copy(node, job, Phase::Saves);
             }
             Action::Restore(job) => {
                 let done_ns = written_ns + self.random.between(costs.save_ns);
                 let generation = self.executed(node);
                 self.push(done_ns, Event::Restored { node, job, generation });
+                self.begin_copy(node, job, Phase::Restores);
             }
             Action::Bind(job, slots) => {
                 if let Some(process) = self.nodes[at].processes.get_mut(&job) {
@@ -466,9 +513,21 @@ impl World {
         if process.epoch != epoch {
             return;
         }
-        let now_ns = self.now_ns;
         if frozen {
             process.real = Real::Frozen;
+            self.enter(node, job, Phase::Waits);
+        }
+        self.handle(Event::Told { node, job, epoch, frozen });
+    }
+
+    /// The daemon sees what the freezer has done.
+    fn handle_told(&mut self, node: NodeId, job: JobId, epoch: u64, frozen: bool) {
+        let at = node.0 as usize;
+        if self.nodes[at].processes.get(&job).is_none_or(|process| process.epoch != epoch) {
+            return;
+        }
+        let now_ns = self.now_ns;
+        if frozen {
             self.with_any(node, |agent| agent.handle_frozen(now_ns, job));
         } else {
             self.thawed[at] = now_ns;
@@ -479,6 +538,19 @@ impl World {
                     agent.handle_asleep(now_ns, job, false);
                 }
             });
+        }
+    }
+
+    fn begin_copy(&mut self, node: NodeId, job: JobId, phase: Phase) {
+        if let Some(process) = self.nodes[node.0 as usize].processes.get_mut(&job) {
+            process.copies = Some(phase);
+        }
+        self.enter(node, job, phase);
+    }
+
+    fn end_copy(&mut self, node: NodeId, job: JobId) {
+        if let Some(process) = self.nodes[node.0 as usize].processes.get_mut(&job) {
+            process.copies = None;
         }
     }
 
