@@ -43,6 +43,11 @@ fn the_conformance_programs_pass_when_they_are_switched_off_and_on_every_5_ms() 
 }
 
 #[test]
+fn the_conformance_programs_pass_when_they_are_switched_off_and_on_every_5_ms_strictly() {
+    pass("gang-forced-strict", &["--slice", "5", "--force-switch", "--strict"], false);
+}
+
+#[test]
 fn the_conformance_programs_pass_beside_another_job_with_strict_switches_of_5_ms() {
     pass("gang-beside", &["--slice", "5", "--strict"], true);
 }

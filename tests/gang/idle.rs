@@ -129,17 +129,58 @@ fn s24_the_slice_is_a_setting_and_others_are_refused() {
     }
 }
 
+/// A flood, and how many of its last messages were begun and taken.
+struct Flood {
+    job: Running,
+    scratch: Scratch,
+}
+
+impl Flood {
+    /// It has found out that neither a rank of its own node nor one of another takes any more.
+    #[track_caller]
+    fn start(cluster: &Cluster) -> Self {
+        let scratch = Scratch::new("gang-flood-programs");
+        let program = compile("tests/gang/programs/flood.c", scratch.path());
+        let (program, counts) = (program.to_string_lossy(), scratch.path().join("counts"));
+        let mut job = cluster.start(&["run", "-N", "2", "-n", "4", &program, &counts.to_string_lossy()]);
+        job.await_line("flood: up");
+        let line = job.seen().iter().find_map(|line| line.strip_prefix("flood: taken ")).expect("a line");
+        println!("taken: {line}");
+        // What stops it is that room is used up: the places of a ring inside a node, the credit of 256 KiB between nodes.
+        let taken: Vec<u64> = line.split(' ').map(|taken| taken.parse().expect("a number")).collect();
+        let [near, far] = taken[..] else { panic!("{line}") };
+        assert!((2..10_000).contains(&near) && (100..10_000).contains(&far), "{line}");
+        Flood { job, scratch }
+    }
+
+    fn counts(&self) -> [u64; 2] {
+        let bytes = std::fs::read(self.scratch.path().join("counts")).unwrap_or_default();
+        let at = |at: usize| {
+            bytes.get(at..at + 8).map_or(0, |word| u64::from_le_bytes(word.try_into().expect("eight")))
+        };
+        [at(0), at(8)]
+    }
+
+    /// It has begun to send one more, which is not taken.
+    fn is_jammed(&self) -> bool {
+        let [begun, taken] = self.counts();
+        begun == taken + 1
+    }
+}
+
 #[test]
 fn who_floods_a_rank_that_never_receives_stops_nobody_and_can_be_killed() {
     let up: &[&str] =
         if rustix::process::geteuid().is_root() { &["--slice", "5", "--netns"] } else { &["--slice", "5"] };
     let cluster = Cluster::up("gang-flood", 2, up);
-    let scratch = Scratch::new("gang-flood-programs");
-    let flood = start(&cluster, &scratch, "flood", "4");
+    let flood = Flood::start(&cluster);
     let traffic = Traffic::new("gang-flood");
-    let other = traffic.start(&cluster, 5, 2, 4, None);
-    if let Some(mut turns) = Turns::of(&[&flood, &other]) {
-        turns.await_more(20, crate::harness::LIMIT);
+    let others: Vec<_> = [5, 6].map(|job| traffic.start(&cluster, job, 2, 4, None)).into();
+    await_that("the flood is jammed", || flood.is_jammed());
+    let jam = flood.counts();
+    // Who is jammed sleeps; the others switch.
+    if let Some(mut turns) = Turns::of(&[&others[0], &others[1]]) {
+        turns.await_more(100, crate::harness::LIMIT);
     }
     // The tree goes on: everything can be asked, from any node, and what is asked for is done.
     let rows = tutti_tests::run(&mut cluster.command_on(1, &["nodes"]), crate::harness::LIMIT);
@@ -147,7 +188,9 @@ fn who_floods_a_rank_that_never_receives_stops_nobody_and_can_be_killed() {
     cluster.run(&["run", "-N", "2", "-n", "4", RANK, "exchange"]).expect_success();
     cluster.tutti(&["suspend", "1"]).expect_success();
     cluster.tutti(&["resume", "1"]).expect_success();
-    traffic.end(vec![other]);
+    // The others' messages arrive while not one of the flood's does.
+    traffic.end(others);
+    assert!(flood.is_jammed() && flood.counts() == jam, "{jam:?}, then {:?}", flood.counts());
     cluster.tutti(&["kill", "1"]).expect_success();
-    assert_eq!(flood.end().0, 137);
+    assert_eq!(flood.job.end().0, 137);
 }
