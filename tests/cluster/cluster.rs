@@ -102,17 +102,24 @@ impl Cluster {
     /// Kills a node's daemon without warning.
     #[track_caller]
     pub fn kill_daemon(&self, node: u32) -> Gone {
+        let mut gone = self.kill_daemon_as_it_is(node);
+        let log = std::fs::read_to_string(&gone.log_file).expect("its log");
+        let heard = log.lines().rfind(|line| line.contains("hears on ")).expect("its first line");
+        let address = heard.rsplit(' ').next().expect("the address").to_owned();
+        let listen = gone.words.iter().position(|word| word == "--listen").expect("an option of its") + 1;
+        gone.words[listen] = address;
+        gone
+    }
+
+    /// The same; another one has its command line, as anybody sees it.
+    #[track_caller]
+    pub fn kill_daemon_as_it_is(&self, node: u32) -> Gone {
         let pid = self.daemon(node);
         let line = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).expect("it lives");
         let mut words: Vec<String> =
             line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         words.pop();
         let log_file = self.folder.join(format!("node{node}.log"));
-        let log = std::fs::read_to_string(&log_file).expect("its log");
-        let heard = log.lines().rfind(|line| line.contains("hears on ")).expect("its first line");
-        let address = heard.rsplit(' ').next().expect("the address").to_owned();
-        let listen = words.iter().position(|word| word == "--listen").expect("an option of its") + 1;
-        words[listen] = address;
         let namespace = (net_of(pid) != net_of(rustix::process::getpid()))
             .then(|| File::open(format!("/proc/{}/ns/net", pid.as_raw_nonzero())).expect("its namespace"));
         kill_and_await(pid);

@@ -3,7 +3,7 @@
 use tutti_tests::{Scratch, program};
 
 use crate::Cluster;
-use crate::harness::LIMIT;
+use crate::harness::{LIMIT, await_that};
 
 #[test]
 fn a_cluster_is_listed_with_its_tree() {
@@ -46,6 +46,35 @@ fn a_second_cluster_in_the_same_place_is_refused_with_one_line() {
     );
     assert_eq!(ran.code(), 1);
     assert_eq!(cluster.tutti(&["nodes"]).expect_success().stdout.lines().count(), 3);
+}
+
+#[test]
+fn what_no_cluster_can_be_is_refused_at_once() {
+    for (words, why) in [
+        (["--arity", "0"], "--arity"),
+        (["--slots", "0"], "--slots"),
+        (["--memory", "8000T"], "--memory: 8000 TiB on a node is more than the "),
+    ] {
+        let ran = Cluster::try_up("cluster-never", &words);
+        assert!(ran.code() != 0 && ran.stderr.contains(why), "{ran}");
+        assert!(!ran.stderr.contains("has ended"), "a daemon was tried: {ran}");
+    }
+}
+
+#[test]
+fn a_head_follows_with_the_command_line_of_the_one_that_was_killed() {
+    let cluster = Cluster::up("cluster-head-again", 2, &crate::cluster::SLOWLY_LOST);
+    let submitted = cluster.start(&["submit", "-N", "2", "-n", "2", "sleep", "3600"]);
+    await_that("it runs", || cluster.job(1).contains("\"running\""));
+    for node in [0, 1] {
+        cluster.kill_daemon_as_it_is(node).start();
+        await_that("the cluster is whole and knows its job", || {
+            let rows = cluster.tutti(&["nodes"]).stdout;
+            rows.lines().count() == 3 && !rows.contains(" lost ") && cluster.job(1).contains("\"running\"")
+        });
+    }
+    cluster.tutti(&["kill", "1"]).expect_success();
+    submitted.mark.assert_nothing_left();
 }
 
 #[test]

@@ -37,6 +37,7 @@ fn a_deadlock_over_two_nodes_is_said_once_by_itself_and_stands_in_the_list() {
     assert!(list.contains(" deadlock ") && list.contains(&format!("job 1: {line}\n")), "{list}");
     let cycle = "cycle    rank 0 -> rank 1 -> rank 2 -> rank 3 -> rank 0\n";
     let status = cluster.tutti(&["status", "1"]).stdout;
+    assert!(status.contains("\nstate    deadlock\n"), "{status}");
     assert!(status.contains(&format!("deadlock {line}\n{cycle}")), "{status}");
     // It runs, it can be looked at, and the looks of others change nothing.
     for _ in 0..3 {

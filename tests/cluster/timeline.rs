@@ -41,6 +41,16 @@ fn the_page_shows_the_turns_of_gangs_also_when_the_daemons_are_gone() {
     let picture = cluster.folder.join("job.svg");
     cluster.tutti(&["timeline", "2", "-o", picture.to_str().unwrap()]).expect_success();
     assert!(std::fs::read_to_string(&picture).unwrap().starts_with("<svg "));
+    for name in ["job.png", "job"] {
+        let other = cluster.folder.join(name);
+        let refused = cluster.tutti(&["timeline", "2", "-o", other.to_str().unwrap()]);
+        let said = format!(
+            "tutti timeline: {} is neither a page (.html) nor a picture (.svg): there are no other formats\n",
+            other.display()
+        );
+        assert_eq!((refused.code(), refused.stderr), (1, said));
+        assert!(!other.exists());
+    }
     let refused = cluster.tutti(&["timeline", "99"]);
     assert_eq!((refused.code(), refused.stderr.as_str()), (1, "tutti timeline: the logs know no job 99\n"));
 }

@@ -59,7 +59,8 @@ fn flight(name: &str, nodes: u32, ranks: u32, faults: &str) {
     let seen: Vec<String> = users
         .map(|m| {
             assert_eq!(m.to, ranks - 1);
-            assert_eq!(m.data.as_ref().map_or(0, String::len) as u64, 2 * m.bytes, "{m:?}");
+            let each = format!("{:02x}", b'a' + m.from as u8);
+            assert_eq!(m.data.clone().unwrap_or_default(), each.repeat(m.bytes as usize), "{m:?}");
             format!("received {} {} {}", m.from, m.tag, m.bytes)
         })
         .collect();
@@ -284,10 +285,26 @@ fn a_snapshot_is_written_and_printed_again_and_a_damaged_one_is_refused_in_one_l
         said = cluster.tutti(&["snapshot", "1", "-o", &path]).stdout;
         said.contains("deadlock of 2 ranks")
     });
+    let bytes = std::fs::read(&file).expect("it was written");
+    // No room for it: what was there stays, and nothing else comes.
+    let mut cramped = std::process::Command::new("sh");
+    let whole = cluster.command(&["snapshot", "1", "-o", &path]);
+    cramped
+        .args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$@\"", "sh"])
+        .arg(whole.get_program())
+        .args(whole.get_args());
+    cramped.envs(whole.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let ran = tutti_tests::run(&mut cramped, LIMIT);
+    assert_eq!((ran.code(), ran.stderr.lines().count()), (1, 1), "{ran}");
+    assert!(ran.stderr.contains("cannot write"), "{ran}");
+    assert_eq!(std::fs::read(&file).expect("it is there"), bytes);
+    let names =
+        std::fs::read_dir(program.folder()).expect("the folder").flatten().map(|entry| entry.file_name());
+    let names: BTreeSet<_> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+    assert_eq!(names, BTreeSet::from(["it.snapshot".to_owned(), "snapshot".to_owned()]));
     cluster.tutti(&["kill", "1"]).expect_success();
     assert_eq!(job.end().0, 137);
     assert_eq!(cluster.tutti(&["snapshot", "--show", &path]).expect_success().stdout, said);
-    let bytes = std::fs::read(&file).expect("it was written");
     for (damaged, why) in [
         (bytes[..bytes.len() - 1].to_vec(), "bytes are there, and"),
         ([&bytes[..bytes.len() - 4], b"]}!\n"].concat(), "it is damaged"),

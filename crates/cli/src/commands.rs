@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use tutti_daemon::memory;
 use tutti_node::snapshot::Deadlock;
-use tutti_node::wire::{Head, Kind};
+use tutti_node::wire::{Head, Kind, Report};
 
 use crate::cluster::{self, Answer, Control, JobId, JobRow, JobState, Means, NodeRow, Request};
 use crate::{front, snapshot, timeline, up};
@@ -259,6 +259,11 @@ fn logs(job: JobId) -> Result<ExitCode, String> {
         let written = match kind {
             Kind::Output => out.write_all(&payload),
             Kind::Errors => errors.write_all(&payload),
+            // Why it has ended.
+            Kind::Report => match serde_json::from_slice(&payload) {
+                Ok(Report::Warning(text)) => writeln!(errors, "tutti logs: {text}"),
+                _ => Ok(()),
+            },
             _ => Ok(()),
         };
         if written.is_err() {
@@ -284,8 +289,7 @@ fn print_jobs(rows: &[JobRow]) -> String {
     for row in rows {
         let state = match (row.state, row.status) {
             (JobState::Over, Some(status)) => format!("over({status})"),
-            (JobState::Running, _) if row.deadlock.is_some() => "deadlock".into(),
-            (state, _) => name_of(state).to_owned(),
+            _ => state_of(row).to_owned(),
         };
         table.push(vec![
             row.job.to_string(),
@@ -354,7 +358,7 @@ fn user_name(uid: u32) -> String {
 fn print_status(rows: &[JobRow]) -> String {
     let mut text = String::new();
     for row in rows {
-        text.push_str(&format!("job      {}\nstate    {}\n", row.job, name_of(row.state)));
+        text.push_str(&format!("job      {}\nstate    {}\n", row.job, state_of(row)));
         if let Some(status) = row.status {
             text.push_str(&format!("status   {status}\n"));
         }
@@ -444,8 +448,9 @@ fn by(means: Means) -> &'static str {
     }
 }
 
-fn name_of(state: JobState) -> &'static str {
-    match state {
+fn state_of(row: &JobRow) -> &'static str {
+    match row.state {
+        JobState::Running if row.deadlock.is_some() => "deadlock",
         JobState::Waiting => "waiting",
         JobState::Starting => "starting",
         JobState::Running => "running",

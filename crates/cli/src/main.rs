@@ -5,6 +5,7 @@ mod cluster;
 mod commands;
 mod description;
 mod elf;
+mod file;
 mod front;
 mod hosts;
 mod library;

@@ -106,7 +106,7 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionError {
     /// No such option.
-    #[error("{0} is not an option of this mpiexec (see --help)")]
+    #[error("{0} is not an option (see --help)")]
     Unknown(String),
     /// The command line ends too early.
     #[error("{option} needs {needed}")]

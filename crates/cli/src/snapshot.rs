@@ -10,6 +10,7 @@ use tutti_node::snapshot::{self, Snapshot};
 use tutti_node::wire::Kind;
 
 use crate::cluster::{self, Answer, JobId, Request};
+use crate::file;
 
 /// The options of the command.
 #[derive(Debug, Args)]
@@ -45,9 +46,8 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         (None, Some(job)) => take(JobId(job))?,
         (None, None) => return Err("which job?".into()),
     };
-    if let Some(file) = &options.output {
-        std::fs::write(file, snapshot::write(&snapshot))
-            .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+    if let Some(file_name) = &options.output {
+        file::write(file_name, &snapshot::write(&snapshot))?;
     }
     let text = if options.json {
         serde_json::to_string_pretty(&snapshot).expect("snapshots are serialisable") + "\n"

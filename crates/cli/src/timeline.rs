@@ -9,12 +9,14 @@ mod log;
 mod page;
 mod switch;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tutti_daemon::place;
 
+use crate::file;
 use lanes::{Lanes, Look};
 use log::{History, Span};
 
@@ -46,6 +48,17 @@ pub struct Options {
 /// # Errors
 /// When there is nothing to be drawn, or nowhere to write it; a text for the user.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
+    let is_picture = match options.output.extension().and_then(OsStr::to_str) {
+        Some("svg") => true,
+        Some("html" | "htm") => false,
+        _ if is_device(&options.output) => false,
+        _ => {
+            return Err(format!(
+                "{} is neither a page (.html) nor a picture (.svg): there are no other formats",
+                options.output.display()
+            ));
+        }
+    };
     let folder = options.logs.clone().unwrap_or_else(place::of_node);
     let (events, turns) = (folder.join(place::EVENTS), folder.join(place::TURNS));
     let now = SystemTime::now();
@@ -57,17 +70,21 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     let history = log::read(&events, &turns, until_us)?;
     let span = history.span(options.job, options.last)?;
     let history = history.only(span);
-    let text = if options.output.extension().is_some_and(|ending| ending == "svg") {
+    let text = if is_picture {
         let look = Look::new(&history, span);
         Lanes { history: &history, look: &look, span, events: true }.draw()
     } else {
         page::page(&history, span, options.job)
     };
     let bytes = text.len();
-    std::fs::write(&options.output, text)
-        .map_err(|error| format!("cannot write {}: {error}", options.output.display()))?;
+    file::write(&options.output, text.as_bytes())?;
     println!("{}: {} KiB", options.output.display(), bytes.div_ceil(1024));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Something that is there and has no name of its own choice, such as /dev/stdout.
+fn is_device(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
 /// True if it has been written to so lately that what nodes have done since may be on its way.

@@ -27,13 +27,13 @@ pub struct Options {
     #[arg(long, short = 'N', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     nodes: u32,
     /// Cores that ranks can hold on each (default: all of the machine)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     slots: Option<u32>,
     /// Memory for jobs on each, as 16G or 512M (default: that of the machine but a sixteenth, in equal parts)
     #[arg(long, value_name = "SIZE", value_parser = memory::parse)]
     memory: Option<u64>,
     /// Children of a node in the control tree
-    #[arg(long, value_name = "K", default_value_t = 4)]
+    #[arg(long, value_name = "K", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     arity: u32,
     /// A node that is not heard of for so many seconds is lost
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
@@ -79,6 +79,11 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
     }
     if options.netns && options.nodes > NAMESPACES_MAX {
         return Err(format!("--netns takes at most {NAMESPACES_MAX} nodes, not {}", options.nodes));
+    }
+    let machine_bytes = memory::of_machine();
+    if let Some(asked) = options.memory.filter(|asked| machine_bytes > 0 && *asked > machine_bytes) {
+        let (asked, there) = (memory::text(asked), memory::text(machine_bytes));
+        return Err(format!("--memory: {asked} on a node is more than the {there} of this machine"));
     }
     let namespaces = options.netns.then(|| Namespaces::create(options.nodes, &[])).transpose();
     let namespaces = namespaces.map_err(|error| error.to_string())?;
@@ -147,6 +152,8 @@ impl Daemons {
         let log = File::create(&log_file)
             .map_err(|error| format!("cannot write {}: {error}", log_file.display()))?;
         let socket = if node == 0 { folder.join(place::SOCKET) } else { folder.join(format!("{name}.sock")) };
+        // Where an earlier cluster was nobody is to look for this one.
+        let _ = std::fs::remove_file(folder.join(place::address(&name)));
         let mut command = Command::new(place::daemon());
         command
             .args(["--listen", &SocketAddr::new(address, 0).to_string(), "--name", &name, "--dir"])

@@ -10,10 +10,18 @@ pub fn for_jobs() -> u64 {
     std::fs::read_to_string("/proc/meminfo").map_or(0, |text| less_reserve(&text))
 }
 
-fn less_reserve(meminfo: &str) -> u64 {
+/// All of the machine's memory; 0: it cannot be read.
+pub fn of_machine() -> u64 {
+    std::fs::read_to_string("/proc/meminfo").map_or(0, |text| total(&text))
+}
+
+fn total(meminfo: &str) -> u64 {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap_or_default();
-    let total_bytes =
-        line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10;
+    line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10
+}
+
+fn less_reserve(meminfo: &str) -> u64 {
+    let total_bytes = total(meminfo);
     // A machine so small as the reserve is not one on which nothing may run.
     total_bytes.saturating_sub((total_bytes / 16).max(RESERVE_BYTES)).max(total_bytes / 2)
 }

@@ -23,7 +23,7 @@ pub struct Options {
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// How many cores ranks can hold (default: all that this process may use)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub slots: Option<u32>,
     /// Memory for jobs, as 16G or 512M (default: all of the machine but a sixteenth, at least 256M)
     #[arg(long, value_name = "SIZE", value_parser = crate::memory::parse)]

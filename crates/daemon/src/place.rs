@@ -15,6 +15,11 @@ pub const EVENTS: &str = "events.jsonl";
 /// The head's log of the turns of gangs, in the folder.
 pub const TURNS: &str = "turns.jsonl";
 
+/// The file that says where the daemon of a node hears others, in the folder.
+pub fn address(name: &str) -> String {
+    format!("{}.address", name.replace('/', "_"))
+}
+
 /// Value of [`SOCKET_VARIABLE`] with which no daemon is asked or started.
 pub const NO_DAEMON: &str = "none";
 /// Environment variables that name the batch job of a process: what it starts ends with it.

@@ -68,6 +68,8 @@ pub struct Settings {
     pub gangs: Gangs,
     /// The starter's program.
     pub starter: PathBuf,
+    /// The file that says where it hears others, for the daemon after this one.
+    pub address: PathBuf,
     /// Folder of what is kept of starters, for the daemon after this one.
     pub parts: PathBuf,
     /// Folder of the jobs that wait for nodes, on the head, for the head after this one.
@@ -171,9 +173,10 @@ pub fn run(settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<(), She
 async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<(), ShellError> {
     let credential = Credential::read(&settings.key)?;
     let (local, _lock) = clients::bind(&settings.socket, settings.leave_ms.is_some())?;
-    let listener =
-        TcpListener::bind(settings.listen).await.map_err(failed(format!("listen on {}", settings.listen)))?;
+    let listener = listen(&settings).await?;
     settings.listen = listener.local_addr().map_err(failed("read the own address"))?;
+    // A full disk costs the next one that starts with the same command line the address.
+    let _ = std::fs::write(&settings.address, settings.listen.to_string());
     // What starters leave behind when they die is ours to end.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| failed("adopt orphans")(error.into()))?;
@@ -212,6 +215,18 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
     }
     shell.end().await;
     Ok(())
+}
+
+/// Who is to hear on any port is where the daemon before was, if that is free: others look for it there.
+async fn listen(settings: &Settings) -> Result<TcpListener, ShellError> {
+    let before = std::fs::read_to_string(&settings.address).ok().and_then(|text| text.parse().ok());
+    let is_ours = |before: &SocketAddr| settings.listen.port() == 0 && before.ip() == settings.listen.ip();
+    if let Some(before) = before.filter(is_ours)
+        && let Ok(listener) = TcpListener::bind(before).await
+    {
+        return Ok(listener);
+    }
+    TcpListener::bind(settings.listen).await.map_err(failed(format!("listen on {}", settings.listen)))
 }
 
 /// For the switch thread: at the address where other daemons dial this one.

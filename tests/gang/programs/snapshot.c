@@ -49,6 +49,7 @@ static void flight(int rank, int size, const char *folder) {
     char data[4096] = {0};
     if (rank < size - 1) {
         await(folder, "send");
+        memset(data, 'a' + rank, sizeof data);
         for (int i = 0; i < FLIGHT; i++)
             MPI_Send(data, 100 * i + rank, MPI_BYTE, size - 1, 10 * rank + i, MPI_COMM_WORLD);
         say("snapshot: sent");
