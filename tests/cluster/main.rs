@@ -7,6 +7,7 @@ mod cluster;
 mod console;
 mod each_fault;
 mod faults;
+mod front_ends;
 mod gangs;
 #[path = "../launch/harness.rs"]
 #[allow(dead_code)]

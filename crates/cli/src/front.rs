@@ -40,10 +40,12 @@ mod hub;
 mod signals;
 mod streams;
 mod terminal;
+mod watch;
 
 use enrolment::Enrolment;
 use escape::Escape;
 use terminal::{Keys, in_foreground};
+use watch::Watch;
 
 /// Exit status of a wrong command line.
 pub const USAGE: u8 = 2;
@@ -177,6 +179,8 @@ struct Front {
     job: u64,
     /// Its number in the cluster.
     number: Option<JobId>,
+    /// The daemon that stands for the starters of a job of the cluster.
+    daemon: Option<Watch>,
     /// A job of this machine alone takes turns with the others on it.
     enrolment: Option<Enrolment>,
     /// The user's terminal is rank 0's.
@@ -223,6 +227,8 @@ impl Front {
         keys.iter_mut().for_each(Keys::take);
         stdio.raw = keys.is_some();
         let of_cluster = links.iter().any(Link::is_daemon);
+        let daemon =
+            links.iter().find(|link| link.is_daemon()).and_then(|link| Watch::new(link.descriptor()));
         let deadline = options.timeout.map(|timeout| Instant::now() + timeout);
         Ok(Front {
             name,
@@ -238,6 +244,7 @@ impl Front {
             deadline,
             job,
             number: None,
+            daemon,
             enrolment: None,
             escape: (of_cluster && rustix::termios::isatty(stdin())).then(Escape::default),
             stdio,
@@ -265,6 +272,7 @@ impl Front {
                 self.read_input();
             }
             self.take_turns(ready.daemon);
+            self.watch_daemon();
             for (index, flags) in ready.links {
                 if flags.contains(PollFlags::OUT) {
                     self.links[index].send();
@@ -315,7 +323,8 @@ impl Front {
             polled.len() - 1
         });
         let look = self.enrolment.as_ref().and_then(Enrolment::look);
-        let wakes = [self.deadline, self.floor.map(|(_, until)| until), look];
+        let watch = self.daemon.as_ref().map(Watch::look);
+        let wakes = [self.deadline, self.floor.map(|(_, until)| until), look, watch];
         let mut left =
             wakes.into_iter().flatten().min().map(|wake| wake.saturating_duration_since(Instant::now()));
         if !idle && output_at.is_none() {

@@ -228,6 +228,9 @@ pub enum Notice {
         status: u8,
         /// Bytes of output by node.
         written: Vec<(NodeId, u64)>,
+        /// Why, if not by itself.
+        #[serde(default)]
+        cause: Option<String>,
     },
 }
 

@@ -19,9 +19,9 @@ use tutti_daemon::message::Enrolled;
 use tutti_daemon::place;
 use tutti_node::cgroup;
 use tutti_node::snapshot::GOES_ON;
-use tutti_node::stat::Stat;
 use tutti_node::wire::{self, Head, Job, Kind, Report, Still};
 
+use super::watch::Watch;
 use crate::cluster::{self, Answer, JobId, Request, Terms};
 use crate::link::Link;
 use crate::nodes::Wanted;
@@ -30,9 +30,6 @@ use crate::nodes::Wanted;
 const AFTER: Duration = Duration::from_millis(50);
 /// Between two looks for a daemon, at first and at most.
 const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(2));
-/// Between two looks whether the daemon is stopped, and after how many of them the user hears of it.
-const WATCH: Duration = Duration::from_millis(2500);
-const STOPPED: u32 = 2;
 /// A daemon that we have started leaves when nobody has needed it for so long.
 const LEAVE_SECONDS: &str = "30";
 /// The daemon's log is begun anew beyond this size.
@@ -68,8 +65,8 @@ pub struct Enrolment {
     stuck: bool,
     look: Option<Instant>,
     between: Duration,
-    /// The daemon at the other end of the link, when to look whether it stands still, and how often it did since it last ran.
-    watched: Option<(Pid, Instant, u32)>,
+    /// Whether the daemon at the other end of the link stands still.
+    watched: Option<Watch>,
     /// What the user is to hear of it.
     news: Option<String>,
     /// The daemon that we have started.
@@ -147,7 +144,7 @@ impl Enrolment {
 
     /// When there is something to do.
     pub fn look(&self) -> Option<Instant> {
-        let watch = self.watched.as_ref().map(|(_, watch, _)| *watch);
+        let watch = self.watched.as_ref().map(Watch::look);
         self.look.into_iter().chain(watch).min()
     }
 
@@ -156,17 +153,9 @@ impl Enrolment {
         self.news.take()
     }
 
-    /// A daemon that somebody has stopped says nothing of it, and whom it has frozen stands still as long.
+    /// While the daemon is stopped, so are those whom it has frozen.
     fn watch(&mut self, now: Instant) {
-        let Some((daemon, watch, stopped)) = &mut self.watched else { return };
-        if now < *watch {
-            return;
-        }
-        *watch = now + WATCH;
-        let is_stopped = Stat::of(*daemon).is_some_and(|stat| stat.is_stopped());
-        *stopped = if is_stopped { *stopped + 1 } else { 0 };
-        if *stopped == STOPPED {
-            let pid = daemon.as_raw_nonzero();
+        if let Some(pid) = self.watched.as_mut().and_then(|watch| watch.handle_time(now)) {
             self.news = Some(format!(
                 "the daemon (pid {pid}) is stopped, and whoever waits for his turn stands still with it: kill -CONT {pid} lets it go \
                  on, kill -KILL {pid} lets the programs go on without it"
@@ -192,13 +181,12 @@ impl Enrolment {
         }
         self.look = None;
         let Some(wire) = connect() else { return self.start(now) };
-        let peer = rustix::net::sockopt::socket_peercred(&wire).ok();
         let request = self.request().and_then(|request| Link::over(wire, &request));
         match request {
             Ok(mut link) => {
                 link.send();
+                self.watched = Watch::new(link.descriptor());
                 self.link = Some(link);
-                self.watched = peer.map(|peer| (peer.pid, now + WATCH, 0));
             }
             Err(text) => self.refusal = Some(text),
         }

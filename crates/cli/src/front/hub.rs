@@ -215,6 +215,16 @@ impl Front {
         }
     }
 
+    /// A daemon that is stopped does not say so.
+    pub(super) fn watch_daemon(&mut self) {
+        let Some(pid) = self.daemon.as_mut().and_then(|watch| watch.handle_time(Instant::now())) else {
+            return;
+        };
+        self.complain(&format!(
+            "the daemon (pid {pid}) is stopped: nothing is heard of the job, nor is anything done to it, until kill -CONT {pid} lets it go on"
+        ));
+    }
+
     /// What the daemon of this node has to do with a job that it has not started.
     pub(super) fn take_turns(&mut self, ready: PollFlags) {
         let Some(enrolment) = &mut self.enrolment else { return };

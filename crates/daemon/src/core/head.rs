@@ -248,13 +248,14 @@ impl Core {
             // No node has it any more, and perhaps never this head: it ends with what its home has.
             known => {
                 let is_settled = self.now_ms >= head.born_ms + SETTLE_LOST * self.config.lost_ms;
-                let status = known.map(|job| {
+                let ended = known.map(|job| {
                     job.heard = job.notices.len() as u64;
-                    job.status
+                    (job.status, job.cause.clone())
                 });
-                if status.is_some() || is_settled {
+                if ended.is_some() || is_settled {
                     let first = if life == own_life { below } else { 0 };
-                    let reports = vec![Notice::End { status: status.unwrap_or(1), written: Vec::new() }];
+                    let (status, cause) = ended.unwrap_or((1, None));
+                    let reports = vec![Notice::End { status, written: Vec::new(), cause }];
                     self.route(from, Routed::Reports { job: id, ask: 0, life: own_life, first, reports });
                 }
             }

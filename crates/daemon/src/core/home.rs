@@ -58,6 +58,8 @@ struct Home {
     /// What the front end has been told.
     said: Vec<Report>,
     end: Option<(u8, Vec<(NodeId, u64)>)>,
+    /// Why it has ended, if not by itself.
+    cause: Option<String>,
     over: bool,
     input: Input,
 }
@@ -71,6 +73,8 @@ pub(super) struct Homes {
     /// Jobs that run already and are to take part, and who waits for the answer; none: it has gone away.
     enrolling: BTreeMap<JobId, Option<ClientId>>,
     asked: u64,
+    /// Nothing has been heard of the head for so long that front ends were told.
+    head_gone: bool,
     /// Before the first piece of stdin of a job: larger than any of an earlier life of this daemon.
     pieces: u64,
 }
@@ -180,7 +184,9 @@ impl Core {
                     self.tell(job, &Report::InputUnwanted);
                 }
             }
-            Notice::End { status, written } => home.end = Some((status, written)),
+            Notice::End { status, written, cause } => {
+                (home.end, home.cause) = (Some((status, written)), cause);
+            }
         }
     }
 
@@ -225,9 +231,30 @@ impl Core {
     pub(super) fn tick_home(&mut self) {
         self.ask_again();
         self.tell_who_waits();
+        self.tell_of_head();
         self.say_inputs_again();
         self.end_lines();
         self.ask_for_silent_jobs();
+    }
+
+    /// Who watches a job hears once that nothing is heard of the head, and once that it is back.
+    fn tell_of_head(&mut self) {
+        let silent_ms = self.head_silent_ms();
+        let is_gone = silent_ms >= self.config.lost_ms;
+        if std::mem::replace(&mut self.home.head_gone, is_gone) == is_gone {
+            return;
+        }
+        let name = &self.config.about.name;
+        let text = match is_gone {
+            false => format!("{name} hears the head again"),
+            true => format!(
+                "{name} has heard nothing of the head for {} s: the job stays as it is until it is back, running or frozen",
+                silent_ms / 1000
+            ),
+        };
+        let watched = self.home.homes.iter().filter(|(_, home)| home.client.is_some() && !home.over);
+        let watched: Vec<JobId> = watched.map(|(job, _)| *job).collect();
+        watched.into_iter().for_each(|job| self.tell(job, &Report::Warning(text.clone())));
     }
 
     /// What the head has said nothing of for long it may not know any more; what a node owes it may not know that.

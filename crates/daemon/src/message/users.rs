@@ -37,6 +37,9 @@ pub enum Request {
     Nodes,
     /// End all daemons.
     Down,
+    /// In place of [`Self::Run`], under its number, from a node to the head: who has asked for the job has gone. If it has no number it
+    /// gets none.
+    Withdraw,
 }
 
 /// What is done to a job.

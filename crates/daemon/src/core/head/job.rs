@@ -307,7 +307,8 @@ impl HeadJob {
     /// The end, with what the home is to have of each node; said again when a node has been lost since.
     pub(super) fn say_end(&mut self, written: Vec<(NodeId, u64)>) {
         if self.written.as_ref() != Some(&written) {
-            self.notices.push(Notice::End { status: self.status, written: written.clone() });
+            let cause = self.cause.clone();
+            self.notices.push(Notice::End { status: self.status, written: written.clone(), cause });
             self.written = Some(written);
         }
     }

@@ -22,7 +22,9 @@ impl Core {
         request: Request,
         again: bool,
     ) {
-        let is_new = matches!(request, Request::Run(_) | Request::Submit(_) | Request::Enrol(..));
+        // What nodes have of a predecessor's jobs says whether one was given a number.
+        let is_new =
+            matches!(request, Request::Run(_) | Request::Submit(_) | Request::Enrol(..) | Request::Withdraw);
         let changes = is_new || matches!(request, Request::Control(..));
         let Some(head) = &self.head else { return };
         if let Some((_, answer)) = head.answers.iter().rev().find(|(asked, _)| *asked == (from, ask)) {
@@ -48,6 +50,8 @@ impl Core {
             },
             Request::Nodes => Answer::Nodes(self.list_nodes()),
             Request::Down => self.shut_down(user),
+            // This answer is remembered: should what was asked still be on its way, it is not done.
+            Request::Withdraw => Answer::Done,
             Request::Attach(job) | Request::Logs(job) => self.home_of(user, job),
         };
         if let Some(head) = self.head.as_mut().filter(|_| changes) {

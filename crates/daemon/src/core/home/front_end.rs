@@ -1,12 +1,21 @@
 //! The front end of a job at its home: what it says, that it stops, goes away or leaves the job alone, and who takes its place.
 
-use tutti_node::wire::{Kind, Report};
+use tutti_node::wire::{self, Kind, Report};
 
 use super::Home;
 use super::questions::QUESTIONS_MAX;
 use crate::core::{Action, ClientId, Core};
 use crate::members::NodeId;
 use crate::message::{Answer, Control, JobId, Request, User};
+
+impl Home {
+    /// For who looks at what it has written, if it did not end well.
+    fn how_it_ended(&self, job: JobId) -> Option<String> {
+        let (status, _) = self.end.as_ref().filter(|(status, _)| self.over && *status != 0)?;
+        let cause = self.cause.as_ref().map_or_else(String::new, |cause| format!(": {cause}"));
+        Some(format!("job {job} has ended with status {status}{cause}"))
+    }
+}
 
 impl Core {
     /// The front end of a job says something.
@@ -94,7 +103,12 @@ impl Core {
         match self.visible(user, job) {
             Err(text) => self.act(Action::Answer(client, Answer::Refused(text))),
             Ok(home) => {
-                let frames: Vec<Vec<u8>> = home.log.iter().cloned().collect();
+                let mut frames: Vec<Vec<u8>> = home.log.iter().cloned().collect();
+                if let Some(text) = home.how_it_ended(job) {
+                    let mut frame = Vec::new();
+                    wire::put_json(&mut frame, Kind::Report, &Report::Warning(text));
+                    frames.push(frame);
+                }
                 self.act(Action::Answer(client, Answer::Job(job)));
                 frames.into_iter().for_each(|frame| self.act(Action::ToClient(client, frame)));
             }

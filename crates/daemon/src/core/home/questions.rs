@@ -34,11 +34,16 @@ impl Question {
     fn is_query(&self) -> bool {
         !matches!(
             self.request,
-            Request::Run(_) | Request::Submit(_) | Request::Enrol(..) | Request::Control(..) | Request::Down
+            Request::Run(_)
+                | Request::Submit(_)
+                | Request::Enrol(..)
+                | Request::Control(..)
+                | Request::Down
+                | Request::Withdraw
         )
     }
 
-    /// Who asks no more wants it no more. Of a job that is to run the head may know: that one is ended when it has a number.
+    /// Who asks no more wants it no more. Of a job that is to run the head may know: it is withdrawn, and ended if it has a number.
     fn ends_with_client(&self) -> bool {
         !matches!(self.request, Request::Run(_) | Request::Enrol(..))
     }
@@ -130,9 +135,17 @@ impl Core {
     /// A user's program is gone: what it has asked is not to be done when nobody expects it any more.
     pub(super) fn drop_questions(&mut self, client: ClientId) {
         self.home.questions.retain(|_, question| question.client != client || !question.ends_with_client());
-        for question in self.home.questions.values_mut().filter(|question| question.client == client) {
+        let mut withdrawn = Vec::new();
+        for (ask, question) in
+            self.home.questions.iter_mut().filter(|(_, question)| question.client == client)
+        {
             question.client = NOBODY;
+            if let Request::Run(_) = question.request {
+                question.request = Request::Withdraw;
+                withdrawn.push(*ask);
+            }
         }
+        withdrawn.into_iter().for_each(|ask| self.ask(ask));
     }
 
     /// A question of the daemon's own, whose answer nobody waits for.
@@ -146,11 +159,13 @@ impl Core {
             Answer::Snapshot(text) => (Answer::Done, frames_of(text.as_bytes())),
             answer => (answer, Vec::new()),
         };
-        if let (Answer::Job(job), Request::Run(_) | Request::Submit(_)) = (&answer, &request) {
+        if let (Answer::Job(job), Request::Run(_) | Request::Submit(_) | Request::Withdraw) =
+            (&answer, &request)
+        {
             let home = self.home.homes.entry(*job).or_default();
             home.user = Some(user);
             home.heard_ms = self.now_ms;
-            home.coupled = matches!(request, Request::Run(_));
+            home.coupled = !matches!(request, Request::Submit(_));
             if home.coupled && client == NOBODY {
                 let job = *job;
                 self.demand(user, Request::Control(job, Control::Kill));

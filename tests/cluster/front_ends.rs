@@ -1,0 +1,119 @@
+//! What front ends hear of daemons that are gone or stopped, and what becomes of what nobody waits for any more.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::{Signal, kill_process};
+use tutti_tests::Scratch;
+
+use crate::Cluster;
+use crate::harness::{LIMIT, RANK, Running, await_that};
+
+/// A front end on a node whose stderr can be read while it lives.
+struct Said {
+    job: Running,
+    file: PathBuf,
+    _scratch: Scratch,
+}
+
+impl Said {
+    #[track_caller]
+    fn start(cluster: &Cluster, node: u32, name: &str, words: &[&str]) -> Self {
+        let scratch = Scratch::new(&format!("{name}-said"));
+        let file = scratch.path().join("stderr");
+        let front = cluster.command_on(node, words);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "exec \"$@\" 2>\"$0\""]).arg(&file).arg(front.get_program()).args(front.get_args());
+        shell.envs(front.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Said { job: Running::start_command(&mut shell), file, _scratch: scratch }
+    }
+
+    #[track_caller]
+    fn await_said(&self, text: &str) {
+        await_that(text, || self.read().contains(text));
+    }
+
+    fn read(&self) -> String {
+        std::fs::read_to_string(&self.file).unwrap_or_default()
+    }
+}
+
+#[test]
+fn who_watches_a_job_hears_once_that_the_head_is_gone_and_once_that_it_is_back() {
+    let cluster = Cluster::up("cluster-told", 2, &["--lost-after", "2"]);
+    let words = ["run", "-N", "1", "-host", "node1", "-n", "1", RANK, "hang"];
+    let front = Said::start(&cluster, 1, "cluster-told", &words);
+    await_that("it runs", || cluster.job(1).contains("\"running\""));
+    let head = cluster.kill_daemon(0);
+    front.await_said("node1 has heard nothing of the head for ");
+    head.start();
+    front.await_said("node1 hears the head again");
+    await_that("the head knows it", || cluster.job(1).contains("\"running\""));
+    cluster.tutti(&["kill", "1"]).expect_success();
+    let said = front.read();
+    assert_eq!(front.job.end().0, 137);
+    assert_eq!(said.lines().count(), 2, "{said}");
+}
+
+#[test]
+fn a_front_end_says_that_its_daemon_is_stopped() {
+    let cluster = Cluster::up("cluster-stopped", 2, &["--lost-after", "30"]);
+    let words = ["run", "-N", "1", "-host", "node0", "-n", "1", RANK, "hang"];
+    let front = Said::start(&cluster, 1, "cluster-stopped", &words);
+    await_that("it runs", || cluster.job(1).contains("\"running\""));
+    let daemon = cluster.daemon(1);
+    kill_process(daemon, Signal::STOP).expect("it lives");
+    let pid = daemon.as_raw_nonzero();
+    front.await_said(&format!("tutti run: the daemon (pid {pid}) is stopped: "));
+    kill_process(daemon, Signal::CONT).expect("it lives");
+    cluster.tutti(&["kill", "1"]).expect_success();
+    let said = front.read();
+    assert_eq!(front.job.end().0, 137);
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
+fn who_gives_up_while_the_head_is_gone_has_had_no_job() {
+    let cluster = Cluster::up("cluster-given-up", 2, &["--lost-after", "1"]);
+    let head = cluster.kill_daemon(0);
+    let front = Said::start(&cluster, 1, "cluster-given-up", &["run", "-n", "1", RANK, "hang"]);
+    front.await_said("tutti run: node1 waits for the head, ");
+    front.job.signal(Signal::INT);
+    assert_ne!(front.job.end().0, 0);
+    head.start();
+    let asked = Running::start_command(&mut cluster.command_on(1, &["run", "-n", "1", "true"]));
+    let ended = asked.end();
+    assert_eq!(ended.0, 0, "{}", ended.1);
+    // A head that is new waits for what its nodes know of what they have asked before, twice as long as for a node.
+    std::thread::sleep(Duration::from_secs(4));
+    let jobs = cluster.tutti(&["ps", "--all"]).expect_success().stdout;
+    assert_eq!(jobs.lines().count(), 2, "{jobs}");
+}
+
+#[test]
+fn the_logs_of_a_job_say_why_it_has_ended() {
+    let cluster = Cluster::up("cluster-why", 2, &[]);
+    let submit = |words: &[&str]| {
+        cluster.tutti(&[&["submit", "-n", "1"], words].concat()).expect_success();
+    };
+    submit(&["sh", "-c", "echo here; exit 3"]);
+    submit(&[RANK, "hang"]);
+    submit(&["echo", "well"]);
+    await_that("it runs", || cluster.job(2).contains("\"running\""));
+    cluster.tutti(&["kill", "2"]).expect_success();
+    await_that("all are over", || (1..=3).all(|job| cluster.job(job).contains("\"over\"")));
+    let logs = |job: &str, node| tutti_tests::run(&mut cluster.command_on(node, &["logs", job]), LIMIT);
+    for node in [0, 1] {
+        let ran = logs("1", node).expect_success();
+        let why = ran.stderr.strip_prefix("tutti logs: job 1 has ended with status 3: rank 0 (pid ");
+        assert!(
+            ran.stdout == "here\n" && why.is_some_and(|why| why.ends_with(") exited with status 3\n")),
+            "{ran}"
+        );
+        let killed = "tutti logs: job 2 has ended with status 137: it was killed by its user\n";
+        assert_eq!(logs("2", node).expect_success().stderr, killed);
+        let ran = logs("3", node).expect_success();
+        assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("well\n", ""));
+    }
+}
