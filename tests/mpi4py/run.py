@@ -3,7 +3,8 @@
     run.py PYTHON TESTS MPIEXEC FUNCTIONS SCRATCH NETWORK [RANKS...]
 
 NETWORK is how the ranks reach each other: node (all on this node), udp (each is a node), netns (two nodes that are network namespaces),
-cluster2 and cluster4 (on the nodes of a cluster of so many daemons, which is started and ended).
+cluster2 and cluster4 (on the nodes of a cluster of so many daemons, which is started and ended). MPI4PY_SWITCH=MS switches the jobs of
+a cluster off and on every so many milliseconds.
 
 All tests must pass, or be skipped by the suite itself, but those that need a chapter of the standard that is not written: they must
 meet its error, MPI_ERR_UNSUPPORTED_OPERATION raised by a function of that chapter, on at least one rank. Which functions these are
@@ -248,11 +249,25 @@ def cluster(options):
         return
     folder = options.scratch / "cluster"
     os.environ |= {"TUTTI_DIR": str(folder), "TUTTI_DAEMON": str(folder / "tuttid.sock")}
-    subprocess.run([options.tutti, "up", "--nodes", str(daemons)], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    up = [options.tutti, "up", "--nodes", str(daemons)]
+    if options.switch:
+        # The log of an earlier run is not this one's.
+        (folder / "turns.jsonl").unlink(missing_ok=True)
+        up += ["--slice", options.switch, "--force-switch"]
+    subprocess.run(up, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     try:
         yield
     finally:
         subprocess.run([options.tutti, "down"], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        if options.switch:
+            print(f"switched every {options.switch} ms: {thaws(folder)} times a job was thawed on a node", flush=True)
+
+
+def thaws(folder):
+    """By the head's log."""
+    log = folder / "turns.jsonl"
+    lines = log.read_text().splitlines() if log.exists() else []
+    return sum(turn[0] == "thaw" for line in lines for turn in json.loads(line)["turns"])
 
 
 def main():
@@ -262,6 +277,9 @@ def main():
         unwritten = unwritten(pathlib.Path(sys.argv[4]))
         scratch = pathlib.Path(sys.argv[5])
         network = NETWORKS[sys.argv[6]]
+        switch = os.environ.get("MPI4PY_SWITCH")
+    if options.switch and not options.network[3]:
+        sys.exit("MPI4PY_SWITCH is for clusters: cluster2, cluster4")
     options.scratch.mkdir(parents=True, exist_ok=True)
     with cluster(options):
         failures = sum(counted(ranks, options) for ranks in map(int, sys.argv[7:] or "1234"))
