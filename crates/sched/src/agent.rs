@@ -125,6 +125,12 @@ impl Agent {
         self.settle(now_ns);
     }
 
+    /// The freezer has been written to, and nobody has to know more.
+    pub fn handle_told(&mut self, now_ns: u64, job: JobId) {
+        self.switch.handle_told(now_ns, job);
+        self.settle(now_ns);
+    }
+
     /// The job sleeps, and has been left as it is instead of being frozen.
     pub fn handle_dozing(&mut self, now_ns: u64, job: JobId) {
         self.switch.handle_dozing(now_ns, job);

@@ -225,7 +225,20 @@ impl NodeSwitch {
     /// The freezer says that the job is frozen.
     pub fn handle_frozen(&mut self, now_ns: u64, job: JobId) {
         let Some(at) = self.find(job) else { return };
-        if self.jobs[at].confirm_frozen() {
+        if self.jobs[at].end_told() {
+            self.say_suspended(at);
+        } else if self.jobs[at].confirm_frozen() {
+            self.lap.frozen_ns = now_ns;
+            self.say_frozen(at);
+            self.apply(now_ns);
+        }
+    }
+
+    /// The freezer has been written to, and is one behind whose write no rank runs an instruction of its own: see
+    /// [`Self::may_count_as_told`]. The job counts as frozen; [`Self::handle_frozen`] may follow.
+    pub fn handle_told(&mut self, now_ns: u64, job: JobId) {
+        let Some(at) = self.find(job) else { return };
+        if self.jobs[at].confirm_told() {
             self.lap.frozen_ns = now_ns;
             self.say_frozen(at);
             self.apply(now_ns);
@@ -367,6 +380,15 @@ impl NodeSwitch {
     pub fn may_doze(&self, job: JobId) -> bool {
         let asked = self.find(job).is_none_or(|at| self.jobs[at].suspended || self.jobs[at].dying);
         !asked && self.mode() == Mode::Overlapped && self.alone.is_none()
+    }
+
+    /// True if nobody has to know of the job, which is not to run now, more than that it runs no instruction of its own: others come
+    /// to its slots, nobody copies it, and nobody has asked that it stand still.
+    #[must_use]
+    pub fn may_count_as_told(&self, job: JobId) -> bool {
+        let Some(local) = self.find(job).map(|at| &self.jobs[at]) else { return false };
+        let comes = |other: &Local| other.in_row && !other.slots.is_disjoint(&local.slots);
+        self.may_doze(job) && self.jobs.iter().any(comes)
     }
 
     /// True if some job has been told to freeze and has not.

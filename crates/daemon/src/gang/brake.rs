@@ -21,6 +21,10 @@ use super::{Means, now_ns};
 
 /// So long a job that dozes may work at once.
 const GIVEN_NS: u64 = 5_000_000;
+/// So long nobody looks whether a job stands still of which it is enough that it was told so. Half of what is said to be too long.
+const TRUST_NS: u64 = 500_000_000;
+/// The same, where somebody wants to know after all; then twice as long each time.
+const HURRY_NS: u64 = 40_000;
 /// It gets back one part of the time in so many.
 const GIVEN_PART: u64 = 20;
 
@@ -30,7 +34,7 @@ pub(super) enum Doing {
     /// It has hardly worked, and does not now.
     Sleeps,
     Works,
-    /// One core or more of the time.
+    /// Half of the time or more, or would if there were more cores.
     WorksHard,
 }
 
@@ -39,6 +43,8 @@ pub(super) struct Brake {
     by: By,
     /// It dozes: so long it may still work, in ns.
     dozes: Option<u64>,
+    /// It was told to freeze, and that was enough: see [`Self::try_trust`].
+    trusted: bool,
     /// See [`Self::is_fresh`].
     fresh: bool,
     /// The pages of its starters here.
@@ -77,7 +83,13 @@ impl Brake {
         let rank = ranks.first().copied().filter(|_| cgroups.len() == 1);
         let freezers: Option<Vec<_>> = cgroups.iter().map(|path| Freezer::open(path, rank).ok()).collect();
         if let Some(freezers) = freezers.filter(|freezers| !freezers.is_empty()) {
-            return Some(Brake { by: By::Cgroups(freezers), dozes: None, fresh: false, pages });
+            return Some(Brake {
+                by: By::Cgroups(freezers),
+                dozes: None,
+                trusted: false,
+                fresh: false,
+                pages,
+            });
         }
         let mut stoppers: Vec<Stopper> = Vec::new();
         for rank in ranks.iter().filter_map(|pid| Pid::from_raw(*pid as i32)) {
@@ -90,6 +102,7 @@ impl Brake {
         (!stoppers.is_empty()).then_some(Brake {
             by: By::Signals(stoppers),
             dozes: None,
+            trusted: false,
             fresh: false,
             pages,
         })
@@ -115,9 +128,29 @@ impl Brake {
     }
 
     pub(super) fn freeze(&mut self, now_ns: u64) {
-        (self.dozes, self.fresh) = (None, true);
+        (self.dozes, self.trusted, self.fresh) = (None, false, true);
         self.pages.iter_mut().for_each(|page| page.begin(now_ns));
         with!(&mut self.by, iter_mut, all => all.by_ref().for_each(|one| one.freeze(now_ns)));
+    }
+
+    /// `true`: it has just been told to freeze, and nobody has to wait for more: none of its ranks runs an instruction of its own. That it
+    /// does stand still is looked for much later, for those who keep the machines.
+    pub(super) fn try_trust(&mut self, now_ns: u64) -> bool {
+        self.trusted = matches!(self.by, By::Cgroups(_));
+        if self.trusted {
+            self.calm(now_ns, TRUST_NS);
+        }
+        self.trusted
+    }
+
+    /// See [`Self::try_trust`].
+    pub(super) fn is_trusted(&self) -> bool {
+        self.trusted
+    }
+
+    /// Somebody wants to know by now whether it stands still.
+    pub(super) fn hurry(&mut self, now_ns: u64) {
+        self.calm(now_ns, HURRY_NS);
     }
 
     /// Freezes who dozes, and is said to stand still already: sleepers take 0.2 ms.
@@ -136,6 +169,7 @@ impl Brake {
             return;
         }
         let now_ns = now_ns();
+        self.trusted = false;
         self.pages.iter_mut().for_each(|page| page.end(now_ns));
         with!(&mut self.by, iter_mut, all => all.by_ref().for_each(|one| one.thaw(now_ns)));
     }
@@ -196,12 +230,12 @@ impl Brake {
     /// What its processes have done since the last look; none: it stands still, or it is too early. Who dozes sleeps until he has
     /// worked for too long: then he is stopped, and awake.
     pub(super) fn try_doing(&mut self, now_ns: u64) -> Option<Doing> {
-        let none = Activity { asleep: true, worked_ns: 0, passed_ns: 0 };
-        let Activity { asleep, worked_ns, passed_ns } = with!(&mut self.by, iter_mut, all => {
+        let none = Activity { asleep: true, worked_ns: 0, wanted_ns: 0, passed_ns: 0 };
+        let Activity { asleep, worked_ns, wanted_ns, passed_ns } = with!(&mut self.by, iter_mut, all => {
             all.try_fold(none, |sum, one| Some(sum.and(one.try_activity(now_ns)?)))
         })?;
         let Some(given_ns) = self.dozes else {
-            let hard = worked_ns >= passed_ns / 2;
+            let hard = wanted_ns >= passed_ns / 2;
             return Some(if asleep {
                 Doing::Sleeps
             } else if hard {

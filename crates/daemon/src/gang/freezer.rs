@@ -25,7 +25,7 @@ use tutti_node::stat::Stat;
 /// trap 20 us after the write began, but for the one whose core the switch thread has: he needs it back for a moment.
 const LOOK_NS: u64 = 40_000;
 /// The same where the kernel is expected to tell: it may be that others have all cores, and that nobody there can say it.
-const LOOK_TOLD_NS: u64 = 1_000_000;
+const LOOK_TOLD_NS: u64 = 5_000_000;
 /// The kernel tells of a change when the last one of which it told is so long ago: a hundredth of a second, in ticks of which there may be
 /// a hundred a second, and what it was late with at that time.
 const TOLD_NS: u64 = 50_000_000;
@@ -46,6 +46,8 @@ pub(super) struct Activity {
     pub(super) asleep: bool,
     /// All of them together.
     pub(super) worked_ns: u64,
+    /// The same, and what they waited for a core as far as that is known.
+    pub(super) wanted_ns: u64,
     pub(super) passed_ns: u64,
 }
 
@@ -55,8 +57,25 @@ impl Activity {
         Activity {
             asleep: self.asleep && other.asleep,
             worked_ns: self.worked_ns.saturating_add(other.worked_ns),
+            wanted_ns: self.wanted_ns.saturating_add(other.wanted_ns),
             passed_ns: self.passed_ns.max(other.passed_ns),
         }
+    }
+}
+
+/// What a thread has had and wanted of the cores since it began, in ns.
+#[derive(Clone, Copy, Debug)]
+struct Spent {
+    worked_ns: u64,
+    waited_ns: u64,
+}
+
+impl Spent {
+    /// Of a line of `/proc/PID/schedstat`.
+    fn parse(line: &[u8]) -> Option<Self> {
+        let mut words = std::str::from_utf8(line).ok()?.split(' ').map(str::parse);
+        let mut next = || words.next()?.ok();
+        Some(Spent { worked_ns: next()?, waited_ns: next()? })
     }
 }
 
@@ -69,8 +88,8 @@ pub(super) struct Freezer {
     threads: Option<OwnedFd>,
     /// The CPU time of one of its ranks: a look at it costs a tenth of one at the whole cgroup, and mostly tells enough.
     pulse: Option<OwnedFd>,
-    /// When that was last looked at, and the time that it had worked by then, in ns.
-    beat: Option<(u64, u64)>,
+    /// When that was last looked at, and what it had spent by then.
+    beat: Option<(u64, Spent)>,
     freezing: bool,
     frozen: bool,
     asked_ns: u64,
@@ -127,7 +146,9 @@ impl Freezer {
         (self.freezing, self.frozen, self.asleep) = (false, false, false);
         // Slices may be shorter than the time between two looks: that it stood still in between is no sleep.
         let still_ns = now_ns.saturating_sub(self.asked_ns);
-        for then_ns in self.seen.iter_mut().chain(&mut self.beat).map(|(then_ns, _)| then_ns) {
+        let seen = self.seen.as_mut().map(|(then_ns, _)| then_ns);
+        let beat = self.beat.as_mut().map(|(then_ns, _)| then_ns);
+        for then_ns in seen.into_iter().chain(beat) {
             *then_ns = (*then_ns + still_ns).min(now_ns);
         }
     }
@@ -201,7 +222,7 @@ impl Freezer {
         let mut text = [0; 512];
         // Nobody is left here who could work.
         let Ok(read) = pread(self.activity.as_ref()?, &mut text, 0) else {
-            return Some(Activity { asleep: true, worked_ns: 0, passed_ns: 0 });
+            return Some(Activity { asleep: true, worked_ns: 0, wanted_ns: 0, passed_ns: 0 });
         };
         let line =
             text[..read].split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"usage_usec "))?;
@@ -214,7 +235,7 @@ impl Freezer {
             let sleepers = self.threads.as_ref().and_then(sleepers);
             self.asleep = sleepers.is_some_and(|threads| worked_ns <= most_ns * threads);
         }
-        Some(Activity { asleep: self.asleep, worked_ns, passed_ns })
+        Some(Activity { asleep: self.asleep, worked_ns, wanted_ns: worked_ns, passed_ns })
     }
 }
 
@@ -223,12 +244,14 @@ impl Freezer {
     fn feel_pulse(&mut self, now_ns: u64) -> Option<Activity> {
         let mut text = [0; 64];
         let read = pread(self.pulse.as_ref()?, &mut text, 0).ok()?;
-        let spent = std::str::from_utf8(&text[..read]).ok()?.split(' ').next()?;
-        let worked_ns: u64 = spent.parse().ok()?;
-        let (then_ns, then_worked_ns) = self.beat.replace((now_ns, worked_ns))?;
-        let (worked_ns, passed_ns) =
-            (worked_ns.saturating_sub(then_worked_ns), now_ns.saturating_sub(then_ns));
-        Some(Activity { asleep: worked_ns <= passed_ns / ASLEEP_PART, worked_ns, passed_ns })
+        let spent = Spent::parse(&text[..read])?;
+        let (then_ns, then) = self.beat.replace((now_ns, spent))?;
+        let passed_ns = now_ns.saturating_sub(then_ns);
+        let worked_ns = spent.worked_ns.saturating_sub(then.worked_ns);
+        // Who waits for a core is not asleep. What it waited while it stood still passed for nobody.
+        let waited_ns = spent.waited_ns.saturating_sub(then.waited_ns).min(passed_ns);
+        let wanted_ns = worked_ns + waited_ns;
+        Some(Activity { asleep: wanted_ns <= passed_ns / ASLEEP_PART, worked_ns, wanted_ns, passed_ns })
     }
 }
 

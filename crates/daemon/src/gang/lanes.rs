@@ -144,8 +144,9 @@ impl Lanes {
         self.say(now_ns, |to| !to.is_parent && to.node == child, word, calm_ns, over);
     }
 
-    pub(super) fn say_up(&mut self, now_ns: u64, report: &Report, over: Over<'_>) {
-        self.say(now_ns, |to| to.is_parent, report, 0, over);
+    /// A report for the parent, who hears the next one within `calm_ns`; 0: or does not.
+    pub(super) fn say_up(&mut self, now_ns: u64, report: &Report, calm_ns: u64, over: Over<'_>) {
+        self.say(now_ns, |to| to.is_parent, report, calm_ns, over);
     }
 
     /// What cannot be said now, since there is no link, is repeated when one comes up.

@@ -14,7 +14,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, capabilities};
 use tutti_node::os::{Rung, prefer_this_thread};
 use tutti_sched::agent::{Agent, Output};
 use tutti_sched::head::Head;
-use tutti_sched::{Down, JobId, NodeId, Order, Part, Report, Scheduler};
+use tutti_sched::{Down, JobId, NodeId, Order, Part, Report, Scheduler, Stage};
 
 use super::admission::{Admission, Verdict};
 use super::binding::Cores;
@@ -267,9 +267,12 @@ impl Life {
         self.note(&down);
         if let Down::Order(Order::Suspend(job, _)) = &down
             && let Some(brake) = self.jobs.get_mut(job).and_then(|job| job.brake.as_mut())
-            && brake.dozes()
         {
-            brake.freeze_blocking(now_ns);
+            if brake.dozes() {
+                brake.freeze_blocking(now_ns);
+            } else if brake.is_freezing() {
+                brake.hurry(now_ns);
+            }
         }
         if let Some(node) = &mut self.node {
             node.agent.handle_down(now_ns, down);
@@ -290,8 +293,13 @@ impl Life {
     }
 
     fn say_up(&mut self, report: &Report) {
-        let words = &mut self.words;
-        self.lanes.say_up(now_ns(), report, &mut |link, number, word| words.put(link, number, word));
+        let (words, now_ns) = (&mut self.words, now_ns());
+        // The next switch says that it has come, and brings the next one.
+        let calm_ns = match report {
+            Report::Reached { stage: Stage::Frozen, .. } => self.slice.end_ns.saturating_sub(now_ns),
+            _ => 0,
+        };
+        self.lanes.say_up(now_ns, report, calm_ns, &mut |link, number, word| words.put(link, number, word));
     }
 
     fn flush(&mut self) {

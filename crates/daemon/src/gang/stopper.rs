@@ -160,7 +160,12 @@ impl Stopper {
             // Looking at all of them would take the time of others.
             if count > THREADS_MAX as u64 {
                 self.asleep = false;
-                return Some(Activity { asleep: false, worked_ns: u64::MAX, passed_ns: 0 });
+                return Some(Activity {
+                    asleep: false,
+                    worked_ns: u64::MAX,
+                    wanted_ns: u64::MAX,
+                    passed_ns: 0,
+                });
             }
         }
         let first = self.seen.replace((now_ns, worked_ns)).is_none();
@@ -168,7 +173,7 @@ impl Stopper {
         // Who has ended takes his time with him.
         let worked_ns = worked_ns.saturating_sub(then_worked_ns);
         self.asleep = !first && asleep && worked_ns <= passed_ns / ASLEEP_PART * count;
-        (!first).then_some(Activity { asleep: self.asleep, worked_ns, passed_ns })
+        (!first).then_some(Activity { asleep: self.asleep, worked_ns, wanted_ns: worked_ns, passed_ns })
     }
 
     /// Stops who runs; `true` when nobody does any more.

@@ -129,11 +129,16 @@ impl NodeSwitch {
 
     /// The job is frozen: says so, in all the ways that somebody may wait for.
     pub(super) fn say_frozen(&mut self, at: usize) {
+        self.actions.push_back(Action::Reached(self.jobs[at].job, Stage::Frozen, self.generation()));
+        self.say_suspended(at);
+    }
+
+    /// Whoever has suspended the job waits until its freezer has said so.
+    pub(super) fn say_suspended(&mut self, at: usize) {
         let local = &self.jobs[at];
-        let (job, suspended, serial) = (local.job, local.suspended, local.serial);
-        self.actions.push_back(Action::Reached(job, Stage::Frozen, self.generation()));
-        if suspended {
-            self.actions.push_back(Action::Reached(job, Stage::Suspended, Generation(serial)));
+        if local.suspended && local.is_surely_frozen() {
+            let serial = Generation(local.serial);
+            self.actions.push_back(Action::Reached(local.job, Stage::Suspended, serial));
         }
     }
 

@@ -110,7 +110,7 @@ impl NodeSwitch {
         }
         local.serial = serial;
         local.suspended = suspended;
-        if suspended && local.is_frozen() {
+        if suspended && local.is_surely_frozen() {
             self.actions.push_back(Action::Reached(local.job, Stage::Suspended, Generation(serial)));
         }
     }

@@ -32,6 +32,8 @@ pub(super) struct Local {
     pub(super) asleep_since_ns: Option<u64>,
     /// It counts as frozen since it sleeps: nothing keeps it from waking up.
     dozes: bool,
+    /// It counts as frozen since it has been told to freeze; its freezer has not said so.
+    told: bool,
     /// IDLE has been said, in this stint, and is not taken back.
     pub(super) idle_said: bool,
     pub(super) idle_said_in: Option<u64>,
@@ -80,6 +82,7 @@ impl Local {
             run: None,
             asleep_since_ns: None,
             dozes: false,
+            told: false,
             idle_said: false,
             idle_said_in: None,
             stint: 0,
@@ -110,7 +113,7 @@ impl Local {
 
     pub(super) fn thaw(&mut self, now_ns: u64) {
         self.body = Body::Thawed;
-        self.dozes = false;
+        (self.dozes, self.told) = (false, false);
         self.stint += 1;
         self.stint_since_ns = now_ns;
     }
@@ -124,10 +127,31 @@ impl Local {
         asked
     }
 
+    /// It runs no instruction of its own from now on; false if nobody has asked for that.
+    pub(super) fn confirm_told(&mut self) -> bool {
+        self.told = self.confirm_frozen();
+        self.told
+    }
+
+    /// Frozen as far as others run beside it, and its freezer has not said so; false from now on.
+    pub(super) fn end_told(&mut self) -> bool {
+        std::mem::take(&mut self.told)
+    }
+
+    /// Its freezer has said frozen, or it sleeps.
+    pub(super) fn is_surely_frozen(&self) -> bool {
+        self.is_frozen() && !self.told
+    }
+
     /// It is not to run, and sleeps; false if nobody has asked for that.
     pub(super) fn confirm_dozing(&mut self) -> bool {
         self.dozes = self.confirm_frozen();
         self.dozes
+    }
+
+    /// Its freezer has been written to and has not said frozen.
+    fn is_awaited(&self) -> bool {
+        (self.told || self.freezing_since_ns().is_some()) && !self.dying
     }
 
     /// When the job will be idle, if nothing happens; None if it has been said in this stint. A job that is seen asleep may have been
@@ -145,8 +169,7 @@ impl Local {
 impl NodeSwitch {
     /// When time does something to the job.
     pub(super) fn timeout_of(&self, local: &Local) -> Option<u64> {
-        let freezing = local.freezing_since_ns().filter(|_| !local.dying);
-        let stuck = freezing.map(|_| local.stuck_at_ns);
+        let stuck = local.is_awaited().then_some(local.stuck_at_ns);
         let idle = local.idle_at_ns(self.timing.idle_ns);
         stuck.into_iter().chain(idle).min()
     }
@@ -165,8 +188,8 @@ impl NodeSwitch {
 
     /// Jobs that do not get frozen are named, again and again: the head may not have waited for them before.
     pub(super) fn look_for_stuck(&mut self, now_ns: u64) {
-        for local in self.jobs.iter_mut().filter(|local| !local.dying) {
-            if local.freezing_since_ns().is_some() && now_ns >= local.stuck_at_ns {
+        for local in self.jobs.iter_mut().filter(|local| local.is_awaited()) {
+            if now_ns >= local.stuck_at_ns {
                 local.stuck_at_ns = now_ns + self.timing.stuck_ns;
                 self.actions.push_back(Action::Stuck(local.job));
             }

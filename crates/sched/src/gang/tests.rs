@@ -90,6 +90,54 @@ fn a_slow_freezer_is_waited_for_by_nobody_and_reports_behind() {
     assert!(actions(&mut node).contains(&frozen(A, 2)));
 }
 
+/// Behind the write to its freezer no rank of it runs an instruction of its own: nobody has to know more.
+#[test]
+fn who_has_been_told_to_freeze_counts_as_frozen_and_is_thawed_before_its_freezer_has_said_so() {
+    let mut node = node(Mode::Overlapped);
+    order(&mut node, 10, switch(2, 1, Mode::Overlapped));
+    assert!(node.may_count_as_told(A));
+    node.handle_told(20, A);
+    assert_eq!(actions(&mut node), [frozen(A, 2)]);
+    assert_eq!(order(&mut node, 30, switch(3, 0, Mode::Overlapped)), [Action::Freeze(B), Action::Thaw(A)]);
+    node.handle_told(40, B);
+    assert_eq!(actions(&mut node), [frozen(B, 3)]);
+    node.handle_frozen(50, B);
+    assert_eq!(actions(&mut node), [], "it has been said");
+    order(&mut node, 60, switch(4, 1, Mode::Overlapped));
+    node.handle_told(70, A);
+    actions(&mut node);
+    node.handle_time(60 + Timing::default().stuck_ns);
+    assert_eq!(actions(&mut node), [Action::Stuck(A)], "who keeps the machines hears of it all the same");
+}
+
+#[test]
+fn who_suspends_a_job_waits_until_its_freezer_has_said_so() {
+    let mut node = node(Mode::Overlapped);
+    order(&mut node, 10, switch(2, 1, Mode::Overlapped));
+    node.handle_told(20, A);
+    actions(&mut node);
+    assert_eq!(order(&mut node, 30, Order::Suspend(A, 1)), []);
+    assert!(!node.may_count_as_told(A));
+    node.handle_frozen(40, A);
+    assert_eq!(actions(&mut node), [Action::Reached(A, Stage::Suspended, Generation(1))]);
+}
+
+/// Whoever forces switches wants it off and on again, not a write.
+#[test]
+fn it_is_not_enough_to_be_told_where_nobody_comes() {
+    let mut node = node(Mode::Overlapped);
+    node.handle_plan(0, Plan { version: Version(2), rows: vec![vec![A], vec![]], moved: Vec::new() });
+    order(&mut node, 10, Order::Switch(to_row(2, 1, 2)));
+    assert!(!node.is_thawed(A) && !node.may_count_as_told(A));
+}
+
+#[test]
+fn strictly_it_is_not_enough_to_be_told() {
+    let mut node = node(Mode::Strict);
+    order(&mut node, 10, switch(2, 1, Mode::Strict));
+    assert!(!node.may_count_as_told(A));
+}
+
 #[test]
 fn s17_the_strict_switch_waits_for_every_order() {
     let mut node = node(Mode::Strict);

@@ -35,7 +35,7 @@ impl World {
             assert!(row.contains(&job), "job {job} is thawed on node {node} in another's row {row:?}");
         }
         let process = known.processes.get(&job).expect("its processes are there");
-        assert!(process.real == Real::Frozen, "job {job} is thawed on node {node} while {:?}", process.real);
+        assert!(process.is_still(), "job {job} is thawed on node {node} while {:?}", process.real);
         assert!(!process.dying, "job {job} is thawed on node {node} while it dies");
         let strict = self.is_strict() && !alone;
         let mut overlap = false;
@@ -97,8 +97,9 @@ impl World {
     /// The head has FROZEN of the job.
     pub(super) fn check_frozen_everywhere(&self, job: JobId) {
         for node in self.counting(job) {
-            let real = self.nodes[node.0 as usize].processes[&job].real;
-            assert!(real == Real::Frozen, "FROZEN of job {job} has come while node {node} has it {real:?}");
+            let process = &self.nodes[node.0 as usize].processes[&job];
+            let real = process.real;
+            assert!(process.is_still(), "FROZEN of job {job} has come while node {node} has it {real:?}");
         }
     }
 

@@ -24,6 +24,8 @@ pub(super) struct Process {
     pub(super) real: Real,
     /// The number of the last write to the freezer: what an older one leads to is void.
     pub(super) epoch: u64,
+    /// It runs no instruction of its own since it has been told to freeze, which its daemon has taken for frozen.
+    pub(super) told: bool,
     /// Since when it runs, and how long it has run before.
     pub(super) since_ns: Option<u64>,
     pub(super) ran_ns: u64,
@@ -42,6 +44,7 @@ impl Process {
             slots,
             real: Real::Frozen,
             epoch: 0,
+            told: false,
             since_ns: None,
             ran_ns: 0,
             dying: false,
@@ -56,8 +59,14 @@ impl Process {
         self.ran_ns + self.since_ns.map_or(0, |since_ns| now_ns - since_ns)
     }
 
+    /// It may be thawed, and counts as frozen.
+    pub(super) fn is_still(&self) -> bool {
+        self.real == Real::Frozen || self.told && matches!(self.real, Real::Freezing { .. })
+    }
+
     /// It stops running or begins to.
     pub(super) fn set_runs(&mut self, now_ns: u64, runs: bool) {
+        self.told = false;
         self.ran_ns = self.ran_until(now_ns);
         self.since_ns = runs.then_some(now_ns);
     }

@@ -25,6 +25,7 @@ pub(super) enum Event {
     Up { from: NodeId, link: (NodeId, u64), report: crate::message::Report },
     Freezer { node: NodeId, job: JobId, epoch: u64, frozen: bool },
     Told { node: NodeId, job: JobId, epoch: u64, frozen: bool },
+    Counts { node: NodeId, job: JobId, epoch: u64 },
     Saved { node: NodeId, job: JobId },
     Restored { node: NodeId, job: JobId, generation: Generation },
     Dead { node: NodeId, job: JobId },
@@ -213,7 +214,8 @@ impl World {
         match *event {
             Event::Down { to: node, .. } | Event::Up { link: (node, _), .. } => Some(node),
             Event::Saved { node, .. } | Event::Restored { node, .. } => Some(node),
-            Event::Told { node, .. } | Event::Timer { node } | Event::List { node } => Some(node),
+            Event::Counts { node, .. } | Event::Told { node, .. } => Some(node),
+            Event::Timer { node } | Event::List { node } => Some(node),
             _ => None,
         }
     }
@@ -236,6 +238,7 @@ impl World {
             }
             Event::Down { .. } | Event::Up { .. } => {}
             Event::Freezer { node, job, epoch, frozen } => self.handle_freezer(node, job, epoch, frozen),
+            Event::Counts { node, job, epoch } => self.handle_counts(node, job, epoch),
             Event::Saved { node, job } => {
                 self.end_copy(node, job);
                 self.with_any(node, |agent| agent.handle_saved(now_ns, job));
@@ -463,6 +466,11 @@ impl World {
                 if stuck {
                     self.report.toll.0[Kind::Stop as usize][Phase::Freezes as usize] += 1;
                 }
+                let by_cgroup = node.0 % 4 != 3;
+                let agent = self.nodes[at].agent.as_ref();
+                if by_cgroup && agent.is_some_and(|agent| agent.switch().may_count_as_told(job)) {
+                    self.push(written_ns, Event::Counts { node, job, epoch });
+                }
                 self.push(written_ns + takes_ns, Event::Freezer { node, job, epoch, frozen: true });
                 self.enter(node, job, Phase::Freezes);
             }
@@ -504,6 +512,16 @@ impl World {
             }
             Action::Stuck(_) => {}
             _ => unreachable!("the agent keeps {action:?} to itself"),
+        }
+    }
+
+    /// It has been told to freeze, which is enough.
+    fn handle_counts(&mut self, node: NodeId, job: JobId, epoch: u64) {
+        let Some(process) = self.nodes[node.0 as usize].processes.get_mut(&job) else { return };
+        let now_ns = self.now_ns;
+        if process.epoch == epoch {
+            process.told = true;
+            self.with_any(node, |agent| agent.handle_told(now_ns, job));
         }
     }
 

@@ -100,7 +100,7 @@ fn words_go_down_and_up_without_the_link() {
             generation: Generation(number),
             membership: tutti_sched::Membership(2),
         };
-        pair.child.say_up(1000, &report, &mut |_, _, _| panic!("the link is not needed"));
+        pair.child.say_up(1000, &report, 0, &mut |_, _, _| panic!("the link is not needed"));
         assert!(matches!(pair.await_word(1000), Heard::Up(NodeId(3), said) if said == report));
     }
     assert_eq!(pair.over, []);
@@ -208,7 +208,7 @@ fn a_parent_answers_where_the_newest_datagram_came_from() {
     let address = elsewhere.local_addr().unwrap();
     pair.child.socket = Some(elsewhere);
     let report = Report::Late { node: NodeId(3), job: JobId(7), stage: Stage::Frozen };
-    pair.child.say_up(1000, &report, &mut |_, _, _| panic!("there is a way"));
+    pair.child.say_up(1000, &report, 0, &mut |_, _, _| panic!("there is a way"));
     pair.await_word(1000);
     assert_eq!(pair.parent.ends[0].address, Some(address));
     pair.say_switch(9);

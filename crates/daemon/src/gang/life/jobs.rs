@@ -14,8 +14,9 @@ use crate::gang::{Said, now_ns};
 
 /// A slice that is over for so long has no end: who waited for it sleeps, or is gone.
 const OVERDUE_NS: u64 = 5_000_000;
-/// A job that works hard is looked at half as often each time, down to one look in so many, and no more rarely than this.
-const RARELY: u64 = 4;
+/// A job that works hard is looked at half as often each time, down to one look in so many, and no more rarely than this: if it falls asleep,
+/// others lose that much, once.
+const RARELY: u64 = 16;
 const LOOK_NS_MAX: u64 = 100_000_000;
 /// So long the freezer of who has left is not looked at, where nobody waits for it; of a shorter slice, for half of it. Whoever shared
 /// a core with the switch thread comes to stand still when the kernel gives him that core the next time: mostly within 4 ms.
@@ -51,6 +52,8 @@ pub(super) struct Job {
     /// It worked hard when it was last looked at; and so many slices it has not been since.
     hard: bool,
     spared: u64,
+    /// When it was last looked at.
+    seen_ns: u64,
 }
 
 impl Job {
@@ -59,9 +62,9 @@ impl Job {
         self.looked_ns + (pause_ns * self.pauses.max(1)).min(LOOK_NS_MAX)
     }
 
-    /// The same at the end of a slice: at who has always worked hard, at every fourth.
+    /// The same at the end of a slice: at who has always worked hard, now and then.
     fn look_rarely(&mut self, now_ns: u64, id: JobId, agent: &mut Agent) {
-        let spared = self.hard && self.spared + 1 < RARELY;
+        let spared = self.hard && self.spared + 1 < RARELY && now_ns < self.seen_ns + LOOK_NS_MAX;
         self.spared = if spared { self.spared + 1 } else { 0 };
         if !spared {
             self.look(now_ns, id, agent);
@@ -70,7 +73,7 @@ impl Job {
 
     /// Tells the agent whether it sleeps.
     fn look(&mut self, now_ns: u64, id: JobId, agent: &mut Agent) {
-        (self.looked_ns, self.unseen) = (now_ns, false);
+        (self.looked_ns, self.seen_ns, self.unseen) = (now_ns, now_ns, false);
         let Some(doing) = self.brake.as_mut().and_then(|brake| brake.try_doing(now_ns)) else { return };
         self.hard = doing == Doing::WorksHard;
         self.pauses = if self.hard { (self.pauses.max(1) * 2).min(RARELY) } else { 1 };
@@ -136,8 +139,12 @@ impl Life {
                     (job.looked_ns, job.pauses) = (began_ns, 1);
                     self.recorder.put(What::Freeze, *id, began_ns, began_ns);
                     node.agent.handle_dozing(began_ns, *id);
-                } else {
-                    brake.freeze(began_ns);
+                    return;
+                }
+                brake.freeze(began_ns);
+                if node.agent.switch().may_count_as_told(*id) && brake.try_trust(began_ns) {
+                    self.recorder.put(What::Freeze, *id, began_ns, began_ns);
+                    node.agent.handle_told(now_ns(), *id);
                 }
             }
             Action::Thaw(id) => {
@@ -147,7 +154,10 @@ impl Life {
                     let began_ns = now_ns();
                     self.slice.tell(node, *id, brake);
                     brake.thaw();
-                    (job.looked_ns, job.unseen, job.pauses) = (began_ns, true, 1);
+                    (job.looked_ns, job.unseen) = (began_ns, true);
+                    if !job.hard {
+                        job.pauses = 1;
+                    }
                     self.recorder.put(What::Thaw, *id, began_ns, now_ns());
                 }
                 let now_ns = now_ns();
@@ -160,6 +170,7 @@ impl Life {
                 let leaving = self.jobs.iter_mut().filter(|(other, _)| *other != id);
                 leaving
                     .filter_map(|(_, job)| job.brake.as_mut())
+                    .filter(|brake| !brake.is_trusted())
                     .for_each(|brake| brake.calm(now_ns, pause_ns));
             }
             // What is in the channels stays where it is, the job's own memory: there is nothing to copy (DESIGN 5).
@@ -201,8 +212,10 @@ impl Life {
                 && brake.try_confirm(now_ns)
             {
                 any = true;
-                let (asked_ns, took_ns) = (brake.asked_ns(), brake.took_ns(self::now_ns()));
-                self.recorder.put(What::Freeze, *id, asked_ns, asked_ns + took_ns);
+                if !brake.is_trusted() {
+                    let (asked_ns, took_ns) = (brake.asked_ns(), brake.took_ns(self::now_ns()));
+                    self.recorder.put(What::Freeze, *id, asked_ns, asked_ns + took_ns);
+                }
                 node.agent.handle_frozen(now_ns, *id);
             }
         }
@@ -211,7 +224,7 @@ impl Life {
 
     /// Looks at the freezers that have not said frozen, and at who works.
     pub(super) fn look(&mut self, now_ns: u64) {
-        self.confirm(now_ns, |_| true);
+        self.confirm(now_ns, |brake| !brake.is_trusted() || now_ns >= brake.look_ns());
         let Some(node) = &mut self.node else { return };
         if let Some(pause_ns) = look_pause_ns(&self.jobs, node) {
             let due = |job: &Job| job.here && now_ns >= job.look_ns(pause_ns);

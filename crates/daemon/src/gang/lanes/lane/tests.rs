@@ -192,6 +192,50 @@ fn a_calm_word_costs_one_datagram() {
     assert_eq!((world.by_link, world.taken[1].len()), (0, 40));
 }
 
+/// Two jobs by turns: each switch freezes one, and is answered.
+#[test]
+fn a_calm_word_and_its_calm_answer_cost_two_datagrams() {
+    let mut world = World::new(7);
+    world.settle(50_000_000);
+    let turn = |world: &mut World| {
+        let before = world.lanes.each_ref().map(|lane| lane.datagram);
+        world.push_calm(0, b"switch".to_vec(), 100_000_000);
+        world.settle(500_000);
+        world.push_calm(1, b"frozen".to_vec(), 99_000_000);
+        world.settle(99_500_000);
+        let after = world.lanes.each_ref().map(|lane| lane.datagram);
+        after[0] - before[0] + after[1] - before[1]
+    };
+    turn(&mut world);
+    for _ in 0..20 {
+        assert_eq!(turn(&mut world), 2);
+    }
+    assert_eq!((world.by_link, world.taken[0].len(), world.taken[1].len()), (0, 21, 21));
+}
+
+/// The one behind it is expected, so it is asked for.
+#[test]
+fn a_calm_answer_that_is_lost_does_not_take_a_slice() {
+    let mut world = World::new(7);
+    world.settle(50_000_000);
+    for _ in 0..2 {
+        world.push_calm(0, b"switch".to_vec(), 100_000_000);
+        world.settle(500_000);
+        world.push_calm(1, b"frozen".to_vec(), 99_000_000);
+        world.settle(99_500_000);
+    }
+    world.push_calm(0, b"switch".to_vec(), 100_000_000);
+    world.settle(500_000);
+    world.loss_percent = 100;
+    world.push_calm(1, b"frozen".to_vec(), 99_000_000);
+    world.loss_percent = 0;
+    let lost_ns = world.now_ns;
+    while world.taken[0].len() < 3 {
+        world.settle(1_000_000);
+    }
+    assert!(world.now_ns - lost_ns <= LATE_NS + 1_000_000, "{}", world.now_ns - lost_ns);
+}
+
 #[test]
 fn a_word_that_does_not_follow_a_calm_one_in_time_is_asked_for() {
     let mut world = World::new(7);
