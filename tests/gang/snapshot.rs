@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use tutti_node::snapshot::{Doing, Snapshot};
 
@@ -81,6 +82,69 @@ fn what_is_in_flight_inside_a_node_is_what_comes_later() {
 #[test]
 fn what_is_in_flight_between_nodes_that_lose_packets_is_what_comes_later() {
     flight("snapshot-nodes", 2, 4, "loss=5%,dup=1%,reorder=2%,seed=7");
+}
+
+/// The last rank sleeps in a read while the others send to it: all of that is listed, in flight or arrived, and nothing else.
+#[track_caller]
+fn unasked(name: &str, nodes: u32, ranks: u32, faults: &str) {
+    let cluster = Cluster::up(name, nodes, &[]);
+    let program = Steered::new(name);
+    let pipe = program.folder().join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a pipe");
+    let mut job = start(&program, &cluster, nodes, ranks, "asleep", faults);
+    program.touch("send");
+    (0..ranks - 1).for_each(|_| job.await_line("snapshot: sent"));
+    let bytes = [0_u64, 7, 100, 1500, 9000, 300_000];
+    let expected: BTreeSet<String> = (0..ranks - 1)
+        .flat_map(|from| {
+            (0..).zip(bytes).map(move |(i, bytes)| format!("received {from} {} {bytes}", 10 * from + i))
+        })
+        .collect();
+    let mut looks = 0;
+    await_that("all from other nodes has arrived, and one look after it", || {
+        let snapshot = take(&cluster, 1);
+        let ranks_seen = || snapshot.nodes.iter().flat_map(|node| &node.ranks);
+        assert!(ranks_seen().all(|view| view.unread.is_none()), "{}", snapshot.text());
+        if ranks_seen().any(|view| view.taking) {
+            return false;
+        }
+        let (flying, troubles) = snapshot.in_flight();
+        assert_eq!(troubles, [""; 0]);
+        let held = snapshot.nodes.iter().flat_map(|node| &node.held);
+        let users = flying.iter().map(|flight| flight.message).filter(|m| m.is_message()).chain(held);
+        let users = users.filter(|m| m.context == 0);
+        let mut seen = Vec::new();
+        for m in users {
+            assert_eq!(m.to, ranks - 1);
+            if m.bytes <= 1500 {
+                assert_eq!(m.data.as_ref().map_or(0, String::len) as u64, 2 * m.bytes, "{m:?}");
+            }
+            seen.push(format!("received {} {} {}", m.from, m.tag, m.bytes));
+        }
+        seen.sort();
+        assert!(seen.iter().eq(&expected), "{seen:?} of {expected:?}\n{}", snapshot.text());
+        // Inside a node they wait in the rings; the service thread takes what comes from others.
+        let arrived: usize = snapshot.nodes.iter().map(|node| node.held.len()).sum();
+        let (on_node, all) = (ranks / nodes - 1, ranks - 1);
+        looks += usize::from(arrived == bytes.len() * (all - on_node) as usize);
+        looks == 2
+    });
+    program.touch("go");
+    std::fs::write(&pipe, "x").expect("a reader");
+    let (status, said, lines) = job.end_with_output();
+    assert_eq!((status, said.as_str()), (0, ""));
+    let got: BTreeSet<String> = lines.into_iter().filter(|line| line.starts_with("received")).collect();
+    assert_eq!(got, expected, "what was listed, and what came later");
+}
+
+#[test]
+fn what_waits_for_a_rank_that_sleeps_outside_of_mpi_is_listed_inside_a_node() {
+    unasked("snapshot-asleep", 1, 3, "");
+}
+
+#[test]
+fn what_waits_for_a_rank_that_sleeps_outside_of_mpi_is_listed_between_nodes_that_lose_packets() {
+    unasked("snapshot-asleeps", 2, 4, "loss=5%,dup=1%,reorder=2%,seed=9");
 }
 
 /// A snapshot in which the program's waits are all to be seen.

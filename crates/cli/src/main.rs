@@ -48,10 +48,7 @@ const COMMANDS: [(&str, &str); 19] = [
     ("ps [--all] [--json]", "the jobs of the cluster"),
     ("status JOB [--json]", "one job"),
     ("nodes [--json]", "the nodes of the cluster"),
-    (
-        "snapshot JOB [-o FILE] [--json | --dot] | --show FILE",
-        "what is in flight in a job, who waits for whom, deadlocks",
-    ),
+    ("snapshot JOB [-o FILE] | --show FILE", "what is in flight in a job, who waits for whom, deadlocks"),
     ("timeline JOB | --all [-o FILE]", "draw who ran where and when, as a page for a browser"),
     ("attach JOB", "become the front end of a job that has none"),
     ("logs JOB", "what a job has written lately"),

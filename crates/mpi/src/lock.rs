@@ -26,6 +26,11 @@ impl Lock {
         self.needed.load(Ordering::Relaxed)
     }
 
+    /// 0 while nobody holds it.
+    pub fn word(&self) -> &AtomicU32 {
+        &self.word
+    }
+
     /// Takes the lock.
     #[inline(always)]
     pub fn acquire(&self) {

@@ -188,11 +188,14 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
     for comm in &mut predefined_comms {
         comm.errhandler = errhandler::initial();
     }
+    let engine = Engine::new(job, net);
+    engine.show_kept(LOCK.word());
+    let job = &engine.job;
     let process = Process {
         universe_size: job.ranks() as c_int,
         app_number: if is_alone { None } else { app_number() },
         company: Company::new(job.is_oversubscribed()),
-        engine: Engine::new(job, net),
+        engine,
         predefined_comms,
         comms: Slab::new(Kind::Comm),
         groups: Slab::new(Kind::Group),

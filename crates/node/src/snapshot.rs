@@ -14,6 +14,7 @@ mod deadlock;
 mod file;
 mod flight;
 mod graph;
+mod held;
 mod reduction;
 mod text;
 mod view;
@@ -55,6 +56,12 @@ pub struct View {
     pub flows: Vec<Flow>,
     /// Messages that are there and not listed, since there were too many.
     pub omitted: u64,
+    /// Messages that its ranks have taken and no receive has asked for, in the order in which each rank took them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<Message>,
+    /// Those of them that are not listed.
+    #[serde(default)]
+    pub held_omitted: u64,
 }
 
 /// What is seen of a rank.
@@ -66,6 +73,12 @@ pub struct RankView {
     pub pid: u32,
     /// What it does.
     pub doing: Doing,
+    /// It was stopped while it may have been taking messages: one may be missing, or be listed twice.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub taking: bool,
+    /// Why it is not known what it holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<String>,
 }
 
 /// What a rank does.

@@ -16,6 +16,7 @@ pub mod envelope_ring;
 pub mod flow;
 pub mod head;
 pub mod joint;
+pub mod kept;
 pub mod layout;
 #[cfg(not(loom))]
 pub mod look;

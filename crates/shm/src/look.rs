@@ -84,6 +84,15 @@ impl Segment {
         unsafe { self.at::<Endpoint>(self.layout().endpoint_at(rank)).as_ref() }.pid.load(Ordering::Relaxed)
     }
 
+    /// Address in its own memory of what a rank says of the messages that it has taken and no receive has asked for
+    /// ([`crate::kept::Root`]); 0: it has not said.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn kept(&self, rank: usize) -> u64 {
+        self.words_of(rank).1.kept.load(Ordering::Acquire)
+    }
+
     /// The messages from one rank to another that the receiver, which is frozen, has not taken out of its ring yet: headers, and the
     /// data of those that have them there.
     ///

@@ -9,6 +9,7 @@
  * read: as wait, but the first sleeps in a read of FOLDER/pipe.
  * waitall, waitany: rank 0 waits for messages of ranks 1 and 2, all or any; rank 1 waits for one of rank 0; rank 2 computes until FOLDER/go is there.
  * anysource: rank 0 receives from any rank, the others from it; the last one computes until FOLDER/go is there.
+ * asleep: as flight, but the receiver sleeps in a read of FOLDER/pipe, and large messages are among those that it is sent.
  * started: all are in a nonblocking barrier that the last one begins when FOLDER/go is there. Rank 0 waits for a message that rank 2 sends behind it.
  * absent: as barrier, but another rank computes for good.
  * woken: as ring, until rank 0 gets SIGUSR1, whose handler sends what rank size - 1 waits for; then all compute until FOLDER/go is there.
@@ -22,7 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FLIGHT = 7, BULK = 32 << 20 };
+enum { FLIGHT = 7, KINDS = 6, BULK = 32 << 20 };
 
 static char path[4096];
 
@@ -63,6 +64,33 @@ static void flight(int rank, int size, const char *folder) {
         MPI_Recv(data, sizeof data, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
         MPI_Get_count(&status, MPI_BYTE, &bytes);
         printf("received %d %d %d\n", status.MPI_SOURCE, status.MPI_TAG, bytes);
+    }
+}
+
+static void asleep(int rank, int size, const char *folder) {
+    static const int bytes[KINDS] = {0, 7, 100, 1500, 9000, 300000};
+    static char data[KINDS][300000];
+    MPI_Request requests[KINDS];
+    if (rank < size - 1) {
+        await(folder, "send");
+        for (int i = 0; i < KINDS; i++)
+            MPI_Isend(data[i], bytes[i], MPI_BYTE, size - 1, 10 * rank + i, MPI_COMM_WORLD, &requests[i]);
+        say("snapshot: sent");
+        await(folder, "go");
+        MPI_Waitall(KINDS, requests, MPI_STATUSES_IGNORE);
+        return;
+    }
+    char byte;
+    snprintf(path, sizeof path, "%s/pipe", folder);
+    int pipe = open(path, O_RDONLY);
+    if (read(pipe, &byte, 1) < 0)
+        MPI_Abort(MPI_COMM_WORLD, 9);
+    for (int i = 0; i < KINDS * (size - 1); i++) {
+        MPI_Status status;
+        int count;
+        MPI_Recv(data[0], sizeof data[0], MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
+        MPI_Get_count(&status, MPI_BYTE, &count);
+        printf("received %d %d %d\n", status.MPI_SOURCE, status.MPI_TAG, count);
     }
 }
 
@@ -124,6 +152,8 @@ int main(int argc, char **argv) {
     say("snapshot: up");
     if (!strcmp(what, "flight")) {
         flight(rank, size, folder);
+    } else if (!strcmp(what, "asleep")) {
+        asleep(rank, size, folder);
     } else if (!strcmp(what, "ring")) {
         MPI_Recv(&word, 1, MPI_INT, (rank + 1) % size, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else if (!strcmp(what, "woken")) {

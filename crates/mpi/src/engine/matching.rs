@@ -3,8 +3,9 @@
 //! Posting numbers decide between the two queues (F34). Messages of one source are kept in order of arrival, which is the order
 //! of sending; between sources MPI demands no order, and a wildcard looks at them in turn.
 
-use std::collections::VecDeque;
+use tutti_shm::kept::Root;
 
+use super::kept::Keep;
 use super::told::overlap;
 use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_Message};
 use crate::buffer::Buffer;
@@ -40,12 +41,20 @@ pub enum Body {
 }
 
 impl Body {
-    /// The body whose data come under this message number.
-    fn streaming(&mut self, number: u32) -> Option<&mut Body> {
+    /// Whether its data come under this message number.
+    fn is_streaming(&self, number: u32) -> bool {
         match self {
-            Body::Streaming(mine) => (*mine == number).then_some(self),
-            Body::Signed(_, body) => body.streaming(number),
-            _ => None,
+            Body::Streaming(mine) => *mine == number,
+            Body::Signed(_, body) => body.is_streaming(number),
+            _ => false,
+        }
+    }
+
+    /// All its data have come.
+    fn complete(&mut self, data: Box<[u8]>) {
+        match self {
+            Body::Signed(_, body) => body.complete(data),
+            body => *body = Body::Long(data),
         }
     }
 }
@@ -100,7 +109,7 @@ const EMPTY: Queue = Queue { first: NONE, last: NONE };
 pub struct Matching {
     posted: Vec<Queue>,
     any: Queue,
-    unexpected: Vec<VecDeque<Unexpected>>,
+    unexpected: Keep,
     next_posted: u64,
     /// Messages taken out of matching by a matched probe, with their sources.
     extracted: Slab<(usize, Unexpected)>,
@@ -113,7 +122,7 @@ impl Matching {
         Matching {
             posted: vec![EMPTY; ranks],
             any: EMPTY,
-            unexpected: (0..ranks).map(|_| VecDeque::new()).collect(),
+            unexpected: Keep::new(ranks),
             next_posted: 0,
             extracted: Slab::new(Kind::Message),
             turn: 0,
@@ -123,7 +132,7 @@ impl Matching {
     /// Whether no receive is posted that a message of this source could match, and none of its messages waits.
     #[inline(always)]
     pub fn is_idle(&self, from: usize) -> bool {
-        self.posted[from].first == NONE && self.any.first == NONE && self.unexpected[from].is_empty()
+        self.posted[from].first == NONE && self.any.first == NONE && self.unexpected.is_empty(from)
     }
 
     /// The source at which a wildcard looks next; the one behind it is next then.
@@ -137,7 +146,7 @@ impl Matching {
     /// Whether messages of this source wait.
     #[inline(always)]
     pub fn has_unexpected(&self, from: usize) -> bool {
-        !self.unexpected[from].is_empty()
+        !self.unexpected.is_empty(from)
     }
 
     /// Gives the data of the oldest waiting message of a source to `take`, if it is the one asked for, short, and at most
@@ -151,15 +160,15 @@ impl Matching {
         capacity: usize,
         take: impl FnOnce(&[u8]),
     ) -> Option<(i32, usize)> {
-        let queue = &mut self.unexpected[from];
-        let first = queue.front()?;
+        let at = self.unexpected.first(from)?;
+        let first = self.unexpected.get(at);
         let Body::Short(data) = &first.body else { return None };
         if first.context != context || (first.tag != tag && tag != MPI_ANY_TAG) || first.bytes > capacity {
             return None;
         }
         let found = (first.tag, first.bytes);
         take(&data[..first.bytes]);
-        queue.pop_front();
+        self.unexpected.remove(from, at);
         Some(found)
     }
 
@@ -269,7 +278,7 @@ impl Matching {
 
     /// Keeps a message that matched nothing.
     pub fn keep(&mut self, from: usize, message: Unexpected) {
-        self.unexpected[from].push_back(message);
+        self.unexpected.push(from, message);
     }
 
     /// Takes the message that a new receive matches.
@@ -277,34 +286,35 @@ impl Matching {
     pub fn take_unexpected(&mut self, receive: &Request) -> Option<(usize, Unexpected)> {
         let (source, context, tag) = (receive.peer, receive.context, receive.tag);
         if source != MPI_ANY_SOURCE {
-            let queue = &mut self.unexpected[source as usize];
-            if queue.is_empty() {
-                return None;
-            }
-            let position = position(queue, context, tag)?;
-            return queue.remove(position).map(|message| (source as usize, message));
+            let from = source as usize;
+            let at = position(&self.unexpected, from, context, tag)?;
+            return Some((from, self.unexpected.remove(from, at)));
         }
-        let (from, position) = self.find(context, source, tag)?;
+        let (from, at) = self.find(context, source, tag)?;
         self.turn = from + 1;
-        self.unexpected[from].remove(position).map(|message| (from, message))
+        Some((from, self.unexpected.remove(from, at)))
     }
 
     /// Looks without taking.
     pub fn probe(&self, context: u32, source: i32, tag: i32) -> Option<Found> {
-        let (from, position) = self.find(context, source, tag)?;
-        let message = &self.unexpected[from][position];
+        let (from, at) = self.find(context, source, tag)?;
+        let message = self.unexpected.get(at);
         Some(Found { source: from as u32, tag: message.tag, bytes: message.bytes })
     }
 
     /// The stream of an unexpected message is complete.
     pub fn complete_stream(&mut self, from: usize, number: u32, data: Box<[u8]>) {
-        let extracted = self.extracted.iter_mut().filter(|(_, (source, _))| *source == from);
-        let message = self.unexpected[from]
-            .iter_mut()
-            .chain(extracted.map(|(_, (_, message))| message))
-            .find_map(|message| message.body.streaming(number))
+        let mut kept = self.unexpected.of(from);
+        let found = kept.find(|(_, message)| message.body.is_streaming(number)).map(|(at, _)| at);
+        drop(kept);
+        if let Some(at) = found {
+            return self.unexpected.complete(at, |body| body.complete(data));
+        }
+        let mut extracted = self.extracted.iter_mut().map(|(_, (source, message))| (*source, message));
+        let (_, message) = extracted
+            .find(|(source, message)| *source == from && message.body.is_streaming(number))
             .expect("a sink without a receive belongs to an unexpected message");
-        *message = Body::Long(data);
+        message.body.complete(data);
     }
 
     /// Whether a receive waits for its message.
@@ -335,8 +345,8 @@ impl Matching {
 
     /// Takes a message out for a receive that will name it.
     pub fn extract(&mut self, context: u32, source: i32, tag: i32) -> Option<(Found, MPI_Message)> {
-        let (from, position) = self.find(context, source, tag)?;
-        let message = self.unexpected[from].remove(position)?;
+        let (from, at) = self.find(context, source, tag)?;
+        let message = self.unexpected.remove(from, at);
         let found = Found { source: from as u32, tag: message.tag, bytes: message.bytes };
         let index = self.extracted.insert((from, message));
         Some((found, MPI_Message(self.extracted.handle(index))))
@@ -354,13 +364,18 @@ impl Matching {
 
     /// The messages that no receive has taken, with their sources.
     pub fn unexpected(&self) -> impl Iterator<Item = (usize, &Unexpected)> {
-        let queues = self.unexpected.iter().enumerate();
-        queues.flat_map(|(from, queue)| queue.iter().map(move |message| (from, message)))
+        (0..self.unexpected.senders())
+            .flat_map(|from| self.unexpected.of(from).map(move |(_, message)| (from, message)))
     }
 
     /// How many messages no receive has taken.
     pub fn unexpected_count(&self) -> usize {
-        self.unexpected.iter().map(VecDeque::len).sum()
+        self.unexpected.count()
+    }
+
+    /// Where an onlooker finds them.
+    pub fn kept_root(&self) -> &Root {
+        self.unexpected.root()
     }
 
     /// Gives an extracted message to its receive.
@@ -368,20 +383,22 @@ impl Matching {
         self.extracted.remove(index)
     }
 
-    fn find(&self, context: u32, source: i32, tag: i32) -> Option<(usize, usize)> {
+    /// The sender of a message, and its place.
+    fn find(&self, context: u32, source: i32, tag: i32) -> Option<(usize, u32)> {
         if source != MPI_ANY_SOURCE {
-            return Some((source as usize, position(&self.unexpected[source as usize], context, tag)?));
+            return Some((source as usize, position(&self.unexpected, source as usize, context, tag)?));
         }
-        let ranks = self.unexpected.len();
+        let ranks = self.unexpected.senders();
         (0..ranks)
             .map(|i| (self.turn + i) % ranks)
-            .find_map(|from| Some((from, position(&self.unexpected[from], context, tag)?)))
+            .find_map(|from| Some((from, position(&self.unexpected, from, context, tag)?)))
     }
 }
 
 #[inline(always)]
-fn position(queue: &VecDeque<Unexpected>, context: u32, tag: i32) -> Option<usize> {
-    queue.iter().position(|m| m.context == context && (tag == m.tag || tag == MPI_ANY_TAG))
+fn position(keep: &Keep, from: usize, context: u32, tag: i32) -> Option<u32> {
+    let is_it = |m: &Unexpected| m.context == context && (tag == m.tag || tag == MPI_ANY_TAG);
+    keep.of(from).find(|(_, message)| is_it(message)).map(|(at, _)| at)
 }
 
 /// First request of a queue that takes a message: its predecessor and itself.

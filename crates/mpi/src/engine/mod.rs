@@ -27,6 +27,7 @@
 mod arrival;
 mod copies;
 mod counters;
+mod kept;
 mod matching;
 mod pace;
 mod peer;
@@ -47,6 +48,7 @@ use tutti_runtime::job::Job;
 use tutti_runtime::net::Net;
 use tutti_shm::envelope_ring::Envelope;
 use tutti_shm::head::{ANNOUNCE, CLEAR, DONE, EAGER, JOIN, STREAM, TELL, WRITE};
+use tutti_shm::sync::Ordering;
 
 use crate::abi::*;
 use crate::buffer::Buffer;
@@ -365,6 +367,14 @@ impl Engine {
         let whole = if request.kind == RequestKind::Send { request.bytes } else { request.buffer.bytes };
         let (moved, bytes) = found.unwrap_or((0, None));
         (moved as u64, bytes.unwrap_or(whole) as u64)
+    }
+
+    /// Where an onlooker finds the messages that no receive has asked for; `lock`: under which they are taken.
+    pub fn show_kept(&self, lock: &std::sync::atomic::AtomicU32) {
+        let root = self.matching.kept_root();
+        root.lock.store((&raw const *lock).addr() as u64, Ordering::Relaxed);
+        let report = self.job.report(self.me);
+        report.kept.store((&raw const *root).addr() as u64, Ordering::Release);
     }
 
     /// Messages that no receive has asked for.

@@ -193,6 +193,8 @@ mod tests {
                 sure: true,
                 unasked: 0,
             }),
+            taking: false,
+            unread: None,
         };
         let ranks = waits.iter().enumerate().map(view).collect();
         let nodes = vec![View { ranks, ..View::default() }];

@@ -148,7 +148,7 @@ mod tests {
         let any = any.iter().map(alternative).collect();
         let call = Some("MPI_Wait".into());
         let doing = Doing::Waits { call, any, background: Vec::new(), more: false, sure: true, unasked: 0 };
-        RankView { rank, pid: 1, doing }
+        RankView { rank, pid: 1, doing, taking: false, unread: None }
     }
 
     fn snapshot() -> Snapshot {
@@ -157,7 +157,7 @@ mod tests {
             waits(1, &[&[Some(0), Some(4)]]),
             waits(2, &[&[Some(4)], &[None]]),
             waits(3, &[&[Some(4)]]),
-            RankView { rank: 4, pid: 1, doing: Doing::Runs },
+            RankView { rank: 4, pid: 1, doing: Doing::Runs, taking: false, unread: None },
             waits(5, &[&[Some(4)]]),
         ];
         let nodes = vec![View { ranks, ..View::default() }];

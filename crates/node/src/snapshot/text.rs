@@ -108,39 +108,49 @@ impl Snapshot {
         }
     }
 
+    /// What ranks have taken and no receive has asked for, and of whom that is not known.
+    fn put_held(&self, text: &mut String) {
+        let held: Vec<&Message> = self.nodes.iter().flat_map(|node| &node.held).collect();
+        if !held.is_empty() {
+            let bytes: u64 = held.iter().fold(0, |sum, message| sum.saturating_add(message.bytes));
+            let count = held.len();
+            let _ =
+                writeln!(text, "arrived, and no receive has asked for them: {count} messages, {bytes} bytes");
+            put_list(held.into_iter().map(|message| (message, "")), text);
+        }
+        let omitted: u64 = self.nodes.iter().map(|node| node.held_omitted).sum();
+        if omitted > 0 {
+            let _ = writeln!(
+                text,
+                "{omitted} messages that have arrived are not listed: there was no room for them"
+            );
+        }
+        for view in self.nodes.iter().flat_map(|node| &node.ranks) {
+            if let Some(why) = &view.unread {
+                let _ = writeln!(text, "what has arrived at rank {} cannot be read: {why}", view.rank);
+            }
+            if view.taking {
+                let rank = view.rank;
+                let _ = writeln!(
+                    text,
+                    "rank {rank} was stopped inside a call, where it may have been taking a message: one to it may be missing or \
+                     listed twice"
+                );
+            }
+        }
+    }
+
     fn put_messages(&self, text: &mut String) {
         let (found, troubles) = self.in_flight();
         let messages: Vec<&InFlight<'_>> = found.iter().filter(|one| one.message.is_message()).collect();
         let bytes: u64 = messages.iter().fold(0, |sum, one| sum.saturating_add(one.message.bytes));
         let _ = writeln!(text, "messages in flight: {}, {bytes} bytes", messages.len());
-        let mut before = None;
-        let mut listed = 0;
-        for (at, one) in messages.iter().enumerate() {
-            let pair = Some((one.message.from, one.message.to));
-            listed = if pair == before { listed + 1 } else { 1 };
-            before = pair;
-            let next = messages.get(at + 1).map(|one| (one.message.from, one.message.to));
-            if listed <= LISTED_MAX {
-                let place = match one.place {
-                    Place::Ring => "in the ring of the two",
-                    Place::Network => "kept by the sender, perhaps in the network",
-                    Place::Queue => "kept by the sender, not sent yet",
-                };
-                let m = one.message;
-                let _ = writeln!(
-                    text,
-                    "  rank {} -> rank {}  tag {}, {}, {} bytes, {}: {place}",
-                    m.from,
-                    m.to,
-                    m.tag,
-                    communicator(m.context),
-                    m.bytes,
-                    whereabouts(m)
-                );
-            } else if next != before {
-                let _ = writeln!(text, "  and {} more", listed - LISTED_MAX);
-            }
-        }
+        let place = |one: &&InFlight<'_>| match one.place {
+            Place::Ring => ": in the ring of the two",
+            Place::Network => ": kept by the sender, perhaps in the network",
+            Place::Queue => ": kept by the sender, not sent yet",
+        };
+        put_list(messages.iter().map(|one| (one.message, place(one))), text);
         for flow in self.nodes.iter().flat_map(|node| &node.flows) {
             if let Some(BulkIn { bytes, here }) = flow.bulk {
                 let come = of_bytes(here, bytes);
@@ -155,8 +165,37 @@ impl Snapshot {
         if omitted > 0 {
             let _ = writeln!(text, "{omitted} messages are not listed: there was no room for them");
         }
+        self.put_held(text);
         for trouble in troubles {
             let _ = writeln!(text, "does not fit together: {trouble}");
+        }
+    }
+}
+
+/// A line for each of these messages with their places; of many between two ranks how many more there are.
+fn put_list<'a>(messages: impl Iterator<Item = (&'a Message, &'static str)>, text: &mut String) {
+    let pair = |message: &Message| (message.from, message.to);
+    let mut messages = messages.peekable();
+    let mut listed = 0;
+    while let Some((m, place)) = messages.next() {
+        listed += 1;
+        if listed <= LISTED_MAX {
+            let _ = writeln!(
+                text,
+                "  rank {} -> rank {}  tag {}, {}, {} bytes, {}{place}",
+                m.from,
+                m.to,
+                m.tag,
+                communicator(m.context),
+                m.bytes,
+                whereabouts(m)
+            );
+        }
+        if messages.peek().is_none_or(|(next, _)| pair(next) != pair(m)) {
+            if listed > LISTED_MAX {
+                let _ = writeln!(text, "  and {} more", listed - LISTED_MAX);
+            }
+            listed = 0;
         }
     }
 }

@@ -6,10 +6,12 @@ use tutti_channel::WORDS;
 use tutti_channel::cut::{self, Cut, FlowWords, in_flight};
 use tutti_shm::envelope_ring::Envelope;
 use tutti_shm::head::{self, Head};
+use tutti_shm::kept::Kept;
 use tutti_shm::look;
 use tutti_shm::report;
 use tutti_shm::segment::Segment;
 
+use super::held::Memory;
 use super::{Alternative, BulkIn, Doing, Flow, Message, RankView, View, Wait, What};
 
 /// Messages of a node that are listed, at most.
@@ -24,7 +26,8 @@ struct Room {
     omitted: u64,
 }
 
-/// What a node sees of its ranks, all of which are frozen; with at most `data_bytes` bytes of the messages' data.
+/// What a node sees of its ranks, all of which are frozen; with at most `data_bytes` bytes of the messages' data. Without any it is
+/// for deadlocks, and what ranks hold that no receive has asked for is left out.
 pub fn view(segment: &Segment, data_bytes: usize) -> View {
     let geometry = segment.geometry();
     let (ranks, first) = (geometry.local_ranks as usize, geometry.first_rank);
@@ -45,7 +48,13 @@ pub fn view(segment: &Segment, data_bytes: usize) -> View {
             view.flows.extend(flow(segment, from, to, &mut room));
         }
     }
-    view.omitted = room.omitted;
+    view.omitted = std::mem::take(&mut room.omitted);
+    if data_bytes > 0 {
+        for rank in 0..ranks {
+            put_held(segment, rank, &mut room, &mut view);
+        }
+        view.held_omitted = room.omitted;
+    }
     view
 }
 
@@ -62,6 +71,31 @@ impl Room {
             message.data = Some(data.iter().map(|byte| format!("{byte:02x}")).collect());
         }
         Some(message)
+    }
+}
+
+/// What a rank has taken and no receive has asked for.
+fn put_held(segment: &Segment, rank: usize, room: &mut Room, view: &mut View) {
+    let (root, seen) = (segment.kept(rank), &mut view.ranks[rank]);
+    if root == 0 || matches!(seen.doing, Doing::Elsewhere | Doing::HasLeft) {
+        return;
+    }
+    let memory = Memory::open(seen.pid);
+    let found = memory.and_then(|memory| memory.kept(root).map(|found| (memory, found)));
+    let (memory, found) = match found {
+        Ok(found) => found,
+        Err(error) => {
+            seen.unread = Some(error.to_string());
+            return;
+        }
+    };
+    seen.taking = found.taking;
+    for kept in found.messages {
+        let Kept { from, kind, context, tag, bytes, here, data, .. } = kept;
+        let to = seen.rank;
+        let message = Message { from, to, kind: name(kind).into(), context, tag, bytes, data: None };
+        let wanted = if here <= room.bytes as u64 && here <= bytes { here as usize } else { 0 };
+        view.held.extend(room.take(message, &memory.read(data, wanted).unwrap_or_default()));
     }
 }
 
@@ -88,7 +122,8 @@ fn rank_view(segment: &Segment, rank: usize) -> RankView {
             }
         }
     };
-    RankView { rank: geometry.first_rank + rank as u32, pid, doing }
+    let rank = geometry.first_rank + rank as u32;
+    RankView { rank, pid, doing, taking: false, unread: None }
 }
 
 /// No timer of the process wakes it, and if any thread may call MPI all threads are those that wait.
@@ -132,8 +167,9 @@ fn wait(wait: &report::Wait) -> Wait {
     }
 }
 
-fn local(from: u32, to: u32, envelope: &Envelope) -> Message {
-    let kind = match envelope.kind {
+/// What messages inside a node are called, and those that are held.
+fn name(kind: u8) -> &'static str {
+    match kind {
         head::EAGER => "eager",
         head::STREAM => "stream",
         head::ANNOUNCE => "announce",
@@ -143,9 +179,12 @@ fn local(from: u32, to: u32, envelope: &Envelope) -> Message {
         head::JOIN => "join",
         head::TELL => "tell",
         _ => "unknown",
-    };
-    let Envelope { context, tag, length: bytes, .. } = *envelope;
-    Message { from, to, kind: kind.into(), context, tag, bytes, data: None }
+    }
+}
+
+fn local(from: u32, to: u32, envelope: &Envelope) -> Message {
+    let Envelope { kind, context, tag, length: bytes, .. } = *envelope;
+    Message { from, to, kind: name(kind).into(), context, tag, bytes, data: None }
 }
 
 fn remote(from: u32, to: u32, head: &Head) -> Message {
