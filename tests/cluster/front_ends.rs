@@ -117,3 +117,24 @@ fn the_logs_of_a_job_say_why_it_has_ended() {
         assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("well\n", ""));
     }
 }
+
+#[test]
+fn a_job_that_the_head_cannot_write_down_is_not_submitted() {
+    let cluster = Cluster::up("cluster-full", 2, &[]);
+    let submit = |node, words: &[&str]| {
+        tutti_tests::run(&mut cluster.command_on(node, &[&["submit", "-n", "1"], words].concat()), LIMIT)
+    };
+    // What is in the way of every new file.
+    let new = cluster.folder.join("node0.queue/new");
+    std::fs::create_dir(&new).expect("a folder");
+    for node in [0, 1] {
+        let ran = submit(node, &["true"]);
+        assert_eq!((ran.code(), ran.stdout.as_str(), ran.stderr.lines().count()), (1, "", 1), "{ran}");
+        assert!(ran.stderr.starts_with("tutti submit: the head cannot keep the job: cannot write "), "{ran}");
+    }
+    assert_eq!(cluster.tutti(&["ps", "--all"]).expect_success().stdout.lines().count(), 1);
+    // Who waits for his job sees what becomes of it.
+    cluster.run(&["run", "-N", "2", "-n", "2", RANK, "exchange"]).expect_success();
+    std::fs::remove_dir(&new).expect("it is empty");
+    assert!(submit(1, &["true"]).expect_success().stdout.starts_with("job "));
+}

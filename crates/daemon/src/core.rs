@@ -82,6 +82,8 @@ pub enum Event {
     Gang(Said),
     /// What it has done lately.
     Turns(Stretch),
+    /// On the head: the file of a job that waits has been written ([`Action::Queue`]), or why not.
+    Filed(JobId, Result<(), String>),
 }
 
 /// What is to be done.
@@ -312,6 +314,7 @@ impl Core {
             Event::StarterGone(job, why) => self.handle_starter_gone(job, &why),
             Event::Gang(said) => self.handle_gang(said),
             // Only the log misses them, should they not arrive.
+            Event::Filed(job, filed) => self.handle_filed(job, &filed),
             Event::Turns(turns) => self.route(NodeId::HEAD, Routed::Turns(turns)),
         }
         self.flush();

@@ -280,7 +280,7 @@ impl Shell {
         let mut starters = HashMap::new();
         for (job, mut file) in folder.sweep() {
             let kept = file.kept.take().expect("a file without is none");
-            folder.put(job, &kept::File { kept: Some(kept.clone()), ..file.clone() });
+            let _ = folder.put(job, &kept::File { kept: Some(kept.clone()), ..file.clone() });
             starters.insert(job, Starter::away(file));
             config.kept.push((job, kept));
         }
@@ -392,13 +392,19 @@ impl Shell {
                 }
                 Action::Keep(job, kept) => {
                     if let Some(starter) = self.starters.get(&job)
-                        && !self.folder.put(job, &kept::File { kept: Some(*kept), ..starter.file.clone() })
+                        && self
+                            .folder
+                            .put(job, &kept::File { kept: Some(*kept), ..starter.file.clone() })
+                            .is_err()
                     {
                         self.estate.renounce();
                     }
                 }
                 Action::Queue(job, queued) => match (&self.queue, queued) {
-                    (Some(folder), Some(queued)) => _ = folder.put(job, &*queued),
+                    (Some(folder), Some(queued)) => {
+                        let filed = folder.put(job, &*queued);
+                        self.core.handle(now_ms(), Event::Filed(job, filed));
+                    }
                     (Some(folder), None) => folder.remove(job),
                     (None, _) => {}
                 },

@@ -56,6 +56,8 @@ pub(super) struct Head {
     next_job: u64,
     /// Jobs by the question that submitted them.
     answers: VecDeque<((NodeId, u64), Answer)>,
+    /// New jobs whose file is being written, and who asked for them.
+    filing: BTreeMap<JobId, (NodeId, u64)>,
     /// Jobs to be judged although none of their parts has said anything.
     pending: BTreeSet<JobId>,
     born_ms: u64,
@@ -72,6 +74,7 @@ impl Head {
             jobs: BTreeMap::new(),
             next_job: first_job,
             answers: VecDeque::new(),
+            filing: BTreeMap::new(),
             pending: BTreeSet::new(),
             born_ms: now_ms,
             first_job,

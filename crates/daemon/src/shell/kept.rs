@@ -49,8 +49,11 @@ impl Folder {
         self.0.join(format!("{job}.json"))
     }
 
-    /// A full disk costs the job's life beyond the daemon's, and nothing else. Whether it is written.
-    pub(super) fn put(&self, job: JobId, file: &impl Serialize) -> bool {
+    /// Of a job that has nodes a full disk costs the life beyond the daemon's, and nothing else.
+    ///
+    /// # Errors
+    /// When it is not written; for a user.
+    pub(super) fn put(&self, job: JobId, file: &impl Serialize) -> Result<(), String> {
         let (path, new) = (self.file(job), self.0.join("new"));
         let write = || {
             let bytes = serde_json::to_vec(file)?;
@@ -59,11 +62,11 @@ impl Folder {
             out.write_all(&bytes)?;
             std::fs::rename(&new, &path)
         };
-        let written = write();
-        if let Err(error) = &written {
-            eprintln!("tuttid: cannot write {}: {error}", path.display());
-        }
-        written.is_ok()
+        write().map_err(|error| {
+            let text = format!("cannot write {}: {error}", path.display());
+            eprintln!("tuttid: {text}");
+            text
+        })
     }
 
     pub(super) fn remove(&self, job: JobId) {

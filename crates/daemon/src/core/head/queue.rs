@@ -20,7 +20,7 @@ use super::listing::names;
 use super::{JobEvent, SETTLE_LOST, placement};
 use crate::core::{Action, Core, Queued};
 use crate::gang::Command;
-use crate::message::{Answer, JobId, Launch, Run};
+use crate::message::{Answer, JobId, Launch, Routed, Run};
 
 /// What a job waits for.
 #[derive(Debug)]
@@ -106,24 +106,53 @@ impl Core {
         self.act(Action::Queue(id, Some(Box::new(file))));
     }
 
-    /// A new job wants nodes.
-    pub(super) fn queue(&mut self, id: JobId, launch: Launch, demand: Demand) {
+    /// A new job wants nodes. Its user, `asked`, gets its number when the file is written.
+    pub(super) fn queue(&mut self, id: JobId, launch: Launch, demand: Demand, asked: (NodeId, u64)) {
         let Some(head) = &mut self.head else { return };
         let held_until_ms = head.jobs.values().find_map(|job| job.queued.as_ref()?.held_until_ms);
-        let waits = Waits { demand: demand.clone(), held_until_ms, why: None, told: false };
+        let waits = Waits { demand, held_until_ms, why: None, told: false };
         head.jobs.insert(id, HeadJob::waiting(id, launch, waits));
+        head.filing.insert(id, asked);
         self.file(id);
-        if held_until_ms.is_none() {
-            self.act(Action::Gang(Command::Submit(id, Box::new(demand), false)));
+    }
+
+    /// The file of a new job is there, or cannot be. Nobody would know of one that was submitted and lost; who waits for his job sees what
+    /// becomes of it.
+    pub(in crate::core) fn handle_filed(&mut self, id: JobId, filed: &Result<(), String>) {
+        let Some(head) = &mut self.head else { return };
+        let Some((from, ask)) = head.filing.remove(&id) else { return };
+        let Some(job) = head.jobs.get(&id) else { return };
+        let answer = match filed {
+            Err(why) if job.detached => {
+                head.jobs.remove(&id);
+                let event =
+                    JobEvent { event: "over", status: Some(1), text: why.clone(), ..JobEvent::default() };
+                self.log(id, event);
+                Answer::Refused(format!("the head cannot keep the job: {why}"))
+            }
+            _ => {
+                let demand =
+                    job.queued.as_ref().filter(|queued| queued.held_until_ms.is_none() && !job.is_ending());
+                if let Some(demand) = demand.map(|queued| Box::new(queued.demand.clone())) {
+                    self.act(Action::Gang(Command::Submit(id, demand, false)));
+                }
+                Answer::Job(id)
+            }
+        };
+        if let Some(head) = &mut self.head {
+            head.remember(from, ask, answer.clone());
         }
+        self.route(from, Routed::Answer { ask, answer });
     }
 
     /// Those that waited for what nodes know have waited long enough; in the order in which they came.
     pub(super) fn release_held(&mut self) {
         let now_ms = self.now_ms;
         let mut due = Vec::new();
-        for (id, job) in self.head.iter_mut().flat_map(|head| &mut head.jobs) {
+        let Some(head) = &mut self.head else { return };
+        for (id, job) in &mut head.jobs {
             if let Some(queued) = job.queued.as_mut().filter(|_| !job.over)
+                && !head.filing.contains_key(id)
                 && queued.held_until_ms.is_some_and(|until_ms| now_ms >= until_ms)
             {
                 queued.held_until_ms = None;

@@ -35,9 +35,22 @@ impl Core {
             return;
         }
         let answer = match request {
-            Request::Run(submit) => self.submit(from, ask, user, *submit, false, None),
-            Request::Submit(submit) => self.submit(from, ask, user, *submit, true, None),
-            Request::Enrol(submit, enrolled) => self.submit(from, ask, user, *submit, true, Some(enrolled)),
+            // It is answered when its file is written.
+            _ if head.filing.values().any(|filing| *filing == (from, ask)) => return,
+            Request::Run(submit) => match self.submit(from, ask, user, *submit, false, None) {
+                Some(answer) => answer,
+                None => return,
+            },
+            Request::Submit(submit) => match self.submit(from, ask, user, *submit, true, None) {
+                Some(answer) => answer,
+                None => return,
+            },
+            Request::Enrol(submit, enrolled) => {
+                match self.submit(from, ask, user, *submit, true, Some(enrolled)) {
+                    Some(answer) => answer,
+                    None => return,
+                }
+            }
             Request::Jobs { all } => Answer::Jobs(self.list(|_, job| all || !job.over)),
             Request::Job(job) => match self.list(|id, _| id == job) {
                 rows if rows.is_empty() => Answer::Refused(format!("there is no job {job}")),
@@ -76,6 +89,7 @@ impl Core {
         }
     }
 
+    /// None: it is answered when its file is written.
     fn submit(
         &mut self,
         home: NodeId,
@@ -84,15 +98,15 @@ impl Core {
         submit: Submit,
         detached: bool,
         enrolled: Option<Enrolled>,
-    ) -> Answer {
+    ) -> Option<Answer> {
         let (Some(head), Some(members)) = (&mut self.head, &self.members) else {
-            return Answer::Refused("this node is not the head".into());
+            return Some(Answer::Refused("this node is not the head".into()));
         };
         let wanted = match &enrolled {
             Some(_) => None,
             None => match placement::demand(members, &submit) {
                 Ok(demand) => Some(demand),
-                Err(error) => return Answer::Refused(error.to_string()),
+                Err(error) => return Some(Answer::Refused(error.to_string())),
             },
         };
         let job = JobId(head.next_job);
@@ -128,7 +142,10 @@ impl Core {
         };
         self.act(Action::Log(event));
         match wanted {
-            Some(demand) => self.queue(job, launch, demand),
+            Some(demand) => {
+                self.queue(job, launch, demand, (home, ask));
+                None
+            }
             None => {
                 let new = HeadJob::new(job, launch);
                 self.relay.set_order(job, new.order.clone());
@@ -137,9 +154,9 @@ impl Core {
                 });
                 self.head.as_mut().and_then(|head| head.jobs.insert(job, new));
                 self.submit_running(job);
+                Some(Answer::Job(job))
             }
         }
-        Answer::Job(job)
     }
 
     fn control(&mut self, user: User, id: JobId, control: Control) -> Answer {

@@ -227,7 +227,10 @@ impl World {
                 self.machines[node].files.remove(&job);
             }
             Action::Keep(job, kept) => drop(self.machines[node].files.insert(job, *kept)),
-            Action::Queue(job, Some(queued)) => drop(self.machines[node].queued.insert(job, *queued)),
+            Action::Queue(job, Some(queued)) => {
+                self.machines[node].queued.insert(job, *queued);
+                self.push(self.now_ms, Next::Core(node, life, None, Event::Filed(job, Ok(()))));
+            }
             Action::Queue(job, None) => drop(self.machines[node].queued.remove(&job)),
             Action::Gang(command) => {
                 let now_ms = self.now_ms;
