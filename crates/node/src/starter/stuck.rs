@@ -17,6 +17,9 @@ use crate::wire::{Report, Still};
 
 /// Between two looks: each costs a job that runs a few loads.
 const LOOK_NS: u64 = 1_000_000_000;
+/// A job that stands still and in which no deadlock was found is judged again at the next look, two looks later, four, and so on up to so many:
+/// threads of a rank may compute, and end.
+const LOOKS_MAX: u32 = 120;
 /// Lines that are said of this in the life of a job, at most.
 const LINES_MAX: usize = 8;
 
@@ -28,6 +31,9 @@ pub(super) struct Watch {
     bells: Option<Vec<u32>>,
     /// What was told last.
     still: Option<Still>,
+    /// Looks until the job is judged again, and how many there were before the last time.
+    judge_in: u32,
+    looks: u32,
     /// Lines that were said.
     lines: usize,
 }
@@ -35,12 +41,32 @@ pub(super) struct Watch {
 impl Watch {
     /// Begins to look.
     pub(super) fn from(now_ns: u64) -> Self {
-        Watch { look_ns: now_ns + LOOK_NS, bells: None, still: None, lines: 0 }
+        Watch { look_ns: now_ns + LOOK_NS, bells: None, still: None, judge_in: 0, looks: 0, lines: 0 }
     }
 
     /// When to look next.
     pub(super) fn look_ns(&self) -> u64 {
         self.look_ns
+    }
+
+    /// What stands at this look: all bells, if all are at rest; whether that is the same as before.
+    fn is_same(&mut self, bells: Option<Vec<u32>>) -> bool {
+        let is_same = bells.is_some() && self.bells == bells;
+        if !is_same {
+            (self.bells, self.judge_in, self.looks) = (bells, 0, 0);
+        }
+        is_same
+    }
+
+    /// At a look that is the same as before: whether the job is to be judged.
+    fn may_judge(&mut self) -> bool {
+        if self.judge_in > 0 {
+            self.judge_in -= 1;
+            return false;
+        }
+        self.looks = (2 * self.looks).clamp(1, LOOKS_MAX);
+        self.judge_in = self.looks - 1;
+        true
     }
 
     fn may_say(&mut self) -> bool {
@@ -56,11 +82,10 @@ impl Starter {
         let Some(segment) = &self.parts.segment else { return };
         let ranks = 0..segment.geometry().local_ranks as usize;
         let now: Option<Vec<u32>> = ranks.map(|rank| segment.rest(rank)).collect();
-        if now.is_none() || std::mem::replace(&mut watch.bells, now.clone()) != now {
-            watch.bells = now;
+        if !watch.is_same(now) {
             return self.say_they_go_on();
         }
-        if watch.still.is_some() {
+        if watch.still.is_some() || self.alone && !watch.may_judge() {
             return;
         }
         let deadlock = if self.alone { self.judge_alone() } else { None };
@@ -98,5 +123,28 @@ impl Starter {
         };
         let found = snapshot.deadlock().filter(|_| bells() == Some(before));
         Some(found?.line())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The looks, counted from the first, at which a job is judged of which this is seen.
+    fn judged(bells: impl Iterator<Item = Option<Vec<u32>>>) -> Vec<usize> {
+        let mut watch = Watch::from(0);
+        let look = |bells| watch.is_same(bells) && watch.may_judge();
+        let looks: Vec<bool> = bells.map(look).collect();
+        looks.iter().enumerate().filter(|(_, judged)| **judged).map(|(at, _)| at).collect()
+    }
+
+    #[test]
+    fn a_job_that_stands_still_is_judged_less_and_less_often_and_at_once_when_it_has_moved() {
+        let still = |bell: u32| Some(vec![bell, 3]);
+        let expected = [1, 2, 4, 8, 16, 32, 64, 128, 248, 368];
+        assert_eq!(judged(std::iter::repeat_n(still(1), 400)), expected);
+        let moved = std::iter::repeat_n(still(1), 100).chain([still(3), still(3), None, still(3), still(3)]);
+        assert_eq!(judged(moved), [1, 2, 4, 8, 16, 32, 64, 101, 104]);
+        assert_eq!(judged(std::iter::repeat_n(None, 9)), [0; 0]);
     }
 }
