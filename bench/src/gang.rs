@@ -7,6 +7,7 @@ mod cluster;
 mod pairs;
 mod report;
 mod switches;
+mod together;
 
 use std::{path::Path, process::Command, time::Duration};
 

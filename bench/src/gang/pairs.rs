@@ -289,7 +289,7 @@ fn stretch_s(took: &[(f64, Instant)]) -> f64 {
 }
 
 /// A moment by which all jobs have been launched, as the monotonic clock will say it.
-fn begin_at(launch_ms: i64) -> String {
+pub(super) fn begin_at(launch_ms: i64) -> String {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     (now.tv_sec * 1_000_000_000 + now.tv_nsec + launch_ms * 1_000_000).to_string()
 }

@@ -7,6 +7,7 @@ use tutti_svg::plot::{self, Bar, Bars, Lines, Series};
 use super::Bench;
 use super::cluster::{Cluster, PLAIN, Setting, Turn};
 use super::report::{Table, picture};
+use super::together::Work;
 use crate::{
     figures::{Line, median},
     mpis::{Kind, Places},
@@ -28,6 +29,8 @@ struct Found {
     strict: bool,
     ep: Slower,
     bar: Slower,
+    /// The same of two such jobs by turns, over the one alone, where that was measured.
+    two: Option<[Slower; 2]>,
     /// Median of each phase of EP's and BAR's switches, in us.
     phases: [[f64; 5]; 2],
     /// Between the first and the last node's thaw, in us: median and 99th percentile.
@@ -113,6 +116,8 @@ fn side_by_side(places: &Places, nodes: u32, slice_ms: u32, effort: Effort) -> R
             bar.push(figure(places, cluster, nodes, "bar", "mean_ns", budget_ms)?);
         }
     }
+    let two =
+        if slice_ms == 100 { Some(two_jobs(places, &clusters, nodes, slice_ms, effort)?) } else { None };
     let [base, forced @ ..] = figures;
     let found = |at: usize| {
         let turns = clusters[at + 1].turns();
@@ -134,12 +139,41 @@ fn side_by_side(places: &Places, nodes: u32, slice_ms: u32, effort: Effort) -> R
             strict: at == 1,
             ep: slower(|base, forced| base / forced, 0),
             bar: slower(|base, forced| forced / base, 1),
+            two: two.map(|two| two[at]),
             phases: [medians(&ep), medians(&bar)],
             skew: (quantile(&skews, 0.5), quantile(&skews, 0.99)),
             switches: ep.len() + bar.len(),
         }
     };
     Ok([found(0), found(1)])
+}
+
+/// How much less two jobs of EP and two of BAR get done by turns than one alone: in both modes, each the two programs.
+fn two_jobs(
+    places: &Places,
+    clusters: &[Cluster],
+    nodes: u32,
+    slice_ms: u32,
+    effort: Effort,
+) -> Result<[[Slower; 2]; 2], String> {
+    // As many slices of the one as of the other.
+    let budget_ms = 2 * slice_ms * effort.budget_ms.div_ceil(slice_ms);
+    let works = [("ep", "pieces_per_s"), ("bar", "mean_ns")];
+    let works = works.map(|(what, figure)| Work { nodes, what, figure, budget_ms });
+    let mut rounds: [[Vec<f64>; 2]; 2] = Default::default();
+    for _ in 0..effort.rounds {
+        for (at, work) in works.into_iter().enumerate() {
+            // Of BAR the time of a barrier is known: so many there were of it.
+            let done = |figures: Vec<f64>| -> f64 {
+                figures.into_iter().map(|figure| if at == 0 { figure } else { 1.0 / figure }).sum()
+            };
+            let alone = done(work.of(places, &clusters[0], 1)?);
+            for (cluster, rounds) in clusters[1..].iter().zip(&mut rounds) {
+                rounds[at].push((alone / done(work.of(places, cluster, 2)?) - 1.0) * 100.0);
+            }
+        }
+    }
+    Ok(rounds.map(|rounds| rounds.map(|rounds| Slower::of(&rounds))))
 }
 
 /// Runs one of the two programs and reads its figure.
@@ -220,9 +254,9 @@ fn mode(strict: bool) -> &'static str {
 
 fn table(nodes: u32) -> Table {
     let title = format!(
-        "EP and BAR on {nodes} nodes with a switch in every slice, over the same without; SCore-D on 32 at 100 ms: 4 % and 10 %"
+        "EP and BAR on {nodes} nodes with a switch in every slice, off and on, over the same without (SCore-D on 32 at 100 ms: 4 % and 10 %); two jobs of each by turns, over one alone"
     );
-    let columns = ["nodes", "slice", "switch", "EP", "BAR"];
+    let columns = ["nodes", "slice", "switch", "EP", "BAR", "two EP", "two BAR"];
     Table::new(&title, &[&columns, &PHASES[..], &["thaw skew", "99 %", "n"]].concat())
 }
 
@@ -235,6 +269,7 @@ impl Found {
             self.ep.text(),
             self.bar.text(),
         ];
+        row.extend(self.two.map_or(["".into(), "".into()], |two| two.map(Slower::text)));
         // EP's and BAR's, in us.
         let [ep, bar] = self.phases;
         row.extend(ep.iter().zip(bar).map(|(ep, bar)| format!("{ep:.0} / {bar:.0}")));
@@ -273,6 +308,8 @@ fn draw(places: &Places, all: &[Found]) -> Result<(), String> {
             series("BAR,", false, |found| found.bar.median),
             series("EP,", true, |found| found.ep.median),
             series("BAR,", true, |found| found.bar.median),
+            series("two EP by turns,", false, |found| found.two.map_or(0.0, |two| two[0].median)),
+            series("two EP by turns,", true, |found| found.two.map_or(0.0, |two| two[0].median)),
             paper("SCore-D EP", &PAPER_EP),
             paper("SCore-D BAR", &PAPER_BAR),
         ],

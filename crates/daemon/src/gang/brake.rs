@@ -133,7 +133,7 @@ impl Brake {
         with!(&mut self.by, iter_mut, all => all.by_ref().for_each(|one| one.freeze(now_ns)));
     }
 
-    /// `true`: it has just been told to freeze, and nobody has to wait for more: none of its ranks runs an instruction of its own. That it
+    /// It has just been told to freeze. `true`: nobody has to wait for more: none of its ranks runs an instruction of its own. That it
     /// does stand still is looked for much later, for those who keep the machines.
     pub(super) fn try_trust(&mut self, now_ns: u64) -> bool {
         self.trusted = matches!(self.by, By::Cgroups(_));

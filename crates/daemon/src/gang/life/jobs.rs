@@ -10,7 +10,7 @@ use tutti_sched::{Generation, JobId, NodeId, Part, Slots};
 use super::{IDLE_NS, Life, Node};
 use crate::gang::brake::{Brake, Doing};
 use crate::gang::turns::What;
-use crate::gang::{Said, now_ns};
+use crate::gang::{Means, Said, now_ns};
 
 /// A slice that is over for so long has no end: who waited for it sleeps, or is gone.
 const OVERDUE_NS: u64 = 5_000_000;
@@ -139,12 +139,8 @@ impl Life {
                     (job.looked_ns, job.pauses) = (began_ns, 1);
                     self.recorder.put(What::Freeze, *id, began_ns, began_ns);
                     node.agent.handle_dozing(began_ns, *id);
-                    return;
-                }
-                brake.freeze(began_ns);
-                if node.agent.switch().may_count_as_told(*id) && brake.try_trust(began_ns) {
-                    self.recorder.put(What::Freeze, *id, began_ns, began_ns);
-                    node.agent.handle_told(now_ns(), *id);
+                } else {
+                    brake.freeze(began_ns);
                 }
             }
             Action::Thaw(id) => {
@@ -165,12 +161,12 @@ impl Life {
                 if node.agent.switch().is_strict() {
                     return;
                 }
-                // Who comes has the cores: that those who leave have left is looked for at leisure.
+                // Who comes has the cores: that those who leave by signals have left is looked for at leisure.
                 let pause_ns = (self.slice.left_ns(now_ns) / 2).clamp(CALM_NS_MIN, CALM_NS);
                 let leaving = self.jobs.iter_mut().filter(|(other, _)| *other != id);
                 leaving
                     .filter_map(|(_, job)| job.brake.as_mut())
-                    .filter(|brake| !brake.is_trusted())
+                    .filter(|brake| brake.means() == Means::Signals)
                     .for_each(|brake| brake.calm(now_ns, pause_ns));
             }
             // What is in the channels stays where it is, the job's own memory: there is nothing to copy (DESIGN 5).
@@ -203,14 +199,17 @@ impl Life {
         }
     }
 
-    /// `true`: a job has been found to stand still.
+    /// `true`: a job has been found to stand still, or has just been told to where that is enough.
     pub(super) fn confirm(&mut self, now_ns: u64, which: impl Fn(&Brake) -> bool) -> bool {
         let Some(node) = &mut self.node else { return false };
         let mut any = false;
         for (id, job) in &mut self.jobs {
-            if let Some(brake) = job.brake.as_mut().filter(|brake| which(brake))
-                && brake.try_confirm(now_ns)
-            {
+            let Some(brake) = job.brake.as_mut().filter(|brake| which(brake)) else { continue };
+            if brake.is_fresh() && node.agent.switch().may_count_as_told(*id) && brake.try_trust(now_ns) {
+                any = true;
+                self.recorder.put(What::Freeze, *id, brake.asked_ns(), brake.asked_ns());
+                node.agent.handle_told(now_ns, *id);
+            } else if brake.try_confirm(now_ns) {
                 any = true;
                 if !brake.is_trusted() {
                     let (asked_ns, took_ns) = (brake.asked_ns(), brake.took_ns(self::now_ns()));
