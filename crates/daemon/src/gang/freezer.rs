@@ -25,7 +25,7 @@ use tutti_node::stat::Stat;
 /// trap 20 us after the write began, but for the one whose core the switch thread has: he needs it back for a moment.
 const LOOK_NS: u64 = 40_000;
 /// The same where the kernel is expected to tell: it may be that others have all cores, and that nobody there can say it.
-const LOOK_TOLD_NS: u64 = 5_000_000;
+const LOOK_TOLD_NS: u64 = 1_000_000;
 /// The kernel tells of a change when the last one of which it told is so long ago: a hundredth of a second, in ticks of which there may be
 /// a hundred a second, and what it was late with at that time.
 const TOLD_NS: u64 = 50_000_000;
