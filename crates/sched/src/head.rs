@@ -160,6 +160,15 @@ impl Head {
         self.down.push_back(Down::Order(Order::Resume(job, serial)));
     }
 
+    /// A job that an earlier head had has begun again. Of that one's last SUSPEND or RESUME some nodes may have heard, and others not: all
+    /// hear what holds, or a part would stay frozen for ever.
+    pub fn handle_found(&mut self, job: JobId) {
+        let suspended = self.scheduler.state(job) == Some(JobState::Suspended);
+        let serial = self.next_serial(job, suspended);
+        let order = if suspended { Order::Suspend(job, serial) } else { Order::Resume(job, serial) };
+        self.down.push_back(Down::Order(order));
+    }
+
     /// Ends the job, whatever state it is in. The caller says [`Self::handle_gone`] when nothing of it is left.
     pub fn kill(&mut self, now_ns: u64, job: JobId) {
         self.scheduler.kill(now_ns, job);

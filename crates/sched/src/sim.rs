@@ -2,7 +2,7 @@
 //!
 //! Everything that decides is the real thing: [`crate::head::Head`] on node 0, an [`crate::agent::Agent`] on each node. Simulated are the
 //! links of the tree (in order, late, lost with their node; dialled anew, also before the parent has the list of nodes that says so), the
-//! lists of nodes, with those that join while jobs run, the freezers (slow, stuck), the processes (asleep, awake, dead), and time.
+//! lists of nodes, with those that join while jobs run; the head's daemon, that dies and is followed by one that knows nothing; the freezers (slow, stuck), the processes (asleep, awake, dead), and time.
 //! A run is a function of its [`Options`]; on a failure the seed is printed.
 //!
 //! What is checked at every step (`world/check`):
@@ -25,6 +25,7 @@ pub mod measure;
 pub mod mix;
 mod node;
 mod random;
+mod succession;
 mod world;
 
 pub use ambush::{KINDS, Kind, PHASES, Phase, Toll};
@@ -109,6 +110,10 @@ pub struct Report {
     pub joins: u64,
     /// Daemons restarted.
     pub restarts: u64,
+    /// Heads that died.
+    pub heads: u64,
+    /// Jobs that the next head took over, and that went on.
+    pub adopted: u64,
     /// Nodes cut off for a while.
     pub cuts: u64,
     /// Freezers that took half a second or more.
@@ -142,6 +147,8 @@ impl std::ops::AddAssign for Report {
         self.losses += other.losses;
         self.joins += other.joins;
         self.restarts += other.restarts;
+        self.heads += other.heads;
+        self.adopted += other.adopted;
         self.cuts += other.cuts;
         self.stuck += other.stuck;
         self.stops += other.stops;

@@ -42,21 +42,21 @@ fn w17_overlapped_switches_survive_every_fault() {
         assert!(all.events > 800_000 && all.switches > 5000, "too little happened: {all:?}");
         assert!(all.losses > 50 && all.restarts > 50 && all.cuts > 50 && all.stuck > 10, "{all:?}");
         assert!(all.joins > 50, "{all:?}");
-        assert!(all.overlaps > 100 && all.left_out > 20 && all.idle > 100, "{all:?}");
-        assert!(all.kills_suspended > 10 && all.stops > 50, "{all:?}");
-        assert_eq!(all.toll.rare(Mode::Overlapped, 10), [], "faults of all kinds in all steps: {}", all.toll);
+        assert!(all.overlaps > 100 && all.left_out > 10 && all.idle > 100, "{all:?}");
+        assert!(all.kills_suspended > 2 && all.stops > 50 && all.heads > 50 && all.adopted > 50, "{all:?}");
+        assert_eq!(all.toll.rare(Mode::Overlapped, 5), [], "faults of all kinds in all steps: {}", all.toll);
     }
 }
 
 #[test]
 fn s17_stop_follows_freeze_frozen_save_saved_with_barriers() {
-    let all = run(200..260, |options| Options { mode: Mode::Strict, ..options });
+    let all = run(200..280, |options| Options { mode: Mode::Strict, ..options });
     if given("TUTTI_SIM_SEED").is_none() {
         assert!(all.events > 1_000_000 && all.switches > 3000, "too little happened: {all:?}");
         assert!(all.losses > 20 && all.restarts > 20 && all.cuts > 20 && all.expelled > 20, "{all:?}");
         assert!(all.joins > 20, "{all:?}");
-        assert!(all.kills_suspended > 5 && all.stops > 20, "{all:?}");
-        assert_eq!(all.toll.rare(Mode::Strict, 5), [], "faults of all kinds in all steps: {}", all.toll);
+        assert!(all.kills_suspended > 5 && all.stops > 20 && all.heads > 50 && all.adopted > 20, "{all:?}");
+        assert_eq!(all.toll.rare(Mode::Strict, 4), [], "faults of all kinds in all steps: {}", all.toll);
     }
 }
 

@@ -123,8 +123,12 @@ impl Core {
         members.filter(|member| member.alive && &member.about.machine == machine).count() <= 1
     }
 
-    /// On the head: the ranks of a job run on all its nodes.
-    pub(super) fn tell_gang_of_start(&mut self, job: JobId) {
+    /// On the head: the ranks of a job run on all its nodes. One that an earlier head had may be suspended, which the scheduler
+    /// does not know.
+    pub(super) fn tell_gang_of_start(&mut self, job: JobId, is_suspended: bool) {
         self.act(Action::Gang(Command::Begin(job)));
+        if is_suspended {
+            self.suspend_in_scheduler(job, true);
+        }
     }
 }

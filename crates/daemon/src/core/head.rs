@@ -21,7 +21,7 @@ use tutti_sched::head::Lags;
 
 use super::Core;
 use crate::members::NodeId;
-use crate::message::{Answer, JobId, Launch, Notice, Order, Routed};
+use crate::message::{Answer, JobId, Launch, Notice, Order, Routed, Run};
 
 mod event;
 mod job;
@@ -190,6 +190,7 @@ impl Core {
         let none = BTreeMap::new();
         job.judge(self.relay.states(id).unwrap_or(&none), wall_ms);
         let (now_started, over, status) = (job.told_started, job.over, job.status);
+        let is_suspended = job.order.run == Run::Stop;
         let text = job.cause.clone().unwrap_or_default();
         let (new, left) = (job.notices[said..].to_vec(), std::mem::take(&mut job.left));
         self.judge_snapshot(id);
@@ -197,7 +198,7 @@ impl Core {
         self.forget_if_heard(id);
         self.publish(id);
         if now_started && !started {
-            self.tell_gang_of_start(id);
+            self.tell_gang_of_start(id, is_suspended);
             self.log_start(id);
         }
         new.iter().for_each(|notice| self.log_notice(id, notice));

@@ -87,6 +87,11 @@ impl Admission {
         self.enter(now_ns, scheduler, job);
     }
 
+    /// It ran before this head knew of it.
+    pub(crate) fn is_found(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_some_and(|entry| entry.runs.is_some())
+    }
+
     /// Nothing runs of it any more. The scheduler has been told.
     pub(crate) fn end(&mut self, job: JobId) {
         self.changed |= self.jobs.remove(&job).is_some();

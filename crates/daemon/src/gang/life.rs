@@ -315,7 +315,12 @@ impl Life {
         {
             match verdict {
                 Verdict::Say(said) => (self.say)(said),
-                Verdict::Begin(job, parts) => self.handle_slots(now_ns, job, parts),
+                Verdict::Begin(job, parts) => {
+                    if self.admission.is_found(job) {
+                        head.handle_found(job);
+                    }
+                    self.handle_slots(now_ns, job, parts);
+                }
             }
         }
     }

@@ -138,3 +138,26 @@ fn who_is_expelled_is_said_to_be_that_and_not_late_too() {
     assert_eq!(notices(&mut head, 3 * SECOND_NS), [Notice::Back(CHILD)]);
     assert_eq!(head.poll_lags(), Some(Lags::default()));
 }
+
+/// RESUME may have reached some of its nodes when the head before died: the others would keep it frozen for ever.
+#[test]
+fn a_job_of_an_earlier_head_hears_on_all_its_nodes_whether_it_is_suspended() {
+    for suspended in [false, true] {
+        let config = Config { generation: Generation(100), ..Config::default() };
+        let mut scheduler = Scheduler::new(config).expect("the default can be");
+        scheduler.handle_node(0, NodeId(0), 1, 0);
+        let mut head = Head::new(scheduler, Tree::new(1, 1));
+        head.scheduler_mut().submit_running(0, JOB, &Demand::any(1, 1)).expect("it fits");
+        head.scheduler_mut().begin(0, JOB);
+        down(&mut head);
+        if suspended {
+            head.suspend(0, JOB);
+            assert!(down(&mut head).contains(&Order::Suspend(JOB, 101)));
+        }
+        head.handle_found(JOB);
+        let order = if suspended { Order::Suspend(JOB, 102) } else { Order::Resume(JOB, 101) };
+        assert_eq!(down(&mut head), std::slice::from_ref(&order));
+        head.handle_daemon_back();
+        assert!(down(&mut head).contains(&order), "it is repeated for who comes later");
+    }
+}

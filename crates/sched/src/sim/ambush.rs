@@ -21,10 +21,13 @@ pub enum Kind {
     Datagrams,
     /// Its daemon, or the freezer, stands still for a while.
     Stop,
+    /// The head's daemon ends, wherever the job is.
+    Head,
 }
 
 /// All kinds, each at its own index.
-pub const KINDS: [Kind; 6] = [Kind::Kill, Kind::Loss, Kind::Restart, Kind::Cut, Kind::Datagrams, Kind::Stop];
+pub const KINDS: [Kind; 7] =
+    [Kind::Kill, Kind::Loss, Kind::Restart, Kind::Cut, Kind::Datagrams, Kind::Stop, Kind::Head];
 
 /// The step of a switch that a job is in on a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,9 +132,13 @@ impl World {
                 true
             }
             Kind::Stop => self.stop(node),
+            Kind::Head => self.kill_head(),
         };
-        if has_struck && let Some(phase) = phase {
-            self.report.toll.0[kind as usize][phase as usize] += 1;
+        match phase {
+            Some(phase) if has_struck => self.report.toll.0[kind as usize][phase as usize] += 1,
+            // Not here: somewhere else.
+            Some(phase) => self.ambushes.push((kind, phase)),
+            None => {}
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::node::Real;
 use super::world::World;
 use crate::scheduler::JobState;
-use crate::types::{JobId, NodeId};
+use crate::types::{Generation, JobId, NodeId};
 
 impl World {
     /// No two jobs of the row in force share a slot.
@@ -68,7 +68,9 @@ impl World {
     /// True if what is done on this node is compared with all others: of a large cluster some nodes, and none that nobody waits for.
     fn is_looked_at(&self, node: NodeId) -> bool {
         let counts = self.nodes[node.0 as usize].is_settled(self.now_ns) && self.head.tree().counts(node);
-        counts && (self.nodes.len() < 100 || node.0 % 50 == 1)
+        // What an earlier head has ordered may still be on its way.
+        let is_new = self.executed(node) > self.succession.first || self.succession.first == Generation(0);
+        counts && is_new && (self.nodes.len() < 100 || node.0 % 50 == 1)
     }
 
     /// Strict: RUN comes when the channels are loaded on all nodes that count.
@@ -80,6 +82,15 @@ impl World {
                 process.restored >= Some(generation),
                 "job {job} runs before node {node} has restored it"
             );
+            let slots = process.slots;
+            let beside = &self.nodes[node.0 as usize].processes;
+            for (other, there) in beside.iter().filter(|(other, _)| **other != job) {
+                // Who ran for an earlier head is frozen where he is, and nobody waits for all of him.
+                let is_heads = self.came.get(other).is_some_and(|came| *came > self.succession.first);
+                let in_the_way = is_heads && there.known && !there.dying && !there.slots.is_disjoint(&slots);
+                let stands = there.real == Real::Frozen || !in_the_way;
+                assert!(stands, "job {job} runs before job {other} has left its slots on node {node}");
+            }
         }
     }
 

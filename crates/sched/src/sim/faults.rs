@@ -28,6 +28,13 @@ impl World {
     pub(super) fn handle_fault(&mut self, event: &Event) {
         match *event {
             Event::Fault => self.next_fault(),
+            // Whoever says it says it to nobody, or to one that does not know the node.
+            Event::LossSeen { node } if !self.is_admitted(node) => {}
+            Event::NodeBack { .. } | Event::DaemonBack { .. } if self.is_headless() => {
+                // It waits for a head.
+                let again_ns = self.now_ns + self.random.between((1_000_000, 100_000_000));
+                self.push(again_ns, event.clone());
+            }
             Event::LossSeen { node } => {
                 for job in self.head.handle_node_lost(self.now_ns, node) {
                     self.look_whether_gone(job);
@@ -36,22 +43,25 @@ impl World {
                 self.spread_list();
             }
             Event::NodeBack { node } => {
-                self.head.handle_node_back(self.now_ns, node, self.options.slots, 0);
                 self.nodes[node.0 as usize].here = true;
                 self.blur(node);
                 self.start_daemon(node);
-                self.poll_head();
-                self.spread_list();
+                self.handle_admit(node);
             }
             Event::DaemonBack { node } => {
                 if self.nodes[node.0 as usize].here {
                     self.start_daemon(node);
                 }
             }
-            Event::StarterBack { node, life, job } => {
-                if self.nodes[node.0 as usize].life == life {
-                    self.hear_of_job(node, job);
-                }
+            Event::StarterBack { node, life, .. } if self.nodes[node.0 as usize].life != life => {}
+            Event::StarterBack { .. } if self.is_headless() => {
+                // Nobody says on which slots.
+                self.push(self.now_ns + 50_000_000, event.clone());
+            }
+            Event::StarterBack { node, job, .. } => {
+                self.hear_of_job(node, job);
+                self.begin_adopted();
+                self.poll_head();
             }
             _ => unreachable!("{event:?} is no fault"),
         }
@@ -64,7 +74,11 @@ impl World {
         let next_ns = self.now_ns + self.random.between((1, 2 * self.options.fault_every_ns));
         self.push(next_ns, Event::Fault);
         self.report.faults += 1;
-        match self.random.below(18) {
+        if self.is_headless() && self.random.chance(500) {
+            // Most of what follows would do nothing.
+            return self.strike_somewhere();
+        }
+        match self.random.below(19) {
             0 => self.slow_wire_until_ns = self.now_ns + self.random.between((1_000_000, 100_000_000)),
             1 => {
                 let until_ns = self.now_ns + self.random.between((1_000_000, 500_000_000));
@@ -80,10 +94,11 @@ impl World {
             14 => self.lay_ambush(Kind::Datagrams),
             15 => self.lay_ambush(Kind::Stop),
             16 => self.strike_somewhere(),
+            17 => self.lay_ambush(Kind::Head),
             11 => self.join_a_node(),
             10 => {
                 let weight = self.random.between((50, 200)) as u32;
-                if let Some(job) = self.some_job() {
+                if let Some(job) = self.some_job().filter(|_| !self.is_headless()) {
                     self.head.scheduler_mut().set_weight(self.now_ns, job, weight).expect("it is in range");
                     self.poll_head();
                 }
@@ -100,7 +115,7 @@ impl World {
         let exclusive = most > 3 && self.random.chance(30);
         let weight = self.random.between((50, 200)) as u32;
         if self.head.scheduler().jobs().count() < self.options.jobs_max as usize {
-            self.submit(&Demand { weight, exclusive, ..Demand::any(nodes, ranks) });
+            _ = self.submit(&Demand { weight, exclusive, ..Demand::any(nodes, ranks) });
         }
     }
 
@@ -122,7 +137,7 @@ impl World {
     }
 
     pub(super) fn kill_job(&mut self, job: JobId) -> bool {
-        if self.head.scheduler().state(job).is_none() {
+        if self.is_headless() || self.head.scheduler().state(job).is_none() {
             return false;
         }
         self.report.kills += 1;
@@ -134,7 +149,8 @@ impl World {
     }
 
     fn suspend_something(&mut self) {
-        if let Some(job) = self.some_job()
+        if !self.is_headless()
+            && let Some(job) = self.some_job()
             && self.head.scheduler().state(job) == Some(JobState::Active)
         {
             self.suspended.insert(job);
@@ -145,7 +161,7 @@ impl World {
 
     fn resume_something(&mut self) {
         let suspended: Vec<_> = self.suspended.iter().copied().collect();
-        if let Some(job) = self.random.pick(&suspended) {
+        if let Some(job) = self.random.pick(&suspended).filter(|_| !self.is_headless()) {
             self.suspended.remove(&job);
             self.head.resume(self.now_ns, job);
             self.poll_head();
@@ -175,6 +191,15 @@ impl World {
             return false;
         }
         self.report.restarts += 1;
+        self.end_daemon(node);
+        let back_ns = self.now_ns + self.random.between((1_000_000, 300_000_000));
+        self.push(back_ns, Event::DaemonBack { node });
+        true
+    }
+
+    /// The daemon of a node ends, its jobs go on.
+    pub(super) fn end_daemon(&mut self, node: NodeId) {
+        let known = &mut self.nodes[node.0 as usize];
         known.agent = None;
         known.life += 1;
         known.stopped_until_ns = 0;
@@ -186,14 +211,11 @@ impl World {
             process.copies = None;
         }
         self.break_links(node);
-        let back_ns = self.now_ns + self.random.between((1_000_000, 300_000_000));
-        self.push(back_ns, Event::DaemonBack { node });
-        true
     }
 
     pub(super) fn start_daemon(&mut self, node: NodeId) {
         // It has a list of the nodes, and no state of the tree.
-        let tree = Tree::new(self.options.arity, self.head.tree().nodes());
+        let tree = Tree::new(self.options.arity, self.head.tree().nodes().max(node.0 + 1));
         let at = node.0 as usize;
         self.nodes[at].agent = Some(agent(&self.options, node, tree));
         self.nodes[at].life += 1;
@@ -201,7 +223,7 @@ impl World {
         self.nodes[at].fuzzy_until_ns = self.nodes[at].fuzzy_until_ns.max(self.now_ns + 500_000_000);
         let now_ns = self.now_ns;
         self.with_any(node, |agent| agent.handle_heard(now_ns));
-        let (jobs, life): (Vec<_>, _) = (self.head.scheduler().jobs().collect(), self.nodes[at].life);
+        let (jobs, life) = (self.ordered_jobs(), self.nodes[at].life);
         for job in jobs {
             // What is in force may come before it, or after it.
             let back_ns = now_ns + self.random.below(2) * self.random.below(STARTER_BACK_NS);
@@ -215,8 +237,7 @@ impl World {
         let process = self.nodes[node.0 as usize].processes.get(&job);
         let runs = process.is_none_or(|process| process.real != Real::Frozen);
         let arrival = if runs { Arrival::Running } else { Arrival::Frozen };
-        if let Some(parts) = self.head.scheduler().parts(job) {
-            let nodes: Vec<_> = parts.iter().map(|part| part.node).collect();
+        if let Some(nodes) = self.ordered_on(job) {
             self.introduce(node, job, &nodes, arrival);
         }
     }
@@ -266,7 +287,7 @@ impl World {
 
     /// A job falls asleep, or wakes up.
     pub(super) fn handle_mood(&mut self, job: JobId) {
-        if !self.options.moods || self.head.scheduler().state(job).is_none() {
+        if !self.options.moods || !self.succession.jobs.contains_key(&job) {
             return;
         }
         let next_ns = self.now_ns + self.random.between((1_000_000, 400_000_000));

@@ -16,7 +16,8 @@ const ALONE_NS: u64 = 500_000_000;
 impl World {
     /// A node joins at the end of the tree. The head knows it first.
     pub(super) fn join_a_node(&mut self) {
-        if self.nodes.len() >= NODES_MAX {
+        let all_known = self.head.tree().nodes() as usize == self.nodes.len();
+        if self.nodes.len() >= NODES_MAX || self.is_headless() || !all_known {
             return;
         }
         self.report.joins += 1;

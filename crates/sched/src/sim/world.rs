@@ -7,6 +7,7 @@ use super::ambush::{Kind, Phase};
 use super::faults::Mood;
 use super::node::{Node, Process, Real};
 use super::random::Random;
+use super::succession::{Known, Succession};
 use super::{Options, Report};
 use crate::agent::{Agent, Output};
 use crate::demand::Demand;
@@ -40,6 +41,10 @@ pub(super) enum Event {
     Dial { node: NodeId, life: u32 },
     StarterBack { node: NodeId, life: u32, job: JobId },
     Strike { node: NodeId, job: JobId, kind: Kind },
+    HeadBack,
+    Admit { node: NodeId },
+    AdoptEnd { job: JobId },
+    Unhold { job: JobId },
     Heartbeat,
     Mood { job: JobId },
 }
@@ -96,6 +101,7 @@ pub struct World {
     pub(super) suspended: BTreeSet<JobId>,
     /// Faults that wait for a job to come to a step.
     pub(super) ambushes: Vec<(Kind, Phase)>,
+    pub(super) succession: Succession,
     /// Until when the wire is slow.
     pub(super) slow_wire_until_ns: u64,
     pub(super) faulty: bool,
@@ -125,15 +131,7 @@ impl World {
     /// Panics if the options make no cluster.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let config = Config {
-            slice_ns: options.slice_ns,
-            policy: options.policy,
-            mode: options.mode,
-            force_switch: options.force_switch,
-            look_ns: 300_000_000,
-            ..Config::default()
-        };
-        let mut scheduler = Scheduler::new(config).expect("the options make sense");
+        let mut scheduler = Scheduler::new(config(&options)).expect("the options make sense");
         for node in 0..options.nodes {
             scheduler.handle_node(0, NodeId(node), options.slots, 0);
         }
@@ -158,6 +156,7 @@ impl World {
             moods: BTreeMap::new(),
             suspended: BTreeSet::new(),
             ambushes: Vec::new(),
+            succession: Succession::default(),
             slow_wire_until_ns: 0,
             faulty: options.fault_every_ns > 0,
             report: Report::default(),
@@ -265,10 +264,16 @@ impl World {
                     self.poll_head();
                 }
             }
+            Event::Launched { .. } if self.is_headless() => {}
+            Event::Launched { job } if self.begin_if_adopted(job) => {}
             Event::Launched { job } => {
                 self.head.scheduler_mut().begin(now_ns, job);
                 self.poll_head();
             }
+            Event::HeadBack => self.handle_head_back(),
+            Event::Admit { node } => self.handle_admit(node),
+            Event::AdoptEnd { job } => self.handle_adopt_end(job),
+            Event::Unhold { job } => self.handle_unhold(job),
             Event::Heartbeat => self.handle_heartbeat(),
             Event::Fault
             | Event::LossSeen { .. }
@@ -366,11 +371,16 @@ impl World {
 
     /// Sends down what the head says.
     pub(super) fn poll_head(&mut self) {
+        if self.is_headless() {
+            return;
+        }
         while let Some(notice) = self.head.poll_notice(self.now_ns) {
             self.report.expelled += u64::from(matches!(notice, Notice::Expelled(_)));
         }
         while let Some(Placed::Placed(job, parts)) = self.head.scheduler_mut().poll_event() {
-            self.launch(job, &parts);
+            if !self.begin_if_adopted(job) {
+                self.launch(job, &parts);
+            }
         }
         let node = self.head.tree().head();
         while let Some(down) = self.head.poll_down(self.now_ns) {
@@ -404,8 +414,12 @@ impl World {
 
     /// Submits a job; says whether it was taken.
     pub fn submit(&mut self, demand: &Demand) -> Option<JobId> {
+        if self.is_headless() {
+            return None;
+        }
         let job = JobId(self.next_job);
         self.head.scheduler_mut().submit(self.now_ns, job, demand).ok()?;
+        self.succession.jobs.insert(job, Known::new(demand.clone()));
         self.next_job += 1;
         self.poll_head();
         Some(job)
@@ -418,6 +432,8 @@ impl World {
             node.processes.insert(job, Process::new(part.slots));
         }
         let nodes: Vec<_> = parts.iter().map(|part| part.node).collect();
+        let known = self.succession.jobs.get_mut(&job).expect("it was submitted");
+        known.nodes = parts.iter().map(|part| (part.node, part.ranks)).collect();
         for at in 0..self.nodes.len() as u32 {
             self.introduce(NodeId(at), job, &nodes, Arrival::Frozen);
         }
@@ -431,9 +447,10 @@ impl World {
 
     /// Tells a daemon of a job.
     pub(super) fn introduce(&mut self, node: NodeId, job: JobId, nodes: &[NodeId], arrival: Arrival) {
-        let process = self.nodes[node.0 as usize].processes.get_mut(&job);
-        let slots = process.map(|process| {
-            process.known = true;
+        let known = &mut self.nodes[node.0 as usize];
+        let hears = known.agent.is_some();
+        let slots = known.processes.get_mut(&job).map(|process| {
+            process.known |= hears;
             process.slots
         });
         let now_ns = self.now_ns;
@@ -581,8 +598,9 @@ impl World {
 
     /// If nothing of the job is left, all hear of it.
     pub(super) fn look_whether_gone(&mut self, job: JobId) {
-        let known = self.head.scheduler().state(job).is_some();
-        if !known || self.nodes.iter().any(|node| node.processes.contains_key(&job)) {
+        let known = self.succession.jobs.get(&job).is_some_and(|known| !known.nodes.is_empty())
+            || self.head.scheduler().state(job).is_some();
+        if !known || self.is_headless() || self.nodes.iter().any(|node| node.processes.contains_key(&job)) {
             return;
         }
         let now_ns = self.now_ns;
@@ -593,6 +611,7 @@ impl World {
         }
         self.moods.remove(&job);
         self.suspended.remove(&job);
+        self.succession.jobs.remove(&job);
         self.poll_head();
     }
 
@@ -631,6 +650,18 @@ impl World {
     /// True if the switch in force is a strict one.
     pub(super) fn is_strict(&self) -> bool {
         self.options.mode == Mode::Strict
+    }
+}
+
+/// The settings of a head.
+pub(super) fn config(options: &Options) -> Config {
+    Config {
+        slice_ns: options.slice_ns,
+        policy: options.policy,
+        mode: options.mode,
+        force_switch: options.force_switch,
+        look_ns: 300_000_000,
+        ..Config::default()
     }
 }
 

@@ -174,7 +174,7 @@ impl Core {
         self.act(Action::Gang(Command::Submit(id, demand, true)));
     }
 
-    pub(super) fn suspend_in_scheduler(&mut self, id: JobId, suspended: bool) {
+    pub(in crate::core) fn suspend_in_scheduler(&mut self, id: JobId, suspended: bool) {
         let job = self.head.as_ref().and_then(|head| head.jobs.get(&id));
         if job.is_some_and(|job| job.launch.terms.gang) {
             self.act(Action::Gang(Command::Suspend(id, suspended)));
