@@ -67,6 +67,8 @@ pub struct Options {
     pub jobs_max: u32,
     /// Jobs sleep now and then.
     pub moods: bool,
+    /// The head dies too. When the next one comes every node is another state of the tree for all: too much for thousands.
+    pub heads_die: bool,
 }
 
 impl Options {
@@ -89,6 +91,7 @@ impl Options {
             jobs: random.between((1, 8)) as u32,
             jobs_max: 12,
             moods: random.chance(500),
+            heads_die: true,
         }
     }
 }

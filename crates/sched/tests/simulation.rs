@@ -73,6 +73,7 @@ fn run_large(seeds: std::ops::Range<u64>, nodes: u32, mode: Mode) -> Report {
         jobs_max: 4,
         force_switch: true,
         moods: false,
+        heads_die: false,
         ..options
     };
     run(seeds, change)

@@ -118,7 +118,7 @@ impl World {
     }
 
     pub(super) fn strike(&mut self, node: NodeId, job: JobId, kind: Kind) {
-        if !self.faulty {
+        if !self.faulty || kind == Kind::Head && !self.options.heads_die {
             return;
         }
         let phase = self.phase(node, job);

@@ -49,6 +49,7 @@ pub fn switch_time(nodes: u32, arity: u32, mode: Mode, costs: Costs, switches: u
         jobs: 0,
         jobs_max: 2,
         moods: false,
+        heads_die: false,
     };
     let mut world = World::new(options);
     for _ in 0..2 {
