@@ -15,8 +15,8 @@ fn as_a_rank(script: &str) -> Ran {
 fn what_is_no_pmi_ends_the_job_with_one_line() {
     for rubbish in [
         "echo hello >&$PMI_FD; exec sleep 1000",
-        "head -c 1000000 /dev/zero | tr '\\0' a >&$PMI_FD; exec sleep 1000",
-        "head -c 100000 /dev/urandom >&$PMI_FD; exec sleep 1000",
+        "exec 2>&-; head -c 1000000 /dev/zero | tr '\\0' a >&$PMI_FD; exec sleep 1000",
+        "exec 2>&-; head -c 100000 /dev/urandom >&$PMI_FD; exec sleep 1000",
         "echo cmd=init pmi_version=1 >&$PMI_FD; echo cmd=put >&$PMI_FD; exec sleep 1000",
     ] {
         let ran = as_a_rank(rubbish);

@@ -200,6 +200,10 @@ impl Telling<'_> {
                 return;
             }
         };
+        // One that would not be named is counted: to ask whether it is matched takes as long as there are receives.
+        if self.named.is_settled(self.alternative, self.background) {
+            return self.put(Wait::other(0, false));
+        }
         let (moved, bytes) = engine.moved_bytes(index);
         let (peer, tag, context) = (request.peer, request.tag, request.context);
         let matched = engine.is_matched(index);

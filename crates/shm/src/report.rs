@@ -123,6 +123,12 @@ impl Named {
         self.count + self.left_out
     }
 
+    /// Another part of this alternative would not be named: there is no room, and none in it that would make room.
+    pub fn is_settled(&self, alternative: u32, background: bool) -> bool {
+        let of_it = |other: &&Wait| (other.alternative, other.background) == (alternative, background);
+        self.count == WAITS && !self.waits.iter().rev().take_while(of_it).any(|other| other.matched)
+    }
+
     /// Adds one; those of an alternative come one after the other.
     pub fn push(&mut self, wait: Wait) {
         if self.count < WAITS && wait.alternative < ALTERNATIVES {

@@ -270,7 +270,7 @@ impl Life {
         {
             if brake.dozes() {
                 brake.freeze_blocking(now_ns);
-            } else if brake.is_freezing() {
+            } else if brake.is_trusted() && brake.is_freezing() {
                 brake.hurry(now_ns);
             }
         }
@@ -294,9 +294,12 @@ impl Life {
 
     fn say_up(&mut self, report: &Report) {
         let (words, now_ns) = (&mut self.words, now_ns());
-        // The next switch says that it has come, and brings the next one.
+        // The next switch says that it has come, and brings the next one. Strict, somebody waits for it now.
+        let is_strict = self.node.as_ref().is_some_and(|node| node.agent.switch().is_strict());
         let calm_ns = match report {
-            Report::Reached { stage: Stage::Frozen, .. } => self.slice.end_ns.saturating_sub(now_ns),
+            Report::Reached { stage: Stage::Frozen, .. } if !is_strict => {
+                self.slice.end_ns.saturating_sub(now_ns)
+            }
             _ => 0,
         };
         self.lanes.say_up(now_ns, report, calm_ns, &mut |link, number, word| words.put(link, number, word));

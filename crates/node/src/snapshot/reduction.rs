@@ -72,14 +72,18 @@ pub(super) fn stuck(parties: &[Party]) -> Vec<usize> {
             leaf.peer.map_or(&mut for_any, |peer| &mut followers[peer]).push(at);
         }
     }
+    // Each once, however many of its parts wait for the same.
+    followers.iter_mut().chain([&mut for_any]).for_each(Vec::dedup);
     let mut due: Vec<usize> = (0..parties.len()).collect();
+    let mut is_due = vec![true; parties.len()];
     while let Some(at) = due.pop() {
+        is_due[at] = false;
         let Party::Waits { any, background } = &parties[at] else { continue };
         let now = (may.calls[at] || may.has(any), may.background[at] || may.has(background));
         if now != (may.calls[at], may.background[at]) {
             (may.calls[at], may.background[at]) = now;
-            due.extend(&followers[at]);
-            due.extend(&for_any);
+            let again = followers[at].iter().chain(&for_any).copied();
+            due.extend(again.filter(|follower| !std::mem::replace(&mut is_due[*follower], true)));
         }
     }
     let waits = |at: &usize| matches!(parties[*at], Party::Waits { .. });

@@ -118,7 +118,7 @@ impl Snapshot {
                 writeln!(text, "arrived, and no receive has asked for them: {count} messages, {bytes} bytes");
             put_list(held.into_iter().map(|message| (message, "")), text);
         }
-        let omitted: u64 = self.nodes.iter().map(|node| node.held_omitted).sum();
+        let omitted: u64 = self.nodes.iter().fold(0, |sum, node| sum.saturating_add(node.held_omitted));
         if omitted > 0 {
             let _ = writeln!(
                 text,
@@ -161,7 +161,7 @@ impl Snapshot {
         if control > 0 {
             let _ = writeln!(text, "answers and parts of messages in flight: {control}");
         }
-        let omitted: u64 = self.nodes.iter().map(|node| node.omitted).sum();
+        let omitted: u64 = self.nodes.iter().fold(0, |sum, node| sum.saturating_add(node.omitted));
         if omitted > 0 {
             let _ = writeln!(text, "{omitted} messages are not listed: there was no room for them");
         }

@@ -94,7 +94,8 @@ fn put_held(segment: &Segment, rank: usize, room: &mut Room, view: &mut View) {
         let Kept { from, kind, context, tag, bytes, here, data, .. } = kept;
         let to = seen.rank;
         let message = Message { from, to, kind: name(kind).into(), context, tag, bytes, data: None };
-        let wanted = if here <= room.bytes as u64 && here <= bytes { here as usize } else { 0 };
+        let has_room = room.messages > 0 && here <= room.bytes as u64 && here <= bytes;
+        let wanted = if has_room { here as usize } else { 0 };
         view.held.extend(room.take(message, &memory.read(data, wanted).unwrap_or_default()));
     }
 }

@@ -73,8 +73,13 @@ impl Job {
 
     /// Tells the agent whether it sleeps.
     fn look(&mut self, now_ns: u64, id: JobId, agent: &mut Agent) {
-        (self.looked_ns, self.seen_ns, self.unseen) = (now_ns, now_ns, false);
-        let Some(doing) = self.brake.as_mut().and_then(|brake| brake.try_doing(now_ns)) else { return };
+        (self.looked_ns, self.unseen) = (now_ns, false);
+        let Some(doing) = self.brake.as_mut().and_then(|brake| brake.try_doing(now_ns)) else {
+            // It seems to sleep, and the next look tells.
+            (self.hard, self.pauses) = (false, 1);
+            return;
+        };
+        self.seen_ns = now_ns;
         self.hard = doing == Doing::WorksHard;
         self.pauses = if self.hard { (self.pauses.max(1) * 2).min(RARELY) } else { 1 };
         agent.handle_asleep(now_ns, id, doing == Doing::Sleeps);
@@ -228,7 +233,10 @@ impl Life {
         if let Some(pause_ns) = look_pause_ns(&self.jobs, node) {
             let due = |job: &Job| job.here && now_ns >= job.look_ns(pause_ns);
             for (id, job) in self.jobs.iter_mut().filter(|(_, job)| due(job)) {
-                job.look(now_ns, *id, &mut node.agent);
+                // Who stands still shows nothing.
+                if node.agent.switch().is_thawed(*id) || job.brake.as_ref().is_some_and(Brake::dozes) {
+                    job.look(now_ns, *id, &mut node.agent);
+                }
             }
         }
     }
