@@ -98,9 +98,10 @@ fn side_by_side(places: &Places, nodes: u32, slice_ms: u32, effort: Effort) -> R
     let settings = [
         plain.clone(),
         Setting { force: true, ..plain.clone() },
-        Setting { force: true, strict: true, ..plain },
+        Setting { force: true, strict: true, ..plain.clone() },
+        Setting { strict: true, ..plain },
     ];
-    let names = ["plain", "overlapped", "strict"];
+    let names = ["plain", "overlapped", "strict", "strict-plain"];
     let clusters: Vec<Cluster> = settings
         .iter()
         .zip(names)
@@ -111,13 +112,13 @@ fn side_by_side(places: &Places, nodes: u32, slice_ms: u32, effort: Effort) -> R
     // At least so many slices.
     let budget_ms = effort.budget_ms.max(3 * slice_ms);
     for _ in 0..effort.rounds {
-        for (cluster, [ep, bar]) in clusters.iter().zip(&mut figures) {
+        for (cluster, [ep, bar]) in clusters[..3].iter().zip(&mut figures) {
             ep.push(figure(places, cluster, nodes, "ep", "pieces_per_s", budget_ms)?);
             bar.push(figure(places, cluster, nodes, "bar", "mean_ns", budget_ms)?);
         }
     }
-    let two =
-        if slice_ms == 100 { Some(two_jobs(places, &clusters, nodes, slice_ms, effort)?) } else { None };
+    let by_turns = [&clusters[0], &clusters[3]];
+    let two = if slice_ms == 100 { Some(two_jobs(places, by_turns, nodes, slice_ms, effort)?) } else { None };
     let [base, forced @ ..] = figures;
     let found = |at: usize| {
         let turns = clusters[at + 1].turns();
@@ -148,10 +149,11 @@ fn side_by_side(places: &Places, nodes: u32, slice_ms: u32, effort: Effort) -> R
     Ok([found(0), found(1)])
 }
 
-/// How much less two jobs of EP and two of BAR get done by turns than one alone: in both modes, each the two programs.
+/// How much less two jobs of EP and two of BAR get done by turns than one alone: in both modes, where nobody forces
+/// switches, each the two programs.
 fn two_jobs(
     places: &Places,
-    clusters: &[Cluster],
+    clusters: [&Cluster; 2],
     nodes: u32,
     slice_ms: u32,
     effort: Effort,
@@ -167,8 +169,8 @@ fn two_jobs(
             let done = |figures: Vec<f64>| -> f64 {
                 figures.into_iter().map(|figure| if at == 0 { figure } else { 1.0 / figure }).sum()
             };
-            let alone = done(work.of(places, &clusters[0], 1)?);
-            for (cluster, rounds) in clusters[1..].iter().zip(&mut rounds) {
+            let alone = done(work.of(places, clusters[0], 1)?);
+            for (cluster, rounds) in clusters.into_iter().zip(&mut rounds) {
                 rounds[at].push((alone / done(work.of(places, cluster, 2)?) - 1.0) * 100.0);
             }
         }
