@@ -12,7 +12,8 @@
 //! ```
 //!
 //! - **Overlapped**: forward to the children, freeze A, thaw B. Once the freezer has been written to, no rank of A runs an instruction of
-//!   its own (W13), so A cannot disturb B, however long its FROZEN takes: nobody waits for it but A's next turn.
+//!   its own (W13), so A cannot disturb B, and counts as frozen; nobody waits until its freezer has said so but whoever suspends it.
+//!   Where nobody comes to A's slots, or A is stopped by signals, A's next turn waits for that word.
 //! - **Strict**: the switch is the paper's FREEZE. B waits for RESTORE and RUN.
 //! - **The newest generation wins**: an older switch is never executed. A switch whose plan has not come waits for it, or for a newer
 //!   switch. A generation that was skipped makes all frozen jobs report once more, since the node cannot know whether they
@@ -227,28 +228,29 @@ impl NodeSwitch {
         let Some(at) = self.find(job) else { return };
         if self.jobs[at].end_told() {
             self.say_suspended(at);
-        } else if self.jobs[at].confirm_frozen() {
-            self.lap.frozen_ns = now_ns;
-            self.say_frozen(at);
-            self.apply(now_ns);
+        } else {
+            self.count_as_frozen(now_ns, at, Local::confirm_frozen);
         }
     }
 
     /// The freezer has been written to, and is one behind whose write no rank runs an instruction of its own: see
     /// [`Self::may_count_as_told`]. The job counts as frozen; [`Self::handle_frozen`] may follow.
     pub fn handle_told(&mut self, now_ns: u64, job: JobId) {
-        let Some(at) = self.find(job) else { return };
-        if self.jobs[at].confirm_told() {
-            self.lap.frozen_ns = now_ns;
-            self.say_frozen(at);
-            self.apply(now_ns);
+        if let Some(at) = self.find(job) {
+            self.count_as_frozen(now_ns, at, Local::confirm_told);
         }
     }
 
     /// The job has been left as it is instead of being frozen, since it sleeps: see [`Self::may_doze`]. It counts as frozen.
     pub fn handle_dozing(&mut self, now_ns: u64, job: JobId) {
-        let Some(at) = self.find(job) else { return };
-        if self.jobs[at].confirm_dozing() {
+        if let Some(at) = self.find(job) {
+            self.count_as_frozen(now_ns, at, Local::confirm_dozing);
+        }
+    }
+
+    /// If somebody has asked for that.
+    fn count_as_frozen(&mut self, now_ns: u64, at: usize, confirm: fn(&mut Local) -> bool) {
+        if confirm(&mut self.jobs[at]) {
             self.lap.frozen_ns = now_ns;
             self.say_frozen(at);
             self.apply(now_ns);

@@ -1,6 +1,6 @@
 //! The freezer of a job's cgroup. Only the switch thread writes to it.
 //!
-//! Mostly nobody waits for its word: then it is looked for some milliseconds later. Else the kernel tells of a change at once, but at
+//! Mostly nobody waits for its word: then it is looked for half a second later (`Brake::try_trust`). Else the kernel tells of a change at once, but at
 //! most every ten milliseconds or so ([`TOLD_NS`]). So the switch thread sleeps until it is told;
 //! where the last change was just before, `cgroup.events` is read again 40 us after the write, which is enough on a quiet machine, and
 //! then again (DESIGN-NOTES W12); never in a loop: that would take the core from those who are to be frozen. A look by time costs a wake-up,

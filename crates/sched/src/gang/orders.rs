@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use super::{Action, NodeSwitch};
-use crate::message::{Members, Order, Plan, Stage, Switch};
-use crate::types::{Generation, JobId};
+use crate::message::{Members, Order, Plan, Switch};
+use crate::types::JobId;
 
 /// Orders for jobs that are not here, the newest of each kind. Of a job that never comes they are forgotten when it has ended, or
 /// pushed out by others.
@@ -110,8 +110,6 @@ impl NodeSwitch {
         }
         local.serial = serial;
         local.suspended = suspended;
-        if suspended && local.is_surely_frozen() {
-            self.actions.push_back(Action::Reached(local.job, Stage::Suspended, Generation(serial)));
-        }
+        self.say_suspended(at);
     }
 }

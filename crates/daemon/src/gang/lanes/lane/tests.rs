@@ -160,17 +160,21 @@ fn the_link_is_used_only_while_datagrams_do_not_get_through() {
     assert_eq!((world.by_link, world.taken[1].len()), (2, 4));
 }
 
+/// How many have been sent.
+fn datagrams(world: &World) -> u64 {
+    world.lanes.iter().map(|lane| lane.datagram).sum()
+}
+
 /// A slice of 100 ms at whose end everybody is switched off and on again. What has been sent in it.
 fn slice(world: &mut World) -> u64 {
-    let count = |world: &World| world.lanes.iter().map(|lane| lane.datagram).sum::<u64>();
-    let before = count(world);
+    let before = datagrams(world);
     world.push(0, b"off".to_vec());
     world.settle(500_000);
     world.push(1, b"frozen".to_vec());
     world.settle(500_000);
     world.push_calm(0, b"on".to_vec(), 99_000_000);
     world.settle(99_000_000);
-    count(world) - before
+    datagrams(world) - before
 }
 
 #[test]
@@ -192,20 +196,20 @@ fn a_calm_word_costs_one_datagram() {
     assert_eq!((world.by_link, world.taken[1].len()), (0, 40));
 }
 
-/// Two jobs by turns: each switch freezes one, and is answered.
+/// One of two jobs that take turns of 100 ms: a switch freezes one, and is answered. What has been sent in it.
+fn turn(world: &mut World) -> u64 {
+    let before = datagrams(world);
+    world.push_calm(0, b"switch".to_vec(), 100_000_000);
+    world.settle(500_000);
+    world.push_calm(1, b"frozen".to_vec(), 99_000_000);
+    world.settle(99_500_000);
+    datagrams(world) - before
+}
+
 #[test]
 fn a_calm_word_and_its_calm_answer_cost_two_datagrams() {
     let mut world = World::new(7);
     world.settle(50_000_000);
-    let turn = |world: &mut World| {
-        let before = world.lanes.each_ref().map(|lane| lane.datagram);
-        world.push_calm(0, b"switch".to_vec(), 100_000_000);
-        world.settle(500_000);
-        world.push_calm(1, b"frozen".to_vec(), 99_000_000);
-        world.settle(99_500_000);
-        let after = world.lanes.each_ref().map(|lane| lane.datagram);
-        after[0] - before[0] + after[1] - before[1]
-    };
     turn(&mut world);
     for _ in 0..20 {
         assert_eq!(turn(&mut world), 2);
@@ -218,12 +222,8 @@ fn a_calm_word_and_its_calm_answer_cost_two_datagrams() {
 fn a_calm_answer_that_is_lost_does_not_take_a_slice() {
     let mut world = World::new(7);
     world.settle(50_000_000);
-    for _ in 0..2 {
-        world.push_calm(0, b"switch".to_vec(), 100_000_000);
-        world.settle(500_000);
-        world.push_calm(1, b"frozen".to_vec(), 99_000_000);
-        world.settle(99_500_000);
-    }
+    turn(&mut world);
+    turn(&mut world);
     world.push_calm(0, b"switch".to_vec(), 100_000_000);
     world.settle(500_000);
     world.loss_percent = 100;
