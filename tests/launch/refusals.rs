@@ -124,6 +124,26 @@ fn a_full_disk_ends_the_job_with_one_line() {
 }
 
 #[test]
+fn who_cannot_say_why_ends_with_the_same_status() {
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+    let (closed, gone) = std::io::pipe().expect("a pipe");
+    drop(closed);
+    let lines: [(&str, &[&str]); 4] = [
+        ("mpiexec", &["-n", "1", "no-such-program"]),
+        ("mpiexec", &["--no-such-option"]),
+        ("tutti", &["no-such-command"]),
+        ("tutti", &["timeline", "1", "--logs", "/no/such/folder"]),
+    ];
+    for (name, words) in lines {
+        let code = run(program(name).args(words)).code();
+        for stderr in [std::process::Stdio::from(full()), gone.try_clone().expect("a pipe").into()] {
+            let status = program(name).args(words).stderr(stderr).status().expect("it is there");
+            assert_eq!(status.code(), Some(code), "{name} {words:?}");
+        }
+    }
+}
+
+#[test]
 fn a_starter_that_is_not_there_is_named() {
     let ran = run(program("mpiexec").args(["-n", "1", "true"]).env("TUTTI_STARTER", "/no/such/starter"));
     assert_eq!(ran.code(), 1, "{ran}");

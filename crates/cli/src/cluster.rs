@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use tutti_daemon::place;
+use tutti_node::say::say;
 use tutti_node::wire::{self, Decoder, Head, Job, Kind, Report};
 
 use crate::nodes::Wanted;
@@ -96,7 +97,7 @@ pub fn ask(request: &Request) -> Result<(Answer, Frames), String> {
 /// A line for the user of this command.
 fn complain(text: &str) {
     let command = std::env::args().nth(1).unwrap_or_default();
-    eprintln!("tutti {command}: {text}");
+    say(format_args!("tutti {command}: {text}"));
 }
 
 /// What the daemon says after its answer.

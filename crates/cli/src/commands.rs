@@ -9,6 +9,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use rustix::process::Signal;
 use serde_json::json;
 use tutti_daemon::memory;
+use tutti_node::say::say;
 use tutti_node::snapshot::Deadlock;
 use tutti_node::wire::{Head, Kind, Report};
 
@@ -174,7 +175,7 @@ pub fn run(name: &str, mut arguments: Vec<OsString>) -> ExitCode {
     match perform(command) {
         Ok(status) => status,
         Err(text) => {
-            eprintln!("tutti {name}: {text}");
+            say(format_args!("tutti {name}: {text}"));
             ExitCode::FAILURE
         }
     }
@@ -222,7 +223,7 @@ fn submit(arguments: &mut Vec<OsString>) -> ExitCode {
         Ok((Answer::Job(job), _)) => crate::print(Some(format!("job {job}\n")), ""),
         Ok(_) => crate::print(None, "the daemon is of another version"),
         Err(text) => {
-            eprintln!("tutti submit: {text}");
+            say(format_args!("tutti submit: {text}"));
             ExitCode::FAILURE
         }
     }

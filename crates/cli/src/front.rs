@@ -15,7 +15,7 @@
 //! | nobody reads our stdout | the job is killed, we die of SIGPIPE as any program of a pipeline does |
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,7 @@ use rustix::process::Signal;
 use rustix::stdio::stdin;
 use tutti_node::netns::Namespaces;
 use tutti_node::os::Signals;
+use tutti_node::say::say;
 use tutti_node::wire::{Input, Kind};
 
 use crate::cluster::{self, JobId};
@@ -60,7 +61,10 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
     };
     options.cluster = name == "tutti run" && is_for_the_cluster(&options);
     if !options.foreign.is_empty() && !options.quiet {
-        eprintln!("{name}: {} steers another launcher and is ignored here", options.foreign.join(", "));
+        say(format_args!(
+            "{name}: {} steers another launcher and is ignored here",
+            options.foreign.join(", ")
+        ));
     }
     match description::describe(&options) {
         Ok(described) => {
@@ -138,7 +142,7 @@ fn with_environment(mut options: Options) -> Options {
 }
 
 fn refuse(name: &str, text: &str, status: u8) -> ExitCode {
-    eprintln!("{name}: {text}");
+    say(format_args!("{name}: {text}"));
     ExitCode::from(status)
 }
 
@@ -364,8 +368,7 @@ impl Front {
 
     fn complain(&self, text: &str) {
         let return_first = if self.keys.as_ref().is_some_and(Keys::is_raw) { "\r" } else { "" };
-        // A closed terminal takes nothing any more.
-        let _ = writeln!(io::stderr(), "{}: {text}{return_first}", self.name);
+        say(format_args!("{}: {text}{return_first}", self.name));
     }
 }
 

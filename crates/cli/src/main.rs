@@ -1,5 +1,6 @@
 //! `mpiexec`, `mpirun` and `tutti`: one program, whose name says which face it shows.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod cluster;
 mod commands;
@@ -24,6 +25,8 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+
+use tutti_node::say::say;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
@@ -86,7 +89,7 @@ fn help() -> String {
 /// Prints a text, or one line when there is none.
 fn print(text: Option<String>, otherwise: &str) -> ExitCode {
     let Some(text) = text else {
-        eprintln!("tutti: {otherwise}");
+        say(format_args!("tutti: {otherwise}"));
         return ExitCode::from(2);
     };
     // A reader that has gone wants no more of it.

@@ -78,8 +78,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     };
     let bytes = text.len();
     file::write(&options.output, text.as_bytes())?;
-    println!("{}: {} KiB", options.output.display(), bytes.div_ceil(1024));
-    Ok(ExitCode::SUCCESS)
+    Ok(crate::print(Some(format!("{}: {} KiB\n", options.output.display(), bytes.div_ceil(1024))), ""))
 }
 
 /// Something that is there and has no name of its own choice, such as /dev/stdout.

@@ -21,6 +21,7 @@ use crate::gang::{self, Gangs, Switcher};
 use crate::key::{Credential, KeyError};
 use crate::message::JobId;
 use starters::Starter;
+use tutti_node::say::say;
 use tutti_node::wire::{self, Back, Kind};
 
 mod alarm;
@@ -184,7 +185,7 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
     let mut shell = Shell::open(settings, credential, happenings)?;
     ready(shell.settings.listen);
     let rung = shell.switcher.rung().name();
-    eprintln!("tuttid {}: the switch thread is preferred by: {rung}", shell.settings.name);
+    say(format_args!("tuttid {}: the switch thread is preferred by: {rung}", shell.settings.name));
     let mut end = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
         .map_err(failed("catch signals"))?;
     let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
@@ -236,7 +237,7 @@ fn lane_socket(settings: &Settings) -> Option<UdpSocket> {
     bound
         .inspect_err(|error| {
             let (name, listen) = (&settings.name, settings.listen);
-            eprintln!("tuttid {name}: no datagrams of switch threads at {listen} (UDP), switches are slower: {error}");
+            say(format_args!("tuttid {name}: no datagrams of switch threads at {listen} (UDP), switches are slower: {error}"));
         })
         .ok()
 }
@@ -412,7 +413,7 @@ impl Shell {
                 Action::Lane(link, node, is_parent) => self.open_lane(link, node, is_parent),
                 Action::Log(event) => self.events.put(&event),
                 Action::LogTurns(turns) => self.turns.put(&turns),
-                Action::Say(text) => eprintln!("tuttid {}: {text}", self.settings.name),
+                Action::Say(text) => say(format_args!("tuttid {}: {text}", self.settings.name)),
                 Action::Leave => self.leaving = true,
             }
         }
@@ -494,6 +495,6 @@ fn now_us() -> u64 {
 fn report_accept(result: io::Result<()>) {
     // Too many descriptors, or a peer that was gone again: the next one may fare better.
     if let Err(error) = result {
-        eprintln!("tuttid: cannot take a connection: {error}");
+        say(format_args!("tuttid: cannot take a connection: {error}"));
     }
 }

@@ -16,12 +16,14 @@
 //! | [`netns`] | network namespaces for virtual nodes, made by the front end |
 //! | [`exited`] | answers for ranks that have left, in a job on several nodes |
 //! | [`snapshot`] | the state of all channels of a job at one moment |
+//! | [`say`] | lines for people |
 //! | [`cgroup`] | the job's cgroup where one can be made |
 //! | [`descendants`] | what stays behind when ranks are dead, and its end |
 //! | [`page`] | where a daemon finds the page on which it tells a job of its turns |
 //! | [`stat`] | what the kernel says of a process in a line |
 //! | [`os`] | the system calls that need `unsafe` |
 #![deny(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod binding;
 pub mod cgroup;
@@ -39,6 +41,7 @@ pub mod pmi;
 pub mod ranks;
 pub mod readiness;
 pub mod rtkit;
+pub mod say;
 pub mod snapshot;
 pub mod starter;
 pub mod stat;

@@ -29,6 +29,7 @@ use crate::output::Streams;
 use crate::pmi::Pmi;
 use crate::ranks::Ranks;
 use crate::readiness::now_ns;
+use crate::say::say;
 use crate::tickets::Tickets;
 use crate::wire::{Decoder, MemoryLimit, Report};
 use lasting::Lasting;
@@ -320,7 +321,7 @@ impl Starter {
 
     fn say(&self, what: impl FnOnce() -> String) {
         if self.debug {
-            eprintln!("tutti-starter[{}]: {}", std::process::id(), what());
+            say(format_args!("tutti-starter[{}]: {}", std::process::id(), what()));
         }
     }
 }

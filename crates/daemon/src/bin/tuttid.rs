@@ -1,5 +1,6 @@
 //! `tuttid`: the daemon of a node. `tutti up` starts several on one machine; on real machines an administrator starts one each.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
@@ -9,6 +10,7 @@ use tutti_daemon::gang::Gangs;
 use tutti_daemon::options::Options;
 use tutti_daemon::shell::{self, Settings};
 use tutti_daemon::{key, memory, place};
+use tutti_node::say::say;
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -25,14 +27,14 @@ fn main() -> ExitCode {
         let is_head = settings.head.is_none();
         shell::run(settings, |address| {
             let role = if is_head { "the head hears" } else { "hears" };
-            eprintln!("tuttid {name}: {role} on {address}");
+            say(format_args!("tuttid {name}: {role} on {address}"));
         })
         .map_err(|error| error.to_string())
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
-            eprintln!("tuttid: {text}");
+            say(format_args!("tuttid: {text}"));
             ExitCode::FAILURE
         }
     }

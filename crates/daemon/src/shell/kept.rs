@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use tutti_node::cgroup;
+use tutti_node::say::say;
 use tutti_node::stat::Stat;
 
 use super::{ShellError, failed};
@@ -64,7 +65,7 @@ impl Folder {
         };
         write().map_err(|error| {
             let text = format!("cannot write {}: {error}", path.display());
-            eprintln!("tuttid: {text}");
+            say(format_args!("tuttid: {text}"));
             text
         })
     }
@@ -80,7 +81,7 @@ impl Folder {
             let job = JobId(path.file_stem()?.to_str()?.parse().ok()?);
             let queued = serde_json::from_slice(&std::fs::read(&path).ok()?);
             queued
-                .inspect_err(|error| eprintln!("tuttid: {} is not read: {error}", path.display()))
+                .inspect_err(|error| say(format_args!("tuttid: {} is not read: {error}", path.display())))
                 .ok()
                 .map(|queued| (job, queued))
         };

@@ -16,6 +16,8 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
 use tutti_sched::Window;
 
+use tutti_node::say::say;
+
 use super::Shell;
 use crate::gang::Command;
 
@@ -125,12 +127,15 @@ impl Shell {
         if let Some(window) = self.neighbours.look(wanted, now_ms) {
             match window {
                 Some(Window { count, .. }) => {
-                    eprintln!(
+                    say(format_args!(
                         "tuttid {}: {count} users' jobs share this machine by turns",
                         self.settings.name
-                    );
+                    ));
                 }
-                None => eprintln!("tuttid {}: no other user's jobs share this machine", self.settings.name),
+                None => say(format_args!(
+                    "tuttid {}: no other user's jobs share this machine",
+                    self.settings.name
+                )),
             }
             self.switcher.tell(Command::Share(window));
         }

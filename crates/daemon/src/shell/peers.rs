@@ -11,6 +11,8 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
+use tutti_node::say::say;
+
 use super::{Event, Happened, Happenings, LinkId, Shell, report_accept};
 use crate::gang::{Command, LABEL, Neighbour, SECRET_BYTES, Secret};
 use crate::members::NodeId;
@@ -50,7 +52,7 @@ fn complain(said: &Mutex<(Option<Instant>, u64)>, address: SocketAddr, why: &str
     }
     let more = std::mem::replace(&mut *said, (Some(Instant::now()), 0)).1;
     let more = if more > 0 { format!(" ({more} others before)") } else { String::new() };
-    eprintln!("tuttid: {address} is no member of this cluster: {why}{more}");
+    say(format_args!("tuttid: {address} is no member of this cluster: {why}{more}"));
 }
 
 /// The other end of a link.

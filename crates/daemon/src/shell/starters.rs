@@ -13,6 +13,7 @@ use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{Notify, mpsc};
 use tutti_node::cgroup;
 use tutti_node::os::become_user;
+use tutti_node::say::say;
 use tutti_node::wire::{self, Back, Daemon, Decoder, Job, Kind};
 
 use super::kept::{File, started};
@@ -161,10 +162,10 @@ impl Shell {
                 Some(Event::Back(job, back.clone()))
             }
             None => {
-                eprintln!(
+                say(format_args!(
                     "tuttid {}: job {job} of user {uid} is not known here, it ends",
                     self.settings.name
-                );
+                ));
                 refused.store(true, Ordering::Relaxed);
                 let file = File { token: 0, pid: 0, since: 0, cgroup: None, kept: None };
                 Starter { child: None, enrolled: false, wire: Some(wire), ended: false, file }.end();
