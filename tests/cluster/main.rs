@@ -8,6 +8,7 @@ mod console;
 mod each_fault;
 mod faults;
 mod front_ends;
+mod full_disk;
 mod gangs;
 #[path = "../launch/harness.rs"]
 #[allow(dead_code)]

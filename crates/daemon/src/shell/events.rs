@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 
+use tutti_node::say::say;
+
 use super::{ShellError, failed};
 
 /// Bytes of the log; then the old one is put aside, as `NAME.1`.
@@ -13,42 +15,73 @@ const LOG_BYTES_MAX: u64 = 64 << 20;
 pub(super) struct Log {
     file: Option<File>,
     path: std::path::PathBuf,
+    /// Of whole lines.
     bytes: u64,
+    /// Entries that could not be written since the last one that could.
+    lost: u64,
 }
 
 impl Log {
     /// The log at this path; a node that is not the head has none.
     pub(super) fn open(path: &Path, is_head: bool) -> Result<Self, ShellError> {
-        let mut log = Log { file: None, path: path.to_owned(), bytes: 0 };
+        let mut log = Log { file: None, path: path.to_owned(), bytes: 0, lost: 0 };
         if is_head {
-            log.file = Some(open(&log.path).map_err(failed(format!("open {}", log.path.display())))?);
-            log.bytes = std::fs::metadata(&log.path).map_or(0, |found| found.len());
+            let opened = open(path).and_then(|file| Ok((whole_lines(path, &file)?, file)));
+            let (bytes, file) = opened.map_err(failed(format!("open {}", path.display())))?;
+            (log.bytes, log.file) = (bytes, Some(file));
         }
         Ok(log)
     }
 
+    /// A full disk loses events, never a job, and says so when it begins and when it is over.
     pub(super) fn put(&mut self, event: &impl serde::Serialize) {
         let Some(file) = &mut self.file else { return };
         let mut line = serde_json::to_vec(event).expect("events are serialisable");
         line.push(b'\n');
-        // A full disk loses events, never a job.
-        if file.write_all(&line).is_ok() {
-            self.bytes += line.len() as u64;
-        }
-        if self.bytes >= LOG_BYTES_MAX {
-            let mut aside = self.path.clone().into_os_string();
-            aside.push(".1");
-            if std::fs::rename(&self.path, aside).is_ok()
-                && let Ok(new) = open(&self.path)
-            {
-                (*file, self.bytes) = (new, 0);
+        match file.write_all(&line) {
+            Ok(()) => self.bytes += line.len() as u64,
+            Err(error) => {
+                // A piece of it would spoil the next one too.
+                let _ = file.set_len(self.bytes);
+                if self.lost == 0 {
+                    say(format_args!(
+                        "tuttid: cannot write {}: {error}; entries are lost",
+                        self.path.display()
+                    ));
+                }
+                self.lost += 1;
+                return;
             }
+        }
+        if self.lost > 0 {
+            let lost = std::mem::take(&mut self.lost);
+            say(format_args!("tuttid: {} has room again, {lost} entries are lost", self.path.display()));
+        }
+        self.put_aside();
+    }
+
+    fn put_aside(&mut self) {
+        let Some(file) = self.file.as_mut().filter(|_| self.bytes >= LOG_BYTES_MAX) else { return };
+        let mut aside = self.path.clone().into_os_string();
+        aside.push(".1");
+        if std::fs::rename(&self.path, aside).is_ok()
+            && let Ok(new) = open(&self.path)
+        {
+            (*file, self.bytes) = (new, 0);
         }
     }
 }
 
 fn open(path: &Path) -> std::io::Result<File> {
     File::options().append(true).create(true).open(path)
+}
+
+/// Bytes of a log that ends with a whole line from now on: a daemon that died in the middle of one may have left a piece.
+fn whole_lines(path: &Path, file: &File) -> std::io::Result<u64> {
+    let text = std::fs::read(path)?;
+    let bytes = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end as u64 + 1);
+    file.set_len(bytes)?;
+    Ok(bytes)
 }
 
 /// One more than the last job of the log.
@@ -61,10 +94,27 @@ pub(super) fn next_job(path: &Path) -> u64 {
     aside.push(".1");
     let mut last = 0;
     for file in [Path::new(&aside), path].iter().filter_map(|path| File::open(path).ok()) {
-        for line in BufReader::new(file).lines().map_while(Result::ok) {
-            let job = serde_json::from_str::<Line>(&line).ok().and_then(|line| line.job);
+        for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
+            let job = serde_json::from_slice::<Line>(&line).ok().and_then(|line| line.job);
             last = last.max(job.unwrap_or(0));
         }
     }
     last + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_goes_on_with_whole_lines_behind_one_that_was_cut_off() {
+        let path = std::env::temp_dir().join(format!("tutti-events-{}", std::process::id()));
+        // The first byte of a letter of two.
+        std::fs::write(&path, b"{\"job\":3}\n{\"job\":4,\"text\":\"\xc3").unwrap();
+        let mut log = Log::open(&path, true).unwrap();
+        log.put(&serde_json::json!({ "job": 7 }));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"job\":3}\n{\"job\":7}\n");
+        assert_eq!((log.bytes, next_job(&path)), (20, 8));
+        std::fs::remove_file(&path).unwrap();
+    }
 }

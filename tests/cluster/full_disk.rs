@@ -1,0 +1,71 @@
+//! A disk without room under the daemons' files: what is said, what goes on. The disk is a small one in a mount namespace of its own.
+
+use std::process::{Command, Stdio};
+
+use tutti_tests::{Ran, Scratch, program};
+
+use crate::harness::LIMIT;
+
+/// Runs a script with a disk of 1 MiB at `$disk`, `$tutti`, and `fill`, which leaves no room on it; none where there are no such disks
+/// for us.
+#[track_caller]
+fn on_a_small_disk(name: &str, script: &str) -> Option<Ran> {
+    let scratch = Scratch::new(name);
+    let alone = |script: &str| {
+        let mut command = Command::new("unshare");
+        let prepare = "mount -t tmpfs -o size=1m tutti-test \"$disk\" || exit 99
+            fill() { dd if=/dev/zero of=\"$disk/full\" bs=4096 2>/dev/null; ! dd if=/dev/zero of=\"$disk/fuller\" bs=1 count=1 2>/dev/null; }";
+        command.args([
+            "--mount",
+            "--pid",
+            "--mount-proc",
+            "--kill-child",
+            "bash",
+            "-c",
+            &format!("{prepare}\n{script}"),
+        ]);
+        command.env("disk", scratch.path()).env("tutti", program("tutti").get_program());
+        let cluster = scratch.path().join("cluster");
+        command.env("TUTTI_DAEMON", cluster.join("tuttid.sock")).env("TUTTI_DIR", cluster);
+        command
+    };
+    let works = alone("true").stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+    works.then(|| tutti_tests::run(&mut alone(script), LIMIT))
+}
+
+#[test]
+fn daemons_go_on_when_their_disk_is_full_and_say_so_once() {
+    let script = "\"$tutti\" up --nodes 2 >/dev/null || exit 1
+        \"$tutti\" run -n 1 echo before
+        fill || exit 1
+        for job in {2..40}; do \"$tutti\" run -N 2 -n 2 true || exit 1; done
+        \"$tutti\" run -n 1 echo meanwhile
+        \"$tutti\" submit -n 1 sleep 1000 && echo it is submitted all the same
+        \"$tutti\" timeline --all -o \"$disk/page.html\"
+        ls -A \"$disk\" | grep page
+        \"$tutti\" nodes | grep -c ' up '
+        rm \"$disk/full\"
+        \"$tutti\" run -n 1 echo after || exit 1
+        cat \"$TUTTI_DIR/events.jsonl\"
+        grep -a events.jsonl \"$TUTTI_DIR/node0.log\" >&2";
+    let Some(ran) = on_a_small_disk("cluster-full-disk", script) else { return };
+    let ran = ran.expect_success();
+    let (events, said): (Vec<&str>, Vec<&str>) = ran.stdout.lines().partition(|line| line.starts_with('{'));
+    assert_eq!(said, ["before", "meanwhile", "2", "after"], "{ran}");
+    // What is cut off spoils no other line, and no number is given twice.
+    let job =
+        |line: &&str| serde_json::from_str::<serde_json::Value>(line).expect("a whole line")["job"].as_u64();
+    let jobs: Vec<u64> = events.iter().filter_map(job).collect();
+    assert!(jobs.is_sorted() && jobs.last() == Some(&43) && !jobs.contains(&41), "{ran}");
+    let mut lines = ran.stderr.lines();
+    for start in
+        ["tutti submit: the head cannot keep the job: cannot write ", "tutti timeline: cannot write "]
+    {
+        let line = lines.next().filter(|line| line.starts_with(start));
+        assert!(line.is_some_and(|line| line.contains("No space left")), "{ran}");
+    }
+    // The daemon's own words are on that disk too.
+    let words: String = lines.collect();
+    assert!(words.starts_with("tuttid: cannot write ") && words.matches("cannot").count() == 1, "{ran}");
+    assert!(words.contains("events.jsonl has room again, ") && words.ends_with(" entries are lost"), "{ran}");
+}
