@@ -2,8 +2,10 @@
 //!
 //! Between nodes by the words of both ends (`tutti_channel::cut`): of the sender's records those behind what the receiver has taken.
 
+use std::collections::HashMap;
+
 use tutti_channel::Seq;
-use tutti_channel::cut::{FlowWords, cut};
+use tutti_channel::cut::{CutError, FlowWords, cut};
 
 use super::{Flow, Message, Snapshot};
 
@@ -32,33 +34,38 @@ impl Snapshot {
     pub fn in_flight(&self) -> (Vec<InFlight<'_>>, Vec<String>) {
         let mut found = Vec::new();
         let mut troubles = Vec::new();
+        let flows = self.nodes.iter().flat_map(|node| &node.flows);
+        let by_ends: Flows<'_> = flows.map(|flow| ((flow.from, flow.to), flow)).collect();
         for node in &self.nodes {
             found.extend(node.rings.iter().map(|message| InFlight { place: Place::Ring, message }));
             for flow in &node.flows {
-                match self.of_flow(flow) {
-                    Ok(more) => found.extend(more),
-                    Err(text) => {
-                        troubles.push(format!("from rank {} to rank {}: {text}", flow.from, flow.to));
+                match of_flow(flow, &by_ends, &mut found) {
+                    Ok(()) => {}
+                    Err(error) => {
+                        troubles.push(format!("from rank {} to rank {}: {error}", flow.from, flow.to));
                     }
                 }
             }
         }
         (found, troubles)
     }
+}
 
-    fn of_flow<'a>(&'a self, flow: &'a Flow) -> Result<Vec<InFlight<'a>>, String> {
-        let mut flows = self.nodes.iter().flat_map(|node| &node.flows);
-        let other = flows.find(|other| (other.from, other.to) == (flow.to, flow.from));
-        // Who has never heard of a sender expects its first record.
-        let expected = other.map_or(0, |other| other.rcv_nxt);
-        let sender = words(flow, flow.rcv_nxt);
-        let cut = cut(&sender, &words(flow, expected)).map_err(|error| error.to_string())?;
-        let taken = cut.from.since(sender.snd_una).cast_unsigned() as usize;
-        let sent = cut.end.since(sender.snd_una).cast_unsigned() as usize;
-        let place = |at| if at < sent { Place::Network } else { Place::Queue };
-        let records = flow.records.iter().enumerate().skip(taken);
-        Ok(records.map(|(at, message)| InFlight { place: place(at), message }).collect())
-    }
+/// Flows by whose they are and where they lead: a job has about as many as its ranks squared.
+type Flows<'a> = HashMap<(u32, u32), &'a Flow>;
+
+fn of_flow<'a>(flow: &'a Flow, flows: &Flows<'_>, found: &mut Vec<InFlight<'a>>) -> Result<(), CutError> {
+    let other = flows.get(&(flow.to, flow.from));
+    // Who has never heard of a sender expects its first record.
+    let expected = other.map_or(0, |other| other.rcv_nxt);
+    let sender = words(flow, flow.rcv_nxt);
+    let cut = cut(&sender, &words(flow, expected))?;
+    let taken = cut.from.since(sender.snd_una).cast_unsigned() as usize;
+    let sent = cut.end.since(sender.snd_una).cast_unsigned() as usize;
+    let place = |at| if at < sent { Place::Network } else { Place::Queue };
+    let records = flow.records.iter().enumerate().skip(taken);
+    found.extend(records.map(|(at, message)| InFlight { place: place(at), message }));
+    Ok(())
 }
 
 fn words(flow: &Flow, rcv_nxt: u32) -> FlowWords {
@@ -69,5 +76,39 @@ fn words(flow: &Flow, rcv_nxt: u32) -> FlowWords {
         snd_high: Seq(flow.snd_high),
         rcv_nxt: Seq(rcv_nxt),
         rewind: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::View;
+    use super::*;
+
+    /// A flow on which `sent` records have left, none acknowledged, and `taken` have been taken.
+    fn flow(from: u32, to: u32, sent: u32, taken: u32) -> Flow {
+        let record = |tag| Message { from, to, kind: "eager".into(), context: 0, tag, bytes: 4, data: None };
+        let records = (0..sent as i32).map(record).collect();
+        Flow { from, to, snd_una: 0, snd_high: sent, snd_nxt: sent, rcv_nxt: taken, bulk: None, records }
+    }
+
+    fn snapshot(nodes: Vec<View>) -> Snapshot {
+        Snapshot { job: 1, command: String::new(), ranks: 0, taken_ms: 0, nodes }
+    }
+
+    #[test]
+    fn all_flows_of_hundreds_of_ranks_meet_their_other_ends() {
+        const RANKS: u32 = 512;
+        const RANKS_PER_NODE: u32 = 64;
+        let node = |first: u32| {
+            let own = first..first + RANKS_PER_NODE;
+            let others = (0..RANKS).filter(|rank| !own.contains(rank));
+            let flows = others.flat_map(|to| own.clone().map(move |from| flow(from, to, 2, 1))).collect();
+            View { flows, ..View::default() }
+        };
+        let snapshot = snapshot((0..RANKS).step_by(RANKS_PER_NODE as usize).map(node).collect());
+        let (found, troubles) = snapshot.in_flight();
+        assert_eq!(troubles, [""; 0]);
+        assert_eq!(found.len() as u32, RANKS * (RANKS - RANKS_PER_NODE));
+        assert!(found.iter().all(|one| one.place == Place::Network && one.message.tag == 1));
     }
 }
