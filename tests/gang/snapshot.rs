@@ -304,6 +304,29 @@ fn the_functions_that_ranks_wait_in_are_named() {
 }
 
 #[test]
+fn who_cannot_leave_or_have_its_buffer_back_waits_for_its_messages_to_be_received() {
+    let cluster = Cluster::up("snapshot-unreceived", 2, &[]);
+    let program = Steered::new("snapshot-unreceived");
+    let mut number = 0;
+    for nodes in [1, 2] {
+        for (what, call) in [("finalize", "MPI_Finalize"), ("detach", "MPI_Buffer_detach")] {
+            number += 1;
+            let job = start(&program, &cluster, nodes, 2, what, "");
+            let seen = settled(&cluster, number, 2);
+            let found =
+                seen.deadlock().unwrap_or_else(|| panic!("rank 1 receives something else: {}", seen.text()));
+            assert_eq!(
+                found.sentence(),
+                "rank 0 sends to rank 1, tag 7, MPI_COMM_WORLD; rank 1 receives from rank 0, tag 9, MPI_COMM_WORLD"
+            );
+            assert_eq!(call_of(&seen, 0), Some(call));
+            cluster.tutti(&["kill", &number.to_string()]).expect_success();
+            assert_eq!(job.end().0, 137);
+        }
+    }
+}
+
+#[test]
 fn how_far_a_large_message_between_nodes_has_come_is_seen() {
     let cluster = Cluster::up("snapshot-bulk", 2, &[]);
     let program = Steered::new("snapshot-bulk");

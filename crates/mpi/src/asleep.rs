@@ -11,10 +11,11 @@ use std::fmt;
 
 use crate::abi::{MPI_Request, MPI_THREAD_MULTIPLE};
 use crate::collective::schedule::Schedule;
+use crate::compound::Extra;
 use crate::partitioned::Partitioned;
 use crate::point_to_point::Named as NamedRequest;
 use crate::process::{Guard, Process};
-use crate::request::RequestKind;
+use crate::request::{Request, RequestKind};
 use tutti_shm::report::{Asleep, Named, Sleep, Wait, What};
 use tutti_shm::sync::Ordering;
 
@@ -48,8 +49,8 @@ pub enum Goal<'a> {
         /// Names them.
         missing: &'a Members<'a>,
     },
-    /// Anything else.
-    Other,
+    /// All requests that have not ended of which this function says so.
+    Pending(&'a dyn Fn(&Request) -> bool),
 }
 
 impl fmt::Debug for Goal<'_> {
@@ -61,7 +62,7 @@ impl fmt::Debug for Goal<'_> {
             Goal::Step(_) => "Step",
             Goal::Message { .. } => "Message",
             Goal::Members { .. } => "Members",
-            Goal::Other => "Other",
+            Goal::Pending(_) => "Pending",
         })
     }
 }
@@ -146,7 +147,7 @@ impl Telling<'_> {
                     telling.put(Wait { what: What::Member, peer, context, ..Wait::other(0, false) });
                 });
             }),
-            Goal::Other => self.put_alternative(|_| ()),
+            Goal::Pending(which) => self.put_alternative(|telling| telling.put_pending(which)),
         }
     }
 
@@ -171,6 +172,14 @@ impl Telling<'_> {
         }
     }
 
+    fn put_pending(&mut self, which: &dyn Fn(&Request) -> bool) {
+        for (index, request) in self.process.engine.requests.iter() {
+            if which(request) {
+                self.put_request(index);
+            }
+        }
+    }
+
     fn put_request(&mut self, index: u32) {
         let engine = &self.process.engine;
         if engine.is_done(index) {
@@ -190,6 +199,9 @@ impl Telling<'_> {
             }
             RequestKind::Compound | RequestKind::Generalized => {
                 let before = self.named.count();
+                if let Some(Extra::Flush(attached)) = request.extra.as_deref() {
+                    self.put_pending(&|request| attached.holds(request));
+                }
                 let partitions = engine.partitioned(index).into_iter().flat_map(Partitioned::under_way);
                 for part in engine.pending_parts(index).chain(partitions) {
                     self.put_request(part);

@@ -52,6 +52,14 @@ impl Attached {
         self.pending.get() == 0
     }
 
+    /// Whether this request sends a message out of it.
+    pub fn holds(&self, request: &Request) -> bool {
+        match request.extra.as_deref() {
+            Some(Extra::Owned(owned)) => Rc::ptr_eq(&owned.pending, &self.pending),
+            _ => false,
+        }
+    }
+
     fn take(&self, buffer: &Buffer) -> Result<Owned> {
         let share = buffer.bytes + MPI_BSEND_OVERHEAD as usize;
         let free = self.bytes - self.pending.get();
@@ -146,7 +154,8 @@ impl Guard {
     /// MPI_ERR_BUFFER when there is none.
     pub fn flush_buffer(&mut self, owner: usize) -> Result<Attached> {
         let attached = self.attached_to(owner)?;
-        self.wait(None, Goal::Other, |_| attached.is_empty().then_some(()));
+        let which = |request: &Request| attached.holds(request);
+        self.wait(None, Goal::Pending(&which), |_| attached.is_empty().then_some(()));
         Ok(attached)
     }
 

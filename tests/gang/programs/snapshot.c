@@ -11,6 +11,7 @@
  * anysource: rank 0 receives from any rank, the others from it; the last one computes until FOLDER/go is there.
  * asleep: as flight, but the receiver sleeps in a read of FOLDER/pipe, and large messages are among those that it is sent.
  * started: all are in a nonblocking barrier that the last one begins when FOLDER/go is there. Rank 0 waits for a message that rank 2 sends behind it.
+ * finalize, detach: rank 0 has sent a large message that rank 1 never receives, and leaves, or takes its buffer back; rank 1 waits for rank 0.
  * absent: as barrier, but another rank computes for good.
  * woken: as ring, until rank 0 gets SIGUSR1, whose handler sends what rank size - 1 waits for; then all compute until FOLDER/go is there.
  *        The others ignore it: they may be awake by then, and no MPI can be called from a handler in the middle of itself. */
@@ -142,6 +143,24 @@ static void started(int rank, int size, const char *folder) {
         MPI_Send(&word, 1, MPI_INT, 0, 7, MPI_COMM_WORLD);
 }
 
+/* Rank 0 leaves with a message that nobody receives; `detach`: it does not come so far. */
+static void unreceived(int rank, int detach) {
+    static char data[300000], buffer[400000];
+    void *given;
+    int bytes;
+    if (rank == 0 && detach) {
+        MPI_Buffer_attach(buffer, sizeof buffer);
+        MPI_Bsend(data, sizeof data, MPI_BYTE, 1, 7, MPI_COMM_WORLD);
+        MPI_Buffer_detach(&given, &bytes);
+    } else if (rank == 0) {
+        MPI_Request request;
+        MPI_Isend(data, sizeof data, MPI_BYTE, 1, 7, MPI_COMM_WORLD, &request);
+        MPI_Request_free(&request);
+    } else if (rank == 1) {
+        MPI_Recv(&bytes, 1, MPI_INT, 0, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+}
+
 int main(int argc, char **argv) {
     int rank, size, word = 0;
     MPI_Init(&argc, &argv);
@@ -185,6 +204,8 @@ int main(int argc, char **argv) {
         several(rank, !strcmp(what, "waitany"), folder);
     } else if (!strcmp(what, "anysource")) {
         any_source(rank, size, folder);
+    } else if (!strcmp(what, "finalize") || !strcmp(what, "detach")) {
+        unreceived(rank, !strcmp(what, "detach"));
     } else if (!strcmp(what, "started")) {
         started(rank, size, folder);
     } else if (!strcmp(what, "barrier") || !strcmp(what, "absent")) {

@@ -6,6 +6,7 @@ use crate::attributes::{self, Owner};
 use crate::errhandler;
 use crate::error::{Result, check};
 use crate::process::{Guard, Process};
+use crate::request::Request;
 
 use super::CONTEXTS_PER_COMM;
 
@@ -36,12 +37,11 @@ impl Guard {
         self.check_own(handle)?;
         let comm = self.comm(handle)?;
         let contexts = comm.context..comm.context + CONTEXTS_PER_COMM;
+        let pending = |request: &Request| !request.done && contexts.contains(&request.context);
         let is_quiet = |process: &mut Process| {
-            let pending =
-                |request: &crate::request::Request| !request.done && contexts.contains(&request.context);
             (!process.engine.requests.iter().any(|(_, request)| pending(request))).then_some(())
         };
-        self.wait(None, Goal::Other, is_quiet);
+        self.wait(None, Goal::Pending(&pending), is_quiet);
         let meeting = self.whole(handle)?;
         self.allgather(&meeting, [0]);
         self.free_comm(handle)
