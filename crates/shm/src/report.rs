@@ -109,11 +109,20 @@ pub struct Named {
     more: bool,
     /// Parts of alternatives were.
     more_parts: bool,
+    /// Alternatives of the background were.
+    more_background: bool,
 }
 
 impl Default for Named {
     fn default() -> Self {
-        Named { waits: [Wait::other(0, false); WAITS], count: 0, left_out: 0, more: false, more_parts: false }
+        Named {
+            waits: [Wait::other(0, false); WAITS],
+            count: 0,
+            left_out: 0,
+            more: false,
+            more_parts: false,
+            more_background: false,
+        }
     }
 }
 
@@ -140,7 +149,7 @@ impl Named {
         let of_it =
             |other: &Wait| (other.alternative, other.background) == (wait.alternative, wait.background);
         if !self.waits[..self.count].last().is_some_and(of_it) {
-            self.more = true;
+            *(if wait.background { &mut self.more_background } else { &mut self.more }) = true;
             return;
         }
         self.more_parts = true;
@@ -159,6 +168,8 @@ const MORE: u32 = 1;
 const MORE_PARTS: u32 = 2;
 /// The library has something for others that has found no room yet.
 const OWES: u32 = 4;
+/// Collective operations in the background that are not named.
+const MORE_BACKGROUND: u32 = 8;
 
 /// What a rank waits for while all its threads sleep. Writer: the rank.
 #[repr(C, align(64))]
@@ -168,7 +179,7 @@ pub struct Sleep {
     pub settled: AtomicU32,
     /// How many waits follow.
     count: AtomicU32,
-    /// What is besides them: [`MORE`], [`MORE_PARTS`], [`OWES`].
+    /// What is besides them: [`MORE`], [`MORE_PARTS`], [`OWES`], [`MORE_BACKGROUND`].
     flags: AtomicU32,
     /// Threads that wait.
     threads: AtomicU32,
@@ -193,6 +204,8 @@ pub struct Asleep {
     pub more: bool,
     /// There are more parts of them than were named.
     pub more_parts: bool,
+    /// There are more collective operations in the background than were named.
+    pub more_background: bool,
     /// The library has something for others that has found no room yet: they may go on without this rank's doing so.
     pub owes: bool,
     /// Threads that wait.
@@ -237,7 +250,9 @@ impl Sleep {
         let more = flag(asleep.more || named.more, MORE);
         let more_parts = flag(asleep.more_parts || named.more_parts, MORE_PARTS);
         self.count.store(named.count as u32, Ordering::Relaxed);
-        self.flags.store(more | more_parts | flag(asleep.owes, OWES), Ordering::Relaxed);
+        let more_background = flag(asleep.more_background || named.more_background, MORE_BACKGROUND);
+        let flags = more | more_parts | more_background | flag(asleep.owes, OWES);
+        self.flags.store(flags, Ordering::Relaxed);
         self.threads.store(asleep.threads, Ordering::Relaxed);
         self.multiple.store(u32::from(asleep.multiple), Ordering::Relaxed);
         self.unasked.store(asleep.unasked, Ordering::Relaxed);
@@ -273,6 +288,7 @@ impl Sleep {
             waits,
             more,
             more_parts: flags & MORE_PARTS != 0,
+            more_background: flags & MORE_BACKGROUND != 0,
             owes: flags & OWES != 0,
             threads: self.threads.load(Ordering::Relaxed),
             multiple: self.multiple.load(Ordering::Relaxed) != 0,
@@ -412,14 +428,16 @@ mod tests {
         let all = WAITS as i32;
         let (waits, more, more_parts) = read(&mut (0..all).map(|tag| wait(tag, tag as u32)));
         assert_eq!((waits.len(), more, more_parts), (WAITS, false, false));
-        let (waits, more, more_parts) = read(&mut (0..=all).map(|tag| wait(tag, tag as u32)));
+        let (waits, more, more_parts) = read(&mut (0..all + 2).map(|tag| wait(tag, tag as u32)));
         assert_eq!((waits.len(), more, more_parts), (WAITS, true, false));
         let part = |tag| Wait { background: false, ..wait(tag, 4) };
         let (waits, more, more_parts) = read(&mut (0..2 * all).map(part));
         assert_eq!((waits.len(), more, more_parts), (WAITS, false, true));
         assert!(waits.iter().all(|wait| !wait.matched), "{waits:?}");
-        let (waits, more, _) = read(&mut (0..all).map(part).chain([Wait { background: true, ..part(1) }]));
-        assert_eq!((waits.len(), more), (WAITS, true), "a collective operation in the background is another");
+        let (waits, more, more_parts) =
+            read(&mut (0..all).map(part).chain([Wait { background: true, ..part(1) }]));
+        assert_eq!((waits.len(), more, more_parts), (WAITS, false, false), "the calls are all named");
+        assert!(sleep.read().more_background, "a collective operation in the background is another");
         let (_, more, _) = read(&mut [wait(0, 0), wait(1, ALTERNATIVES)].into_iter());
         assert!(more);
     }

@@ -147,7 +147,9 @@ fn alternatives(asleep: &report::Asleep, background: bool) -> Vec<Alternative> {
         all: run.iter().map(wait).collect(),
         more: last == Some(number(&run[0])),
     };
-    of_it.map(alternative).collect()
+    // One that is not named may go on.
+    let unnamed = (background && asleep.more_background).then(|| Alternative { all: Vec::new(), more: true });
+    of_it.map(alternative).chain(unnamed).collect()
 }
 
 fn wait(wait: &report::Wait) -> Wait {
