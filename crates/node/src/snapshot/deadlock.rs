@@ -4,7 +4,7 @@
 //! when all parts of any of their alternatives can end, each by the rank that it is for ([`super::reduction`]). A wait whose data are under way
 //! ends by itself. A rank whose calls wait for ever may still go on with collective operations that it has started.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tutti_shm::head::CONTEXTS_PER_COMM;
 
@@ -65,14 +65,19 @@ impl Snapshot {
     }
 }
 
+/// The rank that a wait of this one is for; none: any.
+fn peer_of(wait: &Wait, rank: u32) -> Option<u32> {
+    let alone = wait.context / CONTEXTS_PER_COMM == SELF;
+    wait.peer.or(alone.then_some(rank))
+}
+
 /// What a rank does, by the places of ranks in `ranks`; who is not there has the place behind them.
 fn party(rank: u32, doing: &Doing, ranks: &[u32]) -> Party {
     let place = |peer: u32| ranks.binary_search(&peer).unwrap_or(ranks.len());
     let leaf = |wait: &Wait| {
-        let alone = wait.context / CONTEXTS_PER_COMM == SELF;
         let is_collective = !wait.context.is_multiple_of(CONTEXTS_PER_COMM);
         Leaf {
-            peer: wait.peer.or(alone.then_some(rank)).map(place),
+            peer: peer_of(wait, rank).map(place),
             any_kind: is_collective && wait.what != What::Member,
             ends: wait.matched || wait.what == What::Other,
         }
@@ -88,35 +93,61 @@ fn party(rank: u32, doing: &Doing, ranks: &[u32]) -> Party {
     }
 }
 
-/// Follows a wait of each rank that leads to another of them; empty when all that is waited for has left.
+/// A wait of a rank that leads to another one.
+type Lead<'a> = (u32, &'a Wait);
+
+/// Ranks of which each waits for the next; empty when all that is waited for has left.
 fn cycle(stuck: &BTreeMap<u32, &Doing>) -> Vec<Link> {
-    let mut path: Vec<Link> = Vec::new();
-    let Some((first, _)) = stuck.first_key_value() else { return path };
-    let mut at = *first;
-    loop {
-        if let Some(begin) = path.iter().position(|link| link.rank == at) {
-            return path.split_off(begin);
+    // Who is, or was, on the path; who was, and leads to no cycle.
+    let (mut seen, mut left) = (BTreeSet::new(), BTreeSet::new());
+    for first in stuck.keys().copied() {
+        let mut path = Vec::new();
+        if seen.insert(first) {
+            path.push((first, None, leads(first, stuck)));
         }
-        let Doing::Waits { any, more, .. } = stuck[&at] else { return Vec::new() };
-        // Who waits for any rank waits for the first that is stuck besides him.
-        let anybody = || stuck.keys().copied().find(|rank| *rank != at);
-        let lead = any.iter().flat_map(|one| &one.all).find_map(|wait| match wait.peer {
-            _ if wait.matched || wait.what == What::Other => None,
-            Some(peer) => stuck.contains_key(&peer).then_some((peer, wait)),
-            None => anybody().map(|peer| (peer, wait)),
-        });
-        let Some((peer, wait)) = lead else { return Vec::new() };
-        path.push(Link { rank: at, text: link(any, *more, wait) });
-        at = peer;
+        while let Some((at, taken, rest)) = path.last_mut() {
+            let Some((peer, wait)) = rest.next() else {
+                left.insert(*at);
+                path.pop();
+                continue;
+            };
+            *taken = Some(wait);
+            if seen.insert(peer) {
+                path.push((peer, None, leads(peer, stuck)));
+            } else if !left.contains(&peer) {
+                let links = path.iter().skip_while(|(rank, ..)| *rank != peer);
+                return links.filter_map(|(rank, taken, _)| link(*rank, stuck, (*taken)?)).collect();
+            }
+        }
     }
+    Vec::new()
+}
+
+/// The waits of a rank for others of these. Who waits for any rank waits for each of them.
+fn leads<'a>(rank: u32, stuck: &'a BTreeMap<u32, &'a Doing>) -> Box<dyn Iterator<Item = Lead<'a>> + 'a> {
+    let Doing::Waits { any, .. } = stuck[&rank] else { return Box::new(std::iter::empty()) };
+    let waits = any.iter().flat_map(|one| &one.all);
+    let open = waits.filter(|wait| !wait.matched && wait.what != What::Other);
+    Box::new(open.flat_map(move |wait| {
+        let peer = peer_of(wait, rank);
+        let peers = peer.map_or_else(|| stuck.range(..), |peer| stuck.range(peer..=peer));
+        let others = peers.map(|(other, _)| *other).filter(move |other| peer.is_some() || *other != rank);
+        others.map(move |other| (other, wait))
+    }))
 }
 
 /// The wait that leads on, first of those that must all end; of alternatives all, since each of them waits for ever.
-fn link(any: &[Alternative], more: bool, leads: &Wait) -> String {
-    let [one] = any else { return waits::sentence(any, more) };
-    let others = one.all.iter().filter(|wait| *wait != leads);
-    let all = std::iter::once(leads).chain(others).cloned().collect();
-    waits::sentence(&[Alternative { all, more: one.more }], more)
+fn link(rank: u32, stuck: &BTreeMap<u32, &Doing>, leads: &Wait) -> Option<Link> {
+    let Doing::Waits { any, more, .. } = stuck[&rank] else { return None };
+    let text = match &any[..] {
+        [one] => {
+            let others = one.all.iter().filter(|wait| *wait != leads);
+            let all = std::iter::once(leads).chain(others).cloned().collect();
+            waits::sentence(&[Alternative { all, more: one.more }], *more)
+        }
+        any => waits::sentence(any, *more),
+    };
+    Some(Link { rank, text })
 }
 
 /// "rank 0 -> rank 1 -> rank 0".
@@ -249,7 +280,56 @@ mod tests {
     #[test]
     fn nobody_but_the_own_rank_sends_on_its_own_communicator() {
         let own = Wait { context: SELF * CONTEXTS_PER_COMM, ..receive(None) };
-        assert_eq!(ranks(&[all([own]), None]), [0]);
+        assert_eq!(ranks(&[all([own.clone()]), None]), [0]);
+        let found = snapshot(&[all([own]), None]).deadlock().unwrap();
+        assert_eq!(found.arrows().as_deref(), Some("rank 0 -> rank 0"));
+    }
+
+    /// A snapshot in which these ranks have left.
+    fn with_left<const N: usize>(left: [usize; N], waits: &[Option<Vec<Alternative>>]) -> Snapshot {
+        let mut snapshot = snapshot(waits);
+        left.into_iter().for_each(|rank| snapshot.nodes[0].ranks[rank].doing = Doing::HasLeft);
+        snapshot
+    }
+
+    #[test]
+    fn a_cycle_is_found_behind_ranks_that_wait_for_who_has_left() {
+        // Rank 0 leads nowhere, and so does the first wait of rank 1.
+        let waits = [all([from(4)]), all([from(0), from(2)]), all([from(3)]), all([from(1)]), None];
+        let found = with_left([4], &waits).deadlock().unwrap();
+        assert_eq!(found.ranks, [0, 1, 2, 3]);
+        assert_eq!(found.arrows().as_deref(), Some("rank 1 -> rank 2 -> rank 3 -> rank 1"));
+        // Any rank may be one that leads on.
+        let waits = [all([from(3)]), all([receive(None)]), all([from(1)]), None];
+        let found = with_left([3], &waits).deadlock().unwrap();
+        assert_eq!(found.arrows().as_deref(), Some("rank 1 -> rank 2 -> rank 1"));
+        let none = with_left([2], &[all([from(1)]), all([from(2)]), None]).deadlock().unwrap();
+        assert_eq!((none.ranks.clone(), none.arrows()), (vec![0, 1], None));
+        assert_eq!(none.sentence(), "ranks 0, 1 wait for ranks that have left");
+    }
+
+    #[test]
+    fn a_cycle_of_many_ranks_is_found_behind_a_long_chain() {
+        let waits: Vec<_> =
+            (0..20_000).map(|rank| all([from(if rank == 9 { 9_999 } else { rank / 2 })])).collect();
+        assert!(!snapshot(&waits).deadlock().unwrap().cycle.is_empty());
+        let chain: Vec<_> = (1..20_000).map(|next| all([from(next)])).chain([None]).collect();
+        let found = with_left([19_999], &chain).deadlock().unwrap();
+        assert_eq!((found.ranks.len(), found.cycle.len()), (19_999, 0));
+    }
+
+    #[test]
+    fn operations_in_the_background_that_are_not_named_may_help_collective_ones_only() {
+        let mut snapshot = snapshot(&[all([from(1)]), all([from(0)]), all([from(0)])]);
+        let Doing::Waits { background, .. } = &mut snapshot.nodes[0].ranks[0].doing else {
+            panic!("it waits")
+        };
+        background.push(Alternative { all: Vec::new(), more: true });
+        assert_eq!(snapshot.deadlock().map(|found| found.ranks), Some(vec![0, 1, 2]));
+        let step = Wait { context: 1, ..from(0) };
+        let Doing::Waits { any, .. } = &mut snapshot.nodes[0].ranks[2].doing else { panic!("it waits") };
+        any[0].all = vec![step];
+        assert_eq!(snapshot.deadlock().map(|found| found.ranks), Some(vec![0, 1]));
     }
 
     #[test]
