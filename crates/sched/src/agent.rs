@@ -49,8 +49,11 @@ impl Agent {
         Agent { me, switch, merger, children, strangers: Vec::new(), out: VecDeque::new() }
     }
 
-    /// A job that has parts at or below this node: its nodes, and its slots and state here if it has a part here.
+    /// A job that has parts at or below this node: its nodes, and its slots and state here if it has a part here. It may have one on a
+    /// node that has just joined, of which the list of nodes says nothing here yet.
     pub fn handle_job(&mut self, now_ns: u64, job: JobId, nodes: &[NodeId], here: Option<(Slots, Arrival)>) {
+        let last = nodes.iter().max().map_or(0, |last| last.0);
+        self.handle_nodes(now_ns, last + 1);
         self.merger.handle_job(now_ns, job, nodes);
         if let Some((slots, arrival)) = here {
             self.switch.handle_job(now_ns, job, slots, nodes.len() == 1, arrival);
@@ -65,12 +68,12 @@ impl Agent {
         self.settle(now_ns);
     }
 
-    /// A node has joined at the end of the tree.
-    pub fn handle_join(&mut self, now_ns: u64) -> NodeId {
-        let node = self.merger.handle_join(now_ns);
-        self.find_children();
-        self.settle(now_ns);
-        node
+    /// There are so many nodes in the tree, lost ones too, or more.
+    pub fn handle_nodes(&mut self, now_ns: u64, nodes: u32) {
+        if self.merger.handle_nodes(now_ns, nodes) {
+            self.find_children();
+            self.settle(now_ns);
+        }
     }
 
     /// A child's daemon has come (back) to its place in the tree, and knows nothing of what is in force.

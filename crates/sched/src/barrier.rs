@@ -85,15 +85,21 @@ impl Merger {
         &self.tree
     }
 
-    /// A node has joined at the end of the tree. A job may have been said to have a part there before.
-    pub fn handle_join(&mut self, now_ns: u64) -> NodeId {
-        let node = self.tree.grow();
-        self.look_at_all(now_ns);
-        node
+    /// There are so many nodes, or more. True if that is new: all jobs are looked at again.
+    pub fn handle_nodes(&mut self, now_ns: u64, nodes: u32) -> bool {
+        let is_new = self.tree.nodes() < nodes;
+        while self.tree.nodes() < nodes {
+            self.tree.grow();
+        }
+        if is_new {
+            self.look_at_all(now_ns);
+        }
+        is_new
     }
 
     /// A job with parts on `nodes` begins. It is needed on all nodes between them and the head. Said again, when this node's own part
-    /// is there, it changes nothing: what children have said by then they do not repeat. What they have said before counts.
+    /// is there, it changes nothing: what children have said by then they do not repeat. What they have said before counts. All its nodes
+    /// are known by now ([`Self::handle_nodes`]), or nobody would wait for them.
     pub fn handle_job(&mut self, now_ns: u64, job: JobId, nodes: &[NodeId]) {
         if self.knows(job) {
             return;

@@ -418,7 +418,12 @@ impl Scheduler {
 
     /// The job is left out of the rows, or no longer, because it is not frozen where it should be.
     pub(crate) fn settle_activity(&mut self, job: JobId) {
-        let Some(record) = self.jobs.get(&job) else { return };
+        let (stalled, clock_ns) = (self.is_stalled(job), self.virtual_time());
+        let Some(record) = self.jobs.get_mut(&job) else { return };
+        if std::mem::replace(&mut record.stalled, stalled) && !stalled {
+            // What it has missed it does not get back.
+            record.turn.join(clock_ns);
+        }
         let active = record.state == JobState::Active && !record.stalled && !record.turn.held;
         self.matrix.set_active(job, active);
     }
@@ -429,22 +434,18 @@ impl Scheduler {
         there.map(|(&job, _)| job).collect()
     }
 
+    /// Who is expelled, and so who is left out, has changed.
     fn stall_jobs(&mut self) {
-        let jobs: Vec<_> = self.matrix.residents.keys().copied().collect();
-        for job in jobs {
-            let parts = self.parts(job).unwrap_or_default();
-            let stalled = parts.iter().any(|part| self.expelled.contains(&part.node));
-            let clock_ns = self.virtual_time();
-            if let Some(record) = self.jobs.get_mut(&job)
-                && record.stalled != stalled
-            {
-                record.stalled = stalled;
-                if !stalled {
-                    record.turn.join(clock_ns);
-                }
-                self.settle_activity(job);
-            }
-        }
+        let is_known = |job: &JobId| self.jobs.get(job).is_some_and(|record| record.stalled);
+        let residents = self.matrix.residents.keys().copied();
+        let changed: Vec<_> = residents.filter(|job| is_known(job) != self.is_stalled(*job)).collect();
+        changed.into_iter().for_each(|job| self.settle_activity(job));
+    }
+
+    /// A part of the job is on a node that is expelled.
+    fn is_stalled(&self, job: JobId) -> bool {
+        let is_expelled = |part: &Part| self.expelled.contains(&part.node);
+        !self.expelled.is_empty() && self.parts(job).unwrap_or_default().iter().any(is_expelled)
     }
 
     fn die(&mut self, job: JobId) {

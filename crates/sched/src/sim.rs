@@ -17,9 +17,11 @@
 //! | when the faults are over: all know the same tree and hang in it, no job is lost, nobody is dying, every active job gets its share on all its nodes and the same on each, no suspended job runs | at the end |
 
 mod ambush;
+mod calendar;
 mod check;
 mod costs;
 mod faults;
+mod freezers;
 mod joins;
 pub mod measure;
 pub mod mix;

@@ -60,6 +60,14 @@ fn s17_stop_follows_freeze_frozen_save_saved_with_barriers() {
     }
 }
 
+/// Found by soaking: a part on a node that its parent did not know yet, a job that came to an expelled node, parts bound anew.
+#[test]
+fn seeds_that_once_failed_do_not_fail_again() {
+    for seed in [1795401735058085247, 1795401682249112053, 1795375571631998732] {
+        run(seed..seed + 1, |options| options);
+    }
+}
+
 /// A cluster of so many nodes with faults for two seconds, and with as many again as it takes that all is well.
 fn run_large(seeds: std::ops::Range<u64>, nodes: u32, mode: Mode) -> Report {
     let change = |options| Options {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::message::{Plan, Switch};
+use crate::message::{Plan, Stage, Switch};
 use crate::types::{Generation, Version};
 
 const CHILD: NodeId = NodeId(2);
@@ -28,12 +28,29 @@ fn a_child_that_comes_before_it_is_known_is_told_what_it_has_missed_when_it_is()
     assert_eq!(said(&mut agent), greeting(1));
     turn(2).into_iter().for_each(|down| agent.handle_down(10, down));
     assert_eq!(said(&mut agent), [], "nobody has said that it is a child");
-    agent.handle_join(20);
+    agent.handle_nodes(20, 3);
     assert_eq!(said(&mut agent), greeting(2));
     turn(3).into_iter().for_each(|down| agent.handle_down(30, down));
     assert_eq!(said(&mut agent), turn(3).map(|down| Output::Child(CHILD, down)));
-    agent.handle_join(40);
+    agent.handle_nodes(40, 4);
     assert_eq!(said(&mut agent), [], "it is told once");
+}
+
+#[test]
+fn a_job_waits_for_its_part_on_a_node_that_the_list_does_not_have_yet() {
+    let (job, slots) = (JobId(1), Slots::first(1));
+    let mut agent = Agent::new(NodeId(1), Tree::new(1, 2), Timing::default(), 1_000_000_000, 4);
+    agent.handle_child(CHILD);
+    said(&mut agent);
+    agent.handle_job(0, job, &[NodeId(1), CHILD], Some((slots, Arrival::Frozen)));
+    let frozen =
+        Report::Reached { job, stage: Stage::Frozen, generation: Generation(0), membership: Membership(0) };
+    assert!(!said(&mut agent).contains(&Output::Parent(frozen)), "nobody has heard of the other part");
+    let [_, switch] = turn(1);
+    agent.handle_down(0, switch.clone());
+    assert!(said(&mut agent).contains(&Output::Child(CHILD, switch)), "it is told what it is to do");
+    agent.handle_report(0, CHILD, frozen);
+    assert_eq!(said(&mut agent), [Output::Parent(frozen)]);
 }
 
 /// The plan of a switch goes down before it: who comes between the two has to have both.

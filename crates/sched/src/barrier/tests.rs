@@ -160,7 +160,7 @@ fn the_head_names_itself() {
 fn a_tree_that_has_grown_is_as_patient_as_one_that_was_as_large_before() {
     let mut seven = Seven::new();
     seven.mergers[0] = Merger::new(NodeId(0), Tree::new(2, 1), 1_000_000_000);
-    (0..6).for_each(|_| _ = seven.mergers[0].handle_join(0));
+    seven.mergers[0].handle_nodes(0, 7);
     seven.mergers[0].handle_job(0, JOB, &(0..7).map(NodeId).collect::<Vec<_>>());
     [0, 1, 2, 3, 5, 6].iter().for_each(|node| seven.frozen(*node, 1));
     seven.carry();
@@ -256,7 +256,7 @@ fn a_job_waits_for_a_node_that_has_joined_since_it_was_heard_of() {
     let (stage, generation, membership) = (Stage::Frozen, Generation(1), Membership(0));
     let report = Report::Reached { job: JOB, stage, generation, membership };
     merger.handle_report(0, NodeId(1), report);
-    merger.handle_join(0);
+    merger.handle_nodes(0, 3);
     merger.handle_own(0, JOB, stage, generation);
     assert_eq!(merger.merged(JOB, stage), None, "node 2 has not said so");
     merger.handle_report(0, NodeId(2), report);

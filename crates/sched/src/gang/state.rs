@@ -186,12 +186,15 @@ impl NodeSwitch {
         }
     }
 
-    /// Jobs that do not get frozen are named, again and again: the head may not have waited for them before.
+    /// Jobs that do not get frozen are named, again and again: the head may not have waited for them before. Who has been expelled is not
+    /// waited for; that it still does not forward, others say.
     pub(super) fn look_for_stuck(&mut self, now_ns: u64) {
         for local in self.jobs.iter_mut().filter(|local| local.is_awaited()) {
             if now_ns >= local.stuck_at_ns {
                 local.stuck_at_ns = now_ns + self.timing.stuck_ns;
-                self.actions.push_back(Action::Stuck(local.job));
+                if !self.expelled {
+                    self.actions.push_back(Action::Stuck(local.job));
+                }
             }
         }
     }

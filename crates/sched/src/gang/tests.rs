@@ -90,6 +90,28 @@ fn a_slow_freezer_is_waited_for_by_nobody_and_reports_behind() {
     assert!(actions(&mut node).contains(&frozen(A, 2)));
 }
 
+/// If it were named, the head would take it that it does not forward either.
+#[test]
+fn who_has_been_expelled_for_a_slow_freezer_is_named_once() {
+    let mut node = node(Mode::Strict);
+    order(&mut node, 0, switch(2, 1, Mode::Strict));
+    node.handle_heard(990_000_000);
+    node.handle_time(1_000_000_000);
+    assert!(actions(&mut node).contains(&Action::Stuck(A)));
+    let members = |membership, expelled: &[NodeId]| {
+        let (membership, expelled) = (Membership(membership), expelled.to_vec());
+        Order::Members(crate::Members { membership, lost: Vec::new(), expelled })
+    };
+    order(&mut node, 1_000_000_000, members(1, &[NodeId(0)]));
+    node.handle_heard(1_990_000_000);
+    node.handle_time(2_000_000_000);
+    assert_eq!(actions(&mut node), []);
+    assert!(node.poll_timeout() > Some(2_000_000_000), "it does not wait for what is over");
+    order(&mut node, 2_990_000_000, members(2, &[]));
+    node.handle_time(3_000_000_000);
+    assert_eq!(actions(&mut node), [Action::Stuck(A)], "somebody waits for it again");
+}
+
 /// Behind the write to its freezer no rank of it runs an instruction of its own: nobody has to know more.
 #[test]
 fn who_has_been_told_to_freeze_counts_as_frozen_and_is_thawed_before_its_freezer_has_said_so() {

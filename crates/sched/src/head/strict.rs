@@ -168,16 +168,19 @@ impl Head {
         }
     }
 
-    /// Restores who may be restored; says when the strict switch is through.
+    /// Restores who may be restored; says when the strict switch is through, and when it no longer is.
     pub(super) fn advance(&mut self, now_ns: u64) {
         let Some(strict) = &mut self.strict else { return };
         let (scheduler, tree) = (&self.scheduler, &self.tree);
         let counts = |job| scheduler.parts(job).unwrap_or_default().iter().any(|part| tree.counts(part.node));
         strict.advance(now_ns, counts, &mut self.down);
-        if strict.is_over() && !strict.through {
-            strict.through = true;
-            self.scheduler.go_on(now_ns);
+        match (strict.is_over(), strict.through) {
+            (true, false) => self.scheduler.go_on(now_ns),
+            // A job that was absent comes after all.
+            (false, true) => self.scheduler.pause(now_ns),
+            _ => {}
         }
+        strict.through = strict.is_over();
     }
 
     /// A job that dies takes no further part in the switch.
@@ -192,8 +195,10 @@ impl Head {
     /// A node lacks: strict switches go on without it if they have waited long enough.
     pub(super) fn expel_late(&mut self, now_ns: u64, node: NodeId, job: JobId, stage: Stage) {
         let late_ns = LATE_SLICES * self.scheduler.slice_ns();
+        // Several may be late alike: that one has been expelled gives the others no more time.
+        let from_ns = if self.tree.counts(node) { 0 } else { self.late.tree_ns };
         let is_due = |open: &(JobId, Stage, u64)| {
-            (open.0, open.1) == (job, stage) && now_ns >= open.2.max(self.late.tree_ns) + late_ns
+            (open.0, open.1) == (job, stage) && now_ns >= open.2.max(from_ns) + late_ns
         };
         if !self.strict.as_ref().is_some_and(|strict| strict.open().any(|open| is_due(&open))) {
             return;

@@ -1,8 +1,9 @@
 //! Faults that wait for their moment: each strikes when some job comes to a given step of a switch on some node, so that every kind
 //! of fault meets every step often. How often is counted ([`Toll`]).
 
+use super::calendar::Event;
 use super::node::Real;
-use super::world::{Event, World};
+use super::world::World;
 use crate::message::Mode;
 use crate::types::{JobId, NodeId};
 

@@ -60,7 +60,7 @@ impl World {
         }
         // A node that was cut off works through what has come meanwhile.
         if strict && self.is_looked_at(node) {
-            self.check_run(job);
+            self.check_run(node, job);
         }
         self.report.overlaps += u64::from(overlap);
     }
@@ -74,7 +74,7 @@ impl World {
     }
 
     /// Strict: RUN comes when the channels are loaded on all nodes that count.
-    fn check_run(&self, job: JobId) {
+    fn check_run(&self, at: NodeId, job: JobId) {
         let generation = self.came[&job];
         for node in self.counting(job) {
             let process = &self.nodes[node.0 as usize].processes[&job];
@@ -82,6 +82,10 @@ impl World {
                 process.restored >= Some(generation),
                 "job {job} runs before node {node} has restored it"
             );
+            if self.executed(node) > self.executed(at) {
+                // It has heard of the next switch, which may have bound others anew.
+                continue;
+            }
             let slots = process.slots;
             let beside = &self.nodes[node.0 as usize].processes;
             for (other, there) in beside.iter().filter(|(other, _)| **other != job) {

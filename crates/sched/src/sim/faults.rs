@@ -1,8 +1,9 @@
 //! What goes wrong, and what jobs do by themselves.
 
 use super::ambush::{KINDS, Kind};
+use super::calendar::Event;
 use super::node::Real;
-use super::world::{Event, World, agent};
+use super::world::{World, agent};
 use crate::demand::Demand;
 use crate::gang::Arrival;
 use crate::scheduler::JobState;

@@ -3,8 +3,9 @@
 //! The head alone says who is a node and whose child: its list goes to all, to each when it likes. Whoever finds another parent there, or
 //! whose link breaks, dials; the parent may not have the list yet. It greets the child, which has missed what went down meanwhile.
 
+use super::calendar::Event;
 use super::node::Node;
-use super::world::{Event, World, agent};
+use super::world::{World, agent};
 use crate::tree::Tree;
 use crate::types::NodeId;
 
@@ -27,7 +28,7 @@ impl World {
         self.nodes.push(Node { agent: None, ..Node::new(agent(&self.options, node, tree)) });
         self.thawed.push(0);
         let head = self.head.tree().head();
-        self.with_any(head, |agent| _ = agent.handle_join(now_ns));
+        self.with_any(head, |agent| agent.handle_nodes(now_ns, node.0 + 1));
         self.start_daemon(node);
         self.head.handle_daemon_back();
         self.poll_head();
@@ -47,9 +48,7 @@ impl World {
     /// The newest list has come to this node.
     pub(super) fn handle_list(&mut self, node: NodeId) {
         let (now_ns, nodes) = (self.now_ns, self.head.tree().nodes());
-        while self.nodes[node.0 as usize].agent.as_ref().is_some_and(|agent| agent.tree().nodes() < nodes) {
-            self.with_any(node, |agent| _ = agent.handle_join(now_ns));
-        }
+        self.with_any(node, |agent| agent.handle_nodes(now_ns, nodes));
         if self.nodes[node.0 as usize].agent.is_none() {
             return;
         }

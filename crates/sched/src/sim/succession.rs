@@ -8,7 +8,8 @@
 //!                                                  '--> killed if that has not come after [`HOLD_NS`], or a part is gone
 //! ```
 
-use super::world::{Event, World, agent, config};
+use super::calendar::Event;
+use super::world::{World, agent, config};
 use crate::demand::{Demand, Place};
 use crate::head::Head;
 use crate::scheduler::{Config, JobState, Scheduler};
@@ -141,8 +142,8 @@ impl World {
             }
             // The first that comes knows what nodes there were.
             while (self.head.tree().nodes() as usize) < self.nodes.len() {
-                self.with_any(NodeId::HEAD, |agent| _ = agent.handle_join(now_ns));
                 let other = self.head.handle_join(now_ns, slots, 0);
+                self.with_any(NodeId::HEAD, |agent| agent.handle_nodes(now_ns, other.0 + 1));
                 self.head.handle_node_lost(now_ns, other);
             }
             self.head.handle_node_back(now_ns, node, slots, 0);

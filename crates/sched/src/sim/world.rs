@@ -1,17 +1,17 @@
 //! The event loop.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::ambush::{Kind, Phase};
+use super::calendar::{Entry, Event};
 use super::faults::Mood;
-use super::node::{Node, Process, Real};
+use super::node::{Node, Process};
 use super::random::Random;
 use super::succession::{Known, Succession};
 use super::{Options, Report};
 use crate::agent::{Agent, Output};
 use crate::demand::Demand;
-use crate::gang::{Action, Arrival, Timing};
+use crate::gang::{Arrival, Timing};
 use crate::head::{Head, Notice};
 use crate::message::{Down, Mode, Order, Stage};
 use crate::rotation::credit_ns;
@@ -19,63 +19,8 @@ use crate::scheduler::{Config, Event as Placed, JobState, Scheduler};
 use crate::tree::Tree;
 use crate::types::{Generation, JobId, NodeId};
 
-/// What happens.
-#[derive(Clone, Debug)]
-pub(super) enum Event {
-    Down { to: NodeId, link: (NodeId, u64), down: Down },
-    Up { from: NodeId, link: (NodeId, u64), report: crate::message::Report },
-    Freezer { node: NodeId, job: JobId, epoch: u64, frozen: bool },
-    Told { node: NodeId, job: JobId, epoch: u64, frozen: bool },
-    Counts { node: NodeId, job: JobId, epoch: u64 },
-    Saved { node: NodeId, job: JobId },
-    Restored { node: NodeId, job: JobId, generation: Generation },
-    Dead { node: NodeId, job: JobId },
-    Timer { node: NodeId },
-    Head,
-    Launched { job: JobId },
-    Fault,
-    LossSeen { node: NodeId },
-    NodeBack { node: NodeId },
-    DaemonBack { node: NodeId },
-    List { node: NodeId },
-    Dial { node: NodeId, life: u32 },
-    StarterBack { node: NodeId, life: u32, job: JobId },
-    Strike { node: NodeId, job: JobId, kind: Kind },
-    HeadBack,
-    Admit { node: NodeId },
-    AdoptEnd { job: JobId },
-    Unhold { job: JobId },
-    Heartbeat,
-    Mood { job: JobId },
-}
-
-#[derive(Clone, Debug)]
-struct Entry {
-    at_ns: u64,
-    number: u64,
-    event: Event,
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Entry {}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> Ordering {
-        // The earliest is the greatest.
-        (other.at_ns, other.number).cmp(&(self.at_ns, self.number))
-    }
-}
+/// No run has a tenth as many events.
+const EVENTS_MAX: u64 = 20_000_000;
 
 /// A simulated cluster.
 #[derive(Debug)]
@@ -203,6 +148,7 @@ impl World {
             assert!(entry.at_ns >= self.now_ns, "time goes on");
             self.now_ns = entry.at_ns;
             self.report.events += 1;
+            assert!(self.report.events < EVENTS_MAX, "the run goes round in circles");
             self.handle(entry.event);
         }
         self.now_ns = end_ns;
@@ -219,7 +165,7 @@ impl World {
         }
     }
 
-    fn handle(&mut self, event: Event) {
+    pub(super) fn handle(&mut self, event: Event) {
         let now_ns = self.now_ns;
         let stopped_ns = self.needs(&event).map_or(0, |node| self.nodes[node.0 as usize].stopped_until_ns);
         if stopped_ns > now_ns {
@@ -456,137 +402,6 @@ impl World {
         let now_ns = self.now_ns;
         let here = slots.map(|slots| (slots, arrival));
         self.with_any(node, |agent| agent.handle_job(now_ns, job, nodes, here));
-    }
-
-    /// Does what an agent says on its node.
-    fn act(&mut self, node: NodeId, action: &Action) {
-        let now_ns = self.now_ns;
-        let costs = self.options.costs;
-        let at = node.0 as usize;
-        let written_ns = self.nodes[at].busy_ns.max(now_ns) + self.random.between(costs.write_ns);
-        match *action {
-            Action::Freeze(job) => {
-                let slow = now_ns < self.nodes[at].slow_until_ns;
-                // As often in a switch of many nodes as of few.
-                let stuck = self.faulty && self.random.below(500 * self.nodes.len().div_ceil(40) as u64) == 0;
-                let takes_ns = match (stuck, slow) {
-                    (true, _) => self.random.between((500_000_000, 2_000_000_000)),
-                    (false, true) => self.random.between((1_000_000, 8_000_000)),
-                    (false, false) => self.random.between(costs.freeze_ns),
-                };
-                self.report.stuck += u64::from(stuck);
-                let Some(process) = self.nodes[at].processes.get_mut(&job) else { return };
-                process.real = Real::Freezing { since_ns: now_ns };
-                process.set_runs(now_ns, false);
-                process.epoch += 1;
-                let epoch = process.epoch;
-                if stuck {
-                    self.report.toll.0[Kind::Stop as usize][Phase::Freezes as usize] += 1;
-                }
-                let by_cgroup = node.0 % 4 != 3;
-                let agent = self.nodes[at].agent.as_ref();
-                if by_cgroup && agent.is_some_and(|agent| agent.switch().may_count_as_told(job)) {
-                    self.push(written_ns, Event::Counts { node, job, epoch });
-                }
-                self.push(written_ns + takes_ns, Event::Freezer { node, job, epoch, frozen: true });
-                self.enter(node, job, Phase::Freezes);
-            }
-            Action::Thaw(job) => {
-                self.check_thaw(node, job);
-                self.report.thaws += 1;
-                let takes_ns = self.random.between(costs.thaw_ns);
-                let Some(process) = self.nodes[at].processes.get_mut(&job) else { return };
-                process.real = Real::Runs;
-                process.set_runs(now_ns, true);
-                process.epoch += 1;
-                let epoch = process.epoch;
-                self.push(written_ns + takes_ns, Event::Freezer { node, job, epoch, frozen: false });
-                self.enter(node, job, Phase::Runs);
-            }
-            Action::Kill(job) => {
-                if let Some(process) = self.nodes[at].processes.get_mut(&job) {
-                    process.dying = true;
-                }
-                let dead_ns = now_ns + self.random.between((23_000, 2_000_000));
-                self.push(dead_ns, Event::Dead { node, job });
-            }
-            Action::Save(job) => {
-                self.check_save(node, job);
-                let done_ns = written_ns + self.random.between(costs.save_ns);
-                self.push(done_ns, Event::Saved { node, job });
-                self.begin_copy(node, job, Phase::Saves);
-            }
-            Action::Restore(job) => {
-                let done_ns = written_ns + self.random.between(costs.save_ns);
-                let generation = self.executed(node);
-                self.push(done_ns, Event::Restored { node, job, generation });
-                self.begin_copy(node, job, Phase::Restores);
-            }
-            Action::Bind(job, slots) => {
-                if let Some(process) = self.nodes[at].processes.get_mut(&job) {
-                    process.slots = slots;
-                }
-            }
-            Action::Stuck(_) => {}
-            _ => unreachable!("the agent keeps {action:?} to itself"),
-        }
-    }
-
-    /// It has been told to freeze, which is enough.
-    fn handle_counts(&mut self, node: NodeId, job: JobId, epoch: u64) {
-        let Some(process) = self.nodes[node.0 as usize].processes.get_mut(&job) else { return };
-        let now_ns = self.now_ns;
-        if process.epoch == epoch {
-            process.told = true;
-            self.with_any(node, |agent| agent.handle_told(now_ns, job));
-        }
-    }
-
-    fn handle_freezer(&mut self, node: NodeId, job: JobId, epoch: u64, frozen: bool) {
-        let at = node.0 as usize;
-        let Some(process) = self.nodes[at].processes.get_mut(&job) else { return };
-        if process.epoch != epoch {
-            return;
-        }
-        if frozen {
-            process.real = Real::Frozen;
-            self.enter(node, job, Phase::Waits);
-        }
-        self.handle(Event::Told { node, job, epoch, frozen });
-    }
-
-    /// The daemon sees what the freezer has done.
-    fn handle_told(&mut self, node: NodeId, job: JobId, epoch: u64, frozen: bool) {
-        let at = node.0 as usize;
-        if self.nodes[at].processes.get(&job).is_none_or(|process| process.epoch != epoch) {
-            return;
-        }
-        let now_ns = self.now_ns;
-        if frozen {
-            self.with_any(node, |agent| agent.handle_frozen(now_ns, job));
-        } else {
-            self.thawed[at] = now_ns;
-            let awake = self.moods.get(&job).is_none_or(|mood| mood.is_awake(now_ns));
-            self.with_any(node, |agent| {
-                agent.handle_thawed(now_ns, job);
-                if awake {
-                    agent.handle_asleep(now_ns, job, false);
-                }
-            });
-        }
-    }
-
-    fn begin_copy(&mut self, node: NodeId, job: JobId, phase: Phase) {
-        if let Some(process) = self.nodes[node.0 as usize].processes.get_mut(&job) {
-            process.copies = Some(phase);
-        }
-        self.enter(node, job, phase);
-    }
-
-    fn end_copy(&mut self, node: NodeId, job: JobId) {
-        if let Some(process) = self.nodes[node.0 as usize].processes.get_mut(&job) {
-            process.copies = None;
-        }
     }
 
     fn handle_dead(&mut self, node: NodeId, job: JobId) {

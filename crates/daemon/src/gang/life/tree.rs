@@ -32,9 +32,7 @@ impl Life {
             let id = NodeId(index as u32);
             let before = node.nodes.get(index).copied();
             let known = before.map(|seat| seat.alive);
-            if known.is_none() {
-                node.agent.handle_join(now_ns);
-            }
+            node.agent.handle_nodes(now_ns, id.0 + 1);
             let Some(head) = &mut node.head else { continue };
             changed |= known != Some(alive);
             match known {

@@ -167,6 +167,60 @@ fn a_node_that_has_all_nodes_of_a_job_to_itself_holds_up_no_strict_switch() {
     }
 }
 
+/// The next switch takes for granted that who stays in its row has been restored.
+#[test]
+fn a_job_whose_node_is_back_in_the_midst_of_a_switch_is_restored_before_the_next_one() {
+    let mut bench = Bench::new(&[&[2]]);
+    bench.obey(&[(1, Stage::Restored)]);
+    bench.now_ns += SECOND_NS;
+    bench.late(2, 1, Stage::Restored);
+    assert!(bench.head.is_through() && bench.expelled() == [2], "nobody waits for it");
+    // It is back before anybody has asked what is to go down.
+    let generation = bench.head.scheduler().generation();
+    bench.head.handle_report(bench.now_ns, Report::Here { node: NodeId(2), generation });
+    let orders = bench.obey(&[(1, Stage::Restored)]);
+    assert!(orders.contains(&Order::Restore(JobId(1), generation)), "{orders:?}");
+    assert!(!bench.head.is_through());
+    bench.reached(JobId(1), Stage::Restored);
+    assert!(bench.obey(&[]).contains(&Order::Run(JobId(1), generation)));
+}
+
+#[test]
+fn a_job_that_comes_to_an_expelled_node_takes_no_turn_before_that_is_back() {
+    let mut bench = Bench::new(&[&[0, 2], &[0, 2]]);
+    bench.obey(&[]);
+    bench.wait();
+    bench.obey(&[(1, Stage::Saved)]);
+    bench.now_ns += SECOND_NS;
+    bench.late(2, 1, Stage::Saved);
+    bench.reached(JobId(1), Stage::Saved);
+    bench.obey(&[]);
+    let job = JobId(3);
+    let scheduler = bench.head.scheduler_mut();
+    scheduler.submit(bench.now_ns, job, &Demand::at(Place::Given(vec![(NodeId(2), 1)]))).expect("it fits");
+    assert!(matches!(scheduler.poll_event(), Some(Event::Placed(..))));
+    scheduler.begin(bench.now_ns, job);
+    bench.obey(&[]);
+    assert_eq!(bench.running(), [], "all have a part there");
+    let generation = bench.head.scheduler().generation();
+    bench.head.handle_report(bench.now_ns, Report::Here { node: NodeId(2), generation });
+    let orders = bench.obey(&[]);
+    assert!(!bench.running().is_empty(), "{orders:?}");
+}
+
+/// Each has been late for as long as the others.
+#[test]
+fn several_nodes_that_are_late_alike_are_expelled_together() {
+    let mut bench = Bench::new(&[&[0, 1, 2], &[0, 1, 2]]);
+    bench.obey(&[]);
+    bench.wait();
+    bench.obey(&[(1, Stage::Saved)]);
+    bench.now_ns += SECOND_NS;
+    bench.late(1, 1, Stage::Saved);
+    bench.late(2, 1, Stage::Saved);
+    assert_eq!(bench.expelled(), [1, 2]);
+}
+
 #[test]
 fn the_head_goes_on_without_its_own_node_too() {
     let mut bench = Bench::new(&[&[0, 1], &[0, 1], &[1], &[1]]);

@@ -1,0 +1,66 @@
+//! What is to happen, and when.
+
+use std::cmp::Ordering;
+
+use super::ambush::Kind;
+use crate::message::{Down, Report};
+use crate::types::{Generation, JobId, NodeId};
+
+/// What happens.
+#[derive(Clone, Debug)]
+pub(super) enum Event {
+    Down { to: NodeId, link: (NodeId, u64), down: Down },
+    Up { from: NodeId, link: (NodeId, u64), report: Report },
+    Freezer { node: NodeId, job: JobId, epoch: u64, frozen: bool },
+    Told { node: NodeId, job: JobId, epoch: u64, frozen: bool },
+    Counts { node: NodeId, job: JobId, epoch: u64 },
+    Saved { node: NodeId, job: JobId },
+    Restored { node: NodeId, job: JobId, generation: Generation },
+    Dead { node: NodeId, job: JobId },
+    Timer { node: NodeId },
+    Head,
+    Launched { job: JobId },
+    Fault,
+    LossSeen { node: NodeId },
+    NodeBack { node: NodeId },
+    DaemonBack { node: NodeId },
+    List { node: NodeId },
+    Dial { node: NodeId, life: u32 },
+    StarterBack { node: NodeId, life: u32, job: JobId },
+    Strike { node: NodeId, job: JobId, kind: Kind },
+    HeadBack,
+    Admit { node: NodeId },
+    AdoptEnd { job: JobId },
+    Unhold { job: JobId },
+    Heartbeat,
+    Mood { job: JobId },
+}
+
+/// When it does; those of one time in the order in which they were entered.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) at_ns: u64,
+    pub(super) number: u64,
+    pub(super) event: Event,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // The earliest is the greatest.
+        (other.at_ns, other.number).cmp(&(self.at_ns, self.number))
+    }
+}
