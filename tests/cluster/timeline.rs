@@ -1,7 +1,11 @@
 //! `tutti timeline`: a page that needs nothing but itself, from the logs alone.
 
+use std::process::{Command, Stdio};
+
+use tutti_tests::{Scratch, program};
+
 use crate::Cluster;
-use crate::harness::await_that;
+use crate::harness::{LIMIT, await_that};
 
 #[test]
 fn the_page_shows_the_turns_of_gangs_also_when_the_daemons_are_gone() {
@@ -53,4 +57,67 @@ fn the_page_shows_the_turns_of_gangs_also_when_the_daemons_are_gone() {
     }
     let refused = cluster.tutti(&["timeline", "99"]);
     assert_eq!((refused.code(), refused.stderr.as_str()), (1, "tutti timeline: the logs know no job 99\n"));
+}
+
+/// A folder with the logs of a job.
+fn logs(name: &str, events: usize) -> Scratch {
+    let scratch = Scratch::new(name);
+    let mut text =
+        String::from("{\"ms\":1000,\"event\":\"submitted\",\"job\":1,\"nodes\":[\"a\"],\"text\":\"x\"}\n");
+    text.push_str("{\"ms\":1001,\"event\":\"started\",\"job\":1,\"nodes\":[\"a\"]}\n");
+    (0..events).for_each(|n| {
+        text.push_str(&format!("{{\"ms\":{},\"event\":\"node-lost\",\"nodes\":[\"a\"]}}\n", 1002 + n))
+    });
+    std::fs::write(scratch.path().join("events.jsonl"), text).expect("a file");
+    scratch
+}
+
+#[test]
+fn a_page_on_stdout_stands_behind_what_is_there_wherever_that_goes() {
+    let scratch = logs("timeline-stdout", 1);
+    let line = "cd \"$1\"; echo before; \"$0\" timeline --all --logs . -o /dev/stdout; echo after";
+    let command = || {
+        let mut command = Command::new("sh");
+        command.args(["-c", line]).arg(program("tutti").get_program()).arg(scratch.path());
+        command
+    };
+    let by_pipe = tutti_tests::run(&mut command(), LIMIT).expect_success().stdout;
+    assert!(
+        by_pipe.starts_with("before\n<!doctype html>") && by_pipe.ends_with("</html>\nafter\n"),
+        "{by_pipe}"
+    );
+    let file = scratch.path().join("file");
+    let ended = command().stdout(std::fs::File::create(&file).expect("a file")).status().expect("sh");
+    assert!(ended.success());
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), by_pipe);
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a pair");
+    let mut child = command().stdout(std::os::fd::OwnedFd::from(theirs)).spawn().expect("sh");
+    assert_eq!(std::io::read_to_string(ours).expect("text"), by_pipe);
+    assert!(child.wait().expect("our child").success());
+}
+
+#[test]
+fn who_is_interrupted_while_a_page_is_written_leaves_it_whole_or_not_at_all() {
+    let scratch = logs("timeline-interrupted", 20_000);
+    let folder = scratch.path().join("pages");
+    std::fs::create_dir(&folder).expect("a folder");
+    let page = folder.join("page.html");
+    let names = || -> Vec<_> {
+        std::fs::read_dir(&folder)
+            .expect("a folder")
+            .map(|entry| entry.expect("a file").file_name())
+            .collect()
+    };
+    for _ in 0..10 {
+        let mut command = program("tutti");
+        command.args(["timeline", "--all", "--logs"]).arg(scratch.path()).arg("-o").arg(&page);
+        let mut child = command.stdout(Stdio::null()).spawn().expect("tutti");
+        await_that("it writes", || !names().is_empty());
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+            .expect("it is ours");
+        child.wait().expect("our child");
+        assert_eq!(names(), ["page.html"]);
+        assert!(std::fs::read_to_string(&page).expect("a page").ends_with("</html>\n"));
+        std::fs::remove_file(&page).expect("it is there");
+    }
 }

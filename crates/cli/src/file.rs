@@ -2,47 +2,173 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Writes the file under another name beside it, then gives it its own: a full disk leaves what was there, and nothing new. What is no
-/// file (a pipe, a terminal) is written to as it is.
+use rustix::process::Signal;
+use tutti_node::{os, tickets};
+
+/// The kernel follows as many symbolic links.
+const LINKS_MAX: usize = 40;
+/// What ends a program that does not say otherwise, from a terminal or another program.
+const ENDS: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
+
+/// Where what is written to a path goes.
+enum Target {
+    /// The file of this name, which need not be there yet.
+    File(PathBuf),
+    /// A pipe, a terminal, what a descriptor leads to: nothing that another one could take the place of.
+    Stream(PathBuf),
+}
+
+impl Target {
+    /// Symbolic links are followed, as open(2) does.
+    fn of(path: &Path) -> Self {
+        let mut at = path.to_owned();
+        for _ in 0..LINKS_MAX {
+            match std::fs::symlink_metadata(&at) {
+                Ok(found) if found.is_symlink() => {}
+                Ok(found) if !found.is_file() => return Target::Stream(at),
+                _ => return Target::File(at),
+            }
+            let folder = at.parent().filter(|folder| *folder != "").unwrap_or(Path::new("."));
+            let (Ok(folder), Ok(next)) = (folder.canonicalize(), at.read_link()) else { break };
+            // /dev/stdout, /dev/fd/3: a link to an open file, which may have no name.
+            if folder.starts_with("/proc") {
+                return Target::Stream(at);
+            }
+            at = folder.join(next);
+        }
+        Target::Stream(path.to_owned())
+    }
+}
+
+/// True if what is written to the path is no file of that name, as with `/dev/stdout`.
+pub fn is_stream(path: &Path) -> bool {
+    matches!(Target::of(path), Target::Stream(path) if !path.is_dir())
+}
+
+/// Writes the file under another name beside it, then gives it its own: a full disk leaves what was there, and nothing new. A signal
+/// that comes meanwhile comes when it is done. What is no file is written to as it is.
 ///
 /// # Errors
 /// When it cannot be written; a text for the user.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
-    let found = std::fs::canonicalize(path);
-    let target = found.as_deref().unwrap_or(path);
-    let written = if std::fs::metadata(target).is_ok_and(|found| !found.is_file()) {
-        std::fs::write(target, bytes)
-    } else {
-        replace(target, bytes)
+    let written = match Target::of(path) {
+        Target::File(target) => os::without_signals(&ENDS.map(Signal::as_raw), || replace(&target, bytes)),
+        Target::Stream(target) => put(&target, bytes),
     };
     written.map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
 fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
-    let new = beside(target);
+    let mut number = [0; 8];
+    tickets::fill_random(&mut number)?;
+    let new = target.with_file_name(format!(".tutti-{:016x}", u64::from_ne_bytes(number)));
+    let old = std::fs::metadata(target).map(|old| old.permissions());
     let write = || {
-        let mut file = File::create_new(&new)?;
+        let mut options = File::options();
+        // Not for one moment may more people read it than could read the old one.
+        options.mode(old.as_ref().map_or(0o666, PermissionsExt::mode) & 0o777);
+        let mut file = options.write(true).create_new(true).open(&new)?;
         file.write_all(bytes)?;
         // Some file systems find out only now that there is no room.
         file.sync_all()?;
-        if let Ok(old) = std::fs::metadata(target) {
-            std::fs::set_permissions(&new, old.permissions())?;
+        if let Ok(permissions) = old {
+            file.set_permissions(permissions)?;
         }
         std::fs::rename(&new, target)
     };
-    write().inspect_err(|error| {
-        // Another one's is left alone.
-        if error.kind() != io::ErrorKind::AlreadyExists {
-            let _ = std::fs::remove_file(&new);
-        }
-    })
+    write().inspect_err(|_| drop(std::fs::remove_file(&new)))
 }
 
-fn beside(target: &Path) -> PathBuf {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(target.file_name().unwrap_or_default());
-    name.push(format!(".{}", std::process::id()));
-    target.with_file_name(name)
+/// Behind what stands there. Our own stdout is not opened again: a file that it was sent to would be written from two places, and a socket
+/// cannot be opened.
+fn put(target: &Path, bytes: &[u8]) -> io::Result<()> {
+    let stdout = rustix::fs::fstat(rustix::stdio::stdout())?;
+    if std::fs::metadata(target)
+        .is_ok_and(|found| (found.dev(), found.ino()) == (stdout.st_dev, stdout.st_ino))
+    {
+        let mut out = io::stdout().lock();
+        return out.write_all(bytes).and_then(|()| out.flush());
+    }
+    File::options().append(true).open(target)?.write_all(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("tutti-file-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            Folder(path)
+        }
+
+        fn names(&self) -> Vec<std::ffi::OsString> {
+            let mut names: Vec<_> =
+                std::fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            names
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_link_stays_a_link_also_where_its_file_is_not_there_yet() {
+        let folder = Folder::new("links");
+        std::os::unix::fs::symlink("second", folder.0.join("first")).unwrap();
+        std::os::unix::fs::symlink(folder.0.join("file"), folder.0.join("second")).unwrap();
+        for text in ["new", "newer"] {
+            write(&folder.0.join("first"), text.as_bytes()).unwrap();
+            assert_eq!(std::fs::read_to_string(folder.0.join("file")).unwrap(), text);
+            assert_eq!(folder.names(), ["file", "first", "second"]);
+            assert!(folder.0.join("second").is_symlink());
+        }
+        std::os::unix::fs::symlink("round", folder.0.join("round")).unwrap();
+        assert!(write(&folder.0.join("round"), b"").is_err_and(|text| text.contains("round")));
+    }
+
+    #[test]
+    fn what_only_its_owner_may_read_is_readable_for_nobody_else_while_it_is_replaced() {
+        let folder = Folder::new("mode");
+        let file = folder.0.join("file");
+        std::fs::write(&file, "old").unwrap();
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+        let modes = || {
+            let entries = std::fs::read_dir(&folder.0).unwrap();
+            entries
+                .filter_map(|entry| Some(entry.unwrap().metadata().ok()?.mode() & 0o777))
+                .collect::<Vec<_>>()
+        };
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| write(&file, &vec![0; 32 << 20]).unwrap());
+            while !writer.is_finished() {
+                assert!(modes().iter().all(|mode| *mode == 0o600), "{:?}", modes());
+            }
+        });
+        assert_eq!((folder.names().len(), modes()), (1, vec![0o600]));
+    }
+
+    #[test]
+    fn a_pipe_is_written_to_and_stays_one() {
+        let folder = Folder::new("pipe");
+        let pipe = folder.0.join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert!(is_stream(&pipe) && !is_stream(&folder.0) && !is_stream(&folder.0.join("none")));
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| std::fs::read_to_string(&pipe).unwrap());
+            write(&pipe, b"text").unwrap();
+            assert_eq!(reader.join().unwrap(), "text");
+        });
+        assert_eq!(folder.names(), ["pipe"]);
+    }
 }

@@ -48,10 +48,11 @@ pub struct Options {
 /// # Errors
 /// When there is nothing to be drawn, or nowhere to write it; a text for the user.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
+    let is_stream = file::is_stream(&options.output);
     let is_picture = match options.output.extension().and_then(OsStr::to_str) {
         Some("svg") => true,
         Some("html" | "htm") => false,
-        _ if is_device(&options.output) => false,
+        _ if is_stream => false,
         _ => {
             return Err(format!(
                 "{} is neither a page (.html) nor a picture (.svg): there are no other formats",
@@ -76,14 +77,14 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     } else {
         page::page(&history, span, options.job)
     };
-    let bytes = text.len();
     file::write(&options.output, text.as_bytes())?;
-    Ok(crate::print(Some(format!("{}: {} KiB\n", options.output.display(), bytes.div_ceil(1024))), ""))
-}
-
-/// Something that is there and has no name of its own choice, such as /dev/stdout.
-fn is_device(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+    // A page on stdout ends with its last line.
+    let said = if is_stream {
+        String::new()
+    } else {
+        format!("{}: {} KiB\n", options.output.display(), text.len().div_ceil(1024))
+    };
+    Ok(crate::print(Some(said), ""))
 }
 
 /// True if it has been written to so lately that what nodes have done since may be on its way.

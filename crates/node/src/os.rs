@@ -368,6 +368,25 @@ pub fn unblock_signals() {
     }
 }
 
+/// Does `work` while none of these signals comes; those that came meanwhile come at its end.
+pub fn without_signals<T>(signals: &[c_int], work: impl FnOnce() -> T) -> T {
+    // SAFETY: the sets are plain data, filled before they are read.
+    let before = unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        for &signal in signals {
+            libc::sigaddset(&mut set, signal);
+        }
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigprocmask(libc::SIG_BLOCK, &set, &mut before);
+        before
+    };
+    let done = work();
+    // SAFETY: the kernel has filled the set.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &before, ptr::null_mut()) };
+    done
+}
+
 /// Makes this process not notice a signal; a rank gets the default action again.
 pub fn ignore_signal(signal: c_int) {
     // SAFETY: SIG_IGN runs no code of ours.
