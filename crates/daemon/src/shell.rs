@@ -403,7 +403,7 @@ impl Shell {
                 }
                 Action::Queue(job, queued) => match (&self.queue, queued) {
                     (Some(folder), Some(queued)) => {
-                        let filed = folder.put(job, &*queued);
+                        let filed = folder.put_queued(job, &queued);
                         self.core.handle(now_ms(), Event::Filed(job, filed));
                     }
                     (Some(folder), None) => folder.remove(job),

@@ -6,7 +6,7 @@
 //! and so files of none; they are removed. One beside the folder has the daemon's own number ([`Estate`]): what has no file, the
 //! daemon before did not begin. A second such folder, on the head, has the jobs that wait for nodes (`core/head/queue.rs`).
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -55,15 +55,34 @@ impl Folder {
     /// # Errors
     /// When it is not written; for a user.
     pub(super) fn put(&self, job: JobId, file: &impl Serialize) -> Result<(), String> {
+        self.write(job, file, false)
+    }
+
+    /// The same, of a job that waits. One that nobody waits for is there after a power cut too: on the disk before it has its name, and
+    /// the name before anybody is told. On a disk that takes some milliseconds, for which the daemon stands still.
+    ///
+    /// # Errors
+    /// The same.
+    pub(super) fn put_queued(&self, job: JobId, queued: &Queued) -> Result<(), String> {
+        self.write(job, queued, queued.launch.detached)
+    }
+
+    fn write(&self, job: JobId, file: &impl Serialize, for_good: bool) -> Result<(), String> {
         let (path, new) = (self.file(job), self.0.join("new"));
         let write = || {
             let bytes = serde_json::to_vec(file)?;
             let mut options = std::fs::OpenOptions::new();
             let mut out = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
             out.write_all(&bytes)?;
-            std::fs::rename(&new, &path)
+            if for_good {
+                out.sync_data()?;
+            }
+            std::fs::rename(&new, &path)?;
+            if for_good { std::fs::File::open(&self.0)?.sync_all() } else { Ok(()) }
         };
         write().map_err(|error| {
+            // It takes room that there is not.
+            let _ = std::fs::remove_file(&new);
             let text = format!("cannot write {}: {error}", path.display());
             say(format_args!("tuttid: {text}"));
             text
@@ -135,7 +154,7 @@ impl Estate {
         let before = read().filter(|before| !boot.is_empty() && before.boot == boot);
         // What is half written says nothing; what is not replaced would say it of the daemon before.
         let written = serde_json::to_vec(&Life { life, boot })
-            .map_err(std::io::Error::from)
+            .map_err(io::Error::from)
             .and_then(|bytes| std::fs::write(&estate.0, bytes));
         if written.is_err() {
             estate.renounce();

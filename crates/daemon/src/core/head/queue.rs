@@ -125,6 +125,8 @@ impl Core {
         let answer = match filed {
             Err(why) if job.detached => {
                 head.jobs.remove(&id);
+                // It may be there all the same, until the power fails.
+                self.act(Action::Queue(id, None));
                 let event =
                     JobEvent { event: "over", status: Some(1), text: why.clone(), ..JobEvent::default() };
                 self.log(id, event);
