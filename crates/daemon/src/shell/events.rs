@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use tutti_node::say::say;
 
@@ -11,20 +12,22 @@ use super::{ShellError, failed};
 
 /// Bytes of the log; then the old one is put aside, as `NAME.1`.
 const LOG_BYTES_MAX: u64 = 64 << 20;
+/// A disk that is nearly full has a little room now and then.
+const SAID_AGAIN: Duration = Duration::from_secs(10);
 
 pub(super) struct Log {
     file: Option<File>,
     path: std::path::PathBuf,
     /// Of whole lines.
     bytes: u64,
-    /// Entries that could not be written since the last one that could.
-    lost: u64,
+    /// Since when how many entries could not be written, until that has been said.
+    lost: Option<(Instant, u64)>,
 }
 
 impl Log {
     /// The log at this path; a node that is not the head has none.
     pub(super) fn open(path: &Path, is_head: bool) -> Result<Self, ShellError> {
-        let mut log = Log { file: None, path: path.to_owned(), bytes: 0, lost: 0 };
+        let mut log = Log { file: None, path: path.to_owned(), bytes: 0, lost: None };
         if is_head {
             let opened = open(path).and_then(|file| Ok((whole_lines(path, &file)?, file)));
             let (bytes, file) = opened.map_err(failed(format!("open {}", path.display())))?;
@@ -43,19 +46,20 @@ impl Log {
             Err(error) => {
                 // A piece of it would spoil the next one too.
                 let _ = file.set_len(self.bytes);
-                if self.lost == 0 {
+                if self.lost.is_none() {
                     say(format_args!(
                         "tuttid: cannot write {}: {error}; entries are lost",
                         self.path.display()
                     ));
                 }
-                self.lost += 1;
+                self.lost.get_or_insert((Instant::now(), 0)).1 += 1;
                 return;
             }
         }
-        if self.lost > 0 {
-            let lost = std::mem::take(&mut self.lost);
-            say(format_args!("tuttid: {} has room again, {lost} entries are lost", self.path.display()));
+        if self.lost.is_some_and(|(since, _)| since.elapsed() >= SAID_AGAIN)
+            && let Some((_, lost)) = self.lost.take()
+        {
+            say(format_args!("tuttid: {} has room again; {lost} entries are lost", self.path.display()));
         }
         self.put_aside();
     }
