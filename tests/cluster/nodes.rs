@@ -3,7 +3,7 @@
 use tutti_tests::{Scratch, program};
 
 use crate::Cluster;
-use crate::harness::{LIMIT, await_that};
+use crate::harness::{LIMIT, Running, await_that};
 
 #[test]
 fn a_cluster_is_listed_with_its_tree() {
@@ -14,6 +14,37 @@ fn a_cluster_is_listed_with_its_tree() {
     assert_eq!(parents, ["-", "0", "0", "1", "1", "2"], "{rows}");
     cluster.tutti(&["down"]).expect_success();
     assert!(cluster.tutti(&["nodes"]).stderr.starts_with("tutti nodes: no daemon answers at "));
+}
+
+#[test]
+fn who_waits_for_a_job_hears_in_one_line_that_the_cluster_has_been_shut_down() {
+    let cluster = Cluster::up("cluster-down", 2, &["--slots", "1"]);
+    let sleeps = ["-n", "2", "sh", "-c", "trap '' TERM; sleep 1000; sleep 1000"];
+    let here = cluster.start(&[&["run", "-N", "2"], &sleeps[..]].concat());
+    let there =
+        Running::start_command(&mut cluster.command_on(1, &[&["run", "-N", "2"], &sleeps[..]].concat()));
+    let mut alone = program("mpiexec");
+    alone
+        .args(["-n", "1", "sh", "-c", "echo runs; sleep 1; echo went on"])
+        .env("TUTTI_DAEMON", cluster.folder.join("tuttid.sock"));
+    let mut alone = Running::start_command(&mut alone);
+    alone.await_line("runs");
+    await_that("all run", || (1..=3).all(|job| cluster.job(job).contains("\"running\"")));
+    let waits = cluster.start(&["run", "--exclusive", "-N", "2", "-n", "2", "true"]);
+    await_that("one waits", || cluster.job(4).contains("\"waiting\""));
+    cluster.tutti(&["down"]).expect_success();
+    let line = "tutti run: the cluster has been shut down; the job is ended\n";
+    for job in [here, there] {
+        assert_eq!(job.end(), (137, line.to_owned()));
+    }
+    let (status, said) = waits.end();
+    assert!(status == 137 && said.lines().count() == 2 && said.ends_with(line), "{status}: {said}");
+    // Who was started without daemons goes on without them.
+    let (status, said, lines) = alone.end_with_output();
+    assert_eq!((status, said.as_str(), lines.last().map(String::as_str)), (0, "", Some("went on")));
+    let left =
+        std::fs::read_dir(&cluster.folder).expect("its folder").map(|entry| entry.expect("a file").path());
+    assert!(left.filter(|path| path.extension().is_some_and(|ending| ending == "sock")).count() == 0);
 }
 
 #[test]

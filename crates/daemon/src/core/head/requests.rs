@@ -1,6 +1,7 @@
 //! What users ask of the head.
 
 use rustix::process::Signal;
+use tutti_node::wire::Report;
 
 use super::job::{HeadJob, command};
 use super::listing::{name, names};
@@ -11,6 +12,8 @@ use crate::message::{Answer, Control, Enrolled, JobId, Launch, Notice, Request, 
 
 /// Why a job ended that was killed by request, or with its front end.
 const KILLED: &str = "it was killed by its user";
+/// The same, for its user too.
+const DOWN: &str = "the cluster has been shut down; the job is ended";
 
 impl Core {
     /// A user of a node asks the head.
@@ -233,8 +236,12 @@ impl Core {
             .filter(|(_, job)| !job.over && job.launch.enrolled.is_none())
             .map(|(id, _)| *id)
             .collect();
-        for job in open {
-            self.control(User { uid: 0, gid: 0 }, job, Control::Kill);
+        for id in open {
+            if let Some(job) = self.head.as_mut().and_then(|head| head.jobs.get_mut(&id)) {
+                job.say(Report::Warning(DOWN.into()));
+                job.note_cause(DOWN.into());
+            }
+            self.control(User { uid: 0, gid: 0 }, id, Control::Kill);
         }
         // The kills go down first.
         self.flush_orders();
