@@ -13,9 +13,13 @@ use crate::{
     mpis::{Kind, Places},
 };
 
+/// Name and places of a line.
+type Reference = (&'static str, &'static [(f64, f64)]);
 /// What the paper says of 100 ms on 2 and 32 nodes, in per cent (4 and 10 on 32; about 2 less on 2).
-const PAPER_EP: [(f64, f64); 2] = [(2.0, 2.0), (32.0, 4.0)];
-const PAPER_BAR: [(f64, f64); 2] = [(2.0, 8.0), (32.0, 10.0)];
+const PAPER_100_MS: [Reference; 2] =
+    [("SCore-D EP", &[(2.0, 2.0), (32.0, 4.0)]), ("SCore-D BAR", &[(2.0, 8.0), (32.0, 10.0)])];
+/// The same of 500 ms: of BAR, on 32 nodes.
+const PAPER_500_MS: [Reference; 1] = [("SCore-D BAR", &[(32.0, 2.0)])];
 /// The paper's phases in ms: freeze below 1, save and restore of empty FIFOs (its table 3), the rest about 1.
 const PAPER_PHASES: [f64; 5] = [1.0, 0.94, 0.005, 0.37, 1.0];
 const PHASES: [&str; 5] = ["freeze", "save", "schedule", "restore", "run"];
@@ -284,41 +288,51 @@ impl Found {
     }
 }
 
-fn draw(places: &Places, all: &[Found]) -> Result<(), String> {
-    let at = |slice_ms: u32, strict: bool| {
-        all.iter().filter(move |found| found.slice_ms == slice_ms && found.strict == strict)
-    };
-    let series = |name: &str, strict: bool, figure: fn(&Found) -> f64| Series {
+/// What a switch costs over the nodes, beside the paper's.
+fn cost(all: &[Found], slice_ms: u32, paper: &[Reference]) -> Lines {
+    let series = |name: &str, strict: bool, figure: fn(&Found) -> Option<f64>| Series {
         name: format!("{name} {}", mode(strict)),
-        points: at(100, strict).map(|found| (f64::from(found.nodes), figure(found))).collect(),
+        points: all
+            .iter()
+            .filter(|found| found.slice_ms == slice_ms && found.strict == strict)
+            .filter_map(|found| Some((f64::from(found.nodes), figure(found)?)))
+            .collect(),
         dashed: false,
     };
-    let paper = |name: &str, points: &[(f64, f64)]| Series {
-        name: name.into(),
-        points: points.to_vec(),
-        dashed: true,
-    };
-    let cost = Lines {
-        title: "What a switch in every slice of 100 ms costs".into(),
+    let mut lines = vec![
+        series("EP,", false, |found| Some(found.ep.median)),
+        series("BAR,", false, |found| Some(found.bar.median)),
+        series("EP,", true, |found| Some(found.ep.median)),
+        series("BAR,", true, |found| Some(found.bar.median)),
+        series("two EP by turns,", false, |found| Some(found.two?[0].median)),
+        series("two EP by turns,", true, |found| Some(found.two?[0].median)),
+    ];
+    lines.retain(|line| !line.points.is_empty());
+    let reference =
+        |(name, points): &Reference| Series { name: (*name).into(), points: points.to_vec(), dashed: true };
+    lines.extend(paper.iter().map(reference));
+    Lines {
+        title: format!("What a switch in every slice of {slice_ms} ms costs"),
         note: "all nodes on one machine of two cores; SCore-D: 32 machines, from its text".into(),
         x: "nodes".into(),
         y: "slowdown, per cent".into(),
         powers: true,
         from: 0.0,
-        series: vec![
-            series("EP,", false, |found| found.ep.median),
-            series("BAR,", false, |found| found.bar.median),
-            series("EP,", true, |found| found.ep.median),
-            series("BAR,", true, |found| found.bar.median),
-            series("two EP by turns,", false, |found| found.two.map_or(0.0, |two| two[0].median)),
-            series("two EP by turns,", true, |found| found.two.map_or(0.0, |two| two[0].median)),
-            paper("SCore-D EP", &PAPER_EP),
-            paper("SCore-D BAR", &PAPER_BAR),
-        ],
-    };
-    picture(places, "cost.svg", &plot::lines(&cost))?;
+        series: lines,
+    }
+}
+
+fn draw(places: &Places, all: &[Found]) -> Result<(), String> {
+    for (name, slice_ms, paper) in
+        [("cost.svg", 100, &PAPER_100_MS[..]), ("cost-500.svg", 500, &PAPER_500_MS)]
+    {
+        if all.iter().any(|found| found.slice_ms == slice_ms) {
+            picture(places, name, &plot::lines(&cost(all, slice_ms, paper)))?;
+        }
+    }
+    let at = |strict: bool| all.iter().filter(move |found| found.slice_ms == 100 && found.strict == strict);
     let group = |strict: bool| {
-        let bars = at(100, strict).map(|found| Bar {
+        let bars = at(strict).map(|found| Bar {
             name: found.nodes.to_string(),
             parts: found.phases[0].iter().map(|us| us / 1000.0).collect(),
         });
@@ -336,6 +350,11 @@ fn draw(places: &Places, all: &[Found]) -> Result<(), String> {
         ],
     };
     picture(places, "phases.svg", &plot::bars(&phases))?;
+    let series = |name: &str, strict: bool, figure: fn(&Found) -> f64| Series {
+        name: format!("{name} {}", mode(strict)),
+        points: at(strict).map(|found| (f64::from(found.nodes), figure(found))).collect(),
+        dashed: false,
+    };
     let skew = Lines {
         title: "Co-scheduling skew: from the first node's thaw to the last one's".into(),
         note: "slices of 100 ms, EP and BAR; all nodes on one machine of two cores. SCore-D could only estimate it (about 4 ms on 32 nodes)".into(),
@@ -360,6 +379,32 @@ mod tests {
     fn turn(what: &str, node: &str, us: u64, generation: u64, took_us: u64) -> Turn {
         let job = if what == "switch" { 0 } else { 1 };
         Turn { what: what.into(), node: node.into(), us, generation, job, took_us }
+    }
+
+    #[test]
+    fn what_the_paper_says_stands_beside_slices_of_100_and_of_500_ms() {
+        let slower = Slower { median: 1.0, ..Slower::default() };
+        let found = |slice_ms| Found {
+            nodes: 4,
+            slice_ms,
+            strict: false,
+            ep: slower,
+            bar: slower,
+            two: None,
+            phases: [[0.0; 5]; 2],
+            skew: (0.0, 0.0),
+            switches: 1,
+        };
+        let all = [found(100), found(500)];
+        let names = |lines: Lines| lines.series.into_iter().map(|line| line.name).collect::<Vec<_>>();
+        let ours = ["EP, overlapped", "BAR, overlapped"];
+        assert_eq!(
+            names(cost(&all, 100, &PAPER_100_MS)),
+            [&ours[..], &["SCore-D EP", "SCore-D BAR"]].concat()
+        );
+        let long = cost(&all, 500, &PAPER_500_MS);
+        assert_eq!(long.series[2].points, [(32.0, 2.0)]);
+        assert_eq!(names(long), [&ours[..], &["SCore-D BAR"]].concat());
     }
 
     #[test]
