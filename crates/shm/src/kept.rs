@@ -8,6 +8,8 @@
 //! Nothing moves and no chunk goes, so a look finds every place at any moment. A mark holds while its number is not 0: the number is written
 //! behind everything else when a message comes, and taken back before anything else when it goes.
 
+use std::sync::atomic::compiler_fence;
+
 use crate::sync::{AtomicU64, Ordering};
 
 /// Where an onlooker begins.
@@ -104,6 +106,9 @@ impl Mark {
     #[inline(always)]
     pub fn clear(&self) {
         self.number.store(0, Ordering::Relaxed);
+        // What follows, the next message at this place too, is not to be seen under the old number. The onlooker sees all that a frozen
+        // process has stored, so only the compiler could change the order.
+        compiler_fence(Ordering::SeqCst);
     }
 }
 
