@@ -1,0 +1,172 @@
+//! On which nodes and in which row a job comes, and which demands are refused.
+
+use tutti_sched::{Config, Demand, JobId, JobState, NodeId, Place, Policy, Slots, SubmitError};
+
+use crate::{Bench, SLICE_NS, given};
+
+#[test]
+fn s2_the_scheduler_picks_the_nodes_if_fewer_than_all() {
+    let mut bench = Bench::plain(4, 2);
+    let job = bench.submit(&Demand::any(3, 5));
+    let parts = bench.scheduler.parts(job).unwrap();
+    assert_eq!(
+        parts.iter().map(|part| (part.ranks, part.slots.count())).collect::<Vec<_>>(),
+        [(2, 2), (2, 2), (1, 1)]
+    );
+    let fewest = bench.submit(&Demand::at(Place::Fewest { ranks: 3 }));
+    assert_eq!(bench.nodes(fewest).len(), 2);
+    let there = bench.submit(&given(&[(3, 2), (1, 1)]));
+    assert_eq!(bench.nodes(there), [1, 3]);
+}
+
+#[test]
+fn exclusive_jobs_have_whole_nodes_in_all_rows() {
+    let mut bench = Bench::plain(3, 4);
+    let exclusive = bench.submit(&Demand { exclusive: true, ..Demand::any(1, 2) });
+    let shared: Vec<_> = (0..3).map(|_| bench.submit(&Demand::any(2, 8))).collect();
+    bench.run(9);
+    assert_eq!(bench.service(exclusive), 9 * SLICE_NS);
+    for job in shared {
+        assert_eq!(bench.service(job), 3 * SLICE_NS);
+        assert!(!bench.nodes(job).contains(&bench.nodes(exclusive)[0]));
+    }
+    let waits = bench.submit(&Demand { exclusive: true, ..Demand::any(1, 2) });
+    assert_eq!(bench.scheduler.state(waits), Some(JobState::Waiting), "no node is empty");
+}
+
+#[test]
+fn ranks_are_more_than_slots_only_when_asked() {
+    let mut bench = Bench::plain(2, 2);
+    let refused = bench.try_submit(&Demand::any(2, 8));
+    assert_eq!(refused, Err(SubmitError::TooManyRanks { ranks: 4, most: 2 }));
+    let job = bench.submit(&Demand { oversubscribe: true, ..Demand::any(2, 8) });
+    let parts = bench.scheduler.parts(job).unwrap();
+    assert!(parts.iter().all(|part| part.ranks == 4 && part.slots == Slots::first(2)));
+}
+
+#[test]
+fn a_job_waits_for_memory_and_suspended_jobs_keep_theirs() {
+    let mut bench = Bench::plain(1, 1);
+    let needs = |memory_bytes| Demand { memory_bytes, ..Demand::any(1, 1) };
+    let (a, b, c) = (bench.submit(&needs(600)), bench.submit(&needs(600)), bench.submit(&needs(300)));
+    let states = |bench: &Bench| [a, b, c].map(|job| bench.scheduler.state(job));
+    assert_eq!(
+        states(&bench),
+        [JobState::Active, JobState::Waiting, JobState::Active].map(Some),
+        "c passes b"
+    );
+    bench.scheduler.suspend(0, a);
+    assert_eq!(bench.scheduler.state(b), Some(JobState::Waiting));
+    bench.end(a);
+    assert_eq!(bench.scheduler.state(b), Some(JobState::Active));
+    let most = bench.try_submit(&needs(1001));
+    assert_eq!(
+        most,
+        Err(SubmitError::TooMuchMemory { asked_bytes: 1001, nodes: 1, there: 0, most_bytes: 1000 })
+    );
+    bench.scheduler.handle_memory(c, NodeId(0), 400);
+    let d = bench.submit(&needs(1));
+    assert_eq!(bench.scheduler.state(d), Some(JobState::Waiting), "what was measured counts");
+    bench.scheduler.handle_memory(c, NodeId(0), 100);
+    bench.begin_placed();
+    assert_eq!(bench.scheduler.state(d), Some(JobState::Active), "what was declared, at least");
+}
+
+#[test]
+fn a_waiting_job_is_passed_a_bounded_number_of_times() {
+    let mut bench = Bench::new(1, 1, Config { bypass_max: 4, ..Config::default() });
+    let needs = |memory_bytes| Demand { memory_bytes, ..Demand::any(1, 1) };
+    let first = bench.submit(&needs(500));
+    let large = bench.submit(&needs(1000));
+    let mut small: Vec<_> = (0..10).map(|_| bench.submit(&needs(10))).collect();
+    let begun = |bench: &Bench, jobs: &[JobId]| {
+        jobs.iter().filter(|&&job| bench.scheduler.state(job) == Some(JobState::Active)).count()
+    };
+    assert_eq!(begun(&bench, &small), 4);
+    bench.end(first);
+    for job in small.drain(..4) {
+        assert_eq!(bench.scheduler.state(large), Some(JobState::Waiting));
+        bench.end(job);
+    }
+    assert_eq!((bench.scheduler.state(large), begun(&bench, &small)), (Some(JobState::Active), 0));
+    bench.end(large);
+    assert_eq!(begun(&bench, &small), 6);
+}
+
+#[test]
+fn the_tree_places_jobs_in_the_least_loaded_partition_of_their_size() {
+    let mut bench = Bench::new(8, 1, Config { policy: Policy::Dqt, fill_holes: false, ..Config::default() });
+    let whole = bench.submit(&Demand::any(8, 8));
+    let halves: Vec<_> = (0..2).map(|_| bench.submit(&Demand::any(4, 4))).collect();
+    let odd = bench.submit(&Demand::any(3, 3));
+    let single = bench.submit(&Demand::any(1, 1));
+    assert_eq!(bench.nodes(halves[0]), [0, 1, 2, 3]);
+    assert_eq!(bench.nodes(halves[1]), [4, 5, 6, 7]);
+    assert_eq!(bench.nodes(odd), [0, 1, 2], "three nodes are of the class of four");
+    assert_eq!(bench.nodes(single), [4], "the right half has the shorter cycle");
+    let rows = bench.plan().rows;
+    assert_eq!(rows, [vec![whole], vec![halves[0], halves[1]], vec![odd, single]]);
+    bench.check();
+}
+
+#[test]
+fn the_shorter_half_of_the_tree_begins_anew_in_the_holes() {
+    let mut bench = Bench::new(2, 1, Config { policy: Policy::Dqt, ..Config::default() });
+    let left = [(); 3].map(|()| bench.submit(&given(&[(0, 1)])));
+    let right = bench.submit(&given(&[(1, 1)]));
+    bench.run(30);
+    assert_eq!(bench.service(right), 30 * SLICE_NS);
+    for job in left {
+        assert_eq!(bench.service(job), 10 * SLICE_NS);
+    }
+}
+
+#[test]
+fn rows_are_unified_when_jobs_end() {
+    let mut bench = Bench::plain(1, 4);
+    let jobs: Vec<_> = (0..4).map(|_| bench.submit(&Demand::any(1, 2))).collect();
+    assert_eq!(bench.plan().rows.len(), 2);
+    bench.end(jobs[1]);
+    bench.end(jobs[2]);
+    let plan = bench.plan();
+    assert_eq!(plan.rows, [vec![jobs[0], jobs[3]]], "the two that are left run together");
+    assert_eq!(plan.moved.len(), usize::from(!plan.moved.is_empty()));
+    bench.check();
+}
+
+#[test]
+fn a_job_that_is_moved_while_its_slice_is_over_is_bound_at_once() {
+    let mut bench = Bench::plain(1, 2);
+    // It has its slot, and is being launched.
+    bench.scheduler.submit(0, JobId(99), &Demand::any(1, 1)).unwrap();
+    bench.scheduler.poll_event();
+    let (beside, moved) = (bench.submit(&Demand::any(1, 1)), bench.submit(&Demand::any(1, 1)));
+    bench.run(3);
+    assert_eq!(bench.scheduler.running(), [beside, moved]);
+    bench.now_ns += SLICE_NS;
+    bench.end(beside);
+    bench.turn();
+    let plan = bench.scheduler.plan();
+    assert_eq!(plan.moved.iter().map(|moved| moved.job).collect::<Vec<_>>(), [moved]);
+    assert_eq!(
+        bench.switches.last().map(|switch| switch.version),
+        Some(plan.version),
+        "nobody waits for the end of the slice that begins now: there may be no later turn"
+    );
+}
+
+#[test]
+fn bad_demands_are_refused_with_what_was_found() {
+    let mut bench = Bench::plain(2, 2);
+    let refusals = [
+        (Demand::any(0, 1), "a job needs at least one node and one rank"),
+        (Demand::any(2, 1), "1 ranks cannot be on 2 nodes"),
+        (Demand::any(3, 3), "the job needs 3 nodes; 2 have the slots for it"),
+        (Demand { weight: 0, ..Demand::any(1, 1) }, "a weight is 1 to 10000, not 0"),
+        (given(&[(5, 1)]), "node 5 is not in the cluster"),
+        (given(&[(1, 1), (1, 1)]), "node 1 is given twice"),
+    ];
+    for (demand, line) in refusals {
+        assert_eq!(bench.try_submit(&demand).unwrap_err().to_string(), line);
+    }
+}
