@@ -9,7 +9,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use rustix::process::Signal;
 use serde_json::json;
 use tutti_daemon::memory;
-use tutti_node::say::say;
+use tutti_node::say::{plain, say};
 use tutti_node::snapshot::Deadlock;
 use tutti_node::wire::{Head, Kind, Report};
 
@@ -310,7 +310,7 @@ fn print_jobs(rows: &[JobRow]) -> String {
     }
     let mut text = aligned(&table, &[true, false, true, true, true, false, false, false]);
     for (job, why) in rows.iter().filter_map(|row| Some((row.job, row.waits.as_ref()?))) {
-        text.push_str(&format!("job {job} waits: {why}\n"));
+        text.push_str(&format!("job {job} waits: {}\n", plain(why)));
     }
     for row in rows.iter().filter(|row| !row.unfrozen.is_empty()) {
         text.push_str(&format!(
@@ -320,7 +320,7 @@ fn print_jobs(rows: &[JobRow]) -> String {
         ));
     }
     for (job, deadlock) in rows.iter().filter_map(|row| Some((row.job, row.deadlock.as_ref()?))) {
-        text.push_str(&format!("job {job}: {deadlock}\n"));
+        text.push_str(&format!("job {job}: {}\n", plain(deadlock)));
     }
     text
 }
@@ -364,7 +364,7 @@ fn print_status(rows: &[JobRow]) -> String {
             text.push_str(&format!("status   {status}\n"));
         }
         if let Some(cause) = &row.cause {
-            text.push_str(&format!("cause    {cause}\n"));
+            text.push_str(&format!("cause    {}\n", plain(cause)));
         }
         text.push_str(&format!(
             "command  {}\nuser     {}\nranks    {}\ntime     {}\n",
@@ -374,13 +374,13 @@ fn print_status(rows: &[JobRow]) -> String {
             duration(row)
         ));
         if let Some(why) = &row.waits {
-            text.push_str(&format!("waits    {why}\n"));
+            text.push_str(&format!("waits    {}\n", plain(why)));
         }
         if !row.unfrozen.is_empty() {
             text.push_str(&format!("still    until it is frozen on {}\n", row.unfrozen.join(", ")));
         }
         if let Some(deadlock) = &row.deadlock {
-            text.push_str(&format!("deadlock {deadlock}\n"));
+            text.push_str(&format!("deadlock {}\n", plain(deadlock)));
             if let Some(cycle) = Deadlock::arrows_of(deadlock) {
                 text.push_str(&format!("cycle    {cycle}\n"));
             }

@@ -8,3 +8,27 @@ use std::io::Write;
 pub fn say(line: impl Display) {
     let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }
+
+/// What somebody else has written, as a part of a line: a character that would steer a terminal, or end the line, is spelt out.
+pub fn plain(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn what_would_steer_a_terminal_is_spelt_out_and_nothing_else() {
+        assert_eq!(plain("./ä \"b\" 'c'"), "./ä \"b\" 'c'");
+        assert_eq!(plain("a\u{1b}[2J\r\nb\u{9b}1m\u{7f}"), "a\\u{1b}[2J\\r\\nb\\u{9b}1m\\u{7f}");
+    }
+}

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use crate::say::plain;
+
 use super::text::communicator;
 use super::{Alternative, Deadlock, Doing, RankView, Snapshot, Wait, What};
 
@@ -128,7 +130,7 @@ fn label(wait: &Wait) -> String {
 
 /// A name of a function comes from the memory of a program, or from a file.
 fn quoted(text: &str) -> String {
-    text.replace(['"', '\\', '\n'], "?")
+    plain(text).replace(['"', '\\'], "?")
 }
 
 #[cfg(test)]

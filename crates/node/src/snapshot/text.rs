@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use tutti_shm::head::CONTEXTS_PER_COMM;
 
+use crate::say::plain;
+
 use super::flight::{InFlight, Place};
 use super::{BulkIn, Doing, Message, RankView, Snapshot};
 
@@ -31,7 +33,7 @@ fn whereabouts(message: &Message) -> String {
     match kind.as_str() {
         "stream" => format!("{kind}, what follows of its data is still with rank {from}"),
         "announce" | "write" => format!("{kind}, its data are still with rank {from}"),
-        _ => kind.clone(),
+        _ => plain(kind),
     }
 }
 
@@ -57,11 +59,11 @@ impl Snapshot {
             self.job,
             self.ranks,
             self.nodes.len(),
-            self.command
+            plain(&self.command)
         );
         for node in &self.nodes {
             if let Some(trouble) = &node.trouble {
-                let _ = writeln!(text, "node {}: {trouble}", node.node);
+                let _ = writeln!(text, "node {}: {}", node.node, plain(trouble));
             }
         }
         let found = self.deadlock();
@@ -92,7 +94,7 @@ impl Snapshot {
                 Doing::Runs => "runs".into(),
                 Doing::HasLeft => "has left MPI_Finalize".into(),
                 Doing::Waits { call, any, more, unasked, .. } => {
-                    let call = call.as_ref().map_or_else(String::new, |call| format!("{call}: "));
+                    let call = call.as_ref().map_or_else(String::new, |call| format!("{}: ", plain(call)));
                     let held = if *unasked > 0 {
                         format!(
                             "; holds {unasked} message{} that no receive has asked for",
@@ -127,7 +129,8 @@ impl Snapshot {
         }
         for view in self.nodes.iter().flat_map(|node| &node.ranks) {
             if let Some(why) = &view.unread {
-                let _ = writeln!(text, "what has arrived at rank {} cannot be read: {why}", view.rank);
+                let _ =
+                    writeln!(text, "what has arrived at rank {} cannot be read: {}", view.rank, plain(why));
             }
             if view.taking {
                 let rank = view.rank;
@@ -202,7 +205,49 @@ fn put_list<'a>(messages: impl Iterator<Item = (&'a Message, &'static str)>, tex
 
 #[cfg(test)]
 mod tests {
-    use super::of_bytes;
+    use super::super::{Alternative, View, Wait, What};
+    use super::*;
+
+    /// Names in it are hostile, as in a file that somebody has written.
+    fn hostile() -> Snapshot {
+        let name = || "\u{1b}[2J\nno deadlock\u{9b}1m".to_owned();
+        let message = |from, to| Message { from, to, kind: name(), context: 0, tag: 0, bytes: 0, data: None };
+        let wait = Wait {
+            what: What::Receive,
+            matched: false,
+            peer: Some(1),
+            tag: Some(7),
+            context: 0,
+            bytes: 4,
+            moved: 0,
+        };
+        let any = vec![Alternative { all: vec![wait], more: false }];
+        let doing = Doing::Waits {
+            call: Some(name()),
+            any,
+            background: Vec::new(),
+            more: false,
+            sure: true,
+            unasked: 0,
+        };
+        let view = View {
+            trouble: Some(name()),
+            ranks: vec![RankView { rank: 0, pid: 1, doing, taking: true, unread: Some(name()) }],
+            rings: vec![message(0, 1)],
+            held: vec![message(1, 0)],
+            ..View::default()
+        };
+        Snapshot { job: 1, command: name(), ranks: 2, taken_ms: 0, nodes: vec![view] }
+    }
+
+    #[test]
+    fn what_stands_in_names_is_no_line_and_steers_no_terminal() {
+        for text in [hostile().text(), hostile().dot()] {
+            assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+            assert!(text.lines().all(|line| !line.starts_with("no deadlock\\u{9b}")), "{text}");
+        }
+        assert!(hostile().text().starts_with("job 1: 2 ranks on 1 nodes, \\u{1b}[2J\\nno deadlock"));
+    }
 
     #[test]
     fn what_has_arrived_is_never_said_to_be_more() {
