@@ -316,6 +316,14 @@ impl Launch {
     pub fn index(&self, node: NodeId) -> Option<usize> {
         self.nodes.iter().position(|other| *other == node)
     }
+
+    /// Ranks on a node.
+    pub fn ranks_on(&self, node: NodeId) -> u64 {
+        let Some(index) = self.index(node) else { return 0 };
+        let first = |index: usize| self.first_ranks.get(index).map(|first| u64::from(*first));
+        let end = first(index + 1).unwrap_or(self.job.ranks());
+        end.saturating_sub(first(index).unwrap_or(0))
+    }
 }
 
 /// What is to be with a job. The head alone changes it; it only ever goes forward.
@@ -433,6 +441,13 @@ pub struct State {
     pub node: NodeId,
     /// How far it is.
     pub part: PartState,
+}
+
+impl State {
+    /// What its starter sees for a snapshot is in it.
+    pub fn has_view(&self) -> bool {
+        self.part.held.as_ref().is_some_and(|held| !held.seen.is_empty())
+    }
 }
 
 /// How far a part of a job is. It only ever goes forward, but for `suspended` and `still`.

@@ -25,6 +25,9 @@ pub use file::{FileError, read, write};
 pub use flight::{InFlight, Place};
 pub use view::view;
 
+/// Bytes of all views of a job as JSON, at most: they travel in one message between daemons. What has no room is counted.
+pub const VIEWS_BYTES_MAX: usize = 48 << 20;
+
 /// The state of all channels of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -56,12 +59,38 @@ pub struct View {
     pub flows: Vec<Flow>,
     /// Messages that are there and not listed, since there were too many.
     pub omitted: u64,
+    /// Flows that are not listed: neither is what is under way on them.
+    #[serde(default)]
+    pub flows_omitted: u64,
     /// Messages that its ranks have taken and no receive has asked for, in the order in which each rank took them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Message>,
     /// Those of them that are not listed.
     #[serde(default)]
     pub held_omitted: u64,
+}
+
+impl View {
+    /// One that shows nothing, and why.
+    pub fn of_trouble(text: &str) -> Self {
+        View { trouble: Some(text.into()), ..View::default() }
+    }
+
+    /// Bytes of the view of a node with so many of the job's ranks, at most.
+    pub fn bytes_max(ranks: u64, of: u64) -> usize {
+        (VIEWS_BYTES_MAX as u128 * u128::from(ranks) / u128::from(of.max(1))) as usize
+    }
+
+    /// A view as JSON; one without room says so and shows nothing.
+    pub fn fitting(json: String, bytes_max: usize) -> String {
+        if json.len() <= bytes_max {
+            return json;
+        }
+        let bytes = json.len();
+        let text =
+            format!("what it sees of its ranks takes {bytes} bytes, and there is room for {bytes_max}");
+        serde_json::to_string(&View::of_trouble(&text)).expect("views are serialisable")
+    }
 }
 
 /// What is seen of a rank.

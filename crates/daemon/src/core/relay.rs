@@ -241,7 +241,12 @@ impl Core {
         }
         let Some(up) = self.links.upwards() else { return false };
         let (mut orders, mut states) = (Vec::new(), Vec::new());
+        let (mut full, mut has_view) = (Vec::new(), false);
         for (job, entry) in &mut self.relay.entries {
+            // A message has room for the views of one job.
+            if has_view {
+                full.push((std::mem::take(&mut orders), std::mem::take(&mut states)));
+            }
             if std::mem::take(&mut entry.up) {
                 orders.push((*job, entry.order.clone()));
             }
@@ -250,12 +255,15 @@ impl Core {
                 let part = |node: NodeId| State { job: *job, node, part: entry.states[&node].clone() };
                 states.extend(changed.into_iter().map(part));
             }
+            has_view = states.iter().rev().take_while(|state| state.job == *job).any(State::has_view);
         }
-        if orders.is_empty() && states.is_empty() {
-            return false;
+        full.push((orders, states));
+        full.retain(|(orders, states)| !orders.is_empty() || !states.is_empty());
+        let any = !full.is_empty();
+        for (orders, states) in full {
+            self.act(Action::Send(up, Message::States { orders, states }));
         }
-        self.act(Action::Send(up, Message::States { orders, states }));
-        true
+        any
     }
 
     /// Sends orders down and carries out our own. `true`: something has changed.

@@ -19,10 +19,13 @@ mod starter;
 mod users;
 mod world;
 
+use tutti_node::snapshot::VIEWS_BYTES_MAX;
+use tutti_node::wire::Kind;
 use tutti_sched::sim::Random;
 use world::{KEEP_MS, World};
 
-use crate::message::{JobId, Order, Run};
+use super::Action;
+use crate::message::{JobId, Message, Order, Run};
 
 /// What may go wrong in a run, in thousandths of a step that is not a tick.
 #[derive(Clone, Copy, Debug)]
@@ -322,5 +325,42 @@ impl super::Core {
     /// What must hold at any time.
     fn check_bounds(&self) {
         self.parts.check_bounds();
+    }
+}
+
+/// What the starters of two jobs say that they see: more than there is room for, and then something.
+#[test]
+fn views_without_room_are_not_passed_on_and_those_of_two_jobs_do_not_travel_together() {
+    let mut world = World::new(1, 3, 2);
+    world.run_until(5_000);
+    world.let_nothing_else_fail();
+    world.let_jobs_hang(1..3);
+    world.run_on(&[1]);
+    world.run_on(&[1]);
+    let jobs = [JobId(1), JobId(2)];
+    while world.parts_alive(1) != jobs {
+        world.run_until(world.now_ms + 1);
+    }
+    let core = world.core(1);
+    let mut say = |view: &str| {
+        for job in jobs {
+            let payload = [&7_u64.to_le_bytes(), view.as_bytes()].concat();
+            core.handle_starter(job, vec![(Kind::Held, 0, payload)]);
+        }
+        core.relay.resend_all();
+        assert!(core.flush_states());
+        let mut messages = Vec::new();
+        while let Some(action) = core.poll_action() {
+            if let Action::Send(_, Message::States { states, .. }) = action {
+                let seen = states.iter().filter_map(|state| state.part.held.as_ref());
+                messages.push(seen.map(|held| held.seen.to_string()).collect::<Vec<_>>());
+            }
+        }
+        messages
+    };
+    assert_eq!(say("{}"), [["{}"], ["{}"]]);
+    for messages in say(&" ".repeat(VIEWS_BYTES_MAX + 1)) {
+        let [view] = &messages[..] else { panic!("{messages:?}") };
+        assert!(view.contains("and there is room for"), "{} bytes", view.len());
     }
 }

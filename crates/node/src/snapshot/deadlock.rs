@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tutti_shm::head::CONTEXTS_PER_COMM;
 
 use super::reduction::{Leaf, Party, stuck};
-use super::{Alternative, Doing, Snapshot, Wait, What, waits};
+use super::{Alternative, Doing, Snapshot, View, Wait, What, waits};
 
 /// For the user who was told of a deadlock, should something from outside end it: a signal's handler, a debugger.
 pub const GOES_ON: &str = "a rank that waited for ever has been woken: the job goes on";
@@ -42,7 +42,8 @@ impl Snapshot {
     /// The ranks that wait for ever, if there are any.
     pub fn deadlock(&self) -> Option<Deadlock> {
         let (flying, troubles) = self.in_flight();
-        if !troubles.is_empty() || self.nodes.iter().any(|node| node.trouble.is_some() || node.omitted > 0) {
+        let is_whole = |node: &View| node.trouble.is_none() && node.omitted == 0 && node.flows_omitted == 0;
+        if !troubles.is_empty() || !self.nodes.iter().all(is_whole) {
             return None;
         }
         let views = self.nodes.iter().flat_map(|node| &node.ranks);
@@ -190,7 +191,7 @@ impl Deadlock {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Message, RankView, View};
+    use super::super::{Message, RankView};
     use super::*;
 
     fn receive(peer: Option<u32>) -> Wait {

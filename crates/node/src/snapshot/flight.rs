@@ -2,7 +2,7 @@
 //!
 //! Between nodes by the words of both ends (`tutti_channel::cut`): of the sender's records those behind what the receiver has taken.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tutti_channel::Seq;
 use tutti_channel::cut::{CutError, FlowWords, cut};
@@ -30,15 +30,22 @@ pub struct InFlight<'a> {
 }
 
 impl Snapshot {
-    /// All that is in flight, by sender and receiver, oldest first; and what does not fit together, one line each.
+    /// All that is known to be in flight, by sender and receiver, oldest first; and what does not fit together, one line each.
     pub fn in_flight(&self) -> (Vec<InFlight<'_>>, Vec<String>) {
         let mut found = Vec::new();
         let mut troubles = Vec::new();
+        // Of whom all flows are listed.
+        let shown = self.nodes.iter().filter(|node| node.flows_omitted == 0);
+        let shown: HashSet<u32> = shown.flat_map(|node| &node.ranks).map(|view| view.rank).collect();
         let flows = self.nodes.iter().flat_map(|node| &node.flows);
         let by_ends: Flows<'_> = flows.map(|flow| ((flow.from, flow.to), flow)).collect();
         for node in &self.nodes {
             found.extend(node.rings.iter().map(|message| InFlight { place: Place::Ring, message }));
             for flow in &node.flows {
+                // What its other end has taken is not known.
+                if !shown.contains(&flow.to) && !by_ends.contains_key(&(flow.to, flow.from)) {
+                    continue;
+                }
                 match of_flow(flow, &by_ends, &mut found) {
                     Ok(()) => {}
                     Err(error) => {
@@ -81,7 +88,7 @@ fn words(flow: &Flow, rcv_nxt: u32) -> FlowWords {
 
 #[cfg(test)]
 mod tests {
-    use super::super::View;
+    use super::super::{Doing, RankView, View};
     use super::*;
 
     /// A flow on which `sent` records have left, none acknowledged, and `taken` have been taken.
@@ -110,5 +117,18 @@ mod tests {
         assert_eq!(troubles, [""; 0]);
         assert_eq!(found.len() as u32, RANKS * (RANKS - RANKS_PER_NODE));
         assert!(found.iter().all(|one| one.place == Place::Network && one.message.tag == 1));
+    }
+
+    #[test]
+    fn what_is_under_way_to_a_rank_whose_flows_are_not_listed_is_not_known() {
+        let view = |rank| RankView { rank, pid: 1, doing: Doing::Runs, taking: false, unread: None };
+        let first = View { ranks: vec![view(0)], flows: vec![flow(0, 1, 2, 0)], ..View::default() };
+        let second = View { ranks: vec![view(1)], ..View::default() };
+        let in_flight = |second: &View| snapshot(vec![first.clone(), second.clone()]).in_flight().0.len();
+        assert_eq!(in_flight(&second), 2, "nothing was ever taken");
+        let listed = View { flows: vec![flow(1, 0, 0, 1)], flows_omitted: 1, ..second.clone() };
+        assert_eq!(in_flight(&listed), 1, "another one is omitted");
+        assert_eq!(in_flight(&View { flows_omitted: 1, ..second.clone() }), 0);
+        assert_eq!(in_flight(&View::of_trouble("it is gone")), 0);
     }
 }

@@ -9,8 +9,8 @@ use std::os::unix::fs::FileExt;
 
 use tutti_shm::kept::{self, CHUNK_HEAD_BYTES, Kept, MARK_BYTES, ROOT_BYTES};
 
-/// Chunks that are read, at most.
-const CHUNKS_MAX: usize = 4096;
+/// A chunk counts as so many bytes at least: short ones are read no more often.
+const CHUNK_BYTES_MIN: usize = 4096;
 /// Places of a chunk, at most.
 const PLACES_MAX: u32 = 1024;
 /// Bytes of a place, at most.
@@ -23,6 +23,8 @@ pub(super) struct Found {
     pub messages: Vec<Kept>,
     /// The process was stopped while it may have been taking messages.
     pub taking: bool,
+    /// There are chunks that were not read.
+    pub more: bool,
 }
 
 /// A process's memory.
@@ -48,22 +50,25 @@ impl Memory {
         Ok(copy)
     }
 
-    /// The messages that hang on the root at this address.
-    pub fn kept(&self, root: u64) -> io::Result<Found> {
+    /// The messages that hang on the root at this address, as far as so many bytes may be read, of which is taken what was.
+    pub fn kept(&self, root: u64, bytes_max: &mut usize) -> io::Result<Found> {
         let (first, lock) = kept::read_root(&self.array::<ROOT_BYTES>(root)?);
         let taking = lock != 0 && self.array::<4>(lock)? != [0; 4];
-        let mut found = Found { messages: Vec::new(), taking };
+        let mut found = Found { messages: Vec::new(), taking, more: false };
         let mut at = first;
-        for _ in 0..CHUNKS_MAX {
-            if at == 0 {
-                break;
-            }
+        while at != 0 {
             let (next, places, stride) = kept::read_chunk_head(&self.array::<CHUNK_HEAD_BYTES>(at)?);
             if places > PLACES_MAX || stride > STRIDE_MAX || (stride as usize) < MARK_BYTES {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "there is something else"));
             }
+            let bytes = places as usize * stride as usize;
+            let Some(rest) = bytes_max.checked_sub(bytes.max(CHUNK_BYTES_MIN)) else {
+                found.more = true;
+                break;
+            };
+            *bytes_max = rest;
             let address = at.wrapping_add(CHUNK_HEAD_BYTES as u64);
-            let bytes = self.read(address, places as usize * stride as usize)?;
+            let bytes = self.read(address, bytes)?;
             let marks = bytes.chunks_exact(stride as usize).filter_map(|place| place.first_chunk());
             found.messages.extend(marks.filter_map(kept::read_mark));
             at = next;
@@ -81,6 +86,8 @@ mod tests {
     use tutti_shm::sync::Ordering;
 
     use super::*;
+
+    const BYTES: usize = 1 << 20;
 
     #[repr(C)]
     #[derive(Default)]
@@ -113,7 +120,7 @@ mod tests {
         let memory = Memory::open(std::process::id()).expect("our own");
         let (root, lock) = (Box::new(Root::default()), Box::new(AtomicU32::new(0)));
         root.lock.store(address(&*lock), Ordering::Relaxed);
-        assert!(memory.kept(address(&*root)).expect("nothing").messages.is_empty());
+        assert!(memory.kept(address(&*root), &mut { BYTES }).expect("nothing").messages.is_empty());
         let chunks = [chunk(size_of::<Place>() as u32), chunk(size_of::<Place>() as u32)];
         root.first.store(address(&*chunks[0]), Ordering::Relaxed);
         chunks[0].head.next.store(address(&*chunks[1]), Ordering::Relaxed);
@@ -122,13 +129,20 @@ mod tests {
         }
         chunks[0].places[0].mark.set(&kept(1));
         chunks[0].places[0].mark.clear();
-        let found = memory.kept(address(&*root)).expect("all of it");
+        let found = memory.kept(address(&*root), &mut { BYTES }).expect("all of it");
         assert_eq!((found.messages, found.taking), ([2, 4, 9].map(kept).to_vec(), false));
         lock.store(2, Ordering::Relaxed);
-        assert!(memory.kept(address(&*root)).expect("all of it").taking);
-        // A loop ends.
+        assert!(memory.kept(address(&*root), &mut { BYTES }).expect("all of it").taking);
+        assert!(!memory.kept(address(&*root), &mut { BYTES }).expect("all of it").more);
+        // A loop ends, with what may be read.
         chunks[1].head.next.store(address(&*chunks[0]), Ordering::Relaxed);
-        assert!(memory.kept(address(&*root)).is_ok());
+        let mut bytes = BYTES;
+        let found = memory.kept(address(&*root), &mut bytes).expect("as much as may be read");
+        assert!(found.more && found.messages.len() <= 2 * BYTES / CHUNK_BYTES_MIN, "{found:?}");
+        assert!(bytes < CHUNK_BYTES_MIN);
+        assert!(
+            memory.kept(address(&*root), &mut 0).is_ok_and(|found| found.more && found.messages.is_empty())
+        );
     }
 
     #[test]
@@ -136,12 +150,12 @@ mod tests {
         let memory = Memory::open(std::process::id()).expect("our own");
         let root = Box::new(Root::default());
         root.first.store(8, Ordering::Relaxed);
-        assert!(memory.kept(address(&*root)).is_err());
-        assert!(memory.kept(u64::MAX - 3).is_err());
+        assert!(memory.kept(address(&*root), &mut { BYTES }).is_err());
+        assert!(memory.kept(u64::MAX - 3, &mut { BYTES }).is_err());
         for stride in [0, MARK_BYTES as u32 - 1, u32::MAX] {
             let chunk = chunk(stride);
             root.first.store(address(&*chunk), Ordering::Relaxed);
-            assert!(memory.kept(address(&*root)).is_err(), "{stride}");
+            assert!(memory.kept(address(&*root), &mut { BYTES }).is_err(), "{stride}");
         }
     }
 }

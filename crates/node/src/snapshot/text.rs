@@ -129,8 +129,12 @@ impl Snapshot {
         }
         for view in self.nodes.iter().flat_map(|node| &node.ranks) {
             if let Some(why) = &view.unread {
-                let _ =
-                    writeln!(text, "what has arrived at rank {} cannot be read: {}", view.rank, plain(why));
+                let _ = writeln!(
+                    text,
+                    "not all that has arrived at rank {} is listed: {}",
+                    view.rank,
+                    plain(why)
+                );
             }
             if view.taking {
                 let rank = view.rank;
@@ -167,6 +171,14 @@ impl Snapshot {
         let omitted: u64 = self.nodes.iter().fold(0, |sum, node| sum.saturating_add(node.omitted));
         if omitted > 0 {
             let _ = writeln!(text, "{omitted} messages are not listed: there was no room for them");
+        }
+        let flows: u64 = self.nodes.iter().fold(0, |sum, node| sum.saturating_add(node.flows_omitted));
+        if flows > 0 {
+            let _ = writeln!(
+                text,
+                "{flows} flows to ranks of other nodes are not listed: there was no room for them, and what is in flight between these \
+                 ranks is not known"
+            );
         }
         self.put_held(text);
         for trouble in troubles {
@@ -247,6 +259,13 @@ mod tests {
             assert!(text.lines().all(|line| !line.starts_with("no deadlock\\u{9b}")), "{text}");
         }
         assert!(hostile().text().starts_with("job 1: 2 ranks on 1 nodes, \\u{1b}[2J\\nno deadlock"));
+    }
+
+    #[test]
+    fn flows_without_room_are_said_to_be_missing_and_no_deadlock_is_found_without_them() {
+        let nodes = vec![View { flows_omitted: 3, ..View::default() }];
+        let text = Snapshot { nodes, ..hostile() }.text();
+        assert!(text.contains("\n3 flows to ranks of other nodes are not listed: "), "{text}");
     }
 
     #[test]

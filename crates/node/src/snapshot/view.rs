@@ -16,14 +16,25 @@ use super::{Alternative, BulkIn, Doing, Flow, Message, RankView, View, Wait, Wha
 
 /// Messages of a node that are listed, at most.
 const MESSAGES_MAX: usize = 16 << 10;
+/// Bytes of a message without its data, of a flow without its records, and of what is said of a rank later, as JSON, at most.
+const MESSAGE_BYTES: usize = 144;
+const FLOW_BYTES: usize = 208;
+const UNREAD_BYTES: usize = 160;
+/// Bytes of ranks' memory that are read for what they hold, at most, on the node.
+const READ_BYTES_MAX: usize = 32 << 20;
 /// Signals of timers: who catches one may be woken by it.
 const TIMERS: [u32; 3] = [libc::SIGALRM as u32, libc::SIGVTALRM as u32, libc::SIGPROF as u32];
 
 /// What there is still room for.
+#[derive(Debug, Default)]
 struct Room {
     messages: usize,
-    bytes: usize,
+    /// For messages' data.
+    data_bytes: usize,
+    /// For everything, as JSON.
+    json_bytes: usize,
     omitted: u64,
+    flows_omitted: u64,
 }
 
 /// What a node sees of its ranks, all of which are frozen; with at most `data_bytes` bytes of the messages' data. Without any it is
@@ -32,11 +43,14 @@ pub fn view(segment: &Segment, data_bytes: usize) -> View {
     let geometry = segment.geometry();
     let (ranks, first) = (geometry.local_ranks as usize, geometry.first_rank);
     let others = (0..geometry.world_ranks).filter(|rank| !(first..first + ranks as u32).contains(rank));
-    let mut room = Room { messages: MESSAGES_MAX, bytes: data_bytes, omitted: 0 };
     let mut view = View { node: geometry.node, ..View::default() };
     for rank in 0..ranks {
         view.ranks.push(rank_view(segment, rank));
     }
+    let of_ranks = serde_json::to_vec(&view).expect("views are serialisable").len() + ranks * UNREAD_BYTES;
+    let bytes_max = View::bytes_max(ranks as u64, geometry.world_ranks.into());
+    let json_bytes = bytes_max.saturating_sub(of_ranks);
+    let mut room = Room { messages: MESSAGES_MAX, data_bytes, json_bytes, ..Room::default() };
     for from in 0..ranks {
         for to in (0..ranks).filter(|to| *to != from) {
             for (envelope, data) in segment.in_ring(from, to) {
@@ -48,10 +62,16 @@ pub fn view(segment: &Segment, data_bytes: usize) -> View {
             view.flows.extend(flow(segment, from, to, &mut room));
         }
     }
+    view.flows_omitted = room.flows_omitted;
     view.omitted = std::mem::take(&mut room.omitted);
     if data_bytes > 0 {
+        let mut read_bytes = READ_BYTES_MAX;
         for rank in 0..ranks {
-            put_held(segment, rank, &mut room, &mut view);
+            // Nobody has all of it; what one does not need is for those behind it.
+            let mut share = read_bytes / (ranks - rank).min(8);
+            read_bytes -= share;
+            put_held(segment, rank, &mut share, &mut room, &mut view);
+            read_bytes += share;
         }
         view.held_omitted = room.omitted;
     }
@@ -59,29 +79,42 @@ pub fn view(segment: &Segment, data_bytes: usize) -> View {
 }
 
 impl Room {
-    /// The message, with its data if there is room for them.
+    /// The message, with its data if there is room for them. Behind one that has none no other has: of a flow the first are listed.
     fn take(&mut self, mut message: Message, data: &[u8]) -> Option<Message> {
-        if self.messages == 0 {
+        if self.messages == 0 || self.json_bytes < MESSAGE_BYTES {
             self.omitted += 1;
             return None;
         }
         self.messages -= 1;
-        if !data.is_empty() && data.len() <= self.bytes {
-            self.bytes -= data.len();
+        self.json_bytes -= MESSAGE_BYTES;
+        if !data.is_empty() && data.len() <= self.data_bytes && 2 * data.len() <= self.json_bytes {
+            self.data_bytes -= data.len();
+            self.json_bytes -= 2 * data.len();
             message.data = Some(data.iter().map(|byte| format!("{byte:02x}")).collect());
         }
         Some(message)
     }
+
+    /// Whether there is room for a flow, which is counted if there is none.
+    fn takes_flow(&mut self) -> bool {
+        let has_room = self.json_bytes >= FLOW_BYTES;
+        if has_room {
+            self.json_bytes -= FLOW_BYTES;
+        } else {
+            self.flows_omitted += 1;
+        }
+        has_room
+    }
 }
 
-/// What a rank has taken and no receive has asked for.
-fn put_held(segment: &Segment, rank: usize, room: &mut Room, view: &mut View) {
+/// What a rank has taken and no receive has asked for, as far as that may be read.
+fn put_held(segment: &Segment, rank: usize, read_bytes: &mut usize, room: &mut Room, view: &mut View) {
     let (root, seen) = (segment.kept(rank), &mut view.ranks[rank]);
     if root == 0 || matches!(seen.doing, Doing::Elsewhere | Doing::HasLeft) {
         return;
     }
     let memory = Memory::open(seen.pid);
-    let found = memory.and_then(|memory| memory.kept(root).map(|found| (memory, found)));
+    let found = memory.and_then(|memory| memory.kept(root, read_bytes).map(|found| (memory, found)));
     let (memory, found) = match found {
         Ok(found) => found,
         Err(error) => {
@@ -90,11 +123,12 @@ fn put_held(segment: &Segment, rank: usize, room: &mut Room, view: &mut View) {
         }
     };
     seen.taking = found.taking;
+    seen.unread = found.more.then(|| "there is too much of it to read all".into());
     for kept in found.messages {
         let Kept { from, kind, context, tag, bytes, here, data, .. } = kept;
         let to = seen.rank;
         let message = Message { from, to, kind: name(kind).into(), context, tag, bytes, data: None };
-        let has_room = room.messages > 0 && here <= room.bytes as u64 && here <= bytes;
+        let has_room = room.messages > 0 && here <= room.data_bytes as u64 && here <= bytes;
         let wanted = if has_room { here as usize } else { 0 };
         view.held.extend(room.take(message, &memory.read(data, wanted).unwrap_or_default()));
     }
@@ -219,6 +253,9 @@ fn flow(segment: &Segment, from: usize, to: u32, room: &mut Room) -> Option<Flow
         return None;
     }
     let published: [u64; WORDS] = std::array::from_fn(|word| published[word]);
+    if !room.takes_flow() {
+        return None;
+    }
     let words = FlowWords::from(published);
     let rank = segment.geometry().first_rank + from as u32;
     let mut records = Vec::new();
@@ -253,4 +290,53 @@ fn flow(segment: &Segment, from: usize, to: u32, room: &mut Room) -> Option<Flow
         bulk: cut::BulkIn::of(&published).map(|bulk| BulkIn { bytes: bulk.bytes, here: bulk.here }),
         records,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::VIEWS_BYTES_MAX;
+    use super::*;
+
+    fn message() -> Message {
+        let (from, to, context) = (u32::MAX, u32::MAX, u32::MAX);
+        let (tag, bytes, data) = (i32::MIN, u64::MAX, Some(String::new()));
+        Message { from, to, kind: "announce".into(), context, tag, bytes, data }
+    }
+
+    #[test]
+    fn no_message_and_no_flow_takes_more_room_than_it_is_counted_for() {
+        let bulk = Some(BulkIn { bytes: u64::MAX, here: u64::MAX });
+        let word = u32::MAX;
+        let (from, to, snd_una, snd_high, snd_nxt, rcv_nxt) = (word, word, word, word, word, word);
+        let flow = Flow { from, to, snd_una, snd_high, snd_nxt, rcv_nxt, bulk, records: Vec::new() };
+        let of_message = serde_json::to_string(&message()).unwrap() + ",";
+        assert!(of_message.len() <= MESSAGE_BYTES, "{} bytes: {of_message}", of_message.len());
+        let of_flow = serde_json::to_string(&flow).unwrap() + ",";
+        assert!(of_flow.len() <= FLOW_BYTES, "{} bytes: {of_flow}", of_flow.len());
+    }
+
+    #[test]
+    fn what_has_no_room_is_counted_and_of_a_flow_the_first_messages_are_listed() {
+        let json_bytes = FLOW_BYTES + 3 * MESSAGE_BYTES;
+        let mut room = Room { messages: 9, data_bytes: 100, json_bytes, ..Room::default() };
+        assert!(room.takes_flow());
+        let mut take = |data: &[u8]| room.take(message(), data).map(|message| message.data.unwrap().len());
+        let long = [0; MESSAGE_BYTES / 2 - 1];
+        assert_eq!(
+            [take(&[]), take(&long), take(&[]), take(&long)],
+            [Some(0), Some(2 * long.len()), None, None]
+        );
+        assert!(!room.takes_flow());
+        assert_eq!((room.omitted, room.flows_omitted), (2, 1));
+    }
+
+    #[test]
+    fn views_of_all_nodes_together_have_room_and_one_that_has_none_says_so() {
+        let shares = [1, 7, 100].map(|ranks| View::bytes_max(ranks, 108));
+        assert!(shares.iter().sum::<usize>() <= VIEWS_BYTES_MAX && shares[0] > 400_000);
+        assert_eq!(View::fitting("{}".into(), 2), "{}");
+        let view: View = serde_json::from_str(&View::fitting("{ }".into(), 2)).expect("a view");
+        let trouble = "what it sees of its ranks takes 3 bytes, and there is room for 2";
+        assert_eq!(view, View::of_trouble(trouble));
+    }
 }

@@ -10,7 +10,7 @@
 
 use super::Starter;
 use crate::readiness::now_ns;
-use crate::snapshot::{View, view};
+use crate::snapshot::{VIEWS_BYTES_MAX, View, view};
 use crate::stat::Stat;
 use crate::wire::{self, Kind};
 
@@ -79,14 +79,17 @@ impl Starter {
             return;
         }
         let seen = match &self.parts.segment {
-            _ if !is_still => {
-                View { trouble: Some("its ranks do not stand still".into()), ..View::default() }
-            }
+            _ if !is_still => View::of_trouble("its ranks do not stand still"),
             Some(segment) => view(segment, hold.data_bytes),
-            None => View { trouble: Some("it has no ranks".into()), ..View::default() },
+            None => View::of_trouble("it has no ranks"),
         };
+        let bytes_max = self.parts.segment.as_ref().map_or(VIEWS_BYTES_MAX, |segment| {
+            let geometry = segment.geometry();
+            View::bytes_max(geometry.local_ranks.into(), geometry.world_ranks.into())
+        });
         let mut payload = hold.number.to_le_bytes().to_vec();
-        serde_json::to_writer(&mut payload, &seen).expect("views are serialisable");
+        let json = serde_json::to_string(&seen).expect("views are serialisable");
+        payload.extend(View::fitting(json, bytes_max).into_bytes());
         let mut frame = Vec::new();
         wire::put(&mut frame, Kind::Held, 0, &payload);
         self.hold.iter_mut().for_each(|hold| hold.told = true);

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use tutti_node::snapshot::View;
 use tutti_node::wire::{self, Kind, Report};
 
 use super::Part;
 use crate::core::Core;
+use crate::members::NodeId;
 use crate::message::{Control, Fence, Held, JobId, PartState, Phase, Request, Run};
 
 impl Core {
@@ -31,7 +33,7 @@ impl Core {
                     part.state.fence = Arc::new(Fence { number, puts: payload });
                     changed = true;
                 }
-                Kind::Held | Kind::Released => changed |= part.take_held(kind, &payload),
+                Kind::Held | Kind::Released => changed |= part.take_held(self.me, kind, &payload),
                 Kind::Report => reports.extend(serde_json::from_slice::<Report>(&payload).ok()),
                 _ => {}
             }
@@ -119,11 +121,17 @@ impl Core {
 
 impl Part {
     /// What its starter says of a snapshot; whether that was one.
-    fn take_held(&mut self, kind: Kind, payload: &[u8]) -> bool {
+    fn take_held(&mut self, me: Option<NodeId>, kind: Kind, payload: &[u8]) -> bool {
         let Some((number, rest)) = payload.split_first_chunk::<8>() else { return false };
         let number = u64::from_le_bytes(*number);
         let held = match (kind, &mut self.state.held) {
-            (Kind::Held, _) => Held { number, seen: String::from_utf8_lossy(rest).into(), released: None },
+            (Kind::Held, _) => {
+                // Who says that he is its starter need not keep to it.
+                let ranks = me.map_or(0, |me| self.launch.ranks_on(me));
+                let bytes_max = View::bytes_max(ranks, self.launch.job.ranks());
+                let seen = View::fitting(String::from_utf8_lossy(rest).into_owned(), bytes_max);
+                Held { number, seen: seen.into(), released: None }
+            }
             (_, Some(held)) if held.number == number => {
                 let whole = wire::two_numbers(payload).is_some_and(|(_, whole)| whole == 1);
                 Held { number, seen: "".into(), released: Some(whole) }
