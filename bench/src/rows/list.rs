@@ -1,0 +1,320 @@
+//! The list of the rows, by subject.
+
+use super::Goal::{self, Beat, Reach, Shown};
+use super::Source::{self, Line, Ratio};
+use super::{Limit, Row, SWITCH};
+use crate::cases;
+
+/// Each of two ranks must see a line that the other has written: half a round trip.
+const MEETING: Limit = Limit::Times(0.5, "what=rtt bytes=0");
+/// Four ranks on each core take turns; the last of them goes on at once.
+const MEETING_IN_TURNS: Limit = Limit::Times(3.0, SWITCH);
+/// A round trip of nothing.
+const RTT: Limit = Limit::Line("what=rtt bytes=0");
+
+/// Takes a row: id, text, unit, where its figure comes from, the machine's limit, what ours must reach.
+type Add<'a> = dyn FnMut(&str, &str, &'static str, Source, Limit, Goal) + 'a;
+
+/// The rows of the table, in its order.
+pub fn all() -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut add = |id: &str, text: &str, unit, source, limit, goal| {
+        rows.push(Row { id: id.into(), text: text.into(), unit, source, limit, goal });
+    };
+    let subjects = [
+        short_round_trips,
+        round_trips_by_size,
+        cold_and_shared_round_trips,
+        rates,
+        types,
+        meetings,
+        collectives,
+        steps,
+        jobs,
+        crossings,
+        launch,
+        between_nodes,
+    ];
+    subjects.iter().for_each(|subject| subject(&mut add));
+    rows
+}
+
+/// Round trips of next to nothing, in several surroundings.
+fn short_round_trips(add: &mut Add<'_>) {
+    add("rtt/0", "RTT 0 B", "us", Line("rtt", "bytes=0", "median_ns"), RTT, Reach(0.20));
+    add("rtt/4", "RTT 4 B", "us", Line("rtt", "bytes=4", "median_ns"), RTT, Reach(0.20));
+    add(
+        "rtt/any",
+        "RTT 4 B, MPI_ANY_SOURCE",
+        "us",
+        Line("rtt_any", "bytes=4", "median_ns"),
+        RTT,
+        Reach(0.25),
+    );
+    add(
+        "rtt/16-asleep",
+        "RTT 4 B, 14 more ranks asleep outside MPI",
+        "us",
+        Line("rtt_16_asleep", "bytes=4", "median_ns"),
+        RTT,
+        Reach(0.25),
+    );
+    add(
+        "rtt/16-recv",
+        "RTT 4 B, 14 more ranks in MPI_Recv",
+        "us",
+        Line("rtt_16_recv", "bytes=4", "median_ns"),
+        RTT,
+        Beat(1.0),
+    );
+}
+
+/// Round trips of 64 B to 4 MiB.
+fn round_trips_by_size(add: &mut Add<'_>) {
+    let sizes: [(&str, &'static str, &'static str, Goal); 9] = [
+        ("64 B", "bytes=64", "", Beat(1.0)),
+        ("256 B", "bytes=256", "", Beat(1.0)),
+        ("1 KiB", "bytes=1024", "what=rtt bytes=1024", Reach(0.40)),
+        ("4 KiB", "bytes=4096", "what=rtt bytes=4096", Reach(1.1)),
+        ("16 KiB", "bytes=16384", "what=rtt bytes=16384", Reach(4.0)),
+        ("64 KiB", "bytes=65536", "what=rtt bytes=65536", Reach(10.0)),
+        ("256 KiB", "bytes=262144", "what=rtt bytes=262144", Beat(1.0)),
+        ("1 MiB", "bytes=1048576", "what=rtt bytes=1048576", Reach(135.0)),
+        ("4 MiB", "bytes=4194304", "what=rtt bytes=4194304", Reach(600.0)),
+    ];
+    for (size, select, limit, goal) in sizes {
+        let limit = if limit.is_empty() { RTT } else { Limit::Line(limit) };
+        let id = format!("rtt/{}", size.replace(' ', ""));
+        add(&id, &format!("RTT {size}"), "us", Line("rtt", select, "median_ns"), limit, goal);
+    }
+}
+
+/// Round trips out of the cache, and on one core.
+fn cold_and_shared_round_trips(add: &mut Add<'_>) {
+    for (size, select, limit) in [
+        ("64 KiB", "bytes=65536", "what=rtt_cold bytes=65536"),
+        ("1 MiB", "bytes=1048576", "what=rtt_cold bytes=1048576"),
+        ("4 MiB", "bytes=4194304", "what=rtt_cold bytes=4194304"),
+    ] {
+        let id = format!("rtt-cold/{}", size.replace(' ', ""));
+        let text = format!("RTT {size}, buffers rotating through 64 MiB");
+        add(&id, &text, "us", Line("rtt_cold", select, "median_ns"), Limit::Line(limit), Beat(1.1));
+    }
+    for (size, select) in [("4 B", "bytes=4"), ("64 KiB", "bytes=65536"), ("1 MiB", "bytes=1048576")] {
+        let id = format!("rtt-1core/{}", size.replace(' ', ""));
+        let text = format!("RTT {size}, both ranks on one core");
+        add(&id, &text, "us", Line("rtt_1core", select, "median_ns"), Limit::Unknown, Beat(1.0));
+    }
+}
+
+/// How many short messages there are in a second.
+fn rates(add: &mut Add<'_>) {
+    let rates: [(&str, &'static str, &str, Goal); 4] = [
+        ("rate/64", "rate_64", "4 B messages, window 64", Reach(22.0)),
+        ("rate/1024", "rate_1024", "4 B messages, window 1024", Reach(22.0)),
+        ("rate/unexpected", "rate_late", "4 B messages, all unexpected", Beat(1.0)),
+        ("rate/4pairs", "rate_4pairs", "4 B messages, 4 pairs on 2 cores, sum", Beat(1.0)),
+    ];
+    for (id, case, text, goal) in rates {
+        // Of several pairs only the sum over the whole time is meant: the batch of one pair says little.
+        add(id, text, "M/s", Line(case, "", "median_mps"), Limit::Unknown, goal);
+    }
+}
+
+/// Data that does not lie in one piece: round trips, and packing alone.
+fn types(add: &mut Add<'_>) {
+    for (name, rtt, pack, unpack) in [
+        ("column of 16 doubles", "what=rtt type=short", "what=pack type=short", "what=unpack type=short"),
+        (
+            "column of 1000 doubles",
+            "what=rtt type=column",
+            "what=pack type=column",
+            "what=unpack type=column",
+        ),
+        (
+            "1000 blocks of 4 doubles",
+            "what=rtt type=blocks",
+            "what=pack type=blocks",
+            "what=unpack type=blocks",
+        ),
+        ("1000 random blocks", "what=rtt type=indexed", "what=pack type=indexed", "what=unpack type=indexed"),
+        ("1000 structures", "what=rtt type=structs", "what=pack type=structs", "what=unpack type=structs"),
+        ("1000 columns of 1000", "what=rtt type=matrix", "what=pack type=matrix", "what=unpack type=matrix"),
+    ] {
+        let kind = rtt.rsplit('=').next().expect("a type");
+        for (what, case, select) in
+            [("RTT", "types", rtt), ("pack", "pack", pack), ("unpack", "pack", unpack)]
+        {
+            let id = format!("types/{}-{kind}", what.to_lowercase());
+            let source = Line(case, select, "median_ns");
+            add(&id, &format!("{what}, {name}"), "us", source, Limit::Unknown, Beat(1.0));
+        }
+    }
+}
+
+/// Collective operations that move next to nothing, also on communicators that were made.
+fn meetings(add: &mut Add<'_>) {
+    for comm in ["world", "dup", "split"] {
+        let (barrier, allreduce) = match comm {
+            "world" => ("op=barrier comm=world", "op=allreduce bytes=8 comm=world"),
+            "dup" => ("op=barrier comm=dup", "op=allreduce bytes=8 comm=dup"),
+            _ => ("op=barrier comm=split", "op=allreduce bytes=8 comm=split"),
+        };
+        let id = format!("coll/barrier-{comm}");
+        add(&id, &format!("barrier, {comm}"), "us", Line("coll", barrier, "median_ns"), MEETING, Reach(0.10));
+        let id = format!("coll/allreduce-{comm}");
+        let text = format!("allreduce 8 B, {comm}");
+        add(&id, &text, "us", Line("coll", allreduce, "median_ns"), MEETING, Reach(0.12));
+    }
+}
+
+/// Collective operations that move data, and those of more ranks than cores.
+fn collectives(add: &mut Add<'_>) {
+    for (op, size, select) in [
+        ("bcast", "1 KiB", "op=bcast bytes=1024"),
+        ("bcast", "1 MiB", "op=bcast bytes=1048576"),
+        ("allreduce", "1 KiB", "op=allreduce bytes=1024"),
+        ("allreduce", "64 KiB", "op=allreduce bytes=65536"),
+        ("allreduce", "1 MiB", "op=allreduce bytes=1048576"),
+        ("alltoall", "1 KiB", "op=alltoall bytes=1024"),
+        ("alltoall", "64 KiB", "op=alltoall bytes=65536"),
+        ("alltoall", "1 MiB", "op=alltoall bytes=1048576"),
+    ] {
+        let id = format!("coll/{op}-{}", size.replace(' ', ""));
+        add(&id, &format!("{op} {size}"), "us", Line("coll", select, "median_ns"), Limit::Unknown, Beat(1.0));
+    }
+    add(
+        "coll/8-barrier",
+        "barrier, 8 ranks on 2 cores",
+        "us",
+        Line("coll_8", "op=barrier comm=world", "median_ns"),
+        MEETING_IN_TURNS,
+        Reach(7.0),
+    );
+    add(
+        "coll/8-allreduce",
+        "allreduce 8 B, 8 ranks on 2 cores",
+        "us",
+        Line("coll_8", "op=allreduce bytes=8 comm=world", "median_ns"),
+        MEETING_IN_TURNS,
+        Beat(1.0),
+    );
+}
+
+/// Work and a barrier, by turns, with more ranks than cores.
+fn steps(add: &mut Add<'_>) {
+    let steps8 = Line("steps_8", "", "mean_ns");
+    add(
+        "steps/8",
+        "8 ranks on 2 cores, 4.9 us + barrier, per step",
+        "us",
+        steps8,
+        Limit::Work(8),
+        Reach(28.0),
+    );
+    let steps16 = Line("steps_16", "", "mean_ns");
+    add(
+        "steps/16",
+        "16 ranks on 2 cores, 4.9 us + barrier, per step",
+        "us",
+        steps16,
+        Limit::Work(16),
+        Beat(1.0),
+    );
+}
+
+/// The same with long steps; two such jobs at once.
+fn jobs(add: &mut Add<'_>) {
+    let alone = Line("job", "", "mean_ns");
+    add(
+        "job/alone",
+        "a 2-rank job, 49 us + barrier, per step",
+        "us",
+        alone,
+        Limit::Fixed(cases::LONG_STEP_US),
+        Beat(1.0),
+    );
+    let both = Ratio("two_jobs", "job", "mean_ns");
+    add("job/two", "two such jobs at once: slower one / alone", "times", both, Limit::Fixed(2.0), Shown);
+}
+
+/// Both sides send at the same time.
+fn crossings(add: &mut Add<'_>) {
+    let crosses: [(&str, &'static str, &str); 3] = [
+        ("cross", "cross", "2 ranks cross"),
+        ("cross-1core", "cross_1core", "2 ranks cross on one core"),
+        ("cross-8", "cross_8", "8 ranks shift on 2 cores"),
+    ];
+    for (id, case, text) in crosses {
+        for (how, size, select) in [
+            ("Sendrecv", "64 KiB", "how=sendrecv bytes=65536"),
+            ("Sendrecv", "1 MiB", "how=sendrecv bytes=1048576"),
+            ("Sendrecv", "16 MiB", "how=sendrecv bytes=16777216"),
+            ("Isend+Irecv", "64 KiB", "how=isend bytes=65536"),
+            ("Isend+Irecv", "1 MiB", "how=isend bytes=1048576"),
+            ("Isend+Irecv", "16 MiB", "how=isend bytes=16777216"),
+        ] {
+            let id = format!("{id}/{}-{}", how.to_lowercase(), size.replace(' ', ""));
+            let text = format!("{text}, {how} {size}");
+            add(&id, &text, "GB/s", Line(case, select, "mean_gbs"), Limit::Unknown, Beat(1.0));
+        }
+    }
+}
+
+/// From nothing to the end of a job.
+fn launch(add: &mut Add<'_>) {
+    let launch = Line("launch", "", "median_ns");
+    add(
+        "launch",
+        "launch + Init + Finalize, 2 ranks, warm",
+        "ms",
+        launch,
+        Limit::Line("what=floor"),
+        Reach(10.0),
+    );
+}
+
+/// Rows of jobs on two nodes: two network namespaces joined by a pair of veths.
+fn between_nodes(add: &mut Add<'_>) {
+    const STREAM: Limit = Limit::Line("what=network_stream");
+    for (size, select, goal) in [
+        ("4 B", "bytes=4", Reach(12.5)),
+        ("1 KiB", "bytes=1024", Beat(1.0)),
+        ("4 KiB", "bytes=4096", Beat(1.0)),
+        ("16 KiB", "bytes=16384", Beat(1.0)),
+        ("64 KiB", "bytes=65536", Beat(1.0)),
+        ("1 MiB", "bytes=1048576", Beat(1.0)),
+    ] {
+        let id = format!("net/rtt-{}", size.replace(' ', ""));
+        let limit = Limit::Line("what=network_rtt");
+        add(&id, &format!("two nodes: RTT {size}"), "us", Line("net_rtt", select, "median_ns"), limit, goal);
+    }
+    add(
+        "net/rtt-inside",
+        "two nodes: RTT 4 B inside one of them",
+        "us",
+        Line("net_inside", "bytes=4", "median_ns"),
+        Limit::Line("what=rtt bytes=0"),
+        Reach(0.25),
+    );
+    let rate = Line("net_rate", "", "median_mps");
+    add("net/rate", "two nodes: 4 B messages, window 64", "M/s", rate, Limit::Unknown, Beat(1.0));
+    for (size, select, goal) in [
+        ("4 KiB", "bytes=4096", Beat(1.0)),
+        ("64 KiB", "bytes=65536", Beat(1.0)),
+        ("1 MiB", "bytes=1048576", Reach(3.0)),
+    ] {
+        let id = format!("net/stream-{}", size.replace(' ', ""));
+        let text = format!("two nodes: stream of {size}");
+        add(&id, &text, "GB/s", Line("net_stream", select, "median_gbs"), STREAM, goal);
+    }
+    for (id, case, text) in [
+        ("net/loss-0%", "net_loss_0", "two nodes: stream of 1 MiB, no datagram lost on purpose"),
+        ("net/loss-0.1%", "net_loss_01", "two nodes: stream of 1 MiB, 0.1 % of datagrams lost"),
+        ("net/loss-1%", "net_loss_1", "two nodes: stream of 1 MiB, 1 % of datagrams lost"),
+    ] {
+        add(id, text, "GB/s", Line(case, "", "mean_gbs"), STREAM, Shown);
+    }
+    let share = Ratio("net_loss_1", "net_loss_0", "mean_gbs");
+    add("net/loss-share", "the same, 1 % against none", "of it", share, Limit::Fixed(1.0), Reach(0.85));
+}
