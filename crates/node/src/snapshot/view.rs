@@ -16,9 +16,8 @@ use super::{Alternative, BulkIn, Doing, Flow, Message, RankView, View, Wait, Wha
 
 /// Messages of a node that are listed, at most.
 const MESSAGES_MAX: usize = 16 << 10;
-/// Bytes of a message without its data, of a flow without its records, and of what is said of a rank later, as JSON, at most.
+/// Bytes of a message without its data, and of what is said of a rank later, as JSON, at most.
 const MESSAGE_BYTES: usize = 144;
-const FLOW_BYTES: usize = 208;
 const UNREAD_BYTES: usize = 160;
 /// Bytes of ranks' memory that are read for what they hold, at most, on the node.
 const READ_BYTES_MAX: usize = 32 << 20;
@@ -87,23 +86,30 @@ impl Room {
         }
         self.messages -= 1;
         self.json_bytes -= MESSAGE_BYTES;
-        if !data.is_empty() && data.len() <= self.data_bytes && 2 * data.len() <= self.json_bytes {
-            self.data_bytes -= data.len();
-            self.json_bytes -= 2 * data.len();
-            message.data = Some(data.iter().map(|byte| format!("{byte:02x}")).collect());
+        if self.has_for_data(data.len() as u64) {
+            message.data = Some(hexadecimal(data));
         }
         Some(message)
     }
 
-    /// Whether there is room for a flow, which is counted if there is none.
-    fn takes_flow(&mut self) -> bool {
-        let has_room = self.json_bytes >= FLOW_BYTES;
+    /// Whether there is room for so many bytes of data, which is taken.
+    fn has_for_data(&mut self, bytes: u64) -> bool {
+        let has_room = bytes > 0 && bytes <= (self.data_bytes as u64).min(self.json_bytes as u64 / 2);
         if has_room {
-            self.json_bytes -= FLOW_BYTES;
-        } else {
-            self.flows_omitted += 1;
+            self.data_bytes -= bytes as usize;
+            self.json_bytes -= 2 * bytes as usize;
         }
         has_room
+    }
+
+    /// Whether there is room for a flow without its records; it is counted if there is none.
+    fn has_for(&mut self, flow: &Flow) -> bool {
+        let rest = self.json_bytes.checked_sub(json_bytes(flow));
+        match rest {
+            Some(rest) => self.json_bytes = rest,
+            None => self.flows_omitted += 1,
+        }
+        rest.is_some()
     }
 }
 
@@ -128,10 +134,17 @@ fn put_held(segment: &Segment, rank: usize, read_bytes: &mut usize, room: &mut R
         let Kept { from, kind, context, tag, bytes, here, data, .. } = kept;
         let to = seen.rank;
         let message = Message { from, to, kind: name(kind).into(), context, tag, bytes, data: None };
-        let has_room = room.messages > 0 && here <= room.data_bytes as u64 && here <= bytes;
-        let wanted = if has_room { here as usize } else { 0 };
-        view.held.extend(room.take(message, &memory.read(data, wanted).unwrap_or_default()));
+        let Some(mut message) = room.take(message, &[]) else { continue };
+        // What cannot be read takes as much room: it may have been read for the most part.
+        if here <= bytes && room.has_for_data(here) {
+            message.data = memory.read(data, here as usize).ok().map(|data| hexadecimal(&data));
+        }
+        view.held.push(message);
     }
+}
+
+fn hexadecimal(data: &[u8]) -> String {
+    data.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn rank_view(segment: &Segment, rank: usize) -> RankView {
@@ -253,12 +266,21 @@ fn flow(segment: &Segment, from: usize, to: u32, room: &mut Room) -> Option<Flow
         return None;
     }
     let published: [u64; WORDS] = std::array::from_fn(|word| published[word]);
-    if !room.takes_flow() {
-        return None;
-    }
     let words = FlowWords::from(published);
     let rank = segment.geometry().first_rank + from as u32;
-    let mut records = Vec::new();
+    let mut flow = Flow {
+        from: rank,
+        to,
+        snd_una: words.snd_una.0,
+        snd_high: words.snd_high.0,
+        snd_nxt: words.snd_nxt.0,
+        rcv_nxt: words.rcv_nxt.0,
+        bulk: cut::BulkIn::of(&published).map(|bulk| BulkIn { bytes: bulk.bytes, here: bulk.here }),
+        records: Vec::new(),
+    };
+    if !room.has_for(&flow) {
+        return None;
+    }
     if words.snd_nxt != words.snd_una {
         let all = Cut { from: words.snd_una, end: words.snd_nxt };
         let fifo = segment.fifo(from, to as usize);
@@ -277,19 +299,21 @@ fn flow(segment: &Segment, from: usize, to: u32, room: &mut Room) -> Option<Flow
                 Some((head, data)) => (remote(rank, to, &head), data),
                 None => (unknown(), record),
             };
-            records.extend(room.take(message, data));
+            flow.records.extend(room.take(message, data));
         }
     }
-    Some(Flow {
-        from: rank,
-        to,
-        snd_una: words.snd_una.0,
-        snd_high: words.snd_high.0,
-        snd_nxt: words.snd_nxt.0,
-        rcv_nxt: words.rcv_nxt.0,
-        bulk: cut::BulkIn::of(&published).map(|bulk| BulkIn { bytes: bulk.bytes, here: bulk.here }),
-        records,
-    })
+    Some(flow)
+}
+
+/// Bytes of a flow without its records as JSON, and a comma: a job may have hundreds of thousands.
+fn json_bytes(flow: &Flow) -> usize {
+    let Flow { from, to, snd_una, snd_high, snd_nxt, rcv_nxt, bulk, .. } = *flow;
+    let digits = |number: u64| number.checked_ilog10().map_or(1, |most| most as usize + 1);
+    let words = [from, to, snd_una, snd_high, snd_nxt, rcv_nxt].map(|word| digits(word.into()));
+    let of_bulk =
+        |bulk: BulkIn| r#","bulk":{"bytes":,"here":}"#.len() + digits(bulk.bytes) + digits(bulk.here);
+    let names = r#"{"from":,"to":,"snd_una":,"snd_high":,"snd_nxt":,"rcv_nxt":,"records":[]},"#;
+    names.len() + words.iter().sum::<usize>() + bulk.map_or(0, of_bulk)
 }
 
 #[cfg(test)]
@@ -303,30 +327,35 @@ mod tests {
         Message { from, to, kind: "announce".into(), context, tag, bytes, data }
     }
 
+    fn flow(word: u32, bulk: Option<BulkIn>) -> Flow {
+        let (from, to, snd_una, snd_high, snd_nxt, rcv_nxt) = (word, word, word, word, word, word);
+        Flow { from, to, snd_una, snd_high, snd_nxt, rcv_nxt, bulk, records: Vec::new() }
+    }
+
     #[test]
     fn no_message_and_no_flow_takes_more_room_than_it_is_counted_for() {
-        let bulk = Some(BulkIn { bytes: u64::MAX, here: u64::MAX });
-        let word = u32::MAX;
-        let (from, to, snd_una, snd_high, snd_nxt, rcv_nxt) = (word, word, word, word, word, word);
-        let flow = Flow { from, to, snd_una, snd_high, snd_nxt, rcv_nxt, bulk, records: Vec::new() };
         let of_message = serde_json::to_string(&message()).unwrap() + ",";
         assert!(of_message.len() <= MESSAGE_BYTES, "{} bytes: {of_message}", of_message.len());
-        let of_flow = serde_json::to_string(&flow).unwrap() + ",";
-        assert!(of_flow.len() <= FLOW_BYTES, "{} bytes: {of_flow}", of_flow.len());
+        for word in [0, 9, 10, 12_345, u32::MAX] {
+            for bulk in [None, Some(BulkIn { bytes: u64::MAX, here: 0 })] {
+                let of_flow = serde_json::to_string(&flow(word, bulk)).unwrap() + ",";
+                assert_eq!(json_bytes(&flow(word, bulk)), of_flow.len(), "{of_flow}");
+            }
+        }
     }
 
     #[test]
     fn what_has_no_room_is_counted_and_of_a_flow_the_first_messages_are_listed() {
-        let json_bytes = FLOW_BYTES + 3 * MESSAGE_BYTES;
+        let json_bytes = json_bytes(&flow(7, None)) + 3 * MESSAGE_BYTES;
         let mut room = Room { messages: 9, data_bytes: 100, json_bytes, ..Room::default() };
-        assert!(room.takes_flow());
+        assert!(room.has_for(&flow(7, None)));
         let mut take = |data: &[u8]| room.take(message(), data).map(|message| message.data.unwrap().len());
         let long = [0; MESSAGE_BYTES / 2 - 1];
         assert_eq!(
             [take(&[]), take(&long), take(&[]), take(&long)],
             [Some(0), Some(2 * long.len()), None, None]
         );
-        assert!(!room.takes_flow());
+        assert!(!room.has_for(&flow(7, None)));
         assert_eq!((room.omitted, room.flows_omitted), (2, 1));
     }
 
