@@ -1,4 +1,4 @@
-//! The bodies of the MPI functions, one file per chapter.
+//! The bodies of the MPI functions, by chapter and subject.
 //!
 //! A body is a line that begins with `pub unsafe fn MPI_`, preceded by `#[inline]`, with the argument types of the table.
 //! `bindings/libtutti` finds it there and exports it under both names; this folder is the list of what is written.
@@ -16,6 +16,7 @@ mod communicators;
 mod elements;
 mod environment;
 mod errors;
+mod exchanges;
 mod generalized;
 mod groups;
 mod info;
@@ -33,9 +34,11 @@ mod persistent_collectives;
 mod persistent_neighbours;
 mod persistent_reductions;
 mod platform;
-mod point_to_point;
+mod probes;
+mod receives;
 mod reductions;
 mod requests;
+mod sends;
 mod sessions;
 mod start;
 mod statuses;
@@ -56,6 +59,7 @@ pub use communicators::*;
 pub use elements::*;
 pub use environment::*;
 pub use errors::*;
+pub use exchanges::*;
 pub use generalized::*;
 pub use groups::*;
 pub use info::*;
@@ -73,9 +77,11 @@ pub use persistent_collectives::*;
 pub use persistent_neighbours::*;
 pub use persistent_reductions::*;
 pub use platform::*;
-pub use point_to_point::*;
+pub use probes::*;
+pub use receives::*;
 pub use reductions::*;
 pub use requests::*;
+pub use sends::*;
 pub use sessions::*;
 pub use start::*;
 pub use statuses::*;

@@ -1,0 +1,222 @@
+//! MPI chapter 3: receives, blocking and nonblocking.
+
+use core::ffi::{CStr, c_int, c_void};
+
+use crate::abi::*;
+use crate::errhandler::{go_on, outside};
+use crate::error::Result;
+use crate::point_to_point::{Data, outcome_result};
+use crate::process::{self, Guard};
+use crate::request::Outcome;
+
+/// A blocking receive, the short way if the message comes soon.
+///
+/// # Safety
+/// The user's buffer is valid; `status` is MPI_STATUS_IGNORE or valid for writing.
+#[inline(always)]
+unsafe fn receive(
+    name: &'static CStr,
+    data: Data,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    let Some(mut guard) = process::enter_running() else {
+        // SAFETY: our contract.
+        return unsafe { enter_and_receive(name, data, source, tag, comm, status) };
+    };
+    // SAFETY: our contract.
+    unsafe {
+        if let Some(outcome) = guard.try_receive_small(data, source, tag, comm) {
+            outcome.write(status);
+            guard.leave();
+            return MPI_SUCCESS;
+        }
+        receive_slowly(guard, name, data, source, tag, comm, status)
+    }
+}
+
+/// The process is not running, or it is being checked.
+///
+/// # Safety
+/// As [`receive`].
+#[cold]
+#[inline(never)]
+unsafe fn enter_and_receive(
+    name: &'static CStr,
+    data: Data,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    match process::enter_call(name) {
+        // SAFETY: our contract.
+        Some(guard) => unsafe { receive_slowly(guard, name, data, source, tag, comm, status) },
+        None => outside(name),
+    }
+}
+
+#[inline(never)]
+unsafe fn receive_slowly(
+    guard: Guard,
+    name: &'static CStr,
+    data: Data,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    // SAFETY: our caller's contract.
+    go_on(guard, name, comm, |guard| unsafe { finish_receive(guard, data, source, tag, comm, status) })
+}
+
+/// Receives and waits for the message.
+pub(super) unsafe fn finish_receive(
+    guard: &mut Guard,
+    data: Data,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let (outcome, capacity) = match guard.start_receive(data, source, tag, comm)? {
+        None => (Outcome::PROC_NULL, 0),
+        Some(index) => {
+            let capacity = guard.engine.requests.get(index).buffer.bytes;
+            (guard.finish_request(index), capacity)
+        }
+    };
+    // SAFETY: the user gives a status or MPI_STATUS_IGNORE.
+    unsafe { outcome.write(status) };
+    outcome_result(&outcome, capacity)
+}
+
+/// Starts a receive, the short way if it can be gone.
+///
+/// # Safety
+/// The user's buffer is valid; `request` is valid for writing.
+#[inline(always)]
+unsafe fn start_receive(
+    name: &'static CStr,
+    data: Data,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    let Some(mut guard) = process::enter_running() else {
+        // SAFETY: our contract.
+        return unsafe { enter_and_start_receive(name, data, source, tag, comm, request) };
+    };
+    // SAFETY: our contract.
+    unsafe {
+        if let Some(handle) = guard.try_start_receive_small(data, source, tag, comm) {
+            request.write(handle);
+            guard.leave();
+            return MPI_SUCCESS;
+        }
+        start_receive_slowly(guard, name, data, source, tag, comm, request)
+    }
+}
+
+/// The process is not running, or it is being checked.
+///
+/// # Safety
+/// As [`start_receive`].
+#[cold]
+#[inline(never)]
+unsafe fn enter_and_start_receive(
+    name: &'static CStr,
+    data: Data,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    match process::enter_call(name) {
+        // SAFETY: our contract.
+        Some(guard) => unsafe { start_receive_slowly(guard, name, data, source, tag, comm, request) },
+        None => outside(name),
+    }
+}
+
+#[inline(never)]
+unsafe fn start_receive_slowly(
+    guard: Guard,
+    name: &'static CStr,
+    data: Data,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    go_on(guard, name, comm, |guard| {
+        let started = guard.start_receive(data, source, tag, comm)?;
+        let handle = guard.receive_handle(started);
+        // SAFETY: our caller's contract.
+        unsafe { request.write(handle) };
+        Ok(())
+    })
+}
+
+/// Receives (3.2.4).
+#[inline]
+pub unsafe fn MPI_Recv(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    // SAFETY: the user gives a valid buffer, and a status or MPI_STATUS_IGNORE.
+    unsafe { receive(c"MPI_Recv", Data::new(buf, count, datatype), source, tag, comm, status) }
+}
+
+/// Starts a receive (3.7.2).
+#[inline]
+pub unsafe fn MPI_Irecv(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    // SAFETY: the user gives a valid buffer and a place for the request.
+    unsafe { start_receive(c"MPI_Irecv", Data::new(buf, count, datatype), source, tag, comm, request) }
+}
+
+/// Receives (3.2.4). Large count.
+#[inline]
+pub unsafe fn MPI_Recv_c(
+    buf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    // SAFETY: the user gives a valid buffer, and a status or MPI_STATUS_IGNORE.
+    unsafe { receive(c"MPI_Recv_c", Data::new(buf, count, datatype), source, tag, comm, status) }
+}
+
+/// Starts a receive (3.7.2). Large count.
+#[inline]
+pub unsafe fn MPI_Irecv_c(
+    buf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    // SAFETY: the user gives a valid buffer and a place for the request.
+    unsafe { start_receive(c"MPI_Irecv_c", Data::new(buf, count, datatype), source, tag, comm, request) }
+}
