@@ -73,3 +73,19 @@ fn daemons_go_on_when_their_disk_is_full_and_say_so_once() {
     assert!(line.is_some_and(|line| line.ends_with("; entries are lost")), "{ran}");
     assert_eq!(lines.next(), None, "{ran}");
 }
+
+#[test]
+fn a_cluster_that_cannot_begin_on_a_full_disk_begins_when_there_is_room() {
+    let script = "fill || exit 1
+        \"$tutti\" keygen \"$disk/key\"
+        \"$tutti\" up --nodes 2
+        rm \"$disk/full\"
+        \"$tutti\" keygen \"$disk/key\" && \"$tutti\" up --nodes 2 >/dev/null && \"$tutti\" run -n 1 echo runs";
+    let Some(ran) = on_a_small_disk("cluster-full-up", script) else { return };
+    let ran = ran.expect_success();
+    assert_eq!(ran.stdout, "runs\n", "{ran}");
+    let lines: Vec<&str> = ran.stderr.lines().collect();
+    assert!(lines.len() == 2 && lines[0].contains("No space left on device"), "{ran}");
+    assert!(lines[1].starts_with("tutti up: the daemon of node0 has ended"), "{ran}");
+    assert!(lines[1].ends_with("/node0.log; is that disk full?"), "{ran}");
+}

@@ -208,8 +208,12 @@ impl Daemons {
     fn check(&mut self, folder: &Path) -> Result<(), String> {
         for (name, child) in &mut self.0 {
             if let Ok(Some(status)) = child.try_wait() {
-                let log = std::fs::read_to_string(folder.join(format!("{name}.log"))).unwrap_or_default();
-                let line = log.lines().last().unwrap_or("").trim_start_matches("tuttid: ").to_owned();
+                let log = folder.join(format!("{name}.log"));
+                let text = std::fs::read_to_string(&log).unwrap_or_default();
+                let line = match text.lines().last() {
+                    Some(line) => line.trim_start_matches("tuttid: ").to_owned(),
+                    None => format!("there is nothing in {}; is that disk full?", log.display()),
+                };
                 return Err(format!("the daemon of {name} has ended ({status}): {line}"));
             }
         }

@@ -70,7 +70,9 @@ pub fn make(path: &Path) -> Result<(), KeyError> {
         .mode(0o600)
         .open(path)
         .map_err(file_error)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(file_error)
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    // A piece of a key would be in the way of the whole one.
+    written.inspect_err(|_| drop(std::fs::remove_file(path))).map_err(file_error)
 }
 
 /// What both sides of a link are set up with.
