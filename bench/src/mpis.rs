@@ -90,6 +90,11 @@ impl Places {
         self.target.join("bench/limits")
     }
 
+    /// What measures a switch that is nothing but system calls.
+    pub fn bare_switch(&self) -> PathBuf {
+        self.target.join("bench/bare_switch")
+    }
+
     /// What measures the network without any protocol, between two namespaces.
     pub fn network_limits(&self) -> Command {
         let mut command = Command::new(self.prefix(Kind::Tutti).join("bin/mpiexec"));
@@ -141,6 +146,13 @@ pub fn prepare_limits(places: &Places) -> Result<(), String> {
     let folder = places.target.join("bench");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     compile(Path::new("cc"), &places.root.join("bench/c/limits.c"), &folder, &["-pthread"])
+}
+
+/// Compiles the program of what a switch costs at the least.
+pub fn prepare_bare_switch(places: &Places) -> Result<(), String> {
+    let folder = places.target.join("bench");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    compile(Path::new("cc"), &places.root.join("bench/c/bare_switch.c"), &folder, &[])
 }
 
 /// Compiles one more C program of the source tree with an MPI's mpicc.

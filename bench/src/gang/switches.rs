@@ -1,6 +1,6 @@
 //! EP and BAR, with which SCore-D was measured: what a forced switch in every slice costs, and its phases by the daemons' own log.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, process::Command, time::Duration};
 
 use tutti_svg::plot::{self, Bar, Bars, Lines, Series};
 
@@ -9,8 +9,9 @@ use super::cluster::{Cluster, PLAIN, Setting, Turn};
 use super::report::{Table, picture};
 use super::together::Work;
 use crate::{
+    child::{self, End},
     figures::{Line, median},
-    mpis::{Kind, Places},
+    mpis::{self, Kind, Places},
 };
 
 /// Name and places of a line.
@@ -35,6 +36,8 @@ struct Found {
     bar: Slower,
     /// The same of two such jobs by turns, over the one alone, where that was measured.
     two: Option<[Slower; 2]>,
+    /// EP where a switch is nothing but its system calls, where that was measured.
+    bare: Option<Slower>,
     /// Median of each phase of EP's and BAR's switches, in us.
     phases: [[f64; 5]; 2],
     /// Between the first and the last node's thaw, in us: median and 99th percentile.
@@ -74,6 +77,7 @@ pub fn run(bench: &Bench<'_>) -> Result<(), String> {
     } else {
         (&[2, 4, 8, 16, 32], &[100, 200, 500], Effort { rounds: 3, budget_ms: 1000 })
     };
+    mpis::prepare_bare_switch(bench.places)?;
     let (mut all, mut failed) = (Vec::new(), Vec::new());
     for &nodes in sizes {
         let mut table = table(nodes);
@@ -94,6 +98,24 @@ pub fn run(bench: &Bench<'_>) -> Result<(), String> {
     println!("{PHASES_EXPLAINED}");
     draw(bench.places, &all)?;
     if failed.is_empty() { Ok(()) } else { Err(failed.join(", ")) }
+}
+
+/// How much slower EP is at the least with a switch off and on in every slice: a datagram each way and two writes to the freezers.
+fn bare_switch(places: &Places, nodes: u32, slice_ms: u32, effort: Effort) -> Result<Slower, String> {
+    let numbers = [nodes, slice_ms, effort.budget_ms, effort.rounds as u32].map(|number| number.to_string());
+    let mut command = Command::new(places.bare_switch());
+    for (option, number) in ["--nodes", "--slice-ms", "--budget-ms", "--rounds"].iter().zip(&numbers) {
+        command.args([option, number.as_str()]);
+    }
+    let ran = child::run(&mut command, Duration::from_secs(60));
+    match ran.end {
+        End::Well => {}
+        End::Timeout => return Err("the bare switch does not end".into()),
+        End::Failed(why) => return Err(format!("the bare switch: {why}")),
+    }
+    let line = ran.stdout.lines().find_map(Line::parse).ok_or("the bare switch: no figure in its output")?;
+    let of = |key| line.figure(key).ok_or("the bare switch: no figure in its output");
+    Ok(Slower { median: of("slower_percent")?, least: of("least")?, most: of("most")? })
 }
 
 /// Both modes and the same without switches, by turns: what else goes on on the machine concerns all of them.
@@ -123,6 +145,7 @@ fn side_by_side(places: &Places, nodes: u32, slice_ms: u32, effort: Effort) -> R
     }
     let by_turns = [&clusters[0], &clusters[3]];
     let two = if slice_ms == 100 { Some(two_jobs(places, by_turns, nodes, slice_ms, effort)?) } else { None };
+    let bare = if slice_ms == 100 { Some(bare_switch(places, nodes, slice_ms, effort)?) } else { None };
     let [base, forced @ ..] = figures;
     let found = |at: usize| {
         let turns = clusters[at + 1].turns();
@@ -145,6 +168,7 @@ fn side_by_side(places: &Places, nodes: u32, slice_ms: u32, effort: Effort) -> R
             ep: slower(|base, forced| base / forced, 0),
             bar: slower(|base, forced| forced / base, 1),
             two: two.map(|two| two[at]),
+            bare: bare.filter(|_| at == 0),
             phases: [medians(&ep), medians(&bar)],
             skew: (quantile(&skews, 0.5), quantile(&skews, 0.99)),
             switches: ep.len() + bar.len(),
@@ -262,7 +286,7 @@ fn table(nodes: u32) -> Table {
     let title = format!(
         "EP and BAR on {nodes} nodes with a switch in every slice, off and on, over the same without (SCore-D on 32 at 100 ms: 4 % and 10 %); two jobs of each by turns, over one alone"
     );
-    let columns = ["nodes", "slice", "switch", "EP", "BAR", "two EP", "two BAR"];
+    let columns = ["nodes", "slice", "switch", "EP", "BAR", "EP, system calls alone", "two EP", "two BAR"];
     Table::new(&title, &[&columns, &PHASES[..], &["thaw skew", "99 %", "n"]].concat())
 }
 
@@ -275,6 +299,7 @@ impl Found {
             self.ep.text(),
             self.bar.text(),
         ];
+        row.push(self.bare.map_or(String::new(), Slower::text));
         row.extend(self.two.map_or(["".into(), "".into()], |two| two.map(Slower::text)));
         // EP's and BAR's, in us.
         let [ep, bar] = self.phases;
@@ -307,6 +332,8 @@ fn cost(all: &[Found], slice_ms: u32, paper: &[Reference]) -> Lines {
         series("two EP by turns,", false, |found| Some(found.two?[0].median)),
         series("two EP by turns,", true, |found| Some(found.two?[0].median)),
     ];
+    let bare = series("EP, system calls alone,", false, |found| Some(found.bare?.median));
+    lines.push(Series { dashed: true, ..bare });
     lines.retain(|line| !line.points.is_empty());
     let reference =
         |(name, points): &Reference| Series { name: (*name).into(), points: points.to_vec(), dashed: true };
@@ -391,6 +418,7 @@ mod tests {
             ep: slower,
             bar: slower,
             two: None,
+            bare: None,
             phases: [[0.0; 5]; 2],
             skew: (0.0, 0.0),
             switches: 1,

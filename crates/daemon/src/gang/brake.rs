@@ -27,6 +27,8 @@ const TRUST_NS: u64 = 500_000_000;
 const HURRY_NS: u64 = 40_000;
 /// It gets back one part of the time in so many.
 const GIVEN_PART: u64 = 20;
+/// So long after it has been told to freeze neighbours are not heard, where the next step waits for it: each would wake the thread up.
+const AWAITED_NS: u64 = 1_000_000;
 
 /// What a job does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,6 +184,11 @@ impl Brake {
     /// It has been told to freeze and has not said that it has.
     pub(super) fn is_freezing(&self) -> bool {
         with!(&self.by, iter, all => all.any(|one| one.is_freezing()))
+    }
+
+    /// It has just been told to freeze, and the next step waits until it does.
+    pub(super) fn is_awaited(&self, now_ns: u64) -> bool {
+        !self.trusted && self.is_freezing() && now_ns < self.asked_ns() + AWAITED_NS
     }
 
     /// Nobody waits until it stands still: it is looked at after so long.

@@ -394,7 +394,10 @@ impl Life {
     fn wait(&mut self) {
         let now_ns = now_ns();
         let bell = (self.bell.as_fd(), PollFlags::IN);
-        let socket = self.lanes.socket(now_ns).map(|fd| (fd, PollFlags::IN));
+        // What those below say leads to nothing before this node's own part stands still.
+        let holds_back =
+            self.jobs.values().filter_map(|job| job.brake.as_ref()).any(|brake| brake.is_awaited(now_ns));
+        let socket = self.lanes.socket(now_ns).filter(|_| !holds_back).map(|fd| (fd, PollFlags::IN));
         let has_socket = socket.is_some();
         let freezing =
             self.jobs.values().filter_map(|job| job.brake.as_ref()).filter(|brake| brake.is_freezing());
@@ -428,7 +431,7 @@ impl Life {
         });
         let _ = poll(&mut polled[..count], timeout.as_ref());
         let is_ready = |at: usize| !polled[at].revents().is_empty();
-        self.readable = has_socket && is_ready(1);
+        self.readable = if has_socket { is_ready(1) } else { holds_back };
         if is_ready(0) {
             let _ = rustix::io::read(&self.bell, &mut [0; 8]);
         }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tutti_sched::{Members, Membership, Order};
 
+use super::lanes::{encode, read_word};
 use super::*;
 
 const PARENT: LinkId = LinkId(1);
@@ -30,7 +31,7 @@ fn says(switcher: &Switcher, expected: &Word) -> bool {
     let until = Instant::now() + Duration::from_secs(5);
     while Instant::now() < until {
         while let Some((link, _, word)) = switcher.words().take() {
-            if link == CHILD && ciborium::from_reader(&word[..]).is_ok_and(|word: Word| word == *expected) {
+            if link == CHILD && read_word(&word).is_some_and(|word: Word| word == *expected) {
                 return true;
             }
         }
@@ -43,8 +44,7 @@ fn says(switcher: &Switcher, expected: &Word) -> bool {
 fn a_child_that_came_before_the_list_that_has_it_is_told_what_went_down_meanwhile() {
     let switcher = Switcher::start(&Gangs::default(), false, None, |_| {}).unwrap();
     let from_above = |number: u64| {
-        let mut word = Vec::new();
-        ciborium::into_writer(&state_of_the_tree(number), &mut word).unwrap();
+        let word = encode(&state_of_the_tree(number), Vec::new());
         switcher.tell(Command::Word(PARENT, number, word));
     };
     switcher.tell(nodes(2));
