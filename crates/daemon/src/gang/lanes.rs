@@ -195,6 +195,11 @@ impl Lanes {
         if end.lane.take(number) { decode(&end.to, word) } else { None }
     }
 
+    /// Several neighbours may speak at once.
+    pub(super) fn are_several(&self) -> bool {
+        self.ends.len() > 1
+    }
+
     /// What is to be polled, if it is time to look.
     pub(super) fn socket(&self, now_ns: u64) -> Option<BorrowedFd<'_>> {
         self.socket.as_ref().filter(|_| self.rests_until(now_ns).is_none()).map(AsFd::as_fd)
@@ -222,7 +227,7 @@ impl Lanes {
             let Ok((length, from)) = socket.recv_from(&mut datagram) else { return };
             let heard = self.tally.heard;
             self.handle(now_ns, &mut datagram[..length], from, deliver);
-            if self.ends.len() < 2 && self.tally.heard > heard {
+            if !self.are_several() && self.tally.heard > heard {
                 // Mostly the only neighbour has said one thing, and the next wait ends at once if not.
                 return;
             }

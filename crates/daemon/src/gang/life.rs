@@ -395,8 +395,8 @@ impl Life {
         let now_ns = now_ns();
         let bell = (self.bell.as_fd(), PollFlags::IN);
         // What those below say leads to nothing before this node's own part stands still.
-        let holds_back =
-            self.jobs.values().filter_map(|job| job.brake.as_ref()).any(|brake| brake.is_awaited(now_ns));
+        let mut brakes = self.jobs.values().filter_map(|job| job.brake.as_ref());
+        let holds_back = self.lanes.are_several() && brakes.any(|brake| brake.is_awaited(now_ns));
         let socket = self.lanes.socket(now_ns).filter(|_| !holds_back).map(|fd| (fd, PollFlags::IN));
         let has_socket = socket.is_some();
         let freezing =
