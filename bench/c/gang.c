@@ -5,7 +5,7 @@
  *   gang bar [--budget-ms 3000]     nothing but barriers: how long one takes
  *   ... --at NS                     ep and bar: in the time that begins then (CLOCK_MONOTONIC), whoever else has a turn in it; a program that
  *                                   is not ready by then says so instead
- *   gang skew [--budget-ms 3000]    each rank looks at the clock: when it went on after standing still for 300 us or more, and how far
+ *   gang skew [--budget-ms 3000]    each rank looks at the clock: when it went on after standing still for 100 us or more, and how far
  *                                   apart the ranks did so
  */
 #include "bench.h"
@@ -82,7 +82,7 @@ static void skew(int rank, int ranks, double budget_ms) {
     MPI_Barrier(MPI_COMM_WORLD);
     for (double start = now_ns(), last = start, now = start; now - start < budget_ms * 1e6; last = now) {
         now = now_ns();
-        if (now - last > 300e3 && found < MOMENTS) {
+        if (now - last > 100e3 && found < MOMENTS) {
             mine[found++] = now;
         }
     }
@@ -90,7 +90,7 @@ static void skew(int rank, int ranks, double budget_ms) {
     if (rank == 0) {
         struct samples apart = samples_new();
         for (int i = 0; i < found; i++) {
-            /* The same switch on another rank is the nearest moment there; one further off than 10 ms is not it. */
+            /* The same switch on another rank is the nearest moment there; one further off than 2 ms is not it. */
             double furthest = 0;
             int seen = 1;
             for (int other = 1; other < ranks; other++) {
@@ -100,8 +100,8 @@ static void skew(int rank, int ranks, double budget_ms) {
                     gap = gap < 0 ? -gap : gap;
                     nearest = gap < nearest ? gap : nearest;
                 }
-                seen += nearest < 10e6;
-                furthest = nearest < 10e6 && nearest > furthest ? nearest : furthest;
+                seen += nearest < 2e6;
+                furthest = nearest < 2e6 && nearest > furthest ? nearest : furthest;
             }
             if (seen == ranks) {
                 samples_add(&apart, furthest);

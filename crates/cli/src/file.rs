@@ -1,10 +1,11 @@
 //! Files that users asked for: whole, or as they were.
 
-use std::fs::File;
+use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Gid, Uid, fchown};
 use rustix::process::Signal;
 use tutti_node::{os, tickets};
 
@@ -55,31 +56,51 @@ pub fn is_stream(path: &Path) -> bool {
 /// When it cannot be written; a text for the user.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
     let written = match Target::of(path) {
-        Target::File(target) => os::without_signals(&ENDS.map(Signal::as_raw), || replace(&target, bytes)),
+        // Who may not write to it may not replace it either, and some links the kernel does not follow.
+        Target::File(target) => may_write(path)
+            .and_then(|()| os::without_signals(&ENDS.map(Signal::as_raw), || replace(&target, bytes))),
         Target::Stream(target) => put(&target, bytes),
     };
     written.map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+fn may_write(path: &Path) -> io::Result<()> {
+    match File::options().write(true).open(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut number = [0; 8];
     tickets::fill_random(&mut number)?;
     let new = target.with_file_name(format!(".tutti-{:016x}", u64::from_ne_bytes(number)));
-    let old = std::fs::metadata(target).map(|old| old.permissions());
+    let old = std::fs::metadata(target);
     let write = || {
         let mut options = File::options();
         // Not for one moment may more people read it than could read the old one.
-        options.mode(old.as_ref().map_or(0o666, PermissionsExt::mode) & 0o777);
+        options.mode(if old.is_ok() { 0o600 } else { 0o666 });
         let mut file = options.write(true).create_new(true).open(&new)?;
         file.write_all(bytes)?;
         // Some file systems find out only now that there is no room.
         file.sync_all()?;
-        if let Ok(permissions) = old {
-            file.set_permissions(permissions)?;
+        if let Ok(old) = &old {
+            take_over(&file, old)?;
         }
         std::fs::rename(&new, target)
     };
     write().inspect_err(|_| drop(std::fs::remove_file(&new)))
+}
+
+/// The file belongs to whom the old one did, as far as that is allowed. If it is another group's it is for no group.
+fn take_over(file: &File, old: &Metadata) -> io::Result<()> {
+    let (owner, group) = (Uid::from_raw(old.uid()), Gid::from_raw(old.gid()));
+    if fchown(file, Some(owner), Some(group)).is_err() {
+        let _ = fchown(file, None, Some(group));
+    }
+    let same_group = file.metadata()?.gid() == old.gid();
+    let mode = old.mode() & if same_group { 0o7777 } else { 0o707 };
+    file.set_permissions(Permissions::from_mode(mode))
 }
 
 /// Behind what stands there. Our own stdout is not opened again: a file that it was sent to would be written from two places, and a socket

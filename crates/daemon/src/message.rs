@@ -317,6 +317,17 @@ impl Launch {
         self.nodes.iter().position(|other| *other == node)
     }
 
+    /// How long it is in a message, about: its arguments and variables, which a user may make as long as he likes.
+    pub(crate) fn bytes(&self) -> usize {
+        let pair = |(name, value): &(Text, Text)| name.as_bytes().len() + value.as_bytes().len();
+        let program = |program: &tutti_node::wire::Program| {
+            let arguments: usize = program.arguments.iter().map(|argument| argument.as_bytes().len()).sum();
+            arguments + program.variables.iter().map(pair).sum::<usize>()
+        };
+        let programs: usize = self.job.programs.iter().map(program).sum();
+        programs + self.environment.iter().map(pair).sum::<usize>()
+    }
+
     /// Ranks on a node.
     pub fn ranks_on(&self, node: NodeId) -> u64 {
         let Some(index) = self.index(node) else { return 0 };
@@ -360,6 +371,11 @@ pub struct Order {
 }
 
 impl Order {
+    /// How long it is in a message, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.launch.as_ref().map_or(0, |launch| launch.bytes())
+    }
+
     /// The daemon that is to start the part of a node of the job, and how many were to before it.
     pub fn life(&self, launch: &Launch, node: NodeId) -> Option<(u64, u64)> {
         let renewed = self.renewed.iter().find(|renewed| renewed.node == node);

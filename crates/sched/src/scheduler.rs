@@ -418,12 +418,14 @@ impl Scheduler {
 
     /// The job is left out of the rows, or no longer, because it is not frozen where it should be.
     pub(crate) fn settle_activity(&mut self, job: JobId) {
-        let (stalled, clock_ns) = (self.is_stalled(job), self.virtual_time());
+        let stalled = self.is_stalled(job);
         let Some(record) = self.jobs.get_mut(&job) else { return };
         if std::mem::replace(&mut record.stalled, stalled) && !stalled {
             // What it has missed it does not get back.
-            record.turn.join(clock_ns);
+            let clock_ns = self.virtual_time();
+            self.jobs.entry(job).and_modify(|record| record.turn.join(clock_ns));
         }
+        let Some(record) = self.jobs.get(&job) else { return };
         let active = record.state == JobState::Active && !record.stalled && !record.turn.held;
         self.matrix.set_active(job, active);
     }

@@ -11,6 +11,9 @@ use crate::gang::Command;
 use crate::members::{Members, NodeId};
 use crate::message::{Held, JobId, Message, Order, PartState, Phase, State};
 
+/// Another message begins behind launches of so many bytes: users make them long, and a message has an end.
+const LAUNCHES_BYTES_MAX: usize = 4 << 20;
+
 /// What all nodes below have reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Level {
@@ -241,21 +244,26 @@ impl Core {
         }
         let Some(up) = self.links.upwards() else { return false };
         let (mut orders, mut states) = (Vec::new(), Vec::new());
-        let (mut full, mut has_view) = (Vec::new(), false);
+        let (mut full, mut bytes, mut has_view) = (Vec::new(), 0, false);
         for (job, entry) in &mut self.relay.entries {
-            // A message has room for the views of one job.
-            if has_view {
-                full.push((std::mem::take(&mut orders), std::mem::take(&mut states)));
-            }
-            if std::mem::take(&mut entry.up) {
-                orders.push((*job, entry.order.clone()));
-            }
-            if entry.is_due(members, me) {
+            let order = std::mem::take(&mut entry.up).then(|| (*job, entry.order.clone()));
+            let parts: Vec<State> = if entry.is_due(members, me) {
                 let changed = std::mem::take(&mut entry.changed);
                 let part = |node: NodeId| State { job: *job, node, part: entry.states[&node].clone() };
-                states.extend(changed.into_iter().map(part));
+                changed.into_iter().map(part).collect()
+            } else {
+                Vec::new()
+            };
+            // A message has room for the views of one job, or for some launches.
+            let views = parts.iter().any(State::has_view);
+            let launch = order.as_ref().map_or(0, |(_, order)| order.bytes());
+            if has_view || bytes > 0 && (views || bytes + launch > LAUNCHES_BYTES_MAX) {
+                full.push((std::mem::take(&mut orders), std::mem::take(&mut states)));
+                bytes = 0;
             }
-            has_view = states.iter().rev().take_while(|state| state.job == *job).any(State::has_view);
+            (bytes, has_view) = (bytes + launch, views);
+            orders.extend(order);
+            states.extend(parts);
         }
         full.push((orders, states));
         full.retain(|(orders, states)| !orders.is_empty() || !states.is_empty());
@@ -281,7 +289,7 @@ impl Core {
         for (link, child) in children {
             let whole = self.relay.greeted.remove(&link);
             let told = self.relay.launches.entry(link).or_default();
-            let mut orders = Vec::new();
+            let (mut full, mut orders, mut bytes) = (Vec::new(), Vec::new(), 0);
             for (job, entry) in &self.relay.entries {
                 let is_news = whole || entry.new || moved && !told.contains(job);
                 if is_news && entry.concerns(&members, child) {
@@ -289,10 +297,16 @@ impl Core {
                     if !told.insert(*job) {
                         order.launch = None;
                     }
+                    if bytes > 0 && bytes + order.bytes() > LAUNCHES_BYTES_MAX {
+                        full.push(std::mem::take(&mut orders));
+                        bytes = 0;
+                    }
+                    bytes += order.bytes();
                     orders.push((*job, order));
                 }
             }
-            if !orders.is_empty() {
+            full.push(orders);
+            for orders in full.into_iter().filter(|orders| !orders.is_empty()) {
                 self.act(Action::Send(link, Message::Orders(orders)));
             }
         }

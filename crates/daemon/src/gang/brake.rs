@@ -186,9 +186,11 @@ impl Brake {
         with!(&self.by, iter, all => all.any(|one| one.is_freezing()))
     }
 
-    /// It has just been told to freeze, and the next step waits until it does.
-    pub(super) fn is_awaited(&self, now_ns: u64) -> bool {
-        !self.trusted && self.is_freezing() && now_ns < self.asked_ns() + AWAITED_NS
+    /// It has just been told to freeze, and the next step waits until it does: at most until then.
+    pub(super) fn awaited_until_ns(&self, now_ns: u64) -> Option<u64> {
+        let calm = with!(&self.by, iter, all => all.any(|one| one.is_calm()));
+        let until_ns = self.asked_ns() + AWAITED_NS;
+        (self.is_freezing() && !calm && now_ns < until_ns).then_some(until_ns)
     }
 
     /// Nobody waits until it stands still: it is looked at after so long.

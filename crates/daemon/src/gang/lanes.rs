@@ -86,6 +86,8 @@ struct Tally {
     again: u64,
     /// Words that went over a link.
     by_link: u64,
+    /// Words of neighbours that are of another version.
+    odd: u64,
 }
 
 #[derive(Debug)]
@@ -108,6 +110,8 @@ pub(super) struct Lanes {
     refused: (u64, u32),
     /// How many had been refused when that was last said, and when it may be said again.
     told: (u64, u64),
+    /// The same of words that are not understood.
+    odd_told: (u64, u64),
     made: Vec<u8>,
 }
 
@@ -118,7 +122,15 @@ impl Lanes {
     /// Without a socket all words go over the links.
     pub(super) fn new(socket: Option<UdpSocket>) -> Self {
         let made = Vec::with_capacity(MADE_BYTES);
-        Lanes { socket, ends: Vec::new(), tally: Tally::default(), refused: (0, 0), told: (0, 0), made }
+        Lanes {
+            socket,
+            ends: Vec::new(),
+            tally: Tally::default(),
+            refused: (0, 0),
+            told: (0, 0),
+            odd_told: (0, 0),
+            made,
+        }
     }
 
     /// A link has come up.
@@ -192,7 +204,12 @@ impl Lanes {
     /// A word has come over a link.
     pub(super) fn take(&mut self, link: LinkId, number: u64, word: &[u8]) -> Option<Heard> {
         let end = self.ends.iter_mut().find(|end| end.to.link == link)?;
-        if end.lane.take(number) { decode(&end.to, word) } else { None }
+        if !end.lane.take(number) {
+            return None;
+        }
+        let heard = decode(&end.to, word);
+        self.tally.odd += u64::from(heard.is_none());
+        heard
     }
 
     /// Several neighbours may speak at once.
@@ -225,9 +242,12 @@ impl Lanes {
             }
             let mut datagram = [0; BYTES + 1];
             let Ok((length, from)) = socket.recv_from(&mut datagram) else { return };
-            let heard = self.tally.heard;
-            self.handle(now_ns, &mut datagram[..length], from, deliver);
-            if !self.are_several() && self.tally.heard > heard {
+            let mut spoke = false;
+            self.handle(now_ns, &mut datagram[..length], from, &mut |word| {
+                spoke = true;
+                deliver(word);
+            });
+            if !self.are_several() && spoke {
                 // Mostly the only neighbour has said one thing, and the next wait ends at once if not.
                 return;
             }
@@ -253,9 +273,10 @@ impl Lanes {
                     end.address = Some(from);
                 }
                 self.tally.heard += 1;
-                let to = &end.to;
-                end.lane.handle(now_ns, number, &text, &mut |word| {
-                    decode(to, word).into_iter().for_each(&mut *deliver);
+                let (to, odd) = (&end.to, &mut self.tally.odd);
+                end.lane.handle(now_ns, number, &text, &mut |word| match decode(to, word) {
+                    Some(word) => deliver(word),
+                    None => *odd += 1,
                 });
             }
             Err(why) => {
@@ -270,6 +291,13 @@ impl Lanes {
 
     /// Something for the person who keeps the machines. It is looked for when something else is to be done: nobody wakes up for it.
     pub(super) fn poll_news(&mut self, now_ns: u64) -> Option<String> {
+        if self.tally.odd > self.odd_told.0 && now_ns >= self.odd_told.1 {
+            self.odd_told = (self.tally.odd, now_ns + NEWS_NS);
+            return Some(format!(
+                "{} words of other nodes' switch threads are not understood so far: all daemons of a cluster must be of one version",
+                self.tally.odd
+            ));
+        }
         self.socket.as_ref()?;
         let refused = self.tally.strangers + self.tally.forged + self.tally.again;
         if refused > self.told.0 && now_ns >= self.told.1 {

@@ -394,10 +394,11 @@ impl Life {
     fn wait(&mut self) {
         let now_ns = now_ns();
         let bell = (self.bell.as_fd(), PollFlags::IN);
-        // What those below say leads to nothing before this node's own part stands still.
-        let mut brakes = self.jobs.values().filter_map(|job| job.brake.as_ref());
-        let holds_back = self.lanes.are_several() && brakes.any(|brake| brake.is_awaited(now_ns));
-        let socket = self.lanes.socket(now_ns).filter(|_| !holds_back).map(|fd| (fd, PollFlags::IN));
+        // What those below say leads to nothing before this node's own part stands still; those above wait for it too.
+        let brakes = self.jobs.values().filter_map(|job| job.brake.as_ref());
+        let awaited = brakes.filter_map(|brake| brake.awaited_until_ns(now_ns)).min();
+        let holds_back = awaited.filter(|_| self.lanes.are_several());
+        let socket = self.lanes.socket(now_ns).filter(|_| holds_back.is_none()).map(|fd| (fd, PollFlags::IN));
         let has_socket = socket.is_some();
         let freezing =
             self.jobs.values().filter_map(|job| job.brake.as_ref()).filter(|brake| brake.is_freezing());
@@ -423,7 +424,7 @@ impl Life {
             wake_ns = [wake_ns, head, node.agent.poll_timeout(), look].into_iter().flatten().min();
         }
         let kept = (!self.words.try_put_kept()).then_some(now_ns + ROOM_NS);
-        let others = [self.lanes.timeout_ns(now_ns), kept, self.slice.overdue_ns()];
+        let others = [self.lanes.timeout_ns(now_ns), kept, self.slice.overdue_ns(), holds_back];
         wake_ns = others.into_iter().chain([wake_ns]).flatten().min();
         let timeout = wake_ns.map(|wake_ns| {
             let left = Duration::from_nanos(wake_ns.saturating_sub(now_ns));
@@ -431,7 +432,7 @@ impl Life {
         });
         let _ = poll(&mut polled[..count], timeout.as_ref());
         let is_ready = |at: usize| !polled[at].revents().is_empty();
-        self.readable = if has_socket { is_ready(1) } else { holds_back };
+        self.readable = if has_socket { is_ready(1) } else { holds_back.is_some() };
         if is_ready(0) {
             let _ = rustix::io::read(&self.bell, &mut [0; 8]);
         }

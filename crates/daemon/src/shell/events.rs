@@ -45,7 +45,8 @@ impl Log {
             Ok(()) => self.bytes += line.len() as u64,
             Err(error) => {
                 // A piece of it would spoil the next one too.
-                let _ = file.set_len(self.bytes);
+                let now = file.metadata().map_or(self.bytes, |found| found.len());
+                let _ = file.set_len(self.bytes.min(now));
                 if self.lost.is_none() {
                     say(format_args!(
                         "tuttid: cannot write {}: {error}; entries are lost",
@@ -68,10 +69,12 @@ impl Log {
         let Some(file) = self.file.as_mut().filter(|_| self.bytes >= LOG_BYTES_MAX) else { return };
         let mut aside = self.path.clone().into_os_string();
         aside.push(".1");
-        if std::fs::rename(&self.path, aside).is_ok()
-            && let Ok(new) = open(&self.path)
-        {
-            (*file, self.bytes) = (new, 0);
+        if std::fs::rename(&self.path, &aside).is_ok() {
+            match open(&self.path) {
+                Ok(new) => (*file, self.bytes) = (new, 0),
+                // It is tried again with the next entry.
+                Err(_) => drop(std::fs::rename(&aside, &self.path)),
+            }
         }
     }
 }

@@ -6,7 +6,7 @@
 //! and so files of none; they are removed. One beside the folder has the daemon's own number ([`Estate`]): what has no file, the
 //! daemon before did not begin. A second such folder, on the head, has the jobs that wait for nodes (`core/head/queue.rs`).
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -78,7 +78,7 @@ impl Folder {
                 out.sync_data()?;
             }
             std::fs::rename(&new, &path)?;
-            if for_good { std::fs::File::open(&self.0)?.sync_all() } else { Ok(()) }
+            if for_good { sync_folder(&self.0) } else { Ok(()) }
         };
         write().map_err(|error| {
             // It takes room that there is not.
@@ -129,6 +129,14 @@ impl Folder {
         }
         found
     }
+}
+
+/// Names in it are there after a power cut too. Some file systems know no such thing for a folder.
+fn sync_folder(path: &Path) -> std::io::Result<()> {
+    std::fs::File::open(path)?.sync_all().or_else(|error| match error.kind() {
+        ErrorKind::InvalidInput | ErrorKind::Unsupported => Ok(()),
+        _ => Err(error),
+    })
 }
 
 /// Whose files these are: what is in a file beside the folder.

@@ -195,8 +195,10 @@ impl Head {
     /// A node lacks: strict switches go on without it if they have waited long enough.
     pub(super) fn expel_late(&mut self, now_ns: u64, node: NodeId, job: JobId, stage: Stage) {
         let late_ns = LATE_SLICES * self.scheduler.slice_ns();
-        // Several may be late alike: that one has been expelled gives the others no more time.
-        let from_ns = if self.tree.counts(node) { 0 } else { self.late.tree_ns };
+        // Several may be late alike: that one has been expelled gives the others no more time, but for who may have waited for it.
+        let waited =
+            self.tree.members().expelled.iter().any(|&other| self.tree.next_hop(node, other).is_some());
+        let from_ns = if self.tree.counts(node) && !waited { 0 } else { self.late.tree_ns };
         let is_due = |open: &(JobId, Stage, u64)| {
             (open.0, open.1) == (job, stage) && now_ns >= open.2.max(from_ns) + late_ns
         };

@@ -174,7 +174,7 @@ impl Core {
         if job.over {
             return Answer::Refused(format!("job {id} is over"));
         }
-        let was = job.order.run;
+        let (was, was_detached) = (job.order.run, job.detached);
         match control {
             Control::Suspend if was == Run::Go => {
                 job.order.run = Run::Stop;
@@ -207,7 +207,10 @@ impl Core {
             }
         }
         let run = job.order.run;
-        self.file(id);
+        // A file may take a disk's time: only if there is something new in it.
+        if (run, job.detached) != (was, was_detached) {
+            self.file(id);
+        }
         self.publish(id);
         if run != was {
             let event = match run {

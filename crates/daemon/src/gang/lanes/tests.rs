@@ -233,3 +233,14 @@ fn without_a_socket_words_go_over_the_link_and_a_link_that_is_gone_says_nothing(
     assert_eq!(generation(&pair.child.take(LinkId(8), number, &word).unwrap()), 2);
     assert!(pair.child.take(LinkId(8), number, &word).is_none(), "once");
 }
+
+#[test]
+fn a_daemon_of_another_version_is_said_to_be_one() {
+    let mut pair = Pair::new();
+    pair.parent.say(1000, |_| true, &u64::MAX, 0, &mut |_, _, _| panic!("the link is not needed"));
+    pair.await_that("it has come and is no word", |pair| pair.child.tally.odd == 1);
+    assert!(pair.child.poll_news(1000).is_some_and(|line| line.contains("must be of one version")));
+    assert_eq!(pair.child.poll_news(1000), None, "once in a while");
+    pair.say_switch(2);
+    assert_eq!(generation(&pair.await_word(1000)), 2);
+}

@@ -208,6 +208,22 @@ fn a_job_that_comes_to_an_expelled_node_takes_no_turn_before_that_is_back() {
     assert!(!bench.running().is_empty(), "{orders:?}");
 }
 
+/// It is named since what it would say is of those below it too.
+#[test]
+fn who_waits_for_a_late_node_below_it_is_not_expelled_with_it() {
+    let mut bench = Bench::new(&[&[0, 1, 2], &[0, 1, 2]]);
+    bench.obey(&[]);
+    bench.wait();
+    bench.obey(&[(1, Stage::Saved)]);
+    bench.now_ns += SECOND_NS;
+    bench.late(2, 1, Stage::Saved);
+    bench.late(1, 1, Stage::Saved);
+    assert_eq!(bench.expelled(), [2]);
+    bench.now_ns += SECOND_NS;
+    bench.late(1, 1, Stage::Saved);
+    assert_eq!(bench.expelled(), [1, 2], "it has had its own time");
+}
+
 /// Each has been late for as long as the others.
 #[test]
 fn several_nodes_that_are_late_alike_are_expelled_together() {
