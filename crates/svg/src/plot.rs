@@ -6,7 +6,9 @@ const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 420.0;
 const LEFT: f64 = 72.0;
 const RIGHT: f64 = 700.0;
+/// Of a plot whose legend has two lines; each further one moves it down.
 const TOP: f64 = 92.0;
+const LEGEND_LINE: f64 = 16.0;
 const BOTTOM: f64 = 350.0;
 
 /// One line of a plot.
@@ -77,7 +79,7 @@ pub fn lines(plot: &Lines) -> String {
         return Svg::new().finish(WIDTH, HEIGHT);
     }
     let x = Scale { values: wide, places: (LEFT + 14.0, RIGHT - 14.0), logarithmic: plot.powers };
-    let y = up_to(high);
+    let y = up_to(high, top_below(plot.series.iter().map(|series| series.name.as_str())));
     let mut svg = frame(&plot.title, &plot.note, &plot.y, &y);
     let ticks = x.ticks(8);
     let step = if plot.powers { 1.0 } else { ticks.get(1).map_or(1.0, |second| second - ticks[0]) };
@@ -111,7 +113,7 @@ pub fn lines(plot: &Lines) -> String {
 pub fn bars(plot: &Bars) -> String {
     let all = || plot.groups.iter().flat_map(|(_, bars)| bars);
     let most = all().map(|bar| bar.parts.iter().sum()).fold(0.0, f64::max);
-    let y = up_to((0.0, most));
+    let y = up_to((0.0, most), top_below(plot.parts.iter().map(String::as_str)));
     let mut svg = frame(&plot.title, &plot.note, &plot.y, &y);
     legend(&mut svg, plot.parts.iter().enumerate().map(|(index, name)| (name.as_str(), index, false)), false);
     let places = all().count() as f64 + plot.groups.len() as f64 * 0.8;
@@ -142,7 +144,11 @@ pub fn bars(plot: &Bars) -> String {
             svg.text(left + width / 2.0, BOTTOM + 14.0, Anchor::Middle, &bar.name, "font-size=\"10\"");
             at += pitch;
         }
-        svg.text(middle, BOTTOM + 34.0, Anchor::Middle, name, "");
+        let room = (bars.len() as f64 + 0.6) * pitch;
+        for (line, text) in wrap(name, room).into_iter().enumerate() {
+            let below = BOTTOM + 32.0 + 12.0 * line as f64;
+            svg.text(middle, below, Anchor::Middle, &text, "font-size=\"10\"");
+        }
         at += 0.8 * pitch;
     }
     svg.finish(WIDTH, HEIGHT)
@@ -152,10 +158,10 @@ fn round(most: f64) -> f64 {
     crate::round_step(most.max(f64::MIN_POSITIVE) / 5.0)
 }
 
-fn up_to((low, high): (f64, f64)) -> Scale {
+fn up_to((low, high): (f64, f64), top: f64) -> Scale {
     let step = round(high - low);
     let values = ((low / step).floor() * step, ((high / step).ceil() * step).max(low + step));
-    Scale { values, places: (BOTTOM, TOP), logarithmic: false }
+    Scale { values, places: (BOTTOM, top), logarithmic: false }
 }
 
 fn frame(title: &str, note: &str, unit: &str, y: &Scale) -> Svg {
@@ -169,18 +175,17 @@ fn frame(title: &str, note: &str, unit: &str, y: &Scale) -> Svg {
         svg.text(LEFT - 7.0, y.at(tick) + 4.0, Anchor::End, digits(tick, step), "");
     }
     svg.line([LEFT, BOTTOM, RIGHT, BOTTOM], INK, "");
-    let turned = format!("transform=\"rotate(-90 18 {0})\"", (TOP + BOTTOM) / 2.0);
-    svg.text(18.0, (TOP + BOTTOM) / 2.0, Anchor::Middle, unit, &turned);
+    let middle = (y.places.0 + y.places.1) / 2.0;
+    let turned = format!("transform=\"rotate(-90 18 {middle})\"");
+    svg.text(18.0, middle, Anchor::Middle, unit, &turned);
     svg
 }
 
 fn legend<'a>(svg: &mut Svg, entries: impl Iterator<Item = (&'a str, usize, bool)>, marks: bool) {
-    let (mut x, mut y) = (LEFT - 50.0, 66.0);
-    for (name, index, dashed) in entries {
-        let width = 36.0 + name.chars().count() as f64 * 6.6;
-        if x + width > RIGHT + 10.0 {
-            (x, y) = (LEFT - 50.0, y + 16.0);
-        }
+    let entries: Vec<_> = entries.collect();
+    let places = legend_places(entries.iter().map(|entry| entry.0));
+    for ((name, index, dashed), (x, line)) in entries.into_iter().zip(places) {
+        let y = 66.0 + line * LEGEND_LINE;
         if marks {
             let dashes =
                 if dashed { "stroke-width=\"2\" stroke-dasharray=\"6 4\"" } else { "stroke-width=\"2\"" };
@@ -190,8 +195,42 @@ fn legend<'a>(svg: &mut Svg, entries: impl Iterator<Item = (&'a str, usize, bool
             svg.rect([x + 4.0, y - 10.0, 14.0, 12.0], COLOURS[index % COLOURS.len()], "");
         }
         svg.text(x + 25.0, y, Anchor::Start, name, "font-size=\"11\"");
-        x += width;
     }
+}
+
+/// Where the names of a legend begin, and in which of its lines.
+fn legend_places<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(f64, f64)> {
+    let (mut x, mut line) = (LEFT - 50.0, 0.0);
+    let place = |name: &str| {
+        let width = 36.0 + name.chars().count() as f64 * 6.6;
+        if x + width > RIGHT + 10.0 {
+            (x, line) = (LEFT - 50.0, line + 1.0);
+        }
+        x += width;
+        (x - width, line)
+    };
+    names.map(place).collect()
+}
+
+/// The upper end of a plot under the legend of these names.
+fn top_below<'a>(names: impl Iterator<Item = &'a str>) -> f64 {
+    let last = legend_places(names).last().map_or(0.0, |place| place.1);
+    TOP + (last - 1.0).max(0.0) * LEGEND_LINE
+}
+
+/// The words of a name in lines of so many points, if there are such lines.
+fn wrap(name: &str, width: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in name.split(' ') {
+        match lines.last_mut() {
+            Some(line) if (line.chars().count() + 1 + word.chars().count()) as f64 * 5.8 <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// Circle, square, triangle, diamond; hollow when dashed.
@@ -219,4 +258,24 @@ fn mark(svg: &mut Svg, (x, y): (f64, f64), index: usize, hollow: bool) {
         "<polygon points=\"{}\" fill=\"{fill}\" stroke=\"{colour}\" stroke-width=\"1.4\"/>",
         points.join(" ")
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_legend_moves_the_plot_down() {
+        let names = |count| std::iter::repeat_n("a series of some length", count);
+        assert_eq!((top_below(names(1)), top_below(names(6)), top_below(names(9))), (TOP, TOP, TOP + 16.0));
+        let places = legend_places(names(9));
+        assert!(places.iter().all(|(x, line)| *x < RIGHT && 66.0 + line * LEGEND_LINE < top_below(names(9))));
+    }
+
+    #[test]
+    fn names_of_groups_are_broken_where_there_is_no_room() {
+        assert_eq!(wrap("Tutti 100 ms, no real time", 60.0), ["Tutti 100", "ms, no", "real time"]);
+        assert_eq!(wrap("MPICH", 10.0), ["MPICH"]);
+        assert_eq!(wrap("Tutti, strict: nodes", 400.0), ["Tutti, strict: nodes"]);
+    }
 }
