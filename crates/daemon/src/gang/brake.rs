@@ -186,6 +186,11 @@ impl Brake {
         with!(&self.by, iter, all => all.any(|one| one.is_freezing()))
     }
 
+    /// It has been told to freeze, and not to go on.
+    pub(super) fn is_still(&self) -> bool {
+        with!(&self.by, iter, all => all.any(|one| one.is_still()))
+    }
+
     /// It has just been told to freeze, and the next step waits until it does: at most until then.
     pub(super) fn awaited_until_ns(&self, now_ns: u64) -> Option<u64> {
         let calm = with!(&self.by, iter, all => all.any(|one| one.is_calm()));
@@ -240,17 +245,15 @@ impl Brake {
     /// worked for too long: then he is stopped, and awake.
     pub(super) fn try_doing(&mut self, now_ns: u64) -> Option<Doing> {
         let none = Activity { asleep: true, worked_ns: 0, wanted_ns: 0, passed_ns: 0 };
-        let Activity { asleep, worked_ns, wanted_ns, passed_ns } = with!(&mut self.by, iter_mut, all => {
+        let activity = with!(&mut self.by, iter_mut, all => {
             all.try_fold(none, |sum, one| Some(sum.and(one.try_activity(now_ns)?)))
         })?;
+        let Activity { asleep, worked_ns, passed_ns, .. } = activity;
         let Some(given_ns) = self.dozes else {
-            let hard = wanted_ns >= passed_ns / 2;
-            return Some(if asleep {
-                Doing::Sleeps
-            } else if hard {
-                Doing::WorksHard
-            } else {
-                Doing::Works
+            return Some(match asleep {
+                true => Doing::Sleeps,
+                false if activity.is_hard() => Doing::WorksHard,
+                false => Doing::Works,
             });
         };
         let left_ns = (given_ns + passed_ns / GIVEN_PART).min(GIVEN_NS).checked_sub(worked_ns);

@@ -36,6 +36,8 @@ const NOTHING_PART: u64 = 500;
 /// Nobody sleeps who has worked for more than this part of the time with each of his threads: the one that looks after the network
 /// wakes up a hundred times a second.
 pub(super) const ASLEEP_PART: u64 = 50;
+/// Who works, or waits for a core, for this part of the time works hard.
+const HARD_PART: u64 = 2;
 /// A job with more threads on a node is never taken for asleep: looking at all of them would take the time of others.
 pub(super) const THREADS_MAX: usize = 256;
 
@@ -52,6 +54,19 @@ pub(super) struct Activity {
 }
 
 impl Activity {
+    /// Of one rank, which runs or waits for a core at this moment, or does not. What it has waited is known when it gets the core:
+    /// where many share one, it may have waited all the time.
+    fn of_rank(worked_ns: u64, waited_ns: u64, passed_ns: u64, is_busy: impl Fn() -> bool) -> Self {
+        let known_ns = worked_ns + waited_ns;
+        let wanted_ns = if known_ns < passed_ns / HARD_PART && is_busy() { passed_ns } else { known_ns };
+        Activity { asleep: wanted_ns <= passed_ns / ASLEEP_PART, worked_ns, wanted_ns, passed_ns }
+    }
+
+    /// It wants the cores for a good part of the time.
+    pub(super) fn is_hard(&self) -> bool {
+        self.wanted_ns >= self.passed_ns / HARD_PART
+    }
+
     /// Of two parts of a job.
     pub(super) fn and(self, other: Activity) -> Activity {
         Activity {
@@ -88,6 +103,8 @@ pub(super) struct Freezer {
     threads: Option<OwnedFd>,
     /// The CPU time of one of its ranks: a look at it costs a tenth of one at the whole cgroup, and mostly tells enough.
     pulse: Option<OwnedFd>,
+    /// That rank.
+    rank: Option<Pid>,
     /// When that was last looked at, and what it had spent by then.
     beat: Option<(u64, Spent)>,
     freezing: bool,
@@ -114,6 +131,7 @@ impl Freezer {
         Ok(Freezer {
             pulse: pulse
                 .and_then(|path| openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()),
+            rank: rank.and_then(|rank| Pid::from_raw(rank as i32)),
             beat: None,
             freeze: file("cgroup.freeze", OFlags::RDWR)?,
             events: file("cgroup.events", OFlags::RDONLY)?,
@@ -177,6 +195,11 @@ impl Freezer {
     pub(super) fn calm(&mut self, now_ns: u64, pause_ns: u64) {
         self.calm = true;
         (self.pause_ns, self.look_ns) = (pause_ns, now_ns + pause_ns);
+    }
+
+    /// It has been told to freeze, and not to go on.
+    pub(super) fn is_still(&self) -> bool {
+        self.freezing || self.frozen
     }
 
     /// It has been told to freeze, and nobody waits for its word.
@@ -250,8 +273,8 @@ impl Freezer {
         let worked_ns = spent.worked_ns.saturating_sub(then.worked_ns);
         // Who waits for a core is not asleep. What it waited while it stood still passed for nobody.
         let waited_ns = spent.waited_ns.saturating_sub(then.waited_ns).min(passed_ns);
-        let wanted_ns = worked_ns + waited_ns;
-        Some(Activity { asleep: wanted_ns <= passed_ns / ASLEEP_PART, worked_ns, wanted_ns, passed_ns })
+        let is_busy = || self.rank.and_then(Stat::of).is_some_and(|stat| stat.is_busy());
+        Some(Activity::of_rank(worked_ns, waited_ns, passed_ns, is_busy))
     }
 }
 
@@ -315,6 +338,17 @@ mod tests {
             "nobody is left who could run"
         );
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn who_has_waited_for_a_core_all_the_time_works_hard() {
+        let of = |worked_ns, waited_ns, busy| Activity::of_rank(worked_ns, waited_ns, 20_000, || busy);
+        let seen = |activity: Activity| (activity.asleep, activity.is_hard());
+        assert_eq!(seen(of(0, 0, true)), (false, true), "its accounts say nothing yet");
+        assert_eq!(seen(of(3_000, 0, true)), (false, true));
+        assert_eq!(seen(of(3_000, 0, false)), (false, false));
+        assert_eq!(seen(of(4_000, 7_000, false)), (false, true));
+        assert_eq!(seen(of(100, 200, false)), (true, false));
     }
 
     #[test]

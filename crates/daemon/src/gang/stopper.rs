@@ -107,6 +107,11 @@ impl Stopper {
         (self.pause_ns, self.look_ns) = (pause_ns, now_ns + pause_ns);
     }
 
+    /// It has been told to freeze, and not to go on.
+    pub(super) fn is_still(&self) -> bool {
+        self.freezing || self.frozen
+    }
+
     /// They have been told to stop, and nobody waits until they do.
     pub(super) fn is_calm(&self) -> bool {
         self.calm

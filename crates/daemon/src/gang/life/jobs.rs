@@ -75,8 +75,10 @@ impl Job {
     fn look(&mut self, now_ns: u64, id: JobId, agent: &mut Agent) {
         (self.looked_ns, self.unseen) = (now_ns, false);
         let Some(doing) = self.brake.as_mut().and_then(|brake| brake.try_doing(now_ns)) else {
-            // It seems to sleep, and the next look tells.
-            (self.hard, self.pauses) = (false, 1);
+            // Who is only about to be thawed does what he did before. Anybody else seems to sleep, and the next look tells.
+            if self.brake.as_ref().is_none_or(|brake| !brake.is_still()) {
+                (self.hard, self.pauses) = (false, 1);
+            }
             return;
         };
         self.seen_ns = now_ns;
@@ -275,5 +277,36 @@ pub(super) fn look_pause_ns(jobs: &BTreeMap<JobId, Job>, node: &Node) -> Option<
         1 => Some(LOOK_ALONE_NS),
         _ if jobs.values().filter_map(|job| job.brake.as_ref()).any(Brake::dozes) => Some(LOOK_DOZING_NS),
         _ => Some(LOOK_NS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tutti_sched::Tree;
+    use tutti_sched::gang::Timing;
+
+    use super::*;
+
+    /// The agent says that a job goes on before its freezer has been written to. A look in between would find nothing, and looks would
+    /// begin anew with every slice.
+    #[test]
+    fn who_works_hard_still_does_when_it_is_about_to_be_thawed() {
+        let folder = std::env::temp_dir().join(format!("tutti-job-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for name in ["cgroup.freeze", "cgroup.events"] {
+            std::fs::write(folder.join(name), "frozen 1\n").unwrap();
+        }
+        let mut agent = Agent::new(NodeId(0), Tree::new(1, 1), Timing::default(), 1_000_000_000, 1);
+        let brake = Brake::of(std::slice::from_ref(&folder), &[], 0);
+        let mut job = Job { brake, hard: true, pauses: 8, ..Job::default() };
+        let brake = job.brake.as_mut().expect("it has the files of a cgroup");
+        brake.freeze(0);
+        assert!(brake.try_confirm(1_000) && brake.is_still());
+        job.look(2_000, JobId(1), &mut agent);
+        assert_eq!((job.hard, job.pauses), (true, 8));
+        job.brake.as_mut().expect("it is there").thaw();
+        job.look(3_000, JobId(1), &mut agent);
+        assert_eq!((job.hard, job.pauses), (false, 1), "nothing is known of it, and it could be");
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }
