@@ -5,7 +5,7 @@
 //! lists of nodes, with those that join while jobs run; the head's daemon, that dies and is followed by one that knows nothing; the freezers (slow, stuck), the processes (asleep, awake, dead), and time.
 //! A run is a function of its [`Options`]; on a failure the seed is printed.
 //!
-//! What is checked at every step (`world/check`):
+//! What is checked at every step (`check`):
 //!
 //! | invariant | when |
 //! |---|---|

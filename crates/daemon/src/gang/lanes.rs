@@ -90,6 +90,24 @@ struct Tally {
     odd: u64,
 }
 
+/// A count that is said when it has grown, once in a while.
+#[derive(Debug, Default)]
+struct Told {
+    count: u64,
+    again_ns: u64,
+}
+
+impl Told {
+    /// True if it is to be said now, and then not for a while.
+    fn is_news(&mut self, now_ns: u64, count: u64) -> bool {
+        let is_news = count > self.count && now_ns >= self.again_ns;
+        if is_news {
+            *self = Told { count, again_ns: now_ns + NEWS_NS };
+        }
+        is_news
+    }
+}
+
 #[derive(Debug)]
 struct End {
     to: Neighbour,
@@ -108,10 +126,10 @@ pub(super) struct Lanes {
     tally: Tally,
     /// Since when datagrams that count for nothing are counted, and how many there were.
     refused: (u64, u32),
-    /// How many had been refused when that was last said, and when it may be said again.
-    told: (u64, u64),
+    /// What was last said of those that were refused.
+    refused_told: Told,
     /// The same of words that are not understood.
-    odd_told: (u64, u64),
+    odd_told: Told,
     made: Vec<u8>,
 }
 
@@ -127,8 +145,8 @@ impl Lanes {
             ends: Vec::new(),
             tally: Tally::default(),
             refused: (0, 0),
-            told: (0, 0),
-            odd_told: (0, 0),
+            refused_told: Told::default(),
+            odd_told: Told::default(),
             made,
         }
     }
@@ -291,8 +309,7 @@ impl Lanes {
 
     /// Something for the person who keeps the machines. It is looked for when something else is to be done: nobody wakes up for it.
     pub(super) fn poll_news(&mut self, now_ns: u64) -> Option<String> {
-        if self.tally.odd > self.odd_told.0 && now_ns >= self.odd_told.1 {
-            self.odd_told = (self.tally.odd, now_ns + NEWS_NS);
+        if self.odd_told.is_news(now_ns, self.tally.odd) {
             return Some(format!(
                 "{} words of other nodes' switch threads are not understood so far: all daemons of a cluster must be of one version",
                 self.tally.odd
@@ -300,8 +317,7 @@ impl Lanes {
         }
         self.socket.as_ref()?;
         let refused = self.tally.strangers + self.tally.forged + self.tally.again;
-        if refused > self.told.0 && now_ns >= self.told.1 {
-            self.told = (refused, now_ns + NEWS_NS);
+        if self.refused_told.is_news(now_ns, refused) {
             let Tally { strangers, forged, again, .. } = self.tally;
             return Some(format!(
                 "refused at the switch thread's port so far: {strangers} datagrams of strangers, {forged} forged, {again} repeated"
