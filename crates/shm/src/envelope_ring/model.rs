@@ -1,5 +1,6 @@
 //! Loom: every interleaving of one sender and one receiver, within a bound on preemptions where the model is large.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::*;

@@ -1,5 +1,7 @@
 //! One-process tests of the envelope ring: order, wrap, fullness, and payload that looks like headers.
 
+use std::ptr::NonNull;
+
 use super::*;
 
 fn ring(count: usize) -> (Producer, Consumer, Box<(Vec<Line>, Consumed)>) {
