@@ -97,6 +97,37 @@ fn a_page_on_stdout_stands_behind_what_is_there_wherever_that_goes() {
 }
 
 #[test]
+fn a_page_on_a_descriptor_stands_where_that_has_got_to() {
+    let scratch = logs("timeline-descriptor", 1);
+    for (open, old) in [("3>file", ""), ("3>>file", "old\n"), ("3<>file", "")] {
+        std::fs::write(scratch.path().join("file"), "old\n").expect("a file");
+        let line = format!(
+            "cd \"$1\"; exec {open}; echo before >&3; \"$0\" timeline --all --logs . -o /dev/fd/3; echo after >&3"
+        );
+        let mut command = Command::new("sh");
+        command.args(["-c", &line]).arg(program("tutti").get_program()).arg(scratch.path());
+        tutti_tests::run(&mut command, LIMIT).expect_success();
+        let text = std::fs::read_to_string(scratch.path().join("file")).expect("a file");
+        let begins = format!("{old}before\n<!doctype html>");
+        assert!(text.starts_with(&begins) && text.ends_with("</html>\nafter\n"), "{open}: {text}");
+    }
+}
+
+#[test]
+fn a_page_that_may_not_be_so_long_is_said_and_leaves_nothing() {
+    let scratch = logs("timeline-limit", 1);
+    let folder = scratch.path().join("pages");
+    std::fs::create_dir(&folder).expect("a folder");
+    let mut command = Command::new("bash");
+    command.args(["-c", "ulimit -f 1; exec \"$0\" timeline --all --logs \"$1\" -o \"$1/pages/page.html\""]);
+    command.arg(program("tutti").get_program()).arg(scratch.path());
+    let ran = tutti_tests::run(&mut command, LIMIT);
+    assert_eq!((ran.code(), ran.stderr.lines().count()), (1, 1), "{ran}");
+    assert!(ran.stderr.contains("cannot write") && ran.stderr.contains("File too large"), "{ran}");
+    assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 0);
+}
+
+#[test]
 fn who_is_interrupted_while_a_page_is_written_leaves_it_whole_or_not_at_all() {
     let scratch = logs("timeline-interrupted", 20_000);
     let folder = scratch.path().join("pages");

@@ -124,6 +124,16 @@ fn a_full_disk_ends_the_job_with_one_line() {
 }
 
 #[test]
+fn output_that_may_not_be_so_long_ends_the_job_with_one_line() {
+    let scratch = Scratch::new("output-limit");
+    let mpiexec = tutti_tests::dist().join("bin/mpiexec");
+    let line = format!("ulimit -f 4096; exec {} -n 1 head -c 8M /dev/zero >out", mpiexec.display());
+    let ran = run(Command::new("bash").args(["-c", &line]).current_dir(scratch.path()));
+    assert_eq!((ran.code(), ran.stderr.lines().count()), (1, 1), "{ran}");
+    assert!(ran.stderr.contains("File too large"), "{ran}");
+}
+
+#[test]
 fn who_cannot_say_why_ends_with_the_same_status() {
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     let (closed, gone) = std::io::pipe().expect("a pipe");

@@ -5,7 +5,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use tutti_tests::{Scratch, program};
 
-use crate::harness::{RANK, Running, await_that, state_of};
+use crate::harness::{RANK, Running, await_that, run, state_of};
 
 #[test]
 fn signals_that_end_are_forwarded_and_end_the_job() {
@@ -17,6 +17,18 @@ fn signals_that_end_are_forwarded_and_end_the_job() {
         let (code, stderr) = job.end();
         assert_eq!(code, status, "{stderr}");
         assert_eq!(stderr, "", "after {signal:?}");
+    }
+}
+
+#[test]
+fn a_rank_begins_with_no_signal_blocked_or_ignored() {
+    for options in [&[][..], &["--virtual-nodes", "2"]] {
+        let words = ["-n", "2", "grep", "-Ehow", "Sig(Blk|Ign):.*", "/proc/self/status"];
+        let ran = run(program("mpiexec").args(options).args(words)).expect_success();
+        let sets = ran.stdout.lines().filter_map(|line| line.split_whitespace().nth(1));
+        // From 32 on they are the C library's own.
+        let sets = sets.map(|set| u64::from_str_radix(set, 16).expect("a set") & 0x7fff_ffff);
+        assert_eq!(sets.collect::<Vec<_>>(), [0; 4], "{ran}");
     }
 }
 

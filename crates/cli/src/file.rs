@@ -1,7 +1,9 @@
 //! Files that users asked for: whole, or as they were.
 
+use std::ffi::OsStr;
 use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write};
+use std::os::fd::RawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -18,7 +20,9 @@ const ENDS: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT]
 enum Target {
     /// The file of this name, which need not be there yet.
     File(PathBuf),
-    /// A pipe, a terminal, what a descriptor leads to: nothing that another one could take the place of.
+    /// A descriptor that we were started with: `/dev/stdout`, `/dev/fd/3`.
+    Descriptor(RawFd),
+    /// A pipe, a terminal, what another program's descriptor leads to: nothing that another one could take the place of.
     Stream(PathBuf),
 }
 
@@ -34,9 +38,9 @@ impl Target {
             }
             let folder = at.parent().filter(|folder| *folder != "").unwrap_or(Path::new("."));
             let (Ok(folder), Ok(next)) = (folder.canonicalize(), at.read_link()) else { break };
-            // /dev/stdout, /dev/fd/3: a link to an open file, which may have no name.
+            // A link to an open file, which may have no name.
             if folder.starts_with("/proc") {
-                return Target::Stream(at);
+                return descriptor(&folder, at.file_name()).map_or(Target::Stream(at), Target::Descriptor);
             }
             at = folder.join(next);
         }
@@ -44,13 +48,24 @@ impl Target {
     }
 }
 
+/// The number of one of our own descriptors, by its place in /proc.
+fn descriptor(folder: &Path, name: Option<&OsStr>) -> Option<RawFd> {
+    let inside = folder.strip_prefix(format!("/proc/{}", std::process::id())).ok()?;
+    (inside.ends_with("fd")).then_some(name?.to_str()?.parse().ok()?)
+}
+
 /// True if what is written to the path is no file of that name, as with `/dev/stdout`.
 pub fn is_stream(path: &Path) -> bool {
-    matches!(Target::of(path), Target::Stream(path) if !path.is_dir())
+    match Target::of(path) {
+        Target::File(_) => false,
+        Target::Descriptor(_) => true,
+        Target::Stream(path) => !path.is_dir(),
+    }
 }
 
 /// Writes the file under another name beside it, then gives it its own: a full disk leaves what was there, and nothing new. A signal
-/// that comes meanwhile comes when it is done. What is no file is written to as it is.
+/// that comes meanwhile comes when it is done. What is no file is written to as it is, a descriptor where it stands; it can be named
+/// once.
 ///
 /// # Errors
 /// When it cannot be written; a text for the user.
@@ -59,7 +74,10 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
         // Who may not write to it may not replace it either, and some links the kernel does not follow.
         Target::File(target) => may_write(path)
             .and_then(|()| os::without_signals(&ENDS.map(Signal::as_raw), || replace(&target, bytes))),
-        Target::Stream(target) => put(&target, bytes),
+        Target::Descriptor(number) => put(number, bytes),
+        Target::Stream(target) => {
+            File::options().append(true).open(target).and_then(|mut file| file.write_all(bytes))
+        }
     };
     written.map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
@@ -103,21 +121,25 @@ fn take_over(file: &File, old: &Metadata) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(mode))
 }
 
-/// Behind what stands there. Our own stdout is not opened again: a file that it was sent to would be written from two places, and a socket
-/// cannot be opened.
-fn put(target: &Path, bytes: &[u8]) -> io::Result<()> {
-    let stdout = rustix::fs::fstat(rustix::stdio::stdout())?;
-    if std::fs::metadata(target)
-        .is_ok_and(|found| (found.dev(), found.ino()) == (stdout.st_dev, stdout.st_ino))
-    {
-        let mut out = io::stdout().lock();
-        return out.write_all(bytes).and_then(|()| out.flush());
+/// A descriptor's file is not opened again: it would be written from two places, and a socket cannot be opened.
+fn put(number: RawFd, bytes: &[u8]) -> io::Result<()> {
+    match number {
+        0 => File::from(rustix::stdio::stdin().try_clone_to_owned()?).write_all(bytes),
+        1 => {
+            let mut out = io::stdout().lock();
+            out.write_all(bytes)?;
+            out.flush()
+        }
+        2 => io::stderr().write_all(bytes),
+        _ => File::from(os::take_descriptor(number)?).write_all(bytes),
     }
-    File::options().append(true).open(target)?.write_all(bytes)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Seek;
+    use std::os::fd::IntoRawFd;
+
     use super::*;
 
     struct Folder(PathBuf);
@@ -177,6 +199,26 @@ mod tests {
             }
         });
         assert_eq!((folder.names().len(), modes()), (1, vec![0o600]));
+    }
+
+    #[test]
+    fn a_descriptor_is_written_to_where_it_stands() {
+        let folder = Folder::new("descriptor");
+        let path = folder.0.join("file");
+        for (append, expected) in [(false, "abTEXTghij"), (true, "abcdefghijTEXT")] {
+            std::fs::write(&path, "abcdefghij").unwrap();
+            let mut file = File::options().write(true).append(append).open(&path).unwrap();
+            file.seek(io::SeekFrom::Start(2)).unwrap();
+            let inherited = file.try_clone().unwrap();
+            rustix::io::fcntl_setfd(&inherited, rustix::io::FdFlags::empty()).unwrap();
+            let number = inherited.into_raw_fd();
+            let named = PathBuf::from(format!("/dev/fd/{number}"));
+            assert!(is_stream(&named));
+            write(&named, b"TEXT").unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
+            assert_eq!(file.stream_position().unwrap() as usize, expected.find("TEXT").unwrap() + 4);
+        }
+        assert_eq!(folder.names(), ["file"]);
     }
 
     #[test]

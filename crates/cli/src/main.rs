@@ -26,9 +26,13 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
+use rustix::process::Signal;
+use tutti_node::os;
 use tutti_node::say::say;
 
 fn main() -> ExitCode {
+    // A file that gets too long is as a full disk: it is said, and nothing half written stays.
+    os::ignore_signal(Signal::XFSZ.as_raw());
     let mut arguments = std::env::args_os();
     let called = arguments.next().unwrap_or_else(|| OsString::from("mpiexec"));
     let name =

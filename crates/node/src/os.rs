@@ -411,14 +411,18 @@ pub fn raise_default(signal: c_int) {
 /// Takes over a descriptor that this program was started with, and makes it close-on-exec.
 ///
 /// # Errors
-/// When there is no such descriptor, or it is one of the standard three.
+/// When there is no such descriptor, it is one of the standard three, or has been opened or taken since.
 pub fn take_descriptor(number: RawFd) -> io::Result<OwnedFd> {
+    let unknown = || io::Error::from_raw_os_error(libc::EBADF);
     if number <= 2 {
-        return Err(io::Error::from_raw_os_error(libc::EBADF));
+        return Err(unknown());
     }
-    // SAFETY: fcntl refuses a number that is not open; the caller names each number once, at start, before anything else
-    // has been opened.
+    // SAFETY: a number that is open and would live through exec has come through one: what is opened here would not, nor what
+    // was taken before. So nobody else owns it.
     unsafe {
+        if checked(libc::fcntl(number, libc::F_GETFD))? & libc::FD_CLOEXEC != 0 {
+            return Err(unknown());
+        }
         checked(libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC))?;
         Ok(OwnedFd::from_raw_fd(number))
     }

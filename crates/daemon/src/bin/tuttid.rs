@@ -14,6 +14,8 @@ use tutti_node::say::say;
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    // A log that gets too long is as a full disk: jobs go on.
+    tutti_node::os::ignore_signal(rustix::process::Signal::XFSZ.as_raw());
     if options.on_demand {
         // Not what the terminal and the mpiexec that has started us happen to have.
         let _ = rustix::process::setsid();
