@@ -6,6 +6,8 @@ mod samples;
 use std::fs;
 use std::path::Path;
 
+use tutti_daemon::gang::Word;
+
 fn main() -> std::io::Result<()> {
     let folder = std::env::args().nth(1).expect("daemon_seeds FOLDER");
     let folder = Path::new(&folder).join("switch");

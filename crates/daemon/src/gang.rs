@@ -26,8 +26,7 @@ use serde::{Deserialize, Serialize};
 use tutti_node::os::Rung;
 use tutti_sched::head::{Lags, Notice};
 use tutti_sched::{
-    Config, Demand, Down, Generation, JobId, Mode, NodeId, Part, Policy, Scheduler, SubmitError, Version,
-    Wait, Window,
+    Config, Demand, Generation, JobId, Mode, NodeId, Policy, Scheduler, SubmitError, Version, Wait, Window,
 };
 
 use crate::core::LinkId;
@@ -44,7 +43,7 @@ mod turns;
 
 pub(crate) use lanes::LABEL;
 use lanes::Lanes;
-pub use lanes::{Neighbour, SECRET_BYTES, Secret};
+pub use lanes::{Neighbour, SECRET_BYTES, Secret, Word};
 use life::Life;
 pub use post::{Served, Words};
 pub use turns::{Stretch, Turn, Turns, What};
@@ -66,15 +65,6 @@ impl Default for Gangs {
     fn default() -> Self {
         Gangs { slice_ns: 100_000_000, strict: false, force_switch: false, policy: Policy::default() }
     }
-}
-
-/// What goes down the tree from thread to thread.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Word {
-    /// A plan or an order.
-    Sched(Down),
-    /// The slots of a job.
-    Slots(JobId, Vec<Part>),
 }
 
 /// What a node has for jobs.

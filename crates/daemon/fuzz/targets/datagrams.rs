@@ -1,16 +1,34 @@
-//! What a switch thread reads of others: sealed datagrams, what they say, and a lane's life under any of it. Nothing panics, every word
-//! is taken once and in order, and nothing goes over the link twice.
+//! What a switch thread reads of others: sealed datagrams, what they say, a lane's life under any of it, and the words that come. Nothing
+//! panics, every word is taken once and in order, nothing goes over the link twice, and what is understood can be said again.
 //!
 //! A life is steps of two bytes, what happens and how much of it; see [`live`].
 
+use std::fmt::Debug;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tutti_sched::Report;
+
 use super::lane::{Lane, TEXT_BYTES, Text};
 use super::seal::{HEAD_BYTES, Refused, SECRET_BYTES, Seal, TAG_BYTES};
+use super::words::{Word, encode, read_word};
 
-/// Reads bytes in every way in which a datagram is read.
-pub fn read(input: &[u8]) {
+/// Reads bytes in every way in which a datagram is read; gives how many words were understood.
+pub fn read(input: &[u8]) -> usize {
     open(input);
     seal(input);
-    live(input);
+    live(input) + hear(input)
+}
+
+/// As a word of either neighbour.
+fn hear(input: &[u8]) -> usize {
+    usize::from(understand::<Word>(input) | understand::<Report>(input))
+}
+
+fn understand<T: Serialize + DeserializeOwned + PartialEq + Debug>(input: &[u8]) -> bool {
+    let Some(word) = read_word::<T>(input) else { return false };
+    assert_eq!(read_word(&encode(&word, Vec::new())), Some(word));
+    true
 }
 
 /// As a datagram of anybody.
@@ -43,9 +61,11 @@ fn seal(input: &[u8]) {
     assert_eq!(reader.open(3, &mut datagram), Ok((text, true)));
 }
 
-/// The life of a lane: words are pushed (0), time passes (1), texts come (2), datagrams leave (3), words come over the link (4).
-fn live(mut input: &[u8]) {
+/// The life of a lane: words are pushed (0), time passes (1), texts come (2), datagrams leave (3), words come over the link (4). Gives how
+/// many words were understood.
+fn live(mut input: &[u8]) -> usize {
     let mut lane = Lane::new(0);
+    let mut understood = 0;
     let (mut now_ns, mut heard, mut said) = (0, 0, 0);
     // Words pushed, the next that may go over the link, the next to be taken.
     let (mut pushed, mut by_link, mut have) = (0, 0, 0);
@@ -70,7 +90,10 @@ fn live(mut input: &[u8]) {
                 let (text, rest) = input.split_at(input.len().min(usize::from(*size)));
                 (input, heard) = (rest, heard + 1);
                 if let Some(text) = Text::parse(text) {
-                    lane.handle(now_ns, heard, &text, &mut |_| have += 1);
+                    lane.handle(now_ns, heard, &text, &mut |word| {
+                        understood += hear(word);
+                        have += 1;
+                    });
                 }
             }
             3 => {
@@ -87,4 +110,5 @@ fn live(mut input: &[u8]) {
         }
         let _ = lane.timeout_ns();
     }
+    understood
 }

@@ -1,9 +1,18 @@
-//! Lives of a lane as its neighbour would shape them.
+//! Words of neighbours, and lives of a lane as its neighbour would shape them.
+
+use serde::Serialize;
+use tutti_sched::{
+    Down, Generation, JobId, Members, Membership, Mode, Moved, NodeId, Order, Part, Plan, Report, Slots,
+    Stage, Switch, Version,
+};
+
+use super::Word;
 
 /// A step: what, how much, and the text that comes.
 fn text(asks: bool, echo: u64, have: u64, first: u64, words: &[&[u8]]) -> Vec<u8> {
     let mut text = vec![u8::from(asks)];
-    [echo, have, first].iter().for_each(|number| text.extend_from_slice(&number.to_le_bytes()));
+    let calm_ns = 100_000_000;
+    [echo, have, first, calm_ns].iter().for_each(|number| text.extend_from_slice(&number.to_le_bytes()));
     for word in words {
         text.extend_from_slice(&(word.len() as u16).to_le_bytes());
         text.extend_from_slice(word);
@@ -11,12 +20,64 @@ fn text(asks: bool, echo: u64, have: u64, first: u64, words: &[&[u8]]) -> Vec<u8
     [&[2, text.len() as u8], &text[..]].concat()
 }
 
-/// Some lives.
+/// Some of either.
 pub fn samples() -> Vec<Vec<u8>> {
+    let words = words();
+    let lives = lives(&words);
+    words.into_iter().chain(lives).collect()
+}
+
+/// Every kind that goes down, and every kind that goes up.
+pub fn words() -> Vec<Vec<u8>> {
+    let (job, generation, node) = (JobId(7), Generation(1_795_000_000_000_123), NodeId(31));
+    let (version, slots) = (Version(4), Slots::first(8));
+    let plan = Plan {
+        version,
+        rows: vec![vec![JobId(1), job], vec![], vec![JobId(u64::MAX)]],
+        moved: vec![Moved { job, node, slots }],
+    };
+    let switch =
+        Switch { version, row: 1, generation, at_ns: 0, mode: Mode::Overlapped, left_ns: 99_000_000 };
+    let nobody = Switch { row: Switch::NOBODY, mode: Mode::Strict, ..switch };
+    let members = Members { membership: Membership(9), lost: vec![NodeId(2), node], expelled: vec![] };
+    let orders = [
+        Order::Switch(switch),
+        Order::Switch(nobody),
+        Order::Save(job, generation),
+        Order::Restore(job, generation),
+        Order::Run(job, generation),
+        Order::Kill(job),
+        Order::Suspend(job, 3),
+        Order::Resume(job, 4),
+        Order::Members(members),
+    ];
+    let reports = [
+        Report::Reached { job, stage: Stage::Frozen, generation, membership: Membership(9) },
+        Report::Woken { job },
+        Report::Late { node, job, stage: Stage::Suspended },
+        Report::Here { node, generation },
+        Report::Came { node },
+    ];
+    let mut words = vec![
+        bytes(&Word::Sched(Down::Plan(plan))),
+        bytes(&Word::Slots(job, vec![Part { node, ranks: 2, slots }])),
+    ];
+    words.extend(orders.map(|order| bytes(&Word::Sched(Down::Order(order)))));
+    words.extend(reports.map(|report| bytes(&report)));
+    words
+}
+
+fn bytes(word: &impl Serialize) -> Vec<u8> {
+    postcard::to_extend(word, Vec::new()).expect("words are serialisable")
+}
+
+fn lives(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let (push, pass, poll, link) = ([0, 20], [1, 10], [3, 0], [4, 1]);
     let opened = [&poll[..], &text(true, 1, 0, 0, &[])].concat();
+    let heard = words.iter().zip(0..).map(|(word, first)| text(false, 1, 0, first, &[word]));
     vec![
         opened.clone(),
+        [&opened[..], &heard.collect::<Vec<_>>().concat()].concat(),
         [&opened[..], &push, &poll, &text(false, 2, 1, 0, &[b"switch"])].concat(),
         [&opened[..], &push, &push, &poll, &pass, &poll, &pass, &pass, &pass, &poll].concat(),
         [&opened[..], &text(false, 1, 0, 0, &[b"a", b"b"]), &text(false, 1, 0, 1, &[b"b", b"c"]), &poll]

@@ -8,5 +8,9 @@ mod lane;
 #[allow(dead_code)]
 #[path = "../../src/gang/lanes/seal.rs"]
 mod seal;
+#[path = "../../src/gang/lanes/words.rs"]
+mod words;
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| datagrams::read(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    datagrams::read(input);
+});

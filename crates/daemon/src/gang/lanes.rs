@@ -16,18 +16,19 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::net::SendFlags;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tutti_sched::{NodeId, Report};
 
-use super::Word;
 use crate::core::LinkId;
 use lane::{Lane, Text};
 pub(crate) use seal::LABEL;
 use seal::Seal;
 pub use seal::{SECRET_BYTES, Secret};
+pub use words::Word;
+pub(super) use words::{encode, read_word};
 
 mod lane;
 mod seal;
+mod words;
 
 /// Datagrams that count for nothing, in [`REST_NS`].
 const REFUSED_MAX: u32 = 100;
@@ -354,16 +355,6 @@ fn decode(from: &Neighbour, word: &[u8]) -> Option<Heard> {
     } else {
         read_word(word).map(|report| Heard::Up(from.node, report))
     }
-}
-
-/// The bytes of a word, behind those of `into`. Both ends are of one version: fields have no names.
-pub(super) fn encode(word: &impl Serialize, into: Vec<u8>) -> Vec<u8> {
-    postcard::to_extend(word, into).expect("words are serialisable")
-}
-
-/// What [`encode`] has made; nothing, if it is anything else.
-pub(super) fn read_word<T: DeserializeOwned>(word: &[u8]) -> Option<T> {
-    postcard::take_from_bytes(word).ok().and_then(|(word, rest)| rest.is_empty().then_some(word))
 }
 
 /// What `make fuzz` does with any bytes.

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use tutti_sched::{Members, Membership, Order};
+use tutti_sched::{Down, Members, Membership, Order};
 
 use super::lanes::{encode, read_word};
 use super::*;

@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 
+use super::Word;
 use super::datagrams::read;
 
 #[path = "../../../fuzz/targets/samples.rs"]
@@ -11,8 +12,17 @@ mod samples;
 #[test]
 fn real_lives_hold_and_so_do_their_beginnings() {
     for sample in samples::samples() {
-        (0..=sample.len()).for_each(|length| read(&sample[..length]));
+        for length in 0..=sample.len() {
+            read(&sample[..length]);
+        }
     }
+}
+
+#[test]
+fn every_real_word_is_understood_alone_and_in_a_life() {
+    let words = samples::words();
+    assert!(words.iter().all(|word| read(word) == 1), "{words:?}");
+    assert!(samples::samples().iter().any(|life| read(life) == words.len()));
 }
 
 proptest! {
