@@ -1,3 +1,7 @@
+use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::ffi::OsStringExt;
+
 use super::*;
 
 #[test]

@@ -1,0 +1,211 @@
+//! A job as its front end describes it to a starter: programs, ranks, the node's part in it, the daemon behind it.
+
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::ops::Range;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use serde::{Deserialize, Serialize};
+
+/// A text of the operating system: arguments, paths and values need not be UTF-8.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Text {
+    /// The usual case.
+    Utf8(String),
+    /// Anything else.
+    Bytes(Vec<u8>),
+}
+
+impl Text {
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        match self {
+            Text::Utf8(text) => text.as_bytes(),
+            Text::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+impl From<OsString> for Text {
+    fn from(text: OsString) -> Self {
+        text.into_string().map_or_else(|text| Text::Bytes(text.into_vec()), Text::Utf8)
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Text::Utf8(text.to_owned())
+    }
+}
+
+impl From<&Text> for OsString {
+    fn from(text: &Text) -> Self {
+        std::ffi::OsStr::from_bytes(text.as_bytes()).to_owned()
+    }
+}
+
+/// A job as the front end describes it. Environment, working directory, limits and affinity are inherited.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// Random number of the job, for the names of its socket and cgroup. The front end draws it, so that it can clean up
+    /// after a starter that died before it had said anything.
+    pub id: u64,
+    /// Pid of the front end: when it is not the starter's parent any more, the job is over.
+    pub front_end: u32,
+    /// The programs, in order of ranks.
+    pub programs: Vec<Program>,
+    /// Which ranks get the front end's stdin.
+    pub input: Input,
+    /// The front end's stdin is to be inherited; else it comes in frames.
+    pub input_inherited: bool,
+    /// Stdout of the ranks is a terminal of this size (rows, columns); none: a pipe.
+    pub terminal: Option<(u16, u16)>,
+    /// Stdin, stdout and stderr of rank 0 are that terminal, and it is its controlling one: keys are its to hear.
+    pub pty: bool,
+    /// Which cores a rank may use.
+    pub binding: Binding,
+    /// Cores of a rank, when the user said so.
+    pub cores_per_rank: Option<u32>,
+    /// More ranks than cores are an error.
+    pub no_oversubscribe: bool,
+    /// What of it is this starter's; none: all.
+    pub part: Option<Part>,
+    /// Say on stderr what the starter does.
+    pub debug: bool,
+    /// The front end is a daemon, whose death is not the job's; none: it is.
+    #[serde(default)]
+    pub daemon: Option<Daemon>,
+    /// What its ranks on this node may have of memory, where the kernel can see to that; none: anything.
+    #[serde(default)]
+    pub memory: Option<MemoryLimit>,
+}
+
+/// Memory that the ranks of a node may have together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryLimit {
+    /// So much.
+    pub bytes: u64,
+    /// What the user reads of who has been killed for it: "the job's memory on node ... reached ...".
+    pub reached: String,
+}
+
+/// How a starter finds its daemon again, when that has died and another has taken its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Daemon {
+    /// The local socket.
+    pub socket: Text,
+    /// The cluster's number of the job.
+    pub job: u64,
+    /// Random number that shows that it is the starter.
+    pub token: u64,
+    /// So long it tries, in ms.
+    pub patience_ms: u64,
+}
+
+/// The part of one node in a job that runs on several.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Number of the node, from 0.
+    pub node: u32,
+    /// World rank of each node's first rank.
+    pub first_ranks: Vec<u32>,
+    /// Address of this node on which its ranks are reached.
+    pub address: IpAddr,
+    /// Random number that every packet of the job carries.
+    pub key: u64,
+    /// The nodes are virtual ones: they share the cores of this machine.
+    pub shares_machine: bool,
+}
+
+impl Job {
+    /// Ranks of all programs.
+    pub fn ranks(&self) -> u64 {
+        self.programs.iter().map(|program| u64::from(program.ranks)).sum()
+    }
+
+    /// Which of the programs a world rank runs.
+    pub fn program_of(&self, rank: u64) -> usize {
+        let mut end = 0;
+        let begins_behind = |program: &&Program| {
+            end += u64::from(program.ranks);
+            end <= rank
+        };
+        self.programs.iter().take_while(begins_behind).count()
+    }
+
+    /// World ranks of this starter.
+    pub fn local_ranks(&self) -> Range<u64> {
+        match &self.part {
+            None => 0..self.ranks(),
+            Some(part) => {
+                let first = |node: usize| part.first_ranks.get(node).copied().map(u64::from);
+                let node = part.node as usize;
+                first(node).unwrap_or(0)..first(node + 1).unwrap_or(self.ranks())
+            }
+        }
+    }
+
+    /// Number of this starter's node.
+    pub fn node(&self) -> u32 {
+        self.part.as_ref().map_or(0, |part| part.node)
+    }
+
+    /// Text for the names of what belongs to this starter alone: job, and node if there are several.
+    pub fn name(&self) -> String {
+        name_of(self.id, self.part.as_ref().map(|part| part.node))
+    }
+}
+
+/// [`Job::name`] for those who know the job's number only.
+pub fn name_of(job: u64, node: Option<u32>) -> String {
+    node.map_or_else(|| format!("{job:016x}"), |node| format!("{job:016x}-{node}"))
+}
+
+/// One program of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// The file to execute.
+    pub file: Text,
+    /// Its arguments; the first is its name.
+    pub arguments: Vec<Text>,
+    /// How many ranks run it.
+    pub ranks: u32,
+    /// Working directory, if not the front end's.
+    pub directory: Option<Text>,
+    /// Which variables of the front end's environment it gets.
+    pub inherits: Inherits,
+    /// Variables set for it.
+    pub variables: Vec<(Text, Text)>,
+}
+
+/// Which variables of the front end's environment a program gets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Inherits {
+    /// All.
+    All,
+    /// These and the few without which nothing starts (PATH, HOME, ...).
+    Only(Vec<Text>),
+}
+
+/// Which ranks get the front end's stdin; the others read end of file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Input {
+    /// None.
+    None,
+    /// Every rank gets all of it.
+    All,
+    /// One rank.
+    Rank(u32),
+}
+
+/// Which cores a rank may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Binding {
+    /// All of the job.
+    None,
+    /// One each, or `cores_per_rank`.
+    Core,
+    /// A fair share as a set.
+    Share,
+}

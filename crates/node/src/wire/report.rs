@@ -1,0 +1,153 @@
+//! What a starter says of a job: where its ranks are reached, how they end.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+/// What a starter says to a daemon that has taken the place of its own. Behind it comes again all that it has ever reported, and
+/// the output that no daemon has taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Back {
+    /// The cluster's number of the job.
+    pub job: u64,
+    /// [`Daemon::token`].
+    pub token: u64,
+    /// Place of the first byte of output that follows, counted in bytes of Output and Errors frames.
+    pub base: u64,
+    /// Number (the frame's `rank`) of the last Input frame that has come.
+    pub piece: u32,
+    /// It has been taken.
+    pub taken: bool,
+    /// The job is stopped.
+    pub frozen: bool,
+    /// Peers have come.
+    pub has_peers: bool,
+}
+
+/// Where ranks are reached, of a node or of all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reached {
+    /// In the order of ranks.
+    pub addresses: Vec<SocketAddr>,
+    /// Bytes of a datagram, at most, so that the links of these nodes take it in one piece.
+    pub datagram_bytes: u32,
+}
+
+impl Reached {
+    /// The ranks of several nodes, in the order of the nodes.
+    pub fn of_all<'a>(nodes: impl IntoIterator<Item = &'a Reached>) -> Reached {
+        let mut all = Reached { addresses: Vec::new(), datagram_bytes: u32::MAX };
+        for node in nodes {
+            all.addresses.extend(&node.addresses);
+            all.datagram_bytes = all.datagram_bytes.min(node.datagram_bytes);
+        }
+        all
+    }
+}
+
+/// What the starter tells the front end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Report {
+    /// Everything is there for the ranks of this node, in order. They start when Peers has come.
+    Addresses(Reached),
+    /// The ranks of this node are forked.
+    Started {
+        /// Pids in the order of ranks.
+        pids: Vec<u32>,
+        /// Cores in the order of ranks, as a list such as `0-1,4`; empty when not bound.
+        cores: Vec<String>,
+    },
+    /// The last Input frame has been taken, another may come.
+    InputTaken,
+    /// No rank of this node reads its stdin any more.
+    InputUnwanted,
+    /// All ranks are stopped.
+    Suspended,
+    /// Rank 0 was stopped by its terminal: the whole job is to be.
+    Stopped,
+    /// Of a job that was started without a daemon: after [`Report::Stopped`] it goes on.
+    Continued,
+    /// From a daemon: the front end may go, the job goes on.
+    Detached,
+    /// The job is over and is being killed on this node; only the first time, before anything is said of why.
+    Ending {
+        /// Exit status of the job as far as this node knows.
+        status: u8,
+    },
+    /// A rank ended in a way that the user should read.
+    Ended(Ended),
+    /// One line for the user that is about no rank.
+    Warning(String),
+    /// All ranks of this node sleep until something comes for them, or no longer (`starter/stuck.rs`). Not for the user.
+    Still(Option<Still>),
+    /// The job could not be started; one line. [`Report::End`] follows.
+    Refused(String),
+    /// In a job on several nodes: no rank of this one is left and all their output is sent; the starter waits for Leave.
+    Left,
+    /// Nothing of the job is left on this node; the last report.
+    End {
+        /// Exit status of the job as far as this node knows.
+        status: u8,
+    },
+}
+
+/// All ranks of a node sleep until something comes for them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Still {
+    /// Another one for each time that they began to.
+    pub number: u64,
+    /// They wait for each other for ever, and the user has been told so: who waits for whom. Known only of a job's single node.
+    pub deadlock: Option<String>,
+}
+
+/// How a rank ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// Its rank in the job.
+    pub rank: u32,
+    /// The process.
+    pub pid: u32,
+    /// What happened.
+    pub cause: Cause,
+}
+
+/// What happened to a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    /// It was killed.
+    Signal {
+        /// By this signal.
+        signal: i32,
+        /// The kernel wrote its memory to a file.
+        core_dumped: bool,
+    },
+    /// It exited.
+    Status(i32),
+    /// It called MPI_Init, not MPI_Finalize, and exited with 0.
+    NotFinalized,
+    /// It called MPI_Abort, or an error was fatal.
+    Abort(u32),
+    /// The process that called MPI_Init below a wrapper is dead, its wrapper lives on.
+    Vanished,
+    /// What it wrote on its PMI descriptor is no PMI.
+    NoPmi,
+    /// It was killed since the job has reached its limit of memory; a [`Report::Warning`] before this one says so.
+    Memory,
+}
+
+impl Cause {
+    /// Exit status that stands for it in a shell.
+    pub fn status(self) -> u8 {
+        match self {
+            Cause::Signal { signal, .. } => 128_i32.saturating_add(signal).clamp(129, 255) as u8,
+            Cause::Status(status) => (status & 0xff) as u8,
+            Cause::NotFinalized | Cause::Vanished | Cause::NoPmi => 1,
+            Cause::Memory => 137,
+            Cause::Abort(code) => {
+                // An aborted job never looks like a good one.
+                let code = (code & 0xff) as u8;
+                if code == 0 { 1 } else { code }
+            }
+        }
+    }
+}
