@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Back {
     /// The cluster's number of the job.
     pub job: u64,
-    /// [`Daemon::token`].
+    /// [`super::Daemon::token`].
     pub token: u64,
     /// Place of the first byte of output that follows, counted in bytes of Output and Errors frames.
     pub base: u64,
