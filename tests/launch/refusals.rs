@@ -134,6 +134,41 @@ fn output_that_may_not_be_so_long_ends_the_job_with_one_line() {
 }
 
 #[test]
+fn a_command_line_that_is_wrong_is_said_in_one_line() {
+    let lines: [(&str, &[&str], &str); 8] = [
+        (
+            "tutti",
+            &["kill"],
+            "tutti kill: the following required arguments were not provided: <JOB>... (see --help)",
+        ),
+        (
+            "tutti",
+            &["logs", "x"],
+            "tutti logs: invalid value 'x' for '<JOB>': invalid digit found in string (see --help)",
+        ),
+        (
+            "tutti",
+            &["nodes", "--jsom"],
+            "tutti nodes: unexpected argument '--jsom' found; a similar argument exists: '--json' (see --help)",
+        ),
+        (
+            "tutti",
+            &["snapshot", "1", "--dot", "--json"],
+            "tutti snapshot: the argument '--dot' cannot be used with '--json' (see --help)",
+        ),
+        ("tutti", &["up", "--slice", "a\n\nb\u{1b}"], "tutti up: invalid value 'a"),
+        ("tutti", &["run"], "tutti run: no program is given"),
+        ("tuttid", &["--slots", "0"], "tuttid: invalid value '0' for '--slots <N>': 0 is not in 1.."),
+        ("tuttid", &["moon"], "tuttid: unexpected argument 'moon' found (see --help)"),
+    ];
+    for (name, words, expected) in lines {
+        let ran = run(program(name).args(words));
+        assert!(ran.stderr.starts_with(expected) && ran.stderr.lines().count() == 1, "{ran}");
+        assert!((1..=2).contains(&ran.code()) && ran.stdout.is_empty(), "{ran}");
+    }
+}
+
+#[test]
 fn who_cannot_say_why_ends_with_the_same_status() {
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     let (closed, gone) = std::io::pipe().expect("a pipe");

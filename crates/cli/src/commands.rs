@@ -9,6 +9,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use rustix::process::Signal;
 use serde_json::json;
 use tutti_daemon::memory;
+use tutti_daemon::options::complaint;
 use tutti_node::say::{plain, say};
 use tutti_node::snapshot::Deadlock;
 use tutti_node::wire::{Head, Kind, Report};
@@ -168,7 +169,12 @@ pub fn run(name: &str, mut arguments: Vec<OsString>) -> ExitCode {
     let command = match Line::try_parse_from(words) {
         Ok(line) => line.command,
         Err(error) => {
-            let _ = error.print();
+            if error.use_stderr() {
+                say(format_args!("tutti {name}: {}", complaint(&error)));
+            } else {
+                // A reader that has gone wants no more of it.
+                let _ = error.print();
+            }
             return ExitCode::from(error.exit_code() as u8);
         }
     };

@@ -127,7 +127,7 @@ pub enum OptionError {
         expected: &'static str,
     },
     /// No program.
-    #[error("no program is given (usage: mpiexec -n N PROGRAM [ARGUMENT ...], see --help)")]
+    #[error("no program is given: -n N PROGRAM [ARGUMENT ...] (see --help)")]
     NoProgram,
     /// A colon with nothing behind or before it.
     #[error("a program is missing beside the colon")]

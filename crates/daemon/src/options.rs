@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Parser;
+use tutti_node::say::plain;
 pub use tutti_sched::Policy;
 
 /// The daemon of a node: starts and watches the parts of jobs there, and talks with the daemons of the other nodes.
@@ -75,4 +76,17 @@ pub struct Options {
 /// One line for the user.
 pub fn parse_policy(text: &str) -> Result<Policy, &'static str> {
     text.parse()
+}
+
+/// What is wrong with a command line, in one line.
+#[must_use]
+pub fn complaint(error: &clap::Error) -> String {
+    let text = error.to_string();
+    // The first paragraph says what is wrong; behind it stand advice and the usage.
+    let mut paragraphs = text.split("\n\n");
+    let wrong = paragraphs.next().unwrap_or_default().trim_start_matches("error: ");
+    let advice = paragraphs.find_map(|text| text.trim().strip_prefix("tip: "));
+    let words = |text: &str| plain(&text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let advice = advice.map(|text| format!("; {}", words(text))).unwrap_or_default();
+    format!("{}{advice} (see --help)", words(wrong))
 }

@@ -7,13 +7,20 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use tutti_daemon::gang::Gangs;
-use tutti_daemon::options::Options;
+use tutti_daemon::options::{Options, complaint};
 use tutti_daemon::shell::{self, Settings};
 use tutti_daemon::{key, memory, place};
 use tutti_node::say::say;
 
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(error) if !error.use_stderr() => error.exit(),
+        Err(error) => {
+            say(format_args!("tuttid: {}", complaint(&error)));
+            return ExitCode::from(error.exit_code() as u8);
+        }
+    };
     // A log that gets too long is as a full disk: jobs go on.
     tutti_node::os::ignore_signal(rustix::process::Signal::XFSZ.as_raw());
     if options.on_demand {
