@@ -9,7 +9,7 @@ use super::text::communicator;
 use super::{Alternative, Deadlock, Doing, RankView, Snapshot, Wait, What};
 
 /// "rank 3", or "ranks 1-3, 5".
-fn named(ranks: &[u32]) -> String {
+pub(super) fn named(ranks: &[u32]) -> String {
     let mut text = String::from(if ranks.len() == 1 { "rank " } else { "ranks " });
     for (at, run) in ranks.chunk_by(|one, next| one.checked_add(1) == Some(*next)).enumerate() {
         let comma = if at > 0 { ", " } else { "" };

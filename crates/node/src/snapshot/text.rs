@@ -51,14 +51,19 @@ fn of_bytes(part: u64, whole: u64) -> String {
     }
 }
 
+/// "1 node", "2 nodes".
+fn counted(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 impl Snapshot {
     /// Everything, readably.
     pub fn text(&self) -> String {
         let mut text = format!(
-            "job {}: {} ranks on {} nodes, {}\n",
+            "job {}: {} on {}, {}\n",
             self.job,
-            self.ranks,
-            self.nodes.len(),
+            counted(self.ranks, "rank"),
+            counted(self.nodes.len() as u64, "node"),
             plain(&self.command)
         );
         for node in &self.nodes {
@@ -258,7 +263,7 @@ mod tests {
             assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
             assert!(text.lines().all(|line| !line.starts_with("no deadlock\\u{9b}")), "{text}");
         }
-        assert!(hostile().text().starts_with("job 1: 2 ranks on 1 nodes, \\u{1b}[2J\\nno deadlock"));
+        assert!(hostile().text().starts_with("job 1: 2 ranks on 1 node, \\u{1b}[2J\\nno deadlock"));
     }
 
     #[test]

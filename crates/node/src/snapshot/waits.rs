@@ -1,5 +1,8 @@
 //! What ranks wait for, in words.
 
+use tutti_shm::head::CONTEXTS_PER_COMM;
+
+use super::graph::named;
 use super::text::communicator;
 use super::{Alternative, Wait, What};
 
@@ -19,7 +22,7 @@ impl Wait {
             What::Receive => format!("receives from {rank}{with}"),
             What::Send => format!("sends to {rank}{with}"),
             What::Probe => format!("probes for a message from {rank}{with}"),
-            What::Member => format!("waits for {rank} in a collective call on {}", communicator(*context)),
+            What::Member => in_a_collective_call(&rank, *context),
             What::Other => "waits for something that is not listed".into(),
         };
         match (self.matched, self.moved) {
@@ -33,13 +36,31 @@ impl Wait {
     }
 }
 
+fn in_a_collective_call(whom: &str, context: u32) -> String {
+    let of_messages = context - context % CONTEXTS_PER_COMM;
+    format!("waits for {whom} in a collective call on {}", communicator(of_messages))
+}
+
 impl Alternative {
-    /// "receives from rank 1, ...", or "all of: ..., and ...".
-    fn sentence(&self) -> String {
-        let parts: Vec<String> = self.all.iter().map(Wait::sentence).collect();
-        if parts.len() == 1 && !self.more {
-            return parts.concat();
+    /// "receives from rank 1, ...", or "waits for ranks 0-2 in a collective call on ..."; none if it takes a list.
+    fn as_one(&self) -> Option<String> {
+        match &self.all[..] {
+            _ if self.more => None,
+            [] => None,
+            [one] => Some(one.sentence()),
+            [one, ..] => {
+                let alike = |wait: &&Wait| {
+                    (wait.what, wait.matched, wait.context) == (What::Member, false, one.context)
+                };
+                let peers: Vec<u32> = self.all.iter().filter(alike).filter_map(|wait| wait.peer).collect();
+                (peers.len() == self.all.len()).then(|| in_a_collective_call(&named(&peers), one.context))
+            }
         }
+    }
+
+    /// "all of: ..., and ...".
+    fn all_of(&self) -> String {
+        let parts = self.all.iter().map(Wait::sentence).collect();
         format!("all of: {}", listed(parts, self.more, ", and "))
     }
 }
@@ -48,13 +69,10 @@ impl Alternative {
 pub(super) fn sentence(any: &[Alternative], more: bool) -> String {
     match any {
         [] => "waits for something that is not listed".into(),
-        [one] if !more && one.all.len() == 1 && !one.more => one.sentence(),
-        [one] if !more => format!("waits for {}", one.sentence()),
+        [one] if !more => one.as_one().unwrap_or_else(|| format!("waits for {}", one.all_of())),
         _ => {
-            let in_brackets = |one: &Alternative| match one.sentence() {
-                text if one.all.len() == 1 && !one.more => text,
-                text => format!("({text})"),
-            };
+            let in_brackets =
+                |one: &Alternative| one.as_one().unwrap_or_else(|| format!("({})", one.all_of()));
             format!("waits for any of: {}", listed(any.iter().map(in_brackets).collect(), more, ", or "))
         }
     }
@@ -106,6 +124,25 @@ mod tests {
         let more = Alternative { more: true, ..all(0..10) };
         assert!(text(&[more], false).ends_with("receives from rank 3, and more than 6 more"));
         assert_eq!(text(&[], true), "waits for something that is not listed");
+    }
+
+    #[test]
+    fn who_is_missing_in_a_collective_call_is_said_in_one_part() {
+        let member = |peer| Wait { what: What::Member, tag: None, context: 1, ..receive(peer) };
+        let missing =
+            |peers: &[u32]| Alternative { all: peers.iter().copied().map(member).collect(), more: false };
+        let world = "in a collective call on MPI_COMM_WORLD";
+        assert_eq!(sentence(&[missing(&[1])], false), format!("waits for rank 1 {world}"));
+        assert_eq!(sentence(&[missing(&[0, 1, 2, 5])], false), format!("waits for ranks 0-2, 5 {world}"));
+        assert_eq!(
+            sentence(&[missing(&[0, 2]), all(3..4)], false),
+            format!(
+                "waits for any of: waits for ranks 0, 2 {world}, or receives from rank 3, tag 7, MPI_COMM_WORLD"
+            )
+        );
+        let mut mixed = missing(&[0, 1]);
+        mixed.all[1].context = 7;
+        assert!(sentence(&[mixed], false).starts_with("waits for all of: waits for rank 0 in"));
     }
 
     #[test]
