@@ -38,6 +38,7 @@ mod freezer;
 mod lanes;
 mod life;
 mod post;
+mod standstill;
 mod stopper;
 mod turns;
 

@@ -183,17 +183,17 @@ impl Brake {
 
     /// It has been told to freeze and has not said that it has.
     pub(super) fn is_freezing(&self) -> bool {
-        with!(&self.by, iter, all => all.any(|one| one.is_freezing()))
+        with!(&self.by, iter, all => all.any(|one| one.still().is_asked()))
     }
 
     /// It has been told to freeze, and not to go on.
     pub(super) fn is_still(&self) -> bool {
-        with!(&self.by, iter, all => all.any(|one| one.is_still()))
+        with!(&self.by, iter, all => all.any(|one| one.still().is_still()))
     }
 
     /// It has just been told to freeze, and the next step waits until it does: at most until then.
     pub(super) fn awaited_until_ns(&self, now_ns: u64) -> Option<u64> {
-        let calm = with!(&self.by, iter, all => all.any(|one| one.is_calm()));
+        let calm = with!(&self.by, iter, all => all.any(|one| one.still().is_calm()));
         let until_ns = self.asked_ns() + AWAITED_NS;
         (self.is_freezing() && !calm && now_ns < until_ns).then_some(until_ns)
     }
@@ -201,12 +201,12 @@ impl Brake {
     /// Nobody waits until it stands still: it is looked at after so long.
     pub(super) fn calm(&mut self, now_ns: u64, pause_ns: u64) {
         self.fresh = false;
-        with!(&mut self.by, iter_mut, all => all.by_ref().filter(|one| one.is_freezing()).for_each(|one| one.calm(now_ns, pause_ns)));
+        with!(&mut self.by, iter_mut, all => all.by_ref().filter(|one| one.still().is_asked()).for_each(|one| one.calm(now_ns, pause_ns)));
     }
 
     /// How long it took from [`Self::freeze`] until now; 0: nobody has looked in time.
     pub(super) fn took_ns(&self, now_ns: u64) -> u64 {
-        let calm = with!(&self.by, iter, all => all.any(|one| one.is_calm()));
+        let calm = with!(&self.by, iter, all => all.any(|one| one.still().is_calm()));
         if calm { 0 } else { now_ns.saturating_sub(self.asked_ns()) }
     }
 
@@ -217,13 +217,13 @@ impl Brake {
 
     /// When it was last told to freeze.
     pub(super) fn asked_ns(&self) -> u64 {
-        with!(&self.by, iter, all => all.by_ref().map(|one| one.asked_ns()).max().unwrap_or(0))
+        with!(&self.by, iter, all => all.by_ref().map(|one| one.still().asked_ns()).max().unwrap_or(0))
     }
 
     /// When to look again.
     pub(super) fn look_ns(&self) -> u64 {
         let look = |freezing: bool, look_ns| if freezing { look_ns } else { u64::MAX };
-        with!(&self.by, iter, all => all.by_ref().map(|one| look(one.is_freezing(), one.look_ns())).min())
+        with!(&self.by, iter, all => all.by_ref().map(|one| look(one.still().is_asked(), one.still().look_ns())).min())
             .unwrap_or(u64::MAX)
     }
 

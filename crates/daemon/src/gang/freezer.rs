@@ -21,6 +21,8 @@ use rustix::io::{pread, pwrite};
 use rustix::process::Pid;
 use tutti_node::stat::Stat;
 
+use super::standstill::Standstill;
+
 /// Between the write and the first look at a cgroup that is being frozen; then twice as long each time. Whoever has a core is in his
 /// trap 20 us after the write began, but for the one whose core the switch thread has: he needs it back for a moment.
 const LOOK_NS: u64 = 40_000;
@@ -29,8 +31,6 @@ const LOOK_TOLD_NS: u64 = 1_000_000;
 /// The kernel tells of a change when the last one of which it told is so long ago: a hundredth of a second, in ticks of which there may be
 /// a hundred a second, and what it was late with at that time.
 const TOLD_NS: u64 = 50_000_000;
-/// At most so long.
-pub(super) const LOOK_NS_MAX: u64 = 20_000_000;
 /// Who has worked for less than this part of the time does what he did at the last look: one in so many.
 const NOTHING_PART: u64 = 500;
 /// Nobody sleeps who has worked for more than this part of the time with each of his threads: the one that looks after the network
@@ -107,13 +107,7 @@ pub(super) struct Freezer {
     rank: Option<Pid>,
     /// When that was last looked at, and what it had spent by then.
     beat: Option<(u64, Spent)>,
-    freezing: bool,
-    frozen: bool,
-    asked_ns: u64,
-    look_ns: u64,
-    pause_ns: u64,
-    /// Nobody waits for its word.
-    calm: bool,
+    still: Standstill,
     /// When it last changed, as far as is known.
     changed_ns: u64,
     /// When the activity was last looked at, and the time worked by then, in us.
@@ -137,12 +131,7 @@ impl Freezer {
             events: file("cgroup.events", OFlags::RDONLY)?,
             activity: file("cpu.stat", OFlags::RDONLY).ok(),
             threads: file(&format!("{}/cgroup.threads", tutti_node::cgroup::INNER), OFlags::RDONLY).ok(),
-            freezing: false,
-            frozen: false,
-            asked_ns: 0,
-            look_ns: 0,
-            pause_ns: LOOK_NS,
-            calm: false,
+            still: Standstill::default(),
             changed_ns: 0,
             seen: None,
             asleep: false,
@@ -152,18 +141,17 @@ impl Freezer {
     /// Before anybody waits for it, [`Self::try_confirm`] is to be called: the kernel tells of what has changed since its file was read.
     pub(super) fn freeze(&mut self, now_ns: u64) {
         let _ = pwrite(&self.freeze, b"1", 0);
-        (self.freezing, self.calm) = (true, false);
-        self.asked_ns = now_ns;
-        self.pause_ns = if now_ns >= self.changed_ns + TOLD_NS { LOOK_TOLD_NS } else { LOOK_NS };
-        self.look_ns = now_ns + self.pause_ns;
+        let is_told = now_ns >= self.changed_ns + TOLD_NS;
+        self.still.ask(now_ns, if is_told { LOOK_TOLD_NS } else { LOOK_NS });
     }
 
     pub(super) fn thaw(&mut self, now_ns: u64) {
         let _ = pwrite(&self.freeze, b"0", 0);
         self.changed_ns = now_ns;
-        (self.freezing, self.frozen, self.asleep) = (false, false, false);
+        self.still.end();
+        self.asleep = false;
         // Slices may be shorter than the time between two looks: that it stood still in between is no sleep.
-        let still_ns = now_ns.saturating_sub(self.asked_ns);
+        let still_ns = now_ns.saturating_sub(self.still.asked_ns());
         let seen = self.seen.as_mut().map(|(then_ns, _)| then_ns);
         let beat = self.beat.as_mut().map(|(then_ns, _)| then_ns);
         for then_ns in seen.into_iter().chain(beat) {
@@ -173,48 +161,26 @@ impl Freezer {
 
     /// All its threads sleep, as far as is known.
     pub(super) fn is_asleep(&self) -> bool {
-        self.asleep && !self.freezing && !self.frozen
+        self.asleep && !self.still.is_still()
     }
 
-    /// It has been told to freeze and has not said that it has.
-    pub(super) fn is_freezing(&self) -> bool {
-        self.freezing
-    }
-
-    /// When it was last told to freeze.
-    pub(super) fn asked_ns(&self) -> u64 {
-        self.asked_ns
-    }
-
-    /// When to look again.
-    pub(super) fn look_ns(&self) -> u64 {
-        self.look_ns
+    pub(super) fn still(&self) -> &Standstill {
+        &self.still
     }
 
     /// Nobody waits for its word: it is looked for after so long, and nobody is woken by it.
     pub(super) fn calm(&mut self, now_ns: u64, pause_ns: u64) {
-        self.calm = true;
-        (self.pause_ns, self.look_ns) = (pause_ns, now_ns + pause_ns);
-    }
-
-    /// It has been told to freeze, and not to go on.
-    pub(super) fn is_still(&self) -> bool {
-        self.freezing || self.frozen
-    }
-
-    /// It has been told to freeze, and nobody waits for its word.
-    pub(super) fn is_calm(&self) -> bool {
-        self.calm
+        self.still.calm(now_ns, pause_ns);
     }
 
     /// What tells, late, of a change; none: nobody is to be woken by it.
     pub(super) fn events(&self) -> Option<BorrowedFd<'_>> {
-        (self.freezing && !self.calm).then(|| self.events.as_fd())
+        (self.still.is_asked() && !self.still.is_calm()).then(|| self.events.as_fd())
     }
 
     /// `true`: it has just said frozen, or it is gone: the ranks of this node have left, while others of their job still run.
     pub(super) fn try_confirm(&mut self, now_ns: u64) -> bool {
-        if !self.freezing {
+        if !self.still.is_asked() {
             return false;
         }
         let mut text = [0; 128];
@@ -223,17 +189,17 @@ impl Freezer {
             Err(_) => true,
         };
         if said {
-            (self.freezing, self.frozen, self.changed_ns) = (false, true, now_ns);
-        } else if now_ns >= self.look_ns {
-            self.pause_ns = (self.pause_ns * 2).min(LOOK_NS_MAX);
-            self.look_ns = now_ns + self.pause_ns;
+            self.still.confirm();
+            self.changed_ns = now_ns;
+        } else {
+            self.still.put_off(now_ns);
         }
         said
     }
 
     /// What its processes have done since the last look; none: it is frozen, or there is nothing to compare with.
     pub(super) fn try_activity(&mut self, now_ns: u64) -> Option<Activity> {
-        if self.freezing || self.frozen {
+        if self.still.is_still() {
             return None;
         }
         if !self.asleep
@@ -313,28 +279,28 @@ mod tests {
         }
         let mut freezer = Freezer::open(&folder, None).unwrap();
         freezer.freeze(0);
-        assert!(freezer.is_freezing() && !freezer.try_confirm(300_000));
-        assert_eq!(freezer.look_ns(), 300_000 + 2 * LOOK_NS, "looks become rarer");
+        assert!(freezer.still().is_asked() && !freezer.try_confirm(300_000));
+        assert_eq!(freezer.still().look_ns(), 300_000 + 2 * LOOK_NS, "looks become rarer");
         std::fs::write(folder.join("cgroup.events"), "frozen 1\n").unwrap();
-        assert!(freezer.try_confirm(800_000) && !freezer.is_freezing());
+        assert!(freezer.try_confirm(800_000) && !freezer.still().is_asked());
         freezer.thaw(2_000_000);
         freezer.freeze(12_000_000);
         assert_eq!(
-            freezer.look_ns(),
+            freezer.still().look_ns(),
             12_000_000 + LOOK_NS,
             "nobody tells of a change so soon after the last"
         );
         assert!(freezer.try_confirm(13_000_000));
         freezer.freeze(13_000_000 + TOLD_NS);
-        assert_eq!(freezer.look_ns(), 13_000_000 + TOLD_NS + LOOK_TOLD_NS, "it is told of");
+        assert_eq!(freezer.still().look_ns(), 13_000_000 + TOLD_NS + LOOK_TOLD_NS, "it is told of");
         freezer.freeze(14_000_000 + TOLD_NS);
-        assert!(freezer.events().is_some() && !freezer.is_calm());
+        assert!(freezer.events().is_some() && !freezer.still().is_calm());
         freezer.calm(14_000_000 + TOLD_NS, 5_000_000);
-        assert!(freezer.events().is_none() && freezer.is_calm(), "nobody is woken by it");
-        assert_eq!(freezer.look_ns(), 19_000_000 + TOLD_NS);
+        assert!(freezer.events().is_none() && freezer.still().is_calm(), "nobody is woken by it");
+        assert_eq!(freezer.still().look_ns(), 19_000_000 + TOLD_NS);
         freezer.events = reader;
         assert!(
-            freezer.try_confirm(14_000_000 + TOLD_NS) && !freezer.is_freezing(),
+            freezer.try_confirm(14_000_000 + TOLD_NS) && !freezer.still().is_asked(),
             "nobody is left who could run"
         );
         std::fs::remove_dir_all(&folder).unwrap();

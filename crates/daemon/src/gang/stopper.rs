@@ -22,7 +22,8 @@ use tutti_node::descendants;
 use tutti_node::page::{owner, starter_of};
 use tutti_node::stat::Stat;
 
-use super::freezer::{ASLEEP_PART, Activity, LOOK_NS_MAX, THREADS_MAX};
+use super::freezer::{ASLEEP_PART, Activity, THREADS_MAX};
+use super::standstill::Standstill;
 
 /// Passes of a sweep: a program that forks faster than it is stopped is looked at again later.
 const PASSES_MAX: u32 = 8;
@@ -41,12 +42,7 @@ pub(super) struct Stopper {
     seen: Option<(u64, u64)>,
     asleep: bool,
     stopped: HashMap<Pid, OwnedFd>,
-    freezing: bool,
-    frozen: bool,
-    asked_ns: u64,
-    look_ns: u64,
-    pause_ns: u64,
-    calm: bool,
+    still: Standstill,
     guard_ns: u64,
 }
 
@@ -59,12 +55,7 @@ impl Stopper {
             seen: None,
             asleep: false,
             stopped: HashMap::new(),
-            freezing: false,
-            frozen: false,
-            asked_ns: 0,
-            look_ns: 0,
-            pause_ns: LOOK_NS,
-            calm: false,
+            still: Standstill::default(),
             guard_ns: 0,
         })
     }
@@ -74,65 +65,46 @@ impl Stopper {
     }
 
     pub(super) fn freeze(&mut self, now_ns: u64) {
-        (self.freezing, self.frozen, self.asleep, self.calm) = (true, false, false, false);
-        (self.asked_ns, self.pause_ns, self.look_ns) = (now_ns, LOOK_NS, now_ns + LOOK_NS);
+        self.still.ask(now_ns, LOOK_NS);
+        self.asleep = false;
         self.sweep();
     }
 
     pub(super) fn thaw(&mut self, now_ns: u64) {
-        (self.freezing, self.frozen) = (false, false);
+        self.still.end();
         if let Some((then_ns, _)) = &mut self.seen {
-            *then_ns = (*then_ns + now_ns.saturating_sub(self.asked_ns)).min(now_ns);
+            *then_ns = (*then_ns + now_ns.saturating_sub(self.still.asked_ns())).min(now_ns);
         }
         for pidfd in std::mem::take(&mut self.stopped).values() {
             let _ = pidfd_send_signal(pidfd, Signal::CONT);
         }
     }
 
-    pub(super) fn is_freezing(&self) -> bool {
-        self.freezing
-    }
-
-    pub(super) fn asked_ns(&self) -> u64 {
-        self.asked_ns
-    }
-
-    pub(super) fn look_ns(&self) -> u64 {
-        self.look_ns
+    pub(super) fn still(&self) -> &Standstill {
+        &self.still
     }
 
     /// Nobody waits until all stand still: that is looked for after so long.
     pub(super) fn calm(&mut self, now_ns: u64, pause_ns: u64) {
-        self.calm = true;
-        (self.pause_ns, self.look_ns) = (pause_ns, now_ns + pause_ns);
-    }
-
-    /// It has been told to freeze, and not to go on.
-    pub(super) fn is_still(&self) -> bool {
-        self.freezing || self.frozen
-    }
-
-    /// They have been told to stop, and nobody waits until they do.
-    pub(super) fn is_calm(&self) -> bool {
-        self.calm
+        self.still.calm(now_ns, pause_ns);
     }
 
     /// `true`: all of it has just been found to stand still.
     pub(super) fn try_confirm(&mut self, now_ns: u64) -> bool {
-        if !self.freezing {
-            if self.frozen && now_ns >= self.guard_ns {
+        if !self.still.is_asked() {
+            if self.still.is_confirmed() && now_ns >= self.guard_ns {
                 self.guard_ns = now_ns + GUARD_NS;
                 self.sweep();
             }
             return false;
         }
         if self.sweep() {
-            (self.freezing, self.frozen, self.guard_ns) = (false, true, now_ns + GUARD_NS);
-        } else if now_ns >= self.look_ns {
-            self.pause_ns = (self.pause_ns * 2).min(LOOK_NS_MAX);
-            self.look_ns = now_ns + self.pause_ns;
+            self.still.confirm();
+            self.guard_ns = now_ns + GUARD_NS;
+        } else {
+            self.still.put_off(now_ns);
         }
-        self.frozen
+        self.still.is_confirmed()
     }
 
     /// All its threads sleep, as far as is known.
@@ -142,7 +114,7 @@ impl Stopper {
 
     /// What its processes have done since the last look; none: it stands still, or there is nothing to compare with.
     pub(super) fn try_activity(&mut self, now_ns: u64) -> Option<Activity> {
-        if self.freezing || self.frozen {
+        if self.still.is_still() {
             return None;
         }
         let (then_ns, then_worked_ns) = match self.seen {
