@@ -116,8 +116,8 @@ enum Happened {
         writer: clients::Writer,
         pid: Option<Pid>,
     },
-    /// A starter has closed its wire, that with this number.
-    StarterClosed(JobId, u64),
+    /// A starter has closed its wire, that with this number, or has said something that none says.
+    StarterClosed(JobId, u64, Option<String>),
     /// A starter of an earlier daemon has connected as if it were a user's program.
     Back {
         client: ClientId,
@@ -334,7 +334,7 @@ impl Shell {
                 None => return,
             },
             Happened::Core(event) => event,
-            Happened::StarterClosed(job, number) => return self.bury(job, number),
+            Happened::StarterClosed(job, number, wrong) => return self.bury(job, number, wrong),
             Happened::Back { client, uid, pid, back, listen, refused } => {
                 match self.welcome_back((client, uid, pid), &back, listen, &refused) {
                     Some(event) => event,

@@ -13,6 +13,8 @@ use std::sync::Arc;
 use super::outlet::Outlet;
 use super::{Action, Core};
 use crate::gang::Means;
+#[cfg(test)]
+use crate::message::STATE_BYTES_MAX;
 use crate::message::{JobId, Launch, Order, PartState, Phase, Run, State};
 
 mod lives;
@@ -115,6 +117,11 @@ impl Part {
             unwanted: false,
         }
     }
+
+    /// Nothing that its starter says counts any more ([`Core::end_part`]).
+    fn is_lost(&self) -> bool {
+        self.state.version == u64::MAX
+    }
 }
 
 impl Core {
@@ -195,6 +202,8 @@ impl Parts {
         for part in self.parts.values() {
             let kept = part.outlet.end() - part.outlet.base();
             assert!(kept <= 2 * super::outlet::KEPT_BYTES as u64, "{kept} bytes of output are kept");
+            let bytes = part.state.bytes();
+            assert!(bytes <= STATE_BYTES_MAX, "a state of {bytes} bytes");
         }
     }
 }

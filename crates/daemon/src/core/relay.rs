@@ -11,8 +11,42 @@ use crate::gang::Command;
 use crate::members::{Members, NodeId};
 use crate::message::{Held, JobId, Message, Order, PartState, Phase, State};
 
-/// Another message begins behind launches of so many bytes: users make them long, and a message has an end.
-const LAUNCHES_BYTES_MAX: usize = 4 << 20;
+/// Another message begins behind orders and states of so many bytes: users make them long, and a message has an end.
+const BATCH_BYTES_MAX: usize = 4 << 20;
+
+/// What goes in one message.
+#[derive(Debug, Default)]
+struct Batch {
+    orders: Vec<(JobId, Order)>,
+    states: Vec<State>,
+}
+
+/// What goes over a link at the end of an event, in as few messages as have room for it.
+#[derive(Debug, Default)]
+struct Batches {
+    full: Vec<Batch>,
+    bytes: usize,
+}
+
+impl Batches {
+    /// The message for what is so long.
+    fn next(&mut self, bytes: usize) -> &mut Batch {
+        if self.full.is_empty() || self.bytes + bytes > BATCH_BYTES_MAX {
+            self.full.push(Batch::default());
+            self.bytes = 0;
+        }
+        self.bytes += bytes;
+        self.full.last_mut().expect("one was begun")
+    }
+
+    fn push_order(&mut self, job: JobId, order: Order) {
+        self.next(order.bytes()).orders.push((job, order));
+    }
+
+    fn push_state(&mut self, state: State) {
+        self.next(state.part.bytes()).states.push(state);
+    }
+}
 
 /// What all nodes below have reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,32 +277,20 @@ impl Core {
             return any;
         }
         let Some(up) = self.links.upwards() else { return false };
-        let (mut orders, mut states) = (Vec::new(), Vec::new());
-        let (mut full, mut bytes, mut has_view) = (Vec::new(), 0, false);
+        let mut batches = Batches::default();
         for (job, entry) in &mut self.relay.entries {
-            let order = std::mem::take(&mut entry.up).then(|| (*job, entry.order.clone()));
-            let parts: Vec<State> = if entry.is_due(members, me) {
-                let changed = std::mem::take(&mut entry.changed);
-                let part = |node: NodeId| State { job: *job, node, part: entry.states[&node].clone() };
-                changed.into_iter().map(part).collect()
-            } else {
-                Vec::new()
-            };
-            // A message has room for the views of one job, or for some launches.
-            let views = parts.iter().any(State::has_view);
-            let launch = order.as_ref().map_or(0, |(_, order)| order.bytes());
-            if has_view || bytes > 0 && (views || bytes + launch > LAUNCHES_BYTES_MAX) {
-                full.push((std::mem::take(&mut orders), std::mem::take(&mut states)));
-                bytes = 0;
+            if std::mem::take(&mut entry.up) {
+                batches.push_order(*job, entry.order.clone());
             }
-            (bytes, has_view) = (bytes + launch, views);
-            orders.extend(order);
-            states.extend(parts);
+            if entry.is_due(members, me) {
+                for node in std::mem::take(&mut entry.changed) {
+                    batches.push_state(State { job: *job, node, part: entry.states[&node].clone() });
+                }
+            }
         }
-        full.push((orders, states));
-        full.retain(|(orders, states)| !orders.is_empty() || !states.is_empty());
+        let full = batches.full;
         let any = !full.is_empty();
-        for (orders, states) in full {
+        for Batch { orders, states } in full {
             self.act(Action::Send(up, Message::States { orders, states }));
         }
         any
@@ -289,7 +311,7 @@ impl Core {
         for (link, child) in children {
             let whole = self.relay.greeted.remove(&link);
             let told = self.relay.launches.entry(link).or_default();
-            let (mut full, mut orders, mut bytes) = (Vec::new(), Vec::new(), 0);
+            let mut batches = Batches::default();
             for (job, entry) in &self.relay.entries {
                 let is_news = whole || entry.new || moved && !told.contains(job);
                 if is_news && entry.concerns(&members, child) {
@@ -297,16 +319,10 @@ impl Core {
                     if !told.insert(*job) {
                         order.launch = None;
                     }
-                    if bytes > 0 && bytes + order.bytes() > LAUNCHES_BYTES_MAX {
-                        full.push(std::mem::take(&mut orders));
-                        bytes = 0;
-                    }
-                    bytes += order.bytes();
-                    orders.push((*job, order));
+                    batches.push_order(*job, order);
                 }
             }
-            full.push(orders);
-            for orders in full.into_iter().filter(|orders| !orders.is_empty()) {
+            for Batch { orders, .. } in batches.full {
                 self.act(Action::Send(link, Message::Orders(orders)));
             }
         }

@@ -12,20 +12,19 @@
 //! | `starter` | what a starter does on its wire |
 //! | `scheduling` | the head's scheduler in place of its switch thread |
 //! | `users` | front ends, and what they must see |
+//! | `room` | the tests that what starters and users say has room in messages |
 //! | here | the runs: faults, then peace, then a look at what is left |
 
+mod room;
 mod scheduling;
 mod starter;
 mod users;
 mod world;
 
-use tutti_node::snapshot::VIEWS_BYTES_MAX;
-use tutti_node::wire::{Kind, Text};
 use tutti_sched::sim::Random;
 use world::{KEEP_MS, World};
 
-use super::Action;
-use crate::message::{JobId, Message, Order, Run};
+use crate::message::{JobId, Order, Run};
 
 /// What may go wrong in a run, in thousandths of a step that is not a tick.
 #[derive(Clone, Copy, Debug)]
@@ -325,76 +324,5 @@ impl super::Core {
     /// What must hold at any time.
     fn check_bounds(&self) {
         self.parts.check_bounds();
-    }
-}
-
-/// What the starters of two jobs say that they see: more than there is room for, and then something.
-#[test]
-fn views_without_room_are_not_passed_on_and_those_of_two_jobs_do_not_travel_together() {
-    let mut world = World::new(1, 3, 2);
-    world.run_until(5_000);
-    world.let_nothing_else_fail();
-    world.let_jobs_hang(1..3);
-    world.run_on(&[1]);
-    world.run_on(&[1]);
-    let jobs = [JobId(1), JobId(2)];
-    while world.parts_alive(1) != jobs {
-        world.run_until(world.now_ms + 1);
-    }
-    let core = world.core(1);
-    let mut say = |view: &str| {
-        for job in jobs {
-            let payload = [&7_u64.to_le_bytes(), view.as_bytes()].concat();
-            core.handle_starter(job, vec![(Kind::Held, 0, payload)]);
-        }
-        core.relay.resend_all();
-        assert!(core.flush_states());
-        let mut messages = Vec::new();
-        while let Some(action) = core.poll_action() {
-            if let Action::Send(_, Message::States { states, .. }) = action {
-                let seen = states.iter().filter_map(|state| state.part.held.as_ref());
-                messages.push(seen.map(|held| held.seen.to_string()).collect::<Vec<_>>());
-            }
-        }
-        messages
-    };
-    assert_eq!(say("{}"), [["{}"], ["{}"]]);
-    for messages in say(&" ".repeat(VIEWS_BYTES_MAX + 1)) {
-        let [view] = &messages[..] else { panic!("{messages:?}") };
-        assert!(view.contains("and there is room for"), "{} bytes", view.len());
-    }
-}
-
-/// What users gave to their jobs: any of it has room in a message, all of it together need not.
-#[test]
-fn long_launches_do_not_travel_together() {
-    let mut world = World::new(1, 3, 2);
-    world.run_until(5_000);
-    world.let_nothing_else_fail();
-    world.let_jobs_hang(1..3);
-    world.run_on(&[1]);
-    world.run_on(&[1]);
-    let jobs = [JobId(1), JobId(2)];
-    while world.parts_alive(1) != jobs {
-        world.run_until(world.now_ms + 1);
-    }
-    let core = world.core(1);
-    for (bytes, expected) in [(1 << 20, vec![2]), (3 << 20, vec![1, 1])] {
-        for job in jobs {
-            let mut order = core.relay.order(job).expect("it runs there").clone();
-            let mut launch = order.launch.as_deref().expect("it was told").clone();
-            launch.environment = vec![("A".into(), Text::Utf8("x".repeat(bytes)))];
-            (order.version, order.launch) = (order.version + 1, Some(launch.into()));
-            core.relay.set_order(job, order);
-        }
-        core.relay.resend_all();
-        assert!(core.flush_states());
-        let mut messages = Vec::new();
-        while let Some(action) = core.poll_action() {
-            if let Action::Send(_, Message::States { orders, .. }) = action {
-                messages.push(orders.len());
-            }
-        }
-        assert_eq!(messages, expected, "{bytes} bytes each");
     }
 }

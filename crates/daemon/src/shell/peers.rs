@@ -10,19 +10,13 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
-use tutti_node::snapshot::VIEWS_BYTES_MAX;
-
 use tutti_node::say::say;
 
 use super::{Event, Happened, Happenings, LinkId, Shell, report_accept};
 use crate::gang::{Command, LABEL, Neighbour, SECRET_BYTES, Secret};
 use crate::members::NodeId;
-use crate::message::Message;
+use crate::message::{MESSAGE_BYTES_MAX, Message};
 
-/// A message, at most: a job's arguments and environment are bounded by the kernel far below.
-const MESSAGE_BYTES_MAX: usize = 64 << 20;
-/// The views of a job travel together.
-const _: () = assert!(VIEWS_BYTES_MAX + (8 << 20) <= MESSAGE_BYTES_MAX);
 /// A connection and its handshake take at most so long.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Connections that have not shown the cluster's key; further ones are closed at once, a daemon dials again.

@@ -4,6 +4,7 @@
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::fs::Mode;
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,7 +19,10 @@ use tutti_node::wire::{self, Back, Daemon, Decoder, Job, Kind};
 
 use super::kept::{File, started};
 use super::{ClientId, Event, Happened, Happenings, JobId, Shell};
-use crate::message::Launch;
+use crate::message::{Launch, STATE_BYTES_MAX};
+
+/// Who has closed its wire, or was told to end for good, is dead after this time: it gives what it has started as long as that.
+const DYING_MAX: Duration = Duration::from_secs(30);
 
 pub(super) struct Starter {
     /// None: an earlier daemon has started it, or no daemon at all.
@@ -86,12 +90,31 @@ impl Starter {
         self.ended
     }
 
+    /// How it has died. Who lives on for longer is killed: a user may do with his starter what he likes.
+    fn reap_blocking(&mut self, patience: Duration) -> String {
+        let deadline = Instant::now() + patience;
+        let File { pid, since, .. } = self.file;
+        let lives = || started(pid) == Some(since);
+        while lives() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if lives()
+            && let Some(pid) = Pid::from_raw(pid as i32)
+        {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        match &mut self.child {
+            Some(child) => child.wait().map_or_else(|error| error.to_string(), |status| status.to_string()),
+            None => "it was an earlier daemon's".into(),
+        }
+    }
+
     /// The same, and waits for it.
     pub(super) async fn end_and_wait(mut self) {
         self.end();
         self.wire = None;
-        if let Some(mut child) = self.child {
-            let _ = tokio::task::spawn_blocking(move || child.wait()).await;
+        if self.child.is_some() {
+            let _ = tokio::task::spawn_blocking(move || self.reap_blocking(DYING_MAX)).await;
         }
     }
 }
@@ -256,24 +279,23 @@ impl Shell {
         Ok((child, stream))
     }
 
-    /// A starter has closed its wire: it is dead or about to be.
-    pub(super) fn bury(&mut self, job: JobId, number: u64) {
+    /// A starter has closed its wire: it is dead or about to be. One that has said something `wrong` is none any more.
+    pub(super) fn bury(&mut self, job: JobId, number: u64, wrong: Option<String>) {
         let is_its = |starter: &Starter| starter.wire.as_ref().is_some_and(|wire| wire.number == number);
         if !self.starters.get(&job).is_some_and(is_its) {
             return;
         }
-        let Some(starter) = self.starters.remove(&job) else { return };
+        let Some(mut starter) = self.starters.remove(&job) else { return };
         let happenings = self.happenings.clone();
         tokio::task::spawn_blocking(move || {
-            let how = match starter.child {
-                Some(mut child) => {
-                    child.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
-                }
-                None => "it was an earlier daemon's".into(),
-            };
+            let patience = if wrong.is_some() { Duration::ZERO } else { DYING_MAX };
+            let how = starter.reap_blocking(patience);
             // Who ended by itself has done so.
             starter.file.cgroup.iter().for_each(|path| cgroup::remove(path));
-            let text = format!("the starter died ({how}); the job is ended");
+            let text = match wrong {
+                Some(wrong) => format!("the starter says what none says ({wrong}); the job is ended"),
+                None => format!("the starter died ({how}); the job is ended"),
+            };
             let _ = happenings.send(Happened::Core(Event::StarterGone(job, text)));
         });
     }
@@ -289,21 +311,34 @@ pub(super) async fn hear(
     happenings: Happenings,
 ) {
     let mut bytes = vec![0_u8; 64 << 10];
-    loop {
+    let wrong = loop {
         let mut frames = Vec::new();
-        while let Ok(Some((head, payload))) = decoder.next_frame() {
-            frames.push((head.kind, head.rank, payload.to_vec()));
-        }
+        let wrong = loop {
+            match decoder.next_frame() {
+                Ok(Some((head, payload))) => frames.push((head.kind, head.rank, payload.to_vec())),
+                Ok(None) => break None,
+                Err(error) => break Some(error.to_string()),
+            }
+        };
         if !frames.is_empty() {
             if happenings.send(Happened::Core(Event::Starter(job, frames))).is_err() {
                 return;
             }
             listen.notified().await;
         }
+        if wrong.is_some() {
+            break wrong;
+        }
+        if decoder.waiting() > STATE_BYTES_MAX + wire::HEAD_BYTES {
+            break Some(format!("a frame of more than {} MiB", STATE_BYTES_MAX >> 20));
+        }
         match reader.read(&mut bytes).await {
             Ok(read) if read > 0 => decoder.extend(&bytes[..read]),
-            _ => break,
+            _ => break None,
         }
-    }
-    let _ = happenings.send(Happened::StarterClosed(job, number));
+    };
+    let _ = happenings.send(Happened::StarterClosed(job, number, wrong));
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,15 @@ const SIGNALS_MAX: usize = 16;
 /// Characters of a command that are listed.
 const COMMAND_CHARS: usize = 60;
 
+/// What a user was told of a part.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    warnings: usize,
+    ended: usize,
+    /// It has ended, and whatever it says now of why is a consequence.
+    ending: bool,
+}
+
 /// A job of the cluster.
 #[derive(Debug)]
 pub(super) struct HeadJob {
@@ -38,8 +47,8 @@ pub(super) struct HeadJob {
     pub(super) detached: bool,
     pub(super) told_started: bool,
     pub(super) told_suspended: bool,
-    /// Warnings and ended ranks that were told, by node.
-    pub(super) told: BTreeMap<NodeId, (usize, usize)>,
+    /// What was told of parts, by node.
+    told: BTreeMap<NodeId, Told>,
     /// Nodes that were lost.
     pub(super) lost: BTreeSet<NodeId>,
     pub(super) signals: u64,
@@ -323,21 +332,20 @@ impl HeadJob {
         }
         // Of a node that was lost the user has been told so, whatever it says should it come back.
         let is_news = !self.asked && self.ender == Some(node) && !self.lost.contains(&node);
-        let (warnings, ended) = self.told.get(&node).copied().unwrap_or_default();
-        part.warnings.iter().skip(warnings).for_each(|text| self.say(Report::Warning(text.clone())));
-        let new: Vec<Ended> = part.ended.iter().skip(ended).copied().collect();
+        let told = self.told.get(&node).copied().unwrap_or_default();
+        part.warnings.iter().skip(told.warnings).for_each(|text| self.say(Report::Warning(text.clone())));
+        let new: Vec<Ended> = part.ended.iter().skip(told.ended).copied().collect();
         for ended in new {
             self.note(ended.cause.status());
             if is_news {
                 self.say(Report::Ended(ended));
             }
         }
-        if let Some(text) = part.refused.clone().filter(|_| is_news && !self.told.contains_key(&node)) {
+        if let Some(text) = part.refused.clone().filter(|_| is_news && !told.ending) {
             self.say(Report::Refused(text));
         }
-        if part.ending.is_some() || !part.warnings.is_empty() || !part.ended.is_empty() {
-            self.told.insert(node, (part.warnings.len(), part.ended.len()));
-        }
+        let (warnings, ended) = (part.warnings.len(), part.ended.len());
+        self.told.insert(node, Told { warnings, ended, ending: part.ending.is_some() });
     }
 }
 

@@ -23,6 +23,8 @@ use crate::message::{Answer, JobId, PartState, Run};
 /// of these: threads of a program may work while those that wait in the library are still. Not for good: a rank that was frozen
 /// while its service thread looked at the network counts as one that runs, and stands as still as before.
 const AGAIN_MS: (u64, u64) = (2_000, 120_000);
+/// Lines that the head says of this in the life of a job, at most.
+const LINES_MAX: usize = 8;
 /// Another stillness is looked at no later than so long after the last look, so a deadlock is said some 10 s after it has come.
 const ANOTHER_MS: u64 = 8_000;
 
@@ -41,8 +43,9 @@ pub(super) struct Stuck {
     deadlock: Option<Arc<str>>,
     /// Its starter has found that, and tells the user.
     by_starter: bool,
-    /// The head has told the user.
+    /// The head has told the user, and how many lines it has said.
     said: bool,
+    lines: usize,
 }
 
 impl Stuck {
@@ -112,6 +115,10 @@ impl HeadJob {
             self.order.stuck.clone_from(&line);
         }
         if std::mem::replace(&mut self.stuck.said, line.is_some()) == line.is_some() || self.is_ending() {
+            return;
+        }
+        self.stuck.lines += 1;
+        if self.stuck.lines > LINES_MAX {
             return;
         }
         self.say(Report::Warning(line.as_deref().unwrap_or(GOES_ON).to_owned()));

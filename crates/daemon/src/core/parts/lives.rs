@@ -91,8 +91,7 @@ impl Core {
 
     /// A starter of an earlier life, or one that thinks so, is back.
     pub(in crate::core) fn handle_back(&mut self, job: JobId, back: &Back) {
-        let is_lost = |part: &Part| part.state.version == u64::MAX;
-        if self.parts.parts.get(&job).is_none_or(is_lost) {
+        if self.parts.parts.get(&job).is_none_or(Part::is_lost) {
             // Declared lost, or over everywhere.
             return self.act(Action::End(job));
         }
@@ -120,7 +119,7 @@ impl Core {
     }
 
     /// The part is over here, whatever its starter does or says.
-    fn end_part(&mut self, job: JobId, text: String) {
+    pub(super) fn end_part(&mut self, job: JobId, text: String) {
         let Some(part) = self.parts.parts.get_mut(&job) else { return };
         part.alive = false;
         part.state = PartState {

@@ -1,4 +1,6 @@
 //! What starters say becomes what is with the part.
+//!
+//! A starter is its user's, who may speak in its place: what it says has room in a message between daemons, or its job is ended.
 
 use std::sync::Arc;
 
@@ -8,16 +10,20 @@ use tutti_node::wire::{self, Kind, Report};
 use super::Part;
 use crate::core::Core;
 use crate::members::NodeId;
-use crate::message::{Control, Fence, Held, JobId, PartState, Phase, Request, Run};
+use crate::message::{Control, Fence, Held, JobId, PartState, Phase, Request, Run, STATE_BYTES_MAX};
 
 impl Core {
     pub(in crate::core) fn handle_starter(&mut self, job: JobId, frames: Vec<(Kind, u32, Vec<u8>)>) {
-        let Some(part) = self.parts.parts.get_mut(&job) else { return };
+        let Some(part) = self.parts.parts.get_mut(&job).filter(|part| !part.is_lost()) else { return };
         part.ready = true;
         let mut reports = Vec::new();
         let mut changed = false;
         for (kind, number, payload) in frames {
             match kind {
+                Kind::Output | Kind::Errors if payload.len() > wire::DATA_BYTES_MAX => {
+                    let text = excess("a piece of output", payload.len(), wire::DATA_BYTES_MAX);
+                    return self.silence_part(job, &text);
+                }
                 // Of a job that is being killed only what there is room for is kept: its end must be heard.
                 Kind::Output | Kind::Errors
                     if part.drops || part.run == Run::Kill && !part.outlet.has_room() =>
@@ -42,7 +48,18 @@ impl Core {
             return;
         }
         reports.into_iter().for_each(|report| self.handle_starter_report(job, report));
-        self.note_part(job);
+        let part = self.me.zip(self.parts.parts.get(&job));
+        match part.and_then(|(me, part)| part.excess(me)) {
+            Some(text) => self.silence_part(job, &text),
+            None => self.note_part(job),
+        }
+    }
+
+    /// Its starter says more than it may: nothing of that goes any further, and the job is ended.
+    fn silence_part(&mut self, job: JobId, text: &str) {
+        let text = format!("node {}: {text}; the job is ended", self.config.about.name);
+        self.end_part(job, text);
+        self.tell_gang_of_part(job, false);
     }
 
     fn handle_starter_report(&mut self, job: JobId, report: Report) {
@@ -119,7 +136,23 @@ impl Core {
     }
 }
 
+fn excess(what: &str, bytes: usize, bytes_max: usize) -> String {
+    format!("{what} takes {bytes} bytes, and there is room for {bytes_max}")
+}
+
 impl Part {
+    /// Why there is no room for what its starter has said.
+    fn excess(&self, me: NodeId) -> Option<String> {
+        let (state, launch) = (&self.state, &self.launch);
+        let of = |what, bytes, bytes_max| (bytes > bytes_max).then(|| excess(what, bytes, bytes_max));
+        of("what the starter says of its ranks", state.said_bytes(), launch.said_bytes_max(me))
+            .or_else(|| {
+                let puts = state.fence.puts.len();
+                of("what the ranks have put over PMI", puts, launch.fence_bytes_max(me))
+            })
+            .or_else(|| of("what the starter says", state.bytes(), STATE_BYTES_MAX))
+    }
+
     /// What its starter says of a snapshot; whether that was one.
     fn take_held(&mut self, me: Option<NodeId>, kind: Kind, payload: &[u8]) -> bool {
         let Some((number, rest)) = payload.split_first_chunk::<8>() else { return false };
@@ -129,6 +162,8 @@ impl Part {
                 // Who says that he is its starter need not keep to it.
                 let ranks = me.map_or(0, |me| self.launch.ranks_on(me));
                 let bytes_max = View::bytes_max(ranks, self.launch.job.ranks());
+                self.state.held = None;
+                let bytes_max = bytes_max.min(STATE_BYTES_MAX.saturating_sub(self.state.bytes()));
                 let seen = View::fitting(String::from_utf8_lossy(rest).into_owned(), bytes_max);
                 Held { number, seen: seen.into(), released: None }
             }

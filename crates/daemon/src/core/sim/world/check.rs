@@ -40,6 +40,15 @@ impl World {
         format!("{:?}\n{}", self.clients, self.picture())
     }
 
+    /// What a front end was told for its user.
+    pub(in crate::core::sim) fn lines(&self, client: usize) -> Vec<String> {
+        let text = |line: &Report| match line {
+            Report::Warning(text) | Report::Refused(text) => text.clone(),
+            other => format!("{other:?}"),
+        };
+        self.clients[client].lines.iter().map(text).collect()
+    }
+
     pub(in crate::core::sim) fn has_ended(&self, client: usize) -> bool {
         self.clients[client].end.is_some()
     }

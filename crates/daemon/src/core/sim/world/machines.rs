@@ -152,6 +152,16 @@ impl World {
         self.nexts.insert(number, Next::Nothing);
     }
 
+    /// Somebody speaks in the place of a starter.
+    pub(in crate::core::sim) fn say_as_starter(
+        &mut self,
+        node: usize,
+        job: JobId,
+        frame: (Kind, u32, Vec<u8>),
+    ) {
+        self.tell(node, Event::Starter(job, vec![frame]));
+    }
+
     /// Ranks of jobs, by node: those that run or stand still.
     pub(in crate::core::sim) fn parts_alive(&self, node: usize) -> Vec<JobId> {
         let alive = self.machines[node].starters.iter().filter(|(_, starter)| !starter.is_dead());

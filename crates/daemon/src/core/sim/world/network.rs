@@ -2,7 +2,7 @@
 
 use super::{Next, World};
 use crate::core::{Event, LinkId};
-use crate::message::Message;
+use crate::message::{MESSAGE_BYTES_MAX, Message};
 
 /// One end of a link.
 #[derive(Debug)]
@@ -33,6 +33,9 @@ impl World {
     }
 
     pub(super) fn send(&mut self, link: LinkId, message: Message) {
+        let mut bytes = Vec::new();
+        ciborium::into_writer(&message, &mut bytes).expect("messages are serialisable");
+        assert!(bytes.len() <= MESSAGE_BYTES_MAX, "a message of {} bytes breaks its link", bytes.len());
         let Some(end) = self.ends.get(&link).filter(|end| !end.silent) else { return };
         let (peer, last_ms) = (end.peer, end.last_ms);
         let at_ms = last_ms.max(self.now_ms + 1 + self.random.below(20));

@@ -1,0 +1,132 @@
+//! What starters and users say has room in the messages between daemons, whoever speaks in a starter's place.
+
+use tutti_node::snapshot::VIEWS_BYTES_MAX;
+use tutti_node::wire::{DATA_BYTES_MAX, Kind, Report, Text};
+
+use super::world::World;
+use crate::core::{Action, Core};
+use crate::message::{Fence, JobId, Message, State};
+
+const JOBS: [JobId; 2] = [JobId(1), JobId(2)];
+
+/// Two jobs hang on these nodes of three; their front ends.
+fn two_jobs(nodes: &[usize]) -> (World, [usize; 2]) {
+    let mut world = World::new(1, 3, 2);
+    world.run_until(5_000);
+    world.let_jobs_hang(1..3);
+    let clients = [world.run_on(nodes), world.run_on(nodes)];
+    while world.parts_alive(nodes[0]) != JOBS {
+        world.run_until(world.now_ms + 1);
+    }
+    world.run_until(world.now_ms + 2_000);
+    (world, clients)
+}
+
+/// What goes up now, by message: orders and states.
+fn messages(core: &mut Core) -> Vec<(usize, Vec<State>)> {
+    core.relay.resend_all();
+    assert!(core.flush_states());
+    let mut messages = Vec::new();
+    while let Some(action) = core.poll_action() {
+        if let Action::Send(_, Message::States { orders, states }) = action {
+            messages.push((orders.len(), states));
+        }
+    }
+    messages
+}
+
+fn report(report: &Report) -> (Kind, u32, Vec<u8>) {
+    (Kind::Report, 0, serde_json::to_vec(report).unwrap())
+}
+
+/// What is said in place of the starter of the first job ends that job, with this line, and nothing else. `World` holds that each
+/// message on the way has room.
+#[track_caller]
+fn assert_it_ends_its_job_alone(frames: &[(Kind, u32, Vec<u8>)], line: &str) {
+    let (mut world, [first, second]) = two_jobs(&[1, 2]);
+    for frame in frames {
+        world.say_as_starter(1, JOBS[0], frame.clone());
+    }
+    while !world.has_ended(first) && world.now_ms < 60_000 {
+        world.run_until(world.now_ms + 100);
+    }
+    let expected = format!("node node1: {line}; the job is ended");
+    assert_eq!(world.lines(first).last(), Some(&expected));
+    assert!(!world.has_ended(second) && world.lines(second).is_empty());
+    assert_eq!(world.parts_alive(1), JOBS[1..]);
+}
+
+#[test]
+fn who_says_more_lines_than_have_room_ends_his_job_alone() {
+    let line = Report::Warning("x".repeat(60_000));
+    let text = "what the starter says of its ranks takes 2162424 bytes, and there is room for 2114048";
+    assert_it_ends_its_job_alone(&vec![report(&line); 40], text);
+    let line = Report::Warning("x".repeat(70 << 20));
+    let text = "what the starter says of its ranks takes 73400504 bytes, and there is room for 2114048";
+    assert_it_ends_its_job_alone(&[report(&line)], text);
+    let pids = Report::Started { pids: vec![7; 300_000], cores: Vec::new() };
+    let text = "what the starter says of its ranks takes 2400048 bytes, and there is room for 2114048";
+    assert_it_ends_its_job_alone(&[report(&pids)], text);
+}
+
+#[test]
+fn who_puts_more_keys_than_have_room_ends_his_job_alone() {
+    // A rank has one MiB.
+    let text = "what the ranks have put over PMI takes 1048577 bytes, and there is room for 1048576";
+    assert_it_ends_its_job_alone(&[(Kind::Fence, 1, vec![0; (1 << 20) + 1])], text);
+    let text = "what the ranks have put over PMI takes 73400320 bytes, and there is room for 1048576";
+    assert_it_ends_its_job_alone(&[(Kind::Fence, 1, vec![0; 70 << 20])], text);
+}
+
+#[test]
+fn who_says_output_in_longer_pieces_than_there_are_ends_his_job_alone() {
+    let bytes = DATA_BYTES_MAX + 1;
+    let text = format!("a piece of output takes {bytes} bytes, and there is room for {DATA_BYTES_MAX}");
+    assert_it_ends_its_job_alone(&[(Kind::Output, 0, vec![b'x'; bytes])], &text);
+}
+
+#[test]
+fn views_without_room_are_not_passed_on_and_those_of_two_jobs_do_not_travel_together() {
+    let (mut world, _) = two_jobs(&[1]);
+    let core = world.core(1);
+    let mut say = |view: &str| {
+        for job in JOBS {
+            let payload = [&7_u64.to_le_bytes(), view.as_bytes()].concat();
+            core.handle_starter(job, vec![(Kind::Held, 0, payload)]);
+        }
+        let seen = |states: Vec<State>| -> Vec<String> {
+            states.into_iter().filter_map(|state| Some(state.part.held?.seen.to_string())).collect()
+        };
+        let views = messages(core).into_iter().map(|(_, states)| seen(states));
+        views.filter(|views| !views.is_empty()).collect::<Vec<_>>()
+    };
+    assert_eq!(say("{}"), [["{}", "{}"]]);
+    let long = " ".repeat(VIEWS_BYTES_MAX);
+    assert!(say(&long) == [[long.clone()], [long.clone()]]);
+    for view in say(&(long + " ")).concat() {
+        assert!(view.contains("and there is room for"), "{} bytes", view.len());
+    }
+}
+
+/// Bytes of environment and of keys from PMI in the orders of both jobs; how many orders go up in a message.
+fn orders_in_messages(environment: usize, keys: usize) -> Vec<usize> {
+    let (mut world, _) = two_jobs(&[1, 2]);
+    let core = world.core(1);
+    for job in JOBS {
+        let mut order = core.relay.order(job).expect("it runs there").clone();
+        let mut launch = order.launch.as_deref().expect("it was told").clone();
+        launch.environment = vec![("A".into(), Text::Utf8("x".repeat(environment)))];
+        order.fence = Fence { number: 1, puts: vec![0; keys] }.into();
+        (order.version, order.launch) = (order.version + 1, Some(launch.into()));
+        core.relay.set_order(job, order);
+    }
+    messages(core).into_iter().map(|(orders, _)| orders).filter(|orders| *orders > 0).collect()
+}
+
+/// What users gave to their jobs, and what these have put over PMI: any of it has room in a message, all of it together need not.
+#[test]
+fn long_launches_and_keys_do_not_travel_together() {
+    assert_eq!(orders_in_messages(1 << 20, 0), [2]);
+    assert_eq!(orders_in_messages(3 << 20, 0), [1, 1]);
+    assert_eq!(orders_in_messages(0, 32 << 20), [1, 1]);
+}

@@ -1,0 +1,66 @@
+use std::io::Write;
+use std::os::unix::net::UnixStream as Stream;
+
+use super::*;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// What becomes of a wire on which this is said: how much of it was heard, and what was wrong.
+fn heard(said: Vec<u8>) -> (usize, Option<String>) {
+    let (own, mut end) = Stream::pair().unwrap();
+    own.set_nonblocking(true).unwrap();
+    // It may be closed before all is said.
+    let speaker = std::thread::spawn(move || drop(end.write_all(&said)));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let found = runtime.block_on(async {
+        let (reader, _writer) = UnixStream::from_std(own).unwrap().into_split();
+        let (happenings, mut happened) = mpsc::unbounded_channel();
+        let listen = Arc::new(Notify::new());
+        let hearing = hear(JobId(1), 7, reader, Decoder::default(), Arc::clone(&listen), happenings);
+        tokio::spawn(hearing);
+        let mut frames = 0;
+        loop {
+            let next = tokio::time::timeout(LIMIT, happened.recv()).await.expect("the end of the wire");
+            match next {
+                Some(Happened::Core(Event::Starter(_, more))) => {
+                    frames += more.len();
+                    listen.notify_one();
+                }
+                Some(Happened::StarterClosed(JobId(1), 7, wrong)) => return (frames, wrong),
+                _ => panic!("nothing else happens"),
+            }
+        }
+    });
+    speaker.join().unwrap();
+    found
+}
+
+fn frame(kind: u32, bytes: u32) -> Vec<u8> {
+    [kind, 0, bytes].map(u32::to_ne_bytes).concat()
+}
+
+#[test]
+fn who_says_what_no_starter_says_is_heard_no_more() {
+    let mut well = Vec::new();
+    wire::put(&mut well, Kind::Report, 0, b"\"Left\"");
+    assert_eq!(heard(well.clone()), (1, None));
+    let bad = [well.clone(), frame(999, 5), vec![0; 1 << 20]].concat();
+    let text = "a frame of kind 999 with 5 bytes is not one of this version";
+    assert_eq!(heard(bad), (1, Some(text.into())));
+    let bytes = STATE_BYTES_MAX as u32;
+    let longest = [frame(Kind::Fence as u32, bytes), vec![0; STATE_BYTES_MAX]].concat();
+    assert_eq!(heard(longest), (1, None));
+    let longer =
+        [well, frame(Kind::Fence as u32, bytes + (1 << 20)), vec![0; STATE_BYTES_MAX + (1 << 19)]].concat();
+    assert_eq!(heard(longer), (1, Some("a frame of more than 56 MiB".into())));
+}
+
+#[test]
+fn who_has_closed_his_wire_and_lives_on_is_killed() {
+    let child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
+    let pid = child.id();
+    let file = File { token: 0, pid, since: started(pid).unwrap(), cgroup: None, kept: None };
+    let mut starter = Starter { child: Some(child), ..Starter::away(file) };
+    assert_eq!(starter.reap_blocking(Duration::from_millis(20)), "signal: 9 (SIGKILL)");
+    assert_eq!(started(pid), None);
+}
