@@ -118,7 +118,7 @@ impl Core {
     /// Dials upwards if there is no link and it is time.
     pub(super) fn dial_if_needed(&mut self) {
         let Some(head) = self.config.head else { return };
-        let links = &mut self.links;
+        let links = &self.links;
         if links.up().is_some()
             || links.dialling
             || self.now_ms < links.dialled_ms + DIAL_MS && links.dials > 0
@@ -126,7 +126,11 @@ impl Core {
             return;
         }
         // In turn: the parent that we know of, and the head, who knows better if that one is gone.
-        let parent = self.me.and_then(|me| self.members.as_ref().and_then(|members| members.parent(me)));
+        // Whom the list says to be lost only the head takes in again.
+        let members = self.members.as_ref();
+        let is_in = |me: &NodeId| members.is_some_and(|members| self.is_member(members, *me));
+        let parent = self.me.filter(is_in).and_then(|me| members?.parent(me));
+        let links = &mut self.links;
         let known =
             parent.and_then(|node| Some((node, self.members.as_ref()?.nodes.get(&node)?.about.control)));
         let (whom, address) = match known {
@@ -272,10 +276,7 @@ impl Core {
         let is_known = self.members.as_ref().is_some_and(|known| known.version >= members.version);
         let Some(me) = self.me.filter(|_| !is_known && self.head.is_none()) else { return };
         // Lost, says the list, or another: the head takes us in again.
-        let is_in = members
-            .nodes
-            .get(&me)
-            .is_some_and(|member| member.alive && member.about.incarnation == self.config.about.incarnation);
+        let is_in = self.is_member(&members, me);
         let parent = members.parent(me).filter(|_| is_in);
         self.members = Some(members);
         self.tell_members();
@@ -289,6 +290,12 @@ impl Core {
         }
         self.drop_strangers();
         self.dial_if_needed();
+    }
+
+    /// By this list we are there, in this life.
+    fn is_member(&self, members: &Members, me: NodeId) -> bool {
+        let member = members.nodes.get(&me);
+        member.is_some_and(|member| member.alive && member.about.incarnation == self.config.about.incarnation)
     }
 
     /// Children that the list hangs elsewhere by now find their parent from the list; their links here are closed.

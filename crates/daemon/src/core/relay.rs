@@ -66,6 +66,8 @@ struct Level {
 #[derive(Debug)]
 struct Entry {
     order: Order,
+    /// A newer one that nodes below have had from an earlier head. Only the head, who is told, can order something newer than that.
+    newest: Option<Order>,
     /// The order has changed since it went down.
     new: bool,
     /// The order is to go up with the next states: the link is new, or a node below knows it and we did not.
@@ -124,6 +126,7 @@ impl Relay {
                     return;
                 }
                 order.launch = order.launch.or_else(|| entry.order.launch.clone());
+                entry.newest = entry.newest.take().filter(|newest| newest.version > order.version);
                 entry.new = true;
                 entry.order = order;
             }
@@ -135,11 +138,16 @@ impl Relay {
         }
     }
 
-    /// What somebody below takes for the order of a job that is not known here.
+    /// What somebody below takes for the order of a job: it is not known here, or older.
     pub(super) fn learn(&mut self, job: JobId, order: Order) {
-        let is_unknown = !self.entries.contains_key(&job) && order.launch.is_some();
-        if is_unknown {
-            self.entries.insert(job, Entry { new: false, up: true, learned: true, ..Entry::new(order) });
+        match self.entries.get_mut(&job) {
+            None if order.launch.is_some() => {
+                self.entries.insert(job, Entry { new: false, up: true, learned: true, ..Entry::new(order) });
+            }
+            Some(entry) if order.version > entry.newest_order().version => {
+                (entry.newest, entry.up) = (Some(order), true);
+            }
+            _ => {}
         }
     }
 
@@ -196,7 +204,22 @@ impl Relay {
 impl Entry {
     fn new(order: Order) -> Self {
         let (states, changed) = (BTreeMap::new(), BTreeSet::new());
-        Entry { order, new: true, up: false, learned: false, states, changed, told: None, announced: false }
+        Entry {
+            order,
+            newest: None,
+            new: true,
+            up: false,
+            learned: false,
+            states,
+            changed,
+            told: None,
+            announced: false,
+        }
+    }
+
+    /// The newest that this node or one below has had.
+    fn newest_order(&self) -> &Order {
+        self.newest.as_ref().unwrap_or(&self.order)
     }
 
     fn concerns(&self, members: &Members, below: NodeId) -> bool {
@@ -280,7 +303,7 @@ impl Core {
         let mut batches = Batches::default();
         for (job, entry) in &mut self.relay.entries {
             if std::mem::take(&mut entry.up) {
-                batches.push_order(*job, entry.order.clone());
+                batches.push_order(*job, entry.newest_order().clone());
             }
             if entry.is_due(members, me) {
                 for node in std::mem::take(&mut entry.changed) {

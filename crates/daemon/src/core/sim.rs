@@ -24,7 +24,8 @@ mod world;
 use tutti_sched::sim::Random;
 use world::{KEEP_MS, World};
 
-use crate::message::{JobId, Order, Run};
+use super::Action;
+use crate::message::{JobId, Message, Order, Run};
 
 /// What may go wrong in a run, in thousandths of a step that is not a tick.
 #[derive(Clone, Copy, Debug)]
@@ -131,6 +132,12 @@ fn every_job_ends_also_when_the_head_dies() {
 #[test]
 fn a_job_whose_last_output_is_lost_ends_although_the_head_has_forgotten_it() {
     run(136, None, Faults { head_dies: false, ..ALL });
+}
+
+/// A node hears that it is lost while it has no link, and dials: its parent of before does not know that the head is to take it in.
+#[test]
+fn who_hears_that_it_is_lost_is_taken_in_again() {
+    run(213, None, ALL);
 }
 
 /// S8: the head hears of a job of 31 nodes from its two children, once for each thing that all parts have reached, in whichever
@@ -301,6 +308,42 @@ fn a_new_head_orders_something_newer_than_any_node_has_had() {
     // Also when it says nothing that is new here.
     head.adopt_job(job, Order { version: 11, ..first });
     assert_eq!(version(head), 12);
+}
+
+/// Nodes below may have had newer orders of an earlier head than a node between them and the new one, who must hear of those.
+#[test]
+fn a_newer_order_of_an_earlier_head_is_passed_on_by_who_knows_an_older_one() {
+    let mut world = World::new(1, 7, 2);
+    world.run_until(5_000);
+    world.let_nothing_else_fail();
+    world.run_one();
+    while !world.has_begun_on(1) {
+        world.run_until(world.now_ms + 1);
+    }
+    let job = JobId(1);
+    let inner = world.core(1);
+    let known = inner.relay.order(job).expect("it runs there").clone();
+    let passed_on = |inner: &mut super::Core, version: u64| -> Vec<u64> {
+        inner.handle_known(job, Order { version, ..known.clone() });
+        inner.flush_states();
+        let actions = std::iter::from_fn(|| inner.poll_action());
+        let orders = actions.filter_map(|action| match action {
+            Action::Send(_, Message::States { orders, .. }) => Some(orders),
+            _ => None,
+        });
+        orders.flatten().map(|(_, order)| order.version).collect()
+    };
+    assert_eq!(passed_on(inner, known.version), [0; 0], "it is known");
+    assert_eq!(passed_on(inner, known.version + 2), [known.version + 2]);
+    assert_eq!(passed_on(inner, known.version + 1), [0; 0], "and this one is older");
+    assert_eq!(
+        inner.relay.order(job).map(|order| order.version),
+        Some(known.version),
+        "it is not carried out"
+    );
+    inner.relay.resend_all();
+    inner.relay.set_order(job, Order { version: known.version + 3, ..known.clone() });
+    assert_eq!(passed_on(inner, 0), [known.version + 3], "what is said on a new link");
 }
 
 /// What the simulator looks at inside.
