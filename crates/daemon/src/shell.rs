@@ -27,6 +27,7 @@ use tutti_node::wire::{self, Back, Kind};
 mod alarm;
 mod clients;
 mod events;
+mod filing;
 mod guests;
 mod kept;
 mod neighbours;
@@ -154,7 +155,7 @@ struct Shell {
     folder: kept::Folder,
     estate: kept::Estate,
     /// On the head: jobs that wait.
-    queue: Option<kept::Folder>,
+    filing: Option<filing::Filing>,
     numbers: u64,
     leaving: bool,
 }
@@ -276,6 +277,10 @@ impl Shell {
         let mut config = config(&settings)?;
         let waiting = settings.head.is_none().then(|| kept::Folder::open(&settings.queue)).transpose()?;
         config.queued = waiting.as_ref().map_or_else(Vec::new, kept::Folder::queued);
+        let filed = happenings.clone();
+        let done = move |job, result| drop(filed.send(Happened::Core(Event::Filed(job, result))));
+        let filing = waiting.map(|folder| filing::Filing::start(folder, filing::sync, done)).transpose();
+        let filing = filing.map_err(failed("start a thread for the jobs that wait"))?;
         let (estate, before) = kept::Estate::take(&settings.parts, config.about.incarnation);
         config.before = before;
         let mut starters = HashMap::new();
@@ -296,7 +301,7 @@ impl Shell {
             core: Core::new(config, now_ms()),
             folder,
             estate,
-            queue: waiting,
+            filing,
             events: events::Log::open(&settings.events, settings.head.is_none())?,
             turns: events::Log::open(&settings.turns, settings.head.is_none())?,
             turns_taken_ms: 0,
@@ -401,12 +406,9 @@ impl Shell {
                         self.estate.renounce();
                     }
                 }
-                Action::Queue(job, queued) => match (&self.queue, queued) {
-                    (Some(folder), Some(queued)) => {
-                        let filed = folder.put_queued(job, &queued);
-                        self.core.handle(now_ms(), Event::Filed(job, filed));
-                    }
-                    (Some(folder), None) => folder.remove(job),
+                Action::Queue(job, queued) => match (&self.filing, queued) {
+                    (Some(filing), Some(queued)) => filing.put(job, queued),
+                    (Some(filing), None) => filing.remove(job),
                     (None, _) => {}
                 },
                 Action::Gang(command) => self.switcher.tell(command),

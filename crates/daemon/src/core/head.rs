@@ -49,6 +49,22 @@ const ADOPT_MS: u64 = 60_000;
 /// predecessor may have accepted it, and a node will say so.
 const SETTLE_LOST: u64 = 2;
 
+/// Who hears when the file of a job is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Filing {
+    /// Who has asked for the job, which is new: its number.
+    New(NodeId, u64),
+    /// Who has changed it: that it is so.
+    Changed(NodeId, u64),
+}
+
+impl Filing {
+    fn asked(self) -> (NodeId, u64) {
+        let (Filing::New(from, ask) | Filing::Changed(from, ask)) = self;
+        (from, ask)
+    }
+}
+
 /// The jobs of the cluster.
 #[derive(Debug)]
 pub(super) struct Head {
@@ -56,8 +72,8 @@ pub(super) struct Head {
     next_job: u64,
     /// Jobs by the question that submitted them.
     answers: VecDeque<((NodeId, u64), Answer)>,
-    /// New jobs whose file is being written, and who asked for them.
-    filing: BTreeMap<JobId, (NodeId, u64)>,
+    /// Jobs whose files are being written, each as often as it is.
+    filing: BTreeMap<JobId, VecDeque<Filing>>,
     /// Jobs to be judged although none of their parts has said anything.
     pending: BTreeSet<JobId>,
     born_ms: u64,

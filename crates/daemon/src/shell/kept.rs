@@ -4,9 +4,10 @@
 //! Writer: the daemon, when an order has changed; it removes the file when the job is over. What happens if it stops right here:
 //! files are replaced as a whole, so the next daemon reads the old or the new one. A machine that starts anew has no starters,
 //! and so files of none; they are removed. One beside the folder has the daemon's own number ([`Estate`]): what has no file, the
-//! daemon before did not begin. A second such folder, on the head, has the jobs that wait for nodes (`core/head/queue.rs`).
+//! daemon before did not begin. A second such folder, on the head, has the jobs that wait for nodes (`core/head/queue.rs`,
+//! written in [`super::filing`]).
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -46,47 +47,48 @@ impl Folder {
         Ok(Folder(path.to_owned()))
     }
 
-    fn file(&self, job: JobId) -> PathBuf {
+    pub(super) fn file(&self, job: JobId) -> PathBuf {
         self.0.join(format!("{job}.json"))
+    }
+
+    /// What has no name yet; there is one at a time.
+    fn new_file(&self) -> PathBuf {
+        self.0.join("new")
     }
 
     /// Of a job that has nodes a full disk costs the life beyond the daemon's, and nothing else.
     ///
     /// # Errors
-    /// When it is not written; for a user.
-    pub(super) fn put(&self, job: JobId, file: &impl Serialize) -> Result<(), String> {
-        self.write(job, file, false)
-    }
-
-    /// The same, of a job that waits. One that nobody waits for is there after a power cut too: on the disk before it has its name, and
-    /// the name before anybody is told. On a disk that takes some milliseconds, for which the daemon stands still.
-    ///
-    /// # Errors
-    /// The same.
-    pub(super) fn put_queued(&self, job: JobId, queued: &Queued) -> Result<(), String> {
-        self.write(job, queued, queued.launch.detached)
-    }
-
-    fn write(&self, job: JobId, file: &impl Serialize, for_good: bool) -> Result<(), String> {
-        let (path, new) = (self.file(job), self.0.join("new"));
-        let write = || {
-            let bytes = serde_json::to_vec(file)?;
-            let mut options = std::fs::OpenOptions::new();
-            let mut out = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-            out.write_all(&bytes)?;
-            if for_good {
-                out.sync_data()?;
-            }
-            std::fs::rename(&new, &path)?;
-            if for_good { sync_folder(&self.0) } else { Ok(()) }
-        };
-        write().map_err(|error| {
-            // It takes room that there is not.
-            let _ = std::fs::remove_file(&new);
-            let text = format!("cannot write {}: {error}", path.display());
-            say(format_args!("tuttid: {text}"));
-            text
+    /// When it is not written; the user need not know.
+    pub(super) fn put(&self, job: JobId, file: &File) -> io::Result<()> {
+        self.begin(file).and_then(|_| self.name(job)).inspect_err(|error| {
+            self.discard();
+            say(format_args!("tuttid: cannot write {}: {error}", self.file(job).display()));
         })
+    }
+
+    /// Writes a file that has no name.
+    pub(super) fn begin(&self, file: &impl Serialize) -> io::Result<std::fs::File> {
+        let bytes = serde_json::to_vec(file)?;
+        let mut options = std::fs::OpenOptions::new();
+        let mut out = options.write(true).create(true).truncate(true).mode(0o600).open(self.new_file())?;
+        out.write_all(&bytes)?;
+        Ok(out)
+    }
+
+    /// Gives it the name of a job, whose file it replaces.
+    pub(super) fn name(&self, job: JobId) -> io::Result<()> {
+        std::fs::rename(self.new_file(), self.file(job))
+    }
+
+    /// It is not wanted, or could not be written: it takes room that there is not.
+    pub(super) fn discard(&self) {
+        let _ = std::fs::remove_file(self.new_file());
+    }
+
+    /// The folder itself.
+    pub(super) fn open_folder(&self) -> io::Result<std::fs::File> {
+        std::fs::File::open(&self.0)
     }
 
     pub(super) fn remove(&self, job: JobId) {
@@ -129,14 +131,6 @@ impl Folder {
         }
         found
     }
-}
-
-/// Names in it are there after a power cut too. Some file systems know no such thing for a folder.
-fn sync_folder(path: &Path) -> std::io::Result<()> {
-    std::fs::File::open(path)?.sync_all().or_else(|error| match error.kind() {
-        ErrorKind::InvalidInput | ErrorKind::Unsupported => Ok(()),
-        _ => Err(error),
-    })
 }
 
 /// Whose files these are: what is in a file beside the folder.

@@ -17,7 +17,7 @@ use tutti_sched::{Demand, NodeId, Place, SubmitError, Wait};
 
 use super::job::HeadJob;
 use super::listing::names;
-use super::{JobEvent, SETTLE_LOST, placement};
+use super::{Filing, JobEvent, SETTLE_LOST, placement};
 use crate::core::{Action, Core, Queued};
 use crate::gang::Command;
 use crate::message::{Answer, JobId, Launch, Routed, Run};
@@ -97,54 +97,73 @@ impl Core {
         }
     }
 
-    /// Writes the file of a job that waits.
-    pub(super) fn file(&mut self, id: JobId) {
-        let Some(job) = self.head.as_ref().and_then(|head| head.jobs.get(&id)) else { return };
-        let Some(queued) = job.queued.as_ref().filter(|_| !job.is_ending()) else { return };
+    /// Writes the file of a job that waits; `false`: it has none. Who is named hears when it is there.
+    pub(super) fn file(&mut self, id: JobId, filing: Filing) -> bool {
+        let Some(head) = &mut self.head else { return false };
+        let Some(job) = head.jobs.get(&id).filter(|job| !job.is_ending()) else { return false };
+        let Some(queued) = &job.queued else { return false };
         let launch = Launch { detached: job.detached, ..Launch::clone(&job.launch) };
         let file = Queued { launch, demand: queued.demand.clone(), suspended: job.order.run == Run::Stop };
+        head.filing.entry(id).or_default().push_back(filing);
         self.act(Action::Queue(id, Some(Box::new(file))));
+        true
     }
 
     /// A new job wants nodes. Its user, `asked`, gets its number when the file is written.
-    pub(super) fn queue(&mut self, id: JobId, launch: Launch, demand: Demand, asked: (NodeId, u64)) {
+    pub(super) fn queue(&mut self, id: JobId, launch: Launch, demand: Demand, (from, ask): (NodeId, u64)) {
         let Some(head) = &mut self.head else { return };
         let held_until_ms = head.jobs.values().find_map(|job| job.queued.as_ref()?.held_until_ms);
         let waits = Waits { demand, held_until_ms, why: None, told: false };
         head.jobs.insert(id, HeadJob::waiting(id, launch, waits));
-        head.filing.insert(id, asked);
-        self.file(id);
+        self.file(id, Filing::New(from, ask));
     }
 
-    /// The file of a new job is there, or cannot be. Nobody would know of one that was submitted and lost; who waits for his job sees what
-    /// becomes of it.
+    /// The file of a job is there, or cannot be.
     pub(in crate::core) fn handle_filed(&mut self, id: JobId, filed: &Result<(), String>) {
         let Some(head) = &mut self.head else { return };
-        let Some((from, ask)) = head.filing.remove(&id) else { return };
-        let Some(job) = head.jobs.get(&id) else { return };
-        let answer = match filed {
-            Err(why) if job.detached => {
-                head.jobs.remove(&id);
-                // It may be there all the same, until the power fails.
-                self.act(Action::Queue(id, None));
-                let event =
-                    JobEvent { event: "over", status: Some(1), text: why.clone(), ..JobEvent::default() };
-                self.log(id, event);
-                Answer::Refused(format!("the head cannot keep the job: {why}"))
-            }
-            _ => {
-                let demand =
-                    job.queued.as_ref().filter(|queued| queued.held_until_ms.is_none() && !job.is_ending());
-                if let Some(demand) = demand.map(|queued| Box::new(queued.demand.clone())) {
-                    self.act(Action::Gang(Command::Submit(id, demand, false)));
-                }
-                Answer::Job(id)
-            }
+        let Some(filings) = head.filing.get_mut(&id) else { return };
+        let filing = filings.pop_front();
+        if filings.is_empty() {
+            head.filing.remove(&id);
+        }
+        let answer = match filing {
+            Some(Filing::New(..)) => self.begin_filed(id, filed),
+            // What cannot be kept is so in this life, and the log of the daemon says that it is in no other.
+            Some(Filing::Changed(..)) => Answer::Done,
+            None => return,
         };
+        let Some((from, ask)) = filing.map(Filing::asked) else { return };
         if let Some(head) = &mut self.head {
             head.remember(from, ask, answer.clone());
         }
         self.route(from, Routed::Answer { ask, answer });
+    }
+
+    /// What the user of a new job hears. Nobody would know of one that was submitted and lost; who waits for his job sees what becomes
+    /// of it.
+    fn begin_filed(&mut self, id: JobId, filed: &Result<(), String>) -> Answer {
+        let job = self.head.as_ref().and_then(|head| head.jobs.get(&id));
+        // It may have been killed meanwhile.
+        let Some(job) = job.filter(|job| !job.is_ending()) else { return Answer::Job(id) };
+        if let Err(why) = filed
+            && job.detached
+        {
+            self.head.iter_mut().for_each(|head| drop(head.jobs.remove(&id)));
+            // It may be there all the same, until the power fails.
+            self.act(Action::Queue(id, None));
+            let event = JobEvent { event: "over", status: Some(1), text: why.clone(), ..JobEvent::default() };
+            self.log(id, event);
+            return Answer::Refused(format!("the head cannot keep the job: {why}"));
+        }
+        let queued = job.queued.as_ref().filter(|queued| queued.held_until_ms.is_none());
+        if let Some(demand) = queued.map(|queued| Box::new(queued.demand.clone())) {
+            let is_suspended = job.order.run == Run::Stop;
+            self.act(Action::Gang(Command::Submit(id, demand, false)));
+            if is_suspended {
+                self.suspend_in_scheduler(id, true);
+            }
+        }
+        Answer::Job(id)
     }
 
     /// Those that waited for what nodes know have waited long enough; in the order in which they came.

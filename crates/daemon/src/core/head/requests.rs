@@ -5,7 +5,7 @@ use tutti_node::wire::Report;
 
 use super::job::{HeadJob, command};
 use super::listing::{name, names};
-use super::{JobEvent, SETTLE_LOST, placement};
+use super::{Filing, JobEvent, SETTLE_LOST, placement};
 use crate::core::{Action, Core};
 use crate::members::NodeId;
 use crate::message::{Answer, Control, Enrolled, JobId, Launch, Notice, Request, Routed, Run, Submit, User};
@@ -39,7 +39,7 @@ impl Core {
         }
         let answer = match request {
             // It is answered when its file is written.
-            _ if head.filing.values().any(|filing| *filing == (from, ask)) => return,
+            _ if head.filing.values().flatten().any(|filing| filing.asked() == (from, ask)) => return,
             Request::Run(submit) => match self.submit(from, ask, user, *submit, false, None) {
                 Some(answer) => answer,
                 None => return,
@@ -59,7 +59,10 @@ impl Core {
                 rows if rows.is_empty() => Answer::Refused(format!("there is no job {job}")),
                 rows => Answer::Jobs(rows),
             },
-            Request::Control(job, control) => self.control(user, job, control),
+            Request::Control(job, control) => match self.control(user, job, control, Some((from, ask))) {
+                Some(answer) => answer,
+                None => return,
+            },
             Request::Snapshot(job) => match self.begin_snapshot(from, ask, user, job) {
                 Some(answer) => answer,
                 None => return,
@@ -162,17 +165,23 @@ impl Core {
         }
     }
 
-    fn control(&mut self, user: User, id: JobId, control: Control) -> Answer {
+    /// None: it is answered when the job's file is written. Nobody who has `asked` is answered at once.
+    fn control(
+        &mut self,
+        user: User,
+        id: JobId,
+        control: Control,
+        asked: Option<(NodeId, u64)>,
+    ) -> Option<Answer> {
+        let refused = |text: String| Some(Answer::Refused(text));
         let owner = self.head.as_ref().and_then(|head| head.jobs.get(&id)).map(|job| job.launch.user);
-        let Some(owner) = owner else { return Answer::Refused(format!("there is no job {id}")) };
+        let Some(owner) = owner else { return refused(format!("there is no job {id}")) };
         if !self.may(user, Some(owner)) {
-            return Answer::Refused(format!("job {id} is another user's"));
+            return refused(format!("job {id} is another user's"));
         }
-        let Some(job) = self.head.as_mut().and_then(|head| head.jobs.get_mut(&id)) else {
-            return Answer::Refused(format!("there is no job {id}"));
-        };
+        let job = self.head.as_mut().and_then(|head| head.jobs.get_mut(&id))?;
         if job.over {
-            return Answer::Refused(format!("job {id} is over"));
+            return refused(format!("job {id} is over"));
         }
         let (was, was_detached) = (job.order.run, job.detached);
         match control {
@@ -208,9 +217,8 @@ impl Core {
         }
         let run = job.order.run;
         // A file may take a disk's time: only if there is something new in it.
-        if (run, job.detached) != (was, was_detached) {
-            self.file(id);
-        }
+        let is_new = (run, job.detached) != (was, was_detached);
+        let is_filed = is_new && asked.is_some_and(|(from, ask)| self.file(id, Filing::Changed(from, ask)));
         self.publish(id);
         if run != was {
             let event = match run {
@@ -224,7 +232,7 @@ impl Core {
             self.log(id, JobEvent { event, ..JobEvent::default() });
         }
         self.judge(id);
-        Answer::Done
+        (!is_filed).then_some(Answer::Done)
     }
 
     fn shut_down(&mut self, user: User) -> Answer {
@@ -244,7 +252,7 @@ impl Core {
                 job.say(Report::Warning(DOWN.into()));
                 job.note_cause(DOWN.into());
             }
-            self.control(User { uid: 0, gid: 0 }, id, Control::Kill);
+            self.control(User { uid: 0, gid: 0 }, id, Control::Kill, None);
         }
         // The kills go down first.
         self.flush_orders();

@@ -20,6 +20,9 @@ pub(super) use machines::KEEP_MS;
 use machines::Machine;
 use network::End;
 
+/// A disk takes so long for a file, at most.
+const DISK_MS: u64 = 20;
+
 /// What is going to happen.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "most are events of Cores, and there are few at a time")]
@@ -28,6 +31,8 @@ enum Next {
     /// For a Core in this life; with a link only if that is still there.
     Core(usize, u64, Option<LinkId>, Event),
     Starter(usize, JobId),
+    /// The disk of the head has the next file of a job that waits.
+    Files(usize, u64),
     Takes(usize),
     Start(usize),
     Back(usize, JobId),
@@ -156,6 +161,12 @@ impl World {
                     self.tell(node, Event::Taken(id, bytes));
                 }
             }
+            Next::Files(node, life) => {
+                let machine = &mut self.machines[node];
+                if let Some(job) = (machine.life == life).then(|| machine.write_file()).flatten() {
+                    self.tell(node, Event::Filed(job, Ok(())));
+                }
+            }
             Next::Start(node) => self.start_daemon(node),
             Next::Nothing => {}
             Next::Back(node, job) => {
@@ -228,10 +239,10 @@ impl World {
             }
             Action::Keep(job, kept) => drop(self.machines[node].files.insert(job, *kept)),
             Action::Queue(job, Some(queued)) => {
-                self.machines[node].queued.insert(job, *queued);
-                self.push(self.now_ms, Next::Core(node, life, None, Event::Filed(job, Ok(()))));
+                self.machines[node].filing.push_back((job, Some(*queued)));
+                self.later(DISK_MS, Next::Files(node, life));
             }
-            Action::Queue(job, None) => drop(self.machines[node].queued.remove(&job)),
+            Action::Queue(job, None) => self.machines[node].remove_file(job),
             Action::Gang(command) => {
                 let now_ms = self.now_ms;
                 let scheduling = self.machines[node].scheduling.as_mut();

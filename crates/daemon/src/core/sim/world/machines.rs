@@ -1,6 +1,6 @@
 //! Machines: daemons that are started, die and are started anew, the starters that they leave behind, and the clocks that both see.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 use tutti_node::wire::{Job, Kind, Report};
@@ -29,10 +29,27 @@ pub(super) struct Machine {
     pub(super) ahead_ms: i64,
     pub(super) starters: BTreeMap<JobId, Starter>,
     pub(super) files: BTreeMap<JobId, Kept>,
-    /// Files of jobs that wait for nodes.
+    /// Files of jobs that wait for nodes, and those that are being written; none: not wanted any more.
     pub(super) queued: BTreeMap<JobId, Queued>,
+    pub(super) filing: VecDeque<(JobId, Option<Queued>)>,
     /// On the head.
     pub(super) scheduling: Option<Scheduling>,
+}
+
+impl Machine {
+    /// The next file is there; of which job.
+    pub(super) fn write_file(&mut self) -> Option<JobId> {
+        let (job, queued) = self.filing.pop_front()?;
+        self.queued.extend(queued.map(|queued| (job, queued)));
+        Some(job)
+    }
+
+    /// No file of the job is there, or comes.
+    pub(super) fn remove_file(&mut self, job: JobId) {
+        self.queued.remove(&job);
+        let filing = self.filing.iter_mut().filter(|(other, _)| *other == job);
+        filing.for_each(|(_, queued)| *queued = None);
+    }
 }
 
 impl World {
@@ -125,6 +142,11 @@ impl World {
         self.head_died |= node == 0;
         let machine = &mut self.machines[node];
         (machine.core, machine.dies_after) = (None, None);
+        if self.random.below(2) == 0 {
+            // It was there, and nobody was told.
+            machine.write_file();
+        }
+        machine.filing.clear();
         let links: Vec<LinkId> =
             self.ends.iter().filter(|(_, end)| end.node == node).map(|(link, _)| *link).collect();
         links.into_iter().for_each(|link| self.close(link));
