@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tutti_shm::head::CONTEXTS_PER_COMM;
+use tutti_shm::report::WAITS;
 
 use super::reduction::{Leaf, Party, stuck};
 use super::{Alternative, Doing, Snapshot, View, Wait, What, waits};
@@ -39,11 +40,14 @@ pub struct Link {
 }
 
 impl Snapshot {
-    /// The ranks that wait for ever, if there are any.
+    /// The ranks that wait for ever, if there are any. The work grows with what is seen, and what a rank may be seen to wait for is bounded.
     pub fn deadlock(&self) -> Option<Deadlock> {
-        let (flying, troubles) = self.in_flight();
         let is_whole = |node: &View| node.trouble.is_none() && node.omitted == 0 && node.flows_omitted == 0;
-        if !troubles.is_empty() || !self.nodes.iter().all(is_whole) {
+        if !self.nodes.iter().all(is_whole) || !self.is_of_ranks() {
+            return None;
+        }
+        let (flying, troubles) = self.in_flight();
+        if !troubles.is_empty() {
             return None;
         }
         let views = self.nodes.iter().flat_map(|node| &node.ranks);
@@ -64,6 +68,23 @@ impl Snapshot {
             stuck(&parties).into_iter().filter_map(|at| Some((ranks[at], doing[&ranks[at]]?))).collect();
         (!stuck.is_empty()).then(|| Deadlock { ranks: stuck.keys().copied().collect(), cycle: cycle(&stuck) })
     }
+
+    /// Each rank is one of the job's, is seen once, and waits for no more than a report has room for.
+    fn is_of_ranks(&self) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut views = self.nodes.iter().flat_map(|node| &node.ranks);
+        views.all(|view| {
+            u64::from(view.rank) < self.ranks && seen.insert(view.rank) && waits_of(&view.doing) <= WAITS
+        })
+    }
+}
+
+/// How much a rank waits for; an alternative without a wait counts as one.
+fn waits_of(doing: &Doing) -> usize {
+    let Doing::Waits { any, background, .. } = doing else { return 0 };
+    // One may stand for those of the background that have no room.
+    let unnamed = background.iter().filter(|one| one.all.is_empty() && one.more).count().min(1);
+    any.iter().chain(background).map(|one| one.all.len().max(1)).sum::<usize>() - unnamed
 }
 
 /// The rank that a wait of this one is for; none: any.
@@ -317,6 +338,33 @@ mod tests {
         let chain: Vec<_> = (1..20_000).map(|next| all([from(next)])).chain([None]).collect();
         let found = with_left([19_999], &chain).deadlock().unwrap();
         assert_eq!((found.ranks.len(), found.cycle.len()), (19_999, 0));
+    }
+
+    #[test]
+    fn what_no_rank_of_the_job_can_be_seen_to_do_is_not_judged() {
+        let ring = || snapshot(&[all([from(1)]), all([from(0)])]);
+        let judged = |change: fn(&mut View)| {
+            let mut snapshot = ring();
+            change(&mut snapshot.nodes[0]);
+            snapshot.deadlock().is_some()
+        };
+        let mut more_waits = [ring(), ring()];
+        for (snapshot, waits) in more_waits.iter_mut().zip([WAITS, WAITS + 1]) {
+            let Doing::Waits { any, background, .. } = &mut snapshot.nodes[0].ranks[0].doing else {
+                panic!("it waits")
+            };
+            any[0].all = vec![from(1); waits];
+            background.push(Alternative { all: Vec::new(), more: true });
+        }
+        assert_eq!(more_waits.map(|snapshot| snapshot.deadlock().is_some()), [true, false]);
+        assert!(judged(|_| {}));
+        assert!(!judged(|node| node.ranks.push(node.ranks[0].clone())), "one is seen twice");
+        assert!(!judged(|node| node.ranks[0].rank = 2), "one is none of the job's");
+        let many = |node: &mut View| {
+            let Doing::Waits { any, .. } = &mut node.ranks[0].doing else { panic!("it waits") };
+            any.extend(std::iter::repeat_n(Alternative::default(), WAITS));
+        };
+        assert!(!judged(many), "alternatives are bounded, too");
     }
 
     #[test]

@@ -36,58 +36,122 @@ pub(super) enum Party {
     },
 }
 
-/// Who may go on, by the reduction so far.
-#[derive(Clone, Debug)]
-struct May {
-    calls: Vec<bool>,
-    background: Vec<bool>,
+/// What may go on: the calls of a party, or its background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Actor {
+    party: usize,
+    is_background: bool,
 }
 
-impl May {
-    fn ends(&self, leaf: &Leaf) -> bool {
-        let helps = |party: usize| self.calls[party] || leaf.any_kind && self.background[party];
-        leaf.ends
-            || match leaf.peer {
-                Some(peer) => helps(peer),
-                None => (0..self.calls.len()).any(helps),
+/// An alternative of an actor, and how many of its waits have not ended.
+#[derive(Debug)]
+struct Open {
+    actor: Actor,
+    waits: usize,
+}
+
+/// Waits that end when somebody goes on, by their numbers.
+#[derive(Debug, Default)]
+struct Followers {
+    calls: Vec<usize>,
+    background: Vec<usize>,
+}
+
+/// A reduction under way. Each wait ends once, so the work is that of looking at each once or twice, whatever it is for.
+#[derive(Debug)]
+struct Reduction {
+    alternatives: Vec<Open>,
+    /// The alternative of each wait; none: it has ended.
+    waits: Vec<Option<usize>>,
+    /// By party, and behind them for anybody.
+    followers: Vec<Followers>,
+    /// Who may go on: calls, background.
+    may: Vec<[bool; 2]>,
+    due: Vec<Actor>,
+    /// Waits that were looked at.
+    looks: usize,
+}
+
+impl Reduction {
+    fn of(parties: &[Party]) -> Self {
+        let mut reduction = Reduction {
+            alternatives: Vec::new(),
+            waits: Vec::new(),
+            followers: std::iter::repeat_with(Followers::default).take(parties.len() + 1).collect(),
+            may: vec![[false; 2]; parties.len()],
+            due: Vec::new(),
+            looks: 0,
+        };
+        for (party, waits) in parties.iter().enumerate() {
+            match waits {
+                Party::Gone => {}
+                Party::Free => [false, true]
+                    .into_iter()
+                    .for_each(|is_background| reduction.let_go(Actor { party, is_background })),
+                Party::Waits { any, background } => {
+                    reduction.add(Actor { party, is_background: false }, any);
+                    reduction.add(Actor { party, is_background: true }, background);
+                }
             }
+        }
+        reduction
     }
 
-    fn has(&self, alternatives: &[All]) -> bool {
-        alternatives.iter().any(|all| all.iter().all(|leaf| self.ends(leaf)))
+    fn add(&mut self, actor: Actor, alternatives: &[All]) {
+        for all in alternatives {
+            let open: Vec<&Leaf> = all.iter().filter(|leaf| !leaf.ends).collect();
+            for leaf in &open {
+                let anybody = self.may.len();
+                let followers = &mut self.followers[leaf.peer.unwrap_or(anybody)];
+                followers.calls.push(self.waits.len());
+                if leaf.any_kind {
+                    followers.background.push(self.waits.len());
+                }
+                self.waits.push(Some(self.alternatives.len()));
+            }
+            if open.is_empty() {
+                self.let_go(actor);
+            }
+            self.alternatives.push(Open { actor, waits: open.len() });
+        }
+    }
+
+    fn let_go(&mut self, actor: Actor) {
+        let may = &mut self.may[actor.party][usize::from(actor.is_background)];
+        if !std::mem::replace(may, true) {
+            self.due.push(actor);
+        }
+    }
+
+    /// Until nobody more can go on.
+    fn run(&mut self) {
+        while let Some(Actor { party, is_background }) = self.due.pop() {
+            for of in [party, self.may.len()] {
+                let followers = &mut self.followers[of];
+                let waits = if is_background { &mut followers.background } else { &mut followers.calls };
+                std::mem::take(waits).into_iter().for_each(|wait| self.end(wait));
+            }
+        }
+    }
+
+    fn end(&mut self, wait: usize) {
+        self.looks += 1;
+        let Some(at) = self.waits[wait].take() else { return };
+        let alternative = &mut self.alternatives[at];
+        alternative.waits -= 1;
+        if alternative.waits == 0 {
+            let actor = alternative.actor;
+            self.let_go(actor);
+        }
     }
 }
 
 /// The parties that wait for ever, in order.
 pub(super) fn stuck(parties: &[Party]) -> Vec<usize> {
-    let free = |party: &Party| *party == Party::Free;
-    let calls: Vec<bool> = parties.iter().map(free).collect();
-    let mut may = May { background: calls.clone(), calls };
-    // Who waits for whom, and who for anybody.
-    let mut followers = vec![Vec::new(); parties.len()];
-    let mut for_any = Vec::new();
-    for (at, party) in parties.iter().enumerate() {
-        let Party::Waits { any, background } = party else { continue };
-        for leaf in any.iter().chain(background).flatten() {
-            leaf.peer.map_or(&mut for_any, |peer| &mut followers[peer]).push(at);
-        }
-    }
-    // Each once, however many of its parts wait for the same.
-    followers.iter_mut().chain([&mut for_any]).for_each(Vec::dedup);
-    let mut due: Vec<usize> = (0..parties.len()).collect();
-    let mut is_due = vec![true; parties.len()];
-    while let Some(at) = due.pop() {
-        is_due[at] = false;
-        let Party::Waits { any, background } = &parties[at] else { continue };
-        let now = (may.calls[at] || may.has(any), may.background[at] || may.has(background));
-        if now != (may.calls[at], may.background[at]) {
-            (may.calls[at], may.background[at]) = now;
-            let again = followers[at].iter().chain(&for_any).copied();
-            due.extend(again.filter(|follower| !std::mem::replace(&mut is_due[*follower], true)));
-        }
-    }
+    let mut reduction = Reduction::of(parties);
+    reduction.run();
     let waits = |at: &usize| matches!(parties[*at], Party::Waits { .. });
-    (0..parties.len()).filter(waits).filter(|at| !may.calls[*at]).collect()
+    (0..parties.len()).filter(waits).filter(|at| !reduction.may[*at][0]).collect()
 }
 
 #[cfg(test)]
@@ -150,6 +214,22 @@ mod tests {
             |last| -> Vec<Party> { (1..20_000).map(|next| waits(&[&[on(next)]])).chain([last]).collect() };
         assert_eq!(stuck(&chain(Party::Free)), [0; 0]);
         assert_eq!(stuck(&chain(Party::Gone)).len(), 19_999);
+    }
+
+    /// Each of a long chain goes on by itself, and so many others wait for anybody, and for one who has gone.
+    #[test]
+    fn whoever_waits_for_whom_each_wait_is_looked_at_twice_at_most() {
+        const MANY: usize = 20_000;
+        let collective = Leaf { any_kind: true, ..ANYBODY };
+        let last = 2 * MANY;
+        let chain = (1..=MANY).map(|next| waits(&[&[on(if next < MANY { next } else { last })]]));
+        let others = (0..MANY).map(|_| waits(&[&[ANYBODY, collective, on(last + 1)]]));
+        let parties: Vec<Party> = chain.chain(others).chain([Party::Free, Party::Gone]).collect();
+        let mut reduction = Reduction::of(&parties);
+        reduction.run();
+        assert!(reduction.looks <= 2 * reduction.waits.len(), "{} looks", reduction.looks);
+        assert_eq!(reduction.waits.len(), 4 * MANY);
+        assert_eq!(stuck(&parties).len(), MANY);
     }
 
     fn leaf() -> impl Strategy<Value = Leaf> {
