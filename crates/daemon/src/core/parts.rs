@@ -15,7 +15,7 @@ use super::{Action, Core};
 use crate::gang::Means;
 #[cfg(test)]
 use crate::message::STATE_BYTES_MAX;
-use crate::message::{JobId, Launch, Order, PartState, Phase, Run, State};
+use crate::message::{Hold, JobId, Launch, Order, PartState, Phase, Run, State};
 
 mod lives;
 mod orders;
@@ -48,8 +48,8 @@ struct Part {
     /// Number of the last barrier of PMI that was handed on.
     told_fence: u32,
     run: Run,
-    /// Number of the snapshot for which it was told to stand still.
-    told_hold: Option<u64>,
+    /// The snapshot for which it was told to stand still.
+    told_hold: Option<Hold>,
     /// Whether its mpiexec was told that its ranks wait for each other for ever.
     told_stuck: bool,
     /// The size of the terminals that was handed on.

@@ -39,6 +39,9 @@ impl Snapshot {
         let shown: HashSet<u32> = shown.flat_map(|node| &node.ranks).map(|view| view.rank).collect();
         let flows = self.nodes.iter().flat_map(|node| &node.flows);
         let by_ends: Flows<'_> = flows.map(|flow| ((flow.from, flow.to), flow)).collect();
+        // Of whom only flows are listed on which something is not acknowledged.
+        let reticent = self.nodes.iter().filter(|node| node.acknowledged_omitted);
+        let reticent: HashSet<u32> = reticent.flat_map(|node| &node.ranks).map(|view| view.rank).collect();
         for node in &self.nodes {
             found.extend(node.rings.iter().map(|message| InFlight { place: Place::Ring, message }));
             for flow in &node.flows {
@@ -46,7 +49,10 @@ impl Snapshot {
                 if !shown.contains(&flow.to) && !by_ends.contains_key(&(flow.to, flow.from)) {
                     continue;
                 }
-                match of_flow(flow, &by_ends, &mut found) {
+                // Who has never heard of a sender expects its first record; what else is not known counts as not taken.
+                let expected = if reticent.contains(&flow.to) { flow.snd_una } else { 0 };
+                let expected = by_ends.get(&(flow.to, flow.from)).map_or(expected, |other| other.rcv_nxt);
+                match of_flow(flow, expected, &mut found) {
                     Ok(()) => {}
                     Err(error) => {
                         troubles.push(format!("from rank {} to rank {}: {error}", flow.from, flow.to));
@@ -61,10 +67,8 @@ impl Snapshot {
 /// Flows by whose they are and where they lead: a job has about as many as its ranks squared.
 type Flows<'a> = HashMap<(u32, u32), &'a Flow>;
 
-fn of_flow<'a>(flow: &'a Flow, flows: &Flows<'_>, found: &mut Vec<InFlight<'a>>) -> Result<(), CutError> {
-    let other = flows.get(&(flow.to, flow.from));
-    // Who has never heard of a sender expects its first record.
-    let expected = other.map_or(0, |other| other.rcv_nxt);
+/// `expected`: the next record that its other end takes.
+fn of_flow<'a>(flow: &'a Flow, expected: u32, found: &mut Vec<InFlight<'a>>) -> Result<(), CutError> {
     let sender = words(flow, flow.rcv_nxt);
     let cut = cut(&sender, &words(flow, expected))?;
     let taken = cut.from.since(sender.snd_una).cast_unsigned() as usize;
@@ -129,6 +133,17 @@ mod tests {
         let listed = View { flows: vec![flow(1, 0, 0, 1)], flows_omitted: 1, ..second.clone() };
         assert_eq!(in_flight(&listed), 1, "another one is omitted");
         assert_eq!(in_flight(&View { flows_omitted: 1, ..second.clone() }), 0);
+        let reticent = View { acknowledged_omitted: true, ..second.clone() };
+        let far = View {
+            flows: vec![Flow { snd_una: 7, snd_high: 9, snd_nxt: 9, ..flow(0, 1, 2, 0) }],
+            ..first.clone()
+        };
+        assert_eq!(
+            snapshot(vec![far, reticent.clone()]).in_flight().0.len(),
+            2,
+            "what it has taken is not known"
+        );
+        assert_eq!(in_flight(&View { flows: vec![flow(1, 0, 1, 2)], ..reticent }), 1);
         assert_eq!(in_flight(&View::of_trouble("it is gone")), 0);
     }
 }

@@ -37,17 +37,19 @@ struct Room {
 }
 
 /// What a node sees of its ranks, all of which are frozen; with at most `data_bytes` bytes of the messages' data. Without any it is
-/// for deadlocks, and what ranks hold that no receive has asked for is left out.
+/// for the search for deadlocks: what ranks hold that no receive has asked for is left out, and so are flows on which all is acknowledged,
+/// of which a job has as many as its ranks squared.
 pub fn view(segment: &Segment, data_bytes: usize) -> View {
     let geometry = segment.geometry();
     let (ranks, first) = (geometry.local_ranks as usize, geometry.first_rank);
     let others = (0..geometry.world_ranks).filter(|rank| !(first..first + ranks as u32).contains(rank));
-    let mut view = View { node: geometry.node, ..View::default() };
+    let searches = data_bytes == 0;
+    let mut view = View { node: geometry.node, acknowledged_omitted: searches, ..View::default() };
     for rank in 0..ranks {
         view.ranks.push(rank_view(segment, rank));
     }
     let of_ranks = serde_json::to_vec(&view).expect("views are serialisable").len() + ranks * UNREAD_BYTES;
-    let bytes_max = View::bytes_max(ranks as u64, geometry.world_ranks.into());
+    let bytes_max = View::bytes_max(ranks as u64, geometry.world_ranks.into(), data_bytes as u64);
     let json_bytes = bytes_max.saturating_sub(of_ranks);
     let mut room = Room { messages: MESSAGES_MAX, data_bytes, json_bytes, ..Room::default() };
     for from in 0..ranks {
@@ -58,12 +60,12 @@ pub fn view(segment: &Segment, data_bytes: usize) -> View {
             }
         }
         for to in others.clone() {
-            view.flows.extend(flow(segment, from, to, &mut room));
+            view.flows.extend(flow(segment, from, to, searches, &mut room));
         }
     }
     view.flows_omitted = room.flows_omitted;
     view.omitted = std::mem::take(&mut room.omitted);
-    if data_bytes > 0 {
+    if !searches {
         let mut read_bytes = READ_BYTES_MAX;
         for rank in 0..ranks {
             // Nobody has all of it; what one does not need is for those behind it.
@@ -259,14 +261,18 @@ fn remote(from: u32, to: u32, head: &Head) -> Message {
     }
 }
 
-/// The flow of a local rank to world rank `to`; none when nothing was ever sent on it or received.
-fn flow(segment: &Segment, from: usize, to: u32, room: &mut Room) -> Option<Flow> {
+/// The flow of a local rank to world rank `to`; none when nothing was ever sent on it or received, or all is acknowledged and it
+/// is `open_only`.
+fn flow(segment: &Segment, from: usize, to: u32, open_only: bool, room: &mut Room) -> Option<Flow> {
     let published = segment.flow_words(from, to as usize);
     if published[..WORDS].iter().all(|word| *word == 0) {
         return None;
     }
     let published: [u64; WORDS] = std::array::from_fn(|word| published[word]);
     let words = FlowWords::from(published);
+    if open_only && words.snd_una == words.snd_nxt {
+        return None;
+    }
     let rank = segment.geometry().first_rank + from as u32;
     let mut flow = Flow {
         from: rank,
@@ -318,6 +324,9 @@ fn json_bytes(flow: &Flow) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use tutti_channel::Word;
+    use tutti_shm::layout::Geometry;
+
     use super::super::VIEWS_BYTES_MAX;
     use super::*;
 
@@ -344,6 +353,37 @@ mod tests {
         }
     }
 
+    /// Two ranks of 4096, each of which has received something from all others, and awaits an acknowledgement of one.
+    #[test]
+    fn the_search_for_deadlocks_has_room_for_the_flows_of_thousands_of_ranks() {
+        const RANKS: u32 = 4096;
+        let segment = Segment::create(Geometry {
+            world_ranks: RANKS,
+            local_ranks: 2,
+            first_rank: 2,
+            cores: 2,
+            starter_pid: std::process::id(),
+            node: 1,
+            job: 1,
+        })
+        .unwrap();
+        for from in 0..2 {
+            for to in (0..RANKS).filter(|to| !(2..4).contains(to)) {
+                let mut words = [0_u64; WORDS];
+                words[Word::RcvNxt as usize] = 1_000_000;
+                words[Word::SndNxt as usize] = u64::from(to == 9);
+                let at = segment.layout().flow_words_at(from, to as usize) as u64;
+                rustix::io::pwrite(segment.descriptor(), &words.map(u64::to_ne_bytes).concat(), at).unwrap();
+            }
+        }
+        let ends = |view: &View| view.flows.iter().map(|flow| (flow.from, flow.to)).collect::<Vec<_>>();
+        let search = view(&segment, 0);
+        assert_eq!((ends(&search), search.flows_omitted), (vec![(2, 9), (3, 9)], 0));
+        assert!(search.acknowledged_omitted);
+        let seen = view(&segment, 1 << 20);
+        assert!(seen.flows_omitted > 0 && !seen.acknowledged_omitted, "a user's has no room for all");
+    }
+
     #[test]
     fn what_has_no_room_is_counted_and_of_a_flow_the_first_messages_are_listed() {
         let json_bytes = json_bytes(&flow(7, None)) + 3 * MESSAGE_BYTES;
@@ -361,8 +401,10 @@ mod tests {
 
     #[test]
     fn views_of_all_nodes_together_have_room_and_one_that_has_none_says_so() {
-        let shares = [1, 7, 100].map(|ranks| View::bytes_max(ranks, 108));
-        assert!(shares.iter().sum::<usize>() <= VIEWS_BYTES_MAX && shares[0] > 400_000);
+        let shares = |data_bytes| [1, 7, 100].map(|ranks| View::bytes_max(ranks, 108, data_bytes));
+        assert!(shares(1).iter().sum::<usize>() <= VIEWS_BYTES_MAX && shares(1)[0] > 400_000);
+        assert_eq!(shares(0), [shares(1)[0], (1 << 20) + (112 << 10), (1 << 20) + (1600 << 10)]);
+        assert_eq!(View::bytes_max(512, 1 << 14, 0), VIEWS_BYTES_MAX / 32);
         assert_eq!(View::fitting("{}".into(), 2), "{}");
         let view: View = serde_json::from_str(&View::fitting("{ }".into(), 2)).expect("a view");
         let trouble = "what it sees of its ranks takes 3 bytes, and there is room for 2";

@@ -85,7 +85,7 @@ impl Starter {
         };
         let bytes_max = self.parts.segment.as_ref().map_or(VIEWS_BYTES_MAX, |segment| {
             let geometry = segment.geometry();
-            View::bytes_max(geometry.local_ranks.into(), geometry.world_ranks.into())
+            View::bytes_max(geometry.local_ranks.into(), geometry.world_ranks.into(), hold.data_bytes as u64)
         });
         let mut payload = hold.number.to_le_bytes().to_vec();
         let json = serde_json::to_string(&seen).expect("views are serialisable");

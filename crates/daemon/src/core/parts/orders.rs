@@ -100,15 +100,15 @@ impl Part {
     fn take_hold(&mut self, order: &Order, frames: &mut Vec<Frame>) {
         let hold = order.hold.filter(|_| order.run != Run::Kill);
         if let Some(told) = self.told_hold
-            && hold.is_none_or(|hold| hold.number != told)
+            && hold.is_none_or(|hold| hold.number != told.number)
         {
             self.told_hold = None;
-            frames.push((Kind::Release, 0, [told, 0].map(u64::to_le_bytes).concat()));
+            frames.push((Kind::Release, 0, [told.number, 0].map(u64::to_le_bytes).concat()));
         }
         if let Some(hold) = hold
             && self.told_hold.is_none()
         {
-            self.told_hold = Some(hold.number);
+            self.told_hold = Some(hold);
             frames.push((Kind::Hold, 0, [hold.number, hold.data_bytes].map(u64::to_le_bytes).concat()));
         }
     }

@@ -159,9 +159,10 @@ impl Part {
         let number = u64::from_le_bytes(*number);
         let held = match (kind, &mut self.state.held) {
             (Kind::Held, _) => {
+                let Some(hold) = self.told_hold.filter(|hold| hold.number == number) else { return false };
                 // Who says that he is its starter need not keep to it.
                 let ranks = me.map_or(0, |me| self.launch.ranks_on(me));
-                let bytes_max = View::bytes_max(ranks, self.launch.job.ranks());
+                let bytes_max = View::bytes_max(ranks, self.launch.job.ranks(), hold.data_bytes);
                 self.state.held = None;
                 let bytes_max = bytes_max.min(STATE_BYTES_MAX.saturating_sub(self.state.bytes()));
                 let seen = View::fitting(String::from_utf8_lossy(rest).into_owned(), bytes_max);

@@ -5,7 +5,7 @@ use tutti_node::wire::{DATA_BYTES_MAX, Kind, Report, Text};
 
 use super::world::World;
 use crate::core::{Action, Core};
-use crate::message::{Fence, JobId, Message, State};
+use crate::message::{Fence, Hold, JobId, Message, State};
 
 const JOBS: [JobId; 2] = [JobId(1), JobId(2)];
 
@@ -85,27 +85,43 @@ fn who_says_output_in_longer_pieces_than_there_are_ends_his_job_alone() {
     assert_it_ends_its_job_alone(&[(Kind::Output, 0, vec![b'x'; bytes])], &text);
 }
 
+/// What goes up of what the starters of both jobs see, by message, if that is asked for.
+fn views(core: &mut Core, number: u64, data_bytes: u64, view: &str) -> Vec<Vec<String>> {
+    for job in JOBS {
+        let mut order = core.relay.order(job).expect("it runs there").clone();
+        (order.version, order.hold) = (order.version + 1, Some(Hold { number, data_bytes }));
+        core.handle_orders(vec![(job, order)]);
+    }
+    core.flush_orders();
+    for job in JOBS {
+        let payload = [&number.to_le_bytes(), view.as_bytes()].concat();
+        core.handle_starter(job, vec![(Kind::Held, 0, payload)]);
+    }
+    let seen = |states: Vec<State>| -> Vec<String> {
+        let held = states.into_iter().filter_map(|state| state.part.held);
+        held.map(|held| held.seen.to_string()).collect()
+    };
+    messages(core).into_iter().map(|(_, states)| seen(states)).filter(|views| !views.is_empty()).collect()
+}
+
 #[test]
 fn views_without_room_are_not_passed_on_and_those_of_two_jobs_do_not_travel_together() {
     let (mut world, _) = two_jobs(&[1]);
     let core = world.core(1);
-    let mut say = |view: &str| {
-        for job in JOBS {
-            let payload = [&7_u64.to_le_bytes(), view.as_bytes()].concat();
-            core.handle_starter(job, vec![(Kind::Held, 0, payload)]);
-        }
-        let seen = |states: Vec<State>| -> Vec<String> {
-            states.into_iter().filter_map(|state| Some(state.part.held?.seen.to_string())).collect()
-        };
-        let views = messages(core).into_iter().map(|(_, states)| seen(states));
-        views.filter(|views| !views.is_empty()).collect::<Vec<_>>()
-    };
-    assert_eq!(say("{}"), [["{}", "{}"]]);
+    assert_eq!(views(core, 7, 1, "{}"), [["{}", "{}"]]);
     let long = " ".repeat(VIEWS_BYTES_MAX);
-    assert!(say(&long) == [[long.clone()], [long.clone()]]);
-    for view in say(&(long + " ")).concat() {
-        assert!(view.contains("and there is room for"), "{} bytes", view.len());
+    assert!(views(core, 8, 1, &long) == [[long.clone()], [long.clone()]]);
+    for view in views(core, 9, 1, &(long.clone() + " ")).concat() {
+        assert!(view.contains("and there is room for 50331648"), "{} bytes", view.len());
     }
+    // For the search for deadlocks a node has 1 MiB and a rank 16 KiB.
+    for view in views(core, 10, 0, &long).concat() {
+        assert!(view.contains("and there is room for 1064960"), "{} bytes", view.len());
+    }
+    // What was not asked for is nothing.
+    let payload = [&11_u64.to_le_bytes(), "{}".as_bytes()].concat();
+    core.handle_starter(JOBS[0], vec![(Kind::Held, 0, payload)]);
+    assert_eq!(core.relay.states(JOBS[0]).unwrap()[&core.me.unwrap()].held.as_ref().unwrap().number, 10);
 }
 
 /// Bytes of environment and of keys from PMI in the orders of both jobs; how many orders go up in a message.
