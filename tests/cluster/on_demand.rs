@@ -337,6 +337,32 @@ fn two_jobs_of_one_rank_have_a_core_each() {
     kill_both(&laptop, jobs);
 }
 
+/// What the ranks of an `mpiexec` are seen to do is longer than anything else that it says to its daemon.
+#[test]
+fn a_long_snapshot_of_a_job_of_mpiexec_comes_whole_and_the_job_goes_on() {
+    const RANKS: usize = 40;
+    let laptop = Laptop::new("on-demand-long");
+    let program = tutti_tests::compile("tests/gang/programs/snapshot.c", laptop.0.path());
+    let folder = laptop.0.path().to_string_lossy().into_owned();
+    let ranks = RANKS.to_string();
+    let words = ["-n", &ranks, &program.to_string_lossy(), "flight", &folder];
+    let mut job = Running::start_command(&mut laptop.command("mpiexec", &words));
+    (0..RANKS).for_each(|_| job.await_line("snapshot: up"));
+    std::fs::write(laptop.0.path().join("send"), "").expect("a file");
+    (1..RANKS).for_each(|_| job.await_line("snapshot: sent"));
+    let file = laptop.0.path().join("seen").to_string_lossy().into_owned();
+    // Seven of each, of 0 to 600 bytes and as many more as the sender's number.
+    let bytes: usize = (0..RANKS - 1).map(|rank| 7 * rank + 2100).sum();
+    let expected = format!("messages in flight: {}, {bytes} bytes\n", 7 * (RANKS - 1));
+    await_that("it takes part, and all is seen", || {
+        laptop.tutti(&["snapshot", "1", "-o", &file]).stdout.contains(&expected)
+    });
+    let written = std::fs::metadata(&file).expect("it is kept").len();
+    assert!(written > 150_000, "{written} bytes");
+    std::fs::write(laptop.0.path().join("go"), "").expect("a file");
+    assert_eq!(job.end(), (0, String::new()));
+}
+
 #[test]
 fn a_snapshot_of_a_job_of_mpiexec_says_who_waits_for_whom_and_the_job_goes_on() {
     let laptop = Laptop::new("on-demand-snapshot");

@@ -25,7 +25,7 @@ use super::guests::Guest;
 use super::{
     ClientId, Event, Happened, Happenings, JobId, Shell, ShellError, failed, report_accept, starters,
 };
-use crate::message::{Answer, Enrolled, Request, Submit, User};
+use crate::message::{Answer, Enrolled, Request, STATE_BYTES_MAX, Submit, User};
 
 /// What is written to a user's program.
 pub(super) type Writer = mpsc::UnboundedSender<Vec<u8>>;
@@ -41,7 +41,7 @@ pub(super) struct Client {
 
 /// What a program may say before its first request is whole: arguments and environment, which the kernel bounds too.
 const REQUEST_BYTES_MAX: usize = 8 << 20;
-/// What a program may say in one frame after it.
+/// What a program may say in one frame after it. Whose job runs already is its starter, which also says what it sees for a snapshot.
 const FRAME_BYTES_MAX: usize = wire::DATA_BYTES_MAX;
 /// The first request is whole after this time, or it is none.
 const REQUEST_MAX: Duration = Duration::from_secs(5);
@@ -207,8 +207,10 @@ async fn listen(
     if let Request::Run(submit) | Request::Submit(submit) | Request::Enrol(submit, _) = &mut request {
         submit.groups = groups;
     }
+    let mut frame_bytes_max = FRAME_BYTES_MAX;
     if let Request::Enrol(submit, enrolled) = &request {
         check_enrolled(user, submit, enrolled)?;
+        frame_bytes_max = STATE_BYTES_MAX;
     }
     // A daemon that has stood still finds what was asked long ago, and given up.
     if has_gone(reader) {
@@ -226,8 +228,8 @@ async fn listen(
             }
             waiting = 0;
         }
-        if waiting > FRAME_BYTES_MAX + wire::HEAD_BYTES {
-            return Err(format!("a frame of more than {} KiB", FRAME_BYTES_MAX >> 10));
+        if waiting > frame_bytes_max + wire::HEAD_BYTES {
+            return Err(format!("a frame of more than {} KiB", frame_bytes_max >> 10));
         }
         match reader.read(&mut bytes).await {
             Ok(0) | Err(_) => return Ok(None),
