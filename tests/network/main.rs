@@ -234,3 +234,22 @@ fn ranks_leave_although_their_last_acknowledgements_are_lost() {
         run(&mut mpiexec, LIMIT).expect_success();
     }
 }
+
+#[test]
+fn what_a_rank_leaves_to_its_service_thread_is_done_also_when_that_slept() {
+    let scratch = Scratch::new("network-away");
+    let away = compile("tests/network/programs/away.c", scratch.path());
+    for (number, loss) in ["loss=0%", "loss=30%,dup=1%,reorder=2%"].into_iter().enumerate() {
+        let mut mpiexec = program("mpiexec");
+        let faults = format!("{loss},seed={}", seed());
+        mpiexec.env("TUTTI_TRANSPORT", "udp").env("TUTTI_FAULTS", faults).args(["-n", "2"]);
+        mpiexec.arg(&away).arg("messages").arg(scratch.path().join(number.to_string()));
+        let ran = run(&mut mpiexec, LIMIT).expect_success();
+        assert!(ran.stdout.contains("away: all right"), "{ran}");
+    }
+}
+
+#[test]
+fn a_service_thread_wakes_for_nothing_but_datagrams_and_the_program() {
+    passes(Network::Udp, "tests/network/programs/away.c", 2, &["still"], "away: all right");
+}

@@ -3,15 +3,20 @@
 //!
 //! ```text
 //! PARKED (futex, 1 ms at a time) --nobody has looked since, or poked--> SERVING (ppoll on the socket, then progress)
-//!        <----------------- a thread of the program has looked ---------------'
+//!   ^ ^----------------- a thread of the program has looked --------------' |
+//!   |                                                        nothing is under way for 10 ms
+//!   |                                                                       v
+//!   '------ a thread of the program looks, and rings -------------- ASLEEP (ppoll on the socket and the bell)
 //! ```
 //!
 //! A thread of the program that waits looks at the socket itself, which is faster; [`looked`] says so, and the service
 //! thread keeps away. A thread that is about to sleep [`poke`]s it, after its last look. A thread that lets small messages wait for
-//! others ([`will_look`]) may go away and compute: the service thread naps a little and sends what still waits. Who stops where: the words below
-//! are hints; every look and every datagram is handled under the process lock.
+//! others ([`will_look`]) may go away and compute: the service thread naps a little and sends what still waits. One that sends ([`sent`]) while the
+//! service thread is asleep has set a timer that it does not know of, and rings. Who stops where: the words below
+//! are hints, but for `ASLEEP` and the bell, without which nobody would look; every look and every datagram is handled under the process lock.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -20,7 +25,7 @@ use tutti_shm::waits;
 
 /// How long the program may go without a look at the network before the service thread takes over.
 const TICK: Duration = Duration::from_millis(1);
-/// It looks at the timers at least this often: a send by the program may have set an earlier one.
+/// It looks at the timers at least this often, and sleeps when there has been nothing to do for so long.
 const LOOK_MAX: Duration = Duration::from_millis(10);
 /// How long messages may wait for others, if nobody looks before.
 const NAP: Duration = Duration::from_micros(50);
@@ -32,11 +37,33 @@ static POKES: AtomicU32 = AtomicU32::new(0);
 static PARKED: AtomicBool = AtomicBool::new(false);
 /// Messages wait to be sent soon. Written under the process lock.
 static SOON: AtomicBool = AtomicBool::new(false);
+/// The service thread sleeps, or is about to, until a datagram or the bell wakes it. Written under the process lock.
+static ASLEEP: AtomicBool = AtomicBool::new(false);
+/// An eventfd.
+static BELL: OnceLock<OwnedFd> = OnceLock::new();
 
 /// A thread of the program has looked at the network. The caller holds the process lock.
 #[inline]
 pub fn looked() {
     LOOKS.store(LOOKS.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    sent();
+}
+
+/// A thread has sent something, or has something to send. The caller holds the process lock.
+#[inline]
+pub fn sent() {
+    if ASLEEP.load(Ordering::Relaxed) {
+        ring();
+    }
+}
+
+#[cold]
+fn ring() {
+    ASLEEP.store(false, Ordering::Relaxed);
+    if let Some(bell) = BELL.get() {
+        // SAFETY: eight bytes that live during the call. A bell that is full rings as it is.
+        unsafe { libc::write(bell.as_raw_fd(), 1_u64.to_ne_bytes().as_ptr().cast(), 8) };
+    }
 }
 
 /// Nobody will look at the network for now. Called behind the last look, with the process lock held.
@@ -75,33 +102,61 @@ fn wake() {
 /// Starts the thread; `socket` is a duplicate of the rank's socket.
 ///
 /// # Errors
-/// When there can be no more threads.
+/// When there can be no more descriptors or threads.
 pub fn start(socket: OwnedFd) -> std::io::Result<()> {
+    let bell = make_bell()?;
+    let rung = bell.as_raw_fd();
+    let _ = BELL.set(bell);
     with_signals_blocked(|| {
-        std::thread::Builder::new().name("tutti-net".into()).stack_size(256 << 10).spawn(move || run(&socket))
+        std::thread::Builder::new()
+            .name("tutti-net".into())
+            .stack_size(256 << 10)
+            .spawn(move || run(&socket, rung))
     })
     .map(drop)
 }
 
-fn run(socket: &OwnedFd) {
+fn make_bell() -> std::io::Result<OwnedFd> {
+    // SAFETY: it takes no pointer; what it gives is a descriptor of our own.
+    let bell = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+    // SAFETY: as above.
+    (bell >= 0).then(|| unsafe { OwnedFd::from_raw_fd(bell) }).ok_or_else(std::io::Error::last_os_error)
+}
+
+/// How long there is nothing to do, unless something comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    /// A timer may be set.
+    Until(Duration),
+    /// Nothing is under way.
+    Endless,
+}
+
+fn run(socket: &OwnedFd, bell: RawFd) {
+    let mut pokes = POKES.load(Ordering::SeqCst);
     loop {
-        let pokes = POKES.load(Ordering::SeqCst);
-        let looks = LOOKS.load(Ordering::Relaxed);
+        let mut looks = LOOKS.load(Ordering::Relaxed);
         park(pokes);
         if SOON.load(Ordering::SeqCst) {
             std::thread::sleep(NAP);
-            if look(true).is_none() {
+            if look(true, false).is_none() {
                 return;
             }
             if POKES.load(Ordering::SeqCst) == pokes {
                 continue;
             }
         }
-        let poked = POKES.load(Ordering::SeqCst) != pokes;
-        let looks = if poked { LOOKS.load(Ordering::Relaxed) } else { looks };
-        while LOOKS.load(Ordering::Relaxed) == looks {
-            let Some(patience) = look(false) else { return };
-            await_datagram(socket, patience);
+        let mut is_calm = false;
+        loop {
+            // Who pokes looks no more, whatever he has done before.
+            let poked = POKES.load(Ordering::SeqCst);
+            if poked != pokes {
+                (pokes, looks) = (poked, LOOKS.load(Ordering::Relaxed));
+            } else if LOOKS.load(Ordering::Relaxed) != looks {
+                break;
+            }
+            let Some(patience) = look(false, is_calm) else { return };
+            is_calm = !await_datagram(socket, bell, patience);
         }
         if process::phase() == process::AFTER {
             return;
@@ -109,20 +164,29 @@ fn run(socket: &OwnedFd) {
     }
 }
 
-/// Looks at the network, or only if something waits to be sent; gives how long there is nothing to do, `None` after Finalize.
-fn look(if_unsent: bool) -> Option<Duration> {
+/// Looks at the network, or only if something waits to be sent; gives how long there is nothing to do, `None` after Finalize. Who is
+/// calm, since nothing has come for [`LOOK_MAX`], may sleep.
+fn look(if_unsent: bool, is_calm: bool) -> Option<Patience> {
     let mut guard = process::enter()?;
     SOON.store(false, Ordering::SeqCst);
+    ASLEEP.store(false, Ordering::Relaxed);
     // What is taken in now may be what a sleeper waits for.
     let were_asleep = guard.take_back_asleep();
+    // Who waits until nothing is under way any more (Finalize) waits for timers too.
+    let is_due = guard.engine.network_timeout().is_some_and(|timeout| timeout.is_zero());
     let moved = (guard.engine.has_unsent() || !if_unsent) && guard.engine.poll_remote();
-    let patience = guard.engine.network_timeout().map_or(LOOK_MAX, |timeout| timeout.min(LOOK_MAX));
-    if moved && guard.waits.has_sleepers() {
+    let patience = match guard.engine.network_timeout() {
+        Some(timeout) => Patience::Until(timeout.min(LOOK_MAX)),
+        None if is_calm && !moved && guard.engine.is_network_clear() => Patience::Endless,
+        None => Patience::Until(LOOK_MAX),
+    };
+    if (moved || is_due || patience == Patience::Endless) && guard.waits.has_sleepers() {
         waits::call_those_who_are_through(&mut guard);
     }
     if were_asleep && guard.waits.has_sleepers() && guard.waits.awake() == 0 {
         guard.say_asleep(None);
     }
+    ASLEEP.store(patience == Patience::Endless, Ordering::Relaxed);
     if moved {
         guard.leave();
     } else {
@@ -148,11 +212,22 @@ fn park(pokes: u32) {
     PARKED.store(false, Ordering::SeqCst);
 }
 
-fn await_datagram(socket: &OwnedFd, patience: Duration) {
-    let mut watched = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let patience = libc::timespec { tv_sec: 0, tv_nsec: libc::c_long::from(patience.subsec_nanos() as i32) };
+/// Sleeps until a datagram comes, the bell rings or the time is over; whether anything has come.
+fn await_datagram(socket: &OwnedFd, bell: RawFd, patience: Patience) -> bool {
+    let watch = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut watched = [watch(socket.as_raw_fd()), watch(bell)];
+    let time = match patience {
+        Patience::Until(time) => Some(libc::timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() }),
+        Patience::Endless => None,
+    };
+    let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: the structures are valid during the call; early returns do no harm.
-    unsafe { libc::ppoll(&mut watched, 1, &patience, std::ptr::null()) };
+    let ready = unsafe { libc::ppoll(watched.as_mut_ptr(), 2, time, std::ptr::null()) };
+    if watched[1].revents != 0 {
+        // SAFETY: the eight bytes live during the call.
+        unsafe { libc::read(bell, [0_u8; 8].as_mut_ptr().cast(), 8) };
+    }
+    ready != 0
 }
 
 /// A thread started by `action` takes no signal of the program's.

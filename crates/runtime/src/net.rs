@@ -288,6 +288,11 @@ impl Net {
         self.endpoint.poll_timeout().map(|at| at.saturating_sub(now(&self.clock).ns))
     }
 
+    /// No timer is set, and everything that could be sent has gone to the socket.
+    pub fn is_clear(&self) -> bool {
+        self.planned.is_empty() && self.endpoint.poll_timeout().is_none()
+    }
+
     /// Sends what is to be sent, as far as the socket takes it.
     pub fn transmit(&mut self, source: &mut impl Source) {
         while !self.planned.is_empty() || self.plan(source) {

@@ -33,8 +33,8 @@ const LOOK_TOLD_NS: u64 = 1_000_000;
 const TOLD_NS: u64 = 50_000_000;
 /// Who has worked for less than this part of the time does what he did at the last look: one in so many.
 const NOTHING_PART: u64 = 500;
-/// Nobody sleeps who has worked for more than this part of the time with each of his threads: the one that looks after the network
-/// wakes up a hundred times a second.
+/// Nobody sleeps who has worked for more than this part of the time with each of his threads: there are programs
+/// in which one wakes up a hundred times a second to look after the network.
 pub(super) const ASLEEP_PART: u64 = 50;
 /// Who works, or waits for a core, for this part of the time works hard.
 const HARD_PART: u64 = 2;

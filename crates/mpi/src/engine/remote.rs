@@ -480,6 +480,7 @@ impl Engine {
             }
         } else if let Some(remote) = self.remote.as_deref_mut() {
             remote.state.release_credit(from, bytes);
+            service::sent();
         }
     }
 
@@ -525,6 +526,11 @@ impl Engine {
         self.remote.as_deref()?.net.timeout_ns().map(Duration::from_nanos)
     }
 
+    /// Nothing waits for the socket, and no timer is set: whatever comes next comes from others or from the program.
+    pub fn is_network_clear(&self) -> bool {
+        self.remote.as_deref().is_none_or(|remote| remote.net.is_clear())
+    }
+
     /// Does what arrivals and events have made possible, and sends.
     fn advance_remote(&mut self) -> bool {
         let Some(remote) = self.remote.as_deref_mut() else { return false };
@@ -540,6 +546,7 @@ impl Engine {
         if let Some(remote) = remote.as_deref_mut() {
             remote.unsent = false;
             remote.net.transmit(&mut Outbound { requests });
+            service::sent();
         }
     }
 }
