@@ -55,6 +55,8 @@ struct Home {
     life: u64,
     /// When something was last heard of it, or asked.
     heard_ms: u64,
+    /// When it was last asked for the rest of the output. Since the job is over the head says so again and again, which is no answer.
+    asked_ms: u64,
     /// What the front end has been told.
     said: Vec<Report>,
     end: Option<(u8, Vec<(NodeId, u64)>)>,
@@ -185,6 +187,9 @@ impl Core {
                 }
             }
             Notice::End { status, written, cause } => {
+                if home.end.is_none() {
+                    home.asked_ms = self.now_ms;
+                }
                 (home.end, home.cause) = (Some((status, written)), cause);
             }
         }
@@ -262,9 +267,10 @@ impl Core {
         let now_ms = self.now_ms;
         let mut silent = Vec::new();
         for (job, home) in self.home.homes.iter_mut().filter(|(_, home)| !home.over) {
-            let patience_ms = if home.end.is_some() { AGAIN_MS } else { SILENCE_MS };
-            if now_ms >= home.heard_ms + patience_ms {
-                home.heard_ms = now_ms;
+            let due_ms =
+                if home.end.is_some() { home.asked_ms + AGAIN_MS } else { home.heard_ms + SILENCE_MS };
+            if now_ms >= due_ms {
+                (home.heard_ms, home.asked_ms) = (now_ms, now_ms);
                 let below = if home.end.is_some() { home.heard - 1 } else { home.heard };
                 let nodes: Vec<NodeId> = home.streams.keys().copied().collect();
                 silent.push((*job, home.life, below, nodes));

@@ -122,7 +122,8 @@ impl Relay {
                     // began its own part.
                     entry.new |= std::mem::take(&mut entry.learned);
                 }
-                if order.version <= entry.order.version {
+                // What the head has forgotten is over, whatever it knew of it in the end.
+                if order.version <= entry.order.version && !order.forget {
                     return;
                 }
                 order.launch = order.launch.or_else(|| entry.order.launch.clone());

@@ -134,6 +134,18 @@ fn a_job_whose_last_output_is_lost_ends_although_the_head_has_forgotten_it() {
     run(136, None, Faults { head_dies: false, ..ALL });
 }
 
+/// The head says that a job is over each second, and just so often its home would ask for what its nodes have written.
+#[test]
+fn a_home_asks_for_the_last_output_although_the_head_is_not_silent() {
+    run(284, None, Faults { head_dies: false, ..ALL });
+}
+
+/// A daemon has kept an older order than its nodes below have had, and says so to a head that has forgotten the job.
+#[test]
+fn a_job_that_the_head_has_forgotten_is_forgotten_by_all_whatever_they_have_had() {
+    run(479, None, ALL);
+}
+
 /// A node hears that it is lost while it has no link, and dials: its parent of before does not know that the head is to take it in.
 #[test]
 fn who_hears_that_it_is_lost_is_taken_in_again() {
