@@ -140,6 +140,12 @@ fn a_home_asks_for_the_last_output_although_the_head_is_not_silent() {
     run(284, None, Faults { head_dies: false, ..ALL });
 }
 
+/// A daemon that follows another does not know where the output of its starters begins before they are back, and a home asks for it.
+#[test]
+fn a_home_is_told_where_output_begins_when_the_starter_is_back() {
+    run(299, None, ALL);
+}
+
 /// A daemon has kept an older order than its nodes below have had, and says so to a head that has forgotten the job.
 #[test]
 fn a_job_that_the_head_has_forgotten_is_forgotten_by_all_whatever_they_have_had() {

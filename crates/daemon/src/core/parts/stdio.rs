@@ -10,12 +10,12 @@ impl Core {
         let Some(part) = self.parts.parts.get_mut(&job) else { return };
         let before = part.outlet.base();
         part.outlet.handle_room(have, limit, self.now_ms);
-        let (base, home) = (part.outlet.base(), part.launch.home);
+        let (base, home, here) = (part.outlet.base(), part.launch.home, part.here);
         if base > before {
             self.act(Action::ToStarter(job, Kind::Taken, 0, base.to_le_bytes().to_vec()));
         }
-        if have.is_none() {
-            // The home may have nothing to wait for.
+        if have.is_none() && here {
+            // The home may have nothing to wait for. Where its output begins, a starter of an earlier life says when it is back.
             self.route(home, Routed::Data { job, offset: base, start: base, bytes: Vec::new() });
         }
     }
