@@ -103,6 +103,8 @@ struct Seat {
     spawn: Option<Spawn>,
     /// The user has been told that there is no room for its keys.
     told_full: bool,
+    /// The user has been told that it cannot start more processes.
+    told_spawn: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -379,10 +381,12 @@ impl Pmi {
         if spawn.whole >= spawn.parts {
             seat.spawn = None;
             seat.answer("cmd=spawn_result rc=-1 msg=not_supported");
-            let world_rank = self.first + rank;
-            said.push(Said::Line(format!(
-                "rank {world_rank} wants to start more processes (MPI_Comm_spawn), which programs of another MPI cannot here"
-            )));
+            if !std::mem::replace(&mut seat.told_spawn, true) {
+                let world_rank = self.first + rank;
+                said.push(Said::Line(format!(
+                    "rank {world_rank} wants to start more processes (MPI_Comm_spawn), which programs of another MPI cannot here"
+                )));
+            }
         }
     }
 }

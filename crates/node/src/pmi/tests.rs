@@ -142,6 +142,9 @@ fn more_processes_are_refused_after_the_whole_request() {
         "{said:?}"
     );
     assert_eq!(hear(&ends[0]), "cmd=spawn_result rc=-1 msg=not_supported\n");
+    // Its user is told once, however often it asks.
+    assert_eq!(say(&mut pmi, &ends, 0, &one.repeat(2)), []);
+    assert_eq!(hear(&ends[0]), "cmd=spawn_result rc=-1 msg=not_supported\n");
     say(&mut pmi, &ends, 0, "cmd=publish_name service=a port=b\n");
     assert_eq!(hear(&ends[0]), "cmd=publish_result rc=-1 msg=not_supported\n");
 }
