@@ -133,6 +133,8 @@ pub enum Action {
 
 /// So often time passes at least, while there is something to do.
 pub const TICK_MS: u64 = 100;
+/// The same where ranks run and nothing changes.
+const TICK_STEADY_MS: u64 = 1000;
 
 /// Between the order to end all daemons and one's own end, in ms: it must be heard below, and the ends of jobs above.
 const LEAVE_MS: u64 = 300;
@@ -327,16 +329,23 @@ impl Core {
             true => self.links.due_ms(alive_ms, lost_ms).unwrap_or(self.ticked_ms + alive_ms),
             false => self.ticked_ms + TICK_MS,
         };
+        // Neighbours that say that they live put off what the links wait for, but not what parts do.
+        let due_ms = if self.parts.is_empty() { due_ms } else { due_ms.min(self.ticked_ms + TICK_STEADY_MS) };
         // A clock that was set back is looked at anew at once.
         let passed_ms = now_ms.checked_sub(self.wall_ms).unwrap_or(alive_ms);
         due_ms.saturating_sub(self.now_ms).min(alive_ms).saturating_sub(passed_ms)
     }
 
-    /// No job and no change of the tree is under way here.
+    /// No change of a job or of the tree is under way here: ranks may run.
     fn is_quiet(&self) -> bool {
         let has_place = self.me.is_some() && (self.head.is_some() || self.links.upwards().is_some());
         let has_jobs = self.head.as_ref().is_some_and(head::Head::is_busy) || !self.tunnels.is_empty();
-        has_place && self.links.is_settled() && self.is_idle() && !has_jobs && self.leaving_ms.is_none()
+        has_place
+            && self.links.is_settled()
+            && self.parts.is_settled()
+            && self.home.is_idle()
+            && !has_jobs
+            && self.leaving_ms.is_none()
     }
 
     /// What is to be done next.

@@ -42,6 +42,11 @@ impl Outlet {
         self.base
     }
 
+    /// The home has all of it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
     /// There is room for more.
     pub(super) fn has_room(&self) -> bool {
         self.kept.len() < KEPT_BYTES

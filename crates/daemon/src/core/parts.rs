@@ -91,6 +91,11 @@ impl Parts {
     pub(super) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
+
+    /// All that may come next comes from starters, from ranks or from the head: no time is waited for.
+    pub(super) fn is_settled(&self) -> bool {
+        self.parts.values().all(|part| part.outlet.is_empty() && (part.here || !part.alive))
+    }
 }
 
 impl Part {

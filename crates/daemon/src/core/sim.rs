@@ -24,7 +24,7 @@ mod world;
 use tutti_sched::sim::Random;
 use world::{KEEP_MS, World};
 
-use super::Action;
+use super::{Action, TICK_MS};
 use crate::message::{JobId, Message, Order, Run};
 
 /// What may go wrong in a run, in thousandths of a step that is not a tick.
@@ -296,6 +296,29 @@ fn jobs_on_several_nodes_do_not_wait_for_ever_for_a_head_that_does_not_come() {
         world.run_until(world.now_ms + 60_000);
         assert!(world.is_quiet(), "TUTTI_SIM_SEED={seed}: {}", world.clients_text());
         world.check_end();
+    }
+    assert!(tried > 5 || seeds(2).len() == 1, "{tried} jobs had begun everywhere");
+}
+
+/// A node whose ranks just run wakes up no more often than one that has none: only the head and the job's home watch it.
+#[test]
+fn a_node_whose_ranks_only_run_wakes_up_to_say_that_it_lives() {
+    let mut tried = 0;
+    for seed in seeds(12) {
+        let mut world = World::new(seed, 15, 2);
+        world.run_until(5_000);
+        world.let_jobs_hang(1..3);
+        world.run_on(&[3, 13, 14]);
+        world.run_until(20_000);
+        let nodes = [3, 13, 14];
+        if nodes.iter().any(|node| world.parts_alive(*node).is_empty()) {
+            continue;
+        }
+        tried += 1;
+        world.run_until(world.now_ms + 10_000);
+        let waits = nodes.map(|node| world.longest_wait_ms(node, 2_000));
+        let resting = waits.iter().filter(|wait_ms| **wait_ms > 2 * TICK_MS).count();
+        assert!(resting >= 2, "TUTTI_SIM_SEED={seed}: {waits:?}");
     }
     assert!(tried > 5 || seeds(2).len() == 1, "{tried} jobs had begun everywhere");
 }

@@ -190,6 +190,19 @@ impl World {
         alive.map(|(job, _)| *job).collect()
     }
 
+    /// The longest that a daemon waits for something to happen, in the next so many ms.
+    pub(in crate::core::sim) fn longest_wait_ms(&mut self, node: usize, for_ms: u64) -> u64 {
+        let end_ms = self.now_ms + for_ms;
+        let mut longest_ms = 0;
+        while self.now_ms < end_ms {
+            self.run_until(self.now_ms + 10);
+            let clock_ms = self.clock(node);
+            longest_ms =
+                longest_ms.max(self.machines[node].core.as_ref().map_or(0, |core| core.wait_ms(clock_ms)));
+        }
+        longest_ms
+    }
+
     /// Jobs do not end by themselves.
     pub(in crate::core::sim) fn let_jobs_hang(&mut self, jobs: std::ops::Range<u64>) {
         self.fates.extend(jobs.map(|job| (JobId(job), (Fate::Hangs, 0))));
