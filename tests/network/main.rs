@@ -253,3 +253,8 @@ fn what_a_rank_leaves_to_its_service_thread_is_done_also_when_that_slept() {
 fn a_service_thread_wakes_for_nothing_but_datagrams_and_the_program() {
     passes(Network::Udp, "tests/network/programs/away.c", 2, &["still"], "away: all right");
 }
+
+#[test]
+fn a_process_that_ends_with_its_last_thread_ends_although_its_service_thread_slept() {
+    passes(Network::Udp, "tests/network/programs/away.c", 2, &["leave"], "");
+}

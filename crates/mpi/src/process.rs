@@ -253,6 +253,8 @@ pub fn finish(mut guard: Guard) {
     crate::stats::leave(&guard);
     guard.engine.job.leave();
     PHASE.store(AFTER, Ordering::Release);
+    // The service thread goes too: there are processes that end with their last thread.
+    service::sent();
     drop(guard);
     // The state itself is kept: a thread that wrongly still waits must not find freed memory, and the segment must stay
     // mapped as long as others copy from it. The process is about to end anyway.

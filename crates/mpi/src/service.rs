@@ -49,7 +49,7 @@ pub fn looked() {
     sent();
 }
 
-/// A thread has sent something, or has something to send. The caller holds the process lock.
+/// A thread has sent something, has something to send, or has left. The caller holds the process lock.
 #[inline]
 pub fn sent() {
     if ASLEEP.load(Ordering::Relaxed) {
@@ -156,7 +156,7 @@ fn run(socket: &OwnedFd, bell: RawFd) {
                 break;
             }
             let Some(patience) = look(false, is_calm) else { return };
-            is_calm = !await_datagram(socket, bell, patience);
+            is_calm = !await_datagram(socket, bell, patience) && patience == Patience::Until(LOOK_MAX);
         }
         if process::phase() == process::AFTER {
             return;
@@ -175,17 +175,19 @@ fn look(if_unsent: bool, is_calm: bool) -> Option<Patience> {
     // Who waits until nothing is under way any more (Finalize) waits for timers too.
     let is_due = guard.engine.network_timeout().is_some_and(|timeout| timeout.is_zero());
     let moved = (guard.engine.has_unsent() || !if_unsent) && guard.engine.poll_remote();
-    let patience = match guard.engine.network_timeout() {
-        Some(timeout) => Patience::Until(timeout.min(LOOK_MAX)),
-        None if is_calm && !moved && guard.engine.is_network_clear() => Patience::Endless,
-        None => Patience::Until(LOOK_MAX),
-    };
-    if (moved || is_due || patience == Patience::Endless) && guard.waits.has_sleepers() {
+    let may_sleep = is_calm && !moved && guard.engine.is_network_clear();
+    if (moved || is_due || may_sleep) && guard.waits.has_sleepers() {
         waits::call_those_who_are_through(&mut guard);
     }
     if were_asleep && guard.waits.has_sleepers() && guard.waits.awake() == 0 {
         guard.say_asleep(None);
     }
+    // Behind everything that could have sent something.
+    let patience = match guard.engine.network_timeout() {
+        Some(timeout) => Patience::Until(timeout.min(LOOK_MAX)),
+        None if may_sleep && guard.engine.is_network_clear() => Patience::Endless,
+        None => Patience::Until(LOOK_MAX),
+    };
     ASLEEP.store(patience == Patience::Endless, Ordering::Relaxed);
     if moved {
         guard.leave();

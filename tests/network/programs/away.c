@@ -4,11 +4,13 @@
  *   away messages FILE    rank 0 sends or posts something each time its service thread sleeps, and comes back to MPI when rank 1 has said
  *                         in FILE that it came or went
  *   away still            nobody does anything for a second: how often the service thread has woken up
+ *   away leave            the main thread ends behind MPI_Finalize, and nothing of the library keeps the process
  */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
 #include <mpi.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,7 +130,12 @@ int main(int argc, char **argv) {
     int rank;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    check(argc > 1, "messages FILE, or still");
+    check(argc > 1, "messages FILE, still, or leave");
+    if (strcmp(argv[1], "leave") == 0) {
+        rest();
+        MPI_Finalize();
+        pthread_exit(NULL);
+    }
     if (strcmp(argv[1], "messages") == 0) {
         check(argc > 2, "messages FILE");
         messages(rank, argv[2]);
