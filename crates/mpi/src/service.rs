@@ -175,7 +175,7 @@ fn look(if_unsent: bool, is_calm: bool) -> Option<Patience> {
     // Who waits until nothing is under way any more (Finalize) waits for timers too.
     let is_due = guard.engine.network_timeout().is_some_and(|timeout| timeout.is_zero());
     let moved = (guard.engine.has_unsent() || !if_unsent) && guard.engine.poll_remote();
-    let may_sleep = is_calm && !moved && guard.engine.is_network_clear();
+    let may_sleep = is_calm && !moved;
     if (moved || is_due || may_sleep) && guard.waits.has_sleepers() {
         waits::call_those_who_are_through(&mut guard);
     }
@@ -183,10 +183,10 @@ fn look(if_unsent: bool, is_calm: bool) -> Option<Patience> {
         guard.say_asleep(None);
     }
     // Behind everything that could have sent something.
-    let patience = match guard.engine.network_timeout() {
-        Some(timeout) => Patience::Until(timeout.min(LOOK_MAX)),
-        None if may_sleep && guard.engine.is_network_clear() => Patience::Endless,
-        None => Patience::Until(LOOK_MAX),
+    let patience = if may_sleep && guard.engine.is_network_clear() {
+        Patience::Endless
+    } else {
+        Patience::Until(guard.engine.network_timeout().map_or(LOOK_MAX, |timeout| timeout.min(LOOK_MAX)))
     };
     ASLEEP.store(patience == Patience::Endless, Ordering::Relaxed);
     if moved {

@@ -388,7 +388,7 @@ impl Net {
 
     /// Whether everything sent has been acknowledged, and everything received too.
     pub fn is_quiet(&self) -> bool {
-        self.planned.is_empty() && self.endpoint.is_flushed() && self.endpoint.poll_timeout().is_none()
+        self.is_clear() && self.endpoint.is_flushed()
     }
 }
 
