@@ -8,6 +8,10 @@ fmt: ## the format is rustfmt's
 clippy: ## no warning of the compiler or of clippy
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 
+.PHONY: test-quick
+test-quick: ## the tests of the crates alone, without the whole-system tests (a minute after a build)
+	@$(ROOT)/mk/test.sh quick
+
 unit: ## all tests, each with a time limit
 	@$(ROOT)/mk/test.sh
 

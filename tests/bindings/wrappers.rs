@@ -2,6 +2,7 @@
 
 use super::{LIMIT, output, source, wrapper};
 use std::process::Command;
+use tutti_testkit::{Need, skip};
 use tutti_tests::{Scratch, dist, program, root, run};
 
 /// The flags of the two steps, as one line.
@@ -131,7 +132,7 @@ fn pkg_config_gives_flags_that_build_a_running_program() {
 #[test]
 fn cmake_finds_mpi() {
     if Command::new("cmake").arg("--version").output().is_err() {
-        eprintln!("skipped: cmake is not here");
+        skip(Need::Cmake, "cmake is not installed");
         return;
     }
     let scratch = Scratch::new("cmake");

@@ -2,6 +2,7 @@
 
 use std::process::{Command, Stdio};
 
+use tutti_testkit::{Need, skip};
 use tutti_tests::{Ran, Scratch, program};
 
 use crate::harness::LIMIT;
@@ -32,6 +33,9 @@ fn on_a_small_disk(name: &str, script: &str) -> Option<Ran> {
         command
     };
     let works = alone("true").stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+    if !works {
+        skip(Need::MountNamespace, "no small disk can be mounted here");
+    }
     works.then(|| tutti_tests::run(&mut alone(script), LIMIT))
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use tutti_testkit::{Need, skip};
 
 use crate::Cluster;
 use crate::cluster::SLOWLY_LOST;
@@ -43,7 +44,7 @@ fn s20_two_jobs_on_the_same_nodes_take_turns() {
     await_that("it is job 1", || cluster.job(1).contains("\"running\""));
     let other = cluster.start(&words);
     let (Some(first), Some(second)) = (cgroup(&one), cgroup(&other)) else {
-        eprintln!("skipped: no cgroup can be made here");
+        skip(Need::Cgroup, "no cgroup can be made here");
         return;
     };
     for _ in 0..5 {
@@ -68,7 +69,7 @@ fn a_job_on_a_deep_tree_goes_on_after_it_was_suspended() {
     let cluster = Cluster::up("cluster-gang-deep", 3, &["--arity", "1", "--slice", "20"]);
     let job = cluster.start(&["run", "-N", "3", "-n", "3", "sh", "-c", "while :; do :; done"]);
     let Some(group) = cgroup(&job) else {
-        eprintln!("skipped: no cgroup can be made here");
+        skip(Need::Cgroup, "no cgroup can be made here");
         return;
     };
     for _ in 0..2 {
@@ -101,7 +102,7 @@ fn two_jobs_go_on_taking_turns_when_daemons_are_killed_and_others_follow() {
     let words = ["submit", "-N", "2", "-n", "4", "sh", "-c", "while :; do :; done"];
     let jobs = [cluster.start(&words), cluster.start(&words)];
     let (Some(first), Some(second)) = (cgroup(&jobs[0]), cgroup(&jobs[1])) else {
-        eprintln!("skipped: no cgroup can be made here");
+        skip(Need::Cgroup, "no cgroup can be made here");
         return;
     };
     for node in [1, 0, 1, 0] {

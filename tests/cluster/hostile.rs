@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::time::Duration;
+use tutti_testkit::{Need, skip};
 
 use crate::Cluster;
 use crate::harness::{LIMIT, RANK, await_that};
@@ -212,7 +213,7 @@ fn a_front_end_that_floods_its_daemon_is_no_harm_to_others() {
 fn somebody_else_s_job_is_not_to_be_touched() {
     let cluster = Cluster::up("cluster-other", 1, &[]);
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can be somebody else");
+        skip(Need::Root, "only root can be another user");
         return;
     }
     let job = cluster.start(&["run", "-N", "1", "-n", "1", RANK, "hang"]);

@@ -2,6 +2,7 @@
 
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
+use tutti_testkit::{Need, skip};
 
 use crate::Cluster;
 use crate::gangs::cgroup;
@@ -19,7 +20,7 @@ fn four_jobs(name: &str, more: &[&str]) -> Option<(Cluster, Vec<Running>)> {
         jobs.push(cluster.start(&[&["run"], &place[..], &SPIN].concat()));
         await_that("it runs", || cluster.job(job).contains("\"running\""));
         if cgroup(jobs.last()?).is_none() {
-            eprintln!("skipped: no cgroup can be made here");
+            skip(Need::Cgroup, "no cgroup can be made here");
             return None;
         }
     }

@@ -1,5 +1,6 @@
 //! Nodes, their daemons, and who may join.
 
+use tutti_testkit::{Need, skip, skip_part};
 use tutti_tests::{Scratch, program};
 
 use crate::Cluster;
@@ -212,7 +213,7 @@ fn lists_are_for_people_and_for_scripts() {
 pub fn have_namespaces() -> bool {
     let probe = program("mpiexec").args(["--netns", "2", "-n", "2", "true"]).output().expect("mpiexec");
     if !probe.status.success() {
-        eprintln!("skipped: {}", String::from_utf8_lossy(&probe.stderr));
+        skip_part(Need::NetworkNamespace, String::from_utf8_lossy(&probe.stderr));
     }
     probe.status.success()
 }
@@ -220,6 +221,7 @@ pub fn have_namespaces() -> bool {
 #[test]
 fn nodes_with_a_network_namespace_each_reach_each_other_and_users_reach_them() {
     if !have_namespaces() {
+        skip(Need::NetworkNamespace, "no network namespaces here");
         return;
     }
     for nodes in [2, 3] {

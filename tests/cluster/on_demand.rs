@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use tutti_testkit::{Need, skip};
 use tutti_tests::{Ran, Scratch, program};
 
 use crate::gangs::{cgroup, cgroups, is_frozen};
@@ -80,7 +81,7 @@ fn two_jobs(laptop: &Laptop) -> Option<([Running; 2], [PathBuf; 2])> {
     let jobs = [laptop.start(), laptop.start()];
     await_that("both take part", || laptop.jobs("running") == 2);
     let (Some(first), Some(second)) = (cgroup(&jobs[0]), cgroup(&jobs[1])) else {
-        eprintln!("skipped: no cgroup can be made here");
+        skip(Need::Cgroup, "no cgroup can be made here");
         return None;
     };
     Some((jobs, [first, second]))
@@ -123,7 +124,7 @@ fn virtual_nodes_take_turns(name: &str, option: &str) {
     let jobs = [Running::start_command(&mut laptop.command("mpiexec", &words)), laptop.start()];
     await_that("both take part", || laptop.jobs("running") == 2);
     if jobs.iter().any(|job| cgroup(job).is_none()) {
-        return eprintln!("skipped: no cgroup can be made here");
+        return skip(Need::Cgroup, "no cgroup can be made here");
     }
     await_that("each node has a cgroup", || jobs.each_ref().map(|job| cgroups(job).len()) == [2, 1]);
     let groups = jobs.each_ref().map(cgroups);
@@ -313,7 +314,7 @@ fn a_job_goes_on_where_no_daemon_can_be_had() {
 #[test]
 fn two_jobs_of_one_rank_have_a_core_each() {
     if std::thread::available_parallelism().map_or(1, std::num::NonZero::get) < 2 {
-        eprintln!("skipped: one core");
+        skip(Need::Cores, "one core");
         return;
     }
     let laptop = Laptop::new("laptop-cores");
@@ -327,7 +328,7 @@ fn two_jobs_of_one_rank_have_a_core_each() {
     };
     await_that("both take part", || laptop.jobs("running") == 2);
     if cgroup(&jobs[0]).is_none() {
-        eprintln!("skipped: no cgroup can be made here");
+        skip(Need::Cgroup, "no cgroup can be made here");
         return;
     }
     await_that("each has a core of its own", || {

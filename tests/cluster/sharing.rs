@@ -1,6 +1,7 @@
 //! Who gets which nodes when: exclusive jobs, memory, weights, jobs that take no turns, and what becomes of those that wait.
 
 use serde_json::Value;
+use tutti_testkit::{Need, skip_part};
 
 use crate::Cluster;
 use crate::gangs::{cgroup, is_frozen};
@@ -245,7 +246,7 @@ fn who_takes_no_turns_runs_while_others_take_theirs() {
             });
         }
     } else {
-        eprintln!("skipped: no cgroup can be made here");
+        skip_part(Need::Cgroup, "no cgroup can be made here");
     }
     assert_eq!(cluster.row(3)["turns"], 0);
     assert!(cluster.tutti(&["status", "3"]).stdout.contains("\nturns    none: it runs all the time\n"));

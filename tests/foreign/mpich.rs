@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tutti_testkit::{Need, skip};
 use tutti_tests::{Ran, Scratch, program, root};
 
 use crate::harness::run;
@@ -70,7 +71,7 @@ fn a_program_of_mpich_runs_unmodified_on_virtual_nodes() {
 #[test]
 fn a_program_of_mpich_runs_unmodified_on_nodes_with_networks_of_their_own() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can make network namespaces");
+        skip(Need::NetworkNamespace, "only root can make network namespaces");
         return;
     }
     let scratch = Scratch::new("mpich-netns");
@@ -87,7 +88,7 @@ fn a_program_of_mpich_runs_unmodified_on_nodes_with_networks_of_their_own() {
 #[test]
 fn a_rank_may_run_several_programs_one_after_the_other() {
     if std::env::var_os("TUTTI_FOREIGN_MPICC").is_some() {
-        eprintln!("skipped: programs of MPICH 4.0 shut their PMI socket down in MPI_Finalize");
+        skip(Need::Setup, "programs of MPICH 4.0 shut their PMI socket down in MPI_Finalize");
         return;
     }
     let scratch = Scratch::new("mpich-twice");

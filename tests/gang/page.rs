@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tutti_testkit::{Need, skip};
 use tutti_tests::{Scratch, compile};
 
 use crate::Cluster;
@@ -164,7 +165,7 @@ fn w6_the_same_with_strict_switches() {
 #[test]
 fn w6_the_same_where_jobs_are_stopped_by_signals() {
     let Some(cluster) = Cluster::up_without_cgroups("gang-page-signals", 2, &["--slice", "500"]) else {
-        eprintln!("skipped: no mount namespaces here");
+        skip(Need::MountNamespace, "no mount namespaces here");
         return;
     };
     take_turns(&cluster, &Watch::new("gang-page-signals"), true);

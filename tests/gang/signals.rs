@@ -1,6 +1,7 @@
 //! Gangs where no cgroup can be made: their processes are stopped by signals.
 
 use rustix::process::{Pid, Signal, kill_process};
+use tutti_testkit::{Need, skip};
 
 use crate::Cluster;
 use crate::harness::{RANK, Running, await_that, state_of};
@@ -10,7 +11,7 @@ use crate::traffic::Traffic;
 fn up(name: &str, nodes: u32, more: &[&str]) -> Option<Cluster> {
     let cluster = Cluster::up_without_cgroups(name, nodes, more);
     if cluster.is_none() {
-        eprintln!("skipped: no mount namespaces here");
+        skip(Need::MountNamespace, "no mount namespaces here");
     }
     cluster
 }

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
+use tutti_testkit::{Need, skip_part};
 use tutti_tests::{Scratch, compile};
 
 use crate::Cluster;
@@ -126,7 +127,7 @@ impl Traffic {
 fn take_turns(name: &str, up: &[&str], ranks: u32, faults: bool, turns: u64) {
     let netns = up.contains(&"--netns");
     if netns && !rustix::process::geteuid().is_root() {
-        println!("network namespaces need root, so this was not tried");
+        skip_part(Need::NetworkNamespace, "network namespaces need root");
         return;
     }
     let cluster = Cluster::up(name, 2, &[&["--slice", "5"], up].concat());

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use tutti_testkit::{Need, skip};
 
 use crate::harness::{Running, cgroup_of};
 
@@ -18,7 +19,7 @@ impl Turns {
     pub fn of(jobs: &[&Running]) -> Option<Self> {
         let groups: Vec<_> = jobs.iter().map(|job| groups(job)).collect();
         if groups.iter().any(BTreeSet::is_empty) {
-            eprintln!("skipped: no cgroup can be made here");
+            skip(Need::Cgroup, "no cgroup can be made here");
             return None;
         }
         Some(Turns { jobs: groups.into_iter().map(|groups| (groups, false)).collect(), seen: 0 })

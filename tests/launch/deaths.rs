@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use tutti_testkit::{Need, skip_part};
 use tutti_tests::program;
 
 use crate::harness::{LIMIT, RANK, Running, await_that, cgroup_of, mpiexec, run, without_cgroups};
@@ -96,7 +97,7 @@ fn with_and_without_cgroups(test: impl Fn(Command)) {
     test(program("mpiexec"));
     match without_cgroups() {
         Some(command) => test(command),
-        None => eprintln!("skipped without cgroups: no mount namespaces here"),
+        None => skip_part(Need::MountNamespace, "not tried without cgroups: no mount namespaces here"),
     }
 }
 

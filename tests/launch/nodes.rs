@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use tutti_testkit::{Need, skip_part};
 use tutti_tests::{Ran, program};
 
 use crate::deaths::{assert_one_line, empty_cgroups, named, starters_of};
@@ -17,7 +18,7 @@ fn kinds() -> Vec<&'static str> {
     if may.is_ok_and(|status| status.success()) {
         return vec!["--virtual-nodes", "--netns"];
     }
-    eprintln!("skipped with network namespaces: we may not make any");
+    skip_part(Need::NetworkNamespace, "no network namespace can be made here");
     vec!["--virtual-nodes"]
 }
 

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use rustix::process::Signal;
+use tutti_testkit::{Need, skip};
 use tutti_tests::{Scratch, program};
 
 use crate::harness::{RANK, Running, await_that, run, state_of};
@@ -74,7 +75,7 @@ fn a_stopped_mpiexec_has_a_stopped_job() {
 fn a_stopped_mpiexec_has_a_stopped_job_without_cgroups() {
     match crate::harness::without_cgroups() {
         Some(command) => stops_and_goes_on(command, "stop-without-cgroups"),
-        None => eprintln!("skipped: no mount namespaces here"),
+        None => skip(Need::MountNamespace, "no mount namespaces here"),
     }
 }
 

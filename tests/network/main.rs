@@ -9,6 +9,7 @@ mod freezes;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tutti_testkit::{Need, skip_part};
 use tutti_tests::{CONFORMANCE, Scratch, compile, program, run};
 
 /// Many ranks on few busy cores are slow; nothing here takes a tenth of it on a free machine.
@@ -61,7 +62,10 @@ impl Network {
 #[track_caller]
 fn passes(network: Network, source: &str, ranks: usize, args: &[&str], said: &str) {
     if !network.can_be_had() {
-        println!("network namespaces need root, so {source} did not run between two of them");
+        skip_part(
+            Need::NetworkNamespace,
+            format_args!("{source} did not run between two network namespaces, which need root"),
+        );
         return;
     }
     let name = source.rsplit('/').next().expect("a path has a last part");

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
+use tutti_testkit::{Need, skip};
 
 use crate::{root, run};
 
@@ -42,7 +43,7 @@ pub fn mpich() -> Option<&'static PathBuf> {
             let _ = std::fs::remove_dir_all(&own);
             if !kept {
                 let why = ran.stderr.lines().last().unwrap_or("no reason given").to_owned();
-                eprintln!("skipped: MPICH's wheel from PyPI cannot be had ({why})");
+                skip(Need::Mpich, format_args!("MPICH's wheel from PyPI cannot be had ({why})"));
             }
             kept.then_some(place)
         })

@@ -396,7 +396,9 @@ mod tests {
             });
             match tried.join().unwrap() {
                 Ok(()) => {}
-                Err(error @ NetnsError::NotAllowed) => eprintln!("skipped: {error}"),
+                Err(error @ NetnsError::NotAllowed) => {
+                    tutti_testkit::skip(tutti_testkit::Need::NetworkNamespace, error)
+                }
                 Err(error) => panic!("{error}"),
             }
         }

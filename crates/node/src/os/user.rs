@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn a_process_has_the_groups_of_the_user_it_becomes() {
         if !rustix::process::geteuid().is_root() {
-            return eprintln!("skipped: only root can become somebody");
+            return tutti_testkit::skip(tutti_testkit::Need::Root, "only root can become another user");
         }
         let groups: Vec<u32> = (40_000..40_100).collect();
         let mut command = Command::new("id");

@@ -1,0 +1,164 @@
+//! Tests that cannot run here. Rust's test harness knows "passed" and "failed" only, so a test that lacks root or a cgroup
+//! would be counted as passed.
+//!
+//! ```text
+//! test: skip(Need::Root, "only root can become another user"); return;
+//!   -> a line in the file that TUTTI_SKIPPED names (mk/test.sh makes it, counts its tests and prints them)
+//!   -> a failure, if TUTTI_REQUIRE=root,cgroup,... names the need: a machine of which is known that it has it
+//! ```
+//!
+//! One `write` of a short line to a file opened for appending: lines of tests that run at the same time stay whole.
+
+use std::fmt::Display;
+use std::io::Write;
+
+/// Variable: the file to which skipped tests are appended, one line each.
+pub const FILE: &str = "TUTTI_SKIPPED";
+/// Variable: needs that this machine is known to have, separated by commas. A skip for one of these fails.
+pub const REQUIRE: &str = "TUTTI_REQUIRE";
+
+/// What a machine may lack. The names are those of [`REQUIRE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// `root`: the test must run as root.
+    Root,
+    /// `cgroup`: a cgroup (version 2) can be made.
+    Cgroup,
+    /// `memory`: a limit of memory can be set for a cgroup.
+    Memory,
+    /// `netns`: a network namespace can be made.
+    NetworkNamespace,
+    /// `mountns`: a mount namespace can be made.
+    MountNamespace,
+    /// `mpich`: MPICH can be had from PyPI, or is here.
+    Mpich,
+    /// `cmake`: CMake is installed.
+    Cmake,
+    /// `cores`: two cores or more.
+    Cores,
+    /// `kernel`: a feature of newer kernels.
+    Kernel,
+    /// `setup`: the run is set up for other tests than this one.
+    Setup,
+}
+
+impl Need {
+    const ALL: [Need; 10] = [
+        Need::Root,
+        Need::Cgroup,
+        Need::Memory,
+        Need::NetworkNamespace,
+        Need::MountNamespace,
+        Need::Mpich,
+        Need::Cmake,
+        Need::Cores,
+        Need::Kernel,
+        Need::Setup,
+    ];
+
+    /// Its name in [`REQUIRE`].
+    pub fn name(self) -> &'static str {
+        match self {
+            Need::Root => "root",
+            Need::Cgroup => "cgroup",
+            Need::Memory => "memory",
+            Need::NetworkNamespace => "netns",
+            Need::MountNamespace => "mountns",
+            Need::Mpich => "mpich",
+            Need::Cmake => "cmake",
+            Need::Cores => "cores",
+            Need::Kernel => "kernel",
+            Need::Setup => "setup",
+        }
+    }
+}
+
+/// The calling test cannot run on this machine: it is to return at once. `reason` is one line.
+///
+/// # Panics
+/// If `TUTTI_REQUIRE` names the need, or names something that is no need.
+#[track_caller]
+pub fn skip(need: Need, reason: impl Display) {
+    record("skipped", need, &reason.to_string());
+}
+
+/// The same of a part of a test whose other parts run. Such a test still counts as passed; the part is printed.
+///
+/// # Panics
+/// As [`skip`].
+#[track_caller]
+pub fn skip_part(need: Need, reason: impl Display) {
+    record("in part", need, &reason.to_string());
+}
+
+#[track_caller]
+fn record(what: &str, need: Need, reason: &str) {
+    let required = std::env::var(REQUIRE).unwrap_or_default();
+    if let Err(refusal) = allow(need, reason, &required) {
+        panic!("{refusal}");
+    }
+    let line = line(what, &test_name(), need, reason);
+    eprint!("{line}");
+    let Some(path) = std::env::var_os(FILE) else { return };
+    let file = std::fs::OpenOptions::new().append(true).create(true).open(&path);
+    let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+    // A skip that is not counted would be a pass.
+    written.unwrap_or_else(|error| panic!("{FILE}={}: {error}", path.display()));
+}
+
+/// Whether a skip for `need` is allowed where `required` is the value of [`REQUIRE`].
+fn allow(need: Need, reason: &str, required: &str) -> Result<(), String> {
+    for word in required.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        if !Need::ALL.iter().any(|known| known.name() == word) {
+            let known = Need::ALL.map(Need::name).join(", ");
+            return Err(format!("{REQUIRE} has \"{word}\"; the needs of tests are: {known}"));
+        }
+        if word == need.name() {
+            return Err(format!("{REQUIRE} says that this machine has \"{word}\", but: {reason}"));
+        }
+    }
+    Ok(())
+}
+
+fn line(what: &str, test: &str, need: Need, reason: &str) -> String {
+    let reason: String = reason.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    format!("{what}: {test} ({}): {reason}\n", need.name())
+}
+
+/// `program::module::test`. The harness names its threads by the tests; a single test may run on the main thread, and then
+/// stands behind `--exact`.
+fn test_name() -> String {
+    let program = std::env::args().next().unwrap_or_default();
+    let program = program.rsplit('/').next().unwrap_or_default();
+    // cargo adds a hash: launch-0123456789abcdef
+    let program = program.rsplit_once('-').map_or(program, |(name, _)| name);
+    let thread = std::thread::current().name().filter(|name| *name != "main").map(str::to_owned);
+    let exact = || std::env::args().skip_while(|word| word != "--exact").nth(1);
+    format!("{program}::{}", thread.or_else(exact).unwrap_or_else(|| "unnamed".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn skip_is_refused_where_the_need_is_required() {
+        assert_eq!(allow(Need::Root, "no root", ""), Ok(()));
+        assert_eq!(allow(Need::Root, "no root", "cgroup, netns"), Ok(()));
+        let refused = allow(Need::Root, "no root", "cgroup,root").unwrap_err();
+        assert_eq!(refused, "TUTTI_REQUIRE says that this machine has \"root\", but: no root");
+        let unknown = allow(Need::Root, "no root", "cgroups").unwrap_err();
+        assert!(unknown.starts_with("TUTTI_REQUIRE has \"cgroups\"; the needs of tests are: root, cgroup,"));
+    }
+
+    #[test]
+    fn skip_line_is_one_line_with_test_need_and_reason() {
+        let line = line("skipped", "launch::a::b", Need::Cgroup, "not\nhere\n");
+        assert_eq!(line, "skipped: launch::a::b (cgroup): not here\n");
+    }
+
+    #[test]
+    fn skip_names_the_running_test() {
+        assert_eq!(test_name(), "tutti_testkit::skip::tests::skip_names_the_running_test");
+    }
+}
