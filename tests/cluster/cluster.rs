@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, PidfdFlags, Signal};
-use tutti_tests::{Ran, Scratch, program};
+use tutti_tests::{Ran, Scratch, dist, program};
 
 use crate::harness::{self, LIMIT, Running};
 
@@ -21,27 +21,47 @@ pub const SLOWLY_LOST: [&str; 2] = ["--lost-after", "12"];
 pub struct Cluster {
     /// Folder of its logs, sockets and key.
     pub folder: PathBuf,
-    _scratch: Scratch,
+    /// The installation tree whose programs its daemons are.
+    programs: PathBuf,
+    /// None: its folder is somebody else's to remove.
+    _scratch: Option<Scratch>,
 }
 
 impl Cluster {
     /// Starts `nodes` daemons; `more` are options of `tutti up`.
     #[track_caller]
     pub fn up(name: &str, nodes: u32, more: &[&str]) -> Self {
+        let cluster = Self::in_scratch(name);
+        cluster.start_daemons(nodes, more);
+        cluster
+    }
+
+    /// The same in a folder and with the programs of an installation tree that users of the test can reach.
+    #[allow(dead_code, reason = "for tests with several users")]
+    #[track_caller]
+    pub fn up_at(folder: PathBuf, programs: PathBuf, nodes: u32, more: &[&str]) -> Self {
+        let cluster = Cluster { folder, programs, _scratch: None };
+        cluster.start_daemons(nodes, more);
+        cluster
+    }
+
+    fn in_scratch(name: &str) -> Self {
         let scratch = Scratch::new(name);
-        let cluster = Cluster { folder: scratch.path().join("cluster"), _scratch: scratch };
+        Cluster { folder: scratch.path().join("cluster"), programs: dist(), _scratch: Some(scratch) }
+    }
+
+    #[track_caller]
+    fn start_daemons(&self, nodes: u32, more: &[&str]) {
         let nodes = nodes.to_string();
         let words: Vec<&str> = ["up", "--nodes", &nodes].iter().chain(more).copied().collect();
-        cluster.tutti(&words).expect_success();
-        cluster
+        self.tutti(&words).expect_success();
     }
 
     /// Daemons that can make no cgroups; none where there are no mount namespaces for us.
     #[track_caller]
     pub fn up_without_cgroups(name: &str, nodes: u32, more: &[&str]) -> Option<Self> {
         let mut up = harness::blind(program("tutti").get_program().as_ref())?;
-        let scratch = Scratch::new(name);
-        let cluster = Cluster { folder: scratch.path().join("cluster"), _scratch: scratch };
+        let cluster = Self::in_scratch(name);
         up.args(["up", "--nodes", &nodes.to_string()]).args(more).env("TUTTI_DIR", &cluster.folder);
         up.env("TUTTI_DAEMON", cluster.folder.join("tuttid.sock"));
         tutti_tests::run(&mut up, LIMIT).expect_success();
@@ -51,8 +71,7 @@ impl Cluster {
     /// One daemon that is expected not to come to be; what `tutti up` says.
     #[track_caller]
     pub fn try_up(name: &str, more: &[&str]) -> Ran {
-        let scratch = Scratch::new(name);
-        let cluster = Cluster { folder: scratch.path().join("cluster"), _scratch: scratch };
+        let cluster = Self::in_scratch(name);
         cluster.tutti(&[&["up"], more].concat())
     }
 
@@ -64,7 +83,7 @@ impl Cluster {
     /// `tutti` with these words, asking a node.
     pub fn command_on(&self, node: u32, words: &[&str]) -> Command {
         let socket = if node == 0 { "tuttid.sock".into() } else { format!("node{node}.sock") };
-        let mut command = program("tutti");
+        let mut command = Command::new(self.programs.join("bin/tutti"));
         command.args(words).env("TUTTI_DIR", &self.folder).env("TUTTI_DAEMON", self.folder.join(socket));
         command
     }

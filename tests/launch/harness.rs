@@ -10,10 +10,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+#[allow(unused_imports, reason = "not every program that has these jobs uses all")]
+pub use tutti_tests::{LIMIT, await_that, comes_true, state_of};
 use tutti_tests::{Ran, program};
-
-/// Every wait of these tests ends here.
-pub const LIMIT: Duration = Duration::from_secs(40);
 
 /// The rank that does what its arguments say.
 pub const RANK: &str = env!("CARGO_BIN_EXE_test-rank");
@@ -57,25 +56,6 @@ impl Mark {
 /// Where the `mpiexec` under test is.
 pub fn mpiexec_path() -> PathBuf {
     program("mpiexec").get_program().into()
-}
-
-/// Waits for an event that tells nobody of itself.
-#[track_caller]
-pub fn await_that(what: &str, is_so: impl FnMut() -> bool) {
-    assert!(comes_true(is_so), "it was awaited that {what}");
-}
-
-/// The same, for who can say more than what he has waited for.
-#[must_use]
-pub fn comes_true(mut is_so: impl FnMut() -> bool) -> bool {
-    let start = Instant::now();
-    while !is_so() {
-        if start.elapsed() > LIMIT {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    true
 }
 
 /// Runs `mpiexec` to its end and checks that nothing is left of the job.
@@ -220,12 +200,6 @@ pub fn cgroup_of(pid: Pid) -> Option<PathBuf> {
     }
     let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
     roots.iter().map(|root| Path::new(root).join(place)).find(|path| path.is_dir())
-}
-
-/// The state letter of a process.
-pub fn state_of(pid: Pid) -> Option<char> {
-    let text = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    text.rsplit_once(") ")?.1.chars().next()
 }
 
 /// `mpiexec` where no cgroup can be made: their file systems are read-only in a mount namespace. `None` where there are no

@@ -6,6 +6,8 @@
 //! with what it had printed until then.
 
 pub mod peers;
+pub mod users;
+mod waiting;
 
 use std::{
     fmt,
@@ -18,6 +20,8 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+
+pub use waiting::{LIMIT, await_that, comes_true};
 
 /// The root of the source tree.
 pub fn root() -> PathBuf {
@@ -167,6 +171,12 @@ fn read_to_end(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<Strin
         let _ = pipe.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     })
+}
+
+/// The state letter of a process.
+pub fn state_of(pid: rustix::process::Pid) -> Option<char> {
+    let text = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    text.rsplit_once(") ")?.1.chars().next()
 }
 
 /// Compiles a C program of the source tree (`examples/ring.c`) with our `mpicc` into `folder`; gives the program's path. Many tests run

@@ -1,0 +1,13 @@
+//! What hostile local users try with root's daemons, and what becomes of it. The users are made by the test, so it needs root;
+//! elsewhere each test prints one line that says so.
+
+#[path = "../cluster/cluster.rs"]
+#[allow(dead_code)]
+mod cluster;
+#[path = "../launch/harness.rs"]
+#[allow(dead_code)]
+mod harness;
+mod identity;
+mod machine;
+
+pub use machine::Machine;
