@@ -123,6 +123,12 @@ fn threads_of_a_rank_wait_independently_over_udp() {
 }
 
 #[test]
+fn probes_of_several_threads_for_one_message_give_it_to_one_of_them_over_udp() {
+    let source = "tests/point_to_point/programs/probing_threads.c";
+    passes(Network::Udp, source, 2, &[], "probing threads: all right");
+}
+
+#[test]
 fn collectives_are_right_over_udp() {
     collectives(Network::Udp, 4, "40");
 }

@@ -67,3 +67,8 @@ fn every_mode_of_sending_and_receiving_works() {
 fn threads_of_a_rank_wait_independently() {
     passes("threads", "threads", 2, &[], "threads: all right");
 }
+
+#[test]
+fn probes_of_several_threads_for_one_message_give_it_to_one_of_them() {
+    passes("probing-threads", "probing_threads", 2, &[], "probing threads: all right");
+}

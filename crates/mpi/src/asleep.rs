@@ -224,10 +224,16 @@ impl Telling<'_> {
 }
 
 impl Guard {
-    /// Waits for a message that no receive has been posted for.
-    pub fn await_message(&mut self, context: u32, source: i32, tag: i32) {
+    /// Waits until `find` gives something about a message that no receive was posted for. It runs under the lock, maybe on another
+    /// thread of this process: what it takes, no other wait takes.
+    pub fn await_message<T>(
+        &mut self,
+        context: u32,
+        source: i32,
+        tag: i32,
+        find: impl FnMut(&mut Process) -> Option<T>,
+    ) -> T {
         let hint = usize::try_from(source).ok();
-        let goal = Goal::Message { context, source, tag };
-        self.wait(hint, goal, |process| process.engine.probe(context, source, tag));
+        self.wait(hint, Goal::Message { context, source, tag }, find)
     }
 }

@@ -3,23 +3,37 @@
 use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
+use crate::engine::Found;
 use crate::errhandler::call;
 use crate::error::{Error, Result};
 use crate::point_to_point::{Data, outcome_result};
-use crate::process::Guard;
+use crate::process::{Guard, Process};
 use crate::request::{Outcome, Request, RequestKind};
 
+/// A message that was taken out of matching, with its handle and the status that describes it. Remembers the group that the sender's
+/// rank counts in.
+fn describe(
+    guard: &mut Guard,
+    comm: MPI_Comm,
+    (found, handle): (Found, MPI_Message),
+) -> Result<(Outcome, MPI_Message)> {
+    let communicator = guard.comm(comm)?;
+    let source = communicator.peers().rank_of(found.source).map_or(MPI_ANY_SOURCE, |rank| rank as c_int);
+    let group = communicator.translation();
+    guard.message_groups.insert(handle.0, group);
+    Ok((Outcome { source, tag: found.tag, bytes: found.bytes, ..Outcome::EMPTY }, handle))
+}
+
 /// Takes a message out of matching, if there is one.
-fn extract(
+fn matched(
     guard: &mut Guard,
     comm: MPI_Comm,
     context: u32,
     source: c_int,
     tag: c_int,
 ) -> Result<Option<(Outcome, MPI_Message)>> {
-    let Some((found, handle)) = guard.engine.extract(context, source, tag) else { return Ok(None) };
-    let source = guard.comm(comm)?.peers().rank_of(found.source).map_or(MPI_ANY_SOURCE, |rank| rank as c_int);
-    Ok(Some((Outcome { source, tag: found.tag, bytes: found.bytes, ..Outcome::EMPTY }, handle)))
+    let found = guard.engine.extract(context, source, tag);
+    found.map(|found| describe(guard, comm, found)).transpose()
 }
 
 /// The receive of an extracted message; `None` for MPI_MESSAGE_NO_PROC.
@@ -54,9 +68,10 @@ pub unsafe fn MPI_Mprobe(
         let (outcome, handle) = match guard.checked_source(source, tag, comm)? {
             None => (Outcome::PROC_NULL, MPI_MESSAGE_NO_PROC),
             Some((source, context)) => {
-                guard.await_message(context, source, tag);
-                matched(guard, comm, context, source, tag)?
-                    .expect("a message found stays until it is received")
+                // Found and taken in one step: of several threads that wait for a message, one has it.
+                let take = |process: &mut Process| process.engine.extract(context, source, tag);
+                let taken = guard.await_message(context, source, tag, take);
+                describe(guard, comm, taken)?
             }
         };
         // SAFETY: the user gives a place for the message, and a status or MPI_STATUS_IGNORE.
@@ -99,22 +114,6 @@ pub unsafe fn MPI_Improbe(
         }
         Ok(())
     })
-}
-
-/// As [`extract`], and remembers the group that the sender's rank counts in.
-fn matched(
-    guard: &mut Guard,
-    comm: MPI_Comm,
-    context: u32,
-    source: c_int,
-    tag: c_int,
-) -> Result<Option<(Outcome, MPI_Message)>> {
-    let group = guard.comm(comm)?.translation();
-    let found = extract(guard, comm, context, source, tag)?;
-    if let Some((_, handle)) = &found {
-        guard.message_groups.insert(handle.0, group);
-    }
-    Ok(found)
 }
 
 /// Receives a message taken out of matching (3.8.3).

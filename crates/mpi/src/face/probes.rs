@@ -3,15 +3,21 @@
 use core::ffi::c_int;
 
 use crate::abi::*;
+use crate::engine::Found;
 use crate::errhandler::call;
-use crate::process::Guard;
+use crate::error::Result;
+use crate::process::{Guard, Process};
 use crate::request::Outcome;
 
 /// What a probe found, as a status.
-fn probed(guard: &Guard, comm: MPI_Comm, context: u32, source: c_int, tag: c_int) -> Option<Outcome> {
-    let found = guard.engine.probe(context, source, tag)?;
-    let source = guard.comm(comm).ok()?.peers().rank_of(found.source)? as c_int;
-    Some(Outcome { source, tag: found.tag, bytes: found.bytes, ..Outcome::EMPTY })
+fn outcome(guard: &Guard, comm: MPI_Comm, found: Found) -> Result<Outcome> {
+    let source = guard.comm(comm)?.peers().rank_of(found.source).map_or(MPI_ANY_SOURCE, |rank| rank as c_int);
+    Ok(Outcome { source, tag: found.tag, bytes: found.bytes, ..Outcome::EMPTY })
+}
+
+/// What has come.
+fn probed(guard: &Guard, comm: MPI_Comm, context: u32, source: c_int, tag: c_int) -> Result<Option<Outcome>> {
+    guard.engine.probe(context, source, tag).map(|found| outcome(guard, comm, found)).transpose()
 }
 
 /// Waits for a message without receiving it (3.8.1).
@@ -21,8 +27,10 @@ pub unsafe fn MPI_Probe(source: c_int, tag: c_int, comm: MPI_Comm, status: *mut 
         let outcome = match guard.checked_source(source, tag, comm)? {
             None => Outcome::PROC_NULL,
             Some((source, context)) => {
-                guard.await_message(context, source, tag);
-                probed(guard, comm, context, source, tag).expect("a message found stays until it is received")
+                // It may be gone by the time this thread runs again: another one may have received it.
+                let find = |process: &mut Process| process.engine.probe(context, source, tag);
+                let found = guard.await_message(context, source, tag, find);
+                outcome(guard, comm, found)?
             }
         };
         // SAFETY: the user gives a status or MPI_STATUS_IGNORE.
@@ -43,10 +51,13 @@ pub unsafe fn MPI_Iprobe(
     call(c"MPI_Iprobe", comm, |guard| {
         let outcome = match guard.checked_source(source, tag, comm)? {
             None => Some(Outcome::PROC_NULL),
-            Some((source, context)) => probed(guard, comm, context, source, tag).or_else(|| {
-                guard.progress(None);
-                probed(guard, comm, context, source, tag)
-            }),
+            Some((source, context)) => match probed(guard, comm, context, source, tag)? {
+                None => {
+                    guard.progress(None);
+                    probed(guard, comm, context, source, tag)?
+                }
+                found => found,
+            },
         };
         // SAFETY: the user gives a place for the flag, and a status or MPI_STATUS_IGNORE.
         unsafe {
