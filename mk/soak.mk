@@ -4,7 +4,7 @@ SECONDS ?= 3600
 .PHONY: soak
 soak: ## run the channels' simulator with fresh seeds for SECONDS
 	TUTTI_SIM_SECONDS=$(SECONDS) $(CARGO) test -p tutti-channel --test simulation -- --nocapture \
-		$(if $(TUTTI_SIM_SEED),s12,--ignored soak)
+		$(if $(TUTTI_SIM_SEED),simulation_delivers,--ignored soak)
 
 # The same for the gang switch and its scheduler.
 .PHONY: soak-gang

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique() {
+    fn cases_have_unique_names() {
         let mut names: Vec<_> = all().iter().map(|case| case.id).collect();
         let count = names.len();
         names.sort_unstable();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_given_in_loops() {
+    fn cases_scale_their_work() {
         let case = all().into_iter().find(|case| case.id == "steps_8").unwrap();
         assert_eq!(case.arguments(true, 1.22), ["--budget-ms", "100", "--loops", "4000"]);
     }

@@ -207,7 +207,7 @@ mod tests {
     static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
     #[test]
-    fn a_program_gives_its_output_and_its_end() {
+    fn child_output_and_status_are_returned() {
         let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let ran = run(&mut sh("echo one; echo two"), Duration::from_secs(20));
         assert_eq!((ran.end, ran.stdout.as_str()), (End::Well, "one\ntwo\n"));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hung_program_is_killed_with_descendants_in_other_sessions() {
+    fn child_hung_is_killed_with_its_descendants() {
         let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         become_reaper();
         let ran = run(

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_read_and_matched() {
+    fn figures_are_parsed_from_a_line() {
         let line = Line::parse("rtt bytes=4 ranks=2 median_ns=175.5 n=10").unwrap();
         assert!(line.matches("bytes=4 ranks=2") && line.matches(""));
         assert!(!line.matches("bytes=40") && !line.matches("size=4"));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_library_says_is_no_line() {
+    fn figures_ignore_other_output() {
         for text in ["", "WARNING: no network", "rtt", "rtt bytes=4 and more"] {
             assert_eq!(Line::parse(text), None, "{text}");
         }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_pairs_the_rounds() {
+    fn ratio_pairs_the_rounds() {
         let series = |values: &[(usize, f64)]| Series {
             rounds: values.iter().copied().collect(),
             ..Series::default()

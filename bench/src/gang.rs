@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn experiments_are_chosen_by_a_part_of_their_names() {
+    fn experiments_are_selected_by_substring() {
         let names = |only: &[&str], quick| -> Vec<&str> {
             let only: Vec<String> = only.iter().map(|text| (*text).to_owned()).collect();
             chosen(&only, quick).into_iter().map(|(name, _)| name).collect()

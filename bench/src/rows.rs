@@ -191,7 +191,7 @@ mod tests {
     use crate::cases;
 
     #[test]
-    fn every_row_has_a_name_of_its_own_and_a_case() {
+    fn rows_have_unique_names_and_a_case() {
         let cases: Vec<_> = cases::all().iter().map(|case| case.id).collect();
         let mut names = Vec::new();
         for row in all() {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn every_case_is_used_by_a_row() {
+    fn rows_use_every_case() {
         let used: Vec<_> = all().iter().flat_map(Row::cases).collect();
         for case in cases::all() {
             assert!(used.contains(&case.id), "{}", case.id);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ratio_of_two_jobs_takes_the_worse_one() {
+    fn ratio_of_two_jobs_is_the_worse_one() {
         let line = |ns: &str| super::super::figures::Line::parse(&format!("steps mean_ns={ns}")).unwrap();
         let mut results = Results::default();
         results.runs.insert(("job".into(), Kind::Tutti, 0), Ok(vec![line("50")]));

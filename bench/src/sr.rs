@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_has_a_line_for_each_protocol() {
+    fn write_protocol_table_has_a_line_per_protocol() {
         let text =
             table("Round trip", "us", "0,4", &COLUMNS[..2], |column, bytes| format!("{column}/{bytes}"));
         assert_eq!(

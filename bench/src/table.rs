@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_shows_median_tail_ratio_and_verdict() {
+    fn table_row_shows_median_tail_ratio_and_verdict() {
         let rows = rows::all();
         let row = rows.iter().find(|row| row.id == "rtt/4").unwrap();
         let kinds = [Kind::Mpich, Kind::OpenMpi, Kind::Tutti];
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_not_judged() {
+    fn table_does_not_judge_missing_figures() {
         let rows = rows::all();
         let row = rows.iter().find(|row| row.id == "rtt/4").unwrap();
         let mut results = results(&[(Kind::OpenMpi, 0, 260.0)]);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_aligned() {
+    fn table_columns_are_aligned() {
         let rows = rows::all();
         let results = results(&[(Kind::Tutti, 0, 180.0)]);
         let kinds = [Kind::Tutti];

@@ -7,7 +7,7 @@ use tutti_tests::Scratch;
 const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-pedantic", "-Werror"];
 
 #[test]
-fn constants_and_sizes_are_those_of_the_abi() {
+fn header_matches_the_standard_abi() {
     let scratch = Scratch::new("abi-values");
     let file = source("abi_values.c");
     // Not pedantic: a pointer in a static assertion is an extension of the compilers.
@@ -17,7 +17,7 @@ fn constants_and_sizes_are_those_of_the_abi() {
 }
 
 #[test]
-fn it_compiles_in_every_dialect_without_a_warning() {
+fn header_compiles_in_every_dialect() {
     let scratch = Scratch::new("dialects");
     let file = scratch.path().join("only.c");
     std::fs::write(&file, "#include <mpi.h>\n#include <mpi.h>\nextern int nothing;\n")
@@ -38,7 +38,7 @@ fn it_compiles_in_every_dialect_without_a_warning() {
 }
 
 #[test]
-fn names_of_older_programs_work_in_c_and_in_cxx() {
+fn header_has_removed_mpi1_names() {
     let scratch = Scratch::new("older-names");
     let file = source("older_names.c");
     for (compiler, options) in [("mpicc", &["-std=c99"][..]), ("mpicxx", &["-std=c++17", "-x", "c++"])] {

@@ -9,7 +9,7 @@ use tutti_tests::peers::mpich;
 use tutti_tests::{Scratch, compile, program, root, run};
 
 #[test]
-fn a_program_compiled_by_mpich_for_the_abi_runs_on_our_library() {
+fn abi_program_of_mpich_runs_on_tutti() {
     let Some(mpich) = mpich() else { return };
     let scratch = Scratch::new("theirs-on-ours");
     let ring = scratch.path().join("ring");
@@ -25,7 +25,7 @@ fn a_program_compiled_by_mpich_for_the_abi_runs_on_our_library() {
 }
 
 #[test]
-fn a_program_compiled_by_us_runs_on_mpichs_library() {
+fn abi_program_of_tutti_runs_on_mpich() {
     let Some(mpich) = mpich() else { return };
     let scratch = Scratch::new("ours-on-theirs");
     let ring = compile("examples/ring.c", scratch.path());

@@ -17,7 +17,7 @@ fn build(folder: &Path, name: &str, files: &[&str], options: &[&str]) -> std::pa
 }
 
 #[test]
-fn a_program_needs_only_the_library_of_the_abi_and_finds_it_by_itself() {
+fn loading_needs_only_the_abi_library() {
     let scratch = Scratch::new("needed");
     let program = build(scratch.path(), "version", &["version.c"], &[]);
     let dynamic = output(Command::new("readelf").arg("-dW").arg(&program));
@@ -30,7 +30,7 @@ fn a_program_needs_only_the_library_of_the_abi_and_finds_it_by_itself() {
 }
 
 #[test]
-fn a_library_opened_locally_finds_mpi_and_keeps_it_to_itself() {
+fn loading_by_dlopen_local_works() {
     let scratch = Scratch::new("local");
     let plugin = build(scratch.path(), "libplugin.so", &["plugin.c"], &["-shared", "-fPIC"]);
     let opener = scratch.path().join("opener");
@@ -41,7 +41,7 @@ fn a_library_opened_locally_finds_mpi_and_keeps_it_to_itself() {
 }
 
 #[test]
-fn a_profiling_tool_sees_the_calls_linked_in_and_preloaded() {
+fn profiling_tool_sees_calls_linked_and_preloaded() {
     let scratch = Scratch::new("tool");
     let folder = scratch.path();
     let wanted = "size 1\ntool: 3 calls\n";
@@ -61,7 +61,7 @@ fn a_profiling_tool_sees_the_calls_linked_in_and_preloaded() {
 }
 
 #[test]
-fn another_launcher_gets_one_line_instead_of_worlds_of_size_one() {
+fn wrong_launcher_gets_one_line() {
     let scratch = Scratch::new("foreign-launcher");
     let hello = tutti_tests::compile("examples/hello.c", scratch.path());
     let started = |rank: &str| {

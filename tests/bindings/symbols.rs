@@ -27,7 +27,7 @@ fn wanted() -> BTreeSet<(String, String)> {
 }
 
 #[test]
-fn both_libraries_define_exactly_the_1328_names_of_the_table() {
+fn symbols_are_exactly_the_1328_of_the_table() {
     let wanted = wanted();
     assert_eq!(wanted.len(), 1328);
     for name in ["libtutti.so.1", "libmpi_abi.so.1"] {
@@ -39,7 +39,7 @@ fn both_libraries_define_exactly_the_1328_names_of_the_table() {
 }
 
 #[test]
-fn the_libraries_record_their_names_and_stay_loaded() {
+fn symbols_soname_and_nodelete_are_set() {
     let dynamic = |name| output(Command::new("readelf").arg("-dW").arg(library(name)));
     let state = dynamic("libtutti.so.1");
     assert!(state.contains("soname: [libtutti.so.1]"), "{state}");
@@ -53,7 +53,7 @@ fn the_libraries_record_their_names_and_stay_loaded() {
 }
 
 #[test]
-fn the_library_calls_nothing_of_its_own_by_an_mpi_name() {
+fn symbols_library_never_calls_mpi_names() {
     let relocations = output(Command::new("readelf").arg("-rW").arg(library("libtutti.so.1")));
     assert!(relocations.contains("R_"), "readelf shows no relocation at all: {relocations}");
     let through_names: Vec<&str> = relocations.lines().filter(|line| line.contains("MPI_")).collect();

@@ -21,7 +21,7 @@ fn says(name: &str, arguments: &[&str], wanted: &str) {
 }
 
 #[test]
-fn they_answer_what_mpich_users_ask() {
+fn wrapper_answers_mpich_options() {
     let (compile, link) = flags();
     says("mpicc", &["-show"], &format!("cc {compile} {link}"));
     says("mpicxx", &["-show", "a.cc"], &format!("c++ a.cc {compile} {link}"));
@@ -33,7 +33,7 @@ fn they_answer_what_mpich_users_ask() {
 }
 
 #[test]
-fn they_answer_what_open_mpi_users_ask() {
+fn wrapper_answers_open_mpi_options() {
     let (compile, link) = flags();
     let (include, lib) = (format!("{}/include", dist().display()), format!("{}/lib", dist().display()));
     for dashes in ["-", "--"] {
@@ -52,7 +52,7 @@ fn they_answer_what_open_mpi_users_ask() {
 }
 
 #[test]
-fn what_show_prints_can_be_given_to_a_shell() {
+fn wrapper_show_output_is_valid_shell() {
     let scratch = Scratch::new("quotes");
     let ran = wrapper("mpicc", scratch.path(), &["-show", "-c", "a file.c", "-DWORD=\"it's\"", ""])
         .expect_success();
@@ -64,7 +64,7 @@ fn what_show_prints_can_be_given_to_a_shell() {
 }
 
 #[test]
-fn the_environment_names_the_compiler_ours_first() {
+fn wrapper_compiler_comes_from_the_environment() {
     let scratch = Scratch::new("environment");
     let mut mpicc = program("mpicc");
     mpicc.arg("-showme:command").current_dir(scratch.path());
@@ -75,7 +75,7 @@ fn the_environment_names_the_compiler_ours_first() {
 }
 
 #[test]
-fn a_question_to_the_compiler_is_passed_on_and_links_nothing() {
+fn wrapper_compiler_queries_link_nothing() {
     let scratch = Scratch::new("questions");
     assert!(wrapper("mpicc", scratch.path(), &["--version"]).expect_success().stdout.starts_with("cc "));
     wrapper("mpicc", scratch.path(), &["-dumpversion"]).expect_success();
@@ -84,7 +84,7 @@ fn a_question_to_the_compiler_is_passed_on_and_links_nothing() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said_in_one_line() {
+fn wrapper_errors_are_one_line() {
     let scratch = Scratch::new("refusals");
     let file = source("version.c");
     for (name, arguments, word) in [
@@ -101,7 +101,7 @@ fn what_cannot_be_done_is_said_in_one_line() {
 }
 
 #[test]
-fn the_tree_works_where_it_is_moved_to_and_through_a_link() {
+fn wrapper_works_in_a_moved_tree_and_through_a_link() {
     let scratch = Scratch::new("moved");
     let moved = scratch.path().join("a new place");
     output(Command::new("cp").arg("-a").arg(dist()).arg(&moved));
@@ -114,7 +114,7 @@ fn the_tree_works_where_it_is_moved_to_and_through_a_link() {
 }
 
 #[test]
-fn pkg_config_gives_flags_that_build_a_running_program() {
+fn pkg_config_flags_build_a_running_program() {
     let scratch = Scratch::new("pkg-config");
     for package in ["mpi", "mpi-c", "mpi-cxx", "tutti"] {
         let mut pkg_config = Command::new("pkg-config");

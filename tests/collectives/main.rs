@@ -29,7 +29,7 @@ fn conforms(test: &str, ranks: usize, rounds: usize) {
 }
 
 #[test]
-fn wrong_arguments_give_the_class_of_the_standard_and_are_named() {
+fn collective_wrong_arguments_give_the_standard_error_class() {
     let scratch = Scratch::new("collectives-wrong");
     let wrong = compile("tests/collectives/c/wrong_arguments.c", scratch.path());
     for ranks in ["1", "2", "3"] {
@@ -41,7 +41,7 @@ fn wrong_arguments_give_the_class_of_the_standard_and_are_named() {
 }
 
 #[test]
-fn neighbours_in_grids_and_graphs_exchange_what_they_should() {
+fn neighbor_collectives_work_in_grids_and_graphs() {
     let scratch = Scratch::new("collectives-neighbours");
     let neighbours = compile("tests/collectives/c/neighbours.c", scratch.path());
     for ranks in ["1", "2", "3", "4", "6"] {
@@ -52,7 +52,7 @@ fn neighbours_in_grids_and_graphs_exchange_what_they_should() {
 }
 
 #[test]
-fn started_collectives_never_meet_those_that_wait() {
+fn nonblocking_collectives_never_match_blocking_ones() {
     let scratch = Scratch::new("collectives-started-beside");
     let started = compile("tests/collectives/c/started_beside.c", scratch.path());
     for options in [
@@ -67,7 +67,7 @@ fn started_collectives_never_meet_those_that_wait() {
 }
 
 #[test]
-fn large_collectives_are_right_where_the_kernel_refuses_single_copies() {
+fn collectives_large_work_without_process_vm() {
     let scratch = Scratch::new("collectives-refused");
     let refused = compile("tests/collectives/c/refused.c", scratch.path());
     for (ranks, when) in [("2", "first"), ("2", "later"), ("3", "first"), ("3", "later")] {
@@ -90,44 +90,44 @@ fn lives(ranks: u32, rounds: u32, stopped: bool) {
 }
 
 #[test]
-fn collectives_are_right_on_communicators_that_come_and_go() {
+fn collectives_work_on_short_lived_communicators() {
     for ranks in 1..=4 {
         lives(ranks, 2000, false);
     }
 }
 
 #[test]
-fn collectives_are_right_on_communicators_that_come_and_go_while_ranks_are_stopped() {
+fn collectives_work_on_short_lived_communicators_with_stopped_ranks() {
     lives(3, 1500, true);
     lives(4, 1500, true);
 }
 
 #[test]
-fn collectives_are_right_on_one_rank() {
+fn collectives_work_on_1_rank() {
     conforms("collectives-1", 1, 200);
 }
 
 #[test]
-fn collectives_are_right_on_two_ranks() {
+fn collectives_work_on_2_ranks() {
     conforms("collectives-2", 2, 300);
 }
 
 #[test]
-fn collectives_are_right_on_three_ranks() {
+fn collectives_work_on_3_ranks() {
     conforms("collectives-3", 3, 200);
 }
 
 #[test]
-fn collectives_are_right_on_four_ranks() {
+fn collectives_work_on_4_ranks() {
     conforms("collectives-4", 4, 200);
 }
 
 #[test]
-fn collectives_are_right_on_five_ranks() {
+fn collectives_work_on_5_ranks() {
     conforms("collectives-5", 5, 150);
 }
 
 #[test]
-fn collectives_are_right_on_eight_ranks() {
+fn collectives_work_on_8_ranks() {
     conforms("collectives-8", 8, 100);
 }

@@ -14,7 +14,7 @@ fn any_command_runs_on_every_rank() {
 }
 
 #[test]
-fn a_pipeline_is_a_rank() {
+fn pipeline_can_be_a_rank() {
     let ran = mpiexec(&["-n", "1", "bash", "-c", "seq 100000 | sort -n | tail -1"]).expect_success();
     assert_eq!(ran.stdout, "100000\n");
     let ran = mpiexec(&["-n", "2", "bash", "-c", "echo out; echo err >&2; exit $((PMI_RANK * 5))"]);
@@ -23,7 +23,7 @@ fn a_pipeline_is_a_rank() {
 }
 
 #[test]
-fn what_a_command_leaves_behind_is_ended_with_it() {
+fn command_leftovers_are_ended() {
     // The harness looks for what is left by a mark in the environment.
     let ran =
         mpiexec(&["-n", "2", "bash", "-c", "setsid -f sleep 1000; sleep 1000 & (sleep 1000 &); echo done"]);
@@ -33,7 +33,7 @@ fn what_a_command_leaves_behind_is_ended_with_it() {
 }
 
 #[test]
-fn a_command_hears_the_signals_of_the_job() {
+fn command_gets_the_signals_of_the_job() {
     let scratch = Scratch::new("foreign-signals");
     let script = "trap 'echo heard; exit 0' TERM; echo up; while :; do sleep 0.05; done";
     let mut command = program("mpiexec");

@@ -12,7 +12,7 @@ fn as_a_rank(script: &str) -> Ran {
 }
 
 #[test]
-fn what_is_no_pmi_ends_the_job_with_one_line() {
+fn pmi_protocol_violation_ends_the_job_with_one_line() {
     for rubbish in [
         "echo hello >&$PMI_FD; exec sleep 1000",
         "exec 2>&-; head -c 1000000 /dev/zero | tr '\\0' a >&$PMI_FD; exec sleep 1000",
@@ -27,13 +27,13 @@ fn what_is_no_pmi_ends_the_job_with_one_line() {
 }
 
 #[test]
-fn half_a_line_and_an_end_are_nothing() {
+fn pmi_partial_line_is_ignored() {
     let ran = mpiexec(&["-n", "2", "bash", "-c", "printf cmd=in >&$PMI_FD"]).expect_success();
     assert_eq!(ran.stderr, "");
 }
 
 #[test]
-fn a_rank_with_more_keys_than_its_share_is_refused_in_its_answers() {
+fn pmi_key_quota_is_enforced() {
     let script = "cat <&$PMI_FD | grep -c rc=-1 & seq -f 'cmd=put key=k%.0f value=v' 100000 >&$PMI_FD; \
         echo cmd=barrier_in >&$PMI_FD; echo cmd=finalize >&$PMI_FD; exec {PMI_FD}>&-; kill %1 2>/dev/null; wait";
     let ran = mpiexec(&["-n", "1", "bash", "-c", script]).expect_success();
@@ -44,7 +44,7 @@ fn a_rank_with_more_keys_than_its_share_is_refused_in_its_answers() {
 }
 
 #[test]
-fn answers_that_nobody_takes_stop_only_the_rank_that_asks() {
+fn pmi_unread_answers_block_only_their_rank() {
     let script = "while :; do echo cmd=get key=PMI_process_mapping; done >&$PMI_FD";
     let script = format!(
         "if [ $PMI_RANK = 0 ]; then {script}; else for i in {{1..500}}; do echo $i; done; exit 3; fi"

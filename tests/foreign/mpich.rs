@@ -41,7 +41,7 @@ fn expect_ranks(ran: &Ran, ranks: usize, on_node: &[usize]) {
 }
 
 #[test]
-fn a_program_of_mpich_runs_unmodified_on_a_node() {
+fn mpich_program_runs_on_a_node() {
     let scratch = Scratch::new("mpich-node");
     let Some(file) = compiled(&scratch) else { return };
     for ranks in [1, 2, 4] {
@@ -56,7 +56,7 @@ fn a_program_of_mpich_runs_unmodified_on_a_node() {
 }
 
 #[test]
-fn a_program_of_mpich_runs_unmodified_on_virtual_nodes() {
+fn mpich_program_runs_on_virtual_nodes() {
     let scratch = Scratch::new("mpich-nodes");
     let Some(file) = compiled(&scratch) else { return };
     let ran = mpiexec(&["-n", "2", "--virtual-nodes", "2"], &file, &[]).expect_success();
@@ -69,7 +69,7 @@ fn a_program_of_mpich_runs_unmodified_on_virtual_nodes() {
 }
 
 #[test]
-fn a_program_of_mpich_runs_unmodified_on_nodes_with_networks_of_their_own() {
+fn mpich_program_runs_between_network_namespaces() {
     if !rustix::process::geteuid().is_root() {
         skip(Need::NetworkNamespace, "only root can make network namespaces");
         return;
@@ -86,7 +86,7 @@ fn a_program_of_mpich_runs_unmodified_on_nodes_with_networks_of_their_own() {
 }
 
 #[test]
-fn a_rank_may_run_several_programs_one_after_the_other() {
+fn mpich_rank_may_run_several_programs_in_sequence() {
     if std::env::var_os("TUTTI_FOREIGN_MPICC").is_some() {
         skip(Need::Setup, "programs of MPICH 4.0 shut their PMI socket down in MPI_Finalize");
         return;
@@ -101,7 +101,7 @@ fn a_rank_may_run_several_programs_one_after_the_other() {
 }
 
 #[test]
-fn a_rank_of_mpich_that_aborts_dies_or_leaves_ends_the_job_with_one_line() {
+fn mpich_rank_failure_ends_the_job_with_one_line() {
     let scratch = Scratch::new("mpich-ends");
     let Some(file) = compiled(&scratch) else { return };
     for nodes in [&[][..], &["--virtual-nodes", "2"]] {

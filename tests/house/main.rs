@@ -6,13 +6,13 @@ use tutti_tests::{root, run};
 const LIMIT: Duration = Duration::from_secs(20);
 
 #[test]
-fn set_up_is_silent_when_nothing_is_missing() {
+fn setup_is_silent_when_nothing_is_missing() {
     let ran = run(Command::new(root().join("mk/setup.sh")).args(["bash", "sh"]), LIMIT).expect_success();
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", ""));
 }
 
 #[test]
-fn set_up_names_the_debian_packages_in_one_line_when_they_cannot_be_installed() {
+fn setup_names_missing_debian_packages_in_one_line() {
     // A path without apt-get is what a user without root has: nothing can be installed.
     let scratch = tutti_tests::Scratch::new("setup");
     for tool in ["bash", "id", "echo"] {
@@ -32,6 +32,6 @@ fn set_up_names_the_debian_packages_in_one_line_when_they_cannot_be_installed() 
 
 #[test]
 #[should_panic(expected = "over its limit")]
-fn a_program_over_its_limit_is_killed_with_its_group() {
+fn time_limit_kills_the_process_group() {
     run(Command::new("sh").args(["-c", "sleep 1000 & sleep 1000"]), Duration::from_millis(300));
 }

@@ -11,7 +11,7 @@ fn communicators_are_made_named_and_freed() {
 }
 
 #[test]
-fn groups_have_the_algebra_of_the_standard() {
+fn groups_follow_the_standard_algebra() {
     conforms("groups", &RANKS);
 }
 
@@ -21,7 +21,7 @@ fn intercommunicators_bridge_two_groups() {
 }
 
 #[test]
-fn topologies_tell_who_is_whose_neighbour() {
+fn topologies_report_neighbors() {
     conforms("topologies", &[1, 2, 3, 4, 6]);
 }
 
@@ -43,12 +43,12 @@ fn info_objects_work_before_init_and_after_finalize() {
 }
 
 #[test]
-fn statuses_can_be_filled_and_the_platform_is_told() {
+fn statuses_can_be_filled_and_the_platform_is_reported() {
     conforms("platform", &[1, 2]);
 }
 
 #[test]
-fn sessions_open_without_a_world_and_beside_it() {
+fn sessions_work_with_and_without_the_world_model() {
     conforms("sessions", &RANKS);
     let scratch = Scratch::new("mpi-sessions-alone");
     let compiled = compile("tests/mpi/programs/sessions.c", scratch.path());
@@ -58,7 +58,7 @@ fn sessions_open_without_a_world_and_beside_it() {
 }
 
 #[test]
-fn a_fatal_error_names_rank_function_argument_and_value_in_one_line() {
+fn fatal_error_names_rank_function_argument_and_value() {
     let scratch = Scratch::new("mpi-fatal");
     let compiled = compile("tests/mpi/programs/fatal.c", scratch.path());
     let cases = [

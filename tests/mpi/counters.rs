@@ -5,12 +5,12 @@ use tutti_tests::{Scratch, compile, program, run};
 use crate::{LIMIT, conforms};
 
 #[test]
-fn tools_read_settings_and_count_messages_each_for_itself() {
+fn tool_interface_reads_cvars_and_pvars() {
     conforms("tool_information", &[1, 2, 3]);
 }
 
 #[test]
-fn m17_counters_report_data_rate_message_rate_and_share_by_remote_copy() {
+fn stats_report_data_rate_message_rate_and_remote_copy_share() {
     let scratch = Scratch::new("mpi-counters");
     let compiled = compile("tests/mpi/programs/tool_information.c", scratch.path());
     let stats = |form: &str| {

@@ -16,7 +16,7 @@ fn lines(command: &mut Command) -> Vec<String> {
 }
 
 #[test]
-fn ranks_know_their_program_and_the_size_of_the_universe() {
+fn attributes_appnum_and_universe_size_are_set() {
     let scratch = Scratch::new("mpi-start-programs");
     let start = &compile("tests/mpi/programs/start.c", scratch.path());
     let fatal = "fatal fatal mpi_errors_are_fatal";
@@ -36,7 +36,7 @@ fn ranks_know_their_program_and_the_size_of_the_universe() {
 }
 
 #[test]
-fn mpiexec_chooses_the_initial_error_handler_of_each_program() {
+fn mpiexec_sets_the_initial_error_handler() {
     let scratch = Scratch::new("mpi-start-handler");
     let start = &compile("tests/mpi/programs/start.c", scratch.path());
     let mut mpiexec = program("mpiexec");

@@ -30,7 +30,7 @@ fn wrong_arguments_give_the_same_classes_between_nodes() {
 }
 
 #[test]
-fn a_fatal_error_between_nodes_is_said_in_one_line_and_ends_the_job() {
+fn fatal_error_between_nodes_is_one_line_and_ends_the_job() {
     let scratch = Scratch::new("network-fatal");
     let compiled = compile("tests/mpi/programs/fatal.c", scratch.path());
     let cases = [
@@ -48,7 +48,7 @@ fn a_fatal_error_between_nodes_is_said_in_one_line_and_ends_the_job() {
 }
 
 #[test]
-fn communicators_come_and_go_between_nodes() {
+fn communicators_are_made_and_freed_between_nodes() {
     for network in NETWORKS {
         passes(
             network,
@@ -61,21 +61,21 @@ fn communicators_come_and_go_between_nodes() {
 }
 
 #[test]
-fn started_collectives_never_meet_those_that_wait_between_nodes() {
+fn nonblocking_collectives_never_match_blocking_ones_between_nodes() {
     for network in NETWORKS {
         passes(network, "tests/collectives/c/started_beside.c", 3, &[], "started beside waiting: all right");
     }
 }
 
 #[test]
-fn sessions_open_without_a_world_between_nodes() {
+fn sessions_work_between_nodes() {
     for network in NETWORKS {
         passes(network, "tests/mpi/programs/sessions.c", 3, &["alone"], "sessions alone: ok");
     }
 }
 
 #[test]
-fn the_checker_says_nothing_of_right_programs_between_nodes() {
+fn checker_accepts_correct_programs_between_nodes() {
     // Attributes leaves communicators behind on purpose.
     let conformance = CONFORMANCE.into_iter().filter(|name| *name != "attributes");
     let conformance = conformance.map(|name| (format!("tests/mpi/programs/{name}.c"), &[][..]));

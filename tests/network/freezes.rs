@@ -49,7 +49,7 @@ pub fn descendants(root: u32, name: &str) -> Vec<i32> {
 }
 
 #[test]
-fn ten_thousand_messages_survive_random_freezes_on_a_bad_network() {
+fn messages_survive_random_freezes_on_a_faulty_network() {
     let seed = seed();
     println!("seed {seed}");
     let scratch = Scratch::new("network-freezes");

@@ -109,14 +109,14 @@ fn random_messages_arrive_once_in_order_over_a_faulty_network() {
 }
 
 #[test]
-fn every_mode_of_sending_and_receiving_works_over_udp_and_between_nodes() {
+fn send_and_receive_modes_work_over_udp_and_between_nodes() {
     for network in [Network::Udp, Network::TwoNodes, Network::TwoNamespaces, Network::Faulty] {
         passes(network, "tests/point_to_point/programs/modes.c", 3, &[], "checks");
     }
 }
 
 #[test]
-fn threads_of_a_rank_wait_independently_over_udp() {
+fn thread_multiple_waits_are_independent_over_udp() {
     for network in [Network::Udp, Network::TwoNamespaces] {
         passes(network, "tests/point_to_point/programs/threads.c", 2, &[], "threads: all right");
     }
@@ -129,27 +129,27 @@ fn probes_of_several_threads_for_one_message_give_it_to_one_of_them_over_udp() {
 }
 
 #[test]
-fn collectives_are_right_over_udp() {
+fn collectives_work_over_udp() {
     collectives(Network::Udp, 4, "40");
 }
 
 #[test]
-fn collectives_are_right_between_two_nodes() {
+fn collectives_work_between_two_nodes() {
     collectives(Network::TwoNodes, 5, "40");
 }
 
 #[test]
-fn collectives_are_right_between_two_namespaces() {
+fn collectives_work_between_two_namespaces() {
     collectives(Network::TwoNamespaces, 4, "40");
 }
 
 #[test]
-fn collectives_are_right_over_a_faulty_network() {
+fn collectives_work_over_a_faulty_network() {
     collectives(Network::Faulty, 3, "25");
 }
 
 #[test]
-fn neighbours_exchange_what_they_should_between_two_nodes() {
+fn neighbor_collectives_work_between_two_nodes() {
     let source = "tests/collectives/c/neighbours.c";
     passes(Network::TwoNodes, source, 6, &[], "neighbours: all right");
     passes(Network::TwoNamespaces, source, 4, &[], "neighbours: all right");
@@ -163,22 +163,22 @@ fn conforms(network: Network, ranks: usize) {
 }
 
 #[test]
-fn the_conformance_programs_pass_over_udp() {
+fn conformance_programs_pass_over_udp() {
     conforms(Network::Udp, 2);
 }
 
 #[test]
-fn the_conformance_programs_pass_between_two_nodes() {
+fn conformance_programs_pass_between_two_nodes() {
     conforms(Network::TwoNodes, 3);
 }
 
 #[test]
-fn the_conformance_programs_pass_between_two_namespaces() {
+fn conformance_programs_pass_between_two_namespaces() {
     conforms(Network::TwoNamespaces, 4);
 }
 
 #[test]
-fn nodes_whose_links_differ_agree_on_datagrams_that_all_take() {
+fn mtu_of_different_links_is_negotiated() {
     let scratch = Scratch::new("network-mtus");
     let narrow = compile("tests/network/programs/narrow.c", scratch.path());
     if !Network::TwoNamespaces.can_be_had() {
@@ -194,7 +194,7 @@ fn nodes_whose_links_differ_agree_on_datagrams_that_all_take() {
 }
 
 #[test]
-fn a_link_that_becomes_narrower_slows_a_job_and_is_said_once_a_rank() {
+fn mtu_drop_slows_a_job_and_is_reported_once_per_rank() {
     let scratch = Scratch::new("network-narrower");
     let narrow = compile("tests/network/programs/narrow.c", scratch.path());
     if !Network::TwoNamespaces.can_be_had() {
@@ -213,7 +213,7 @@ fn a_link_that_becomes_narrower_slows_a_job_and_is_said_once_a_rank() {
 }
 
 #[test]
-fn a_link_that_drops_long_datagrams_without_a_word_slows_a_job_and_ends_nothing() {
+fn mtu_black_hole_slows_a_job_and_ends_nothing() {
     let scratch = Scratch::new("network-vanish");
     let narrow = compile("tests/network/programs/narrow.c", scratch.path());
     if !Network::TwoNamespaces.can_be_had() {
@@ -234,7 +234,7 @@ fn a_link_that_drops_long_datagrams_without_a_word_slows_a_job_and_ends_nothing(
 }
 
 #[test]
-fn ranks_leave_although_their_last_acknowledgements_are_lost() {
+fn finalize_completes_although_last_acks_are_lost() {
     let scratch = Scratch::new("network-leave");
     let modes = compile("tests/point_to_point/programs/modes.c", scratch.path());
     for seed in 1..=12 {
@@ -246,7 +246,7 @@ fn ranks_leave_although_their_last_acknowledgements_are_lost() {
 }
 
 #[test]
-fn what_a_rank_leaves_to_its_service_thread_is_done_also_when_that_slept() {
+fn service_thread_finishes_sends_after_sleeping() {
     let scratch = Scratch::new("network-away");
     let away = compile("tests/network/programs/away.c", scratch.path());
     for (number, loss) in ["loss=0%", "loss=30%,dup=1%,reorder=2%"].into_iter().enumerate() {
@@ -260,11 +260,11 @@ fn what_a_rank_leaves_to_its_service_thread_is_done_also_when_that_slept() {
 }
 
 #[test]
-fn a_service_thread_wakes_for_nothing_but_datagrams_and_the_program() {
+fn service_thread_wakes_only_for_datagrams_and_the_program() {
     passes(Network::Udp, "tests/network/programs/away.c", 2, &["still"], "away: all right");
 }
 
 #[test]
-fn a_process_that_ends_with_its_last_thread_ends_although_its_service_thread_slept() {
+fn service_thread_does_not_keep_a_process_alive() {
     passes(Network::Udp, "tests/network/programs/away.c", 2, &["leave"], "");
 }

@@ -16,7 +16,7 @@ fn mpiexec(ranks: usize, path: &Path, args: &[&str]) -> Ran {
 const RANKS: [usize; 4] = [1, 2, 4, 7];
 
 #[test]
-fn hello_comes_from_every_rank_exactly_once() {
+fn hello_prints_once_per_rank() {
     let scratch = Scratch::new("hello");
     let hello = compile("examples/hello.c", scratch.path());
     for ranks in RANKS {
@@ -30,7 +30,7 @@ fn hello_comes_from_every_rank_exactly_once() {
 }
 
 #[test]
-fn the_token_comes_round_with_everybodys_number() {
+fn ring_token_visits_every_rank() {
     let scratch = Scratch::new("ring");
     let ring = compile("examples/ring.c", scratch.path());
     for ranks in RANKS {
@@ -51,7 +51,7 @@ fn pi_is_the_same_on_any_number_of_ranks() {
 }
 
 #[test]
-fn the_plate_is_as_warm_on_any_number_of_ranks() {
+fn heat_plate_is_the_same_on_any_number_of_ranks() {
     let scratch = Scratch::new("halo");
     let halo = compile("examples/halo.c", scratch.path());
     // The same sum in another order may differ in the last places, which are not printed.
@@ -86,7 +86,7 @@ fn measuring(name: &str, runs: &[(usize, &[&str])], cores: Option<&str>) {
 }
 
 #[test]
-fn what_goes_round_is_what_was_sent() {
+fn ring_data_arrives_unchanged() {
     let every_size = "0,1,4,56,57,64,255,1024,4095,4096,16384,16385,65536,262144,1048577";
     measuring(
         "rtt",
@@ -101,7 +101,7 @@ fn what_goes_round_is_what_was_sent() {
 }
 
 #[test]
-fn windows_of_messages_arrive_in_order_expected_or_not() {
+fn message_windows_arrive_in_order() {
     let runs: &[(usize, &[&str])] = &[
         (2, &["--window", "64"]),
         (2, &["--window", "1024"]),
@@ -112,18 +112,18 @@ fn windows_of_messages_arrive_in_order_expected_or_not() {
 }
 
 #[test]
-fn large_messages_cross_without_a_deadlock() {
+fn sendrecv_large_crossing_messages_do_not_deadlock() {
     let sizes = "65536,1048576,16777216";
     measuring("cross", &[(1, &["--sizes", sizes]), (2, &["--sizes", sizes]), (8, &["--sizes", sizes])], None);
 }
 
 #[test]
-fn large_messages_cross_on_one_core_without_a_deadlock() {
+fn sendrecv_large_crossing_messages_on_one_core_do_not_deadlock() {
     measuring("cross", &[(2, &[]), (8, &["--sizes", "65536,1048576"])], Some("0"));
 }
 
 #[test]
-fn collectives_give_the_right_result_on_world_duplicate_and_split() {
+fn collectives_work_on_world_dup_and_split() {
     let runs: &[(usize, &[&str])] = &[
         (1, &["--sizes", "8,1024,65536"]),
         (2, &["--sizes", "8,1024,65536,1048576"]),
@@ -147,7 +147,7 @@ fn kernel(name: &str, ranks: &[usize]) -> Vec<String> {
 
 /// Round trips and one-way windows over the sizes of every way that messages take, with the data checked.
 #[test]
-fn m18_round_trips_and_windows_carry_every_size() {
+fn kernel_pingpong_carries_every_size() {
     let sizes = "0,8,64,512,2048,2049,16384,16385,262144,4194304";
     measuring("rtt", &[(2, &["--sizes", sizes])], None);
     measuring("rate", &[(2, &["--window", "64"])], None);
@@ -155,27 +155,27 @@ fn m18_round_trips_and_windows_carry_every_size() {
 }
 
 #[test]
-fn m18_ep_counts_the_same_on_1_2_4_and_8_ranks() {
+fn kernel_ep_verifies() {
     let printed = kernel("ep", &[1, 2, 4, 8]);
     assert!(printed.iter().all(|counts| *counts == printed[0]), "{printed:?}");
 }
 
 #[test]
-fn m18_cg_finds_the_known_solution_on_1_2_4_and_8_ranks() {
+fn kernel_cg_verifies() {
     kernel("cg", &[1, 2, 4, 8]);
 }
 
 #[test]
-fn m18_is_sorts_on_1_2_4_and_8_ranks() {
+fn kernel_is_verifies() {
     kernel("is", &[1, 2, 4, 8]);
 }
 
 #[test]
-fn m18_ft_transforms_there_and_back_on_1_2_4_and_8_ranks() {
+fn kernel_ft_verifies() {
     kernel("ft", &[1, 2, 4, 8]);
 }
 
 #[test]
-fn m18_a_plate_cools_by_the_known_factor_on_1_4_and_9_ranks() {
+fn kernel_heat_verifies() {
     kernel("plate", &[1, 4, 9]);
 }

@@ -357,7 +357,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_programs_take_from_the_first_ones_begin_to_the_last_ones_end() {
+    fn pair_time_spans_both_programs() {
         let end = Instant::now() + Duration::from_secs(100);
         let earlier = |seconds| end - Duration::from_secs(seconds);
         assert_eq!(stretch_s(&[(5.0, end)]), 5.0);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_from_what_programs_say() {
+    fn pair_times_are_parsed_from_output() {
         let halo = "512 x 512 points, 2 ranks: 300 steps, mean 4.0, last change 1.0e-2, 50.0 us per step\n";
         assert_eq!(time_of(halo).map(|s| (s * 1e6).round()), Some(15_000.0));
         let steps = time_of("steps ranks=2 loops=4 mean_ns=49000.0 n=50");

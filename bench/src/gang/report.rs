@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_with_a_row_that_failed_is_printed_and_is_an_error() {
+    fn report_with_a_failed_row_is_an_error() {
         let mut table = Table::new("A table", &["nodes", "EP"]);
         table.row(vec!["2".into(), "1 %".into()]);
         assert_eq!(table.print(), Ok(()));

@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_paper_says_stands_beside_slices_of_100_and_of_500_ms() {
+    fn report_shows_the_papers_figures() {
         let slower = Slower { median: 1.0, ..Slower::default() };
         let found = |slice_ms| Found {
             nodes: 4,
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forced_switch_is_cut_into_its_phases() {
+    fn report_splits_a_forced_switch_into_phases() {
         let turns = [
             turn("switch", "node0", 100, 1, 0),
             turn("freeze", "node0", 101, 1, 20),

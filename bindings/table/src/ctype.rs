@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_become_their_rust_types() {
+    fn c_types_become_rust_types() {
         assert_eq!(rust("const void *buf"), "*const c_void");
         assert_eq!(rust("int ranges[][3]"), "*mut [c_int; 3]");
         assert_eq!(rust("char ***argv"), "*mut *mut *mut c_char");
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn c_type_of_any_other_text_is_refused() {
         for text in ["", "int", "int 3x", "int a[][]", "int a[", "a|b|c x"] {
             assert!(Param::parse(text).is_err(), "{text}");
         }

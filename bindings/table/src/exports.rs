@@ -118,26 +118,26 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_664_functions_161_of_them_for_large_counts() {
+    fn table_has_664_functions_161_with_large_counts() {
         let table = table();
         let large = table.functions.iter().filter(|f| f.prototype.name.ends_with("_c")).count();
         assert_eq!((table.functions.len(), large), (664, 161));
     }
 
     #[test]
-    fn a_body_unknown_to_the_table_is_refused() {
+    fn exports_refuse_a_body_that_is_not_in_the_table() {
         let refused = generate(&table(), &bodies(&["MPI_Sned"])).unwrap_err();
         assert!(refused.contains("MPI_Sned"), "{refused}");
     }
 
     #[test]
-    fn a_function_without_an_error_code_must_have_a_body() {
+    fn exports_require_a_body_where_no_error_can_be_returned() {
         let refused = generate(&table(), &bodies(&["MPI_Send"])).unwrap_err();
         assert!(refused.contains("needs a body"), "{refused}");
     }
 
     #[test]
-    fn a_body_counts_only_at_the_beginning_of_a_line() {
+    fn exports_find_bodies_at_the_start_of_a_line_only() {
         let text = "pub unsafe fn MPI_Send(\n    // pub unsafe fn MPI_No()\n  pub unsafe fn MPI_No2()\npub unsafe fn helper()\npub unsafe fn MPI_Wtime() -> f64 {";
         assert_eq!(bodies_in(text).collect::<Vec<_>>(), ["MPI_Send", "MPI_Wtime"]);
     }

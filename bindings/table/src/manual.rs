@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn every_argument_of_a_written_function_is_explained() {
+    fn man_pages_explain_every_argument() {
         let (table, manual) = all();
         let mut used = vec![false; manual.explanations.len()];
         for function in &table.functions {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_both_prototypes_and_every_argument() {
+    fn man_page_has_both_prototypes_and_every_argument() {
         let (table, manual) = all();
         let pages = pages(&table, &manual, "9.9");
         let page = |name: &str| &pages.iter().find(|(file, _)| file == name).unwrap().1;
@@ -280,12 +280,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_text_is_a_command_of_troff() {
+    fn man_page_text_is_escaped_for_troff() {
         assert_eq!(escaped(".so x\n'a' `b` c\\d"), "\\&.so x\n\\&'a' \\fBb\\fR c\\ed");
     }
 
     #[test]
-    fn stars_stand_for_any_text() {
+    fn man_page_patterns_match_any_text() {
         for (pattern, name, is) in [
             ("Recv", "Recv", true),
             ("Recv", "Recv_c", false),

@@ -157,7 +157,7 @@ mod tests {
     use super::{constant_line, function_line, prototype, type_line};
 
     #[test]
-    fn a_line_with_two_versions_gives_both_functions() {
+    fn table_line_with_two_versions_gives_both_functions() {
         let (mut functions, mut chapter) = (Vec::new(), String::new());
         for line in [
             "[Sums]",
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_and_large_types_belong_together() {
+    fn table_large_count_types_need_a_large_version() {
         for line in [
             "1.1/4.0 int MPI_F(int n)",
             "1.1 int MPI_F(int|MPI_Count n)",
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_is_an_integer_with_a_name_of_its_own() {
+    fn table_constants_are_unique_integers() {
         let mut groups = Vec::new();
         for line in ["[A]", "MPI_A enum -3", "MPI_B MPI_Comm 0x100", "MPI_C alias MPI_A"] {
             constant_line(&mut groups, &[], line).unwrap();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn additions_are_told_from_the_abi() {
+    fn table_separates_additions_from_the_abi() {
         let mut types = Vec::new();
         type_line(&mut types, "handle MPI_Comm").unwrap();
         type_line(&mut types, "+ callback_alias MPI_Old MPI_New").unwrap();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn three_dots_are_no_parameter() {
+    fn table_refuses_variadic_parameters() {
         let found = prototype("int MPI_Pcontrol(const int level, ...)").unwrap();
         assert_eq!((found.params.len(), found.variadic), (1, true));
         assert!(prototype("int MPI_X").is_err() && prototype("MPI_X(void)").is_err());

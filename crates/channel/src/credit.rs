@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unused_credit_goes_to_who_sends() {
+    fn credit_that_is_unused_goes_to_active_senders() {
         let config = Config { receive_buffer_bytes: 4 << 20, ..Config::default() };
         let mut shares = Shares::new(&config, 31);
         let alone = u32::from(shares.share());
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sender_may_always_send_one_datagram() {
+    fn credit_always_allows_one_datagram() {
         let config = Config { receive_buffer_bytes: 4096, ..Config::default() };
         let shares = Shares::new(&config, 500);
         assert!(u32::from(shares.share()) * CREDIT_UNIT_BYTES >= config.charge_max());

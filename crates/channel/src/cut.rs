@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_exists_only_where_the_words_fit_together() {
+    fn cut_exists_only_for_consistent_flow_words() {
         let cut_of = |una, high, nxt, rcv| {
             let (sender, receiver) = words(una, high, nxt, rcv);
             cut(&sender, &receiver)
@@ -209,7 +209,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_memory_is_walked_to_an_end(
+        fn cut_walk_of_any_memory_terminates(
             words in any::<[u64; WORDS]>(),
             from in any::<u32>(),
             count in 0u32..70_000,

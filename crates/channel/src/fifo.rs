@@ -134,7 +134,7 @@ mod tests {
     use crate::packet::Records;
 
     #[test]
-    fn records_wrap_whole_and_fill_exactly() {
+    fn fifo_records_wrap_whole_and_fill_exactly() {
         let mut bytes = vec![0; 256];
         let mut fifo = Fifo::new(256, 16);
         let (mut una, mut nxt) = (Seq(u32::MAX - 5), Seq(u32::MAX - 5));

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_whose_piece_is_lost_gives_its_place_to_others() {
+    fn pieces_of_an_incomplete_datagram_free_their_place() {
         let mut pieces = Pieces::new(DATAGRAM_BYTES);
         let lacking = pieces_of(0, DATAGRAM_BYTES);
         assert_eq!(take(&mut pieces, &lacking[1]), None);

@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checksum_is_the_usual_one() {
+    fn crc32_matches_the_standard_check_value() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
     }
 }

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_compared_across_the_wrap() {
+    fn seq_compares_across_the_wrap() {
         let last = Seq(u32::MAX);
         assert!(last.is_before(Seq(0)) && !Seq(0).is_before(last));
         assert_eq!(last.plus(3), Seq(2));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bulk_name_survives_the_wire() {
+    fn bulk_name_round_trips() {
         let id = BulkId { slot: 7, turn: u32::MAX };
         assert_eq!(BulkId::from_bits(id.to_bits()), id);
     }

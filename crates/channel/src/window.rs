@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_grows_bears_a_little_loss_and_shrinks_on_more() {
+    fn window_grows_tolerates_little_loss_and_shrinks_on_more() {
         let mut window = Window::new(1 << 24, 2304);
         let start = window.bytes();
         round(&mut window, 0);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_shrinks_on_rising_delay() {
+    fn window_shrinks_on_rising_delay() {
         let mut window = Window::new(1 << 24, 2304);
         window.round_trip(50_000);
         round(&mut window, 0);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_jumps_does_not_stop_the_timer() {
+    fn window_timer_survives_a_clock_that_jumps() {
         let mut window = Window::new(1 << 24, 2304);
         window.round_trip(50_000);
         window.round_trip(u64::MAX / 2);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn credit_bounds_what_is_under_way_but_never_the_first_datagram() {
+    fn credit_bounds_bytes_in_flight_but_never_the_first_datagram() {
         let mut window = Window::new(1000, 2304);
         assert!(window.allows(0, 2304) && !window.allows(2304, 832));
         assert_eq!((window.room(0, 2304), window.room(2304, 2304)), (1, 0));

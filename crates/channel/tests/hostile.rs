@@ -37,7 +37,7 @@ fn endpoint(rank: u32) -> Endpoint<PlainMemory> {
 
 /// What is not ours is dropped and counted, and nothing of it is taken.
 #[test]
-fn packets_without_the_key_are_dropped_counted_and_taken_by_nobody() {
+fn forged_packets_without_the_key_are_dropped_and_counted() {
     const PACKETS: u64 = 1_000_000;
     let (mut sender, mut receiver, mut side) = (endpoint(0), endpoint(1), Side { records: 0 });
     let id = receiver.accept_bulk(Rank(0), 100_000, 1).unwrap();
@@ -75,7 +75,7 @@ fn packets_without_the_key_are_dropped_counted_and_taken_by_nobody() {
 /// One who knows the key can do harm to the flow that it says it is, but not crash it, write outside of a message, or make
 /// it use more memory.
 #[test]
-fn packets_with_the_key_and_anything_else_crash_nothing() {
+fn forged_packets_with_the_key_crash_nothing() {
     let mut random = Random::new(2);
     for round in 0..200 {
         let (mut sender, mut receiver, mut side) = (endpoint(0), endpoint(1), Side { records: 0 });

@@ -157,7 +157,7 @@ impl Link {
 }
 
 #[test]
-fn bulk_fills_a_wire_also_at_one_per_cent_of_loss() {
+fn bulk_fills_the_link_at_one_percent_loss() {
     let best = Link::new(0, 4 << 20).bulk();
     assert!(best > 0.90, "{best} GB/s of 1 without loss");
     let thousandth = Link::new(1, 4 << 20).bulk();
@@ -168,13 +168,13 @@ fn bulk_fills_a_wire_also_at_one_per_cent_of_loss() {
 }
 
 #[test]
-fn bulk_fits_itself_into_a_small_receive_buffer() {
+fn bulk_adapts_to_a_small_receive_buffer() {
     let speed = Link::new(0, 212_992).bulk();
     assert!(speed > 0.85, "{speed} GB/s into a stock receive buffer");
 }
 
 #[test]
-fn records_keep_coming_at_one_per_cent_of_loss() {
+fn records_keep_flowing_at_one_percent_loss() {
     let best = Link::new(0, 4 << 20).records();
     assert!(best > 6.0, "{best} M records a second of 8");
     let hundredth = Link::new(10, 4 << 20).records();

@@ -29,7 +29,7 @@ impl Source for Counter {
 }
 
 #[test]
-fn a_message_of_a_tebibyte_arrives() {
+fn bulk_message_of_one_tebibyte_arrives() {
     let config = Config { datagram_bytes: 65_504, receive_buffer_bytes: 1 << 30, ..Config::default() };
     let now = Now { ns: 0, thaw_count: 0 };
     let end = |rank: u32| {

@@ -125,7 +125,7 @@ impl Pair {
 }
 
 #[test]
-fn records_that_vanish_arrive_in_pieces_in_order_also_with_short_ones_behind() {
+fn narrow_path_delivers_records_in_pieces_in_order() {
     for short_behind in [0, 3, 20] {
         let mut pair = Pair::new(DATAGRAM_BYTES, SHORT_BYTES);
         let lengths = [8000, 1300, 8000].into_iter().chain(std::iter::repeat_n(200, short_behind));
@@ -146,7 +146,7 @@ fn records_that_vanish_arrive_in_pieces_in_order_also_with_short_ones_behind() {
 }
 
 #[test]
-fn bulk_that_vanishes_arrives_in_pieces_where_it_belongs() {
+fn narrow_path_delivers_bulk_in_pieces() {
     let mut pair = Pair::new(DATAGRAM_BYTES, SHORT_BYTES);
     for _ in 0..3 {
         pair.send_bulk();
@@ -159,7 +159,7 @@ fn bulk_that_vanishes_arrives_in_pieces_where_it_belongs() {
 }
 
 #[test]
-fn a_path_that_is_wide_again_is_found_out_by_one_long_datagram_in_ten_seconds() {
+fn narrow_path_that_widens_is_found_by_one_probe_in_ten_seconds() {
     let mut pair = Pair::new(DATAGRAM_BYTES, SHORT_BYTES);
     pair.send_bulk();
     pair.settle();
@@ -189,7 +189,7 @@ fn a_path_that_is_wide_again_is_found_out_by_one_long_datagram_in_ten_seconds() 
 }
 
 #[test]
-fn what_every_path_takes_is_never_cut_however_often_it_is_lost() {
+fn narrow_path_never_cuts_datagrams_that_every_path_takes() {
     let mut pair = Pair::new(SHORT_BYTES, SHORT_BYTES);
     pair.width = HEADER_BYTES;
     for datagram_bytes in [SHORT_BYTES, DATAGRAM_BYTES] {
@@ -205,7 +205,7 @@ fn what_every_path_takes_is_never_cut_however_often_it_is_lost() {
 }
 
 #[test]
-fn pieces_of_what_no_sender_cuts_are_dropped() {
+fn narrow_path_drops_pieces_that_no_sender_makes() {
     let piece = |whole: usize, inside: &[u8]| {
         let mut packet = vec![0; HEADER_BYTES + 8];
         let header = tutti_channel::packet::Header { kind: Kind::Piece, ..header(0) };

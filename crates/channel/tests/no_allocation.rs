@@ -51,7 +51,7 @@ impl Source for Side {
 }
 
 #[test]
-fn nothing_is_allocated_after_an_endpoint_is_made() {
+fn endpoint_allocates_nothing_after_creation() {
     let end = |rank: u32| {
         let identity = Identity { key: Key(1), incarnation: Incarnation(1), rank: Rank(rank) };
         let peers = (0..8).filter(|peer| *peer != rank).map(|peer| (Rank(peer), PlainMemory::new(16 << 10)));
@@ -88,7 +88,7 @@ fn nothing_is_allocated_after_an_endpoint_is_made() {
 }
 
 #[test]
-fn nothing_is_allocated_where_datagrams_travel_in_pieces() {
+fn endpoint_allocates_nothing_on_a_narrow_path() {
     let end = |rank: u32| {
         let identity = Identity { key: Key(1), incarnation: Incarnation(1), rank: Rank(rank) };
         let config = Config { datagram_bytes: 8192, receive_buffer_bytes: 4 << 20, ..Config::default() };

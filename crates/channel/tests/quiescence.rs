@@ -38,7 +38,7 @@ fn ask(test: &mut SteadyTest, responder: &mut SteadyResponder, is_frozen: bool, 
 }
 
 #[test]
-fn s14_a_channel_is_steady_when_all_is_acknowledged_or_refused() {
+fn channel_is_quiescent_when_all_is_acked_or_nacked() {
     let (mut sender, mut receiver) = (endpoint(0, &[1]), endpoint(1, &[0]));
     let (mut source, mut sink) = (Side::default(), Side { room: 2, ..Side::default() });
     assert!(sender.is_steady());
@@ -69,7 +69,7 @@ fn s14_a_channel_is_steady_when_all_is_acknowledged_or_refused() {
 }
 
 #[test]
-fn s15_quiescent_although_a_full_receiver_is_stopped() {
+fn channel_is_quiescent_although_a_full_receiver_is_stopped() {
     let (mut sender, mut receiver) = (endpoint(0, &[1]), endpoint(1, &[0]));
     let (mut source, mut sink) = (Side::default(), Side { room: 2, ..Side::default() });
     for record in 0..7u8 {
@@ -130,7 +130,7 @@ fn s15_quiescent_although_a_full_receiver_is_stopped() {
 }
 
 #[test]
-fn a_rank_that_left_is_answered_for() {
+fn exited_rank_is_acknowledged_for() {
     let (mut sender, mut receiver) = (endpoint(0, &[1]), endpoint(1, &[0]));
     let (mut source, mut sink) = (Side::default(), Side { room: 9, ..Side::default() });
     sender.try_send(Rank(1), b"last", &[]).unwrap();
@@ -156,7 +156,7 @@ fn a_rank_that_left_is_answered_for() {
 }
 
 #[test]
-fn a_saved_endpoint_goes_on_under_another_incarnation_only() {
+fn restored_endpoint_continues_only_under_a_new_incarnation() {
     let (mut sender, mut receiver) = (endpoint(0, &[1]), endpoint(1, &[0]));
     let bulk: Vec<u8> = (0..200_000u32).map(|at| (at % 253) as u8).collect();
     let mut source = Side { bulk: bulk.clone(), ..Side::default() };

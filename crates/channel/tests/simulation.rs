@@ -24,7 +24,7 @@ fn run(seeds: std::ops::Range<u64>, change: impl Fn(Options) -> Options) -> Repo
 }
 
 #[test]
-fn s12_every_record_arrives_once_in_order_whatever_the_network_does() {
+fn simulation_delivers_every_record_once_in_order() {
     let all = run(0..50, |options| options);
     if given("TUTTI_SIM_SEED").is_none() {
         assert!(
@@ -40,7 +40,7 @@ fn s12_every_record_arrives_once_in_order_whatever_the_network_does() {
 }
 
 #[test]
-fn s16_ranks_frozen_at_any_event_go_on_correctly() {
+fn simulation_resumes_ranks_frozen_at_any_event() {
     let often = |options| Options { fault_every_ns: 200_000, kill: false, refuse_permille: 20, ..options };
     let all = run(1000..1015, often);
     if given("TUTTI_SIM_SEED").is_none() {
@@ -54,7 +54,7 @@ fn s16_ranks_frozen_at_any_event_go_on_correctly() {
 }
 
 #[test]
-fn a_rank_that_is_killed_stops_nobody_else() {
+fn simulation_killed_rank_stalls_no_other_rank() {
     let all = run(2000..2010, |options| Options { kill: true, ranks: 4, ..options });
     assert!(all.records > 1000, "too little happened: {all:?}");
 }

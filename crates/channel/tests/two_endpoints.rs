@@ -50,7 +50,7 @@ impl Pair {
 }
 
 #[test]
-fn s10_a_record_arrives_only_on_the_channel_it_was_sent_on() {
+fn record_arrives_only_on_its_own_channel() {
     let mut sender = endpoint(0, &[1, 2]);
     let mut side = Side::default();
     sender.try_send(Rank(1), b"for one", &[]).unwrap();
@@ -76,7 +76,7 @@ fn s10_a_record_arrives_only_on_the_channel_it_was_sent_on() {
 }
 
 #[test]
-fn s11_sending_outside_the_partition_fails() {
+fn send_outside_the_job_is_refused() {
     let mut end = endpoint(0, &[1, 5]);
     for rank in [0, 2, 6, u32::MAX] {
         assert_eq!(end.try_send(Rank(rank), b"x", &[]), Err(SendError::OutsidePartition(rank)));
@@ -87,7 +87,7 @@ fn s11_sending_outside_the_partition_fails() {
 }
 
 #[test]
-fn s13_send_fails_only_when_the_fifo_is_full() {
+fn send_fails_only_when_the_fifo_is_full() {
     let mut pair = Pair::new();
     let record = [7; 1000];
     let sent = (0..).take_while(|_| pair.ends[0].try_send(Rank(1), &record, &[]).is_ok()).count();
@@ -105,7 +105,7 @@ fn s13_send_fails_only_when_the_fifo_is_full() {
 }
 
 #[test]
-fn one_gap_is_refused_once_and_old_refusals_do_nothing() {
+fn nack_once_per_gap_and_old_nacks_are_ignored() {
     let mut pair = Pair::new();
     for count in 0..10u8 {
         pair.ends[0].try_send(Rank(1), &[count; 1300], &[]).unwrap();
@@ -119,7 +119,7 @@ fn one_gap_is_refused_once_and_old_refusals_do_nothing() {
 }
 
 #[test]
-fn on_time_out_one_small_probe_goes_out_and_never_the_window() {
+fn timeout_sends_one_probe_never_the_window() {
     let mut pair = Pair::new();
     for _ in 0..5 {
         pair.ends[0].try_send(Rank(1), &[1; 1300], &[]).unwrap();
@@ -141,7 +141,7 @@ fn on_time_out_one_small_probe_goes_out_and_never_the_window() {
 }
 
 #[test]
-fn timers_begin_anew_after_a_thaw() {
+fn timers_rearm_after_a_thaw() {
     let mut pair = Pair::new();
     pair.ends[0].try_send(Rank(1), b"x", &[]).unwrap();
     pair.carry(0, |_| false);
@@ -186,7 +186,7 @@ fn thaws_until_asked(looks: u64, apart_ns: u64) -> u32 {
 }
 
 #[test]
-fn what_is_lost_is_asked_for_although_thaws_come_sooner_than_an_answer_is_late() {
+fn lost_packet_is_recovered_when_slices_are_shorter_than_a_round_trip() {
     let thaws = thaws_until_asked(10, 500_000);
     assert!((3..=25).contains(&thaws), "after {thaws} slices of 5 ms");
     // The cores are crowded: of its slice it has a millisecond.
@@ -195,7 +195,7 @@ fn what_is_lost_is_asked_for_although_thaws_come_sooner_than_an_answer_is_late()
 }
 
 #[test]
-fn no_timer_runs_when_all_is_acknowledged() {
+fn timers_are_off_when_all_is_acknowledged() {
     let mut pair = Pair::new();
     pair.ends[0].try_send(Rank(1), b"x", &[]).unwrap();
     pair.carry(0, |_| true);
@@ -216,7 +216,7 @@ fn no_timer_runs_when_all_is_acknowledged() {
 }
 
 #[test]
-fn a_refused_record_waits_for_room() {
+fn nack_full_record_waits_for_room() {
     let mut pair = Pair::new();
     pair.sides[1].room = 2;
     for count in 0..5u8 {
@@ -240,7 +240,7 @@ fn a_refused_record_waits_for_room() {
 }
 
 #[test]
-fn a_full_channel_stops_no_other() {
+fn full_channel_stalls_no_other_channel() {
     let (mut sender, mut side) = (endpoint(0, &[1, 2]), Side::default());
     let mut ends = [endpoint(1, &[0]), endpoint(2, &[0])];
     // Rank 1 never takes anything.
@@ -272,7 +272,7 @@ fn a_full_channel_stops_no_other() {
 }
 
 #[test]
-fn large_datagrams_do_not_wait_for_late_acknowledgements() {
+fn acks_of_large_datagrams_are_not_delayed() {
     let config = Config { datagram_bytes: 60_000, receive_buffer_bytes: 4 << 20, ..Config::default() };
     let end = |rank: u32| {
         let identity = Identity { key: Key(42), incarnation: Incarnation(1), rank: Rank(rank) };
@@ -296,7 +296,7 @@ fn large_datagrams_do_not_wait_for_late_acknowledgements() {
 
 /// 64 KiB as an eager message: its receiver is about to answer, so an acknowledgement alone would only come before the answer.
 #[test]
-fn a_message_of_several_datagrams_is_acknowledged_by_its_answer() {
+fn ack_of_a_multi_datagram_message_rides_on_the_answer() {
     let config = Config { receive_buffer_bytes: 4 << 20, ..Config::default() };
     let end = |rank: u32| {
         let identity = Identity { key: Key(42), incarnation: Incarnation(1), rank: Rank(rank) };
@@ -326,7 +326,7 @@ fn a_message_of_several_datagrams_is_acknowledged_by_its_answer() {
 
 /// What is lost at the very end has nothing behind it that would tell; its sender asks soon, and not once more before long.
 #[test]
-fn the_lost_end_of_a_bulk_message_is_asked_for_soon() {
+fn bulk_lost_tail_is_requested_soon() {
     let mut pair = Pair::new();
     let bytes = 40 * Config::default().fragment_bytes() as u64;
     pair.sides[0].bulk = vec![5; bytes as usize];
@@ -357,7 +357,7 @@ fn the_lost_end_of_a_bulk_message_is_asked_for_soon() {
 }
 
 #[test]
-fn bulk_for_a_message_that_was_not_accepted_is_refused() {
+fn bulk_without_accept_is_refused() {
     let mut pair = Pair::new();
     pair.sides[0].bulk = vec![3; 5000];
     pair.sides[1].bulk = vec![0; 5000];
@@ -381,7 +381,7 @@ fn bulk_for_a_message_that_was_not_accepted_is_refused() {
 }
 
 #[test]
-fn fragments_of_a_burst_are_equal_and_lost_ones_alone_are_sent_again() {
+fn bulk_resends_only_lost_fragments_of_a_burst() {
     let mut pair = Pair::new();
     let bytes = 40_000;
     pair.sides[0].bulk = (0..bytes).map(|at| (at * 7 % 251) as u8).collect();
@@ -406,7 +406,7 @@ fn fragments_of_a_burst_are_equal_and_lost_ones_alone_are_sent_again() {
 }
 
 #[test]
-fn a_loss_leaves_the_runs_behind_it_where_they_are_expected() {
+fn bulk_loss_keeps_later_runs_in_their_expected_place() {
     let mut pair = Pair::new();
     let bytes = 1384 * 900;
     pair.sides[0].bulk = (0..bytes).map(|at| (at * 7 % 251) as u8).collect();
@@ -444,7 +444,7 @@ fn a_loss_leaves_the_runs_behind_it_where_they_are_expected() {
 }
 
 #[test]
-fn records_that_wait_leave_as_one_run_of_equal_datagrams_with_a_shorter_end() {
+fn queued_records_leave_as_one_gso_run() {
     let mut pair = Pair::new();
     let longest = pair.ends[0].config().record_bytes_max();
     for length in [longest, longest, longest, 100, 200, longest] {
@@ -466,7 +466,7 @@ fn records_that_wait_leave_as_one_run_of_equal_datagrams_with_a_shorter_end() {
 }
 
 #[test]
-fn wrong_numbers_are_refused_by_name() {
+fn wrong_sequence_numbers_are_refused_by_name() {
     let make = |config: Config, peers: &[u32], fifo_bytes| {
         let identity = Identity { key: Key(42), incarnation: Incarnation(1), rank: Rank(0) };
         let peers = peers.iter().map(|peer| (Rank(*peer), PlainMemory::new(fifo_bytes)));
@@ -490,7 +490,7 @@ fn wrong_numbers_are_refused_by_name() {
 
 /// What is left of each of several messages behind a burst of it, which would be a run of its own, leaves with what is left of the others.
 #[test]
-fn rests_of_messages_leave_together_behind_the_bursts_of_all() {
+fn bulk_tails_leave_together_behind_all_bursts() {
     const MESSAGES: u64 = 6;
     let mut pair = Pair::new();
     let fragment_bytes = pair.ends[0].config().fragment_bytes();
@@ -535,7 +535,7 @@ fn rests_of_messages_leave_together_behind_the_bursts_of_all() {
 
 /// A rest waits for others, but not for ever.
 #[test]
-fn a_rest_is_not_passed_without_end() {
+fn bulk_tail_is_not_starved() {
     let mut pair = Pair::new();
     let fragment_bytes = pair.ends[0].config().fragment_bytes() as u64;
     pair.sides[0].bulk = vec![1; 32 << 20];

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cut_covers_every_byte_once() {
+    fn copy_pieces_cover_every_byte_once() {
         for bytes in [1, 1000, 32 << 10, 65_537, 100_000, 1 << 20, (16 << 20) + 7] {
             for cut in [Cut::together(bytes), Cut::alone(bytes)] {
                 let mut end = 0;

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_are_right_wherever_source_and_target_lie() {
+    fn process_vm_copy_is_right_at_any_alignment() {
         let pid = std::process::id();
         let source: Vec<u8> = (0..200_000_u32).map(|i| (i * 7 + (i >> 8)) as u8).collect();
         for skip in [0, 1, 16, 31, 32, 4095] {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_memory_is_copied_at_the_offset_and_not_past_its_end() {
+    fn process_vm_copy_stays_within_its_range() {
         let (mut here, mut there) = ([1u8; 100], [2u8; 100]);
         // SAFETY: the array outlives the value.
         let memory = unsafe { Memory::new(here.as_mut_ptr(), here.len()) };
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_address_is_an_error() {
+    fn process_vm_copy_of_a_bad_address_is_an_error() {
         let mut byte = 0_u8;
         // SAFETY: one byte of ours.
         let refused = unsafe { read(std::process::id(), 8, &mut byte, 1) };

@@ -60,7 +60,7 @@ fn rank() -> (Net, Teller, Job, [OwnedFd; 2]) {
 }
 
 #[test]
-fn who_was_frozen_while_an_answer_was_due_asks_nobody_when_thawed() {
+fn frozen_rank_sends_no_probe_when_thawed() {
     let (mut net, mut daemon, job, _sockets) = rank();
     for round in 1..=3 {
         // As if it had been frozen at the instruction before the first: what passes until it is told does not count either.
@@ -81,7 +81,7 @@ fn who_was_frozen_while_an_answer_was_due_asks_nobody_when_thawed() {
 }
 
 #[test]
-fn who_was_not_frozen_asks_after_the_same_time() {
+fn running_rank_sends_a_probe_after_the_same_time() {
     let (mut net, _daemon, _job, _sockets) = rank();
     net.try_send(1, b"head", b"body").expect("there is room");
     net.transmit(&mut NoBulk);

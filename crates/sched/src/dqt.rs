@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn partitions_are_the_smallest_that_hold_a_job() {
+    fn dqt_partition_is_the_smallest_that_holds_a_job() {
         assert_eq!([1, 2, 3, 4, 5, 4096].map(levels), [0, 1, 2, 2, 3, 12]);
         let around_of = |nodes: &[u32]| around(nodes.iter().map(|&node| NodeId(node)));
         assert_eq!(around_of(&[6]), (0, 6));

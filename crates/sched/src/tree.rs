@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn s7_depth_grows_as_the_logarithm() {
+    fn tree_depth_is_logarithmic() {
         for (nodes, height) in [(1, 0), (2, 1), (5, 1), (6, 2), (21, 2), (22, 3), (4096, 6)] {
             assert_eq!(Tree::new(4, nodes).height(), height, "{nodes} nodes");
         }
@@ -194,7 +194,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_node_left_has_one_parent_and_is_its_child(
+        fn tree_every_node_has_one_parent_after_losses(
             arity in 1_u32..9, nodes in 1_u32..200, lost in proptest::collection::vec(0_u32..200, 0..60),
         ) {
             let tree = tree(arity, nodes, &lost);

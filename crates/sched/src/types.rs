@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_written_with_one_figure_after_the_point() {
+    fn memory_is_formatted_with_one_decimal() {
         for (bytes, text) in [
             (0, "0 bytes"),
             (1023, "1023 bytes"),

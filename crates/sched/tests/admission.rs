@@ -61,7 +61,7 @@ fn exclusive(nodes: u32) -> Demand {
 }
 
 #[test]
-fn an_exclusive_job_waits_for_empty_nodes_then_has_them_alone_and_later_ones_wait_for_it() {
+fn admission_exclusive_job_waits_for_empty_nodes() {
     for policy in POLICIES {
         let mut cluster = Cluster::new(policy, 2);
         let first = cluster.submit(&Demand::any(2, 2));
@@ -83,7 +83,7 @@ fn an_exclusive_job_waits_for_empty_nodes_then_has_them_alone_and_later_ones_wai
 }
 
 #[test]
-fn nobody_waits_behind_a_job_for_which_too_few_nodes_are_up() {
+fn admission_job_without_enough_live_nodes_blocks_no_other() {
     for policy in POLICIES {
         let mut cluster = Cluster::new(policy, 2);
         let first = cluster.submit(&Demand::any(2, 2));
@@ -103,7 +103,7 @@ fn nobody_waits_behind_a_job_for_which_too_few_nodes_are_up() {
 }
 
 #[test]
-fn memory_lets_in_as_many_as_fit_and_the_next_when_one_ends() {
+fn admission_by_memory() {
     for policy in POLICIES {
         let mut cluster = Cluster::new(policy, 2);
         let needs = |gib: u64, nodes| Demand { memory_bytes: gib * GIB, ..Demand::any(nodes, nodes) };
@@ -131,7 +131,7 @@ fn memory_lets_in_as_many_as_fit_and_the_next_when_one_ends() {
 }
 
 #[test]
-fn who_takes_no_turns_has_nodes_and_memory_but_no_row_and_they_are_spread() {
+fn admission_job_without_turns_has_nodes_but_no_row() {
     for policy in POLICIES {
         let mut cluster = Cluster::new(policy, 2);
         let loose = Demand { gang: false, memory_bytes: GIB, ..Demand::any(1, 2) };
@@ -155,7 +155,7 @@ fn who_takes_no_turns_has_nodes_and_memory_but_no_row_and_they_are_spread() {
 }
 
 #[test]
-fn who_runs_already_is_placed_before_all_that_wait_and_holds_up_nobody() {
+fn admission_running_job_is_placed_before_waiting_ones() {
     for policy in POLICIES {
         let mut cluster = Cluster::new(policy, 1);
         let alone = cluster.submit(&exclusive(1));
@@ -171,7 +171,7 @@ fn who_runs_already_is_placed_before_all_that_wait_and_holds_up_nobody() {
 }
 
 #[test]
-fn ranks_per_node_fill_all_nodes_but_the_last() {
+fn admission_ranks_per_node_fill_all_nodes_but_the_last() {
     for policy in POLICIES {
         let mut cluster = Cluster::new(policy, 3);
         let ranks = |cluster: &Cluster, job| {
@@ -188,7 +188,7 @@ fn ranks_per_node_fill_all_nodes_but_the_last() {
 }
 
 #[test]
-fn turns_are_counted_by_weight_whatever_a_slice_has_lasted() {
+fn credit_counts_turns_by_weight() {
     for policy in POLICIES {
         let mut cluster = Cluster::new(policy, 1);
         let jobs = [100, 300].map(|weight| cluster.submit(&Demand { weight, ..Demand::any(1, 2) }));

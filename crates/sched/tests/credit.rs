@@ -66,7 +66,7 @@ proptest! {
 
     /// The credit holds what the heaviest is owed for one freeze of the others, so no slice is too short for the weights to show.
     #[test]
-    fn weights_are_shares_however_long_it_takes_to_freeze(
+    fn credit_weights_are_shares_despite_slow_freezing(
         slice_ms in 5_u64..200,
         freezes_ms in proptest::collection::vec(0_u64..150, 1..20),
         weights in proptest::collection::vec(100_u32..400, 2..5),
@@ -88,7 +88,7 @@ proptest! {
     }
 
     #[test]
-    fn who_was_stuck_for_long_takes_back_no_more_than_the_credit(
+    fn credit_of_a_late_job_is_bounded(
         slice_ms in 5_u64..300,
         stuck_ms in 2_000_u64..600_000,
         weights in proptest::collection::vec(100_u32..400, 2..5),

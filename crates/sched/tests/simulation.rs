@@ -26,7 +26,7 @@ fn run(seeds: std::ops::Range<u64>, change: impl Fn(Options) -> Options) -> Repo
 }
 
 #[test]
-fn s20_gangs_run_together_and_get_their_shares() {
+fn simulation_gangs_run_together_and_get_their_shares() {
     let quiet = |options| Options { fault_every_ns: 0, faults_ns: 500_000_000, moods: false, ..options };
     let all = run(0..12, quiet);
     if given("TUTTI_SIM_SEED").is_none() {
@@ -36,7 +36,7 @@ fn s20_gangs_run_together_and_get_their_shares() {
 }
 
 #[test]
-fn w17_overlapped_switches_survive_every_fault() {
+fn simulation_overlapped_switch_survives_every_fault() {
     let all = run(100..150, |options| Options { mode: Mode::Overlapped, ..options });
     if given("TUTTI_SIM_SEED").is_none() {
         assert!(all.events > 800_000 && all.switches > 5000, "too little happened: {all:?}");
@@ -49,7 +49,7 @@ fn w17_overlapped_switches_survive_every_fault() {
 }
 
 #[test]
-fn s17_stop_follows_freeze_frozen_save_saved_with_barriers() {
+fn simulation_strict_switch_keeps_the_order_of_steps() {
     let all = run(200..280, |options| Options { mode: Mode::Strict, ..options });
     if given("TUTTI_SIM_SEED").is_none() {
         assert!(all.events > 1_000_000 && all.switches > 3000, "too little happened: {all:?}");
@@ -62,7 +62,7 @@ fn s17_stop_follows_freeze_frozen_save_saved_with_barriers() {
 
 /// Found by soaking: a part on a node that its parent did not know yet, a job that came to an expelled node, parts bound anew.
 #[test]
-fn seeds_that_once_failed_do_not_fail_again() {
+fn simulation_former_failing_seeds_pass() {
     for seed in [1795401735058085247, 1795401682249112053, 1795375571631998732] {
         run(seed..seed + 1, |options| options);
     }
@@ -88,7 +88,7 @@ fn run_large(seeds: std::ops::Range<u64>, nodes: u32, mode: Mode) -> Report {
 }
 
 #[test]
-fn w17_a_thousand_nodes_survive_faults_in_both_modes() {
+fn simulation_1024_nodes_survive_faults_in_both_modes() {
     for mode in [Mode::Overlapped, Mode::Strict] {
         let all = run_large(1..3, 1024, mode);
         if given("TUTTI_SIM_SEED").is_none() {
@@ -98,7 +98,7 @@ fn w17_a_thousand_nodes_survive_faults_in_both_modes() {
 }
 
 #[test]
-fn w17_four_thousand_nodes_survive_faults() {
+fn simulation_4096_nodes_survive_faults() {
     let all = run_large(3..4, 4096, Mode::Strict);
     if given("TUTTI_SIM_SEED").is_none() {
         assert!(all.events > 500_000 && all.faults > 30 && all.switches > 20, "{all:?}");
@@ -106,7 +106,7 @@ fn w17_four_thousand_nodes_survive_faults() {
 }
 
 #[test]
-fn a_run_is_a_function_of_its_seed() {
+fn simulation_run_is_a_function_of_its_seed() {
     let report = |seed| World::new(Options::from_seed(seed)).run();
     assert_eq!(report(7), report(7));
     assert_ne!(report(7), report(8));
@@ -118,7 +118,7 @@ fn times(mode: Mode) -> Vec<SwitchTime> {
 }
 
 #[test]
-fn s7_simulated_switch_time_grows_as_the_logarithm_of_the_nodes() {
+fn simulation_switch_time_is_logarithmic() {
     for mode in [Mode::Overlapped, Mode::Strict] {
         let times = times(mode);
         let at = |nodes: u32| times.iter().find(|time| time.nodes == nodes).expect("it is measured");
@@ -135,7 +135,7 @@ fn s7_simulated_switch_time_grows_as_the_logarithm_of_the_nodes() {
 }
 
 #[test]
-fn s23_the_parts_of_a_strict_switch_are_known() {
+fn simulation_strict_switch_reports_its_phases() {
     let time = switch_time(64, 4, Mode::Strict, Costs::default(), 5, 1);
     assert!(0 < time.frozen_ns && time.frozen_ns < time.saved_ns, "{time:?}");
     assert!(time.saved_ns < time.restored_ns && time.restored_ns < time.last_ns, "{time:?}");
@@ -154,7 +154,7 @@ fn lost(policy: Policy, fill_holes: bool, powers_permille: u64) -> Lost {
 }
 
 #[test]
-fn filled_holes_lose_less_capacity_with_both_policies() {
+fn simulation_filled_holes_lose_less_capacity() {
     for policy in [Policy::RoundRobin, Policy::Dqt] {
         let (bare, filled) = (lost(policy, false, 500), lost(policy, true, 500));
         assert!(
@@ -166,7 +166,7 @@ fn filled_holes_lose_less_capacity_with_both_policies() {
 }
 
 #[test]
-fn powers_of_two_have_no_internal_fragmentation_in_the_tree() {
+fn dqt_powers_of_two_have_no_internal_fragmentation() {
     let (powers, others) = (lost(Policy::Dqt, false, 1000), lost(Policy::Dqt, false, 0));
     assert_eq!(powers.internal, 0, "{powers:?}");
     assert!(others.internal > 0, "{others:?}");

@@ -26,7 +26,7 @@ fn switch(scheduler: &mut Scheduler, now_ns: u64) -> Switch {
 }
 
 #[test]
-fn a_switch_says_how_long_its_slice_lasts_if_somebody_waits_for_the_end() {
+fn switch_carries_the_length_of_its_slice() {
     let mut scheduler = scheduler();
     begin(&mut scheduler, 0, 1);
     assert_eq!(switch(&mut scheduler, 0).left_ns, 0, "it is alone");

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_needs_more_than_one_sample() {
+    fn distance_changes_after_several_samples() {
         let mut distance = Distance::default();
         let mut after = |samples: &[u64]| {
             samples.iter().for_each(|&line_ns| distance.learn(line_ns));

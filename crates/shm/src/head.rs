@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_survives_the_wire() {
+    fn envelope_header_round_trips() {
         let head = Head {
             kind: 5,
             context: 1 << 31,

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_comes_back_until_it_is_cleared() {
+    fn unexpected_mark_round_trips_until_cleared() {
         let mark = Mark::default();
         assert_eq!(read_mark(&copy(&mark)), None);
         let kept =

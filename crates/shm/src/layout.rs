@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn areas_do_not_overlap_and_lines_are_aligned() {
+    fn layout_areas_do_not_overlap_and_are_aligned() {
         for ranks in [1, 2, 3, 4, 16, 63, 64, 200] {
             let l = layout(ranks);
             let n = ranks as usize;
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_to_other_nodes_do_not_overlap() {
+    fn layout_flows_do_not_overlap() {
         for (world_ranks, local_ranks, first_rank) in [(4, 2, 0), (4, 2, 2), (100, 3, 50), (5, 1, 4)] {
             let geometry = Geometry { world_ranks, local_ranks, first_rank, cores: 2, ..Geometry::default() };
             let l = Layout::new(&geometry);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_receives_through_two_mebibytes_at_most() {
+    fn layout_rings_of_a_rank_are_at_most_two_mebibytes() {
         for ranks in [2, 16, 64, 128, 200] {
             assert!(layout(ranks).receive_bytes <= RECEIVE_BYTES_MAX + 4096, "{ranks} ranks");
         }

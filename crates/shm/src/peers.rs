@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_survives_and_tells_who_is_where() {
+    fn peer_table_round_trips() {
         let peers = Peers::decode(&table().encode()).unwrap();
         assert_eq!(peers, table());
         assert_eq!((0..5).map(|rank| peers.node_of(rank)).collect::<Vec<_>>(), [0, 0, 1, 2, 2]);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_refused_whatever_it_holds() {
+    fn peer_table_of_any_bytes_is_refused_or_valid() {
         let good = table().encode();
         for length in 0..good.len() {
             assert!(Peers::decode(&good[..length]).is_err(), "{length} bytes");

@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_comes_back_and_a_long_one_is_cut_between_characters() {
+    fn report_text_round_trips_and_is_cut_between_characters() {
         let report = report();
         assert_eq!(report.read(), "");
         report.write("MPI_Recv on MPI_COMM_WORLD");
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_come_back_and_what_is_none_counts_as_more() {
+    fn report_waits_round_trip() {
         let sleep = &report().sleep;
         let call = "MPI_Recv".to_owned();
         let asleep = Asleep { call, threads: 2, multiple: true, unasked: 5, owes: true, ..Asleep::default() };
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn alternatives_without_room_are_said_to_be_more_and_parts_are_left_out_matched_ones_first() {
+    fn report_waits_beyond_room_are_counted() {
         let sleep = &report().sleep;
         let read = |waits: &mut dyn Iterator<Item = Wait>| {
             sleep.write(&named(waits), &Asleep::default());
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_functions_come_back_and_anything_else_is_none() {
+    fn report_function_names_round_trip() {
         let sleep = &report().sleep;
         let longest = "MPI_Intercomm_create_from_groups";
         for name in ["", "MPI_Recv", longest, &"x".repeat(CALL_BYTES)] {
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_come_back() {
+    fn report_counters_round_trip() {
         let report = report();
         report.leave_counters(&[3, 1, 4]);
         assert_eq!(report.counters(4), [3, 1, 4, 0]);

@@ -237,7 +237,7 @@ mod tests {
     };
 
     #[test]
-    fn a_segment_opened_again_shows_the_same_memory() {
+    fn segment_reopened_shows_the_same_memory() {
         let made = Segment::create(GEOMETRY).unwrap();
         let opened = Segment::open(made.descriptor().try_clone_to_owned().unwrap()).unwrap();
         assert_eq!(opened.geometry(), &GEOMETRY);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_cannot_be_resized() {
+    fn segment_cannot_be_resized() {
         let made = Segment::create(GEOMETRY).unwrap();
         // SAFETY: plain system call.
         assert_eq!(unsafe { libc::ftruncate(made.descriptor().as_raw_fd(), 0) }, -1);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_segment_is_refused() {
+    fn segment_of_other_memory_is_refused() {
         assert_eq!(refusal(std::fs::File::open("/dev/null").unwrap().into()), "an unsealed file of 0 bytes");
         // An ordinary file may be cut off under our hands.
         let file = std::env::current_exe().and_then(std::fs::File::open).unwrap();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_does_not_fit_is_refused_with_what_is_wrong() {
+    fn segment_header_mismatch_is_named() {
         let made = Segment::create(GEOMETRY).unwrap();
         let refused = |header: Header| {
             // SAFETY: the mapping is ours alone and begins with the header.
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forked_child_is_no_second_writer() {
+    fn segment_is_not_mapped_in_a_forked_child() {
         let made = Segment::create(GEOMETRY).unwrap();
         let page = made.at::<u8>(0).as_ptr();
         let mut resident = 0;

@@ -189,13 +189,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ticket_survives_the_environment() {
+    fn ticket_round_trips_through_the_environment() {
         let ticket = Ticket { socket: "tutti-1-2".into(), rank: 7, secret: [0xa5; 16] };
         assert_eq!(ticket.to_string().parse(), Ok(ticket));
     }
 
     #[test]
-    fn what_is_not_a_ticket_is_refused() {
+    fn ticket_of_any_other_text_is_refused() {
         for text in [
             "",
             "a",
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_survive_the_socket_and_others_are_refused() {
+    fn ticket_messages_round_trip_and_others_are_refused() {
         let attach = Attach { rank: 3, secret: [9; 16] };
         assert_eq!(Attach::decode(&attach.encode()), Some(attach));
         assert_eq!(Welcome::decode(&Welcome::Refused.encode()), Some(Welcome::Refused));

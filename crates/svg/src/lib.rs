@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_round_and_inside() {
+    fn axis_ticks_are_round_and_inside() {
         let scale = |from, to| Scale { values: (from, to), places: (0.0, 100.0), logarithmic: false };
         assert_eq!(scale(0.0, 10.0).ticks(5), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
         assert_eq!(scale(3.0, 17.0).ticks(4), [5.0, 10.0, 15.0]);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_have_written_stays_text() {
+    fn text_is_escaped() {
         assert_eq!(escape("a<b> & \"c\"\u{1b}[0m"), "a&lt;b&gt; &amp; &quot;c&quot;\u{fffd}[0m");
         assert_eq!((short(1.0), short(-0.001), short(2.345)), ("1".into(), "0".into(), "2.35".into()));
     }

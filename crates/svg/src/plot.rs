@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_legend_moves_the_plot_down() {
+    fn plot_makes_room_for_a_long_legend() {
         let names = |count| std::iter::repeat_n("a series of some length", count);
         assert_eq!((top_below(names(1)), top_below(names(6)), top_below(names(9))), (TOP, TOP, TOP + 16.0));
         let places = legend_places(names(9));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_groups_are_broken_where_there_is_no_room() {
+    fn plot_breaks_long_group_names() {
         assert_eq!(wrap("Tutti 100 ms, no real time", 60.0), ["Tutti 100", "ms, no", "real time"]);
         assert_eq!(wrap("MPICH", 10.0), ["MPICH"]);
         assert_eq!(wrap("Tutti, strict: nodes", 400.0), ["Tutti, strict: nodes"]);

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_holds_what_the_budget_says() {
+    fn budget_matches_what_the_receive_buffer_holds() {
         let receiver = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let budget = Budget::measure(receiver.as_fd(), Ipv4Addr::LOCALHOST.into());
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn longer_datagrams_are_never_cheaper() {
+    fn budget_never_charges_longer_datagrams_less() {
         let budget = Budget::simple(1 << 20, 100);
         assert_eq!((budget.charge_bytes(1), budget.charge_bytes(65)), (164, 612));
         assert_eq!(budget.datagrams(64), (1 << 20) / 164);

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn fates_come_as_often_as_asked_and_repeat_with_the_seed() {
+    fn faults_occur_at_their_rate_and_repeat_with_the_seed() {
         const COUNT: u32 = 100_000;
         let in_order: Vec<u32> = (0..COUNT).collect();
         assert!(arrivals("", COUNT) == in_order);
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_describes_no_faults_is_refused() {
+    fn faults_bad_description_is_refused() {
         for text in
             ["loss", "loss=1", "loss=-1%", "loss=101%", "x=1%", "seed=x", "loss=60%,dup=60%", "loss=NaN%"]
         {

@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_of_one_peer_and_one_length_with_a_shorter_end() {
+    fn gso_runs_have_one_peer_and_one_length() {
         let udp = alone();
         let bytes = [0_u8; 4096];
         let to = |peer, length: usize| Outgoing { peer, head: &bytes[..1], body: &bytes[..length - 1] };
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_does_not_segment_is_asked_again_ever_more_seldom() {
+    fn gso_refusal_is_retried_with_backoff() {
         let mut udp = alone();
         let run = Lot { first: 0, count: 2, segment_bytes: 100 };
         let mut waits = Vec::new();
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_becomes_narrower_is_remarked_once_and_nothing_ends() {
+    fn path_mtu_drop_is_reported_once_and_nothing_fails() {
         static REMARKS: AtomicUsize = AtomicUsize::new(0);
         let mut udp = alone();
         udp.remark_to(|_| {
@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn the_link_of_an_address_says_what_it_takes() {
+    fn link_mtu_is_read_from_the_interface() {
         assert_eq!(link_bytes(Ipv4Addr::LOCALHOST.into()), 65_507);
         // Nobody's: what an Ethernet takes.
         assert_eq!(link_bytes([203, 0, 113, 77].into()), 1472);
@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_longer_than_the_path_is_sent_without_segmentation() {
+    fn gso_is_not_used_beyond_the_path_mtu() {
         let mut udp = alone();
         // The kernel refuses segments that do not fit the interface (EINVAL): the batch goes out all the same.
         let bytes = vec![7_u8; 60_000];

@@ -94,7 +94,7 @@ fn send_all(end: &mut dyn Transport, batch: &[Outgoing<'_>]) {
 }
 
 /// Every length from 1 byte to the longest arrives whole, with head and body in order.
-fn every_length_arrives_whole(mut ends: Ends) {
+fn transport_datagrams_of_every_length_arrive_whole(mut ends: Ends) {
     let longest = ends[0].datagram_bytes_max();
     assert!(longest >= 1200, "{longest}");
     for bytes in [1, 2, 3, 63, 64, 65, 1000, 1200, longest - 1, longest] {
@@ -109,7 +109,7 @@ fn every_length_arrives_whole(mut ends: Ends) {
 }
 
 /// A batch for several peers in lengths that do and do not make runs arrives in order at each, from the right one.
-fn batches_arrive_in_order_from_the_right_peer(mut ends: Ends) {
+fn transport_batches_arrive_in_order_from_the_right_peer(mut ends: Ends) {
     let peers = ends.len();
     let mut expected: Vec<Vec<(u32, Vec<u8>)>> = vec![Vec::new(); peers];
     let mut number = 0;
@@ -141,7 +141,7 @@ fn batches_arrive_in_order_from_the_right_peer(mut ends: Ends) {
 }
 
 /// Runs of one length, longer than any message of the kernel, arrive whole and in order.
-fn long_runs_arrive_whole(mut ends: Ends) {
+fn transport_long_runs_arrive_whole(mut ends: Ends) {
     let longest = ends[0].datagram_bytes_max();
     for (count, bytes) in [(200, 40), (150, 1200), (40, longest), (3, longest), (65, 1)] {
         let count = count.min(ends[1].budget().datagrams(bytes));
@@ -157,7 +157,7 @@ fn long_runs_arrive_whole(mut ends: Ends) {
 }
 
 /// Data lie where they are expected, or the datagrams come whole: also when others come than were expected, and more.
-fn data_lie_where_they_are_expected_or_come_whole(mut ends: Ends) {
+fn transport_places_data_where_expected_or_delivers_it_whole(mut ends: Ends) {
     const HEAD: usize = 16;
     const EACH: usize = 1000;
     let mut memory = vec![0_u8; 8 * EACH - 300];
@@ -210,7 +210,7 @@ fn data_lie_where_they_are_expected_or_come_whole(mut ends: Ends) {
 }
 
 /// What the budget holds is never dropped; what is beyond it is, silently, and counted.
-fn the_budget_holds_and_drops_are_counted(mut ends: Ends) {
+fn transport_budget_holds_and_drops_are_counted(mut ends: Ends) {
     for bytes in [1_usize, 200, 1200] {
         let fits = ends[1].budget().datagrams(bytes);
         assert!(fits >= 8, "{fits} datagrams of {bytes} bytes");
@@ -233,7 +233,7 @@ fn the_budget_holds_and_drops_are_counted(mut ends: Ends) {
 }
 
 /// A transport from which nothing comes says so at once; one that can be waited on is readable when something has come.
-fn emptiness_is_told_and_arrival_wakes(mut ends: Ends) {
+fn transport_reports_empty_and_arrival_wakes(mut ends: Ends) {
     let mut nothing = |_: Datagram<'_>| panic!("nothing was sent");
     assert_eq!(ends[1].receive(&mut nothing).expect("a transport that works"), 0);
     let data = pattern(1, 10);
@@ -253,7 +253,7 @@ fn emptiness_is_told_and_arrival_wakes(mut ends: Ends) {
 }
 
 /// A datagram can be sent to oneself.
-fn oneself_is_a_peer(mut ends: Ends) {
+fn transport_loops_back_to_itself(mut ends: Ends) {
     send_all(&mut *ends[0], &[Outgoing { peer: 0, head: b"me", body: &[] }]);
     assert_eq!(collect(&mut *ends[0], 1), [(0, b"me".to_vec())]);
 }
@@ -262,32 +262,32 @@ macro_rules! conformance {
     ($($transport:ident: $ends:ident, $peers_max:literal;)*) => { $(
         mod $transport {
             #[test]
-            fn every_length_arrives_whole() {
-                super::every_length_arrives_whole(super::$ends(2));
+            fn transport_datagrams_of_every_length_arrive_whole() {
+                super::transport_datagrams_of_every_length_arrive_whole(super::$ends(2));
             }
             #[test]
-            fn batches_arrive_in_order_from_the_right_peer() {
-                super::batches_arrive_in_order_from_the_right_peer(super::$ends($peers_max));
+            fn transport_batches_arrive_in_order_from_the_right_peer() {
+                super::transport_batches_arrive_in_order_from_the_right_peer(super::$ends($peers_max));
             }
             #[test]
-            fn long_runs_arrive_whole() {
-                super::long_runs_arrive_whole(super::$ends(2));
+            fn transport_long_runs_arrive_whole() {
+                super::transport_long_runs_arrive_whole(super::$ends(2));
             }
             #[test]
-            fn data_lie_where_they_are_expected_or_come_whole() {
-                super::data_lie_where_they_are_expected_or_come_whole(super::$ends(2));
+            fn transport_places_data_where_expected_or_delivers_it_whole() {
+                super::transport_places_data_where_expected_or_delivers_it_whole(super::$ends(2));
             }
             #[test]
-            fn the_budget_holds_and_drops_are_counted() {
-                super::the_budget_holds_and_drops_are_counted(super::$ends(2));
+            fn transport_budget_holds_and_drops_are_counted() {
+                super::transport_budget_holds_and_drops_are_counted(super::$ends(2));
             }
             #[test]
-            fn emptiness_is_told_and_arrival_wakes() {
-                super::emptiness_is_told_and_arrival_wakes(super::$ends(2));
+            fn transport_reports_empty_and_arrival_wakes() {
+                super::transport_reports_empty_and_arrival_wakes(super::$ends(2));
             }
             #[test]
-            fn oneself_is_a_peer() {
-                super::oneself_is_a_peer(super::$ends(1));
+            fn transport_loops_back_to_itself() {
+                super::transport_loops_back_to_itself(super::$ends(1));
             }
         }
     )* };
@@ -302,7 +302,7 @@ conformance! {
 }
 
 #[test]
-fn strangers_are_counted_and_heard_by_nobody() {
+fn transport_drops_and_counts_unknown_senders() {
     let (mut sockets, table) = sockets(2);
     let mut end = Udp::attach(sockets.remove(1), &table).unwrap();
     let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -321,7 +321,7 @@ fn strangers_are_counted_and_heard_by_nobody() {
 }
 
 #[test]
-fn a_peer_that_is_gone_is_a_loss_and_no_error() {
+fn transport_treats_a_gone_peer_as_loss() {
     let (mut sockets, table) = sockets(2);
     drop(sockets.remove(1));
     let mut end = Udp::attach(sockets.remove(0), &table).unwrap();
@@ -332,7 +332,7 @@ fn a_peer_that_is_gone_is_a_loss_and_no_error() {
 }
 
 #[test]
-fn a_socket_inherits_nothing_of_a_rank_that_made_it_block() {
+fn transport_clears_blocking_mode_left_by_another_rank() {
     let (mut sockets, table) = sockets(1);
     let socket = sockets.remove(0);
     let other = UdpSocket::from(socket.as_fd().try_clone_to_owned().unwrap());

@@ -12,7 +12,7 @@ fn incoming(bytes: u64) -> Incoming {
 proptest! {
     /// A message over a network that loses, repeats and reorders fragments and acknowledgements as it likes.
     #[test]
-    fn a_message_arrives_whole_and_is_known_to_have(
+    fn bulk_message_arrives_whole_and_is_known_complete(
         bytes in 1u64..4_000_000,
         loss in 0u32..60,
         seed in any::<u64>(),
@@ -82,7 +82,7 @@ proptest! {
 }
 
 #[test]
-fn only_whole_fragments_of_the_message_are_stored() {
+fn bulk_stores_only_whole_fragments_of_its_message() {
     let place = incoming(3000);
     let check = |offset, length| place.check(offset, length, FRAGMENT_BYTES);
     assert_eq!(check(0, 1384), Ok(0));

@@ -67,7 +67,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn what_is_written_is_read(header in any_header(), bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn packet_round_trips(header in any_header(), bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let datagram = packet(&header, &bytes);
         let (read, body) = parse(&datagram).unwrap();
         prop_assert_eq!(read, header);
@@ -93,14 +93,14 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_packet_or_rejected(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn packet_parser_rejects_any_other_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = parse(&bytes);
         let walk = Records::new(Seq(0), &bytes);
         prop_assert!(walk.count() * RECORD_HEAD_BYTES <= bytes.len());
     }
 
     #[test]
-    fn a_mutated_packet_is_a_packet_or_rejected(
+    fn packet_parser_survives_mutated_packets(
         header in any_header(),
         bytes in prop::collection::vec(any::<u8>(), 0..100),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
@@ -120,7 +120,7 @@ proptest! {
 }
 
 #[test]
-fn each_wrong_packet_has_its_name() {
+fn packet_refusals_are_named() {
     let header = Header {
         key: Key(1),
         incarnation: Incarnation(2),

@@ -93,7 +93,7 @@ fn flow() -> SegmentFlow {
 /// Two bursts are planned in one call, as the heads of a burst are short; with their data they are longer than one burst and the single
 /// datagrams before it. Whatever the socket had room for, the rest leaves when it has room again, although the messages are over by then.
 #[test]
-fn what_a_full_socket_has_not_taken_leaves_later_and_needs_the_program_no_more() {
+fn net_full_socket_send_is_finished_later() {
     for room in [0, 1, BURST - 1, BURST, BURST + 3, FRAGMENTS - 1] {
         let wire = Arc::new(Mutex::new(Wire { room, ..Wire::default() }));
         let config = Config {

@@ -206,7 +206,7 @@ impl Seen {
 }
 
 #[test]
-fn s16_the_cut_is_exact_at_every_instruction_of_sending_and_receiving() {
+fn cut_is_exact_at_every_instruction_of_send_and_receive() {
     let lengths = |shift: usize| (0..12).map(|n| [1, 8, 36, 300, 1400][(n + shift) % 5]).collect();
     let eager = Other { acts_one_in: 1, is_network_bad: false };
     let seen = step_through("other rank always", [lengths(0), lengths(2)], 0, eager);
@@ -215,7 +215,7 @@ fn s16_the_cut_is_exact_at_every_instruction_of_sending_and_receiving() {
 }
 
 #[test]
-fn s16_the_cut_is_exact_at_every_instruction_whatever_the_network_does() {
+fn cut_is_exact_at_every_instruction_on_a_faulty_network() {
     let lengths = |shift: usize| (0..12).map(|n| [0, 40, 2500, 300, 100, 3][(n + shift) % 6]).collect();
     let bad = Other { acts_one_in: 100, is_network_bad: true };
     let seen = step_through("bad network", [lengths(0), lengths(3)], 0, bad);
@@ -223,7 +223,7 @@ fn s16_the_cut_is_exact_at_every_instruction_whatever_the_network_does() {
 }
 
 #[test]
-fn s16_the_cut_is_exact_at_every_instruction_where_a_full_fifo_goes_on_at_its_start() {
+fn cut_is_exact_at_every_instruction_where_the_fifo_wraps() {
     // 95 fill 256 KiB. The first 32 of them are acknowledged: the others go behind the last, then in front; there the FIFO is full
     // again, and what is left goes where an acknowledgement makes room.
     let lengths =

@@ -102,7 +102,7 @@ fn rank(nodes: &Nodes, me: usize, told: &Told, seed: u64) {
 }
 
 #[test]
-fn s16_records_survive_random_freezes_on_a_bad_network() {
+fn records_survive_random_freezes_on_a_faulty_network() {
     let (seed, told, nodes) = (seed("random freezes"), Shared::<Told>::new(), Nodes::new());
     let mut random = Random::new(seed);
     let mut children = [0, 1].map(|me| Child::fork(|| rank(&nodes, me, &told, seed)));

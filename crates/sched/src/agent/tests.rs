@@ -16,7 +16,7 @@ fn turn(number: u64) -> [Down; 2] {
 }
 
 #[test]
-fn a_child_that_comes_before_it_is_known_is_told_what_it_has_missed_when_it_is() {
+fn agent_unknown_child_gets_missed_orders_once_known() {
     let mut agent = Agent::new(NodeId(1), Tree::new(1, 2), Timing::default(), 1_000_000_000, 4);
     turn(1).into_iter().for_each(|down| agent.handle_down(0, down));
     assert_eq!(said(&mut agent), []);
@@ -37,7 +37,7 @@ fn a_child_that_comes_before_it_is_known_is_told_what_it_has_missed_when_it_is()
 }
 
 #[test]
-fn a_job_waits_for_its_part_on_a_node_that_the_list_does_not_have_yet() {
+fn agent_job_includes_a_node_missing_from_the_list() {
     let (job, slots) = (JobId(1), Slots::first(1));
     let mut agent = Agent::new(NodeId(1), Tree::new(1, 2), Timing::default(), 1_000_000_000, 4);
     agent.handle_child(CHILD);
@@ -55,7 +55,7 @@ fn a_job_waits_for_its_part_on_a_node_that_the_list_does_not_have_yet() {
 
 /// The plan of a switch goes down before it: who comes between the two has to have both.
 #[test]
-fn a_child_that_comes_between_a_plan_and_its_switch_is_told_both() {
+fn agent_child_joining_between_plan_and_switch_gets_both() {
     let mut agent = Agent::new(NodeId(1), Tree::new(1, 3), Timing::default(), 1_000_000_000, 4);
     let [plan, switch] = turn(1);
     agent.handle_down(0, plan.clone());

@@ -50,7 +50,7 @@ impl Seven {
 }
 
 #[test]
-fn s8_reports_are_merged_in_inner_nodes() {
+fn barrier_reports_are_merged_in_inner_nodes() {
     let mut seven = Seven::new();
     for node in 0..7 {
         assert!(seven.at_head.is_empty(), "before the last node nothing is complete");
@@ -63,7 +63,7 @@ fn s8_reports_are_merged_in_inner_nodes() {
 }
 
 #[test]
-fn a_node_that_skipped_a_generation_completes_the_barrier_with_a_later_one() {
+fn barrier_skipped_generation_completes_with_a_later_one() {
     let mut seven = Seven::new();
     for node in 0..7 {
         seven.frozen(node, if node == 5 { 9 } else { 7 });
@@ -78,7 +78,7 @@ fn a_node_that_skipped_a_generation_completes_the_barrier_with_a_later_one() {
 }
 
 #[test]
-fn s17_the_loss_of_an_inner_node_re_evaluates_the_barrier() {
+fn barrier_is_reevaluated_when_an_inner_node_is_lost() {
     let mut seven = Seven::new();
     for node in [0, 2, 3, 4, 5, 6] {
         seven.frozen(node, 1);
@@ -91,7 +91,7 @@ fn s17_the_loss_of_an_inner_node_re_evaluates_the_barrier() {
 }
 
 #[test]
-fn an_adopted_child_that_knows_of_the_change_first_is_not_forgotten() {
+fn barrier_keeps_reports_of_an_early_adopted_child() {
     let mut seven = Seven::new();
     for node in 0..7 {
         seven.frozen(node, 1);
@@ -107,7 +107,7 @@ fn an_adopted_child_that_knows_of_the_change_first_is_not_forgotten() {
 }
 
 #[test]
-fn s17_a_late_child_is_named_and_no_longer_waited_for() {
+fn barrier_expels_and_names_a_late_child() {
     let mut seven = Seven::new();
     for node in [0, 1, 2, 3, 5, 6] {
         seven.frozen(node, 1);
@@ -133,7 +133,7 @@ fn late(node: u32, stage: Stage) -> Report {
 }
 
 #[test]
-fn who_stops_while_it_saves_or_restores_is_named_as_who_does_not_freeze() {
+fn barrier_names_a_node_stuck_in_save_or_restore() {
     for stage in STEPS {
         let mut seven = Seven::new();
         (0..6).for_each(|node| seven.mergers[node].handle_own(0, JOB, stage, Generation(1)));
@@ -146,7 +146,7 @@ fn who_stops_while_it_saves_or_restores_is_named_as_who_does_not_freeze() {
 }
 
 #[test]
-fn the_head_names_itself() {
+fn barrier_names_a_late_controller() {
     let mut seven = Seven::new();
     (1..7).for_each(|node| seven.frozen(node, 1));
     seven.carry();
@@ -157,7 +157,7 @@ fn the_head_names_itself() {
 
 /// A head begins alone, and gives those below it as much time as one that has known them from the beginning.
 #[test]
-fn a_tree_that_has_grown_is_as_patient_as_one_that_was_as_large_before() {
+fn barrier_patience_follows_the_size_of_the_tree() {
     let mut seven = Seven::new();
     seven.mergers[0] = Merger::new(NodeId(0), Tree::new(2, 1), 1_000_000_000);
     seven.mergers[0].handle_nodes(0, 7);
@@ -170,7 +170,7 @@ fn a_tree_that_has_grown_is_as_patient_as_one_that_was_as_large_before() {
 }
 
 #[test]
-fn one_rank_awake_makes_the_whole_job_awake() {
+fn barrier_one_active_part_makes_the_job_active() {
     let mut seven = Seven::new();
     for node in 0..7 {
         seven.mergers[node].handle_own(0, JOB, Stage::Idle, Generation(2));
@@ -188,7 +188,7 @@ fn one_rank_awake_makes_the_whole_job_awake() {
 }
 
 #[test]
-fn a_part_that_has_ended_holds_up_nobody() {
+fn barrier_ignores_an_ended_part() {
     let mut seven = Seven::new();
     seven.mergers[5].handle_own_gone(0, JOB);
     for node in [0, 1, 2, 3, 4, 6] {
@@ -204,7 +204,7 @@ fn a_part_that_has_ended_holds_up_nobody() {
 }
 
 #[test]
-fn what_a_child_has_said_before_the_own_part_is_there_is_not_forgotten() {
+fn barrier_keeps_reports_that_precede_the_local_part() {
     let mut seven = Seven::new();
     let nodes: Vec<_> = (0..7).map(NodeId).collect();
     (1..5).for_each(|node| seven.frozen(node, 3));
@@ -217,7 +217,7 @@ fn what_a_child_has_said_before_the_own_part_is_there_is_not_forgotten() {
 }
 
 #[test]
-fn what_children_say_of_a_job_that_is_not_known_yet_is_not_forgotten() {
+fn barrier_keeps_reports_of_an_unknown_job() {
     let mut seven = Seven::new();
     let nodes: Vec<_> = (0..7).map(NodeId).collect();
     seven.mergers[1] = Merger::new(NodeId(1), Tree::new(2, 7), 1_000_000_000);
@@ -237,7 +237,7 @@ fn what_children_say_of_a_job_that_is_not_known_yet_is_not_forgotten() {
 }
 
 #[test]
-fn nobody_is_late_beside_a_part_that_has_ended() {
+fn barrier_ended_part_makes_no_node_late() {
     let mut seven = Seven::new();
     seven.mergers[0].handle_own_gone(0, JOB);
     seven.mergers[3].handle_own_gone(0, JOB);
@@ -249,7 +249,7 @@ fn nobody_is_late_beside_a_part_that_has_ended() {
 }
 
 #[test]
-fn a_job_waits_for_a_node_that_has_joined_since_it_was_heard_of() {
+fn barrier_includes_a_node_that_joined_later() {
     let nodes: Vec<_> = (0..3).map(NodeId).collect();
     let mut merger = Merger::new(NodeId(0), Tree::new(2, 2), 1_000_000_000);
     merger.handle_job(0, JOB, &nodes);

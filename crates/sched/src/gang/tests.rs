@@ -58,7 +58,7 @@ fn frozen(job: JobId, generation: u64) -> Action {
 }
 
 #[test]
-fn who_stands_in_all_rows_gives_way_to_nobody() {
+fn node_switch_job_in_all_rows_is_never_frozen() {
     let mut node = node(Mode::Overlapped);
     assert!(node.gives_way(A) && node.gives_way(B));
     let rows = vec![vec![A, C], vec![B, C]];
@@ -70,7 +70,7 @@ fn who_stands_in_all_rows_gives_way_to_nobody() {
 }
 
 #[test]
-fn the_overlapped_switch_forwards_freezes_and_thaws() {
+fn overlapped_switch_forwards_freezes_and_thaws() {
     let mut node = node(Mode::Overlapped);
     let next = switch(2, 1, Mode::Overlapped);
     node.handle_order(10, &next);
@@ -81,7 +81,7 @@ fn the_overlapped_switch_forwards_freezes_and_thaws() {
 }
 
 #[test]
-fn a_slow_freezer_is_waited_for_by_nobody_and_reports_behind() {
+fn overlapped_switch_does_not_wait_for_a_slow_freezer() {
     let mut node = node(Mode::Overlapped);
     assert_eq!(order(&mut node, 0, switch(2, 1, Mode::Overlapped)), [Action::Freeze(A), Action::Thaw(B)]);
     node.handle_time(1_000_000_000);
@@ -92,7 +92,7 @@ fn a_slow_freezer_is_waited_for_by_nobody_and_reports_behind() {
 
 /// If it were named, the head would take it that it does not forward either.
 #[test]
-fn who_has_been_expelled_for_a_slow_freezer_is_named_once() {
+fn expelled_node_is_named_once() {
     let mut node = node(Mode::Strict);
     order(&mut node, 0, switch(2, 1, Mode::Strict));
     node.handle_heard(990_000_000);
@@ -114,7 +114,7 @@ fn who_has_been_expelled_for_a_slow_freezer_is_named_once() {
 
 /// Behind the write to its freezer no rank of it runs an instruction of its own: nobody has to know more.
 #[test]
-fn who_has_been_told_to_freeze_counts_as_frozen_and_is_thawed_before_its_freezer_has_said_so() {
+fn overlapped_switch_counts_a_requested_freeze_as_frozen() {
     let mut node = node(Mode::Overlapped);
     order(&mut node, 10, switch(2, 1, Mode::Overlapped));
     assert!(node.may_count_as_told(A));
@@ -133,7 +133,7 @@ fn who_has_been_told_to_freeze_counts_as_frozen_and_is_thawed_before_its_freezer
 }
 
 #[test]
-fn who_suspends_a_job_waits_until_its_freezer_has_said_so() {
+fn suspend_waits_for_a_confirmed_freeze() {
     let mut node = node(Mode::Overlapped);
     order(&mut node, 10, switch(2, 1, Mode::Overlapped));
     node.handle_told(20, A);
@@ -146,7 +146,7 @@ fn who_suspends_a_job_waits_until_its_freezer_has_said_so() {
 
 /// Whoever forces switches wants it off and on again, not a write.
 #[test]
-fn it_is_not_enough_to_be_told_where_nobody_comes() {
+fn forced_switch_waits_for_a_confirmed_freeze() {
     let mut node = node(Mode::Overlapped);
     node.handle_plan(0, Plan { version: Version(2), rows: vec![vec![A], vec![]], moved: Vec::new() });
     order(&mut node, 10, Order::Switch(to_row(2, 1, 2)));
@@ -154,14 +154,14 @@ fn it_is_not_enough_to_be_told_where_nobody_comes() {
 }
 
 #[test]
-fn strictly_it_is_not_enough_to_be_told() {
+fn strict_switch_waits_for_a_confirmed_freeze() {
     let mut node = node(Mode::Strict);
     order(&mut node, 10, switch(2, 1, Mode::Strict));
     assert!(!node.may_count_as_told(A));
 }
 
 #[test]
-fn s17_the_strict_switch_waits_for_every_order() {
+fn strict_switch_waits_for_every_order() {
     let mut node = node(Mode::Strict);
     assert_eq!(order(&mut node, 0, switch(2, 1, Mode::Strict)), [Action::Freeze(A)]);
     node.handle_time(300_000);
@@ -185,7 +185,7 @@ fn s17_the_strict_switch_waits_for_every_order() {
 
 /// A daemon that is new hears the orders in force before the starters of its jobs have come back.
 #[test]
-fn orders_that_come_before_their_job_hold_when_it_comes() {
+fn node_switch_orders_that_precede_their_job_are_kept() {
     let mut node = node(Mode::Strict);
     let (generation, at) = (Generation(2), Slots::first(1));
     node.handle_plan(0, Plan { version: Version(2), rows: vec![vec![C]], moved: Vec::new() });
@@ -214,7 +214,7 @@ fn orders_that_come_before_their_job_hold_when_it_comes() {
 }
 
 #[test]
-fn a_job_that_stays_in_the_row_while_its_daemon_does_not_know_it_runs_on() {
+fn node_switch_job_in_the_row_of_a_restarted_daemon_runs_on() {
     for stays in [true, false] {
         let mut node = node(Mode::Strict);
         let next = if stays { vec![B, C] } else { vec![B] };
@@ -232,7 +232,7 @@ fn a_job_that_stays_in_the_row_while_its_daemon_does_not_know_it_runs_on() {
 }
 
 #[test]
-fn s17_a_job_that_ran_while_its_node_was_alone_is_restored_with_the_others() {
+fn strict_switch_restores_a_job_that_ran_on_an_isolated_node() {
     let mut node = node(Mode::Strict);
     node.handle_time(1_000_000_000);
     node.handle_frozen(1_000_100_000, A);
@@ -252,7 +252,7 @@ fn s17_a_job_that_ran_while_its_node_was_alone_is_restored_with_the_others() {
 }
 
 #[test]
-fn an_older_state_of_the_tree_that_comes_late_does_not_hide_that_the_node_is_expelled() {
+fn expelled_node_stays_expelled_despite_a_stale_tree() {
     let mut node = node(Mode::Strict);
     let members = |membership, expelled: &[NodeId]| {
         let (membership, expelled) = (Membership(membership), expelled.to_vec());
@@ -265,7 +265,7 @@ fn an_older_state_of_the_tree_that_comes_late_does_not_hide_that_the_node_is_exp
 }
 
 #[test]
-fn the_newest_generation_wins_and_a_skipped_one_is_reported_over() {
+fn node_switch_newest_generation_wins() {
     let mut node = node(Mode::Overlapped);
     // The backlog of a slow node: 3 is here before 2 could be executed, since the plan of 2 is not here.
     let two = to_row(2, 1, 2);
@@ -279,7 +279,7 @@ fn the_newest_generation_wins_and_a_skipped_one_is_reported_over() {
 
 /// Who was the parent before may still have plans on their way.
 #[test]
-fn plans_that_come_late_do_not_push_out_the_newest() {
+fn node_switch_late_plan_does_not_replace_the_newest() {
     let mut node = node(Mode::Overlapped);
     order(&mut node, 0, switch(2, 0, Mode::Overlapped));
     let late = Plan { version: Version(2), rows: vec![vec![A]], ..Plan::default() };
@@ -291,7 +291,7 @@ fn plans_that_come_late_do_not_push_out_the_newest() {
 }
 
 #[test]
-fn a_switch_waits_for_its_plan_and_for_its_time() {
+fn node_switch_waits_for_plan_and_time() {
     let mut node = node(Mode::Overlapped);
     let at = Switch {
         version: Version(2),
@@ -310,7 +310,7 @@ fn a_switch_waits_for_its_plan_and_for_its_time() {
 }
 
 #[test]
-fn a_job_of_the_row_that_is_still_freezing_is_thawed_when_it_is_frozen() {
+fn node_switch_thaws_a_job_that_was_still_freezing() {
     let mut node = node(Mode::Overlapped);
     order(&mut node, 0, switch(2, 1, Mode::Overlapped));
     node.handle_time(200_000);
@@ -348,7 +348,7 @@ fn kill_is_legal_in_any_state() {
 }
 
 #[test]
-fn suspend_and_resume_are_legal_in_any_state_and_the_newest_holds() {
+fn suspend_and_resume_are_legal_in_any_state() {
     let mut node = node(Mode::Overlapped);
     assert_eq!(order(&mut node, 0, Order::Suspend(A, 1)), [Action::Freeze(A)]);
     assert_eq!(order(&mut node, 0, Order::Suspend(A, 1)), []);
@@ -373,7 +373,7 @@ fn suspend_and_resume_are_legal_in_any_state_and_the_newest_holds() {
 }
 
 #[test]
-fn a_gang_asleep_for_a_millisecond_is_idle_until_woken() {
+fn idle_gang_is_found_after_a_millisecond() {
     let mut node = node(Mode::Overlapped);
     node.handle_asleep(0, A, true);
     assert_eq!(node.poll_timeout(), Some(1_000_000));
@@ -392,7 +392,7 @@ fn a_gang_asleep_for_a_millisecond_is_idle_until_woken() {
 }
 
 #[test]
-fn who_dozes_may_be_found_idle_and_who_is_frozen_is_not() {
+fn idle_is_found_while_exempt_and_not_while_frozen() {
     let idle = Action::Reached(A, Stage::Idle, Generation(2));
     for (dozes, said) in [(true, vec![idle]), (false, vec![])] {
         let mut node = node(Mode::Overlapped);
@@ -413,7 +413,7 @@ fn who_dozes_may_be_found_idle_and_who_is_frozen_is_not() {
 }
 
 #[test]
-fn who_is_suspended_while_it_dozes_is_not_found_idle() {
+fn suspended_exempt_job_is_not_found_idle() {
     let mut node = node(Mode::Overlapped);
     node.handle_asleep(0, A, true);
     order(&mut node, 500_000, switch(2, 1, Mode::Overlapped));
@@ -425,7 +425,7 @@ fn who_is_suspended_while_it_dozes_is_not_found_idle() {
 }
 
 #[test]
-fn a_node_that_hears_nothing_runs_its_own_jobs_and_comes_back() {
+fn isolated_node_runs_its_own_jobs_and_rejoins() {
     let mut node = node(Mode::Overlapped);
     node.handle_time(1_000_000_000);
     assert_eq!(actions(&mut node), [Action::Freeze(A), Action::Thaw(B)], "A is on other nodes too");
@@ -439,7 +439,7 @@ fn a_node_that_hears_nothing_runs_its_own_jobs_and_comes_back() {
 }
 
 #[test]
-fn a_job_that_comes_frozen_outside_of_the_row_is_said_to_be_frozen() {
+fn node_switch_reports_a_job_that_arrives_frozen() {
     let mut node = node(Mode::Overlapped);
     node.handle_job(0, JobId(3), Slots::first(1), false, Arrival::Frozen);
     node.handle_job(0, JobId(4), Slots::first(1), false, Arrival::Running);
@@ -447,7 +447,7 @@ fn a_job_that_comes_frozen_outside_of_the_row_is_said_to_be_frozen() {
 }
 
 #[test]
-fn a_job_that_was_moved_is_bound_before_it_runs_again() {
+fn node_switch_binds_a_moved_job_before_it_runs() {
     let mut node = node(Mode::Overlapped);
     let slots = Slots::first(4).without(&Slots::first(2));
     let moved = |job, node| crate::Moved { job, node: NodeId(node), slots };
@@ -467,7 +467,7 @@ fn a_job_that_was_moved_is_bound_before_it_runs_again() {
 }
 
 #[test]
-fn nobody_runs_while_its_channels_are_loaded() {
+fn strict_switch_runs_no_job_during_restore() {
     let mut node = node(Mode::Strict);
     order(&mut node, 0, switch(2, 1, Mode::Strict));
     node.handle_frozen(0, A);

@@ -39,7 +39,7 @@ fn down(head: &mut Head) -> Vec<Order> {
 
 /// After a daemon has come back its reports are of another time than those of the others, for as long as the job runs.
 #[test]
-fn nobody_is_expelled_for_a_job_that_is_to_run() {
+fn strict_switch_expels_no_node_for_a_job_that_is_to_run() {
     let mut head = head();
     head.handle_report(10, Report::Late { node: CHILD, job: JOB, stage: Stage::Frozen });
     assert_eq!(down(&mut head), []);
@@ -50,7 +50,7 @@ fn nobody_is_expelled_for_a_job_that_is_to_run() {
 }
 
 #[test]
-fn who_comes_hears_what_jobs_were_ordered_one_by_one() {
+fn controller_joining_node_gets_per_job_orders() {
     let mut head = head();
     head.handle_report(10, Report::Came { node: CHILD });
     let orders = down(&mut head);
@@ -60,7 +60,7 @@ fn who_comes_hears_what_jobs_were_ordered_one_by_one() {
 
 /// The daemon that would have said that a rank is awake is gone, and the one after it does not know that anybody was told otherwise.
 #[test]
-fn nobody_is_thought_asleep_on_the_word_of_those_who_are_gone() {
+fn controller_drops_idle_reports_of_lost_nodes() {
     let mut head = head();
     head.handle_report(10, reached(Stage::Idle, 1));
     assert!(!head.scheduler().is_wanted());
@@ -88,7 +88,7 @@ fn notices(head: &mut Head, now_ns: u64) -> Vec<Notice> {
 }
 
 #[test]
-fn the_deepest_that_is_late_is_named_once_after_a_second_and_when_it_is_over() {
+fn controller_names_the_deepest_late_node_once() {
     let mut head = with_leaving_job();
     let deepest = NodeId(2);
     head.handle_report(SECOND_NS / 2, Report::Late { node: deepest, job: JOB, stage: Stage::Frozen });
@@ -111,7 +111,7 @@ fn the_deepest_that_is_late_is_named_once_after_a_second_and_when_it_is_over() {
 }
 
 #[test]
-fn where_all_nodes_of_a_job_lack_alike_all_are_named_and_a_lost_one_no_longer() {
+fn controller_names_all_nodes_that_are_equally_late() {
     let mut head = with_leaving_job();
     let deepest = NodeId(2);
     assert_eq!(head.late_timeout(), Some(2 * SECOND_NS));
@@ -125,7 +125,7 @@ fn where_all_nodes_of_a_job_lack_alike_all_are_named_and_a_lost_one_no_longer() 
 }
 
 #[test]
-fn who_is_expelled_is_said_to_be_that_and_not_late_too() {
+fn controller_reports_expelled_instead_of_late() {
     let mut head = head();
     head.suspend(10, JOB);
     down(&mut head);
@@ -141,7 +141,7 @@ fn who_is_expelled_is_said_to_be_that_and_not_late_too() {
 
 /// RESUME may have reached some of its nodes when the head before died: the others would keep it frozen for ever.
 #[test]
-fn a_job_of_an_earlier_head_hears_on_all_its_nodes_whether_it_is_suspended() {
+fn controller_takeover_resends_suspend_state_to_all_nodes() {
     for suspended in [false, true] {
         let config = Config { generation: Generation(100), ..Config::default() };
         let mut scheduler = Scheduler::new(config).expect("the default can be");

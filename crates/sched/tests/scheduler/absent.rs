@@ -5,7 +5,7 @@ use tutti_sched::{Config, Demand, JobId, JobState, NodeId, Switch};
 use crate::{Bench, SLICE_NS, given};
 
 #[test]
-fn suspended_jobs_leave_the_matrix_and_come_back() {
+fn matrix_suspended_jobs_leave_and_return() {
     let mut bench = Bench::plain(1, 1);
     let (a, b) = (bench.submit(&Demand::any(1, 1)), bench.submit(&Demand::any(1, 1)));
     bench.run(4);
@@ -24,7 +24,7 @@ fn suspended_jobs_leave_the_matrix_and_come_back() {
 }
 
 #[test]
-fn all_jobs_suspended_is_a_switch_to_nobody() {
+fn matrix_of_suspended_jobs_switches_to_an_empty_row() {
     let mut bench = Bench::plain(1, 1);
     let a = bench.submit(&Demand::any(1, 1));
     bench.run(2);
@@ -38,7 +38,7 @@ fn all_jobs_suspended_is_a_switch_to_nobody() {
 }
 
 #[test]
-fn the_jobs_of_a_lost_node_are_out_and_the_others_go_on() {
+fn matrix_jobs_of_a_lost_node_leave() {
     let mut bench = Bench::plain(2, 1);
     let both = bench.submit(&Demand::any(2, 2));
     let one = bench.submit(&given(&[(0, 1)]));
@@ -57,7 +57,7 @@ fn the_jobs_of_a_lost_node_are_out_and_the_others_go_on() {
 }
 
 #[test]
-fn the_jobs_of_an_expelled_node_are_left_out_until_it_is_back() {
+fn matrix_jobs_of_an_expelled_node_pause() {
     let mut bench = Bench::plain(2, 1);
     let both = bench.submit(&Demand::any(2, 2));
     let one = bench.submit(&given(&[(0, 1)]));
@@ -71,7 +71,7 @@ fn the_jobs_of_an_expelled_node_are_left_out_until_it_is_back() {
 }
 
 #[test]
-fn a_job_that_is_not_frozen_is_left_out_and_keeps_its_credit() {
+fn matrix_late_job_pauses_and_keeps_its_credit() {
     let mut bench = Bench::plain(1, 1);
     let (a, b) = (bench.submit(&Demand::any(1, 1)), bench.submit(&Demand::any(1, 1)));
     assert!(bench.scheduler.next_row(0).is_some());
@@ -91,7 +91,7 @@ fn a_job_that_is_not_frozen_is_left_out_and_keeps_its_credit() {
 }
 
 #[test]
-fn an_idle_gang_gives_up_its_slice_and_gets_a_look_now_and_then() {
+fn idle_gang_gives_up_its_slice() {
     let mut bench = Bench::plain(1, 1);
     let (a, b) = (bench.submit(&Demand::any(1, 1)), bench.submit(&Demand::any(1, 1)));
     bench.turn();
@@ -112,7 +112,7 @@ fn an_idle_gang_gives_up_its_slice_and_gets_a_look_now_and_then() {
 }
 
 #[test]
-fn a_machine_of_idle_jobs_stands_still_until_somebody_wakes() {
+fn idle_machine_does_not_switch() {
     let mut bench = Bench::new(1, 1, Config { look_ns: 0, ..Config::default() });
     let (a, b) = (bench.submit(&Demand::any(1, 1)), bench.submit(&Demand::any(1, 1)));
     for job in [a, b] {
@@ -129,7 +129,7 @@ fn a_machine_of_idle_jobs_stands_still_until_somebody_wakes() {
 }
 
 #[test]
-fn generations_grow_by_one_and_go_on_after_a_change_of_head() {
+fn generations_continue_under_a_new_controller() {
     let config = Config { generation: tutti_sched::Generation(41), ..Config::default() };
     let mut bench = Bench::new(1, 1, config);
     bench.submit(&Demand::any(1, 1));
@@ -142,7 +142,7 @@ fn generations_grow_by_one_and_go_on_after_a_change_of_head() {
 /// Nodes whose daemons live on know their jobs under the slots of the head before: two of them on one slot would never run together.
 
 #[test]
-fn a_head_that_takes_over_says_in_its_plan_on_which_slots_those_run_that_it_found() {
+fn controller_takeover_plans_found_jobs_on_their_slots() {
     let mut bench = Bench::plain(1, 2);
     for job in [JobId(11), JobId(12)] {
         bench.scheduler.submit_running(0, job, &given(&[(0, 1)])).unwrap();

@@ -5,7 +5,7 @@ use tutti_sched::{Config, Demand, JobId, JobState, NodeId, Place, Policy, Slots,
 use crate::{Bench, SLICE_NS, given};
 
 #[test]
-fn s2_the_scheduler_picks_the_nodes_if_fewer_than_all() {
+fn placement_picks_nodes_if_fewer_than_all() {
     let mut bench = Bench::plain(4, 2);
     let job = bench.submit(&Demand::any(3, 5));
     let parts = bench.scheduler.parts(job).unwrap();
@@ -20,7 +20,7 @@ fn s2_the_scheduler_picks_the_nodes_if_fewer_than_all() {
 }
 
 #[test]
-fn exclusive_jobs_have_whole_nodes_in_all_rows() {
+fn placement_exclusive_jobs_have_whole_nodes_in_all_rows() {
     let mut bench = Bench::plain(3, 4);
     let exclusive = bench.submit(&Demand { exclusive: true, ..Demand::any(1, 2) });
     let shared: Vec<_> = (0..3).map(|_| bench.submit(&Demand::any(2, 8))).collect();
@@ -35,7 +35,7 @@ fn exclusive_jobs_have_whole_nodes_in_all_rows() {
 }
 
 #[test]
-fn ranks_are_more_than_slots_only_when_asked() {
+fn placement_oversubscribes_only_when_requested() {
     let mut bench = Bench::plain(2, 2);
     let refused = bench.try_submit(&Demand::any(2, 8));
     assert_eq!(refused, Err(SubmitError::TooManyRanks { ranks: 4, most: 2 }));
@@ -45,7 +45,7 @@ fn ranks_are_more_than_slots_only_when_asked() {
 }
 
 #[test]
-fn a_job_waits_for_memory_and_suspended_jobs_keep_theirs() {
+fn placement_suspended_jobs_keep_their_memory() {
     let mut bench = Bench::plain(1, 1);
     let needs = |memory_bytes| Demand { memory_bytes, ..Demand::any(1, 1) };
     let (a, b, c) = (bench.submit(&needs(600)), bench.submit(&needs(600)), bench.submit(&needs(300)));
@@ -73,7 +73,7 @@ fn a_job_waits_for_memory_and_suspended_jobs_keep_theirs() {
 }
 
 #[test]
-fn a_waiting_job_is_passed_a_bounded_number_of_times() {
+fn placement_waiting_job_is_passed_a_bounded_number_of_times() {
     let mut bench = Bench::new(1, 1, Config { bypass_max: 4, ..Config::default() });
     let needs = |memory_bytes| Demand { memory_bytes, ..Demand::any(1, 1) };
     let first = bench.submit(&needs(500));
@@ -94,7 +94,7 @@ fn a_waiting_job_is_passed_a_bounded_number_of_times() {
 }
 
 #[test]
-fn the_tree_places_jobs_in_the_least_loaded_partition_of_their_size() {
+fn dqt_places_jobs_in_the_least_loaded_partition() {
     let mut bench = Bench::new(8, 1, Config { policy: Policy::Dqt, fill_holes: false, ..Config::default() });
     let whole = bench.submit(&Demand::any(8, 8));
     let halves: Vec<_> = (0..2).map(|_| bench.submit(&Demand::any(4, 4))).collect();
@@ -110,7 +110,7 @@ fn the_tree_places_jobs_in_the_least_loaded_partition_of_their_size() {
 }
 
 #[test]
-fn the_shorter_half_of_the_tree_begins_anew_in_the_holes() {
+fn dqt_shorter_half_restarts_in_the_holes() {
     let mut bench = Bench::new(2, 1, Config { policy: Policy::Dqt, ..Config::default() });
     let left = [(); 3].map(|()| bench.submit(&given(&[(0, 1)])));
     let right = bench.submit(&given(&[(1, 1)]));
@@ -122,7 +122,7 @@ fn the_shorter_half_of_the_tree_begins_anew_in_the_holes() {
 }
 
 #[test]
-fn rows_are_unified_when_jobs_end() {
+fn matrix_unifies_rows_when_jobs_end() {
     let mut bench = Bench::plain(1, 4);
     let jobs: Vec<_> = (0..4).map(|_| bench.submit(&Demand::any(1, 2))).collect();
     assert_eq!(bench.plan().rows.len(), 2);
@@ -135,7 +135,7 @@ fn rows_are_unified_when_jobs_end() {
 }
 
 #[test]
-fn a_job_that_is_moved_while_its_slice_is_over_is_bound_at_once() {
+fn placement_moved_job_is_bound_at_once() {
     let mut bench = Bench::plain(1, 2);
     // It has its slot, and is being launched.
     bench.scheduler.submit(0, JobId(99), &Demand::any(1, 1)).unwrap();
@@ -156,7 +156,7 @@ fn a_job_that_is_moved_while_its_slice_is_over_is_bound_at_once() {
 }
 
 #[test]
-fn bad_demands_are_refused_with_what_was_found() {
+fn placement_bad_demand_is_refused() {
     let mut bench = Bench::plain(2, 2);
     let refusals = [
         (Demand::any(0, 1), "a job needs at least one node and one rank"),

@@ -112,7 +112,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_slot_is_used_twice_and_no_job_is_lost(
+    fn matrix_uses_no_slot_twice_and_loses_no_job(
         policy in prop_oneof![Just(Policy::RoundRobin), Just(Policy::Dqt)],
         fill_holes in any::<bool>(),
         steps in proptest::collection::vec(step(), 1..120),
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn every_job_gets_its_share_within_a_round(
+    fn matrix_every_job_gets_its_share_within_a_round(
         policy in prop_oneof![Just(Policy::RoundRobin), Just(Policy::Dqt)],
         demands in proptest::collection::vec((1_u32..9, 50_u32..400), 1..12),
     ) {

@@ -5,7 +5,7 @@ use tutti_sched::{Config, ConfigError, Demand, Scheduler, Switch, Window};
 use crate::{Bench, SLICE_NS, given};
 
 #[test]
-fn s20_all_ranks_of_a_gang_share_the_slice_in_the_matrix() {
+fn gang_ranks_share_the_slice() {
     let mut bench = Bench::plain(2, 2);
     let (a, b) = (bench.submit(&Demand::any(2, 4)), bench.submit(&Demand::any(2, 4)));
     bench.run(10);
@@ -15,7 +15,7 @@ fn s20_all_ranks_of_a_gang_share_the_slice_in_the_matrix() {
 }
 
 #[test]
-fn with_one_row_there_is_no_switch_unless_forced() {
+fn one_row_switches_only_when_forced() {
     let mut bench = Bench::plain(2, 2);
     let a = bench.submit(&Demand::any(2, 2));
     let b = bench.submit(&Demand::any(2, 2));
@@ -32,7 +32,7 @@ fn with_one_row_there_is_no_switch_unless_forced() {
 }
 
 #[test]
-fn weights_are_shares_of_the_slices() {
+fn weights_are_shares_of_slices() {
     let mut bench = Bench::plain(1, 1);
     let jobs = [100, 300, 600].map(|weight| bench.submit(&Demand { weight, ..Demand::any(1, 1) }));
     bench.run(1000);
@@ -48,7 +48,7 @@ fn weights_are_shares_of_the_slices() {
 }
 
 #[test]
-fn a_job_in_both_rows_runs_through_and_holes_are_filled() {
+fn matrix_job_in_both_rows_runs_through() {
     let mut bench = Bench::plain(4, 1);
     let wide = bench.submit(&Demand::any(3, 3));
     let other = bench.submit(&Demand::any(3, 3));
@@ -69,7 +69,7 @@ fn a_job_in_both_rows_runs_through_and_holes_are_filled() {
 }
 
 #[test]
-fn a_job_that_fits_beside_those_that_run_runs_at_once() {
+fn matrix_fitting_job_runs_at_once() {
     let mut bench = Bench::plain(1, 2);
     let a = bench.submit(&Demand::any(1, 1));
     bench.turn();
@@ -80,7 +80,7 @@ fn a_job_that_fits_beside_those_that_run_runs_at_once() {
 }
 
 #[test]
-fn s24_the_slice_is_a_setting() {
+fn slice_length_is_a_setting() {
     for (slice_ns, allowed) in
         [(4_999_999, false), (5_000_000, true), (60_000_000_000, true), (3_600_000_000_001, false)]
     {
@@ -95,7 +95,7 @@ fn s24_the_slice_is_a_setting() {
 }
 
 #[test]
-fn w16_schedulers_that_share_a_machine_run_their_jobs_in_their_own_windows_of_the_clock() {
+fn users_sharing_a_machine_run_in_their_own_windows() {
     for count in 2..5 {
         let mut benches: Vec<Bench> = (0..count).map(|_| Bench::plain(1, 2)).collect();
         for (index, bench) in (0..).zip(&mut benches) {

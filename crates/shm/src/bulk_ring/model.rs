@@ -66,12 +66,12 @@ fn stream(name: &str, preemptions: Option<usize>, start: u64, chunks: u64) {
 }
 
 #[test]
-fn no_interleaving_loses_repeats_or_tears_a_chunk() {
+fn bulk_ring_model_delivers_every_chunk_once_whole() {
     stream("bulk, two slots used twice, full", None, 0, 3);
     stream("bulk, two slots used three times", Some(3), 0, 6);
 }
 
 #[test]
-fn laps_begin_again_after_255() {
+fn bulk_ring_model_lap_counter_wraps() {
     stream("bulk, lap 254, 255, 1", Some(3), 253 * SLOTS as u64 + 1, 5);
 }

@@ -62,7 +62,7 @@ fn next(seed: &mut u64) -> u64 {
 }
 
 #[test]
-fn every_chunk_arrives_once_in_order_with_its_bytes() {
+fn bulk_ring_delivers_chunks_once_in_order() {
     // Longer than 255 laps, after which the lap numbers begin again.
     const CHUNKS: u64 = 300 * SLOTS as u64;
     for seed in 1..20 {
@@ -92,7 +92,7 @@ fn every_chunk_arrives_once_in_order_with_its_bytes() {
 }
 
 #[test]
-fn a_full_ring_refuses_and_takes_again_after_one_slot_is_emptied() {
+fn bulk_ring_full_refuses_until_a_slot_is_free() {
     let (mut producer, mut consumer, _memory) = ring();
     let mut sent = 0;
     while put(&mut producer, sent, 1) {
@@ -104,7 +104,7 @@ fn a_full_ring_refuses_and_takes_again_after_one_slot_is_emptied() {
 }
 
 #[test]
-fn a_short_message_fits_into_an_empty_ring_whatever_its_slots() {
+fn bulk_ring_empty_takes_a_short_message() {
     for slot_lines in [32, 34, 64, 136, 272] {
         let mut slots: Vec<Slot> = (0..SLOTS * slot_lines).map(|_| Slot([0; LINE_BYTES])).collect();
         let (mut descriptors, mut emptied) = (Descriptors::default(), Emptied::default());
@@ -127,7 +127,7 @@ fn a_short_message_fits_into_an_empty_ring_whatever_its_slots() {
 }
 
 #[test]
-fn a_bell_is_owed_once_for_what_was_emptied() {
+fn bulk_ring_owes_one_wakeup_for_freed_slots() {
     let (mut producer, mut consumer, _memory) = ring();
     assert!(put(&mut producer, 0, 1) && put(&mut producer, 1, 1));
     assert!(!consumer.take_owed_bell());
@@ -136,7 +136,7 @@ fn a_bell_is_owed_once_for_what_was_emptied() {
 }
 
 #[test]
-fn ends_on_a_copy_go_on_from_where_the_originals_stand() {
+fn bulk_ring_ends_can_be_rebuilt_from_shared_memory() {
     let (mut producer, mut consumer, memory) = ring();
     for n in 0..11 {
         assert!(put(&mut producer, n, 5));

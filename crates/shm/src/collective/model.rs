@@ -48,19 +48,19 @@ fn everybody(name: &str, slot_of: fn(u64) -> usize) {
 }
 
 #[test]
-fn who_reads_everybody_may_use_a_slot_again_after_the_next_operation() {
+fn collective_model_slot_is_free_after_the_next_operation_of_a_reader() {
     everybody("allreduce, two slots", |k| k as usize & 1);
 }
 
 #[test]
 #[should_panic]
-fn with_one_slot_the_next_operation_overwrites_what_is_being_read() {
+fn collective_model_one_slot_is_too_few() {
     everybody("allreduce, one slot", |_| 0);
 }
 
 /// Two members leave a block while a third process waits for a free one, takes it, and tells a fourth of it.
 #[test]
-fn the_next_owner_of_a_block_begins_behind_all_that_the_last_one_did() {
+fn collective_model_block_reuse_continues_the_sequence() {
     explore("a block changes hands", Some(3), || {
         let block: Arc<(BlockHeader, FlagLine, AtomicU32)> = Arc::default();
         assert!(block.0.try_take(2));
@@ -117,12 +117,12 @@ fn one_to_all(name: &str, lag: u64) {
 }
 
 #[test]
-fn who_only_writes_may_use_a_slot_again_when_all_are_done_with_it() {
+fn collective_model_writer_waits_for_all_readers() {
     one_to_all("broadcast, two ahead", 2);
 }
 
 #[test]
 #[should_panic]
-fn three_operations_ahead_is_too_far() {
+fn collective_model_three_operations_ahead_is_too_far() {
     one_to_all("broadcast, three ahead", 3);
 }

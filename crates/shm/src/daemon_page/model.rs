@@ -6,7 +6,7 @@ use super::*;
 use crate::model::explore;
 
 #[test]
-fn a_time_read_beside_a_thaw_is_of_before_or_of_after() {
+fn daemon_page_model_time_is_never_torn_by_a_thaw() {
     explore("daemon page", None, || {
         // The second time is monotonic time.
         let shared = Arc::new((Lines::default(), AtomicU64::new(10)));

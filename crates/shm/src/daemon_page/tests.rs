@@ -13,7 +13,7 @@ fn at(page: &Page, now_ns: u64) -> Time {
 }
 
 #[test]
-fn a_rank_sees_what_the_daemon_tells_and_library_time_stands_still_with_the_job() {
+fn daemon_page_library_time_stops_while_frozen() {
     let made = DaemonPage::create().unwrap();
     let rank = Page::read(made.reading_end().unwrap().as_fd()).unwrap();
     assert_eq!(rank.told(), Told::default());
@@ -31,7 +31,7 @@ fn a_rank_sees_what_the_daemon_tells_and_library_time_stands_still_with_the_job(
 }
 
 #[test]
-fn a_daemon_that_follows_goes_on_counting_and_what_the_dead_one_began_is_over() {
+fn daemon_page_survives_a_daemon_restart() {
     let page = DaemonPage::create().unwrap();
     let mut first = adopt(&page, 0);
     first.begin(10);
@@ -57,7 +57,7 @@ fn a_daemon_that_follows_goes_on_counting_and_what_the_dead_one_began_is_over() 
 }
 
 #[test]
-fn a_time_in_which_user_and_turn_both_hold_the_job_counts_once() {
+fn daemon_page_counts_overlapping_stops_once() {
     // Held from 100 to 200, frozen from .. to ..: stands still in all.
     for (from, to, all) in [(110, 150, 100), (50, 150, 150), (150, 250, 150), (50, 250, 200), (10, 20, 110)] {
         let page = DaemonPage::create().unwrap();
@@ -79,7 +79,7 @@ fn a_time_in_which_user_and_turn_both_hold_the_job_counts_once() {
 }
 
 #[test]
-fn a_rank_cannot_write_by_what_it_is_given() {
+fn daemon_page_is_read_only_for_ranks() {
     let made = DaemonPage::create().unwrap();
     let given = made.reading_end().unwrap();
     let rank = Page::read(given.as_fd()).unwrap();
@@ -100,7 +100,7 @@ fn a_rank_cannot_write_by_what_it_is_given() {
 }
 
 #[test]
-fn what_is_no_page_or_anothers_is_not_written_to() {
+fn daemon_page_of_another_user_is_refused() {
     // SAFETY: no arguments.
     let user = unsafe { libc::geteuid() };
     let refusal = |file: OwnedFd, user| DaemonPage::adopt(file.as_fd(), user, 0).unwrap_err().to_string();

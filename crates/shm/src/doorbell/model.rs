@@ -29,13 +29,13 @@ fn sleep(endpoint: &Endpoint, word: &AtomicU32) {
 }
 
 #[test]
-fn a_sleeper_is_woken() {
+fn doorbell_model_wakes_a_sleeper() {
     one_word("doorbell", ring_if_sleeping, sleep);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn without_the_wakers_fence_the_sleeper_may_sleep_for_ever() {
+fn doorbell_model_needs_the_wakers_fence() {
     let wake = |endpoint: &Endpoint| {
         let intention = endpoint.sleeping.load(Ordering::Relaxed);
         if intention != 0 {
@@ -47,7 +47,7 @@ fn without_the_wakers_fence_the_sleeper_may_sleep_for_ever() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn without_the_sleepers_fence_it_may_sleep_for_ever() {
+fn doorbell_model_needs_the_sleepers_fence() {
     one_word("no fence of the sleeper", ring_if_sleeping, |endpoint, word| {
         let bell = endpoint.bell.load(Ordering::Acquire);
         endpoint.sleeping.store(bell + 1, Ordering::Relaxed);
@@ -60,7 +60,7 @@ fn without_the_sleepers_fence_it_may_sleep_for_ever() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_bell_read_after_the_look_may_be_missed() {
+fn doorbell_model_needs_the_counter_read_before_the_check() {
     one_word("bell read late", ring_if_sleeping, |endpoint, word| {
         endpoint.sleeping.store(endpoint.bell.load(Ordering::Acquire) + 1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -73,7 +73,7 @@ fn a_bell_read_after_the_look_may_be_missed() {
 }
 
 #[test]
-fn two_wakers_and_a_sleeper_that_needs_both() {
+fn doorbell_model_two_wakers_one_sleeper() {
     explore("two wakers", Some(3), || {
         let shared = Arc::new((Endpoint::default(), [AtomicU32::new(0), AtomicU32::new(0)]));
         let wakers = [0, 1].map(|i| {
@@ -95,7 +95,7 @@ fn two_wakers_and_a_sleeper_that_needs_both() {
 }
 
 #[test]
-fn two_ranks_that_sleep_exchange_messages() {
+fn doorbell_model_two_sleeping_ranks_exchange_messages() {
     explore("ping-pong, both sleep", Some(3), || {
         let shared = Arc::new(([Endpoint::default(), Endpoint::default()], [Memory::new(4), Memory::new(4)]));
         let ((mut to_1, mut from_0), (mut to_0, mut from_1)) = (shared.1[0].ends(0), shared.1[1].ends(0));
@@ -167,12 +167,12 @@ fn stream_with_sleep(name: &str, preemptions: usize, bell_for_room: bool) {
 }
 
 #[test]
-fn a_sender_that_sleeps_for_room_is_woken() {
+fn doorbell_model_wakes_a_sender_that_waits_for_room() {
     stream_with_sleep("full ring, both sleep, lazy count", 2, true);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn without_the_bell_for_room_both_sleep_for_ever() {
+fn doorbell_model_needs_the_wakeup_for_room() {
     stream_with_sleep("full ring, no bell for room", 2, false);
 }

@@ -104,7 +104,7 @@ impl Run {
 }
 
 #[test]
-fn no_interleaving_loses_repeats_or_tears_a_message() {
+fn envelope_ring_model_delivers_every_message_once_whole() {
     let run = Run {
         name: "one line each, ring of 4, wraps",
         preemptions: None,
@@ -122,14 +122,14 @@ fn no_interleaving_loses_repeats_or_tears_a_message() {
 }
 
 #[test]
-fn messages_of_two_lines_survive_the_pad_and_a_full_ring() {
+fn envelope_ring_model_two_line_messages_survive_padding() {
     let name = "two lines, pad, ring of 8, full";
     Run { name, preemptions: Some(4), count: 8, start: 7, before: 0, messages: 4, words: |_| 6, ahead: 0 }
         .explore();
 }
 
 #[test]
-fn old_payload_that_looks_like_the_header_that_is_due_is_never_taken_for_it() {
+fn envelope_ring_model_old_payload_is_never_a_header() {
     // Headers in lines 1, 3, 5 and payload in 2, 4, 6; then a pad in line 7 and headers in 0, 2, 4: five numbers later.
     let name = "two lines over old payload, ring of 8";
     Run { name, preemptions: None, count: 8, start: 1, before: 3, messages: 3, words: |_| 6, ahead: 5 }
@@ -137,7 +137,7 @@ fn old_payload_that_looks_like_the_header_that_is_due_is_never_taken_for_it() {
 }
 
 #[test]
-fn messages_of_one_and_two_lines_alternate() {
+fn envelope_ring_model_mixes_one_and_two_line_messages() {
     let words = |n| if n % 2 == 0 { 7 } else { 1 };
     let name = "one and two lines, ring of 8";
     Run { name, preemptions: None, count: 8, start: 4, before: 0, messages: 4, words, ahead: 0 }.explore();

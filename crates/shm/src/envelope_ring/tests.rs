@@ -33,7 +33,7 @@ fn next(seed: &mut u64) -> u64 {
 }
 
 #[test]
-fn every_message_arrives_once_in_order_with_its_data() {
+fn envelope_ring_delivers_messages_once_in_order() {
     for seed in 1..200 {
         let mut random = seed * 0x9e37_79b9;
         let (mut producer, mut consumer, _memory) = ring([4, 8, 64][seed as usize % 3]);
@@ -65,7 +65,7 @@ fn every_message_arrives_once_in_order_with_its_data() {
 
 /// Every word of the payload is a header whose number is due within the next turn of the ring.
 #[test]
-fn payload_that_looks_like_a_header_is_never_taken_for_one() {
+fn envelope_ring_payload_is_never_taken_for_a_header() {
     for seed in 1..100 {
         let mut random = seed * 0x9e37_79b9;
         let (mut producer, mut consumer, _memory) = ring(16);
@@ -89,7 +89,7 @@ fn payload_that_looks_like_a_header_is_never_taken_for_one() {
 
 /// A line that only pads cover must not keep a header until its number is due again.
 #[test]
-fn a_header_of_long_ago_is_never_taken_for_the_one_that_is_due() {
+fn envelope_ring_stale_header_is_never_taken_for_a_new_one() {
     let (mut producer, mut consumer, _memory) = ring(16);
     let mut sent = 0;
     let mut pass = |producer: &mut Producer, consumer: &mut Consumer, bytes| {
@@ -111,7 +111,7 @@ fn a_header_of_long_ago_is_never_taken_for_the_one_that_is_due() {
 }
 
 #[test]
-fn a_full_ring_refuses_and_takes_again_after_consumption() {
+fn envelope_ring_full_refuses_until_consumed() {
     let (mut producer, mut consumer, _memory) = ring(8);
     let mut sent = 0;
     while producer.try_push(&message(sent, 0).0, &[]) {
@@ -125,7 +125,7 @@ fn a_full_ring_refuses_and_takes_again_after_consumption() {
 
 /// The rule of the module text: the lazy count never keeps an emptied ring from taking a message.
 #[test]
-fn an_emptied_ring_takes_any_message_though_its_receiver_never_publishes() {
+fn envelope_ring_empty_takes_any_message() {
     for count in [4, 8, 16, 32, 256] {
         for bytes in [0, 40, 41, 104] {
             for start in 0..count as u64 {
@@ -153,7 +153,7 @@ fn an_emptied_ring_takes_any_message_though_its_receiver_never_publishes() {
 }
 
 #[test]
-fn room_is_there_exactly_when_a_push_succeeds() {
+fn envelope_ring_has_room_exactly_when_push_succeeds() {
     for seed in 1..100 {
         let mut random = seed * 0x9e37_79b9;
         let (mut producer, mut consumer, _memory) = ring([4, 8, 16][seed as usize % 3]);
@@ -171,7 +171,7 @@ fn room_is_there_exactly_when_a_push_succeeds() {
 }
 
 #[test]
-fn a_bell_is_owed_when_the_sender_was_told_of_room() {
+fn envelope_ring_owes_a_wakeup_after_publishing_room() {
     let (mut producer, mut consumer, _memory) = ring(32);
     for n in 0..4 {
         assert!(producer.try_push(&message(n, 0).0, &[]));
@@ -185,7 +185,7 @@ fn a_bell_is_owed_when_the_sender_was_told_of_room() {
 }
 
 #[test]
-fn the_sequence_begins_again_after_its_last_number() {
+fn envelope_ring_sequence_wraps() {
     let (mut producer, mut consumer, _memory) = ring(8);
     (producer.sequence, consumer.sequence) = (u32::MAX - 5, u32::MAX - 5);
     for n in 0..20 {
@@ -199,7 +199,7 @@ fn the_sequence_begins_again_after_its_last_number() {
 }
 
 #[test]
-fn an_onlooker_sees_what_has_not_been_taken_at_every_step() {
+fn envelope_ring_observer_sees_unconsumed_messages() {
     for seed in 1..40 {
         let mut random = seed * 0x9e37_79b9;
         let (mut producer, mut consumer, memory) = ring([16, 64][seed as usize % 2]);
@@ -220,7 +220,7 @@ fn an_onlooker_sees_what_has_not_been_taken_at_every_step() {
 }
 
 #[test]
-fn a_ring_of_anything_is_walked_to_an_end() {
+fn envelope_ring_walk_of_any_memory_terminates() {
     let mut random = 7;
     for _ in 0..2000 {
         let lines: Vec<Line> = (0..16)

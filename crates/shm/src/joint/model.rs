@@ -45,7 +45,7 @@ fn work(end: &mut Joint, memory: &Memory, opens: bool) {
 }
 
 #[test]
-fn two_copy_each_piece_once_and_agree_when_all_is_copied() {
+fn coop_copy_model_copies_each_piece_once() {
     explore("joint copy", Some(1), || {
         let memory = Arc::new(Memory::default());
         let claims = NonNull::from(&memory.claims);

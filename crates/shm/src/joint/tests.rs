@@ -20,7 +20,7 @@ fn block() -> (Joint, Joint, Box<Memory>) {
 }
 
 #[test]
-fn a_message_is_complete_when_both_have_counted_all_pieces() {
+fn coop_copy_completes_when_all_pieces_are_counted() {
     let (mut opener, mut helper, _memory) = block();
     assert_eq!(helper.state(1, 3), State::Closed);
     opener.open(1);
@@ -40,7 +40,7 @@ fn a_message_is_complete_when_both_have_counted_all_pieces() {
 }
 
 #[test]
-fn the_opener_copies_alone_when_nobody_comes() {
+fn coop_copy_opener_can_copy_alone() {
     let (mut opener, helper, _memory) = block();
     for message in 1..100 {
         opener.open(message);
@@ -55,7 +55,7 @@ fn the_opener_copies_alone_when_nobody_comes() {
 }
 
 #[test]
-fn who_cannot_copy_says_so_to_both() {
+fn coop_copy_failure_is_seen_by_both() {
     let (mut opener, mut helper, _memory) = block();
     opener.open(1);
     assert_eq!((opener.claim(1, 2), helper.claim(1, 2)), (Some(0), Some(1)));
@@ -65,7 +65,7 @@ fn who_cannot_copy_says_so_to_both() {
 }
 
 #[test]
-fn every_piece_is_claimed_once_by_two_threads() {
+fn coop_copy_piece_is_claimed_once() {
     const PIECES: u32 = 1000;
     const MESSAGES: u32 = 200;
     let (mut opener, mut helper, _memory) = block();

@@ -97,7 +97,7 @@ fn is_idle(shared: &Shared) -> bool {
 }
 
 #[test]
-fn two_threads_that_wait_for_a_peer_are_both_woken() {
+fn waits_model_wakes_two_threads() {
     explore("two waits, one peer", Some(3), || {
         let shared = Arc::new(Shared::default());
         let other = spawn(&shared, |shared| wait(shared, 1));
@@ -113,7 +113,7 @@ fn two_threads_that_wait_for_a_peer_are_both_woken() {
 }
 
 #[test]
-fn a_thread_that_leaves_while_another_sleeps_leaves_a_sentry() {
+fn waits_model_leaving_thread_hands_over_polling() {
     explore("two waits one after the other", Some(2), || {
         let shared = Arc::new(Shared::default());
         let other = spawn(&shared, |shared| wait(shared, 1));
@@ -136,7 +136,7 @@ fn complete(shared: &Shared, word: usize) {
 }
 
 #[test]
-fn a_thread_of_the_process_may_end_the_wait_of_one_that_sleeps() {
+fn waits_model_thread_completes_the_wait_of_another() {
     explore("one wait ended from inside, one by a peer", Some(2), || {
         let shared = Arc::new(Shared::default());
         let other = spawn(&shared, |shared| wait(shared, 1));
@@ -153,7 +153,7 @@ fn a_thread_of_the_process_may_end_the_wait_of_one_that_sleeps() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn without_the_leavers_announcement_the_sentry_may_sleep_for_ever() {
+fn waits_model_needs_the_announcement_of_the_leaver() {
     explore("nobody announces again", Some(3), || {
         let shared = Arc::new(Shared::default());
         let other = spawn(&shared, |shared| wait(shared, 1));

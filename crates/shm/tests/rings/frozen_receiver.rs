@@ -102,19 +102,19 @@ fn step_envelope(name: &str, history: u64, bytes: usize) {
 }
 
 #[test]
-fn room_of_a_small_envelope_is_given_at_one_instruction() {
+fn frozen_receiver_frees_a_small_envelope_at_one_instruction() {
     step_envelope("8 bytes", 0, 8);
     step_envelope("40 bytes in the last line", LINES as u64 - 1, 40);
 }
 
 #[test]
-fn room_of_an_envelope_of_several_lines_is_given_at_one_instruction() {
+fn frozen_receiver_frees_a_long_envelope_at_one_instruction() {
     step_envelope("200 bytes", 3, 200);
     step_envelope("232 bytes", 12, INLINE_BYTES_MAX);
 }
 
 #[test]
-fn a_bulk_slot_is_given_back_at_one_instruction() {
+fn frozen_receiver_frees_a_bulk_slot_at_one_instruction() {
     // Of 1024 bytes, then of one byte in the second lap.
     for history in [0, 9] {
         let (memory, copy, script) = (Memory::new(), Memory::new(), SharedScript::new());
@@ -182,7 +182,7 @@ fn a_bulk_slot_is_given_back_at_one_instruction() {
 }
 
 #[test]
-fn the_sender_may_work_at_any_instruction_of_the_receiver() {
+fn frozen_receiver_never_blocks_the_sender() {
     const MESSAGES: u64 = 40;
     let (memory, script) = (Memory::new(), SharedScript::new());
     let mut random = Random::seeded();

@@ -83,25 +83,25 @@ fn step_envelope(name: &str, history: u64, bytes: usize) {
 }
 
 #[test]
-fn a_small_envelope_comes_into_being_at_one_instruction() {
+fn frozen_sender_publishes_a_small_envelope_at_one_instruction() {
     step_envelope("8 bytes", 0, 8);
     step_envelope("no bytes, last line of the ring", 15, 0);
 }
 
 #[test]
-fn an_envelope_of_several_lines_comes_into_being_at_one_instruction() {
+fn frozen_sender_publishes_a_long_envelope_at_one_instruction() {
     step_envelope("200 bytes", 1, 200);
     step_envelope("232 bytes, up to the end of the ring", 12, INLINE_BYTES_MAX);
 }
 
 #[test]
-fn an_envelope_behind_a_pad_comes_into_being_at_one_instruction() {
+fn frozen_sender_publishes_a_padded_envelope_at_one_instruction() {
     step_envelope("100 bytes behind a pad of one line", 15, 100);
     step_envelope("232 bytes behind a pad of three lines", 13, INLINE_BYTES_MAX);
 }
 
 #[test]
-fn a_bulk_chunk_comes_into_being_at_one_instruction() {
+fn frozen_sender_publishes_a_bulk_chunk_at_one_instruction() {
     // Of 1024 bytes, then of one byte in the second lap.
     for history in [0, 9] {
         let (memory, copy, script) = (Memory::new(), Memory::new(), SharedScript::new());
@@ -146,7 +146,7 @@ fn a_bulk_chunk_comes_into_being_at_one_instruction() {
 }
 
 #[test]
-fn the_receiver_may_work_at_any_instruction_of_the_sender() {
+fn frozen_sender_never_blocks_the_receiver() {
     const MESSAGES: u64 = 40;
     let (memory, script) = (Memory::new(), SharedScript::new());
     let mut random = Random::seeded();

@@ -11,7 +11,7 @@ use crate::memory::Memory;
 use crate::script::SharedScript;
 
 #[test]
-fn a_sleeper_frozen_at_any_instruction_before_its_sleep_is_woken() {
+fn frozen_sleeper_is_woken_from_any_instruction() {
     let (memory, script) = (Memory::new(), SharedScript::new());
     let mut child = Child::fork_traced(|| {
         tutti_shm::distance::stop_measuring();
@@ -112,11 +112,11 @@ fn freeze_the_waker(sleeps_before: bool) {
 }
 
 #[test]
-fn a_waker_frozen_at_any_instruction_wakes_one_who_sleeps() {
+fn frozen_waker_wakes_a_sleeper_from_any_instruction() {
     freeze_the_waker(true);
 }
 
 #[test]
-fn a_waker_frozen_at_any_instruction_wakes_one_who_goes_to_sleep_meanwhile() {
+fn frozen_waker_wakes_a_rank_that_falls_asleep_meanwhile() {
     freeze_the_waker(false);
 }

@@ -9,7 +9,7 @@ use crate::memory::{INLINE_BYTES_MAX, Memory, Message, Random, put_chunk, take, 
 const ROUNDS: u32 = 150;
 
 #[test]
-fn of_a_killed_writer_whole_messages_stay_in_order_and_nothing_else() {
+fn killed_writer_leaves_whole_messages_only() {
     let mut random = Random::seeded();
     let (mut envelopes, mut chunks) = (0, 0);
     for _ in 0..ROUNDS {

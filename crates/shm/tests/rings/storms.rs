@@ -150,12 +150,12 @@ fn pause(random: &mut Random) {
 }
 
 #[test]
-fn stop_signals_at_random_lose_no_wake_up_and_no_message() {
+fn random_stop_signals_lose_no_wakeup_and_no_message() {
     storm("SIGSTOP", |_| Some(Freezer::Signals));
 }
 
 #[test]
-fn cgroup_freezes_at_random_lose_no_wake_up_and_no_message() {
+fn random_cgroup_freezes_lose_no_wakeup_and_no_message() {
     storm("cgroup.freeze", |children| {
         Some(Freezer::Cgroups([Cgroup::hold(children[0].pid())?, Cgroup::hold(children[1].pid())?]))
     });

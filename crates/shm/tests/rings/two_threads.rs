@@ -21,7 +21,7 @@ fn dawdle(random: &mut Random) {
 }
 
 #[test]
-fn both_rings_deliver_in_order_between_threads_that_dawdle_and_sleep() {
+fn rings_deliver_in_order_between_slow_and_sleeping_threads() {
     let memory = Memory::new();
     let mut random = Random::seeded();
     let mut their_random = random;
@@ -137,7 +137,7 @@ fn nanoseconds(count: u64) {
 }
 
 #[test]
-fn whoever_publishes_and_rings_is_noticed_by_one_who_goes_to_sleep() {
+fn doorbell_is_noticed_by_a_thread_that_falls_asleep() {
     race("store and fence", |word, endpoint, round| {
         word.store(round, Ordering::Release);
         ring_if_sleeping(endpoint);

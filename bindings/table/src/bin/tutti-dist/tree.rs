@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_replaced_and_what_is_gone_is_removed() {
+    fn dist_tree_replaces_changes_and_removes_leftovers() {
         let folder = Folder(std::env::temp_dir().join(format!("tutti-dist-{}", std::process::id())));
         let path = |place: &str| folder.0.join("tree").join(place);
         let inode = |place: &str| fs::symlink_metadata(path(place)).unwrap().ino();

@@ -88,7 +88,7 @@ impl Bench {
 }
 
 #[test]
-fn who_stops_in_any_step_is_expelled_when_it_has_been_late_for_ten_slices() {
+fn strict_switch_expels_late_node() {
     for (job, stage) in [(1, Stage::Frozen), (1, Stage::Saved), (2, Stage::Restored)] {
         let mut bench = Bench::new(&[&[0, 1], &[0, 1]]);
         bench.obey(&[]);
@@ -111,7 +111,7 @@ fn who_stops_in_any_step_is_expelled_when_it_has_been_late_for_ten_slices() {
 }
 
 #[test]
-fn nobody_is_expelled_for_a_step_that_nobody_waits_for() {
+fn strict_switch_expels_no_node_for_an_unneeded_step() {
     let mut bench = Bench::new(&[&[0, 1], &[0, 1]]);
     bench.obey(&[]);
     bench.wait();
@@ -133,7 +133,7 @@ fn nobody_is_expelled_for_a_step_that_nobody_waits_for() {
 }
 
 #[test]
-fn a_node_that_has_all_nodes_of_a_job_to_itself_holds_up_no_strict_switch() {
+fn strict_switch_is_not_held_up_by_a_single_node_job() {
     for (job, stage) in [(2, Stage::Frozen), (2, Stage::Saved), (3, Stage::Restored)] {
         // Two jobs take turns on node 2, and one stays where it is.
         let mut bench = Bench::new(&[&[0], &[2], &[2], &[0]]);
@@ -169,7 +169,7 @@ fn a_node_that_has_all_nodes_of_a_job_to_itself_holds_up_no_strict_switch() {
 
 /// The next switch takes for granted that who stays in its row has been restored.
 #[test]
-fn a_job_whose_node_is_back_in_the_midst_of_a_switch_is_restored_before_the_next_one() {
+fn strict_switch_restores_a_returning_node_before_the_next_switch() {
     let mut bench = Bench::new(&[&[2]]);
     bench.obey(&[(1, Stage::Restored)]);
     bench.now_ns += SECOND_NS;
@@ -186,7 +186,7 @@ fn a_job_whose_node_is_back_in_the_midst_of_a_switch_is_restored_before_the_next
 }
 
 #[test]
-fn a_job_that_comes_to_an_expelled_node_takes_no_turn_before_that_is_back() {
+fn strict_switch_gives_no_turn_on_an_expelled_node() {
     let mut bench = Bench::new(&[&[0, 2], &[0, 2]]);
     bench.obey(&[]);
     bench.wait();
@@ -210,7 +210,7 @@ fn a_job_that_comes_to_an_expelled_node_takes_no_turn_before_that_is_back() {
 
 /// It is named since what it would say is of those below it too.
 #[test]
-fn who_waits_for_a_late_node_below_it_is_not_expelled_with_it() {
+fn strict_switch_does_not_expel_the_parent_of_a_late_node() {
     let mut bench = Bench::new(&[&[0, 1, 2], &[0, 1, 2]]);
     bench.obey(&[]);
     bench.wait();
@@ -226,7 +226,7 @@ fn who_waits_for_a_late_node_below_it_is_not_expelled_with_it() {
 
 /// Each has been late for as long as the others.
 #[test]
-fn several_nodes_that_are_late_alike_are_expelled_together() {
+fn strict_switch_expels_several_late_nodes_together() {
     let mut bench = Bench::new(&[&[0, 1, 2], &[0, 1, 2]]);
     bench.obey(&[]);
     bench.wait();
@@ -238,7 +238,7 @@ fn several_nodes_that_are_late_alike_are_expelled_together() {
 }
 
 #[test]
-fn the_head_goes_on_without_its_own_node_too() {
+fn strict_switch_continues_without_the_controllers_node() {
     let mut bench = Bench::new(&[&[0, 1], &[0, 1], &[1], &[1]]);
     bench.obey(&[]);
     bench.wait();
@@ -252,7 +252,7 @@ fn the_head_goes_on_without_its_own_node_too() {
 }
 
 #[test]
-fn a_strict_switch_in_the_midst_of_a_slice_leaves_the_rest_of_it() {
+fn strict_switch_within_a_slice_keeps_its_rest() {
     let mut bench = Bench::new(&[&[0], &[1], &[0, 1]]);
     bench.obey(&[]);
     assert_eq!((bench.running(), bench.head.scheduler().slice_end_ns()), (vec![1, 2], 100 * MS));
