@@ -1,8 +1,10 @@
 //! Root's daemons on this machine and users that may attack them.
 
-use std::os::unix::net::UnixStream;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use rustix::process::Pid;
 use serde_json::Value;
@@ -11,6 +13,10 @@ use tutti_tests::{LIMIT, Ran, run};
 
 use crate::cluster::Cluster;
 use crate::harness::Running;
+
+/// Kind of a request's frame on the local socket, and of its answer's.
+pub const ASK: u32 = 32;
+const ANSWER: u32 = 33;
 
 /// Root's daemons, in a folder that users can reach, and the users. Fields end in this order: daemons, then what users have left.
 pub struct Machine {
@@ -123,6 +129,49 @@ impl Machine {
             });
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
+    }
+
+    /// What `tutti` with these words sends to a daemon: for a user that changes it.
+    #[track_caller]
+    pub fn request(&self, user: usize, words: &[&str]) -> Value {
+        let socket = self.users.root().join("listens.sock");
+        let listener = UnixListener::bind(&socket).expect("a socket");
+        std::fs::set_permissions(&socket, PermissionsExt::from_mode(0o666)).expect("it is ours");
+        let mut command = self.command(user, "tutti", words);
+        command.env("TUTTI_DAEMON", &socket).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("tutti");
+        // It may look first whether a daemon is there.
+        let mut streams = std::iter::from_fn(|| Some(listener.accept().expect("tutti connects").0));
+        let frame = streams.find_map(|mut stream| Self::read_frame(&mut stream).ok());
+        let (kind, payload) = frame.expect("it asks until it is answered");
+        assert_eq!(kind, ASK);
+        child.wait().expect("our child");
+        std::fs::remove_file(&socket).expect("it is ours");
+        serde_json::from_slice(&payload).expect("a request is JSON")
+    }
+
+    /// Sends a request, by a user; gives the connection and the answer.
+    #[track_caller]
+    pub fn ask(&self, user: usize, request: &Value) -> (UnixStream, Value) {
+        let mut stream = self.connect(user);
+        stream.set_read_timeout(Some(LIMIT)).expect("a socket");
+        stream.write_all(&Self::frame(ASK, request.to_string().as_bytes())).expect("the daemon listens");
+        loop {
+            let (kind, payload) = Self::read_frame(&mut stream).expect("an answer was awaited");
+            if kind == ANSWER {
+                return (stream, serde_json::from_slice(&payload).expect("an answer is JSON"));
+            }
+        }
+    }
+
+    /// The next frame of the local socket's protocol: its kind and payload.
+    pub fn read_frame(stream: &mut UnixStream) -> std::io::Result<(u32, Vec<u8>)> {
+        let mut head = [[0; 4]; 3];
+        stream.read_exact(head.as_flattened_mut())?;
+        let [kind, _, bytes] = head.map(u32::from_ne_bytes);
+        let mut payload = vec![0; bytes as usize];
+        stream.read_exact(&mut payload)?;
+        Ok((kind, payload))
     }
 
     /// One frame of the local socket's protocol.

@@ -9,5 +9,6 @@ mod cluster;
 mod harness;
 mod identity;
 mod machine;
+mod numbers;
 
 pub use machine::Machine;

@@ -33,7 +33,7 @@ impl Users {
     /// When a folder cannot be made.
     pub fn new(name: &str, count: u32) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: only root can be several users");
+            tutti_testkit::skip(tutti_testkit::Need::Root, "only root can be several users");
             return None;
         }
         let first = GIVEN.fetch_add(count, Ordering::Relaxed);

@@ -207,6 +207,9 @@ async fn listen(
     if let Request::Run(submit) | Request::Submit(submit) | Request::Enrol(submit, _) = &mut request {
         submit.groups = groups;
     }
+    if let Request::Run(submit) | Request::Submit(submit) = &mut request {
+        submit.job.id = draw_id()?;
+    }
     let mut frame_bytes_max = FRAME_BYTES_MAX;
     if let Request::Enrol(submit, enrolled) = &request {
         check_enrolled(user, submit, enrolled)?;
@@ -236,6 +239,14 @@ async fn listen(
             Ok(read) => decoder.extend(&bytes[..read]),
         }
     }
+}
+
+/// The id of a job that daemons start: it names the job's sockets and cgroups, so no user chooses it. One that runs already has its own,
+/// which names nothing here.
+fn draw_id() -> Result<u64, String> {
+    let mut id = [0; 8];
+    tutti_node::tickets::fill_random(&mut id).map_err(|error| format!("cannot draw random bytes: {error}"))?;
+    Ok(u64::from_ne_bytes(id))
 }
 
 /// The program has closed its end.

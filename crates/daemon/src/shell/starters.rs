@@ -54,6 +54,7 @@ impl Starter {
         // An mpiexec that was stopped by its terminal reads nothing.
         if self.enrolled
             && matches!(kind, Kind::Resume | Kind::Kill | Kind::Signal)
+            && started(self.file.pid) == Some(self.file.since)
             && let Some(pid) = Pid::from_raw(self.file.pid as i32)
         {
             let _ = kill_process(pid, Signal::CONT);
@@ -177,7 +178,9 @@ impl Shell {
         let wire = Wire { number: client.0, writer, listen };
         let is_it = |starter: &&mut Starter| {
             let file = &starter.file;
-            pid.is_some_and(|pid| pid.as_raw_nonzero().get() as u32 == file.pid) && back.token == file.token
+            let is_its = pid.is_some_and(|pid| pid.as_raw_nonzero().get() as u32 == file.pid);
+            // One that no daemon has started has no token, and does not come back.
+            is_its && !starter.enrolled && back.token == file.token
         };
         match self.starters.get_mut(&job).filter(is_it) {
             Some(starter) => {

@@ -48,8 +48,8 @@ impl From<&Text> for OsString {
 /// A job as the front end describes it. Environment, working directory, limits and affinity are inherited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// Random number of the job, for the names of its socket and cgroup. The front end draws it, so that it can clean up
-    /// after a starter that died before it had said anything.
+    /// Random number of the job, for the names of its socket and cgroup. `mpiexec` draws that of a job that it starts itself, so that it
+    /// can clean up after a starter that died before it had said anything; a daemon draws those of the jobs that it is given.
     pub id: u64,
     /// Pid of the front end: when it is not the starter's parent any more, the job is over.
     pub front_end: u32,
