@@ -13,7 +13,7 @@ fn found(case: &str, what: &str, number: u32, lines: &[&str]) {
 }
 
 #[test]
-fn different_functions_are_found() {
+fn checker_finds_different_collective_functions() {
     let lines = ["ranks 0, 2, 3: MPI_Bcast(1 x MPI_INT, root 0)", "rank 1: MPI_Barrier"];
     found("functions", "different functions", 1, &lines);
     let lines = ["rank 0: MPI_Ibarrier", "ranks 1-3: MPI_Ibcast(1 x MPI_INT, root 0)"];
@@ -23,7 +23,7 @@ fn different_functions_are_found() {
 }
 
 #[test]
-fn different_roots_are_found() {
+fn checker_finds_different_roots() {
     let lines =
         ["ranks 0, 1, 3: MPI_Bcast(3 x MPI_DOUBLE, root 0)", "rank 2: MPI_Bcast(3 x MPI_DOUBLE, root 2)"];
     found("roots", "different roots", 1, &lines);
@@ -32,14 +32,14 @@ fn different_roots_are_found() {
 }
 
 #[test]
-fn different_operations_are_found() {
+fn checker_finds_different_operations() {
     let lines =
         ["rank 0: MPI_Allreduce(1 x MPI_INT, MPI_SUM)", "ranks 1-3: MPI_Allreduce(1 x MPI_INT, MPI_MAX)"];
     found("operations", "different reduction operations", 1, &lines);
 }
 
 #[test]
-fn counts_and_types_that_do_not_match_are_found() {
+fn checker_finds_mismatched_counts_and_types() {
     let lines = [
         "ranks 0-2: MPI_Bcast(4 x MPI_INT, root 0)",
         "rank 3: MPI_Bcast(5 x MPI_INT, root 0)",
@@ -61,7 +61,7 @@ fn counts_and_types_that_do_not_match_are_found() {
 }
 
 #[test]
-fn a_communicator_is_known_by_its_name_and_its_ranks_by_their_world_ranks() {
+fn checker_names_communicators_and_world_ranks() {
     let lines = [
         "tutti: check: collective calls with different roots on half, its collective call 1",
         "    rank 0: MPI_Bcast(1 x MPI_INT, root 0)",

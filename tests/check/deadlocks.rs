@@ -18,7 +18,7 @@ fn found(case: &str, lines: &[&str]) {
 }
 
 #[test]
-fn a_ring_of_receives_is_found() {
+fn checker_finds_a_ring_of_receives() {
     let lines = [
         "rank 0: waiting in MPI_Recv: for a message from rank 1 with tag 5 on MPI_COMM_WORLD",
         "rank 1: waiting in MPI_Recv: for a message from rank 2 with tag 5 on MPI_COMM_WORLD",
@@ -28,7 +28,7 @@ fn a_ring_of_receives_is_found() {
 }
 
 #[test]
-fn a_ring_of_synchronous_sends_is_found() {
+fn checker_finds_a_ring_of_synchronous_sends() {
     let lines = [
         "rank 0: waiting in MPI_Ssend: for rank 1 to receive 1 x MPI_INT with tag 5 on MPI_COMM_WORLD",
         "rank 1: waiting in MPI_Ssend: for rank 2 to receive 1 x MPI_INT with tag 5 on MPI_COMM_WORLD",
@@ -38,7 +38,7 @@ fn a_ring_of_synchronous_sends_is_found() {
 }
 
 #[test]
-fn a_rank_that_is_missing_in_a_collective_call_is_named() {
+fn checker_names_a_rank_missing_in_a_collective() {
     let lines = [
         "rank 0: waiting in MPI_Recv: for a message from any rank with any tag on MPI_COMM_WORLD",
         "ranks 1, 2: waiting in MPI_Barrier: for rank 0 in the collective call on MPI_COMM_WORLD",
@@ -47,7 +47,7 @@ fn a_rank_that_is_missing_in_a_collective_call_is_named() {
 }
 
 #[test]
-fn a_wait_for_a_tag_that_nobody_sends_is_found_when_the_others_finalize() {
+fn checker_finds_a_wait_for_a_tag_never_sent() {
     let lines = [
         "ranks 0, 2: waiting in MPI_Finalize: for rank 1 in the collective call on MPI_COMM_WORLD",
         "rank 1: waiting in MPI_Wait: for a message from rank 0 with tag 2 on MPI_COMM_WORLD",
@@ -57,7 +57,7 @@ fn a_wait_for_a_tag_that_nobody_sends_is_found_when_the_others_finalize() {
 
 /// Without the checker too: one line, and the job is left as it is.
 #[test]
-fn a_job_of_which_no_rank_can_go_on_is_said_to_be_so_and_left_alone() {
+fn checker_reports_a_deadlock_and_leaves_the_job() {
     let scratch = Scratch::new("deadlocks-plain");
     let compiled = compile("tests/check/programs/deadlocks.c", scratch.path());
     let cases = [
@@ -95,7 +95,7 @@ fn a_job_of_which_no_rank_can_go_on_is_said_to_be_so_and_left_alone() {
 }
 
 #[test]
-fn a_job_that_waits_for_a_rank_which_works_is_said_nothing_of() {
+fn checker_is_silent_while_a_rank_works() {
     let scratch = Scratch::new("deadlocks-late");
     let compiled = compile("tests/check/programs/deadlocks.c", scratch.path());
     let ran = run(program("mpiexec").args(["-n", "3"]).arg(compiled).arg("late"), LIMIT).expect_success();

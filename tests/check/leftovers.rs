@@ -5,13 +5,13 @@ use crate::is_remarked;
 const FIRST: &str = "tutti: check: left behind at MPI_Finalize";
 
 #[test]
-fn messages_that_nobody_received_are_counted() {
+fn checker_counts_unreceived_messages() {
     let line = "    rank 1: 4 messages from rank 0 on MPI_COMM_WORLD never received (the first with tag 40, 40 bytes)";
     is_remarked("1", "leftovers", "messages", 4, &[FIRST, line]);
 }
 
 #[test]
-fn requests_that_nobody_completed_are_counted_by_the_function_that_made_them() {
+fn checker_counts_uncompleted_requests() {
     let lines = [
         FIRST,
         "    rank 0: 1 request of MPI_Isend never completed by a wait or test",
@@ -22,7 +22,7 @@ fn requests_that_nobody_completed_are_counted_by_the_function_that_made_them() {
 }
 
 #[test]
-fn handles_that_nobody_freed_are_counted_by_the_function_that_made_them() {
+fn checker_counts_unfreed_handles() {
     let lines = [
         FIRST,
         "    ranks 0-3: 1 communicator made by MPI_Comm_dup never freed",
@@ -33,6 +33,6 @@ fn handles_that_nobody_freed_are_counted_by_the_function_that_made_them() {
 }
 
 #[test]
-fn nothing_is_said_of_a_program_that_leaves_nothing() {
+fn checker_is_silent_without_leftovers() {
     is_remarked("1", "leftovers", "nothing", 4, &[]);
 }

@@ -77,7 +77,7 @@ fn is_remarked(mode: &str, subject: &str, case: &str, ranks: u32, expected: &[&s
 }
 
 #[test]
-fn a_mode_that_is_none_is_said_in_one_line_and_nothing_is_checked() {
+fn checker_invalid_mode_is_one_line() {
     let scratch = Scratch::new("check-modes");
     let compiled = compile("tests/check/programs/messages.c", scratch.path());
     for (mode, line) in
@@ -89,7 +89,7 @@ fn a_mode_that_is_none_is_said_in_one_line_and_nothing_is_checked() {
 }
 
 #[test]
-fn ranks_that_differ_in_the_mode_say_so_in_one_line_and_nothing_is_checked() {
+fn checker_mode_mismatch_is_one_line() {
     let scratch = Scratch::new("check-differ");
     let compiled = compile("tests/check/programs/messages.c", scratch.path());
     let mut mpiexec = program("mpiexec");

@@ -5,7 +5,7 @@ use crate::{is_found, is_remarked};
 const FIRST: &str = "tutti: check: type signatures do not match on MPI_COMM_WORLD";
 
 #[test]
-fn a_receive_of_another_type_is_found() {
+fn checker_finds_a_receive_of_another_type() {
     let lines = [
         FIRST,
         "    rank 0 sent 4 x 32-bit integer (MPI_INT) with tag 7",
@@ -16,7 +16,7 @@ fn a_receive_of_another_type_is_found() {
 }
 
 #[test]
-fn a_posted_receive_is_known_by_the_call_that_posted_it() {
+fn checker_names_the_call_that_posted_a_receive() {
     let lines = [
         FIRST,
         "    rank 0 sent 1000 x 64-bit floating point number (MPI_DOUBLE) with tag 3",
@@ -26,7 +26,7 @@ fn a_posted_receive_is_known_by_the_call_that_posted_it() {
 }
 
 #[test]
-fn the_order_of_basic_types_counts() {
+fn checker_compares_the_order_of_basic_types() {
     let lines = [
         FIRST,
         "    rank 0 sent 12 bytes of several basic types with tag 1",
@@ -36,7 +36,7 @@ fn the_order_of_basic_types_counts() {
 }
 
 #[test]
-fn messages_to_self_are_checked() {
+fn checker_checks_messages_to_self() {
     let lines = [
         FIRST,
         "    rank 0 sent 1 x 32-bit integer (MPI_INT) with tag 2",
@@ -46,7 +46,7 @@ fn messages_to_self_are_checked() {
 }
 
 #[test]
-fn receives_into_the_same_memory_are_found() {
+fn checker_finds_receives_into_the_same_memory() {
     let lines = [
         "tutti: check: overlapping buffers on rank 1: 4 bytes from address ADDRESS are in use by two operations",
         "    MPI_Irecv receives 5 x MPI_INT",
@@ -56,7 +56,7 @@ fn receives_into_the_same_memory_are_found() {
 }
 
 #[test]
-fn a_send_of_memory_that_is_being_received_is_found() {
+fn checker_finds_a_send_of_memory_being_received() {
     let lines = [
         "tutti: check: overlapping buffers on rank 1: 40 bytes from address ADDRESS are in use by two operations",
         "    MPI_Send sends 10 x MPI_INT",

@@ -17,20 +17,20 @@ fn is_right(source: &str, ranks: &[u32], arguments: &[&str]) {
 }
 
 #[test]
-fn nothing_is_said_of_point_to_point_messages() {
+fn checker_accepts_correct_point_to_point() {
     is_right("tests/point_to_point/programs/modes.c", &[2, 3], &[]);
     is_right("tests/point_to_point/programs/threads.c", &[2], &[]);
     is_right("tests/point_to_point/programs/random.c", &[1, 2, 3], &["7", "10"]);
 }
 
 #[test]
-fn nothing_is_said_of_collective_operations() {
+fn checker_accepts_correct_collectives() {
     is_right("tests/collectives/c/collectives.c", &[1, 2, 4], &["7", "8"]);
     is_right("tests/collectives/c/neighbours.c", &[1, 2, 6], &[]);
 }
 
 #[test]
-fn nothing_is_said_of_communicators_and_groups() {
+fn checker_accepts_correct_communicators_and_groups() {
     for name in ["communicators", "intercommunicators", "groups", "topologies", "sessions", "error_handlers"]
     {
         is_right(&format!("tests/mpi/programs/{name}.c"), &[1, 2, 4], &[]);
@@ -38,7 +38,7 @@ fn nothing_is_said_of_communicators_and_groups() {
 }
 
 #[test]
-fn nothing_is_said_of_datatypes() {
+fn checker_accepts_correct_datatypes() {
     for (name, ranks) in [
         ("types_bounds", [1, 2]),
         ("types_contents", [1, 2]),

@@ -34,7 +34,7 @@ fn with<'a>(words: &[&'a str], more: &'a [String]) -> Vec<&'a str> {
 }
 
 #[test]
-fn s1_a_job_is_attached_from_any_node_and_shows_what_it_has_written() {
+fn attach_works_from_any_node_and_shows_past_output() {
     let cluster = Cluster::up("cluster-attach", 3, &[]);
     let scratch = Scratch::new("cluster-attach-go");
     let program = two_lines(&scratch);
@@ -67,7 +67,7 @@ fn s1_a_job_is_attached_from_any_node_and_shows_what_it_has_written() {
 }
 
 #[test]
-fn an_attached_front_end_that_dies_leaves_the_job_alone() {
+fn attach_front_end_death_leaves_the_job_alone() {
     let cluster = Cluster::up("cluster-attach-death", 2, &[]);
     cluster.tutti(&["submit", "-N", "2", "-n", "2", RANK, "say=here", "hang"]).expect_success();
     for node in [1, 0, 1] {
@@ -85,7 +85,7 @@ fn an_attached_front_end_that_dies_leaves_the_job_alone() {
 }
 
 #[test]
-fn a_tilde_and_a_full_stop_leave_the_job_alone() {
+fn detach_by_tilde_dot_leaves_the_job_alone() {
     let cluster = Cluster::up("cluster-detach", 2, &[]);
     let scratch = Scratch::new("cluster-detach-go");
     let program = two_lines(&scratch).join(" ");
@@ -103,7 +103,7 @@ fn a_tilde_and_a_full_stop_leave_the_job_alone() {
 }
 
 #[test]
-fn a_hangup_detaches_a_job_that_was_started_so() {
+fn detach_on_hangup() {
     let cluster = Cluster::up("cluster-hangup-detach", 2, &[]);
     let scratch = Scratch::new("cluster-hangup-go");
     let program = two_lines(&scratch).join(" ");
@@ -119,7 +119,7 @@ fn a_hangup_detaches_a_job_that_was_started_so() {
 }
 
 #[test]
-fn a_network_that_breaks_between_front_end_and_ranks_loses_nothing() {
+fn attach_survives_broken_links_without_loss() {
     // A chain: what the ranks of node 0 write goes through node 1 to the front end on node 2.
     let cluster = Cluster::up("cluster-break", 3, &["--arity", "1", "--lost-after", "2"]);
     let words =

@@ -301,19 +301,19 @@ fn times() -> u32 {
 }
 
 #[test]
-fn each_fault_ends_its_job_with_one_line_or_not_at_all_and_nobody_else_notices() {
+fn each_fault_ends_at_most_its_own_job_with_one_line() {
     each_fault("cluster-each-fault", 1, &[]);
 }
 
 #[test]
 #[ignore = "long: make soak-cluster"]
-fn each_fault_as_often_as_one_likes() {
+fn each_fault_repeated() {
     each_fault("cluster-soak", times(), &[]);
 }
 
 #[test]
 #[ignore = "long: make soak-cluster"]
-fn each_fault_between_network_namespaces_a_tenth_as_often() {
+fn each_fault_between_network_namespaces() {
     if crate::nodes::have_namespaces() {
         each_fault("cluster-soak-netns", times().div_ceil(10), &["--netns"]);
     }

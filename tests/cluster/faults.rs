@@ -9,7 +9,7 @@ use crate::cluster::SLOWLY_LOST;
 use crate::harness::{RANK, Running, await_that, cgroup_of, state_of};
 
 #[test]
-fn a_lost_node_ends_its_jobs_with_one_line_and_no_others() {
+fn lost_node_ends_its_jobs_with_one_line() {
     let cluster = Cluster::up("cluster-lost", 4, &["--lost-after", "4", "--keep-for", "1"]);
     // By load: the first two nodes get the first job, the other two the second.
     let lost = cluster.start(&["run", "-N", "2", "-n", "4", RANK, "hang"]);
@@ -64,27 +64,27 @@ fn outlives(name: &str, replaced: &[u32]) {
 }
 
 #[test]
-fn a_job_outlives_the_daemon_of_a_leaf() {
+fn daemon_death_of_a_leaf_keeps_its_job() {
     outlives("cluster-leaf", &[3]);
 }
 
 #[test]
-fn a_job_outlives_the_daemon_of_an_inner_node() {
+fn daemon_death_of_an_inner_node_keeps_its_job() {
     outlives("cluster-inner", &[1]);
 }
 
 #[test]
-fn a_job_outlives_the_head() {
+fn controller_death_keeps_jobs() {
     outlives("cluster-head", &[0]);
 }
 
 #[test]
-fn a_job_outlives_all_daemons_but_its_home() {
+fn daemon_death_of_all_but_the_origin_keeps_the_job() {
     outlives("cluster-all", &[1, 0, 3]);
 }
 
 #[test]
-fn a_job_whose_home_is_started_anew_goes_on_and_its_output_is_kept() {
+fn origin_restart_keeps_job_and_output() {
     let cluster = Cluster::up("cluster-home", 2, &SLOWLY_LOST);
     let scratch = Scratch::new("cluster-home-files");
     let file = scratch.path().join("go");
@@ -111,13 +111,13 @@ fn begins_anew(name: &str, words: &[&str]) {
 }
 
 #[test]
-fn a_job_whose_part_had_not_begun_when_its_daemon_died_begins_with_the_next_one() {
+fn daemon_restart_starts_a_pending_part() {
     begins_anew("cluster-unbegun-all", &["node0:2,node1:2", "-n", "4", RANK, "exchange"]);
     begins_anew("cluster-unbegun-one", &["node1:2", "-n", "2", RANK, "attach", "finalize"]);
 }
 
 #[test]
-fn a_daemon_ends_what_a_dead_one_and_its_starter_have_left() {
+fn daemon_restart_ends_leftovers() {
     let cluster = Cluster::up("cluster-sweep", 2, &SLOWLY_LOST);
     let job = cluster.start(&["run", "-N", "2", "-n", "2", RANK, "hang"]);
     await_that("it runs", || cluster.job(1).contains("\"running\""));
@@ -155,7 +155,7 @@ fn first_line(command: &mut std::process::Child) -> String {
 
 /// The head stands still: who asks hears for whom he waits, queries end, and orders that were given up are not carried out when it goes on.
 #[test]
-fn who_asks_while_the_head_stands_still_is_told_so_and_what_was_given_up_is_not_done_later() {
+fn controller_stopped_is_reported_and_given_up_orders_are_dropped() {
     let cluster = Cluster::up("cluster-headless", 2, &["--lost-after", "2"]);
     cluster.tutti(&["submit", "-host", "node1", "-n", "1", RANK, "hang"]).expect_success();
     await_that("it runs", || cluster.job(1).contains("\"running\""));

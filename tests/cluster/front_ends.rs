@@ -40,7 +40,7 @@ impl Said {
 }
 
 #[test]
-fn who_watches_a_job_hears_once_that_the_head_is_gone_and_once_that_it_is_back() {
+fn front_end_reports_controller_lost_and_back_once() {
     let cluster = Cluster::up("cluster-told", 2, &["--lost-after", "2"]);
     let words = ["run", "-N", "1", "-host", "node1", "-n", "1", RANK, "hang"];
     let front = Said::start(&cluster, 1, "cluster-told", &words);
@@ -57,7 +57,7 @@ fn who_watches_a_job_hears_once_that_the_head_is_gone_and_once_that_it_is_back()
 }
 
 #[test]
-fn a_front_end_says_that_its_daemon_is_stopped() {
+fn front_end_reports_its_stopped_daemon() {
     let cluster = Cluster::up("cluster-stopped", 2, &["--lost-after", "30"]);
     let words = ["run", "-N", "1", "-host", "node0", "-n", "1", RANK, "hang"];
     let front = Said::start(&cluster, 1, "cluster-stopped", &words);
@@ -74,7 +74,7 @@ fn a_front_end_says_that_its_daemon_is_stopped() {
 }
 
 #[test]
-fn who_gives_up_while_the_head_is_gone_has_had_no_job() {
+fn front_end_given_up_without_controller_gets_no_job() {
     let cluster = Cluster::up("cluster-given-up", 2, &["--lost-after", "1"]);
     let head = cluster.kill_daemon(0);
     let front = Said::start(&cluster, 1, "cluster-given-up", &["run", "-n", "1", RANK, "hang"]);
@@ -92,7 +92,7 @@ fn who_gives_up_while_the_head_is_gone_has_had_no_job() {
 }
 
 #[test]
-fn the_logs_of_a_job_say_why_it_has_ended() {
+fn logs_name_the_cause_of_the_end() {
     let cluster = Cluster::up("cluster-why", 2, &[]);
     let submit = |words: &[&str]| {
         cluster.tutti(&[&["submit", "-n", "1"], words].concat()).expect_success();
@@ -119,7 +119,7 @@ fn the_logs_of_a_job_say_why_it_has_ended() {
 }
 
 #[test]
-fn a_job_that_the_head_cannot_write_down_is_not_submitted() {
+fn submit_is_refused_where_it_cannot_be_stored() {
     let cluster = Cluster::up("cluster-full", 2, &[]);
     let submit = |node, words: &[&str]| {
         tutti_tests::run(&mut cluster.command_on(node, &[&["submit", "-n", "1"], words].concat()), LIMIT)

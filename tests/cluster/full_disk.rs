@@ -40,7 +40,7 @@ fn on_a_small_disk(name: &str, script: &str) -> Option<Ran> {
 }
 
 #[test]
-fn daemons_go_on_when_their_disk_is_full_and_say_so_once() {
+fn full_disk_daemons_continue_and_report_once() {
     // The other daemon's log is on the disk.
     let script = "mkdir -m 700 \"$TUTTI_DIR\" && ln -s \"$disk.log\" \"$TUTTI_DIR/node0.log\"
         \"$tutti\" up --nodes 2 >/dev/null || exit 1
@@ -79,7 +79,7 @@ fn daemons_go_on_when_their_disk_is_full_and_say_so_once() {
 }
 
 #[test]
-fn a_cluster_that_cannot_begin_on_a_full_disk_begins_when_there_is_room() {
+fn full_disk_cluster_starts_when_there_is_room() {
     let script = "fill || exit 1
         \"$tutti\" keygen \"$disk/key\"
         \"$tutti\" up --nodes 2

@@ -37,7 +37,7 @@ pub fn is_frozen(cgroup: &std::path::Path) -> bool {
 }
 
 #[test]
-fn s20_two_jobs_on_the_same_nodes_take_turns() {
+fn gang_two_jobs_on_the_same_nodes_take_turns() {
     let cluster = Cluster::up("cluster-gangs", 2, &["--slice", "20"]);
     let words = ["run", "-N", "2", "-n", "4", "sh", "-c", "while :; do :; done"];
     let one = cluster.start(&words);
@@ -65,7 +65,7 @@ fn s20_two_jobs_on_the_same_nodes_take_turns() {
 }
 
 #[test]
-fn a_job_on_a_deep_tree_goes_on_after_it_was_suspended() {
+fn gang_deep_tree_job_resumes_after_suspend() {
     let cluster = Cluster::up("cluster-gang-deep", 3, &["--arity", "1", "--slice", "20"]);
     let job = cluster.start(&["run", "-N", "3", "-n", "3", "sh", "-c", "while :; do :; done"]);
     let Some(group) = cgroup(&job) else {
@@ -83,7 +83,7 @@ fn a_job_on_a_deep_tree_goes_on_after_it_was_suspended() {
 }
 
 #[test]
-fn a_part_that_ends_before_the_others_does_not_keep_its_job_frozen() {
+fn gang_part_that_ends_early_does_not_block_its_job() {
     let cluster = Cluster::up("cluster-gang-early", 2, &["--slots", "1", "--slice", "20"]);
     let forever = cluster.start(&["run", "-N", "2", "-n", "2", "sh", "-c", "while :; do :; done"]);
     await_that("it is job 1", || cluster.job(1).contains("\"running\""));
@@ -96,7 +96,7 @@ fn a_part_that_ends_before_the_others_does_not_keep_its_job_frozen() {
 }
 
 #[test]
-fn two_jobs_go_on_taking_turns_when_daemons_are_killed_and_others_follow() {
+fn gang_turns_continue_after_daemon_restarts() {
     let cluster = Cluster::up("cluster-gang-replaced", 2, &[&SLOWLY_LOST, &["--slice", "20"][..]].concat());
     // Nobody waits for them: a front end ends with the daemon that it asks.
     let words = ["submit", "-N", "2", "-n", "4", "sh", "-c", "while :; do :; done"];

@@ -50,7 +50,7 @@ fn assert_unharmed(cluster: &Cluster, daemon: rustix::process::Pid) {
 }
 
 #[test]
-fn rubbish_on_the_local_socket_changes_nothing() {
+fn local_socket_garbage_changes_nothing() {
     let cluster = Cluster::up("cluster-rubbish", 1, &[]);
     let daemon = cluster.daemon(0);
     let seed = std::process::id().into();
@@ -86,7 +86,7 @@ fn rubbish_on_the_local_socket_changes_nothing() {
 }
 
 #[test]
-fn a_request_that_ends_at_any_byte_is_none() {
+fn local_socket_truncated_request_is_ignored() {
     let cluster = Cluster::up("cluster-truncated", 1, &[]);
     let daemon = cluster.daemon(0);
     let whole = frame(ASK, b"\"Down\"");
@@ -101,7 +101,7 @@ fn a_request_that_ends_at_any_byte_is_none() {
 }
 
 #[test]
-fn strangers_that_say_next_to_nothing_are_dropped() {
+fn silent_connections_are_dropped() {
     let cluster = Cluster::up("cluster-slow", 1, &[]);
     let daemon = cluster.daemon(0);
     let slow: Vec<UnixStream> = (0..200).map(|_| connect(&cluster)).collect();
@@ -122,7 +122,7 @@ fn strangers_that_say_next_to_nothing_are_dropped() {
 
 /// The port on which daemons hear each other is open to whoever reaches it.
 #[test]
-fn rubbish_on_the_port_of_daemons_changes_nothing() {
+fn daemon_port_garbage_changes_nothing() {
     let cluster = Cluster::up("cluster-port", 2, &crate::cluster::SLOWLY_LOST);
     let daemon = cluster.daemon(0);
     let log = || std::fs::read_to_string(cluster.folder.join("node0.log")).expect("its log");
@@ -158,7 +158,7 @@ fn rubbish_on_the_port_of_daemons_changes_nothing() {
 }
 
 #[test]
-fn who_says_he_is_a_starter_of_a_job_is_told_to_end_and_the_job_goes_on() {
+fn fake_starter_is_refused_and_the_job_continues() {
     const BACK: u32 = 13;
     let cluster = Cluster::up("cluster-impostor", 1, &[]);
     let job = cluster.start(&["run", "-N", "1", "-n", "2", RANK, "hang"]);
@@ -183,7 +183,7 @@ fn who_says_he_is_a_starter_of_a_job_is_told_to_end_and_the_job_goes_on() {
 }
 
 #[test]
-fn a_front_end_that_floods_its_daemon_is_no_harm_to_others() {
+fn flooding_front_end_does_not_harm_others() {
     let cluster = Cluster::up("cluster-flood", 2, &[]);
     let job = cluster.start(&["run", "-N", "2", "-n", "2", RANK, "hang"]);
     await_that("it runs", || cluster.job(1).contains("\"running\""));
@@ -210,7 +210,7 @@ fn a_front_end_that_floods_its_daemon_is_no_harm_to_others() {
 }
 
 #[test]
-fn somebody_else_s_job_is_not_to_be_touched() {
+fn control_of_another_users_job_is_refused() {
     let cluster = Cluster::up("cluster-other", 1, &[]);
     if !rustix::process::geteuid().is_root() {
         skip(Need::Root, "only root can be another user");

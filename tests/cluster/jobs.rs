@@ -8,7 +8,7 @@ use crate::Cluster;
 use crate::harness::{RANK, Running, await_that};
 
 #[test]
-fn s2_a_job_runs_on_as_many_nodes_as_were_asked_for_from_any_of_them() {
+fn run_uses_the_requested_number_of_nodes() {
     let cluster = Cluster::up("cluster-run", 4, &[]);
     for node in 0..4 {
         let ran = crate::harness::run(
@@ -29,7 +29,7 @@ fn s2_a_job_runs_on_as_many_nodes_as_were_asked_for_from_any_of_them() {
 }
 
 #[test]
-fn s3_ranks_are_children_of_what_their_nodes_daemon_has_forked() {
+fn run_ranks_descend_from_their_nodes_daemon() {
     let cluster = Cluster::up("cluster-parents", 2, &[]);
     let job = cluster.start(&["run", "-N", "2", "-n", "4", RANK, "hang"]);
     await_that("it runs", || cluster.job(1).contains("\"running\""));
@@ -50,7 +50,7 @@ fn s3_ranks_are_children_of_what_their_nodes_daemon_has_forked() {
 }
 
 #[test]
-fn s4_what_all_ranks_write_comes_out_of_the_front_end() {
+fn run_output_of_all_ranks_reaches_the_front_end() {
     let cluster = Cluster::up("cluster-output", 3, &[]);
     let ran = cluster.run(&["run", "-N", "3", "-n", "6", "-l", RANK, "spray=2000,100"]).expect_success();
     for rank in 0..6 {
@@ -60,7 +60,7 @@ fn s4_what_all_ranks_write_comes_out_of_the_front_end() {
 }
 
 #[test]
-fn s5_a_job_is_suspended_resumed_signalled_and_killed_by_its_number() {
+fn control_suspend_resume_signal_and_kill() {
     let cluster = Cluster::up("cluster-control", 2, &[]);
     let mut job: Running = cluster.start(&["run", "-N", "2", "-n", "4", RANK, "say=up", "hang"]);
     (0..4).for_each(|_| job.await_line("up"));
@@ -85,7 +85,7 @@ fn s5_a_job_is_suspended_resumed_signalled_and_killed_by_its_number() {
 }
 
 #[test]
-fn a_submitted_job_goes_on_alone_and_its_output_is_kept() {
+fn submit_job_runs_alone_and_keeps_its_output() {
     let cluster = Cluster::up("cluster-submit", 2, &[]);
     let ran = cluster.tutti(&["submit", "-N", "2", "-n", "2", RANK, "say=hello"]).expect_success();
     assert_eq!(ran.stdout, "job 1\n");
@@ -96,7 +96,7 @@ fn a_submitted_job_goes_on_alone_and_its_output_is_kept() {
 }
 
 #[test]
-fn s6_a_rank_that_dies_ends_the_job_on_all_nodes_with_one_line() {
+fn rank_death_ends_the_job_on_all_nodes_with_one_line() {
     let cluster = Cluster::up("cluster-death", 3, &[]);
     let ran = cluster.run(&["run", "-N", "3", "-n", "6", RANK, "5:exit=7", "hang"]);
     assert_eq!(ran.code(), 7, "{ran}");
@@ -105,7 +105,7 @@ fn s6_a_rank_that_dies_ends_the_job_on_all_nodes_with_one_line() {
 }
 
 #[test]
-fn a_job_whose_front_end_is_killed_ends() {
+fn front_end_death_ends_its_job() {
     let cluster = Cluster::up("cluster-front-end", 2, &[]);
     let job = cluster.start(&["run", "-N", "2", "-n", "4", RANK, "hang"]);
     await_that("it runs", || cluster.job(1).contains("\"running\""));
@@ -116,7 +116,7 @@ fn a_job_whose_front_end_is_killed_ends() {
 }
 
 #[test]
-fn s9_a_job_whose_output_is_jammed_stops_nobody_and_can_be_killed() {
+fn output_jam_stalls_no_other_job() {
     let cluster = Cluster::up("cluster-jam", 3, &[]);
     let mark = crate::harness::Mark::new();
     let mut command = cluster.command(&["run", "-N", "3", "-n", "6", RANK, "spray=1000000,1000"]);
@@ -143,7 +143,7 @@ fn s9_a_job_whose_output_is_jammed_stops_nobody_and_can_be_killed() {
 }
 
 #[test]
-fn s11_jobs_at_the_same_time_reach_their_own_ranks_only() {
+fn concurrent_jobs_reach_their_own_ranks_only() {
     let cluster = Cluster::up("cluster-partition", 4, &[]);
     let jobs: Vec<Running> =
         (0..4).map(|_| cluster.start(&["run", "-N", "2", "-n", "4", RANK, "exchange"])).collect();
@@ -154,7 +154,7 @@ fn s11_jobs_at_the_same_time_reach_their_own_ranks_only() {
 }
 
 #[test]
-fn c32_jobs_of_different_width_run_at_once_each_on_its_own_nodes() {
+fn concurrent_jobs_of_different_width_run_on_their_own_nodes() {
     let cluster = Cluster::up("cluster-widths", 4, &[]);
     let mut jobs = Vec::new();
     for (number, width) in ["1", "2", "3", "4"].into_iter().enumerate() {
@@ -185,7 +185,7 @@ fn state(pid: i32) -> char {
 }
 
 #[test]
-fn every_end_of_a_rank_is_in_the_log_of_events() {
+fn event_log_has_every_rank_exit() {
     let cluster = Cluster::up("cluster-events", 2, &[]);
     cluster.run(&["run", "-N", "2", "-n", "4", "true"]).expect_success();
     let job = cluster.start(&["run", "-N", "2", "-n", "4", "sleep", "100"]);
@@ -227,7 +227,7 @@ fn every_end_of_a_rank_is_in_the_log_of_events() {
 
 /// What a front end would have said, of jobs that have none.
 #[test]
-fn why_a_submitted_job_has_ended_is_in_its_status_and_in_the_log_of_events() {
+fn status_and_event_log_name_the_cause_of_the_end() {
     let cluster = Cluster::up("cluster-causes", 2, &["--lost-after", "2", "--keep-for", "1"]);
     let words = ["submit", "-host", "node1", "-n", "1", crate::harness::RANK, "hang"];
     let start = |job: u32| {
@@ -274,7 +274,7 @@ fn why_a_submitted_job_has_ended_is_in_its_status_and_in_the_log_of_events() {
 }
 
 #[test]
-fn long_lines_of_several_nodes_never_mix() {
+fn output_long_lines_of_several_nodes_never_mix() {
     let cluster = Cluster::up("cluster-lines", 3, &[]);
     let ran = cluster.run(&["run", "-N", "3", "-n", "6", crate::harness::RANK, "spray=10,200000"]);
     let ran = ran.expect_success();
@@ -286,12 +286,12 @@ fn long_lines_of_several_nodes_never_mix() {
 }
 
 #[test]
-fn a_program_of_mpich_runs_unmodified_on_the_nodes_of_a_cluster() {
+fn mpich_program_runs_on_a_cluster() {
     mpich_runs_on("cluster-mpich", &[]);
 }
 
 #[test]
-fn a_program_of_mpich_runs_unmodified_on_nodes_with_a_network_namespace_each() {
+fn mpich_program_runs_on_a_cluster_of_network_namespaces() {
     if crate::nodes::have_namespaces() {
         mpich_runs_on("cluster-mpich-netns", &["--netns"]);
     }

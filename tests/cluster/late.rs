@@ -65,7 +65,7 @@ fn assert_once(events: &[String], begin: &str, end: &str) {
 }
 
 #[test]
-fn a_node_that_keeps_a_job_is_named_once_until_it_has_frozen_it() {
+fn late_node_is_named_once() {
     let Some((cluster, jobs)) = four_jobs("cluster-late", &[]) else { return };
     // One that lacks beside another node of the job, and one that has both of its jobs alone.
     for (node, kept, others) in [(1, [1, 2], 3), (2, [3, 4], 1)] {
@@ -104,7 +104,7 @@ fn a_node_that_keeps_a_job_is_named_once_until_it_has_frozen_it() {
 }
 
 #[test]
-fn a_node_that_strict_switches_go_on_without_is_named_until_it_is_back() {
+fn expelled_node_is_shown_until_it_is_back() {
     let Some((cluster, jobs)) = four_jobs("cluster-late-strict", &["--strict"]) else { return };
     kill_process(cluster.daemon(1), Signal::STOP).expect("it lives");
     await_that("both stand still", || {

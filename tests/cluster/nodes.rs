@@ -7,7 +7,7 @@ use crate::Cluster;
 use crate::harness::{LIMIT, Running, await_that};
 
 #[test]
-fn a_cluster_is_listed_with_its_tree() {
+fn nodes_lists_the_control_tree() {
     let cluster = Cluster::up("cluster-nodes", 6, &["--arity", "2"]);
     let rows = cluster.tutti(&["nodes"]).expect_success().stdout;
     let parents: Vec<&str> =
@@ -18,7 +18,7 @@ fn a_cluster_is_listed_with_its_tree() {
 }
 
 #[test]
-fn who_waits_for_a_job_hears_in_one_line_that_the_cluster_has_been_shut_down() {
+fn down_is_one_line_for_a_waiting_front_end() {
     let cluster = Cluster::up("cluster-down", 2, &["--slots", "1"]);
     let sleeps = ["-n", "2", "sh", "-c", "trap '' TERM; sleep 1000; sleep 1000"];
     let here = cluster.start(&[&["run", "-N", "2"], &sleeps[..]].concat());
@@ -49,7 +49,7 @@ fn who_waits_for_a_job_hears_in_one_line_that_the_cluster_has_been_shut_down() {
 }
 
 #[test]
-fn a_daemon_with_another_key_is_no_member() {
+fn tls_daemon_with_another_key_is_refused() {
     let cluster = Cluster::up("cluster-key", 1, &[]);
     let scratch = Scratch::new("cluster-key-other");
     let key = scratch.path().join("other.key");
@@ -69,7 +69,7 @@ fn a_daemon_with_another_key_is_no_member() {
 }
 
 #[test]
-fn a_second_cluster_in_the_same_place_is_refused_with_one_line() {
+fn up_second_cluster_in_the_same_folder_is_refused() {
     let cluster = Cluster::up("cluster-twice", 2, &[]);
     let ran = cluster.tutti(&["up", "--nodes", "2"]);
     assert!(
@@ -81,7 +81,7 @@ fn a_second_cluster_in_the_same_place_is_refused_with_one_line() {
 }
 
 #[test]
-fn what_no_cluster_can_be_is_refused_at_once() {
+fn up_invalid_options_are_refused() {
     for (words, why) in [
         (["--arity", "0"], "--arity"),
         (["--slots", "0"], "--slots"),
@@ -94,7 +94,7 @@ fn what_no_cluster_can_be_is_refused_at_once() {
 }
 
 #[test]
-fn a_head_follows_with_the_command_line_of_the_one_that_was_killed() {
+fn controller_restart_with_the_same_command_line() {
     let cluster = Cluster::up("cluster-head-again", 2, &crate::cluster::SLOWLY_LOST);
     let submitted = cluster.start(&["submit", "-N", "2", "-n", "2", "sleep", "3600"]);
     await_that("it runs", || cluster.job(1).contains("\"running\""));
@@ -110,7 +110,7 @@ fn a_head_follows_with_the_command_line_of_the_one_that_was_killed() {
 }
 
 #[test]
-fn what_cannot_be_done_is_one_line() {
+fn command_errors_are_one_line() {
     let cluster = Cluster::up("cluster-errors", 1, &[]);
     let mut stale = cluster.command(&["ps"]);
     let left = cluster.folder.join("left.sock");
@@ -137,7 +137,7 @@ fn what_cannot_be_done_is_one_line() {
 }
 
 #[test]
-fn s2_hosts_are_nodes_of_the_cluster_in_the_order_and_with_the_ranks_that_were_said() {
+fn hosts_select_nodes_order_and_ranks() {
     let cluster = Cluster::up("cluster-hosts", 3, &[]);
     let scratch = Scratch::new("cluster-hosts-file");
     let file = scratch.path().join("hosts");
@@ -184,7 +184,7 @@ fn s2_hosts_are_nodes_of_the_cluster_in_the_order_and_with_the_ranks_that_were_s
 }
 
 #[test]
-fn lists_are_for_people_and_for_scripts() {
+fn ps_and_nodes_print_tables_and_json() {
     let cluster = Cluster::up("cluster-lists", 1, &[]);
     let ran = cluster.tutti(&["submit", "--json", "-n", "1", crate::harness::RANK, "hang"]).expect_success();
     assert_eq!(ran.stdout, "{\"job\":1}\n");
@@ -219,7 +219,7 @@ pub fn have_namespaces() -> bool {
 }
 
 #[test]
-fn nodes_with_a_network_namespace_each_reach_each_other_and_users_reach_them() {
+fn netns_cluster_nodes_reach_each_other() {
     if !have_namespaces() {
         skip(Need::NetworkNamespace, "no network namespaces here");
         return;

@@ -108,7 +108,7 @@ fn kill_both(laptop: &Laptop, jobs: [Running; 2]) {
 }
 
 #[test]
-fn two_mpiexecs_in_two_windows_take_turns() {
+fn mpiexec_two_jobs_take_turns() {
     let laptop = Laptop::new("laptop-turns");
     let Some((jobs, groups)) = two_jobs(&laptop) else { return };
     laptop.daemon();
@@ -141,19 +141,19 @@ fn virtual_nodes_take_turns(name: &str, option: &str) {
 }
 
 #[test]
-fn a_job_of_virtual_nodes_takes_its_turns() {
+fn mpiexec_virtual_nodes_job_takes_turns() {
     virtual_nodes_take_turns("laptop-virtual", "--virtual-nodes");
 }
 
 #[test]
-fn a_job_of_nodes_with_networks_of_their_own_takes_its_turns() {
+fn mpiexec_netns_job_takes_turns() {
     if crate::nodes::have_namespaces() {
         virtual_nodes_take_turns("laptop-netns", "--netns");
     }
 }
 
 #[test]
-fn a_daemon_that_dies_leaves_nobody_frozen_and_has_a_successor() {
+fn on_demand_daemon_death_leaves_no_job_frozen() {
     let laptop = Laptop::new("laptop-death");
     let Some((jobs, groups)) = two_jobs(&laptop) else { return };
     await_that("one stands still", || groups.iter().any(|group| is_frozen(group)));
@@ -168,7 +168,7 @@ fn a_daemon_that_dies_leaves_nobody_frozen_and_has_a_successor() {
 }
 
 #[test]
-fn a_daemon_that_is_stopped_is_named_and_its_death_leaves_nobody_frozen() {
+fn on_demand_daemon_stopped_is_named() {
     let laptop = Laptop::new("laptop-stopped");
     let said = [1, 2].map(|job| laptop.0.path().join(format!("said{job}")));
     let jobs = said.each_ref().map(|said| {
@@ -206,7 +206,7 @@ fn a_daemon_that_is_stopped_is_named_and_its_death_leaves_nobody_frozen() {
 }
 
 #[test]
-fn a_job_that_its_terminal_stops_takes_no_turns() {
+fn mpiexec_job_stopped_by_its_terminal_takes_no_turns() {
     let laptop = Laptop::new("laptop-stop");
     let Some((jobs, groups)) = two_jobs(&laptop) else { return };
     jobs[0].signal(Signal::TSTP);
@@ -229,7 +229,7 @@ fn a_job_that_its_terminal_stops_takes_no_turns() {
 }
 
 #[test]
-fn an_mpiexec_that_is_killed_takes_its_job_and_no_other_along() {
+fn mpiexec_killed_ends_only_its_own_job() {
     let laptop = Laptop::new("laptop-kill");
     let jobs = [laptop.start(), laptop.start()];
     await_that("both take part", || laptop.jobs("running") == 2);
@@ -244,7 +244,7 @@ fn an_mpiexec_that_is_killed_takes_its_job_and_no_other_along() {
 
 /// Wherever the daemon stands when the request and the end of its connection come.
 #[test]
-fn an_mpiexec_that_is_killed_while_it_enrols_leaves_no_job() {
+fn mpiexec_killed_during_enrolment_leaves_no_job() {
     let laptop = Laptop::new("laptop-early-kill");
     let first = laptop.start();
     await_that("there is a daemon", || laptop.jobs("running") == 1);
@@ -267,7 +267,7 @@ fn an_mpiexec_that_is_killed_while_it_enrols_leaves_no_job() {
 }
 
 #[test]
-fn a_daemon_on_demand_leaves_when_nobody_needs_it() {
+fn on_demand_daemon_leaves_when_unused() {
     let laptop = Laptop::new("laptop-leave");
     let folder = laptop.0.path().join("own");
     let words = ["--on-demand", "--listen", "127.0.0.1:0", "--leave-after", "0.3", "--dir"];
@@ -291,7 +291,7 @@ pub fn run_without_turns(shell: &mut Command, mpiexec: &Path, folder: &Path, scr
 }
 
 #[test]
-fn a_job_goes_on_where_no_daemon_can_be_had() {
+fn mpiexec_job_runs_without_a_daemon() {
     let laptop = Laptop::new("laptop-none");
     // A folder that is not ours alone is not used.
     let shared = laptop.0.path().join("shared");
@@ -312,7 +312,7 @@ fn a_job_goes_on_where_no_daemon_can_be_had() {
 }
 
 #[test]
-fn two_jobs_of_one_rank_have_a_core_each() {
+fn mpiexec_two_jobs_of_one_rank_have_a_core_each() {
     if std::thread::available_parallelism().map_or(1, std::num::NonZero::get) < 2 {
         skip(Need::Cores, "one core");
         return;
@@ -340,7 +340,7 @@ fn two_jobs_of_one_rank_have_a_core_each() {
 
 /// What the ranks of an `mpiexec` are seen to do is longer than anything else that it says to its daemon.
 #[test]
-fn a_long_snapshot_of_a_job_of_mpiexec_comes_whole_and_the_job_goes_on() {
+fn snapshot_long_of_an_mpiexec_job_is_complete() {
     const RANKS: usize = 40;
     let laptop = Laptop::new("on-demand-long");
     let program = tutti_tests::compile("tests/gang/programs/snapshot.c", laptop.0.path());
@@ -365,7 +365,7 @@ fn a_long_snapshot_of_a_job_of_mpiexec_comes_whole_and_the_job_goes_on() {
 }
 
 #[test]
-fn a_snapshot_of_a_job_of_mpiexec_says_who_waits_for_whom_and_the_job_goes_on() {
+fn snapshot_of_an_mpiexec_job_shows_waits() {
     let laptop = Laptop::new("on-demand-snapshot");
     let program = tutti_tests::compile("tests/gang/programs/snapshot.c", laptop.0.path());
     let folder = laptop.0.path().to_string_lossy().into_owned();

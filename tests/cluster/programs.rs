@@ -39,7 +39,7 @@ fn seed() -> String {
 }
 
 #[test]
-fn programs_mean_the_same_on_two_and_on_four_daemons() {
+fn programs_give_the_same_result_on_2_and_4_daemons() {
     let seed = seed();
     let conformance =
         CONFORMANCE.map(|name| (format!("tests/mpi/programs/{name}.c"), format!("{name}: ok\n")));
@@ -55,7 +55,7 @@ fn programs_mean_the_same_on_two_and_on_four_daemons() {
 }
 
 #[test]
-fn thirty_two_ranks_on_thirty_two_daemons_understand_each_other() {
+fn programs_run_on_32_daemons() {
     let seed = seed();
     let programs: [Program; 4] = [
         ("tests/mpi/programs/communicators.c", &[], "communicators: ok\n"),

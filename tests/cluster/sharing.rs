@@ -58,7 +58,7 @@ impl Cluster {
 }
 
 #[test]
-fn an_exclusive_job_waits_until_its_node_is_empty_and_then_has_it_alone() {
+fn exclusive_job_waits_and_has_its_node_alone() {
     let cluster = Cluster::up("cluster-exclusive", 2, &["--slots", "1"]);
     let on_0 = |more: &[&'static str]| [&["-host", "node0"], more, &["-n", "1", "sleep", "1000"]].concat();
     cluster.submit(1, &on_0(&[]), "running");
@@ -90,7 +90,7 @@ fn an_exclusive_job_waits_until_its_node_is_empty_and_then_has_it_alone() {
 }
 
 #[test]
-fn memory_keeps_a_job_waiting_until_another_has_ended_and_what_never_fits_is_refused_in_one_line() {
+fn memory_request_waits_or_is_refused() {
     let cluster = Cluster::up("cluster-memory", 2, &["--memory", "1G"]);
     cluster.submit(1, &["-N", "2", "-n", "2", "--memory", "600M", "sleep", "1000"], "running");
     cluster.submit(2, &["-n", "1", "--mem", "300", "sleep", "1000"], "running");
@@ -120,7 +120,7 @@ fn memory_keeps_a_job_waiting_until_another_has_ended_and_what_never_fits_is_ref
 }
 
 #[test]
-fn a_job_that_waits_is_stopped_and_killed_as_any_other() {
+fn waiting_job_can_be_suspended_and_killed() {
     let cluster = Cluster::up("cluster-waiting-killed", 1, &[]);
     cluster.submit(1, &["--exclusive", "-n", "1", "sleep", "1000"], "running");
     let waits = cluster.start(&["run", "-n", "1", RANK, "hang"]);
@@ -148,7 +148,7 @@ fn a_job_that_waits_is_stopped_and_killed_as_any_other() {
 }
 
 #[test]
-fn jobs_that_wait_do_so_in_the_next_life_of_the_head_and_are_started_once_in_their_order() {
+fn waiting_jobs_survive_a_controller_restart() {
     // The next head starts nobody before its nodes have had twice this time to say what runs.
     let cluster = Cluster::up("cluster-waiting-head", 2, &["--lost-after", "3"]);
     let on_1 = |more: &[&'static str]| [&["-host", "node1", "-n", "1"], more].concat();
@@ -192,7 +192,7 @@ fn jobs_that_wait_do_so_in_the_next_life_of_the_head_and_are_started_once_in_the
 }
 
 #[test]
-fn weights_are_shares_of_the_slices_under_both_policies() {
+fn weights_are_shares_under_both_policies() {
     for policy in ["matrix", "dqt"] {
         let cluster =
             Cluster::up("cluster-weights", 1, &["--slots", "1", "--slice", "50", "--policy", policy]);
@@ -228,7 +228,7 @@ fn weights_are_shares_of_the_slices_under_both_policies() {
 }
 
 #[test]
-fn who_takes_no_turns_runs_while_others_take_theirs() {
+fn job_without_turns_runs_all_the_time() {
     let cluster = Cluster::up("cluster-no-gang", 1, &["--slots", "1", "--slice", "20"]);
     let words = |more: &[&'static str]| [&["run"], more, &["-n", "1"], &SPIN[..]].concat();
     let mut jobs = Vec::new();
@@ -259,7 +259,7 @@ fn who_takes_no_turns_runs_while_others_take_theirs() {
 }
 
 #[test]
-fn both_policies_run_the_same_jobs_to_their_ends() {
+fn policies_run_the_same_jobs_to_their_ends() {
     let seed = std::env::var("TUTTI_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1998_u64);
     eprintln!("TUTTI_TEST_SEED={seed} repeats this mix of jobs");
     for policy in ["matrix", "dqt"] {
@@ -297,7 +297,7 @@ fn both_policies_run_the_same_jobs_to_their_ends() {
 }
 
 #[test]
-fn a_policy_that_is_none_and_terms_that_cannot_be_are_refused_in_one_line() {
+fn policy_weight_and_memory_errors_are_one_line() {
     let ran = Cluster::try_up("cluster-no-policy", &["--policy", "fifo"]);
     assert!(ran.stderr.contains("a policy is matrix or dqt"), "{ran}");
     for (words, text) in [
@@ -316,8 +316,7 @@ fn a_policy_that_is_none_and_terms_that_cannot_be_are_refused_in_one_line() {
 }
 
 #[test]
-fn a_job_that_wants_more_memory_than_it_has_declared_is_killed_with_one_line_where_the_kernel_can_see_to_it()
-{
+fn memory_limit_kills_the_job_with_one_line() {
     let cluster = Cluster::up("cluster-limit", 2, &[]);
     let words = ["run", "-N", "2", "-n", "2", "--memory", "64M"];
     let job = cluster.start(&[&words[..], &["sleep", "1000"]].concat());

@@ -27,7 +27,7 @@ fn started(cluster: &Cluster, program: &Steered, what: &str) -> Running {
 }
 
 #[test]
-fn a_deadlock_over_two_nodes_is_said_once_by_itself_and_stands_in_the_list() {
+fn deadlock_over_two_nodes_is_reported_once_and_listed() {
     let cluster = Cluster::up("stuck-nodes", 2, &[]);
     let program = Steered::new("stuck-nodes");
     let job = started(&cluster, &program, "ring");
@@ -54,7 +54,7 @@ fn a_deadlock_over_two_nodes_is_said_once_by_itself_and_stands_in_the_list() {
 }
 
 #[test]
-fn a_job_over_two_nodes_that_waits_for_a_rank_which_computes_or_reads_is_said_nothing_of() {
+fn deadlock_is_not_reported_while_a_rank_computes_or_reads() {
     let cluster = Cluster::up("stuck-wait", 2, &[]);
     let program = Steered::new("stuck-wait");
     let pipe = program.folder().join("pipe");
@@ -71,7 +71,7 @@ fn a_job_over_two_nodes_that_waits_for_a_rank_which_computes_or_reads_is_said_no
 }
 
 #[test]
-fn what_was_said_of_a_deadlock_is_taken_back_when_a_signals_handler_ends_it() {
+fn deadlock_report_is_withdrawn_when_a_signal_ends_it() {
     let cluster = Cluster::up("stuck-woken", 2, &[]);
     let program = Steered::new("stuck-woken");
     let job = started(&cluster, &program, "woken");
@@ -86,7 +86,7 @@ fn what_was_said_of_a_deadlock_is_taken_back_when_a_signals_handler_ends_it() {
 }
 
 #[test]
-fn a_job_of_mpiexec_says_so_too_on_one_node_and_on_virtual_ones() {
+fn deadlock_of_an_mpiexec_job_is_reported() {
     let laptop = Laptop::new("stuck-laptop");
     let program = Steered::new("stuck-laptop");
     for (number, before) in [&["-n", "3"][..], &["--virtual-nodes", "3", "-n", "3"]].into_iter().enumerate() {

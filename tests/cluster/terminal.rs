@@ -50,7 +50,7 @@ impl Hearts {
 }
 
 #[test]
-fn s5_ctrl_z_stops_the_job_on_all_nodes_and_its_front_end_and_fg_lets_them_go_on() {
+fn terminal_ctrl_z_stops_the_job_on_all_nodes_and_fg_resumes() {
     let cluster = Cluster::up("cluster-ctrl-z", 2, &[]);
     let hearts = Hearts::new("cluster-ctrl-z-hearts");
     let script =
@@ -71,7 +71,7 @@ fn s5_ctrl_z_stops_the_job_on_all_nodes_and_its_front_end_and_fg_lets_them_go_on
 }
 
 #[test]
-fn s5_ctrl_z_and_bg_let_the_job_go_on_in_the_background() {
+fn terminal_ctrl_z_and_bg_run_in_the_background() {
     let cluster = Cluster::up("cluster-bg", 2, &[]);
     let hearts = Hearts::new("cluster-bg-hearts");
     let script =
@@ -89,7 +89,7 @@ fn s5_ctrl_z_and_bg_let_the_job_go_on_in_the_background() {
 }
 
 #[test]
-fn s5_ctrl_c_and_ctrl_backslash_end_the_job() {
+fn terminal_ctrl_c_and_ctrl_backslash_end_the_job() {
     let cluster = Cluster::up("cluster-ctrl-c", 2, &[]);
     for (key, status) in [("\x03", "status 130"), ("\x1c", "status 131")] {
         let mut terminal = cluster
@@ -102,7 +102,7 @@ fn s5_ctrl_c_and_ctrl_backslash_end_the_job() {
 }
 
 #[test]
-fn s5_a_front_end_that_is_stopped_by_force_has_a_stopped_job() {
+fn terminal_sigstop_of_the_front_end_stops_the_job() {
     let cluster = Cluster::up("cluster-sigstop", 2, &[]);
     let hearts = Hearts::new("cluster-sigstop-hearts");
     let mut command = cluster.command(&["run", "-N", "2", "-n", "4", "sh", "-c", HEARTS]);
@@ -122,7 +122,7 @@ fn s5_a_front_end_that_is_stopped_by_force_has_a_stopped_job() {
 }
 
 #[test]
-fn what_is_typed_reaches_rank_0_and_the_window_has_its_size_everywhere() {
+fn terminal_input_and_window_size_reach_the_ranks() {
     let cluster = Cluster::up("cluster-typing", 2, &[]);
     let program =
         "trap 'stty size <&1; exit' WINCH; echo here; read x; echo got $x; while :; do sleep 0.02; done";
@@ -142,7 +142,7 @@ fn what_is_typed_reaches_rank_0_and_the_window_has_its_size_everywhere() {
 }
 
 #[test]
-fn under_pty_every_key_is_for_rank_0_and_ctrl_z_at_its_terminal_stops_the_job() {
+fn terminal_pty_keys_are_for_rank_0() {
     let cluster = Cluster::up("cluster-pty", 2, &[]);
     let hearts = Hearts::new("cluster-pty-hearts");
     let program = format!("trap 'echo int' INT; tty -s; echo terminal $?; {HEARTS}");
@@ -163,7 +163,7 @@ fn under_pty_every_key_is_for_rank_0_and_ctrl_z_at_its_terminal_stops_the_job() 
 }
 
 #[test]
-fn a_closed_terminal_ends_the_job() {
+fn terminal_hangup_ends_the_job() {
     let cluster = Cluster::up("cluster-hangup", 2, &[]);
     let mut terminal = cluster.at_terminal("$tutti run -N 2 -n 2 $rank say=here hang; echo over", &[]);
     terminal.await_text("here");
@@ -173,7 +173,7 @@ fn a_closed_terminal_ends_the_job() {
 }
 
 #[test]
-fn a_reader_that_stops_stops_the_ranks_and_nobody_else() {
+fn terminal_stopped_reader_blocks_only_its_ranks() {
     let cluster = Cluster::up("cluster-full-pipe", 2, &[]);
     let scratch = Scratch::new("cluster-full-pipe-marker");
     let written: PathBuf = scratch.path().join("written");

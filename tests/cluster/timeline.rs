@@ -8,7 +8,7 @@ use crate::Cluster;
 use crate::harness::{LIMIT, await_that};
 
 #[test]
-fn the_page_shows_the_turns_of_gangs_also_when_the_daemons_are_gone() {
+fn timeline_shows_turns_without_daemons() {
     let cluster = Cluster::up("cluster-timeline", 2, &["--slots", "1", "--slice", "20"]);
     let words = ["run", "-N", "2", "-n", "2", "sh", "-c", "while :; do :; done # <b> & \"c\""];
     let one = cluster.start(&words);
@@ -73,7 +73,7 @@ fn logs(name: &str, events: usize) -> Scratch {
 }
 
 #[test]
-fn a_page_on_stdout_stands_behind_what_is_there_wherever_that_goes() {
+fn timeline_to_stdout_appends() {
     let scratch = logs("timeline-stdout", 1);
     let line = "cd \"$1\"; echo before; \"$0\" timeline --all --logs . -o /dev/stdout; echo after";
     let command = || {
@@ -97,7 +97,7 @@ fn a_page_on_stdout_stands_behind_what_is_there_wherever_that_goes() {
 }
 
 #[test]
-fn a_page_on_a_descriptor_stands_where_that_has_got_to() {
+fn timeline_to_a_descriptor_keeps_its_offset() {
     let scratch = logs("timeline-descriptor", 1);
     for (open, old) in [("3>file", ""), ("3>>file", "old\n"), ("3<>file", "")] {
         std::fs::write(scratch.path().join("file"), "old\n").expect("a file");
@@ -114,7 +114,7 @@ fn a_page_on_a_descriptor_stands_where_that_has_got_to() {
 }
 
 #[test]
-fn a_page_that_may_not_be_so_long_is_said_and_leaves_nothing() {
+fn timeline_over_the_file_size_limit_leaves_nothing() {
     let scratch = logs("timeline-limit", 1);
     let folder = scratch.path().join("pages");
     std::fs::create_dir(&folder).expect("a folder");
@@ -128,7 +128,7 @@ fn a_page_that_may_not_be_so_long_is_said_and_leaves_nothing() {
 }
 
 #[test]
-fn who_is_interrupted_while_a_page_is_written_leaves_it_whole_or_not_at_all() {
+fn timeline_interrupted_is_whole_or_absent() {
     let scratch = logs("timeline-interrupted", 20_000);
     let folder = scratch.path().join("pages");
     std::fs::create_dir(&folder).expect("a folder");

@@ -26,7 +26,7 @@ fn is_still(pids: &[Pid]) -> bool {
 }
 
 #[test]
-fn w16_two_users_without_root_take_turns_and_cannot_touch_each_other() {
+fn users_without_root_take_turns_and_are_isolated() {
     let Some(users) = Users::new("tutti-two-users", 2) else { return };
     let words = ["-n", "2", "sh", "-c", "while :; do :; done"];
     let uids = both(&users);
@@ -106,7 +106,7 @@ fn touch_nothing(users: &Users, ranks: &[Pid]) {
 }
 
 #[test]
-fn what_belongs_to_another_user_is_not_used_and_named_in_one_line() {
+fn users_foreign_folders_are_refused_in_one_line() {
     let Some(users) = Users::new("tutti-stranger", 2) else { return };
     let [user, stranger] = both(&users);
     // He has a daemon where ours would be, and lets everybody in.

@@ -38,16 +38,16 @@ fn pass(name: &str, up: &[&str], beside: bool) {
 }
 
 #[test]
-fn the_conformance_programs_pass_when_they_are_switched_off_and_on_every_5_ms() {
+fn conformance_programs_pass_under_forced_switches_of_5_ms() {
     pass("gang-forced", &["--slice", "5", "--force-switch"], false);
 }
 
 #[test]
-fn the_conformance_programs_pass_when_they_are_switched_off_and_on_every_5_ms_strictly() {
+fn conformance_programs_pass_under_forced_strict_switches_of_5_ms() {
     pass("gang-forced-strict", &["--slice", "5", "--force-switch", "--strict"], false);
 }
 
 #[test]
-fn the_conformance_programs_pass_beside_another_job_with_strict_switches_of_5_ms() {
+fn conformance_programs_pass_beside_another_job_under_strict_switches() {
     pass("gang-beside", &["--slice", "5", "--strict"], true);
 }

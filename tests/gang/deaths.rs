@@ -36,7 +36,7 @@ impl Drop for Left<'_> {
 }
 
 #[test]
-fn nobody_stays_frozen_when_a_daemon_is_killed_and_none_follows() {
+fn frozen_jobs_are_thawed_when_a_daemon_is_killed() {
     // The jobs' front ends end when the head has lost the node.
     let cluster = Cluster::up("gang-orphans", 2, &["--slice", "5", "--lost-after", "6", "--keep-for", "1"]);
     let words = ["run", "-N", "1", "-host", "node1", "-n", "2", "sh", "-c", "while :; do :; done"];
@@ -59,7 +59,7 @@ fn nobody_stays_frozen_when_a_daemon_is_killed_and_none_follows() {
 
 /// The daemons of the jobs' nodes live, and one of them has a parent that does: nobody tells them who is to run.
 #[test]
-fn nobody_stays_frozen_when_the_head_is_killed_and_none_follows() {
+fn frozen_jobs_are_thawed_when_the_controller_is_killed() {
     let up = ["--arity", "1", "--slots", "1", "--slice", "20", "--lost-after", "2", "--keep-for", "2"];
     let cluster = Cluster::up("gang-headless", 3, &up);
     let words = ["submit", "-N", "2", "-n", "2", "-host", "node1,node2", "sh", "-c", "while :; do :; done"];
@@ -87,7 +87,7 @@ fn nobody_stays_frozen_when_the_head_is_killed_and_none_follows() {
 
 /// A daemon that is new hears what the head has ordered and what jobs are here in some order, and its parent is not the head.
 #[test]
-fn s17_jobs_take_strict_turns_again_when_a_daemon_is_killed_and_another_one_follows() {
+fn strict_switch_resumes_after_a_daemon_restart() {
     let up = ["--arity", "1", "--slice", "20", "--strict"];
     let cluster = Cluster::up("gang-strict-restart", 3, &[&up[..], &SLOWLY_LOST[..]].concat());
     let words = ["run", "-N", "1", "-host", "node2", "-n", "2", "sh", "-c", "while :; do :; done"];
@@ -197,11 +197,11 @@ fn survives(name: &str, up: &[&str]) {
 }
 
 #[test]
-fn s17_a_job_that_dies_in_any_phase_of_a_strict_switch_leaves_the_others_alone() {
+fn strict_switch_job_death_in_any_phase_harms_no_other_job() {
     survives("gang-faults-strict", &["--strict"]);
 }
 
 #[test]
-fn a_job_that_dies_in_any_phase_of_a_switch_leaves_the_others_alone() {
+fn overlapped_switch_job_death_in_any_phase_harms_no_other_job() {
     survives("gang-faults", &[]);
 }

@@ -19,7 +19,7 @@ fn start(cluster: &Cluster, scratch: &Scratch, name: &str, ranks: &str) -> Runni
 }
 
 #[test]
-fn s22_a_gang_that_waits_everywhere_is_found_idle_and_gives_up_its_slice() {
+fn idle_gang_is_found_and_gives_up_its_slice() {
     // Its slice is an hour: whoever runs beside it runs because it was found idle.
     let cluster = Cluster::up("gang-idle", 2, &["--slice", "3600000"]);
     let scratch = Scratch::new("gang-idle-files");
@@ -36,7 +36,7 @@ fn s22_a_gang_that_waits_everywhere_is_found_idle_and_gives_up_its_slice() {
 }
 
 #[test]
-fn a_gang_that_sleeps_is_found_idle_however_short_the_slices_are() {
+fn idle_gang_is_found_with_short_slices() {
     for slice in ["5", "10"] {
         let cluster = Cluster::up("gang-idle-short", 1, &["--slice", slice, "--slots", "2"]);
         let sleeper = cluster.start(&["run", "-n", "2", "sleep", "600"]);
@@ -58,7 +58,7 @@ fn a_gang_that_sleeps_is_found_idle_however_short_the_slices_are() {
 }
 
 #[test]
-fn a_gang_is_found_idle_for_one_that_shares_only_some_of_its_nodes() {
+fn idle_gang_yields_to_a_job_on_some_of_its_nodes() {
     let cluster = Cluster::up("gang-idle-apart", 2, &["--slice", "3600000", "--slots", "1"]);
     let scratch = Scratch::new("gang-idle-apart-files");
     let still = start(&cluster, &scratch, "still", "2");
@@ -77,7 +77,7 @@ fn a_gang_is_found_idle_for_one_that_shares_only_some_of_its_nodes() {
 }
 
 #[test]
-fn a_gang_that_waits_for_a_question_answers_while_another_has_the_cores() {
+fn idle_gang_answers_while_exempt() {
     let cluster = Cluster::up("gang-answers", 1, &["--slice", "3600000", "--slots", "2"]);
     let scratch = Scratch::new("gang-answers-pipe");
     let pipe = scratch.path().join("questions");
@@ -107,7 +107,7 @@ fn a_gang_that_waits_for_a_question_answers_while_another_has_the_cores() {
 }
 
 #[test]
-fn s24_the_slice_is_a_setting_and_others_are_refused() {
+fn slice_option_is_checked() {
     let cluster = Cluster::up("gang-slice", 1, &["--slice", "3600000"]);
     let words = ["run", "-n", "2", "sh", "-c", "while :; do :; done"];
     let one = cluster.start(&words);
@@ -169,7 +169,7 @@ impl Flood {
 }
 
 #[test]
-fn who_floods_a_rank_that_never_receives_stops_nobody_and_can_be_killed() {
+fn flooding_sender_stalls_no_other_job() {
     let up: &[&str] =
         if rustix::process::geteuid().is_root() { &["--slice", "5", "--netns"] } else { &["--slice", "5"] };
     let cluster = Cluster::up("gang-flood", 2, up);

@@ -52,7 +52,7 @@ fn socket_of(daemon: Pid, address: SocketAddr) -> OwnedFd {
 }
 
 #[test]
-fn jobs_take_turns_also_while_no_datagram_reaches_a_node() {
+fn switch_link_falls_back_to_tls_without_datagrams() {
     let cluster = Cluster::up("gang-lanes", 3, &["--slice", "5", "--slots", "1"]);
     let Some((_jobs, mut turns)) = two_jobs(&cluster) else { return };
     let socket = socket_of(cluster.daemon(1), address(&cluster, 1));
@@ -72,7 +72,7 @@ fn jobs_take_turns_also_while_no_datagram_reaches_a_node() {
 }
 
 #[test]
-fn strangers_who_write_to_a_switch_thread_are_refused_and_stop_nobody() {
+fn switch_link_refuses_unknown_senders() {
     let cluster = Cluster::up("gang-strangers", 3, &["--slice", "5", "--slots", "1"]);
     let Some((_jobs, mut turns)) = two_jobs(&cluster) else { return };
     let stranger = UdpSocket::bind("127.0.0.1:0").expect("a socket");

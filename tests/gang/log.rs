@@ -69,7 +69,7 @@ const ARRIVING: usize = 10;
 type Thawed = BTreeMap<u64, BTreeMap<String, BTreeSet<u64>>>;
 
 #[test]
-fn s20_in_no_generation_do_two_nodes_run_different_jobs() {
+fn gang_nodes_run_the_same_job_in_every_generation() {
     let cluster = Cluster::up("gang-same", 2, &["--slice", "5", "--slots", "2"]);
     let Some(_jobs) = two_jobs(&cluster, 2, 4) else { return };
     let (mut common, mut alone) = (0, Vec::new());

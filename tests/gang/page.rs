@@ -115,7 +115,7 @@ impl Slices {
 }
 
 #[test]
-fn w6_a_rank_is_told_when_its_slice_ends_while_others_wait_for_it() {
+fn daemon_page_shows_the_end_of_the_slice() {
     let cluster = Cluster::up("gang-page-ends", 1, &["--slots", "1"]);
     let mut first = Slices::start(&cluster, "gang-page-ends-first");
     first.job.await_line("slices: alone");
@@ -151,19 +151,19 @@ fn take_turns(cluster: &Cluster, watch: &Watch, signals: bool) {
 }
 
 #[test]
-fn w6_ranks_are_told_how_often_and_how_long_they_stood_still_and_cannot_change_it() {
+fn daemon_page_shows_thaws_and_frozen_time_read_only() {
     let cluster = Cluster::up("gang-page", 2, &["--slice", "500"]);
     take_turns(&cluster, &Watch::new("gang-page"), false);
 }
 
 #[test]
-fn w6_the_same_with_strict_switches() {
+fn daemon_page_is_right_with_strict_switches() {
     let cluster = Cluster::up("gang-page-strict", 2, &["--slice", "500", "--strict"]);
     take_turns(&cluster, &Watch::new("gang-page-strict"), false);
 }
 
 #[test]
-fn w6_the_same_where_jobs_are_stopped_by_signals() {
+fn daemon_page_is_right_with_signals() {
     let Some(cluster) = Cluster::up_without_cgroups("gang-page-signals", 2, &["--slice", "500"]) else {
         skip(Need::MountNamespace, "no mount namespaces here");
         return;
@@ -172,7 +172,7 @@ fn w6_the_same_where_jobs_are_stopped_by_signals() {
 }
 
 #[test]
-fn w6_a_job_alone_is_told_of_every_forced_switch() {
+fn daemon_page_shows_forced_switches() {
     let cluster = Cluster::up("gang-page-forced", 1, &["--slice", "5", "--force-switch"]);
     let watch = Watch::new("gang-page-forced");
     let job = watch.start(&cluster, &["-N", "1", "-n", "1"]);
@@ -184,7 +184,7 @@ fn w6_a_job_alone_is_told_of_every_forced_switch() {
 }
 
 #[test]
-fn w6_who_is_suspended_in_the_middle_of_another_s_turn_is_told_of_each_moment_once() {
+fn daemon_page_counts_suspension_and_turns_once() {
     let cluster = Cluster::up("gang-page-held", 1, &["--slice", "500"]);
     let watch = Watch::new("gang-page-held");
     let place = ["-N", "1", "-n", "2"];
@@ -216,7 +216,7 @@ fn survive(cluster: &Cluster, node: u32, watch: &Watch, jobs: Vec<Running>) {
 }
 
 #[test]
-fn w6_the_time_is_right_when_a_daemon_is_killed_and_another_one_follows() {
+fn daemon_page_is_right_after_a_daemon_restart() {
     let cluster = Cluster::up("gang-page-deaths", 2, &[&["--slice", "500"], &SLOWLY_LOST[..]].concat());
     let watch = Watch::new("gang-page-deaths");
     // The home of the jobs is the head, which lives on.
@@ -226,7 +226,7 @@ fn w6_the_time_is_right_when_a_daemon_is_killed_and_another_one_follows() {
 }
 
 #[test]
-fn w6_the_time_is_right_when_the_daemon_of_two_mpiexecs_is_killed_and_another_one_follows() {
+fn daemon_page_is_right_after_an_on_demand_daemon_restart() {
     let cluster = Cluster::up("gang-page-mpiexec", 1, &["--slice", "500"]);
     let watch = Watch::new("gang-page-mpiexec");
     let start = |_| {

@@ -91,7 +91,7 @@ fn switches(turns: Vec<Turn>) -> BTreeMap<u64, Switch> {
 }
 
 #[test]
-fn s17_on_no_node_does_a_phase_begin_before_all_nodes_have_done_the_one_before() {
+fn strict_switch_phases_are_barriers() {
     // One node above the other: what is said goes through an inner node.
     let up = ["--slice", "20", "--slots", "1", "--strict", "--arity", "1"];
     let cluster = Cluster::up("gang-phases", 3, &up);
@@ -161,7 +161,7 @@ fn frozen(turns: &[Turn], node: &str, job: u64) -> Vec<Gap> {
 }
 
 #[test]
-fn s23_the_parts_of_a_strict_switch_are_measured_and_are_what_ranks_see() {
+fn strict_switch_phases_are_measured() {
     let cluster = Cluster::up("gang-parts", 2, &["--slice", "20", "--slots", "1", "--strict"]);
     let gaps = Gaps::start(&cluster, "gang-parts", &["-N", "2", "-n", "2"]);
     let other = cluster.start(&["run", "-N", "2", "-n", "2", "sh", "-c", "while :; do :; done"]);

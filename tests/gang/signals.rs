@@ -46,7 +46,7 @@ fn two_jobs(cluster: &Cluster) -> [(Running, Vec<Pid>); 2] {
 }
 
 #[test]
-fn w23_without_cgroups_jobs_take_turns_by_signals_and_messages_are_right() {
+fn signals_switch_jobs_without_cgroups() {
     let Some(cluster) = up("gang-signals", 2, &["--slice", "5"]) else { return };
     let traffic = Traffic::new("gang-signals");
     let jobs: Vec<_> = (1..=2).map(|job| traffic.start(&cluster, job, 2, 4, None)).collect();
@@ -60,7 +60,7 @@ fn w23_without_cgroups_jobs_take_turns_by_signals_and_messages_are_right() {
 }
 
 #[test]
-fn w23_a_gang_that_waits_everywhere_is_found_idle_without_cgroups() {
+fn signals_idle_gang_is_found_without_cgroups() {
     // Its slice is an hour: whoever runs beside it runs because it was found idle.
     let Some(cluster) = up("gang-signals-idle", 2, &["--slice", "3600000"]) else { return };
     let still = cluster.start(&["run", "-N", "2", "-n", "2", "sleep", "3600"]);
@@ -79,7 +79,7 @@ fn ranks_of(job: &Running) -> Vec<Pid> {
 }
 
 #[test]
-fn w23_who_was_stopped_by_a_user_stays_so_and_who_is_killed_dies() {
+fn signals_keep_processes_stopped_by_a_user() {
     let Some(cluster) = up("gang-stopped", 2, &["--slice", "20"]) else { return };
     let [(one, first), (other, second)] = two_jobs(&cluster);
     await_that("the first runs", || runs(&first[1..]));
@@ -104,7 +104,7 @@ fn w23_who_was_stopped_by_a_user_stays_so_and_who_is_killed_dies() {
 }
 
 #[test]
-fn w23_nobody_stays_stopped_when_a_daemon_is_killed() {
+fn signals_stopped_jobs_continue_when_a_daemon_is_killed() {
     let Some(cluster) = up("gang-signals-lost", 2, &["--slice", "5", "--lost-after", "30"]) else { return };
     let [(one, first), (other, second)] = two_jobs(&cluster);
     await_that("they take turns", || is_stopped(&first));

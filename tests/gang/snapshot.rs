@@ -75,12 +75,12 @@ fn flight(name: &str, nodes: u32, ranks: u32, faults: &str) {
 }
 
 #[test]
-fn what_is_in_flight_inside_a_node_is_what_comes_later() {
+fn snapshot_in_flight_inside_a_node_is_exact() {
     flight("snapshot-node", 1, 3, "");
 }
 
 #[test]
-fn what_is_in_flight_between_nodes_that_lose_packets_is_what_comes_later() {
+fn snapshot_in_flight_on_a_lossy_network_is_exact() {
     flight("snapshot-nodes", 2, 4, "loss=5%,dup=1%,reorder=2%,seed=7");
 }
 
@@ -138,12 +138,12 @@ fn unasked(name: &str, nodes: u32, ranks: u32, faults: &str) {
 }
 
 #[test]
-fn what_waits_for_a_rank_that_sleeps_outside_of_mpi_is_listed_inside_a_node() {
+fn snapshot_lists_messages_for_a_rank_outside_mpi() {
     unasked("snapshot-asleep", 1, 3, "");
 }
 
 #[test]
-fn what_waits_for_a_rank_that_sleeps_outside_of_mpi_is_listed_between_nodes_that_lose_packets() {
+fn snapshot_lists_messages_for_a_rank_outside_mpi_on_a_lossy_network() {
     unasked("snapshot-asleeps", 2, 4, "loss=5%,dup=1%,reorder=2%,seed=9");
 }
 
@@ -162,7 +162,7 @@ fn settled(cluster: &Cluster, job: u32, waiting: usize) -> Snapshot {
 }
 
 #[test]
-fn a_deadlock_is_found_and_its_cycle_named_on_one_node_and_on_two() {
+fn snapshot_names_a_deadlock_cycle() {
     let cluster = Cluster::up("snapshot-deadlock", 2, &[]);
     let program = Steered::new("snapshot-deadlock");
     let ring = start(&program, &cluster, 2, 4, "ring", "");
@@ -195,7 +195,7 @@ fn a_deadlock_is_found_and_its_cycle_named_on_one_node_and_on_two() {
 }
 
 #[test]
-fn a_waitall_needs_all_its_requests_and_a_waitany_one() {
+fn snapshot_waitall_needs_all_and_waitany_one() {
     let cluster = Cluster::up("snapshot-all", 2, &[]);
     let program = Steered::new("snapshot-all");
     let rest = ", tag 7, MPI_COMM_WORLD";
@@ -238,7 +238,7 @@ fn a_waitall_needs_all_its_requests_and_a_waitany_one() {
 }
 
 #[test]
-fn who_receives_from_any_source_is_helped_by_any_rank_that_runs() {
+fn snapshot_any_source_is_helped_by_any_running_rank() {
     let cluster = Cluster::up("snapshot-any", 2, &[]);
     let program = Steered::new("snapshot-any");
     for (number, nodes) in [1, 2].into_iter().enumerate() {
@@ -253,7 +253,7 @@ fn who_receives_from_any_source_is_helped_by_any_rank_that_runs() {
 }
 
 #[test]
-fn a_collective_operation_that_was_started_goes_on_at_a_rank_whose_call_cannot() {
+fn snapshot_nonblocking_collective_progresses_at_a_blocked_rank() {
     let cluster = Cluster::up("snapshot-started", 2, &[]);
     let program = Steered::new("snapshot-started");
     for (number, nodes) in [1, 2].into_iter().enumerate() {
@@ -267,7 +267,7 @@ fn a_collective_operation_that_was_started_goes_on_at_a_rank_whose_call_cannot()
 }
 
 #[test]
-fn a_barrier_needs_all_its_members() {
+fn snapshot_barrier_needs_all_members() {
     let cluster = Cluster::up("snapshot-absent", 1, &[]);
     let program = Steered::new("snapshot-absent");
     let job = start(&program, &cluster, 1, 4, "absent", "");
@@ -288,7 +288,7 @@ fn call_of(snapshot: &Snapshot, rank: u32) -> Option<&str> {
 }
 
 #[test]
-fn the_functions_that_ranks_wait_in_are_named() {
+fn snapshot_names_the_functions_that_wait() {
     let cluster = Cluster::up("snapshot-calls", 2, &[]);
     let program = Steered::new("snapshot-calls");
     for (number, nodes) in [1, 2].into_iter().enumerate() {
@@ -304,7 +304,7 @@ fn the_functions_that_ranks_wait_in_are_named() {
 }
 
 #[test]
-fn who_cannot_leave_or_have_its_buffer_back_waits_for_its_messages_to_be_received() {
+fn snapshot_finalize_and_buffer_detach_wait_for_receives() {
     let cluster = Cluster::up("snapshot-unreceived", 2, &[]);
     let program = Steered::new("snapshot-unreceived");
     let mut number = 0;
@@ -327,7 +327,7 @@ fn who_cannot_leave_or_have_its_buffer_back_waits_for_its_messages_to_be_receive
 }
 
 #[test]
-fn how_far_a_large_message_between_nodes_has_come_is_seen() {
+fn snapshot_shows_progress_of_a_large_message() {
     let cluster = Cluster::up("snapshot-bulk", 2, &[]);
     let program = Steered::new("snapshot-bulk");
     let job = start(&program, &cluster, 2, 2, "bulk", "loss=2%,seed=7");
@@ -350,7 +350,7 @@ fn how_far_a_large_message_between_nodes_has_come_is_seen() {
 }
 
 #[test]
-fn who_waits_for_somebody_who_works_is_not_in_a_deadlock() {
+fn snapshot_wait_for_a_working_rank_is_no_deadlock() {
     let cluster = Cluster::up("snapshot-wait", 2, &[]);
     let program = Steered::new("snapshot-wait");
     let job = start(&program, &cluster, 2, 4, "wait", "");
@@ -360,7 +360,7 @@ fn who_waits_for_somebody_who_works_is_not_in_a_deadlock() {
 }
 
 #[test]
-fn a_snapshot_is_written_and_printed_again_and_a_damaged_one_is_refused_in_one_line() {
+fn snapshot_file_is_printed_again_and_damage_is_refused() {
     let cluster = Cluster::up("snapshot-file", 1, &[]);
     let program = Steered::new("snapshot-file");
     let job = start(&program, &cluster, 1, 2, "ring", "");
@@ -404,7 +404,7 @@ fn a_snapshot_is_written_and_printed_again_and_a_damaged_one_is_refused_in_one_l
 }
 
 #[test]
-fn what_is_not_ours_to_see_is_said_in_one_line() {
+fn snapshot_of_another_users_job_is_refused() {
     let cluster = Cluster::up("snapshot-others", 1, &[]);
     let job = cluster.start(&["run", "-n", "2", "sh", "-c", "echo up; sleep 1000"]);
     await_that("it runs", || cluster.job(1).contains("\"running\""));
@@ -421,7 +421,7 @@ fn what_is_not_ours_to_see_is_said_in_one_line() {
 }
 
 #[test]
-fn nobody_stays_frozen_when_something_dies_in_the_middle_of_snapshots() {
+fn snapshot_interrupted_leaves_no_job_frozen() {
     // The front end and its daemon are on a node that nothing happens to.
     let cluster = Cluster::up("snapshot-deaths", 3, &crate::cluster::SLOWLY_LOST);
     let program = Steered::new("snapshot-deaths");

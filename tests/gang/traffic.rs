@@ -143,28 +143,28 @@ fn take_turns(name: &str, up: &[&str], ranks: u32, faults: bool, turns: u64) {
 }
 
 #[test]
-fn s17_messages_arrive_once_in_order_through_strict_switches() {
+fn messages_arrive_once_in_order_through_strict_switches() {
     take_turns("gang-strict", &["--strict"], 4, false, 100);
 }
 
 #[test]
-fn s18_no_message_of_a_stopped_job_reaches_another() {
+fn messages_of_a_frozen_job_reach_no_other() {
     take_turns("gang-others", &[], 4, false, 300);
 }
 
 #[test]
-fn s19_messages_arrive_once_in_order_through_2000_switches_on_a_bad_network() {
+fn messages_arrive_once_in_order_through_2000_switches_on_a_faulty_network() {
     take_turns("gang-bad", &["--netns", "--slots", "1"], 2, true, 2000);
 }
 
 #[test]
-fn s19_messages_arrive_once_in_order_through_200_strict_switches_on_a_bad_network() {
+fn messages_arrive_once_in_order_through_200_strict_switches_on_a_faulty_network() {
     take_turns("gang-bad-strict", &["--netns", "--slots", "1", "--strict"], 2, true, 200);
 }
 
 /// Two jobs of MPICH's own library, which knows nothing of turns, and one of ours.
 #[test]
-fn s18_programs_of_mpich_take_turns_and_their_messages_arrive() {
+fn mpich_programs_take_turns() {
     let Some(foreign) = Traffic::of_mpich("gang-mpich") else { return };
     let own = Traffic::new("gang-mpich-own");
     let cluster = Cluster::up("gang-mpich", 2, &["--slice", "5"]);
@@ -178,7 +178,7 @@ fn s18_programs_of_mpich_take_turns_and_their_messages_arrive() {
 
 #[test]
 #[ignore = "long: make soak-gang"]
-fn s19_messages_arrive_once_in_order_for_as_long_as_one_likes() {
+fn messages_arrive_once_in_order_soak() {
     let turns = std::env::var("TUTTI_TURNS").ok().and_then(|turns| turns.parse().ok()).unwrap_or(20_000);
     for (name, up) in [("gang-soak", &["--netns"][..]), ("gang-soak-strict", &["--netns", "--strict"])] {
         let cluster = Cluster::up(name, 4, &[&["--slice", "5", "--slots", "1"], up].concat());

@@ -27,27 +27,27 @@ pub fn assert_one_line(stderr: &str, parts: &[&str]) {
 }
 
 #[test]
-fn a_good_job_ends_with_0_and_says_nothing() {
+fn exit_status_0_is_silent() {
     let ran = mpiexec(&["-n", "3", RANK, "attach", "finalize"]).expect_success();
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", ""));
 }
 
 #[test]
-fn a_rank_killed_by_a_signal_ends_the_job() {
+fn exit_by_signal_ends_the_job() {
     let ran = mpiexec(&["-n", "4", RANK, "attach", "2:signal=11", "hang"]);
     assert_eq!(ran.code(), 128 + 11, "{ran}");
     assert_one_line(&ran.stderr, &["rank 2 (pid ", ") was killed by signal 11 (Segmentation fault"]);
 }
 
 #[test]
-fn a_rank_that_exits_with_a_status_ends_the_job() {
+fn exit_with_a_status_ends_the_job() {
     let ran = mpiexec(&["-n", "3", RANK, "attach", "1:exit=3", "hang"]);
     assert_eq!(ran.code(), 3, "{ran}");
     assert_one_line(&ran.stderr, &["rank 1 (pid ", ") exited with status 3"]);
 }
 
 #[test]
-fn a_program_without_mpi_that_fails_ends_the_job_too() {
+fn exit_of_a_program_without_mpi_ends_the_job() {
     let ran = mpiexec(&["-n", "2", "sh", "-c", "[ $TUTTI_RANK = 0 ] && exit 7; sleep 1000"]);
     assert_eq!(ran.code(), 7, "{ran}");
     assert_one_line(&ran.stderr, &["rank 0", "exited with status 7"]);
@@ -69,7 +69,7 @@ fn abort_ends_the_job_with_its_code_and_loses_no_output() {
 }
 
 #[test]
-fn a_status_after_finalize_is_kept_and_the_others_go_on() {
+fn exit_status_after_finalize_is_kept() {
     let ran = mpiexec(&[
         "-n",
         "2",
@@ -85,7 +85,7 @@ fn a_status_after_finalize_is_kept_and_the_others_go_on() {
 }
 
 #[test]
-fn a_crash_below_a_wrapper_ends_the_job() {
+fn exit_by_crash_below_a_wrapper_ends_the_job() {
     // The wrapper hides the crash and would wait for ever.
     let ran = mpiexec(&["-n", "2", "sh", "-c", &format!("{RANK} attach 0:signal=9 hang; sleep 1000")]);
     assert_eq!(ran.code(), 1, "{ran}");
@@ -102,7 +102,7 @@ fn with_and_without_cgroups(test: impl Fn(Command)) {
 }
 
 #[test]
-fn what_ranks_leave_behind_is_ended() {
+fn leftover_processes_are_ended() {
     with_and_without_cgroups(|mut mpiexec| {
         let words = ["stray", "fork", "attach", "stray", "fork", "finalize"];
         run(mpiexec.args(["-n", "2", RANK]).args(words)).expect_success();
@@ -110,7 +110,7 @@ fn what_ranks_leave_behind_is_ended() {
 }
 
 #[test]
-fn what_ranks_leave_behind_is_ended_when_one_dies() {
+fn leftover_processes_are_ended_when_a_rank_dies() {
     with_and_without_cgroups(|mut mpiexec| {
         let ran = run(mpiexec.args(["-n", "2", RANK, "fork", "stray", "0:exit=3", "hang"]));
         assert_eq!(ran.code(), 3, "{ran}");
@@ -118,7 +118,7 @@ fn what_ranks_leave_behind_is_ended_when_one_dies() {
 }
 
 #[test]
-fn the_death_of_mpiexec_ends_the_job() {
+fn mpiexec_death_ends_the_job() {
     with_and_without_cgroups(|mut mpiexec| {
         let words = ["-n", "2", RANK, "attach", "stray", "fork", "1:say=here", "hang"];
         let mut job = Running::start_command(mpiexec.args(words));
@@ -134,7 +134,7 @@ fn the_death_of_mpiexec_ends_the_job() {
 }
 
 #[test]
-fn the_death_of_mpiexec_and_the_starter_at_once_ends_the_job() {
+fn mpiexec_and_starter_death_at_once_ends_the_job() {
     with_and_without_cgroups(|mut mpiexec| {
         let words = ["-n", "2", RANK, "attach", "stray", "fork", "1:say=here", "hang"];
         mpiexec.args(words);
@@ -157,7 +157,7 @@ fn the_death_of_mpiexec_and_the_starter_at_once_ends_the_job() {
 }
 
 #[test]
-fn the_death_of_the_starter_ends_the_job() {
+fn starter_death_ends_the_job() {
     with_and_without_cgroups(|mut mpiexec| {
         let words = ["-n", "2", RANK, "attach", "stray", "fork", "1:say=here", "hang"];
         let mut job = Running::start_command(mpiexec.args(words));
@@ -175,7 +175,7 @@ fn the_death_of_the_starter_ends_the_job() {
 
 /// Kills mpiexec or the starter at random moments of a job's start and life.
 #[test]
-fn a_kill_at_any_moment_leaves_nothing_behind() {
+fn mpiexec_killed_at_any_moment_leaves_nothing_behind() {
     let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(std::process::id);
     println!("SEED={seed}");
     let mut state = u64::from(seed) | 1;
@@ -239,7 +239,7 @@ pub fn rank_of(job: &Running) -> Pid {
 }
 
 #[test]
-fn the_socket_and_the_cgroup_of_a_job_are_gone_with_it() {
+fn leftover_socket_and_cgroup_are_removed() {
     let words = ["-n", "2", "sh", "-c", "echo $TUTTI_JOB; [ $1 = 0 ] || exit $1; exit 0", "sh"];
     for status in ["0", "4"] {
         let ran = mpiexec(&[&words[..], &[status]].concat());
@@ -256,7 +256,7 @@ fn the_socket_and_the_cgroup_of_a_job_are_gone_with_it() {
 }
 
 #[test]
-fn a_rank_inherits_no_descriptor_of_the_launcher_but_that_of_pmi() {
+fn descriptors_of_the_launcher_are_not_inherited() {
     let count = "ls /proc/self/fd | wc -l";
     let ran = mpiexec(&["-n", "2", "bash", "-c", &format!("exec {{PMI_FD}}>&-; {count}")]).expect_success();
     let plain =
@@ -266,7 +266,7 @@ fn a_rank_inherits_no_descriptor_of_the_launcher_but_that_of_pmi() {
 }
 
 #[test]
-fn a_timeout_ends_the_job_with_124() {
+fn timeout_ends_the_job_with_124() {
     let ran = mpiexec(&["--timeout", "0.3", "-n", "2", RANK, "attach", "fork", "hang"]);
     assert_eq!(ran.code(), 124, "{ran}");
     assert_one_line(&ran.stderr, &["did not finish within 0.3 seconds"]);

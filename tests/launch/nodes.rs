@@ -56,7 +56,7 @@ fn udp_sockets(pid: Pid) -> usize {
 }
 
 #[test]
-fn ranks_of_all_nodes_reach_each_other() {
+fn virtual_nodes_ranks_reach_each_other() {
     for kind in kinds() {
         let before = networks();
         let ran = mpiexec(&[kind, "2", "-n", "5", RANK, "exchange"]).expect_success();
@@ -79,7 +79,7 @@ fn ranks_of_all_nodes_reach_each_other() {
 }
 
 #[test]
-fn with_udp_every_rank_is_a_node() {
+fn transport_udp_makes_every_rank_a_node() {
     let mut command = program("mpiexec");
     let ran = run(command.env("TUTTI_TRANSPORT", "udp").args(["-n", "3", RANK, "exchange"])).expect_success();
     assert_eq!(sorted(&ran)[1], "rank 1 of 3, node 1 of 3, with 1..2, heard {0, 2}");
@@ -90,7 +90,7 @@ fn with_udp_every_rank_is_a_node() {
 }
 
 #[test]
-fn only_jobs_on_several_nodes_have_udp_sockets() {
+fn udp_sockets_only_for_jobs_on_several_nodes() {
     for (words, expected) in [(&["-n", "2"][..], 0), (&["--virtual-nodes", "2", "-n", "4"], 2)] {
         let words = [words, &[RANK, "attach", "1:say=here", "hang"]].concat();
         let mut job = Running::start(&words);
@@ -105,7 +105,7 @@ fn only_jobs_on_several_nodes_have_udp_sockets() {
 }
 
 #[test]
-fn a_death_on_any_node_ends_the_job_on_all() {
+fn virtual_nodes_rank_death_ends_the_job_on_all() {
     for kind in kinds() {
         for victim in 0..4 {
             let word = format!("{victim}:signal=9");
@@ -120,7 +120,7 @@ fn a_death_on_any_node_ends_the_job_on_all() {
 }
 
 #[test]
-fn a_status_after_finalize_is_kept_and_the_other_nodes_go_on() {
+fn virtual_nodes_exit_status_after_finalize_is_kept() {
     let ran = mpiexec(&[
         "--virtual-nodes",
         "2",
@@ -137,7 +137,7 @@ fn a_status_after_finalize_is_kept_and_the_other_nodes_go_on() {
 }
 
 #[test]
-fn a_node_whose_ranks_have_left_stays_until_the_job_ends() {
+fn virtual_nodes_empty_node_stays_until_the_job_ends() {
     let mut job = Running::start(&[
         "--virtual-nodes",
         "2",
@@ -163,7 +163,7 @@ fn a_node_whose_ranks_have_left_stays_until_the_job_ends() {
 }
 
 #[test]
-fn the_death_of_a_starter_ends_the_job_on_all_nodes() {
+fn virtual_nodes_starter_death_ends_the_job() {
     for kind in kinds() {
         let before = networks();
         for victim in 0..2 {
@@ -184,7 +184,7 @@ fn the_death_of_a_starter_ends_the_job_on_all_nodes() {
 }
 
 #[test]
-fn a_kill_at_any_moment_leaves_nothing_of_any_node_behind() {
+fn virtual_nodes_kill_at_any_moment_leaves_nothing_behind() {
     let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(std::process::id);
     println!("SEED={seed}");
     let mut state = u64::from(seed) | 1;
@@ -220,7 +220,7 @@ fn a_kill_at_any_moment_leaves_nothing_of_any_node_behind() {
 }
 
 #[test]
-fn signals_reach_all_nodes() {
+fn virtual_nodes_all_get_signals() {
     for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let words = ["--virtual-nodes", "2", "-n", "2", RANK, "attach", "1:say=here", "hang"];
         let mut job = Running::start(&words);
@@ -240,7 +240,7 @@ fn signals_reach_all_nodes() {
 }
 
 #[test]
-fn a_stopped_mpiexec_has_a_job_stopped_on_all_nodes() {
+fn virtual_nodes_all_stop_with_mpiexec() {
     let mut job =
         Running::start(&["--virtual-nodes", "2", "-n", "2", "sh", "-c", "echo here $TUTTI_RANK; sleep 1000"]);
     job.await_line("here 0");
@@ -268,7 +268,7 @@ fn stopped(pid: Pid) -> Option<char> {
 }
 
 #[test]
-fn output_and_labels_are_those_of_one_job() {
+fn virtual_nodes_output_is_that_of_one_job() {
     let script =
         "echo out; echo $TUTTI_RANK $TUTTI_SIZE $TUTTI_LOCAL_RANK $TUTTI_LOCAL_SIZE $MPI_LOCALRANKID";
     let ran = mpiexec(&["-l", "--virtual-nodes", "2", "-n", "3", "sh", "-c", script]).expect_success();
@@ -287,7 +287,7 @@ fn output_and_labels_are_those_of_one_job() {
 }
 
 #[test]
-fn stdin_goes_to_the_rank_that_is_to_have_it() {
+fn virtual_nodes_stdin_goes_to_its_rank() {
     let ask = |who: &str, nodes: &str| {
         let pipe =
             format!("seq 1 30000 | {} --stdin {who} --virtual-nodes {nodes}", mpiexec_path().display());
@@ -301,7 +301,7 @@ fn stdin_goes_to_the_rank_that_is_to_have_it() {
 }
 
 #[test]
-fn a_node_that_does_not_read_keeps_input_from_nobody_for_ever() {
+fn virtual_nodes_stdin_is_not_blocked_by_one_node() {
     let pipe = format!("seq 1 30000 | {} --stdin all --virtual-nodes 2 -n 2", mpiexec_path().display());
     let script = "[ $TUTTI_RANK = 0 ] && { exec <&-; sleep 0.2; exit 0; }; wc -l";
     let ran = run(Command::new("sh").args(["-c", &format!("{pipe} sh -c '{script}'")])).expect_success();
@@ -309,7 +309,7 @@ fn a_node_that_does_not_read_keeps_input_from_nobody_for_ever() {
 }
 
 #[test]
-fn a_timeout_ends_the_job_on_all_nodes() {
+fn virtual_nodes_timeout_ends_the_job() {
     let ran =
         mpiexec(&["--timeout", "0.3", "--virtual-nodes", "2", "-n", "2", RANK, "attach", "fork", "hang"]);
     assert_eq!(ran.code(), 124, "{ran}");
@@ -318,7 +318,7 @@ fn a_timeout_ends_the_job_on_all_nodes() {
 }
 
 #[test]
-fn what_cannot_start_on_all_nodes_is_refused_in_one_line() {
+fn virtual_nodes_launch_error_is_one_line() {
     let refused = |words: &[&str], status: i32, part: &str| {
         let ran = mpiexec(words);
         assert_eq!((ran.code(), ran.stderr.lines().count()), (status, 1), "{words:?}: {ran}");

@@ -9,7 +9,7 @@ fn sorted(stdout: &str) -> Vec<&str> {
 }
 
 #[test]
-fn several_programs_make_one_job() {
+fn mpmd_programs_make_one_job() {
     let ran = mpiexec(&[
         "-n",
         "2",
@@ -28,7 +28,7 @@ fn several_programs_make_one_job() {
 }
 
 #[test]
-fn the_environment_is_the_callers_with_changes() {
+fn environment_is_the_callers_with_changes() {
     let show = ["sh", "-c", "echo \"$A,$B,$TUTTI_TEST_MARK\""];
     let with = |options: &[&str]| {
         let ran = mpiexec(&[options, &["-n", "1"], &show].concat()).expect_success();
@@ -43,7 +43,7 @@ fn the_environment_is_the_callers_with_changes() {
 }
 
 #[test]
-fn the_working_directory_is_the_callers_or_the_one_given() {
+fn working_directory_is_the_callers_or_given() {
     let here = std::env::current_dir().expect("a folder");
     let ran = mpiexec(&["-n", "1", "pwd"]).expect_success();
     assert_eq!(ran.stdout.trim_end(), here.to_str().expect("UTF-8"));
@@ -54,7 +54,7 @@ fn the_working_directory_is_the_callers_or_the_one_given() {
 }
 
 #[test]
-fn ranks_are_bound_inside_the_callers_cores() {
+fn binding_stays_within_the_callers_cores() {
     let show = "echo $(grep Cpus_allowed_list /proc/self/status | cut -f2)";
     let cores = std::thread::available_parallelism().expect("cores").get();
     let of = |options: &[&str], ranks: &str| {
@@ -74,7 +74,7 @@ fn ranks_are_bound_inside_the_callers_cores() {
 }
 
 #[test]
-fn options_of_other_launchers_are_said_once() {
+fn options_of_other_launchers_are_reported_once() {
     let ran = mpiexec(&["--mca", "btl", "self", "-iface", "lo", "--allow-run-as-root", "-n", "1", "true"]);
     let ran = ran.expect_success();
     assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
@@ -84,7 +84,7 @@ fn options_of_other_launchers_are_said_once() {
 }
 
 #[test]
-fn every_name_shows_its_face() {
+fn command_names_select_the_command() {
     for (name, arguments) in [("mpiexec", &[][..]), ("mpirun", &[]), ("tutti", &["run"])] {
         let run = |more: &[&str]| {
             let mut command = tutti_tests::program(name);
@@ -99,7 +99,7 @@ fn every_name_shows_its_face() {
 }
 
 #[test]
-fn manual_pages_and_completions_are_printed() {
+fn manual_and_completions_are_printed() {
     for arguments in [["man", "mpiexec"], ["man", "tutti"], ["completion", "bash"], ["completion", "fish"]] {
         let ran = tutti_tests::run(tutti_tests::program("tutti").args(arguments), crate::harness::LIMIT);
         assert!(ran.expect_success().stdout.lines().count() > 5, "{arguments:?}");

@@ -26,7 +26,7 @@ fn file(scratch: &Scratch, name: &str, content: &[u8], mode: u32) -> String {
 }
 
 #[test]
-fn wrong_command_lines_are_refused() {
+fn command_line_errors_are_refused() {
     refused(&["-n", "0", "true"], 2, "-n is given \"0\"");
     refused(&["-n", "-1", "true"], 2, "\"-1\"");
     refused(&["-n", "many", "true"], 2, "\"many\"");
@@ -38,7 +38,7 @@ fn wrong_command_lines_are_refused() {
 }
 
 #[test]
-fn what_is_no_program_is_refused() {
+fn program_that_cannot_be_executed_is_refused() {
     let scratch = Scratch::new("refusals");
     refused(&["-n", "2", "no-such-program-here"], 127, "neither in PATH");
     refused(&["-n", "2", "./no/such/file"], 127, "no such file");
@@ -57,7 +57,7 @@ fn what_is_no_program_is_refused() {
 }
 
 #[test]
-fn a_program_of_another_mpi_that_cannot_start_here_is_refused() {
+fn program_of_another_mpi_is_refused() {
     let scratch = Scratch::new("other-mpi");
     for (soname, mpi, needs) in [
         ("libmpi.so.40", "Open MPI", ", whose programs need PMIx, which is not there yet"),
@@ -81,7 +81,7 @@ fn a_program_of_another_mpi_that_cannot_start_here_is_refused() {
 }
 
 #[test]
-fn more_ranks_than_a_node_takes_are_refused() {
+fn too_many_ranks_are_refused() {
     refused(&["-n", "100000", "true"], 1, "100000 ranks are more than");
     refused(&["--nooversubscribe", "-n", "500", "true"], 1, "--nooversubscribe");
 }
@@ -99,7 +99,7 @@ fn limits_that_are_too_low_are_named() {
 }
 
 #[test]
-fn a_soft_limit_of_descriptors_is_raised_and_given_back() {
+fn limit_of_descriptors_is_raised_and_restored() {
     let mpiexec = tutti_tests::dist().join("bin/mpiexec");
     let line = format!("ulimit -Sn 100; exec {} -n 40 bash -c 'ulimit -Sn'", mpiexec.display());
     let ran = run(Command::new("bash").args(["-c", &line])).expect_success();
@@ -108,7 +108,7 @@ fn a_soft_limit_of_descriptors_is_raised_and_given_back() {
 }
 
 #[test]
-fn a_full_disk_ends_the_job_with_one_line() {
+fn output_to_a_full_disk_ends_the_job_with_one_line() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     let mark = crate::harness::Mark::new();
     let mut command = program("mpiexec");
@@ -124,7 +124,7 @@ fn a_full_disk_ends_the_job_with_one_line() {
 }
 
 #[test]
-fn output_that_may_not_be_so_long_ends_the_job_with_one_line() {
+fn output_over_the_file_size_limit_ends_the_job_with_one_line() {
     let scratch = Scratch::new("output-limit");
     let mpiexec = tutti_tests::dist().join("bin/mpiexec");
     let line = format!("ulimit -f 4096; exec {} -n 1 head -c 8M /dev/zero >out", mpiexec.display());
@@ -134,7 +134,7 @@ fn output_that_may_not_be_so_long_ends_the_job_with_one_line() {
 }
 
 #[test]
-fn a_command_line_that_is_wrong_is_said_in_one_line() {
+fn command_line_error_is_one_line() {
     let lines: [(&str, &[&str], &str); 8] = [
         (
             "tutti",
@@ -169,7 +169,7 @@ fn a_command_line_that_is_wrong_is_said_in_one_line() {
 }
 
 #[test]
-fn who_cannot_say_why_ends_with_the_same_status() {
+fn command_line_error_status_without_stderr() {
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     let (closed, gone) = std::io::pipe().expect("a pipe");
     drop(closed);
@@ -189,7 +189,7 @@ fn who_cannot_say_why_ends_with_the_same_status() {
 }
 
 #[test]
-fn a_starter_that_is_not_there_is_named() {
+fn starter_missing_is_named() {
     let ran = run(program("mpiexec").args(["-n", "1", "true"]).env("TUTTI_STARTER", "/no/such/starter"));
     assert_eq!(ran.code(), 1, "{ran}");
     assert!(ran.stderr.contains("/no/such/starter"), "{ran}");
@@ -197,7 +197,7 @@ fn a_starter_that_is_not_there_is_named() {
 }
 
 #[test]
-fn other_hosts_are_refused_and_this_one_is_not() {
+fn hosts_other_than_this_one_are_refused() {
     let scratch = Scratch::new("hosts");
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a host name");
     mpiexec(&["-host", &format!("localhost,127.0.0.1,{}", name.trim()), "-n", "2", "true"]).expect_success();

@@ -9,7 +9,7 @@ use tutti_tests::{Scratch, program};
 use crate::harness::{RANK, Running, await_that, run, state_of};
 
 #[test]
-fn signals_that_end_are_forwarded_and_end_the_job() {
+fn signals_that_end_are_forwarded() {
     for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131)]
     {
         let mut job = Running::start(&["-n", "2", RANK, "attach", "0:say=here", "hang"]);
@@ -22,7 +22,7 @@ fn signals_that_end_are_forwarded_and_end_the_job() {
 }
 
 #[test]
-fn a_rank_begins_with_no_signal_blocked_or_ignored() {
+fn signals_of_a_new_rank_are_default() {
     for options in [&[][..], &["--virtual-nodes", "2"]] {
         let words = ["-n", "2", "grep", "-Ehow", "Sig(Blk|Ign):.*", "/proc/self/status"];
         let ran = run(program("mpiexec").args(options).args(words)).expect_success();
@@ -34,7 +34,7 @@ fn a_rank_begins_with_no_signal_blocked_or_ignored() {
 }
 
 #[test]
-fn a_rank_may_clean_up_on_sigterm() {
+fn sigterm_lets_a_rank_clean_up() {
     let script = "trap 'echo cleaned; exit 0' TERM; echo here; while :; do sleep 0.05; done";
     let mut job = Running::start(&["-n", "1", "sh", "-c", script]);
     job.await_line("here");
@@ -44,7 +44,7 @@ fn a_rank_may_clean_up_on_sigterm() {
 }
 
 #[test]
-fn who_ignores_the_signal_is_killed() {
+fn sigterm_ignored_is_followed_by_kill() {
     let mut job =
         Running::start(&["-n", "2", "sh", "-c", "trap '' INT TERM; echo here; while :; do sleep 0.05; done"]);
     job.await_line("here");
@@ -54,7 +54,7 @@ fn who_ignores_the_signal_is_killed() {
 }
 
 #[test]
-fn user_signals_are_forwarded() {
+fn sigusr_signals_are_forwarded() {
     let script =
         "trap 'echo one' USR1; trap 'echo two; exit 0' USR2; echo here; while :; do sleep 0.05; done";
     let mut job = Running::start(&["-n", "1", "sh", "-c", script]);
@@ -67,12 +67,12 @@ fn user_signals_are_forwarded() {
 }
 
 #[test]
-fn a_stopped_mpiexec_has_a_stopped_job() {
+fn sigstop_of_mpiexec_stops_the_job() {
     stops_and_goes_on(program("mpiexec"), "stop");
 }
 
 #[test]
-fn a_stopped_mpiexec_has_a_stopped_job_without_cgroups() {
+fn sigstop_of_mpiexec_stops_the_job_without_cgroups() {
     match crate::harness::without_cgroups() {
         Some(command) => stops_and_goes_on(command, "stop-without-cgroups"),
         None => skip(Need::MountNamespace, "no mount namespaces here"),
@@ -109,7 +109,7 @@ fn stops_and_goes_on(mut mpiexec: Command, name: &str) {
 }
 
 #[test]
-fn a_job_under_nohup_lives_through_a_hangup() {
+fn nohup_job_survives_sighup() {
     let scratch = Scratch::new("nohup");
     let go = scratch.path().join("go");
     let mut command = Command::new("sh");

@@ -8,7 +8,7 @@ use tutti_tests::{Scratch, program};
 use crate::harness::{RANK, Running, await_that, mpiexec, run};
 
 #[test]
-fn lines_of_several_ranks_never_mix() {
+fn stdout_lines_of_ranks_never_mix() {
     for (lines, bytes) in [(3000, 100), (300, 10_000), (20, 200_000)] {
         let ran = mpiexec(&["-n", "4", RANK, &format!("spray={lines},{bytes}")]).expect_success();
         let mut counts = [0; 4];
@@ -23,7 +23,7 @@ fn lines_of_several_ranks_never_mix() {
 }
 
 #[test]
-fn bytes_pass_unharmed_and_without_a_last_newline() {
+fn stdout_bytes_pass_unchanged() {
     let scratch = Scratch::new("bytes");
     let path = scratch.path().join("bytes");
     let mut bytes = vec![0_u8; 3 << 20];
@@ -48,7 +48,7 @@ fn bytes_pass_unharmed_and_without_a_last_newline() {
 }
 
 #[test]
-fn a_part_of_a_line_comes_after_a_silence() {
+fn stdout_partial_line_comes_after_a_pause() {
     let scratch = Scratch::new("prompt");
     let go = scratch.path().join("go");
     let mut child = program("mpiexec")
@@ -89,7 +89,7 @@ fn stdin_goes_to_rank_0_alone() {
 }
 
 #[test]
-fn much_stdin_for_all_ranks_arrives_whole() {
+fn stdin_large_for_all_ranks_arrives_whole() {
     let mut child = program("mpiexec")
         .args(["-stdin", "all", "-n", "3", "sh", "-c", "[ $TUTTI_RANK = 1 ] && sleep 0.2; wc -c"])
         .stdin(Stdio::piped())
@@ -104,7 +104,7 @@ fn much_stdin_for_all_ranks_arrives_whole() {
 }
 
 #[test]
-fn stdout_of_a_terminal_is_a_terminal_and_raw() {
+fn stdout_on_a_terminal_is_a_raw_terminal() {
     let line = format!(
         "{} -n 2 sh -c 'test -t 1 && ! test -t 2 && echo is a terminal; exec 3<&1; stty -a <&3 | grep -c -e -opost'",
         program("mpiexec").get_program().display()
@@ -115,7 +115,7 @@ fn stdout_of_a_terminal_is_a_terminal_and_raw() {
 }
 
 #[test]
-fn labels_name_the_rank_of_each_line() {
+fn stdout_labels_name_the_rank() {
     for option in ["-l", "--tag-output", "-prepend-rank", "--label"] {
         let ran = mpiexec(&[option, "-n", "2", "sh", "-c", "echo a; echo b; echo e >&2"]).expect_success();
         for rank in 0..2 {
@@ -128,7 +128,7 @@ fn labels_name_the_rank_of_each_line() {
 }
 
 #[test]
-fn output_goes_to_files_when_told() {
+fn stdout_goes_to_files_on_request() {
     let scratch = Scratch::new("files");
     let pattern = scratch.path().join("out-%r");
     mpiexec(&[
@@ -151,7 +151,7 @@ fn output_goes_to_files_when_told() {
 }
 
 #[test]
-fn a_reader_that_leaves_ends_the_job_quietly() {
+fn stdout_closed_reader_ends_the_job_quietly() {
     let mpiexec = program("mpiexec").get_program().to_owned();
     let line = format!("{} -n 3 yes | head -n 2; echo ${{PIPESTATUS[0]}}", mpiexec.display());
     let ran = run(Command::new("bash").args(["-c", &line])).expect_success();
@@ -160,7 +160,7 @@ fn a_reader_that_leaves_ends_the_job_quietly() {
 }
 
 #[test]
-fn a_reader_that_waits_makes_the_ranks_wait() {
+fn stdout_slow_reader_blocks_the_ranks() {
     let scratch = Scratch::new("jam");
     let done = scratch.path().join("done");
     let mut child = program("mpiexec")
@@ -203,7 +203,7 @@ fn a_reader_that_waits_makes_the_ranks_wait() {
 }
 
 #[test]
-fn a_jam_does_not_keep_signals_out() {
+fn stdout_jam_does_not_block_signals() {
     let mut job = Running::start(&["-n", "1", "sh", "-c", "echo here; yes >&2"]);
     job.await_line("here");
     job.signal(rustix::process::Signal::INT);

@@ -9,7 +9,7 @@ fn at_terminal(script: &str) -> Terminal {
 }
 
 #[test]
-fn what_is_typed_reaches_rank_0() {
+fn terminal_input_reaches_rank_0() {
     let mut terminal =
         at_terminal("$mpiexec -n 2 sh -c 'while read x; do echo $TUTTI_RANK got $x; done; echo end'");
     terminal.await_text("end");
@@ -22,7 +22,7 @@ fn what_is_typed_reaches_rank_0() {
 }
 
 #[test]
-fn ctrl_c_ends_the_job() {
+fn terminal_ctrl_c_ends_the_job() {
     let mut terminal =
         at_terminal("trap 'echo trapped' INT; $mpiexec -n 2 sh -c 'echo here; sleep 1000'; echo status $?");
     terminal.await_text("here");
@@ -34,7 +34,7 @@ fn ctrl_c_ends_the_job() {
 }
 
 #[test]
-fn ctrl_z_stops_the_job_and_fg_lets_it_go_on() {
+fn terminal_ctrl_z_stops_and_fg_resumes() {
     let script = "$mpiexec -n 2 sh -c 'echo here; while ! [ -e $MARKER ]; do sleep 0.02; done; echo over'; \
                   echo stopped $?; touch $MARKER; fg; echo status $?";
     let scratch = tutti_tests::Scratch::new("ctrl-z");
@@ -50,7 +50,7 @@ fn ctrl_z_stops_the_job_and_fg_lets_it_go_on() {
 }
 
 #[test]
-fn a_job_in_the_background_is_not_stopped_for_reading() {
+fn terminal_background_job_is_not_stopped_for_reading() {
     let mut terminal =
         at_terminal("set -m; $mpiexec -n 1 sh -c 'sleep 0.2; echo alive' & wait $!; echo status $?");
     terminal.press("typed for the shell\n");
@@ -59,7 +59,7 @@ fn a_job_in_the_background_is_not_stopped_for_reading() {
 }
 
 #[test]
-fn under_pty_every_key_is_for_rank_0_and_ctrl_z_at_its_terminal_stops_the_job() {
+fn terminal_pty_keys_are_for_rank_0() {
     let scratch = tutti_tests::Scratch::new("pty");
     let marker = scratch.path().join("marker");
     let rank =
@@ -82,7 +82,7 @@ fn under_pty_every_key_is_for_rank_0_and_ctrl_z_at_its_terminal_stops_the_job() 
 }
 
 #[test]
-fn a_new_size_of_the_window_reaches_the_terminals_of_the_ranks() {
+fn terminal_window_size_reaches_the_ranks() {
     let mut terminal = at_terminal(
         "$mpiexec -n 2 bash -c 'trap \"stty size <&1; exit\" WINCH; echo here; while :; do sleep 0.02; done'; echo $?",
     );
@@ -94,7 +94,7 @@ fn a_new_size_of_the_window_reaches_the_terminals_of_the_ranks() {
 }
 
 #[test]
-fn a_closed_terminal_ends_the_job() {
+fn terminal_hangup_ends_the_job() {
     let mut terminal = at_terminal("$mpiexec -n 2 sh -c 'echo here; sleep 1000'; echo over");
     terminal.await_text("here");
     terminal.await_text("here");
@@ -102,7 +102,7 @@ fn a_closed_terminal_ends_the_job() {
 }
 
 #[test]
-fn a_prompt_is_seen_at_once() {
+fn terminal_prompt_is_seen_at_once() {
     let mut terminal = at_terminal("$mpiexec -n 1 sh -c 'printf \"name? \"; read x; echo hello $x'");
     terminal.await_text("name? ");
     terminal.press("you\n");

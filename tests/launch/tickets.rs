@@ -3,13 +3,13 @@
 use crate::harness::{RANK, mpiexec};
 
 #[test]
-fn a_ticket_is_redeemed_once() {
+fn ticket_is_redeemed_once() {
     let ran = mpiexec(&["-n", "2", RANK, "attach", "ticket", "finalize"]).expect_success();
     assert_eq!(ran.stdout, "AlreadyRedeemed\nAlreadyRedeemed\n");
 }
 
 #[test]
-fn a_rank_below_wrappers_is_the_rank() {
+fn ticket_works_below_wrappers() {
     let inner = format!("bash -c '{RANK} attach finalize; true'");
     let ran = mpiexec(&["-n", "2", "bash", "-c", &format!("{inner}; echo $TUTTI_RANK")]).expect_success();
     let mut lines: Vec<&str> = ran.stdout.lines().collect();
@@ -18,12 +18,12 @@ fn a_rank_below_wrappers_is_the_rank() {
 }
 
 #[test]
-fn strangers_on_the_socket_do_no_harm() {
+fn ticket_socket_survives_unknown_clients() {
     mpiexec(&["-n", "2", RANK, "0:stranger", "attach", "finalize"]).expect_success();
 }
 
 #[test]
-fn a_crowd_of_strangers_pushes_no_rank_out_that_has_connected_and_not_spoken() {
+fn ticket_socket_crowd_does_not_displace_ranks() {
     let folder = tutti_tests::Scratch::new("crowd");
     let file =
         |verb: &str, rank: u32, name: &str| format!("{rank}:{verb}={}", folder.path().join(name).display());
@@ -42,7 +42,7 @@ fn a_crowd_of_strangers_pushes_no_rank_out_that_has_connected_and_not_spoken() {
 }
 
 #[test]
-fn ranks_know_who_they_are_before_init() {
+fn ranks_have_their_identity_before_init() {
     let names = [
         "TUTTI_RANK",
         "TUTTI_LOCAL_RANK",

@@ -33,42 +33,42 @@ fn random(ranks: usize) {
 }
 
 #[test]
-fn random_messages_arrive_once_in_order_on_one_rank() {
+fn random_messages_arrive_once_in_order_on_1_rank() {
     random(1);
 }
 
 #[test]
-fn random_messages_arrive_once_in_order_on_two_ranks() {
+fn random_messages_arrive_once_in_order_on_2_ranks() {
     random(2);
 }
 
 #[test]
-fn random_messages_arrive_once_in_order_on_three_ranks() {
+fn random_messages_arrive_once_in_order_on_3_ranks() {
     random(3);
 }
 
 #[test]
-fn random_messages_arrive_once_in_order_on_eight_ranks() {
+fn random_messages_arrive_once_in_order_on_8_ranks() {
     random(8);
 }
 
 /// The paper's transport, inside a node: every message once, in order, whatever the order of the calls of both sides.
 #[test]
-fn m3_messages_are_delivered_once_and_in_order() {
+fn messages_are_delivered_once_and_in_order() {
     passes("m3", "random", 4, &[&seed(), "27"], "27 rounds of 60 messages on 4 ranks");
 }
 
 #[test]
-fn every_mode_of_sending_and_receiving_works() {
+fn send_and_receive_modes_work() {
     passes("modes", "modes", 3, &[], "checks");
 }
 
 #[test]
-fn threads_of_a_rank_wait_independently() {
+fn thread_multiple_waits_are_independent() {
     passes("threads", "threads", 2, &[], "threads: all right");
 }
 
 #[test]
-fn probes_of_several_threads_for_one_message_give_it_to_one_of_them() {
+fn probe_by_several_threads_gives_a_message_to_one() {
     passes("probing-threads", "probing_threads", 2, &[], "probing threads: all right");
 }

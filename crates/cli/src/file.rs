@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_stays_a_link_also_where_its_file_is_not_there_yet() {
+    fn output_file_symlink_is_kept() {
         let folder = Folder::new("links");
         std::os::unix::fs::symlink("second", folder.0.join("first")).unwrap();
         std::os::unix::fs::symlink(folder.0.join("file"), folder.0.join("second")).unwrap();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_its_owner_may_read_is_readable_for_nobody_else_while_it_is_replaced() {
+    fn output_file_keeps_its_mode_while_replaced() {
         let folder = Folder::new("mode");
         let file = folder.0.join("file");
         std::fs::write(&file, "old").unwrap();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_is_written_to_where_it_stands() {
+    fn output_file_descriptor_keeps_its_offset() {
         let folder = Folder::new("descriptor");
         let path = folder.0.join("file");
         for (append, expected) in [(false, "abTEXTghij"), (true, "abcdefghijTEXT")] {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_written_to_and_stays_one() {
+    fn output_file_pipe_is_written_to() {
         let folder = Folder::new("pipe");
         let pipe = folder.0.join("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_both_families_are_read() {
+    fn hostfile_lines_of_both_families_are_parsed() {
         let host = |name: &str, ranks| Ok(Some(Host { name: name.into(), ranks }));
         for (line, expected) in [
             ("node1", host("node1", None)),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn this_node_has_several_names() {
+    fn hostfile_local_node_has_several_names() {
         for host in ["localhost", "127.0.0.1", "here", "here.example.org"] {
             assert!(is_own(host, "here"), "{host}");
         }

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_part_of_the_path_is_empty() {
+    fn library_path_has_no_empty_part() {
         for (first, second, expected) in [("/a", "/b:/c", "/a:/b:/c"), ("/a", "", "/a"), ("", "/b", "/b")] {
             assert_eq!(joined(first.as_ref(), second.as_ref()), expected);
         }

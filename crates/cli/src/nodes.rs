@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn options_come_before_the_environment() {
+    fn nodes_option_overrides_environment() {
         assert_eq!(chosen("", 4, None), Ok(Nodes::One));
         assert_eq!(chosen("", 4, Some("shm")), Ok(Nodes::One));
         assert_eq!(chosen("", 3, Some("udp")), Ok(Nodes::Virtual(vec![0, 1, 2])));

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_interpreter_of_a_script_is_found() {
+    fn program_interpreter_of_a_script_is_found() {
         let name = |head: &[u8]| interpreter(head).map(|name| name.to_string_lossy().into_owned());
         assert_eq!(name(b"#!/bin/sh\n"), Some("/bin/sh".into()));
         assert_eq!(name(b"#!  /usr/bin/env python3\nx"), Some("/usr/bin/env".into()));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_found_as_a_shell_does() {
+    fn program_lookup_matches_the_shell() {
         let find = |word: &str| find(word.as_ref(), None, None, Some("/nowhere:/bin:/usr/bin".as_ref()));
         assert_eq!(find("sh").unwrap(), PathBuf::from("/bin/sh"));
         assert_eq!(find("/bin/sh").unwrap(), PathBuf::from("/bin/sh"));

@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_names_hold_the_rank() {
+    fn stdio_file_names_hold_the_rank() {
         for (pattern, expected) in
             [("out.%r", "out.7"), ("%r%r", "77"), ("100%%", "100%"), ("a%", "a%"), ("%x", "%x")]
         {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_stand_at_the_beginning_of_each_line() {
+    fn stdio_labels_begin_each_line() {
         let mut stdio = Stdio::new(true, None, None).unwrap();
         let mut seen = String::new();
         for (rank, part) in [(0, "a\nb"), (1, "x\n"), (0, "c\n"), (0, "\n")] {

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn s7_depth_of_the_tree_grows_with_the_logarithm() {
+    fn members_tree_depth_is_logarithmic() {
         for (nodes, depth) in [(1, 0), (2, 1), (5, 1), (6, 2), (21, 2), (22, 3), (85, 3), (4096, 6)] {
             let members = cluster(nodes, 4);
             let mut at = NodeId(nodes - 1);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn every_node_is_reached_from_every_other_whoever_is_missing() {
+    fn members_tree_connects_all_despite_losses() {
         for missing in 1..20 {
             let mut members = cluster(20, 3);
             members.lose(NodeId(missing));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_comes_back_has_its_number() {
+    fn members_returning_node_keeps_its_number() {
         let mut members = cluster(4, 2);
         members.lose(NodeId(2));
         assert_eq!(members.admit(About { incarnation: 7, ..about(2) }, None), NodeId(2));

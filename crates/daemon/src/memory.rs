@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_those_of_slurm() {
+    fn memory_size_is_parsed_as_in_slurm() {
         for (text, bytes) in [
             ("512", 512 << 20),
             ("1K", 1 << 10),
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn something_is_kept_back() {
+    fn memory_for_jobs_leaves_a_reserve() {
         assert_eq!(less_reserve("MemTotal:       16777216 kB\nMemFree: 1 kB\n"), 15 << 30);
         assert_eq!(less_reserve("MemTotal:       1048576 kB\n"), 768 << 20);
         assert_eq!(less_reserve("MemTotal:       262144 kB\n"), 128 << 20);

@@ -125,7 +125,7 @@ impl Drop for Pair {
 }
 
 #[test]
-fn switches_take_no_memory_on_the_head_and_on_a_node() {
+fn switch_allocates_nothing() {
     LOOKS_ON.set(true);
     for (name, by_datagram) in [("datagrams", true), ("links", false)] {
         let pair = Pair::new(name, by_datagram);

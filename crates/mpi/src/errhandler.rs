@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handler_lives_until_its_last_reference_goes() {
+    fn errhandler_lives_until_its_last_reference() {
         let handler = create(Object::Comm, 0x1000).unwrap();
         retain(handler);
         free(handler).unwrap();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_a_class_tells_the_last_error_of_the_thread() {
+    fn error_string_describes_the_last_error_of_the_thread() {
         assert_eq!(class_string(MPI_ERR_TAG).unwrap(), "MPI_ERR_TAG: invalid tag");
         remember(MPI_ERR_TAG, "MPI_Send: tag is -4".into());
         assert_eq!(class_string(MPI_ERR_TAG).unwrap(), "MPI_ERR_TAG: invalid tag: MPI_Send: tag is -4");

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_class_goes_only_after_its_text_and_its_codes() {
+    fn error_class_is_removed_after_its_codes() {
         let class = add_class().unwrap();
         assert!(class > MPI_ERR_LASTCODE);
         let code = add_code(class).unwrap();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_standard_defines_stays() {
+    fn error_codes_of_the_standard_stay() {
         for refused in [remove_class(MPI_ERR_TAG), remove_code(MPI_SUCCESS), add_text(MPI_ERR_TAG, b"no")] {
             assert_eq!(refused.unwrap_err().class, MPI_ERR_ARG);
         }

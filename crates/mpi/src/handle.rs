@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_freed_handle_names_nothing_and_a_foreign_one_neither() {
+    fn handle_freed_or_foreign_is_invalid() {
         let mut slab = Slab::new(Kind::Group);
         let index = slab.insert("a");
         let handle = slab.handle(index);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_places_are_known_in_advance() {
+    fn handle_next_places_are_predictable() {
         let mut slab = Slab::new(Kind::Group);
         for value in 0..4 {
             slab.insert(value);

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_keeps_its_place_when_its_value_changes() {
+    fn info_key_keeps_its_place() {
         let mut info = Info::default();
         info.set(b"b", b"1");
         info.set(b"a", b"2");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn handles_work_without_a_process_and_notice_that_they_are_freed() {
+    fn info_handles_work_outside_init_and_finalize() {
         let handle = keep(Info::default());
         change(handle, |info| {
             info.set(b"key", b"value");
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_have_the_lengths_of_the_standard() {
+    fn info_texts_have_standard_lengths() {
         assert_eq!(check_key(b"").unwrap_err().class, MPI_ERR_INFO_KEY);
         assert_eq!(check_key(&[b'k'; 256]).unwrap_err().class, MPI_ERR_INFO_KEY);
         assert!(check_key(&[b'k'; 255]).is_ok());

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_a_line_for_each_rank_and_the_sum() {
+    fn stats_table_has_a_line_per_rank_and_the_sum() {
         let text = table(&rows());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "tutti: what 2 ranks have sent and received in 2.000 s");
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_one_line_with_all_counters() {
+    fn stats_json_is_one_line() {
         let text = json(&rows());
         assert!(
             text.starts_with("{\"ranks\":[{\"rank\":0,\"messages_sent\":10,\"bytes_sent\":4000,"),

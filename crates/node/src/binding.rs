@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_even_and_cover_the_machine() {
+    fn binding_shares_are_even_and_cover_the_machine() {
         assert_eq!(lists(machine(2).bind(2, Binding::Share, None)), ["0", "1"]);
         assert_eq!(lists(machine(8).bind(3, Binding::Share, None)), ["0-1", "2-4", "5-7"]);
         assert_eq!(lists(machine(8).bind(2, Binding::Share, Some(1))), ["0-3", "4-7"]);
@@ -145,21 +145,21 @@ mod tests {
     }
 
     #[test]
-    fn single_cores_when_told() {
+    fn binding_to_single_cores() {
         assert_eq!(lists(machine(8).bind(3, Binding::Core, None)), ["0", "2", "5"]);
         assert_eq!(lists(machine(8).bind(2, Binding::Core, Some(2))), ["0-1", "4-5"]);
         assert_eq!(lists(machine(1).bind(1, Binding::Core, None)), ["0"]);
     }
 
     #[test]
-    fn more_ranks_than_cores_go_round_robin() {
+    fn binding_oversubscribed_is_round_robin() {
         assert_eq!(lists(machine(2).bind(5, Binding::Share, None)), ["0", "1", "0", "1", "0"]);
         assert_eq!(lists(machine(4).bind(4, Binding::Share, Some(2))), ["0-1", "2-3", "0-1", "2-3"]);
         assert_eq!(lists(machine(2).bind(2, Binding::Share, Some(64))), ["-", "-"]);
     }
 
     #[test]
-    fn a_quota_and_none_leave_ranks_unbound() {
+    fn binding_none_leaves_ranks_unbound() {
         assert_eq!(lists(machine(4).bind(2, Binding::None, None)), ["-", "-"]);
         let limited = Machine { cores: (0..8).collect(), usable: 2 };
         assert_eq!(lists(limited.bind(2, Binding::Share, None)), ["-", "-"]);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_of_any_number_never_share_cores_that_suffice() {
+    fn binding_never_shares_cores_that_suffice() {
         for cores in 1..20 {
             for ranks in 1..=cores {
                 for binding in [Binding::Share, Binding::Core] {
@@ -184,13 +184,13 @@ mod tests {
     }
 
     #[test]
-    fn hardware_threads_of_a_core_stand_side_by_side() {
+    fn binding_keeps_hardware_threads_of_a_core_together() {
         let ordered = siblings_together(&[0, 1, 2, 3], |core| vec![core % 2, core % 2 + 2]);
         assert_eq!(ordered, [0, 2, 1, 3]);
     }
 
     #[test]
-    fn lists_are_read_and_written() {
+    fn cpu_list_round_trips() {
         assert_eq!(list_of(&[3, 0, 1, 8]), "0-1,3,8");
         assert_eq!(parse_list("0-2,8\n"), [0, 1, 2, 8]);
         assert_eq!(parse_list("x,1-99999999,2"), [2]);

@@ -207,7 +207,7 @@ mod tests {
 ";
 
     #[test]
-    fn the_hierarchy_is_found_beside_version_1() {
+    fn cgroup2_mount_is_found_beside_version_1() {
         assert_eq!(below_mount(HYBRID, "a/b"), Some(PathBuf::from("/sys/fs/cgroup/unified/a/b")));
         assert_eq!(below_mount(HYBRID, ""), Some(PathBuf::from("/sys/fs/cgroup/unified/")));
         assert_eq!(below_mount(HYBRID.lines().next().unwrap(), "a"), None);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_limited_where_there_is_the_controller() {
+    fn cgroup_memory_limit_is_set() {
         let files = ["memory.max", "memory.swap.max", "memory.oom.group", "memory.events"];
         let (around, cgroup) = fake("limited", &files);
         assert!(cgroup.limit_memory(512 << 20));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_controller_nothing_is_limited_and_nothing_breaks() {
+    fn cgroup_without_memory_controller_sets_no_limit() {
         // The one around it does not say which controllers it hands down; says so, but hands down nothing; or lets nobody write.
         for around_it in ["", "file", "folder"] {
             let (around, cgroup) = fake(&format!("absent-{around_it}"), &[]);
@@ -281,14 +281,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_of_a_part_shows_only_that_part() {
+    fn cgroup2_partial_mount_shows_only_its_part() {
         let part = "41 31 0:38 /user /mnt/my\\040groups rw - cgroup2 cgroup2 rw\n";
         assert_eq!(below_mount(part, "user/me"), Some(PathBuf::from("/mnt/my groups/me")));
         assert_eq!(below_mount(part, "system"), None);
     }
 
     #[test]
-    fn lines_that_are_no_mounts_are_no_trouble() {
+    fn mountinfo_of_any_text_is_parsed() {
         for text in ["", " - ", "- cgroup2", "1 - cgroup2", "1 2 3 / - cgroup2 x y", "\u{0} - cgroup2 \u{0}"]
         {
             assert_eq!(below_mount(text, "a"), None, "{text:?}");

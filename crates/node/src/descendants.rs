@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn children_are_found() {
+    fn descendants_are_found() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_child(&child);
         assert!(children_of(rustix::process::getpid()).contains(&pid));

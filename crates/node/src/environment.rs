@@ -152,7 +152,7 @@ mod tests {
     use crate::wire::{Binding, Input, Part};
 
     #[test]
-    fn every_own_variable_has_its_value() {
+    fn environment_has_all_variables_of_a_rank() {
         let program = Program {
             file: "a.out".into(),
             arguments: Vec::new(),

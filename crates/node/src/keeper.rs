@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processes_are_killed_by_their_jobs_number_and_no_others() {
+    fn keeper_kills_only_processes_of_its_job() {
         let start = |number: &str| {
             std::process::Command::new("sleep").arg("60").env("TUTTI_JOB", number).spawn().unwrap()
         };

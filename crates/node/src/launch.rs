@@ -441,7 +441,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_raw_terminal_changes_no_byte() {
+    fn raw_terminal_changes_no_byte() {
         let (master, slave) = raw_terminal((24, 80)).unwrap();
         rustix::io::write(&slave, b"a\nb\x03\x04\0\xff").unwrap();
         let mut bytes = [0; 64];

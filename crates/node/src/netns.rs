@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn every_node_reaches_every_other_and_nobody_else_does() {
+    fn netns_nodes_reach_each_other_only() {
         for nodes in [1, 2, 5] {
             // A thread of its own: a namespace is the thread's.
             let tried = std::thread::spawn(move || {

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_starter_s_page_is_found_and_adopted_and_another_user_s_is_not() {
+    fn daemon_page_of_a_starter_is_adopted_by_owner_only() {
         let page = DaemonPage::create().unwrap();
         let (me, user) = (rustix::process::getpid(), rustix::process::geteuid().as_raw());
         let mut teller = adopt(me, user, 10).expect("it is among the first descriptors");
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_s_starter_is_its_parent_if_both_are_the_user_s() {
+    fn daemon_page_starter_is_the_parent_of_the_same_user() {
         let user = rustix::process::geteuid().as_raw();
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_child(&child);

@@ -27,7 +27,7 @@ mod tests {
     use super::plain;
 
     #[test]
-    fn what_would_steer_a_terminal_is_spelt_out_and_nothing_else() {
+    fn log_line_escapes_control_characters() {
         assert_eq!(plain("./ä \"b\" 'c'"), "./ä \"b\" 'c'");
         assert_eq!(plain("a\u{1b}[2J\r\nb\u{9b}1m\u{7f}"), "a\\u{1b}[2J\\r\\nb\\u{9b}1m\\u{7f}");
     }

@@ -71,7 +71,7 @@ mod tests {
         "S 12 17 17 0 -1 4194304 90 0 0 0 1 2 0 0 20 0 1 0 4711 9000 200 18446744073709551615 0";
 
     #[test]
-    fn a_name_may_hold_anything() {
+    fn proc_stat_name_may_hold_anything() {
         let found = Some(Stat { state: b'S', parent: 12, since: 4711 });
         for name in ["cat", "a b", "a) S 1 2", ") ", "(((", "tmux: server", ") Z 1 1 1", "a\nb"] {
             assert_eq!(Stat::parse(format!("17 ({name}) {REST}\n").as_bytes()), found, "{name:?}");
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_how_a_process_is() {
+    fn proc_stat_state_is_parsed() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_child(&child);
         let own = Stat::of(rustix::process::getpid()).unwrap();

@@ -9,7 +9,7 @@ mod samples;
 use proptest::prelude::*;
 
 #[test]
-fn real_messages_are_read_and_written_the_same() {
+fn starter_messages_round_trip() {
     for sample in samples::samples() {
         readers::read(&sample);
         (1..sample.len()).for_each(|length| readers::read(&sample[..length]));
@@ -20,12 +20,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
-    fn no_bytes_make_a_reader_panic(which in 0..readers::READERS, bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn starter_messages_of_any_bytes_do_not_panic(which in 0..readers::READERS, bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         readers::read(&[&[which], &bytes[..]].concat());
     }
 
     #[test]
-    fn no_changed_message_makes_a_reader_panic(
+    fn starter_messages_mutated_do_not_panic(
         number in any::<prop::sample::Index>(),
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 1..8),
     ) {

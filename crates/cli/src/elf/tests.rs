@@ -39,19 +39,19 @@ fn sample(libraries: &[&str]) -> Vec<u8> {
 }
 
 #[test]
-fn needed_libraries_are_found() {
+fn elf_needed_libraries_are_found() {
     let file = sample(&["libmpi.so.12", "libc.so.6"]);
     assert_eq!(needed(&file[..]), ["libmpi.so.12", "libc.so.6"]);
 }
 
 #[test]
-fn our_own_test_program_needs_libc() {
+fn elf_of_the_test_itself_needs_libc() {
     let own = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
     assert!(needed(&own).iter().any(|name| name.starts_with("libc.so")));
 }
 
 #[test]
-fn other_mpis_are_told_apart() {
+fn elf_other_mpis_are_recognized() {
     for (library, expected) in [
         ("libmpi.so.12", Some(OtherMpi::Mpich)),
         ("libmpich.so.12", Some(OtherMpi::Mpich)),
@@ -78,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn no_change_of_a_program_makes_it_panic(
+    fn elf_mutated_does_not_panic(
         changes in proptest::collection::vec((0_usize..400, any::<u8>()), 1..20),
         length in 0_usize..500,
     ) {
@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn extreme_offsets_do_no_harm(at in 0_usize..50, value in prop_oneof![Just(u64::MAX), Just(u64::MAX - 7), Just(1 << 63)]) {
+    fn elf_extreme_offsets_do_no_harm(at in 0_usize..50, value in prop_oneof![Just(u64::MAX), Just(u64::MAX - 7), Just(1 << 63)]) {
         let mut file = sample(&["libmpi.so.40"]);
         let at = (at * 8).min(file.len() - 8);
         file[at..at + 8].copy_from_slice(&value.to_le_bytes());

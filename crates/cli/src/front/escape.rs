@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_escape_is_taken_out_however_it_is_cut() {
+    fn escape_is_removed_however_input_is_split() {
         let cases: [(&[&str], &str, bool); 8] = [
             (&["~."], "", true),
             (&["a\n~."], "a\n", true),

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_nodes_are_read_as_slurm_writes_them() {
+    fn slurm_node_list_is_parsed() {
         let joined = |list: &str| nodes(list).map(|names| names.join(" "));
         for (list, expected) in [
             ("n1", Some("n1")),

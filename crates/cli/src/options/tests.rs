@@ -19,7 +19,7 @@ fn error(line: &str) -> String {
 }
 
 #[test]
-fn the_number_of_ranks_is_read_in_every_spelling() {
+fn options_number_of_ranks_in_every_spelling() {
     for line in
         ["-n 4 a", "-np 4 a", "--np 4 a", "--n 4 a", "-n=4 a", "--np=4 a", "-n4 a", "-np4 a", "-q -n 4 -v a"]
     {
@@ -31,7 +31,7 @@ fn the_number_of_ranks_is_read_in_every_spelling() {
 }
 
 #[test]
-fn what_follows_the_program_is_its_own() {
+fn options_behind_the_program_are_its_own() {
     let options = job("-n 2 a -n 3 --help -x --");
     assert_eq!(options.programs[0].words, words("a -n 3 --help -x --"));
     assert_eq!(job("-n 2 -- -n --help").programs[0].words, words("-n --help"));
@@ -39,7 +39,7 @@ fn what_follows_the_program_is_its_own() {
 }
 
 #[test]
-fn several_programs_have_their_own_options() {
+fn options_mpmd_programs_have_their_own() {
     let options = job("-genv A 1 -n 1 -env A 2 -wdir /tmp a x : -n 3 -x B=b=c b : -np 2 -l c");
     let [a, b, c] = &options.programs[..] else { panic!("{options:?}") };
     let set = |pairs: &[(&str, &str)]| -> Vec<(OsString, OsString)> {
@@ -54,7 +54,7 @@ fn several_programs_have_their_own_options() {
 }
 
 #[test]
-fn environments_are_chosen() {
+fn options_select_environment() {
     let only = |names: &[&str]| Inherits::Only(names.iter().map(|name| (*name).into()).collect());
     assert_eq!(job("a").programs[0].inherits, Inherits::All);
     assert_eq!(job("-genvlist A,B a").programs[0].inherits, only(&["A", "B"]));
@@ -83,7 +83,7 @@ fn options_of_both_families_are_accepted() {
 }
 
 #[test]
-fn wrong_lines_are_named_in_one_line() {
+fn options_errors_are_one_line() {
     for (line, part) in [
         ("", "no program"),
         ("-n 4", "no program"),
@@ -111,7 +111,7 @@ fn wrong_lines_are_named_in_one_line() {
 }
 
 #[test]
-fn help_names_every_option_that_is_ours() {
+fn help_names_every_own_option() {
     let text = help("mpiexec");
     for option in OPTIONS.iter().filter(|option| !option.help.is_empty()) {
         for name in option.names {
@@ -123,7 +123,7 @@ fn help_names_every_option_that_is_ours() {
 }
 
 #[test]
-fn no_name_stands_twice() {
+fn options_have_unique_names() {
     let mut names: Vec<&str> = OPTIONS.iter().flat_map(|option| option.names.iter().copied()).collect();
     names.sort_unstable();
     let count = names.len();

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_runs_from_its_start_but_while_it_is_frozen_or_suspended() {
+    fn timeline_job_runs_except_while_frozen_or_suspended() {
         let events = r#"{"ms":1,"event":"node-up","nodes":["node10"]}
 {"ms":1,"event":"node-up","nodes":["node2"]}
 {"ms":10,"event":"submitted","job":4,"nodes":["node2","node10"],"text":"./a.out"}
@@ -278,7 +278,7 @@ half a li
     }
 
     #[test]
-    fn a_node_is_lost_until_it_is_up_again_and_a_job_that_is_not_over_runs_to_the_end() {
+    fn timeline_lost_node_and_unfinished_job() {
         let events = r#"{"ms":1,"event":"node-up","nodes":["a"]}
 {"ms":2,"event":"submitted","job":1,"nodes":["a"],"text":"x"}
 {"ms":3,"event":"started","job":1}
@@ -292,7 +292,7 @@ half a li
     }
 
     #[test]
-    fn what_happened_later_is_not_read() {
+    fn timeline_ignores_later_events() {
         let folder = std::env::temp_dir().join(format!("tutti-log-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let (events, turns) = (folder.join("events"), folder.join("turns"));

@@ -151,7 +151,7 @@ fn date(us: u64) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn timeline_dates_match_the_calendar() {
         assert_eq!(super::date(0), "1970-01-01 00:00:00");
         assert_eq!(super::date(951_782_400_000_000), "2000-02-29 00:00:00");
         assert_eq!(super::date(1_795_327_262_000_000), "2026-11-22 06:01:02");

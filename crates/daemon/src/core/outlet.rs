@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn output_arrives_whole_although_pieces_are_lost() {
+    fn outlet_output_is_complete_despite_loss() {
         let mut outlet = Outlet::new(0, 100_000);
         let written: Vec<u8> = (0..300_000_u32).map(|at| (at % 251) as u8).collect();
         let mut pushed = 0;

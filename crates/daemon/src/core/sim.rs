@@ -108,60 +108,60 @@ fn run_all(runs: u64, nodes: Option<usize>, faults: Faults) -> u64 {
 }
 
 #[test]
-fn jobs_end_well_where_nothing_fails() {
+fn cluster_sim_jobs_end_well_without_faults() {
     run_all(12, None, NONE);
 }
 
 #[test]
-fn every_job_ends_whatever_links_do() {
+fn cluster_sim_jobs_end_despite_link_faults() {
     run_all(25, None, Faults { deaths: 0, vanishing: 0, jumps: 0, ..ALL });
 }
 
 #[test]
-fn every_job_ends_whatever_daemons_do() {
+fn cluster_sim_jobs_end_despite_daemon_deaths() {
     run_all(25, None, Faults { head_dies: false, ..ALL });
 }
 
 #[test]
-fn every_job_ends_also_when_the_head_dies() {
+fn cluster_sim_jobs_end_despite_controller_deaths() {
     let events = run_all(40, None, ALL);
     assert!(events > 100_000 || seeds(2).len() == 1, "{events} events");
 }
 
 /// A node dies with output that its job's home waits for, and the head has forgotten the job: it ends with what its home has.
 #[test]
-fn a_job_whose_last_output_is_lost_ends_although_the_head_has_forgotten_it() {
+fn cluster_sim_job_with_lost_output_ends() {
     run(136, None, Faults { head_dies: false, ..ALL });
 }
 
 /// The head says that a job is over each second, and just so often its home would ask for what its nodes have written.
 #[test]
-fn a_home_asks_for_the_last_output_although_the_head_is_not_silent() {
+fn cluster_sim_origin_requests_the_last_output() {
     run(284, None, Faults { head_dies: false, ..ALL });
 }
 
 /// A daemon that follows another does not know where the output of its starters begins before they are back, and a home asks for it.
 #[test]
-fn a_home_is_told_where_output_begins_when_the_starter_is_back() {
+fn cluster_sim_origin_learns_output_offset_of_a_returned_starter() {
     run(299, None, ALL);
 }
 
 /// A daemon has kept an older order than its nodes below have had, and says so to a head that has forgotten the job.
 #[test]
-fn a_job_that_the_head_has_forgotten_is_forgotten_by_all_whatever_they_have_had() {
+fn cluster_sim_forgotten_job_is_forgotten_by_all() {
     run(479, None, ALL);
 }
 
 /// A node hears that it is lost while it has no link, and dials: its parent of before does not know that the head is to take it in.
 #[test]
-fn who_hears_that_it_is_lost_is_taken_in_again() {
+fn cluster_sim_lost_node_rejoins() {
     run(213, None, ALL);
 }
 
 /// S8: the head hears of a job of 31 nodes from its two children, once for each thing that all parts have reached, in whichever
 /// order and at whatever times they do.
 #[test]
-fn s8_simultaneous_state_changes_are_merged_in_inner_nodes() {
+fn cluster_sim_state_changes_are_merged_in_inner_nodes() {
     let mut tried = 0;
     for seed in 1..20 {
         let mut world = World::new(seed, 31, 2);
@@ -185,13 +185,13 @@ fn s8_simultaneous_state_changes_are_merged_in_inner_nodes() {
 /// S21: no part of a job that has ended well gives up its sockets before all its ranks have left on all nodes, and no two jobs have
 /// one key. `World` looks at it in every run; here without faults, where most jobs end well.
 #[test]
-fn s21_sockets_of_a_job_stay_until_no_rank_of_it_is_left_and_keys_are_new() {
+fn cluster_sim_sockets_stay_until_the_last_rank_left() {
     run_all(6, Some(5), NONE);
 }
 
 /// A job whose order is under way when a daemon is killed starts on the one that follows: on that node alone, or on it and others.
 #[test]
-fn a_job_that_is_placed_while_a_daemon_is_replaced_runs_all_the_same() {
+fn cluster_sim_job_placed_during_a_daemon_restart_runs() {
     let mut tried = 0;
     for seed in seeds(120) {
         let mut world = World::new(seed, 4, 2);
@@ -219,7 +219,7 @@ fn a_job_that_is_placed_while_a_daemon_is_replaced_runs_all_the_same() {
 /// A daemon is killed in the middle of an order: the nodes below have it, its own part has not begun. The one that follows may
 /// hear of the job from below first, and begins its part all the same.
 #[test]
-fn a_part_begins_also_where_nodes_below_tell_of_the_job_first() {
+fn cluster_sim_part_starts_although_children_report_first() {
     let mut tried = 0;
     for seed in seeds(120) {
         let mut world = World::new(seed, 15, 2);
@@ -245,7 +245,7 @@ fn a_part_begins_also_where_nodes_below_tell_of_the_job_first() {
 /// A part that a daemon has begun is over when that dies with its starter, also if the next one dies before it can say so: the
 /// third knows only that it was not begun by the second. `World` holds that no part begins twice.
 #[test]
-fn a_part_that_has_begun_does_not_begin_again_two_daemons_later() {
+fn cluster_sim_started_part_is_not_started_again() {
     for seed in seeds(40) {
         let mut world = World::new(seed, 3, 2);
         world.run_until(5_000);
@@ -270,7 +270,7 @@ fn a_part_that_has_begun_does_not_begin_again_two_daemons_later() {
 /// When the head is gone and none follows, the parts of jobs on several nodes end where their daemons live, also where a daemon's parent
 /// does; what a node has alone goes on. Before `keep_ms` everybody waits, and a head that comes later learns what ended.
 #[test]
-fn jobs_on_several_nodes_do_not_wait_for_ever_for_a_head_that_does_not_come() {
+fn cluster_sim_jobs_end_without_a_controller() {
     let mut tried = 0;
     for seed in seeds(12) {
         let mut world = World::new(seed, 15, 2);
@@ -302,7 +302,7 @@ fn jobs_on_several_nodes_do_not_wait_for_ever_for_a_head_that_does_not_come() {
 
 /// A node whose ranks just run wakes up no more often than one that has none: only the head and the job's home watch it.
 #[test]
-fn a_node_whose_ranks_only_run_wakes_up_to_say_that_it_lives() {
+fn cluster_sim_quiet_node_wakes_only_for_heartbeats() {
     let mut tried = 0;
     for seed in seeds(12) {
         let mut world = World::new(seed, 15, 2);
@@ -326,7 +326,7 @@ fn a_node_whose_ranks_only_run_wakes_up_to_say_that_it_lives() {
 /// A head that takes a job over hears of an old order first, and then of newer ones: what it orders is newer than all of them, or a
 /// node that has had those would not do it.
 #[test]
-fn a_new_head_orders_something_newer_than_any_node_has_had() {
+fn cluster_sim_new_controller_numbers_orders_above_all_known() {
     let mut world = World::new(1, 3, 2);
     world.run_until(5_000);
     world.let_nothing_else_fail();
@@ -353,7 +353,7 @@ fn a_new_head_orders_something_newer_than_any_node_has_had() {
 
 /// Nodes below may have had newer orders of an earlier head than a node between them and the new one, who must hear of those.
 #[test]
-fn a_newer_order_of_an_earlier_head_is_passed_on_by_who_knows_an_older_one() {
+fn cluster_sim_newer_order_passes_a_node_with_an_older_one() {
     let mut world = World::new(1, 7, 2);
     world.run_until(5_000);
     world.let_nothing_else_fail();

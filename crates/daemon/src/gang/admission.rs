@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_placed_once_told_why_it_waits_and_takes_its_turns_when_it_runs() {
+    fn admission_places_once_and_explains_waiting() {
         let (mut admission, mut scheduler) = bench(1);
         let demand = Demand { memory_bytes: 600, ..Demand::any(1, 1) };
         let [first, other] = [JobId(1), JobId(2)];
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_runs_already_is_tried_again_when_its_nodes_are_back() {
+    fn admission_retries_a_running_job_when_its_nodes_return() {
         let (mut admission, mut scheduler) = bench(1);
         let demand = Demand::at(Place::Given(vec![(NodeId(0), 1), (NodeId(1), 1)]));
         admission.submit(0, &mut scheduler, JobId(1), &demand, true);

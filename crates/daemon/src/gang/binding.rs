@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_have_the_cores_of_their_slots_if_there_is_one_for_each() {
+    fn binding_follows_slots() {
         let cores = Cores(vec![2, 3, 6]);
         let both = Slots::first(3);
         assert_eq!(cores.of_ranks(&both, 3), Some(vec![2, 3, 6]));

@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cgroup_that_is_gone_is_frozen() {
+    fn freezer_removed_cgroup_counts_as_frozen() {
         let folder = std::env::temp_dir().join(format!("tutti-freezer-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         // A file that cannot be read at an offset stands for one whose cgroup was removed.
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_waited_for_a_core_all_the_time_works_hard() {
+    fn freezer_waiting_for_a_core_is_activity() {
         let of = |worked_ns, waited_ns, busy| Activity::of_rank(worked_ns, waited_ns, 20_000, || busy);
         let seen = |activity: Activity| (activity.asleep, activity.is_hard());
         assert_eq!(seen(of(0, 0, true)), (false, true), "its accounts say nothing yet");
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_core_is_not_asleep() {
+    fn freezer_runnable_thread_is_not_asleep() {
         let list = std::env::temp_dir().join(format!("tutti-threads-{}", std::process::id()));
         let of = |numbers: &str| {
             std::fs::write(&list, numbers).unwrap();

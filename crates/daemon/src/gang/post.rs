@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_come_out_once_in_order_and_any_number_may_be_left() {
+    fn mailbox_commands_come_once_in_order() {
         let (told, mut orders) = commands();
         assert_eq!(orders.take(), None);
         let thread = std::thread::spawn(move || {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn words_come_out_once_in_order_also_those_that_found_no_room() {
+    fn mailbox_messages_come_once_in_order() {
         const LAST: u64 = 100_000;
         let words = Words::new().unwrap();
         let mut sender = Sender::new(words.clone());

@@ -41,7 +41,7 @@ fn says(switcher: &Switcher, expected: &Word) -> bool {
 }
 
 #[test]
-fn a_child_that_came_before_the_list_that_has_it_is_told_what_went_down_meanwhile() {
+fn switch_thread_early_child_gets_missed_messages() {
     let switcher = Switcher::start(&Gangs::default(), false, None, |_| {}).unwrap();
     let from_above = |number: u64| {
         let word = encode(&state_of_the_tree(number), Vec::new());

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_come_out_once_in_order_in_wall_time() {
+    fn turn_records_come_once_in_order() {
         let turns = Turns::default();
         assert_eq!(turns.take(1_000_000, 50_000), None);
         turns.put(thaw(10_000));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_and_nothing_else_suffers() {
+    fn turn_records_without_room_are_counted() {
         let turns = Turns::default();
         (0..ROOM as u64 + 5).for_each(|at| turns.put(thaw(at * 1000)));
         assert!(turns.is_half_full());
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn two_threads_see_no_half_record() {
+    fn turn_records_are_never_torn() {
         const LAST: u64 = 200_000;
         let turns = Turns::default();
         let writer = turns.clone();

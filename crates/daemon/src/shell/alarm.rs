@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_rings_after_its_time_also_when_that_was_changed_or_is_none() {
+    fn alarm_fires_after_changed_times() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
         runtime.block_on(async {
             let mut alarm = Alarm::new().unwrap();

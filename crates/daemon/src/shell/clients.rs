@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_cgroup_of_the_users_own_job_is_frozen_for_him() {
+    fn cgroup_of_another_user_is_refused() {
         let name = cgroup::name(&wire::name_of(0xab, None));
         let folder = std::env::temp_dir().join(format!("tutti-clients-{}", std::process::id()));
         std::fs::create_dir_all(folder.join(&name)).unwrap();

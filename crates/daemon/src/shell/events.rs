@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_goes_on_with_whole_lines_behind_one_that_was_cut_off() {
+    fn event_log_continues_behind_a_truncated_line() {
         let path = std::env::temp_dir().join(format!("tutti-events-{}", std::process::id()));
         // The first byte of a letter of two.
         std::fs::write(&path, b"{\"job\":3}\n{\"job\":4,\"text\":\"\xc3").unwrap();

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_has_so_many_connections_and_another_one_his_own() {
+    fn connection_quota_is_per_user() {
         let guests = Guests::default();
         let mut waiting: Vec<Guest> = (0..WAITING_MAX).map(|_| guests.admit(7).unwrap()).collect();
         assert!(guests.admit(7).is_err());

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_the_user_who_listens_count_and_each_user_once() {
+    fn machine_share_counts_each_listening_user_once() {
         let own = rustix::process::geteuid().as_raw();
         let bind = |uid: u32, number: &str| {
             let name = format!("{NAME}{uid}/{number}-{}", std::process::id());

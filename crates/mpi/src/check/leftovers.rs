@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_back_out_of_numbers() {
+    fn leftover_lines_round_trip() {
         let numbers = [3, 2, b'a'.into(), b'b'.into(), 0, 0, 7, 1, b'c'.into()];
         let expected = [(3, "ab"), (0, ""), (7, "c")].map(|(rank, text)| (rank, text.to_string()));
         assert_eq!(decode(&numbers), expected);

@@ -316,20 +316,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_are_said_shortly() {
+    fn checker_rank_lists_are_short() {
         assert_eq!(ranks_text(&[3]), "rank 3");
         assert_eq!(ranks_text(&[0, 1]), "ranks 0, 1");
         assert_eq!(ranks_text(&[0, 2, 3, 4, 7]), "ranks 0, 2-4, 7");
     }
 
     #[test]
-    fn a_line_up_has_a_line_for_each_different_text() {
+    fn checker_groups_equal_texts() {
         let texts = [(0, "a"), (1, "b"), (2, "a"), (3, "b")].map(|(rank, text)| (rank, text.to_string()));
         assert_eq!(line_up(&texts), "\n    ranks 0, 2: a\n    ranks 1, 3: b");
     }
 
     #[test]
-    fn objects_belong_to_the_call_before_the_look() {
+    fn checker_attributes_objects_to_the_creating_call() {
         let mut slab = Slab::new(crate::handle::Kind::Group);
         let mut kept = Kept::default();
         kept.look(&slab, c"MPI_Init");

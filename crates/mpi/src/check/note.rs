@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_message_of_the_same_type_is_taken_and_others_are_not() {
+    fn signature_note_allows_shorter_messages_of_the_same_type() {
         let int = note(MPI_INT, Element::Signed(4), "MPI_INT");
         let double = note(MPI_DOUBLE, Element::Float(8), "MPI_DOUBLE");
         assert!(int.takes(40, int.word(12), 12));
@@ -190,14 +190,14 @@ mod tests {
     }
 
     #[test]
-    fn bytes_match_everything() {
+    fn signature_note_bytes_match_everything() {
         let int = note(MPI_INT, Element::Signed(4), "MPI_INT");
         let byte = note(MPI_BYTE, Element::Byte, "MPI_BYTE");
         assert!(byte.takes(40, int.word(12), 12) && int.takes(40, byte.word(12), 12));
     }
 
     #[test]
-    fn data_are_described_as_users_call_them() {
+    fn signature_note_uses_mpi_names() {
         let int = note(MPI_INT, Element::Signed(4), "MPI_INT");
         assert_eq!(int.describe(12), "3 x MPI_INT");
         assert_eq!(int.word(12).describe(12), "3 x 32-bit integer (MPI_INT)");

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_side_by_side_do_not_overlap() {
+    fn overlap_adjacent_columns_do_not_overlap() {
         let even: Vec<_> = (0..10).map(|i| (i * 16, 8)).collect();
         let odd: Vec<_> = (0..10).map(|i| (i * 16 + 8, 8)).collect();
         assert_eq!(common(&even, &odd), None);

@@ -340,14 +340,14 @@ mod tests {
     }
 
     #[test]
-    fn large_counts_are_the_same_function() {
+    fn collective_record_large_count_is_the_same_function() {
         assert_eq!(mismatch(&[record("MPI_Bcast"), record("MPI_Bcast_c")]), None);
         let (what, _) = mismatch(&[record("MPI_Bcast"), record("MPI_Ibcast")]).unwrap();
         assert_eq!(what, "different functions");
     }
 
     #[test]
-    fn a_root_that_differs_is_found() {
+    fn collective_record_finds_a_different_root() {
         let work = |root| Work::Broadcast { buffer: Buffer::empty(), root: Root::Local(root) };
         let say = |root| Record::of("MPI_Bcast", SPEAKER, &work(root));
         assert_eq!(say(1).text(), "MPI_Bcast(0 bytes, root 1)");
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_compared_between_sender_and_receiver() {
+    fn collective_record_compares_pieces() {
         let data = |bytes| Buffer::contiguous(std::ptr::null_mut(), bytes);
         let mut records: Vec<Record> = (0..3).map(|_| record("MPI_Alltoallv")).collect();
         for from in 0..3 {
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_survives_its_journey() {
+    fn collective_record_round_trips() {
         let record = record("MPI_Allgather");
         assert_eq!(Record::from_words(record.words()), record);
         assert_eq!(record.words().len(), words(3));

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_large_piece_is_used_again_and_what_is_kept_has_a_bound() {
+    fn collective_memory_is_reused_and_bounded() {
         let first = Memory::new(1 << 20).address();
         assert_eq!(Memory::new((1 << 20) - 100).address(), first);
         for _ in 0..3 {

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_member_of_a_tree_has_one_parent_and_is_reached_once() {
+    fn agreement_tree_reaches_every_member_once() {
         for size in 1..=17_u32 {
             for root in 0..size {
                 let meeting = |world| Meeting::new((0..size).collect(), world, 0, Channel::Creation, 0);

@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_split_sorts_by_key_and_then_by_old_rank() {
+    fn comm_split_sorts_by_key_then_old_rank() {
         let members = [4, 5, 6, 7, 8];
         let wish = |color: u32, key, context| Wish { color: Some(color), key, context };
         let wishes = [

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_algebra_keeps_the_orders_of_the_standard() {
+    fn group_algebra_keeps_standard_order() {
         let (a, b) = (group(&[5, 3, 1]), group(&[1, 2, 3]));
         assert_eq!(a.union(&b), group(&[5, 3, 1, 2]));
         assert_eq!(a.intersection(&b), group(&[3, 1]));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn comparison_tells_order_from_membership() {
+    fn group_compare_distinguishes_order_and_membership() {
         let a = group(&[2, 0, 1]);
         assert_eq!(a.compare(&group(&[2, 0, 1])), MPI_IDENT);
         assert_eq!(a.compare(&group(&[0, 1, 2])), MPI_SIMILAR);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selection_takes_the_order_given_and_an_exclusion_keeps_it() {
+    fn group_incl_and_excl_order() {
         let a = group(&[10, 11, 12, 13]);
         assert_eq!(a.include(&[3, 0]).unwrap(), group(&[13, 10]));
         assert_eq!(a.exclude(&[3, 0]).unwrap(), group(&[11, 12]));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_go_both_ways_and_need_not_hit_their_end() {
+    fn group_ranges_go_both_ways() {
         let a = group(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
         assert_eq!(a.expand(&[[1, 8, 3], [9, 5, -2], [0, 0, 7]]).unwrap(), [1, 4, 7, 9, 7, 5, 0]);
         assert_eq!(a.expand(&[[8, 11, 5]]).unwrap(), [8]);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn translation_knows_the_absent_and_the_null_process() {
+    fn group_translate_knows_absent_ranks() {
         let (a, b) = (group(&[7, 8, 9]), group(&[9, 7]));
         assert_eq!(a.translate(&[2, 1, MPI_PROC_NULL, 0], &b).unwrap(), [0, MPI_UNDEFINED, MPI_PROC_NULL, 1]);
         assert_eq!(a.translate(&[3], &b).unwrap_err().class, MPI_ERR_RANK);

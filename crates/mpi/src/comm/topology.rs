@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_and_coordinates_are_each_other_s_inverse() {
+    fn cart_ranks_and_coordinates_are_inverse() {
         let grid = Grid::new(&[2, 3, 4], &[0, 1, 0], 24).unwrap();
         for rank in 0..24 {
             let coordinates: Vec<i64> = grid.coordinates(rank).into_iter().map(i64::from).collect();
@@ -234,20 +234,20 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_of_no_dimension_has_one_place() {
+    fn cart_of_no_dimension_has_one_rank() {
         let grid = Grid::new(&[], &[], 1).unwrap();
         assert_eq!((grid.places(), grid.coordinates(0), grid.rank(&[])), (1, vec![], Some(0)));
     }
 
     #[test]
-    fn part_of_a_grid_keeps_the_order() {
+    fn cart_sub_keeps_the_order() {
         let grid = Grid::new(&[2, 3, 4], &[0, 1, 0], 24).unwrap();
         let (part, color, key) = grid.part(17, &[false, true, true]);
         assert_eq!((part.dims, color, key), (vec![(3, true), (4, false)], 1, 5));
     }
 
     #[test]
-    fn dimensions_are_balanced() {
+    fn dims_create_is_balanced() {
         let balanced = |nodes, dims: &[c_int]| {
             let mut dims = dims.to_vec();
             balance(nodes, &mut dims).map(|()| dims)
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_come_in_the_order_of_the_standard() {
+    fn topology_neighbors_are_in_standard_order() {
         let grid = Topology::Cart(Grid::new(&[3, 2], &[1, 0], 6).unwrap());
         assert_eq!(grid.neighbours(0).0, [4, 2, MPI_PROC_NULL, 1]);
         let graph = Topology::Graph(Graph::new(&[2, 3, 3], &[1, 2, 0]).unwrap());

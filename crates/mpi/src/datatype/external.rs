@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_big_endian_and_of_the_lengths_of_the_standard() {
+    fn external32_is_big_endian_with_standard_lengths() {
         let same = |element| Basic { element, wire: Wire::Same };
         both_ways(same(Element::Signed(4)), &(-2_i32).to_le_bytes(), &[255, 255, 255, 254]);
         both_ways(same(Element::Float(8)), &1.5_f64.to_le_bytes(), &1.5_f64.to_be_bytes());
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn binary128_is_swapped_number_by_number() {
+    fn external32_binary128_is_swapped_per_number() {
         let native: Vec<u8> = (0..32).collect();
         let external: Vec<u8> = (0..16).rev().chain((16..32).rev()).collect();
         let element = Element::Quad { complex: true };
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn long_doubles_travel_as_binary128() {
+    fn external32_long_double_is_binary128() {
         let basic = Basic { element: Element::Float(16), wire: Wire::Extended };
         let long_double = |sign_and_exponent: u16, mantissa: u64| {
             let mut bytes = vec![0; 16];

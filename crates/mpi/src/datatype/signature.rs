@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_depends_on_the_sequence_not_on_its_grouping() {
+    fn signature_hash_ignores_grouping() {
         let (int, double) = (basic(Element::Signed(4)), basic(Element::Float(8)));
         let pair = Signature::sequence(vec![int.clone(), double.clone()]).unwrap();
         let thrice = pair.repeat(3).unwrap();
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_of_a_beginning_is_that_of_the_same_sequence_alone() {
+    fn signature_hash_of_a_prefix_matches() {
         let (int, double) = (basic(Element::Signed(4)), basic(Element::Float(8)));
         let both = Signature::sequence(vec![int.repeat(2).unwrap(), double.clone()]).unwrap();
         let long = both.repeat(10).unwrap();
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_are_counted_into_the_middle_of_a_structure() {
+    fn signature_counts_elements_within_a_struct() {
         let (int, double) = (basic(Element::Signed(4)), basic(Element::Float(8)));
         let both = Signature::sequence(vec![int.repeat(2).unwrap(), double]).unwrap().repeat(10).unwrap();
         assert_eq!(both.elements_in(0), (0, 0));

@@ -379,7 +379,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn bounds_are_those_of_the_type_map(spec in small_spec()) {
+    fn datatype_bounds_match_the_type_map(spec in small_spec()) {
         let (map, layout) = (spec.map(), spec.layout());
         let bounds = layout.part.bounds;
         prop_assert_eq!(bounds.size, map.bytes().len() as i128);
@@ -391,7 +391,7 @@ proptest! {
     }
 
     #[test]
-    fn any_pieces_pack_to_the_bytes_of_the_type_map(
+    fn datatype_pack_in_any_pieces_matches_the_type_map(
         spec in small_spec(),
         count in 0..6_i64,
         cuts in prop::collection::vec(prop_oneof![1..200_usize, 1000..20_000_usize], 1..20),
@@ -426,7 +426,7 @@ proptest! {
     }
 
     #[test]
-    fn any_pieces_unpack_to_the_places_of_the_type_map(
+    fn datatype_unpack_in_any_pieces_matches_the_type_map(
         spec in small_spec(),
         count in 0..6_i64,
         cuts in prop::collection::vec(prop_oneof![1..200_usize, 1000..20_000_usize], 1..20),
@@ -454,7 +454,7 @@ proptest! {
     }
 
     #[test]
-    fn contents_make_the_same_type_again(spec in small_spec(), large in any::<bool>()) {
+    fn datatype_contents_rebuild_the_type(spec in small_spec(), large in any::<bool>()) {
         let layout = spec.layout_by(if large { Form::Large } else { Form::Int });
         let again = rebuilt(&layout);
         prop_assert_eq!(layout.part.bounds, again.part.bounds);
@@ -464,7 +464,7 @@ proptest! {
     }
 
     #[test]
-    fn the_signature_is_that_of_the_type_map(spec in small_spec(), bytes in any::<prop::sample::Index>()) {
+    fn datatype_signature_matches_the_type_map(spec in small_spec(), bytes in any::<prop::sample::Index>()) {
         let map = spec.map();
         let signature = spec.layout().part.signature.clone();
         let flat = Signature::sequence(
@@ -488,7 +488,7 @@ proptest! {
 
 /// Columns of a matrix, all of them: the shape that is copied in tiles.
 #[test]
-fn a_matrix_is_transposed_and_transposed_back() {
+fn datatype_transposes_a_matrix() {
     for (bytes, rows, columns) in
         [(1, 100, 70), (2, 33, 200), (4, 64, 64), (8, 70, 1024), (8, 2100, 9), (16, 70, 15), (24, 40, 13)]
     {
@@ -518,7 +518,7 @@ fn a_matrix_is_transposed_and_transposed_back() {
 }
 
 #[test]
-fn a_type_that_does_not_fit_memory_has_a_size_but_no_data() {
+fn datatype_larger_than_memory_has_a_size() {
     let byte = Rc::new(Layout::named(MPI_BYTE, part(MPI_BYTE, Element::Byte)));
     let long = Rc::new(contiguous(Form::Large, i64::MAX, &byte).unwrap());
     let huge = Rc::new(contiguous(Form::Large, i64::MAX, &long).unwrap());
@@ -531,7 +531,7 @@ fn a_type_that_does_not_fit_memory_has_a_size_but_no_data() {
 }
 
 #[test]
-fn a_vector_stays_a_loop_however_long_it_is() {
+fn datatype_vector_stays_a_loop() {
     let double = Rc::new(Layout::named(MPI_DOUBLE, part(MPI_BYTE, Element::Float(8))));
     let column = vector(Form::Large, 1 << 40, 1, 1000, &double).unwrap();
     assert_eq!(column.part.bounds.size, 8 << 40);
@@ -539,7 +539,7 @@ fn a_vector_stays_a_loop_however_long_it_is() {
 }
 
 #[test]
-fn a_chain_of_types_of_any_length_is_freed_without_recursion() {
+fn datatype_chain_is_freed_without_recursion() {
     let mut layout = Rc::new(Layout::named(MPI_BYTE, part(MPI_BYTE, Element::Byte)));
     for _ in 0..200_000 {
         layout = Rc::new(duplicate(&layout));
@@ -548,7 +548,7 @@ fn a_chain_of_types_of_any_length_is_freed_without_recursion() {
 }
 
 #[test]
-fn an_uncommitted_type_is_refused() {
+fn datatype_uncommitted_is_refused() {
     let byte = Rc::new(Layout::named(MPI_BYTE, part(MPI_BYTE, Element::Byte)));
     let datatype = Datatype::new(Rc::new(contiguous(Form::Int, 3, &byte).unwrap()));
     assert_eq!(datatype.buffer(std::ptr::null_mut(), 1).unwrap_err().class, MPI_ERR_TYPE);

@@ -240,7 +240,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_keep_is_a_queue_for_each_sender_and_an_onlooker_sees_all_of_it(
+        fn unexpected_queue_is_ordered_per_sender_and_observable(
             steps in prop::collection::vec((0..3_usize, any::<bool>(), 0..5_usize), 1..400),
         ) {
             let mut keep = Keep::new(3);

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_faster_way_is_taken_and_a_change_is_noticed() {
+    fn pace_selects_the_faster_copy() {
         let mut pace = Pace::default();
         let mut run = |messages: u32, ring_ns: u64, copy_ns: u64| {
             let mut rings = 0;

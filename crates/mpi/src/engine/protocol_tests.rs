@@ -79,7 +79,7 @@ impl World {
 }
 
 #[test]
-fn m4_a_send_after_a_told_receive_is_written_to_its_buffer() {
+fn rtr_send_is_written_into_the_advertised_buffer() {
     let mut world = world(2);
     let (data, mut place) = (pattern(LARGE, 1), vec![0; LARGE]);
     let receive = world.receive(B, A as i32, 3, &mut place);
@@ -95,7 +95,7 @@ fn m4_a_send_after_a_told_receive_is_written_to_its_buffer() {
 }
 
 #[test]
-fn m4_below_its_size_a_message_to_a_told_receive_is_eager() {
+fn rtr_small_message_is_eager() {
     let mut world = world(2);
     let mut place = vec![0; LARGE];
     for bytes in [1, EAGER_BYTES_MAX, EAGER_BYTES_MAX + 1] {
@@ -118,7 +118,7 @@ fn m4_below_its_size_a_message_to_a_told_receive_is_eager() {
 }
 
 #[test]
-fn m5_a_send_without_a_receive_goes_to_the_pairs_ring_and_is_finished() {
+fn eager_send_without_a_receive_completes() {
     let mut world = world(2);
     let data = pattern(1000, 4);
     let sent = world.send(A, B, 3, &data);
@@ -131,7 +131,7 @@ fn m5_a_send_without_a_receive_goes_to_the_pairs_ring_and_is_finished() {
 }
 
 #[test]
-fn m6_a_receive_looks_at_the_list_then_at_the_ring_then_tells() {
+fn rtr_is_sent_after_unexpected_queue_and_ring_were_searched() {
     let mut world = world(2);
     let (first, second) = (pattern(LARGE, 5), pattern(LARGE, 6));
     let mut places = [vec![0; LARGE], vec![0; LARGE], vec![0; LARGE]];
@@ -151,7 +151,7 @@ fn m6_a_receive_looks_at_the_list_then_at_the_ring_then_tells() {
 }
 
 #[test]
-fn m7_headers_from_the_ring_are_matched_with_earlier_receives_first() {
+fn matching_prefers_earlier_receives() {
     let mut world = world(2);
     let (first, second) = (pattern(LARGE, 7), pattern(LARGE, 8));
     let mut places = [vec![0; LARGE], vec![0; LARGE]];
@@ -181,7 +181,7 @@ fn announce_blindly(world: &mut World, data: &[u8]) -> u32 {
 }
 
 #[test]
-fn m8_messages_that_match_nothing_are_kept_per_source_in_order() {
+fn unexpected_messages_are_kept_per_source_in_order() {
     let mut world = world(3);
     let messages: Vec<(usize, i32, Vec<u8>)> =
         (0..12).map(|i| (i % 2, i as i32 / 2 % 3, pattern(50 + i * 3, i as u8))).collect();
@@ -202,7 +202,7 @@ fn m8_messages_that_match_nothing_are_kept_per_source_in_order() {
 }
 
 #[test]
-fn m9_stale_send_request_is_rejected_exactly_once() {
+fn rtr_stale_request_is_rejected_once() {
     let mut world = world(2);
     let (first, second) = (pattern(LARGE, 9), pattern(LARGE, 10));
     let mut places = [vec![0; LARGE], vec![0; LARGE]];
@@ -224,7 +224,7 @@ fn m9_stale_send_request_is_rejected_exactly_once() {
 }
 
 #[test]
-fn m10_a_receive_from_any_source_is_not_told_and_holds_back_later_ones() {
+fn rtr_any_source_is_never_advertised() {
     let mut world = world(2);
     let mut places = [vec![0; LARGE], vec![0; LARGE], vec![0; LARGE], vec![0; LARGE]];
     let [any, later, other_tag, after] = &mut places;
@@ -249,7 +249,7 @@ fn m10_a_receive_from_any_source_is_not_told_and_holds_back_later_ones() {
 }
 
 #[test]
-fn m11_messages_of_one_kind_never_overtake_whatever_protocol_each_used() {
+fn messages_never_overtake_across_protocols() {
     let mut world = world(2);
     // Eager and large in turn, receives posted before and after: written, announced, streamed and inline ones mix.
     let sizes = [LARGE, 10, LARGE, 5000, 300_000, 0, LARGE, 20_000, 1, LARGE];
@@ -282,7 +282,7 @@ fn m11_messages_of_one_kind_never_overtake_whatever_protocol_each_used() {
 }
 
 #[test]
-fn m12_messages_of_different_tags_are_received_in_another_order() {
+fn messages_of_different_tags_may_be_received_out_of_order() {
     let mut world = world(2);
     let messages: Vec<Vec<u8>> = (0..6).map(|i| pattern(if i % 2 == 0 { LARGE } else { 100 }, i)).collect();
     let sent: Vec<Started> =
@@ -297,7 +297,7 @@ fn m12_messages_of_different_tags_are_received_in_another_order() {
 }
 
 #[test]
-fn m16_without_the_write_protocol_nothing_is_told() {
+fn rtr_off_advertises_nothing() {
     let mut world = world(2);
     world.0[B].write_protocol = false;
     let (data, mut place) = (pattern(LARGE, 14), vec![0; LARGE]);
@@ -309,7 +309,7 @@ fn m16_without_the_write_protocol_nothing_is_told() {
 }
 
 #[test]
-fn m17_the_share_of_bytes_by_remote_write_is_counted() {
+fn rtr_remote_write_bytes_are_counted() {
     let mut world = world(2);
     let (small, large) = (pattern(1000, 15), pattern(99_000, 16));
     let mut places = [vec![0; LARGE], vec![0; LARGE]];
@@ -325,7 +325,7 @@ fn m17_the_share_of_bytes_by_remote_write_is_counted() {
 }
 
 #[test]
-fn a_told_receive_is_cancelled_without_the_senders_help() {
+fn rtr_receive_can_be_cancelled_alone() {
     let mut world = world(2);
     let data = pattern(LARGE, 17);
     let mut places = [vec![0; LARGE], vec![0; LARGE]];
@@ -345,7 +345,7 @@ fn a_told_receive_is_cancelled_without_the_senders_help() {
 }
 
 #[test]
-fn a_told_receive_whose_message_is_on_the_way_is_not_cancelled() {
+fn rtr_receive_with_a_message_under_way_is_not_cancelled() {
     let mut world = world(2);
     let (data, mut place) = (pattern(LARGE, 18), vec![0; LARGE]);
     let receive = world.receive(B, A as i32, 1, &mut place);
@@ -357,7 +357,7 @@ fn a_told_receive_whose_message_is_on_the_way_is_not_cancelled() {
 }
 
 #[test]
-fn a_longer_message_is_written_as_far_as_there_is_room() {
+fn rtr_longer_message_is_truncated() {
     let mut world = world(2);
     let (data, mut place) = (pattern(LARGE, 19), vec![0; LARGE]);
     let (room, behind) = place.split_at_mut(50_000);
@@ -370,7 +370,7 @@ fn a_longer_message_is_written_as_far_as_there_is_room() {
 }
 
 #[test]
-fn where_single_copies_are_forbidden_a_told_message_goes_through_the_bulk_ring() {
+fn rtr_uses_the_bulk_ring_without_process_vm() {
     for (refused_at, refuses_in_the_middle) in [(A, false), (A, true), (B, true)] {
         let mut world = world(2);
         let messages = [pattern(1 << 20, 20), pattern(LARGE, 21), pattern(200, 22), pattern(LARGE, 23)];
@@ -405,7 +405,7 @@ fn where_single_copies_are_forbidden_a_told_message_goes_through_the_bulk_ring()
 }
 
 #[test]
-fn how_far_a_message_has_come_through_the_bulk_ring_is_known_on_both_sides() {
+fn bulk_ring_progress_is_known_on_both_sides() {
     let mut world = world(2);
     for (rank, other) in [(A, B), (B, A)] {
         world.0[rank].peers[other].single_copy_works = false;

@@ -99,7 +99,7 @@ const SIZES: [usize; 12] =
     [0, 1, 40, 41, 1300, 8000, 8200, 20_000, 32 << 10, (32 << 10) + 1, 300_000, 5_000_000];
 
 #[test]
-fn messages_of_every_size_arrive_in_order_expected_or_not() {
+fn remote_messages_of_every_size_arrive_in_order() {
     pair(
         |engine| {
             for (tag, bytes) in SIZES.into_iter().enumerate() {
@@ -131,7 +131,7 @@ fn messages_of_every_size_arrive_in_order_expected_or_not() {
 }
 
 #[test]
-fn a_longer_message_is_cut_off_and_its_buffers_end_not_passed() {
+fn remote_longer_message_is_truncated() {
     pair(
         |engine| {
             for bytes in SIZES {
@@ -156,7 +156,7 @@ fn a_longer_message_is_cut_off_and_its_buffers_end_not_passed() {
 }
 
 #[test]
-fn floods_in_both_directions_end() {
+fn remote_floods_in_both_directions_end() {
     const MESSAGES: usize = 1200;
     let play = |me: u32| {
         move |engine: &mut Engine| {

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn predefined_handles_have_the_integers_of_the_standard() {
+    fn predefined_handles_have_standard_integers() {
         // SAFETY: these functions only convert numbers.
         unsafe {
             assert_eq!(MPI_Comm_toint(MPI_COMM_WORLD), 0x101);

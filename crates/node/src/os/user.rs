@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_has_the_groups_of_the_user_it_becomes() {
+    fn user_groups_are_set() {
         if !rustix::process::geteuid().is_root() {
             return tutti_testkit::skip(tutti_testkit::Need::Root, "only root can become another user");
         }
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_the_groups_at_the_other_end() {
+    fn peer_groups_come_from_the_kernel() {
         let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
         let own: Vec<u32> =
             rustix::process::getgroups().unwrap().into_iter().map(|group| group.as_raw()).collect();

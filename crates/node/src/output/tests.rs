@@ -41,7 +41,7 @@ fn forwarded(streams: &mut Streams, now_ns: u64) -> Vec<(u32, Vec<u8>)> {
 }
 
 #[test]
-fn whole_lines_go_at_once_and_parts_after_a_silence() {
+fn output_whole_lines_go_at_once_partial_ones_after_a_pause() {
     let (mut streams, first, second) = two();
     write(&first, b"one\ntw");
     write(&second, b"part");
@@ -55,7 +55,7 @@ fn whole_lines_go_at_once_and_parts_after_a_silence() {
 }
 
 #[test]
-fn nothing_is_lost_at_the_end() {
+fn output_is_complete_at_the_end() {
     let (mut streams, first, second) = two();
     write(&first, &vec![b'x'; 30_000]);
     write(&first, b"\nno newline \0\xff");
@@ -70,7 +70,7 @@ fn nothing_is_lost_at_the_end() {
 }
 
 #[test]
-fn a_line_longer_than_the_buffer_holds_the_floor() {
+fn output_long_line_is_not_interleaved() {
     let (mut streams, first, second) = two();
     write(&first, &vec![b'x'; BUFFER_BYTES]);
     write(&second, b"other\n");
@@ -83,7 +83,7 @@ fn a_line_longer_than_the_buffer_holds_the_floor() {
 }
 
 #[test]
-fn a_silent_holder_loses_the_floor() {
+fn output_silent_long_line_yields() {
     let (mut streams, first, second) = two();
     write(&first, &vec![b'x'; BUFFER_BYTES]);
     write(&second, b"other\n");
@@ -93,7 +93,7 @@ fn a_silent_holder_loses_the_floor() {
 }
 
 #[test]
-fn a_full_way_out_stops_the_reading() {
+fn output_backpressure_stops_reading() {
     let (mut streams, first, _second) = two();
     write(&first, &vec![b'\n'; BUFFER_BYTES]);
     assert!(streams.handle_readable(0, NOW));

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rank_has_its_share_and_takes_nobody_elses() {
+    fn pmi_store_quota_is_per_rank() {
         let mut store = Store::new(2, 1000);
         let mut number = 0;
         while store.put(0, format!("key{number}").as_bytes(), b"x").is_ok() {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_on_one_node_is_on_the_other_after_a_barrier() {
+    fn pmi_store_is_shared_after_a_barrier() {
         let (mut here, mut there) = (Store::new(1, 1 << 20), Store::new(1, 1 << 20));
         here.put(0, b"a", b"1").unwrap();
         there.put(0, b"b", b"2").unwrap();
@@ -154,7 +154,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_from_the_hub_make_it_panic(puts in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn pmi_store_survives_any_bytes(puts in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = Store::new(1, 1000).merge(&puts);
         }
     }

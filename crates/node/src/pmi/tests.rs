@@ -55,7 +55,7 @@ fn hear(end: &OwnedFd) -> String {
 }
 
 #[test]
-fn a_program_starts_as_with_its_own_launcher() {
+fn pmi_program_starts_as_with_its_own_launcher() {
     let (mut pmi, ends) = server(&job(&[1, 1], None));
     let asked = "cmd=init pmi_version=1 pmi_subversion=1\ncmd=get_maxes\ncmd=get_appnum\ncmd=get_universe_size\n\
         cmd=get_my_kvsname\ncmd=get kvsname=kvs_00000000000000ab key=PMI_process_mapping\ncmd=get key=nothing\n";
@@ -83,7 +83,7 @@ fn a_program_starts_as_with_its_own_launcher() {
 }
 
 #[test]
-fn a_barrier_is_over_when_all_ranks_are_there() {
+fn pmi_barrier_completes_when_all_ranks_enter() {
     let (mut pmi, ends) = server(&job(&[3], None));
     // What is said behind the barrier waits for its end.
     say(&mut pmi, &ends, 0, "cmd=barrier_in\ncmd=get_appnum\n");
@@ -100,7 +100,7 @@ fn a_barrier_is_over_when_all_ranks_are_there() {
 }
 
 #[test]
-fn a_barrier_on_several_nodes_brings_the_keys_of_all_and_may_be_told_twice() {
+fn pmi_barrier_exchanges_keys_between_nodes() {
     let firsts = [0, 2];
     let (mut here, here_ends) = server(&job(&[3], part(0, &firsts)));
     let (mut there, there_ends) = server(&job(&[3], part(1, &firsts)));
@@ -131,7 +131,7 @@ fn a_barrier_on_several_nodes_brings_the_keys_of_all_and_may_be_told_twice() {
 }
 
 #[test]
-fn more_processes_are_refused_after_the_whole_request() {
+fn pmi_spawn_is_refused_after_the_whole_request() {
     let (mut pmi, ends) = server(&job(&[1], None));
     let one = "mcmd=spawn\nnprocs=2\nexecname=a.out\ntotspawns=2\nspawnssofar=1\narg1=cmd=finalize\nendcmd\n";
     assert_eq!(say(&mut pmi, &ends, 0, one), []);
@@ -150,7 +150,7 @@ fn more_processes_are_refused_after_the_whole_request() {
 }
 
 #[test]
-fn what_a_rank_can_make_the_server_hold_is_bounded() {
+fn pmi_memory_of_a_rank_is_bounded() {
     let (mut pmi, ends) = server(&job(&[2], None));
     let mut refused = 0;
     let mut lines = Vec::new();
@@ -178,7 +178,7 @@ fn what_a_rank_can_make_the_server_hold_is_bounded() {
 }
 
 #[test]
-fn a_rank_that_does_not_speak_pmi_is_told_of_once_and_harms_nobody() {
+fn pmi_violation_is_reported_once() {
     for rubbish in ["hello\n", "cmd=\n", "\0\0\0\n", "cmd=put\n"] {
         let (mut pmi, ends) = server(&job(&[2], None));
         assert_eq!(say(&mut pmi, &ends, 0, rubbish), [Said::NoPmi(0)], "{rubbish:?}");
@@ -198,7 +198,7 @@ fn a_rank_that_does_not_speak_pmi_is_told_of_once_and_harms_nobody() {
 }
 
 #[test]
-fn what_a_rank_said_before_it_died_is_heard() {
+fn pmi_last_requests_of_a_dead_rank_are_handled() {
     let (mut pmi, mut ends) = server(&job(&[2], None));
     send(&ends[0], b"cmd=init pmi_version=1\ncmd=finalize\ncmd=abo", SendFlags::empty()).expect("room");
     drop(ends.remove(0));
@@ -207,7 +207,7 @@ fn what_a_rank_said_before_it_died_is_heard() {
 }
 
 #[test]
-fn who_shares_a_node_is_said_in_blocks() {
+fn pmi_process_mapping_is_in_blocks() {
     assert_eq!(mapping(&[0], 4), "(vector,(0,1,4))");
     assert_eq!(mapping(&[0, 2, 4], 6), "(vector,(0,3,2))");
     assert_eq!(mapping(&[0, 3, 5], 7), "(vector,(0,1,3),(1,2,2))");
@@ -216,7 +216,7 @@ fn who_shares_a_node_is_said_in_blocks() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn nothing_that_ranks_say_harms_the_server(
+    fn pmi_server_survives_any_requests(
         said in proptest::collection::vec((0_u32..3, proptest::collection::vec(prop_oneof![
             6 => prop::sample::select(vec![
                 "cmd=init pmi_version=1\n", "cmd=barrier_in\n", "cmd=put key=a value=b\n", "cmd=get key=a\n", "cmd=finalize\n",

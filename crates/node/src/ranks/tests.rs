@@ -37,7 +37,7 @@ fn notice(ranks: &mut Ranks, rank: u32, notice: Notice) -> Option<Cause> {
 }
 
 #[test]
-fn a_good_end_ends_nothing() {
+fn rank_exit_0_after_finalize_ends_no_job() {
     let mut ranks = job(&["exit 0", "exit 0"]);
     attach(&mut ranks, 1);
     assert_eq!(notice(&mut ranks, 1, Notice::Finalized), None);
@@ -47,7 +47,7 @@ fn a_good_end_ends_nothing() {
 }
 
 #[test]
-fn the_first_bad_end_is_told_and_the_later_ones_are_not() {
+fn rank_first_failure_is_reported() {
     let mut ranks = job(&["exit 0", "exit 3", "kill -9 $$"]);
     attach(&mut ranks, 0);
     assert_eq!(die(&mut ranks, 0), Some(Cause::NotFinalized));
@@ -57,7 +57,7 @@ fn the_first_bad_end_is_told_and_the_later_ones_are_not() {
 }
 
 #[test]
-fn a_bad_end_after_finalize_is_told_and_ends_nothing() {
+fn rank_failure_after_finalize_is_reported_only() {
     let mut ranks = job(&["exit 4", "kill -9 $$"]);
     attach(&mut ranks, 0);
     notice(&mut ranks, 0, Notice::Finalized);
@@ -69,7 +69,7 @@ fn a_bad_end_after_finalize_is_told_and_ends_nothing() {
 }
 
 #[test]
-fn an_abort_ends_the_job_at_once() {
+fn rank_abort_ends_the_job_at_once() {
     let mut ranks = job(&["exit 0"]);
     attach(&mut ranks, 0);
     assert_eq!(notice(&mut ranks, 0, Notice::Abort(9)), Some(Cause::Abort(9)));
@@ -79,7 +79,7 @@ fn an_abort_ends_the_job_at_once() {
 }
 
 #[test]
-fn a_wrapper_has_its_time_after_the_death_of_what_it_wraps() {
+fn rank_wrapper_gets_time_after_its_program_died() {
     let mut ranks = job(&["exec sleep 1000"]);
     let mut inner = std::process::Command::new("true").spawn().unwrap();
     let pid = Pid::from_child(&inner);

@@ -60,7 +60,7 @@ fn ask(path: &Path, limit: Duration) -> io::Result<()> {
 }
 
 #[test]
-fn the_bus_hears_who_asks_for_what_and_other_messages_are_passed_over() {
+fn rtkit_request_has_the_documented_form() {
     let signal = answer(4, 2);
     let (path, thread) = bus(
         "grants",
@@ -92,7 +92,7 @@ fn the_bus_hears_who_asks_for_what_and_other_messages_are_passed_over() {
 }
 
 #[test]
-fn who_refuses_is_silent_or_says_what_no_bus_says_gives_nothing() {
+fn rtkit_refusal_or_silence_gives_nothing() {
     let (path, thread) = bus("refuses", vec![answer(RETURN, 1), answer(ERROR, 2)]);
     assert_eq!(ask(&path, Duration::from_secs(60)).unwrap_err().kind(), ErrorKind::PermissionDenied);
     thread.join().unwrap();
@@ -111,7 +111,7 @@ fn who_refuses_is_silent_or_says_what_no_bus_says_gives_nothing() {
 }
 
 #[test]
-fn any_fields_are_read_without_harm() {
+fn rtkit_survives_any_reply() {
     assert_eq!(answered(&[]), Some(0));
     let whole = [&b"\x08\x01g\0\x02tu\0\x05\x01u\0"[..], &7_u32.to_le_bytes()].concat();
     assert_eq!(answered(&whole), Some(7));

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_of_receives_is_a_cycle() {
+    fn deadlock_ring_of_receives_is_a_cycle() {
         let found = snapshot(&[0, 1, 2].map(|rank| all([from((rank + 1) % 3)]))).deadlock().unwrap();
         assert_eq!(found.ranks, [0, 1, 2]);
         assert!(found.sentence().starts_with("rank 0 receives from rank 1, tag 7, MPI_COMM_WORLD; rank 1"));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn who_can_be_helped_is_not_stuck() {
+    fn deadlock_excludes_ranks_that_can_be_helped() {
         // Rank 2 runs: rank 1, which would take its message too, is not stuck, and so rank 0 is not.
         assert_eq!(ranks(&[all([from(1)]), any([from(0), from(2)]), None]), [0; 0]);
         // Two wait for each other, and the third computes.
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn all_requests_of_a_waitall_must_be_able_to_end() {
+    fn deadlock_waitall_needs_all_requests() {
         // The data of one are under way, or a rank that runs sends it; the other never comes.
         let matched = Wait { matched: true, ..from(2) };
         assert_eq!(ranks(&[all([matched, from(1)]), all([from(0)]), None]), [0, 1]);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_but_the_own_rank_sends_on_its_own_communicator() {
+    fn deadlock_on_comm_self_is_found() {
         let own = Wait { context: SELF * CONTEXTS_PER_COMM, ..receive(None) };
         assert_eq!(ranks(&[all([own.clone()]), None]), [0]);
         let found = snapshot(&[all([own]), None]).deadlock().unwrap();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_is_found_behind_ranks_that_wait_for_who_has_left() {
+    fn deadlock_cycle_is_found_beside_waits_for_exited_ranks() {
         // Rank 0 leads nowhere, and so does the first wait of rank 1.
         let waits = [all([from(4)]), all([from(0), from(2)]), all([from(3)]), all([from(1)]), None];
         let found = with_left([4], &waits).deadlock().unwrap();
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_of_many_ranks_is_found_behind_a_long_chain() {
+    fn deadlock_cycle_is_found_behind_a_long_chain() {
         let waits: Vec<_> =
             (0..20_000).map(|rank| all([from(if rank == 9 { 9_999 } else { rank / 2 })])).collect();
         assert!(!snapshot(&waits).deadlock().unwrap().cycle.is_empty());
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_rank_of_the_job_can_be_seen_to_do_is_not_judged() {
+    fn deadlock_is_not_judged_for_unknown_waits() {
         let ring = || snapshot(&[all([from(1)]), all([from(0)])]);
         let judged = |change: fn(&mut View)| {
             let mut snapshot = ring();
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_in_the_background_that_are_not_named_may_help_collective_ones_only() {
+    fn deadlock_background_operations_help_collectives_only() {
         let mut snapshot = snapshot(&[all([from(1)]), all([from(0)]), all([from(0)])]);
         let Doing::Waits { background, .. } = &mut snapshot.nodes[0].ranks[0].doing else {
             panic!("it waits")
@@ -382,14 +382,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_ends_a_wait() {
+    fn deadlock_unknown_state_may_end_a_wait() {
         let other = Wait { what: What::Other, peer: None, ..from(1) };
         assert_eq!(ranks(&[all([other.clone()]), all([from(0)])]), [0; 0]);
         assert_eq!(ranks(&[all([other, from(1)]), all([from(0)])]), [0, 1]);
     }
 
     #[test]
-    fn what_is_in_flight_or_under_way_ends_a_wait() {
+    fn deadlock_message_in_flight_ends_a_wait() {
         let waits = [all([from(1)]), all([from(0)])];
         let mut flying = snapshot(&waits);
         flying.nodes[0].rings.push(Message {

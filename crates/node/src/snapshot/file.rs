@@ -92,12 +92,12 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_comes_back() {
+    fn snapshot_file_round_trips() {
         assert_eq!(read(&write(&snapshot())), Ok(snapshot()));
     }
 
     #[test]
-    fn what_is_cut_off_changed_or_of_another_version_is_said_in_one_line() {
+    fn snapshot_file_damage_is_one_line() {
         let bytes = write(&snapshot());
         for end in 0..bytes.len() {
             assert!(

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn all_flows_of_hundreds_of_ranks_meet_their_other_ends() {
+    fn snapshot_flows_of_hundreds_of_ranks_are_paired() {
         const RANKS: u32 = 512;
         const RANKS_PER_NODE: u32 = 64;
         let node = |first: u32| {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_under_way_to_a_rank_whose_flows_are_not_listed_is_not_known() {
+    fn snapshot_flow_without_its_other_end_is_unknown() {
         let view = |rank| RankView { rank, pid: 1, doing: Doing::Runs, taking: false, unread: None };
         let first = View { ranks: vec![view(0)], flows: vec![flow(0, 1, 2, 0)], ..View::default() };
         let second = View { ranks: vec![view(1)], ..View::default() };

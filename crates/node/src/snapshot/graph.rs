@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_that_wait_for_the_same_stand_together_and_a_cycle_is_drawn_as_one() {
+    fn snapshot_graph_groups_equal_waits_and_draws_cycles() {
         let (snapshot, mut text) = (snapshot(), String::new());
         snapshot.put_graph(snapshot.deadlock().as_ref(), &mut text);
         assert_eq!(
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_graph_has_an_arrow_for_each_wait_and_red_is_who_waits_for_ever() {
+    fn snapshot_graph_marks_deadlocked_ranks_red() {
         let text = snapshot().dot();
         assert!(text.starts_with("digraph \"job 3\" {\n") && text.ends_with("}\n"), "{text}");
         for line in [

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_keeps_is_found_in_the_order_of_arrival() {
+    fn snapshot_lists_unexpected_messages_in_order() {
         let memory = Memory::open(std::process::id()).expect("our own");
         let (root, lock) = (Box::new(Root::default()), Box::new(AtomicU32::new(0)));
         root.lock.store(address(&*lock), Ordering::Relaxed);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_keep_is_an_error() {
+    fn snapshot_of_invalid_unexpected_queue_is_an_error() {
         let memory = Memory::open(std::process::id()).expect("our own");
         let root = Box::new(Root::default());
         root.first.store(8, Ordering::Relaxed);

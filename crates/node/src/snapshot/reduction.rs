@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn all_parts_must_be_able_to_end_but_only_one_alternative() {
+    fn deadlock_reduction_needs_all_parts_of_one_alternative() {
         let (a, b) = (waits(&[&[on(1)]]), waits(&[&[on(0)]]));
         for (third, expected) in [
             (waits(&[&[on(0), on(3)]]), vec![0, 1, 2]),
@@ -192,14 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn who_has_gone_helps_nobody_and_is_not_stuck() {
+    fn deadlock_reduction_exited_rank_helps_no_other() {
         assert_eq!(stuck(&[waits(&[&[on(1)]]), Party::Gone]), [0]);
         assert_eq!(stuck(&[waits(&[&[ANYBODY]]), Party::Gone]), [0]);
         assert_eq!(stuck(&[waits(&[&[ANYBODY]]), waits(&[&[ANYBODY]]), Party::Gone]), [0, 1]);
     }
 
     #[test]
-    fn the_background_of_one_who_is_stuck_helps_collective_operations_only() {
+    fn deadlock_reduction_background_helps_collectives_only() {
         let background = vec![vec![on(2)]];
         let first = Party::Waits { any: vec![vec![on(1)]], background };
         let collective = Leaf { any_kind: true, ..on(0) };
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn long_chains_are_reduced_from_their_end() {
+    fn deadlock_reduction_of_long_chains() {
         let chain =
             |last| -> Vec<Party> { (1..20_000).map(|next| waits(&[&[on(next)]])).chain([last]).collect() };
         assert_eq!(stuck(&chain(Party::Free)), [0; 0]);
@@ -218,7 +218,7 @@ mod tests {
 
     /// Each of a long chain goes on by itself, and so many others wait for anybody, and for one who has gone.
     #[test]
-    fn whoever_waits_for_whom_each_wait_is_looked_at_twice_at_most() {
+    fn deadlock_reduction_is_linear() {
         const MANY: usize = 20_000;
         let collective = Leaf { any_kind: true, ..ANYBODY };
         let last = 2 * MANY;
@@ -276,7 +276,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn who_is_stuck_goes_on_in_no_order_of_events_and_everybody_else_in_one(
+        fn deadlock_reduction_matches_exhaustive_search(
             parties in prop::collection::vec(party(), 4),
         ) {
             let mut seen = vec![false; 1 << (2 * parties.len())];

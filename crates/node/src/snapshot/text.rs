@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_names_is_no_line_and_steers_no_terminal() {
+    fn snapshot_text_escapes_names() {
         for text in [hostile().text(), hostile().dot()] {
             assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
             assert!(text.lines().all(|line| !line.starts_with("no deadlock\\u{9b}")), "{text}");
@@ -267,14 +267,14 @@ mod tests {
     }
 
     #[test]
-    fn flows_without_room_are_said_to_be_missing_and_no_deadlock_is_found_without_them() {
+    fn snapshot_text_names_missing_flows() {
         let nodes = vec![View { flows_omitted: 3, ..View::default() }];
         let text = Snapshot { nodes, ..hostile() }.text();
         assert!(text.contains("\n3 flows to ranks of other nodes are not listed: "), "{text}");
     }
 
     #[test]
-    fn what_has_arrived_is_never_said_to_be_more() {
+    fn snapshot_text_never_overstates_arrived_bytes() {
         assert_eq!(of_bytes(3_355_443, 16 << 20), "3.1 of 16.0 MiB");
         assert_eq!(of_bytes((16 << 20) - 1, 16 << 20), "15.9 of 16.0 MiB");
         assert_eq!(of_bytes(0, 65_537), "0.0 of 64.0 KiB");

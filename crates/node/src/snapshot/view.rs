@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn no_message_and_no_flow_takes_more_room_than_it_is_counted_for() {
+    fn snapshot_view_size_is_never_underestimated() {
         let of_message = serde_json::to_string(&message()).unwrap() + ",";
         assert!(of_message.len() <= MESSAGE_BYTES, "{} bytes: {of_message}", of_message.len());
         for word in [0, 9, 10, 12_345, u32::MAX] {
@@ -355,7 +355,7 @@ mod tests {
 
     /// Two ranks of 4096, each of which has received something from all others, and awaits an acknowledgement of one.
     #[test]
-    fn the_search_for_deadlocks_has_room_for_the_flows_of_thousands_of_ranks() {
+    fn snapshot_view_holds_flows_of_thousands_of_ranks() {
         const RANKS: u32 = 4096;
         let segment = Segment::create(Geometry {
             world_ranks: RANKS,
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_counted_and_of_a_flow_the_first_messages_are_listed() {
+    fn snapshot_view_counts_what_has_no_room() {
         let json_bytes = json_bytes(&flow(7, None)) + 3 * MESSAGE_BYTES;
         let mut room = Room { messages: 9, data_bytes: 100, json_bytes, ..Room::default() };
         assert!(room.has_for(&flow(7, None)));
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn views_of_all_nodes_together_have_room_and_one_that_has_none_says_so() {
+    fn snapshot_views_of_all_nodes_fit_a_message() {
         let shares = |data_bytes| [1, 7, 100].map(|ranks| View::bytes_max(ranks, 108, data_bytes));
         assert!(shares(1).iter().sum::<usize>() <= VIEWS_BYTES_MAX && shares(1)[0] > 400_000);
         assert_eq!(shares(0), [shares(1)[0], (1 << 20) + (112 << 10), (1 << 20) + (1600 << 10)]);

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_all_end_and_what_of_which_any_is_enough_is_told_apart() {
+    fn snapshot_waits_distinguish_all_of_and_any_of() {
         let text = |any: &[Alternative], more| sentence(any, more).replace(", tag 7, MPI_COMM_WORLD", "");
         assert_eq!(text(&[all(1..2)], false), "receives from rank 1");
         assert_eq!(
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_missing_in_a_collective_call_is_said_in_one_part() {
+    fn snapshot_waits_name_missing_members_of_a_collective() {
         let member = |peer| Wait { what: What::Member, tag: None, context: 1, ..receive(peer) };
         let missing =
             |peers: &[u32]| Alternative { all: peers.iter().copied().map(member).collect(), more: false };
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_under_way_is_said_to_be() {
+    fn snapshot_waits_name_transfers_under_way() {
         let matched = Wait { matched: true, ..receive(1) };
         assert!(matched.sentence().ends_with(", the data are under way"));
         let moved = Wait { moved: 3, ..matched };

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_stands_still_is_judged_less_and_less_often_and_at_once_when_it_has_moved() {
+    fn deadlock_search_backs_off_and_restarts_after_progress() {
         let still = |bell: u32| Some(vec![bell, 3]);
         let expected = [1, 2, 4, 8, 16, 32, 64, 128, 248, 368];
         assert_eq!(judged(std::iter::repeat_n(still(1), 400)), expected);

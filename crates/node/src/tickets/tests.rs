@@ -30,7 +30,7 @@ fn attach(tickets: &Tickets, rank: u32) -> [u8; Attach::BYTES] {
 }
 
 #[test]
-fn a_ticket_is_redeemed_once() {
+fn ticket_is_redeemed_once() {
     let null = std::fs::File::open("/dev/null").unwrap();
     let mut tickets = Tickets::create(&format!("test-0x1111_0000-{}", std::process::id()), FIRST, 2).unwrap();
     for (expected, attached) in [(Welcome::Granted, true), (Welcome::AlreadyRedeemed, false)] {
@@ -55,7 +55,7 @@ fn a_ticket_is_redeemed_once() {
 }
 
 #[test]
-fn what_is_no_ticket_is_refused() {
+fn ticket_server_refuses_other_text() {
     let null = std::fs::File::open("/dev/null").unwrap();
     let mut tickets = Tickets::create(&format!("test-0x2222_0000-{}", std::process::id()), FIRST, 2).unwrap();
     let wrong_secret = Attach { rank: FIRST, secret: [0; 16] }.encode();
@@ -77,7 +77,7 @@ fn what_is_no_ticket_is_refused() {
 }
 
 #[test]
-fn silent_connections_are_bounded_and_do_not_keep_a_rank_out() {
+fn ticket_server_silent_connections_are_bounded() {
     let null = std::fs::File::open("/dev/null").unwrap();
     let mut tickets = Tickets::create(&format!("test-0x3333_0000-{}", std::process::id()), FIRST, 1).unwrap();
     let silent: Vec<OwnedFd> = (0..3 * PENDING_MAX).map(|_| dial(&tickets)).collect();

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 use super::*;
 
 #[test]
-fn frames_survive_any_cut_of_the_stream() {
+fn wire_frames_survive_any_split() {
     let mut stream = Vec::new();
     put(&mut stream, Kind::Output, 3, b"hello\n");
     put(&mut stream, Kind::Resume, 0, b"");
@@ -27,7 +27,7 @@ fn frames_survive_any_cut_of_the_stream() {
 }
 
 #[test]
-fn the_shortest_datagram_of_all_nodes_is_that_of_the_job() {
+fn wire_datagram_size_is_the_minimum_of_all_nodes() {
     let node = |last: u8, datagram_bytes| Reached {
         addresses: vec![SocketAddr::new([10, 0, 0, last].into(), 7)],
         datagram_bytes,
@@ -38,14 +38,14 @@ fn the_shortest_datagram_of_all_nodes_is_that_of_the_job() {
 }
 
 #[test]
-fn what_is_no_frame_is_refused() {
+fn wire_refuses_invalid_frames() {
     let mut decoder = Decoder::default();
     decoder.extend(&[0xff; HEAD_BYTES]);
     assert!(decoder.next_frame().is_err());
 }
 
 #[test]
-fn texts_that_are_not_utf8_survive() {
+fn wire_non_utf8_text_round_trips() {
     for text in [Text::from("plain"), Text::from(OsString::from_vec(vec![b'a', 0xff, b'b']))] {
         let json = serde_json::to_string(&text).unwrap();
         assert_eq!(serde_json::from_str::<Text>(&json).unwrap(), text);
@@ -53,7 +53,7 @@ fn texts_that_are_not_utf8_survive() {
 }
 
 #[test]
-fn causes_give_the_status_of_a_shell() {
+fn exit_status_follows_shell_rules() {
     assert_eq!(Cause::Signal { signal: 11, core_dumped: true }.status(), 139);
     assert_eq!(Cause::Status(3).status(), 3);
     assert_eq!(Cause::NotFinalized.status(), 1);

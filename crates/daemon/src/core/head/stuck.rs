@@ -161,7 +161,7 @@ mod tests {
 
     /// Views that only who speaks in the place of a starter can have sent.
     #[test]
-    fn views_of_more_ranks_and_waits_than_there_are_are_not_judged() {
+    fn deadlock_views_with_too_many_ranks_are_not_judged() {
         let Answer::Snapshot(both) = snapshot(true) else { panic!("a snapshot") };
         let found = |text: String| {
             let mut stuck = still([3, 4]);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadlock_is_found_once_for_each_stillness() {
+    fn deadlock_is_found_once_per_stall() {
         let mut stuck = still([3, 4]);
         assert!(stuck.is_due(10));
         stuck.handle_snapshot(&snapshot(true), 10);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_of_another_stillness_says_nothing_of_this_one() {
+    fn deadlock_snapshot_of_an_earlier_stall_is_ignored() {
         let mut stuck = Stuck { asked: vec![1, 2], ..still([3, 4]) };
         stuck.handle_snapshot(&snapshot(true), 10);
         assert_eq!(stuck.deadlock(), None);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stillness_that_lasts_is_looked_at_again_when_a_look_has_found_nothing() {
+    fn deadlock_lasting_stall_is_examined_again() {
         let mut stuck = still([3, 4]);
         stuck.handle_snapshot(&snapshot(false), 10);
         assert!(stuck.deadlock().is_none() && !stuck.is_due(10 + AGAIN_MS.0 - 1));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_nothing_is_tried_less_often_but_another_stillness_within_ten_seconds() {
+    fn deadlock_search_backs_off_per_stall() {
         let mut stuck = still([0, 1]);
         let mut now_ms = 10;
         for (round, after_ms) in [2_000, 4_000, 8_000, 8_000, 8_000].into_iter().enumerate() {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stillness_that_lasts_is_looked_at_every_two_minutes_in_the_end_and_the_next_one_soon() {
+    fn deadlock_search_of_a_lasting_stall_settles_at_two_minutes() {
         let mut stuck = still([3, 4]);
         let mut now_ms = 10;
         for after_ms in [2, 4, 8, 16, 32, 64, 120, 120, 120].map(|seconds| seconds * 1_000) {

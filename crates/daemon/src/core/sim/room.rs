@@ -57,7 +57,7 @@ fn assert_it_ends_its_job_alone(frames: &[(Kind, u32, Vec<u8>)], line: &str) {
 }
 
 #[test]
-fn who_says_more_lines_than_have_room_ends_his_job_alone() {
+fn starter_with_too_many_lines_ends_its_job() {
     let line = Report::Warning("x".repeat(60_000));
     let text = "what the starter says of its ranks takes 2162424 bytes, and there is room for 2114048";
     assert_it_ends_its_job_alone(&vec![report(&line); 40], text);
@@ -70,7 +70,7 @@ fn who_says_more_lines_than_have_room_ends_his_job_alone() {
 }
 
 #[test]
-fn who_puts_more_keys_than_have_room_ends_his_job_alone() {
+fn starter_with_too_many_keys_ends_its_job() {
     // A rank has one MiB.
     let text = "what the ranks have put over PMI takes 1048577 bytes, and there is room for 1048576";
     assert_it_ends_its_job_alone(&[(Kind::Fence, 1, vec![0; (1 << 20) + 1])], text);
@@ -79,7 +79,7 @@ fn who_puts_more_keys_than_have_room_ends_his_job_alone() {
 }
 
 #[test]
-fn who_says_output_in_longer_pieces_than_there_are_ends_his_job_alone() {
+fn starter_with_too_long_output_ends_its_job() {
     let bytes = DATA_BYTES_MAX + 1;
     let text = format!("a piece of output takes {bytes} bytes, and there is room for {DATA_BYTES_MAX}");
     assert_it_ends_its_job_alone(&[(Kind::Output, 0, vec![b'x'; bytes])], &text);
@@ -105,7 +105,7 @@ fn views(core: &mut Core, number: u64, data_bytes: u64, view: &str) -> Vec<Vec<S
 }
 
 #[test]
-fn views_without_room_are_not_passed_on_and_those_of_two_jobs_do_not_travel_together() {
+fn message_room_for_snapshot_views() {
     let (mut world, _) = two_jobs(&[1]);
     let core = world.core(1);
     assert_eq!(views(core, 7, 1, "{}"), [["{}", "{}"]]);
@@ -141,7 +141,7 @@ fn orders_in_messages(environment: usize, keys: usize) -> Vec<usize> {
 
 /// What users gave to their jobs, and what these have put over PMI: any of it has room in a message, all of it together need not.
 #[test]
-fn long_launches_and_keys_do_not_travel_together() {
+fn message_room_for_launches_and_keys() {
     assert_eq!(orders_in_messages(1 << 20, 0), [2]);
     assert_eq!(orders_in_messages(3 << 20, 0), [1, 1]);
     assert_eq!(orders_in_messages(0, 32 << 20), [1, 1]);

@@ -10,7 +10,7 @@ use super::datagrams::read;
 mod samples;
 
 #[test]
-fn real_lives_hold_and_so_do_their_beginnings() {
+fn switch_link_recorded_sessions_replay() {
     for sample in samples::samples() {
         for length in 0..=sample.len() {
             read(&sample[..length]);
@@ -19,7 +19,7 @@ fn real_lives_hold_and_so_do_their_beginnings() {
 }
 
 #[test]
-fn every_real_word_is_understood_alone_and_in_a_life() {
+fn switch_link_recorded_messages_parse() {
     let words = samples::words();
     assert!(words.iter().all(|word| read(word) == 1), "{words:?}");
     assert!(samples::samples().iter().any(|life| read(life) == words.len()));
@@ -29,12 +29,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(5_000))]
 
     #[test]
-    fn no_bytes_make_a_switch_thread_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+    fn switch_link_any_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         read(&bytes);
     }
 
     #[test]
-    fn no_changed_life_makes_a_switch_thread_panic(
+    fn switch_link_mutated_sessions_do_not_panic(
         number in any::<prop::sample::Index>(),
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
     ) {

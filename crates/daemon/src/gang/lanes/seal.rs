@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_seals_the_other_opens_once() {
+    fn seal_opens_once() {
         let (one, mut other) = pair();
         for (number, newest) in [(1, true), (3, true), (2, false), (90, true), (27, false)] {
             let datagram = sealed(&one, number, b"switch");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_anywhere_or_comes_back_is_refused() {
+    fn seal_refuses_changes_and_replays() {
         let (mut one, mut other) = pair();
         let datagram = sealed(&one, 7, b"freeze");
         for at in 8..datagram.len() {

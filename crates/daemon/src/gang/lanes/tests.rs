@@ -89,7 +89,7 @@ fn generation(heard: &Heard) -> u64 {
 }
 
 #[test]
-fn words_go_down_and_up_without_the_link() {
+fn switch_link_carries_both_directions_by_datagrams() {
     let mut pair = Pair::new();
     for number in 1..=200 {
         pair.say_switch(number);
@@ -108,7 +108,7 @@ fn words_go_down_and_up_without_the_link() {
 }
 
 #[test]
-fn strangers_and_forgers_are_counted_and_do_not_keep_the_thread_busy() {
+fn switch_link_counts_forgeries_within_a_bound() {
     let mut pair = Pair::new();
     let port = pair.child.socket.as_ref().unwrap().local_addr().unwrap();
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -163,7 +163,7 @@ fn strangers_and_forgers_are_counted_and_do_not_keep_the_thread_busy() {
 }
 
 #[test]
-fn the_end_of_a_silence_is_said_at_once_and_a_way_that_comes_and_goes_is_said_so_only_now_and_then() {
+fn switch_link_reports_flapping_rarely() {
     let mut pair = Pair::new();
     let socket = pair.child.socket.take();
     let mut now_ns = BEGIN_NS;
@@ -201,7 +201,7 @@ fn the_end_of_a_silence_is_said_at_once_and_a_way_that_comes_and_goes_is_said_so
 }
 
 #[test]
-fn a_parent_answers_where_the_newest_datagram_came_from() {
+fn switch_link_answers_the_newest_address() {
     let mut pair = Pair::new();
     let elsewhere = UdpSocket::bind("127.0.0.1:0").unwrap();
     elsewhere.set_nonblocking(true).unwrap();
@@ -216,7 +216,7 @@ fn a_parent_answers_where_the_newest_datagram_came_from() {
 }
 
 #[test]
-fn without_a_socket_words_go_over_the_link_and_a_link_that_is_gone_says_nothing() {
+fn switch_link_without_a_socket_uses_tls() {
     let mut pair = Pair::new();
     pair.parent.socket = None;
     pair.parent.close(LinkId(7));
@@ -235,7 +235,7 @@ fn without_a_socket_words_go_over_the_link_and_a_link_that_is_gone_says_nothing(
 }
 
 #[test]
-fn a_daemon_of_another_version_is_said_to_be_one() {
+fn switch_link_names_another_version() {
     let mut pair = Pair::new();
     pair.parent.say(1000, |_| true, &u64::MAX, 0, &mut |_, _, _| panic!("the link is not needed"));
     pair.await_that("it has come and is no word", |pair| pair.child.tally.odd == 1);

@@ -290,7 +290,7 @@ mod tests {
     /// The agent says that a job goes on before its freezer has been written to. A look in between would find nothing, and looks would
     /// begin anew with every slice.
     #[test]
-    fn who_works_hard_still_does_when_it_is_about_to_be_thawed() {
+    fn switch_thread_keeps_activity_across_a_freeze() {
         let folder = std::env::temp_dir().join(format!("tutti-job-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         for name in ["cgroup.freeze", "cgroup.events"] {

@@ -52,7 +52,7 @@ fn await_that(is_so: impl Fn() -> bool) {
 const THREE: &str = "for i in 1 2 3; do sleep 60 & echo $!; done; echo .; wait";
 
 #[test]
-fn all_descendants_stand_still_and_go_on() {
+fn stopper_stops_and_continues_all_descendants() {
     let job = Job::start(THREE);
     let mut stopper = job.stopper();
     for _ in 0..3 {
@@ -65,7 +65,7 @@ fn all_descendants_stand_still_and_go_on() {
 }
 
 #[test]
-fn who_sleeps_is_asleep_and_who_works_is_not() {
+fn stopper_distinguishes_sleep_and_work() {
     let looks = |script| {
         let job = Job::start(script);
         let mut stopper = job.stopper();
@@ -86,7 +86,7 @@ fn who_sleeps_is_asleep_and_who_works_is_not() {
 }
 
 #[test]
-fn who_was_stopped_already_stays_so() {
+fn stopper_leaves_stopped_processes_stopped() {
     let job = Job::start(THREE);
     rustix::process::kill_process(job.1[1], Signal::STOP).unwrap();
     await_that(|| job.states()[1] == b'T');
@@ -98,7 +98,7 @@ fn who_was_stopped_already_stays_so() {
 }
 
 #[test]
-fn who_escapes_is_stopped_again() {
+fn stopper_stops_escaped_processes_again() {
     let job = Job::start(THREE);
     let mut stopper = job.stopper();
     freeze(&mut stopper);
@@ -111,7 +111,7 @@ fn who_escapes_is_stopped_again() {
 }
 
 #[test]
-fn who_forks_all_the_time_is_stopped_with_all_that_it_has_forked() {
+fn stopper_stops_a_forking_process() {
     let job = Job::start("( while :; do ( : ) ; done ) & echo $!; echo .; wait");
     let mut stopper = job.stopper();
     for _ in 0..20 {

@@ -101,7 +101,7 @@ impl Drop for Slow {
 }
 
 #[test]
-fn nobody_waits_for_the_disk_and_nobody_is_told_before_it_has_file_and_name() {
+fn queue_file_is_written_before_the_answer_without_blocking() {
     let slow = Slow::new("slow");
     slow.filing.put(JobId(1), queued(true));
     slow.filing.put(JobId(2), queued(false));
@@ -117,7 +117,7 @@ fn nobody_waits_for_the_disk_and_nobody_is_told_before_it_has_file_and_name() {
 }
 
 #[test]
-fn what_is_removed_while_it_is_written_is_never_there() {
+fn queue_file_removed_while_written_never_appears() {
     let slow = Slow::new("removed");
     (1..4).for_each(|job| slow.filing.put(JobId(job), queued(true)));
     slow.await_begun();
@@ -138,7 +138,7 @@ fn what_is_removed_while_it_is_written_is_never_there() {
 }
 
 #[test]
-fn what_cannot_be_written_leaves_nothing_and_is_said_in_one_line() {
+fn queue_file_write_error_is_one_line() {
     let slow = Slow::new("full");
     slow.filing.put(JobId(1), queued(true));
     slow.let_go.send(Err(io::ErrorKind::StorageFull.into())).unwrap();

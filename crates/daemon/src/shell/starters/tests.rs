@@ -40,7 +40,7 @@ fn frame(kind: u32, bytes: u32) -> Vec<u8> {
 }
 
 #[test]
-fn who_says_what_no_starter_says_is_heard_no_more() {
+fn starter_protocol_error_closes_its_wire() {
     let mut well = Vec::new();
     wire::put(&mut well, Kind::Report, 0, b"\"Left\"");
     assert_eq!(heard(well.clone()), (1, None));
@@ -56,7 +56,7 @@ fn who_says_what_no_starter_says_is_heard_no_more() {
 }
 
 #[test]
-fn who_has_closed_his_wire_and_lives_on_is_killed() {
+fn starter_that_closed_its_wire_is_killed() {
     let child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
     let pid = child.id();
     let file = File { token: 0, pid, since: started(pid).unwrap(), cgroup: None, kept: None };

@@ -71,7 +71,7 @@ fn every_work(
 }
 
 #[test]
-fn m15_collectives_post_receives_before_sends() {
+fn collective_schedule_posts_receives_before_sends() {
     let memory = Memory(vec![0; 16]);
     let mut messages = 0;
     for size in 1..=RANKS_MAX {
@@ -105,7 +105,7 @@ fn m15_collectives_post_receives_before_sends() {
 }
 
 #[test]
-fn m15_collectives_between_two_groups_post_receives_before_sends() {
+fn collective_schedule_of_intercommunicators_posts_receives_first() {
     let memory = Memory(vec![0; 16]);
     for (size, other) in [(1, 1), (1, 4), (3, 2), (4, 4)] {
         for me in 0..size {

@@ -9,7 +9,7 @@ fn apply<T: Copy>(op: MPI_Op, element: Element, a: &[T], b: &[T]) -> Vec<T> {
 }
 
 #[test]
-fn integers_wrap_and_logicals_are_zero_or_one() {
+fn reduce_integers_wrap_and_logicals_are_0_or_1() {
     assert_eq!(apply(MPI_SUM, Element::Signed(1), &[127_i8, -128], &[1, -1]), [-128, 127]);
     assert_eq!(apply(MPI_PROD, Element::Unsigned(4), &[1_u32 << 31], &[2]), [0]);
     assert_eq!(apply(MPI_LAND, Element::Signed(4), &[5, 5, 0], &[7, 0, 0]), [1, 0, 0]);
@@ -19,14 +19,14 @@ fn integers_wrap_and_logicals_are_zero_or_one() {
 }
 
 #[test]
-fn complex_numbers_multiply_as_such() {
+fn reduce_complex_multiplication() {
     let (a, b) = ([[1.0_f64, 2.0], [0.0, 1.0]], [[3.0, -1.0], [0.0, 1.0]]);
     assert_eq!(apply(MPI_PROD, Element::Complex(8), &a, &b), [[5.0, 5.0], [-1.0, 0.0]]);
     assert_eq!(apply(MPI_SUM, Element::Complex(8), &a, &b), [[4.0, 1.0], [0.0, 2.0]]);
 }
 
 #[test]
-fn equal_values_take_the_smaller_index() {
+fn reduce_minloc_ties_take_the_smaller_index() {
     let pair = |value, index| Pair { value, index };
     let a: [Pair<f64, i32>; 3] = [pair(1.0, 4), pair(2.0, 1), pair(3.0, 9)];
     let b = [pair(1.0, 3), pair(1.0, 2), pair(4.0, 0)];
@@ -37,7 +37,7 @@ fn equal_values_take_the_smaller_index() {
 }
 
 #[test]
-fn what_the_standard_does_not_define_has_no_kernel() {
+fn reduce_undefined_combinations_have_no_kernel() {
     for (op, element) in [
         (MPI_BAND, Element::Float(8)),
         (MPI_LAND, Element::Float(4)),
@@ -57,7 +57,7 @@ fn what_the_standard_does_not_define_has_no_kernel() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn long_doubles_keep_their_64_bits_of_mantissa() {
+fn reduce_long_double_keeps_its_mantissa() {
     // 80-bit format: mantissa with explicit first bit, then sign and exponent (bias 16383).
     fn number(mantissa: u64, exponent: u16) -> [u8; 16] {
         let mut bytes = [0; 16];

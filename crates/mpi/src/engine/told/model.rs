@@ -415,14 +415,14 @@ fn runs(rule: Rule, count: u64) -> (u64, Tally) {
 }
 
 #[test]
-fn no_message_overtakes_in_150_000_interleavings() {
+fn rtr_model_no_message_overtakes() {
     let (_, sum) = runs(Rule::Replay, 150_000);
     assert!(sum.written > sum.sent / 50, "the rule is of no use: {} of {} written", sum.written, sum.sent);
     assert!(sum.stale > 0 && sum.uncertain > 0 && sum.cancelled > 0, "every case occurs");
 }
 
 #[test]
-fn the_papers_own_numbers_reorder_so_the_model_can_fail() {
+fn rtr_model_can_fail_with_the_papers_numbers() {
     let (reordered, _) = runs(Rule::Paper, 20_000);
     assert!(reordered > 200, "{reordered} of 20,000 runs");
 }

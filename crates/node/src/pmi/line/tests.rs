@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn the_requests_of_a_program_are_read() {
+fn pmi_requests_are_parsed() {
     let parse = |line: &'static str| Request::parse(line.as_bytes());
     assert_eq!(parse("cmd=init pmi_version=1 pmi_subversion=1"), Ok(Request::Init { version: 1 }));
     assert_eq!(parse("cmd=get_maxes"), Ok(Request::Maxes));
@@ -20,7 +20,7 @@ fn the_requests_of_a_program_are_read() {
 }
 
 #[test]
-fn what_is_no_pmi_is_refused() {
+fn pmi_other_text_is_refused() {
     for line in [
         "",
         "hello",
@@ -41,7 +41,7 @@ fn what_is_no_pmi_is_refused() {
 }
 
 #[test]
-fn a_line_without_an_end_is_refused_before_it_has_all_come() {
+fn pmi_endless_line_is_refused_early() {
     let mut lines = Lines::default();
     lines.extend(&vec![b'a'; LINE_BYTES_MAX]);
     assert_eq!(lines.next_line(), Ok(None));
@@ -62,7 +62,7 @@ proptest! {
     }
 
     #[test]
-    fn a_value_comes_back_as_it_was_put(
+    fn pmi_value_round_trips(
         key in "[!-<>-~&&[^\\\\]]{1,64}",
         value in "([!-\\[\\]-~]|\\\\[ -~]){0,200}",
     ) {
@@ -72,7 +72,7 @@ proptest! {
     }
 
     #[test]
-    fn lines_do_not_depend_on_how_the_bytes_came(
+    fn pmi_lines_do_not_depend_on_read_sizes(
         bytes in proptest::collection::vec(prop_oneof![3 => any::<u8>(), 1 => Just(b'\n')], 0..400),
         cuts in proptest::collection::vec(1_usize..40, 1..50),
     ) {

@@ -106,7 +106,7 @@ impl World {
 }
 
 #[test]
-fn every_word_is_taken_once_and_in_order_whatever_happens_to_datagrams() {
+fn switch_link_delivers_once_in_order_despite_faults() {
     for seed in 1..=2000 {
         let mut world = World::new(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
         for step in 0..400_u32 {
@@ -138,7 +138,7 @@ fn every_word_is_taken_once_and_in_order_whatever_happens_to_datagrams() {
 }
 
 #[test]
-fn the_link_is_used_only_while_datagrams_do_not_get_through() {
+fn switch_link_uses_tls_only_while_datagrams_fail() {
     let mut world = World::new(7);
     world.settle(50_000_000);
     assert!(world.lanes.iter().all(Lane::is_open));
@@ -178,7 +178,7 @@ fn slice(world: &mut World) -> u64 {
 }
 
 #[test]
-fn a_calm_word_costs_one_datagram() {
+fn switch_link_unacknowledged_message_costs_one_datagram() {
     let mut world = World::new(7);
     world.settle(50_000_000);
     for _ in 0..20 {
@@ -207,7 +207,7 @@ fn turn(world: &mut World) -> u64 {
 }
 
 #[test]
-fn a_calm_word_and_its_calm_answer_cost_two_datagrams() {
+fn switch_link_unacknowledged_exchange_costs_two_datagrams() {
     let mut world = World::new(7);
     world.settle(50_000_000);
     turn(&mut world);
@@ -219,7 +219,7 @@ fn a_calm_word_and_its_calm_answer_cost_two_datagrams() {
 
 /// The one behind it is expected, so it is asked for.
 #[test]
-fn a_calm_answer_that_is_lost_does_not_take_a_slice() {
+fn switch_link_lost_answer_is_repeated_within_a_slice() {
     let mut world = World::new(7);
     world.settle(50_000_000);
     turn(&mut world);
@@ -237,7 +237,7 @@ fn a_calm_answer_that_is_lost_does_not_take_a_slice() {
 }
 
 #[test]
-fn a_word_that_does_not_follow_a_calm_one_in_time_is_asked_for() {
+fn switch_link_missing_message_is_requested() {
     let mut world = World::new(7);
     world.settle(50_000_000);
     slice(&mut world);
@@ -253,7 +253,7 @@ fn a_word_that_does_not_follow_a_calm_one_in_time_is_asked_for() {
 }
 
 #[test]
-fn a_calm_word_that_is_lost_in_an_answer_comes_when_the_answer_is_repeated() {
+fn switch_link_lost_message_comes_with_the_repeated_answer() {
     let mut world = World::new(7);
     world.settle(50_000_000);
     world.push(0, b"off".to_vec());
@@ -271,7 +271,7 @@ fn a_calm_word_that_is_lost_in_an_answer_comes_when_the_answer_is_repeated() {
 }
 
 #[test]
-fn a_calm_word_goes_over_the_link_if_nothing_gets_through() {
+fn switch_link_message_falls_back_to_tls() {
     let mut world = World::new(7);
     world.settle(50_000_000);
     slice(&mut world);
@@ -283,7 +283,7 @@ fn a_calm_word_goes_over_the_link_if_nothing_gets_through() {
 }
 
 #[test]
-fn a_dead_way_is_given_up_also_while_words_keep_coming() {
+fn switch_link_dead_path_is_given_up_under_load() {
     let mut world = World::new(7);
     world.settle(50_000_000);
     world.loss_percent = 100;
@@ -296,7 +296,7 @@ fn a_dead_way_is_given_up_also_while_words_keep_coming() {
 }
 
 #[test]
-fn a_way_that_carries_in_one_direction_only_is_none() {
+fn switch_link_one_way_path_is_not_used() {
     let mut world = World::new(9);
     for _ in 0..100 {
         world.network.retain(|(to, _, _)| *to == 1);
@@ -312,7 +312,7 @@ fn a_way_that_carries_in_one_direction_only_is_none() {
 }
 
 #[test]
-fn what_is_no_text_is_refused_and_what_lies_does_no_harm() {
+fn switch_link_lies_do_no_harm() {
     let mut seed = 3_u64;
     let mut lane = Lane::new(0);
     for _ in 0..200_000 {
