@@ -35,3 +35,35 @@ fn setup_names_missing_debian_packages_in_one_line() {
 fn time_limit_kills_the_process_group() {
     run(Command::new("sh").args(["-c", "sleep 1000 & sleep 1000"]), Duration::from_millis(300));
 }
+
+/// Names of environment variables of ours in the sources that are built into programs.
+fn variables_in(folder: &std::path::Path, found: &mut std::collections::BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            variables_in(&path, found);
+        } else if path.extension().is_some_and(|end| end == "rs" || end == "sh") {
+            let text = std::fs::read_to_string(&path).expect("text");
+            let quoted = text.split(['"', '{', '$', ' ', ':', '}']).filter(|word| {
+                let own = word.strip_prefix("TUTTI_").unwrap_or_default();
+                !own.is_empty() && own.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+            });
+            found.extend(quoted.map(str::to_owned));
+        }
+    }
+}
+
+#[test]
+fn environment_page_has_every_variable() {
+    let mut found = std::collections::BTreeSet::new();
+    for folder in ["crates", "mk", "bindings/mpi"] {
+        variables_in(&root().join(folder), &mut found);
+    }
+    let page = std::fs::read_to_string(root().join("docs/environment.md")).expect("the page");
+    let missing: Vec<_> = found.iter().filter(|name| !page.contains(&format!("`{name}`"))).collect();
+    assert!(
+        found.len() > 20 && missing.is_empty(),
+        "docs/environment.md lacks {missing:?} of {}",
+        found.len()
+    );
+}

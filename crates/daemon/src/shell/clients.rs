@@ -245,7 +245,8 @@ async fn listen(
 /// which names nothing here.
 fn draw_id() -> Result<u64, String> {
     let mut id = [0; 8];
-    tutti_node::tickets::fill_random(&mut id).map_err(|error| format!("cannot draw random bytes: {error}"))?;
+    tutti_node::tickets::fill_random(&mut id)
+        .map_err(|error| format!("cannot draw random bytes: {error}"))?;
     Ok(u64::from_ne_bytes(id))
 }
 

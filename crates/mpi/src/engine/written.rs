@@ -39,7 +39,7 @@ impl Engine {
     #[inline(never)]
     fn may_tell_to(&self, from: usize) -> bool {
         // Ranks that share cores take turns anyway, so an answer saves nothing, and one copy by the receiver alone is faster
-        // (docs/performance.md). A checked message says what its data are, in an envelope that a written one does not have.
+        // (docs/benchmarks/2026-11-22.md). A checked message says what its data are, in an envelope that a written one does not have.
         if self.oversubscribed || from == self.me || !self.peers.has(from) || check::is_on() {
             return false;
         }
