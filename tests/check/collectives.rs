@@ -1,6 +1,6 @@
 //! Collective calls that do not match.
 
-use crate::is_found;
+use crate::{is_found, is_remarked};
 
 const WORLD: &str = "on MPI_COMM_WORLD, its collective call";
 
@@ -69,4 +69,10 @@ fn checker_names_communicators_and_world_ranks() {
         "    (world ranks of the members: [1, 2, 3])",
     ];
     is_found("collectives", "subset", 4, &lines);
+}
+
+#[test]
+fn reductions_beyond_the_standard_are_remarked_once_in_one_line() {
+    let line = "tutti: check: MPI_SUM on MPI_CHAR is beyond the MPI standard; not every library has it";
+    is_remarked("1", "collectives", "characters", 4, &[line]);
 }

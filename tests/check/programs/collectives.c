@@ -24,6 +24,13 @@ static void operations(void) {
     MPI_Allreduce(&mine, &sum, 1, MPI_INT, rank == 0 ? MPI_SUM : MPI_MAX, MPI_COMM_WORLD);
 }
 
+/* Nothing is wrong with it here. */
+static void characters(void) {
+    char mine = 1, sum = 0;
+    MPI_Allreduce(&mine, &sum, 1, MPI_CHAR, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(&mine, &sum, 1, MPI_CHAR, MPI_SUM, MPI_COMM_WORLD);
+}
+
 static void counts(void) {
     int values[8] = {0};
     MPI_Bcast(values, rank == 3 ? 5 : 4, MPI_INT, 0, MPI_COMM_WORLD);
@@ -90,7 +97,7 @@ int main(int argc, char **argv) {
     } cases[] = {
         {"functions", functions}, {"roots", roots},   {"operations", operations}, {"counts", counts},
         {"types", types},         {"pieces", pieces}, {"subset", subset},         {"nonblocking", nonblocking},
-        {"creation", creation},   {"second", second}, {"finalize", finalize},
+        {"creation", creation},   {"second", second}, {"finalize", finalize},   {"characters", characters},
     };
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -69,7 +69,7 @@ int main(int argc, char **argv) {
     expect("op_free: predefined", MPI_Op_free(&op), MPI_ERR_OP, "predefined");
     op = MPI_OP_NULL;
     expect("op_free: null", MPI_Op_free(&op), MPI_ERR_OP, "MPI_OP_NULL");
-    expect("reduce_local: operation", MPI_Reduce_local(real, sum, 1, MPI_DOUBLE, MPI_LAND), MPI_ERR_OP, NULL);
+    expect("reduce_local: operation", MPI_Reduce_local(real, sum, 1, MPI_DOUBLE, MPI_BAND), MPI_ERR_OP, NULL);
 
     /* Nothing was left behind: the communicator still works. */
     in[0] = rank + 1;

@@ -15,6 +15,7 @@ use super::{CALL, MODE, Mode, Severity, line_up, name_of};
 use crate::abi::*;
 use crate::buffer::Buffer;
 use crate::collective::Call;
+use crate::collective::op::Reducer;
 use crate::collective::plan::Place;
 use crate::collective::schedule::Schedule;
 use crate::collective::work::Work;
@@ -120,9 +121,23 @@ impl Exchange {
 impl Guard {
     /// The schedule for work on a communicator, checked when the program is.
     pub fn plan(&mut self, comm: MPI_Comm, place: &Place, work: &Work, function: &'static CStr) -> Schedule {
+        if place.members().1 == 0
+            && let Some(reduction) = record::reduction_of(work)
+        {
+            self.remark_on_reduction(&reduction.reducer);
+        }
         let mut schedule = place.schedule();
         Exchange::begin(&mut schedule, comm, place, |speaker| Record::of(name_of(function), speaker, work));
         place.plan_behind(schedule, work)
+    }
+
+    /// Says when a reduction works here and in other libraries, but need not work everywhere.
+    pub fn remark_on_reduction(&mut self, reducer: &Reducer) {
+        let Some((operation, handle)) = reducer.beyond_standard() else { return };
+        let datatype = self.datatype(handle).map_or_else(|_| "?".into(), |found| found.name.clone());
+        let datatype = String::from_utf8_lossy(&datatype).into_owned();
+        let text = format!("{operation} on {datatype} is beyond the MPI standard; not every library has it");
+        self.find(Severity::Remark, text);
     }
 
     /// Compares calls that make a communicator out of `comm`. One that must not wait leaves that to the background.

@@ -280,7 +280,8 @@ fn elements(reduction: &Reduction) -> Buffer {
     datatype.buffer(std::ptr::null_mut(), reduction.count).unwrap_or(Buffer::empty())
 }
 
-fn reduction_of(work: &Work) -> Option<&Reduction> {
+/// The reduction of a call that has one.
+pub fn reduction_of(work: &Work) -> Option<&Reduction> {
     match work {
         Work::Reduce(reduction, _)
         | Work::Allreduce(reduction)

@@ -7,8 +7,8 @@ use core::ffi::c_int;
 
 use super::reduce::{Kernel, kernel};
 use crate::abi::*;
-use crate::datatype::Datatype;
 use crate::datatype::elements::Elements;
+use crate::datatype::{Datatype, Element};
 use crate::error::{Error, Result};
 use crate::process::Guard;
 
@@ -57,6 +57,12 @@ const PREDEFINED: [(MPI_Op, &str); 14] = [
     (MPI_REPLACE, "MPI_REPLACE"),
     (MPI_NO_OP, "MPI_NO_OP"),
 ];
+
+/// Integers of Fortran.
+const OF_FORTRAN: [MPI_Datatype; 6] =
+    [MPI_INTEGER, MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8, MPI_INTEGER16];
+/// Integers of all languages.
+const MULTI: [MPI_Datatype; 3] = [MPI_AINT, MPI_COUNT, MPI_OFFSET];
 
 /// Name of a predefined operation.
 fn predefined_name(op: MPI_Op) -> Option<&'static str> {
@@ -142,6 +148,22 @@ impl Reducer {
             found.is_some_and(|kernel| kernel as usize == mine as usize)
         };
         PREDEFINED.iter().find(|entry| is_mine(entry.0)).map_or("an operation", |entry| entry.1)
+    }
+
+    /// What a program of this operation relies on beyond the standard (6.9.2): operation and datatype. None for most.
+    pub fn beyond_standard(&self) -> Option<(&'static str, MPI_Datatype)> {
+        let name = self.operation_name();
+        let is_logical = matches!(name, "MPI_LAND" | "MPI_LOR" | "MPI_LXOR");
+        let beyond = match self.datatype.element? {
+            Element::Character(_) => true,
+            Element::Float(_) => is_logical,
+            // Logical operations are for integers of C; those of Fortran and of addresses have others only.
+            Element::Signed(_) => {
+                is_logical && (OF_FORTRAN.contains(&self.handle) || MULTI.contains(&self.handle))
+            }
+            _ => false,
+        };
+        beyond.then_some((name, self.handle))
     }
 
     /// The loop of a predefined operation.

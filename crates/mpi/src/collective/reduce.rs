@@ -1,6 +1,7 @@
 //! The predefined reductions on elements (MPI 6.9.2): which operation goes with which element, and the loop that does it.
 //!
-//! [`kernel`] gives the loop, or nothing where the standard does not define the operation. A loop computes
+//! [`kernel`] gives the loop, or nothing where the operation has no meaning. Beyond the standard it takes characters as integers of
+//! their size, and logical operations on floating point numbers, as other implementations do. A loop computes
 //! `inout[i] = input[i] op inout[i]`; the input is the operand of the lower rank. Integers wrap. The loops are plain, so that the
 //! compiler makes vector code of them.
 
@@ -15,19 +16,22 @@ use crate::datatype::{Element, PairValue};
 /// Both addresses lead to `count` elements of the kernel's type, in any alignment; they do not overlap.
 pub type Kernel = unsafe fn(input: *const u8, inout: *mut u8, count: usize);
 
-/// The loop for an operation on elements; none when the standard does not define it.
+/// The loop for an operation on elements; none when it has no meaning for them.
 pub fn kernel(op: MPI_Op, element: Element) -> Option<Kernel> {
     match element {
         Element::Signed(1) => integer::<i8>(op),
         Element::Signed(2) => integer::<i16>(op),
         Element::Signed(4) => integer::<i32>(op),
         Element::Signed(8) => integer::<i64>(op),
+        Element::Signed(16) => integer::<i128>(op),
         Element::Unsigned(1) => integer::<u8>(op),
         Element::Unsigned(2) => integer::<u16>(op),
         Element::Unsigned(4) => integer::<u32>(op),
         Element::Unsigned(8) => integer::<u64>(op),
-        Element::Float(4) => floating::<f32>(op),
-        Element::Float(8) => floating::<f64>(op),
+        Element::Character(1) => integer::<core::ffi::c_char>(op),
+        Element::Character(4) => integer::<libc::wchar_t>(op),
+        Element::Float(4) => floating::<f32>(op).or_else(|| logical::<f32>(op)),
+        Element::Float(8) => floating::<f64>(op).or_else(|| logical::<f64>(op)),
         Element::Float(16) => long_double::real(op),
         Element::Complex(4) => complex::<f32>(op),
         Element::Complex(8) => complex::<f64>(op),
@@ -36,6 +40,7 @@ pub fn kernel(op: MPI_Op, element: Element) -> Option<Kernel> {
         Element::Logical(2) => logical::<u16>(op),
         Element::Logical(4) => logical::<u32>(op),
         Element::Logical(8) => logical::<u64>(op),
+        Element::Logical(16) => logical::<u128>(op),
         Element::Byte => bits::<u8>(op),
         Element::Pair(value) => pair(op, value),
         Element::Signed(_)
@@ -101,18 +106,21 @@ macro_rules! combine {
 }
 
 combine! {
-    Sum [i8, i16, i32, i64, u8, u16, u32, u64] |a, b| a.wrapping_add(b);
-    Product [i8, i16, i32, i64, u8, u16, u32, u64] |a, b| a.wrapping_mul(b);
+    Sum [i8, i16, i32, i64, i128, u8, u16, u32, u64] |a, b| a.wrapping_add(b);
+    Product [i8, i16, i32, i64, i128, u8, u16, u32, u64] |a, b| a.wrapping_mul(b);
     Sum [f32, f64] |a, b| a + b;
     Product [f32, f64] |a, b| a * b;
-    Minimum [i8, i16, i32, i64, u8, u16, u32, u64, f32, f64] |a, b| if a < b { a } else { b };
-    Maximum [i8, i16, i32, i64, u8, u16, u32, u64, f32, f64] |a, b| if a > b { a } else { b };
-    BitAnd [i8, i16, i32, i64, u8, u16, u32, u64] |a, b| a & b;
-    BitOr [i8, i16, i32, i64, u8, u16, u32, u64] |a, b| a | b;
-    BitXor [i8, i16, i32, i64, u8, u16, u32, u64] |a, b| a ^ b;
-    LogicalAnd [i8, i16, i32, i64, u8, u16, u32, u64] |a, b| (a != 0 && b != 0).into();
-    LogicalOr [i8, i16, i32, i64, u8, u16, u32, u64] |a, b| (a != 0 || b != 0).into();
-    LogicalXor [i8, i16, i32, i64, u8, u16, u32, u64] |a, b| ((a != 0) != (b != 0)).into();
+    Minimum [i8, i16, i32, i64, i128, u8, u16, u32, u64, f32, f64] |a, b| if a < b { a } else { b };
+    Maximum [i8, i16, i32, i64, i128, u8, u16, u32, u64, f32, f64] |a, b| if a > b { a } else { b };
+    BitAnd [i8, i16, i32, i64, i128, u8, u16, u32, u64] |a, b| a & b;
+    BitOr [i8, i16, i32, i64, i128, u8, u16, u32, u64] |a, b| a | b;
+    BitXor [i8, i16, i32, i64, i128, u8, u16, u32, u64] |a, b| a ^ b;
+    LogicalAnd [i8, i16, i32, i64, i128, u8, u16, u32, u64, u128] |a, b| (a != 0 && b != 0).into();
+    LogicalOr [i8, i16, i32, i64, i128, u8, u16, u32, u64, u128] |a, b| (a != 0 || b != 0).into();
+    LogicalXor [i8, i16, i32, i64, i128, u8, u16, u32, u64, u128] |a, b| ((a != 0) != (b != 0)).into();
+    LogicalAnd [f32, f64] |a, b| u8::from(a != 0.0 && b != 0.0).into();
+    LogicalOr [f32, f64] |a, b| u8::from(a != 0.0 || b != 0.0).into();
+    LogicalXor [f32, f64] |a, b| u8::from((a != 0.0) != (b != 0.0)).into();
 }
 
 fn bits<T: Copy>(op: MPI_Op) -> Option<Kernel>

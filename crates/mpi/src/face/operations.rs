@@ -28,6 +28,9 @@ fn reduce_local(
     op: MPI_Op,
 ) -> Result<()> {
     let reducer = guard.reducer(op, datatype)?;
+    if crate::check::is_on() {
+        guard.remark_on_reduction(&reducer);
+    }
     for (address, name) in [(input, "inbuf"), (inout.cast_const(), "inoutbuf")] {
         check(address != MPI_IN_PLACE, MPI_ERR_BUFFER, || {
             format!("{name} is MPI_IN_PLACE, which is not allowed here")

@@ -120,6 +120,21 @@ mod x87 {
         }
     }
 
+    /// Whether a number is 0 or -0: its mantissa, whose first bit is explicit, and its exponent are 0.
+    fn is_zero(number: Number) -> bool {
+        number.0[..8] == [0; 8] && number.0[8] == 0 && number.0[9] & 0x7f == 0
+    }
+
+    /// 1 or 0.
+    fn truth(holds: bool) -> Number {
+        let mut number = Number([0; BYTES]);
+        if holds {
+            number.0[7] = 0x80;
+            number.0[8..10].copy_from_slice(&16383_u16.to_le_bytes());
+        }
+        number
+    }
+
     /// Applies `combine` to `count` elements of `N` numbers each.
     #[inline(always)]
     unsafe fn each<const N: usize>(
@@ -152,6 +167,9 @@ mod x87 {
         product 1 |a, b| [multiply(a[0], b[0])];
         minimum 1 |a, b| if compare(a[0], b[0]) == Some(Ordering::Less) { a } else { b };
         maximum 1 |a, b| if compare(a[0], b[0]) == Some(Ordering::Greater) { a } else { b };
+        logical_and 1 |a, b| [truth(!is_zero(a[0]) && !is_zero(b[0]))];
+        logical_or 1 |a, b| [truth(!is_zero(a[0]) || !is_zero(b[0]))];
+        logical_xor 1 |a, b| [truth(is_zero(a[0]) != is_zero(b[0]))];
         complex_sum 2 |a, b| [add(a[0], b[0]), add(a[1], b[1])];
         complex_product 2 |a, b| [
             subtract(multiply(a[0], b[0]), multiply(a[1], b[1])),
@@ -178,6 +196,9 @@ mod x87 {
             MPI_PROD => Some(product),
             MPI_MIN => Some(minimum),
             MPI_MAX => Some(maximum),
+            MPI_LAND => Some(logical_and),
+            MPI_LOR => Some(logical_or),
+            MPI_LXOR => Some(logical_xor),
             _ => None,
         }
     }

@@ -37,14 +37,28 @@ fn reduce_minloc_ties_take_the_smaller_index() {
 }
 
 #[test]
+fn reduce_characters_as_integers_and_floats_as_truth_values() {
+    let character = Element::Character(1);
+    assert_eq!(apply(MPI_SUM, character, b"ab", &[1, 2]), *b"bd");
+    assert_eq!(apply(MPI_MAX, character, b"a", b"b"), *b"b");
+    assert_eq!(apply(MPI_BXOR, character, &[0xf0_u8], &[0xff]), [0x0f]);
+    assert_eq!(apply(MPI_LAND, character, b"ab", &[0, 7]), [0, 1]);
+    assert_eq!(apply(MPI_PROD, Element::Character(4), &[-3_i32], &[1 << 20]), [-3 << 20]);
+    assert_eq!(apply(MPI_LAND, Element::Float(8), &[0.5, -0.0, 2.0], &[2.0, 1.0, 0.0]), [1.0, 0.0, 0.0]);
+    assert_eq!(apply(MPI_LOR, Element::Float(4), &[0.0_f32, -0.0], &[2.0, 0.0]), [1.0, 0.0]);
+    assert_eq!(apply(MPI_LXOR, Element::Float(4), &[1.0_f32, 3.0], &[2.0, 0.0]), [0.0, 1.0]);
+    assert_eq!(apply(MPI_SUM, Element::Signed(16), &[i128::MAX], &[1]), [i128::MIN]);
+    assert_eq!(apply(MPI_LOR, Element::Logical(16), &[0_u128, 0], &[7, 0]), [1, 0]);
+}
+
+#[test]
 fn reduce_undefined_combinations_have_no_kernel() {
     for (op, element) in [
         (MPI_BAND, Element::Float(8)),
-        (MPI_LAND, Element::Float(4)),
+        (MPI_LAND, Element::Complex(4)),
         (MPI_MAX, Element::Complex(8)),
         (MPI_SUM, Element::Byte),
         (MPI_SUM, Element::Logical(4)),
-        (MPI_SUM, Element::Character(1)),
         (MPI_SUM, Element::Pair(PairValue::Int)),
         (MPI_MINLOC, Element::Signed(4)),
         (MPI_REPLACE, Element::Signed(4)),
@@ -73,6 +87,11 @@ fn reduce_long_double_keeps_its_mantissa() {
     assert_eq!(apply(MPI_MIN, Element::Float(16), &[one], &[small]), [small]);
     let two = number(1 << 63, 16384);
     assert_eq!(apply(MPI_PROD, Element::Float(16), &[two], &[small]), [number(1 << 63, 16383 - 62)]);
+    let (zero, less_than_zero) = (number(0, 0), number(0, 0x8000));
+    let logical = |op, a, b| apply(op, Element::Float(16), &[a], &[b])[0];
+    assert_eq!((logical(MPI_LAND, two, small), logical(MPI_LAND, two, less_than_zero)), (one, zero));
+    assert_eq!((logical(MPI_LOR, zero, small), logical(MPI_LOR, zero, less_than_zero)), (one, zero));
+    assert_eq!((logical(MPI_LXOR, zero, small), logical(MPI_LXOR, two, small)), (one, zero));
     let i = [number(0, 0), one];
     let product = apply(MPI_PROD, Element::Complex(16), &[i], &[i]);
     assert_eq!(product, [[number(1 << 63, 16383 | 0x8000), number(0, 0)]]);
