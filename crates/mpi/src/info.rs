@@ -9,6 +9,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use crate::abi::*;
 use crate::error::{Error, Result, check};
 use crate::handle::{Kind, Slab};
+use tutti_shm::ticket::{SIZE_VARIABLE, TICKET_VARIABLE};
 
 /// The keys and values of an info object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,9 +91,11 @@ impl Info {
         if let Some(host) = crate::face::host_name() {
             info.set(b"host", &host);
         }
-        if let Some((ranks, level)) = START.get().copied() {
-            info.set(b"maxprocs", ranks.to_string().as_bytes());
-            info.set(b"soft", ranks.to_string().as_bytes());
+        let start = START.get().copied();
+        let ranks = start.map_or_else(ranks_by_environment, |(ranks, _)| ranks).to_string();
+        info.set(b"maxprocs", ranks.as_bytes());
+        info.set(b"soft", ranks.as_bytes());
+        if let Some((_, level)) = start {
             let names = [
                 (MPI_THREAD_SINGLE, "MPI_THREAD_SINGLE"),
                 (MPI_THREAD_FUNNELED, "MPI_THREAD_FUNNELED"),
@@ -105,6 +108,13 @@ impl Info {
         }
         info
     }
+}
+
+/// How many ranks the job will have, before Init: what the launcher says, or this process alone.
+fn ranks_by_environment() -> usize {
+    let under_launcher = std::env::var_os(TICKET_VARIABLE).is_some();
+    let ranks = std::env::var(SIZE_VARIABLE).ok().filter(|_| under_launcher);
+    ranks.and_then(|ranks| ranks.parse().ok()).unwrap_or(1)
 }
 
 /// Init tells what MPI_INFO_ENV is to say.

@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 
 pub use tutti_shm::ticket::INITIAL_HANDLER_VARIABLE;
-use tutti_shm::ticket::{APPLICATION_VARIABLE, TICKET_VARIABLE};
+use tutti_shm::ticket::{APPLICATION_VARIABLE, SIZE_VARIABLE, TICKET_VARIABLE, VIRTUAL_NODE_VARIABLE};
 
 use crate::launch::LaunchError;
 use crate::wire::{Inherits, Job, Program};
@@ -26,7 +26,7 @@ const ALWAYS_INHERITED: [&str; 11] = [
 ];
 
 /// Variables of a launcher above us that would make another library believe it is that launcher's child.
-const NEVER_INHERITED: [&str; 6] = [
+const NEVER_INHERITED: [&str; 7] = [
     "PMI_PORT",
     "PMI_ID",
     "PMIX_RANK",
@@ -34,6 +34,7 @@ const NEVER_INHERITED: [&str; 6] = [
     "HYDI_CONTROL_FD",
     // Of a job around this one.
     INITIAL_HANDLER_VARIABLE,
+    VIRTUAL_NODE_VARIABLE,
 ];
 
 /// What all ranks of a program have in common, as C strings.
@@ -109,7 +110,7 @@ const OWN_VARIABLES: [&str; 17] = [
     APPLICATION_VARIABLE,
     "TUTTI_JOB",
     "TUTTI_RANK",
-    "TUTTI_SIZE",
+    SIZE_VARIABLE,
     "TUTTI_LOCAL_RANK",
     "TUTTI_LOCAL_SIZE",
     "MPI_LOCALRANKID",
@@ -124,7 +125,7 @@ const OWN_VARIABLES: [&str; 17] = [
     "OMPI_COMM_WORLD_LOCAL_SIZE",
 ];
 
-/// The values of [`OWN_VARIABLES`] for a rank, counted on this node. The names after ours are those that wrappers, PyTorch and
+/// The values of [`OWN_VARIABLES`] for a rank, counted on this node, and of [`VIRTUAL_NODE_VARIABLE`] where nodes share a machine. The names after ours are those that wrappers, PyTorch and
 /// scripts for GPU pinning read before MPI_Init, and those by which a program of MPICH finds [`crate::pmi`].
 pub fn variables(job: &Job, index: u32, ticket: &str, pmi: RawFd) -> Vec<CString> {
     let local = job.local_ranks();
@@ -143,7 +144,10 @@ pub fn variables(job: &Job, index: u32, ticket: &str, pmi: RawFd) -> Vec<CString
         }
     };
     let text = |name: &&str| CString::new(format!("{name}={}", value(name))).expect("no zero byte");
-    OWN_VARIABLES.iter().map(text).collect()
+    let shared = job.part.as_ref().filter(|part| part.shares_machine);
+    let node = shared.map(|part| format!("{VIRTUAL_NODE_VARIABLE}={}", part.node));
+    let node = node.map(|node| CString::new(node).expect("no zero byte"));
+    OWN_VARIABLES.iter().map(text).chain(node).collect()
 }
 
 #[cfg(test)]
@@ -203,6 +207,7 @@ mod tests {
             "PMI_SIZE=8",
             "PMI_FD=77",
             "PMI_SPAWNED=0",
+            "TUTTI_VIRTUAL_NODE=1",
         ] {
             assert!(texts.iter().any(|text| text == expected), "{expected} is not in {texts:?}");
         }

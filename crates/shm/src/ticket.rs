@@ -21,6 +21,12 @@ pub const TICKET_VARIABLE: &str = "TUTTI_TICKET";
 /// Environment variable that says which of the job's programs a rank runs (MPI_APPNUM).
 pub const APPLICATION_VARIABLE: &str = "TUTTI_APPNUM";
 
+/// Environment variable with the number of ranks of the job.
+pub const SIZE_VARIABLE: &str = "TUTTI_SIZE";
+
+/// Environment variable with the number of this node, where several nodes of the job share a machine.
+pub const VIRTUAL_NODE_VARIABLE: &str = "TUTTI_VIRTUAL_NODE";
+
 /// Environment variable that names the initial error handler (`-initial-errhandler` of mpiexec), if one was asked for.
 pub const INITIAL_HANDLER_VARIABLE: &str = "TUTTI_INITIAL_ERRHANDLER";
 

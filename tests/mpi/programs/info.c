@@ -75,10 +75,29 @@ static void wrong_arguments(void)
     free(value);
 }
 
+/* How the program was started is known before Init too; only the thread level is not. */
+static void environment(int argc, char **argv)
+{
+    static const char *const keys[] = {"command", "argv", "maxprocs", "soft", "host", "arch", "wdir"};
+    MPI_Info env;
+    char text[MPI_MAX_INFO_VAL];
+    int length, flag = 0;
+    CHECK(MPI_Info_create_env(argc, argv, &env) == MPI_SUCCESS);
+    for (int i = 0; i < 7; i++) {
+        length = sizeof text;
+        CHECK(MPI_Info_get_string(env, keys[i], &length, text, &flag) == MPI_SUCCESS && flag && text[0]);
+        if (i == 2 && getenv("TUTTI_SIZE"))
+            CHECK(strcmp(text, getenv("TUTTI_SIZE")) == 0);
+    }
+    MPI_Info_free(&env);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Info env;
     int n;
+    if (argc > 1)
+        environment(argc, argv);
     use();
     MPI_Init(&argc, &argv);
     use();

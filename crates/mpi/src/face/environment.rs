@@ -5,6 +5,8 @@ use core::ffi::{c_char, c_int, c_void};
 use crate::abi::*;
 use crate::argument::{put, put_text};
 use crate::errhandler::{call, call_anytime};
+use crate::process::Guard;
+use tutti_shm::ticket::VIRTUAL_NODE_VARIABLE;
 
 /// The name of this host, if it has one.
 pub fn host_name() -> Option<Vec<u8>> {
@@ -13,6 +15,17 @@ pub fn host_name() -> Option<Vec<u8>> {
     let result = unsafe { libc::gethostname(host.as_mut_ptr().cast(), host.len() - 1) };
     let length = host.iter().position(|&byte| byte == 0).unwrap_or(0);
     (result == 0 && length > 0).then(|| host[..length].to_vec())
+}
+
+/// The name of a rank's node. Nodes that share a host have names of their own, so that a program that counts nodes by
+/// name counts them all.
+fn processor_name(guard: &Guard) -> Vec<u8> {
+    let mut name = host_name().unwrap_or_else(|| b"localhost".to_vec());
+    let job = &guard.engine.job;
+    if job.network().is_some() && std::env::var_os(VIRTUAL_NODE_VARIABLE).is_some() {
+        name.extend_from_slice(format!("-node{}", job.node()).as_bytes());
+    }
+    name
 }
 
 /// The version of the standard (9.1.1).
@@ -38,11 +51,11 @@ pub unsafe fn MPI_Get_library_version(version: *mut c_char, resultlen: *mut c_in
     })
 }
 
-/// The name of this host (9.1.2).
+/// The name of this node (9.1.2).
 #[inline]
 pub unsafe fn MPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int {
-    call(c"MPI_Get_processor_name", MPI_COMM_SELF, |_| {
-        let host = host_name().unwrap_or_else(|| b"localhost".to_vec());
+    call(c"MPI_Get_processor_name", MPI_COMM_SELF, |guard| {
+        let host = processor_name(guard);
         // SAFETY: the user gives MPI_MAX_PROCESSOR_NAME bytes and a place for the length.
         unsafe { put_text(&host, name, MPI_MAX_PROCESSOR_NAME as usize, resultlen, "name") }
     })
