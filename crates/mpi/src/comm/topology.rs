@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 
 use crate::abi::*;
-use crate::error::{Error, Result, check};
+use crate::error::{Result, check};
 
 /// The topology of a communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,28 +190,66 @@ pub fn balance(nodes: c_int, dims: &mut [c_int]) -> Result<()> {
     if free == 0 {
         return Ok(());
     }
-    let rest = i64::from(nodes) / product;
-    let found =
-        factors(rest, free, rest).ok_or_else(|| Error::new(MPI_ERR_INTERN, "no factors were found"))?;
+    let found = balanced_factors(i64::from(nodes) / product, free);
     for (place, factor) in dims.iter_mut().filter(|size| **size == 0).zip(found) {
         *place = factor as c_int;
     }
     Ok(())
 }
 
-/// `count` factors of a number, none above `limit` or above the one before; the first as small as can be, then the second ...
-fn factors(number: i64, count: usize, limit: i64) -> Option<Vec<i64>> {
-    if count == 0 {
-        return (number == 1).then(Vec::new);
-    }
+/// `count` factors of a number in falling order: the first and the last as near to each other as can be, and of several
+/// such choices the one whose first factor is the smallest, then the second ...
+fn balanced_factors(number: i64, count: usize) -> Vec<i64> {
     let mut divisors: Vec<i64> = (1..).take_while(|d| d * d <= number).filter(|d| number % d == 0).collect();
-    divisors.extend(divisors.clone().into_iter().rev().map(|d| number / d));
-    let reaches = |first: i64| first.checked_pow(count as u32).is_none_or(|power| power >= number);
-    divisors.into_iter().filter(|&first| first <= limit && reaches(first)).find_map(|first| {
-        let mut found = vec![first];
-        found.extend(factors(number / first, count - 1, first)?);
-        Some(found)
-    })
+    let large: Vec<i64> = divisors.iter().rev().map(|d| number / d).filter(|d| d * d > number).collect();
+    divisors.extend(large);
+    // Beside this one everything is balanced: its spread is larger than any.
+    let (mut best, mut spread) = (Vec::new(), number);
+    for &first in divisors.iter().filter(|&&first| power(first, count) >= number) {
+        loop {
+            let lowest = (first - spread + 1).max(1);
+            if power(lowest, count - 1).saturating_mul(first) > number {
+                return best;
+            }
+            let mut found = vec![first];
+            if !extend(&divisors, number / first, count - 1, lowest, &mut found) {
+                break;
+            }
+            spread = first - found[count - 1];
+            best = found;
+            if spread == 0 {
+                return best;
+            }
+        }
+    }
+    best
+}
+
+/// Adds `count` factors of a number, none above the last of `found` or below `lowest`; the first as small as can be, then the
+/// second ...
+fn extend(divisors: &[i64], number: i64, count: usize, lowest: i64, found: &mut Vec<i64>) -> bool {
+    if count == 0 {
+        return number == 1;
+    }
+    let limit = found[found.len() - 1];
+    for &factor in divisors.iter().filter(|&&factor| lowest <= factor && factor <= limit) {
+        if power(lowest, count - 1).saturating_mul(factor) > number {
+            return false;
+        }
+        if number % factor == 0 && power(factor, count) >= number {
+            found.push(factor);
+            if extend(divisors, number / factor, count - 1, lowest, found) {
+                return true;
+            }
+            found.pop();
+        }
+    }
+    false
+}
+
+/// A power, or the largest number.
+fn power(base: i64, exponent: usize) -> i64 {
+    base.saturating_pow(exponent as u32)
 }
 
 #[cfg(test)]
@@ -263,6 +301,9 @@ mod tests {
         assert_eq!(balanced(12, &[3, 3]).unwrap_err().class, MPI_ERR_DIMS);
         assert_eq!(balanced(0, &[0]).unwrap_err().class, MPI_ERR_DIMS);
         assert_eq!(balanced(4, &[-1]).unwrap_err().class, MPI_ERR_DIMS);
+        assert_eq!(balanced(72, &[0, 0, 0]).unwrap(), [6, 4, 3]);
+        assert_eq!(balanced(c_int::MAX - 1, &[0; 30]).unwrap()[..7], [331, 151, 31, 11, 7, 3, 3]);
+        assert_eq!(balanced(1 << 30, &[0; 31]).unwrap()[29..], [2, 1]);
         assert_eq!(balanced(c_int::MAX, &[0, 0, 0]).unwrap(), [c_int::MAX, 1, 1]);
     }
 
@@ -275,5 +316,41 @@ mod tests {
         assert_eq!(graph.neighbours(2).1, []);
         assert_eq!(Graph::new(&[2, 1], &[0]).unwrap_err().class, MPI_ERR_ARG);
         assert_eq!(Graph::new(&[1], &[1]).unwrap_err().class, MPI_ERR_ARG);
+    }
+
+    /// All ways to write a number as so many factors in falling order.
+    fn factorings(number: i64, count: usize, limit: i64) -> Vec<Vec<i64>> {
+        if count == 0 {
+            return if number == 1 { vec![Vec::new()] } else { Vec::new() };
+        }
+        let firsts = (1..=limit.min(number)).rev().filter(|first| number % first == 0);
+        firsts
+            .flat_map(|first| {
+                let rests = factorings(number / first, count - 1, first);
+                rests.into_iter().map(move |rest| [&[first], &rest[..]].concat())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn dims_create_is_as_balanced_as_brute_force() {
+        for number in 1..=600 {
+            for count in 1..=5 {
+                let best = factorings(number, count, number)
+                    .into_iter()
+                    .min_by_key(|found| (found[0] - found[count - 1], found.clone()))
+                    .expect("a number has factors");
+                let mut dims = vec![0; count];
+                balance(number as c_int, &mut dims).unwrap();
+                let dims: Vec<i64> = dims.into_iter().map(i64::from).collect();
+                assert_eq!(dims, best, "{number} in {count} dimensions");
+                // Beside a dimension that is given the others are as balanced.
+                let mut given = vec![0; count + 1];
+                given[count / 2] = 3;
+                balance(3 * number as c_int, &mut given).unwrap();
+                given.remove(count / 2);
+                assert_eq!(given.into_iter().map(i64::from).collect::<Vec<_>>(), best);
+            }
+        }
     }
 }
