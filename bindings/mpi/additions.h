@@ -36,6 +36,30 @@ TUTTI_INLINE MPI_Datatype MPI_Type_f2c(MPI_Fint datatype) { return MPI_Type_from
 TUTTI_INLINE MPI_Fint MPI_Win_c2f(MPI_Win win) { return MPI_Win_toint(win); }
 TUTTI_INLINE MPI_Win MPI_Win_f2c(MPI_Fint win) { return MPI_Win_fromint(win); }
 
+/* The same under the names of the profiling interface. */
+TUTTI_INLINE MPI_Fint PMPI_Comm_c2f(MPI_Comm comm) { return PMPI_Comm_toint(comm); }
+TUTTI_INLINE MPI_Comm PMPI_Comm_f2c(MPI_Fint comm) { return PMPI_Comm_fromint(comm); }
+TUTTI_INLINE MPI_Fint PMPI_Errhandler_c2f(MPI_Errhandler errhandler) { return PMPI_Errhandler_toint(errhandler); }
+TUTTI_INLINE MPI_Errhandler PMPI_Errhandler_f2c(MPI_Fint errhandler) { return PMPI_Errhandler_fromint(errhandler); }
+TUTTI_INLINE MPI_Fint PMPI_File_c2f(MPI_File file) { return PMPI_File_toint(file); }
+TUTTI_INLINE MPI_File PMPI_File_f2c(MPI_Fint file) { return PMPI_File_fromint(file); }
+TUTTI_INLINE MPI_Fint PMPI_Group_c2f(MPI_Group group) { return PMPI_Group_toint(group); }
+TUTTI_INLINE MPI_Group PMPI_Group_f2c(MPI_Fint group) { return PMPI_Group_fromint(group); }
+TUTTI_INLINE MPI_Fint PMPI_Info_c2f(MPI_Info info) { return PMPI_Info_toint(info); }
+TUTTI_INLINE MPI_Info PMPI_Info_f2c(MPI_Fint info) { return PMPI_Info_fromint(info); }
+TUTTI_INLINE MPI_Fint PMPI_Message_c2f(MPI_Message message) { return PMPI_Message_toint(message); }
+TUTTI_INLINE MPI_Message PMPI_Message_f2c(MPI_Fint message) { return PMPI_Message_fromint(message); }
+TUTTI_INLINE MPI_Fint PMPI_Op_c2f(MPI_Op op) { return PMPI_Op_toint(op); }
+TUTTI_INLINE MPI_Op PMPI_Op_f2c(MPI_Fint op) { return PMPI_Op_fromint(op); }
+TUTTI_INLINE MPI_Fint PMPI_Request_c2f(MPI_Request request) { return PMPI_Request_toint(request); }
+TUTTI_INLINE MPI_Request PMPI_Request_f2c(MPI_Fint request) { return PMPI_Request_fromint(request); }
+TUTTI_INLINE MPI_Fint PMPI_Session_c2f(MPI_Session session) { return PMPI_Session_toint(session); }
+TUTTI_INLINE MPI_Session PMPI_Session_f2c(MPI_Fint session) { return PMPI_Session_fromint(session); }
+TUTTI_INLINE MPI_Fint PMPI_Type_c2f(MPI_Datatype datatype) { return PMPI_Type_toint(datatype); }
+TUTTI_INLINE MPI_Datatype PMPI_Type_f2c(MPI_Fint datatype) { return PMPI_Type_fromint(datatype); }
+TUTTI_INLINE MPI_Fint PMPI_Win_c2f(MPI_Win win) { return PMPI_Win_toint(win); }
+TUTTI_INLINE MPI_Win PMPI_Win_f2c(MPI_Fint win) { return PMPI_Win_fromint(win); }
+
 /* A status of Fortran is an array of MPI_F_STATUS_SIZE integers with the same contents; that of mpi_f08 is a structure of them. */
 #define MPI_F_STATUS_IGNORE ((MPI_Fint *)0)
 #define MPI_F_STATUSES_IGNORE ((MPI_Fint *)0)
@@ -90,6 +114,36 @@ TUTTI_INLINE int MPI_Status_f2f08(const MPI_Fint *f_status, MPI_F08_status *f08_
 TUTTI_INLINE int MPI_Status_f082f(const MPI_F08_status *f08_status, MPI_Fint *f_status)
 {
     return MPI_Status_c2f(f08_status, f_status);
+}
+
+TUTTI_INLINE int PMPI_Status_c2f(const MPI_Status *c_status, MPI_Fint *f_status)
+{
+    return MPI_Status_c2f(c_status, f_status);
+}
+
+TUTTI_INLINE int PMPI_Status_f2c(const MPI_Fint *f_status, MPI_Status *c_status)
+{
+    return MPI_Status_f2c(f_status, c_status);
+}
+
+TUTTI_INLINE int PMPI_Status_c2f08(const MPI_Status *c_status, MPI_F08_status *f08_status)
+{
+    return MPI_Status_c2f08(c_status, f08_status);
+}
+
+TUTTI_INLINE int PMPI_Status_f082c(const MPI_F08_status *f08_status, MPI_Status *c_status)
+{
+    return MPI_Status_f082c(f08_status, c_status);
+}
+
+TUTTI_INLINE int PMPI_Status_f2f08(const MPI_Fint *f_status, MPI_F08_status *f08_status)
+{
+    return MPI_Status_f2f08(f_status, f08_status);
+}
+
+TUTTI_INLINE int PMPI_Status_f082f(const MPI_F08_status *f08_status, MPI_Fint *f_status)
+{
+    return MPI_Status_f082f(f08_status, f_status);
 }
 
 /* The functions that MPI-3.0 removed, over those that took their place. */

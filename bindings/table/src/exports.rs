@@ -3,7 +3,8 @@
 //! Every function of the table comes out twice, as `MPI_X` and as `PMPI_X`, both strong symbols that hold the same body, so that
 //! a profiling tool may define the first and call the second, linked in or preloaded. A body is written if a file below
 //! `crates/mpi/src/face` has a line that begins with `pub unsafe fn MPI_X`; [`written_bodies`] looks for those. All others
-//! raise MPI_ERR_UNSUPPORTED_OPERATION with their name.
+//! raise MPI_ERR_UNSUPPORTED_OPERATION with their name; those of the tool information interface, whose errors are never
+//! raised (15.3.9), return MPI_T_ERR_NOT_SUPPORTED.
 
 use crate::{Function, Table, ctype::rust_base};
 use std::collections::BTreeSet;
@@ -90,6 +91,8 @@ fn write_export(out: &mut String, table: &Table, function: &Function, prefix: &s
              unsafe {{ tutti_mpi::face::{name}({}) }}",
             arguments.join(", ")
         )
+    } else if name.starts_with("MPI_T_") {
+        "MPI_T_ERR_NOT_SUPPORTED".to_owned()
     } else {
         format!("tutti_mpi::unsupported(c\"{name}\")")
     };

@@ -3,7 +3,7 @@
 #include <mpi.h>
 #include <stdio.h>
 
-#define ROUND(kind, handle) (MPI_##kind##_f2c(MPI_##kind##_c2f(handle)) == (handle))
+#define ROUND(kind, handle) (MPI_##kind##_f2c(MPI_##kind##_c2f(handle)) == (handle) && PMPI_##kind##_f2c(PMPI_##kind##_c2f(handle)) == (handle))
 
 int main(void)
 {
@@ -35,6 +35,7 @@ int main(void)
     fine = fine && MPI_Status_c2f(&status, f_status) == MPI_SUCCESS;
     for (i = 0; i < MPI_F_STATUS_SIZE; i++)
         fine = fine && f_status[i] == 1 + i;
+    fine = fine && PMPI_Status_f2c(f_status, &back) == MPI_SUCCESS && PMPI_Status_c2f(&back, f_status) == MPI_SUCCESS;
     fine = fine && MPI_Status_f2c(f_status, &back) == MPI_SUCCESS && back.MPI_internal[4] == 8;
     fine = fine && MPI_Status_f2c(MPI_F_STATUS_IGNORE, &back) == MPI_ERR_ARG;
 

@@ -76,17 +76,35 @@ static void categories(void)
     CHECK(MPI_T_event_get_num(&count) == MPI_SUCCESS && count == 0);
 }
 
+/* What is not there says so in its code: no error handler is called, and nothing ends, whatever the arguments. */
+static void not_supported(void)
+{
+    int n = 0;
+    MPI_Count stamp;
+    MPI_T_event_registration registration;
+    MPI_T_source_order order;
+    if (!is_tutti())
+        return;
+    CHECK(MPI_T_event_get_info(0, NULL, &n, &n, NULL, NULL, &n, NULL, NULL, NULL, &n, &n) == MPI_T_ERR_NOT_SUPPORTED);
+    CHECK(MPI_T_event_handle_alloc(0, NULL, MPI_INFO_NULL, &registration) == MPI_T_ERR_NOT_SUPPORTED);
+    CHECK(MPI_T_source_get_info(0, NULL, &n, NULL, &n, &order, &stamp, &stamp, NULL) == MPI_T_ERR_NOT_SUPPORTED);
+    CHECK(PMPI_T_source_get_timestamp(0, &stamp) == MPI_T_ERR_NOT_SUPPORTED);
+    CHECK(MPI_T_enum_get_item(MPI_T_ENUM_NULL, 0, &n, NULL, &n) == MPI_T_ERR_NOT_SUPPORTED);
+}
+
 int main(int argc, char **argv)
 {
     int provided, rank, size, number;
     CHECK(MPI_T_cvar_get_num(&number) == MPI_T_ERR_NOT_INITIALIZED);
     CHECK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) == MPI_SUCCESS);
     settings();
+    not_supported();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     counters(rank, size);
     categories();
+    not_supported();
     MPI_Barrier(MPI_COMM_WORLD);
     CHECK(MPI_T_finalize() == MPI_SUCCESS);
     CHECK(MPI_T_finalize() == MPI_T_ERR_NOT_INITIALIZED);
