@@ -1,7 +1,7 @@
 //! Groups, communicators, error handlers, attributes, info objects, sessions, statuses, topologies.
 
-use crate::{conforms, mpiexec};
-use tutti_tests::{Scratch, compile};
+use crate::{LIMIT, conforms, mpiexec};
+use tutti_tests::{Scratch, compile, program, run};
 
 const RANKS: [u32; 4] = [1, 2, 3, 4];
 
@@ -40,11 +40,26 @@ fn attributes_follow_their_callbacks_and_those_of_self_go_at_finalize() {
 #[test]
 fn info_objects_work_before_init_and_after_finalize() {
     conforms("info", &RANKS);
+    let scratch = Scratch::new("mpi-info-arguments");
+    let compiled = compile("tests/mpi/programs/info.c", scratch.path());
+    let ran = mpiexec(3, &compiled, &["an", "argument"]).expect_success();
+    assert!(ran.stdout.contains("info: ok\n"), "{ran}");
 }
 
 #[test]
 fn statuses_can_be_filled_and_the_platform_is_reported() {
     conforms("platform", &[1, 2]);
+}
+
+#[test]
+fn processor_names_and_shared_memory_agree_on_virtual_nodes() {
+    let scratch = Scratch::new("mpi-names");
+    let compiled = compile("tests/mpi/programs/processor_names.c", scratch.path());
+    for (options, nodes) in [(&["-n", "5"][..], 1), (&["-n", "5", "--virtual-nodes", "3"], 3)] {
+        let ran = run(program("mpiexec").args(options).arg(&compiled), LIMIT).expect_success();
+        assert!(ran.stdout.contains(&format!("{nodes} names\n")), "{ran}");
+        assert!(ran.stdout.contains("processor_names: ok\n"), "{ran}");
+    }
 }
 
 #[test]
@@ -77,4 +92,9 @@ fn fatal_error_names_rank_function_argument_and_value() {
         assert!(case == "before" || ran.stderr.contains("tutti: rank 1: "), "{case}: {ran}");
         assert!(ran.took < crate::LIMIT / 2, "{case}: {ran}");
     }
+}
+
+#[test]
+fn reductions_beyond_the_standard_work_as_in_other_libraries() {
+    conforms("reductions_beyond", &RANKS);
 }

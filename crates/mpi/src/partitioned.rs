@@ -96,7 +96,7 @@ impl Partitioned {
     pub fn is_done(&self, requests: &Slab<Request>) -> bool {
         let started = match &self.side {
             Side::Sender { ready, .. } => ready.iter().all(|&ready| ready),
-            Side::Receiver(_) => !self.under_way.is_empty(),
+            Side::Receiver(sender) => sender.is_some_and(|sender| self.under_way.len() == sender.partitions),
         };
         let finished = |&index: &u32| index == NONE || requests.get(index).done;
         self.peer.is_none() || started && self.under_way.iter().all(finished)
@@ -115,6 +115,11 @@ impl Partitioned {
                 cancelled: false,
             },
         }
+    }
+
+    /// Bytes of one partition of this side.
+    fn partition_bytes(&self) -> usize {
+        self.whole.bytes.checked_div(self.partitions).unwrap_or(0)
     }
 
     /// The sender's partitions that overlap one of ours. All sides have the same number of bytes, so fractions can be compared.
@@ -141,7 +146,7 @@ pub struct Arguments {
 impl Guard {
     fn partitioned(&mut self, arguments: Arguments, side: Side) -> Result<(Partitioned, u32)> {
         let Arguments { data, partitions, peer, tag, comm } = arguments;
-        check(partitions > 0, MPI_ERR_ARG, || format!("partitions is {partitions}, expected 1 or more"))?;
+        check(partitions >= 0, MPI_ERR_ARG, || format!("partitions is {partitions}, expected 0 or more"))?;
         check(tag >= 0, MPI_ERR_TAG, || format!("tag is {tag}, expected 0 to {}", c_int::MAX))?;
         check(peer != MPI_ANY_SOURCE, MPI_ERR_RANK, || "partitioned messages have no wildcards".into())?;
         self.buffer(data)?;
@@ -185,7 +190,7 @@ impl Guard {
         let (made, context) = self.partitioned(arguments, side)?;
         self.next_partition = first.wrapping_add(made.partitions as u32);
         if let Some(to) = made.peer {
-            let bytes = made.whole.bytes / made.partitions;
+            let bytes = made.partition_bytes();
             let mut words = [first, made.partitions as u32, bytes as u32, (bytes as u64 >> 32) as u32];
             let buffer = Buffer::contiguous(words.as_mut_ptr().cast(), INTRODUCTION_BYTES);
             self.send_copied(Message { to, context, tag: made.tag, buffer, mode: Mode::Standard });
@@ -272,7 +277,7 @@ impl Guard {
         ready[i] = true;
         let tag = number(*first, i);
         let Some(to) = made.peer else { return Ok(()) };
-        let bytes = made.whole.bytes / made.partitions;
+        let bytes = made.partition_bytes();
         let (context, buffer) = (made.context, made.whole.part(i * bytes, bytes));
         let message = Message { to, context, tag, buffer, mode: Mode::Standard };
         if let Started::Pending(sent) = self.engine.send(message) {
@@ -297,7 +302,9 @@ impl Guard {
         if !made.active || made.peer.is_none() {
             return Ok(true);
         }
-        let Some(sender) = sender.filter(|_| !made.under_way.is_empty()) else { return Ok(false) };
+        let Some(sender) = sender.filter(|sender| made.under_way.len() == sender.partitions) else {
+            return Ok(false);
+        };
         let parts = &made.under_way[made.overlapping(i, sender.partitions)];
         Ok(parts.iter().all(|&part| self.engine.requests.get(part).done))
     }
@@ -329,8 +336,9 @@ impl Guard {
 }
 
 fn checked_partition(partition: c_int, partitions: usize) -> Result<usize> {
-    check(partition >= 0 && (partition as usize) < partitions, MPI_ERR_ARG, || {
-        format!("partition is {partition}, expected 0 to {}", partitions - 1)
+    check(partition >= 0 && (partition as usize) < partitions, MPI_ERR_ARG, || match partitions {
+        0 => format!("partition is {partition}, but the request has no partitions"),
+        _ => format!("partition is {partition}, expected 0 to {}", partitions - 1),
     })?;
     Ok(partition as usize)
 }

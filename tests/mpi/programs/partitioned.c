@@ -223,6 +223,42 @@ static void nobody(void)
     MPI_Request_free(&receive);
 }
 
+/* No partitions, or partitions without data on one side and none on the other: nothing to wait for but each other. */
+static void none(int from, int to, int sent, int received)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Status status;
+    int flag = 0;
+    if (rank == from && rank == to) {
+        MPI_Request both[2];
+        MPI_Psend_init(NULL, sent, 0, MPI_INT, to, ONE, MPI_COMM_WORLD, MPI_INFO_NULL, &both[0]);
+        MPI_Precv_init(NULL, received, 0, MPI_INT, from, ONE, MPI_COMM_WORLD, MPI_INFO_NULL, &both[1]);
+        for (int round = 0; round < 2; round++) {
+            MPI_Startall(2, both);
+            for (int i = 0; i < sent; i++)
+                MPI_Pready(i, both[0]);
+            MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
+        }
+        MPI_Request_free(&both[0]);
+        MPI_Request_free(&both[1]);
+        return;
+    }
+    if (rank == from)
+        MPI_Psend_init(NULL, sent, 0, MPI_INT, to, ONE, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    else
+        MPI_Precv_init(NULL, received, 0, MPI_INT, from, ONE, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    for (int round = 0; round < 2; round++) {
+        MPI_Start(&request);
+        for (int i = 0; rank == from && i < sent; i++)
+            MPI_Pready(i, request);
+        if (rank == to && round == 0 && received > 0)
+            while (!flag)
+                MPI_Parrived(request, received - 1, &flag);
+        MPI_Wait(&request, &status);
+    }
+    MPI_Request_free(&request);
+}
+
 static void wrong_arguments(void)
 {
     int data[2] = {0, 0};
@@ -231,7 +267,7 @@ static void wrong_arguments(void)
     MPI_Comm_dup(MPI_COMM_SELF, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    CHECK(class_of(MPI_Psend_init(data, 0, 1, MPI_INT, 0, 1, comm, MPI_INFO_NULL, &other)) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_Psend_init(data, -1, 1, MPI_INT, 0, 1, comm, MPI_INFO_NULL, &other)) == MPI_ERR_ARG);
     CHECK(class_of(MPI_Psend_init(data, 2, -1, MPI_INT, 0, 1, comm, MPI_INFO_NULL, &other)) == MPI_ERR_COUNT);
     CHECK(class_of(MPI_Psend_init(data, 2, 1, MPI_INT, 7, 1, comm, MPI_INFO_NULL, &other)) == MPI_ERR_RANK);
     CHECK(class_of(MPI_Precv_init(data, 2, 1, MPI_INT, MPI_ANY_SOURCE, 1, comm, MPI_INFO_NULL, &other)) == MPI_ERR_RANK);
@@ -266,6 +302,9 @@ int main(int argc, char **argv)
         /* MPICH 5.0.2 crashes in the first. */
         if (is_tutti()) {
             nobody();
+            none(rank, rank, 0, 0);
+            none(rank, rank, 3, 0);
+            none(rank, rank, 0, 3);
             wrong_arguments();
         }
     }
@@ -280,6 +319,11 @@ int main(int argc, char **argv)
         /* MPICH 5.0.2 sends nothing before all partitions are ready. */
         if (is_tutti())
             early();
+        if (is_tutti()) {
+            none(0, 1, 0, 0);
+            none(1, 0, 0, 2);
+            none(0, 1, 2, 0);
+        }
         in_order();
         with_gaps();
         into_gaps();

@@ -64,6 +64,20 @@ static void use(MPI_Session session, const char *tag)
         MPI_Group_free(&even);
         MPI_Group_free(&odd);
     }
+    /* Of the predefined attributes such communicators have one, and so has what is made of them. */
+    if (is_tutti()) {
+        MPI_Comm copy;
+        void *value;
+        int keys[] = {MPI_TAG_UB, MPI_IO, MPI_HOST, MPI_WTIME_IS_GLOBAL, MPI_UNIVERSE_SIZE, MPI_LASTUSEDCODE, MPI_APPNUM};
+        MPI_Comm_dup(comm, &copy);
+        for (int i = 0; i < 7; i++) {
+            int flags[2] = {-1, -1};
+            MPI_Comm_get_attr(comm, keys[i], &value, &flags[0]);
+            MPI_Comm_get_attr(copy, keys[i], &value, &flags[1]);
+            MUST(flags[0] == (i == 0) && flags[1] == (i == 0));
+        }
+        MPI_Comm_free(&copy);
+    }
     MPI_Comm_free(&comm);
     MPI_Comm_free(&own);
     MPI_Group_free(&world);

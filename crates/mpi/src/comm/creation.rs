@@ -240,9 +240,10 @@ impl Guard {
         Ok(comm.creations)
     }
 
-    /// Keeps a communicator that inherits its parent's error handler (9.3.1).
+    /// Keeps a communicator that inherits its parent's error handler (9.3.1), and whether it goes back to a session.
     pub(super) fn keep_child(&mut self, parent: MPI_Comm, mut made: Comm) -> MPI_Comm {
         made.errhandler = self.comm(parent).map_or(MPI_ERRORS_ARE_FATAL, |parent| parent.errhandler);
+        made.of_session = self.comm(parent).is_ok_and(|parent| parent.of_session);
         errhandler::retain(made.errhandler);
         self.keep_comm(made)
     }

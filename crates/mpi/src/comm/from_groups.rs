@@ -90,6 +90,7 @@ impl Guard {
     /// Keeps a communicator that has no parent, with hints and an error handler.
     pub fn keep_orphan(&mut self, mut made: Comm, hints: &Info, errhandler: MPI_Errhandler) -> MPI_Comm {
         made.take_hints(hints);
+        made.of_session = true;
         made.errhandler = errhandler;
         errhandler::retain(errhandler);
         self.keep_comm(made)

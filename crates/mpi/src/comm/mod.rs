@@ -55,6 +55,8 @@ pub struct Comm {
     pub topology: Option<Rc<Topology>>,
     /// How many agreements over [`Channel::Creation`] this process has begun; the tag of their messages.
     pub creations: i32,
+    /// It goes back to a group of a session: of the environment's attributes it has the tags' bound only (9.1.2).
+    pub of_session: bool,
     /// State of collective operations.
     pub collective: crate::collective::State,
 }
@@ -96,6 +98,7 @@ impl Comm {
             hints: Info::default(),
             topology: None,
             creations: 0,
+            of_session: false,
             collective: Default::default(),
         }
     }

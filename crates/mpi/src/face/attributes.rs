@@ -45,8 +45,8 @@ unsafe fn put_attribute(value: Option<usize>, attribute_val: *mut c_void, flag: 
     unsafe { put(flag, "flag", c_int::from(value.is_some())) }
 }
 
-/// Address of the value of a predefined attribute of communicators; none when it has no value; an error for other keys.
-fn predefined(guard: &mut Guard, keyval: c_int) -> Option<Option<usize>> {
+/// Address of the value of a predefined attribute of a communicator; none when it has no value there; nothing for other keys.
+fn predefined(guard: &mut Guard, of_session: bool, keyval: c_int) -> Option<Option<usize>> {
     static TAG_UB: c_int = c_int::MAX;
     static IO: c_int = MPI_ANY_SOURCE;
     static HOST: c_int = MPI_PROC_NULL;
@@ -65,11 +65,12 @@ fn predefined(guard: &mut Guard, keyval: c_int) -> Option<Option<usize>> {
         },
         _ => return None,
     };
-    Some(Some(place as usize))
+    // What else describes the environment describes that of MPI_COMM_WORLD.
+    Some((!of_session || keyval == MPI_TAG_UB).then_some(place as usize))
 }
 
 fn check_not_predefined(guard: &mut Guard, keyval: c_int) -> Result<()> {
-    check(predefined(guard, keyval).is_none(), MPI_ERR_KEYVAL, || {
+    check(predefined(guard, false, keyval).is_none(), MPI_ERR_KEYVAL, || {
         format!("key {keyval} is predefined, its attribute cannot be changed")
     })
 }
@@ -90,8 +91,8 @@ unsafe fn get_comm(
     flag: *mut c_int,
 ) -> c_int {
     call(name, comm, |guard| {
-        guard.comm(comm)?;
-        let value = match predefined(guard, keyval) {
+        let of_session = guard.comm(comm)?.of_session;
+        let value = match predefined(guard, of_session, keyval) {
             Some(value) => value,
             None => attributes::get(guard, Owner::Comm(comm), keyval)?,
         };
