@@ -1,9 +1,11 @@
 //! What hostile local users try with root's daemons, and what becomes of it. The users are made by the test, so it needs root;
 //! elsewhere each test prints one line that says so.
 
+mod cgroups;
 #[path = "../cluster/cluster.rs"]
 #[allow(dead_code)]
 mod cluster;
+mod enrolment;
 #[path = "../launch/harness.rs"]
 #[allow(dead_code)]
 mod harness;

@@ -35,7 +35,7 @@ mod relay;
 mod sim;
 mod tunnel;
 
-pub use gangs::NodeTurns;
+pub use gangs::{NodeTurns, Residents};
 pub use head::JobEvent;
 use links::Role;
 
@@ -115,6 +115,8 @@ pub enum Action {
     End(JobId),
     /// Something for the switch thread.
     Gang(Command),
+    /// The ranks of a job run here: the switch thread is told of them, and of the cgroups that the kernel says they are in.
+    Here(JobId, Residents),
     /// The switch thread's neighbour, and whether it is the parent, is at the other end of this link.
     Lane(LinkId, NodeId, bool),
     /// Keep this for the case that the daemon dies and its starter does not.

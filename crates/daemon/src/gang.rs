@@ -14,7 +14,6 @@
 
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -23,6 +22,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
+use tutti_node::cgroup::JobGroup;
 use tutti_node::os::Rung;
 use tutti_sched::head::{Lags, Notice};
 use tutti_sched::{
@@ -93,8 +93,8 @@ pub enum Command {
     },
     /// A job with parts on this node or below.
     Job(JobId, Vec<NodeId>),
-    /// The ranks of a job run here: its user, where its cgroups would be, their pids, and their pids if each is bound to a core.
-    Here(JobId, u32, Vec<PathBuf>, Vec<u32>, Vec<u32>),
+    /// The ranks of a job run here.
+    Here(JobId, Box<Here>),
     /// Nothing of a job is left here.
     GoneHere(JobId),
     /// Nothing of a job is left anywhere.
@@ -121,6 +121,19 @@ pub enum Command {
     Share(Option<Window>),
     /// The end: everything is thawed.
     Stop,
+}
+
+/// The ranks of a job that run here.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Here {
+    /// Whose they are.
+    pub user: u32,
+    /// Their cgroups, if they are in some: one, or one for each virtual node.
+    pub groups: Vec<Arc<JobGroup>>,
+    /// Their pids in order of ranks. Who says so may be a user: they count only as far as the kernel says the same.
+    pub pids: Vec<u32>,
+    /// Each has a core of its own, and is moved to those of the job's slots.
+    pub bound: bool,
 }
 
 /// How the ranks of a job are held while others have the cores.

@@ -32,7 +32,7 @@ mod room;
 mod users;
 
 pub(crate) use room::{MESSAGE_BYTES_MAX, STATE_BYTES_MAX};
-pub use users::{Answer, Control, Enrolled, Host, JobRow, JobState, NodeRow, Request, Submit, ended_text};
+pub use users::{Answer, Control, Host, JobRow, JobState, NodeRow, Request, Submit, ended_text};
 
 /// From daemon to daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -310,7 +310,7 @@ pub struct Launch {
     /// Incarnation of each node's daemon that is to start it. One of a later life does not ([`Order::life`]): its part is there, or lost.
     pub lives: Vec<u64>,
     /// It runs already, on its home: its `mpiexec` has started it and has its output.
-    pub enrolled: Option<Enrolled>,
+    pub enrolled: bool,
 }
 
 impl Launch {

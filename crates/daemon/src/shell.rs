@@ -28,6 +28,7 @@ mod alarm;
 mod clients;
 mod events;
 mod filing;
+mod groups;
 mod guests;
 mod kept;
 mod neighbours;
@@ -412,6 +413,7 @@ impl Shell {
                     (None, _) => {}
                 },
                 Action::Gang(command) => self.switcher.tell(command),
+                Action::Here(job, residents) => self.tell_of_residents(job, residents),
                 Action::Lane(link, node, is_parent) => self.open_lane(link, node, is_parent),
                 Action::Log(event) => self.events.put(&event),
                 Action::LogTurns(turns) => self.turns.put(&turns),

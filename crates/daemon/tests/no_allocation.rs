@@ -6,11 +6,13 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::net::UdpSocket;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tutti_daemon::core::LinkId;
-use tutti_daemon::gang::{Command, Gangs, Neighbour, SECRET_BYTES, Seat, Switcher, What};
+use tutti_daemon::gang::{Command, Gangs, Here, Neighbour, SECRET_BYTES, Seat, Switcher, What};
+use tutti_node::cgroup::JobGroup;
 use tutti_sched::{Demand, JobId, NodeId, Place};
 
 struct Counting;
@@ -89,7 +91,9 @@ impl Pair {
                 std::fs::write(cgroup.join("cgroup.events"), "populated 1\nfrozen 1\n").unwrap();
                 std::fs::write(cgroup.join("cpu.stat"), "usage_usec 1\n").unwrap();
                 thread.tell(Command::Job(job, vec![NodeId(0), NodeId(1)]));
-                thread.tell(Command::Here(job, 0, vec![cgroup], Vec::new(), Vec::new()));
+                let group = JobGroup::new(std::fs::File::open(&cgroup).unwrap().into()).unwrap();
+                let here = Here { groups: vec![Arc::new(group)], ..Here::default() };
+                thread.tell(Command::Here(job, Box::new(here)));
             }
             let demand = Demand::at(Place::Given(vec![(NodeId(0), 1), (NodeId(1), 1)]));
             pair.head.tell(Command::Submit(job, Box::new(demand), true));

@@ -11,6 +11,11 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 
+mod group;
+mod mount;
+
+pub use group::{JobGroup, has_its_pid};
+
 /// How long the kernel may take to empty a killed cgroup before its removal is given up: who is killed dies when he gets a core.
 const REMOVAL_MAX: Duration = Duration::from_secs(10);
 
@@ -132,16 +137,22 @@ pub fn name(name: &str) -> String {
     format!("tutti-job-{name}")
 }
 
+/// Whether this is the name of a cgroup of a job: `Some(true)`, of its only one on this node; `Some(false)`, of one of its nodes'.
+fn is_name_of(name: &str, job: u64) -> Option<bool> {
+    let node = name.strip_prefix(&self::name(&crate::wire::name_of(job, None)))?;
+    if node.is_empty() {
+        return Some(true);
+    }
+    let number = node.strip_prefix('-')?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some(false)
+}
+
 /// Where a cgroup of that name would be: inside the one that this process is in.
 pub fn place(name: &str) -> Option<PathBuf> {
     let memberships = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    // A process that has the root cgroup for its own in a container sees paths such as /../..: no place of ours.
-    let place = memberships.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    if place.starts_with("..") {
-        return None;
-    }
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-    Some(below_mount(&mounts, place)?.join(name))
+    Some(mount::below_mount(&mounts, mount::place_in(&memberships)?)?.join(name))
 }
 
 /// Thaws what a daemon that is gone may have frozen.
@@ -173,45 +184,9 @@ fn open(directory: impl AsFd, path: &Path, flags: OFlags) -> rustix::io::Result<
     rustix::fs::openat(directory, path, flags | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Where `place` of the version 2 hierarchy is visible, if it is.
-fn below_mount(mountinfo: &str, place: &str) -> Option<PathBuf> {
-    mountinfo.lines().find_map(|line| {
-        // 41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
-        let (left, right) = line.split_once(" - ")?;
-        if right.split(' ').next()? != "cgroup2" {
-            return None;
-        }
-        let mut fields = left.split(' ').skip(3);
-        let (root, point) = (fields.next()?, fields.next()?);
-        let inside = Path::new("/").join(place);
-        let relative = inside.strip_prefix(root).ok()?.to_owned();
-        Some(Path::new(&unescape(point)).join(relative))
-    })
-}
-
-/// mountinfo writes space, tab, newline and backslash as three octal digits.
-fn unescape(text: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .iter()
-        .fold(text.to_owned(), |text, (escaped, plain)| text.replace(escaped, plain))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const HYBRID: &str = "\
-31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
-40 31 0:37 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,name=systemd
-41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:5 - cgroup2 cgroup2 rw
-";
-
-    #[test]
-    fn cgroup2_mount_is_found_beside_version_1() {
-        assert_eq!(below_mount(HYBRID, "a/b"), Some(PathBuf::from("/sys/fs/cgroup/unified/a/b")));
-        assert_eq!(below_mount(HYBRID, ""), Some(PathBuf::from("/sys/fs/cgroup/unified/")));
-        assert_eq!(below_mount(HYBRID.lines().next().unwrap(), "a"), None);
-    }
 
     /// A folder that looks like a cgroup of a job inside another, with these files.
     fn fake(name: &str, files: &[&str]) -> (PathBuf, Cgroup) {
@@ -281,17 +256,13 @@ mod tests {
     }
 
     #[test]
-    fn cgroup2_partial_mount_shows_only_its_part() {
-        let part = "41 31 0:38 /user /mnt/my\\040groups rw - cgroup2 cgroup2 rw\n";
-        assert_eq!(below_mount(part, "user/me"), Some(PathBuf::from("/mnt/my groups/me")));
-        assert_eq!(below_mount(part, "system"), None);
-    }
-
-    #[test]
-    fn mountinfo_of_any_text_is_parsed() {
-        for text in ["", " - ", "- cgroup2", "1 - cgroup2", "1 2 3 / - cgroup2 x y", "\u{0} - cgroup2 \u{0}"]
-        {
-            assert_eq!(below_mount(text, "a"), None, "{text:?}");
+    fn cgroup_name_has_job_and_node() {
+        let name = name(&crate::wire::name_of(0xab, None));
+        assert_eq!(is_name_of(&name, 0xab), Some(true));
+        assert_eq!(is_name_of(&format!("{name}-12"), 0xab), Some(false));
+        assert_eq!(is_name_of(&name, 0xac), None, "another job's");
+        for wrong in [format!("{name}-"), format!("{name}12"), format!("{name}-1x"), String::new()] {
+            assert_eq!(is_name_of(&wrong, 0xab), None, "{wrong}");
         }
     }
 }

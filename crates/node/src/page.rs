@@ -6,8 +6,12 @@
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::OnceLock;
 
-use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat, readlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, MemfdFlags, Mode, OFlags, StatxFlags, memfd_create, openat, readlinkat,
+    statx,
+};
 use rustix::io::Errno;
 use rustix::process::Pid;
 pub use tutti_shm::daemon_page::Teller;
@@ -57,16 +61,29 @@ pub fn adopt(starter: Pid, user: u32, now_ns: u64) -> Option<Teller> {
 /// The page, if this is it, among the descriptors of a process.
 fn adopt_descriptor(folder: &OwnedFd, number: &CStr, user: u32, now_ns: u64) -> Option<Teller> {
     let seen = openat(folder, number, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let stat = fstat(&seen).ok()?;
-    let is_page = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-        && stat.st_size == PAGE_BYTES as i64
-        && stat.st_uid == user;
+    // A file system of the user's could keep who asks it waiting: what is cached of the file says whether it is in memory of the kernel's.
+    let wanted = StatxFlags::TYPE | StatxFlags::SIZE | StatxFlags::UID;
+    let stat = statx(&seen, "", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, wanted).ok()?;
+    let is_page = memory_device() == Some((stat.stx_dev_major, stat.stx_dev_minor))
+        && FileType::from_raw_mode(stat.stx_mode.into()) == FileType::RegularFile
+        && stat.stx_size == PAGE_BYTES as u64
+        && stat.stx_uid == user;
     if !is_page {
         return None;
     }
     let again = format!("/proc/self/fd/{}", seen.as_raw_fd());
     let page = openat(CWD, again, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()?;
     DaemonPage::adopt(page.as_fd(), user, now_ns).ok()
+}
+
+/// The device of every memfd: no user can mount it.
+fn memory_device() -> Option<(u32, u32)> {
+    static DEVICE: OnceLock<Option<(u32, u32)>> = OnceLock::new();
+    *DEVICE.get_or_init(|| {
+        let one = memfd_create("tutti-device", MemfdFlags::CLOEXEC).ok()?;
+        let stat = statx(&one, "", AtFlags::EMPTY_PATH, StatxFlags::TYPE).ok()?;
+        Some((stat.stx_dev_major, stat.stx_dev_minor))
+    })
 }
 
 #[cfg(test)]

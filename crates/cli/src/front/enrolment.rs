@@ -15,7 +15,6 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
-use tutti_daemon::message::Enrolled;
 use tutti_daemon::place;
 use tutti_node::cgroup;
 use tutti_node::snapshot::GOES_ON;
@@ -198,10 +197,7 @@ impl Enrolment {
         submit.environment.clear();
         submit.job.programs.iter_mut().for_each(|program| program.variables.clear());
         submit.job.input = tutti_node::wire::Input::None;
-        let all_there = self.cgroups.iter().all(|path| path.is_dir());
-        let cgroups = self.cgroups.iter().filter(|_| all_there);
-        let cgroups = cgroups.map(|path| path.clone().into_os_string().into()).collect();
-        Ok(Request::Enrol(Box::new(submit), Enrolled { cgroups }))
+        Ok(Request::Enrol(Box::new(submit)))
     }
 
     /// Starts a daemon, unless one was named or ours is still on its way.

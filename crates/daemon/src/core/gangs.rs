@@ -1,9 +1,5 @@
 //! What the switch thread is told of nodes and jobs, and its words on their way over the tree.
 
-use std::ffi::OsString;
-
-use tutti_node::cgroup;
-
 use super::{Action, Core, LinkId};
 use crate::gang::{Command, Said, Seat, Stretch};
 use crate::members::NodeId;
@@ -12,6 +8,19 @@ use crate::message::{JobId, Message};
 /// So often the switch thread is told that somebody above lives, at most; and where there are no jobs.
 const LIFE_MS: u64 = 1000;
 const LIFE_IDLE_MS: u64 = 5000;
+
+/// The ranks of a job on this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Residents {
+    /// The job's number in the name of its cgroup.
+    pub number: u64,
+    /// Whose it is.
+    pub user: u32,
+    /// As the starter says, in order of ranks.
+    pub pids: Vec<u32>,
+    /// The starter has bound each to one core.
+    pub bound: bool,
+}
 
 /// A line of the log of turns.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -96,17 +105,13 @@ impl Core {
         if !launch.terms.gang {
             return;
         }
-        let node = (launch.nodes.len() > 1).then(|| launch.index(me).unwrap_or(0) as u32);
-        let places = match &launch.enrolled {
-            Some(enrolled) => enrolled.cgroups.iter().map(|path| OsString::from(path).into()).collect(),
-            None => {
-                let name = cgroup::name(&tutti_node::wire::name_of(launch.job.id, node));
-                cgroup::place(&name).into_iter().collect()
-            }
-        };
-        let (user, ranks) = (launch.user.uid, self.parts.pids(job));
-        let bound = if self.has_machine_alone() { self.parts.bound(job) } else { Vec::new() };
-        self.act(Action::Gang(Command::Here(job, user, places, ranks, bound)));
+        let mut pids = self.parts.pids(job);
+        // A starter may say anything; one of several nodes has as many as it was given.
+        let most = if launch.enrolled { launch.job.ranks() } else { launch.ranks_on(me) };
+        pids.truncate(most as usize);
+        let bound = self.has_machine_alone() && self.parts.is_bound(job);
+        let residents = Residents { number: launch.job.id, user: launch.user.uid, pids, bound };
+        self.act(Action::Here(job, residents));
     }
 
     /// This is the head, and all nodes are of its machine.

@@ -82,10 +82,10 @@ impl Parts {
         self.parts.get(&job).map_or_else(Vec::new, |part| part.state.pids.clone())
     }
 
-    /// The pids in order of ranks, if the starter has bound each to one core.
-    pub(super) fn bound(&self, job: JobId) -> Vec<u32> {
-        let one_each = |part: &&Part| part.state.cores.iter().all(|cores| cores.parse::<u32>().is_ok());
-        self.parts.get(&job).filter(one_each).map_or_else(Vec::new, |part| part.state.pids.clone())
+    /// The starter has bound each rank to one core.
+    pub(super) fn is_bound(&self, job: JobId) -> bool {
+        let one_each = |part: &Part| part.state.cores.iter().all(|cores| cores.parse::<u32>().is_ok());
+        self.parts.get(&job).is_some_and(one_each)
     }
 
     pub(super) fn is_empty(&self) -> bool {

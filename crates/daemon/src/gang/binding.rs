@@ -1,12 +1,13 @@
 //! Ranks move to the cores of the slots that the matrix gives their job (DESIGN 7): two jobs of one rank each that share a row are not
 //! both on the first core, where their starters, which know nothing of each other, have put them.
 
-use std::path::Path;
-
-use rustix::process::Pid;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use tutti_node::cgroup;
+use tutti_node::cgroup::{JobGroup, has_its_pid};
+use tutti_node::page::owner;
 use tutti_sched::Slots;
+
+use super::Here;
 
 /// The cores behind the slots of this node, in order: those that the daemon may use.
 #[derive(Debug, Default)]
@@ -25,36 +26,56 @@ impl Cores {
         (cores.len() >= ranks).then(|| cores[..ranks].to_vec())
     }
 
-    /// Binds ranks that have a core each to those of the slots. What is no process of the job's cgroup is left alone: who names pids may
-    /// be a user.
-    pub(super) fn bind(&self, slots: &Slots, ranks: &[u32], group: &Path) {
-        let Some(cores) = self.of_ranks(slots, ranks.len()) else { return };
-        let members = members(group);
-        for (rank, core) in ranks.iter().zip(cores).filter(|(rank, _)| members.contains(rank)) {
+    /// Binds ranks that have a core each to those of the slots. What is no process of the user's in the job's cgroup is left alone: who
+    /// names pids may be a user.
+    pub(super) fn bind(&self, slots: &Slots, here: &Here, group: &JobGroup) {
+        let Some(cores) = self.of_ranks(slots, here.pids.len()) else { return };
+        let family = Family { user: here.user, members: group.members(), every: self.every() };
+        for (rank, core) in here.pids.iter().zip(cores) {
             let mut set = CpuSet::new();
             set.set(core);
-            bind_family(*rank, &set, &members);
+            family.bind(*rank, &set);
         }
+    }
+
+    fn every(&self) -> CpuSet {
+        let mut every = CpuSet::new();
+        self.0.iter().for_each(|core| every.set(*core));
+        every
     }
 }
 
-/// Processes of a job.
-fn members(group: &Path) -> Vec<u32> {
-    let inside = |path: &Path| std::fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
-    let text = inside(group) + &inside(&group.join(cgroup::INNER));
-    text.lines().filter_map(|pid| pid.parse().ok()).collect()
+/// Who may be bound.
+struct Family {
+    user: u32,
+    /// Processes of the job.
+    members: Vec<u32>,
+    /// All cores that ranks may have.
+    every: CpuSet,
 }
 
-/// All threads of a process, and of its children in the job: the rank may stand below a wrapper.
-fn bind_family(pid: u32, set: &CpuSet, members: &[u32]) {
-    for thread in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
-        let number = thread.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));
-        if let Some(number) = number {
-            let _ = sched_setaffinity(Some(number), set);
+impl Family {
+    /// Binds all threads of a process, and of its children in the job: the rank may stand below a wrapper.
+    fn bind(&self, pid: u32, set: &CpuSet) {
+        let Some(process) = Pid::from_raw(pid as i32).filter(|_| self.members.contains(&pid)) else { return };
+        let Ok(pidfd) = pidfd_open(process, PidfdFlags::empty()) else { return };
+        // What is the user's has the number now, and keeps it as long as the descriptor says so.
+        if owner(process) != Some(self.user) {
+            return;
         }
-        let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-        let children = children.split_ascii_whitespace().filter_map(|child| child.parse().ok());
-        children.filter(|child| members.contains(child)).for_each(|child| bind_family(child, set, members));
+        for thread in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+            let number = thread.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));
+            if let Some(number) = number.filter(|_| has_its_pid(&pidfd)) {
+                let _ = sched_setaffinity(Some(number), set);
+                if !has_its_pid(&pidfd) || !thread.path().exists() {
+                    // It has ended meanwhile: whoever has its number by now is not held to this core.
+                    let _ = sched_setaffinity(Some(number), &self.every);
+                }
+            }
+            let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            let children = children.split_ascii_whitespace().filter_map(|child| child.parse().ok());
+            children.for_each(|child| self.bind(child, set));
+        }
     }
 }
 
@@ -70,5 +91,25 @@ mod tests {
         assert_eq!(cores.of_ranks(&both, 2), Some(vec![2, 3]));
         assert_eq!(cores.of_ranks(&Slots::first(2), 3), None, "more ranks than slots");
         assert_eq!(cores.of_ranks(&Slots::first(4), 1), None, "a slot without a core");
+    }
+
+    #[test]
+    fn binding_is_for_the_users_processes_in_the_jobs_cgroup() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let (pid, user) = (child.id(), rustix::process::geteuid().as_raw());
+        let before = sched_getaffinity(Some(Pid::from_child(&child))).unwrap();
+        let every: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| before.is_set(*core)).collect();
+        let mut set = CpuSet::new();
+        set.set(every[0]);
+        let cores = Cores(every);
+        let bind = |user, members| Family { user, members, every: cores.every() }.bind(pid, &set);
+        let now = || sched_getaffinity(Some(Pid::from_child(&child))).unwrap();
+        bind(user + 1, vec![pid]);
+        bind(user, vec![pid + 1]);
+        assert!(now() == before);
+        bind(user, vec![pid]);
+        assert!(now() == set);
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

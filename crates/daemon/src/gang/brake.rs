@@ -9,15 +9,15 @@
 //! What is done with a job its ranks are told before it is done, on the page that each of its starters has for that.
 
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::process::Pid;
 use tutti_node::page::{self, Teller};
 
 use super::freezer::{Activity, Freezer};
 use super::stopper::Stopper;
-use super::{Means, now_ns};
+use super::{Here, Means, now_ns};
 
 /// So long a job that dozes may work at once.
 const GIVEN_NS: u64 = 5_000_000;
@@ -51,6 +51,21 @@ pub(super) struct Brake {
     fresh: bool,
     /// The pages of its starters here.
     pages: Vec<Teller>,
+    /// Its ranks, for signals where its cgroup cannot be frozen.
+    ranks: Vec<u32>,
+    user: u32,
+    /// The kernel has not frozen it when it was told to.
+    refused: Option<Errno>,
+    /// The same, until somebody is told.
+    news: Option<Trouble>,
+}
+
+/// What went wrong when a cgroup was to be frozen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Trouble {
+    pub(super) error: Errno,
+    /// It is stopped by signals from now on; else it goes on running.
+    pub(super) by_signals: bool,
 }
 
 #[derive(Debug)]
@@ -78,35 +93,26 @@ macro_rules! with {
 }
 
 impl Brake {
-    /// Of a job of this user whose cgroups would be there, and whose ranks on this node are these.
-    pub(super) fn of(cgroups: &[PathBuf], ranks: &[u32], user: u32) -> Option<Self> {
-        let pages = pages(ranks, user);
+    /// Of a job whose ranks on this node are these.
+    pub(super) fn of(here: &Here) -> Option<Self> {
+        let Here { user, groups, pids, .. } = here;
         // Which ranks are in which of several nobody has said.
-        let rank = ranks.first().copied().filter(|_| cgroups.len() == 1);
-        let freezers: Option<Vec<_>> = cgroups.iter().map(|path| Freezer::open(path, rank).ok()).collect();
-        if let Some(freezers) = freezers.filter(|freezers| !freezers.is_empty()) {
-            return Some(Brake {
-                by: By::Cgroups(freezers),
-                dozes: None,
-                trusted: false,
-                fresh: false,
-                pages,
-            });
-        }
-        let mut stoppers: Vec<Stopper> = Vec::new();
-        for rank in ranks.iter().filter_map(|pid| Pid::from_raw(*pid as i32)) {
-            if let Some(stopper) = Stopper::of_rank(rank, user)
-                && stoppers.iter().all(|known| known.starter() != stopper.starter())
-            {
-                stoppers.push(stopper);
-            }
-        }
-        (!stoppers.is_empty()).then_some(Brake {
-            by: By::Signals(stoppers),
+        let rank = pids.first().copied().filter(|_| groups.len() == 1);
+        let freezers: Option<Vec<_>> = groups.iter().map(|group| Freezer::open(group, rank).ok()).collect();
+        let by = match freezers.filter(|freezers| !freezers.is_empty()) {
+            Some(freezers) => By::Cgroups(freezers),
+            None => By::Signals(stoppers(pids, *user)?),
+        };
+        Some(Brake {
+            by,
             dozes: None,
             trusted: false,
             fresh: false,
-            pages,
+            pages: pages(pids, *user),
+            ranks: pids.clone(),
+            user: *user,
+            refused: None,
+            news: None,
         })
     }
 
@@ -132,13 +138,45 @@ impl Brake {
     pub(super) fn freeze(&mut self, now_ns: u64) {
         (self.dozes, self.trusted, self.fresh) = (None, false, true);
         self.pages.iter_mut().for_each(|page| page.begin(now_ns));
-        with!(&mut self.by, iter_mut, all => all.by_ref().for_each(|one| one.freeze(now_ns)));
+        let refused = match &mut self.by {
+            By::Cgroups(all) => {
+                all.iter_mut().filter_map(|one| one.freeze(now_ns).err()).fold(None, |_, error| Some(error))
+            }
+            By::Signals(all) => {
+                all.iter_mut().for_each(|one| one.freeze(now_ns));
+                None
+            }
+        };
+        match refused {
+            Some(error) => self.fall_back(now_ns, error),
+            None => self.refused = None,
+        }
+    }
+
+    /// The kernel does not freeze its cgroup: it is stopped by signals. Where these cannot be sent either it runs on, and counts as late.
+    fn fall_back(&mut self, now_ns: u64, error: Errno) {
+        let signals = stoppers(&self.ranks, self.user);
+        let by_signals = signals.is_some();
+        if let (Some(mut stoppers), By::Cgroups(freezers)) = (signals, &mut self.by) {
+            freezers.iter_mut().for_each(|one| one.thaw(now_ns));
+            stoppers.iter_mut().for_each(|one| one.freeze(now_ns));
+            self.by = By::Signals(stoppers);
+        }
+        // Once as long as nothing changes.
+        if self.refused.replace(error) != Some(error) {
+            self.news = Some(Trouble { error, by_signals });
+        }
+    }
+
+    /// What went wrong since the last call.
+    pub(super) fn take_trouble(&mut self) -> Option<Trouble> {
+        self.news.take()
     }
 
     /// It has just been told to freeze. `true`: nobody has to wait for more: none of its ranks runs an instruction of its own. That it
     /// does stand still is looked for much later, for those who keep the machines.
     pub(super) fn try_trust(&mut self, now_ns: u64) -> bool {
-        self.trusted = matches!(self.by, By::Cgroups(_));
+        self.trusted = matches!(self.by, By::Cgroups(_)) && self.refused.is_none();
         if self.trusted {
             self.calm(now_ns, TRUST_NS);
         }
@@ -265,6 +303,19 @@ impl Brake {
     }
 }
 
+/// What stops these ranks of a user's by signals; none if nobody is there.
+fn stoppers(ranks: &[u32], user: u32) -> Option<Vec<Stopper>> {
+    let mut stoppers: Vec<Stopper> = Vec::new();
+    for rank in ranks.iter().filter_map(|pid| Pid::from_raw(*pid as i32)) {
+        if let Some(stopper) = Stopper::of_rank(rank, user)
+            && stoppers.iter().all(|known| known.starter() != stopper.starter())
+        {
+            stoppers.push(stopper);
+        }
+    }
+    (!stoppers.is_empty()).then_some(stoppers)
+}
+
 /// The pages of the starters of these ranks. Without them a job takes its turns all the same, and does not know of them.
 fn pages(ranks: &[u32], user: u32) -> Vec<Teller> {
     let ranks = ranks.iter().filter_map(|rank| Pid::from_raw(*rank as i32));
@@ -272,4 +323,87 @@ fn pages(ranks: &[u32], user: u32) -> Vec<Teller> {
     starters.dedup();
     let now_ns = now_ns();
     starters.into_iter().filter_map(|starter| page::adopt(starter, user, now_ns)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::{Child, Command};
+    use std::sync::Arc;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use rustix::process::Signal;
+    use tutti_node::cgroup::JobGroup;
+    use tutti_node::stat::Stat;
+
+    use super::*;
+
+    /// A folder that looks like a cgroup to which nothing can be written.
+    fn refusing(name: &str) -> Arc<JobGroup> {
+        let folder = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        mknodat(CWD, folder.join("cgroup.freeze"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        std::fs::write(folder.join("cgroup.events"), "frozen 0\n").unwrap();
+        let group = JobGroup::new(std::fs::File::open(&folder).unwrap().into()).unwrap();
+        Arc::new(group)
+    }
+
+    fn remove(name: &str) {
+        std::fs::remove_dir_all(std::env::temp_dir().join(format!("{name}-{}", std::process::id()))).unwrap();
+    }
+
+    /// A shell that has started a rank.
+    fn start() -> (Child, Pid) {
+        let mut shell = Command::new("sh");
+        let mut shell = shell.args(["-c", "sleep 60; true"]).process_group(0).spawn().unwrap();
+        loop {
+            if let Some(rank) = tutti_node::descendants::all_of(Pid::from_child(&shell)).first() {
+                return (shell, *rank);
+            }
+            assert!(shell.try_wait().unwrap().is_none(), "it lives");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn brake_falls_back_to_signals() {
+        let group = refusing("tutti-brake-signals");
+        let (mut starter, rank) = start();
+        let user = rustix::process::geteuid().as_raw();
+        let pids = vec![rank.as_raw_nonzero().get() as u32];
+        let mut brake = Brake::of(&Here { user, groups: vec![group], pids, bound: false }).unwrap();
+        assert_eq!(brake.means(), Means::Cgroup);
+        brake.freeze(0);
+        let trouble = Some(Trouble { error: Errno::SPIPE, by_signals: true });
+        assert_eq!(
+            (brake.means(), brake.take_trouble(), brake.take_trouble()),
+            (Means::Signals, trouble, None)
+        );
+        assert!(!brake.try_trust(0), "that it stands still must be seen");
+        while !brake.try_confirm(0) {
+            std::thread::yield_now();
+        }
+        assert!(Stat::of(rank).unwrap().is_stopped());
+        brake.thaw();
+        while Stat::of(rank).unwrap().is_stopped() {
+            std::thread::yield_now();
+        }
+        rustix::process::kill_process_group(Pid::from_child(&starter), Signal::KILL).unwrap();
+        starter.wait().unwrap();
+        remove("tutti-brake-signals");
+    }
+
+    #[test]
+    fn brake_without_any_means_counts_as_late() {
+        let group = refusing("tutti-brake-late");
+        let mut brake = Brake::of(&Here { groups: vec![group], ..Here::default() }).unwrap();
+        for _ in 0..2 {
+            brake.freeze(0);
+            assert!(!brake.try_trust(0) && !brake.try_confirm(1_000) && brake.is_freezing());
+            brake.thaw();
+        }
+        let trouble = Some(Trouble { error: Errno::SPIPE, by_signals: false });
+        assert_eq!((brake.take_trouble(), brake.take_trouble()), (trouble, None), "once");
+        remove("tutti-brake-late");
+    }
 }

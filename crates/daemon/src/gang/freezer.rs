@@ -14,11 +14,11 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
-use rustix::io::{pread, pwrite};
+use rustix::io::{Errno, pread, pwrite};
 use rustix::process::Pid;
+use tutti_node::cgroup::JobGroup;
 use tutti_node::stat::Stat;
 
 use super::standstill::Standstill;
@@ -119,8 +119,8 @@ pub(super) struct Freezer {
 impl Freezer {
     /// # Errors
     /// When it is no cgroup that we may freeze.
-    pub(super) fn open(path: &Path, rank: Option<u32>) -> io::Result<Self> {
-        let file = |name: &str, flags| openat(CWD, path.join(name), flags | OFlags::CLOEXEC, Mode::empty());
+    pub(super) fn open(group: &JobGroup, rank: Option<u32>) -> io::Result<Self> {
+        let file = |name: &str, flags| group.open_file(name, flags);
         let pulse = rank.map(|rank| format!("/proc/{rank}/schedstat"));
         Ok(Freezer {
             pulse: pulse
@@ -130,7 +130,7 @@ impl Freezer {
             freeze: file("cgroup.freeze", OFlags::RDWR)?,
             events: file("cgroup.events", OFlags::RDONLY)?,
             activity: file("cpu.stat", OFlags::RDONLY).ok(),
-            threads: file(&format!("{}/cgroup.threads", tutti_node::cgroup::INNER), OFlags::RDONLY).ok(),
+            threads: group.open_inner_file("cgroup.threads").ok(),
             still: Standstill::default(),
             changed_ns: 0,
             seen: None,
@@ -139,10 +139,14 @@ impl Freezer {
     }
 
     /// Before anybody waits for it, [`Self::try_confirm`] is to be called: the kernel tells of what has changed since its file was read.
-    pub(super) fn freeze(&mut self, now_ns: u64) {
-        let _ = pwrite(&self.freeze, b"1", 0);
+    ///
+    /// # Errors
+    /// When the kernel refuses: it goes on running. A cgroup that is gone is no error.
+    pub(super) fn freeze(&mut self, now_ns: u64) -> Result<(), Errno> {
+        let written = pwrite(&self.freeze, b"1", 0);
         let is_told = now_ns >= self.changed_ns + TOLD_NS;
         self.still.ask(now_ns, if is_told { LOOK_TOLD_NS } else { LOOK_NS });
+        written.map(drop).or_else(|error| if is_gone(error) { Ok(()) } else { Err(error) })
     }
 
     pub(super) fn thaw(&mut self, now_ns: u64) {
@@ -186,7 +190,7 @@ impl Freezer {
         let mut text = [0; 128];
         let said = match pread(&self.events, &mut text, 0) {
             Ok(read) => text[..read].split(|byte| *byte == b'\n').any(|line| line == b"frozen 1"),
-            Err(_) => true,
+            Err(error) => is_gone(error),
         };
         if said {
             self.still.confirm();
@@ -244,6 +248,11 @@ impl Freezer {
     }
 }
 
+/// The file's cgroup has been removed.
+fn is_gone(error: Errno) -> bool {
+    matches!(error, Errno::NODEV | Errno::NOENT)
+}
+
 /// How many threads are in this list, if all of them sleep: none runs or waits for a core or a disk.
 fn sleepers(list: &OwnedFd) -> Option<u64> {
     // As long as so many numbers of threads are at most.
@@ -269,40 +278,65 @@ mod tests {
     use super::*;
 
     #[test]
-    fn freezer_removed_cgroup_counts_as_frozen() {
+    fn freezer_looks_more_rarely_each_time() {
         let folder = std::env::temp_dir().join(format!("tutti-freezer-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        // A file that cannot be read at an offset stands for one whose cgroup was removed.
-        let (reader, _writer) = rustix::pipe::pipe().unwrap();
         for name in ["cgroup.freeze", "cgroup.events"] {
             std::fs::write(folder.join(name), "frozen 0\n").unwrap();
         }
-        let mut freezer = Freezer::open(&folder, None).unwrap();
-        freezer.freeze(0);
+        let group = JobGroup::new(std::fs::File::open(&folder).unwrap().into()).unwrap();
+        let mut freezer = Freezer::open(&group, None).unwrap();
+        freezer.freeze(0).unwrap();
         assert!(freezer.still().is_asked() && !freezer.try_confirm(300_000));
         assert_eq!(freezer.still().look_ns(), 300_000 + 2 * LOOK_NS, "looks become rarer");
         std::fs::write(folder.join("cgroup.events"), "frozen 1\n").unwrap();
         assert!(freezer.try_confirm(800_000) && !freezer.still().is_asked());
         freezer.thaw(2_000_000);
-        freezer.freeze(12_000_000);
+        freezer.freeze(12_000_000).unwrap();
         assert_eq!(
             freezer.still().look_ns(),
             12_000_000 + LOOK_NS,
             "nobody tells of a change so soon after the last"
         );
         assert!(freezer.try_confirm(13_000_000));
-        freezer.freeze(13_000_000 + TOLD_NS);
+        freezer.freeze(13_000_000 + TOLD_NS).unwrap();
         assert_eq!(freezer.still().look_ns(), 13_000_000 + TOLD_NS + LOOK_TOLD_NS, "it is told of");
-        freezer.freeze(14_000_000 + TOLD_NS);
+        freezer.freeze(14_000_000 + TOLD_NS).unwrap();
         assert!(freezer.events().is_some() && !freezer.still().is_calm());
         freezer.calm(14_000_000 + TOLD_NS, 5_000_000);
         assert!(freezer.events().is_none() && freezer.still().is_calm(), "nobody is woken by it");
         assert_eq!(freezer.still().look_ns(), 19_000_000 + TOLD_NS);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn freezer_removed_cgroup_counts_as_frozen() {
+        let name = tutti_node::cgroup::name(&format!("freezer-{}", std::process::id()));
+        let Some(cgroup) = tutti_node::cgroup::Cgroup::create(&name) else {
+            return eprintln!("skipped: no cgroup can be made here");
+        };
+        let group = JobGroup::new(std::fs::File::open(cgroup.path()).unwrap().into()).unwrap();
+        let mut freezer = Freezer::open(&group, None).unwrap();
+        drop(cgroup);
+        assert_eq!(freezer.freeze(0), Ok(()));
+        assert!(freezer.try_confirm(1_000) && !freezer.still().is_asked(), "nobody is left who could run");
+    }
+
+    #[test]
+    fn freezer_failed_write_is_not_frozen() {
+        let folder = std::env::temp_dir().join(format!("tutti-freezer-full-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("cgroup.freeze"), "0\n").unwrap();
+        std::fs::write(folder.join("cgroup.events"), "frozen 0\n").unwrap();
+        let group = JobGroup::new(std::fs::File::open(&folder).unwrap().into()).unwrap();
+        let mut freezer = Freezer::open(&group, None).unwrap();
+        freezer.freeze = std::fs::File::options().read(true).write(true).open("/dev/full").unwrap().into();
+        assert_eq!(freezer.freeze(0), Err(Errno::NOSPC));
+        assert!(freezer.still().is_asked() && !freezer.try_confirm(1_000));
+        // A file that cannot be read at an offset: not a cgroup that is gone.
+        let (reader, _writer) = rustix::pipe::pipe().unwrap();
         freezer.events = reader;
-        assert!(
-            freezer.try_confirm(14_000_000 + TOLD_NS) && !freezer.still().is_asked(),
-            "nobody is left who could run"
-        );
+        assert!(!freezer.try_confirm(2_000));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

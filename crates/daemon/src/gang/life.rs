@@ -18,7 +18,7 @@ use tutti_sched::{Down, JobId, NodeId, Order, Part, Report, Scheduler, Stage};
 
 use super::admission::{Admission, Verdict};
 use super::binding::Cores;
-use super::brake::Brake;
+use super::brake::{Brake, Trouble};
 use super::lanes::{Heard, Lanes};
 use super::post::{self, Orders, Served};
 use super::turns::{Recorder, Turns};
@@ -162,11 +162,23 @@ impl Life {
                 (self.say)(Said::Line(text));
             }
             self.tell_of_jobs(now_ns);
+            self.tell_of_trouble();
             self.wait();
         }
         self.jobs.values_mut().filter_map(|job| job.brake.as_mut()).for_each(|brake| {
             brake.thaw();
         });
+    }
+
+    /// A job whose cgroup the kernel does not freeze is held otherwise, or not at all.
+    fn tell_of_trouble(&mut self) {
+        for (job, brake) in self.jobs.iter_mut().filter_map(|(id, job)| Some((*id, job.brake.as_mut()?))) {
+            let Some(Trouble { error, by_signals }) = brake.take_trouble() else { continue };
+            let what =
+                if by_signals { "it is stopped by signals" } else { "it runs when it is not its turn" };
+            (self.say)(Said::Held(job, if by_signals { Means::Signals } else { Means::Nothing }));
+            (self.say)(Said::Line(format!("job {job}: its cgroup cannot be frozen ({error}): {what}")));
+        }
     }
 
     /// On the head, for whoever asks the main loop.
@@ -187,12 +199,12 @@ impl Life {
                 self.jobs.entry(job).or_default().nodes = nodes;
                 return self.settle(now_ns, job);
             }
-            Command::Here(job, user, cgroups, ranks, bound) => {
+            Command::Here(job, here) => {
                 let entry = self.jobs.entry(job).or_default();
+                entry.brake = Brake::of(&here);
                 // The ranks of virtual nodes stay where they are.
-                let group = if let [group] = &cgroups[..] { Some(group.clone()) } else { None };
-                entry.bound = group.filter(|_| !bound.is_empty()).map(|group| (bound, group));
-                entry.brake = Brake::of(&cgroups, &ranks, user);
+                let group = if let [group] = &here.groups[..] { Some(Arc::clone(group)) } else { None };
+                entry.bound = group.filter(|_| here.bound).map(|group| (here, group));
                 let means = entry.brake.as_ref().map_or(Means::Nothing, Brake::means);
                 (self.say)(Said::Held(job, means));
                 if means == Means::Signals {

@@ -16,8 +16,8 @@ pub enum Request {
     /// Start a job that nobody waits for.
     Submit(Box<Submit>),
     /// A job that has been started on this node without a daemon takes part from now on; the connection is its starter's wire.
-    /// Nothing of its output comes this way.
-    Enrol(Box<Submit>, Enrolled),
+    /// Nothing of its output comes this way. Its cgroups are what the kernel says of its ranks.
+    Enrol(Box<Submit>),
     /// Become the front end of a job.
     Attach(JobId),
     /// What the job has written lately.
@@ -82,13 +82,6 @@ pub struct Submit {
     /// The user's other groups. What the program says of them does not count: the daemon asks the kernel.
     #[serde(default)]
     pub groups: Vec<u32>,
-}
-
-/// What is known of a job that was started without a daemon.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Enrolled {
-    /// Its cgroups, if it could make them: one, or one for each of its virtual nodes.
-    pub cgroups: Vec<Text>,
 }
 
 /// A node that a user has named.

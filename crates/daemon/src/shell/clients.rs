@@ -1,11 +1,10 @@
 //! The local socket: programs of users. Who they are the kernel says (SO_PEERCRED), never they themselves (DESIGN-NOTES W30).
 
-use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,7 +16,6 @@ use tokio::net::unix::{OwnedReadHalf, SocketAddr};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
-use tutti_node::cgroup;
 use tutti_node::stat::Stat;
 use tutti_node::wire::{self, Back, Decoder, Head, Kind};
 
@@ -25,7 +23,7 @@ use super::guests::Guest;
 use super::{
     ClientId, Event, Happened, Happenings, JobId, Shell, ShellError, failed, report_accept, starters,
 };
-use crate::message::{Answer, Enrolled, Request, STATE_BYTES_MAX, Submit, User};
+use crate::message::{Answer, Request, STATE_BYTES_MAX, User};
 
 /// What is written to a user's program.
 pub(super) type Writer = mpsc::UnboundedSender<Vec<u8>>;
@@ -47,9 +45,6 @@ const FRAME_BYTES_MAX: usize = wire::DATA_BYTES_MAX;
 const REQUEST_MAX: Duration = Duration::from_secs(5);
 /// Who has been answered reads it within this time.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
-
-/// Type of the file system of cgroups, version 2.
-const CGROUP2_MAGIC: i64 = 0x6367_7270;
 
 /// A daemon that has been killed lets go of its socket so late at most: after `kill -9` another one may be started at once.
 const DYING_MAX: Duration = Duration::from_secs(1);
@@ -204,15 +199,14 @@ async fn listen(
         None => return Ok(None),
     };
     guest.is_known();
-    if let Request::Run(submit) | Request::Submit(submit) | Request::Enrol(submit, _) = &mut request {
+    if let Request::Run(submit) | Request::Submit(submit) | Request::Enrol(submit) = &mut request {
         submit.groups = groups;
     }
     if let Request::Run(submit) | Request::Submit(submit) = &mut request {
         submit.job.id = draw_id()?;
     }
     let mut frame_bytes_max = FRAME_BYTES_MAX;
-    if let Request::Enrol(submit, enrolled) = &request {
-        check_enrolled(user, submit, enrolled)?;
+    if matches!(request, Request::Enrol(_)) {
         frame_bytes_max = STATE_BYTES_MAX;
     }
     // A daemon that has stood still finds what was asked long ago, and given up.
@@ -259,34 +253,6 @@ fn has_gone(reader: &OwnedReadHalf) -> bool {
     poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().intersects(gone)
 }
 
-/// Who says that a job runs already may have only his own frozen.
-fn check_enrolled(user: User, submit: &Submit, enrolled: &Enrolled) -> Result<(), String> {
-    let job = submit.job.id;
-    let mut paths = enrolled.cgroups.iter().map(|path| PathBuf::from(OsString::from(path)));
-    paths.try_for_each(|path| check_cgroup(user, job, &path))
-}
-
-fn check_cgroup(user: User, job: u64, path: &Path) -> Result<(), String> {
-    let is_named = path.file_name().and_then(OsStr::to_str).is_some_and(|name| is_of(name, job));
-    let is_theirs = || {
-        let found = std::fs::symlink_metadata(path)?;
-        let is_cgroup = rustix::fs::statfs(path)?.f_type == CGROUP2_MAGIC;
-        Ok::<_, io::Error>(is_cgroup && found.is_dir() && found.uid() == user.uid)
-    };
-    match is_named && path.is_absolute() && is_theirs().unwrap_or(false) {
-        true => Ok(()),
-        false => Err(format!("{} is no cgroup of a job of user {}", path.display(), user.uid)),
-    }
-}
-
-/// The name of a cgroup of this job, or of one of its virtual nodes.
-fn is_of(name: &str, job: u64) -> bool {
-    let Some(node) = name.strip_prefix(&cgroup::name(&wire::name_of(job, None))) else { return false };
-    let number = node.strip_prefix('-');
-    let is_number = |number: &str| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    node.is_empty() || number.is_some_and(is_number)
-}
-
 /// What a program begins with.
 enum First {
     /// A user's.
@@ -327,30 +293,5 @@ async fn hear_first(
                 decoder.extend(&bytes[..read]);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cgroup_of_another_user_is_refused() {
-        let name = cgroup::name(&wire::name_of(0xab, None));
-        let folder = std::env::temp_dir().join(format!("tutti-clients-{}", std::process::id()));
-        std::fs::create_dir_all(folder.join(&name)).unwrap();
-        let uid = rustix::process::geteuid().as_raw();
-        let check = |path: &Path| check_cgroup(User { uid, gid: uid }, 0xab, path);
-        // A folder of another file system, whatever it is called, others' cgroups and the root of all are refused.
-        let others = cgroup::name(&wire::name_of(0xac, None));
-        for path in [folder.join(&name), PathBuf::from(&name), "/sys/fs/cgroup".into(), folder.join(others)] {
-            let refused = check(&path).unwrap_err();
-            assert_eq!(refused, format!("{} is no cgroup of a job of user {uid}", path.display()));
-        }
-        assert!(is_of(&name, 0xab) && is_of(&format!("{name}-12"), 0xab));
-        for wrong in [format!("{name}-"), format!("{name}12"), format!("{name}-1x"), String::new()] {
-            assert!(!is_of(&wrong, 0xab), "{wrong}");
-        }
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

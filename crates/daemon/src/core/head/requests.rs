@@ -8,7 +8,7 @@ use super::listing::{name, names};
 use super::{Filing, JobEvent, SETTLE_LOST, placement};
 use crate::core::{Action, Core};
 use crate::members::NodeId;
-use crate::message::{Answer, Control, Enrolled, JobId, Launch, Notice, Request, Routed, Run, Submit, User};
+use crate::message::{Answer, Control, JobId, Launch, Notice, Request, Routed, Run, Submit, User};
 
 /// Why a job ended that was killed by request, or with its front end.
 const KILLED: &str = "it was killed by its user";
@@ -27,7 +27,7 @@ impl Core {
     ) {
         // What nodes have of a predecessor's jobs says whether one was given a number.
         let is_new =
-            matches!(request, Request::Run(_) | Request::Submit(_) | Request::Enrol(..) | Request::Withdraw);
+            matches!(request, Request::Run(_) | Request::Submit(_) | Request::Enrol(_) | Request::Withdraw);
         let changes = is_new || matches!(request, Request::Control(..));
         let Some(head) = &self.head else { return };
         if let Some((_, answer)) = head.answers.iter().rev().find(|(asked, _)| *asked == (from, ask)) {
@@ -40,20 +40,18 @@ impl Core {
         let answer = match request {
             // It is answered when its file is written.
             _ if head.filing.values().flatten().any(|filing| filing.asked() == (from, ask)) => return,
-            Request::Run(submit) => match self.submit(from, ask, user, *submit, false, None) {
+            Request::Run(submit) => match self.submit(from, ask, user, *submit, false, false) {
                 Some(answer) => answer,
                 None => return,
             },
-            Request::Submit(submit) => match self.submit(from, ask, user, *submit, true, None) {
+            Request::Submit(submit) => match self.submit(from, ask, user, *submit, true, false) {
                 Some(answer) => answer,
                 None => return,
             },
-            Request::Enrol(submit, enrolled) => {
-                match self.submit(from, ask, user, *submit, true, Some(enrolled)) {
-                    Some(answer) => answer,
-                    None => return,
-                }
-            }
+            Request::Enrol(submit) => match self.submit(from, ask, user, *submit, true, true) {
+                Some(answer) => answer,
+                None => return,
+            },
             Request::Jobs { all } => Answer::Jobs(self.list(|_, job| all || !job.over)),
             Request::Job(job) => match self.list(|id, _| id == job) {
                 rows if rows.is_empty() => Answer::Refused(format!("there is no job {job}")),
@@ -103,14 +101,14 @@ impl Core {
         user: User,
         submit: Submit,
         detached: bool,
-        enrolled: Option<Enrolled>,
+        enrolled: bool,
     ) -> Option<Answer> {
         let (Some(head), Some(members)) = (&mut self.head, &self.members) else {
             return Some(Answer::Refused("this node is not the head".into()));
         };
-        let wanted = match &enrolled {
-            Some(_) => None,
-            None => match placement::demand(members, &submit) {
+        let wanted = match enrolled {
+            true => None,
+            false => match placement::demand(members, &submit) {
                 Ok(demand) => Some(demand),
                 Err(error) => return Some(Answer::Refused(error.to_string())),
             },
@@ -118,7 +116,7 @@ impl Core {
         let job = JobId(head.next_job);
         head.next_job += 1;
         // Who runs already has his nodes.
-        let nodes: Vec<NodeId> = enrolled.iter().map(|_| home).collect();
+        let nodes: Vec<NodeId> = enrolled.then_some(home).into_iter().collect();
         let launch = Launch {
             // What every packet carries need not be secret, only different from all others on these machines.
             key: submit.job.id.rotate_left(17) ^ job.0,
@@ -244,7 +242,7 @@ impl Core {
             .iter()
             .flat_map(|head| &head.jobs)
             // Who was started without a daemon goes on without one.
-            .filter(|(_, job)| !job.over && job.launch.enrolled.is_none())
+            .filter(|(_, job)| !job.over && !job.launch.enrolled)
             .map(|(id, _)| *id)
             .collect();
         for id in open {

@@ -111,7 +111,7 @@ impl HeadJob {
     /// The user is told what has changed, unless a starter tells him.
     fn say_stillness(&mut self) {
         let line = self.stuck.deadlock.clone().filter(|_| !self.stuck.by_starter);
-        if self.launch.enrolled.is_some() {
+        if self.launch.enrolled {
             self.order.stuck.clone_from(&line);
         }
         if std::mem::replace(&mut self.stuck.said, line.is_some()) == line.is_some() || self.is_ending() {

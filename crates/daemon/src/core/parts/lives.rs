@@ -18,7 +18,7 @@ impl Core {
     pub(super) fn begin_part(&mut self, job: JobId, launch: Arc<Launch>, index: usize, order: &Order) {
         let (life, lives) = order.life(&launch, launch.nodes[index]).unwrap_or_default();
         let is_ours = life == self.config.about.incarnation;
-        let was_next = self.config.before == Some(life) && launch.enrolled.is_none();
+        let was_next = self.config.before == Some(life) && !launch.enrolled;
         let old = self.parts.parts.remove(&job).map_or(0, |part| part.state.version);
         let mut part = Part::new(Arc::clone(&launch), lives, Outlet::new(0, FIRST_ROOM_BYTES));
         if !is_ours {
@@ -30,7 +30,7 @@ impl Core {
         if order.peers.is_some() || self.parts.past.contains(&job) || !is_ours && !was_next {
             return self.lose_part(job);
         }
-        if launch.enrolled.is_some() {
+        if launch.enrolled {
             self.try_to_enrol(job);
         } else if order.run != Run::Kill && is_ours {
             let described = self.describe(&launch, index);
@@ -65,7 +65,7 @@ impl Core {
     /// For the daemon that follows this one.
     pub(super) fn keep(&mut self, job: JobId, order: &Order) {
         let (Some(node), Some(part)) = (self.me.or(self.wish), self.parts.parts.get(&job)) else { return };
-        if part.launch.enrolled.is_none() {
+        if !part.launch.enrolled {
             let kept = Kept { node, order: order.clone(), lives: part.lives, alive: true };
             self.act(Action::Keep(job, Box::new(kept)));
         }

@@ -116,7 +116,7 @@ impl Part {
     /// Whether its ranks wait for each other for ever, for an mpiexec that runs them itself.
     fn take_stuck(&mut self, order: &Order) -> Option<Frame> {
         let told_stuck = std::mem::replace(&mut self.told_stuck, order.stuck.is_some());
-        let line = order.stuck.as_deref().filter(|_| self.launch.enrolled.is_some() && !told_stuck)?;
+        let line = order.stuck.as_deref().filter(|_| self.launch.enrolled && !told_stuck)?;
         let warning = serde_json::to_vec(&Report::Warning(line.to_owned()));
         Some((Kind::Report, 0, warning.expect("reports are serialisable")))
     }

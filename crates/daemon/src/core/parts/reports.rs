@@ -78,7 +78,7 @@ impl Core {
             }
             Report::Stopped => {
                 let user = part.launch.user;
-                if part.launch.enrolled.is_some() {
+                if part.launch.enrolled {
                     // It stands still already: nobody need tell it.
                     (part.run, state.suspended) = (part.run.max(Run::Stop), true);
                 }

@@ -259,7 +259,7 @@ impl World {
                 }
                 self.placed += u64::from(event.event == "placed");
             }
-            Action::Continue(_) | Action::Say(_) | Action::Lane(..) => {}
+            Action::Continue(_) | Action::Say(_) | Action::Lane(..) | Action::Here(..) => {}
             Action::LogTurns(_) => {}
             Action::Leave => panic!("node {node} leaves"),
         }

@@ -1,8 +1,9 @@
 //! What the switch thread does with the jobs on its node: tells the agent of them, stops them and lets them go on, looks who sleeps.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::sync::Arc;
 
+use tutti_node::cgroup::JobGroup;
 use tutti_sched::agent::Agent;
 use tutti_sched::gang::{Action, Arrival};
 use tutti_sched::{Generation, JobId, NodeId, Part, Slots};
@@ -10,7 +11,7 @@ use tutti_sched::{Generation, JobId, NodeId, Part, Slots};
 use super::{IDLE_NS, Life, Node};
 use crate::gang::brake::{Brake, Doing};
 use crate::gang::turns::What;
-use crate::gang::{Means, Said, now_ns};
+use crate::gang::{Here, Means, Said, now_ns};
 
 /// A slice that is over for so long has no end: who waited for it sleeps, or is gone.
 const OVERDUE_NS: u64 = 5_000_000;
@@ -39,7 +40,7 @@ pub(super) struct Job {
     pub(super) parts: Vec<Part>,
     pub(super) brake: Option<Brake>,
     /// Its ranks here, if each has a core of its own, and their cgroup.
-    pub(super) bound: Option<(Vec<u32>, PathBuf)>,
+    pub(super) bound: Option<(Box<Here>, Arc<JobGroup>)>,
     /// It runs here, and the agent knows.
     pub(super) here: bool,
     /// It was said that it did not freeze.
@@ -111,8 +112,8 @@ impl Life {
             job.here = true;
             job.known = true;
             let slots = if part.slots.is_empty() { Slots::first(1) } else { part.slots };
-            if let Some((ranks, group)) = &job.bound {
-                self.cores.bind(&slots, ranks, group);
+            if let Some((here, group)) = &job.bound {
+                self.cores.bind(&slots, here, group);
             }
             node.agent.handle_job(now_ns, id, &job.nodes, Some((slots, Arrival::Running)));
         } else if !job.known {
@@ -196,8 +197,8 @@ impl Life {
                 }
             }
             Action::Bind(job, slots) => {
-                if let Some((ranks, group)) = self.jobs.get(job).and_then(|job| job.bound.as_ref()) {
-                    self.cores.bind(slots, ranks, group);
+                if let Some((here, group)) = self.jobs.get(job).and_then(|job| job.bound.as_ref()) {
+                    self.cores.bind(slots, here, group);
                 }
             }
             // Jobs are killed by the main loop's orders.
@@ -297,7 +298,8 @@ mod tests {
             std::fs::write(folder.join(name), "frozen 1\n").unwrap();
         }
         let mut agent = Agent::new(NodeId(0), Tree::new(1, 1), Timing::default(), 1_000_000_000, 1);
-        let brake = Brake::of(std::slice::from_ref(&folder), &[], 0);
+        let group = JobGroup::new(std::fs::File::open(&folder).unwrap().into()).unwrap();
+        let brake = Brake::of(&Here { groups: vec![Arc::new(group)], ..Here::default() });
         let mut job = Job { brake, hard: true, pauses: 8, ..Job::default() };
         let brake = job.brake.as_mut().expect("it has the files of a cgroup");
         brake.freeze(0);

@@ -44,7 +44,7 @@ fn queued(detached: bool) -> Box<Queued> {
         submitted_ms: 0,
         ask: 0,
         lives: Vec::new(),
-        enrolled: None,
+        enrolled: false,
     };
     Box::new(Queued { launch, demand: Demand::any(1, 1), suspended: false })
 }

@@ -7,7 +7,7 @@ use crate::core::sim::scheduling::MEMORY_BYTES;
 use crate::core::sim::starter::Fate;
 use crate::core::sim::users::Client;
 use crate::core::{ClientId, Event};
-use crate::message::{Control, Enrolled, Host, JobId, Request, Submit, Terms, User};
+use crate::message::{Control, Host, JobId, Request, Submit, Terms, User};
 
 impl World {
     pub(in crate::core::sim) fn user_does_something(&mut self) {
@@ -44,7 +44,7 @@ impl World {
     /// A job runs on a node and is to take part; perhaps it is over before the answer.
     fn user_enrols(&mut self, node: usize) {
         let client = ClientId(self.number());
-        let request = Request::Enrol(Box::new(self.submit()), Enrolled::default());
+        let request = Request::Enrol(Box::new(self.submit()));
         self.tell(node, Event::Request(client, User { uid: 1, gid: 1 }, request));
         if self.random.below(4) == 0 {
             let life = self.machines[node].life;

@@ -1,0 +1,75 @@
+//! The cgroups of jobs whose ranks run here, for the switch thread: what the kernel says of the ranks' processes.
+//!
+//! Which processes are ranks a starter or an `mpiexec` says, and both are the user's. So a pid counts only if it is of a living
+//! process of that user, and its cgroup only if the user may freeze it himself ([`JobGroup::of_rank`]).
+
+use std::sync::Arc;
+
+use rustix::process::Pid;
+use tutti_node::cgroup::JobGroup;
+use tutti_node::page::owner;
+
+use super::{JobId, Shell};
+use crate::core::Residents;
+use crate::gang::{Command, Here};
+
+impl Shell {
+    /// The ranks of a job run here.
+    pub(super) fn tell_of_residents(&self, job: JobId, residents: Residents) {
+        let Residents { number, user, pids, bound } = residents;
+        let groups = groups_of(&pids, user, number).into_iter().map(Arc::new).collect();
+        self.switcher.tell(Command::Here(job, Box::new(Here { user, groups, pids, bound })));
+    }
+}
+
+/// The cgroups that these ranks of a user's job are in; none if one of them is in none.
+fn groups_of(pids: &[u32], user: u32, number: u64) -> Vec<JobGroup> {
+    let mut groups = Vec::new();
+    for rank in pids.iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?)) {
+        match JobGroup::of_rank(rank, user, number) {
+            Some((group, true)) => return vec![group],
+            Some((group, false)) if groups.contains(&group) => {}
+            Some((group, false)) => groups.push(group),
+            // Who is gone is in none.
+            None if owner(rank) != Some(user) => {}
+            None => return Vec::new(),
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use tutti_node::cgroup::{Cgroup, INNER, name};
+    use tutti_node::wire::name_of;
+
+    use super::*;
+
+    #[test]
+    fn groups_hold_all_living_ranks_or_none() {
+        let job = 0xabce_0000_0000_0000 + u64::from(std::process::id());
+        let user = rustix::process::geteuid().as_raw();
+        let make = |node| Cgroup::create(&name(&name_of(job, Some(node))));
+        let Some([one, two]) = make(0).zip(make(1)).map(|(one, two)| [one, two]) else {
+            return eprintln!("skipped: no cgroup can be made here");
+        };
+        let start = || std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut ranks = [start(), start(), start()];
+        for (rank, group) in ranks.iter().zip([&one, &one, &two]) {
+            std::fs::write(group.path().join(INNER).join("cgroup.procs"), rank.id().to_string()).unwrap();
+        }
+        let pids = ranks.each_ref().map(std::process::Child::id);
+        assert_eq!(groups_of(&pids, user, job).len(), 2);
+        assert!(groups_of(&pids, user + 1, job).is_empty(), "they are not that user's");
+        let mut outside = start();
+        let all = [&pids[..], &[outside.id()]].concat();
+        assert!(groups_of(&all, user, job).is_empty(), "one would not be frozen");
+        outside.kill().unwrap();
+        outside.wait().unwrap();
+        assert_eq!(groups_of(&all, user, job).len(), 2, "it is gone");
+        ranks.iter_mut().for_each(|rank| {
+            rank.kill().unwrap();
+            rank.wait().unwrap();
+        });
+    }
+}
