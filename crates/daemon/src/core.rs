@@ -406,7 +406,7 @@ impl Core {
             Routed::Reports { job, ask, life, first, reports } => {
                 self.handle_reports(job, ask, life, first, reports)
             }
-            Routed::Heard { job, life, below } => self.handle_heard(from, job, life, below),
+            Routed::Heard { job, life, below } => self.handle_contact(from, job, life, below),
             Routed::Data { job, offset, start, bytes } => self.handle_data(from, job, offset, start, &bytes),
             Routed::Room { job, have, limit } => self.handle_room(job, have, limit),
             Routed::Input { job, piece, bytes } => self.handle_input(job, piece, bytes),

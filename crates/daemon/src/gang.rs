@@ -24,7 +24,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use tutti_node::cgroup::JobGroup;
 use tutti_node::os::Rung;
-use tutti_sched::head::{Lags, Notice};
+use tutti_sched::controller::{Lags, Notice};
 use tutti_sched::{
     Config, Demand, Generation, JobId, Mode, NodeId, Policy, Scheduler, SubmitError, Version, Wait, Window,
 };

@@ -32,7 +32,7 @@ fn print_times(overlapped: &[SwitchTime], strict: &[SwitchTime]) {
         "Simulated gang switch, tree of arity {ARITY}, means of {SWITCHES} switches between two jobs on all nodes, in us"
     );
     println!(
-        "from the head's decision; costs of a hop, a freeze and a thaw as measured on one machine (switch thread at real-time priority).\n"
+        "from the controller's decision; costs of a hop, a freeze and a thaw as measured on one machine (switch thread at real-time priority).\n"
     );
     println!("               | overlapped                   | strict");
     println!(" nodes  height | last thaw      skew   FROZEN | FROZEN    SAVED RESTORED last thaw  skew");

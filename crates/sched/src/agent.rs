@@ -3,8 +3,8 @@
 //! [`Agent`] is what a daemon drives: it is told what comes from the parent, from the children, from the freezers and from the boards, and
 //! says what is to be sent to whom and what is to be done here. Orders go to the children before anything is done.
 //!
-//! On the head the parent is the [`crate::head::Head`]: [`Output::Parent`] is for [`crate::head::Head::handle_report`], and what
-//! [`crate::head::Head::poll_down`] gives goes into [`Agent::handle_down`].
+//! On the controller the parent is the [`crate::controller::Controller`]: [`Output::Parent`] is for [`crate::controller::Controller::handle_report`], and what
+//! [`crate::controller::Controller::poll_down`] gives goes into [`Agent::handle_down`].
 
 use std::collections::VecDeque;
 
@@ -21,7 +21,7 @@ pub enum Output {
     Welcome(NodeId),
     /// Send it to this child.
     Child(NodeId, Down),
-    /// Send it to the parent; on the head: to the head.
+    /// Send it to the parent; on the controller: to the controller.
     Parent(Report),
     /// Do it here: bind, freeze, thaw, kill, save, restore. (Stuck too: for a look, it has been reported.)
     Do(Action),
@@ -35,7 +35,7 @@ pub struct Agent {
     merger: Merger,
     children: Vec<NodeId>,
     /// Who came before it was known here that it is a child: nothing that goes down goes there.
-    strangers: Vec<NodeId>,
+    unknown_children: Vec<NodeId>,
     out: VecDeque<Output>,
 }
 
@@ -46,7 +46,7 @@ impl Agent {
         let children = tree.children(me);
         let merger = Merger::new(me, tree, late_ns);
         let switch = NodeSwitch::new(me, timing, jobs);
-        Agent { me, switch, merger, children, strangers: Vec::new(), out: VecDeque::new() }
+        Agent { me, switch, merger, children, unknown_children: Vec::new(), out: VecDeque::new() }
     }
 
     /// A job that has parts at or below this node: its nodes, and its slots and state here if it has a part here. It may have one on a
@@ -62,9 +62,9 @@ impl Agent {
     }
 
     /// Nothing of the job is left on this node, while others may still run it.
-    pub fn handle_job_gone_here(&mut self, now_ns: u64, job: JobId) {
-        self.switch.handle_job_gone(now_ns, job);
-        self.merger.handle_own_gone(now_ns, job);
+    pub fn handle_job_ended_here(&mut self, now_ns: u64, job: JobId) {
+        self.switch.handle_job_ended(now_ns, job);
+        self.merger.handle_own_ended(now_ns, job);
         self.settle(now_ns);
     }
 
@@ -78,23 +78,23 @@ impl Agent {
 
     /// A child's daemon has come (back) to its place in the tree, and knows nothing of what is in force.
     pub fn handle_child(&mut self, child: NodeId) {
-        if !self.children.contains(&child) && !self.strangers.contains(&child) {
-            self.strangers.push(child);
+        if !self.children.contains(&child) && !self.unknown_children.contains(&child) {
+            self.unknown_children.push(child);
         }
         self.greet(child);
     }
 
     /// The job has ended everywhere.
-    pub fn handle_job_gone(&mut self, now_ns: u64, job: JobId) {
-        self.merger.handle_job_gone(job);
-        self.handle_job_gone_here(now_ns, job);
+    pub fn handle_job_ended(&mut self, now_ns: u64, job: JobId) {
+        self.merger.handle_job_ended(job);
+        self.handle_job_ended_here(now_ns, job);
     }
 
     /// A plan or an order of the parent.
     pub fn handle_down(&mut self, now_ns: u64, down: Down) {
         match down {
             Down::Plan(plan) => {
-                self.switch.handle_heard(now_ns);
+                self.switch.handle_contact(now_ns);
                 for &child in &self.children {
                     self.out.push_back(Output::Child(child, Down::Plan(plan.clone())));
                 }
@@ -111,8 +111,8 @@ impl Agent {
     }
 
     /// Anything else was heard of the parent.
-    pub fn handle_heard(&mut self, now_ns: u64) {
-        self.switch.handle_heard(now_ns);
+    pub fn handle_contact(&mut self, now_ns: u64) {
+        self.switch.handle_contact(now_ns);
         self.settle(now_ns);
     }
 
@@ -129,14 +129,14 @@ impl Agent {
     }
 
     /// The freezer has been written to, and nobody has to know more.
-    pub fn handle_told(&mut self, now_ns: u64, job: JobId) {
-        self.switch.handle_told(now_ns, job);
+    pub fn handle_freeze_requested(&mut self, now_ns: u64, job: JobId) {
+        self.switch.handle_freeze_requested(now_ns, job);
         self.settle(now_ns);
     }
 
     /// The job sleeps, and has been left as it is instead of being frozen.
-    pub fn handle_dozing(&mut self, now_ns: u64, job: JobId) {
-        self.switch.handle_dozing(now_ns, job);
+    pub fn handle_exempt(&mut self, now_ns: u64, job: JobId) {
+        self.switch.handle_exempt(now_ns, job);
         self.settle(now_ns);
     }
 
@@ -203,9 +203,10 @@ impl Agent {
     /// The tree is another. Strangers that are children by now have missed what went down meanwhile.
     fn find_children(&mut self) {
         self.children = self.merger.tree().children(self.me);
-        let (known, strangers) =
-            std::mem::take(&mut self.strangers).into_iter().partition(|child| self.children.contains(child));
-        self.strangers = strangers;
+        let (known, unknown_children) = std::mem::take(&mut self.unknown_children)
+            .into_iter()
+            .partition(|child| self.children.contains(child));
+        self.unknown_children = unknown_children;
         let known: Vec<NodeId> = known;
         known.into_iter().for_each(|child| self.greet(child));
     }
@@ -216,8 +217,8 @@ impl Agent {
         let tree = (members.membership > Membership(0)).then(|| Order::Members(members.clone()));
         let orders = tree.into_iter().map(Down::Order).chain(self.switch.in_force());
         self.out.extend(orders.map(|down| Output::Child(child, down)));
-        // What jobs were ordered one by one the head alone knows.
-        self.out.push_back(Output::Parent(Report::Came { node: child }));
+        // What jobs were ordered one by one the controller alone knows.
+        self.out.push_back(Output::Parent(Report::ChildJoined { node: child }));
     }
 
     /// Turns what the parts say into what the daemon does.

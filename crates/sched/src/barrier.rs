@@ -2,17 +2,17 @@
 //!
 //! Every daemon has one [`Merger`]. A node does not say "I have reached the barrier of switch 7", it says how things stand:
 //! "frozen, as of generation 9". The merged report is the least of the generations of those that count, and goes up when it has
-//! changed; the head asks for "at least 7". So a node that was slow and executed 9 without ever seeing 7 needs no special
+//! changed; the controller asks for "at least 7". So a node that was slow and executed 9 without ever seeing 7 needs no special
 //! case, a repeated report does no harm, and a job needs five small records for life, however many switches there are.
 //!
 //! | event | effect |
 //! |---|---|
 //! | [`Merger::handle_own`] | this node's part stands so |
-//! | [`Merger::handle_own_gone`] | this node's part has ended before the others |
+//! | [`Merger::handle_own_ended`] | this node's part has ended before the others |
 //! | [`Merger::handle_report`] | a child's subtree stands so; counts only if it was merged in the same state of the tree |
 //! | [`Merger::handle_members`] | the tree has changed: all open barriers are looked at again, all standing reports repeated |
-//! | [`Merger::handle_job`], [`Merger::handle_job_gone`] | a job that has nodes at or below this one |
-//! | [`Merger::poll_report`] | what goes to the parent; on the head: what holds for the whole job |
+//! | [`Merger::handle_job`], [`Merger::handle_job_ended`] | a job that has nodes at or below this one |
+//! | [`Merger::poll_report`] | what goes to the parent; on the controller: what holds for the whole job |
 //!
 //! What is late: a child that has lacked for longer than the limit while others have reported, or this node itself
 //! ([`Merger::handle_time`]).
@@ -62,7 +62,7 @@ struct Child {
     reaches: bool,
     /// Some node of the job below it counts.
     counts: bool,
-    said: [Option<(Membership, Generation)>; STAGES.len()],
+    reported: [Option<(Membership, Generation)>; STAGES.len()],
 }
 
 impl Merger {
@@ -73,7 +73,7 @@ impl Merger {
         Merger { me, tree, jobs: BTreeMap::new(), out: VecDeque::new(), late_ns }
     }
 
-    /// In the tree as it is: a head begins alone.
+    /// In the tree as it is: a controller begins alone.
     fn limit_ns(&self) -> u64 {
         let levels = u64::from(self.tree.height().saturating_sub(self.tree.depth(self.me) + 1));
         self.late_ns + self.late_ns / 10 * levels
@@ -92,12 +92,12 @@ impl Merger {
             self.tree.grow();
         }
         if is_new {
-            self.look_at_all(now_ns);
+            self.check_all(now_ns);
         }
         is_new
     }
 
-    /// A job with parts on `nodes` begins. It is needed on all nodes between them and the head. Said again, when this node's own part
+    /// A job with parts on `nodes` begins. It is needed on all nodes between them and the controller. Said again, when this node's own part
     /// is there, it changes nothing: what children have said by then they do not repeat. What they have said before counts. All its nodes
     /// are known by now ([`Self::handle_nodes`]), or nobody would wait for them.
     pub fn handle_job(&mut self, now_ns: u64, job: JobId, nodes: &[NodeId]) {
@@ -106,7 +106,7 @@ impl Merger {
         }
         let record = self.jobs.entry(job).or_insert_with(Job::unknown);
         record.nodes = nodes.to_vec();
-        record.look_at(self.me, &self.tree);
+        record.check_record(self.me, &self.tree);
         for stage in STAGES {
             self.settle(now_ns, job, stage);
         }
@@ -119,7 +119,7 @@ impl Merger {
     }
 
     /// A job has ended.
-    pub fn handle_job_gone(&mut self, job: JobId) {
+    pub fn handle_job_ended(&mut self, job: JobId) {
         self.jobs.remove(&job);
     }
 
@@ -138,7 +138,7 @@ impl Merger {
     }
 
     /// Nothing of `job` is left on this node: it has reached every stage of every generation, and no barrier waits for it.
-    pub fn handle_own_gone(&mut self, now_ns: u64, job: JobId) {
+    pub fn handle_own_ended(&mut self, now_ns: u64, job: JobId) {
         for stage in STAGES {
             self.handle_own(now_ns, job, stage, GONE);
         }
@@ -162,18 +162,20 @@ impl Merger {
                     record.children.push(Child::new(from));
                     return self.handle_report(now_ns, from, report);
                 };
-                let said = &mut child.said[stage.index()];
-                *said = (*said).max(Some((membership, generation)));
+                let reported = &mut child.reported[stage.index()];
+                *reported = (*reported).max(Some((membership, generation)));
                 self.settle(now_ns, job, stage);
             }
             Report::Woken { job } => {
                 let Some(record) = self.jobs.get_mut(&job) else { return };
                 if let Some(child) = record.children.iter_mut().find(|child| child.node == from) {
-                    child.said[Stage::Idle.index()] = None;
+                    child.reported[Stage::Idle.index()] = None;
                 }
                 record.wake(job, &mut self.out);
             }
-            Report::Late { .. } | Report::Here { .. } | Report::Came { .. } => self.out.push_back(report),
+            Report::Late { .. } | Report::Here { .. } | Report::ChildJoined { .. } => {
+                self.out.push_back(report)
+            }
         }
     }
 
@@ -181,16 +183,16 @@ impl Merger {
     pub fn handle_members(&mut self, now_ns: u64, members: &Members) -> bool {
         let is_new = self.tree.handle_members(members);
         if is_new {
-            self.look_at_all(now_ns);
+            self.check_all(now_ns);
         }
         is_new
     }
 
-    fn look_at_all(&mut self, now_ns: u64) {
+    fn check_all(&mut self, now_ns: u64) {
         let jobs: Vec<_> = self.jobs.keys().copied().collect();
         for job in jobs {
             let record = self.jobs.get_mut(&job).expect("its key was there");
-            record.look_at(self.me, &self.tree);
+            record.check_record(self.me, &self.tree);
             record.uneven_since_ns = [None; STEPS.len()];
             for stage in STAGES {
                 self.settle(now_ns, job, stage);
@@ -211,7 +213,7 @@ impl Merger {
                 let lacks = |child: &&Child| child.counts && child.standing(stage, membership) < best;
                 let late = record.children.iter().filter(lacks);
                 self.out.extend(late.map(|child| Report::Late { node: child.node, job, stage }));
-                // Above the head there is nobody who could say so.
+                // Above the controller there is nobody who could say so.
                 if record.member && record.own[stage.index()] < best {
                     self.out.push_back(Report::Late { node: self.me, job, stage });
                 }
@@ -227,12 +229,12 @@ impl Merger {
         since.flatten().min().map(|since_ns| since_ns + self.limit_ns())
     }
 
-    /// The next report for the parent; on the head: for the head itself.
+    /// The next report for the parent; on the controller: for the controller itself.
     pub fn poll_report(&mut self) -> Option<Report> {
         self.out.pop_front()
     }
 
-    /// What the head has merged of a job and stage: the least generation that all nodes that count have reached.
+    /// What the controller has merged of a job and stage: the least generation that all nodes that count have reached.
     #[must_use]
     pub fn merged(&self, job: JobId, stage: Stage) -> Option<Generation> {
         self.jobs.get(&job)?.merged(stage, self.tree.membership())
@@ -281,7 +283,7 @@ impl Job {
     }
 
     /// Works out anew who has a part of the job in this state of the tree; what they have said stays.
-    fn look_at(&mut self, me: NodeId, tree: &Tree) {
+    fn check_record(&mut self, me: NodeId, tree: &Tree) {
         self.member = self.nodes.contains(&me) && tree.counts(me);
         for child in &mut self.children {
             (child.reaches, child.counts) = (false, false);
@@ -302,7 +304,11 @@ impl Job {
     }
 
     /// What each of those that count has reached.
-    fn said(&self, stage: Stage, membership: Membership) -> impl Iterator<Item = Option<Generation>> + '_ {
+    fn reported(
+        &self,
+        stage: Stage,
+        membership: Membership,
+    ) -> impl Iterator<Item = Option<Generation>> + '_ {
         let own = self.member.then_some(self.own[stage.index()]);
         let children = self.children.iter().filter(|child| child.counts);
         own.into_iter().chain(children.map(move |child| child.standing(stage, membership)))
@@ -310,15 +316,15 @@ impl Job {
 
     /// The most that one of those has reached who still have somebody to stop: nobody is late beside those who have left.
     fn furthest(&self, stage: Stage, membership: Membership) -> Option<Generation> {
-        self.said(stage, membership).flatten().filter(|said| *said != GONE).max()
+        self.reported(stage, membership).flatten().filter(|reported| *reported != GONE).max()
     }
 
     /// The least of what all have reached; None if one has reached nothing, or nobody counts.
     fn merged(&self, stage: Stage, membership: Membership) -> Option<Generation> {
-        self.said(stage, membership).min().flatten()
+        self.reported(stage, membership).min().flatten()
     }
 
-    /// Somebody is awake: what was said of idleness is void, up to the head.
+    /// Somebody is awake: what was said of idleness is void, up to the controller.
     fn wake(&mut self, job: JobId, out: &mut VecDeque<Report>) {
         if self.sent[Stage::Idle.index()].take().is_some() {
             out.push_back(Report::Woken { job });
@@ -328,11 +334,11 @@ impl Job {
 
 impl Child {
     fn new(node: NodeId) -> Self {
-        Child { node, reaches: false, counts: false, said: [None; STAGES.len()] }
+        Child { node, reaches: false, counts: false, reported: [None; STAGES.len()] }
     }
 
     fn standing(&self, stage: Stage, membership: Membership) -> Option<Generation> {
-        self.said[stage.index()].filter(|said| said.0 == membership).map(|said| said.1)
+        self.reported[stage.index()].filter(|reported| reported.0 == membership).map(|reported| reported.1)
     }
 }
 

@@ -116,7 +116,7 @@ impl Demand {
     /// Refuses what no cluster could give.
     pub(crate) fn check(&self) -> Result<(), SubmitError> {
         if !(1..=WEIGHT_MAX).contains(&self.weight) {
-            return Err(SubmitError::Weight { asked: self.weight });
+            return Err(SubmitError::Weight { requested: self.weight });
         }
         match &self.place {
             Place::Fewest { ranks: 0 } | Place::Any { ranks: 0, .. } | Place::Any { nodes: 0, .. } => {
@@ -174,10 +174,10 @@ pub enum SubmitError {
         job: JobId,
     },
     /// The weight is out of range.
-    #[error("a weight is 1 to {WEIGHT_MAX}, not {asked}")]
+    #[error("a weight is 1 to {WEIGHT_MAX}, not {requested}")]
     Weight {
         /// What was asked for.
-        asked: u32,
+        requested: u32,
     },
     /// Some nodes would have no rank.
     #[error("{ranks} ranks cannot be on {nodes} nodes")]
@@ -198,10 +198,10 @@ pub enum SubmitError {
         most: u32,
     },
     /// More nodes than there are with enough slots.
-    #[error("the job needs {asked} nodes; {there} have the slots for it")]
+    #[error("the job needs {requested} nodes; {there} have the slots for it")]
     TooFewNodes {
         /// Nodes asked for.
-        asked: u32,
+        requested: u32,
         /// Nodes that could ever hold a part of it.
         there: u32,
     },
@@ -216,13 +216,13 @@ pub enum SubmitError {
     /// More memory than enough nodes have.
     #[error(
         "{} of memory on {} more than this cluster has for jobs: {there} of its nodes have so much, the largest has {}",
-        Bytes(*asked_bytes),
+        Bytes(*requested_bytes),
         if *nodes == 1 { "one node is".into() } else { format!("each of {nodes} nodes are") },
         Bytes(*most_bytes)
     )]
     TooMuchMemory {
         /// Asked for on each node.
-        asked_bytes: u64,
+        requested_bytes: u64,
         /// Nodes asked for.
         nodes: u32,
         /// Nodes that could ever hold a part of it.

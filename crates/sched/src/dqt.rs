@@ -124,7 +124,7 @@ impl Dqt {
     }
 
     /// The rows of the whole matrix.
-    pub(crate) fn homes(&self, machine: &Machine, residents: &Residents) -> Vec<Vec<JobId>> {
+    pub(crate) fn home_rows(&self, machine: &Machine, residents: &Residents) -> Vec<Vec<JobId>> {
         let top = levels(machine.len());
         let lengths = self.lengths(top, residents);
         self.rows_of(&lengths, residents, top, 0).into_iter().map(|row| row.1).collect()
@@ -141,7 +141,7 @@ impl Dqt {
         if lengths.cycle[level as usize].get(index as usize).is_none_or(|&cycle| cycle == 0) {
             return Vec::new();
         }
-        let own = self.queues.get(&(level, index)).map(Rows::homes).unwrap_or_default();
+        let own = self.queues.get(&(level, index)).map(Rows::home_rows).unwrap_or_default();
         let mut rows: Vec<_> = own.into_iter().map(|jobs| (weight_of(&jobs, residents), jobs)).collect();
         if level > 0 {
             let mut left = self.rows_of(lengths, residents, level - 1, 2 * index);

@@ -20,7 +20,7 @@
 //!   should have run in it.
 //! - KILL and SUSPEND are legal in any state and wait for nobody. A job that dies no longer counts.
 //! - **Nobody stays frozen for ever**: a job of the row is thawed as soon as it may be, whatever was late. A node that hears nothing
-//!   for `silence_ns` runs by turns the jobs that it has alone; those of several nodes wait for word from the head (W17).
+//!   for `silence_ns` runs by turns the jobs that it has alone; those of several nodes wait for word from the controller (W17).
 //!
 //! After [`NodeSwitch::new`] nothing here allocates but for [`NodeSwitch::handle_plan`] and [`NodeSwitch::handle_job`], as long as
 //! there are at most as many jobs as announced.
@@ -43,9 +43,9 @@ pub struct Timing {
     pub stuck_ns: u64,
     /// How long all ranks of a job sleep before it is idle (W20).
     pub idle_ns: u64,
-    /// How long nothing may be heard of the head; 0 on the head itself.
+    /// How long nothing may be heard of the controller; 0 on the controller itself.
     pub silence_ns: u64,
-    /// The slice in which a node without a head runs its own jobs by turns.
+    /// The slice in which a node without a controller runs its own jobs by turns.
     pub alone_slice_ns: u64,
 }
 
@@ -71,7 +71,7 @@ pub enum Action {
     Freeze(JobId),
     /// Write to the freezer; [`NodeSwitch::handle_thawed`] when it says so.
     Thaw(JobId),
-    /// `cgroup.kill`; [`NodeSwitch::handle_job_gone`] when nobody is left.
+    /// `cgroup.kill`; [`NodeSwitch::handle_job_ended`] when nobody is left.
     Kill(JobId),
     /// Copy the job's channel state; [`NodeSwitch::handle_saved`].
     Save(JobId),
@@ -127,18 +127,18 @@ pub struct NodeSwitch {
     /// The newest that has been executed.
     done: Option<Switch>,
     lap: Lap,
-    heard_ns: u64,
-    /// Set while nothing is heard of the head: when the next turn of the own jobs begins, and whose it is.
+    contact_ns: u64,
+    /// Set while nothing is heard of the controller: when the next turn of the own jobs begins, and whose it is.
     alone: Option<(u64, usize)>,
     /// The newest state of the tree that has come.
     membership: Membership,
     /// It has been expelled; the generation in which it said that it is here.
     expelled: bool,
-    here_said: Option<Generation>,
+    reported_here: Option<Generation>,
     actions: VecDeque<Action>,
 }
 
-/// Plans that have come before their switch; a head sends far fewer.
+/// Plans that have come before their switch; a controller sends far fewer.
 const PLANS_MAX: usize = 8;
 
 impl NodeSwitch {
@@ -154,11 +154,11 @@ impl NodeSwitch {
             newest: None,
             done: None,
             lap: Lap::default(),
-            heard_ns: 0,
+            contact_ns: 0,
             alone: None,
             membership: Membership(0),
             expelled: false,
-            here_said: None,
+            reported_here: None,
             actions: VecDeque::with_capacity(4 * jobs + 8),
         }
     }
@@ -174,13 +174,13 @@ impl NodeSwitch {
         self.handle_early_orders(job);
         let at = self.jobs.len() - 1;
         if arrival == Arrival::Frozen && !self.jobs[at].in_row {
-            self.say_frozen(at);
+            self.report_frozen(at);
         }
         self.apply(now_ns);
     }
 
     /// A job has ended here: its processes are gone.
-    pub fn handle_job_gone(&mut self, now_ns: u64, job: JobId) {
+    pub fn handle_job_ended(&mut self, now_ns: u64, job: JobId) {
         self.jobs.retain(|local| local.job != job);
         self.early.forget(job);
         self.apply(now_ns);
@@ -201,10 +201,10 @@ impl NodeSwitch {
         self.execute(now_ns);
     }
 
-    /// An order of the head has come. It is forwarded first.
+    /// An order of the controller has come. It is forwarded first.
     pub fn handle_order(&mut self, now_ns: u64, order: &Order) {
         // What is to run is settled below, by what the order says.
-        (self.heard_ns, self.alone) = (now_ns, None);
+        (self.contact_ns, self.alone) = (now_ns, None);
         self.actions.push_back(Action::Forward(order.clone()));
         match (order, order.job()) {
             (Order::Switch(switch), _) => self.handle_switch(now_ns, *switch),
@@ -215,9 +215,9 @@ impl NodeSwitch {
         self.apply(now_ns);
     }
 
-    /// Something was heard of the head: an order, a heartbeat.
-    pub fn handle_heard(&mut self, now_ns: u64) {
-        self.heard_ns = now_ns;
+    /// Something was heard of the controller: an order, a heartbeat.
+    pub fn handle_contact(&mut self, now_ns: u64) {
+        self.contact_ns = now_ns;
         if self.alone.take().is_some() {
             self.apply(now_ns);
         }
@@ -226,25 +226,25 @@ impl NodeSwitch {
     /// The freezer says that the job is frozen.
     pub fn handle_frozen(&mut self, now_ns: u64, job: JobId) {
         let Some(at) = self.find(job) else { return };
-        if self.jobs[at].end_told() {
-            self.say_suspended(at);
+        if self.jobs[at].end_assumed() {
+            self.report_suspended(at);
         } else {
             self.count_as_frozen(now_ns, at, Local::confirm_frozen);
         }
     }
 
     /// The freezer has been written to, and is one behind whose write no rank runs an instruction of its own: see
-    /// [`Self::may_count_as_told`]. The job counts as frozen; [`Self::handle_frozen`] may follow.
-    pub fn handle_told(&mut self, now_ns: u64, job: JobId) {
+    /// [`Self::may_assume_frozen`]. The job counts as frozen; [`Self::handle_frozen`] may follow.
+    pub fn handle_freeze_requested(&mut self, now_ns: u64, job: JobId) {
         if let Some(at) = self.find(job) {
-            self.count_as_frozen(now_ns, at, Local::confirm_told);
+            self.count_as_frozen(now_ns, at, Local::assume_frozen);
         }
     }
 
-    /// The job has been left as it is instead of being frozen, since it sleeps: see [`Self::may_doze`]. It counts as frozen.
-    pub fn handle_dozing(&mut self, now_ns: u64, job: JobId) {
+    /// The job has been left as it is instead of being frozen, since it sleeps: see [`Self::may_exempt`]. It counts as frozen.
+    pub fn handle_exempt(&mut self, now_ns: u64, job: JobId) {
         if let Some(at) = self.find(job) {
-            self.count_as_frozen(now_ns, at, Local::confirm_dozing);
+            self.count_as_frozen(now_ns, at, Local::confirm_exempt);
         }
     }
 
@@ -252,7 +252,7 @@ impl NodeSwitch {
     fn count_as_frozen(&mut self, now_ns: u64, at: usize, confirm: fn(&mut Local) -> bool) {
         if confirm(&mut self.jobs[at]) {
             self.lap.frozen_ns = now_ns;
-            self.say_frozen(at);
+            self.report_frozen(at);
             self.apply(now_ns);
         }
     }
@@ -292,8 +292,8 @@ impl NodeSwitch {
             local.asleep_since_ns = local.asleep_since_ns.or(Some(now_ns));
         } else {
             local.asleep_since_ns = None;
-            local.idle_said_in = None;
-            if std::mem::take(&mut local.idle_said) {
+            local.idle_reported_in = None;
+            if std::mem::take(&mut local.idle_reported) {
                 self.actions.push_back(Action::Woken(job));
             }
         }
@@ -302,10 +302,10 @@ impl NodeSwitch {
     /// Time has passed.
     pub fn handle_time(&mut self, now_ns: u64) {
         self.execute(now_ns);
-        self.look_for_silence(now_ns);
+        self.check_silence(now_ns);
         self.apply(now_ns);
-        self.look_for_idle(now_ns);
-        self.look_for_stuck(now_ns);
+        self.check_idle(now_ns);
+        self.check_stuck(now_ns);
     }
 
     /// What is to be done next.
@@ -321,7 +321,7 @@ impl NodeSwitch {
         let jobs = self.jobs.iter().filter_map(|local| self.timeout_of(local));
         let silence = match self.alone {
             Some((turn_ns, _)) => Some(turn_ns),
-            None if self.timing.silence_ns > 0 => Some(self.heard_ns + self.timing.silence_ns),
+            None if self.timing.silence_ns > 0 => Some(self.contact_ns + self.timing.silence_ns),
             None => None,
         };
         jobs.chain(due.map(|due| due.at_ns)).chain(silence).min()
@@ -345,7 +345,7 @@ impl NodeSwitch {
         self.done
     }
 
-    /// True while the node hears nothing of the head and runs its own jobs by turns.
+    /// True while the node hears nothing of the controller and runs its own jobs by turns.
     #[must_use]
     pub fn is_alone(&self) -> bool {
         self.alone.is_some()
@@ -359,7 +359,7 @@ impl NodeSwitch {
 
     /// True if the plan in force has a row without the job: it gives its cores up at the end of a slice.
     #[must_use]
-    pub fn gives_way(&self, job: JobId) -> bool {
+    pub fn must_yield(&self, job: JobId) -> bool {
         let plan = self.done.and_then(|done| self.plan(done.version));
         plan.is_some_and(|plan| plan.rows.iter().any(|row| row.binary_search(&job).is_err()))
     }
@@ -379,18 +379,18 @@ impl NodeSwitch {
     /// True if the freezer of the job, which is not to run now, may be left open as long as all of it sleeps: nobody copies it, and
     /// nobody has asked that it stand still.
     #[must_use]
-    pub fn may_doze(&self, job: JobId) -> bool {
-        let asked = self.find(job).is_none_or(|at| self.jobs[at].suspended || self.jobs[at].dying);
-        !asked && self.mode() == Mode::Overlapped && self.alone.is_none()
+    pub fn may_exempt(&self, job: JobId) -> bool {
+        let requested = self.find(job).is_none_or(|at| self.jobs[at].suspended || self.jobs[at].dying);
+        !requested && self.mode() == Mode::Overlapped && self.alone.is_none()
     }
 
     /// True if nobody has to know of the job, which is not to run now, more than that it runs no instruction of its own: others come
     /// to its slots, nobody copies it, and nobody has asked that it stand still.
     #[must_use]
-    pub fn may_count_as_told(&self, job: JobId) -> bool {
+    pub fn may_assume_frozen(&self, job: JobId) -> bool {
         let Some(local) = self.find(job).map(|at| &self.jobs[at]) else { return false };
         let comes = |other: &Local| other.in_row && !other.slots.is_disjoint(&local.slots);
-        self.may_doze(job) && self.jobs.iter().any(comes)
+        self.may_exempt(job) && self.jobs.iter().any(comes)
     }
 
     /// True if some job has been told to freeze and has not.

@@ -5,8 +5,8 @@
 //!
 //! | part | who has it | what it does |
 //! |---|---|---|
-//! | [`Scheduler`] | the head | takes jobs, gives them nodes and rows of the matrix, says when which row runs |
-//! | [`head::Head`] | the head | sends the orders down, in strict mode step by step, and hears the reports |
+//! | [`Scheduler`] | the controller | takes jobs, gives them nodes and rows of the matrix, says when which row runs |
+//! | [`controller::Controller`] | the controller | sends the orders down, in strict mode step by step, and hears the reports |
 //! | [`agent::Agent`] | every node | the two that follow, put together: what a daemon drives |
 //! | [`gang::NodeSwitch`] | every node | executes SWITCH: freezes, waits, thaws |
 //! | [`barrier::Merger`] | every node | merges reports on their way up |
@@ -16,10 +16,10 @@
 
 pub mod agent;
 pub mod barrier;
+pub mod controller;
 mod demand;
 mod dqt;
 pub mod gang;
-pub mod head;
 mod machine;
 mod matrix;
 mod message;

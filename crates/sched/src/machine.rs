@@ -145,7 +145,7 @@ impl Machine {
             check_split(&self.able(&Demand { memory_bytes: 0, ..demand.clone() }), split)?;
             let able = self.able(demand);
             check_split(&able, split).map_err(|_| SubmitError::TooMuchMemory {
-                asked_bytes: demand.memory_bytes,
+                requested_bytes: demand.memory_bytes,
                 nodes: split.nodes,
                 there: able.len() as u32,
                 most_bytes: most_bytes.unwrap_or(0),
@@ -191,7 +191,7 @@ impl Machine {
         if there < parts.len() {
             let bytes = parts.iter().filter_map(|part| self.node(part.0)).map(|node| node.memory_bytes);
             return Err(SubmitError::TooMuchMemory {
-                asked_bytes: demand.memory_bytes,
+                requested_bytes: demand.memory_bytes,
                 nodes: parts.len() as u32,
                 there: there as u32,
                 most_bytes: bytes.max().unwrap_or(0),
@@ -202,7 +202,7 @@ impl Machine {
 
     /// Why nodes do not admit the job now, whatever rows there are; none: enough of them do.
     pub(crate) fn why_not(&self, demand: &Demand) -> Option<Wait> {
-        let (asked, nodes): (u32, Vec<NodeId>) = match &demand.place {
+        let (requested, nodes): (u32, Vec<NodeId>) = match &demand.place {
             Place::Given(parts) => (parts.len() as u32, parts.iter().map(|part| part.0).collect()),
             place => (place.split()?.nodes, (0..self.len()).map(NodeId).collect()),
         };
@@ -210,28 +210,28 @@ impl Machine {
             nodes.iter().filter_map(|&node| self.node(node)).filter(|node| is_well(node)).count() as u32
         };
         let up = count(&|node| node.here);
-        if up < asked {
-            return Some(Wait::Nodes { asked, there: up });
+        if up < requested {
+            return Some(Wait::Nodes { requested, there: up });
         }
         let is_open = |node: &Node| node.here && node.exclusive.is_none();
         let open = count(&is_open);
-        if open < asked {
+        if open < requested {
             let owners = nodes.iter().filter_map(|&node| self.node(node)?.exclusive);
-            return owners.min().map(|owner| Wait::Taken { asked, there: open, owner });
+            return owners.min().map(|owner| Wait::Taken { requested, there: open, owner });
         }
         let is_empty = |node: &Node| is_open(node) && (node.residents == 0 || !demand.exclusive);
         let empty = count(&is_empty);
-        if empty < asked {
-            return Some(Wait::Occupied { asked, there: empty });
+        if empty < requested {
+            return Some(Wait::Occupied { requested, there: empty });
         }
         let free = |node: &Node| node.memory_bytes.saturating_sub(node.charged_bytes);
         let has_room =
             |node: &Node| is_empty(node) && (node.memory_bytes == 0 || free(node) >= demand.memory_bytes);
         let there = count(&has_room);
         let most = nodes.iter().filter_map(|&node| self.node(node)).filter(|node| is_empty(node)).map(free);
-        (there < asked).then(|| Wait::Memory {
-            asked_bytes: demand.memory_bytes,
-            asked,
+        (there < requested).then(|| Wait::Memory {
+            requested_bytes: demand.memory_bytes,
+            requested,
             there,
             free_bytes: most.max().unwrap_or(0),
         })
@@ -253,7 +253,7 @@ fn check_split(most: &[u32], split: Split) -> Result<(), SubmitError> {
     }
     let there = count(low.max(1));
     if there < nodes || low == 0 || count(high) < more {
-        return Err(SubmitError::TooFewNodes { asked: nodes, there });
+        return Err(SubmitError::TooFewNodes { requested: nodes, there });
     }
     Ok(())
 }

@@ -104,7 +104,7 @@ impl Matrix {
     }
 
     /// Finds nodes and a row for the job and takes them; false if there is no room now. One that runs already is told its slots with
-    /// every plan, as if it had been moved: it has those of an earlier head.
+    /// every plan, as if it had been moved: it has those of an earlier controller.
     pub(crate) fn place(&mut self, machine: &Machine, job: JobId, demand: &Demand, runs: bool) -> bool {
         let Some(parts) = self.choose(machine, job, demand) else { return false };
         let resident = Resident {
@@ -140,7 +140,7 @@ impl Matrix {
             }
             Layout::Dqt(tree) => {
                 let parts = tree.place(machine, &self.residents, job, demand)?;
-                if tree.homes(machine, &self.residents).len() > self.rows_max {
+                if tree.home_rows(machine, &self.residents).len() > self.rows_max {
                     tree.remove(job, &parts);
                     return None;
                 }
@@ -246,24 +246,24 @@ impl Matrix {
     }
 
     fn assemble(&self, machine: &Machine) -> Vec<PlannedRow> {
-        let mut homes = match &self.layout {
-            Layout::RoundRobin(rows) => rows.homes(),
-            Layout::Dqt(tree) => tree.homes(machine, &self.residents),
+        let mut home_rows = match &self.layout {
+            Layout::RoundRobin(rows) => rows.home_rows(),
+            Layout::Dqt(tree) => tree.home_rows(machine, &self.residents),
         };
-        for row in &mut homes {
+        for row in &mut home_rows {
             row.retain(|job| self.residents.get(job).is_some_and(|resident| resident.active));
         }
-        homes.retain(|row| !row.is_empty());
+        home_rows.retain(|row| !row.is_empty());
         let exclusive: Vec<_> = self
             .residents
             .iter()
             .filter(|(_, resident)| resident.exclusive && resident.active)
             .map(|(&job, _)| job)
             .collect();
-        if homes.is_empty() && !exclusive.is_empty() {
-            homes.push(exclusive.clone());
+        if home_rows.is_empty() && !exclusive.is_empty() {
+            home_rows.push(exclusive.clone());
         }
-        let mut rows: Vec<_> = homes
+        let mut rows: Vec<_> = home_rows
             .into_iter()
             .map(|home| {
                 let mut all = home.clone();

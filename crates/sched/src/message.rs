@@ -9,7 +9,7 @@
 //! | [`Order::Members`] | down, to all | who is lost and who does not count; all standing reports are repeated |
 //! | [`Report`] | up, merged per job and stage | FROZEN, SAVED, RESTORED, IDLE, ... |
 //!
-//! An order is forwarded to the children first, and always, also if it is old news here: after a change of the tree the head
+//! An order is forwarded to the children first, and always, also if it is old news here: after a change of the tree the controller
 //! repeats what is in force, and a child may not have heard it. It is executed once: every order says of itself which
 //! generation (or serial number) it belongs to.
 
@@ -96,7 +96,7 @@ pub enum Down {
     Order(Order),
 }
 
-/// An order of the head, on its way down.
+/// An order of the controller, on its way down.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Order {
     /// Another row.
@@ -206,7 +206,7 @@ pub enum Report {
         generation: Generation,
     },
     /// A daemon has come (back) to its place in the tree. Its parent says so, who does not know all that is in force.
-    Came {
+    ChildJoined {
         /// The node.
         node: NodeId,
     },

@@ -90,7 +90,7 @@ impl Scheduler {
         if self.rotation.window.is_some_and(|window| !window.is_open(now_ns)) {
             return (!self.rotation.running.is_empty()).then(|| self.switch_off());
         }
-        let kept = self.rotation.running.iter().all(|&job| self.may_go_on(job));
+        let kept = self.rotation.running.iter().all(|&job| self.may_continue(job));
         let over = now_ns >= self.rotation.slice_end_ns;
         if kept && !over && !self.rotation.running.is_empty() && !self.all_idle() {
             return self.widen().or_else(|| self.bind());
@@ -98,7 +98,7 @@ impl Scheduler {
         if !kept && !over {
             // Whoever is left of the row keeps the rest of the slice, in the row that has them all.
             let left: Vec<_> =
-                self.rotation.running.iter().copied().filter(|&job| self.may_go_on(job)).collect();
+                self.rotation.running.iter().copied().filter(|&job| self.may_continue(job)).collect();
             if !left.is_empty()
                 && let Some(row) = self.row_with(&left)
             {
@@ -133,14 +133,14 @@ impl Scheduler {
     /// Somebody takes his turns and is not idle.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
-        self.jobs.iter().any(|(job, record)| self.may_go_on(*job) && record.turn.idle_since_ns.is_none())
+        self.jobs.iter().any(|(job, record)| self.may_continue(*job) && record.turn.idle_since_ns.is_none())
     }
 
     fn next_turn_ns(&self) -> Option<u64> {
         let rows = self.matrix.rows();
         let running = &self.rotation.running;
         if running.is_empty() || self.all_idle() {
-            return self.look_at_ns();
+            return self.idle_check_ns();
         }
         let others = rows.len() > 1 || rows.iter().any(|row| row.all != *running);
         (others || self.config.force_switch).then_some(self.rotation.slice_end_ns)
@@ -193,14 +193,14 @@ impl Scheduler {
         self.rotation.slice_end_ns
     }
 
-    /// A strict switch is under way: time is on nobody's account until [`Self::go_on`], and not of the slice.
+    /// A strict switch is under way: time is on nobody's account until [`Self::extend_slice`], and not of the slice.
     pub(crate) fn pause(&mut self, now_ns: u64) {
         self.charge(now_ns);
         self.rotation.paused_ns = Some(now_ns);
     }
 
     /// The strict switch is through: the slice goes on, or begins.
-    pub(crate) fn go_on(&mut self, now_ns: u64) {
+    pub(crate) fn extend_slice(&mut self, now_ns: u64) {
         self.charge(now_ns);
         if let Some(paused_ns) = self.rotation.paused_ns.take() {
             self.rotation.slice_end_ns += now_ns - paused_ns;
@@ -213,7 +213,7 @@ impl Scheduler {
     }
 
     /// True if the job may stay in the row in force.
-    fn may_go_on(&self, job: JobId) -> bool {
+    fn may_continue(&self, job: JobId) -> bool {
         self.matrix.residents.get(&job).is_some_and(|resident| resident.active)
     }
 
@@ -263,7 +263,7 @@ impl Scheduler {
     /// The next turn: the most deserving row.
     fn next_turn(&mut self, now_ns: u64, kept: bool) -> Option<Switch> {
         loop {
-            let Some(best) = self.best_row(now_ns) else { return self.nobody(now_ns, kept) };
+            let Some(best) = self.best_row(now_ns) else { return self.switch_to_none(now_ns, kept) };
             let held: Vec<_> =
                 self.matrix.rows()[best].all.iter().copied().filter(|&job| !self.can_run(job)).collect();
             if held.is_empty() {
@@ -316,7 +316,7 @@ impl Scheduler {
     }
 
     /// Nobody can be switched in.
-    fn nobody(&mut self, now_ns: u64, kept: bool) -> Option<Switch> {
+    fn switch_to_none(&mut self, now_ns: u64, kept: bool) -> Option<Switch> {
         if kept {
             // An idle row stays where it is, and an empty one too.
             if !self.all_idle() && !self.rotation.forced {
@@ -344,20 +344,25 @@ impl Scheduler {
     fn is_eager(&self, job: JobId, turn: &Turn, now_ns: u64) -> bool {
         let Some(since_ns) = turn.idle_since_ns else { return true };
         let runs = self.rotation.running.binary_search(&job).is_ok();
-        !runs && self.config.look_ns > 0 && now_ns >= since_ns.saturating_add(self.config.look_ns)
+        !runs
+            && self.config.idle_recheck_ns > 0
+            && now_ns >= since_ns.saturating_add(self.config.idle_recheck_ns)
     }
 
     /// When the first idle job that does not run is due for a look.
-    fn look_at_ns(&self) -> Option<u64> {
-        if self.config.look_ns == 0 {
+    fn idle_check_ns(&self) -> Option<u64> {
+        if self.config.idle_recheck_ns == 0 {
             return None;
         }
         let others = self.jobs.iter().filter(|(job, record)| {
-            self.may_go_on(**job)
+            self.may_continue(**job)
                 && record.turn.freeze == Freeze::Frozen
                 && self.rotation.running.binary_search(job).is_err()
         });
-        others.filter_map(|(_, record)| record.turn.idle_since_ns).min().map(|ns| ns + self.config.look_ns)
+        others
+            .filter_map(|(_, record)| record.turn.idle_since_ns)
+            .min()
+            .map(|ns| ns + self.config.idle_recheck_ns)
     }
 
     /// Switches to a row of the plan in force.

@@ -1,4 +1,4 @@
-//! The scheduler of the head: takes jobs, gives them nodes and rows, and says when which row runs.
+//! The scheduler of the controller: takes jobs, gives them nodes and rows, and says when which row runs.
 //!
 //! A job's way, and the calls that lead along it:
 //!
@@ -48,16 +48,16 @@ pub struct Config {
     /// Switch at the end of every slice, to the same row if there is no other (the paper's experiments).
     pub force_switch: bool,
     /// An idle job gets a short look at least this often: what is frozen cannot say that a timer has run out. 0 is never.
-    pub look_ns: u64,
+    pub idle_recheck_ns: u64,
     /// How often a waiting job is passed by later ones.
     pub bypass_max: u32,
     /// Rows of the matrix; a job that would need one more waits.
     pub rows_max: usize,
     /// Jobs that wait.
     pub waiting_max: usize,
-    /// The generation of the last switch that any node has seen, when a head takes over.
+    /// The generation of the last switch that any node has seen, when a controller takes over.
     pub generation: Generation,
-    /// The version of the last plan that any node has seen, when a head takes over.
+    /// The version of the last plan that any node has seen, when a controller takes over.
     pub version: Version,
 }
 
@@ -69,7 +69,7 @@ impl Default for Config {
             mode: Mode::Overlapped,
             fill_holes: true,
             force_switch: false,
-            look_ns: 1_000_000_000,
+            idle_recheck_ns: 1_000_000_000,
             bypass_max: 16,
             rows_max: 256,
             waiting_max: 100_000,
@@ -319,7 +319,7 @@ impl Scheduler {
     /// Refuses a weight out of range.
     pub fn set_weight(&mut self, now_ns: u64, job: JobId, weight: u32) -> Result<(), SubmitError> {
         if !(1..=WEIGHT_MAX).contains(&weight) {
-            return Err(SubmitError::Weight { asked: weight });
+            return Err(SubmitError::Weight { requested: weight });
         }
         self.charge(now_ns);
         if let Some(record) = self.jobs.get_mut(&job) {
@@ -333,8 +333,8 @@ impl Scheduler {
     /// A part of the job has been measured to use so much memory: the greater of this and what was declared is charged.
     pub fn handle_memory(&mut self, job: JobId, node: NodeId, bytes: u64) {
         let declared = self.jobs.get(&job).map_or(0, |record| record.demand.memory_bytes);
-        let lives_there = self.parts(job).is_some_and(|parts| parts.iter().any(|part| part.node == node));
-        if lives_there {
+        let has_part_there = self.parts(job).is_some_and(|parts| parts.iter().any(|part| part.node == node));
+        if has_part_there {
             self.machine.charge_memory(job, node, bytes.max(declared));
             self.serve_queue();
         }
@@ -362,7 +362,7 @@ impl Scheduler {
         let at = self.queue.iter().position(|waiting| waiting.job == job)?;
         let demand = &self.jobs[&job].demand;
         let blocks = |waiting: &&Waiting| self.blocks(waiting);
-        let behind = self.queue.iter().take(at).find(blocks).map(|waiting| Wait::Behind(waiting.job));
+        let behind = self.queue.iter().take(at).find(blocks).map(|waiting| Wait::QueuedBehind(waiting.job));
         self.machine.why_not(demand).or(behind).or(Some(Wait::Room))
     }
 

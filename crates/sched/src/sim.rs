@@ -1,37 +1,37 @@
 //! The simulator: a cluster of up to thousands of nodes, with every fault, in one thread and without a clock.
 //!
-//! Everything that decides is the real thing: [`crate::head::Head`] on node 0, an [`crate::agent::Agent`] on each node. Simulated are the
+//! Everything that decides is the real thing: [`crate::controller::Controller`] on node 0, an [`crate::agent::Agent`] on each node. Simulated are the
 //! links of the tree (in order, late, lost with their node; dialled anew, also before the parent has the list of nodes that says so), the
-//! lists of nodes, with those that join while jobs run; the head's daemon, that dies and is followed by one that knows nothing; the freezers (slow, stuck), the processes (asleep, awake, dead), and time.
+//! lists of nodes, with those that join while jobs run; the controller's daemon, that dies and is followed by one that knows nothing; the freezers (slow, stuck), the processes (asleep, awake, dead), and time.
 //! A run is a function of its [`Options`]; on a failure the seed is printed.
 //!
 //! What is checked at every step (`check`):
 //!
 //! | invariant | when |
 //! |---|---|
-//! | a job is thawed only in its row, unless its node hears nothing of the head | every thaw |
+//! | a job is thawed only in its row, unless its node hears nothing of the controller | every thaw |
 //! | nobody is thawed beside a job that shares a slot, unless that one has been told to freeze before (strict: is frozen) | every thaw |
-//! | FROZEN of a job means that all its parts on nodes that count are frozen | whenever the head takes it so |
+//! | FROZEN of a job means that all its parts on nodes that count are frozen | whenever the controller takes it so |
 //! | strict: SAVE finds all parts frozen, RUN all restored | every save, every thaw |
 //! | no two jobs of a row share a slot | every plan |
 //! | when the faults are over: all know the same tree and hang in it, no job is lost, nobody is dying, every active job gets its share on all its nodes and the same on each, no suspended job runs | at the end |
 
-mod ambush;
 mod calendar;
 mod check;
 mod costs;
+mod crash_points;
+mod failover;
 mod faults;
 mod freezers;
-mod joins;
 pub mod measure;
+mod membership;
 pub mod mix;
 mod node;
 mod random;
-mod succession;
 mod world;
 
-pub use ambush::{KINDS, Kind, PHASES, Phase, Toll};
 pub use costs::Costs;
+pub use crash_points::{FaultCoverage, KINDS, Kind, PHASES, Phase};
 pub use random::Random;
 pub use world::World;
 
@@ -69,7 +69,7 @@ pub struct Options {
     pub jobs_max: u32,
     /// Jobs sleep now and then.
     pub moods: bool,
-    /// The head dies too. When the next one comes every node is another state of the tree for all: too much for thousands.
+    /// The controller dies too. When the next one comes every node is another state of the tree for all: too much for thousands.
     pub heads_die: bool,
 }
 
@@ -103,7 +103,7 @@ impl Options {
 pub struct Report {
     /// Events in all.
     pub events: u64,
-    /// Switches that the head ordered.
+    /// Switches that the controller ordered.
     pub switches: u64,
     /// Times that a job was thawed on a node.
     pub thaws: u64,
@@ -112,12 +112,12 @@ pub struct Report {
     /// Nodes lost.
     pub losses: u64,
     /// Nodes that joined.
-    pub joins: u64,
+    pub membership: u64,
     /// Daemons restarted.
     pub restarts: u64,
     /// Heads that died.
     pub heads: u64,
-    /// Jobs that the next head took over, and that went on.
+    /// Jobs that the next controller took over, and that went on.
     pub adopted: u64,
     /// Nodes cut off for a while.
     pub cuts: u64,
@@ -130,7 +130,7 @@ pub struct Report {
     /// Of those, suspended ones.
     pub kills_suspended: u64,
     /// Faults by kind and by the step of a switch that they met.
-    pub toll: Toll,
+    pub fault_coverage: FaultCoverage,
     /// Nodes expelled from the slice plan.
     pub expelled: u64,
     /// Thaws after the bounded wait, beside a job not frozen yet.
@@ -150,7 +150,7 @@ impl std::ops::AddAssign for Report {
         self.thaws += other.thaws;
         self.faults += other.faults;
         self.losses += other.losses;
-        self.joins += other.joins;
+        self.membership += other.membership;
         self.restarts += other.restarts;
         self.heads += other.heads;
         self.adopted += other.adopted;
@@ -159,7 +159,7 @@ impl std::ops::AddAssign for Report {
         self.stops += other.stops;
         self.kills += other.kills;
         self.kills_suspended += other.kills_suspended;
-        self.toll.add(&other.toll);
+        self.fault_coverage.add(&other.fault_coverage);
         self.expelled += other.expelled;
         self.overlaps += other.overlaps;
         self.frozen += other.frozen;

@@ -242,7 +242,7 @@ impl Rows {
     }
 
     /// The rows as lists of jobs.
-    pub(crate) fn homes(&self) -> Vec<Vec<JobId>> {
+    pub(crate) fn home_rows(&self) -> Vec<Vec<JobId>> {
         self.rows.iter().map(|row| row.jobs.clone()).collect()
     }
 }

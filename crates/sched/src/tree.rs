@@ -1,6 +1,6 @@
 //! The control tree: who is whose parent, by arithmetic on positions; no messages.
 //!
-//! Node 0 is the head, the children of position i are k*i+1 to k*i+k. A lost node leaves a gap: its children belong to the
+//! Node 0 is the controller, the children of position i are k*i+1 to k*i+k. A lost node leaves a gap: its children belong to the
 //! nearest ancestor that is left (to the lowest position left, if there is none), so the links of all others stay as they are.
 //! An expelled node keeps its place and forwards, but is no member of any job's barrier.
 
@@ -84,20 +84,20 @@ impl Tree {
         self.is_here(node) && self.members.expelled.binary_search(&node).is_err()
     }
 
-    /// The head: the lowest node that is here.
+    /// The controller: the lowest node that is here.
     ///
     /// # Panics
     /// Panics if every node is lost.
     #[must_use]
-    pub fn head(&self) -> NodeId {
+    pub fn controller(&self) -> NodeId {
         (0..self.nodes).map(NodeId).find(|&node| self.is_here(node)).expect("some node is left")
     }
 
-    /// The parent of a node that is here; None for the head.
+    /// The parent of a node that is here; None for the controller.
     #[must_use]
     pub fn parent(&self, node: NodeId) -> Option<NodeId> {
         ancestor(self.arity, node, |above| self.is_here(above))
-            .or_else(|| Some(self.head()).filter(|&head| head != node))
+            .or_else(|| Some(self.controller()).filter(|&controller| controller != node))
     }
 
     /// The children of a node that is here.
@@ -105,8 +105,8 @@ impl Tree {
     pub fn children(&self, node: NodeId) -> Vec<NodeId> {
         let mut found = Vec::with_capacity(self.arity as usize);
         self.add_children(node.0, &mut found);
-        if node.0 > 0 && node == self.head() {
-            // The place of the first head is empty: what hangs below it and has no other ancestor belongs to this one.
+        if node.0 > 0 && node == self.controller() {
+            // The place of the first controller is empty: what hangs below it and has no other ancestor belongs to this one.
             self.add_children(0, &mut found);
             found.retain(|&child| child != node);
         }
@@ -126,7 +126,7 @@ impl Tree {
         }
     }
 
-    /// How many hops the node is below the head.
+    /// How many hops the node is below the controller.
     #[must_use]
     pub fn depth(&self, node: NodeId) -> u32 {
         let mut depth = 0;
@@ -138,7 +138,7 @@ impl Tree {
         depth
     }
 
-    /// How many hops the deepest node of an unbroken tree is below the head.
+    /// How many hops the deepest node of an unbroken tree is below the controller.
     #[must_use]
     pub fn height(&self) -> u32 {
         let (mut at, mut height) = (self.nodes - 1, 0);
@@ -198,12 +198,12 @@ mod tests {
             arity in 1_u32..9, nodes in 1_u32..200, lost in proptest::collection::vec(0_u32..200, 0..60),
         ) {
             let tree = tree(arity, nodes, &lost);
-            let mut reached = vec![tree.head()];
+            let mut reached = vec![tree.controller()];
             let mut next = 0;
             while next < reached.len() {
                 for child in tree.children(reached[next]) {
                     prop_assert_eq!(tree.parent(child), Some(reached[next]));
-                    prop_assert_eq!(tree.next_hop(tree.head(), child).is_some(), true);
+                    prop_assert_eq!(tree.next_hop(tree.controller(), child).is_some(), true);
                     reached.push(child);
                 }
                 next += 1;

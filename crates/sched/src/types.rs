@@ -19,7 +19,7 @@ macro_rules! number {
 }
 
 number!(
-    /// A job of the cluster. The head hands the numbers out and uses none twice.
+    /// A job of the cluster. The controller hands the numbers out and uses none twice.
     JobId(u64)
 );
 number!(

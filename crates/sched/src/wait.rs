@@ -10,14 +10,14 @@ pub enum Wait {
     /// Fewer nodes are up than it asks for.
     Nodes {
         /// Asked for.
-        asked: u32,
+        requested: u32,
         /// Up.
         there: u32,
     },
     /// An exclusive job has the nodes.
     Taken {
         /// Asked for.
-        asked: u32,
+        requested: u32,
         /// Without an exclusive job.
         there: u32,
         /// One of those who have them.
@@ -26,23 +26,23 @@ pub enum Wait {
     /// It is exclusive, and others have ranks on the nodes.
     Occupied {
         /// Asked for.
-        asked: u32,
+        requested: u32,
         /// Empty.
         there: u32,
     },
     /// The jobs there have the memory.
     Memory {
         /// Asked for on each node.
-        asked_bytes: u64,
+        requested_bytes: u64,
         /// Nodes asked for.
-        asked: u32,
+        requested: u32,
         /// With so much memory left.
         there: u32,
         /// The most that one of them has left.
         free_bytes: u64,
     },
     /// An earlier one has been passed often enough.
-    Behind(JobId),
+    QueuedBehind(JobId),
     /// The matrix has no row left, or the nodes that have the memory lack the slots.
     Room,
 }
@@ -50,32 +50,32 @@ pub enum Wait {
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Wait::Nodes { asked, there } => {
-                write!(f, "{} of the {} that it needs up", is(there), nodes(asked))
+            Wait::Nodes { requested, there } => {
+                write!(f, "{} of the {} that it needs up", is(there), nodes(requested))
             }
-            Wait::Taken { asked, there, owner } => write!(
+            Wait::Taken { requested, there, owner } => write!(
                 f,
                 "it needs {}, {} not taken by an exclusive job (job {owner})",
-                nodes(asked),
+                nodes(requested),
                 is(there)
             ),
-            Wait::Occupied { asked, there } => {
+            Wait::Occupied { requested, there } => {
                 write!(
                     f,
                     "it is exclusive and needs {} without other jobs, {} empty",
-                    nodes(asked),
+                    nodes(requested),
                     is(there)
                 )
             }
-            Wait::Memory { asked_bytes, asked, there, free_bytes } => write!(
+            Wait::Memory { requested_bytes, requested, there, free_bytes } => write!(
                 f,
                 "it needs {} of memory on {}, {} so much left (at most {})",
-                Bytes(asked_bytes),
-                nodes(asked),
+                Bytes(requested_bytes),
+                nodes(requested),
                 if there == 1 { "1 has".into() } else { format!("{there} have") },
                 Bytes(free_bytes)
             ),
-            Wait::Behind(job) => write!(f, "job {job} waits longer, and has been passed often enough"),
+            Wait::QueuedBehind(job) => write!(f, "job {job} waits longer, and has been passed often enough"),
             Wait::Room => write!(f, "no row of the matrix has room for it"),
         }
     }

@@ -98,7 +98,10 @@ fn admission_job_without_enough_live_nodes_blocks_no_other() {
         cluster.end(first);
         assert!(!cluster.waits(behind) && cluster.waits(alone), "{policy}");
         cluster.scheduler.handle_node(0, NodeId(1), 2, 8 * GIB);
-        assert!(matches!(cluster.scheduler.why_waits(alone), Some(Wait::Occupied { asked: 2, there: 1 })));
+        assert!(matches!(
+            cluster.scheduler.why_waits(alone),
+            Some(Wait::Occupied { requested: 2, there: 1 })
+        ));
     }
 }
 

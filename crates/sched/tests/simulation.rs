@@ -21,7 +21,7 @@ fn run(seeds: std::ops::Range<u64>, change: impl Fn(Options) -> Options) -> Repo
     for seed in seeds {
         all += World::new(change(Options::from_seed(seed))).run();
     }
-    println!("{all:?}\n{}", all.toll);
+    println!("{all:?}\n{}", all.fault_coverage);
     all
 }
 
@@ -41,10 +41,15 @@ fn simulation_overlapped_switch_survives_every_fault() {
     if given("TUTTI_SIM_SEED").is_none() {
         assert!(all.events > 800_000 && all.switches > 5000, "too little happened: {all:?}");
         assert!(all.losses > 50 && all.restarts > 50 && all.cuts > 50 && all.stuck > 10, "{all:?}");
-        assert!(all.joins > 50, "{all:?}");
+        assert!(all.membership > 50, "{all:?}");
         assert!(all.overlaps > 100 && all.left_out > 10 && all.idle > 100, "{all:?}");
         assert!(all.kills_suspended > 2 && all.stops > 50 && all.heads > 50 && all.adopted > 50, "{all:?}");
-        assert_eq!(all.toll.rare(Mode::Overlapped, 5), [], "faults of all kinds in all steps: {}", all.toll);
+        assert_eq!(
+            all.fault_coverage.rare(Mode::Overlapped, 5),
+            [],
+            "faults of all kinds in all steps: {}",
+            all.fault_coverage
+        );
     }
 }
 
@@ -54,9 +59,14 @@ fn simulation_strict_switch_keeps_the_order_of_steps() {
     if given("TUTTI_SIM_SEED").is_none() {
         assert!(all.events > 1_000_000 && all.switches > 3000, "too little happened: {all:?}");
         assert!(all.losses > 20 && all.restarts > 20 && all.cuts > 20 && all.expelled > 20, "{all:?}");
-        assert!(all.joins > 20, "{all:?}");
+        assert!(all.membership > 20, "{all:?}");
         assert!(all.kills_suspended > 5 && all.stops > 20 && all.heads > 50 && all.adopted > 20, "{all:?}");
-        assert_eq!(all.toll.rare(Mode::Strict, 4), [], "faults of all kinds in all steps: {}", all.toll);
+        assert_eq!(
+            all.fault_coverage.rare(Mode::Strict, 4),
+            [],
+            "faults of all kinds in all steps: {}",
+            all.fault_coverage
+        );
     }
 }
 

@@ -56,7 +56,7 @@ pub fn words() -> Vec<Vec<u8>> {
         Report::Woken { job },
         Report::Late { node, job, stage: Stage::Suspended },
         Report::Here { node, generation },
-        Report::Came { node },
+        Report::ChildJoined { node },
     ];
     let mut words = vec![
         bytes(&Word::Sched(Down::Plan(plan))),

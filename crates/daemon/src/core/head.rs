@@ -17,7 +17,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tutti_node::wire::Report;
-use tutti_sched::head::Lags;
+use tutti_sched::controller::Lags;
 
 use super::Core;
 use crate::members::NodeId;
@@ -252,7 +252,7 @@ impl Core {
         }
     }
 
-    pub(super) fn handle_heard(&mut self, from: NodeId, id: JobId, life: u64, below: u64) {
+    pub(super) fn handle_contact(&mut self, from: NodeId, id: JobId, life: u64, below: u64) {
         let own_life = self.config.about.incarnation;
         let Some(head) = &mut self.head else { return };
         match head.jobs.get_mut(&id) {

@@ -13,7 +13,7 @@ use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities};
 use tutti_node::os::{Rung, prefer_this_thread};
 use tutti_sched::agent::{Agent, Output};
-use tutti_sched::head::Head;
+use tutti_sched::controller::Controller;
 use tutti_sched::{Down, JobId, NodeId, Order, Part, Report, Scheduler, Stage};
 
 use super::admission::{Admission, Verdict};
@@ -50,7 +50,7 @@ const IDLE_NS: u64 = 20_000_000;
 struct Node {
     me: NodeId,
     agent: Agent,
-    head: Option<Head>,
+    head: Option<Controller>,
     nodes: Vec<Seat>,
 }
 
@@ -139,7 +139,7 @@ impl Life {
             while let Some(command) = self.orders.take() {
                 self.handle(now_ns, command);
             }
-            heard.drain(..).for_each(|word| self.handle_heard(now_ns, word));
+            heard.drain(..).for_each(|word| self.handle_contact(now_ns, word));
             self.heard = heard;
             // What rang for the end has been heard: nothing would end the wait.
             if self.stop {
@@ -217,24 +217,24 @@ impl Life {
             Command::Close(link) => return self.lanes.close(link),
             Command::Word(link, number, word) => {
                 let heard = self.lanes.take(link, number, &word);
-                return heard.into_iter().for_each(|word| self.handle_heard(now_ns, word));
+                return heard.into_iter().for_each(|word| self.handle_contact(now_ns, word));
             }
             _ => {}
         }
         let Some(node) = &mut self.node else { return };
         match command {
             Command::Greet(child) => node.agent.handle_child(child),
-            Command::Heard => node.agent.handle_heard(now_ns),
+            Command::Heard => node.agent.handle_contact(now_ns),
             Command::GoneHere(job) => {
-                node.agent.handle_job_gone_here(now_ns, job);
+                node.agent.handle_job_ended_here(now_ns, job);
                 if let Some(job) = self.jobs.get_mut(&job) {
                     (job.brake, job.here) = (None, false);
                 }
             }
             Command::Gone(job) => {
-                node.agent.handle_job_gone(now_ns, job);
+                node.agent.handle_job_ended(now_ns, job);
                 if let Some(head) = &mut node.head {
-                    head.handle_gone(now_ns, job);
+                    head.handle_job_ended(now_ns, job);
                     self.admission.end(job);
                 }
                 self.jobs.remove(&job);
@@ -253,7 +253,7 @@ impl Life {
             }
             Command::Begin(job) => admission.begin(now_ns, head.scheduler_mut(), job),
             Command::Over(job) => {
-                head.handle_gone(now_ns, job);
+                head.handle_job_ended(now_ns, job);
                 admission.end(job);
             }
             Command::Suspend(job, true) => head.suspend(now_ns, job),
@@ -263,7 +263,7 @@ impl Life {
         }
     }
 
-    fn handle_heard(&mut self, now_ns: u64, heard: Heard) {
+    fn handle_contact(&mut self, now_ns: u64, heard: Heard) {
         match heard {
             Heard::Down(Word::Slots(job, parts)) => self.handle_slots(now_ns, job, parts),
             Heard::Down(Word::Sched(down)) => self.handle_down(now_ns, down),
@@ -424,7 +424,7 @@ impl Life {
             count += 1;
         }
         if let Some(node) = &self.node {
-            let head = node.head.as_ref().and_then(Head::poll_timeout);
+            let head = node.head.as_ref().and_then(Controller::poll_timeout);
             let look = look_pause_ns(&self.jobs, node).and_then(|pause_ns| {
                 let looked_at = self.jobs.iter().filter(|(id, job)| {
                     job.here

@@ -5,7 +5,7 @@ const JOB: JobId = JobId(7);
 /// Seven nodes in a binary tree, all with a part of the job.
 struct Seven {
     mergers: Vec<Merger>,
-    at_head: Vec<Report>,
+    at_controller: Vec<Report>,
     sent: usize,
 }
 
@@ -17,7 +17,7 @@ impl Seven {
             merger.handle_job(0, JOB, &nodes);
             merger
         });
-        Seven { mergers: mergers.collect(), at_head: Vec::new(), sent: 0 }
+        Seven { mergers: mergers.collect(), at_controller: Vec::new(), sent: 0 }
     }
 
     /// Carries all reports up.
@@ -29,7 +29,7 @@ impl Seven {
                         self.sent += 1;
                         self.mergers[parent.0 as usize].handle_report(0, NodeId(from as u32), report);
                     }
-                    None => self.at_head.push(report),
+                    None => self.at_controller.push(report),
                 }
             }
         }
@@ -53,13 +53,13 @@ impl Seven {
 fn barrier_reports_are_merged_in_inner_nodes() {
     let mut seven = Seven::new();
     for node in 0..7 {
-        assert!(seven.at_head.is_empty(), "before the last node nothing is complete");
+        assert!(seven.at_controller.is_empty(), "before the last node nothing is complete");
         seven.frozen(node, 3);
         seven.carry();
     }
     assert_eq!(seven.sent, 6, "one report an edge");
     assert_eq!(seven.mergers[0].merged(JOB, Stage::Frozen), Some(Generation(3)));
-    assert_eq!(seven.at_head.len(), 1);
+    assert_eq!(seven.at_controller.len(), 1);
 }
 
 #[test]
@@ -101,7 +101,11 @@ fn barrier_keeps_reports_of_an_early_adopted_child() {
         seven.mergers[node].handle_members(0, &members);
         seven.carry();
     }
-    assert_eq!(seven.mergers[0].merged(JOB, Stage::Frozen), None, "the head does not know of the change yet");
+    assert_eq!(
+        seven.mergers[0].merged(JOB, Stage::Frozen),
+        None,
+        "the controller does not know of the change yet"
+    );
     seven.mergers[0].handle_members(0, &members);
     assert_eq!(seven.mergers[0].merged(JOB, Stage::Frozen), Some(Generation(1)));
 }
@@ -119,7 +123,7 @@ fn barrier_expels_and_names_a_late_child() {
         }
         seven.carry();
     }
-    assert_eq!(seven.at_head, [late(4, Stage::Frozen)], "by its parent, not by the grandparent");
+    assert_eq!(seven.at_controller, [late(4, Stage::Frozen)], "by its parent, not by the grandparent");
     seven.members(1, &[], &[4]);
     seven.carry();
     assert_eq!(seven.mergers[0].merged(JOB, Stage::Frozen), Some(Generation(1)));
@@ -141,7 +145,7 @@ fn barrier_names_a_node_stuck_in_save_or_restore() {
         assert_eq!(seven.mergers[2].poll_timeout(), Some(1_000_000_000));
         seven.mergers.iter_mut().for_each(|merger| merger.handle_time(1_000_000_000));
         seven.carry();
-        assert_eq!(seven.at_head, [late(6, stage)]);
+        assert_eq!(seven.at_controller, [late(6, stage)]);
     }
 }
 
@@ -152,10 +156,10 @@ fn barrier_names_a_late_controller() {
     seven.carry();
     seven.mergers[0].handle_time(1_100_000_000);
     seven.carry();
-    assert_eq!(seven.at_head, [late(0, Stage::Frozen)]);
+    assert_eq!(seven.at_controller, [late(0, Stage::Frozen)]);
 }
 
-/// A head begins alone, and gives those below it as much time as one that has known them from the beginning.
+/// A controller begins alone, and gives those below it as much time as one that has known them from the beginning.
 #[test]
 fn barrier_patience_follows_the_size_of_the_tree() {
     let mut seven = Seven::new();
@@ -166,7 +170,7 @@ fn barrier_patience_follows_the_size_of_the_tree() {
     seven.carry();
     seven.mergers.iter_mut().for_each(|merger| merger.handle_time(1_050_000_000));
     seven.carry();
-    assert_eq!(seven.at_head, [late(4, Stage::Frozen)]);
+    assert_eq!(seven.at_controller, [late(4, Stage::Frozen)]);
 }
 
 #[test]
@@ -176,21 +180,21 @@ fn barrier_one_active_part_makes_the_job_active() {
         seven.mergers[node].handle_own(0, JOB, Stage::Idle, Generation(2));
     }
     seven.carry();
-    assert_eq!(seven.at_head.len(), 1);
+    assert_eq!(seven.at_controller.len(), 1);
     seven.mergers[6].handle_own_woken(JOB);
     seven.carry();
-    assert_eq!(seven.at_head[1], Report::Woken { job: JOB });
+    assert_eq!(seven.at_controller[1], Report::Woken { job: JOB });
     assert_eq!(seven.mergers[0].merged(JOB, Stage::Idle), None);
     seven.mergers[6].handle_own(0, JOB, Stage::Idle, Generation(2));
     seven.carry();
     assert_eq!(seven.mergers[0].merged(JOB, Stage::Idle), Some(Generation(2)));
-    assert_eq!(seven.at_head.len(), 3);
+    assert_eq!(seven.at_controller.len(), 3);
 }
 
 #[test]
 fn barrier_ignores_an_ended_part() {
     let mut seven = Seven::new();
-    seven.mergers[5].handle_own_gone(0, JOB);
+    seven.mergers[5].handle_own_ended(0, JOB);
     for node in [0, 1, 2, 3, 4, 6] {
         seven.frozen(node, 3);
     }
@@ -208,7 +212,7 @@ fn barrier_keeps_reports_that_precede_the_local_part() {
     let mut seven = Seven::new();
     let nodes: Vec<_> = (0..7).map(NodeId).collect();
     (1..5).for_each(|node| seven.frozen(node, 3));
-    [5, 6].iter().for_each(|node| seven.mergers[*node].handle_own_gone(0, JOB));
+    [5, 6].iter().for_each(|node| seven.mergers[*node].handle_own_ended(0, JOB));
     seven.carry();
     seven.mergers[0].handle_job(0, JOB, &nodes);
     seven.frozen(0, 3);
@@ -239,12 +243,12 @@ fn barrier_keeps_reports_of_an_unknown_job() {
 #[test]
 fn barrier_ended_part_makes_no_node_late() {
     let mut seven = Seven::new();
-    seven.mergers[0].handle_own_gone(0, JOB);
-    seven.mergers[3].handle_own_gone(0, JOB);
+    seven.mergers[0].handle_own_ended(0, JOB);
+    seven.mergers[3].handle_own_ended(0, JOB);
     seven.carry();
     seven.mergers.iter_mut().for_each(|merger| merger.handle_time(1 << 40));
     seven.carry();
-    let late = seven.at_head.iter().filter(|report| matches!(report, Report::Late { .. }));
+    let late = seven.at_controller.iter().filter(|report| matches!(report, Report::Late { .. }));
     assert_eq!(late.count(), 0);
 }
 

@@ -47,7 +47,7 @@ impl NodeSwitch {
         for at in 0..self.jobs.len() {
             let local = &self.jobs[at];
             if local.is_frozen() && !local.in_row && (local.was_in_row || skipped) {
-                self.say_frozen(at);
+                self.report_frozen(at);
             }
         }
         self.apply(now_ns);
@@ -95,8 +95,8 @@ impl NodeSwitch {
                 self.actions.push_back(Action::Thaw(self.jobs[at].job));
             }
         }
-        if self.expelled && !self.is_at_work() && self.here_said < Some(self.generation()) {
-            self.here_said = Some(self.generation());
+        if self.expelled && !self.is_at_work() && self.reported_here < Some(self.generation()) {
+            self.reported_here = Some(self.generation());
             self.actions.push_back(Action::Here(self.generation()));
         }
     }
@@ -123,18 +123,18 @@ impl NodeSwitch {
         }
         let strict = self.mode() == Mode::Strict && self.alone.is_none();
         let others = self.jobs.iter().filter(|other| other.job != local.job && !other.dying);
-        let mut beside = others.filter(|other| !other.slots.is_disjoint(&local.slots));
-        beside.all(|other| other.is_frozen() || !strict && other.freezing_since_ns().is_some())
+        let mut neighbours = others.filter(|other| !other.slots.is_disjoint(&local.slots));
+        neighbours.all(|other| other.is_frozen() || !strict && other.freezing_since_ns().is_some())
     }
 
     /// The job is frozen: says so, in all the ways that somebody may wait for.
-    pub(super) fn say_frozen(&mut self, at: usize) {
+    pub(super) fn report_frozen(&mut self, at: usize) {
         self.actions.push_back(Action::Reached(self.jobs[at].job, Stage::Frozen, self.generation()));
-        self.say_suspended(at);
+        self.report_suspended(at);
     }
 
     /// Whoever has suspended the job waits until its freezer has said so.
-    pub(super) fn say_suspended(&mut self, at: usize) {
+    pub(super) fn report_suspended(&mut self, at: usize) {
         let local = &self.jobs[at];
         if local.suspended && local.is_surely_frozen() {
             let serial = Generation(local.serial);

@@ -1,4 +1,4 @@
-//! Orders for one job, and who is in the tree. A daemon that is new hears them before it hears of the job from its starter, and the head says them once: they
+//! Orders for one job, and who is in the tree. A daemon that is new hears them before it hears of the job from its starter, and the controller says them once: they
 //! are kept until the job is here. A strict switch would wait for ever for who has not heard RESTORE.
 
 use std::collections::VecDeque;
@@ -99,7 +99,7 @@ impl NodeSwitch {
         if members.membership >= self.membership {
             self.membership = members.membership;
             self.expelled = members.expelled.binary_search(&self.me).is_ok();
-            self.here_said = None;
+            self.reported_here = None;
         }
     }
 
@@ -110,6 +110,6 @@ impl NodeSwitch {
         }
         local.serial = serial;
         local.suspended = suspended;
-        self.say_suspended(at);
+        self.report_suspended(at);
     }
 }

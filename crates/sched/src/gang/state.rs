@@ -31,12 +31,12 @@ pub(super) struct Local {
     pub(super) run: Option<Generation>,
     pub(super) asleep_since_ns: Option<u64>,
     /// It counts as frozen since it sleeps: nothing keeps it from waking up.
-    dozes: bool,
+    exempt: bool,
     /// It counts as frozen since it has been told to freeze; its freezer has not said so.
-    told: bool,
+    assumed: bool,
     /// IDLE has been said, in this stint, and is not taken back.
-    pub(super) idle_said: bool,
-    pub(super) idle_said_in: Option<u64>,
+    pub(super) idle_reported: bool,
+    pub(super) idle_reported_in: Option<u64>,
     stint: u64,
     stint_since_ns: u64,
     /// When it is named, if it is not frozen by then.
@@ -81,10 +81,10 @@ impl Local {
             restoring: None,
             run: None,
             asleep_since_ns: None,
-            dozes: false,
-            told: false,
-            idle_said: false,
-            idle_said_in: None,
+            exempt: false,
+            assumed: false,
+            idle_reported: false,
+            idle_reported_in: None,
             stint: 0,
             stint_since_ns: 0,
             stuck_at_ns: 0,
@@ -113,53 +113,53 @@ impl Local {
 
     pub(super) fn thaw(&mut self, now_ns: u64) {
         self.body = Body::Thawed;
-        (self.dozes, self.told) = (false, false);
+        (self.exempt, self.assumed) = (false, false);
         self.stint += 1;
         self.stint_since_ns = now_ns;
     }
 
     /// The freezer says frozen; false if nobody has asked for that.
     pub(super) fn confirm_frozen(&mut self) -> bool {
-        let asked = matches!(self.body, Body::Freezing { .. });
-        if asked {
+        let requested = matches!(self.body, Body::Freezing { .. });
+        if requested {
             self.body = Body::Frozen;
         }
-        asked
+        requested
     }
 
     /// It runs no instruction of its own from now on; false if nobody has asked for that.
-    pub(super) fn confirm_told(&mut self) -> bool {
-        self.told = self.confirm_frozen();
-        self.told
+    pub(super) fn assume_frozen(&mut self) -> bool {
+        self.assumed = self.confirm_frozen();
+        self.assumed
     }
 
     /// Frozen as far as others run beside it, and its freezer has not said so; false from now on.
-    pub(super) fn end_told(&mut self) -> bool {
-        std::mem::take(&mut self.told)
+    pub(super) fn end_assumed(&mut self) -> bool {
+        std::mem::take(&mut self.assumed)
     }
 
     /// Its freezer has said frozen, or it sleeps.
     pub(super) fn is_surely_frozen(&self) -> bool {
-        self.is_frozen() && !self.told
+        self.is_frozen() && !self.assumed
     }
 
     /// It is not to run, and sleeps; false if nobody has asked for that.
-    pub(super) fn confirm_dozing(&mut self) -> bool {
-        self.dozes = self.confirm_frozen();
-        self.dozes
+    pub(super) fn confirm_exempt(&mut self) -> bool {
+        self.exempt = self.confirm_frozen();
+        self.exempt
     }
 
     /// Its freezer has been written to and has not said frozen.
-    fn is_awaited(&self) -> bool {
-        (self.told || self.freezing_since_ns().is_some()) && !self.dying
+    fn must_report(&self) -> bool {
+        (self.assumed || self.freezing_since_ns().is_some()) && !self.dying
     }
 
     /// When the job will be idle, if nothing happens; None if it has been said in this stint. A job that is seen asleep may have been
     /// woken by what came while it was frozen, so the time begins anew with each stint. Who dozes was never frozen.
     fn idle_at_ns(&self, idle_ns: u64) -> Option<u64> {
         let since_ns =
-            self.asleep_since_ns.filter(|_| !self.dying && self.idle_said_in != Some(self.stint))?;
-        if self.dozes && !self.suspended {
+            self.asleep_since_ns.filter(|_| !self.dying && self.idle_reported_in != Some(self.stint))?;
+        if self.exempt && !self.suspended {
             return Some(since_ns + idle_ns);
         }
         self.is_thawed().then(|| since_ns.max(self.stint_since_ns) + idle_ns)
@@ -169,27 +169,27 @@ impl Local {
 impl NodeSwitch {
     /// When time does something to the job.
     pub(super) fn timeout_of(&self, local: &Local) -> Option<u64> {
-        let stuck = local.is_awaited().then_some(local.stuck_at_ns);
+        let stuck = local.must_report().then_some(local.stuck_at_ns);
         let idle = local.idle_at_ns(self.timing.idle_ns);
         stuck.into_iter().chain(idle).min()
     }
 
     /// Jobs that have been asleep long enough are idle.
-    pub(super) fn look_for_idle(&mut self, now_ns: u64) {
+    pub(super) fn check_idle(&mut self, now_ns: u64) {
         let generation = self.generation();
         for local in &mut self.jobs {
             if local.idle_at_ns(self.timing.idle_ns).is_some_and(|at_ns| at_ns <= now_ns) {
-                local.idle_said = true;
-                local.idle_said_in = Some(local.stint);
+                local.idle_reported = true;
+                local.idle_reported_in = Some(local.stint);
                 self.actions.push_back(Action::Reached(local.job, Stage::Idle, generation));
             }
         }
     }
 
-    /// Jobs that do not get frozen are named, again and again: the head may not have waited for them before. Who has been expelled is not
+    /// Jobs that do not get frozen are named, again and again: the controller may not have waited for them before. Who has been expelled is not
     /// waited for; that it still does not forward, others say.
-    pub(super) fn look_for_stuck(&mut self, now_ns: u64) {
-        for local in self.jobs.iter_mut().filter(|local| local.is_awaited()) {
+    pub(super) fn check_stuck(&mut self, now_ns: u64) {
+        for local in self.jobs.iter_mut().filter(|local| local.must_report()) {
             if now_ns >= local.stuck_at_ns {
                 local.stuck_at_ns = now_ns + self.timing.stuck_ns;
                 if !self.expelled {
@@ -200,9 +200,9 @@ impl NodeSwitch {
     }
 
     /// A node that hears nothing goes on with what it has alone, by turns.
-    pub(super) fn look_for_silence(&mut self, now_ns: u64) {
+    pub(super) fn check_silence(&mut self, now_ns: u64) {
         match self.alone {
-            None if self.timing.silence_ns > 0 && now_ns >= self.heard_ns + self.timing.silence_ns => {
+            None if self.timing.silence_ns > 0 && now_ns >= self.contact_ns + self.timing.silence_ns => {
                 self.alone = Some((now_ns + self.timing.alone_slice_ns, 0));
             }
             Some((turn_ns, turn)) if now_ns >= turn_ns => {

@@ -60,13 +60,13 @@ fn frozen(job: JobId, generation: u64) -> Action {
 #[test]
 fn node_switch_job_in_all_rows_is_never_frozen() {
     let mut node = node(Mode::Overlapped);
-    assert!(node.gives_way(A) && node.gives_way(B));
+    assert!(node.must_yield(A) && node.must_yield(B));
     let rows = vec![vec![A, C], vec![B, C]];
     node.handle_plan(10, Plan { version: Version(2), rows, ..Plan::default() });
-    assert!(node.gives_way(C), "it is in force with its switch only");
+    assert!(node.must_yield(C), "it is in force with its switch only");
     let next = to_row(2, 1, 2);
     node.handle_order(20, &Order::Switch(next));
-    assert!(node.gives_way(A) && !node.gives_way(C));
+    assert!(node.must_yield(A) && !node.must_yield(C));
 }
 
 #[test]
@@ -90,12 +90,12 @@ fn overlapped_switch_does_not_wait_for_a_slow_freezer() {
     assert!(actions(&mut node).contains(&frozen(A, 2)));
 }
 
-/// If it were named, the head would take it that it does not forward either.
+/// If it were named, the controller would take it that it does not forward either.
 #[test]
 fn expelled_node_is_named_once() {
     let mut node = node(Mode::Strict);
     order(&mut node, 0, switch(2, 1, Mode::Strict));
-    node.handle_heard(990_000_000);
+    node.handle_contact(990_000_000);
     node.handle_time(1_000_000_000);
     assert!(actions(&mut node).contains(&Action::Stuck(A)));
     let members = |membership, expelled: &[NodeId]| {
@@ -103,7 +103,7 @@ fn expelled_node_is_named_once() {
         Order::Members(crate::Members { membership, lost: Vec::new(), expelled })
     };
     order(&mut node, 1_000_000_000, members(1, &[NodeId(0)]));
-    node.handle_heard(1_990_000_000);
+    node.handle_contact(1_990_000_000);
     node.handle_time(2_000_000_000);
     assert_eq!(actions(&mut node), []);
     assert!(node.poll_timeout() > Some(2_000_000_000), "it does not wait for what is over");
@@ -117,16 +117,16 @@ fn expelled_node_is_named_once() {
 fn overlapped_switch_counts_a_requested_freeze_as_frozen() {
     let mut node = node(Mode::Overlapped);
     order(&mut node, 10, switch(2, 1, Mode::Overlapped));
-    assert!(node.may_count_as_told(A));
-    node.handle_told(20, A);
+    assert!(node.may_assume_frozen(A));
+    node.handle_freeze_requested(20, A);
     assert_eq!(actions(&mut node), [frozen(A, 2)]);
     assert_eq!(order(&mut node, 30, switch(3, 0, Mode::Overlapped)), [Action::Freeze(B), Action::Thaw(A)]);
-    node.handle_told(40, B);
+    node.handle_freeze_requested(40, B);
     assert_eq!(actions(&mut node), [frozen(B, 3)]);
     node.handle_frozen(50, B);
     assert_eq!(actions(&mut node), [], "it has been said");
     order(&mut node, 60, switch(4, 1, Mode::Overlapped));
-    node.handle_told(70, A);
+    node.handle_freeze_requested(70, A);
     actions(&mut node);
     node.handle_time(60 + Timing::default().stuck_ns);
     assert_eq!(actions(&mut node), [Action::Stuck(A)], "who keeps the machines hears of it all the same");
@@ -136,10 +136,10 @@ fn overlapped_switch_counts_a_requested_freeze_as_frozen() {
 fn suspend_waits_for_a_confirmed_freeze() {
     let mut node = node(Mode::Overlapped);
     order(&mut node, 10, switch(2, 1, Mode::Overlapped));
-    node.handle_told(20, A);
+    node.handle_freeze_requested(20, A);
     actions(&mut node);
     assert_eq!(order(&mut node, 30, Order::Suspend(A, 1)), []);
-    assert!(!node.may_count_as_told(A));
+    assert!(!node.may_assume_frozen(A));
     node.handle_frozen(40, A);
     assert_eq!(actions(&mut node), [Action::Reached(A, Stage::Suspended, Generation(1))]);
 }
@@ -150,14 +150,14 @@ fn forced_switch_waits_for_a_confirmed_freeze() {
     let mut node = node(Mode::Overlapped);
     node.handle_plan(0, Plan { version: Version(2), rows: vec![vec![A], vec![]], moved: Vec::new() });
     order(&mut node, 10, Order::Switch(to_row(2, 1, 2)));
-    assert!(!node.is_thawed(A) && !node.may_count_as_told(A));
+    assert!(!node.is_thawed(A) && !node.may_assume_frozen(A));
 }
 
 #[test]
 fn strict_switch_waits_for_a_confirmed_freeze() {
     let mut node = node(Mode::Strict);
     order(&mut node, 10, switch(2, 1, Mode::Strict));
-    assert!(!node.may_count_as_told(A));
+    assert!(!node.may_assume_frozen(A));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn node_switch_orders_that_precede_their_job_are_kept() {
     assert_eq!(order(&mut node, 60, Order::Suspend(JobId(4), 1)), []);
     assert_eq!(order(&mut node, 60, Order::Kill(JobId(5))), []);
     assert_eq!(order(&mut node, 60, Order::Run(JobId(6), generation)), []);
-    node.handle_job_gone(70, JobId(6));
+    node.handle_job_ended(70, JobId(6));
     node.handle_job(80, JobId(4), at, false, Arrival::Frozen);
     let suspended = Action::Reached(JobId(4), Stage::Suspended, Generation(1));
     assert_eq!(actions(&mut node), [suspended.clone(), frozen(JobId(4), 2), suspended]);
@@ -261,7 +261,7 @@ fn expelled_node_stays_expelled_despite_a_stale_tree() {
     assert_eq!(order(&mut node, 0, members(3, &[NodeId(0)])), [Action::Here(Generation(1))]);
     assert_eq!(order(&mut node, 0, members(2, &[])), []);
     let after = order(&mut node, 0, switch(2, 0, Mode::Strict));
-    assert_eq!(after, [Action::Here(Generation(2))], "the head has not taken it back yet");
+    assert_eq!(after, [Action::Here(Generation(2))], "the controller has not taken it back yet");
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn kill_is_legal_in_any_state() {
         let caused = order(&mut node, 30, Order::Kill(A));
         assert_eq!(caused[0], Action::Kill(A), "{state}");
         assert_eq!(order(&mut node, 30, Order::Kill(A)), [], "{state}: once");
-        node.handle_job_gone(40, A);
+        node.handle_job_ended(40, A);
         order(&mut node, 50, switch(3, 1, Mode::Overlapped));
         assert!(node.is_thawed(B), "{state}: B goes on");
     }
@@ -394,21 +394,21 @@ fn idle_gang_is_found_after_a_millisecond() {
 #[test]
 fn idle_is_found_while_exempt_and_not_while_frozen() {
     let idle = Action::Reached(A, Stage::Idle, Generation(2));
-    for (dozes, said) in [(true, vec![idle]), (false, vec![])] {
+    for (exempt, expected) in [(true, vec![idle]), (false, vec![])] {
         let mut node = node(Mode::Overlapped);
         node.handle_asleep(0, A, true);
         assert_eq!(
             order(&mut node, 500_000, switch(2, 1, Mode::Overlapped)),
             [Action::Freeze(A), Action::Thaw(B)]
         );
-        if dozes {
-            node.handle_dozing(500_000, A);
+        if exempt {
+            node.handle_exempt(500_000, A);
         } else {
             node.handle_frozen(500_000, A);
         }
         assert_eq!(actions(&mut node), [frozen(A, 2)], "it counts as frozen");
         node.handle_time(1_000_000);
-        assert_eq!(actions(&mut node), said);
+        assert_eq!(actions(&mut node), expected);
     }
 }
 
@@ -417,7 +417,7 @@ fn suspended_exempt_job_is_not_found_idle() {
     let mut node = node(Mode::Overlapped);
     node.handle_asleep(0, A, true);
     order(&mut node, 500_000, switch(2, 1, Mode::Overlapped));
-    node.handle_dozing(500_000, A);
+    node.handle_exempt(500_000, A);
     actions(&mut node);
     order(&mut node, 600_000, Order::Suspend(A, 1));
     node.handle_time(2_000_000);
@@ -432,7 +432,7 @@ fn isolated_node_runs_its_own_jobs_and_rejoins() {
     node.handle_frozen(1_000_100_000, A);
     assert_eq!(actions(&mut node), [frozen(A, 1)]);
     assert!(node.is_alone());
-    node.handle_heard(2_000_000_000);
+    node.handle_contact(2_000_000_000);
     assert_eq!(actions(&mut node), [Action::Freeze(B), Action::Thaw(A)]);
     node.handle_frozen(2_000_100_000, B);
     assert_eq!(actions(&mut node), [frozen(B, 1)]);

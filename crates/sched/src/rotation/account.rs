@@ -157,7 +157,7 @@ impl Scheduler {
     /// The least virtual time of those that can run; it never goes back.
     pub(crate) fn virtual_time(&mut self) -> u64 {
         let able = self.jobs.iter().filter(|(job, record)| {
-            self.may_go_on(**job) && record.turn.idle_since_ns.is_none() && self.can_run(**job)
+            self.may_continue(**job) && record.turn.idle_since_ns.is_none() && self.can_run(**job)
         });
         let least_ns = able.map(|(_, record)| record.turn.account.virtual_ns).min();
         self.rotation.clock_ns = self.rotation.clock_ns.max(least_ns.unwrap_or(0));

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::ambush::Kind;
+use super::crash_points::Kind;
 use crate::message::{Down, Report};
 use crate::types::{Generation, JobId, NodeId};
 
@@ -12,23 +12,23 @@ pub(super) enum Event {
     Down { to: NodeId, link: (NodeId, u64), down: Down },
     Up { from: NodeId, link: (NodeId, u64), report: Report },
     Freezer { node: NodeId, job: JobId, epoch: u64, frozen: bool },
-    Told { node: NodeId, job: JobId, epoch: u64, frozen: bool },
+    FreezeRequested { node: NodeId, job: JobId, epoch: u64, frozen: bool },
     Counts { node: NodeId, job: JobId, epoch: u64 },
     Saved { node: NodeId, job: JobId },
     Restored { node: NodeId, job: JobId, generation: Generation },
     Dead { node: NodeId, job: JobId },
     Timer { node: NodeId },
-    Head,
+    Controller,
     Launched { job: JobId },
     Fault,
     LossSeen { node: NodeId },
     NodeBack { node: NodeId },
     DaemonBack { node: NodeId },
     List { node: NodeId },
-    Dial { node: NodeId, life: u32 },
-    StarterBack { node: NodeId, life: u32, job: JobId },
+    Dial { node: NodeId, incarnation: u32 },
+    StarterBack { node: NodeId, incarnation: u32, job: JobId },
     Strike { node: NodeId, job: JobId, kind: Kind },
-    HeadBack,
+    ControllerBack,
     Admit { node: NodeId },
     AdoptEnd { job: JobId },
     Unhold { job: JobId },

@@ -10,7 +10,7 @@ use crate::types::{Generation, JobId, NodeId};
 impl World {
     /// No two jobs of the row in force share a slot.
     pub(super) fn check_row(&self) {
-        let scheduler = self.head.scheduler();
+        let scheduler = self.controller.scheduler();
         let mut taken = BTreeMap::new();
         for &job in scheduler.running() {
             for part in scheduler.parts(job).expect("a job of a row has its parts") {
@@ -31,19 +31,19 @@ impl World {
         let executed = agent.switch().executed();
         if !alone {
             let executed = executed.expect("nobody is thawed before the first switch");
-            let row = self.rows.get(&executed.generation).expect("the head ordered it");
+            let row = self.rows.get(&executed.generation).expect("the controller ordered it");
             assert!(row.contains(&job), "job {job} is thawed on node {node} in another's row {row:?}");
         }
         let process = known.processes.get(&job).expect("its processes are there");
-        assert!(process.is_still(), "job {job} is thawed on node {node} while {:?}", process.real);
+        assert!(process.is_stopped(), "job {job} is thawed on node {node} while {:?}", process.real);
         assert!(!process.dying, "job {job} is thawed on node {node} while it dies");
         let strict = self.is_strict() && !alone;
         let mut overlap = false;
-        for (other, beside) in known.processes.iter().filter(|(other, _)| **other != job) {
-            if beside.dying || !beside.known || beside.slots.is_disjoint(&process.slots) {
+        for (other, neighbours) in known.processes.iter().filter(|(other, _)| **other != job) {
+            if neighbours.dying || !neighbours.known || neighbours.slots.is_disjoint(&process.slots) {
                 continue;
             }
-            match beside.real {
+            match neighbours.real {
                 Real::Frozen => {}
                 Real::Freezing { since_ns } => {
                     let waited_ns = self.now_ns - since_ns;
@@ -59,17 +59,18 @@ impl World {
             }
         }
         // A node that was cut off works through what has come meanwhile.
-        if strict && self.is_looked_at(node) {
+        if strict && self.is_checked(node) {
             self.check_run(node, job);
         }
         self.report.overlaps += u64::from(overlap);
     }
 
     /// True if what is done on this node is compared with all others: of a large cluster some nodes, and none that nobody waits for.
-    fn is_looked_at(&self, node: NodeId) -> bool {
-        let counts = self.nodes[node.0 as usize].is_settled(self.now_ns) && self.head.tree().counts(node);
-        // What an earlier head has ordered may still be on its way.
-        let is_new = self.executed(node) > self.succession.first || self.succession.first == Generation(0);
+    fn is_checked(&self, node: NodeId) -> bool {
+        let counts =
+            self.nodes[node.0 as usize].is_settled(self.now_ns) && self.controller.tree().counts(node);
+        // What an earlier controller has ordered may still be on its way.
+        let is_new = self.executed(node) > self.failover.first || self.failover.first == Generation(0);
         counts && is_new && (self.nodes.len() < 100 || node.0 % 50 == 1)
     }
 
@@ -87,12 +88,13 @@ impl World {
                 continue;
             }
             let slots = process.slots;
-            let beside = &self.nodes[node.0 as usize].processes;
-            for (other, there) in beside.iter().filter(|(other, _)| **other != job) {
-                // Who ran for an earlier head is frozen where he is, and nobody waits for all of him.
-                let is_heads = self.came.get(other).is_some_and(|came| *came > self.succession.first);
-                let in_the_way = is_heads && there.known && !there.dying && !there.slots.is_disjoint(&slots);
-                let stands = there.real == Real::Frozen || !in_the_way;
+            let neighbours = &self.nodes[node.0 as usize].processes;
+            for (other, there) in neighbours.iter().filter(|(other, _)| **other != job) {
+                // Who ran for an earlier controller is frozen where he is, and nobody waits for all of him.
+                let is_controllers = self.came.get(other).is_some_and(|came| *came > self.failover.first);
+                let blocks =
+                    is_controllers && there.known && !there.dying && !there.slots.is_disjoint(&slots);
+                let stands = there.real == Real::Frozen || !blocks;
                 assert!(stands, "job {job} runs before job {other} has left its slots on node {node}");
             }
         }
@@ -100,7 +102,7 @@ impl World {
 
     /// Strict: SAVE comes when all parts on nodes that count are frozen.
     pub(super) fn check_save(&self, node: NodeId, job: JobId) {
-        if !self.is_looked_at(node) {
+        if !self.is_checked(node) {
             return;
         }
         for node in self.counting(job) {
@@ -109,12 +111,12 @@ impl World {
         }
     }
 
-    /// The head has FROZEN of the job.
+    /// The controller has FROZEN of the job.
     pub(super) fn check_frozen_everywhere(&self, job: JobId) {
         for node in self.counting(job) {
             let process = &self.nodes[node.0 as usize].processes[&job];
             let real = process.real;
-            assert!(process.is_still(), "FROZEN of job {job} has come while node {node} has it {real:?}");
+            assert!(process.is_stopped(), "FROZEN of job {job} has come while node {node} has it {real:?}");
         }
     }
 
@@ -124,7 +126,7 @@ impl World {
             let known = &self.nodes[node.0 as usize];
             known.processes.contains_key(&job)
                 && known.is_settled(self.now_ns)
-                && self.head.tree().counts(node)
+                && self.controller.tree().counts(node)
                 && !known.processes[&job].dying
         });
         nodes.collect()
@@ -133,17 +135,17 @@ impl World {
     /// The faults are over and all that was late has come.
     pub(super) fn check_the_end(&mut self) {
         let expelled = self.report.expelled;
-        let known: Vec<_> = self.head.scheduler().jobs().collect();
+        let known: Vec<_> = self.controller.scheduler().jobs().collect();
         for (node, at) in self.nodes.iter().zip(0..) {
             let agent = node.agent.as_ref().filter(|_| node.here).expect("every node is back");
-            assert_eq!(agent.tree(), self.head.tree(), "the tree as node {at} knows it");
-            assert_eq!(node.parent(), self.head.tree().parent(NodeId(at)), "the link of node {at}");
+            assert_eq!(agent.tree(), self.controller.tree(), "the tree as node {at} knows it");
+            assert_eq!(node.parent(), self.controller.tree().parent(NodeId(at)), "the link of node {at}");
             for job in node.processes.keys() {
-                assert!(known.contains(job), "job {job} is lost: the head does not know it");
+                assert!(known.contains(job), "job {job} is lost: the controller does not know it");
             }
         }
         for &job in &known {
-            let scheduler = self.head.scheduler();
+            let scheduler = self.controller.scheduler();
             let state = scheduler.state(job).expect("it is known");
             assert!(state != JobState::Dying, "job {job} has been dying for seconds");
             assert!(state != JobState::Placed, "job {job} has not begun for seconds");
@@ -160,7 +162,7 @@ impl World {
                 }
             }
         }
-        assert!(self.head.tree().members().expelled.is_empty(), "nobody is late any more");
+        assert!(self.controller.tree().members().expelled.is_empty(), "nobody is late any more");
         self.check_shares();
         assert_eq!(self.report.expelled, expelled, "nobody has been late any more");
     }
@@ -168,7 +170,7 @@ impl World {
     /// Every active job gets its share, on all its nodes, and about the same on each.
     fn check_shares(&mut self) {
         let jobs = self.active_jobs();
-        let scheduler = self.head.scheduler();
+        let scheduler = self.controller.scheduler();
         let weights: BTreeMap<_, _> = jobs
             .iter()
             .map(|&job| (job, u64::from(scheduler.account(job).expect("it is known").weight)))
@@ -179,13 +181,13 @@ impl World {
         let least = weights.values().copied().min().unwrap_or(1);
         let round_ns = total.div_ceil(least) * self.options.slice_ns;
         let window_ns = 4 * round_ns + 4 * self.options.slice_ns;
-        let before = self.ran(&self.head.scheduler().jobs().collect::<Vec<_>>());
+        let before = self.ran(&self.controller.scheduler().jobs().collect::<Vec<_>>());
         let switches = self.report.switches;
         self.run_until(self.now_ns + window_ns);
         let switched = self.report.switches - switches;
-        let after = self.ran(&self.head.scheduler().jobs().collect::<Vec<_>>());
+        let after = self.ran(&self.controller.scheduler().jobs().collect::<Vec<_>>());
         // What a switch may cost each time: every hop slow, the bounded wait, and in strict mode five ways over the tree.
-        let switch_ns = 5 * u64::from(2 * self.head.tree().height() + 3) * 100_000 + 500_000;
+        let switch_ns = 5 * u64::from(2 * self.controller.tree().height() + 3) * 100_000 + 500_000;
         let lost_ns = (switched + 2) * switch_ns;
         for (job, parts) in &after {
             let ran: Vec<_> = parts

@@ -1,7 +1,7 @@
 //! What goes wrong, and what jobs do by themselves.
 
-use super::ambush::{KINDS, Kind};
 use super::calendar::Event;
+use super::crash_points::{KINDS, Kind};
 use super::node::Real;
 use super::world::{World, agent};
 use crate::demand::Demand;
@@ -32,15 +32,15 @@ impl World {
             // Whoever says it says it to nobody, or to one that does not know the node.
             Event::LossSeen { node } if !self.is_admitted(node) => {}
             Event::NodeBack { .. } | Event::DaemonBack { .. } if self.is_headless() => {
-                // It waits for a head.
+                // It waits for a controller.
                 let again_ns = self.now_ns + self.random.between((1_000_000, 100_000_000));
                 self.push(again_ns, event.clone());
             }
             Event::LossSeen { node } => {
-                for job in self.head.handle_node_lost(self.now_ns, node) {
-                    self.look_whether_gone(job);
+                for job in self.controller.handle_node_lost(self.now_ns, node) {
+                    self.check_gone(job);
                 }
-                self.poll_head();
+                self.poll_controller();
                 self.spread_list();
             }
             Event::NodeBack { node } => {
@@ -54,15 +54,16 @@ impl World {
                     self.start_daemon(node);
                 }
             }
-            Event::StarterBack { node, life, .. } if self.nodes[node.0 as usize].life != life => {}
+            Event::StarterBack { node, incarnation, .. }
+                if self.nodes[node.0 as usize].incarnation != incarnation => {}
             Event::StarterBack { .. } if self.is_headless() => {
                 // Nobody says on which slots.
                 self.push(self.now_ns + 50_000_000, event.clone());
             }
             Event::StarterBack { node, job, .. } => {
-                self.hear_of_job(node, job);
+                self.learn_job(node, job);
                 self.begin_adopted();
-                self.poll_head();
+                self.poll_controller();
             }
             _ => unreachable!("{event:?} is no fault"),
         }
@@ -95,13 +96,16 @@ impl World {
             14 => self.lay_ambush(Kind::Datagrams),
             15 => self.lay_ambush(Kind::Stop),
             16 => self.strike_somewhere(),
-            17 => self.lay_ambush(Kind::Head),
+            17 => self.lay_ambush(Kind::Controller),
             11 => self.join_a_node(),
             10 => {
                 let weight = self.random.between((50, 200)) as u32;
                 if let Some(job) = self.some_job().filter(|_| !self.is_headless()) {
-                    self.head.scheduler_mut().set_weight(self.now_ns, job, weight).expect("it is in range");
-                    self.poll_head();
+                    self.controller
+                        .scheduler_mut()
+                        .set_weight(self.now_ns, job, weight)
+                        .expect("it is in range");
+                    self.poll_controller();
                 }
             }
             _ => self.submit_something(),
@@ -115,13 +119,13 @@ impl World {
         let ranks = nodes * self.random.between((1, u64::from(self.options.slots))) as u32;
         let exclusive = most > 3 && self.random.chance(30);
         let weight = self.random.between((50, 200)) as u32;
-        if self.head.scheduler().jobs().count() < self.options.jobs_max as usize {
+        if self.controller.scheduler().jobs().count() < self.options.jobs_max as usize {
             _ = self.submit(&Demand { weight, exclusive, ..Demand::any(nodes, ranks) });
         }
     }
 
     fn some_job(&mut self) -> Option<JobId> {
-        let jobs: Vec<_> = self.head.scheduler().jobs().collect();
+        let jobs: Vec<_> = self.controller.scheduler().jobs().collect();
         self.random.pick(&jobs)
     }
 
@@ -138,25 +142,25 @@ impl World {
     }
 
     pub(super) fn kill_job(&mut self, job: JobId) -> bool {
-        if self.is_headless() || self.head.scheduler().state(job).is_none() {
+        if self.is_headless() || self.controller.scheduler().state(job).is_none() {
             return false;
         }
         self.report.kills += 1;
         self.report.kills_suspended += u64::from(self.suspended.contains(&job));
-        self.head.kill(self.now_ns, job);
-        self.poll_head();
-        self.look_whether_gone(job);
+        self.controller.kill(self.now_ns, job);
+        self.poll_controller();
+        self.check_gone(job);
         true
     }
 
     fn suspend_something(&mut self) {
         if !self.is_headless()
             && let Some(job) = self.some_job()
-            && self.head.scheduler().state(job) == Some(JobState::Active)
+            && self.controller.scheduler().state(job) == Some(JobState::Active)
         {
             self.suspended.insert(job);
-            self.head.suspend(self.now_ns, job);
-            self.poll_head();
+            self.controller.suspend(self.now_ns, job);
+            self.poll_controller();
         }
     }
 
@@ -164,8 +168,8 @@ impl World {
         let suspended: Vec<_> = self.suspended.iter().copied().collect();
         if let Some(job) = self.random.pick(&suspended).filter(|_| !self.is_headless()) {
             self.suspended.remove(&job);
-            self.head.resume(self.now_ns, job);
-            self.poll_head();
+            self.controller.resume(self.now_ns, job);
+            self.poll_controller();
         }
     }
 
@@ -176,7 +180,7 @@ impl World {
         }
         self.report.losses += 1;
         (known.here, known.agent) = (false, None);
-        known.life += 1;
+        known.incarnation += 1;
         known.processes.clear();
         self.break_links(node);
         let seen_ns = self.now_ns + self.random.between((1_000_000, 200_000_000));
@@ -202,7 +206,7 @@ impl World {
     pub(super) fn end_daemon(&mut self, node: NodeId) {
         let known = &mut self.nodes[node.0 as usize];
         known.agent = None;
-        known.life += 1;
+        known.incarnation += 1;
         known.stopped_until_ns = 0;
         // The starters thaw their jobs: nobody stays frozen for ever.
         for process in known.processes.values_mut() {
@@ -216,25 +220,25 @@ impl World {
 
     pub(super) fn start_daemon(&mut self, node: NodeId) {
         // It has a list of the nodes, and no state of the tree.
-        let tree = Tree::new(self.options.arity, self.head.tree().nodes().max(node.0 + 1));
+        let tree = Tree::new(self.options.arity, self.controller.tree().nodes().max(node.0 + 1));
         let at = node.0 as usize;
         self.nodes[at].agent = Some(agent(&self.options, node, tree));
-        self.nodes[at].life += 1;
+        self.nodes[at].incarnation += 1;
         self.nodes[at].timer_ns = None;
         self.nodes[at].fuzzy_until_ns = self.nodes[at].fuzzy_until_ns.max(self.now_ns + 500_000_000);
         let now_ns = self.now_ns;
-        self.with_any(node, |agent| agent.handle_heard(now_ns));
-        let (jobs, life) = (self.ordered_jobs(), self.nodes[at].life);
+        self.with_any(node, |agent| agent.handle_contact(now_ns));
+        let (jobs, incarnation) = (self.ordered_jobs(), self.nodes[at].incarnation);
         for job in jobs {
             // What is in force may come before it, or after it.
             let back_ns = now_ns + self.random.below(2) * self.random.below(STARTER_BACK_NS);
-            self.push(back_ns, Event::StarterBack { node, life, job });
+            self.push(back_ns, Event::StarterBack { node, incarnation, job });
         }
         self.dial(node, 5_000_000);
     }
 
     /// A daemon hears of a job: from its neighbours, and from the starter if it is here.
-    fn hear_of_job(&mut self, node: NodeId, job: JobId) {
+    fn learn_job(&mut self, node: NodeId, job: JobId) {
         let process = self.nodes[node.0 as usize].processes.get(&job);
         let runs = process.is_none_or(|process| process.real != Real::Frozen);
         let arrival = if runs { Arrival::Running } else { Arrival::Frozen };
@@ -263,10 +267,10 @@ impl World {
         }
     }
 
-    /// For a second after this time what runs on the node and below may be other than the head thinks.
+    /// For a second after this time what runs on the node and below may be other than the controller thinks.
     pub(super) fn blur_below(&mut self, node: NodeId, until_ns: u64) {
         for at in 0..self.nodes.len() as u32 {
-            if self.head.tree().next_hop(node, NodeId(at)).is_some() || NodeId(at) == node {
+            if self.controller.tree().next_hop(node, NodeId(at)).is_some() || NodeId(at) == node {
                 let known = &mut self.nodes[at as usize];
                 known.fuzzy_until_ns = known.fuzzy_until_ns.max(until_ns + 1_000_000_000);
             }
@@ -288,7 +292,7 @@ impl World {
 
     /// A job falls asleep, or wakes up.
     pub(super) fn handle_mood(&mut self, job: JobId) {
-        if !self.options.moods || !self.succession.jobs.contains_key(&job) {
+        if !self.options.moods || !self.failover.jobs.contains_key(&job) {
             return;
         }
         let next_ns = self.now_ns + self.random.between((1_000_000, 400_000_000));
@@ -304,16 +308,16 @@ impl World {
         } else if runs {
             let asleep_until_ns = self.now_ns + self.random.between((1_000_000, 800_000_000));
             self.moods.insert(job, Mood { asleep_until_ns });
-            self.tell_all(job, true);
+            self.send_all(job, true);
         }
     }
 
     fn wake(&mut self, job: JobId) {
         self.moods.remove(&job);
-        self.tell_all(job, false);
+        self.send_all(job, false);
     }
 
-    fn tell_all(&mut self, job: JobId, asleep: bool) {
+    fn send_all(&mut self, job: JobId, asleep: bool) {
         let now_ns = self.now_ns;
         for at in 0..self.nodes.len() as u32 {
             if self.nodes[at as usize].processes.contains_key(&job) {

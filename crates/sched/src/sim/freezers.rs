@@ -1,7 +1,7 @@
 //! What an agent says is done on its node: freezers that are slow or stuck, copies of channels.
 
-use super::ambush::{Kind, Phase};
 use super::calendar::Event;
+use super::crash_points::{Kind, Phase};
 use super::node::Real;
 use super::world::World;
 use crate::gang::Action;
@@ -31,11 +31,11 @@ impl World {
                 process.epoch += 1;
                 let epoch = process.epoch;
                 if stuck {
-                    self.report.toll.0[Kind::Stop as usize][Phase::Freezes as usize] += 1;
+                    self.report.fault_coverage.0[Kind::Stop as usize][Phase::Freezes as usize] += 1;
                 }
                 let by_cgroup = node.0 % 4 != 3;
                 let agent = self.nodes[at].agent.as_ref();
-                if by_cgroup && agent.is_some_and(|agent| agent.switch().may_count_as_told(job)) {
+                if by_cgroup && agent.is_some_and(|agent| agent.switch().may_assume_frozen(job)) {
                     self.push(written_ns, Event::Counts { node, job, epoch });
                 }
                 self.push(written_ns + takes_ns, Event::Freezer { node, job, epoch, frozen: true });
@@ -87,8 +87,8 @@ impl World {
         let Some(process) = self.nodes[node.0 as usize].processes.get_mut(&job) else { return };
         let now_ns = self.now_ns;
         if process.epoch == epoch {
-            process.told = true;
-            self.with_any(node, |agent| agent.handle_told(now_ns, job));
+            process.assumed = true;
+            self.with_any(node, |agent| agent.handle_freeze_requested(now_ns, job));
         }
     }
 
@@ -102,11 +102,11 @@ impl World {
             process.real = Real::Frozen;
             self.enter(node, job, Phase::Waits);
         }
-        self.handle(Event::Told { node, job, epoch, frozen });
+        self.handle(Event::FreezeRequested { node, job, epoch, frozen });
     }
 
     /// The daemon sees what the freezer has done.
-    pub(super) fn handle_told(&mut self, node: NodeId, job: JobId, epoch: u64, frozen: bool) {
+    pub(super) fn handle_freeze_requested(&mut self, node: NodeId, job: JobId, epoch: u64, frozen: bool) {
         let at = node.0 as usize;
         if self.nodes[at].processes.get(&job).is_none_or(|process| process.epoch != epoch) {
             return;

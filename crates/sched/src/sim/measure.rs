@@ -6,22 +6,22 @@ use crate::demand::Demand;
 use crate::matrix::Policy;
 use crate::message::{Mode, Stage};
 
-/// Switches between two jobs that are on all nodes, without faults. Means over the switches, from the head's decision on.
+/// Switches between two jobs that are on all nodes, without faults. Means over the switches, from the controller's decision on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SwitchTime {
     /// Nodes.
     pub nodes: u32,
-    /// Hops from the head to the deepest.
+    /// Hops from the controller to the deepest.
     pub height: u32,
     /// Until the last node runs the next job.
     pub last_ns: u64,
     /// Between the first node and the last (co-scheduling skew).
     pub skew_ns: u64,
-    /// Until the head has heard FROZEN of all.
+    /// Until the controller has heard FROZEN of all.
     pub frozen_ns: u64,
-    /// Until the head has heard SAVED of all; strict only.
+    /// Until the controller has heard SAVED of all; strict only.
     pub saved_ns: u64,
-    /// Until the head has heard RESTORED of all; strict only.
+    /// Until the controller has heard RESTORED of all; strict only.
     pub restored_ns: u64,
     /// Events that it took to simulate.
     pub events: u64,
@@ -57,7 +57,7 @@ pub fn switch_time(nodes: u32, arity: u32, mode: Mode, costs: Costs, switches: u
     }
     // Half a slice from the switches.
     world.run_until(SLICE_NS * 3 / 2);
-    let mut sum = SwitchTime { nodes, height: world.head.tree().height(), ..SwitchTime::default() };
+    let mut sum = SwitchTime { nodes, height: world.controller.tree().height(), ..SwitchTime::default() };
     for _ in 0..switches {
         let before = world.report.switches;
         world.run_until(world.now_ns + SLICE_NS);
@@ -66,13 +66,14 @@ pub fn switch_time(nodes: u32, arity: u32, mode: Mode, costs: Costs, switches: u
         let last_ns = world.thawed.iter().max().copied().unwrap_or(0);
         let first_ns = world.thawed.iter().min().copied().unwrap_or(0);
         assert!(first_ns >= began_ns, "every node has thawed the next job");
-        let generation = world.head.scheduler().generation();
-        let heard = |stage| world.heard.get(&(generation, stage)).map_or(0, |at_ns| at_ns - began_ns);
+        let generation = world.controller.scheduler().generation();
+        let reached_at =
+            |stage| world.reached_at.get(&(generation, stage)).map_or(0, |at_ns| at_ns - began_ns);
         sum.last_ns += last_ns - began_ns;
         sum.skew_ns += last_ns - first_ns;
-        sum.frozen_ns += heard(Stage::Frozen);
-        sum.saved_ns += heard(Stage::Saved);
-        sum.restored_ns += heard(Stage::Restored);
+        sum.frozen_ns += reached_at(Stage::Frozen);
+        sum.saved_ns += reached_at(Stage::Saved);
+        sum.restored_ns += reached_at(Stage::Restored);
     }
     let mean = |sum_ns: u64| sum_ns / u64::from(switches);
     SwitchTime {

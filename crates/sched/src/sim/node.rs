@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::ambush::Phase;
+use super::crash_points::Phase;
 use crate::agent::Agent;
 use crate::types::{Generation, JobId, NodeId, Slots};
 
@@ -25,7 +25,7 @@ pub(super) struct Process {
     /// The number of the last write to the freezer: what an older one leads to is void.
     pub(super) epoch: u64,
     /// It runs no instruction of its own since it has been told to freeze, which its daemon has taken for frozen.
-    pub(super) told: bool,
+    pub(super) assumed: bool,
     /// Since when it runs, and how long it has run before.
     pub(super) since_ns: Option<u64>,
     pub(super) ran_ns: u64,
@@ -44,7 +44,7 @@ impl Process {
             slots,
             real: Real::Frozen,
             epoch: 0,
-            told: false,
+            assumed: false,
             since_ns: None,
             ran_ns: 0,
             dying: false,
@@ -60,13 +60,13 @@ impl Process {
     }
 
     /// It may be thawed, and counts as frozen.
-    pub(super) fn is_still(&self) -> bool {
-        self.real == Real::Frozen || self.told && matches!(self.real, Real::Freezing { .. })
+    pub(super) fn is_stopped(&self) -> bool {
+        self.real == Real::Frozen || self.assumed && matches!(self.real, Real::Freezing { .. })
     }
 
     /// It stops running or begins to.
     pub(super) fn set_runs(&mut self, now_ns: u64, runs: bool) {
-        self.told = false;
+        self.assumed = false;
         self.ran_ns = self.ran_until(now_ns);
         self.since_ns = runs.then_some(now_ns);
     }
@@ -79,14 +79,14 @@ pub(super) struct Node {
     pub(super) agent: Option<Agent>,
     pub(super) here: bool,
     /// Grows when the daemon is another one: what was meant for the old one is lost.
-    pub(super) life: u32,
+    pub(super) incarnation: u32,
     /// Whom it has dialled, and the number of that link: what is under way on an older one is lost.
     pub(super) link: Option<(NodeId, u64)>,
     /// Since when it has none.
     pub(super) alone_since_ns: u64,
     /// Until when nothing comes in or goes out.
     pub(super) cut_until_ns: u64,
-    /// Until when what runs here may be other than the head thinks.
+    /// Until when what runs here may be other than the controller thinks.
     pub(super) fuzzy_until_ns: u64,
     /// Until when its freezers are slow.
     pub(super) slow_until_ns: u64,
@@ -106,7 +106,7 @@ impl Node {
         Node {
             agent: Some(agent),
             here: true,
-            life: 0,
+            incarnation: 0,
             link: None,
             alone_since_ns: 0,
             cut_until_ns: 0,
@@ -125,7 +125,7 @@ impl Node {
         self.link.map(|link| link.0)
     }
 
-    /// True if what the head thinks of this node must be true.
+    /// True if what the controller thinks of this node must be true.
     pub(super) fn is_settled(&self, now_ns: u64) -> bool {
         let executed = self
             .agent

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use super::ambush::{Kind, Phase};
 use super::calendar::{Entry, Event};
+use super::crash_points::{Kind, Phase};
+use super::failover::{Known, Succession};
 use super::faults::Mood;
 use super::node::{Node, Process};
 use super::random::Random;
-use super::succession::{Known, Succession};
 use super::{Options, Report};
 use crate::agent::{Agent, Output};
+use crate::controller::{Controller, Notice};
 use crate::demand::Demand;
 use crate::gang::{Arrival, Timing};
-use crate::head::{Head, Notice};
 use crate::message::{Down, Mode, Order, Stage};
 use crate::rotation::credit_ns;
 use crate::scheduler::{Config, Event as Placed, JobState, Scheduler};
@@ -32,13 +32,13 @@ pub struct World {
     pushed: u64,
     /// Links that there have been.
     pub(super) dialled: u64,
-    pub(super) head: Head,
+    pub(super) controller: Controller,
     pub(super) nodes: Vec<Node>,
     /// When the last message of a link arrives.
     links: BTreeMap<(NodeId, NodeId), u64>,
-    head_timer_ns: Option<u64>,
+    controller_timer_ns: Option<u64>,
     pub(super) next_job: u64,
-    /// The rows that the head ordered, by generation.
+    /// The rows that the controller ordered, by generation.
     pub(super) rows: BTreeMap<Generation, Vec<JobId>>,
     /// The generation in which each job came into the row.
     pub(super) came: BTreeMap<JobId, Generation>,
@@ -46,15 +46,15 @@ pub struct World {
     pub(super) suspended: BTreeSet<JobId>,
     /// Faults that wait for a job to come to a step.
     pub(super) ambushes: Vec<(Kind, Phase)>,
-    pub(super) succession: Succession,
+    pub(super) failover: Succession,
     /// Until when the wire is slow.
     pub(super) slow_wire_until_ns: u64,
     pub(super) faulty: bool,
     pub(super) report: Report,
     /// When each node's part was said to be thawed in the newest switch; for measurements.
     pub(super) thawed: Vec<u64>,
-    /// When the head heard of each stage first in this generation.
-    pub(super) heard: BTreeMap<(Generation, Stage), u64>,
+    /// When the controller heard of each stage first in this generation.
+    pub(super) reached_at: BTreeMap<(Generation, Stage), u64>,
     pub(super) switched_ns: u64,
 }
 
@@ -92,21 +92,21 @@ impl World {
             queue: BinaryHeap::new(),
             pushed: 0,
             dialled: 0,
-            head: Head::new(scheduler, tree),
+            controller: Controller::new(scheduler, tree),
             links: BTreeMap::new(),
-            head_timer_ns: None,
+            controller_timer_ns: None,
             next_job: 1,
             rows: BTreeMap::new(),
             came: BTreeMap::new(),
             moods: BTreeMap::new(),
             suspended: BTreeSet::new(),
             ambushes: Vec::new(),
-            succession: Succession::default(),
+            failover: Succession::default(),
             slow_wire_until_ns: 0,
             faulty: options.fault_every_ns > 0,
             report: Report::default(),
             thawed: vec![0; options.nodes as usize],
-            heard: BTreeMap::new(),
+            reached_at: BTreeMap::new(),
             switched_ns: 0,
             options,
         }
@@ -125,12 +125,13 @@ impl World {
         self.end_faults();
         self.run_until(self.now_ns + 2_000_000_000);
         // Nobody is lost any more; somebody is to be there when all is well again.
-        for _ in self.head.scheduler().jobs().count()..self.options.jobs as usize {
+        for _ in self.controller.scheduler().jobs().count()..self.options.jobs as usize {
             self.submit_something();
         }
         // Whoever was stuck, late or lost comes back in this time, and has had what he is owed.
-        let owed_ns = self.head.scheduler().jobs().count() as u64 * credit_ns(self.options.slice_ns);
-        self.run_until(self.now_ns + 3_000_000_000 + owed_ns);
+        let outstanding_ns =
+            self.controller.scheduler().jobs().count() as u64 * credit_ns(self.options.slice_ns);
+        self.run_until(self.now_ns + 3_000_000_000 + outstanding_ns);
         self.check_the_end();
         self.report
     }
@@ -142,7 +143,7 @@ impl World {
 
     /// Lets time go on until `end_ns`.
     pub fn run_until(&mut self, end_ns: u64) {
-        self.poll_head();
+        self.poll_controller();
         while self.queue.peek().is_some_and(|entry| entry.at_ns <= end_ns) {
             let entry = self.queue.pop().expect("it was there");
             assert!(entry.at_ns >= self.now_ns, "time goes on");
@@ -159,7 +160,7 @@ impl World {
         match *event {
             Event::Down { to: node, .. } | Event::Up { link: (node, _), .. } => Some(node),
             Event::Saved { node, .. } | Event::Restored { node, .. } => Some(node),
-            Event::Counts { node, .. } | Event::Told { node, .. } => Some(node),
+            Event::Counts { node, .. } | Event::FreezeRequested { node, .. } => Some(node),
             Event::Timer { node } | Event::List { node } => Some(node),
             _ => None,
         }
@@ -195,7 +196,9 @@ impl World {
                 self.end_copy(node, job);
                 self.with_any(node, |agent| agent.handle_restored(now_ns, job));
             }
-            Event::Told { node, job, epoch, frozen } => self.handle_told(node, job, epoch, frozen),
+            Event::FreezeRequested { node, job, epoch, frozen } => {
+                self.handle_freeze_requested(node, job, epoch, frozen)
+            }
             Event::Strike { node, job, kind } => self.strike(node, job, kind),
             Event::Dead { node, job } => self.handle_dead(node, job),
             Event::Timer { node } => {
@@ -204,19 +207,19 @@ impl World {
                     self.with_any(node, |agent| agent.handle_time(now_ns));
                 }
             }
-            Event::Head => {
-                if self.head_timer_ns == Some(now_ns) {
-                    self.head_timer_ns = None;
-                    self.poll_head();
+            Event::Controller => {
+                if self.controller_timer_ns == Some(now_ns) {
+                    self.controller_timer_ns = None;
+                    self.poll_controller();
                 }
             }
             Event::Launched { .. } if self.is_headless() => {}
             Event::Launched { job } if self.begin_if_adopted(job) => {}
             Event::Launched { job } => {
-                self.head.scheduler_mut().begin(now_ns, job);
-                self.poll_head();
+                self.controller.scheduler_mut().begin(now_ns, job);
+                self.poll_controller();
             }
-            Event::HeadBack => self.handle_head_back(),
+            Event::ControllerBack => self.handle_controller_back(),
             Event::Admit { node } => self.handle_admit(node),
             Event::AdoptEnd { job } => self.handle_adopt_end(job),
             Event::Unhold { job } => self.handle_unhold(job),
@@ -227,7 +230,7 @@ impl World {
             | Event::DaemonBack { .. }
             | Event::StarterBack { .. } => self.handle_fault(&event),
             Event::List { node } => self.handle_list(node),
-            Event::Dial { node, life } => self.handle_dial(node, life),
+            Event::Dial { node, incarnation } => self.handle_dial(node, incarnation),
             Event::Mood { job } => self.handle_mood(job),
         }
     }
@@ -241,7 +244,7 @@ impl World {
 
     fn settle(&mut self, node: NodeId) {
         let at = node.0 as usize;
-        let head = self.head.tree().head();
+        let controller = self.controller.tree().controller();
         while let Some(output) = self.nodes[at].agent.as_mut().and_then(Agent::poll_output) {
             match output {
                 Output::Welcome(_) => {}
@@ -252,7 +255,7 @@ impl World {
                         self.push(arrives_ns, Event::Down { to, link, down });
                     }
                 }
-                Output::Parent(report) if node == head => self.handle_at_head(report),
+                Output::Parent(report) if node == controller => self.handle_at_controller(report),
                 Output::Parent(report) => {
                     if let Some(link) = self.nodes[at].link {
                         let arrives_ns = self.send(node, link.0);
@@ -269,8 +272,8 @@ impl World {
             self.nodes[at].timer_ns = Some(due_ns);
             self.push(due_ns, Event::Timer { node });
         }
-        if node == head {
-            self.poll_head();
+        if node == controller {
+            self.poll_controller();
         }
     }
 
@@ -280,62 +283,62 @@ impl World {
         let sender = &mut self.nodes[from.0 as usize];
         sender.busy_ns = sender.busy_ns.max(self.now_ns) + costs.send_ns;
         let cut_ns = sender.cut_until_ns;
-        let mut way_ns = costs.hop_ns(&mut self.random);
+        let mut latency_ns = costs.hop_ns(&mut self.random);
         if self.now_ns < self.slow_wire_until_ns {
-            way_ns *= self.random.between((1, 200));
+            latency_ns *= self.random.between((1, 200));
         }
         if self.nodes[from.0 as usize].losing > 0 {
             self.nodes[from.0 as usize].losing -= 1;
             // Said again after 10 and 20 ms, and 40 ms later over the link (the daemon's `lanes`).
-            way_ns += self.random.pick(&[10_000_000, 30_000_000, 70_000_000]).expect("one of three");
+            latency_ns += self.random.pick(&[10_000_000, 30_000_000, 70_000_000]).expect("one of three");
         }
         let cut_ns = cut_ns.max(self.nodes[to.0 as usize].cut_until_ns);
-        let arrives_ns = (self.nodes[from.0 as usize].busy_ns + way_ns).max(cut_ns);
+        let arrives_ns = (self.nodes[from.0 as usize].busy_ns + latency_ns).max(cut_ns);
         let last_ns = self.links.entry((from, to)).or_insert(0);
         // In order on each link.
         *last_ns = arrives_ns.max(*last_ns + 1);
         *last_ns
     }
 
-    fn handle_at_head(&mut self, report: crate::message::Report) {
+    fn handle_at_controller(&mut self, report: crate::message::Report) {
         let before = match report {
             crate::message::Report::Reached { job, stage, generation, .. } => {
-                self.heard.entry((generation, stage)).or_insert(self.now_ns);
+                self.reached_at.entry((generation, stage)).or_insert(self.now_ns);
                 self.report.idle += u64::from(stage == Stage::Idle);
-                Some((job, self.head.scheduler().is_frozen(job)))
+                Some((job, self.controller.scheduler().is_frozen(job)))
             }
             _ => None,
         };
-        self.head.handle_report(self.now_ns, report);
+        self.controller.handle_report(self.now_ns, report);
         if let Some((job, false)) = before
-            && self.head.scheduler().is_frozen(job)
+            && self.controller.scheduler().is_frozen(job)
         {
             self.report.frozen += 1;
             self.check_frozen_everywhere(job);
         }
     }
 
-    /// Sends down what the head says.
-    pub(super) fn poll_head(&mut self) {
+    /// Sends down what the controller says.
+    pub(super) fn poll_controller(&mut self) {
         if self.is_headless() {
             return;
         }
-        while let Some(notice) = self.head.poll_notice(self.now_ns) {
+        while let Some(notice) = self.controller.poll_notice(self.now_ns) {
             self.report.expelled += u64::from(matches!(notice, Notice::Expelled(_)));
         }
-        while let Some(Placed::Placed(job, parts)) = self.head.scheduler_mut().poll_event() {
+        while let Some(Placed::Placed(job, parts)) = self.controller.scheduler_mut().poll_event() {
             if !self.begin_if_adopted(job) {
                 self.launch(job, &parts);
             }
         }
-        let node = self.head.tree().head();
-        while let Some(down) = self.head.poll_down(self.now_ns) {
+        let node = self.controller.tree().controller();
+        while let Some(down) = self.controller.poll_down(self.now_ns) {
             if let Down::Order(Order::Switch(switch)) = &down
                 && !self.rows.contains_key(&switch.generation)
             {
                 self.report.switches += 1;
                 self.switched_ns = self.now_ns;
-                let row = self.head.scheduler().running().to_vec();
+                let row = self.controller.scheduler().running().to_vec();
                 let before = self.rows.last_key_value().map(|(_, row)| row.clone()).unwrap_or_default();
                 let coming = row.iter().filter(|job| !before.contains(job));
                 self.came.extend(coming.map(|&job| (job, switch.generation)));
@@ -349,12 +352,12 @@ impl World {
             let now_ns = self.now_ns;
             self.with_any(node, |agent| agent.handle_down(now_ns, down));
         }
-        let due_ns = self.head.poll_timeout().map(|due_ns| due_ns.max(self.now_ns + 1));
+        let due_ns = self.controller.poll_timeout().map(|due_ns| due_ns.max(self.now_ns + 1));
         if let Some(due_ns) = due_ns
-            && self.head_timer_ns != Some(due_ns)
+            && self.controller_timer_ns != Some(due_ns)
         {
-            self.head_timer_ns = Some(due_ns);
-            self.push(due_ns, Event::Head);
+            self.controller_timer_ns = Some(due_ns);
+            self.push(due_ns, Event::Controller);
         }
     }
 
@@ -364,10 +367,10 @@ impl World {
             return None;
         }
         let job = JobId(self.next_job);
-        self.head.scheduler_mut().submit(self.now_ns, job, demand).ok()?;
-        self.succession.jobs.insert(job, Known::new(demand.clone()));
+        self.controller.scheduler_mut().submit(self.now_ns, job, demand).ok()?;
+        self.failover.jobs.insert(job, Known::new(demand.clone()));
         self.next_job += 1;
-        self.poll_head();
+        self.poll_controller();
         Some(job)
     }
 
@@ -378,7 +381,7 @@ impl World {
             node.processes.insert(job, Process::new(part.slots));
         }
         let nodes: Vec<_> = parts.iter().map(|part| part.node).collect();
-        let known = self.succession.jobs.get_mut(&job).expect("it was submitted");
+        let known = self.failover.jobs.get_mut(&job).expect("it was submitted");
         known.nodes = parts.iter().map(|part| (part.node, part.ranks)).collect();
         for at in 0..self.nodes.len() as u32 {
             self.introduce(NodeId(at), job, &nodes, Arrival::Frozen);
@@ -394,9 +397,9 @@ impl World {
     /// Tells a daemon of a job.
     pub(super) fn introduce(&mut self, node: NodeId, job: JobId, nodes: &[NodeId], arrival: Arrival) {
         let known = &mut self.nodes[node.0 as usize];
-        let hears = known.agent.is_some();
+        let has_agent = known.agent.is_some();
         let slots = known.processes.get_mut(&job).map(|process| {
-            process.known |= hears;
+            process.known |= has_agent;
             process.slots
         });
         let now_ns = self.now_ns;
@@ -407,30 +410,31 @@ impl World {
     fn handle_dead(&mut self, node: NodeId, job: JobId) {
         self.nodes[node.0 as usize].processes.remove(&job);
         let now_ns = self.now_ns;
-        self.with_any(node, |agent| agent.handle_job_gone_here(now_ns, job));
-        self.look_whether_gone(job);
+        self.with_any(node, |agent| agent.handle_job_ended_here(now_ns, job));
+        self.check_gone(job);
     }
 
     /// If nothing of the job is left, all hear of it.
-    pub(super) fn look_whether_gone(&mut self, job: JobId) {
-        let known = self.succession.jobs.get(&job).is_some_and(|known| !known.nodes.is_empty())
-            || self.head.scheduler().state(job).is_some();
+    pub(super) fn check_gone(&mut self, job: JobId) {
+        let known = self.failover.jobs.get(&job).is_some_and(|known| !known.nodes.is_empty())
+            || self.controller.scheduler().state(job).is_some();
         if !known || self.is_headless() || self.nodes.iter().any(|node| node.processes.contains_key(&job)) {
             return;
         }
         let now_ns = self.now_ns;
-        self.report.left_out += self.head.scheduler().account(job).map_or(0, |account| account.left_out);
-        self.head.handle_gone(now_ns, job);
+        self.report.left_out +=
+            self.controller.scheduler().account(job).map_or(0, |account| account.left_out);
+        self.controller.handle_job_ended(now_ns, job);
         for at in 0..self.nodes.len() as u32 {
-            self.with_any(NodeId(at), |agent| agent.handle_job_gone(now_ns, job));
+            self.with_any(NodeId(at), |agent| agent.handle_job_ended(now_ns, job));
         }
         self.moods.remove(&job);
         self.suspended.remove(&job);
-        self.succession.jobs.remove(&job);
-        self.poll_head();
+        self.failover.jobs.remove(&job);
+        self.poll_controller();
     }
 
-    /// Everybody whose way to the head is open hears of it.
+    /// Everybody whose way to the controller is open hears of it.
     fn handle_heartbeat(&mut self) {
         let now_ns = self.now_ns;
         let next_ns = now_ns + 250_000_000;
@@ -441,18 +445,18 @@ impl World {
             while let Some(node) = up {
                 let known = &self.nodes[node.0 as usize];
                 open &= known.agent.is_some() && now_ns >= known.cut_until_ns;
-                open &= known.link.is_some() || node == self.head.tree().head();
+                open &= known.link.is_some() || node == self.controller.tree().controller();
                 up = known.parent();
             }
             if open {
-                self.with_any(NodeId(at), |agent| agent.handle_heard(now_ns));
+                self.with_any(NodeId(at), |agent| agent.handle_contact(now_ns));
             }
         }
     }
 
     /// The jobs that are to run.
     pub(super) fn active_jobs(&self) -> Vec<JobId> {
-        let scheduler = self.head.scheduler();
+        let scheduler = self.controller.scheduler();
         scheduler.jobs().filter(|&job| scheduler.state(job) == Some(JobState::Active)).collect()
     }
 
@@ -468,14 +472,14 @@ impl World {
     }
 }
 
-/// The settings of a head.
+/// The settings of a controller.
 pub(super) fn config(options: &Options) -> Config {
     Config {
         slice_ns: options.slice_ns,
         policy: options.policy,
         mode: options.mode,
         force_switch: options.force_switch,
-        look_ns: 300_000_000,
+        idle_recheck_ns: 300_000_000,
         ..Config::default()
     }
 }
@@ -485,7 +489,7 @@ pub(super) fn agent(options: &Options, node: NodeId, tree: Tree) -> Agent {
     let late_ns = 10 * options.slice_ns;
     let timing = Timing {
         stuck_ns: late_ns,
-        silence_ns: if node == tree.head() { 0 } else { 1_000_000_000 },
+        silence_ns: if node == tree.controller() { 0 } else { 1_000_000_000 },
         alone_slice_ns: options.slice_ns,
         ..Timing::default()
     };

@@ -1,4 +1,4 @@
-//! Who takes no turns for a while: suspended and idle jobs, those of lost and late nodes, all while the head changes.
+//! Who takes no turns for a while: suspended and idle jobs, those of lost and late nodes, all while the controller changes.
 
 use tutti_sched::{Config, Demand, JobId, JobState, NodeId, Switch};
 
@@ -113,7 +113,7 @@ fn idle_gang_gives_up_its_slice() {
 
 #[test]
 fn idle_machine_does_not_switch() {
-    let mut bench = Bench::new(1, 1, Config { look_ns: 0, ..Config::default() });
+    let mut bench = Bench::new(1, 1, Config { idle_recheck_ns: 0, ..Config::default() });
     let (a, b) = (bench.submit(&Demand::any(1, 1)), bench.submit(&Demand::any(1, 1)));
     for job in [a, b] {
         bench.turn();
@@ -139,7 +139,7 @@ fn generations_continue_under_a_new_controller() {
     assert_eq!(generations, (42..42 + generations.len() as u64).collect::<Vec<_>>());
 }
 
-/// Nodes whose daemons live on know their jobs under the slots of the head before: two of them on one slot would never run together.
+/// Nodes whose daemons live on know their jobs under the slots of the controller before: two of them on one slot would never run together.
 
 #[test]
 fn controller_takeover_plans_found_jobs_on_their_slots() {

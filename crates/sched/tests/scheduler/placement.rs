@@ -62,7 +62,7 @@ fn placement_suspended_jobs_keep_their_memory() {
     let most = bench.try_submit(&needs(1001));
     assert_eq!(
         most,
-        Err(SubmitError::TooMuchMemory { asked_bytes: 1001, nodes: 1, there: 0, most_bytes: 1000 })
+        Err(SubmitError::TooMuchMemory { requested_bytes: 1001, nodes: 1, there: 0, most_bytes: 1000 })
     );
     bench.scheduler.handle_memory(c, NodeId(0), 400);
     let d = bench.submit(&needs(1));

@@ -1,6 +1,6 @@
 //! Nodes that do not freeze what they should, as the scheduler says it: for the log, and for those who look at their jobs.
 
-use tutti_sched::head::{Lags, Notice};
+use tutti_sched::controller::{Lags, Notice};
 
 use super::listing::name;
 use super::{HeadJob, JobEvent};

@@ -143,10 +143,10 @@ impl Life {
                     job.look_rarely(began_ns, *id, &mut node.agent);
                 }
                 let Some(brake) = &mut job.brake else { return };
-                if node.agent.switch().may_doze(*id) && brake.try_doze() {
+                if node.agent.switch().may_exempt(*id) && brake.try_doze() {
                     (job.looked_ns, job.pauses) = (began_ns, 1);
                     self.recorder.put(What::Freeze, *id, began_ns, began_ns);
-                    node.agent.handle_dozing(began_ns, *id);
+                    node.agent.handle_exempt(began_ns, *id);
                 } else {
                     brake.freeze(began_ns);
                 }
@@ -213,10 +213,10 @@ impl Life {
         let mut any = false;
         for (id, job) in &mut self.jobs {
             let Some(brake) = job.brake.as_mut().filter(|brake| which(brake)) else { continue };
-            if brake.is_fresh() && node.agent.switch().may_count_as_told(*id) && brake.try_trust(now_ns) {
+            if brake.is_fresh() && node.agent.switch().may_assume_frozen(*id) && brake.try_trust(now_ns) {
                 any = true;
                 self.recorder.put(What::Freeze, *id, brake.asked_ns(), brake.asked_ns());
-                node.agent.handle_told(now_ns, *id);
+                node.agent.handle_freeze_requested(now_ns, *id);
             } else if brake.try_confirm(now_ns) {
                 any = true;
                 if !brake.is_trusted() {
@@ -265,7 +265,7 @@ impl Slice {
 
     fn tell(&self, node: &Node, job: JobId, brake: &Brake) {
         let switch = node.agent.switch();
-        let ends = switch.gives_way(job) && !switch.is_alone();
+        let ends = switch.must_yield(job) && !switch.is_alone();
         brake.tell(self.generation.0, if ends { self.end_ns } else { 0 });
     }
 }

@@ -1,8 +1,8 @@
 //! The tree as the switch thread knows it: who is in it, and what somebody who comes is told.
 
 use tutti_sched::agent::Agent;
+use tutti_sched::controller::Controller;
 use tutti_sched::gang::Timing;
-use tutti_sched::head::Head;
 use tutti_sched::{JobId, NodeId, Tree};
 
 use super::{IDLE_NS, JOBS, Life, Node};
@@ -20,7 +20,7 @@ impl Life {
             let agent = Agent::new(me, tree.clone(), timing, self.slice_ns * 10, JOBS);
             let head = self.scheduler.take().map(|mut scheduler| {
                 scheduler.handle_node(now_ns, me, nodes[0].slots, nodes[0].memory_bytes);
-                Head::new(scheduler, tree)
+                Controller::new(scheduler, tree)
             });
             let known = if head.is_some() { nodes[..1].to_vec() } else { nodes.clone() };
             self.node = Some(Node { me, agent, head, nodes: known });

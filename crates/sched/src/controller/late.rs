@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Head, Notice};
+use super::{Controller, Notice};
 use crate::message::Stage;
 use crate::types::{JobId, NodeId};
 
@@ -22,12 +22,12 @@ pub struct Lags {
     pub expelled: Vec<NodeId>,
 }
 
-/// What the head knows of it.
+/// What the controller knows of it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Late {
     /// Who has not frozen which job, and whether it counts as said.
     named: BTreeMap<(NodeId, JobId), bool>,
-    /// It is otherwise than [`Head::poll_lags`] has said.
+    /// It is otherwise than [`Controller::poll_lags`] has said.
     pub(super) changed: bool,
     /// The last change of the tree, after which all is reported anew.
     pub(super) tree_ns: u64,
@@ -39,19 +39,19 @@ impl Late {
     }
 
     fn nodes(&self) -> BTreeSet<NodeId> {
-        self.named.iter().filter(|(_, said)| **said).map(|((node, _), _)| *node).collect()
+        self.named.iter().filter(|(_, reported)| **reported).map(|((node, _), _)| *node).collect()
     }
 }
 
-impl Head {
+impl Controller {
     /// Whom jobs wait for, if that has changed since it was last asked for.
     pub fn poll_lags(&mut self) -> Option<Lags> {
         if !std::mem::take(&mut self.late.changed) {
             return None;
         }
-        let said = self.late.named.iter().filter(|(_, said)| **said);
+        let reported = self.late.named.iter().filter(|(_, reported)| **reported);
         Some(Lags {
-            unfrozen: said.map(|((node, job), _)| (*job, *node)).collect(),
+            unfrozen: reported.map(|((node, job), _)| (*job, *node)).collect(),
             expelled: self.tree.members().expelled.clone(),
         })
     }
@@ -85,26 +85,26 @@ impl Head {
             let counting = nodes.into_iter().filter(|node| self.tree.counts(*node));
             self.late.named.extend(counting.map(|node| ((node, job), false)));
         }
-        let patience_ns = self.patience_ns();
+        let tolerance_ns = self.tolerance_ns();
         let (scheduler, tree) = (&self.scheduler, &self.tree);
         let stays = |&(node, job): &(NodeId, JobId)| tree.counts(node) && scheduler.is_leaving(job);
         let is_due = |&(_, job): &(NodeId, JobId)| {
-            scheduler.left_ns(job).is_some_and(|left_ns| now_ns >= left_ns + patience_ns)
+            scheduler.left_ns(job).is_some_and(|left_ns| now_ns >= left_ns + tolerance_ns)
         };
         let named = &mut self.late.named;
-        if named.iter().all(|(named, said)| stays(named) && (*said || !is_due(named))) {
+        if named.iter().all(|(named, reported)| stays(named) && (*reported || !is_due(named))) {
             return;
         }
         let before = self.late.nodes();
-        self.late.named.retain(|named, said| {
+        self.late.named.retain(|named, reported| {
             let (stays, is_due) = (stays(named), is_due(named));
-            self.late.changed |= *said != (stays && (*said || is_due));
-            *said |= is_due;
+            self.late.changed |= *reported != (stays && (*reported || is_due));
+            *reported |= is_due;
             stays
         });
         let after = self.late.nodes();
         for &node in after.difference(&before) {
-            let job = self.late.named.iter().find(|(named, said)| named.0 == node && **said);
+            let job = self.late.named.iter().find(|(named, reported)| named.0 == node && **reported);
             self.notices.extend(job.map(|((_, job), _)| Notice::Late(node, *job)));
         }
         let over = before.difference(&after).filter(|node| tree.counts(**node));
@@ -113,14 +113,14 @@ impl Head {
 
     /// When [`Self::judge_late`] has something to say at the latest, unless somebody reports before.
     pub(super) fn late_timeout(&self) -> Option<u64> {
-        let patience_ns = self.patience_ns();
+        let tolerance_ns = self.tolerance_ns();
         let due = |(job, left_ns): (JobId, u64)| {
             let mut named = self.late.named.iter().filter(|(named, _)| named.1 == job).peekable();
             if named.peek().is_none() {
                 let nameless = self.is_overlapped() && self.counts_somewhere(job);
                 return nameless.then_some(self.nameless_ns(left_ns));
             }
-            named.any(|(_, said)| !said).then_some(left_ns + patience_ns)
+            named.any(|(_, reported)| !reported).then_some(left_ns + tolerance_ns)
         };
         self.scheduler.leaving().filter_map(due).min()
     }
@@ -136,7 +136,7 @@ impl Head {
     }
 
     fn nameless_ns(&self, left_ns: u64) -> u64 {
-        left_ns.max(self.late.tree_ns) + 2 * self.patience_ns()
+        left_ns.max(self.late.tree_ns) + 2 * self.tolerance_ns()
     }
 
     /// True if a node of the job counts.
@@ -144,7 +144,7 @@ impl Head {
         self.scheduler.parts(job).unwrap_or_default().iter().any(|part| self.tree.counts(part.node))
     }
 
-    fn patience_ns(&self) -> u64 {
+    fn tolerance_ns(&self) -> u64 {
         PATIENCE_NS.max(10 * self.scheduler.slice_ns())
     }
 }

@@ -1,7 +1,7 @@
-//! The head's side of the gang switch: what goes down the tree, and what the reports that come up lead to.
+//! The controller's side of the gang switch: what goes down the tree, and what the reports that come up lead to.
 //!
-//! [`Head`] has the [`Scheduler`]. The caller tells it events, sends down what [`Head::poll_down`] gives, in that order, to the node's own
-//! [`crate::gang::NodeSwitch`] too, and hands it what the head's own [`crate::barrier::Merger`] has merged.
+//! [`Controller`] has the [`Scheduler`]. The caller tells it events, sends down what [`Controller::poll_down`] gives, in that order, to the node's own
+//! [`crate::gang::NodeSwitch`] too, and hands it what the controller's own [`crate::barrier::Merger`] has merged.
 //!
 //! ```text
 //!  overlapped:  PLAN if changed, SWITCH                                  FROZEN comes behind; nothing waits for it but the job's next turn
@@ -46,9 +46,9 @@ pub enum Notice {
     Back(NodeId),
 }
 
-/// The head.
+/// The controller.
 #[derive(Clone, Debug)]
-pub struct Head {
+pub struct Controller {
     scheduler: Scheduler,
     tree: Tree,
     /// The switch in force and its plan.
@@ -66,14 +66,14 @@ pub struct Head {
     before: Vec<JobId>,
 }
 
-impl Head {
-    /// The head of this tree. States of the tree, suspensions and resumptions are numbered from the scheduler's first generation on:
-    /// what nodes know of an earlier head's is older.
+impl Controller {
+    /// The controller of this tree. States of the tree, suspensions and resumptions are numbered from the scheduler's first generation on:
+    /// what nodes know of an earlier controller's is older.
     #[must_use]
     pub fn new(scheduler: Scheduler, mut tree: Tree) -> Self {
         let first = scheduler.generation().0;
         tree.handle_members(&Members { membership: Membership(first), ..tree.members().clone() });
-        let mut head = Head {
+        let mut controller = Controller {
             scheduler,
             tree,
             switch: None,
@@ -88,9 +88,9 @@ impl Head {
         };
         if first > 0 {
             // Reports count in the state of the tree that they are of.
-            head.handle_daemon_back();
+            controller.handle_daemon_back();
         }
-        head
+        controller
     }
 
     /// The scheduler: for looks.
@@ -100,12 +100,12 @@ impl Head {
     }
 
     /// The scheduler: to submit, begin and end jobs, add nodes, set weights. Suspend, resume, kill and losses of nodes go through
-    /// the head, since others are to hear of them.
+    /// the controller, since others are to hear of them.
     pub fn scheduler_mut(&mut self) -> &mut Scheduler {
         &mut self.scheduler
     }
 
-    /// The tree as the head has ordered it.
+    /// The tree as the controller has ordered it.
     #[must_use]
     pub fn tree(&self) -> &Tree {
         &self.tree
@@ -131,7 +131,7 @@ impl Head {
         self.change(self.tree.members().clone());
     }
 
-    /// A node is lost: its jobs are killed everywhere. They are returned; the caller says [`Self::handle_gone`] of each when it is.
+    /// A node is lost: its jobs are killed everywhere. They are returned; the caller says [`Self::handle_job_ended`] of each when it is.
     pub fn handle_node_lost(&mut self, now_ns: u64, node: NodeId) -> Vec<JobId> {
         let jobs = self.scheduler.handle_node_lost(now_ns, node);
         let mut members = self.tree.members().clone();
@@ -160,7 +160,7 @@ impl Head {
         self.down.push_back(Down::Order(Order::Resume(job, serial)));
     }
 
-    /// A job that an earlier head had has begun again. Of that one's last SUSPEND or RESUME some nodes may have heard, and others not: all
+    /// A job that an earlier controller had has begun again. Of that one's last SUSPEND or RESUME some nodes may have heard, and others not: all
     /// hear what holds, or a part would stay frozen for ever.
     pub fn handle_found(&mut self, job: JobId) {
         let suspended = self.scheduler.state(job) == Some(JobState::Suspended);
@@ -169,7 +169,7 @@ impl Head {
         self.down.push_back(Down::Order(order));
     }
 
-    /// Ends the job, whatever state it is in. The caller says [`Self::handle_gone`] when nothing of it is left.
+    /// Ends the job, whatever state it is in. The caller says [`Self::handle_job_ended`] when nothing of it is left.
     pub fn kill(&mut self, now_ns: u64, job: JobId) {
         self.scheduler.kill(now_ns, job);
         self.forget(job);
@@ -177,13 +177,13 @@ impl Head {
     }
 
     /// Nothing of the job is left on any node.
-    pub fn handle_gone(&mut self, now_ns: u64, job: JobId) {
+    pub fn handle_job_ended(&mut self, now_ns: u64, job: JobId) {
         self.scheduler.end(now_ns, job);
         self.suspends.remove(&job);
         self.forget(job);
     }
 
-    /// A report that the head's merger has merged or passed on.
+    /// A report that the controller's merger has merged or passed on.
     pub fn handle_report(&mut self, now_ns: u64, report: Report) {
         match report {
             Report::Reached { job, stage, generation, membership } => {
@@ -194,7 +194,7 @@ impl Head {
             Report::Woken { job } => self.scheduler.handle_woken(now_ns, job),
             Report::Late { node, job, stage } => self.handle_late(now_ns, node, job, stage),
             Report::Here { node, generation } => self.handle_here(now_ns, node, generation),
-            Report::Came { .. } => self.handle_daemon_back(),
+            Report::ChildJoined { .. } => self.handle_daemon_back(),
         }
     }
 
@@ -202,7 +202,7 @@ impl Head {
     pub fn poll_down(&mut self, now_ns: u64) -> Option<Down> {
         if self.down.is_empty() {
             self.expel_nameless(now_ns);
-            if self.is_through() {
+            if self.is_complete() {
                 self.turn(now_ns);
             }
         }
@@ -212,7 +212,7 @@ impl Head {
     /// When [`Self::poll_down`] and [`Self::poll_notice`] are to be called at the latest.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<u64> {
-        let next_ns = if self.is_through() { self.scheduler.next_at_ns() } else { self.strict_timeout() };
+        let next_ns = if self.is_complete() { self.scheduler.next_at_ns() } else { self.strict_timeout() };
         next_ns.into_iter().chain(self.late_timeout()).min()
     }
 
@@ -230,8 +230,8 @@ impl Head {
 
     /// True if the last switch is through: always, when overlapped; strict, when RUN has gone to all.
     #[must_use]
-    pub fn is_through(&self) -> bool {
-        self.strict.as_ref().is_none_or(|strict| strict.through)
+    pub fn is_complete(&self) -> bool {
+        self.strict.as_ref().is_none_or(|strict| strict.complete)
     }
 
     /// Makes the switch that is due, if one is.

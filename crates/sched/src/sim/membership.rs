@@ -1,6 +1,6 @@
 //! Links and lists: how daemons come to their places in the tree, as `tuttid` does it.
 //!
-//! The head alone says who is a node and whose child: its list goes to all, to each when it likes. Whoever finds another parent there, or
+//! The controller alone says who is a node and whose child: its list goes to all, to each when it likes. Whoever finds another parent there, or
 //! whose link breaks, dials; the parent may not have the list yet. It greets the child, which has missed what went down meanwhile.
 
 use super::calendar::Event;
@@ -15,23 +15,23 @@ const NODES_MAX: usize = 48;
 const ALONE_NS: u64 = 500_000_000;
 
 impl World {
-    /// A node joins at the end of the tree. The head knows it first.
+    /// A node joins at the end of the tree. The controller knows it first.
     pub(super) fn join_a_node(&mut self) {
-        let all_known = self.head.tree().nodes() as usize == self.nodes.len();
+        let all_known = self.controller.tree().nodes() as usize == self.nodes.len();
         if self.nodes.len() >= NODES_MAX || self.is_headless() || !all_known {
             return;
         }
-        self.report.joins += 1;
+        self.report.membership += 1;
         let (now_ns, slots) = (self.now_ns, self.options.slots);
-        let node = self.head.handle_join(now_ns, slots, 0);
+        let node = self.controller.handle_join(now_ns, slots, 0);
         let tree = Tree::new(self.options.arity, node.0 + 1);
         self.nodes.push(Node { agent: None, ..Node::new(agent(&self.options, node, tree)) });
         self.thawed.push(0);
-        let head = self.head.tree().head();
-        self.with_any(head, |agent| agent.handle_nodes(now_ns, node.0 + 1));
+        let controller = self.controller.tree().controller();
+        self.with_any(controller, |agent| agent.handle_nodes(now_ns, node.0 + 1));
         self.start_daemon(node);
-        self.head.handle_daemon_back();
-        self.poll_head();
+        self.controller.handle_daemon_back();
+        self.poll_controller();
         self.spread_list();
     }
 
@@ -40,14 +40,14 @@ impl World {
         let late = self.random.chance(300);
         let most_ns = if late { 500_000_000 } else { 5_000_000 };
         for at in 0..self.nodes.len() as u32 {
-            let heard_ns = self.now_ns + self.random.between((50_000, most_ns));
-            self.push(heard_ns.max(self.nodes[at as usize].cut_until_ns), Event::List { node: NodeId(at) });
+            let contact_ns = self.now_ns + self.random.between((50_000, most_ns));
+            self.push(contact_ns.max(self.nodes[at as usize].cut_until_ns), Event::List { node: NodeId(at) });
         }
     }
 
     /// The newest list has come to this node.
     pub(super) fn handle_list(&mut self, node: NodeId) {
-        let (now_ns, nodes) = (self.now_ns, self.head.tree().nodes());
+        let (now_ns, nodes) = (self.now_ns, self.controller.tree().nodes());
         self.with_any(node, |agent| agent.handle_nodes(now_ns, nodes));
         if self.nodes[node.0 as usize].agent.is_none() {
             return;
@@ -64,7 +64,7 @@ impl World {
 
     /// Who is to be dialled, says the list.
     fn place_of(&self, node: NodeId) -> Option<NodeId> {
-        self.head.tree().is_here(node).then(|| self.head.tree().parent(node)).flatten()
+        self.controller.tree().is_here(node).then(|| self.controller.tree().parent(node)).flatten()
     }
 
     /// All links from and to this node are gone.
@@ -87,13 +87,13 @@ impl World {
     /// The node tries to reach its parent, within this time.
     pub(super) fn dial(&mut self, node: NodeId, most_ns: u64) {
         let at_ns = self.now_ns + self.random.between((100_000, most_ns));
-        let life = self.nodes[node.0 as usize].life;
-        self.push(at_ns, Event::Dial { node, life });
+        let incarnation = self.nodes[node.0 as usize].incarnation;
+        self.push(at_ns, Event::Dial { node, incarnation });
     }
 
-    pub(super) fn handle_dial(&mut self, node: NodeId, life: u32) {
+    pub(super) fn handle_dial(&mut self, node: NodeId, incarnation: u32) {
         let known = &self.nodes[node.0 as usize];
-        if known.agent.is_none() || known.life != life || known.link.is_some() {
+        if known.agent.is_none() || known.incarnation != incarnation || known.link.is_some() {
             return;
         }
         let is_up = |at: NodeId| {

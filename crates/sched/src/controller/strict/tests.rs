@@ -1,5 +1,5 @@
+use crate::controller::{Controller, Notice};
 use crate::demand::{Demand, Place};
-use crate::head::{Head, Notice};
 use crate::message::{Down, Mode, Order, Report, Stage};
 use crate::scheduler::Config;
 use crate::tree::Tree;
@@ -9,9 +9,9 @@ use crate::{Event, Scheduler};
 const MS: u64 = 1_000_000;
 const SECOND_NS: u64 = 1000 * MS;
 
-/// A strict head of three nodes in a chain, each with a slot, and the time.
+/// A strict controller of three nodes in a chain, each with a slot, and the time.
 struct Bench {
-    head: Head,
+    controller: Controller,
     now_ns: u64,
 }
 
@@ -21,10 +21,10 @@ impl Bench {
         let config = Config { mode: Mode::Strict, ..Config::default() };
         let mut scheduler = Scheduler::new(config).expect("the default can be");
         (0..3).for_each(|node| scheduler.handle_node(0, NodeId(node), 1, 0));
-        let mut bench = Bench { head: Head::new(scheduler, Tree::new(1, 3)), now_ns: 0 };
+        let mut bench = Bench { controller: Controller::new(scheduler, Tree::new(1, 3)), now_ns: 0 };
         for (job, nodes) in (1..).map(JobId).zip(jobs) {
             let place = Place::Given(nodes.iter().map(|node| (NodeId(*node), 1)).collect());
-            let scheduler = bench.head.scheduler_mut();
+            let scheduler = bench.controller.scheduler_mut();
             scheduler.submit(0, job, &Demand::at(place)).expect("it fits");
             assert!(matches!(scheduler.poll_event(), Some(Event::Placed(..))));
             scheduler.begin(0, job);
@@ -34,7 +34,7 @@ impl Bench {
 
     /// What goes down now.
     fn orders(&mut self) -> Vec<Order> {
-        let all = std::iter::from_fn(|| self.head.poll_down(self.now_ns));
+        let all = std::iter::from_fn(|| self.controller.poll_down(self.now_ns));
         all.filter_map(|down| if let Down::Order(order) = down { Some(order) } else { None }).collect()
     }
 
@@ -47,7 +47,7 @@ impl Bench {
             for order in &orders {
                 let left = match order {
                     Order::Switch(_) => {
-                        self.head.scheduler().leaving().map(|(job, _)| (job, Stage::Frozen)).collect()
+                        self.controller.scheduler().leaving().map(|(job, _)| (job, Stage::Frozen)).collect()
                     }
                     Order::Save(job, _) => vec![(*job, Stage::Saved)],
                     Order::Restore(job, _) => vec![(*job, Stage::Restored)],
@@ -65,25 +65,27 @@ impl Bench {
     }
 
     fn reached(&mut self, job: JobId, stage: Stage) {
-        let (generation, membership) = (self.head.scheduler().generation(), self.head.tree().membership());
-        self.head.handle_report(self.now_ns, Report::Reached { job, stage, generation, membership });
+        let (generation, membership) =
+            (self.controller.scheduler().generation(), self.controller.tree().membership());
+        self.controller.handle_report(self.now_ns, Report::Reached { job, stage, generation, membership });
     }
 
     fn late(&mut self, node: u32, job: u64, stage: Stage) {
-        self.head.handle_report(self.now_ns, Report::Late { node: NodeId(node), job: JobId(job), stage });
+        self.controller
+            .handle_report(self.now_ns, Report::Late { node: NodeId(node), job: JobId(job), stage });
     }
 
-    /// Goes on to the next time at which the head has something to do.
+    /// Goes on to the next time at which the controller has something to do.
     fn wait(&mut self) {
-        self.now_ns = self.head.poll_timeout().expect("the head waits for something");
+        self.now_ns = self.controller.poll_timeout().expect("the controller waits for something");
     }
 
     fn expelled(&self) -> Vec<u32> {
-        self.head.tree().members().expelled.iter().map(|node| node.0).collect()
+        self.controller.tree().members().expelled.iter().map(|node| node.0).collect()
     }
 
     fn running(&self) -> Vec<u64> {
-        self.head.scheduler().running().iter().map(|job| job.0).collect()
+        self.controller.scheduler().running().iter().map(|job| job.0).collect()
     }
 }
 
@@ -95,7 +97,7 @@ fn strict_switch_expels_late_node() {
         assert_eq!(bench.running(), [1]);
         bench.wait();
         bench.obey(&[(job, stage)]);
-        assert!(!bench.head.is_through(), "{stage:?}");
+        assert!(!bench.controller.is_complete(), "{stage:?}");
         let began_ns = bench.now_ns;
         bench.now_ns = began_ns + SECOND_NS - 1;
         bench.late(1, job, stage);
@@ -106,7 +108,7 @@ fn strict_switch_expels_late_node() {
         // What the others reach counts now.
         bench.reached(JobId(job), stage);
         bench.obey(&[]);
-        assert!(bench.head.is_through(), "{stage:?}");
+        assert!(bench.controller.is_complete(), "{stage:?}");
     }
 }
 
@@ -141,24 +143,24 @@ fn strict_switch_is_not_held_up_by_a_single_node_job() {
         assert_eq!(bench.running(), [1, 2]);
         bench.wait();
         bench.obey(&[(job, stage)]);
-        assert!(!bench.head.is_through());
+        assert!(!bench.controller.is_complete());
         let began_ns = bench.now_ns;
         bench.wait();
         assert_eq!(bench.now_ns - began_ns, 2200 * MS, "{stage:?}");
-        assert_eq!(bench.head.poll_notice(bench.now_ns), None);
+        assert_eq!(bench.controller.poll_notice(bench.now_ns), None);
         bench.obey(&[(job, stage)]);
-        assert!(bench.head.is_through(), "{stage:?}");
+        assert!(bench.controller.is_complete(), "{stage:?}");
         assert_eq!((bench.expelled(), bench.running()), (vec![2], vec![4]), "{stage:?}");
-        assert_eq!(bench.head.poll_notice(bench.now_ns), Some(Notice::Expelled(NodeId(2))));
-        assert_eq!(bench.head.poll_notice(bench.now_ns), None);
+        assert_eq!(bench.controller.poll_notice(bench.now_ns), Some(Notice::Expelled(NodeId(2))));
+        assert_eq!(bench.controller.poll_notice(bench.now_ns), None);
         // Others go on, and take no step of those that stand still.
         bench.wait();
         let orders = bench.obey(&[]);
-        assert!(bench.head.is_through() && bench.running() == [1]);
+        assert!(bench.controller.is_complete() && bench.running() == [1]);
         assert!(orders.iter().all(|order| order.job() != Some(JobId(job))), "{orders:?}");
         // When it is back they take their turns again.
-        let generation = bench.head.scheduler().generation();
-        bench.head.handle_report(bench.now_ns, Report::Here { node: NodeId(2), generation });
+        let generation = bench.controller.scheduler().generation();
+        bench.controller.handle_report(bench.now_ns, Report::Here { node: NodeId(2), generation });
         [2, 3].iter().for_each(|job| bench.reached(JobId(*job), Stage::Frozen));
         bench.obey(&[]);
         bench.wait();
@@ -174,13 +176,13 @@ fn strict_switch_restores_a_returning_node_before_the_next_switch() {
     bench.obey(&[(1, Stage::Restored)]);
     bench.now_ns += SECOND_NS;
     bench.late(2, 1, Stage::Restored);
-    assert!(bench.head.is_through() && bench.expelled() == [2], "nobody waits for it");
+    assert!(bench.controller.is_complete() && bench.expelled() == [2], "nobody waits for it");
     // It is back before anybody has asked what is to go down.
-    let generation = bench.head.scheduler().generation();
-    bench.head.handle_report(bench.now_ns, Report::Here { node: NodeId(2), generation });
+    let generation = bench.controller.scheduler().generation();
+    bench.controller.handle_report(bench.now_ns, Report::Here { node: NodeId(2), generation });
     let orders = bench.obey(&[(1, Stage::Restored)]);
     assert!(orders.contains(&Order::Restore(JobId(1), generation)), "{orders:?}");
-    assert!(!bench.head.is_through());
+    assert!(!bench.controller.is_complete());
     bench.reached(JobId(1), Stage::Restored);
     assert!(bench.obey(&[]).contains(&Order::Run(JobId(1), generation)));
 }
@@ -196,14 +198,14 @@ fn strict_switch_gives_no_turn_on_an_expelled_node() {
     bench.reached(JobId(1), Stage::Saved);
     bench.obey(&[]);
     let job = JobId(3);
-    let scheduler = bench.head.scheduler_mut();
+    let scheduler = bench.controller.scheduler_mut();
     scheduler.submit(bench.now_ns, job, &Demand::at(Place::Given(vec![(NodeId(2), 1)]))).expect("it fits");
     assert!(matches!(scheduler.poll_event(), Some(Event::Placed(..))));
     scheduler.begin(bench.now_ns, job);
     bench.obey(&[]);
     assert_eq!(bench.running(), [], "all have a part there");
-    let generation = bench.head.scheduler().generation();
-    bench.head.handle_report(bench.now_ns, Report::Here { node: NodeId(2), generation });
+    let generation = bench.controller.scheduler().generation();
+    bench.controller.handle_report(bench.now_ns, Report::Here { node: NodeId(2), generation });
     let orders = bench.obey(&[]);
     assert!(!bench.running().is_empty(), "{orders:?}");
 }
@@ -248,28 +250,28 @@ fn strict_switch_continues_without_the_controllers_node() {
     assert_eq!(bench.expelled(), [0]);
     bench.reached(JobId(1), Stage::Frozen);
     bench.obey(&[]);
-    assert!(bench.head.is_through() && bench.running() == [3]);
+    assert!(bench.controller.is_complete() && bench.running() == [3]);
 }
 
 #[test]
 fn strict_switch_within_a_slice_keeps_its_rest() {
     let mut bench = Bench::new(&[&[0], &[1], &[0, 1]]);
     bench.obey(&[]);
-    assert_eq!((bench.running(), bench.head.scheduler().slice_end_ns()), (vec![1, 2], 100 * MS));
+    assert_eq!((bench.running(), bench.controller.scheduler().slice_end_ns()), (vec![1, 2], 100 * MS));
     bench.now_ns = 40 * MS;
-    bench.head.suspend(bench.now_ns, JobId(2));
+    bench.controller.suspend(bench.now_ns, JobId(2));
     bench.obey(&[(2, Stage::Frozen)]);
     bench.now_ns = 45 * MS;
     bench.reached(JobId(2), Stage::Frozen);
     bench.obey(&[]);
-    assert!(bench.head.is_through() && bench.running() == [1]);
-    assert_eq!(bench.head.scheduler().slice_end_ns(), 105 * MS, "60 of 100 ms");
+    assert!(bench.controller.is_complete() && bench.running() == [1]);
+    assert_eq!(bench.controller.scheduler().slice_end_ns(), 105 * MS, "60 of 100 ms");
     bench.wait();
     assert_eq!(bench.now_ns, 105 * MS);
     bench.obey(&[(3, Stage::Restored)]);
     bench.now_ns += MS;
     bench.reached(JobId(3), Stage::Restored);
-    assert_eq!(bench.head.scheduler().slice_end_ns(), 206 * MS, "a whole slice from RUN on");
-    let account = bench.head.scheduler().account(JobId(1)).expect("it is known");
+    assert_eq!(bench.controller.scheduler().slice_end_ns(), 206 * MS, "a whole slice from RUN on");
+    let account = bench.controller.scheduler().account(JobId(1)).expect("it is known");
     assert_eq!(account.service_ns, 100 * MS);
 }

@@ -1,5 +1,5 @@
 //! Faults that wait for their moment: each strikes when some job comes to a given step of a switch on some node, so that every kind
-//! of fault meets every step often. How often is counted ([`Toll`]).
+//! of fault meets every step often. How often is counted ([`FaultCoverage`]).
 
 use super::calendar::Event;
 use super::node::Real;
@@ -22,13 +22,13 @@ pub enum Kind {
     Datagrams,
     /// Its daemon, or the freezer, stands still for a while.
     Stop,
-    /// The head's daemon ends, wherever the job is.
-    Head,
+    /// The controller's daemon ends, wherever the job is.
+    Controller,
 }
 
 /// All kinds, each at its own index.
 pub const KINDS: [Kind; 7] =
-    [Kind::Kill, Kind::Loss, Kind::Restart, Kind::Cut, Kind::Datagrams, Kind::Stop, Kind::Head];
+    [Kind::Kill, Kind::Loss, Kind::Restart, Kind::Cut, Kind::Datagrams, Kind::Stop, Kind::Controller];
 
 /// The step of a switch that a job is in on a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,9 +50,9 @@ pub const PHASES: [Phase; 5] = [Phase::Runs, Phase::Freezes, Phase::Waits, Phase
 
 /// How many faults of each kind met a job in each step: a row for each of [`KINDS`], a column for each of [`PHASES`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Toll(pub [[u64; PHASES.len()]; KINDS.len()]);
+pub struct FaultCoverage(pub [[u64; PHASES.len()]; KINDS.len()]);
 
-impl Toll {
+impl FaultCoverage {
     /// Kinds and steps, of those that there are in this mode, which met less than so often.
     #[must_use]
     pub fn rare(&self, mode: Mode, least: u64) -> Vec<(Kind, Phase, u64)> {
@@ -62,14 +62,14 @@ impl Toll {
         all.filter(|(_, _, count)| *count < least).collect()
     }
 
-    pub(super) fn add(&mut self, other: &Toll) {
+    pub(super) fn add(&mut self, other: &FaultCoverage) {
         for (sum, number) in self.0.iter_mut().flatten().zip(other.0.iter().flatten()) {
             *sum += number;
         }
     }
 }
 
-impl std::fmt::Display for Toll {
+impl std::fmt::Display for FaultCoverage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:10}", "")?;
         PHASES.iter().try_for_each(|phase| write!(f, "{:>9}", format!("{phase:?}")))?;
@@ -119,7 +119,7 @@ impl World {
     }
 
     pub(super) fn strike(&mut self, node: NodeId, job: JobId, kind: Kind) {
-        if !self.faulty || kind == Kind::Head && !self.options.heads_die {
+        if !self.faulty || kind == Kind::Controller && !self.options.heads_die {
             return;
         }
         let phase = self.phase(node, job);
@@ -133,10 +133,10 @@ impl World {
                 true
             }
             Kind::Stop => self.stop(node),
-            Kind::Head => self.kill_head(),
+            Kind::Controller => self.kill_controller(),
         };
         match phase {
-            Some(phase) if has_struck => self.report.toll.0[kind as usize][phase as usize] += 1,
+            Some(phase) if has_struck => self.report.fault_coverage.0[kind as usize][phase as usize] += 1,
             // Not here: somewhere else.
             Some(phase) => self.ambushes.push((kind, phase)),
             None => {}
@@ -155,7 +155,7 @@ impl World {
 
     /// The daemon of a node stands still for a while: what comes meanwhile it does afterwards.
     fn stop(&mut self, node: NodeId) -> bool {
-        if node == self.head.tree().head() {
+        if node == self.controller.tree().controller() {
             return false;
         }
         let until_ns = self.now_ns + self.random.between((1_000_000, 2_000_000_000));

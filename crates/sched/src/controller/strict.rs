@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Head, Notice};
+use super::{Controller, Notice};
 use crate::demand::Part;
 use crate::message::{Down, Mode, Order, Stage};
 use crate::types::{Generation, JobId, NodeId, Slots};
@@ -28,7 +28,7 @@ pub(super) struct Strict {
     coming: Vec<Step<Coming>>,
     /// Who comes on slots of who leaves.
     after: Vec<(JobId, JobId)>,
-    pub(super) through: bool,
+    pub(super) complete: bool,
 }
 
 /// Where a job is in the switch, and since when.
@@ -137,7 +137,7 @@ impl<At> Step<At> {
     }
 }
 
-impl Head {
+impl Controller {
     pub(super) fn begin_strict(&mut self, now_ns: u64, generation: Generation, before: &[JobId]) {
         let after = self.scheduler.running();
         let leaving: Vec<_> = before.iter().copied().filter(|job| !after.contains(job)).collect();
@@ -156,7 +156,7 @@ impl Head {
             leaving: leaving.into_iter().map(leaves).collect(),
             coming: coming.into_iter().map(comes).collect(),
             after: pairs,
-            through: false,
+            complete: false,
         });
     }
 
@@ -174,13 +174,13 @@ impl Head {
         let (scheduler, tree) = (&self.scheduler, &self.tree);
         let counts = |job| scheduler.parts(job).unwrap_or_default().iter().any(|part| tree.counts(part.node));
         strict.advance(now_ns, counts, &mut self.down);
-        match (strict.is_over(), strict.through) {
-            (true, false) => self.scheduler.go_on(now_ns),
+        match (strict.is_over(), strict.complete) {
+            (true, false) => self.scheduler.extend_slice(now_ns),
             // A job that was absent comes after all.
             (false, true) => self.scheduler.pause(now_ns),
             _ => {}
         }
-        strict.through = strict.is_over();
+        strict.complete = strict.is_over();
     }
 
     /// A job that dies takes no further part in the switch.
@@ -206,7 +206,7 @@ impl Head {
             return;
         }
         // Named again although it does not count: it does not forward either, so nobody below it counts.
-        let again = self.tree.is_here(node) && !self.tree.counts(node) && node != self.tree.head();
+        let again = self.tree.is_here(node) && !self.tree.counts(node) && node != self.tree.controller();
         let below = |other| again && self.tree.next_hop(node, other).is_some();
         let nodes = (0..self.tree.nodes()).map(NodeId);
         self.expel(now_ns, nodes.filter(|&other| other == node || below(other)).collect());
@@ -215,7 +215,7 @@ impl Head {
     /// Expels all nodes of jobs in whose steps all lack alike, for so long that somebody else would have been named.
     pub(super) fn expel_nameless(&mut self, now_ns: u64) {
         let nameless_ns = self.nameless_step_ns();
-        let Some(strict) = self.strict.as_ref().filter(|strict| !strict.through) else { return };
+        let Some(strict) = self.strict.as_ref().filter(|strict| !strict.complete) else { return };
         let is_due = |open: &(JobId, Stage, u64)| now_ns >= open.2.max(self.late.tree_ns) + nameless_ns;
         let due =
             strict.open().filter(is_due).flat_map(|open| self.scheduler.parts(open.0).unwrap_or_default());
@@ -225,7 +225,7 @@ impl Head {
 
     /// When [`Self::expel_nameless`] has something to do.
     pub(super) fn strict_timeout(&self) -> Option<u64> {
-        let strict = self.strict.as_ref().filter(|strict| !strict.through)?;
+        let strict = self.strict.as_ref().filter(|strict| !strict.complete)?;
         let since_ns = strict.open().map(|open| open.2).min()?;
         Some(since_ns.max(self.late.tree_ns) + self.nameless_step_ns())
     }
