@@ -40,8 +40,18 @@ fn timeline_shows_turns_without_daemons() {
         "it fetches nothing"
     );
     if taken().contains("\"thaw\"") {
-        assert!(text.contains("<h2>One switch</h2>") && text.contains(" switches; "), "{text}");
+        assert!(
+            text.contains("<h2>One switch</h2><p>The median of ") && text.contains(" switches; "),
+            "{text}"
+        );
     }
+    // Whose job it is, and when by the clock on the wall.
+    assert!(
+        text.contains("<td class=\"r\">1<td>root<td class=\"c\">sh -c")
+            || !rustix::process::geteuid().is_root()
+    );
+    let (_, events) = text.split_once("<details><summary>").expect("a folded table");
+    assert!(events.contains("</table></details>"), "{events}");
     let picture = cluster.folder.join("job.svg");
     cluster.tutti(&["timeline", "2", "-o", picture.to_str().unwrap()]).expect_success();
     assert!(std::fs::read_to_string(&picture).unwrap().starts_with("<svg "));

@@ -15,7 +15,7 @@ use tutti_node::snapshot::Deadlock;
 use tutti_node::wire::{Head, Kind, Report};
 
 use crate::cluster::{self, Answer, Control, JobId, JobRow, JobState, Means, NodeRow, Request};
-use crate::{front, snapshot, timeline, up};
+use crate::{front, snapshot, timeline, up, users};
 
 /// The commands of this module.
 pub const NAMES: [&str; 15] = [
@@ -304,7 +304,7 @@ fn print_jobs(rows: &[JobRow]) -> String {
             row.ranks.to_string(),
             row.nodes.len().to_string(),
             duration(row),
-            user_name(row.uid),
+            users::name(row.uid),
             // The least of its nodes.
             match row.held_by.iter().map(|(_, means)| *means).max() {
                 _ if !row.gang => "no",
@@ -347,21 +347,6 @@ fn aligned(table: &[Vec<String>], right: &[bool]) -> String {
     table.iter().map(line).collect()
 }
 
-/// Who a user is to people: as the machine's list of users says, else as the directory that it asks, else the number.
-fn user_name(uid: u32) -> String {
-    let name = |line: &str| {
-        let mut fields = line.split(':');
-        let name = fields.next()?.to_owned();
-        (fields.nth(1)?.parse() == Ok(uid)).then_some(name)
-    };
-    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let asked = || {
-        let found = std::process::Command::new("getent").args(["passwd", &uid.to_string()]).output().ok()?;
-        name(std::str::from_utf8(&found.stdout).ok()?)
-    };
-    users.lines().find_map(name).or_else(asked).unwrap_or_else(|| uid.to_string())
-}
-
 fn print_status(rows: &[JobRow]) -> String {
     let mut text = String::new();
     for row in rows {
@@ -375,7 +360,7 @@ fn print_status(rows: &[JobRow]) -> String {
         text.push_str(&format!(
             "command  {}\nuser     {}\nranks    {}\ntime     {}\n",
             row.command,
-            user_name(row.uid),
+            users::name(row.uid),
             row.ranks,
             duration(row)
         ));

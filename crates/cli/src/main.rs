@@ -20,6 +20,7 @@ mod starter;
 mod stdio;
 mod timeline;
 mod up;
+mod users;
 
 use std::ffi::OsString;
 use std::io::Write;

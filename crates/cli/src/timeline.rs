@@ -4,6 +4,8 @@
 //! happened it waits for that. The logs are read as they stand, so it also works when the daemons are gone, and on a copy of them. The page is one file
 //! with everything in it; its script only shows a part larger and the time under the pointer.
 
+mod clock;
+mod flags;
 mod lanes;
 mod log;
 mod page;

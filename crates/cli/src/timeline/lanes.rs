@@ -8,16 +8,18 @@ use std::fmt::Write;
 
 use tutti_svg::{Anchor, COLOURS, GREY, INK, PALE, Scale, Svg, digits, round_step, short};
 
-use super::log::{History, Node, Span};
+use super::clock::Clock;
+use super::flags;
+use super::log::{History, Job, Node, Span};
 
 /// Width of a picture.
 pub const WIDTH: f64 = 1200.0;
 /// Where time begins and ends in it.
 pub const LEFT: f64 = 96.0;
 /// See [`LEFT`].
-pub const RIGHT: f64 = 1184.0;
+pub const RIGHT: f64 = 1140.0;
 /// Height of the strip of events.
-const EVENTS: f64 = 34.0;
+const EVENTS: f64 = 26.0;
 /// Least width of a column of shares.
 const COLUMN: f64 = 2.0;
 /// Turns in a column: fewer would show when they happened to begin.
@@ -29,6 +31,9 @@ const NARROW: f64 = 3.0;
 /// Turns that a picture holds at most: some 6 MB.
 const RUNS_MAX: usize = 200_000;
 
+/// Colour of bad news.
+pub const FAULT: &str = "#D55E00";
+
 /// Which jobs are drawn, and how.
 #[derive(Debug, Default)]
 pub struct Look {
@@ -36,12 +41,14 @@ pub struct Look {
     colours: BTreeMap<u64, usize>,
     /// Jobs that run at the same time on a node share its strip.
     tracks: BTreeMap<u64, usize>,
+    /// Of the axis.
+    pub clock: Clock,
 }
 
 impl Look {
     /// The looks of all jobs that run within a span.
     pub fn new(history: &History, (from, to): Span) -> Self {
-        let mut look = Look::default();
+        let mut look = Look { clock: Clock::of_system(from), ..Look::default() };
         let here = |id: &u64| {
             let job = &history.jobs[id];
             job.submitted_us < to && job.over_us.is_none_or(|over| over > from)
@@ -170,14 +177,23 @@ impl Lanes<'_> {
     }
 
     fn axis(&self, svg: &mut Svg, top: f64, bottom: f64) {
-        let start = self.history.start_us();
-        let (from, to) = (self.span.0.saturating_sub(start), self.span.1.saturating_sub(start));
-        let (unit, us) = unit(to - from);
-        let scale =
-            Scale { values: (from as f64 / us, to as f64 / us), places: (LEFT, RIGHT), logarithmic: false };
         svg.raw("<g class=\"axis\">");
-        draw_ticks(svg, &scale, top, bottom, unit);
+        for (us, label) in self.look.clock.ticks(self.span) {
+            let x = self.x(us);
+            svg.line([x, top, x, bottom + 4.0], PALE, "");
+            svg.text(x, bottom + 18.0, Anchor::Middle, label, "font-size=\"11\"");
+        }
         svg.raw("</g>");
+        let (clock, begin) = (self.look.clock, self.span.0);
+        let (day, zone) = (clock.date(begin), clock.zone());
+        let words = format!("from {day} {zone}");
+        svg.text(
+            LEFT,
+            bottom + 34.0,
+            Anchor::Start,
+            words,
+            &format!("font-size=\"11\" style=\"fill:{GREY}\""),
+        );
     }
 
     /// What ran, in the units of the page's script: a width of the whole span in ms.
@@ -187,12 +203,13 @@ impl Lanes<'_> {
         let exact = self.is_exact();
         svg.raw(&format!(
             "<svg class=\"strips\" x=\"{LEFT}\" y=\"{top}\" width=\"{}\" height=\"{height}\" viewBox=\"0 0 {} {height}\" \
-             preserveAspectRatio=\"none\" data-from=\"{}\" data-top=\"{top}\" data-bottom=\"{}\" data-turn=\"{}\">",
+             preserveAspectRatio=\"none\" data-from=\"{}\" data-top=\"{top}\" data-bottom=\"{}\" data-turn=\"{}\" data-since=\"{}\">",
             RIGHT - LEFT,
             short(span_ms),
-            self.span.0.saturating_sub(self.history.start_us()) as f64 / 1000.0,
+            self.look.clock.local_us(self.span.0) as f64 / 1000.0,
             top + height,
-            self.mean_run_ms()
+            self.mean_run_ms(),
+            (self.span.0 as f64 - self.history.start_us() as f64) / 1000.0
         ));
         let runs: usize = self.history.nodes.iter().flat_map(|node| node.runs.values()).map(Vec::len).sum();
         self.each_node(lane, |node, y, tracks| self.presence(svg, node, y, tracks));
@@ -255,7 +272,11 @@ impl Lanes<'_> {
     }
 
     fn title(&self, job: u64) -> String {
-        format!("job {job}: {}", self.history.jobs.get(&job).map_or("", |job| &job.command))
+        match self.history.jobs.get(&job) {
+            Some(Job { user: Some(user), command, .. }) => format!("job {job} of {user}: {command}"),
+            Some(Job { command, .. }) => format!("job {job}: {command}"),
+            None => format!("job {job}"),
+        }
     }
 
     /// A thin line where a job has ranks, whether they run or not: what runs is drawn over it.
@@ -332,7 +353,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// The number of a job where its turn is wide enough.
+    /// The number of a job where its turn is wide enough, with its name where it is wider.
     fn labels(&self, svg: &mut Svg, top: f64, lane: f64) {
         let (mut index, many) = (0, self.history.nodes.len() > LABELLED);
         self.each_node(lane, |node, y, (_, height)| {
@@ -340,51 +361,39 @@ impl Lanes<'_> {
             let wanted = height >= 11.0 && (!many || index % LABELLED == 1);
             for job in self.look.jobs().filter(|_| wanted) {
                 for (from, to) in node.runs.get(&job).into_iter().flatten().map(|run| self.cut(*run)) {
-                    if to > from && self.x(to) - self.x(from) >= 16.0 + 7.0 * job.to_string().len() as f64 {
+                    let room = self.x(to) - self.x(from) - 16.0;
+                    let fits = |text: &String| 7.0 * text.chars().count() as f64 <= room;
+                    let short = self.history.jobs.get(&job).map_or("", Job::short_name);
+                    let words = [format!("{job} {short}"), job.to_string()];
+                    if let Some(words) = words.iter().find(|words| to > from && fits(words)) {
                         let (middle, at) = ((self.x(from) + self.x(to)) / 2.0, top + y + height * (self.look.tracks[&job] as f64 + 0.5) + 4.0);
                         let halo = "class=\"label\" font-size=\"11\" stroke=\"white\" stroke-width=\"3\" paint-order=\"stroke\" stroke-linejoin=\"round\"";
-                        svg.text(middle, at, Anchor::Middle, job, halo);
+                        svg.text(middle, at, Anchor::Middle, words, halo);
                     }
                 }
             }
         });
     }
 
-    /// The events above the strips, numbered as in the table.
+    /// The events above the strips, numbered as in the table: a pole for each, a flag for those that stand close together.
     fn marks(&self, svg: &mut Svg, top: f64, lane: f64) {
-        let mut last = [f64::MIN; 2];
+        let marks = self.history.marks.iter().enumerate();
+        let inside = marks.filter(|(_, mark)| (self.span.0..=self.span.1).contains(&mark.us));
+        let placed: Vec<_> = inside.map(|(number, mark)| (number + 1, self.x(mark.us), mark)).collect();
         svg.raw("<g class=\"marks\">");
-        for (number, mark) in self.history.marks.iter().enumerate() {
-            if mark.us < self.span.0 || mark.us > self.span.1 {
-                continue;
-            }
-            let x = self.x(mark.us);
-            let row = usize::from(last[0] > x - 17.0);
-            let title = tutti_svg::escape(&mark.text);
-            let colour = if mark.fault { "#D55E00" } else { GREY };
-            svg.raw(&format!("<g><title>{title}</title>"));
-            svg.line(
-                [x, if row == 0 { EVENTS - 8.0 } else { EVENTS - 22.0 }, x, top],
-                colour,
-                "stroke-width=\"0.8\"",
-            );
-            if last[row] <= x - 17.0 {
-                last[row] = x;
-                let y = EVENTS - 13.0 - 14.0 * row as f64;
-                let fill = if mark.fault { "#D55E00" } else { "white" };
-                svg.rect([x - 8.0, y - 7.0, 16.0, 13.0], fill, &format!("rx=\"3\" stroke=\"{colour}\""));
-                let ink =
-                    if mark.fault { "style=\"fill:white\" font-size=\"10\"" } else { "font-size=\"10\"" };
-                svg.text(x, y + 3.5, Anchor::Middle, number + 1, ink);
-            }
+        for &(_, x, mark) in &placed {
+            let colour = if mark.fault { FAULT } else { GREY };
+            svg.line([x, EVENTS - 6.0, x, top], colour, "stroke-width=\"0.8\"");
             let node = mark.node.as_ref().filter(|_| mark.fault);
             let place = node.and_then(|name| self.history.nodes.iter().position(|node| node.name == *name));
             if let Some(index) = place {
                 let y = top + lane * (index as f64 + 0.5);
                 let cross = format!("M{} {}l8 8m0 -8l-8 8", short(x - 4.0), short(y - 4.0));
-                svg.path(&cross, "stroke=\"#D55E00\" stroke-width=\"2.5\" fill=\"none\"", "");
+                svg.path(&cross, &format!("stroke=\"{FAULT}\" stroke-width=\"2.5\" fill=\"none\""), "");
             }
-            svg.raw("</g>");
+        }
+        for flag in flags::placed(&placed) {
+            flag.draw(svg, EVENTS - 20.0);
         }
         svg.raw("</g>");
     }
@@ -412,5 +421,51 @@ pub fn unit(span_us: u64) -> (&'static str, f64) {
         2_000..2_000_000 => ("ms", 1e3),
         2_000_000..600_000_001 => ("s", 1e6),
         _ => ("min", 60e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timeline::log::Mark;
+
+    /// Places of the texts of a picture.
+    fn texts(picture: &str) -> Vec<(f64, String)> {
+        let lines = picture.lines().filter_map(|line| line.strip_prefix("<text x=\"")?.split_once('"'));
+        lines
+            .filter_map(|(x, rest)| {
+                let text = rest.split_once('>')?.1.strip_suffix("</text>")?;
+                Some((x.parse().ok()?, text.to_owned()))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn timeline_axis_labels_stand_at_their_moments() {
+        let submitted_us = 1_795_348_800_000_000;
+        let job = Job { submitted_us, over_us: Some(submitted_us + 60_000_000), ..Job::default() };
+        let mark = |us| Mark { us, job: Some(1), node: None, text: "ten seconds later".into(), fault: false };
+        let history = History {
+            jobs: [(1, job)].into(),
+            nodes: vec![Node { name: "a".into(), ..Node::default() }],
+            marks: vec![mark(submitted_us + 10_000_000)],
+            until_us: submitted_us + 60_000_000,
+            ..History::default()
+        };
+        let span = history.span(Some(1), None).unwrap();
+        assert!(span.0 < submitted_us, "there is room before the job");
+        let look = Look::new(&history, span);
+        let picture = Lanes { history: &history, look: &look, span, events: true }.draw();
+        let ten = look.clock.ticks(span).into_iter().find(|tick| tick.0 == submitted_us + 10_000_000);
+        let label = ten.expect("a tick at ten seconds").1;
+        assert!(
+            label.ends_with(":00:10") || label.ends_with(":30:10") || label.ends_with(":45:10"),
+            "{label}"
+        );
+        let (at, _) = texts(&picture).into_iter().find(|(_, text)| *text == label).expect("its label");
+        // Of the 62 s that are shown, eleven are before it.
+        assert!((at - (LEFT + (RIGHT - LEFT) * 11.0 / 62.0)).abs() < 0.1, "{at}");
+        let pole = format!("<line x1=\"{}\"", short(at));
+        assert!(picture.matches(&pole).count() >= 2, "the event's pole and the axis are one line: {picture}");
     }
 }

@@ -7,6 +7,9 @@ use std::path::Path;
 
 use serde::Deserialize;
 use tutti_daemon::gang::{Stretch, What};
+use tutti_node::os;
+
+use crate::users;
 
 /// A span of time, in us since 1970.
 pub type Span = (u64, u64);
@@ -31,6 +34,10 @@ pub struct History {
 pub struct Job {
     /// What runs.
     pub command: String,
+    /// Whose it is, if the log says it.
+    pub user: Option<String>,
+    /// Its name, if it has one.
+    pub name: Option<String>,
     /// Its nodes, by name.
     pub nodes: Vec<String>,
     /// When it was submitted, when its ranks ran, when it was over.
@@ -40,6 +47,14 @@ pub struct Job {
     pub status: Option<u8>,
     /// When it was suspended.
     pub suspended: Vec<Span>,
+}
+
+impl Job {
+    /// Its name, else its program without folders.
+    pub fn short_name(&self) -> &str {
+        let program = || self.command.split_whitespace().next().and_then(|word| word.rsplit('/').next());
+        self.name.as_deref().or_else(program).unwrap_or("")
+    }
 }
 
 /// A node.
@@ -78,6 +93,28 @@ struct Event {
     #[serde(default)]
     text: String,
     status: Option<u8>,
+    uid: Option<u32>,
+    name: Option<String>,
+    rank: Option<u32>,
+    #[serde(default)]
+    pids: Vec<u32>,
+    cause: Option<String>,
+    signal: Option<i32>,
+}
+
+impl Event {
+    /// How a rank has ended, in one line.
+    fn rank_ended(&self) -> String {
+        let how = match (self.cause.as_deref(), self.signal, self.status) {
+            (_, Some(signal), _) => format!("was killed by signal {signal} ({})", os::signal_name(signal)),
+            (Some("abort"), _, _) => "called MPI_Abort".into(),
+            (Some("not-finalized"), _, _) => "exited without calling MPI_Finalize".into(),
+            (Some("memory"), _, _) => "was killed: the memory of its job on the node was used up".into(),
+            (_, _, status) => format!("exited with status {}", status.unwrap_or(0)),
+        };
+        let pid = self.pids.first().map_or_else(String::new, |pid| format!(" (pid {pid})"));
+        format!("rank {}{pid} {how}", self.rank.unwrap_or(0))
+    }
 }
 
 /// A line of the log of turns.
@@ -167,15 +204,18 @@ impl History {
         let us = event.ms * 1000;
         let mut text = event.text.clone();
         let mut fault = false;
-        let node = event.nodes.first().filter(|_| event.job.is_none()).cloned();
+        let mut node = event.nodes.first().filter(|_| event.job.is_none()).cloned();
         if let Some(id) = event.job {
             let job = self.jobs.entry(id).or_default();
             match event.event.as_str() {
                 "submitted" => {
-                    (job.command, job.nodes, job.submitted_us) = (event.text.clone(), event.nodes.clone(), us)
+                    (job.command, job.nodes, job.submitted_us) =
+                        (event.text.clone(), event.nodes.clone(), us);
+                    (job.user, job.name) = (event.uid.map(users::name), event.name.clone());
                 }
                 // When and where it starts is said by what follows.
                 "placed" => return job.nodes.clone_from(&event.nodes),
+                "ranks-started" => return,
                 "waits" => text = format!("waits: {text}"),
                 "started" => {
                     job.started_us = Some(us);
@@ -187,10 +227,16 @@ impl History {
                 }
                 "over" => {
                     (job.over_us, job.status) = (Some(us), event.status);
-                    text = format!("over, status {}", event.status.unwrap_or(0));
+                    let cause = if text.is_empty() { text } else { format!(": {text}") };
+                    text = format!("over, status {}{cause}", event.status.unwrap_or(0));
                     fault = event.status != Some(0);
                 }
-                "said" | "rank-ended" => fault = true,
+                "ranks-ended" => {
+                    node = event.nodes.first().cloned();
+                    text = format!("its ranks have ended, status {}", event.status.unwrap_or(0));
+                }
+                "rank-ended" => (text, fault) = (event.rank_ended(), true),
+                "said" => fault = true,
                 _ => {}
             }
         } else if let Some(name) = &node {

@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use tutti_svg::escape;
 
+use super::clock::{Clock, STEPS_US};
 use super::lanes::{LEFT, Lanes, Look, RIGHT};
-use super::log::{History, Span};
+use super::log::{History, Job, Span};
 use super::switch::{Switches, duration};
 
 /// Rows of the table of events.
@@ -24,13 +25,15 @@ pub fn page(history: &History, span: Span, job: Option<u64>) -> String {
     let switches = Switches::new(history, span);
     let mut text = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\n<style>{STYLE}</style>\n<h1>{title}</h1>\n\
-         <p class=\"sub\">{} nodes, {} jobs, {}; 0 is {} UTC.</p>\n",
+         <p class=\"sub\">{} nodes, {} jobs, {}: from {} to {} {}.</p>\n",
         history.nodes.len(),
         history.jobs.len(),
         duration(span.1 - span.0),
-        date(history.start_us())
+        look.clock.date(span.0),
+        look.clock.date(span.1),
+        look.clock.zone()
     );
-    text.push_str(&jobs(history, &look));
+    text.push_str(&jobs(history, &look, span));
     let exact = whole.is_exact();
     let how = if exact {
         "Each colour is a job, each strip a node: a job stands where its ranks run."
@@ -46,7 +49,7 @@ pub fn page(history: &History, span: Span, job: Option<u64>) -> String {
         let part = Lanes { history, look: &look, span: part, events: false };
         _ = write!(text, "<h2>A part of it, magnified</h2>\n<figure>{}</figure>\n", part.draw());
     }
-    if let Some((picture, words)) = switches.draw(history, &look) {
+    if let Some((picture, words)) = switches.draw(history, &look, span) {
         _ = write!(text, "<h2>One switch</h2><p>{words}</p>\n<figure>{picture}</figure>\n");
     }
     if let Some(summary) = switches.summary() {
@@ -59,17 +62,26 @@ pub fn page(history: &History, span: Span, job: Option<u64>) -> String {
             history.lost
         );
     }
-    text.push_str(&events(history));
-    _ = write!(text, "<script>const LEFT={LEFT},RIGHT={RIGHT};\n{SCRIPT}</script></html>\n");
+    text.push_str(&events(history, look.clock, span));
+    _ = write!(
+        text,
+        "<script>const LEFT={LEFT},RIGHT={RIGHT},STEPS={STEPS_US:?};\n{SCRIPT}</script></html>\n"
+    );
     text
 }
 
-fn jobs(history: &History, look: &Look) -> String {
-    let mut text = String::from(
-        "<table><tr><th><th class=\"r\">job<th>command<th class=\"r\">nodes<th class=\"r\">submitted<th class=\"r\">over<th class=\"r\">\
-         ran<th class=\"r\">turns<th>ended\n",
+fn jobs(history: &History, look: &Look, span: Span) -> String {
+    // Few jobs have names: without any there is no column for them.
+    let named = history.jobs.values().any(|job| job.name.is_some());
+    let mut text = format!(
+        "<table><tr><th><th class=\"r\">job<th>user{}<th>command<th class=\"r\">nodes<th class=\"r\">submitted<th class=\"r\">over\
+         <th class=\"r\">ran<th class=\"r\">turns<th>ended\n",
+        if named { "<th>name" } else { "" }
     );
-    let start = history.start_us();
+    let name = |job: &Job| match named {
+        true => format!("<td>{}", escape(job.name.as_deref().unwrap_or("-"))),
+        false => String::new(),
+    };
     for (id, job) in &history.jobs {
         let runs = || history.nodes.iter().filter_map(|node| node.runs.get(id));
         let nodes = runs().count().max(1) as u64;
@@ -83,13 +95,15 @@ fn jobs(history: &History, look: &Look) -> String {
         };
         _ = writeln!(
             text,
-            "<tr><td><svg width=\"22\" height=\"14\"><rect width=\"22\" height=\"14\" fill=\"{}\"/></svg><td class=\"r\">{id}<td class=\"c\">{}<td class=\"r\">{}\
+            "<tr><td><svg width=\"22\" height=\"14\"><rect width=\"22\" height=\"14\" fill=\"{}\"/></svg><td class=\"r\">{id}<td>{}{}<td class=\"c\">{}<td class=\"r\">{}\
              <td class=\"r\">{}<td class=\"r\">{}<td class=\"r\">{} ({:.0} %)<td class=\"r\">{}<td>{ended}",
             look.fill(*id),
+            escape(job.user.as_deref().unwrap_or("-")),
+            name(job),
             escape(&job.command),
             job.nodes.len(),
-            duration(job.submitted_us.saturating_sub(start)),
-            job.over_us.map_or_else(|| "-".into(), |over| duration(over.saturating_sub(start))),
+            look.clock.moment(job.submitted_us, span),
+            job.over_us.map_or_else(|| "-".into(), |over| look.clock.moment(over, span)),
             duration(ran),
             100.0 * ran as f64 / lived as f64,
             runs().map(Vec::len).max().unwrap_or(0),
@@ -99,19 +113,21 @@ fn jobs(history: &History, look: &Look) -> String {
     text
 }
 
-fn events(history: &History) -> String {
-    let mut text = String::from(
-        "<h2>Events</h2>\n<table><tr><th class=\"r\"><th class=\"r\">time<th class=\"r\">job<th>what\n",
+/// The table of events, folded: with many ranks it is long, and the flags name what stands in it.
+fn events(history: &History, clock: Clock, span: Span) -> String {
+    let faults = history.marks.iter().filter(|mark| mark.fault).count();
+    let bad_news = if faults > 0 { format!(", {faults} of them bad news") } else { String::new() };
+    let mut text = format!(
+        "<details><summary>{} events{bad_news}</summary>\n<table><tr><th class=\"r\"><th class=\"r\">time<th class=\"r\">job<th>what\n",
+        history.marks.len()
     );
-    let start = history.start_us();
     for (number, mark) in history.marks.iter().enumerate().take(ROWS_MAX) {
-        let time = mark.us as f64 - start as f64;
         _ = writeln!(
             text,
-            "<tr{}><td class=\"r\">{}<td class=\"r\">{:.3} s<td class=\"r\">{}<td>{}{}",
+            "<tr{}><td class=\"r\">{}<td class=\"r\">{}<td class=\"r\">{}<td>{}{}",
             if mark.fault { " class=\"fault\"" } else { "" },
             number + 1,
-            time / 1e6,
+            clock.moment(mark.us, span),
             mark.job.map_or_else(String::new, |job| job.to_string()),
             mark.node.as_ref().map_or_else(String::new, |node| format!("{}: ", escape(node))),
             escape(&mark.text)
@@ -120,7 +136,7 @@ fn events(history: &History) -> String {
     if history.marks.len() > ROWS_MAX {
         _ = writeln!(text, "<tr><td><td><td><td>and {} more", history.marks.len() - ROWS_MAX);
     }
-    text.push_str("</table>\n");
+    text.push_str("</table></details>\n");
     text
 }
 
@@ -132,28 +148,4 @@ fn magnified(history: &History, (from, to): Span) -> Option<Span> {
     let pitch = (inside.last()?.1 - inside.first()?.0) / inside.len() as u64;
     let half = pitch * MAGNIFIED_TURNS / 4;
     Some((middle.0.saturating_sub(half).max(from), (middle.0 + half).min(to)))
-}
-
-/// Year, month, day and time of day.
-fn date(us: u64) -> String {
-    let (days, seconds) = (us / 86_400_000_000, us / 1_000_000 % 86_400);
-    // From days since 1970 to the calendar, with years that begin in March (Hinnant, "chrono-Compatible Low-Level Date Algorithms").
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * of_year + 2) / 153;
-    let (day, month) = (of_year - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year}-{month:02}-{day:02} {:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn timeline_dates_match_the_calendar() {
-        assert_eq!(super::date(0), "1970-01-01 00:00:00");
-        assert_eq!(super::date(951_782_400_000_000), "2000-02-29 00:00:00");
-        assert_eq!(super::date(1_795_327_262_000_000), "2026-11-22 06:01:02");
-    }
 }

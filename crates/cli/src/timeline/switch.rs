@@ -43,49 +43,52 @@ impl Switch {
         Some(last?.saturating_sub(self.begin_us()?))
     }
 
-    fn is_whole(&self, nodes: usize) -> bool {
-        self.nodes.len() == nodes
-            && self.nodes.values().all(|node| !node.frozen.is_empty() && !node.thawed.is_empty())
+    /// On each of its nodes a job has left and another one has come.
+    fn is_whole(&self) -> bool {
+        self.nodes.values().all(|node| !node.frozen.is_empty() && !node.thawed.is_empty())
     }
 }
 
-/// The switches within a span.
+/// The switches from one job to another within a span: the figures and the picture are of the same ones.
 #[derive(Debug)]
 pub struct Switches {
-    all: BTreeMap<u64, Switch>,
-    /// Of one node's freezes and thaws: how long.
+    /// By length.
+    by_length: Vec<Switch>,
+    /// Of one node's freezes: how long.
     freeze_us: Vec<u64>,
 }
 
 impl Switches {
     /// Gathers them.
     pub fn new(history: &History, (from, to): Span) -> Self {
-        let mut found = Switches { all: BTreeMap::new(), freeze_us: Vec::new() };
+        let (mut all, mut freeze_us) = (BTreeMap::<u64, Switch>::new(), Vec::new());
         for (index, node) in history.nodes.iter().enumerate() {
             let inside = node.turns.iter().filter(|turn| turn.1 >= from && turn.1 <= to);
             for &(what, us, generation, job, took_us) in inside {
                 if !matches!(what, What::Freeze | What::Thaw) {
                     continue;
                 }
-                let on_node = found.all.entry(generation).or_default().nodes.entry(index).or_default();
+                let on_node = all.entry(generation).or_default().nodes.entry(index).or_default();
                 match what {
                     What::Freeze => {
                         on_node.frozen.push((job, us, took_us));
                         // Of who was looked at later nobody knows it.
-                        found.freeze_us.extend(Some(took_us).filter(|took_us| *took_us > 0));
+                        freeze_us.extend(Some(took_us).filter(|took_us| *took_us > 0));
                     }
                     What::Thaw => on_node.thawed.push((job, us, took_us)),
                     _ => {}
                 }
             }
         }
-        found
+        let mut by_length: Vec<Switch> = all.into_values().filter(Switch::is_whole).collect();
+        by_length.sort_by_key(|switch| (switch.whole_us(), switch.skew_us()));
+        Switches { by_length, freeze_us }
     }
 
     /// In one line: how many, and how long.
     pub fn summary(&self) -> Option<String> {
         let of = |figure: fn(&Switch) -> Option<u64>| -> Vec<u64> {
-            self.all.values().filter_map(figure).collect()
+            self.by_length.iter().filter_map(figure).collect()
         };
         let two = |values: &[u64]| {
             format!("{} (99 % within {})", duration(quantile(values, 50)), duration(quantile(values, 99)))
@@ -100,7 +103,7 @@ impl Switches {
             two(&whole),
             two(&self.freeze_us)
         );
-        if self.all.values().any(|switch| switch.nodes.len() > 1) {
+        if self.by_length.iter().any(|switch| switch.nodes.len() > 1) {
             text.push_str(&format!(
                 "; between the first node's thaw and the last one's {}",
                 two(&of(Switch::skew_us))
@@ -109,29 +112,17 @@ impl Switches {
         Some(text)
     }
 
-    /// The switch of median length among those that all nodes took part in.
-    fn typical(&self) -> Option<(u64, &Switch)> {
-        let most = self.all.values().map(|switch| switch.nodes.len()).max()?;
-        let mut whole: Vec<_> = self.all.iter().filter(|(_, switch)| switch.is_whole(most)).collect();
-        whole.sort_by_key(|(_, switch)| switch.whole_us());
-        whole.get(whole.len() / 2).map(|(generation, switch)| (**generation, *switch))
-    }
-
-    /// One of them, magnified, with a line that says which; none: there is no switch to be shown.
-    pub fn draw(&self, history: &History, look: &Look) -> Option<(String, String)> {
-        let (generation, switch) = self.typical()?;
-        let (begin, whole) = (switch.begin_us()?, switch.whole_us()?.max(50));
+    /// The switch of median length, magnified, with a line that says which; none: there is no switch to be shown.
+    pub fn draw(&self, history: &History, look: &Look, span: Span) -> Option<(String, String)> {
+        let switch = self.by_length.get(middle(self.by_length.len(), 50))?;
+        let (begin, whole) = (switch.begin_us()?, switch.whole_us()?);
         let lane = (300.0 / switch.nodes.len() as f64).clamp(15.0, 34.0);
         let (top, bottom) = (6.0, 6.0 + lane * switch.nodes.len() as f64);
-        let last_frozen = switch
-            .nodes
-            .values()
-            .flat_map(|node| &node.frozen)
-            .map(|entry| entry.1 + entry.2 - begin)
-            .max()?;
-        let span = whole.max(last_frozen) as f64;
-        let (unit, unit_us) = unit(span as u64);
-        let values = (-0.12 * span / unit_us, 1.12 * span / unit_us);
+        let frozen = switch.nodes.values().flat_map(|node| &node.frozen);
+        let last_frozen = frozen.filter(|entry| entry.2 > 0).map(|entry| entry.1 + entry.2 - begin).max();
+        let width = whole.max(50) as f64;
+        let (unit, unit_us) = unit(width as u64);
+        let values = (-0.12 * width / unit_us, 1.12 * width / unit_us);
         let scale = Scale { values, places: (LEFT, RIGHT), logarithmic: false };
         let mut svg = Svg::new();
         svg.raw(&Look::patterns());
@@ -154,10 +145,22 @@ impl Switches {
                 svg.rect([at(us), y + 3.0 + share, RIGHT - at(us), share], &look.fill(job), "");
             }
         }
+        let (count, length) = (self.by_length.len(), duration(whole));
+        let still = match last_frozen {
+            // Overlapped: it is not waited for, so it was not looked for either.
+            None => String::new(),
+            Some(last) if last as f64 <= width => {
+                "; the dashed box ends when it is seen to stand still".into()
+            }
+            Some(last) => format!(
+                "; it is seen to stand still at the end of the dashed box, the last one after {}",
+                duration(last)
+            ),
+        };
+        let at = look.clock.moment(begin, span);
         let text = format!(
-            "Switch {generation}, one of median length ({}): above in each strip the job that leaves, which stands still from where the \
-             dashed box begins and is seen to by its end; below the job that comes, from its thaw on.",
-            duration(whole)
+            "The median of {count}, by length: {length} from the first node's freeze to the last one's thaw, at {at}. Above in each strip \
+             the job that leaves{still}. Below the job that comes, from its thaw on."
         );
         svg.text(
             LEFT,
@@ -173,7 +176,12 @@ impl Switches {
 fn quantile(values: &[u64], percent: usize) -> u64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
-    sorted.get((sorted.len().saturating_sub(1) * percent).div_ceil(100)).copied().unwrap_or(0)
+    sorted.get(middle(sorted.len(), percent)).copied().unwrap_or(0)
+}
+
+/// Place of a quantile among so many values in order.
+fn middle(count: usize, percent: usize) -> usize {
+    (count.saturating_sub(1) * percent).div_ceil(100)
 }
 
 /// A time for people.
@@ -183,5 +191,57 @@ pub fn duration(us: u64) -> String {
         1_000..1_000_000 => format!("{:.1} ms", us as f64 / 1e3),
         1_000_000..600_000_000 => format!("{:.1} s", us as f64 / 1e6),
         _ => format!("{:.0} min", us as f64 / 60e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::timeline::log::Node;
+
+    /// Two nodes; a switch of each of these lengths from job 1 to job 2, and as many half ones, on which nobody comes.
+    fn history(lengths: &[u64]) -> History {
+        let mut nodes = ["a", "b"].map(|name| Node { name: name.into(), ..Node::default() });
+        for (number, &length) in lengths.iter().enumerate() {
+            let (us, generation) = (1_000_000 * (number as u64 + 1), 10 * number as u64);
+            for (node, late) in nodes.iter_mut().zip([0, length / 2]) {
+                node.turns.push((What::Freeze, us + late, generation, 1, 30_000));
+                node.turns.push((What::Thaw, us + late + length / 2 - 3, generation, 2, 3));
+                node.turns.push((What::Freeze, us + 400_000, generation + 1, 2, 5));
+            }
+        }
+        History { nodes: nodes.into(), jobs: BTreeMap::new(), ..History::default() }
+    }
+
+    #[test]
+    fn timeline_switch_shown_is_the_median_of_the_figures() {
+        let history = history(&[900, 100, 8_000, 200, 150]);
+        let span = (0, 10_000_000);
+        let look = Look::new(&history, span);
+        let switches = Switches::new(&history, span);
+        let summary = switches.summary().unwrap();
+        assert!(
+            summary.starts_with("5 switches; from the first node's freeze to the last one's thaw 200 µs ("),
+            "{summary}"
+        );
+        let (picture, words) = switches.draw(&history, &look, span).unwrap();
+        assert!(words.starts_with("The median of 5, by length: 200 µs "), "{words}");
+        // That its job was seen to stand still only 30 ms later is said, and does not press the switch into a line.
+        assert!(words.contains("the last one after 30.1 ms"), "{words}");
+        assert!(picture.contains(">200 µs<") && !picture.contains(" ms<"), "{picture}");
+    }
+
+    #[test]
+    fn timeline_incomplete_switch_is_not_shown() {
+        let mut history = history(&[100]);
+        history.nodes.iter_mut().for_each(|node| node.turns.retain(|turn| turn.0 == What::Freeze));
+        let span = (0, 10_000_000);
+        let switches = Switches::new(&history, span);
+        assert!(
+            switches.summary().is_none()
+                && switches.draw(&history, &Look::new(&history, span), span).is_none()
+        );
     }
 }

@@ -24,6 +24,12 @@ pub struct JobEvent {
     /// Anything else.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
+    /// Whose job it is, when it is submitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// Its number of ranks, when it is submitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<u64>,
     /// Exit status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u8>,

@@ -142,6 +142,8 @@ impl Core {
             job: Some(job),
             nodes: names(members, &launch.nodes),
             text: command(&launch),
+            uid: Some(launch.user.uid),
+            ranks: Some(launch.job.ranks()),
             ..JobEvent::default()
         };
         self.act(Action::Log(event));
