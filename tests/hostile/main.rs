@@ -10,6 +10,7 @@ mod enrolment;
 #[allow(dead_code)]
 mod harness;
 mod identity;
+mod inheritance;
 mod machine;
 mod numbers;
 

@@ -26,8 +26,11 @@ fn job_id_of_a_submission_is_drawn_by_the_daemon() {
     let job = machine.cluster.start(&["run", "-n", "1", "sleep", "1000"]);
     machine.await_state(1, "running");
     let id_of = |pid| u64::from_str_radix(&variable(pid, "TUTTI_JOB")?, 16).ok();
-    let rank = job.mark.processes().into_iter().find(|pid| id_of(*pid).is_some()).expect("its rank");
-    let (id, cgroup) = (id_of(rank).expect("it was just there"), cgroup_of(rank));
+    // A rank runs as soon as it is forked; its environment comes with the exec.
+    let find = || job.mark.processes().into_iter().find_map(|pid| Some((pid, id_of(pid)?)));
+    await_that("its rank has its number", || find().is_some());
+    let (rank, id) = find().expect("it was just there");
+    let cgroup = cgroup_of(rank);
     for words in [&["submit", "-n", "1", "true"][..], &["submit", "-n", "1", "no-such-program-anywhere"]] {
         let mut request = machine.request(0, &["submit", "-n", "1", "true"]);
         request["Submit"]["job"]["id"] = json!(id);
@@ -48,7 +51,9 @@ fn job_id_of_a_submission_is_drawn_by_the_daemon() {
             let number = answer["Job"].as_u64().unwrap_or_else(|| panic!("{answer}")) as u32;
             machine.await_state(number, "running");
             let pid = machine.row(number)["pids"][0][1][0].as_i64().and_then(|pid| Pid::from_raw(pid as i32));
-            id_of(pid.expect("a rank runs")).expect("it has a number")
+            let pid = pid.expect("a rank runs");
+            await_that("it has a number", || id_of(pid).is_some());
+            id_of(pid).expect("it was just there")
         })
         .to_vec();
     assert!(seen[0] != seen[1] && !seen.contains(&7) && !seen.contains(&id), "{seen:x?}");

@@ -209,6 +209,9 @@ pub fn submission(job: &Job, nodes: &Wanted, per_node: Option<u32>, terms: Terms
         environment: std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect(),
         directory: text(directory.into_os_string()),
         umask: umask.as_raw_mode(),
+        // These the daemon knows from the kernel.
         groups: Vec::new(),
+        session: None,
+        key: 0,
     })
 }

@@ -1,6 +1,5 @@
 //! A cluster on this machine: `tutti up` starts daemons, `tutti down` ends them.
 
-use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -149,7 +148,7 @@ impl Daemons {
     ) -> Result<String, String> {
         let name = format!("node{node}");
         let log_file = folder.join(format!("{name}.log"));
-        let log = File::create(&log_file)
+        let log = place::open_log(&log_file, true)
             .map_err(|error| format!("cannot write {}: {error}", log_file.display()))?;
         let socket = if node == 0 { folder.join(place::SOCKET) } else { folder.join(format!("{name}.sock")) };
         // Where an earlier cluster was nobody is to look for this one.

@@ -20,6 +20,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tutti_node::session::Session;
 use tutti_node::wire::{Ended, Job, Reached, Report, Still, Text};
 
 use tutti_sched::WEIGHT_DEFAULT;
@@ -284,6 +285,9 @@ pub struct Launch {
     pub user: User,
     /// The user's other groups.
     pub groups: Vec<u32>,
+    /// Limits and priorities of the session that has submitted it.
+    #[serde(default)]
+    pub session: Option<Box<Session>>,
     /// Environment of the front end.
     pub environment: Vec<(Text, Text)>,
     /// Its working directory.

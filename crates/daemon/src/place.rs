@@ -1,8 +1,11 @@
 //! Where the files of daemons are: sockets, keys, logs. Who starts a daemon and who looks for one must agree.
 
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
 
 /// Environment variable that names the folder.
 pub const FOLDER_VARIABLE: &str = "TUTTI_DIR";
@@ -97,6 +100,17 @@ pub fn make(folder: &Path, shared: bool) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
     Ok(())
+}
+
+/// Opens the log of a daemon that is about to be started, for its owner alone; `anew`: what is in it goes. Whoever writes in it writes at its
+/// end.
+///
+/// # Errors
+/// When it cannot be opened, or is a link.
+pub fn open_log(path: &Path, anew: bool) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = if anew { flags | OFlags::TRUNC } else { flags };
+    Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
 }
 
 /// The starter's program: `TUTTI_STARTER`, else `../libexec/tutti/tutti-starter` from this program's own folder.

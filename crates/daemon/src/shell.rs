@@ -26,6 +26,7 @@ use tutti_node::wire::{self, Back, Kind};
 
 mod alarm;
 mod clients;
+mod complaints;
 mod events;
 mod filing;
 mod groups;
@@ -158,6 +159,9 @@ struct Shell {
     /// On the head: jobs that wait.
     filing: Option<filing::Filing>,
     numbers: u64,
+    /// The name of this machine, as [`Settings::machine`] says it.
+    machine: Arc<str>,
+    complaints: complaints::Complaints,
     leaving: bool,
 }
 
@@ -245,8 +249,7 @@ fn lane_socket(settings: &Settings) -> Option<UdpSocket> {
 }
 
 fn config(settings: &Settings) -> Result<Config, ShellError> {
-    let mut incarnation = [0; 8];
-    tutti_node::tickets::fill_random(&mut incarnation).map_err(failed("draw random bytes"))?;
+    let incarnation = random_number().map_err(failed("draw random bytes"))?;
     Ok(Config {
         about: crate::members::About {
             name: settings.name.clone(),
@@ -254,7 +257,7 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
             data: settings.data,
             slots: settings.slots,
             memory_bytes: settings.memory_bytes,
-            incarnation: u64::from_ne_bytes(incarnation),
+            incarnation,
             preferred: Default::default(),
             machine: settings.machine.clone(),
         },
@@ -319,6 +322,8 @@ impl Shell {
             needed_ms: now_ms(),
             // Connections of an earlier life are known elsewhere by theirs.
             numbers: now_ms() << 20,
+            machine: settings.machine.as_str().into(),
+            complaints: complaints::Complaints::new(&settings.name),
             leaving: false,
             settings,
         })
@@ -486,6 +491,13 @@ impl Shell {
             self.folder.remove(job);
         }
     }
+}
+
+/// One that nobody can know before: of the kernel's.
+fn random_number() -> io::Result<u64> {
+    let mut number = [0; 8];
+    tutti_node::tickets::fill_random(&mut number)?;
+    Ok(u64::from_ne_bytes(number))
 }
 
 fn now_ms() -> u64 {

@@ -90,7 +90,7 @@ pub fn list_of(cores: &[usize]) -> String {
 }
 
 /// Reads a list such as `0-3,8`; what is not one is left out.
-fn parse_list(text: &str) -> Vec<usize> {
+pub fn parse_list(text: &str) -> Vec<usize> {
     let mut cores = Vec::new();
     for part in text.trim().split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

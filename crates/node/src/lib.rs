@@ -20,6 +20,7 @@
 //! | [`cgroup`] | the job's cgroup where one can be made |
 //! | [`descendants`] | what stays behind when ranks are dead, and its end |
 //! | [`page`] | where a daemon finds the page on which it tells a job of its turns |
+//! | [`session`] | what a job begins with that is its user's session's |
 //! | [`stat`] | what the kernel says of a process in a line |
 //! | [`os`] | the system calls that need `unsafe` |
 #![deny(unsafe_code)]
@@ -42,6 +43,7 @@ pub mod ranks;
 pub mod readiness;
 pub mod rtkit;
 pub mod say;
+pub mod session;
 pub mod snapshot;
 pub mod starter;
 pub mod stat;

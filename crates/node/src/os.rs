@@ -11,11 +11,15 @@ use std::ptr;
 
 mod fork;
 mod priority;
+mod session;
 mod user;
 
 pub use fork::{Child, Failure, Step, become_unnoticed, fork_beside, fork_rank};
 pub use priority::{Rung, prefer_this_thread};
-pub use user::{become_user, peer_groups};
+pub use session::{
+    Entry, EntryFailure, EntryStep, Identity, close_inherited_on_exec, fork_starter, io_priority, peer_pidfd,
+};
+pub use user::peer_groups;
 
 /// Signals that are read from a descriptor instead of interrupting.
 #[derive(Debug)]

@@ -8,9 +8,8 @@
 //! The job never waits for a daemon. Where it has no cgroup the daemon stops it by signals; its starter, told by us, lets it go on when
 //! the daemon is gone. Until it takes part, and after the daemon's death, it runs under the kernel's scheduler.
 
-use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -330,7 +329,9 @@ fn start_daemon() -> Result<Child, String> {
     let failed = |error| format!("cannot use the folder {}: {error}", folder.display());
     place::make(&place::folder(), rustix::process::geteuid().is_root()).map_err(failed)?;
     place::make(&folder, false).map_err(failed)?;
-    let log = open_log(&folder.join("tuttid.log")).map_err(failed)?;
+    let log = folder.join("tuttid.log");
+    let is_long = std::fs::metadata(&log).is_ok_and(|found| found.len() > LOG_BYTES_MAX);
+    let log = place::open_log(&log, is_long).map_err(failed)?;
     // It serves all jobs of the user: nothing of this one's environment is its business.
     let kept = ["PATH", "HOME", "USER", "LANG", "TUTTI_STARTER"];
     let kept = kept.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
@@ -344,10 +345,4 @@ fn start_daemon() -> Result<Child, String> {
         .stderr(log)
         .spawn()
         .map_err(|error| format!("cannot start {}: {error}", program.display()))
-}
-
-fn open_log(path: &Path) -> std::io::Result<File> {
-    let is_long = std::fs::metadata(path).is_ok_and(|found| found.len() > LOG_BYTES_MAX);
-    let mut options = File::options();
-    options.create(true).append(!is_long).truncate(is_long).write(true).open(path)
 }

@@ -13,6 +13,7 @@ use tutti_daemon::{key, memory, place};
 use tutti_node::say::say;
 
 fn main() -> ExitCode {
+    tutti_node::os::close_inherited_on_exec();
     let options = match Options::try_parse() {
         Ok(options) => options,
         Err(error) if !error.use_stderr() => error.exit(),

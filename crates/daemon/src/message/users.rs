@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tutti_node::os::{self, Rung};
+use tutti_node::session::Session;
 use tutti_node::wire::{Cause, Ended, Job, Text};
 
 use super::{JobId, Terms};
@@ -82,6 +83,12 @@ pub struct Submit {
     /// The user's other groups. What the program says of them does not count: the daemon asks the kernel.
     #[serde(default)]
     pub groups: Vec<u32>,
+    /// Limits and priorities of the session that submits. As for the groups.
+    #[serde(default)]
+    pub session: Option<Box<Session>>,
+    /// Random number that every packet of the job carries: the daemon draws it.
+    #[serde(default)]
+    pub key: u64,
 }
 
 /// A node that a user has named.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -16,12 +16,15 @@ use tokio::net::unix::{OwnedReadHalf, SocketAddr};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
+use tutti_node::os::peer_pidfd;
+use tutti_node::session::Session;
 use tutti_node::stat::Stat;
 use tutti_node::wire::{self, Back, Decoder, Head, Kind};
 
 use super::guests::Guest;
 use super::{
-    ClientId, Event, Happened, Happenings, JobId, Shell, ShellError, failed, report_accept, starters,
+    ClientId, Event, Happened, Happenings, JobId, Shell, ShellError, failed, random_number, report_accept,
+    starters,
 };
 use crate::message::{Answer, Request, STATE_BYTES_MAX, User};
 
@@ -78,14 +81,10 @@ impl Shell {
             let user = User { uid: who.uid(), gid: who.gid() };
             let pid = who.pid().and_then(Pid::from_raw);
             let groups = tutti_node::os::peer_groups(stream.as_fd());
+            let peer = Peer { user, groups, pid, machine: Arc::clone(&self.machine) };
             let client = ClientId(self.number());
             match self.guests.admit(user.uid) {
-                Ok(guest) => drop(tokio::spawn(serve(
-                    (client, user, groups, pid),
-                    guest,
-                    stream,
-                    self.happenings.clone(),
-                ))),
+                Ok(guest) => drop(tokio::spawn(serve(client, peer, guest, stream, self.happenings.clone()))),
                 // What fits into an empty socket; nobody waits for it to be read.
                 Err(text) => drop(stream.try_write(&refusal(text))),
             }
@@ -119,12 +118,44 @@ fn refusal(text: String) -> Vec<u8> {
     frame
 }
 
-async fn serve(
-    (client, user, groups, pid): (ClientId, User, Vec<u32>, Option<Pid>),
-    mut guest: Guest,
-    stream: UnixStream,
-    happenings: Happenings,
-) {
+/// Who is at the other end, as the kernel says.
+struct Peer {
+    user: User,
+    groups: Vec<u32>,
+    pid: Option<Pid>,
+    /// Ours, whose cores its session has.
+    machine: Arc<str>,
+}
+
+impl Peer {
+    /// What a job has of its user's that he does not say himself.
+    fn vouch(&self, request: &mut Request, socket: BorrowedFd<'_>) -> Result<(), String> {
+        let (submit, runs_already) = match request {
+            Request::Run(submit) | Request::Submit(submit) => (submit, false),
+            Request::Enrol(submit) => (submit, true),
+            _ => return Ok(()),
+        };
+        submit.groups = self.groups.clone();
+        submit.key = draw_number()?;
+        // It names the job's sockets and cgroups. That of one that runs already names nothing here.
+        if !runs_already {
+            submit.job.id = draw_number()?;
+        }
+        let session = (!runs_already).then(|| self.session(socket)).transpose();
+        let refused = |error| format!("the kernel does not say what limits the session has: {error}");
+        submit.session = session.map_err(refused)?.map(Box::new);
+        Ok(())
+    }
+
+    fn session(&self, socket: BorrowedFd<'_>) -> io::Result<Session> {
+        let pid = self.pid.ok_or_else(|| io::Error::other("its process is in another pid namespace"))?;
+        let pidfd = peer_pidfd(socket, pid, self.user.uid)?;
+        Session::of(pid, pidfd.as_fd(), &self.machine)
+    }
+}
+
+async fn serve(client: ClientId, peer: Peer, mut guest: Guest, stream: UnixStream, happenings: Happenings) {
+    let (user, pid) = (peer.user, peer.pid);
     let (mut reader, mut writer) = stream.into_split();
     let (sender, mut queue) = mpsc::unbounded_channel::<Vec<u8>>();
     let tell = happenings.clone();
@@ -149,7 +180,7 @@ async fn serve(
         return;
     }
     let mut decoder = Decoder::default();
-    let heard = listen(client, (user, groups), &mut guest, &mut reader, &mut decoder, &happenings).await;
+    let heard = listen(client, &peer, &mut guest, &mut reader, &mut decoder, &happenings).await;
     if let Ok(Some(back)) = heard {
         let (listen, refused) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
         let (number, job) = (client.0, JobId(back.job));
@@ -181,7 +212,7 @@ async fn serve(
 /// Until the program has gone, or has said that it is a starter.
 async fn listen(
     client: ClientId,
-    (user, groups): (User, Vec<u32>),
+    peer: &Peer,
     guest: &mut Guest,
     reader: &mut OwnedReadHalf,
     decoder: &mut Decoder,
@@ -199,12 +230,6 @@ async fn listen(
         None => return Ok(None),
     };
     guest.is_known();
-    if let Request::Run(submit) | Request::Submit(submit) | Request::Enrol(submit) = &mut request {
-        submit.groups = groups;
-    }
-    if let Request::Run(submit) | Request::Submit(submit) = &mut request {
-        submit.job.id = draw_id()?;
-    }
     let mut frame_bytes_max = FRAME_BYTES_MAX;
     if matches!(request, Request::Enrol(_)) {
         frame_bytes_max = STATE_BYTES_MAX;
@@ -213,7 +238,9 @@ async fn listen(
     if has_gone(reader) {
         return Ok(None);
     }
-    if happenings.send(Happened::Core(Event::Request(client, user, request))).is_err() {
+    let stream: &UnixStream = reader.as_ref();
+    peer.vouch(&mut request, stream.as_fd())?;
+    if happenings.send(Happened::Core(Event::Request(client, peer.user, request))).is_err() {
         return Ok(None);
     }
     loop {
@@ -235,13 +262,8 @@ async fn listen(
     }
 }
 
-/// The id of a job that daemons start: it names the job's sockets and cgroups, so no user chooses it. One that runs already has its own,
-/// which names nothing here.
-fn draw_id() -> Result<u64, String> {
-    let mut id = [0; 8];
-    tutti_node::tickets::fill_random(&mut id)
-        .map_err(|error| format!("cannot draw random bytes: {error}"))?;
-    Ok(u64::from_ne_bytes(id))
+fn draw_number() -> Result<u64, String> {
+    random_number().map_err(|error| format!("cannot draw random bytes: {error}"))
 }
 
 /// The program has closed its end.

@@ -1,24 +1,29 @@
 //! Starters: one process for each part of a job on this node. Its stdin is its end of the wire. One that an earlier daemon has
 //! started comes over the local socket.
 
-use std::process::{Child, Command, Stdio};
+use std::ffi::{CString, OsString};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::fs::Mode;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::thread::CpuSet;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{Notify, mpsc};
-use tutti_node::cgroup;
-use tutti_node::os::become_user;
-use tutti_node::say::say;
-use tutti_node::wire::{self, Back, Daemon, Decoder, Job, Kind};
+use tutti_node::os::{self, Entry, EntryFailure, EntryStep, Identity, fork_starter};
+use tutti_node::say::{plain, say};
+use tutti_node::session::Session;
+use tutti_node::wire::{self, Back, Daemon, Decoder, Job, Kind, Text};
+use tutti_node::{binding, cgroup};
 
 use super::kept::{File, started};
-use super::{ClientId, Event, Happened, Happenings, JobId, Shell};
+use super::{ClientId, Event, Happened, Happenings, JobId, Shell, random_number};
 use crate::message::{Launch, STATE_BYTES_MAX};
 
 /// Who has closed its wire, or was told to end for good, is dead after this time: it gives what it has started as long as that.
@@ -26,7 +31,7 @@ const DYING_MAX: Duration = Duration::from_secs(30);
 
 pub(super) struct Starter {
     /// None: an earlier daemon has started it, or no daemon at all.
-    child: Option<Child>,
+    child: Option<Process>,
     /// It is the `mpiexec` of a job that was started without a daemon.
     enrolled: bool,
     /// None: it is not here yet.
@@ -35,6 +40,49 @@ pub(super) struct Starter {
     ended: bool,
     /// What is kept of it.
     pub file: File,
+}
+
+/// A process that this daemon has started.
+struct Process {
+    pid: u32,
+    pidfd: OwnedFd,
+    /// Where it says that it could not become a starter.
+    failed: OwnedFd,
+    /// Where it was to begin, for people, and as whom.
+    directory: String,
+    uid: u32,
+}
+
+impl Process {
+    /// How it has died, for whoever waits no longer than that takes.
+    fn wait_blocking(&self) -> String {
+        match waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {
+            Ok(Some(status)) => match (status.exit_status(), status.terminating_signal()) {
+                (Some(code), _) => format!("exit status: {code}"),
+                (None, Some(signal)) => format!("signal: {signal} ({})", os::signal_name(signal)),
+                (None, None) => "it ended".into(),
+            },
+            Ok(None) => "it ended".into(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    /// Why it never was a starter; none: it was one. For when it is dead.
+    fn failure(&self, starter: &Path, node: &str) -> Option<String> {
+        let mut bytes = [0; EntryFailure::BYTES];
+        let read = rustix::io::read(&self.failed, &mut bytes).ok()?;
+        let EntryFailure { step, errno } = EntryFailure::decode(&bytes[..read])?;
+        let what = match step {
+            EntryStep::Detach => "begin a session".into(),
+            EntryStep::Keyring => "make a keyring".into(),
+            EntryStep::Session => "set the limits of the session".into(),
+            EntryStep::Identity => "take the identity".into(),
+            EntryStep::Directory => format!("enter the directory {}", self.directory),
+            EntryStep::Execute => format!("execute {}", starter.display()),
+        };
+        let (uid, error) = (self.uid, std::io::Error::from_raw_os_error(errno));
+        Some(format!("cannot {what} as user {uid} on node {node}: {error}"))
+    }
 }
 
 struct Wire {
@@ -105,7 +153,7 @@ impl Starter {
             let _ = kill_process(pid, Signal::KILL);
         }
         match &mut self.child {
-            Some(child) => child.wait().map_or_else(|error| error.to_string(), |status| status.to_string()),
+            Some(child) => child.wait_blocking(),
             None => "it was an earlier daemon's".into(),
         }
     }
@@ -123,16 +171,15 @@ impl Starter {
 impl Shell {
     pub(super) fn start(&mut self, job: JobId, launch: &Launch, mut described: Job) {
         described.front_end = std::process::id();
-        let mut token = [0; 8];
-        let drawn = tutti_node::tickets::fill_random(&mut token);
-        let token = u64::from_ne_bytes(token);
+        let drawn = random_number();
+        let token = drawn.as_ref().copied().unwrap_or_default();
         described.daemon = drawn.is_ok().then(|| Daemon {
             socket: self.settings.socket.clone().into_os_string().into(),
             job: job.0,
             token,
             patience_ms: self.settings.keep_ms,
         });
-        match self.spawn(launch) {
+        match self.spawn(job, launch) {
             Ok((child, stream)) => {
                 let (reader, mut wire_out) = stream.into_split();
                 let (writer, mut queue) = mpsc::unbounded_channel::<Vec<u8>>();
@@ -149,7 +196,7 @@ impl Shell {
                 let mut frame = Vec::new();
                 wire::put_json(&mut frame, Kind::Job, &described);
                 let _ = writer.send(frame);
-                let pid = child.id();
+                let pid = child.pid;
                 let file = File {
                     token,
                     pid,
@@ -243,43 +290,65 @@ impl Shell {
         }
     }
 
-    fn spawn(&self, launch: &Launch) -> Result<(Child, UnixStream), String> {
-        let (own, end) = std::os::unix::net::UnixStream::pair()
-            .map_err(|error| format!("cannot open a socket: {error}"))?;
-        own.set_nonblocking(true).map_err(|error| error.to_string())?;
-        let stream = UnixStream::from_std(own).map_err(|error| error.to_string())?;
-        let text = std::ffi::OsString::from;
-        let mut command = Command::new(&self.settings.starter);
-        command
-            .arg("0")
-            .stdin(Stdio::from(std::os::fd::OwnedFd::from(end)))
-            .stdout(Stdio::null())
-            .env_clear()
-            .envs(launch.environment.iter().map(|(name, value)| (text(name), text(value))))
-            .current_dir(text(&launch.directory));
+    fn spawn(&self, job: JobId, launch: &Launch) -> Result<(Process, UnixStream), String> {
+        let uid = launch.user.uid;
         let me = rustix::process::geteuid().as_raw();
-        if launch.user.uid != me {
-            if me != 0 {
-                return Err(format!(
-                    "the daemon of node {} is not root: it starts jobs of its owner only",
-                    self.settings.name
-                ));
-            }
-            become_user(&mut command, launch.user.uid, launch.user.gid, launch.groups.clone());
+        let name = &self.settings.name;
+        if uid != me && me != 0 {
+            return Err(format!("the daemon of node {name} is not root: it starts jobs of its owner only"));
         }
-        // Inherited, as all that the front end has; this thread starts nothing else in between.
-        let before = rustix::process::umask(Mode::from_raw_mode(launch.umask));
-        let child = command.spawn();
-        rustix::process::umask(before);
-        let child = child.map_err(|error| {
-            let (starter, directory) = (self.settings.starter.display(), text(&launch.directory));
-            format!(
-                "cannot start {starter} in {} on node {}: {error}",
-                directory.display(),
-                self.settings.name
-            )
-        })?;
-        Ok((child, stream))
+        if uid != me && launch.session.is_none() {
+            return Err(format!("node {name} is not told what limits the session of user {uid} has"));
+        }
+        let socket = |error| format!("cannot open a socket: {error}");
+        let (own, end) = std::os::unix::net::UnixStream::pair().map_err(socket)?;
+        own.set_nonblocking(true).map_err(socket)?;
+        let stream = UnixStream::from_std(own).map_err(socket)?;
+        let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| format!("cannot open a pipe: {error}"));
+        let ((errors, errors_end), (failed, failed_end)) = (pipe()?, pipe()?);
+        let null = std::fs::File::options().write(true).open("/dev/null");
+        let null = null.map_err(|error| format!("cannot open /dev/null: {error}"))?;
+        let cores = launch.session.as_deref().map(|session| self.cores(session)).transpose()?.flatten();
+        let file = zero_ended(self.settings.starter.as_os_str().as_bytes())?;
+        let variable =
+            |(name, value): &(Text, Text)| zero_ended(&[name.as_bytes(), value.as_bytes()].join(&b'='));
+        let entry = Entry {
+            arguments: &[file.clone(), c"0".to_owned()],
+            file: &file,
+            environment: &launch.environment.iter().map(variable).collect::<Result<Vec<_>, _>>()?,
+            directory: &zero_ended(launch.directory.as_bytes())?,
+            umask: launch.umask,
+            input: end.as_fd(),
+            output: null.as_fd(),
+            errors: errors_end.as_fd(),
+            identity: (uid != me).then_some(Identity { uid, gid: launch.user.gid, groups: &launch.groups }),
+            session: launch.session.as_deref(),
+            cores: cores.as_ref(),
+            cgroup: None,
+            failure: failed_end.as_fd(),
+        };
+        let (pid, pidfd) = fork_starter(&entry)
+            .map_err(|error| format!("cannot start a process on node {name}: {error}"))?;
+        self.complaints.hear(job, uid, errors);
+        let _ = rustix::io::ioctl_fionbio(&failed, true);
+        let directory = plain(&text(&launch.directory).to_string_lossy());
+        Ok((Process { pid: pid.as_raw_nonzero().get() as u32, pidfd, failed, directory, uid }, stream))
+    }
+
+    /// The cores of a session of this machine that this daemon may use; none: all of them.
+    fn cores(&self, session: &Session) -> Result<Option<CpuSet>, String> {
+        if session.machine != self.settings.machine {
+            return Ok(None);
+        }
+        let own =
+            rustix::thread::sched_getaffinity(None).map_err(|error| format!("cannot read cores: {error}"))?;
+        let both = binding::parse_list(&session.cores).into_iter().filter(|core| own.is_set(*core));
+        let both: Vec<usize> = both.collect();
+        if both.is_empty() {
+            let (name, theirs) = (&self.settings.name, &session.cores);
+            return Err(format!("node {name} has none of the cores of the session that submits ({theirs})"));
+        }
+        Ok(Some(binding::mask_of(&both)))
     }
 
     /// A starter has closed its wire: it is dead or about to be. One that has said something `wrong` is none any more.
@@ -290,18 +359,30 @@ impl Shell {
         }
         let Some(mut starter) = self.starters.remove(&job) else { return };
         let happenings = self.happenings.clone();
+        let (program, node) = (self.settings.starter.clone(), self.settings.name.clone());
         tokio::task::spawn_blocking(move || {
             let patience = if wrong.is_some() { Duration::ZERO } else { DYING_MAX };
             let how = starter.reap_blocking(patience);
+            let failure = starter.child.as_ref().and_then(|child| child.failure(&program, &node));
             // Who ended by itself has done so.
             starter.file.cgroup.iter().for_each(|path| cgroup::remove(path));
-            let text = match wrong {
-                Some(wrong) => format!("the starter says what none says ({wrong}); the job is ended"),
-                None => format!("the starter died ({how}); the job is ended"),
+            let text = match (failure, wrong) {
+                (Some(failure), _) => failure,
+                (None, Some(wrong)) => format!("the starter says what none says ({wrong}); the job is ended"),
+                (None, None) => format!("the starter died ({how}); the job is ended"),
             };
             let _ = happenings.send(Happened::Core(Event::StarterGone(job, text)));
         });
     }
+}
+
+fn text(text: &Text) -> OsString {
+    text.into()
+}
+
+/// For the kernel.
+fn zero_ended(bytes: &[u8]) -> Result<CString, String> {
+    CString::new(bytes).map_err(|_| "the job's environment or directory has a zero byte in it".into())
 }
 
 /// Reads frames, as many at a time as came together, each time after the core has asked for them.

@@ -124,32 +124,44 @@ pub fn fork_rank(child: &Child<'_>) -> io::Result<(Pid, OwnedFd)> {
     let arguments = pointers(&[child.arguments]);
     let environment = pointers(child.environment);
     let parent = rustix::process::getpid();
+    // SAFETY: the child calls nothing but async-signal-safe functions and never returns from `become_program`.
+    match unsafe { fork_into(child.cgroup) }? {
+        Some(forked) => Ok(forked),
+        None => become_program(child, &arguments, &environment, parent),
+    }
+}
+
+/// Forks a child that begins in this cgroup; gives its pid and a pidfd, and nothing in the child.
+///
+/// # Safety
+/// The child has this thread alone, and whatever locks the others held: it calls async-signal-safe functions only, on memory that was
+/// made before, and ends in exec or `_exit`.
+pub(super) unsafe fn fork_into(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Option<(Pid, OwnedFd)>> {
     let mut pidfd: c_int = -1;
     let request = CloneArguments {
-        flags: CLONE_PIDFD | if child.cgroup.is_some() { CLONE_INTO_CGROUP } else { 0 },
+        flags: CLONE_PIDFD | if cgroup.is_some() { CLONE_INTO_CGROUP } else { 0 },
         pidfd: ptr::from_mut(&mut pidfd) as u64,
         exit_signal: libc::SIGCHLD as u64,
-        cgroup: child.cgroup.map_or(0, |cgroup| cgroup.as_raw_fd() as u64),
+        cgroup: cgroup.map_or(0, |cgroup| cgroup.as_raw_fd() as u64),
         ..CloneArguments::default()
     };
-    // SAFETY: without CLONE_VM this is a fork: the child has a copy of this memory and only this thread. It calls nothing
-    // but async-signal-safe functions and never returns from `become_program`.
+    // SAFETY: without CLONE_VM this is a fork: the child has a copy of this memory and only this thread; what it does there the
+    // caller answers for.
     let result =
         unsafe { libc::syscall(libc::SYS_clone3, ptr::from_ref(&request), size_of::<CloneArguments>()) };
     match result {
-        0 => become_program(child, &arguments, &environment, parent),
+        0 => Ok(None),
         1.. => {
             let pid = Pid::from_raw(result as i32).expect("positive");
             // SAFETY: CLONE_PIDFD stored a fresh descriptor that nobody else owns.
-            Ok((pid, unsafe { OwnedFd::from_raw_fd(pidfd) }))
+            Ok(Some((pid, unsafe { OwnedFd::from_raw_fd(pidfd) })))
         }
         _ => {
             let error = io::Error::last_os_error();
             match error.raw_os_error() {
                 // Containers whose seccomp filter does not know clone3.
-                Some(libc::ENOSYS | libc::EPERM) if child.cgroup.is_none() => {
-                    plain_fork(child, &arguments, &environment, parent)
-                }
+                // SAFETY: as for the caller.
+                Some(libc::ENOSYS | libc::EPERM) if cgroup.is_none() => unsafe { plain_fork() },
                 _ => Err(error),
             }
         }
@@ -203,23 +215,16 @@ pub fn become_unnoticed(name: &CStr, kept: [&OwnedFd; 2]) {
     }
 }
 
-fn plain_fork(
-    child: &Child<'_>,
-    arguments: &[*const c_char],
-    environment: &[*const c_char],
-    parent: Pid,
-) -> io::Result<(Pid, OwnedFd)> {
-    // SAFETY: as in fork_rank.
-    let pid = unsafe { libc::fork() };
-    if pid == 0 {
-        become_program(child, arguments, environment, parent)
-    }
-    let pid = Pid::from_raw(checked(pid)?).expect("positive");
+/// # Safety
+/// As [`fork_into`].
+unsafe fn plain_fork() -> io::Result<Option<(Pid, OwnedFd)>> {
+    // SAFETY: the caller answers for what the child does.
+    let Some(pid) = Pid::from_raw(checked(unsafe { libc::fork() })?) else { return Ok(None) };
     let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
-    Ok((pid, pidfd))
+    Ok(Some((pid, pidfd)))
 }
 
-fn pointers(parts: &[&[CString]]) -> Vec<*const c_char> {
+pub(super) fn pointers(parts: &[&[CString]]) -> Vec<*const c_char> {
     let all = parts.iter().flat_map(|part| part.iter()).map(|text| text.as_ptr());
     all.chain([ptr::null()]).collect()
 }
@@ -291,6 +296,6 @@ fn prepare(child: &Child<'_>, parent: Pid) -> Result<(), (Step, i32)> {
     Ok(())
 }
 
-fn errno() -> i32 {
+pub(super) fn errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }

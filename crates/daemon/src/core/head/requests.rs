@@ -118,11 +118,11 @@ impl Core {
         // Who runs already has his nodes.
         let nodes: Vec<NodeId> = enrolled.then_some(home).into_iter().collect();
         let launch = Launch {
-            // What every packet carries need not be secret, only different from all others on these machines.
-            key: submit.job.id.rotate_left(17) ^ job.0,
+            key: submit.key,
             job: submit.job,
             user,
             groups: submit.groups,
+            session: submit.session,
             environment: submit.environment,
             directory: submit.directory,
             umask: submit.umask,

@@ -32,6 +32,7 @@ fn queued(detached: bool) -> Box<Queued> {
         job,
         user: User { uid: 1, gid: 1 },
         groups: Vec::new(),
+        session: None,
         environment: Vec::new(),
         directory: "/".into(),
         umask: 0,

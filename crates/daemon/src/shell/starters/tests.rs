@@ -1,6 +1,8 @@
 use std::io::Write;
 use std::os::unix::net::UnixStream as Stream;
 
+use rustix::process::{PidfdFlags, pidfd_open};
+
 use super::*;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -57,10 +59,14 @@ fn starter_protocol_error_closes_its_wire() {
 
 #[test]
 fn starter_that_closed_its_wire_is_killed() {
-    let child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
-    let pid = child.id();
+    let mut sleeper = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    let pid = sleeper.id();
+    let pidfd = pidfd_open(Pid::from_child(&sleeper), PidfdFlags::empty()).unwrap();
+    let (failed, _) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+    let child = Process { pid, pidfd, failed, directory: String::new(), uid: 0 };
     let file = File { token: 0, pid, since: started(pid).unwrap(), cgroup: None, kept: None };
     let mut starter = Starter { child: Some(child), ..Starter::away(file) };
-    assert_eq!(starter.reap_blocking(Duration::from_millis(20)), "signal: 9 (SIGKILL)");
+    assert_eq!(starter.reap_blocking(Duration::from_millis(20)), "signal: 9 (Killed)");
     assert_eq!(started(pid), None);
+    assert!(sleeper.wait().is_err(), "it was waited for");
 }

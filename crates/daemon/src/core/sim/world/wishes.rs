@@ -164,6 +164,8 @@ impl World {
             directory,
             umask: 0o22,
             groups: Vec::new(),
+            session: None,
+            key: self.random.number(),
         }
     }
 }

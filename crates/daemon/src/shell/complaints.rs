@@ -1,0 +1,196 @@
+//! What starters write on standard error, for the daemon's log: the process is the user's, who may write there what and as much as he
+//! likes. So it is a pipe, of which so much is read and no more, and each line says whose it is.
+//!
+//! | bound | value | beyond it |
+//! |---|---|---|
+//! | bytes of a line | 512 | the rest of it is cut off |
+//! | bytes in the log, of all starters of a user | 64 KiB at once, then 256 a second | lines are left out, and counted |
+//! | bytes that are read of a starter | 1 MiB | the pipe is closed |
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe::Receiver;
+use tutti_node::say::{plain, say};
+
+use super::JobId;
+
+const LINE_BYTES_MAX: usize = 512;
+const BURST_BYTES: u64 = 64 << 10;
+const BYTES_PER_SECOND: u64 = 256;
+const READ_BYTES_MAX: usize = 1 << 20;
+
+/// What the log has room for, by user.
+#[derive(Clone, Debug)]
+pub(super) struct Complaints {
+    node: Arc<str>,
+    rooms: Arc<Mutex<HashMap<u32, Room>>>,
+}
+
+impl Complaints {
+    pub(super) fn new(node: &str) -> Self {
+        Complaints { node: node.into(), rooms: Arc::default() }
+    }
+
+    /// Reads what the starter of a job says until it has closed its end.
+    pub(super) fn hear(&self, job: JobId, uid: u32, errors: OwnedFd) {
+        let Ok(errors) = Receiver::from_owned_fd(errors) else { return };
+        let all = self.clone();
+        tokio::spawn(async move {
+            all.read(job, uid, errors, |line| say(format_args!("tuttid {}: {line}", all.node))).await;
+        });
+    }
+
+    async fn read(&self, job: JobId, uid: u32, mut errors: Receiver, mut put: impl FnMut(&str)) {
+        let mut bytes = vec![0; 4096];
+        let (mut line, mut total) = (Line::default(), 0);
+        let mut complain = |text: &str| {
+            self.with_room(uid, text.len(), |left_out| {
+                if left_out > 0 {
+                    put(&format!("{left_out} lines of starters of user {uid} are left out"));
+                }
+                put(&format!("the starter of job {job} of user {uid}: {text}"));
+            });
+        };
+        while let Ok(read) = errors.read(&mut bytes).await
+            && read > 0
+        {
+            line.take(&bytes[..read], &mut complain);
+            total += read;
+            if total >= READ_BYTES_MAX {
+                drop(errors);
+                line.end(&mut complain);
+                // Said whatever room there is: it is one line for each job.
+                let most = READ_BYTES_MAX >> 20;
+                let text = format!("it has written {most} MiB on standard error, no more of it is read");
+                return put(&format!("the starter of job {job} of user {uid}: {text}"));
+            }
+        }
+        line.end(&mut complain);
+    }
+
+    /// `put` is told how many lines had no room before this one.
+    fn with_room(&self, uid: u32, bytes: usize, put: impl FnOnce(u64)) {
+        let now = Instant::now();
+        let mut rooms = self.rooms.lock().expect("nobody panics with it");
+        rooms.retain(|_, room| {
+            room.refill(now);
+            room.bytes < BURST_BYTES || room.left_out > 0
+        });
+        let room = rooms.entry(uid).or_insert(Room { bytes: BURST_BYTES, since: now, left_out: 0 });
+        match room.bytes.checked_sub(bytes as u64) {
+            Some(rest) => {
+                room.bytes = rest;
+                put(std::mem::take(&mut room.left_out));
+            }
+            None => room.left_out += 1,
+        }
+    }
+}
+
+/// Room in the log for a user's starters.
+#[derive(Debug)]
+struct Room {
+    bytes: u64,
+    since: Instant,
+    left_out: u64,
+}
+
+impl Room {
+    fn refill(&mut self, now: Instant) {
+        let seconds = now.saturating_duration_since(self.since).as_secs();
+        self.since += std::time::Duration::from_secs(seconds);
+        self.bytes = BURST_BYTES.min(self.bytes.saturating_add(seconds.saturating_mul(BYTES_PER_SECOND)));
+    }
+}
+
+/// The beginning of a line of which the end has not come.
+#[derive(Debug, Default)]
+struct Line(Vec<u8>);
+
+impl Line {
+    fn take(&mut self, bytes: &[u8], complain: &mut impl FnMut(&str)) {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let text = part.strip_suffix(b"\n").unwrap_or(part);
+            // One byte more says that it is cut off.
+            let room = (LINE_BYTES_MAX + 1).saturating_sub(self.0.len());
+            self.0.extend(&text[..text.len().min(room)]);
+            if text.len() < part.len() {
+                self.end(complain);
+            }
+        }
+    }
+
+    fn end(&mut self, complain: &mut impl FnMut(&str)) {
+        if !self.0.is_empty() {
+            let is_cut = self.0.len() > LINE_BYTES_MAX;
+            self.0.truncate(LINE_BYTES_MAX);
+            let text = plain(&String::from_utf8_lossy(&self.0));
+            complain(&if is_cut { format!("{text} ...") } else { text });
+        }
+        self.0.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    /// The lines of the log of what this user's starter writes.
+    fn logged(complaints: &Complaints, uid: u32, parts: Vec<Vec<u8>>) -> Vec<String> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (errors, mut end) = std::io::pipe().unwrap();
+            rustix::io::ioctl_fionbio(&errors, true).unwrap();
+            let errors = Receiver::from_owned_fd(errors.into()).unwrap();
+            let writer = std::thread::spawn(move || {
+                for part in parts {
+                    if end.write_all(&part).is_err() {
+                        return true;
+                    }
+                }
+                false
+            });
+            let mut lines = Vec::new();
+            complaints.read(JobId(7), uid, errors, |line| lines.push(line.to_owned())).await;
+            lines.push(format!("closed: {}", writer.join().unwrap()));
+            lines
+        })
+    }
+
+    #[test]
+    fn starter_lines_are_named_cut_and_spelt_out() {
+        let complaints = Complaints::new("n");
+        let long = [&[b'x'; 600][..], b"\n"].concat();
+        let found =
+            logged(&complaints, 5, vec![b"a\x1b[2J".to_vec(), b"b\n\n".to_vec(), long, b"end".to_vec()]);
+        let head = "the starter of job 7 of user 5: ";
+        let cut = format!("{head}{} ...", "x".repeat(512));
+        assert_eq!(
+            found,
+            [format!("{head}a\\u{{1b}}[2Jb"), cut, format!("{head}end"), "closed: false".into()]
+        );
+    }
+
+    #[test]
+    fn starter_that_floods_its_stderr_gets_64_kib_of_the_log_and_costs_1_mib_of_reading() {
+        let complaints = Complaints::new("n");
+        let line = |letter: u8| [&[letter; 99][..], b"\n"].concat();
+        let flood = vec![line(b'x').repeat(10_000); 105];
+        let found = logged(&complaints, 5, flood);
+        assert_eq!(found.last().unwrap(), "closed: true");
+        let bytes: usize = found.iter().map(String::len).sum();
+        assert!((60_000..100_000).contains(&bytes), "{bytes} bytes of the log");
+        assert!(
+            found[found.len() - 2].ends_with("it has written 1 MiB on standard error, no more of it is read")
+        );
+        // Whose room it is: his other jobs' too, nobody else's.
+        assert_eq!(logged(&complaints, 5, vec![line(b'y').repeat(100)]).len(), 1);
+        assert_eq!(logged(&complaints, 6, vec![line(b'z')]).len(), 2);
+    }
+}

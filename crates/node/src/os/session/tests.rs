@@ -1,0 +1,160 @@
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+
+use super::*;
+
+const STRANGER: Identity<'static> = Identity { uid: 23_456, gid: 23_457, groups: &[] };
+
+/// In a container root may not have it.
+const CAP_SYS_RESOURCE: u32 = 24;
+
+/// What a shell that begins with this prints, and what went wrong before it was one.
+fn shell(
+    script: &str,
+    directory: &CStr,
+    identity: Option<Identity<'_>>,
+    session: Option<&Session>,
+) -> (String, Option<EntryFailure>) {
+    execute(c"/bin/sh", script, directory, identity, session)
+}
+
+fn execute(
+    file: &CStr,
+    script: &str,
+    directory: &CStr,
+    identity: Option<Identity<'_>>,
+    session: Option<&Session>,
+) -> (String, Option<EntryFailure>) {
+    let (mut said, output) =
+        pipe_with(PipeFlags::CLOEXEC).map(|(read, write)| (std::fs::File::from(read), write)).unwrap();
+    let (mut failed, failure) =
+        pipe_with(PipeFlags::CLOEXEC).map(|(read, write)| (std::fs::File::from(read), write)).unwrap();
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let arguments = [c"sh", c"-c"].map(CStr::to_owned);
+    let arguments = [&arguments[..], &[CString::new(script).unwrap()]].concat();
+    let environment = [c"PATH=/usr/bin:/bin:/usr/sbin:/sbin".to_owned()];
+    let entry = Entry {
+        file,
+        arguments: &arguments,
+        environment: &environment,
+        directory,
+        umask: 0o27,
+        input: null.as_fd(),
+        output: output.as_fd(),
+        errors: output.as_fd(),
+        identity,
+        session,
+        cores: None,
+        cgroup: None,
+        failure: failure.as_fd(),
+    };
+    let (_, pidfd) = fork_starter(&entry).unwrap();
+    drop((output, failure));
+    let (mut text, mut bytes) = (String::new(), Vec::new());
+    said.read_to_string(&mut text).unwrap();
+    failed.read_to_end(&mut bytes).unwrap();
+    waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED).unwrap();
+    (text, EntryFailure::decode(&bytes))
+}
+
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        tutti_testkit::skip(tutti_testkit::Need::Root, "only root can become another user");
+    }
+    is_root
+}
+
+fn session() -> Session {
+    let me = rustix::process::getpid();
+    let pidfd = rustix::process::pidfd_open(me, rustix::process::PidfdFlags::empty()).unwrap();
+    Session::of(me, pidfd.as_fd(), "here").unwrap()
+}
+
+#[test]
+fn starter_is_the_user_with_its_groups_and_no_capabilities() {
+    if !is_root() {
+        return;
+    }
+    let groups: Vec<u32> = (40_000..40_100).collect();
+    let script = "id -u; id -G; grep -E '^Cap(Inh|Prm|Eff|Amb)' /proc/self/status; umask; cut -d' ' -f6 /proc/self/stat; echo $$";
+    let (said, failed) = shell(script, c"/", Some(Identity { groups: &groups, ..STRANGER }), None);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!((failed, lines[0]), (None, "23456"));
+    let said: Vec<u32> = lines[1].split(' ').map(|group| group.parse().unwrap()).collect();
+    assert_eq!(said, [&[23_457], &groups[..]].concat());
+    assert!(lines[2..6].iter().all(|line| line.ends_with("\t0000000000000000")), "{lines:?}");
+    assert_eq!((lines[6], lines[7]), ("0027", lines[8]), "its session is its own: {lines:?}");
+}
+
+#[test]
+fn starter_enters_its_directory_as_the_user() {
+    if !is_root() {
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("tutti-entry-{}", std::process::id()));
+    let inner: PathBuf = folder.join("inner");
+    std::fs::create_dir_all(&inner).unwrap();
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o700)).unwrap();
+    let path = CString::new(inner.to_str().unwrap()).unwrap();
+    assert_eq!(shell("pwd", &path, None, None), (format!("{}\n", inner.display()), None));
+    let (said, failed) = shell("pwd", &path, Some(STRANGER), None);
+    let wanted = EntryFailure { step: EntryStep::Directory, errno: libc::EACCES };
+    assert_eq!((said.as_str(), failed), ("", Some(wanted)));
+    let (_, failed) = execute(c"/nothing", "", c"/", None, None);
+    assert_eq!(failed, Some(EntryFailure { step: EntryStep::Execute, errno: libc::ENOENT }));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn starter_has_the_limits_and_priorities_of_the_session() {
+    let mut wanted = session();
+    wanted.limits[libc::RLIMIT_NOFILE as usize] = (77, 99);
+    wanted.limits[libc::RLIMIT_CORE as usize] = (0, 0);
+    (wanted.nice, wanted.policy, wanted.oom_score_adjustment) = (7, libc::SCHED_BATCH, 500);
+    wanted.no_new_privileges = true;
+    let script = "ulimit -S -n; ulimit -H -n; ulimit -c; cut -d' ' -f19,41 /proc/self/stat; \
+                  cat /proc/self/oom_score_adj; grep NoNewPrivs /proc/self/status";
+    let found = shell(script, c"/", None, Some(&wanted));
+    assert_eq!(found, ("77\n99\n0\n7 3\n500\nNoNewPrivs:\t1\n".into(), None));
+    if is_root() {
+        // Given by root, though a user may not lower any of it.
+        let has_all = wanted.bounding >> CAP_SYS_RESOURCE & 1 == 1;
+        let score = if has_all { -5 } else { wanted.oom_score_adjustment };
+        (wanted.nice, wanted.oom_score_adjustment, wanted.no_new_privileges) = (-3, score, false);
+        wanted.bounding &= !1;
+        let script = "cut -d' ' -f19,41 /proc/self/stat; cat /proc/self/oom_score_adj; \
+                      grep -e NoNew -e CapBnd /proc/self/status";
+        let (said, _) = shell(script, c"/", Some(STRANGER), Some(&wanted));
+        let bounding = format!("CapBnd:\t{:016x}\nNoNewPrivs:\t0\n", wanted.bounding);
+        assert_eq!(said, format!("-3 3\n{score}\n{bounding}"));
+    }
+}
+
+#[test]
+fn starter_has_no_descriptor_keyring_or_signal_of_the_daemon() {
+    let _open = std::fs::File::open("/dev/null").unwrap();
+    // SAFETY: a descriptor of this test's, which is open.
+    unsafe { libc::fcntl(_open.as_raw_fd(), libc::F_SETFD, 0) };
+    let script =
+        "ls -1 /proc/self/fd | tr '\\n' ' '; grep -E '^Sig(Ign|Blk)' /proc/self/status | tr -d '\\n'";
+    // ls has its own.
+    let found = shell(script, c"/", None, None);
+    assert_eq!(found, ("0 1 2 3 SigBlk:\t0000000000000000SigIgn:\t0000000000000000".into(), None));
+    // SAFETY: numbers and strings that end with zero.
+    let key = unsafe {
+        assert!(libc::syscall(libc::SYS_keyctl, KEYCTL_JOIN, ptr::null::<u8>()) > 0, "keys");
+        let text = c"secret";
+        libc::syscall(libc::SYS_add_key, c"user".as_ptr(), c"tutti-test".as_ptr(), text.as_ptr(), 6, -3)
+    };
+    assert!(key > 0, "a key in the session keyring");
+    let number = format!("{key:08x}");
+    let stranger = rustix::process::geteuid().is_root().then_some(STRANGER);
+    let (said, _) = shell("cat /proc/keys", c"/", stranger, None);
+    assert!(said.contains("_ses") && (stranger.is_none() || !said.contains(&number)), "{said}");
+}
