@@ -110,7 +110,8 @@ impl Places {
     }
 }
 
-const PROGRAMS: [&str; 9] = ["rtt", "rate", "stream", "types", "coll", "steps", "cross", "sr", "initfini"];
+const PROGRAMS: [&str; 10] =
+    ["rtt", "rate", "stream", "types", "coll", "steps", "cross", "sr", "many", "initfini"];
 const C_FLAGS: [&str; 7] = ["-std=c11", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror", "-o"];
 
 /// Makes sure that an MPI is there and its programs are compiled. The error is one line for the user.

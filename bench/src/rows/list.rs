@@ -33,6 +33,7 @@ pub fn all() -> Vec<Row> {
         jobs,
         crossings,
         launch,
+        many_pending,
         between_nodes,
     ];
     subjects.iter().for_each(|subject| subject(&mut add));
@@ -272,6 +273,60 @@ fn launch(add: &mut Add<'_>) {
         Limit::Line("what=floor"),
         Reach(10.0),
     );
+}
+
+/// What one of n pending operations costs: the same whatever n is, where nothing is looked through.
+fn many_pending(add: &mut Add<'_>) {
+    let places =
+        [("many", "many", "many_large", ""), ("net/many", "net_many", "net_many_large", "two nodes: ")];
+    let selects: [(&str, &str, [&'static str; 4]); 4] = [
+        (
+            "rendezvous",
+            "MPI_Isend of 20 kB",
+            ["case=rendezvous count=100", "case=rendezvous count=1000", "case=rendezvous count=10000", ""],
+        ),
+        (
+            "issend",
+            "MPI_Issend of 8 B",
+            [
+                "case=issend count=100",
+                "case=issend count=1000",
+                "case=issend count=10000",
+                "case=issend count=100000",
+            ],
+        ),
+        (
+            "backwards",
+            "tags against the order of posting",
+            [
+                "case=backwards count=100",
+                "case=backwards count=1000",
+                "case=backwards count=10000",
+                "case=backwards count=100000",
+            ],
+        ),
+        (
+            "partitions",
+            "partitions of 8 B",
+            [
+                "case=partitions count=100",
+                "case=partitions count=1000",
+                "case=partitions count=10000",
+                "case=partitions count=100000",
+            ],
+        ),
+    ];
+    for (prefix, small, large, place) in places {
+        for (name, text, counts) in selects {
+            let case = if name == "rendezvous" { large } else { small };
+            for select in counts.into_iter().filter(|select| !select.is_empty()) {
+                let count = select.rsplit('=').next().expect("a count");
+                let id = format!("{prefix}/{name}-{count}");
+                let text = format!("{place}{text}, each of {count} pending");
+                add(&id, &text, "us", Line(case, select, "median_ns"), Limit::Unknown, Beat(1.0));
+            }
+        }
+    }
 }
 
 /// Rows of jobs on two nodes: two network namespaces joined by a pair of veths.
