@@ -12,6 +12,7 @@ use std::fmt;
 use crate::abi::{MPI_Request, MPI_THREAD_MULTIPLE};
 use crate::collective::schedule::Schedule;
 use crate::compound::Extra;
+use crate::engine::steps;
 use crate::partitioned::Partitioned;
 use crate::point_to_point::Named as NamedRequest;
 use crate::process::{Guard, Process};
@@ -83,6 +84,9 @@ impl Process {
         }
         telling.background = true;
         for schedule in &self.schedules {
+            if telling.named.has_more_background() {
+                break;
+            }
             telling.put_alternative(|telling| telling.put_step(schedule));
         }
         let asleep = Asleep {
@@ -111,6 +115,10 @@ impl Process {
     }
 }
 
+/// Parts of an alternative that are looked at: with all of those under way, it is as well to say no more of the others, which may be
+/// many. A part that never ends is named when those have ended.
+const LOOKED_AT_MAX: usize = 1000;
+
 /// The waits of a process as they are being told.
 struct Telling<'a> {
     process: &'a Process,
@@ -125,17 +133,20 @@ impl Telling<'_> {
         match goal {
             Goal::Any(requests) => {
                 for (_, index) in requests {
+                    if self.named.has_more() {
+                        break;
+                    }
                     self.put_alternative(|telling| telling.put_request(*index));
                 }
             }
             Goal::Request(index) => self.put_alternative(|telling| telling.put_request(index)),
             Goal::All(first, rest) => self.put_alternative(|telling| {
                 telling.put_request(first);
-                for handle in rest {
-                    if let Ok(NamedRequest::Pending(index)) = telling.process.named_request(*handle) {
-                        telling.put_request(index);
-                    }
-                }
+                let process = telling.process;
+                telling.put_some(rest.iter().filter_map(|handle| match process.named_request(*handle) {
+                    Ok(NamedRequest::Pending(index)) => Some(index),
+                    _ => None,
+                }));
             }),
             Goal::Step(schedule) => self.put_alternative(|telling| telling.put_step(schedule)),
             Goal::Message { context, source: peer, tag } => self.put_alternative(|telling| {
@@ -173,10 +184,19 @@ impl Telling<'_> {
     }
 
     fn put_pending(&mut self, which: &dyn Fn(&Request) -> bool) {
-        for (index, request) in self.process.engine.requests.iter() {
-            if which(request) {
-                self.put_request(index);
+        let requests = self.process.engine.requests.iter();
+        self.put_some(requests.filter(|(_, request)| which(request)).map(|(index, _)| index));
+    }
+
+    /// Puts requests of one alternative until those that follow would not be named.
+    fn put_some(&mut self, requests: impl Iterator<Item = u32>) {
+        let is_pending = |index: &u32| !self.process.engine.is_done(*index);
+        for (looked_at, index) in requests.filter(is_pending).enumerate() {
+            steps::count(1);
+            if looked_at == LOOKED_AT_MAX || self.named.is_settled(self.alternative, self.background) {
+                return self.put(Wait { matched: true, ..Wait::other(0, false) });
             }
+            self.put_request(index);
         }
     }
 
@@ -203,19 +223,13 @@ impl Telling<'_> {
                     self.put_pending(&|request| attached.holds(request));
                 }
                 let partitions = engine.partitioned(index).into_iter().flat_map(Partitioned::under_way);
-                for part in engine.pending_parts(index).chain(partitions) {
-                    self.put_request(part);
-                }
+                self.put_some(engine.pending_parts(index).chain(partitions));
                 if self.named.count() == before {
                     self.put(Wait::other(0, false));
                 }
                 return;
             }
         };
-        // One that would not be named is counted: to ask whether it is matched takes as long as there are receives.
-        if self.named.is_settled(self.alternative, self.background) {
-            return self.put(Wait::other(0, false));
-        }
         let (moved, bytes) = engine.moved_bytes(index);
         let (peer, tag, context) = (request.peer, request.tag, request.context);
         let matched = engine.is_matched(index);

@@ -13,6 +13,7 @@
 //!
 //! What a freeze or a stop leaves behind is what it leaves of ordinary messages: each partition is one.
 
+use core::cell::Cell;
 use core::ffi::c_int;
 
 use crate::abi::*;
@@ -20,7 +21,7 @@ use crate::buffer::Buffer;
 use crate::collective::schedule::Schedule;
 use crate::comm::Channel;
 use crate::compound::Extra;
-use crate::engine::{Message, Mode, Started};
+use crate::engine::{Message, Mode, Started, steps};
 use crate::error::{Error, Result, check};
 use crate::handle::{NONE, Slab};
 use crate::point_to_point::{Data, Named};
@@ -50,14 +51,16 @@ pub struct Partitioned {
     active: bool,
     /// Requests of the partitions on their way, by the sender's partition; [`NONE`] when finished. Empty until they are posted.
     under_way: Vec<u32>,
+    /// So many of them are known to have ended: a wait looks at each once.
+    ended: Cell<usize>,
     /// First error of a partition.
     error: c_int,
 }
 
 #[derive(Debug)]
 enum Side {
-    /// Which partitions the user has declared ready.
-    Sender { first: u32, ready: Vec<bool> },
+    /// Which partitions the user has declared ready, and how many.
+    Sender { first: u32, ready: Vec<bool>, declared: usize },
     /// What the sender has told, once it has.
     Receiver(Option<Introduction>),
 }
@@ -95,11 +98,20 @@ impl Partitioned {
     /// Whether everything has been sent or received.
     pub fn is_done(&self, requests: &Slab<Request>) -> bool {
         let started = match &self.side {
-            Side::Sender { ready, .. } => ready.iter().all(|&ready| ready),
+            Side::Sender { declared, .. } => *declared == self.partitions,
             Side::Receiver(sender) => sender.is_some_and(|sender| self.under_way.len() == sender.partitions),
         };
-        let finished = |&index: &u32| index == NONE || requests.get(index).done;
-        self.peer.is_none() || started && self.under_way.iter().all(finished)
+        if self.peer.is_none() || !started {
+            return self.peer.is_none();
+        }
+        let has_ended = |&&index: &&u32| {
+            steps::count(1);
+            index == NONE || requests.get(index).done
+        };
+        let ended = self.ended.get();
+        let ended = ended + self.under_way[ended..].iter().take_while(has_ended).count();
+        self.ended.set(ended);
+        ended == self.under_way.len()
     }
 
     /// What the user's status says when it is done.
@@ -167,6 +179,7 @@ impl Guard {
             side,
             active: false,
             under_way: Vec::new(),
+            ended: Cell::new(0),
             error: MPI_SUCCESS,
         };
         Ok((made, context + Channel::Introduction as u32))
@@ -186,7 +199,8 @@ impl Guard {
     /// Those of the arguments.
     pub fn prepare_partitioned_send(&mut self, arguments: Arguments) -> Result<MPI_Request> {
         let first = self.next_partition;
-        let side = Side::Sender { first, ready: vec![false; arguments.partitions.max(0) as usize] };
+        let ready = vec![false; arguments.partitions.max(0) as usize];
+        let side = Side::Sender { first, ready, declared: 0 };
         let (made, context) = self.partitioned(arguments, side)?;
         self.next_partition = first.wrapping_add(made.partitions as u32);
         if let Some(to) = made.peer {
@@ -254,8 +268,10 @@ impl Guard {
         let made = self.engine.partitioned_mut(index).expect("the caller has looked");
         check(!made.active, MPI_ERR_REQUEST, || "the partitioned request has been started already".into())?;
         (made.active, made.error) = (true, MPI_SUCCESS);
-        if let Side::Sender { ready, .. } = &mut made.side {
+        made.ended.set(0);
+        if let Side::Sender { ready, declared, .. } = &mut made.side {
             ready.fill(false);
+            *declared = 0;
             made.under_way = vec![NONE; made.partitions];
         }
         self.post_partitions(index);
@@ -272,9 +288,10 @@ impl Guard {
         let Named::Pending(index) = self.named_request(request)? else { return Err(wrong()) };
         let made = self.engine.partitioned_mut(index).ok_or_else(wrong)?;
         let i = checked_partition(partition, made.partitions)?;
-        let Side::Sender { first, ready } = &mut made.side else { return Err(wrong()) };
+        let Side::Sender { first, ready, declared } = &mut made.side else { return Err(wrong()) };
         check(!ready[i], MPI_ERR_ARG, || format!("partition {partition} has been declared ready already"))?;
         ready[i] = true;
+        *declared += 1;
         let tag = number(*first, i);
         let Some(to) = made.peer else { return Ok(()) };
         let bytes = made.partition_bytes();
@@ -313,6 +330,7 @@ impl Guard {
     pub fn take_partitioned(&mut self, index: u32) -> Outcome {
         let made = self.engine.partitioned_mut(index).expect("the caller has looked");
         made.active = false;
+        made.ended.set(0);
         let parts = std::mem::take(&mut made.under_way);
         let failed = parts.into_iter().filter(|&part| part != NONE).fold(MPI_SUCCESS, |failed, part| {
             let error = self.engine.requests.remove(part).error;

@@ -20,7 +20,7 @@ use crate::handle::NONE;
 pub struct Request {
     /// Bytes received, sent or matched.
     pub bytes: usize,
-    /// Number of the receive in the order of posting.
+    /// Of a receive its number in the order of posting, of an announced send the number of its message.
     pub posted: u64,
     /// Matching: context of the communicator.
     pub context: u32,

@@ -138,6 +138,16 @@ impl Named {
         self.count == WAITS && !self.waits.iter().rev().take_while(of_it).any(|other| other.matched)
     }
 
+    /// Alternatives have been left out, and so would be all that follow.
+    pub fn has_more(&self) -> bool {
+        self.more
+    }
+
+    /// The same of those of the background.
+    pub fn has_more_background(&self) -> bool {
+        self.more_background
+    }
+
     /// Adds one; those of an alternative come one after the other.
     pub fn push(&mut self, wait: Wait) {
         if self.count < WAITS && wait.alternative < ALTERNATIVES {

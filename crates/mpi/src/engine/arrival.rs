@@ -2,7 +2,7 @@
 
 use tutti_shm::envelope_ring::{Envelope, Message as RingMessage};
 
-use super::copies::{PATIENCE_POLLS, SingleCopy, State};
+use super::copies::{Lane, SingleCopy, State};
 use super::matching::{Body, SHORT_BYTES, Unexpected};
 use super::transfer::{Sink, Stream};
 use super::{
@@ -68,7 +68,7 @@ impl Engine {
                     Body::Announced { message: number, address }
                 };
                 if envelope.kind == STREAM {
-                    self.peers[from].sinks.push(Sink::new(number, envelope.length as usize));
+                    self.peers[from].sinks.push(number, Sink::new(envelope.length as usize));
                 }
                 let body = if check::is_on() { Body::Signed(word, Box::new(body)) } else { body };
                 let message = Unexpected {
@@ -108,11 +108,8 @@ impl Engine {
     }
 
     pub(super) fn take_announced(&mut self, from: usize, number: u32) -> u32 {
-        let announced = &mut self.peers[from].announced;
-        let position = announced.iter().position(|(message, _)| *message == number);
-        let position = position
-            .unwrap_or_else(|| panic!("rank {from} answers message {number}, which was not announced"));
-        announced.swap_remove(position).1
+        let announced = self.peers[from].announced.take(number);
+        announced.unwrap_or_else(|| panic!("rank {from} answers message {number}, which was not announced"))
     }
 
     /// Brings a message and the receive that takes it together.
@@ -131,14 +128,9 @@ impl Engine {
                     self.note_arrival(from);
                     self.peers[from].telling.encourage();
                 }
-                let state = State::Undecided { address, patience: PATIENCE_POLLS };
-                self.copies.push(SingleCopy {
-                    peer: from,
-                    request: index,
-                    message: number,
-                    state,
-                    since: None,
-                });
+                let state = State::Undecided { address, arrived: self.polls };
+                let copy = SingleCopy { request: index, message: number, state, since: None };
+                self.add_copy(from, Lane::AnnouncedIn, copy);
             }
             Body::Signed(word, body) => {
                 request.suspect_unless_taken(word, message.bytes);

@@ -9,6 +9,8 @@
 //!
 //! Who cannot copy says so in the joint's words, and both go over to the bulk ring for the whole message.
 
+use std::collections::VecDeque;
+use std::ops::{Index, IndexMut};
 use std::time::Instant;
 
 use tutti_rma::copy::{Copy, Cut, Side, Step};
@@ -19,7 +21,7 @@ use tutti_shm::sync::Ordering;
 use super::pace::Way;
 use super::peer::Outgoing;
 use super::transfer::{Sink, Stream};
-use super::{CLEAR, DONE, Engine, JOIN, finish_receive};
+use super::{CLEAR, DONE, Engine, JOIN, finish_receive, steps};
 
 /// Which of a pair's joints: those of written messages are opened by the sender, those of announced ones by the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +35,6 @@ pub enum Block {
 /// A matched message that moves by single copies; one end of it.
 #[derive(Debug)]
 pub struct SingleCopy {
-    /// The other rank.
-    pub peer: usize,
     /// Our request.
     pub request: u32,
     /// Number that the sender gave the message.
@@ -45,12 +45,72 @@ pub struct SingleCopy {
     pub since: Option<Instant>,
 }
 
+/// The copies of one kind between two ranks go on in order: only the first of a lane moves, the others wait behind it. A joint is for
+/// one message at a time anyway, and its messages are opened in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// From the peer, announced.
+    AnnouncedIn,
+    /// To the peer, announced, and the peer has asked us to help.
+    AnnouncedOut,
+    /// From the peer to a told receive.
+    WrittenIn,
+    /// To a told receive of the peer.
+    WrittenOut,
+}
+
+/// All copies between this rank and a peer.
+#[derive(Debug, Default)]
+pub struct Lanes {
+    lanes: [VecDeque<SingleCopy>; Lane::ALL.len()],
+    /// The peer is in the engine's list.
+    is_listed: bool,
+}
+
+impl Lane {
+    const ALL: [Lane; 4] = [Lane::AnnouncedIn, Lane::AnnouncedOut, Lane::WrittenIn, Lane::WrittenOut];
+
+    /// Whether this rank is the sender.
+    fn is_out(self) -> bool {
+        matches!(self, Lane::AnnouncedOut | Lane::WrittenOut)
+    }
+}
+
+impl Index<Lane> for Lanes {
+    type Output = VecDeque<SingleCopy>;
+
+    fn index(&self, lane: Lane) -> &VecDeque<SingleCopy> {
+        &self.lanes[lane as usize]
+    }
+}
+
+impl IndexMut<Lane> for Lanes {
+    fn index_mut(&mut self, lane: Lane) -> &mut VecDeque<SingleCopy> {
+        &mut self.lanes[lane as usize]
+    }
+}
+
+impl Lanes {
+    fn is_empty(&self) -> bool {
+        self.lanes.iter().all(VecDeque::is_empty)
+    }
+
+    /// Whether there are messages to the peer.
+    pub fn has_sends(&self) -> bool {
+        !self[Lane::AnnouncedOut].is_empty() || !self[Lane::WrittenOut].is_empty()
+    }
+
+    /// Messages from the peer.
+    fn receives(&self) -> usize {
+        self[Lane::AnnouncedIn].len() + self[Lane::WrittenIn].len()
+    }
+}
+
 /// How a message moves.
 #[derive(Debug)]
 pub enum State {
-    /// To this receiver, which has not chosen the way: the sender's address, or 0 when its data have gaps; polls left in which
-    /// the sender may begin to wait.
-    Undecided { address: u64, patience: u32 },
+    /// To this receiver, which has not chosen the way: the sender's address, or 0 when its data have gaps; the poll at which it came.
+    Undecided { address: u64, arrived: u32 },
     /// To this receiver, which copies alone.
     Alone { address: u64, offset: usize },
     /// Both ranks copy. `opened` is only the opener's.
@@ -58,8 +118,10 @@ pub enum State {
 }
 
 /// How long a receiver looks whether the sender comes into the library before it copies by itself: less than half a
-/// microsecond, which the faster way makes up for.
-pub const PATIENCE_POLLS: u32 = 30;
+/// microsecond, which the faster way makes up for. A message that has waited behind another has waited.
+const PATIENCE_POLLS: u32 = 30;
+/// Copies of a lane that are finished before others are looked at.
+const COPIES_PER_TURN: usize = 64;
 /// Less is not worth waking the other for.
 const REST_BYTES_MIN: usize = 256 << 10;
 
@@ -73,43 +135,69 @@ enum Moved {
 }
 
 impl Engine {
-    /// Goes on with single copies, one piece each.
+    /// A copy begins, behind the others of its lane.
+    pub(super) fn add_copy(&mut self, peer: usize, lane: Lane, copy: SingleCopy) {
+        let copies = &mut self.peers[peer].copies;
+        copies[lane].push_back(copy);
+        if !std::mem::replace(&mut copies.is_listed, true) {
+            self.copying.push(peer);
+        }
+    }
+
+    /// Goes on with single copies.
     pub(super) fn advance_copies(&mut self) -> bool {
         let mut moved = false;
         let mut position = 0;
-        while position < self.copies.len() {
-            match self.advance_copy(position) {
-                Moved::Nothing => position += 1,
-                Moved::Piece => {
-                    moved = true;
-                    position += 1;
-                }
-                Moved::Finished(answer) => {
-                    moved = true;
-                    let copy = self.copies.remove(position);
-                    self.finish_copy(&copy, answer);
-                }
-                Moved::Broken => {
-                    moved = true;
-                    let copy = self.copies.remove(position);
-                    self.stream_instead(&copy);
-                }
+        while let Some(&peer) = self.copying.get(position) {
+            for lane in Lane::ALL {
+                moved |= self.advance_lane(peer, lane);
+            }
+            let copies = &mut self.peers[peer].copies;
+            if copies.is_empty() {
+                copies.is_listed = false;
+                self.copying.swap_remove(position);
+            } else {
+                position += 1;
             }
         }
         moved
     }
 
-    fn advance_copy(&mut self, position: usize) -> Moved {
-        match self.copies[position].state {
-            State::Undecided { address, patience } => self.decide(position, address, patience),
-            State::Alone { address, offset } => self.copy_alone(position, address, offset),
-            State::Together { .. } => self.copy_together(position),
+    /// Finishes copies of a lane, up to one that is not over; of that one piece at most.
+    fn advance_lane(&mut self, peer: usize, lane: Lane) -> bool {
+        let mut moved = false;
+        for _ in 0..COPIES_PER_TURN {
+            if self.peers[peer].copies[lane].is_empty() {
+                break;
+            }
+            steps::count(1);
+            match self.advance_copy(peer, lane) {
+                Moved::Nothing => break,
+                Moved::Piece => return true,
+                Moved::Finished(answer) => self.finish_copy(peer, lane, answer),
+                Moved::Broken => self.stream_instead(peer, lane),
+            }
+            moved = true;
+        }
+        moved
+    }
+
+    /// The copy that its lane is at.
+    fn first(&mut self, peer: usize, lane: Lane) -> &mut SingleCopy {
+        self.peers[peer].copies[lane].front_mut().expect("the caller has looked")
+    }
+
+    fn advance_copy(&mut self, peer: usize, lane: Lane) -> Moved {
+        match self.first(peer, lane).state {
+            State::Undecided { address, arrived } => self.decide(peer, address, arrived),
+            State::Alone { address, offset } => self.copy_alone(peer, address, offset),
+            State::Together { .. } => self.copy_together(peer, lane),
         }
     }
 
     /// The receiver of an announced message chooses the way.
-    fn decide(&mut self, position: usize, address: u64, patience: u32) -> Moved {
-        let SingleCopy { peer, request: index, .. } = self.copies[position];
+    fn decide(&mut self, peer: usize, address: u64, arrived: u32) -> Moved {
+        let index = self.first(peer, Lane::AnnouncedIn).request;
         let request = self.requests.get(index);
         let wanted = request.bytes.min(request.buffer.bytes);
         if wanted == 0 {
@@ -119,27 +207,24 @@ impl Engine {
             return Moved::Finished(Some(CLEAR));
         }
         if self.is_apart_and_waiting(peer) {
-            if self.copies[position].since.is_none() {
-                let (way, since) = self.choose_way(peer, wanted);
-                if way == Way::Ring {
-                    self.copies[position].since = since;
-                    return Moved::Finished(Some(CLEAR));
-                }
+            let (way, since) = self.choose_way(peer, wanted);
+            if way == Way::Ring {
+                self.first(peer, Lane::AnnouncedIn).since = since;
+                return Moved::Finished(Some(CLEAR));
             }
-            return self.join(position, address, 0);
+            return self.join(peer, address, 0);
         }
-        if patience > 0 && !self.oversubscribed {
-            self.copies[position].state = State::Undecided { address, patience: patience - 1 };
+        if !self.oversubscribed && self.polls.wrapping_sub(arrived) < PATIENCE_POLLS {
             return Moved::Nothing;
         }
-        self.copies[position].state = State::Alone { address, offset: 0 };
-        self.copy_alone(position, address, 0)
+        self.first(peer, Lane::AnnouncedIn).state = State::Alone { address, offset: 0 };
+        self.copy_alone(peer, address, 0)
     }
 
     /// The way for a message from a rank, and when it began, if nothing else comes from there: then the time is worth something.
     pub(super) fn choose_way(&mut self, peer: usize, bytes: usize) -> (Way, Option<Instant>) {
-        let busy = self.copies.iter().filter(|copy| copy.peer == peer && !copy.is_send()).count() > 1;
         let there = &mut self.peers[peer];
+        let busy = there.copies.receives() > 1;
         if busy || !there.sinks.is_empty() || there.joining {
             return (there.pace.best(bytes), None);
         }
@@ -156,23 +241,26 @@ impl Engine {
         let there = &self.peers[peer];
         !there.announced.is_empty()
             || !there.streams.is_empty()
-            || self.copies.iter().any(|copy| copy.peer == peer && copy.is_send() && self.has_pieces(copy))
+            || self.has_pieces(peer, Lane::AnnouncedOut)
+            || self.has_pieces(peer, Lane::WrittenOut)
     }
 
-    /// Whether pieces of a copy are not taken yet. When all are, it will soon be found complete, and its rank is free.
-    pub(super) fn has_pieces(&self, copy: &SingleCopy) -> bool {
-        let State::Together { copy: together, block, .. } = &copy.state else { return true };
-        let rings = &self.peers[copy.peer].rings;
-        let joint = match together.side {
-            Side::Sender => &rings.joints_out[*block as usize],
-            Side::Receiver => &rings.joints_in[*block as usize],
+    /// Whether pieces of a lane's copies are not taken yet. When all are, they will soon be found complete, and their rank is free.
+    pub(super) fn has_pieces(&self, peer: usize, lane: Lane) -> bool {
+        let there = &self.peers[peer];
+        // Pieces are taken in order: what the last message has no more of, no other has.
+        let Some(last) = there.copies[lane].back() else { return false };
+        let State::Together { copy, block, .. } = &last.state else { return true };
+        let joint = match copy.side {
+            Side::Sender => &there.rings.joints_out[*block as usize],
+            Side::Receiver => &there.rings.joints_in[*block as usize],
         };
-        joint.has_pieces(together.number, together.cut.pieces())
+        joint.has_pieces(copy.number, copy.cut.pieces())
     }
 
     /// Asks the sender of an announced message to copy the rest with us; waits while an earlier one has the joint.
-    fn join(&mut self, position: usize, address: u64, offset: usize) -> Moved {
-        let SingleCopy { peer, request: index, message, .. } = self.copies[position];
+    fn join(&mut self, peer: usize, address: u64, offset: usize) -> Moved {
+        let SingleCopy { request: index, message, .. } = *self.first(peer, Lane::AnnouncedIn);
         let mutual = self.requests.get(index).mutual || self.sends_much_to(peer);
         let request = self.requests.get(index);
         let there = &mut self.peers[peer];
@@ -190,7 +278,8 @@ impl Engine {
         let own = unsafe { Memory::new(at, rest) };
         let remote = Remote { pid: self.pid_of(peer), address: address + offset as u64 };
         let copy = Copy { side: Side::Receiver, number, cut, own, remote };
-        self.copies[position].state = State::Together { copy, block: Block::Announced, opened: true };
+        self.first(peer, Lane::AnnouncedIn).state =
+            State::Together { copy, block: Block::Announced, opened: true };
         let envelope =
             Envelope { kind: JOIN, flags: cut.piece_log2, length: rest as u64, ..Envelope::default() };
         let arguments = [u64::from(message), at as u64, offset as u64, u64::from(number), 0];
@@ -220,11 +309,12 @@ impl Engine {
             remote: Remote { pid: self.pid_of(from), address },
         };
         let state = State::Together { copy, block: Block::Announced, opened: false };
-        self.copies.push(SingleCopy { peer: from, request, message: message as u32, state, since: None });
+        let copy = SingleCopy { request, message: message as u32, state, since: None };
+        self.add_copy(from, Lane::AnnouncedOut, copy);
     }
 
-    fn copy_alone(&mut self, position: usize, address: u64, offset: usize) -> Moved {
-        let SingleCopy { peer, request: index, .. } = self.copies[position];
+    fn copy_alone(&mut self, peer: usize, address: u64, offset: usize) -> Moved {
+        let index = self.first(peer, Lane::AnnouncedIn).request;
         let request = self.requests.get(index);
         let wanted = request.bytes.min(request.buffer.bytes);
         if offset > 0
@@ -232,7 +322,7 @@ impl Engine {
             && self.is_apart_and_waiting(peer)
             && !self.peers[peer].joining
         {
-            return self.join(position, address, offset);
+            return self.join(peer, address, offset);
         }
         // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7).
         let own = unsafe { Memory::new(request.buffer.at, wanted) };
@@ -241,7 +331,7 @@ impl Engine {
             Ok(bytes) => {
                 let offset = offset + bytes;
                 self.counters.copied_bytes += bytes as u64;
-                self.copies[position].state = State::Alone { address, offset };
+                self.first(peer, Lane::AnnouncedIn).state = State::Alone { address, offset };
                 if offset == wanted { Moved::Finished(Some(DONE)) } else { Moved::Piece }
             }
             Err(_) => {
@@ -253,13 +343,12 @@ impl Engine {
         }
     }
 
-    fn copy_together(&mut self, position: usize) -> Moved {
-        let SingleCopy { peer, state: State::Together { copy, block, opened }, .. } =
-            &mut self.copies[position]
-        else {
+    fn copy_together(&mut self, peer: usize, lane: Lane) -> Moved {
+        let there = &mut self.peers[peer];
+        let first = there.copies[lane].front_mut();
+        let Some(SingleCopy { state: State::Together { copy, block, opened }, .. }) = first else {
             panic!("the caller has looked");
         };
-        let there = &mut self.peers[*peer];
         let opens = (*block == Block::Written) == (copy.side == Side::Sender);
         let joint = match copy.side {
             Side::Sender => &mut there.rings.joints_out[*block as usize],
@@ -290,7 +379,7 @@ impl Engine {
                 let took = began.elapsed().mul_f64(copy.cut.bytes as f64 / (shared * bytes) as f64);
                 there.pace.learn(Way::SingleCopy, copy.cut.bytes, took);
                 self.counters.copied_bytes += bytes as u64;
-                self.job.ring(*peer);
+                self.job.ring(peer);
                 Moved::Piece
             }
             Step::Complete => {
@@ -305,51 +394,50 @@ impl Engine {
             Step::Broken => {
                 *broken = true;
                 there.single_copy_works = false;
-                self.job.ring(*peer);
+                self.job.ring(peer);
                 Moved::Broken
             }
         }
     }
 
-    fn finish_copy(&mut self, copy: &SingleCopy, answer: Option<u8>) {
+    /// Takes the first copy of a lane, which is over.
+    fn take_first(&mut self, peer: usize, lane: Lane) -> SingleCopy {
+        self.peers[peer].copies[lane].pop_front().expect("the caller has looked")
+    }
+
+    fn finish_copy(&mut self, peer: usize, lane: Lane, answer: Option<u8>) {
         if answer == Some(CLEAR) {
-            self.stream_instead(copy);
-            return;
+            return self.stream_instead(peer, lane);
         }
-        if copy.is_send() {
+        let copy = self.take_first(peer, lane);
+        if lane.is_out() {
             self.finish(copy.request);
         } else {
             finish_receive(&mut self.requests, copy.request);
         }
         if let Some(answer) = answer {
-            self.send_control(copy.peer, answer, copy.message);
+            self.send_control(peer, answer, copy.message);
         }
     }
 
     /// The message goes through the bulk ring, from its first byte. An announced one's sender is told, if it does not know.
-    fn stream_instead(&mut self, copy: &SingleCopy) {
-        if copy.is_send() {
+    fn stream_instead(&mut self, peer: usize, lane: Lane) {
+        let copy = self.take_first(peer, lane);
+        if lane.is_out() {
             let stream = Stream::new(copy.message, copy.request);
-            self.peers[copy.peer].streams.push_back(stream);
-            self.push_out(copy.peer);
+            self.peers[peer].streams.push_back(stream);
+            self.push_out(peer);
             return;
         }
         let bytes = self.requests.get(copy.request).bytes;
-        let sink = Sink::matched(copy.message, bytes, copy.request, copy.since);
-        self.peers[copy.peer].sinks.push(sink);
+        let sink = Sink::matched(bytes, copy.request, copy.since);
+        self.peers[peer].sinks.push(copy.message, sink);
         if !matches!(copy.state, State::Together { .. }) {
-            self.send_control(copy.peer, CLEAR, copy.message);
+            self.send_control(peer, CLEAR, copy.message);
         }
     }
 
     pub(super) fn pid_of(&self, peer: usize) -> u32 {
         self.job.endpoint(peer).pid.load(Ordering::Relaxed)
-    }
-}
-
-impl SingleCopy {
-    /// Whether this is the sender's end.
-    pub fn is_send(&self) -> bool {
-        matches!(&self.state, State::Together { copy, .. } if copy.side == Side::Sender)
     }
 }

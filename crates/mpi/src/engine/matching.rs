@@ -321,11 +321,8 @@ impl Matching {
     pub fn is_posted(&self, requests: &Slab<Request>, index: u32) -> bool {
         let source = requests.get(index).peer;
         let queue = if source == MPI_ANY_SOURCE { &self.any } else { &self.posted[source as usize] };
-        let mut at = queue.first;
-        while at != NONE && at != index {
-            at = requests.get(at).next;
-        }
-        at == index
+        // What leaves a queue has no next.
+        queue.last == index || requests.get(index).next != NONE
     }
 
     /// Takes a posted receive back; false when it is matched already.

@@ -29,6 +29,7 @@ mod copies;
 mod counters;
 mod kept;
 mod matching;
+mod numbered;
 mod pace;
 mod peer;
 mod remote;
@@ -37,10 +38,13 @@ mod remote_arrival;
 mod remote_tests;
 pub mod short_way;
 mod stage;
+pub mod steps;
 mod told;
 mod transfer;
 mod written;
 
+#[cfg(test)]
+mod many_tests;
 #[cfg(test)]
 mod protocol_tests;
 
@@ -55,7 +59,6 @@ use crate::buffer::Buffer;
 use crate::check::{self, note::Word};
 use crate::handle::{Kind, Slab};
 use crate::request::{Request, RequestKind};
-use copies::SingleCopy;
 use matching::Matching;
 use peer::{Outgoing, Peer, Peers};
 use remote::Remote;
@@ -131,7 +134,8 @@ pub struct Engine {
     /// Peers on other nodes.
     remote: Option<Box<Remote>>,
     matching: Matching,
-    copies: Vec<SingleCopy>,
+    /// Peers with copies, each once.
+    copying: Vec<usize>,
     /// Receives are told to their senders.
     write_protocol: bool,
     oversubscribed: bool,
@@ -153,7 +157,7 @@ impl Engine {
             counters: Counters::default(),
             peers,
             matching: Matching::new(ranks),
-            copies: Vec::new(),
+            copying: Vec::new(),
             write_protocol: std::env::var_os("TUTTI_WRITE_PROTOCOL").is_none_or(|value| value != "off"),
             oversubscribed,
             polls: 0,
@@ -290,7 +294,7 @@ impl Engine {
                 }
             }
         }
-        if !self.copies.is_empty() {
+        if !self.copying.is_empty() {
             moved |= self.advance_copies();
         }
         if self.remote.is_some() {
@@ -344,18 +348,19 @@ impl Engine {
         match (request.kind, peer) {
             (RequestKind::Receive, _) => !self.matching.is_posted(&self.requests, index),
             (RequestKind::Send, Some(to)) if self.peers.has(to) => {
-                !self.peers[to].announced.iter().any(|(_, send)| *send == index)
+                self.peers[to].announced.get(request.posted as u32) != Some(&index)
             }
-            (RequestKind::Send, Some(to)) if to != self.me => {
-                !self.remote.as_deref().is_some_and(|remote| remote.is_announced(to, index))
-            }
+            (RequestKind::Send, Some(to)) if to != self.me => !self
+                .remote
+                .as_deref()
+                .is_some_and(|remote| remote.is_announced(to, request.posted as u32, index)),
             // To itself.
             _ => false,
         }
     }
 
     /// Of a pending send how many of its bytes are in the bulk ring or in the FIFO to another node, of a receive how many have come by these;
-    /// and of how many.
+    /// and of how many: of a receive that is not matched, those that it has room for.
     pub fn moved_bytes(&self, index: u32) -> (u64, u64) {
         let request = self.requests.get(index);
         let found = usize::try_from(request.peer).ok().and_then(|peer| {
@@ -364,9 +369,9 @@ impl Engine {
             }
             self.remote.as_deref()?.moved_bytes(peer, index)
         });
-        let whole = if request.kind == RequestKind::Send { request.bytes } else { request.buffer.bytes };
-        let (moved, bytes) = found.unwrap_or((0, None));
-        (moved as u64, bytes.unwrap_or(whole) as u64)
+        let has_message = request.kind == RequestKind::Send || self.is_matched(index);
+        let whole = if has_message { request.bytes } else { request.buffer.bytes };
+        (found.unwrap_or(0) as u64, whole as u64)
     }
 
     /// Where an onlooker finds the messages that no receive has asked for; `lock`: under which they are taken.
@@ -384,16 +389,14 @@ impl Engine {
 
     /// Whether something for others has found no room yet, or is on its way piece by piece: the library may let them go on by itself.
     pub fn owes(&self) -> bool {
-        !self.copies.is_empty()
+        !self.copying.is_empty()
             || self.peers.iter().any(|peer| !peer.backlog.is_empty() || !peer.streams.is_empty())
             || self.remote.as_deref().is_some_and(Remote::owes)
     }
 
     /// Whether this process still owes others something: messages that are not yet in their rings.
     pub fn is_flushed(&self) -> bool {
-        self.peers.iter().all(|peer| !peer.owes())
-            && !self.copies.iter().any(SingleCopy::is_send)
-            && self.remote.as_deref().is_none_or(Remote::is_flushed)
+        self.peers.iter().all(|peer| !peer.owes()) && self.remote.as_deref().is_none_or(Remote::is_flushed)
     }
 
     /// More ranks than cores.

@@ -7,6 +7,8 @@ use tutti_rma::copy::Cut;
 use tutti_runtime::job::Rings;
 use tutti_shm::envelope_ring::Envelope;
 
+use super::copies::Lanes;
+use super::numbered::Numbered;
 use super::pace::Pace;
 use super::told::{Telling, Told};
 use super::transfer::{Sink, Stream};
@@ -73,10 +75,14 @@ pub struct Peer {
     pub backlog: VecDeque<Outgoing>,
     /// Messages on their way out through the bulk ring, in order.
     pub streams: VecDeque<Stream>,
-    /// Messages on their way in through the bulk ring.
-    pub sinks: Vec<Sink>,
-    /// Announced sends that wait for CLEAR or DONE: message number, request.
-    pub announced: Vec<(u32, u32)>,
+    /// Messages on their way in through the bulk ring, one after the other.
+    pub sinks: Numbered<Sink>,
+    /// Which of `sinks` got data last.
+    pub arriving: u32,
+    /// Requests of the announced sends that wait for CLEAR, JOIN or DONE.
+    pub announced: Numbered<u32>,
+    /// Single copies between the memories of the two ranks.
+    pub copies: Lanes,
     /// How fast its large messages come.
     pub pace: Pace,
     /// False once the kernel has refused a copy between this rank and the peer.
@@ -161,8 +167,10 @@ impl Peer {
             rings,
             backlog: VecDeque::new(),
             streams: VecDeque::new(),
-            sinks: Vec::new(),
-            announced: Vec::new(),
+            sinks: Numbered::default(),
+            arriving: 0,
+            announced: Numbered::default(),
+            copies: Lanes::default(),
             pace: Pace::default(),
             single_copy_works: true,
             writing: false,
@@ -190,7 +198,10 @@ impl Peer {
 
     /// Whether messages to this peer are not in its rings yet.
     pub fn owes(&self) -> bool {
-        !self.streams.is_empty() || !self.backlog.is_empty() || !self.announced.is_empty()
+        !self.streams.is_empty()
+            || !self.backlog.is_empty()
+            || !self.announced.is_empty()
+            || self.copies.has_sends()
     }
 
     /// Sends a small standard message at once, if ring and credit have room.

@@ -14,9 +14,9 @@ const A: usize = 0;
 const B: usize = 1;
 
 /// Ranks 0 and 1 (and 2, if asked for) of one node, each with its engine.
-struct World(Vec<Engine>);
+pub(super) struct World(pub Vec<Engine>);
 
-fn world(ranks: u32) -> World {
+pub(super) fn world(ranks: u32) -> World {
     let geometry = Geometry { world_ranks: ranks, local_ranks: ranks, cores: 64, ..Geometry::default() };
     let first = Segment::create(geometry).expect("a segment");
     let engines = (0..ranks).map(|local_rank| {

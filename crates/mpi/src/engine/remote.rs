@@ -25,6 +25,7 @@ use tutti_runtime::net::{DATAGRAM_BYTES_MAX, Net, Traffic};
 use tutti_shm::head::{CREDIT, HEAD_BYTES, Head, PART, SIGNED_HEAD_BYTES};
 
 use super::matching::Unexpected;
+use super::numbered::Numbered;
 use super::remote_arrival::{Arrivals, deliver};
 use super::{
     ANNOUNCE, CLEAR, Counters, EAGER, EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, Engine, Message, Mode,
@@ -77,8 +78,9 @@ pub(super) struct State {
 #[derive(Debug, Default)]
 pub(super) struct Peer {
     backlog: VecDeque<Outgoing>,
-    /// Announced sends: message number, request.
-    pub announced: Vec<(u32, u32)>,
+    /// Requests of the announced sends.
+    pub announced: Numbered<u32>,
+
     /// The message that is streaming in.
     pub inbound: Option<Inbound>,
     /// Number of the next message that streams in.
@@ -203,21 +205,21 @@ impl Remote {
     }
 
     /// Whether a send waits for its receive.
-    pub fn is_announced(&self, to: usize, request: u32) -> bool {
-        self.state.peers[to].announced.iter().any(|(_, send)| *send == request)
+    pub fn is_announced(&self, to: usize, message: u32, request: u32) -> bool {
+        self.state.peers[to].announced.get(message) == Some(&request)
     }
 
-    /// How far a send or a receive has come by records; of a receive also of how many bytes.
-    pub fn moved_bytes(&self, peer: usize, request: u32) -> Option<(usize, Option<usize>)> {
+    /// How far a send or a receive has come by records: each way there is one message at a time.
+    pub fn moved_bytes(&self, peer: usize, request: u32) -> Option<usize> {
         let peer = &self.state.peers[peer];
-        let sent = peer.backlog.iter().find_map(|outgoing| match outgoing {
-            Outgoing::Rest { request: send, offset } if *send == request => Some((*offset, None)),
+        let sent = match peer.backlog.front() {
+            Some(Outgoing::Rest { request: send, offset }) if *send == request => Some(*offset),
             _ => None,
-        });
+        };
         let is_into =
             |inbound: &&Inbound| matches!(inbound.target, Target::Receive(receive) if receive == request);
         let inbound = peer.inbound.as_ref().filter(is_into);
-        sent.or_else(|| inbound.map(|inbound| (inbound.arrived, Some(inbound.bytes))))
+        sent.or_else(|| inbound.map(|inbound| inbound.arrived))
     }
 
     /// Whether something waits for room, or for a place among the bulk messages.
@@ -278,9 +280,8 @@ impl Remote {
     }
 
     /// Whether this send is announced, and nothing else of it is under way.
-    fn has_announced(&self, to: usize, request: u32) -> bool {
-        let peer = &self.state.peers[to];
-        peer.backlog.is_empty() && peer.announced.last().is_some_and(|(_, announced)| *announced == request)
+    fn has_announced(&self, to: usize, message: u32, request: u32) -> bool {
+        self.state.peers[to].backlog.is_empty() && self.is_announced(to, message, request)
     }
 
     /// Whether a small message in the FIFO to a rank may wait for others to go with it. The first of a burst goes at once, and
@@ -380,7 +381,8 @@ impl Remote {
         peer.next_message = peer.next_message.wrapping_add(1);
         if asks {
             counters.announced += 1;
-            peer.announced.push((head.number, request));
+            peer.announced.push(head.number, request);
+            requests.get_mut(request).posted = u64::from(head.number);
             return None;
         }
         peer.charge(bytes);
@@ -454,7 +456,8 @@ impl Engine {
         remote.state.put_off(to, Outgoing::Send { request: index, mode: message.mode });
         remote.push_out(&mut self.requests, &mut self.counters);
         // Of a burst of announcements all but the first go together, as small messages do.
-        if !remote.has_announced(to, index) || !remote.may_wait(to) {
+        let message = self.requests.get(index).posted as u32;
+        if !remote.has_announced(to, message, index) || !remote.may_wait(to) {
             self.transmit();
         }
         // A checked send stays until the program has completed it.

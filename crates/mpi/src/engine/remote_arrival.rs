@@ -141,11 +141,8 @@ impl Arrivals<'_> {
     }
 
     fn take_announced(&mut self, from: usize, number: u32) -> u32 {
-        let announced = &mut self.state.peers[from].announced;
-        let position = announced.iter().position(|(message, _)| *message == number);
-        let position = position
-            .unwrap_or_else(|| panic!("rank {from} answers message {number}, which was not announced"));
-        announced.swap_remove(position).1
+        let announced = self.state.peers[from].announced.take(number);
+        announced.unwrap_or_else(|| panic!("rank {from} answers message {number}, which was not announced"))
     }
 }
 

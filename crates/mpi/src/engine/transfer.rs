@@ -24,8 +24,6 @@ pub struct Stream {
 /// A message on its way in through the bulk ring.
 #[derive(Debug)]
 pub struct Sink {
-    /// Its number, given by the sender.
-    message: u32,
     /// Bytes of the whole message.
     bytes: usize,
     /// Bytes that have arrived.
@@ -55,27 +53,27 @@ impl Stream {
 
 impl Sink {
     /// The sink of an eager message that no receive has taken.
-    pub fn new(message: u32, bytes: usize) -> Self {
-        Sink { eager: true, ..Sink::to(Target::Held(Vec::new()), message, bytes) }
+    pub fn new(bytes: usize) -> Self {
+        Sink { eager: true, ..Sink::to(Target::Held(Vec::new()), bytes) }
     }
 
     /// The sink of a message for a receive; `since` if the time it takes is to be learnt.
-    pub fn matched(message: u32, bytes: usize, request: u32, since: Option<Instant>) -> Self {
-        Sink { since, ..Sink::to(Target::Receive(request), message, bytes) }
+    pub fn matched(bytes: usize, request: u32, since: Option<Instant>) -> Self {
+        Sink { since, ..Sink::to(Target::Receive(request), bytes) }
     }
 
-    fn to(target: Target, message: u32, bytes: usize) -> Self {
-        Sink { message, bytes, arrived: 0, gathered: Gathered::default(), target, eager: false, since: None }
+    fn to(target: Target, bytes: usize) -> Self {
+        Sink { bytes, arrived: 0, gathered: Gathered::default(), target, eager: false, since: None }
     }
 }
 
 impl Peer {
-    /// How far a send or a receive has come through the bulk ring; of a receive also of how many bytes.
-    pub(super) fn moved_bytes(&self, request: u32) -> Option<(usize, Option<usize>)> {
-        let mut streams = self.streams.iter().filter(|stream| stream.request == request);
+    /// How far a send or a receive has come through the bulk ring: each way there is one message at a time.
+    pub(super) fn moved_bytes(&self, request: u32) -> Option<usize> {
+        let stream = self.streams.front().filter(|stream| stream.request == request);
         let is_into = |sink: &&Sink| matches!(sink.target, Target::Receive(receive) if receive == request);
-        let sinks = self.sinks.iter().find(is_into).map(|sink| (sink.arrived, Some(sink.bytes)));
-        streams.next().map(|stream| (stream.offset, None)).or(sinks)
+        let sink = || self.sinks.get(self.arriving).filter(is_into).map(|sink| sink.arrived);
+        stream.map(|stream| stream.offset).or_else(sink)
     }
 }
 
@@ -129,7 +127,8 @@ impl Engine {
             }
             Launched::Announced(message) => {
                 self.counters.announced += 1;
-                peer.announced.push((message, request));
+                peer.announced.push(message, request);
+                self.requests.get_mut(request).posted = u64::from(message);
             }
         }
         true
@@ -165,10 +164,7 @@ impl Engine {
         while let Some((chunk, slot)) = self.peers[from].rings.bulk_in.peek() {
             let peer = &mut self.peers[from];
             // A chunk may overtake its envelope; it waits in its slot until the envelope has been taken.
-            let Some(position) = peer.sinks.iter().position(|sink| sink.message == chunk.message) else {
-                break;
-            };
-            let sink = &mut peer.sinks[position];
+            let Some(sink) = peer.sinks.get_mut(chunk.message) else { break };
             assert!(
                 chunk.bytes <= sink.bytes - sink.arrived,
                 "message {} is longer than its envelope says",
@@ -189,10 +185,11 @@ impl Engine {
             }
             sink.arrived += chunk.bytes;
             let complete = sink.arrived == sink.bytes;
+            peer.arriving = chunk.message;
             peer.rings.bulk_in.advance();
             moved = true;
             if complete {
-                self.complete_sink(from, position);
+                self.complete_sink(from, chunk.message);
             }
         }
         if moved {
@@ -201,8 +198,8 @@ impl Engine {
         moved
     }
 
-    fn complete_sink(&mut self, from: usize, position: usize) {
-        let sink = self.peers[from].sinks.swap_remove(position);
+    fn complete_sink(&mut self, from: usize, number: u32) {
+        let sink = self.peers[from].sinks.take(number).expect("it is there until it is complete");
         match sink.target {
             Target::Receive(index) => {
                 let (peer, mut learnt) = (&mut self.peers[from], None);
@@ -217,17 +214,14 @@ impl Engine {
                 }
                 finish_receive(&mut self.requests, index);
             }
-            Target::Held(data) => self.matching.complete_stream(from, sink.message, data.into_boxed_slice()),
+            Target::Held(data) => self.matching.complete_stream(from, number, data.into_boxed_slice()),
         }
     }
 
     /// A receive takes a message that is streaming in: what is here goes to its buffer, the rest follows directly.
     pub(super) fn redirect_sink(&mut self, from: usize, number: u32, index: u32) {
-        let sink = self.peers[from]
-            .sinks
-            .iter_mut()
-            .find(|sink| sink.message == number)
-            .expect("a streaming message has a sink until it is complete");
+        let sink = self.peers[from].sinks.get_mut(number);
+        let sink = sink.expect("a streaming message has a sink until it is complete");
         let Target::Held(data) = std::mem::replace(&mut sink.target, Target::Receive(index)) else {
             panic!("message {number} was matched twice");
         };

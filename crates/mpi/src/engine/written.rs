@@ -15,7 +15,7 @@ use tutti_rma::copy::{Copy, Cut, Side};
 use tutti_rma::{Memory, Remote};
 use tutti_shm::envelope_ring::Envelope;
 
-use super::copies::{Block, SingleCopy, State};
+use super::copies::{Block, Lane, SingleCopy, State};
 use super::pace::Way;
 use super::peer::Written;
 use super::told::{Arrived, ToldReceive};
@@ -157,7 +157,8 @@ impl Engine {
                 let remote = Remote { pid: self.pid_of(to), address: told.address };
                 let copy = Copy { side: Side::Sender, number, cut, own, remote };
                 let state = State::Together { copy, block: Block::Written, opened: false };
-                self.copies.push(SingleCopy { peer: to, request: index, message, state, since: None });
+                let copy = SingleCopy { request: index, message, state, since: None };
+                self.add_copy(to, Lane::WrittenOut, copy);
             }
         }
         Some(true)
@@ -179,7 +180,8 @@ impl Engine {
     /// Whether large messages of a rank are on their way to us.
     fn receives_much_from(&self, from: usize) -> bool {
         !self.peers[from].sinks.is_empty()
-            || self.copies.iter().any(|copy| copy.peer == from && !copy.is_send() && self.has_pieces(copy))
+            || self.has_pieces(from, Lane::AnnouncedIn)
+            || self.has_pieces(from, Lane::WrittenIn)
     }
 
     /// A message has come that is written to a told receive.
@@ -197,7 +199,7 @@ impl Engine {
         let (at, wanted) = (request.buffer.at, bytes.min(request.buffer.bytes));
         if envelope.flags == 0 {
             let since = (!self.receives_much_from(from)).then(std::time::Instant::now);
-            self.peers[from].sinks.push(Sink::matched(message as u32, bytes, index, since));
+            self.peers[from].sinks.push(message as u32, Sink::matched(bytes, index, since));
             return;
         }
         // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7).
@@ -210,13 +212,8 @@ impl Engine {
             remote: Remote { pid: self.pid_of(from), address },
         };
         let state = State::Together { copy, block: Block::Written, opened: false };
-        self.copies.push(SingleCopy {
-            peer: from,
-            request: index,
-            message: message as u32,
-            state,
-            since: None,
-        });
+        let copy = SingleCopy { request: index, message: message as u32, state, since: None };
+        self.add_copy(from, Lane::WrittenIn, copy);
     }
 
     /// Whether a receive that was told, and is not matched, can be withdrawn: not if its message is on the way.
