@@ -360,3 +360,40 @@ fn checked_partition(partition: c_int, partitions: usize) -> Result<usize> {
     })?;
     Ok(partition as usize)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handle::Kind;
+
+    #[test]
+    fn partitions_of_a_receive_are_looked_at_once_by_a_wait_however_many_there_are() {
+        const PARTITIONS: usize = 2000;
+        let mut requests = Slab::new(Kind::Request);
+        let under_way: Vec<u32> = (0..PARTITIONS)
+            .map(|_| requests.insert(Request::new(RequestKind::Receive, Buffer::empty(), 0, 0, 0)))
+            .collect();
+        let introduction = Introduction { first: 0, partitions: PARTITIONS, bytes: 8 };
+        let made = Partitioned {
+            peer: Some(0),
+            context: 0,
+            tag: 0,
+            rank: 0,
+            whole: Buffer::empty(),
+            partitions: 1,
+            side: Side::Receiver(Some(introduction)),
+            active: true,
+            under_way: under_way.clone(),
+            ended: Cell::new(0),
+            error: MPI_SUCCESS,
+        };
+        let looked_at = steps::of(|| {
+            for &index in &under_way {
+                assert!(!made.is_done(&requests));
+                requests.get_mut(index).done = true;
+            }
+            assert!(made.is_done(&requests) && made.is_done(&requests));
+        });
+        assert!(looked_at <= 3 * PARTITIONS as u64, "{looked_at} looks at {PARTITIONS} partitions");
+    }
+}
