@@ -163,8 +163,8 @@ impl Outgoing {
 
     /// Whether all that may be sent is a short end of the message, of which more has been sent before.
     #[inline]
-    pub fn is_rest(&self, fragment_bytes: usize) -> bool {
-        is_rest(self.bytes, self.next, fragment_bytes) && self.lost.is_empty()
+    pub fn is_tail(&self, fragment_bytes: usize) -> bool {
+        is_tail(self.bytes, self.next, fragment_bytes) && self.lost.is_empty()
     }
 
     /// How many lost ones there are to send.
@@ -254,7 +254,7 @@ impl Outgoing {
 
 /// Whether what lies behind so many fragments of a message is a short end of it.
 #[inline]
-fn is_rest(bytes: u64, behind: u32, fragment_bytes: usize) -> bool {
+fn is_tail(bytes: u64, behind: u32, fragment_bytes: usize) -> bool {
     let left = bytes.saturating_sub(u64::from(behind) * fragment_bytes as u64);
     behind > 0 && left <= REST_BYTES_MAX
 }
@@ -375,8 +375,8 @@ impl Incoming {
 
     /// Whether only a short end is expected, or something that was lost: its sender may leave that for later.
     #[inline]
-    pub fn is_rest(&self, fragment_bytes: usize) -> bool {
-        is_rest(self.bytes, self.behind, fragment_bytes)
+    pub fn is_tail(&self, fragment_bytes: usize) -> bool {
+        is_tail(self.bytes, self.behind, fragment_bytes)
     }
 
     /// The first missing fragment from `from` on, and how many are missing one behind the other, at most `count_max`.

@@ -106,7 +106,7 @@ pub struct FlowState {
     /// The other side has no room and was not heard to have some again.
     pub waits_for_room: bool,
     /// The other side has left.
-    pub gone: bool,
+    pub exited: bool,
     /// Long datagrams do not get through, and travel in pieces.
     pub is_narrow: bool,
 }

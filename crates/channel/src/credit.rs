@@ -14,8 +14,8 @@ pub(crate) struct Shares {
     peers: u64,
     period: u64,
     /// Senders heard in the present period and in the one before.
-    heard: u32,
-    heard_before: u32,
+    active: u32,
+    active_before: u32,
     share: u16,
 }
 
@@ -26,8 +26,8 @@ impl Shares {
             charge_max: u64::from(config.charge_max()),
             peers: peers as u64,
             period: 1,
-            heard: 0,
-            heard_before: 0,
+            active: 0,
+            active_before: 0,
             share: 0,
         };
         shares.update();
@@ -40,27 +40,27 @@ impl Shares {
         share.max(config.charge_max())
     }
 
-    /// Data came from a sender last heard in period `heard_in`, which is brought up to date.
+    /// Data came from a sender last heard in period `active_in`, which is brought up to date.
     #[inline]
-    pub fn note_heard(&mut self, now_ns: u64, heard_in: &mut u64) {
+    pub fn note_active(&mut self, now_ns: u64, active_in: &mut u64) {
         // Periods are counted from 2, so that 0 is never the present or the last one.
         let period = now_ns / PERIOD_NS + 2;
         if period != self.period {
-            self.heard_before = if period == self.period + 1 { self.heard } else { 0 };
-            (self.period, self.heard) = (period, 0);
+            self.active_before = if period == self.period + 1 { self.active } else { 0 };
+            (self.period, self.active) = (period, 0);
             self.update();
         }
-        if *heard_in != period {
-            *heard_in = period;
-            self.heard += 1;
-            if self.heard > self.heard_before {
+        if *active_in != period {
+            *active_in = period;
+            self.active += 1;
+            if self.active > self.active_before {
                 self.update();
             }
         }
     }
 
     fn update(&mut self) {
-        let senders = u64::from(self.heard.max(self.heard_before).max(1));
+        let senders = u64::from(self.active.max(self.active_before).max(1));
         let kept = (self.peers.saturating_sub(senders) * self.charge_max).min(self.bytes / 2);
         let bytes = ((self.bytes - kept) / senders).max(self.charge_max);
         self.share = (bytes / u64::from(CREDIT_UNIT_BYTES)).min(u64::from(u16::MAX)) as u16;
@@ -83,13 +83,13 @@ mod tests {
         let mut shares = Shares::new(&config, 31);
         let alone = u32::from(shares.share());
         let (mut a, mut b) = (0, 0);
-        shares.note_heard(0, &mut a);
+        shares.note_active(0, &mut a);
         assert_eq!(u32::from(shares.share()), alone);
-        shares.note_heard(0, &mut b);
+        shares.note_active(0, &mut b);
         let two = u32::from(shares.share());
         assert!(two < alone * 6 / 10 && two > alone * 4 / 10, "{alone} -> {two}");
         for period in 1..4 {
-            shares.note_heard(period * PERIOD_NS, &mut a);
+            shares.note_active(period * PERIOD_NS, &mut a);
         }
         assert_eq!(u32::from(shares.share()), alone);
         let all = u64::from(two) * 2 * u64::from(CREDIT_UNIT_BYTES);

@@ -10,7 +10,7 @@
 
 use crate::fifo::PAD;
 use crate::packet::{RECORD_HEAD_BYTES, Records, record_bytes};
-use crate::ports::{WORDS, Word};
+use crate::ports::{FlowWord, WORDS};
 use crate::types::{BulkId, Seq};
 
 /// A FIFO holds fewer records than this.
@@ -35,15 +35,15 @@ pub struct FlowWords {
 
 impl From<[u64; WORDS]> for FlowWords {
     fn from(words: [u64; WORDS]) -> Self {
-        let word = |word: Word| words[word as usize];
-        let low = |word: Word| (words[word as usize] & 0xffff_ffff) as u32;
+        let word = |word: FlowWord| words[word as usize];
+        let low = |word: FlowWord| (words[word as usize] & 0xffff_ffff) as u32;
         FlowWords {
-            snd_una: Seq(low(Word::SndUna)),
-            una_offset: (word(Word::SndUna) >> 32) as u32,
-            snd_nxt: Seq(low(Word::SndNxt)),
-            snd_high: Seq(low(Word::SndHigh)),
-            rcv_nxt: Seq(low(Word::RcvNxt)),
-            rewind: low(Word::Rewind),
+            snd_una: Seq(low(FlowWord::SndUna)),
+            una_offset: (word(FlowWord::SndUna) >> 32) as u32,
+            snd_nxt: Seq(low(FlowWord::SndNxt)),
+            snd_high: Seq(low(FlowWord::SndHigh)),
+            rcv_nxt: Seq(low(FlowWord::RcvNxt)),
+            rewind: low(FlowWord::Rewind),
         }
     }
 }
@@ -64,7 +64,7 @@ impl BulkIn {
     #[must_use]
     pub fn of(words: &[u64; WORDS]) -> Option<BulkIn> {
         let [name, bytes, here] =
-            [Word::BulkName, Word::BulkBytes, Word::BulkHere].map(|word| words[word as usize]);
+            [FlowWord::BulkName, FlowWord::BulkBytes, FlowWord::BulkHere].map(|word| words[word as usize]);
         Some(BulkIn { id: BulkId::from_bits(name.checked_sub(1)?), bytes, here: here.min(bytes) })
     }
 }

@@ -85,7 +85,7 @@ pub enum Event {
         tag: u64,
     },
     /// A rank has left for good; `unread` records to it were never taken.
-    PeerGone {
+    PeerExited {
         /// Who has left.
         rank: Rank,
         /// Records that it did not take.
@@ -112,7 +112,7 @@ pub enum SendError {
     },
     /// The rank has left.
     #[error("rank {0} has left")]
-    Gone(u32),
+    Exited(u32),
 }
 
 /// Why a bulk message is not begun.
@@ -134,7 +134,7 @@ pub enum BulkError {
     },
     /// The rank has left.
     #[error("rank {0} has left")]
-    Gone(u32),
+    Exited(u32),
 }
 
 /// What waits for [`Endpoint::poll_event`]. A table's place is free again when its event has been fetched, so the queue is
@@ -144,7 +144,7 @@ enum Pending {
     Sent { slot: u16, to: Rank, tag: u64 },
     Refused { slot: u16, to: Rank, tag: u64 },
     Received { slot: u16, from: Rank, tag: u64 },
-    Gone { rank: Rank, unread: u32 },
+    Exited { rank: Rank, unread: u32 },
 }
 
 /// An acknowledgement of a bulk message that has to be sent.
@@ -283,8 +283,8 @@ impl<M: FlowMemory> Endpoint<M> {
             return Err(SendError::TooLong { found, most });
         }
         let flow = &mut self.flows[at];
-        if flow.gone {
-            return Err(SendError::Gone(to.0));
+        if flow.exited {
+            return Err(SendError::Exited(to.0));
         }
         if !flow.tx.push(&mut flow.memory, head, body) {
             return Err(SendError::Full);
@@ -346,7 +346,7 @@ impl<M: FlowMemory> Endpoint<M> {
                 self.incoming_free.push(slot);
                 Event::BulkReceived { from, tag }
             }
-            Pending::Gone { rank, unread } => Event::PeerGone { rank, unread },
+            Pending::Exited { rank, unread } => Event::PeerExited { rank, unread },
         })
     }
 
@@ -408,7 +408,8 @@ impl<M: FlowMemory> Endpoint<M> {
             flow.wants.probe = flow.tx.is_outstanding() || flow.tx.waiting == crate::stream::Waiting::Room;
             flow.wants.bulk_probe = flow.bulk_flight != 0;
             // The last answer may have come with nothing new in it: then nothing is awaited any more.
-            flow.probe_at = if flow.awaits() && !flow.gone { now_ns + flow.probe_interval_ns } else { NEVER };
+            flow.probe_at =
+                if flow.awaits() && !flow.exited { now_ns + flow.probe_interval_ns } else { NEVER };
             flow.probe_interval_ns = (2 * flow.probe_interval_ns).min(self.config.probe_ns.1);
         }
         if flow.bulk_ack_at <= now_ns {

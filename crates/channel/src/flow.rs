@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::fifo::Fifo;
 use crate::packet::{FULL, Header, Kind};
 use crate::path::Path;
-use crate::ports::{FlowMemory, Word};
+use crate::ports::{FlowMemory, FlowWord};
 use crate::stream::{Receiver, Sender, Waiting};
 use crate::types::{BulkId, Identity, Rank, Seq};
 use crate::window::Window;
@@ -45,7 +45,7 @@ pub(crate) struct Flow<M> {
     /// Stands in the endpoint's queue of flows with something to send.
     pub queued: bool,
     /// The other side has left.
-    pub gone: bool,
+    pub exited: bool,
     /// Nothing is taken from it (W3).
     pub closed: bool,
     /// Bulk has the next turn.
@@ -72,11 +72,11 @@ pub(crate) struct Flow<M> {
     /// How long until it is asked again.
     pub probe_interval_ns: u64,
     /// Since the last progress the question was brought forward ([`Flow::note_silence`]).
-    pub asks_early: bool,
+    pub probes_early: bool,
     /// Thaws since the last progress.
     pub thaws: u8,
     /// The period of [`Shares`](crate::credit::Shares) in which it was last heard.
-    pub heard_in: u64,
+    pub active_in: u64,
 }
 
 impl<M: FlowMemory> Flow<M> {
@@ -86,13 +86,13 @@ impl<M: FlowMemory> Flow<M> {
     pub fn show_bulk(&mut self, slot: u16, place: &Incoming, fragment_bytes: usize) {
         let here = (u64::from(place.base) * fragment_bytes as u64).min(place.bytes);
         if self.bulk_shown.replace(slot) == Some(slot) {
-            return self.memory.publish(Word::BulkHere, here);
+            return self.memory.publish(FlowWord::BulkHere, here);
         }
         let id = BulkId { slot: u32::from(slot), turn: place.turn };
-        self.memory.publish(Word::BulkName, 0);
-        self.memory.publish(Word::BulkBytes, place.bytes);
-        self.memory.publish(Word::BulkHere, here);
-        self.memory.publish(Word::BulkName, id.to_bits() + 1);
+        self.memory.publish(FlowWord::BulkName, 0);
+        self.memory.publish(FlowWord::BulkBytes, place.bytes);
+        self.memory.publish(FlowWord::BulkHere, here);
+        self.memory.publish(FlowWord::BulkName, id.to_bits() + 1);
     }
 
     /// The message in `slot` is complete.
@@ -100,7 +100,7 @@ impl<M: FlowMemory> Flow<M> {
     pub fn hide_bulk(&mut self, slot: u16) {
         if self.bulk_shown == Some(slot) {
             self.bulk_shown = None;
-            self.memory.publish(Word::BulkName, 0);
+            self.memory.publish(FlowWord::BulkName, 0);
         }
     }
 
@@ -108,7 +108,7 @@ impl<M: FlowMemory> Flow<M> {
         let fifo = Fifo::new(memory.fifo().len(), config.fifo_records);
         let tx = Sender::new(config.first_seq, fifo, &mut memory);
         let rx = Receiver::new(config.first_seq, &mut memory);
-        memory.publish(Word::BulkName, 0);
+        memory.publish(FlowWord::BulkName, 0);
         Flow {
             rank,
             memory,
@@ -119,7 +119,7 @@ impl<M: FlowMemory> Flow<M> {
             wants: Wants::default(),
             answer_echo: 0,
             queued: false,
-            gone: false,
+            exited: false,
             closed: false,
             bulk_turn: false,
             out_first: None,
@@ -133,9 +133,9 @@ impl<M: FlowMemory> Flow<M> {
             bulk_ack_at: NEVER,
             probe_at: NEVER,
             probe_interval_ns: config.probe_ns.0,
-            asks_early: false,
+            probes_early: false,
             thaws: 0,
-            heard_in: 0,
+            active_in: 0,
         }
     }
 
@@ -176,13 +176,13 @@ impl<M: FlowMemory> Flow<M> {
     #[inline]
     pub fn note_progress(&mut self, now_ns: u64, config: &Config) {
         self.thaws = 0;
-        self.wait_anew(now_ns, config);
+        self.rearm_wait(now_ns, config);
     }
 
-    fn wait_anew(&mut self, now_ns: u64, config: &Config) {
-        self.asks_early = false;
+    fn rearm_wait(&mut self, now_ns: u64, config: &Config) {
+        self.probes_early = false;
         self.probe_interval_ns = config.probe_ns.0.max(self.window.rtt_ns()).min(config.probe_ns.1);
-        self.probe_at = if !self.awaits() || self.gone {
+        self.probe_at = if !self.awaits() || self.exited {
             NEVER
         } else if self.tx.is_outstanding() || self.bulk_flight != 0 {
             now_ns + self.window.timeout_ns(config.rto_ns_min)
@@ -203,8 +203,8 @@ impl<M: FlowMemory> Flow<M> {
     /// question about bulk, whose end is acknowledged at once, comes as soon as the answer is overdue.
     #[inline]
     pub fn note_silence(&mut self, now_ns: u64, config: &Config) {
-        if self.bulk_flight != 0 && !self.asks_early && !self.gone {
-            self.asks_early = true;
+        if self.bulk_flight != 0 && !self.probes_early && !self.exited {
+            self.probes_early = true;
             self.probe_at = self.probe_at.min(now_ns + self.window.overdue_ns(config.probe_ns.0));
         }
     }
@@ -222,7 +222,7 @@ impl<M: FlowMemory> Flow<M> {
             }
         }
         let due_at = self.probe_at.max(now_ns + (config.rto_ns_min >> self.thaws.min(63)));
-        self.wait_anew(now_ns, config);
+        self.rearm_wait(now_ns, config);
         if self.probe_at != NEVER {
             self.probe_at = self.probe_at.min(due_at);
         }

@@ -9,7 +9,7 @@
 //! - **Bulk**: messages of up to 2^40 bytes, stored where they belong ([`Endpoint::accept_bulk`], [`Endpoint::send_bulk`],
 //!   [`Source`], [`Sink::fragment`]).
 //! - **Long datagrams that vanish** on a path where short ones do not are noticed, and travel in pieces.
-//! - **Stoppable anywhere**: the words of [`Word`] say at every instruction what is in flight, without a look at the network
+//! - **Stoppable anywhere**: the words of [`FlowWord`] say at every instruction what is in flight, without a look at the network
 //!   ([`cut`]); a packet is claimed before it exists (W2).
 //!
 //! Numbers in brackets (W5, S12) are items of the design notes and of the papers' checklist; SPECIFICATION.md says which test
@@ -42,7 +42,7 @@ pub use config::{Charges, Config, ConfigError};
 pub use counters::{Counters, DROP_REASONS, Drop, FlowState};
 pub use endpoint::{BulkError, Endpoint, Event, Expected, RANKS_MAX, SendError, Transmit};
 pub use exited::ExitedRank;
-pub use ports::{FlowMemory, PlainMemory, Sink, Source, Taken, WORDS, Word};
+pub use ports::{FlowMemory, FlowWord, PlainMemory, Sink, Source, Taken, WORDS};
 pub use save::{RestoreError, crc32};
 pub use steady::{SteadyResponder, SteadyTest};
 pub use types::{BulkId, Generation, Identity, Incarnation, Key, Now, Rank, Seq};

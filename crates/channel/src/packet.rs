@@ -187,10 +187,10 @@ pub enum Rejection {
     #[error("bits are set that have no meaning")]
     Reserved,
     /// The length in the header is not that of the datagram.
-    #[error("the header says {said} bytes follow, {found} do")]
+    #[error("the header says {announced} bytes follow, {found} do")]
     Length {
         /// What the header says.
-        said: usize,
+        announced: usize,
         /// What there is.
         found: usize,
     },
@@ -255,9 +255,9 @@ fn parse_header(head: &[u8; HEADER_BYTES], found: usize) -> Result<Header, Rejec
     if head[25] & !FLAGS != 0 || head[46] != 0 || head[47] != 0 {
         return Err(Rejection::Reserved);
     }
-    let said = usize::from(u16::from_le_bytes([head[26], head[27]]));
-    if said != found {
-        return Err(Rejection::Length { said, found });
+    let announced = usize::from(u16::from_le_bytes([head[26], head[27]]));
+    if announced != found {
+        return Err(Rejection::Length { announced, found });
     }
     Ok(Header {
         key: Key(u64_at(head, 8)),

@@ -173,14 +173,14 @@ mod tests {
     #[test]
     fn pieces_of_an_incomplete_datagram_free_their_place() {
         let mut pieces = Pieces::new(DATAGRAM_BYTES);
-        let lacking = pieces_of(0, DATAGRAM_BYTES);
-        assert_eq!(take(&mut pieces, &lacking[1]), None);
+        let incomplete = pieces_of(0, DATAGRAM_BYTES);
+        assert_eq!(take(&mut pieces, &incomplete[1]), None);
         for number in 1..100 {
             let packets = pieces_of(number, 5000);
             let whole = packets.iter().filter_map(|packet| take(&mut pieces, packet)).count();
             assert_eq!(whole, 1, "datagram {number}");
         }
         // What comes late makes no datagram of two.
-        assert!(lacking[2..].iter().all(|packet| take(&mut pieces, packet).is_none()));
+        assert!(incomplete[2..].iter().all(|packet| take(&mut pieces, packet).is_none()));
     }
 }

@@ -16,7 +16,7 @@ use crate::types::Rank;
 /// | `BulkHere` | how many of its first bytes are stored where they belong: at least what was acknowledged in one piece |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Word {
+pub enum FlowWord {
     /// First record not acknowledged.
     SndUna = 0,
     /// Record after the last in the FIFO.
@@ -44,7 +44,7 @@ pub trait FlowMemory {
     /// Stores a word so that whoever sees it sees all that was written before: an aligned 8-byte Release store, and a
     /// compiler fence behind it, so that nothing written later in the program becomes visible earlier (bytes of the FIFO
     /// are used again only after `SndUna` has moved past them).
-    fn publish(&mut self, word: Word, value: u64);
+    fn publish(&mut self, word: FlowWord, value: u64);
 
     /// The send FIFO: always the same bytes, a multiple of 8 of them, at most 1 GiB.
     fn fifo(&self) -> &[u8];
@@ -91,7 +91,7 @@ pub trait Source {
 /// Flow memory in plain memory of this process: for simulations, tests and benchmarks.
 #[derive(Clone, Debug)]
 pub struct PlainMemory {
-    /// The published words, by [`Word`].
+    /// The published words, by [`FlowWord`].
     pub words: [u64; WORDS],
     fifo: Vec<u8>,
 }
@@ -106,7 +106,7 @@ impl PlainMemory {
 
 impl FlowMemory for PlainMemory {
     #[inline]
-    fn publish(&mut self, word: Word, value: u64) {
+    fn publish(&mut self, word: FlowWord, value: u64) {
         self.words[word as usize] = value;
     }
 

@@ -32,10 +32,10 @@ pub enum RestoreError {
     #[error("saved in format {0}, this version reads {VERSION}")]
     Version(u32),
     /// The bytes have changed since they were saved.
-    #[error("the checksum is {found:#010x}, not {said:#010x}")]
+    #[error("the checksum is {found:#010x}, not {found_crc:#010x}")]
     Checksum {
         /// As saved.
-        said: u32,
+        found_crc: u32,
         /// Of the bytes there are.
         found: u32,
     },
@@ -207,9 +207,9 @@ fn open(saved: &[u8]) -> Result<Reader<'_>, RestoreError> {
     if length != (contents.len() - HEAD_BYTES) as u64 {
         return Err(RestoreError::Foreign);
     }
-    let (said, found) = (u32::from_le_bytes(crc.try_into().expect("four bytes")), crc32(contents));
-    if said != found {
-        return Err(RestoreError::Checksum { said, found });
+    let (found_crc, found) = (u32::from_le_bytes(crc.try_into().expect("four bytes")), crc32(contents));
+    if found_crc != found {
+        return Err(RestoreError::Checksum { found_crc, found });
     }
     Ok(Reader(&contents[HEAD_BYTES..]))
 }

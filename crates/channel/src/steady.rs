@@ -22,7 +22,7 @@ use crate::types::{Generation, Identity, Rank, Seq};
 const REPEAT_NS: (u64, u64) = (200_000, 10_000_000);
 
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct Probed {
     to: Rank,
     high: Seq,
     una: Seq,
@@ -36,7 +36,7 @@ pub struct SteadyTest {
     identity: Identity,
     generation: Generation,
     probe: u32,
-    flows: Vec<Asked>,
+    flows: Vec<Probed>,
     next: usize,
     due_ns: u64,
     interval_ns: u64,
@@ -51,14 +51,14 @@ impl SteadyTest {
         now_ns: u64,
         flows: impl IntoIterator<Item = (Rank, FlowWords)>,
     ) -> Self {
-        let asked = |(to, words): (Rank, FlowWords)| Asked {
+        let probed = |(to, words): (Rank, FlowWords)| Probed {
             to,
             high: words.snd_high,
             una: words.snd_una,
             held: None,
         };
         let flows =
-            flows.into_iter().filter(|(_, words)| words.snd_una != words.snd_high).map(asked).collect();
+            flows.into_iter().filter(|(_, words)| words.snd_una != words.snd_high).map(probed).collect();
         SteadyTest { identity, generation, probe, flows, next: 0, due_ns: now_ns, interval_ns: REPEAT_NS.0 }
     }
 

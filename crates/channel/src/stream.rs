@@ -11,7 +11,7 @@
 
 use crate::fifo::Fifo;
 use crate::packet::Records;
-use crate::ports::{FlowMemory, Sink, Taken, Word};
+use crate::ports::{FlowMemory, FlowWord, Sink, Taken};
 use crate::types::{Rank, Seq};
 
 fn with_offset(seq: Seq, offset: u32) -> u64 {
@@ -81,10 +81,10 @@ impl Sender {
     }
 
     pub fn publish_all(&self, memory: &mut impl FlowMemory) {
-        memory.publish(Word::SndUna, with_offset(self.una, self.fifo.head));
-        memory.publish(Word::SndNxt, with_offset(self.nxt, self.fifo.tail));
-        memory.publish(Word::SndHigh, u64::from(self.high.0));
-        memory.publish(Word::Rewind, u64::from(self.rewind));
+        memory.publish(FlowWord::SndUna, with_offset(self.una, self.fifo.head));
+        memory.publish(FlowWord::SndNxt, with_offset(self.nxt, self.fifo.tail));
+        memory.publish(FlowWord::SndHigh, u64::from(self.high.0));
+        memory.publish(FlowWord::Rewind, u64::from(self.rewind));
     }
 
     /// Records in the FIFO.
@@ -118,7 +118,7 @@ impl Sender {
             return false;
         }
         self.nxt = self.nxt.plus(1);
-        memory.publish(Word::SndNxt, with_offset(self.nxt, self.fifo.tail));
+        memory.publish(FlowWord::SndNxt, with_offset(self.nxt, self.fifo.tail));
         true
     }
 
@@ -133,7 +133,7 @@ impl Sender {
                 self.timed = Some((self.cursor, now_ns));
             }
             self.high = end;
-            memory.publish(Word::SndHigh, u64::from(end.0));
+            memory.publish(FlowWord::SndHigh, u64::from(end.0));
         }
         self.cursor = end;
     }
@@ -156,7 +156,7 @@ impl Sender {
         }
         self.una = ack;
         self.fifo.release(ack, self.nxt);
-        memory.publish(Word::SndUna, with_offset(ack, self.fifo.head));
+        memory.publish(FlowWord::SndUna, with_offset(ack, self.fifo.head));
         let timed_ns = match self.timed {
             Some((seq, at)) if seq.is_before(ack) => {
                 self.timed = None;
@@ -175,7 +175,7 @@ impl Sender {
         self.timed = None;
         self.probe_first = self.probe.wrapping_add(1);
         self.rewind = self.rewind.wrapping_add(1);
-        memory.publish(Word::Rewind, u64::from(self.rewind));
+        memory.publish(FlowWord::Rewind, u64::from(self.rewind));
         flight
     }
 
@@ -222,7 +222,7 @@ impl Receiver {
 
     #[inline]
     pub fn publish(&self, memory: &mut impl FlowMemory) {
-        memory.publish(Word::RcvNxt, u64::from(self.nxt.0));
+        memory.publish(FlowWord::RcvNxt, u64::from(self.nxt.0));
     }
 
     /// Hands the records of a data packet to the sink.

@@ -23,16 +23,21 @@ fn deliver(end: &mut Endpoint<PlainMemory>, side: &mut Side, all: &[Vec<u8>], ns
 }
 
 /// Asks for the steady state of `rank`'s flow to `peer`, whose daemon may answer if `is_frozen`.
-fn ask(test: &mut SteadyTest, responder: &mut SteadyResponder, is_frozen: bool, receiver: FlowWords) -> bool {
+fn probe(
+    test: &mut SteadyTest,
+    responder: &mut SteadyResponder,
+    is_frozen: bool,
+    receiver: FlowWords,
+) -> bool {
     let (mut probe, mut answer) = ([0; 64], [0; 64]);
     // The round before is over; the next one is due.
     let due_ns = test.poll_timeout().expect("a test that goes on");
-    let asked = test.poll_probe(due_ns, &mut probe).expect("something to ask");
+    let probed = test.poll_probe(due_ns, &mut probe).expect("something to ask");
     assert_eq!(test.poll_probe(due_ns, &mut [0; 64]), None, "one probe a round");
-    let said =
-        responder.handle_probe(&probe[..asked.bytes], is_frozen, |_| Some(receiver), &mut answer).unwrap();
-    if let Some(said) = said {
-        test.handle_answer(&answer[..said.bytes]).unwrap();
+    let found_crc =
+        responder.handle_probe(&probe[..probed.bytes], is_frozen, |_| Some(receiver), &mut answer).unwrap();
+    if let Some(found_crc) = found_crc {
+        test.handle_answer(&answer[..found_crc.bytes]).unwrap();
     }
     test.is_steady()
 }
@@ -84,7 +89,7 @@ fn channel_is_quiescent_although_a_full_receiver_is_stopped() {
     let mut test = SteadyTest::new(identity(0), Generation(5), 1, 0, [(Rank(1), before.0)]);
     let mut responder = SteadyResponder::new(identity(1), Generation(5));
     assert!(
-        !ask(&mut test, &mut responder, false, before.1),
+        !probe(&mut test, &mut responder, false, before.1),
         "a rank that is not frozen is not answered for"
     );
     assert!(!responder.is_closed(Rank(0)));
@@ -94,14 +99,14 @@ fn channel_is_quiescent_although_a_full_receiver_is_stopped() {
             SteadyTest::new(identity(0), Generation(generation), number, 0, [(Rank(1), before.0)]);
         let mut stale = SteadyResponder::new(identity(1), Generation(generation));
         let (mut probe, mut answer) = ([0; 64], [0; 64]);
-        let asked = other.poll_probe(0, &mut probe).unwrap();
-        let said = stale
-            .handle_probe(&probe[..asked.bytes], true, |_| Some(before.1), &mut answer)
+        let probed = other.poll_probe(0, &mut probe).unwrap();
+        let found_crc = stale
+            .handle_probe(&probe[..probed.bytes], true, |_| Some(before.1), &mut answer)
             .unwrap()
             .unwrap();
-        assert_eq!(test.handle_answer(&answer[..said.bytes]), Err(Drop::Wrong));
+        assert_eq!(test.handle_answer(&answer[..found_crc.bytes]), Err(Drop::Wrong));
     }
-    assert!(ask(&mut test, &mut responder, true, before.1));
+    assert!(probe(&mut test, &mut responder, true, before.1));
     let (first, end) = test.refused(Rank(1)).unwrap();
     assert_eq!((first.0, end.0), (2, 7));
     // What the predicate calls refused is the cut, and lies byte for byte in the sender's FIFO.
@@ -147,8 +152,8 @@ fn exited_rank_is_acknowledged_for() {
     assert_eq!(answer.to, Rank(0));
     sender.handle_datagram(at(due), &into[..answer.bytes], &mut source).unwrap();
     assert!(sender.is_flushed());
-    assert_eq!(sender.poll_event(), Some(Event::PeerGone { rank: Rank(1), unread: 0 }));
-    assert_eq!(sender.try_send(Rank(1), b"x", &[]), Err(SendError::Gone(1)));
+    assert_eq!(sender.poll_event(), Some(Event::PeerExited { rank: Rank(1), unread: 0 }));
+    assert_eq!(sender.try_send(Rank(1), b"x", &[]), Err(SendError::Exited(1)));
     // It answers questions only, so that two who left never talk to each other.
     assert_eq!(exited.handle_datagram(&into[..answer.bytes], &mut [0; 256]), Err(Drop::WrongRank));
     let other = ExitedRank::new(identity(0), [(Rank(1), words(&sender, 1).rcv_nxt)]);

@@ -2,8 +2,8 @@
 
 use tutti_channel::packet::{FRAGMENT_BYTES_BEFORE, fragment_place};
 use tutti_channel::{
-    BulkError, Config, ConfigError, Drop, Endpoint, Event, Identity, Incarnation, Key, Now, PlainMemory,
-    Rank, SendError, Word,
+    BulkError, Config, ConfigError, Drop, Endpoint, Event, FlowWord, Identity, Incarnation, Key, Now,
+    PlainMemory, Rank, SendError,
 };
 
 mod sides;
@@ -71,8 +71,8 @@ fn record_arrives_only_on_its_own_channel() {
     let mut receiver = endpoint(1, &[0, 2]);
     receiver.handle_datagram(at(0), &packet, &mut sink).unwrap();
     assert_eq!(sink.records, [b"for one".to_vec()]);
-    assert_eq!(receiver.memory(Rank(0)).unwrap().words[Word::RcvNxt as usize], 1);
-    assert_eq!(receiver.memory(Rank(2)).unwrap().words[Word::RcvNxt as usize], 0);
+    assert_eq!(receiver.memory(Rank(0)).unwrap().words[FlowWord::RcvNxt as usize], 1);
+    assert_eq!(receiver.memory(Rank(2)).unwrap().words[FlowWord::RcvNxt as usize], 0);
 }
 
 #[test]
@@ -156,9 +156,9 @@ fn timers_rearm_after_a_thaw() {
     assert!((1_000_000..10_000_000).contains(&pair.ends[0].poll_timeout().unwrap()));
 }
 
-/// Messages go round in 20 ms; one is lost. Its sender is thawed every 5 ms, and looks `looks` times at the clock, `apart_ns` apart, each
+/// Messages go round in 20 ms; one is lost. Its sender is thawed every 5 ms, and looks `polls` times at the clock, `apart_ns` apart, each
 /// time. Gives the thaws until it asks.
-fn thaws_until_asked(looks: u64, apart_ns: u64) -> u32 {
+fn thaws_until_probe(polls: u64, apart_ns: u64) -> u32 {
     let mut pair = Pair::new();
     for _ in 0..20 {
         pair.ends[0].try_send(Rank(1), b"x", &[]).unwrap();
@@ -173,8 +173,8 @@ fn thaws_until_asked(looks: u64, apart_ns: u64) -> u32 {
     let due = pair.ends[0].poll_timeout().expect("an answer is awaited");
     assert!(due > pair.ns + 10_000_000, "it is late after two slices at the soonest");
     for thaw_count in 1..1000 {
-        for look in 0..looks {
-            let now = Now { ns: pair.ns + look * apart_ns, thaw_count };
+        for poll in 0..polls {
+            let now = Now { ns: pair.ns + poll * apart_ns, thaw_count };
             pair.ends[0].handle_timeout(now);
             if !datagrams(&mut pair.ends[0], &mut pair.sides[0], now).is_empty() {
                 return thaw_count;
@@ -187,10 +187,10 @@ fn thaws_until_asked(looks: u64, apart_ns: u64) -> u32 {
 
 #[test]
 fn lost_packet_is_recovered_when_slices_are_shorter_than_a_round_trip() {
-    let thaws = thaws_until_asked(10, 500_000);
+    let thaws = thaws_until_probe(10, 500_000);
     assert!((3..=25).contains(&thaws), "after {thaws} slices of 5 ms");
     // The cores are crowded: of its slice it has a millisecond.
-    let thaws = thaws_until_asked(3, 500_000);
+    let thaws = thaws_until_probe(3, 500_000);
     assert!((3..=30).contains(&thaws), "after {thaws} slices of 5 ms");
 }
 
@@ -318,7 +318,7 @@ fn ack_of_a_multi_datagram_message_rides_on_the_answer() {
         pair.ends[1].try_send(Rank(0), b"answer", &[]).unwrap();
         assert_eq!(pair.carry(1, |_| true), 1);
         let words = pair.ends[0].memory(Rank(1)).unwrap().words;
-        assert_eq!(words[Word::SndUna as usize] as u32, words[Word::SndNxt as usize] as u32);
+        assert_eq!(words[FlowWord::SndUna as usize] as u32, words[FlowWord::SndNxt as usize] as u32);
         pair.settle();
     }
     assert_eq!(alone, 0, "acknowledgements went alone");
@@ -362,8 +362,8 @@ fn bulk_without_accept_is_refused() {
     pair.sides[0].bulk = vec![3; 5000];
     pair.sides[1].bulk = vec![0; 5000];
     let id = pair.ends[1].accept_bulk(Rank(0), 5000, 8).unwrap();
-    let stranger = tutti_channel::BulkId::from_bits(id.to_bits() + 1);
-    pair.ends[0].send_bulk(Rank(1), stranger, 5000, 7).unwrap();
+    let unaccepted = tutti_channel::BulkId::from_bits(id.to_bits() + 1);
+    pair.ends[0].send_bulk(Rank(1), unaccepted, 5000, 7).unwrap();
     let fragments = datagrams(&mut pair.ends[0], &mut pair.sides[0], at(pair.ns));
     for fragment in fragments {
         let result = pair.ends[1].handle_datagram(at(pair.ns), &fragment, &mut pair.sides[1]);

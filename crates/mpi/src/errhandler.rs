@@ -13,7 +13,7 @@ use crate::abi::*;
 use crate::error::{Error, Result, check, class_name};
 use crate::handle::{Kind, Slab};
 use crate::process::{self, Guard};
-use tutti_runtime::say;
+use tutti_runtime::log;
 
 /// Which objects a handler is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,7 +252,7 @@ pub fn remember(code: c_int, text: String) {
 #[cold]
 fn fatal(guard: Option<Guard>, name: &CStr, error: &Error) -> ! {
     let who = guard.as_ref().map(|guard| format!("rank {}: ", guard.engine.job.rank())).unwrap_or_default();
-    say::line(format_args!("{who}{}: {error}", name.to_string_lossy()));
+    log::line(format_args!("{who}{}: {error}", name.to_string_lossy()));
     abort(guard, error.class)
 }
 
@@ -263,7 +263,7 @@ pub fn outside(name: &CStr) -> c_int {
     if initial() == MPI_ERRORS_RETURN {
         return tell(name, initial(), 0, Error::new(MPI_ERR_OTHER, format_args!("called {when}")));
     }
-    say::line(format_args!("{} was called {when}", name.to_string_lossy()));
+    log::line(format_args!("{} was called {when}", name.to_string_lossy()));
     abort(None, MPI_ERR_OTHER)
 }
 

@@ -1,6 +1,6 @@
 //! A broken invariant of ours: one line with version, rank and which one, then the end of the process (and so of the job).
 
-use tutti_runtime::say;
+use tutti_runtime::log;
 
 /// Installs the hook for this copy of the library.
 pub fn report_broken_ones(rank: usize) {
@@ -8,7 +8,7 @@ pub fn report_broken_ones(rank: usize) {
         let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();
         let what = info.payload_as_str().unwrap_or("unknown");
         let version = env!("CARGO_PKG_VERSION");
-        say::line(format_args!(
+        log::line(format_args!(
             "version {version}, rank {rank}: broken invariant{place}: {what}; please report this"
         ));
     }));

@@ -13,7 +13,7 @@ use core::ffi::{CStr, c_int};
 use tutti_runtime::attach::{self, AttachError};
 use tutti_runtime::job::Job;
 use tutti_runtime::net::Net;
-use tutti_runtime::wait::Company;
+use tutti_runtime::wait::CoreSharing;
 use tutti_shm::ticket::APPLICATION_VARIABLE;
 use tutti_shm::waits::Waits;
 
@@ -31,7 +31,7 @@ use crate::lock::Lock;
 use crate::request::{Request, RequestKind};
 use crate::service;
 use crate::waiting::Test;
-use tutti_runtime::say;
+use tutti_runtime::log;
 
 /// Everything this process knows.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ pub struct Process {
     /// Groups for the translation of sources, of messages taken out of matching, by handle.
     pub message_groups: HashMap<usize, Option<Rc<Group>>>,
     /// Whether waits have a core to themselves.
-    pub company: Company,
+    pub company: CoreSharing,
     /// Threads that wait inside the library.
     pub waits: Waits<Test>,
     /// The function that was called last, if it was not done at once.
@@ -168,7 +168,7 @@ fn take_lock() -> Option<Guard> {
 pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
     let place = attach::attach()?;
     if let Some(remark) = &place.remark {
-        say::line(format_args!("{remark}"));
+        log::line(format_args!("{remark}"));
     }
     let is_alone = place.starter.is_none();
     let job = Job::enter(place);
@@ -195,7 +195,7 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
     let process = Process {
         universe_size: job.ranks() as c_int,
         app_number: if is_alone { None } else { app_number() },
-        company: Company::new(job.is_oversubscribed()),
+        company: CoreSharing::new(job.is_oversubscribed()),
         engine,
         predefined_comms,
         comms: Slab::new(Kind::Comm),

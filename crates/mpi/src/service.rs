@@ -125,7 +125,7 @@ fn make_bell() -> std::io::Result<OwnedFd> {
 
 /// How long there is nothing to do, unless something comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Patience {
+enum Backoff {
     /// A timer may be set.
     Until(Duration),
     /// Nothing is under way.
@@ -156,7 +156,7 @@ fn run(socket: &OwnedFd, bell: RawFd) {
                 break;
             }
             let Some(patience) = look(false, is_calm) else { return };
-            is_calm = !await_datagram(socket, bell, patience) && patience == Patience::Until(LOOK_MAX);
+            is_calm = !await_datagram(socket, bell, patience) && patience == Backoff::Until(LOOK_MAX);
         }
         if process::phase() == process::AFTER {
             return;
@@ -166,7 +166,7 @@ fn run(socket: &OwnedFd, bell: RawFd) {
 
 /// Looks at the network, or only if something waits to be sent; gives how long there is nothing to do, `None` after Finalize. Who is
 /// calm, since nothing has come for [`LOOK_MAX`], may sleep.
-fn look(if_unsent: bool, is_calm: bool) -> Option<Patience> {
+fn look(if_unsent: bool, is_calm: bool) -> Option<Backoff> {
     let mut guard = process::enter()?;
     SOON.store(false, Ordering::SeqCst);
     ASLEEP.store(false, Ordering::Relaxed);
@@ -177,18 +177,18 @@ fn look(if_unsent: bool, is_calm: bool) -> Option<Patience> {
     let moved = (guard.engine.has_unsent() || !if_unsent) && guard.engine.poll_remote();
     let may_sleep = is_calm && !moved;
     if (moved || is_due || may_sleep) && guard.waits.has_sleepers() {
-        waits::call_those_who_are_through(&mut guard);
+        waits::wake_completed(&mut guard);
     }
     if were_asleep && guard.waits.has_sleepers() && guard.waits.awake() == 0 {
         guard.say_asleep(None);
     }
     // Behind everything that could have sent something.
     let patience = if may_sleep && guard.engine.is_network_clear() {
-        Patience::Endless
+        Backoff::Endless
     } else {
-        Patience::Until(guard.engine.network_timeout().map_or(LOOK_MAX, |timeout| timeout.min(LOOK_MAX)))
+        Backoff::Until(guard.engine.network_timeout().map_or(LOOK_MAX, |timeout| timeout.min(LOOK_MAX)))
     };
-    ASLEEP.store(patience == Patience::Endless, Ordering::Relaxed);
+    ASLEEP.store(patience == Backoff::Endless, Ordering::Relaxed);
     if moved {
         guard.leave();
     } else {
@@ -215,12 +215,12 @@ fn park(pokes: u32) {
 }
 
 /// Sleeps until a datagram comes, the bell rings or the time is over; whether anything has come.
-fn await_datagram(socket: &OwnedFd, bell: RawFd, patience: Patience) -> bool {
+fn await_datagram(socket: &OwnedFd, bell: RawFd, patience: Backoff) -> bool {
     let watch = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut watched = [watch(socket.as_raw_fd()), watch(bell)];
     let time = match patience {
-        Patience::Until(time) => Some(libc::timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() }),
-        Patience::Endless => None,
+        Backoff::Until(time) => Some(libc::timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() }),
+        Backoff::Endless => None,
     };
     let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: the structures are valid during the call; early returns do no harm.

@@ -161,7 +161,7 @@ fn wanted(complains: bool) -> Option<Form> {
         _ if !complains => None,
         _ => {
             let text = text.to_string_lossy();
-            tutti_runtime::say::line(format_args!("TUTTI_STATS is \"{text}\", expected 1, json or 0"));
+            tutti_runtime::log::line(format_args!("TUTTI_STATS is \"{text}\", expected 1, json or 0"));
             None
         }
     }
@@ -186,15 +186,16 @@ fn print(form: Form, job: &Job) {
 
 /// What has become of the datagrams of one rank.
 fn network_line(form: Form, rank: usize, traffic: &Traffic) -> String {
-    let Traffic { out, taken, refused, strangers, dropped, probes, forged, duplicates, gaps, made } = traffic;
+    let Traffic { out, taken, refused, unknown_senders, dropped, probes, forged, duplicates, gaps, made } =
+        traffic;
     match form {
         Form::Table => format!(
-            "tutti: rank {rank}: {out} datagrams sent, {taken} taken, {refused} refused, {strangers} from strangers, {dropped} \
+            "tutti: rank {rank}: {out} datagrams sent, {taken} taken, {refused} refused, {unknown_senders} from strangers, {dropped} \
              dropped by the kernel, {probes} after a silence\n"
         ),
         Form::Json => format!(
             "{{\"rank\":{rank},\"datagrams\":{{\"sent\":{out},\"taken\":{taken},\"refused\":{refused},\
-             \"strangers\":{strangers},\"dropped\":{dropped},\"probes\":{probes},\"forged\":{forged},\
+             \"strangers\":{unknown_senders},\"dropped\":{dropped},\"probes\":{probes},\"forged\":{forged},\
              \"duplicates\":{duplicates},\"gaps\":{gaps},\
              \"made\":{{\"lost\":{},\"doubled\":{},\"late\":{}}}}}}}\n",
             made.lost, made.doubled, made.late

@@ -6,7 +6,7 @@ use crate::abi::*;
 use crate::errhandler;
 use crate::error::Error;
 use crate::process;
-use tutti_runtime::say;
+use tutti_runtime::log;
 
 /// Raises MPI_ERR_UNSUPPORTED_OPERATION for the function `name`.
 #[cold]
@@ -17,7 +17,7 @@ pub fn unsupported(name: &CStr) -> c_int {
             errhandler::raise(guard, name, MPI_COMM_SELF, error)
         }
         None => {
-            say::line(format_args!("{}: this version of Tutti does not have it", name.to_string_lossy()));
+            log::line(format_args!("{}: this version of Tutti does not have it", name.to_string_lossy()));
             MPI_ERR_UNSUPPORTED_OPERATION
         }
     }

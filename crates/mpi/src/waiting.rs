@@ -7,9 +7,9 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use tutti_runtime::wait::{self, Patience, Waiter};
+use tutti_runtime::wait::{self, Backoff, Waiter};
 use tutti_shm::endpoint::Endpoint;
-use tutti_shm::waits::{self, Host, Rested, Waits};
+use tutti_shm::waits::{self, Host, RestEnd, Waits};
 
 use crate::asleep::Goal;
 use crate::check;
@@ -70,8 +70,8 @@ impl Guard {
                 return self.end_wait();
             }
             let patience = waiter.idle(&self.company);
-            if (patience != Patience::Poll || LOCK.is_needed())
-                && self.idle(patience, &mut waiter, goal, &mut is_over) == Rested::Over
+            if (patience != Backoff::Poll || LOCK.is_needed())
+                && self.idle(patience, &mut waiter, goal, &mut is_over) == RestEnd::Over
             {
                 self.is_waiting = false;
                 return;
@@ -104,22 +104,22 @@ impl Guard {
     /// Nothing to do for now: lets other threads, other ranks, or the core rest.
     fn idle(
         &mut self,
-        patience: Patience,
+        patience: Backoff,
         waiter: &mut Waiter,
         goal: Goal<'_>,
         is_over: &mut Function<'_>,
-    ) -> Rested {
+    ) -> RestEnd {
         if self.waits.has_sleepers() {
-            waits::call_those_who_are_through(self);
+            waits::wake_completed(self);
         }
         let is_alone = self.waits.awake() == 1;
         match patience {
             _ if check::is_on() => return check::deadlock::idle(self, patience, waiter, goal, is_over),
-            Patience::Poll => self.in_between(core::hint::spin_loop),
-            Patience::Yield if is_alone => self.offer_core(),
-            Patience::Yield | Patience::Sleep => return self.rest(waiter, None, goal, is_over),
+            Backoff::Poll => self.in_between(core::hint::spin_loop),
+            Backoff::Yield if is_alone => self.offer_core(),
+            Backoff::Yield | Backoff::Sleep => return self.rest(waiter, None, goal, is_over),
         }
-        Rested::Look
+        RestEnd::Look
     }
 
     /// Lets other ranks have the core, and other threads the lock.
@@ -144,7 +144,7 @@ impl Guard {
         at_most: Option<Duration>,
         goal: Goal<'_>,
         is_over: &mut Function<'_>,
-    ) -> Rested {
+    ) -> RestEnd {
         let is_over: *mut Function<'_> = is_over;
         // SAFETY: only the lifetimes change; nobody has the test any more when `waits::rest` returns.
         let test = unsafe {
@@ -172,10 +172,10 @@ impl Guard {
 
     #[cold]
     fn tell_sleepers(&mut self) {
-        waits::call_those_who_are_through(self);
+        waits::wake_completed(self);
         if !self.schedules.is_empty() {
             // They may go on, and only a thread that waits goes on with them.
-            waits::call_sentry(self);
+            waits::wake_poller(self);
         }
     }
 

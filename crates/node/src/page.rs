@@ -97,7 +97,7 @@ mod tests {
         let mut teller = adopt(me, user, 10).expect("it is among the first descriptors");
         teller.begin(20);
         teller.end(25);
-        assert_eq!((page.told().thaw_count, page.told().frozen_ns_total), (1, 5));
+        assert_eq!((page.turns().thaw_count, page.turns().frozen_ns_total), (1, 5));
         assert!(adopt(me, user + 1, 10).is_none());
     }
 

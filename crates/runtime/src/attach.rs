@@ -98,7 +98,7 @@ pub enum AttachError {
 
 impl AttachError {
     /// Whether this process should tell the user: of several that fail alike for one reason only the first.
-    pub fn is_to_be_said(&self) -> bool {
+    pub fn should_report(&self) -> bool {
         !matches!(self, AttachError::ForeignLauncher { first: false, .. })
     }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-pub use tutti_shm::daemon_page::{Page, Time, Told};
+pub use tutti_shm::daemon_page::{Page, Time, Turns};
 
 /// Reads library time. Clones are the same clock.
 #[derive(Clone, Debug, Default)]
@@ -26,8 +26,8 @@ impl Clock {
     }
 
     /// What the daemon has told this job.
-    pub fn told(&self) -> Told {
-        self.0.as_ref().map_or(Told::default(), |page| page.told())
+    pub fn turns(&self) -> Turns {
+        self.0.as_ref().map_or(Turns::default(), |page| page.turns())
     }
 }
 

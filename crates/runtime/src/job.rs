@@ -7,9 +7,9 @@ use std::ptr::NonNull;
 
 use tutti_shm::bulk_ring::{self, Parts};
 use tutti_shm::collective::{BlockHeader, Member};
+use tutti_shm::coop_copy::{self, Joint};
 use tutti_shm::endpoint::{ATTACHED, Endpoint, FINALIZED};
 use tutti_shm::envelope_ring;
-use tutti_shm::joint::{self, Joint};
 use tutti_shm::layout::Layout;
 use tutti_shm::report::Report;
 use tutti_shm::sync::{AtomicU64, Ordering, fence};
@@ -217,7 +217,7 @@ impl Job {
         let joint = |from: usize, to: usize, which| {
             let line = |i: usize| segment.at(layout.joint_at(from, to, which) + i * LINE_BYTES);
             let (own, other) = if from == me { (1, 2) } else { (2, 1) };
-            joint::Parts { claims: line(0), own: line(own), other: line(other) }
+            coop_copy::Parts { claims: line(0), own: line(own), other: line(other) }
         };
         let credit = |from, to| segment.at(layout.released_at(from, to));
         let lines = |from, to| segment.at(layout.envelopes_at(from, to));
@@ -273,7 +273,7 @@ impl Job {
     }
 
     /// Says which core this process is on; 1 + its number.
-    pub fn tell_core(&self) -> u32 {
+    pub fn publish_core(&self) -> u32 {
         // SAFETY: no arguments. An error (-1) is no core.
         let core = (unsafe { libc::sched_getcpu() } + 1) as u32;
         let told = &self.endpoint(self.rank()).core;

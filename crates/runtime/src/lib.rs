@@ -7,7 +7,7 @@ pub mod attach;
 pub mod clock;
 pub mod forger;
 pub mod job;
+pub mod log;
 pub mod net;
-pub mod say;
 pub mod wait;
 pub mod yama;

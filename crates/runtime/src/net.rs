@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicBool;
 
 use tutti_channel::packet::{FRAGMENT_BYTES_BEFORE, fragment_place};
 use tutti_channel::{
-    BulkError, BulkId, Charges, Config, Endpoint, Event, Expected, FlowMemory, Identity, Incarnation, Key,
-    Now, Rank, SendError, Sink, Source, Transmit, WORDS, Word,
+    BulkError, BulkId, Charges, Config, Endpoint, Event, Expected, FlowMemory, FlowWord, Identity,
+    Incarnation, Key, Now, Rank, SendError, Sink, Source, Transmit, WORDS,
 };
 use tutti_shm::flow::{FLOW_WORDS, FlowWords};
 use tutti_shm::sync::Ordering;
@@ -60,7 +60,7 @@ impl SegmentFlow {
 
 impl FlowMemory for SegmentFlow {
     #[inline]
-    fn publish(&mut self, word: Word, value: u64) {
+    fn publish(&mut self, word: FlowWord, value: u64) {
         // SAFETY: see `new`; the words are atomics.
         unsafe { self.words.as_ref() }.words[word as usize].store(value, Ordering::Release);
         std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
@@ -117,7 +117,7 @@ pub struct Traffic {
     /// Arrived, and refused by the endpoint: not a packet of this job and rank.
     pub refused: u64,
     /// Arrived from an address that is no rank's.
-    pub strangers: u64,
+    pub unknown_senders: u64,
     /// Arrived when the receive buffer was full.
     pub dropped: u64,
     /// Handed out after a silence, to ask what has arrived.
@@ -376,7 +376,7 @@ impl Net {
             out: endpoint.datagrams_out,
             taken: endpoint.datagrams_in,
             refused: endpoint.dropped.iter().sum(),
-            strangers: transport.strangers,
+            unknown_senders: transport.unknown_senders,
             dropped: transport.dropped,
             probes: endpoint.probes,
             forged: self.forger.as_ref().map_or(0, |forger| forger.sent),
@@ -397,7 +397,7 @@ impl Net {
 fn remark(words: std::fmt::Arguments<'_>) {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
-        crate::say::line(words);
+        crate::log::line(words);
     }
 }
 

@@ -7,7 +7,7 @@
 //! | the same, but the others sleep | some microseconds before each yield | about 100 times | then |
 //!
 //! Whether the others sleep, wherever they do, is told by the kernel: it counts when a process had to hand on its core. A rank
-//! whose last [`QUIET_YIELDS`] yields changed nothing has its core to itself, until one yield does; see [`Company`].
+//! whose last [`QUIET_YIELDS`] yields changed nothing has its core to itself, until one yield does; see [`CoreSharing`].
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ const POLLS_PER_LOOK: u32 = 64;
 
 /// Whether this rank shares its core, as far as its own yields tell. One per process.
 #[derive(Debug)]
-pub struct Company {
+pub struct CoreSharing {
     oversubscribed: bool,
     shares_core: bool,
     /// Yields since the kernel's count was looked at.
@@ -32,10 +32,10 @@ pub struct Company {
     switches: (usize, i64),
 }
 
-impl Company {
+impl CoreSharing {
     /// Of a rank in a job that has more ranks than cores, or not.
     pub fn new(oversubscribed: bool) -> Self {
-        Company { oversubscribed, shares_core: oversubscribed, yields: 0, switches: (0, 0) }
+        CoreSharing { oversubscribed, shares_core: oversubscribed, yields: 0, switches: (0, 0) }
     }
 
     /// Whether somebody else may be waiting for this core.
@@ -89,7 +89,7 @@ pub struct Waiter {
 
 /// What to do after a fruitless poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
+pub enum Backoff {
     /// Poll again at once.
     Poll,
     /// The core is to be offered to others.
@@ -107,36 +107,36 @@ impl Waiter {
 
     /// Nothing was found: spends a little time.
     #[inline(always)]
-    pub fn idle(&mut self, company: &Company) -> Patience {
+    pub fn idle(&mut self, company: &CoreSharing) -> Backoff {
         self.polls += 1;
         if !company.shares_core && !self.polls.is_multiple_of(POLLS_PER_LOOK) {
-            return Patience::Poll;
+            return Backoff::Poll;
         }
         self.idle_slowly(company)
     }
 
     #[cold]
-    fn idle_slowly(&mut self, company: &Company) -> Patience {
+    fn idle_slowly(&mut self, company: &CoreSharing) -> Backoff {
         if company.oversubscribed {
             if !company.shares_core && self.polls < POLLS_PER_YIELD {
-                return Patience::Poll;
+                return Backoff::Poll;
             }
             self.polls = 0;
             self.yields += 1;
             if self.yields > YIELDS_OVERSUBSCRIBED {
-                return Patience::Sleep;
+                return Backoff::Sleep;
             }
         } else {
             let waited = self.began.get_or_insert_with(Instant::now).elapsed();
             if waited < SPIN {
                 // Rarely: a pause costs 40 cycles or more, and the answer may come meanwhile.
                 core::hint::spin_loop();
-                return Patience::Poll;
+                return Backoff::Poll;
             }
             if waited > YIELD {
-                return Patience::Sleep;
+                return Backoff::Sleep;
             }
         }
-        Patience::Yield
+        Backoff::Yield
     }
 }

@@ -15,7 +15,7 @@
 //! faster from memory than from the other core's cache, so there the receiver flushes what it has read, and pieces have
 //! 4 KiB. Nothing but time depends on either.
 //!
-//! The count wakes nobody. A sender that sleeps because all slots are full does so by [`crate::doorbell::sleep_unless`] on its
+//! The count wakes nobody. A sender that sleeps because all slots are full does so by [`crate::doorbell::sleep_if`] on its
 //! own endpoint and looks at [`Producer::free_slot`] there; a receiver asks [`Consumer::take_owed_bell`] after a pass over
 //! the ring, before it sleeps or leaves the library, and rings the sender if told so.
 

@@ -71,7 +71,7 @@ pub struct Time {
 
 /// What the page says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct Turns {
     /// How often the job has been thawed.
     pub thaw_count: u64,
     /// How long it has stood still.
@@ -116,8 +116,8 @@ impl Lines {
         }
     }
 
-    fn told(&self) -> Told {
-        Told {
+    fn turns(&self) -> Turns {
+        Turns {
             thaw_count: self.thaw_count(),
             frozen_ns_total: self.frozen_ns(),
             generation: self.turns.generation.load(Ordering::Relaxed),
@@ -202,8 +202,8 @@ impl Page {
     }
 
     /// What it says.
-    pub fn told(&self) -> Told {
-        self.lines().told()
+    pub fn turns(&self) -> Turns {
+        self.lines().turns()
     }
 
     #[inline(always)]
@@ -294,8 +294,8 @@ impl DaemonPage {
     }
 
     /// What it says.
-    pub fn told(&self) -> Told {
-        self.page.told()
+    pub fn turns(&self) -> Turns {
+        self.page.turns()
     }
 
     /// The job's daemon is gone: whatever it has begun is over.
@@ -323,7 +323,7 @@ impl Teller {
     }
 
     /// The switch that it runs in, and when its slice ends; 0: nobody waits for its end.
-    pub fn tell(&self, generation: u64, slice_end_ns: u64) {
+    pub fn publish_turns(&self, generation: u64, slice_end_ns: u64) {
         let line = &self.page.lines().turns;
         line.generation.store(generation, Ordering::Relaxed);
         line.slice_end_ns.store(slice_end_ns, Ordering::Release);

@@ -54,19 +54,19 @@ fn ring(endpoint: &Endpoint, intention: u32) {
     }
 }
 
-/// Sleeps until the bell is rung, unless `nothing_there` finds something after the intention to sleep has been published.
+/// Sleeps until the bell is rung, unless `found_nothing` finds something after the intention to sleep has been published.
 /// May return early; the caller looks again. Only the endpoint's owner calls it.
-pub fn sleep_unless(endpoint: &Endpoint, nothing_there: impl FnOnce() -> bool) {
-    let bell = announce(endpoint);
-    if nothing_there() {
+pub fn sleep_if(endpoint: &Endpoint, found_nothing: impl FnOnce() -> bool) {
+    let bell = prepare_sleep(endpoint);
+    if found_nothing() {
         await_bell(endpoint, bell, None);
     }
-    hush(endpoint);
+    cancel_sleep(endpoint);
 }
 
 /// The first step of a sleep: says that a thread of the owner is about to sleep, or sleeps already. What was published before is
 /// seen by whoever looks after this; what is published later rings the bell. Returns the bell to wait for.
-pub fn announce(endpoint: &Endpoint) -> u32 {
+pub fn prepare_sleep(endpoint: &Endpoint) -> u32 {
     let bell = endpoint.bell.load(Ordering::Acquire);
     endpoint.sleeping.store(bell.wrapping_add(1), Ordering::Relaxed);
     fence(Ordering::SeqCst);
@@ -79,12 +79,12 @@ pub fn await_bell(endpoint: &Endpoint, bell: u32, at_most: Option<Duration>) {
 }
 
 /// Nobody needs to ring any more: somebody looks.
-pub fn hush(endpoint: &Endpoint) {
+pub fn cancel_sleep(endpoint: &Endpoint) {
     endpoint.sleeping.store(0, Ordering::Relaxed);
 }
 
 /// Wakes the thread that sleeps until the bell is rung, whatever was announced. For threads of the same process.
-pub fn rouse(endpoint: &Endpoint) {
+pub fn wake(endpoint: &Endpoint) {
     endpoint.bell.fetch_add(2, Ordering::Release);
     futex::wake_all(&endpoint.bell);
 }

@@ -28,7 +28,7 @@
 //! an empty ring takes any message whether its receiver has counted or not.
 //!
 //! A sender that sleeps is another matter: the count wakes nobody. Therefore
-//! - a sender that was refused sleeps, if at all, by [`crate::doorbell::sleep_unless`] on its own endpoint, and
+//! - a sender that was refused sleeps, if at all, by [`crate::doorbell::sleep_if`] on its own endpoint, and
 //!   [`Producer::has_room_for`] is part of what it looks at;
 //! - a receiver asks [`Consumer::take_owed_bell`] after a pass over the ring, before it sleeps or leaves the library, and
 //!   rings the sender if told so.

@@ -40,7 +40,7 @@ const ENVELOPE_LINES_MIN: usize = 16;
 const CONTROL_LINES: usize = FIRST_LINES + 2 * JOINT_LINES + 2;
 /// Those before the joint copies.
 const FIRST_LINES: usize = 5;
-/// Lines of a joint copy: see [`crate::joint`].
+/// Lines of a joint copy: see [`crate::coop_copy`].
 const JOINT_LINES: usize = 3;
 
 /// The numbers that a segment is made from. The starter writes them into the header.

@@ -8,25 +8,25 @@
 
 pub mod bulk_ring;
 pub mod collective;
+pub mod coop_copy;
 pub mod daemon_page;
 pub mod distance;
 pub mod doorbell;
 pub mod endpoint;
+pub mod envelope;
 pub mod envelope_ring;
 pub mod flow;
-pub mod head;
-pub mod joint;
-pub mod kept;
 pub mod layout;
-#[cfg(not(loom))]
-pub mod look;
 #[cfg(all(test, loom))]
 mod model;
+#[cfg(not(loom))]
+pub mod observe;
 pub mod peers;
 pub mod report;
 pub mod segment;
 pub mod sync;
 pub mod ticket;
+pub mod unexpected;
 pub mod waits;
 
 /// Bytes of a cache line, the unit of all layouts.

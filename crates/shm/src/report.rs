@@ -326,7 +326,7 @@ pub struct Report {
     /// In the report of rank 0: ranks that have left the job. Writer: all, by atomic addition.
     pub left: AtomicU32,
     _line12: [u32; 1],
-    /// Address in the rank's memory of a [`crate::kept::Root`]; 0: it has none yet.
+    /// Address in the rank's memory of a [`crate::unexpected::Root`]; 0: it has none yet.
     pub kept: AtomicU64,
     _line13: [u32; 12],
     /// What it waits for in its sleep.

@@ -7,7 +7,7 @@
 //! | seated | sleeps on a word of its own | a thread that finds its wait over, or that leaves without a sentry behind it |
 //!
 //! A thread calls [`begin`], looks, and [`rest`]s when it has found nothing for long enough, until it finds something and calls
-//! [`end`]. Who is awake while another rests tells it when its wait is over ([`call_those_who_are_through`]), and so does
+//! [`end`]. Who is awake while another rests tells it when its wait is over ([`wake_completed`]), and so does
 //! every thread that leaves the library. All of this happens under the lock of the process, but for the sleeps.
 //!
 //! The invariant: when somebody waits, a thread is awake, or the sentry's intention to sleep stands in the endpoint, announced
@@ -32,7 +32,7 @@ pub struct Waits<T> {
 #[derive(Debug)]
 struct Sleeper<T> {
     seat: NonNull<AtomicU32>,
-    is_sentry: bool,
+    is_poller: bool,
     test: T,
 }
 
@@ -48,7 +48,7 @@ const OVER: u32 = 2;
 
 /// How a rest ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rested {
+pub enum RestEnd {
     /// The thread looks again.
     Look,
     /// Its wait is over, and [`end`] is not called.
@@ -112,8 +112,8 @@ impl<T> Waits<T> {
         self.sleepers.iter().map(|sleeper| sleeper.test)
     }
 
-    fn has_sentry(&self) -> bool {
-        self.sleepers.iter().any(|sleeper| sleeper.is_sentry)
+    fn has_poller(&self) -> bool {
+        self.sleepers.iter().any(|sleeper| sleeper.is_poller)
     }
 }
 
@@ -137,7 +137,7 @@ pub fn begin<H: Host>(host: &mut H) {
         endpoint(host).waiting.store(1, Ordering::Relaxed);
     } else if waits.awake() == 1 {
         // Whatever the sentry sleeps for is taken in by this thread.
-        doorbell::hush(endpoint(host));
+        doorbell::cancel_sleep(endpoint(host));
     }
 }
 
@@ -156,41 +156,41 @@ pub fn end<H: Host>(host: &mut H) {
 /// All who wait sleep from now on.
 #[cold]
 fn leave_sleepers<H: Host>(host: &mut H) {
-    if host.waits().has_sentry() {
-        doorbell::announce(endpoint(host));
+    if host.waits().has_poller() {
+        doorbell::prepare_sleep(endpoint(host));
         let moved = host.progress();
-        call_those_who_are_through(host);
+        wake_completed(host);
         if moved {
             // There may be more.
-            call_sentry(host);
+            wake_poller(host);
         } else {
             host.before_sleep(None);
         }
     } else {
-        call_one(host);
+        wake_one(host);
     }
 }
 
 /// Sleeps until the wait is over, or there is something to look at. The calling thread is awake and has found nothing.
 #[cold]
-pub fn rest<H: Host>(host: &mut H, test: H::Test, at_most: Option<Duration>) -> Rested {
+pub fn rest<H: Host>(host: &mut H, test: H::Test, at_most: Option<Duration>) -> RestEnd {
     let mut bell = None;
     if host.waits().awake() == 1 {
-        bell = Some(doorbell::announce(endpoint(host)));
-        if host.progress() || call_those_who_are_through(host) {
-            doorbell::hush(endpoint(host));
-            return Rested::Look;
+        bell = Some(doorbell::prepare_sleep(endpoint(host)));
+        if host.progress() || wake_completed(host) {
+            doorbell::cancel_sleep(endpoint(host));
+            return RestEnd::Look;
         }
         if host.is_over(test) {
-            doorbell::hush(endpoint(host));
+            doorbell::cancel_sleep(endpoint(host));
             end(host);
-            return Rested::Over;
+            return RestEnd::Over;
         }
         host.before_sleep(Some(test));
     }
     let seat = AtomicU32::new(ASLEEP);
-    let bell = bell.filter(|_| !host.waits().has_sentry());
-    host.waits().sleepers.push(Sleeper { seat: NonNull::from(&seat), is_sentry: bell.is_some(), test });
+    let bell = bell.filter(|_| !host.waits().has_poller());
+    host.waits().sleepers.push(Sleeper { seat: NonNull::from(&seat), is_poller: bell.is_some(), test });
     let own = endpoint(host);
     host.release();
     match bell {
@@ -207,58 +207,58 @@ pub fn rest<H: Host>(host: &mut H, test: H::Test, at_most: Option<Duration>) -> 
             // The bell has been rung, or the time is over. Otherwise another may be the sentry by now.
             let sleepers = &mut host.waits().sleepers;
             sleepers.retain(|sleeper| sleeper.seat != NonNull::from(&seat));
-            doorbell::hush(own);
-            Rested::Look
+            doorbell::cancel_sleep(own);
+            RestEnd::Look
         }
-        LOOK => Rested::Look,
-        _ => Rested::Over,
+        LOOK => RestEnd::Look,
+        _ => RestEnd::Over,
     }
 }
 
 /// Wakes every thread whose wait is over; whether there was one. Called by whoever may have ended another's wait, before it gives
 /// the lock back.
 #[cold]
-pub fn call_those_who_are_through<H: Host>(host: &mut H) -> bool {
+pub fn wake_completed<H: Host>(host: &mut H) -> bool {
     let mut sleepers = std::mem::take(&mut host.waits().sleepers);
     let before = sleepers.len();
-    let mut through = 0;
+    let mut completed = 0;
     sleepers.retain(|sleeper| {
         let is_over = host.is_over(sleeper.test);
         if is_over {
-            through += 1;
+            completed += 1;
             wake(endpoint(host), sleeper, OVER);
         }
         !is_over
     });
-    debug_assert!(host.waits().sleepers.is_empty() && before >= through);
+    debug_assert!(host.waits().sleepers.is_empty() && before >= completed);
     let waits = host.waits();
     waits.sleepers = sleepers;
-    waits.waiting -= through as u32;
-    if through > 0 {
+    waits.waiting -= completed as u32;
+    if completed > 0 {
         if waits.waiting == 0 {
             endpoint(host).waiting.store(0, Ordering::Relaxed);
-        } else if waits.awake() == 0 && !waits.has_sentry() {
-            call_one(host);
+        } else if waits.awake() == 0 && !waits.has_poller() {
+            wake_one(host);
         }
     }
-    through > 0
+    completed > 0
 }
 
 /// Has the sentry look, if nobody is awake.
 #[cold]
-pub fn call_sentry<H: Host>(host: &mut H) {
+pub fn wake_poller<H: Host>(host: &mut H) {
     let waits = host.waits();
     if waits.awake() > 0 {
         return;
     }
-    if let Some(index) = waits.sleepers.iter().position(|sleeper| sleeper.is_sentry) {
-        let sentry = waits.sleepers.swap_remove(index);
-        wake(endpoint(host), &sentry, LOOK);
+    if let Some(index) = waits.sleepers.iter().position(|sleeper| sleeper.is_poller) {
+        let poller = waits.sleepers.swap_remove(index);
+        wake(endpoint(host), &poller, LOOK);
     }
 }
 
 /// Has a seated thread look.
-fn call_one<H: Host>(host: &mut H) {
+fn wake_one<H: Host>(host: &mut H) {
     let sleeper = host.waits().sleepers.remove(0);
     wake(endpoint(host), &sleeper, LOOK);
 }
@@ -267,9 +267,9 @@ fn wake<T>(endpoint: &Endpoint, sleeper: &Sleeper<T>, word: u32) {
     // SAFETY: the seat is a variable of `rest`, which returns only after it has taken the lock that our caller holds.
     let seat = unsafe { sleeper.seat.as_ref() };
     seat.store(word, Ordering::Release);
-    if sleeper.is_sentry {
-        doorbell::hush(endpoint);
-        doorbell::rouse(endpoint);
+    if sleeper.is_poller {
+        doorbell::cancel_sleep(endpoint);
+        doorbell::wake(endpoint);
     } else {
         futex::wake_all(seat);
     }

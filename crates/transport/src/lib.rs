@@ -119,7 +119,7 @@ pub struct Counters {
     /// Arrived and dropped, since the receive buffer was full. A u32 in the kernel, so it wraps.
     pub dropped: u64,
     /// Arrived from an address that is not in the table, or cut off, and thrown away.
-    pub strangers: u64,
+    pub unknown_senders: u64,
     /// Refused by the kernel when sent (no route, a firewall): lost.
     pub refused: u64,
     /// What was done to them on purpose.

@@ -175,7 +175,7 @@ impl Udp {
         let mut first = 0;
         let mut planned = 0;
         while first < batch.len() && planned < MESSAGES_MAX {
-            let count = if self.runs.are_whole() { self.run(&batch[first..]) } else { 1 };
+            let count = if self.runs.are_complete() { self.run(&batch[first..]) } else { 1 };
             let segment_bytes = if count > 1 { batch[first].bytes() as u16 } else { 0 };
             lots[planned] = Lot { first, count, segment_bytes };
             first += count;
@@ -237,7 +237,7 @@ impl Udp {
 
     /// What a look at the socket has brought, counted as nothing where the network only answers to something that was sent:
     /// lost, as far as we are concerned.
-    fn note_look(&mut self, received: io::Result<usize>) -> io::Result<usize> {
+    fn note_poll(&mut self, received: io::Result<usize>) -> io::Result<usize> {
         self.busy = received.is_ok();
         received.or_else(|error| match error.raw_os_error() {
             Some(libc::EAGAIN | libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH) => Ok(0),
@@ -274,7 +274,7 @@ enum Runs {
 
 impl Runs {
     #[inline]
-    fn are_whole(self) -> bool {
+    fn are_complete(self) -> bool {
         matches!(self, Runs::Whole { .. })
     }
 
@@ -376,13 +376,13 @@ impl Transport for Udp {
         // Where the last look found something there may be many; else a look costs the less the fewer it asks for.
         let messages_max = if self.busy { RECEIVED_MAX } else { 1 };
         let received = self.receiver.receive(self.socket.as_fd(), messages_max);
-        let messages = self.note_look(received)?;
+        let messages = self.note_poll(received)?;
         let mut datagrams = 0;
         for index in 0..messages {
             let message = self.receiver.message(index);
             let known = find(&self.sources, &mut self.last_source, message.source);
             let (Some(peer), Some(bytes)) = (known, message.bytes) else {
-                self.counters.strangers += 1;
+                self.counters.unknown_senders += 1;
                 continue;
             };
             for datagram in bytes.chunks(message.segment_bytes.max(1)) {
@@ -400,13 +400,13 @@ impl Transport for Udp {
         take: &mut dyn FnMut(Arrival<'_>) -> bool,
     ) -> io::Result<usize> {
         let received = self.placed.receive(self.socket.as_fd(), places, &self.budget);
-        if self.note_look(received.map(|()| 1))? == 0 {
+        if self.note_poll(received.map(|()| 1))? == 0 {
             return Ok(0);
         }
         let message = &mut self.placed;
         let known = find(&self.sources, &mut self.last_source, message.source());
-        let (Some(peer), true) = (known, message.is_whole()) else {
-            self.counters.strangers += 1;
+        let (Some(peer), true) = (known, message.is_complete()) else {
+            self.counters.unknown_senders += 1;
             return Ok(0);
         };
         let mut index = 0;
@@ -516,10 +516,10 @@ mod tests {
             let Runs::Refused { until, refused_for } = udp.runs else { panic!("{:?}", udp.runs) };
             waits.push((until - before).as_millis() / 100 * 100);
             udp.runs.try_again();
-            assert!(!udp.runs.are_whole(), "it is asked again at once");
+            assert!(!udp.runs.are_complete(), "it is asked again at once");
             udp.runs = Runs::Refused { until: before, refused_for };
             udp.runs.try_again();
-            assert!(udp.runs.are_whole(), "it is never asked again");
+            assert!(udp.runs.are_complete(), "it is never asked again");
         }
         assert_eq!(waits[..4], [100, 200, 400, 800]);
         assert_eq!(waits[10..], [60_000; 2]);
@@ -543,10 +543,10 @@ mod tests {
         let narrow = || io::Error::from_raw_os_error(libc::EMSGSIZE);
         let run = Lot { first: 0, count: 2, segment_bytes: 1472 };
         assert!(matches!(udp.judge(narrow(), &run, 1472), Ok(Verdict::Again)));
-        assert!(!udp.runs.are_whole());
+        assert!(!udp.runs.are_complete());
         let single = Lot { segment_bytes: 0, count: 1, ..run };
         assert!(matches!(udp.judge(narrow(), &single, 1472), Ok(Verdict::Lost)));
-        assert!(matches!(udp.note_look(Err(narrow())), Ok(0)));
+        assert!(matches!(udp.note_poll(Err(narrow())), Ok(0)));
         assert_eq!(REMARKS.load(Ordering::Relaxed), 1);
         // One that no network takes is an error of ours.
         assert!(udp.judge(narrow(), &single, 65_508).is_err());
@@ -568,7 +568,7 @@ mod tests {
         udp.run_bytes_max = 1 << 20;
         let one = Outgoing { peer: 0, head: &bytes, body: &[] };
         assert_eq!(udp.send(&[one, one]).unwrap(), 2);
-        assert!(!udp.runs.are_whole());
+        assert!(!udp.runs.are_complete());
         // Refused, and asked again after a while, for a run that it takes.
         let short = Outgoing { peer: 0, head: &bytes[..1000], body: &[] };
         udp.runs = Runs::Refused { until: Instant::now(), refused_for: REFUSED_FOR_MAX };

@@ -305,16 +305,16 @@ conformance! {
 fn transport_drops_and_counts_unknown_senders() {
     let (mut sockets, table) = sockets(2);
     let mut end = Udp::attach(sockets.remove(1), &table).unwrap();
-    let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    stranger.send_to(b"hello", table[1]).unwrap();
+    let unknown_sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    unknown_sender.send_to(b"hello", table[1]).unwrap();
     let friend = UdpSocket::from(sockets.remove(0));
     friend.send_to(b"hello", table[1]).unwrap();
     assert_eq!(collect(&mut end, 1), [(0, b"hello".to_vec())]);
     // An empty datagram wakes and carries nothing.
     friend.send_to(b"", table[1]).unwrap();
-    stranger.send_to(b"hello", table[1]).unwrap();
+    unknown_sender.send_to(b"hello", table[1]).unwrap();
     let start = Instant::now();
-    while end.counters().strangers < 2 {
+    while end.counters().unknown_senders < 2 {
         assert_eq!(end.receive(&mut |_| panic!("not from a stranger")).unwrap(), 0);
         assert!(start.elapsed() < LIMIT);
     }

@@ -20,8 +20,8 @@ fuzz_target!(|input: &[u8]| {
         1 => take_cut(bytes),
         2 => restore(bytes),
         3 => {
-            let stand_in = ExitedRank::new(ends::identity(0), [(Rank(1), Seq(7))]);
-            let _ = stand_in.handle_datagram(bytes, &mut [0; 512]);
+            let answer_for = ExitedRank::new(ends::identity(0), [(Rank(1), Seq(7))]);
+            let _ = answer_for.handle_datagram(bytes, &mut [0; 512]);
         }
         _ => {
             let mut responder = SteadyResponder::new(ends::identity(0), Generation(2));

@@ -9,7 +9,7 @@ use crate::types::{Incarnation, Now, Rank};
 impl<M: FlowMemory> Endpoint<M> {
     /// Whether everything that was given to be sent has arrived, or its receiver has left: Finalize waits for this (W8).
     pub fn is_flushed(&self) -> bool {
-        self.flows.iter().all(|flow| (flow.gone || flow.tx.held() == 0) && flow.out_first.is_none())
+        self.flows.iter().all(|flow| (flow.exited || flow.tx.held() == 0) && flow.out_first.is_none())
             && self.replies.is_empty()
     }
 
@@ -23,7 +23,7 @@ impl<M: FlowMemory> Endpoint<M> {
             credit_bytes: flow.window.credit,
             rtt_ns: flow.window.rtt_ns(),
             waits_for_room: flow.tx.waiting == Waiting::Room,
-            gone: flow.gone,
+            exited: flow.exited,
             is_narrow: flow.path.is_narrow(),
         })
     }

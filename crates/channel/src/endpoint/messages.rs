@@ -47,8 +47,8 @@ impl<M: FlowMemory> Endpoint<M> {
         if bytes > most {
             return Err(BulkError::TooLong { found: bytes, most });
         }
-        if self.flows[at].gone {
-            return Err(BulkError::Gone(rank.0));
+        if self.flows[at].exited {
+            return Err(BulkError::Exited(rank.0));
         }
         Ok(at)
     }

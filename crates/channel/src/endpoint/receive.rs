@@ -51,12 +51,12 @@ impl<M: FlowMemory> Endpoint<M> {
     #[inline]
     pub fn expected(&self) -> Option<Expected> {
         let fragment_bytes = self.config.fragment_bytes();
-        let goes_on = |place: &&Incoming| !place.is_rest(fragment_bytes);
+        let continues = |place: &&Incoming| !place.is_tail(fragment_bytes);
         let last = Some(&self.incoming[usize::from(self.stored)]).filter(|place| place.flow.is_some());
-        let place = last.filter(goes_on).or_else(|| {
+        let place = last.filter(continues).or_else(|| {
             let mut accepted = self.accepted.iter().map(|slot| &self.incoming[usize::from(*slot)]);
             let first = accepted.clone().next();
-            accepted.find(goes_on).or(last).or(first)
+            accepted.find(continues).or(last).or(first)
         })?;
         let (first, count) = place.missing(place.behind, EXPECTED_MAX);
         let offset = u64::from(first) * fragment_bytes as u64;
@@ -129,13 +129,13 @@ impl<M: FlowMemory> Endpoint<M> {
             return Ok(());
         };
         let (memory, place) = self.pieces.lend(slot);
-        let result = self.take_whole(now, header, &memory[place], sink);
+        let result = self.take_complete(now, header, &memory[place], sink);
         self.pieces.take_back(memory);
         result
     }
 
     /// A datagram that has come in pieces: only what can be long comes so.
-    fn take_whole(
+    fn take_complete(
         &mut self,
         now: Now,
         piece: &Header,
@@ -222,7 +222,7 @@ impl<M: FlowMemory> Endpoint<M> {
             flow.tx.waiting = Waiting::Acks;
             progress = true;
         }
-        if header.flags & GONE != 0 && !flow.gone {
+        if header.flags & GONE != 0 && !flow.exited {
             self.take_leave(at);
             progress = true;
         }
@@ -235,9 +235,9 @@ impl<M: FlowMemory> Endpoint<M> {
     #[cold]
     fn take_leave(&mut self, at: usize) {
         let flow = &mut self.flows[at];
-        flow.gone = true;
+        flow.exited = true;
         flow.tx.rewind(&mut flow.memory);
-        self.pending.push_back(Pending::Gone { rank: flow.rank, unread: flow.tx.held() });
+        self.pending.push_back(Pending::Exited { rank: flow.rank, unread: flow.tx.held() });
         // A rank leaves when all that it accepted is complete, so what was sent to the end has arrived.
         while let Some(slot) = self.flows[at].out_first {
             let place = &self.outgoing[usize::from(slot)];
@@ -255,7 +255,7 @@ impl<M: FlowMemory> Endpoint<M> {
         sink: &mut impl Sink,
     ) -> Result<(), Drop> {
         let flow = &mut self.flows[at];
-        self.shares.note_heard(now.ns, &mut flow.heard_in);
+        self.shares.note_active(now.ns, &mut flow.active_in);
         let place = (header.seq, header.rewind);
         let arrived = flow.rx.handle_data(&mut flow.memory, sink, flow.rank, place, records);
         match arrived {
@@ -297,7 +297,7 @@ impl<M: FlowMemory> Endpoint<M> {
         (id, offset, bytes): (BulkId, u64, &[u8]),
         sink: &mut impl Sink,
     ) {
-        self.shares.note_heard(now.ns, &mut self.flows[at].heard_in);
+        self.shares.note_active(now.ns, &mut self.flows[at].active_in);
         let slot = id.slot as usize;
         if id.turn != self.incoming[slot].turn {
             // Complete, and the sender has not heard.
@@ -426,7 +426,7 @@ impl<M: FlowMemory> Endpoint<M> {
     fn go_back(&mut self, at: usize, now: Now, header: &Header, lost: u32) {
         let payload_max = (self.config.datagram_bytes - HEADER_BYTES) as u32;
         let flow = &mut self.flows[at];
-        if flow.gone {
+        if flow.exited {
             return;
         }
         if flow.tx.is_outstanding() {

@@ -31,7 +31,7 @@ impl<M: FlowMemory> Endpoint<M> {
             let place = &self.outgoing[usize::from(here)];
             if place.sendable().is_some() {
                 first.get_or_insert(here);
-                if !place.is_rest(fragment_bytes) {
+                if !place.is_tail(fragment_bytes) {
                     if rests == 0 || self.flows[at].rests_passed < PASSED_MAX {
                         self.flows[at].rests_passed += u32::from(rests > 0);
                         return self.transmit_fragments(at, usize::from(here), now, source, into);
@@ -68,7 +68,7 @@ impl<M: FlowMemory> Endpoint<M> {
             while let Some(here) = slot {
                 while !run.is_ended
                     && run.count < count_max
-                    && self.add_rest((at, here), are_whole, room, &mut run, source, into)
+                    && self.add_tail((at, here), are_whole, room, &mut run, source, into)
                 {}
                 slot = self.outgoing[usize::from(here)].next_slot;
             }
@@ -83,7 +83,7 @@ impl<M: FlowMemory> Endpoint<M> {
     }
 
     /// Puts the next fragment of a rest at the end of a run, if it fits there. Whether it did.
-    fn add_rest(
+    fn add_tail(
         &mut self,
         (at, slot): (usize, u16),
         is_whole: bool,
@@ -94,7 +94,7 @@ impl<M: FlowMemory> Endpoint<M> {
     ) -> bool {
         let fragment_bytes = self.config.fragment_bytes();
         let (flow, place) = (&mut self.flows[at], &mut self.outgoing[usize::from(slot)]);
-        let Some(fragment) = place.sendable_new().filter(|_| place.is_rest(fragment_bytes)) else {
+        let Some(fragment) = place.sendable_new().filter(|_| place.is_tail(fragment_bytes)) else {
             return false;
         };
         let left = place.bytes - u64::from(fragment) * fragment_bytes as u64;

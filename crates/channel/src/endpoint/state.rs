@@ -16,7 +16,8 @@ impl<M: FlowMemory> Endpoint<M> {
             for number in [flow.tx.una, flow.tx.nxt, flow.tx.high, flow.rx.nxt] {
                 writer.u32(number.0);
             }
-            for number in [flow.tx.rewind, flow.tx.probe, flow.rx.nacked, flow.order, u32::from(flow.gone)] {
+            for number in [flow.tx.rewind, flow.tx.probe, flow.rx.nacked, flow.order, u32::from(flow.exited)]
+            {
                 writer.u32(number);
             }
             let mut seq = flow.tx.una;
@@ -66,7 +67,7 @@ impl<M: FlowMemory> Endpoint<M> {
                 Pending::Sent { slot, to, tag } => (0, slot, to, tag),
                 Pending::Refused { slot, to, tag } => (1, slot, to, tag),
                 Pending::Received { slot, from, tag } => (2, slot, from, tag),
-                Pending::Gone { rank, unread } => (3, 0, rank, u64::from(unread)),
+                Pending::Exited { rank, unread } => (3, 0, rank, u64::from(unread)),
             };
             writer.u32(kind);
             writer.u32(u32::from(slot));
@@ -120,7 +121,7 @@ impl<M: FlowMemory> Endpoint<M> {
         rx.nxt = saved.rcv_nxt;
         rx.nacked = saved.nacked;
         rx.publish(memory);
-        (flow.order, flow.gone) = (saved.order, saved.gone);
+        (flow.order, flow.exited) = (saved.order, saved.exited);
         Ok(())
     }
 
@@ -174,7 +175,7 @@ impl<M: FlowMemory> Endpoint<M> {
                 0 => Pending::Sent { slot: take_free(&mut self.outgoing_free, slot)?, to: rank, tag },
                 1 => Pending::Refused { slot: take_free(&mut self.outgoing_free, slot)?, to: rank, tag },
                 2 => Pending::Received { slot: take_free(&mut self.incoming_free, slot)?, from: rank, tag },
-                3 => Pending::Gone { rank, unread: tag as u32 },
+                3 => Pending::Exited { rank, unread: tag as u32 },
                 _ => return Err(RestoreError::Inconsistent("an event of no kind")),
             };
             self.pending.push_back(pending);
@@ -198,7 +199,7 @@ struct SavedFlow<'a> {
     probe: u32,
     nacked: u32,
     order: u32,
-    gone: bool,
+    exited: bool,
     records: Vec<&'a [u8]>,
 }
 
@@ -207,7 +208,7 @@ impl<'a> SavedFlow<'a> {
         let mut number = || reader.u32();
         let rank = Rank(number()?);
         let (una, nxt, high, rcv_nxt) = (Seq(number()?), Seq(number()?), Seq(number()?), Seq(number()?));
-        let (rewind, probe, nacked, order, gone) =
+        let (rewind, probe, nacked, order, exited) =
             (number()?, number()?, number()?, number()?, number()? != 0);
         let held = nxt.since(una).cast_unsigned();
         if held > config.fifo_records || high.since(una).cast_unsigned() > held {
@@ -221,6 +222,6 @@ impl<'a> SavedFlow<'a> {
             }
             records.push(record);
         }
-        Ok(SavedFlow { rank, una, high, rcv_nxt, rewind, probe, nacked, order, gone, records })
+        Ok(SavedFlow { rank, una, high, rcv_nxt, rewind, probe, nacked, order, exited, records })
     }
 }

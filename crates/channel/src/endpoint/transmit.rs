@@ -63,7 +63,7 @@ impl<M: FlowMemory> Endpoint<M> {
         {
             return Some(transmit);
         }
-        if !self.flows[at].gone {
+        if !self.flows[at].exited {
             let load = if self.flows[at].path.is_narrow() {
                 self.transmit_in_pieces(at, now, source, into)
             } else {
@@ -166,7 +166,7 @@ impl<M: FlowMemory> Endpoint<M> {
             let echo = flow.path.answer_echo;
             return Some(self.write_control(at, Kind::PathAnswer, echo, into));
         }
-        if std::mem::take(&mut flow.wants.probe) && !flow.gone {
+        if std::mem::take(&mut flow.wants.probe) && !flow.exited {
             flow.tx.probe = flow.tx.probe.wrapping_add(1);
             let echo = flow.tx.probe;
             self.counters.probes += 1;
@@ -359,8 +359,8 @@ pub(super) fn write_head<M>(
     place.note_sent(fragment, flow.order);
     header.seq = Seq(flow.order);
     flow.order = flow.order.wrapping_add(1);
-    let asks = if stops || place.sendable().is_none() { ACK_NOW } else { 0 };
-    header.flags = header.flags & !ACK_NOW | asks;
+    let probe_flags = if stops || place.sendable().is_none() { ACK_NOW } else { 0 };
+    header.flags = header.flags & !ACK_NOW | probe_flags;
     write_header(header, FRAGMENT_HEAD_BYTES + length, into);
     write_fragment_head(place.id, offset, &mut into[HEADER_BYTES..]);
     (offset, length)

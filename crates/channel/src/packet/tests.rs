@@ -147,7 +147,7 @@ fn packet_refusals_are_named() {
     assert_eq!(with(24, Kind::Piece as u8), Rejection::Body(Kind::Piece, 0));
     assert_eq!(with(25, 0x80), Rejection::Reserved);
     assert_eq!(with(47, 1), Rejection::Reserved);
-    assert_eq!(with(26, 9), Rejection::Length { said: 9, found: 0 });
+    assert_eq!(with(26, 9), Rejection::Length { announced: 9, found: 0 });
     assert_eq!(with(24, Kind::Data as u8), Rejection::Body(Kind::Data, 0));
     assert_eq!(with(24, Kind::Fragment as u8), Rejection::Body(Kind::Fragment, 0));
 }

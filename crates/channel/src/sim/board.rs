@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::random::mix;
 use crate::cut::{BulkIn, FlowWords, cut, in_flight};
-use crate::ports::{FlowMemory, WORDS, Word};
+use crate::ports::{FlowMemory, FlowWord, WORDS};
 use crate::types::{BulkId, Seq};
 
 /// A bulk message of the model.
@@ -29,7 +29,7 @@ impl Bulk {
     }
 
     /// Its first bytes are there.
-    pub(super) fn begins_well(&self, tag: u64, count: u64) -> bool {
+    pub(super) fn has_magic(&self, tag: u64, count: u64) -> bool {
         let bytes = self.bytes[..count as usize].iter();
         bytes.enumerate().all(|(at, byte)| *byte == bulk_byte(tag, at as u64))
     }
@@ -75,7 +75,7 @@ pub(super) fn bulk_byte(tag: u64, offset: u64) -> u8 {
 impl Board {
     pub(super) fn new(seed: u64, ranks: usize, first: Seq, record_bytes_max: usize) -> Self {
         let mut words = [u64::from(first.0); WORDS];
-        words[Word::Rewind as usize..].fill(0);
+        words[FlowWord::Rewind as usize..].fill(0);
         Board {
             seed,
             ranks,
@@ -179,7 +179,7 @@ impl Board {
         let (tag, bulk) = found.unwrap_or_else(|| panic!("{to} has no message {:?} of {from}", shown.id));
         assert_eq!(shown.bytes, bulk.bytes.len() as u64, "length of {:?} from {from} to {to}", shown.id);
         assert!(
-            bulk.begins_well(*tag, shown.here),
+            bulk.has_magic(*tag, shown.here),
             "{} bytes of {:?} are claimed, and not there",
             shown.here,
             shown.id
@@ -203,10 +203,10 @@ impl SimMemory {
     }
 
     /// As if both ranks stopped here.
-    fn check(&self, board: &mut Board, word: Word) {
-        if matches!(word, Word::BulkName | Word::BulkBytes | Word::BulkHere) {
+    fn check(&self, board: &mut Board, word: FlowWord) {
+        if matches!(word, FlowWord::BulkName | FlowWord::BulkBytes | FlowWord::BulkHere) {
             board.check_bulk(self.peer, self.rank);
-        } else if word == Word::RcvNxt {
+        } else if word == FlowWord::RcvNxt {
             board.check_cut(self.peer, self.rank, None);
         } else {
             let walk = board.stores.is_multiple_of(16);
@@ -216,7 +216,7 @@ impl SimMemory {
 }
 
 impl FlowMemory for SimMemory {
-    fn publish(&mut self, word: Word, value: u64) {
+    fn publish(&mut self, word: FlowWord, value: u64) {
         let mut board = self.board.borrow_mut();
         if !board.restoring {
             self.check(&mut board, word);

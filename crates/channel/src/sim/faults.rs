@@ -1,6 +1,6 @@
 //! What goes wrong in the simulator, and how it ends.
 
-use super::node::{KEY, Life};
+use super::node::{KEY, Process};
 use super::world::{Happening, World};
 use super::{Board, SimMemory};
 use crate::endpoint::Endpoint;
@@ -32,7 +32,7 @@ impl World {
     /// The rank stops where it is, for a while.
     pub(super) fn freeze(&mut self, rank: usize, for_ns: u64) {
         self.report.freezes += 1;
-        self.say(format!("{rank} is frozen for {for_ns}"));
+        self.log(format!("{rank} is frozen for {for_ns}"));
         self.nodes[rank].freeze(self.time_ns);
         self.at(for_ns, Happening::Thaw(rank));
     }
@@ -48,19 +48,19 @@ impl World {
             0 | 1 => self.freeze(rank, for_ns),
             2 | 3 => self.freeze_gang(for_ns),
             4 => {
-                self.say(format!("the network falls apart for {for_ns}"));
+                self.log(format!("the network falls apart for {for_ns}"));
                 for half in 0..self.options.ranks {
                     self.network.half[half] = self.random.chance(500);
                 }
                 self.at(for_ns, Happening::Heal);
             }
             5 => {
-                self.say(format!("{rank} is deaf for {for_ns}"));
+                self.log(format!("{rank} is deaf for {for_ns}"));
                 self.nodes[rank].program.deaf = true;
                 self.at(for_ns, Happening::Heal);
             }
             6 => {
-                self.say(format!("the clock of {rank} jumps"));
+                self.log(format!("the clock of {rank} jumps"));
                 let mut random = self.random.clone();
                 self.nodes[rank].jump(&mut random);
                 self.random = random;
@@ -77,7 +77,7 @@ impl World {
     /// All ranks, each a little later than the others; then the cut; then they go on, each a little later again.
     fn freeze_gang(&mut self, for_ns: u64) {
         const SKEW_NS: u64 = 200_000;
-        self.say(format!("the gang is frozen for {for_ns}"));
+        self.log(format!("the gang is frozen for {for_ns}"));
         for rank in 0..self.options.ranks {
             let (early, late) = (self.random.below(SKEW_NS), self.random.below(SKEW_NS));
             self.at(early, Happening::Freeze(rank));
@@ -93,17 +93,17 @@ impl World {
             return;
         }
         for (from, to) in self.pairs() {
-            let Life::Alive(endpoint) = &self.nodes[from].life else { continue };
+            let Process::Alive(endpoint) = &self.nodes[from].process else { continue };
             let memory = endpoint.memory(Rank(to as u32)).expect("a flow to every other");
             self.board.borrow_mut().check_cut(from, to, Some(crate::ports::FlowMemory::fifo(memory)));
         }
         for rank in 0..self.options.ranks {
-            self.ask_for_steady_state(rank);
+            self.probe_quiescence(rank);
         }
     }
 
     /// Daemon asks daemon over a network that loses half, while packets of the job lie in sockets and elsewhere.
-    fn ask_for_steady_state(&mut self, rank: usize) {
+    fn probe_quiescence(&mut self, rank: usize) {
         let generation = Generation(7);
         let identity = |rank: usize| Identity {
             key: KEY,
@@ -118,17 +118,17 @@ impl World {
         let mut responders: Vec<_> = (0..self.options.ranks).map(responder).collect();
         let (mut probe, mut answer) = ([0; 64], [0; 64]);
         while let Some(due_ns) = test.poll_timeout() {
-            while let Some(asked) = test.poll_probe(due_ns, &mut probe) {
+            while let Some(probed) = test.poll_probe(due_ns, &mut probe) {
                 if self.random.chance(500) {
                     continue;
                 }
-                let peer = asked.to.0 as usize;
+                let peer = probed.to.0 as usize;
                 let words = |from: Rank| Some(board.words(peer, from.0 as usize));
-                let said = responders[peer].handle_probe(&probe[..asked.bytes], true, words, &mut answer);
-                let said = said.expect("a good probe").expect("a frozen rank's daemon answers");
+                let reply = responders[peer].handle_probe(&probe[..probed.bytes], true, words, &mut answer);
+                let reply = reply.expect("a good probe").expect("a frozen rank's daemon answers");
                 assert!(responders[peer].is_closed(Rank(rank as u32)));
                 if self.random.chance(500) {
-                    test.handle_answer(&answer[..said.bytes]).expect("a good answer");
+                    test.handle_answer(&answer[..reply.bytes]).expect("a good answer");
                 }
             }
         }
@@ -144,7 +144,7 @@ impl World {
 
     /// All ranks are saved, to be rolled back to this moment.
     fn take_checkpoint(&mut self) {
-        self.say("a checkpoint".to_owned());
+        self.log("a checkpoint".to_owned());
         let mut saved = vec![Vec::new(); self.options.ranks];
         for (rank, saved) in saved.iter_mut().enumerate() {
             if let Some(endpoint) = self.nodes[rank].alive() {
@@ -157,7 +157,7 @@ impl World {
     /// All ranks go on from the checkpoint, while packets of what is now undone are still under way.
     fn roll_back(&mut self) {
         let Some(checkpoint) = self.checkpoint.clone() else { return };
-        self.say("back to the checkpoint".to_owned());
+        self.log("back to the checkpoint".to_owned());
         self.incarnation += 1;
         *self.board.borrow_mut() = checkpoint.board;
         self.board.borrow_mut().restoring = true;
@@ -199,7 +199,7 @@ impl World {
         *endpoint = restored.expect("what was saved can be restored");
         self.report.refusals += refusals;
         self.report.restores += 1;
-        self.say(format!("{rank} is restored"));
+        self.log(format!("{rank} is restored"));
     }
 
     fn end_restoring(&mut self) {
@@ -221,12 +221,12 @@ impl World {
 
     /// From here on all is well, but for one who may be killed.
     pub(super) fn end(&mut self) {
-        self.say("all is well from here on".to_owned());
+        self.log("all is well from here on".to_owned());
         self.ending = true;
         self.network.become_well();
         self.heal();
         if self.options.kill {
-            self.nodes[0].life = Life::Dead;
+            self.nodes[0].process = Process::Dead;
         }
         for rank in 0..self.options.ranks {
             self.nodes[rank].program.refuse_permille = 0;

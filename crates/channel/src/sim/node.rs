@@ -15,7 +15,7 @@ pub(super) const KEY: Key = Key(0x7475_7474_6973_696d);
 
 /// The rank of a node.
 #[derive(Debug)]
-pub(super) enum Life {
+pub(super) enum Process {
     /// It runs, or is frozen.
     Alive(Box<Endpoint<SimMemory>>),
     /// It has left; its node answers.
@@ -26,7 +26,7 @@ pub(super) enum Life {
 
 #[derive(Debug)]
 pub(super) struct Node {
-    pub life: Life,
+    pub process: Process,
     pub program: Program,
     /// Datagrams in the socket, and their charge.
     pub socket: VecDeque<Vec<u8>>,
@@ -120,7 +120,7 @@ impl Node {
         let now = Now { ns: clock_offset, thaw_count: 0 };
         let endpoint = Endpoint::new(identity, options.config, now, peers).expect("a valid configuration");
         Node {
-            life: Life::Alive(Box::new(endpoint)),
+            process: Process::Alive(Box::new(endpoint)),
             program: Program {
                 rank,
                 board: Rc::clone(board),
@@ -174,13 +174,13 @@ impl Node {
     }
 
     pub fn alive(&mut self) -> Option<&mut Endpoint<SimMemory>> {
-        match &mut self.life {
-            Life::Alive(endpoint) => Some(endpoint),
+        match &mut self.process {
+            Process::Alive(endpoint) => Some(endpoint),
             _ => None,
         }
     }
 
     pub fn is_dead(&self) -> bool {
-        matches!(self.life, Life::Dead)
+        matches!(self.process, Process::Dead)
     }
 }

@@ -1,7 +1,7 @@
 //! What a rank does when it looks after its channels.
 
 use super::board::Bulk;
-use super::node::Life;
+use super::node::Process;
 use super::trace::{Packet, Step};
 use super::world::{Happening, World};
 use crate::bulk::BULK_BYTES_MAX;
@@ -18,14 +18,14 @@ impl World {
             return;
         }
         self.send_unsent(rank);
-        if let Life::Exited(_) = self.nodes[rank].life {
+        if let Process::Exited(_) = self.nodes[rank].process {
             return self.answer_for(rank);
         }
         self.receive(rank);
         if !self.ending {
             self.send_something(rank);
         }
-        self.tell_of_room(rank);
+        self.notify_room(rank);
         self.transmit(rank);
         self.fetch_events(rank);
         self.try_to_leave(rank);
@@ -44,7 +44,7 @@ impl World {
             let node = &mut self.nodes[rank];
             let Some(datagram) = node.socket.pop_front() else { break };
             node.socket_bytes -= self.options.config.charges.of(datagram.len());
-            let Life::Alive(endpoint) = &mut node.life else { break };
+            let Process::Alive(endpoint) = &mut node.process else { break };
             // As a transport does that puts data where they are expected; the sink looks whether they belong there.
             let cut = datagram.len().min(FRAGMENT_BYTES_BEFORE);
             let (head, data) = datagram.split_at(cut);
@@ -125,11 +125,11 @@ impl World {
             }
             Err(other) => panic!("{from} cannot send {bytes} of at most {BULK_BYTES_MAX} to {to}: {other}"),
         }
-        self.say(format!("{from} sends message {tag} of {bytes} B to {to}: {sent:?}"));
+        self.log(format!("{from} sends message {tag} of {bytes} B to {to}: {sent:?}"));
         self.wake(to, 0);
     }
 
-    fn tell_of_room(&mut self, rank: usize) {
+    fn notify_room(&mut self, rank: usize) {
         for from in 0..self.options.ranks {
             let node = &mut self.nodes[rank];
             if node.program.refused[from] && !node.program.deaf && (self.ending || self.random.chance(300)) {
@@ -144,7 +144,7 @@ impl World {
         let mut buffer = std::mem::take(&mut self.buffer);
         loop {
             let node = &mut self.nodes[rank];
-            let Life::Alive(endpoint) = &mut node.life else { break };
+            let Process::Alive(endpoint) = &mut node.process else { break };
             let Some(sent) = endpoint.poll_transmit(now, &mut node.program, &mut buffer) else { break };
             let to = sent.to.0 as usize;
             for datagram in buffer[..sent.bytes].chunks(sent.segment_bytes) {
@@ -181,21 +181,21 @@ impl World {
 
     fn fetch_events(&mut self, rank: usize) {
         while let Some(event) = self.nodes[rank].alive().and_then(|endpoint| endpoint.poll_event()) {
-            self.say(format!("{rank} {event:?}"));
+            self.log(format!("{rank} {event:?}"));
             let mut board = self.board.borrow_mut();
             match event {
                 Event::BulkSent { to, tag } => {
                     let Some(bulk) = board.bulk.get_mut(&tag) else {
                         // Of a rank that left nobody knows which messages it never accepted.
                         assert!(
-                            matches!(self.nodes[to.0 as usize].life, Life::Exited(_)),
+                            matches!(self.nodes[to.0 as usize].process, Process::Exited(_)),
                             "message {tag} counts as sent"
                         );
                         continue;
                     };
                     assert!(bulk.from == rank && !std::mem::replace(&mut bulk.sent, true));
                     assert!(
-                        bulk.begins_well(tag, bulk.bytes.len() as u64),
+                        bulk.has_magic(tag, bulk.bytes.len() as u64),
                         "message {tag} counts as sent and is not there"
                     );
                 }
@@ -203,7 +203,7 @@ impl World {
                     let bulk = board.bulk.get_mut(&tag).expect("a message that was accepted");
                     assert!(bulk.to == rank && !std::mem::replace(&mut bulk.received, true));
                     assert!(
-                        bulk.begins_well(tag, bulk.bytes.len() as u64),
+                        bulk.has_magic(tag, bulk.bytes.len() as u64),
                         "message {tag} counts as received and is not there"
                     );
                     self.report.bulk += 1;
@@ -211,8 +211,8 @@ impl World {
                 Event::BulkRefused { tag, .. } => {
                     assert!(!board.bulk.contains_key(&tag), "message {tag} was accepted and then refused");
                 }
-                Event::PeerGone { rank: peer, unread } => {
-                    assert!(unread == 0 && matches!(self.nodes[peer.0 as usize].life, Life::Exited(_)));
+                Event::PeerExited { rank: peer, unread } => {
+                    assert!(unread == 0 && matches!(self.nodes[peer.0 as usize].process, Process::Exited(_)));
                 }
             }
             board.bulk.retain(|_, bulk| !(bulk.sent && bulk.received));
@@ -223,7 +223,7 @@ impl World {
     fn try_to_leave(&mut self, rank: usize) {
         let is_done = self.ending && self.has_all(rank) && self.nodes[rank].unsent.is_empty();
         let node = &mut self.nodes[rank];
-        let Life::Alive(endpoint) = &node.life else { return };
+        let Process::Alive(endpoint) = &node.process else { return };
         if !is_done || !endpoint.is_flushed() || self.options.kill {
             return;
         }
@@ -234,15 +234,15 @@ impl World {
         let exited = ExitedRank::new(identity, expected);
         drop(board);
         self.report.refusals += counters.refusals;
-        node.life = Life::Exited(exited);
-        self.say(format!("{rank} leaves"));
+        node.process = Process::Exited(exited);
+        self.log(format!("{rank} leaves"));
     }
 
     fn answer_for(&mut self, rank: usize) {
         let mut into = [0; 256];
         while let Some(datagram) = self.nodes[rank].socket.pop_front() {
             self.nodes[rank].socket_bytes -= self.options.config.charges.of(datagram.len());
-            let Life::Exited(exited) = &self.nodes[rank].life else { return };
+            let Process::Exited(exited) = &self.nodes[rank].process else { return };
             let answer = exited.handle_datagram(&datagram, &mut into);
             self.note(Step::Taken { rank, packet: Packet::of(&datagram), dropped: answer.err() });
             if let Ok(Some(answer)) = answer {

@@ -13,7 +13,7 @@ const STEPS: usize = 300;
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     /// In words.
-    Said(String),
+    Log(String),
     /// A rank took a datagram in, or dropped it.
     Taken { rank: usize, packet: Packet, dropped: Option<Drop> },
     /// A datagram left, and its copies arrive after this long.
@@ -56,7 +56,7 @@ impl fmt::Display for Packet {
 impl fmt::Display for Step {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Step::Said(words) => write!(out, "{words}"),
+            Step::Log(words) => write!(out, "{words}"),
             Step::Taken { rank, packet, dropped: None } => write!(out, "{rank} < {packet}"),
             Step::Taken { rank, packet, dropped: Some(reason) } => {
                 write!(out, "{rank} < {packet}: dropped, {reason}")

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::board::{Board, Bulk};
 use super::faults::Checkpoint;
 use super::network::Network;
-use super::node::{Life, Node};
+use super::node::{Node, Process};
 use super::trace::{Step, Trace};
 use super::{Options, Random};
 
@@ -171,7 +171,7 @@ impl World {
         self.report.lost = self.network.lost + self.nodes.iter().map(|node| node.overflowed).sum::<u64>();
         self.report.repeated = self.network.repeated;
         for node in &mut self.nodes {
-            if let Life::Alive(endpoint) = &node.life {
+            if let Process::Alive(endpoint) = &node.process {
                 self.report.refusals += endpoint.counters().refusals;
             }
         }
@@ -187,8 +187,8 @@ impl World {
         self.trace.note(self.report.events, self.time_ns, step);
     }
 
-    pub(super) fn say(&mut self, words: String) {
-        self.note(Step::Said(words));
+    pub(super) fn log(&mut self, words: String) {
+        self.note(Step::Log(words));
     }
 
     /// The rank looks after its channels at the latest after this long.
@@ -244,9 +244,9 @@ impl World {
 
     fn is_done(&self) -> bool {
         let mut alive = (0..self.options.ranks).filter(|rank| !self.nodes[*rank].is_dead());
-        alive.all(|rank| match self.nodes[rank].life {
+        alive.all(|rank| match self.nodes[rank].process {
             // Where one was killed the others cannot be rid of what they sent to it.
-            Life::Alive(_) => self.options.kill && self.has_all(rank),
+            Process::Alive(_) => self.options.kill && self.has_all(rank),
             _ => true,
         })
     }

@@ -216,7 +216,7 @@ impl Brake {
 
     /// The switch that it runs in, and when its slice ends; 0: nobody waits for its end.
     pub(super) fn tell(&self, generation: u64, slice_end_ns: u64) {
-        self.pages.iter().for_each(|page| page.tell(generation, slice_end_ns));
+        self.pages.iter().for_each(|page| page.publish_turns(generation, slice_end_ns));
     }
 
     /// It has been told to freeze and has not said that it has.

@@ -21,12 +21,12 @@ use crate::comm::{CONTEXTS_PER_COMM, Channel};
 use crate::engine::Engine;
 use crate::process::{Guard, Process};
 use crate::request::{Request, RequestKind};
-use tutti_runtime::say;
-use tutti_runtime::wait::{Patience, Waiter};
+use tutti_runtime::log;
+use tutti_runtime::wait::{Backoff, Waiter};
 use tutti_shm::endpoint::{ATTACHED, FINALIZED};
 use tutti_shm::report::Report;
 use tutti_shm::sync::Ordering;
-use tutti_shm::waits::Rested;
+use tutti_shm::waits::RestEnd;
 
 /// A rank that sleeps looks again after so long.
 const NAP: Duration = Duration::from_millis(20);
@@ -67,22 +67,22 @@ impl Waiting {
 #[cold]
 pub fn idle(
     guard: &mut Guard,
-    patience: Patience,
+    patience: Backoff,
     waiter: &mut Waiter,
     goal: Goal<'_>,
     is_over: &mut dyn FnMut(&mut Process) -> bool,
-) -> Rested {
+) -> RestEnd {
     match patience {
-        Patience::Poll => guard.in_between(core::hint::spin_loop),
-        Patience::Yield => guard.offer_core(),
-        Patience::Sleep if guard.waits.waiting() > 1 => {
+        Backoff::Poll => guard.in_between(core::hint::spin_loop),
+        Backoff::Yield => guard.offer_core(),
+        Backoff::Sleep if guard.waits.waiting() > 1 => {
             // Another thread waits too and may find what this one waits for.
             guard.in_between(|| std::thread::sleep(Duration::from_millis(1)));
             waiter.reset();
         }
-        Patience::Sleep => return sleep(guard, waiter, goal, is_over),
+        Backoff::Sleep => return sleep(guard, waiter, goal, is_over),
     }
-    Rested::Look
+    RestEnd::Look
 }
 
 /// Sleeps for a short time, and looks whether anybody can still go on.
@@ -91,12 +91,12 @@ fn sleep(
     waiter: &mut Waiter,
     goal: Goal<'_>,
     is_over: &mut dyn FnMut(&mut Process) -> bool,
-) -> Rested {
+) -> RestEnd {
     guard.engine.publish_all();
     guard.say_waiting();
     if guard.progress(None) {
         waiter.reset();
-        return Rested::Look;
+        return RestEnd::Look;
     }
     let footprint = guard.engine.footprint();
     if guard.waiting().is_some_and(|waiting| waiting.footprint == Some(footprint)) {
@@ -279,7 +279,7 @@ impl Guard {
             (rank, text)
         };
         let lines: Vec<(usize, String)> = (0..looks.len()).map(line).collect();
-        say::line(format_args!(
+        log::line(format_args!(
             "check: rank {me} has waited for {} s, which may be right; the ranks so far{}",
             PATIENCE.as_secs(),
             line_up(&lines)

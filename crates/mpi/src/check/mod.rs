@@ -33,7 +33,7 @@ use crate::errhandler;
 use crate::handle::Slab;
 use crate::process::{self, Guard, Process};
 use crate::request::Outcome;
-use tutti_runtime::say;
+use tutti_runtime::log;
 
 pub use start::start;
 
@@ -187,7 +187,7 @@ impl Guard {
                 } else if count == FINDINGS_MAX {
                     text += "\n    this rank has found much and says no more";
                 }
-                say::line(format_args!("check: {text}"));
+                log::line(format_args!("check: {text}"));
             }
             _ => {}
         }

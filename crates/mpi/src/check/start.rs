@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{Check, MODE, Mode, ranks_text};
 use tutti_runtime::job::Job;
-use tutti_runtime::say;
+use tutti_runtime::log;
 use tutti_shm::sync::Ordering;
 
 /// The variable of the environment.
@@ -35,7 +35,7 @@ fn wanted(job: &Job) -> Mode {
         _ => {
             if job.rank() == job.local_ranks().start {
                 let text = text.to_string_lossy();
-                say::line(format_args!(
+                log::line(format_args!(
                     "{VARIABLE} is \"{text}\", expected 1, warn or 0; nothing is checked"
                 ));
             }
@@ -54,7 +54,7 @@ fn all_agree(job: &Job, mine: Mode) -> bool {
             if began.elapsed() > PATIENCE && !is_said && job.rank() == job.local_ranks().start {
                 is_said = true;
                 let missing: Vec<usize> = job.local_ranks().filter(|&rank| said(rank) == 0).collect();
-                say::line(format_args!(
+                log::line(format_args!(
                     "check: rank {} waits in MPI_Init for {}",
                     job.rank(),
                     ranks_text(&missing)
@@ -69,7 +69,7 @@ fn all_agree(job: &Job, mine: Mode) -> bool {
     }
     let first = job.local_ranks().find(|&rank| said(rank) > Mode::Off as u32 + 1);
     if first == Some(job.rank()) {
-        say::line(format_args!(
+        log::line(format_args!(
             "check: {VARIABLE} is not the same on all ranks (different from rank {} on {}); nothing is checked",
             job.rank(),
             ranks_text(&others)

@@ -303,7 +303,7 @@ impl Block {
     /// may be about to come, and there is nobody here to hand on to: a short wait spares a switch of processes.
     #[cold]
     fn meet_in_turns(&self, guard: &mut Guard, operation: u64) {
-        let core = guard.engine.job.tell_core();
+        let core = guard.engine.job.publish_core();
         let is_missing = |member: &usize| self.word(*member, operation).load(Ordering::Acquire) < operation;
         let (mut first, mut looks) = (0, LOOKS_AT_OTHER_CORES);
         while let Some(missing) = (first..self.size()).find(is_missing) {

@@ -80,7 +80,7 @@ pub enum Channel {
 }
 
 /// How many contexts a communicator has.
-pub use tutti_shm::head::CONTEXTS_PER_COMM;
+pub use tutti_shm::envelope::CONTEXTS_PER_COMM;
 
 impl Comm {
     /// An intracommunicator.

@@ -1,12 +1,12 @@
 //! The messages that no receive has asked for, by sender, in order of arrival.
 //!
 //! Places never move and a chunk of them never goes, so an onlooker finds each message whatever this process is doing when it is frozen
-//! (`tutti_shm::kept`): places begin with what he reads. The order of a sender's messages is a list through them.
+//! (`tutti_shm::unexpected`): places begin with what he reads. The order of a sender's messages is a list through them.
 
 use std::sync::atomic::Ordering;
 
-use tutti_shm::head::{ANNOUNCE, EAGER, STREAM};
-use tutti_shm::kept::{ChunkHead, Kept, Mark, Root};
+use tutti_shm::envelope::{ANNOUNCE, EAGER, STREAM};
+use tutti_shm::unexpected::{ChunkHead, Entry, Mark, Root};
 
 use super::matching::{Body, Unexpected};
 use crate::handle::NONE;
@@ -123,7 +123,7 @@ impl Keep {
         let (kind, data, here) = whereabouts(&message.body, message.bytes);
         let Unexpected { context, tag, bytes, .. } = *message;
         let from_rank = from as u32;
-        place.mark.set(&Kept {
+        place.mark.set(&Entry {
             number,
             bytes: bytes as u64,
             data,

@@ -3,7 +3,7 @@
 //! Posting numbers decide between the two queues (F34). Messages of one source are kept in order of arrival, which is the order
 //! of sending; between sources MPI demands no order, and a wildcard looks at them in turn.
 
-use tutti_shm::kept::Root;
+use tutti_shm::unexpected::Root;
 
 use super::kept::Keep;
 use super::told::overlap;

@@ -50,8 +50,8 @@ mod protocol_tests;
 
 use tutti_runtime::job::Job;
 use tutti_runtime::net::Net;
+use tutti_shm::envelope::{ANNOUNCE, CLEAR, DONE, EAGER, JOIN, STREAM, TELL, WRITE};
 use tutti_shm::envelope_ring::Envelope;
-use tutti_shm::head::{ANNOUNCE, CLEAR, DONE, EAGER, JOIN, STREAM, TELL, WRITE};
 use tutti_shm::sync::Ordering;
 
 use crate::abi::*;

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use tutti_channel::{BulkError, Event, SendError, Source};
 use tutti_runtime::net::{DATAGRAM_BYTES_MAX, Net, Traffic};
-use tutti_shm::head::{CREDIT, HEAD_BYTES, Head, PART, SIGNED_HEAD_BYTES};
+use tutti_shm::envelope::{CREDIT, HEAD_BYTES, Head, PART, SIGNED_HEAD_BYTES};
 
 use super::matching::Unexpected;
 use super::numbered::Numbered;
@@ -430,7 +430,7 @@ impl Remote {
                 Event::BulkReceived { tag, .. } => finish_receive(requests, tag as u32),
                 Event::BulkRefused { to, .. } => panic!("rank {} refuses a message that it cleared", to.0),
                 // It has left MPI_Finalize: whatever it did not take, nobody waits for.
-                Event::PeerGone { .. } => {}
+                Event::PeerExited { .. } => {}
             }
         }
         moved
@@ -510,7 +510,7 @@ impl Engine {
 
     /// What was counted by now, the job's turns included.
     pub fn counted(&self) -> Counters {
-        let told = self.job.clock().told();
+        let told = self.job.clock().turns();
         Counters { thaws: told.thaw_count, frozen_us: told.frozen_ns_total / 1000, ..self.counters }
     }
 
@@ -594,7 +594,7 @@ fn send_record(net: &mut Net, to: usize, head: &Head, buffer: &Buffer, offset: u
         Ok(()) => true,
         Err(SendError::Full) => false,
         // Its message would never be received; the program that sends it is wrong, but so it may end.
-        Err(SendError::Gone(_)) => true,
+        Err(SendError::Exited(_)) => true,
         Err(error) => panic!("a record to rank {to} is refused: {error}"),
     }
 }

@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 
 use tutti_channel::{Rank, Sink, Taken};
 use tutti_runtime::net::Memory;
-use tutti_shm::head::{CREDIT, Head, PART};
+use tutti_shm::envelope::{CREDIT, Head, PART};
 
 use super::matching::{Body, Matching, SHORT_BYTES, Unexpected};
 use super::remote::{Accept, Clear, Inbound, State, Target};

@@ -8,18 +8,18 @@ use crate::errhandler::{self, call};
 use crate::error::check;
 use crate::process::{self, AFTER, BEFORE, RUNNING};
 use crate::session::{self, StartError};
-use tutti_runtime::say;
+use tutti_runtime::log;
 
 fn start(name: &str, required: c_int) -> c_int {
     match session::start_world(required) {
         Ok(()) => MPI_SUCCESS,
         Err(StartError::Twice) => {
-            say::line(format_args!("{name} was called a second time"));
+            log::line(format_args!("{name} was called a second time"));
             MPI_ERR_OTHER
         }
         Err(StartError::Attach(error)) => {
-            if error.is_to_be_said() {
-                say::line(format_args!("{name}: {error}"));
+            if error.should_report() {
+                log::line(format_args!("{name}: {error}"));
             }
             errhandler::abort(None, MPI_ERR_OTHER)
         }

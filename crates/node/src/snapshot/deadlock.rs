@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tutti_shm::head::CONTEXTS_PER_COMM;
+use tutti_shm::envelope::CONTEXTS_PER_COMM;
 use tutti_shm::report::WAITS;
 
 use super::reduction::{Leaf, Party, stuck};

@@ -1,4 +1,4 @@
-//! The messages that a rank has taken and no receive has asked for, out of its own memory (`tutti_shm::kept`).
+//! The messages that a rank has taken and no receive has asked for, out of its own memory (`tutti_shm::unexpected`).
 //!
 //! The rank is frozen, whatever it does: it may be in the middle of taking one, which is noticed by its lock. Everything that is read is hostile: it is
 //! bounded, and what does not look right ends the reading.
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use tutti_shm::kept::{self, CHUNK_HEAD_BYTES, Kept, MARK_BYTES, ROOT_BYTES};
+use tutti_shm::unexpected::{self, CHUNK_HEAD_BYTES, Entry, MARK_BYTES, ROOT_BYTES};
 
 /// A chunk counts as so many bytes at least: short ones are read no more often.
 const CHUNK_BYTES_MIN: usize = 4096;
@@ -20,7 +20,7 @@ const STRIDE_MAX: u32 = 1024;
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// In the order of arrival.
-    pub messages: Vec<Kept>,
+    pub messages: Vec<Entry>,
     /// The process was stopped while it may have been taking messages.
     pub taking: bool,
     /// There are chunks that were not read.
@@ -52,12 +52,12 @@ impl Memory {
 
     /// The messages that hang on the root at this address, as far as so many bytes may be read, of which is taken what was.
     pub fn kept(&self, root: u64, bytes_max: &mut usize) -> io::Result<Found> {
-        let (first, lock) = kept::read_root(&self.array::<ROOT_BYTES>(root)?);
+        let (first, lock) = unexpected::read_root(&self.array::<ROOT_BYTES>(root)?);
         let taking = lock != 0 && self.array::<4>(lock)? != [0; 4];
         let mut found = Found { messages: Vec::new(), taking, more: false };
         let mut at = first;
         while at != 0 {
-            let (next, places, stride) = kept::read_chunk_head(&self.array::<CHUNK_HEAD_BYTES>(at)?);
+            let (next, places, stride) = unexpected::read_chunk_head(&self.array::<CHUNK_HEAD_BYTES>(at)?);
             if places > PLACES_MAX || stride > STRIDE_MAX || (stride as usize) < MARK_BYTES {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "there is something else"));
             }
@@ -70,7 +70,7 @@ impl Memory {
             let address = at.wrapping_add(CHUNK_HEAD_BYTES as u64);
             let bytes = self.read(address, bytes)?;
             let marks = bytes.chunks_exact(stride as usize).filter_map(|place| place.first_chunk());
-            found.messages.extend(marks.filter_map(kept::read_mark));
+            found.messages.extend(marks.filter_map(unexpected::read_mark));
             at = next;
         }
         found.messages.sort_by_key(|message| message.number);
@@ -82,8 +82,8 @@ impl Memory {
 mod tests {
     use std::sync::atomic::AtomicU32;
 
-    use tutti_shm::kept::{ChunkHead, Mark, Root};
     use tutti_shm::sync::Ordering;
+    use tutti_shm::unexpected::{ChunkHead, Mark, Root};
 
     use super::*;
 
@@ -111,8 +111,8 @@ mod tests {
         Box::new(Chunk { head, places: Default::default() })
     }
 
-    fn kept(number: u64) -> Kept {
-        Kept { number, bytes: 8, data: 1, here: 8, from: 3, kind: 1, context: 6, tag: -2 }
+    fn kept(number: u64) -> Entry {
+        Entry { number, bytes: 8, data: 1, here: 8, from: 3, kind: 1, context: 6, tag: -2 }
     }
 
     #[test]

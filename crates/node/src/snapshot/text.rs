@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tutti_shm::head::CONTEXTS_PER_COMM;
+use tutti_shm::envelope::CONTEXTS_PER_COMM;
 
 use crate::say::plain;
 

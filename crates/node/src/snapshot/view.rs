@@ -4,12 +4,12 @@
 
 use tutti_channel::WORDS;
 use tutti_channel::cut::{self, Cut, FlowWords, in_flight};
+use tutti_shm::envelope::{self, Head};
 use tutti_shm::envelope_ring::Envelope;
-use tutti_shm::head::{self, Head};
-use tutti_shm::kept::Kept;
-use tutti_shm::look;
+use tutti_shm::observe;
 use tutti_shm::report;
 use tutti_shm::segment::Segment;
+use tutti_shm::unexpected::Entry;
 
 use super::held::Memory;
 use super::{Alternative, BulkIn, Doing, Flow, Message, RankView, View, Wait, What};
@@ -133,7 +133,7 @@ fn put_held(segment: &Segment, rank: usize, read_bytes: &mut usize, room: &mut R
     seen.taking = found.taking;
     seen.unread = found.more.then(|| "there is too much of it to read all".into());
     for kept in found.messages {
-        let Kept { from, kind, context, tag, bytes, here, data, .. } = kept;
+        let Entry { from, kind, context, tag, bytes, here, data, .. } = kept;
         let to = seen.rank;
         let message = Message { from, to, kind: name(kind).into(), context, tag, bytes, data: None };
         let Some(mut message) = room.take(message, &[]) else { continue };
@@ -153,10 +153,10 @@ fn rank_view(segment: &Segment, rank: usize) -> RankView {
     let geometry = segment.geometry();
     let pid = segment.pid(rank);
     let doing = match segment.doing(rank) {
-        look::Doing::NotHere => Doing::Elsewhere,
-        look::Doing::Runs => Doing::Runs,
-        look::Doing::HasLeft => Doing::HasLeft,
-        look::Doing::Sleeps(asleep) => {
+        observe::Doing::NotHere => Doing::Elsewhere,
+        observe::Doing::Runs => Doing::Runs,
+        observe::Doing::HasLeft => Doing::HasLeft,
+        observe::Doing::Sleeps(asleep) => {
             let has_service = geometry.world_ranks > geometry.local_ranks;
             let threads = asleep.threads + u32::from(has_service);
             Doing::Waits {
@@ -222,14 +222,14 @@ fn wait(wait: &report::Wait) -> Wait {
 /// What messages inside a node are called, and those that are held.
 fn name(kind: u8) -> &'static str {
     match kind {
-        head::EAGER => "eager",
-        head::STREAM => "stream",
-        head::ANNOUNCE => "announce",
-        head::WRITE => "write",
-        head::CLEAR => "clear",
-        head::DONE => "done",
-        head::JOIN => "join",
-        head::TELL => "tell",
+        envelope::EAGER => "eager",
+        envelope::STREAM => "stream",
+        envelope::ANNOUNCE => "announce",
+        envelope::WRITE => "write",
+        envelope::CLEAR => "clear",
+        envelope::DONE => "done",
+        envelope::JOIN => "join",
+        envelope::TELL => "tell",
         _ => "unknown",
     }
 }
@@ -241,13 +241,13 @@ fn local(from: u32, to: u32, envelope: &Envelope) -> Message {
 
 fn remote(from: u32, to: u32, head: &Head) -> Message {
     let kind = match head.kind {
-        head::EAGER => "eager",
-        head::STREAM => "stream",
-        head::ANNOUNCE => "announce",
-        head::CLEAR => "clear",
-        head::DONE => "done",
-        head::PART => "part",
-        head::CREDIT => "credit",
+        envelope::EAGER => "eager",
+        envelope::STREAM => "stream",
+        envelope::ANNOUNCE => "announce",
+        envelope::CLEAR => "clear",
+        envelope::DONE => "done",
+        envelope::PART => "part",
+        envelope::CREDIT => "credit",
         _ => "unknown",
     };
     Message {
@@ -324,7 +324,7 @@ fn json_bytes(flow: &Flow) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use tutti_channel::Word;
+    use tutti_channel::FlowWord;
     use tutti_shm::layout::Geometry;
 
     use super::super::VIEWS_BYTES_MAX;
@@ -370,8 +370,8 @@ mod tests {
         for from in 0..2 {
             for to in (0..RANKS).filter(|to| !(2..4).contains(to)) {
                 let mut words = [0_u64; WORDS];
-                words[Word::RcvNxt as usize] = 1_000_000;
-                words[Word::SndNxt as usize] = u64::from(to == 9);
+                words[FlowWord::RcvNxt as usize] = 1_000_000;
+                words[FlowWord::SndNxt as usize] = u64::from(to == 9);
                 let at = segment.layout().flow_words_at(from, to as usize) as u64;
                 rustix::io::pwrite(segment.descriptor(), &words.map(u64::to_ne_bytes).concat(), at).unwrap();
             }

@@ -1,6 +1,6 @@
 //! What ranks wait for, in words.
 
-use tutti_shm::head::CONTEXTS_PER_COMM;
+use tutti_shm::envelope::CONTEXTS_PER_COMM;
 
 use super::graph::named;
 use super::text::communicator;

@@ -21,7 +21,7 @@ use tutti_stepper::{Child, Shared, stay_on_this_core, stop_here};
 
 use crate::nodes::Nodes;
 use crate::other_side::OtherSide;
-use crate::records::{NoBulk, Plan, Taker, Told, plan, seed};
+use crate::records::{NoBulk, Plan, Reported, Taker, plan, seed};
 
 /// On a crowded machine the stepping ends before all is sent; the rest is sent at full speed.
 const ENOUGH: Duration = Duration::from_secs(10);
@@ -55,9 +55,9 @@ struct Seen {
 }
 
 /// The stepped rank: sends all its records, then takes the rest of what comes. Before the first stop it sends `before` records.
-fn stepped_rank(nodes: &Nodes, plan: &Plan, told: &Shared<Told>, before: usize) {
+fn stepped_rank(nodes: &Nodes, plan: &Plan, reported: &Shared<Reported>, before: usize) {
     let (_job, mut net) = nodes.enter(0);
-    let mut sink = Taker(told);
+    let mut sink = Taker(reported);
     let turn = |net: &mut Net, sink: &mut Taker<'_>| {
         net.receive(sink);
         net.handle_timeout();
@@ -66,7 +66,7 @@ fn stepped_rank(nodes: &Nodes, plan: &Plan, told: &Shared<Told>, before: usize) 
     let try_send = |net: &mut Net, n: usize| {
         let (head, body) = plan[0][n].split_at(plan[0][n].len() / 2);
         match net.try_send(1, head, body) {
-            Ok(()) => told.sent.store(n as u32 + 1, Ordering::Release),
+            Ok(()) => reported.sent.store(n as u32 + 1, Ordering::Release),
             Err(SendError::Full) => return false,
             Err(error) => panic!("{error}"),
         }
@@ -81,7 +81,7 @@ fn stepped_rank(nodes: &Nodes, plan: &Plan, told: &Shared<Told>, before: usize) 
         }
     }
     if before > 0 {
-        while told.may_stop.load(Ordering::Acquire) == 0 {
+        while reported.may_stop.load(Ordering::Acquire) == 0 {
             std::thread::yield_now();
         }
         turn(&mut net, &mut sink);
@@ -100,20 +100,20 @@ fn stepped_rank(nodes: &Nodes, plan: &Plan, told: &Shared<Told>, before: usize) 
         push(&mut net);
         net.receive(&mut sink);
         net.handle_timeout();
-        if push(&mut net) && told.taken() as usize == plan[1].len() {
+        if push(&mut net) && reported.taken() as usize == plan[1].len() {
             break;
         }
         net.transmit(&mut NoBulk);
     }
-    told.is_done.store(1, Ordering::Release);
-    while told.may_leave.load(Ordering::Acquire) == 0 || !net.is_quiet() {
+    reported.is_done.store(1, Ordering::Release);
+    while reported.may_leave.load(Ordering::Acquire) == 0 || !net.is_quiet() {
         turn(&mut net, &mut sink);
         std::thread::yield_now();
     }
 }
 
 /// Takes the cut while rank 0 stands still, and compares it with what the two ranks have.
-fn look(nodes: &Nodes, plan: &Plan, told: &Told, other: &OtherSide<'_>, seen: &mut Seen) {
+fn observe(nodes: &Nodes, plan: &Plan, reported: &Reported, other: &OtherSide<'_>, seen: &mut Seen) {
     let words = [nodes.words(0), nodes.words(1)];
     let at = seen.stops;
     for from in 0..2 {
@@ -121,13 +121,13 @@ fn look(nodes: &Nodes, plan: &Plan, told: &Told, other: &OtherSide<'_>, seen: &m
         let found = cut(&sender, &receiver).unwrap_or_else(|wrong| panic!("stop {at}, from {from}: {wrong}"));
         seen.in_flight[from] += u32::from(found.count() > 0);
         // What the receiver has; a stepped one may stand between its sink and its word.
-        let (has, late_max) = if from == 0 { (other.received(), 0) } else { (told.taken(), 1) };
+        let (has, late_max) = if from == 0 { (other.received(), 0) } else { (reported.taken(), 1) };
         let late = has.wrapping_sub(found.from.0);
         assert!(late <= late_max, "stop {at}, from {from}: {has} records are there, {found:?}");
         seen.between_sink_and_word += late;
         // What the sender has sent; a stepped one may stand between its word and its own count.
         let (sent, late_max) =
-            if from == 0 { (told.sent.load(Ordering::Acquire), 1) } else { (other.sent, 0) };
+            if from == 0 { (reported.sent.load(Ordering::Acquire), 1) } else { (other.sent, 0) };
         let late = sender.snd_nxt.0.wrapping_sub(sent);
         assert!(late <= late_max, "stop {at}, from {from}: {sent} records were sent, {sender:?}");
         // All that the receiver lacks, in flight or not yet sent, lies in the sender's FIFO.
@@ -150,10 +150,10 @@ fn look(nodes: &Nodes, plan: &Plan, told: &Told, other: &OtherSide<'_>, seen: &m
 
 /// Steps rank 0 to the end of its part and looks at every stop.
 fn step_through(name: &str, lengths: [Vec<usize>; 2], before: usize, pace: Other) -> Seen {
-    let (mut random, plan, told) = (Random::new(seed(name)), plan(lengths), Shared::<Told>::new());
+    let (mut random, plan, reported) = (Random::new(seed(name)), plan(lengths), Shared::<Reported>::new());
     stay_on_this_core();
     let mut nodes = Nodes::new();
-    let mut child = Child::fork_traced(|| stepped_rank(&nodes, &plan, &told, before));
+    let mut child = Child::fork_traced(|| stepped_rank(&nodes, &plan, &reported, before));
     let mut other = OtherSide::new(&nodes, &plan);
     if before > 0 {
         child.wait_until("the early records", |_| {
@@ -161,11 +161,11 @@ fn step_through(name: &str, lengths: [Vec<usize>; 2], before: usize, pace: Other
             (other.received() as usize == EARLY).then_some(())
         });
     }
-    told.may_stop.store(1, Ordering::Release);
+    reported.may_stop.store(1, Ordering::Release);
     child.wait_stopped();
     let (mut seen, mut judged, began) = (Seen::default(), 0, Instant::now());
-    while told.is_done.load(Ordering::Acquire) == 0 && began.elapsed() < ENOUGH {
-        look(&nodes, &plan, &told, &other, &mut seen);
+    while reported.is_done.load(Ordering::Acquire) == 0 && began.elapsed() < ENOUGH {
+        observe(&nodes, &plan, &reported, &other, &mut seen);
         let Other { acts_one_in, is_network_bad } = pace;
         if random.below(acts_one_in) == 0 {
             if is_network_bad {
@@ -174,21 +174,21 @@ fn step_through(name: &str, lengths: [Vec<usize>; 2], before: usize, pace: Other
             }
             other.turn(&nodes, random.below(TIMERS_ONE_IN) < acts_one_in);
             // What it has received was claimed before, and what it was acknowledged had been taken.
-            look(&nodes, &plan, &told, &other, &mut seen);
+            observe(&nodes, &plan, &reported, &other, &mut seen);
         }
         child.step();
         seen.stops += 1;
     }
-    seen.is_complete = told.is_done.load(Ordering::Acquire) != 0;
+    seen.is_complete = reported.is_done.load(Ordering::Acquire) != 0;
     child.go_on();
     child.wait_until("the end of all that was to be sent", |child| {
         other.turn(&nodes, true);
-        told.may_leave.store(u32::from(other.is_finished()), Ordering::Release);
+        reported.may_leave.store(u32::from(other.is_finished()), Ordering::Release);
         child.has_succeeded().then_some(())
     });
-    assert_eq!(told.taken() as usize, plan[1].len());
-    while judged < told.taken() {
-        assert!(told.record(judged) == plan[1][judged as usize], "record {judged} that it took");
+    assert_eq!(reported.taken() as usize, plan[1].len());
+    while judged < reported.taken() {
+        assert!(reported.record(judged) == plan[1][judged as usize], "record {judged} that it took");
         judged += 1;
     }
     assert!(other.is_finished());

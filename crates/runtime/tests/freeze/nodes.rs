@@ -80,7 +80,7 @@ impl Nodes {
 
     /// Where the last record of the FIFO of `rank` ends in it.
     pub fn end_offset(&self, rank: usize) -> u32 {
-        (self.segments[rank].flow_words(0, 1 - rank)[tutti_channel::Word::SndNxt as usize] >> 32) as u32
+        (self.segments[rank].flow_words(0, 1 - rank)[tutti_channel::FlowWord::SndNxt as usize] >> 32) as u32
     }
 
     /// The send FIFO of `rank`, which must stand still as long as the slice is used.

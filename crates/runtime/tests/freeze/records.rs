@@ -38,7 +38,7 @@ pub fn plan(lengths: [Vec<usize>; 2]) -> Plan {
 
 /// What the stepped rank tells in memory that the test can see. Writer, where nothing else is said: the stepped rank.
 #[repr(C)]
-pub struct Told {
+pub struct Reported {
     /// Records that `try_send` has taken.
     pub sent: AtomicU32,
     /// Records that the sink has taken, each stored behind its bytes.
@@ -55,9 +55,9 @@ pub struct Told {
 
 // SAFETY: zeroes are a valid value; the words are atomics; a record's bytes are read after `taken` counts it, and not
 // written again.
-unsafe impl Shareable for Told {}
+unsafe impl Shareable for Reported {}
 
-impl Told {
+impl Reported {
     /// How many records it has taken.
     pub fn taken(&self) -> u32 {
         self.taken.load(Ordering::Acquire)
@@ -74,7 +74,7 @@ impl Told {
 }
 
 /// Takes the stepped rank's records: no judgement there, only copies, which the test judges.
-pub struct Taker<'a>(pub &'a Shared<Told>);
+pub struct Taker<'a>(pub &'a Shared<Reported>);
 
 // SAFETY: it gives no place.
 unsafe impl Memory for Taker<'_> {}

@@ -22,7 +22,7 @@ const ENOUGH: Duration = Duration::from_secs(8);
 const RECORD_BYTES_MAX: u64 = 2000;
 
 /// What ranks and test tell each other.
-struct Told {
+struct Reported {
     /// Writer: the test. The ranks may begin; no more is to be sent.
     may_begin: AtomicU32,
     is_enough: AtomicU32,
@@ -33,7 +33,7 @@ struct Told {
 }
 
 // SAFETY: atomics, of which zeroes are valid values.
-unsafe impl Shareable for Told {}
+unsafe impl Shareable for Reported {}
 
 /// The `n`-th record of a rank: its length and every byte follow from the number.
 fn record(rank: usize, n: u32) -> Vec<u8> {
@@ -70,19 +70,19 @@ impl Sink for Received {
     }
 }
 
-fn rank(nodes: &Nodes, me: usize, told: &Told, seed: u64) {
+fn rank(nodes: &Nodes, me: usize, reported: &Reported, seed: u64) {
     let faults = format!("loss=1%,dup=0.5%,reorder=2%,seed={seed}\0");
     // SAFETY: both are C strings; this process has one thread. (Rust's own function would wait for a lock that a thread of the
     // parent held at the fork.)
     unsafe { libc::setenv(c"TUTTI_FAULTS".as_ptr(), faults.as_ptr().cast(), 1) };
     let (_job, mut net) = nodes.enter(me);
     let (mut sent, mut received) = (0, Received { from: 1 - me, count: 0 });
-    while told.may_begin.load(Ordering::Acquire) == 0 {
+    while reported.may_begin.load(Ordering::Acquire) == 0 {
         thread::yield_now();
     }
-    while told.is_finished.iter().any(|finished| finished.load(Ordering::Acquire) == 0) {
-        if sent == RECORDS || told.is_enough.load(Ordering::Relaxed) != 0 {
-            told.sent[me].store(sent + 1, Ordering::Release);
+    while reported.is_finished.iter().any(|finished| finished.load(Ordering::Acquire) == 0) {
+        if sent == RECORDS || reported.is_enough.load(Ordering::Relaxed) != 0 {
+            reported.sent[me].store(sent + 1, Ordering::Release);
         } else {
             match net.try_send(1 - me, &record(me, sent), &[]) {
                 Ok(()) => sent += 1,
@@ -93,25 +93,25 @@ fn rank(nodes: &Nodes, me: usize, told: &Told, seed: u64) {
         net.receive(&mut received);
         net.handle_timeout();
         net.transmit(&mut NoBulk);
-        let has_all = told.sent[1 - me].load(Ordering::Acquire) == received.count + 1;
-        let is_finished = has_all && told.sent[me].load(Ordering::Relaxed) != 0 && net.is_quiet();
+        let has_all = reported.sent[1 - me].load(Ordering::Acquire) == received.count + 1;
+        let is_finished = has_all && reported.sent[me].load(Ordering::Relaxed) != 0 && net.is_quiet();
         if is_finished {
-            told.is_finished[me].store(1, Ordering::Release);
+            reported.is_finished[me].store(1, Ordering::Release);
         }
     }
 }
 
 #[test]
 fn records_survive_random_freezes_on_a_faulty_network() {
-    let (seed, told, nodes) = (seed("random freezes"), Shared::<Told>::new(), Nodes::new());
+    let (seed, reported, nodes) = (seed("random freezes"), Shared::<Reported>::new(), Nodes::new());
     let mut random = Random::new(seed);
-    let mut children = [0, 1].map(|me| Child::fork(|| rank(&nodes, me, &told, seed)));
+    let mut children = [0, 1].map(|me| Child::fork(|| rank(&nodes, me, &reported, seed)));
     let Some(cgroups) = Cgroup::hold(children[0].pid()).zip(Cgroup::hold(children[1].pid())) else {
         println!("no cgroup can be made here, so random freezes were not tried");
         return;
     };
     let cgroups = [cgroups.0, cgroups.1];
-    told.may_begin.store(1, Ordering::Release);
+    reported.may_begin.store(1, Ordering::Release);
     let (began, mut freezes) = (Instant::now(), 0);
     while !children.iter_mut().all(Child::has_succeeded) {
         let victim = random.below(2) as usize;
@@ -120,10 +120,10 @@ fn records_survive_random_freezes_on_a_faulty_network() {
         cgroups[victim].set_frozen(false);
         freezes += 1;
         thread::sleep(Duration::from_micros(random.below(600)));
-        told.is_enough.store(u32::from(began.elapsed() > ENOUGH), Ordering::Relaxed);
+        reported.is_enough.store(u32::from(began.elapsed() > ENOUGH), Ordering::Relaxed);
         assert!(began.elapsed() < 5 * ENOUGH, "records are missing after {freezes} freezes");
     }
-    let sent = [0, 1].map(|rank| told.sent[rank].load(Ordering::Relaxed) - 1);
+    let sent = [0, 1].map(|rank| reported.sent[rank].load(Ordering::Relaxed) - 1);
     println!("random freezes: {sent:?} records, {freezes} freezes, {:?}", began.elapsed());
     assert!(sent.iter().all(|sent| *sent > 0));
 }

@@ -10,9 +10,9 @@ fn daemon_page_model_time_is_never_torn_by_a_thaw() {
     explore("daemon page", None, || {
         // The second time is monotonic time.
         let shared = Arc::new((Lines::default(), AtomicU64::new(10)));
-        let told = shared.clone();
+        let turns = shared.clone();
         let writing = loom::thread::spawn(move || {
-            let (lines, monotonic_ns) = &*told;
+            let (lines, monotonic_ns) = &*turns;
             let mut sums = Sums::default();
             sums.begin(&lines.turns, 10);
             monotonic_ns.store(30, Ordering::Release);

@@ -16,18 +16,18 @@ fn at(page: &Page, now_ns: u64) -> Time {
 fn daemon_page_library_time_stops_while_frozen() {
     let made = DaemonPage::create().unwrap();
     let rank = Page::read(made.reading_end().unwrap().as_fd()).unwrap();
-    assert_eq!(rank.told(), Told::default());
+    assert_eq!(rank.turns(), Turns::default());
     assert_eq!(at(&rank, 7 * MS), Time { ns: 7 * MS, thaw_count: 0 }, "nobody has told it of a turn");
     let mut daemon = adopt(&made, 10 * MS);
     daemon.begin(10 * MS);
     // Asked twice, thawed once.
     daemon.begin(12 * MS);
-    daemon.tell(5, 40 * MS);
+    daemon.publish_turns(5, 40 * MS);
     daemon.end(30 * MS);
     daemon.end(35 * MS);
     assert_eq!(at(&rank, 31 * MS), Time { ns: 11 * MS, thaw_count: 1 });
-    let told = Told { thaw_count: 1, frozen_ns_total: 20 * MS, generation: 5, slice_end_ns: 40 * MS };
-    assert_eq!(rank.told(), told);
+    let turns = Turns { thaw_count: 1, frozen_ns_total: 20 * MS, generation: 5, slice_end_ns: 40 * MS };
+    assert_eq!(rank.turns(), turns);
 }
 
 #[test]
@@ -36,24 +36,27 @@ fn daemon_page_survives_a_daemon_restart() {
     let mut first = adopt(&page, 0);
     first.begin(10);
     first.end(20);
-    first.tell(1, 1000);
+    first.publish_turns(1, 1000);
     first.begin(30);
     // It dies; the starter thaws.
     page.settle(50);
-    assert_eq!((page.told().frozen_ns_total, page.told().thaw_count, page.told().slice_end_ns), (30, 2, 0));
+    assert_eq!(
+        (page.turns().frozen_ns_total, page.turns().thaw_count, page.turns().slice_end_ns),
+        (30, 2, 0)
+    );
     page.settle(60);
-    assert_eq!(page.told().frozen_ns_total, 30, "it runs: nothing is to be settled");
+    assert_eq!(page.turns().frozen_ns_total, 30, "it runs: nothing is to be settled");
     let mut second = adopt(&page, 70);
     second.begin(100);
     second.end(105);
-    assert_eq!((page.told().frozen_ns_total, page.told().thaw_count), (35, 3));
+    assert_eq!((page.turns().frozen_ns_total, page.turns().thaw_count), (35, 3));
     second.begin(200);
     // No starter has settled it: whoever follows does.
     let mut third = adopt(&page, 220);
-    assert_eq!((page.told().frozen_ns_total, page.told().thaw_count), (55, 4));
+    assert_eq!((page.turns().frozen_ns_total, page.turns().thaw_count), (55, 4));
     third.begin(300);
     third.end(301);
-    assert_eq!(page.told().frozen_ns_total, 56);
+    assert_eq!(page.turns().frozen_ns_total, 56);
 }
 
 #[test]
@@ -72,9 +75,9 @@ fn daemon_page_counts_overlapping_stops_once() {
                 _ => hold.end(&page, now_ns),
             }
         }
-        assert_eq!(page.told().frozen_ns_total, all, "frozen from {from} to {to}");
+        assert_eq!(page.turns().frozen_ns_total, all, "frozen from {from} to {to}");
         assert_eq!(at(&page.page, 1000).ns, 1000 - all);
-        assert_eq!(page.told().thaw_count, 2);
+        assert_eq!(page.turns().thaw_count, 2);
     }
 }
 

@@ -25,7 +25,7 @@ fn one_word(name: &str, wake: fn(&Endpoint), sleep: fn(&Endpoint, &AtomicU32)) {
 }
 
 fn sleep(endpoint: &Endpoint, word: &AtomicU32) {
-    sleep_unless(endpoint, || word.load(Ordering::Acquire) == 0);
+    sleep_if(endpoint, || word.load(Ordering::Acquire) == 0);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn doorbell_model_two_wakers_one_sleeper() {
         });
         for word in &shared.1 {
             while word.load(Ordering::Acquire) == 0 {
-                sleep_unless(&shared.0, || word.load(Ordering::Acquire) == 0);
+                sleep_if(&shared.0, || word.load(Ordering::Acquire) == 0);
             }
         }
         for waker in wakers {
@@ -122,7 +122,7 @@ fn receive(me: &Endpoint, from: &mut crate::envelope_ring::Consumer, n: u64) {
             assert_eq!(message.envelope, envelope(n));
             return message.consume();
         }
-        sleep_unless(me, || !from.is_ready());
+        sleep_if(me, || !from.is_ready());
     }
 }
 
@@ -144,7 +144,7 @@ fn stream_with_sleep(name: &str, preemptions: usize, bell_for_room: bool) {
                     sent += 1;
                     ring_if_sleeping(&theirs.0[1]);
                 } else {
-                    sleep_unless(&theirs.0[0], || !producer.has_room_for(0));
+                    sleep_if(&theirs.0[0], || !producer.has_room_for(0));
                 }
             }
         });
@@ -159,7 +159,7 @@ fn stream_with_sleep(name: &str, preemptions: usize, bell_for_room: bool) {
                 ring_if_sleeping(&shared.0[0]);
             }
             if received < messages {
-                sleep_unless(&shared.0[1], || !consumer.is_ready());
+                sleep_if(&shared.0[1], || !consumer.is_ready());
             }
         }
         sender.join().unwrap();

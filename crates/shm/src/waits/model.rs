@@ -75,7 +75,7 @@ fn wait(shared: &Shared, word: usize) {
         if thread.is_over(word) {
             break end(&mut thread);
         }
-        if rest(&mut thread, word, None) == Rested::Over {
+        if rest(&mut thread, word, None) == RestEnd::Over {
             break;
         }
     }
@@ -131,7 +131,7 @@ fn complete(shared: &Shared, word: usize) {
     let mut thread = Thread { shared, state: Some(shared.state.lock().unwrap()) };
     thread.state().taken[word] = true;
     if thread.waits().has_sleepers() {
-        call_those_who_are_through(&mut thread);
+        wake_completed(&mut thread);
     }
 }
 

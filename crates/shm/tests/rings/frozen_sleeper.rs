@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::thread;
 
-use tutti_shm::doorbell::{ring_if_sleeping, sleep_unless};
+use tutti_shm::doorbell::{ring_if_sleeping, sleep_if};
 use tutti_stepper::{Child, Step, stop_here};
 
 use crate::memory::Memory;
@@ -19,7 +19,7 @@ fn frozen_sleeper_is_woken_from_any_instruction() {
         for round in 1.. {
             stop_here();
             while script.word.load(Ordering::Acquire) != round {
-                sleep_unless(memory.endpoint(1), || script.word.load(Ordering::Acquire) != round);
+                sleep_if(memory.endpoint(1), || script.word.load(Ordering::Acquire) != round);
             }
             script.operations.store(round, Ordering::Release);
         }
@@ -61,7 +61,7 @@ fn freeze_the_waker(sleeps_before: bool) {
                 thread::yield_now();
             }
             while script.word.load(Ordering::Acquire) < round {
-                sleep_unless(memory.endpoint(1), || script.word.load(Ordering::Acquire) < round);
+                sleep_if(memory.endpoint(1), || script.word.load(Ordering::Acquire) < round);
             }
             script.progress[1].store(round.into(), Ordering::Release);
         }

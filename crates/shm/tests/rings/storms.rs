@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tutti_shm::bulk_ring;
-use tutti_shm::doorbell::{ring_if_sleeping, sleep_unless};
+use tutti_shm::doorbell::{ring_if_sleeping, sleep_if};
 use tutti_shm::envelope_ring;
 use tutti_stepper::cgroup::Cgroup;
 use tutti_stepper::{Child, DEADLINE};
@@ -52,7 +52,7 @@ impl Player<'_> {
             polled += 1;
             if polled > polls {
                 self.script.sleeps[self.me].fetch_add(1, Ordering::Relaxed);
-                sleep_unless(self.memory.endpoint(self.me), || !self.inbox.0.is_ready());
+                sleep_if(self.memory.endpoint(self.me), || !self.inbox.0.is_ready());
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tutti_shm::doorbell::{ring_after_swap, ring_if_sleeping, sleep_unless};
+use tutti_shm::doorbell::{ring_after_swap, ring_if_sleeping, sleep_if};
 use tutti_shm::endpoint::Endpoint;
 
 use crate::memory::{INLINE_BYTES_MAX, Memory, Message, Random, put_chunk, take, take_chunk};
@@ -41,7 +41,7 @@ fn rings_deliver_in_order_between_slow_and_sleeping_threads() {
                 if pushed || filled {
                     ring_if_sleeping(memory.endpoint(1));
                 } else if random.below(4) == 0 {
-                    sleep_unless(memory.endpoint(0), || {
+                    sleep_if(memory.endpoint(0), || {
                         let room = sent < MESSAGES && envelopes.has_room_for(bytes);
                         !room && (chunks == MESSAGES || bulk.free_slot().is_none())
                     });
@@ -63,7 +63,7 @@ fn rings_deliver_in_order_between_slow_and_sleeping_threads() {
                 ring_if_sleeping(memory.endpoint(0));
             }
             if before == received + chunks {
-                sleep_unless(memory.endpoint(1), || !inbox.is_ready() && bulk_in.peek().is_none());
+                sleep_if(memory.endpoint(1), || !inbox.is_ready() && bulk_in.peek().is_none());
             }
         }
         assert!(inbox.peek().is_none() && bulk_in.peek().is_none(), "more came than was sent");
@@ -110,7 +110,7 @@ fn race(name: &str, publish: fn(&AtomicU32, &Endpoint, u32)) {
             start.store(rounds, Ordering::Release);
             nanoseconds(delay + random.below(100));
             let mut saw = false;
-            sleep_unless(endpoint, || {
+            sleep_if(endpoint, || {
                 saw = word.load(Ordering::Acquire) == rounds;
                 // The intention stands until the waker has looked.
                 await_round(&finished, rounds);

@@ -176,7 +176,7 @@ impl PlacedReceiver {
     }
 
     /// Nothing of it was cut off.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) == 0
     }
 

@@ -46,7 +46,7 @@ pub struct Mark {
     pub data: AtomicU64,
     /// How many of them are there.
     pub here: AtomicU64,
-    /// World rank of the sender, and the kind by which the message came (`crate::head`).
+    /// World rank of the sender, and the kind by which the message came (`crate::envelope`).
     pub from_kind: AtomicU64,
     /// Context and tag.
     pub matching: AtomicU64,
@@ -61,7 +61,7 @@ pub const MARK_BYTES: usize = size_of::<Mark>();
 
 /// A message as its mark says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct Entry {
     /// In the order of arrival.
     pub number: u64,
     /// Bytes of the whole message.
@@ -83,8 +83,8 @@ pub struct Kept {
 impl Mark {
     /// A message is here.
     #[inline(always)]
-    pub fn set(&self, kept: &Kept) {
-        let Kept { number, bytes, data, here, from, kind, context, tag } = *kept;
+    pub fn set(&self, entry: &Entry) {
+        let Entry { number, bytes, data, here, from, kind, context, tag } = *entry;
         self.bytes.store(bytes, Ordering::Relaxed);
         self.data.store(data, Ordering::Relaxed);
         self.here.store(here, Ordering::Relaxed);
@@ -113,11 +113,11 @@ impl Mark {
 }
 
 /// What a copy of a mark says; nothing when there is no message.
-pub fn read_mark(bytes: &[u8; MARK_BYTES]) -> Option<Kept> {
+pub fn read_mark(bytes: &[u8; MARK_BYTES]) -> Option<Entry> {
     let [number, bytes, data, here, from_kind, matching] = words(bytes);
     let (from, kind) = (from_kind as u32, (from_kind >> 32) as u8);
     let (context, tag) = (matching as u32, (matching >> 32) as i32);
-    (number != 0).then_some(Kept { number, bytes, data, here, from, kind, context, tag })
+    (number != 0).then_some(Entry { number, bytes, data, here, from, kind, context, tag })
 }
 
 /// The words of a copy of a [`Root`].
@@ -152,12 +152,12 @@ mod tests {
     fn unexpected_mark_round_trips_until_cleared() {
         let mark = Mark::default();
         assert_eq!(read_mark(&copy(&mark)), None);
-        let kept =
-            Kept { number: 7, bytes: 1 << 40, data: 5, here: 3, from: 9, kind: 2, context: 6, tag: -1 };
-        mark.set(&kept);
-        assert_eq!(read_mark(&copy(&mark)), Some(kept));
+        let entry =
+            Entry { number: 7, bytes: 1 << 40, data: 5, here: 3, from: 9, kind: 2, context: 6, tag: -1 };
+        mark.set(&entry);
+        assert_eq!(read_mark(&copy(&mark)), Some(entry));
         mark.complete(77, 1);
-        assert_eq!(read_mark(&copy(&mark)), Some(Kept { data: 77, here: 1 << 40, kind: 1, ..kept }));
+        assert_eq!(read_mark(&copy(&mark)), Some(Entry { data: 77, here: 1 << 40, kind: 1, ..entry }));
         mark.clear();
         assert_eq!(read_mark(&copy(&mark)), None);
     }

@@ -13,8 +13,8 @@ const MESSAGES: u32 = 2;
 
 #[derive(Default)]
 struct Memory {
-    claims: Word,
-    counts: [Word; 2],
+    claims: PieceWord,
+    counts: [PieceWord; 2],
     pieces: [[UnsafeCell<u32>; PIECES as usize]; MESSAGES as usize],
 }
 

@@ -3,12 +3,12 @@
 use super::*;
 
 struct Memory {
-    claims: Word,
-    counts: [Word; 2],
+    claims: PieceWord,
+    counts: [PieceWord; 2],
 }
 
 fn block() -> (Joint, Joint, Box<Memory>) {
-    let memory = Box::new(Memory { claims: Word::default(), counts: Default::default() });
+    let memory = Box::new(Memory { claims: PieceWord::default(), counts: Default::default() });
     let claims = NonNull::from(&memory.claims);
     let [first, second] = [NonNull::from(&memory.counts[0]), NonNull::from(&memory.counts[1])];
     // SAFETY: the boxed memory is zeroed and outlives the ends in every test; each end is made once.

@@ -25,7 +25,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// One of the three lines.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
-pub struct Word(AtomicU64);
+pub struct PieceWord(AtomicU64);
 
 /// Stands for a count: this rank cannot copy from or to the other's memory.
 const BROKEN: u32 = u32::MAX;
@@ -34,11 +34,11 @@ const BROKEN: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 pub struct Parts {
     /// Line 0.
-    pub claims: NonNull<Word>,
+    pub claims: NonNull<PieceWord>,
     /// This rank's count.
-    pub own: NonNull<Word>,
+    pub own: NonNull<PieceWord>,
     /// The other's count.
-    pub other: NonNull<Word>,
+    pub other: NonNull<PieceWord>,
 }
 
 /// What is known of a message.

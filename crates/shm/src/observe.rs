@@ -6,8 +6,8 @@
 use std::ptr::NonNull;
 
 use crate::endpoint::{ATTACHED, Endpoint, FINALIZED};
+use crate::envelope::EAGER;
 use crate::envelope_ring::{Consumed, Envelope, HEADER_BYTES, Line, Untaken, waiting};
-use crate::head::EAGER;
 use crate::report::{Asleep, Report};
 use crate::segment::Segment;
 use crate::sync::Ordering;
@@ -85,7 +85,7 @@ impl Segment {
     }
 
     /// Address in its own memory of what a rank says of the messages that it has taken and no receive has asked for
-    /// ([`crate::kept::Root`]); 0: it has not said.
+    /// ([`crate::unexpected::Root`]); 0: it has not said.
     ///
     /// # Panics
     /// When there is no such rank.
