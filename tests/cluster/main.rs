@@ -2,6 +2,7 @@
 //! dies.
 
 mod attach;
+mod batch;
 mod cluster;
 #[path = "../launch/console.rs"]
 mod console;

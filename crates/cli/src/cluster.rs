@@ -16,13 +16,19 @@ use crate::nodes::Wanted;
 
 pub use tutti_daemon::gang::Means;
 pub use tutti_daemon::message::{
-    Answer, Control, Host, JobId, JobRow, JobState, NodeRow, Request, Submit, Terms,
+    Answer, Batch, Control, Host, JobId, JobRow, JobState, NodeRow, Request, Submit, Terms,
 };
 
 /// A daemon that says nothing for so long is said to do so: it would have said after 3 s that it waits itself.
 const TELL: Duration = Duration::from_millis(3500);
 /// A query is given up then: a daemon that lives would have after 10 s.
 const QUERY: Duration = Duration::from_secs(11);
+
+/// A daemon that dies is awaited so long by who waits for a job, with looks so far apart.
+const ANEW: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(100);
+/// What is said of a daemon that has died meanwhile.
+const GONE: &str = "the daemon went away without an answer";
 
 /// Connects to the daemon of this node.
 ///
@@ -42,6 +48,26 @@ pub fn is_there() -> bool {
 /// # Errors
 /// When there is none; a text for the user.
 pub fn stream() -> Result<UnixStream, String> {
+    try_stream().map_err(|error| error.to_string())
+}
+
+/// Why there is no connection to a daemon.
+#[derive(Debug, thiserror::Error)]
+enum ConnectError {
+    /// There is none.
+    #[error(
+        "no daemon answers at {} ({error}): `tutti up --nodes N` starts a cluster on this machine, tuttid --join one on others; \
+         {} names another socket",
+        path.display(),
+        place::SOCKET_VARIABLE
+    )]
+    Nobody { path: std::path::PathBuf, error: std::io::Error },
+    /// There is one that is not for us.
+    #[error("{0}")]
+    NotOurs(String),
+}
+
+fn try_stream() -> Result<UnixStream, ConnectError> {
     let path = place::socket();
     let own = || {
         let socket = place::on_demand().join(place::SOCKET);
@@ -49,22 +75,18 @@ pub fn stream() -> Result<UnixStream, String> {
     };
     let found = UnixStream::connect(&path).or_else(|error| own().ok_or(error)).map_err(|error| {
         if error.kind() == std::io::ErrorKind::PermissionDenied {
-            return format!("the daemon at {} is another user's: {error}", path.display());
+            let text = format!("the daemon at {} is another user's: {error}", path.display());
+            return ConnectError::NotOurs(text);
         }
-        format!(
-            "no daemon answers at {} ({error}): `tutti up --nodes N` starts a cluster on this machine, tuttid --join one on others; \
-             {} names another socket",
-            path.display(),
-            place::SOCKET_VARIABLE
-        )
+        ConnectError::Nobody { path: path.clone(), error }
     })?;
     match stranger(&found) {
         None => Ok(found),
-        Some(uid) => Err(format!(
+        Some(uid) => Err(ConnectError::NotOurs(format!(
             "the daemon at {} is user {uid}'s, who is neither you nor root: it is not asked ({} names another folder)",
             path.display(),
             place::FOLDER_VARIABLE
-        )),
+        ))),
     }
 }
 
@@ -81,7 +103,52 @@ fn stranger(stream: &UnixStream) -> Option<u32> {
 /// # Errors
 /// When there is no daemon or it does not want to; a text for the user.
 pub fn ask(request: &Request) -> Result<(Answer, Frames), String> {
+    ask_over(stream()?, request)
+}
+
+/// The same; none: there is no daemon.
+///
+/// # Errors
+/// When a daemon does not want to, or is not ours to ask; a text for the user.
+pub fn ask_if_there(request: &Request) -> Result<Option<Answer>, String> {
+    match try_stream() {
+        Ok(stream) => ask_over(stream, request).map(|(answer, _)| Some(answer)),
+        Err(ConnectError::Nobody { .. }) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Waits for the end of a job; gives its exit status. A daemon that dies meanwhile may be started anew.
+///
+/// # Errors
+/// When there is no such job or no daemon; a text for the user.
+pub fn wait_for(job: JobId) -> Result<u8, String> {
     let mut stream = stream()?;
+    loop {
+        match ask_over(stream, &Request::Wait(job)) {
+            Ok((Answer::Jobs(rows), _)) => {
+                let row = rows.first().ok_or("the daemon is of another version")?;
+                return Ok(row.status.unwrap_or(1));
+            }
+            Ok(_) => return Err("the daemon is of another version".into()),
+            Err(text) if text != GONE => return Err(text),
+            Err(_) => stream = anew()?,
+        }
+    }
+}
+
+/// A daemon that is started in the place of one that has died.
+fn anew() -> Result<UnixStream, String> {
+    let deadline = Instant::now() + ANEW;
+    loop {
+        match stream() {
+            Err(_) if Instant::now() < deadline => std::thread::sleep(LOOK),
+            found => return found,
+        }
+    }
+}
+
+fn ask_over(mut stream: UnixStream, request: &Request) -> Result<(Answer, Frames), String> {
     let mut bytes = Vec::new();
     wire::put_json(&mut bytes, Kind::Ask, request);
     stream.write_all(&bytes).map_err(|error| format!("cannot ask the daemon: {error}"))?;
@@ -90,7 +157,7 @@ pub fn ask(request: &Request) -> Result<(Answer, Frames), String> {
     match answer {
         Some(Answer::Refused(text)) => Err(text),
         Some(answer) => Ok((answer, frames)),
-        None => Err("the daemon went away without an answer".into()),
+        None => Err(GONE.into()),
     }
 }
 
@@ -110,10 +177,13 @@ pub struct Frames {
 impl Frames {
     /// The answer; until it comes, for whom it waits is said once. A query ends without one.
     fn answer(&mut self, request: &Request) -> Result<Option<Answer>, String> {
-        let changes = matches!(request, Request::Submit(_) | Request::Control(..) | Request::Down);
+        let changes =
+            matches!(request, Request::Submit(_) | Request::Control(..) | Request::Down | Request::Wait(_));
         let daemon = rustix::net::sockopt::socket_peercred(&self.stream)
             .map_or(0, |peer| peer.pid.as_raw_nonzero().get());
-        let (began, mut told) = (Instant::now(), false);
+        let waits = matches!(request, Request::Wait(_));
+        // Who waits for a job hears of it when it is over.
+        let (began, mut told) = (Instant::now(), waits);
         loop {
             match self.decoder.next_frame() {
                 Ok(Some((Head { kind: Kind::Answer, .. }, payload))) => {
@@ -194,7 +264,13 @@ impl Frames {
 ///
 /// # Errors
 /// When the working directory is gone; a text for the user.
-pub fn submission(job: &Job, nodes: &Wanted, per_node: Option<u32>, terms: Terms) -> Result<Submit, String> {
+pub fn submission(
+    job: &Job,
+    nodes: &Wanted,
+    per_node: Option<u32>,
+    terms: Terms,
+    batch: &Batch,
+) -> Result<Submit, String> {
     let directory =
         std::env::current_dir().map_err(|error| format!("cannot name the working directory: {error}"))?;
     let umask = rustix::process::umask(Mode::empty());
@@ -206,6 +282,7 @@ pub fn submission(job: &Job, nodes: &Wanted, per_node: Option<u32>, terms: Terms
         hosts: nodes.hosts.clone(),
         per_node,
         terms,
+        batch: batch.clone(),
         environment: std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect(),
         directory: text(directory.into_os_string()),
         umask: umask.as_raw_mode(),

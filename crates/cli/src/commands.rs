@@ -8,8 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::{CommandFactory, Parser, Subcommand};
 use rustix::process::Signal;
 use serde_json::json;
-use tutti_daemon::memory;
 use tutti_daemon::options::complaint;
+use tutti_daemon::{limit, memory};
 use tutti_node::say::{plain, say};
 use tutti_node::snapshot::Deadlock;
 use tutti_node::wire::{Head, Kind, Report};
@@ -18,9 +18,9 @@ use crate::cluster::{self, Answer, Control, JobId, JobRow, JobState, Means, Node
 use crate::{front, snapshot, timeline, up, users};
 
 /// The commands of this module.
-pub const NAMES: [&str; 15] = [
-    "submit", "ps", "status", "nodes", "attach", "logs", "suspend", "resume", "signal", "kill", "up", "down",
-    "keygen", "snapshot", "timeline",
+pub const NAMES: [&str; 16] = [
+    "submit", "wait", "ps", "status", "nodes", "attach", "logs", "suspend", "resume", "signal", "kill", "up",
+    "down", "keygen", "snapshot", "timeline",
 ];
 
 #[derive(Debug, Parser)]
@@ -37,9 +37,24 @@ enum Command {
         /// Those that are over too
         #[arg(long, short)]
         all: bool,
+        /// Only those of these users
+        #[arg(long, short, value_name = "USER", value_delimiter = ',')]
+        user: Vec<String>,
+        /// Only those in these states; over: --all too
+        #[arg(long, short, value_name = "STATE", value_delimiter = ',', value_parser = STATES)]
+        state: Vec<String>,
+        /// Only those with these names
+        #[arg(long, short, value_name = "NAME", value_delimiter = ',')]
+        name: Vec<String>,
         /// For scripts
         #[arg(long)]
         json: bool,
+    },
+    /// Wait until jobs are over; the exit status is the first of theirs that is not 0
+    Wait {
+        /// Their numbers
+        #[arg(required = true, value_name = "JOB")]
+        jobs: Vec<u64>,
     },
     /// One job
     Status {
@@ -118,6 +133,9 @@ enum Command {
     },
 }
 
+/// What `ps --state` takes.
+const STATES: [&str; 7] = ["waiting", "starting", "running", "deadlock", "suspended", "ending", "over"];
+
 /// Signals by name; any other by its number.
 const SIGNALS: [(&str, Signal); 16] = [
     ("HUP", Signal::HUP),
@@ -161,9 +179,9 @@ pub fn options_of(command: &clap::Command) -> Vec<(String, String)> {
 }
 
 /// Runs a command.
-pub fn run(name: &str, mut arguments: Vec<OsString>) -> ExitCode {
+pub fn run(name: &str, arguments: Vec<OsString>) -> ExitCode {
     if name == "submit" {
-        return submit(&mut arguments);
+        return submit(&arguments);
     }
     let words = [OsString::from("tutti"), name.into()].into_iter().chain(arguments);
     let command = match Line::try_parse_from(words) {
@@ -189,7 +207,8 @@ pub fn run(name: &str, mut arguments: Vec<OsString>) -> ExitCode {
 
 fn perform(command: Command) -> Result<ExitCode, String> {
     match command {
-        Command::Ps { all, json } => list(&Request::Jobs { all }, json, print_jobs),
+        Command::Ps { all, user, state, name, json } => ps(all, &Filter { user, state, name }, json),
+        Command::Wait { jobs } => Ok(wait(&jobs)),
         Command::Status { job, json } => list(&Request::Job(JobId(job)), json, print_status),
         Command::Nodes { json } => match cluster::ask(&Request::Nodes)?.0 {
             Answer::Nodes(rows) => show(&rows, json, print_nodes),
@@ -213,12 +232,8 @@ fn perform(command: Command) -> Result<ExitCode, String> {
     }
 }
 
-fn submit(arguments: &mut Vec<OsString>) -> ExitCode {
-    let in_json = arguments.first().is_some_and(|word| word == "--json");
-    if in_json {
-        arguments.remove(0);
-    }
-    let submission = match front::submission(arguments) {
+fn submit(arguments: &[OsString]) -> ExitCode {
+    let (submission, in_json) = match front::submission(arguments) {
         Ok(submission) => submission,
         Err(status) => return status,
     };
@@ -233,6 +248,52 @@ fn submit(arguments: &mut Vec<OsString>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Which jobs are listed.
+#[derive(Debug)]
+struct Filter {
+    user: Vec<String>,
+    state: Vec<String>,
+    name: Vec<String>,
+}
+
+impl Filter {
+    fn takes(&self, row: &JobRow) -> bool {
+        let one_of = |wanted: &[String], is_it: &dyn Fn(&str) -> bool| {
+            wanted.is_empty() || wanted.iter().any(|wanted| is_it(wanted))
+        };
+        // Who has no name, or one that looks like a number, is found by the number.
+        one_of(&self.state, &|state| state == state_of(row))
+            && one_of(&self.name, &|name| name == row.name)
+            && one_of(&self.user, &|user| user.parse() == Ok(row.uid) || user == user_name(row.uid))
+    }
+}
+
+/// Where there is no daemon, nothing runs.
+fn ps(all: bool, filter: &Filter, json: bool) -> Result<ExitCode, String> {
+    let all = all || filter.state.iter().any(|state| state == "over");
+    let answer = cluster::ask_if_there(&Request::Jobs { all })?;
+    let mut rows = match answer {
+        None => Vec::new(),
+        Some(Answer::Jobs(rows)) => rows,
+        Some(_) => return Err("the daemon is of another version".into()),
+    };
+    rows.retain(|row| filter.takes(row));
+    show(&rows, json, print_jobs)
+}
+
+/// Waits for all of them; the first status in their order that is not 0. One that is not known is said, and counts as 1.
+fn wait(jobs: &[u64]) -> ExitCode {
+    let statuses = jobs.iter().map(|job| match cluster::wait_for(JobId(*job)) {
+        Ok(status) => status,
+        Err(text) => {
+            say(format_args!("tutti wait: {text}"));
+            1
+        }
+    });
+    let statuses: Vec<u8> = statuses.collect();
+    ExitCode::from(statuses.into_iter().find(|status| *status != 0).unwrap_or(0))
 }
 
 fn list(request: &Request, json: bool, print: fn(&[JobRow]) -> String) -> Result<ExitCode, String> {
@@ -291,7 +352,9 @@ fn signal_number(text: &str) -> Result<u32, String> {
 
 fn print_jobs(rows: &[JobRow]) -> String {
     let mut table = vec![
-        ["JOB", "STATE", "RANKS", "NODES", "TIME", "USER", "TURNS", "COMMAND"].map(str::to_owned).to_vec(),
+        ["JOB", "STATE", "RANKS", "NODES", "TIME", "USER", "TURNS", "NAME", "COMMAND"]
+            .map(str::to_owned)
+            .to_vec(),
     ];
     for row in rows {
         let state = match (row.state, row.status) {
@@ -311,10 +374,11 @@ fn print_jobs(rows: &[JobRow]) -> String {
                 means => means.map_or("-", by),
             }
             .to_owned(),
+            if row.name.is_empty() { "-".into() } else { row.name.clone() },
             row.command.clone(),
         ]);
     }
-    let mut text = aligned(&table, &[true, false, true, true, true, false, false, false]);
+    let mut text = aligned(&table, &[true, false, true, true, true, false, false, false, false]);
     for (job, why) in rows.iter().filter_map(|row| Some((row.job, row.waits.as_ref()?))) {
         text.push_str(&format!("job {job} waits: {}\n", plain(why)));
     }
@@ -350,7 +414,11 @@ fn aligned(table: &[Vec<String>], right: &[bool]) -> String {
 fn print_status(rows: &[JobRow]) -> String {
     let mut text = String::new();
     for row in rows {
-        text.push_str(&format!("job      {}\nstate    {}\n", row.job, state_of(row)));
+        text.push_str(&format!("job      {}\n", row.job));
+        if !row.name.is_empty() {
+            text.push_str(&format!("name     {}\n", row.name));
+        }
+        text.push_str(&format!("state    {}{}\n", state_of(row), suspension(row)));
         if let Some(status) = row.status {
             text.push_str(&format!("status   {status}\n"));
         }
@@ -358,11 +426,12 @@ fn print_status(rows: &[JobRow]) -> String {
             text.push_str(&format!("cause    {}\n", plain(cause)));
         }
         text.push_str(&format!(
-            "command  {}\nuser     {}\nranks    {}\ntime     {}\n",
+            "command  {}\nuser     {}\nranks    {}\ntime     {}{}\n",
             row.command,
             users::name(row.uid),
             row.ranks,
-            duration(row)
+            duration(row),
+            row.limit_ms.map_or_else(String::new, |limit_ms| format!(" of {}", limit::text_ms(limit_ms)))
         ));
         if let Some(why) = &row.waits {
             text.push_str(&format!("waits    {}\n", plain(why)));
@@ -452,6 +521,27 @@ fn state_of(row: &JobRow) -> &'static str {
     }
 }
 
+/// Since when a job is suspended, and by whom.
+fn suspension(row: &JobRow) -> String {
+    let Some(suspended) = &row.suspended else { return String::new() };
+    format!(" since {} by {}", instant(suspended.since_ms), user_name(suspended.uid))
+}
+
+/// A moment as RFC 3339 has it, in UTC, to the second.
+fn instant(ms: u64) -> String {
+    let (days, seconds) = (ms / 86_400_000, ms / 1000 % 86_400);
+    // Days since 1 March of the year 0: leap days are then at the ends of years.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let year = era * 400 + year + u64::from(month <= 2);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
 /// Minutes and seconds since the ranks ran.
 fn duration(row: &JobRow) -> String {
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
@@ -460,5 +550,24 @@ fn duration(row: &JobRow) -> String {
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, minutes, seconds) => format!("{minutes}:{seconds:02}"),
         (hours, minutes, seconds) => format!("{hours}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_shown_as_the_calendar_has_them() {
+        for (seconds, text) in [
+            (0_u64, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_709_210_096, "2024-02-29T12:34:56Z"),
+            (1_735_689_599, "2024-12-31T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(instant(seconds * 1000), text);
+        }
     }
 }

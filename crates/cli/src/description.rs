@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::stdio::{stdin, stdout};
 use rustix::termios::{isatty, tcgetwinsize};
-use tutti_daemon::message::Terms;
+use tutti_daemon::message::{Batch, Terms};
 use tutti_node::tickets::fill_random;
 use tutti_node::wire::{self, Input, Job};
 
@@ -33,6 +33,8 @@ pub struct Described {
     pub per_node: Option<u32>,
     /// How it shares them.
     pub terms: Terms,
+    /// Its name, its time and what it waits for.
+    pub batch: Batch,
 }
 
 /// Checks what the options ask for and makes a job of it.
@@ -80,13 +82,21 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
         let text = "--exclusive and --memory are for jobs of a cluster (--nodes N, or tutti run): this one would start at once";
         return Err((text.into(), USAGE));
     }
+    let mut batch = options.batch.clone();
+    if matches!(nodes, Nodes::Cluster(_)) {
+        // Its head sees to it, also when nobody watches.
+        batch.timeout_ms = options.timeout.map(|timeout| timeout.as_millis() as u64);
+    } else if batch.time_ms.is_some() || !batch.after.is_empty() {
+        let text = "--time, --after and --after-ok are for jobs of a cluster (--nodes N, or tutti run)";
+        return Err((text.into(), USAGE));
+    }
     // A daemon's ranks cannot inherit what only we have.
     let job = Job { input_inherited: job.input_inherited && !matches!(nodes, Nodes::Cluster(_)), ..job };
     match job.input {
         Input::Rank(rank) if u64::from(rank) >= job.ranks() => {
             Err((format!("-stdin names rank {rank}, the job has {} ranks", job.ranks()), USAGE))
         }
-        _ => Ok(Described { job, nodes, per_node: options.ranks_per_node, terms }),
+        _ => Ok(Described { job, nodes, per_node: options.ranks_per_node, terms, batch }),
     }
 }
 

@@ -31,7 +31,7 @@ use crate::cluster::{self, JobId};
 use crate::description;
 use crate::link::{self, Link};
 use crate::nodes::{Nodes, Wanted};
-use crate::options::{self, Options, Request};
+use crate::options::{self, Face, Options, Request};
 use crate::stdio::Stdio;
 
 mod ending;
@@ -53,13 +53,14 @@ pub const USAGE: u8 = 2;
 
 /// Runs the command line under the given name.
 pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
-    let mut options = match options::parse_as(&arguments, name == "tutti run") {
+    let face = if name == "tutti run" { Face::Run } else { Face::Mpiexec };
+    let mut options = match options::parse_as(&arguments, face) {
         Ok(Request::Run(options)) => with_environment(*options),
         Ok(Request::Version) => return crate::print(Some(format!("{}\n", options::VERSION)), ""),
-        Ok(Request::Help) => return crate::print(Some(options::help(name)), ""),
+        Ok(Request::Help) => return crate::print(Some(options::help(name, face)), ""),
         Err(error) => return refuse(name, &error.to_string(), USAGE),
     };
-    options.cluster = name == "tutti run" && is_for_the_cluster(&options);
+    options.cluster = face == Face::Run && is_for_the_cluster(&options);
     if !options.foreign.is_empty() && !options.quiet {
         say(format_args!(
             "{name}: {} steers another launcher and is ignored here",
@@ -72,8 +73,11 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
                 Ok(mut front) => {
                     let is_local = !matches!(described.nodes, Nodes::Cluster(_));
                     let nodes = described.nodes.first_ranks().len();
-                    front.enrolment =
-                        is_local.then(|| Enrolment::new(&described.job, nodes, described.terms)).flatten();
+                    front.enrolment = is_local
+                        .then(|| {
+                            Enrolment::new(&described.job, nodes, described.terms, &described.batch.name)
+                        })
+                        .flatten();
                     ExitCode::from(front.go_on())
                 }
                 Err(error) => refuse(name, &error, 1),
@@ -97,16 +101,16 @@ pub fn attach(job: JobId) -> ExitCode {
     }
 }
 
-/// Parses and checks the command line of `tutti submit`.
+/// Parses and checks the command line of `tutti submit`; whether its answer is to be JSON.
 ///
 /// # Errors
 /// When it is wrong; it has been said, this is the exit status.
-pub fn submission(arguments: &[OsString]) -> Result<cluster::Submit, ExitCode> {
+pub fn submission(arguments: &[OsString]) -> Result<(cluster::Submit, bool), ExitCode> {
     let name = "tutti submit";
-    let mut options = match options::parse_as(arguments, true) {
-        Ok(Request::Run(options)) => options,
+    let mut options = match options::parse_as(arguments, Face::Submit) {
+        Ok(Request::Run(options)) => with_environment(*options),
         Ok(Request::Version) => return Err(crate::print(Some(format!("{}\n", options::VERSION)), "")),
-        Ok(Request::Help) => return Err(crate::print(Some(options::help(name)), "")),
+        Ok(Request::Help) => return Err(crate::print(Some(options::help(name, Face::Submit)), "")),
         Err(error) => return Err(refuse(name, &error.to_string(), USAGE)),
     };
     options.cluster = true;
@@ -119,7 +123,9 @@ pub fn submission(arguments: &[OsString]) -> Result<cluster::Submit, ExitCode> {
         Nodes::Cluster(wanted) => wanted,
         _ => Wanted::default(),
     };
-    cluster::submission(&job, &nodes, options.ranks_per_node, options.terms)
+    let batch = described.batch;
+    cluster::submission(&job, &nodes, options.ranks_per_node, options.terms, &batch)
+        .map(|submit| (submit, options.json))
         .map_err(|text| refuse(name, &text, 1))
 }
 
@@ -233,7 +239,8 @@ impl Front {
         let of_cluster = links.iter().any(Link::is_daemon);
         let daemon =
             links.iter().find(|link| link.is_daemon()).and_then(|link| Watch::new(link.descriptor()));
-        let deadline = options.timeout.map(|timeout| Instant::now() + timeout);
+        // The head sees to that of a job of the cluster.
+        let deadline = options.timeout.filter(|_| !of_cluster).map(|timeout| Instant::now() + timeout);
         Ok(Front {
             name,
             options,

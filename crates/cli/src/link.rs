@@ -214,7 +214,7 @@ impl Link {
 pub fn start_all(described: &Described) -> Result<(Vec<Link>, Option<Namespaces>), String> {
     let Described { job, nodes, .. } = described;
     if let Nodes::Cluster(nodes) = nodes {
-        let submit = cluster::submission(job, nodes, described.per_node, described.terms)?;
+        let submit = cluster::submission(job, nodes, described.per_node, described.terms, &described.batch)?;
         return Ok((vec![Link::ask(&cluster::Request::Run(Box::new(submit)))?], None));
     }
     let firsts = nodes.first_ranks();

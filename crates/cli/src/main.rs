@@ -47,13 +47,14 @@ fn main() -> ExitCode {
 }
 
 /// The commands of `tutti`: how they are called, and what they do.
-const COMMANDS: [(&str, &str); 19] = [
+const COMMANDS: [(&str, &str); 20] = [
     (
         "run [OPTION ...] -n N PROGRAM ...",
         "run a parallel program; with -N on that many nodes of the cluster",
     ),
     ("submit [OPTION ...] -n N PROGRAM ...", "the same without waiting for it"),
-    ("ps [--all] [--json]", "the jobs of the cluster"),
+    ("wait JOB ...", "wait until jobs are over; the exit status is the first of theirs that is not 0"),
+    ("ps [--all] [--user USER] [--state STATE] [--name NAME] [--json]", "the jobs of the cluster"),
     ("status JOB [--json]", "one job"),
     ("nodes [--json]", "the nodes of the cluster"),
     ("snapshot JOB [-o FILE] | --show FILE", "what is in flight in a job, who waits for whom, deadlocks"),

@@ -8,14 +8,14 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
-use tutti_daemon::memory;
-use tutti_daemon::message::Terms;
+use tutti_daemon::message::{After, BATCH_AFTER_MAX, Batch, JobId, Terms};
+use tutti_daemon::{limit, memory};
 use tutti_node::environment::INITIAL_HANDLER_VARIABLE;
 use tutti_node::wire::{Binding, Inherits, Input};
 
 mod table;
 
-use table::{Key, OF_A_PROGRAM, OPTIONS, Spec};
+use table::{Key, OF_A_PROGRAM, OF_SUBMIT, OPTIONS, Spec};
 pub use table::{Listed, help, listed};
 
 /// What `--version` prints. CMake's FindMPI runs it and wants no more than success.
@@ -52,6 +52,10 @@ pub struct Options {
     pub no_oversubscribe: bool,
     /// How the job shares nodes and time with others.
     pub terms: Terms,
+    /// Its name, its time and what it waits for.
+    pub batch: Batch,
+    /// The answer is for scripts.
+    pub json: bool,
     /// Begin lines with the rank.
     pub label: bool,
     /// Files for stdout, with %r.
@@ -139,15 +143,37 @@ pub enum OptionError {
 /// # Errors
 /// With one line about the first thing that is wrong.
 pub fn parse(arguments: &[OsString]) -> Result<Request, OptionError> {
-    parse_as(arguments, false)
+    parse_as(arguments, Face::Mpiexec)
 }
 
-/// The same, for `tutti run` where -N is the number of nodes, as it is for those who come from Slurm; for Open MPI's
-/// mpirun it is the number of ranks on each.
+/// Whose command line it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Face {
+    /// `mpiexec`, `mpirun`.
+    Mpiexec,
+    /// `tutti run`.
+    Run,
+    /// `tutti submit`.
+    Submit,
+}
+
+impl Face {
+    /// -N is the number of nodes, as it is for those who come from Slurm; for Open MPI's mpirun it is the number of ranks on each.
+    fn counts_nodes(self) -> bool {
+        self != Face::Mpiexec
+    }
+
+    /// It has this option.
+    fn has(self, key: Key) -> bool {
+        self == Face::Submit || !OF_SUBMIT.contains(&key)
+    }
+}
+
+/// The same, for any of those commands.
 ///
 /// # Errors
 /// With one line about the first thing that is wrong.
-pub fn parse_as(arguments: &[OsString], counts_nodes: bool) -> Result<Request, OptionError> {
+pub fn parse_as(arguments: &[OsString], face: Face) -> Result<Request, OptionError> {
     let mut options = Options {
         programs: Vec::new(),
         hosts: Vec::new(),
@@ -163,6 +189,8 @@ pub fn parse_as(arguments: &[OsString], counts_nodes: bool) -> Result<Request, O
         report_bindings: false,
         no_oversubscribe: false,
         terms: Terms::default(),
+        batch: Batch::default(),
+        json: false,
         label: false,
         output_file: None,
         errors_file: None,
@@ -178,7 +206,7 @@ pub fn parse_as(arguments: &[OsString], counts_nodes: bool) -> Result<Request, O
     let sections: Vec<&[OsString]> = arguments.split(|word| word == ":").collect();
     let several = sections.len() > 1;
     for section in sections {
-        let program = match parse_section(section, counts_nodes, &mut options, &mut all)? {
+        let program = match parse_section(section, face, &mut options, &mut all)? {
             Section::Program(program) => program,
             Section::Instead(request) => return Ok(request),
         };
@@ -212,7 +240,7 @@ enum Section {
 
 fn parse_section(
     section: &[OsString],
-    counts_nodes: bool,
+    face: Face,
     options: &mut Options,
     all: &mut ForAll,
 ) -> Result<Section, OptionError> {
@@ -244,7 +272,8 @@ fn parse_section(
             Key::AllVariableList => all.inherits = only(&all.inherits, &values[0]),
             Key::NoneInherited if name.contains("genv") => all.inherits = Inherits::Only(Vec::new()),
             Key::AllInherited => all.inherits = Inherits::All,
-            Key::RanksPerNode if counts_nodes && name == "-N" => {
+            key if !face.has(key) => return Err(OptionError::Unknown(name)),
+            Key::RanksPerNode if face.counts_nodes() && name == "-N" => {
                 for_job(options, Key::Nodes, &name, &values)?;
             }
             key if OF_A_PROGRAM.contains(&key) => for_program(&mut program, key, &name, &values)?,
@@ -399,6 +428,22 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
             let seconds = seconds.ok_or_else(|| wrong("a number of seconds above 0"))?;
             options.timeout = Some(Duration::from_secs_f64(seconds));
         }
+        Key::Time => {
+            let limit = limit::parse(&text()).ok_or_else(|| wrong(limit::EXPECTED))?;
+            options.batch.time_ms = Some(limit.as_millis() as u64);
+        }
+        Key::Name => options.batch.name = text(),
+        Key::After | Key::AfterOk => {
+            let jobs = text().split([':', ',']).map(|job| job.parse().ok().filter(|job| *job > 0)).collect();
+            let jobs: Option<Vec<u64>> = jobs;
+            let jobs = jobs.ok_or_else(|| wrong("numbers of jobs with colons between them"))?;
+            let after = |job| After { job: JobId(job), ok: key == Key::AfterOk };
+            options.batch.after.extend(jobs.into_iter().map(after));
+            if options.batch.after.len() > BATCH_AFTER_MAX {
+                return Err(wrong("256 jobs at most"));
+            }
+        }
+        Key::Json => options.json = true,
         Key::Pty => options.pty = true,
         Key::DetachOnHangup => options.detach_on_hangup = true,
         Key::Quiet => options.quiet = true,

@@ -177,6 +177,9 @@ pub struct Queued {
     pub demand: Demand,
     /// It is to stand still from its start.
     pub suspended: bool,
+    /// Of the jobs that it waits for: those that are over, with their status if that is known.
+    #[serde(default)]
+    pub over: Vec<(JobId, Option<u8>)>,
 }
 
 /// What is kept of a starter beyond the daemon's death.

@@ -13,6 +13,7 @@
 pub mod core;
 pub mod gang;
 pub mod key;
+pub mod limit;
 pub mod members;
 pub mod memory;
 pub mod message;

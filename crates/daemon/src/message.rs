@@ -29,9 +29,11 @@ pub use tutti_sched::{Bytes, JobId};
 use crate::gang::{Means, Stretch};
 use crate::members::{About, Members, NodeId};
 
+mod batch;
 mod room;
 mod users;
 
+pub use batch::{After, BATCH_AFTER_MAX, Batch, NAME_CHARS_MAX};
 pub(crate) use room::{MESSAGE_BYTES_MAX, STATE_BYTES_MAX};
 pub use users::{Answer, Control, Host, JobRow, JobState, NodeRow, Request, Submit, ended_text};
 
@@ -297,6 +299,9 @@ pub struct Launch {
     /// How it shares nodes and time.
     #[serde(default)]
     pub terms: Terms,
+    /// Its name, its time and what it waits for.
+    #[serde(default)]
+    pub batch: Batch,
     /// Where its output goes.
     pub home: NodeId,
     /// Its nodes, in order of ranks; none while it waits for them.
@@ -356,6 +361,9 @@ pub struct Order {
     /// Its ranks wait for each other for ever: a line for the user of a job that its `mpiexec` has started on several virtual nodes.
     #[serde(default)]
     pub stuck: Option<Arc<str>>,
+    /// Its time, for a head that takes it over.
+    #[serde(default)]
+    pub clock: Clock,
     /// Why it ends, for a head that takes it over.
     pub end: Option<End>,
     /// Daemons that start its parts in place of those that the launch names, which had not begun.
@@ -373,6 +381,28 @@ impl Order {
             .map(|renewed| (renewed.life, renewed.before))
             .or_else(|| Some((*launch.lives.get(launch.index(node)?)?, 0)))
     }
+}
+
+/// What the head knows of the time of a job. In ms since 1970, by the head's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clock {
+    /// When its ranks ran; said of a job with a time limit, and of one that was suspended.
+    pub started_ms: Option<u64>,
+    /// For how long it was suspended since then, without [`Self::suspended`].
+    pub stood_ms: u64,
+    /// It is suspended.
+    pub suspended: Option<Suspended>,
+    /// It has reached its limit, and TERM was sent: at this time it is killed.
+    pub kill_ms: Option<u64>,
+}
+
+/// Since when a job is suspended, and by whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suspended {
+    /// Since when, in ms since 1970.
+    pub since_ms: u64,
+    /// By which user.
+    pub uid: u32,
 }
 
 /// A node's daemon has died before it began its part of a job, and the one that follows it begins.

@@ -20,7 +20,7 @@ use tutti_node::snapshot::GOES_ON;
 use tutti_node::wire::{self, Head, Job, Kind, Report, Still};
 
 use super::watch::Watch;
-use crate::cluster::{self, Answer, JobId, Request, Terms};
+use crate::cluster::{self, Answer, Batch, JobId, Request, Terms};
 use crate::link::Link;
 use crate::nodes::Wanted;
 
@@ -49,6 +49,8 @@ pub enum Wish {
 pub struct Enrolment {
     job: Job,
     terms: Terms,
+    /// Only its name: its time is ours to see to.
+    batch: Batch,
     /// Those that its starters may have made.
     cgroups: Vec<PathBuf>,
     /// What each starter said when its ranks ran.
@@ -77,7 +79,7 @@ pub struct Enrolment {
 
 impl Enrolment {
     /// For a job on this machine alone, with so many virtual nodes if it has any; none: the user wants no daemon.
-    pub fn new(job: &Job, nodes: usize, terms: Terms) -> Option<Self> {
+    pub fn new(job: &Job, nodes: usize, terms: Terms, name: &str) -> Option<Self> {
         let named = std::env::var_os(place::SOCKET_VARIABLE);
         // What a rank of a job starts has that job's turns.
         if named.is_some_and(|socket| socket == place::NO_DAEMON) || std::env::var_os("TUTTI_JOB").is_some() {
@@ -88,6 +90,7 @@ impl Enrolment {
         Some(Enrolment {
             job: job.clone(),
             terms,
+            batch: Batch { name: name.into(), ..Batch::default() },
             cgroups: places.collect::<Option<_>>().unwrap_or_default(),
             started: vec![None; numbers.len()],
             link: None,
@@ -191,7 +194,7 @@ impl Enrolment {
     }
 
     fn request(&self) -> Result<Request, String> {
-        let mut submit = cluster::submission(&self.job, &Wanted::default(), None, self.terms)?;
+        let mut submit = cluster::submission(&self.job, &Wanted::default(), None, self.terms, &self.batch)?;
         // Who runs already has its environment.
         submit.environment.clear();
         submit.job.programs.iter_mut().for_each(|program| program.variables.clear());

@@ -1,5 +1,7 @@
 //! The table of options, and its text for people.
 
+use super::Face;
+
 /// What an option does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
@@ -32,6 +34,11 @@ pub enum Key {
     Pty,
     DetachOnHangup,
     Timeout,
+    Time,
+    Name,
+    After,
+    AfterOk,
+    Json,
     NoOversubscribe,
     Weight,
     Exclusive,
@@ -78,6 +85,9 @@ pub const OF_A_PROGRAM: [Key; 8] = [
     Key::SearchPath,
     Key::InitialHandler,
 ];
+
+/// Options that only `tutti submit` has.
+pub const OF_SUBMIT: [Key; 1] = [Key::Json];
 
 pub const OPTIONS: &[Spec] = &[
     option(Key::Ranks, &["n", "np"], &["N"], "number of ranks of this program (default: one per core)"),
@@ -169,6 +179,31 @@ pub const OPTIONS: &[Spec] = &[
         "a closed terminal does not end a job of the cluster: `tutti attach` finds it again",
     ),
     option(Key::Timeout, &["timeout"], &["SECONDS"], "end the job after this time with status 124"),
+    option(
+        Key::Time,
+        &["time", "t"],
+        &["LIMIT"],
+        "a job of the cluster may run so long: 10m, 2h, minutes, HH:MM:SS, D-HH:MM; then TERM, 10 s later KILL, status 124",
+    ),
+    option(
+        Key::Name,
+        &["name", "J", "job-name"],
+        &["NAME"],
+        "what `tutti ps` and `tutti status` call the job",
+    ),
+    option(
+        Key::After,
+        &["after"],
+        &["JOB[:JOB...]"],
+        "a job of the cluster starts when these are over, however they ended",
+    ),
+    option(
+        Key::AfterOk,
+        &["after-ok"],
+        &["JOB[:JOB...]"],
+        "a job of the cluster starts when these have ended with status 0, and ends if one of them has not",
+    ),
+    option(Key::Json, &["json"], &[], "`tutti submit` alone: print the job's number as JSON"),
     option(
         Key::Hosts,
         &["host", "hosts", "H"],
@@ -277,23 +312,52 @@ pub fn listed() -> impl Iterator<Item = Listed> {
 }
 
 /// The text of `--help`.
-pub fn help(name: &str) -> String {
+pub fn help(name: &str, face: Face) -> String {
+    let what = match face {
+        Face::Mpiexec => "Runs a parallel program: N processes (ranks) of it on this machine.",
+        Face::Run => {
+            "Runs a parallel program on the cluster whose daemon is found here: N processes (ranks) of it, on as many nodes as -N\n\
+             says. Without -n there is one rank for each slot of those nodes (of one node, if -N is not given). Where there is no\n\
+             cluster it runs on this machine."
+        }
+        Face::Submit => {
+            "Gives the cluster a parallel program to run, and does not wait for it: N processes (ranks) of it, on as many nodes as\n\
+             -N says. Without -n there is one rank for each slot of those nodes (of one node, if -N is not given). A script may\n\
+             have these options in lines that begin with #TUTTI, above its first command; those given here come before them."
+        }
+    };
     let mut text = format!(
         "usage: {name} [OPTION ...] -n N PROGRAM [ARGUMENT ...] [: [OPTION ...] -n N PROGRAM [ARGUMENT ...]]...\n\n\
-         Runs a parallel program: N processes (ranks) of it on this machine.\n\n"
+         {what}\n\n"
     );
-    for option in listed() {
-        let names: Vec<String> = option
-            .names
-            .iter()
+    for option in OPTIONS.iter().filter(|option| !option.help.is_empty() && face.has(option.key)) {
+        let is_other = |name: &&&str| !(**name == "N" && face.counts_nodes());
+        let names = option.names.iter().filter(is_other);
+        let mut names: Vec<String> = names
             .map(|name| if name.len() <= 2 { format!("-{name}") } else { format!("--{name}") })
             .collect();
+        if option.key == Key::Nodes && face.counts_nodes() {
+            names.insert(0, "-N".into());
+        }
+        let help = match option.key {
+            Key::Ranks if face.counts_nodes() => {
+                "number of ranks of this program (default: one for each slot of its nodes)"
+            }
+            Key::Nodes if face.counts_nodes() => {
+                "run on N nodes of the cluster (-N is the number of ranks on each node for mpiexec alone)"
+            }
+            Key::RanksPerNode if !face.counts_nodes() => {
+                "ranks per node (`tutti run -N` is the number of nodes)"
+            }
+            Key::Json => "print the job's number as JSON",
+            _ => option.help,
+        };
         let left = format!("{} {}", names.join(", "), option.values.join(" "));
         let left = left.trim_end();
         if left.len() > 30 {
-            text.push_str(&format!("  {left}\n  {:30} {}\n", "", option.help));
+            text.push_str(&format!("  {left}\n  {:30} {help}\n", ""));
         } else {
-            text.push_str(&format!("  {left:30} {}\n", option.help));
+            text.push_str(&format!("  {left:30} {help}\n"));
         }
     }
     text.push_str(

@@ -23,9 +23,11 @@ use super::Core;
 use crate::members::NodeId;
 use crate::message::{Answer, JobId, Launch, Notice, Order, Routed, Run};
 
+mod dependencies;
 mod event;
 mod job;
 mod late;
+mod limits;
 mod listing;
 pub(super) mod placement;
 mod queue;
@@ -56,12 +58,16 @@ enum Filing {
     New(NodeId, u64),
     /// Who has changed it: that it is so.
     Changed(NodeId, u64),
+    /// This job, which it waits for, is over: it may be forgotten.
+    Over(JobId),
 }
 
 impl Filing {
-    fn asked(self) -> (NodeId, u64) {
-        let (Filing::New(from, ask) | Filing::Changed(from, ask)) = self;
-        (from, ask)
+    fn asked(self) -> Option<(NodeId, u64)> {
+        match self {
+            Filing::New(from, ask) | Filing::Changed(from, ask) => Some((from, ask)),
+            Filing::Over(_) => None,
+        }
     }
 }
 
@@ -79,6 +85,8 @@ pub(super) struct Head {
     born_ms: u64,
     /// First job of this life: earlier ones that are not known are an earlier head's.
     first_job: u64,
+    /// No node tells any more of jobs that this head does not know.
+    settled: bool,
     /// Whom jobs wait for that stand still.
     lags: Lags,
 }
@@ -94,6 +102,7 @@ impl Head {
             pending: BTreeSet::new(),
             born_ms: now_ms,
             first_job,
+            settled: false,
             lags: Lags::default(),
         }
     }
@@ -105,6 +114,11 @@ impl Head {
             (job.heard, job.said_ms) = (0, 0);
             self.pending.insert(*id);
         }
+    }
+
+    /// Nodes may yet tell of this job, which this head does not know.
+    fn may_learn(&self, id: JobId, now_ms: u64, lost_ms: u64) -> bool {
+        id.0 < self.first_job && now_ms < self.born_ms + SETTLE_LOST * lost_ms
     }
 
     /// Some job is not over, or waits to be judged.
@@ -142,13 +156,22 @@ impl Head {
 }
 
 impl Core {
+    /// This head does not know the job, and nodes may yet tell of it.
+    fn is_unsettled(&self, id: JobId) -> bool {
+        let (now_ms, lost_ms) = (self.now_ms, self.config.lost_ms);
+        self.head
+            .as_ref()
+            .is_some_and(|head| !head.jobs.contains_key(&id) && head.may_learn(id, now_ms, lost_ms))
+    }
+
     /// A node knows a job that the relay does not.
     pub(super) fn adopt_job(&mut self, id: JobId, order: Order) {
         let (Some(head), Some(launch)) = (&mut self.head, order.launch.clone()) else { return };
         let is_young = self.now_ms < head.born_ms + ADOPT_MS;
         // A file says that it waits, which its nodes know better: the file was about to be removed.
         if head.jobs.get(&id).is_some_and(HeadJob::is_held) {
-            head.jobs.remove(&id);
+            let removed = head.jobs.remove(&id);
+            head.pending.extend(removed.iter().flat_map(HeadJob::named_before));
             self.actions.push_back(super::Action::Queue(id, None));
         }
         match head.jobs.get_mut(&id) {
@@ -203,7 +226,9 @@ impl Core {
             return;
         }
         let (started, said, was_over) = (job.told_started, job.notices.len(), job.over);
+        job.judge_dependencies();
         let none = BTreeMap::new();
+        let has_reached_limit = job.judge_limit(wall_ms);
         job.judge(self.relay.states(id).unwrap_or(&none), wall_ms);
         let (now_started, over, status) = (job.told_started, job.over, job.status);
         let is_suspended = job.order.run == Run::Stop;
@@ -217,11 +242,16 @@ impl Core {
             self.tell_gang_of_start(id, is_suspended);
             self.log_start(id);
         }
+        if has_reached_limit {
+            self.log_limit(id);
+        }
         new.iter().for_each(|notice| self.log_notice(id, notice));
         self.log_left(id, left);
         if over && !was_over {
             self.leave_scheduler(id);
             self.log(id, JobEvent { event: "over", status: Some(status), text, ..JobEvent::default() });
+            self.answer_waiters(id);
+            self.release_dependents(id);
             self.forget_oldest();
         }
         self.say_reports(id);
@@ -229,8 +259,12 @@ impl Core {
 
     /// A job that is over is kept by its nodes until its home has everything, or is lost itself.
     fn forget_if_heard(&mut self, id: JobId) {
-        let Some(job) = self.head.as_mut().and_then(|head| head.jobs.get_mut(&id)) else { return };
-        let Some(members) = self.members.as_ref().filter(|_| job.over) else { return };
+        let Some(head) = &mut self.head else { return };
+        if head.jobs.get(&id).is_none_or(|job| !job.over) || head.is_owed(id) {
+            return;
+        }
+        let Some(job) = head.jobs.get_mut(&id) else { return };
+        let Some(members) = &self.members else { return };
         if job.heard >= job.notices.len() as u64 {
             job.order.forget = true;
         } else if !members.is_alive(job.launch.home) {
@@ -292,8 +326,9 @@ impl Core {
     }
 
     pub(super) fn tick_head(&mut self) {
-        let now_ms = self.now_ms;
+        let (now_ms, wall_ms) = (self.now_ms, self.wall_ms);
         self.release_held();
+        self.settle_dependencies();
         let (Some(head), Some(members)) = (&mut self.head, &self.members) else { return };
         // A job of an earlier head ends if a node of it does not come back.
         let mut absent = BTreeSet::new();
@@ -313,7 +348,10 @@ impl Core {
         ids.extend(
             head.jobs
                 .iter()
-                .filter(|(_, job)| unheard(job) || job.taking.is_some() || job.stuck.is_due(now_ms))
+                .filter(|(_, job)| {
+                    let is_late = job.limit_due_ms().is_some_and(|due_ms| wall_ms >= due_ms);
+                    unheard(job) || job.taking.is_some() || job.stuck.is_due(now_ms) || is_late
+                })
                 .map(|(id, _)| *id),
         );
         for id in ids {

@@ -5,7 +5,7 @@ use tutti_node::os::{self, Rung};
 use tutti_node::session::Session;
 use tutti_node::wire::{Cause, Ended, Job, Text};
 
-use super::{JobId, Terms};
+use super::{Batch, JobId, Suspended, Terms};
 use crate::gang::Means;
 use crate::members::NodeId;
 
@@ -30,6 +30,8 @@ pub enum Request {
     },
     /// One job.
     Job(JobId),
+    /// One job, as soon as it is over.
+    Wait(JobId),
     /// Do something to a job.
     Control(JobId, Control),
     /// The state of all channels of a job.
@@ -74,6 +76,9 @@ pub struct Submit {
     /// How it shares them.
     #[serde(default)]
     pub terms: Terms,
+    /// Its name, its time and what it waits for.
+    #[serde(default)]
+    pub batch: Batch,
     /// Environment of the front end.
     pub environment: Vec<(Text, Text)>,
     /// Its working directory.
@@ -128,6 +133,12 @@ pub struct JobRow {
     pub uid: u32,
     /// What is with it.
     pub state: JobState,
+    /// What its user calls it; empty: nothing.
+    #[serde(default)]
+    pub name: String,
+    /// How long its ranks may run, in ms, without the time for which it was suspended.
+    #[serde(default)]
+    pub limit_ms: Option<u64>,
     /// Its ranks.
     pub ranks: u64,
     /// Its nodes by name, in order of ranks.
@@ -152,6 +163,9 @@ pub struct JobRow {
     pub gang: bool,
     /// Slices that it has had, as far as is known: up to a second ago.
     pub turns: u64,
+    /// Since when it is suspended, and by whom.
+    #[serde(default)]
+    pub suspended: Option<Suspended>,
     /// Why it waits for nodes.
     pub waits: Option<String>,
     /// Its ranks wait for each other for ever: who for whom.

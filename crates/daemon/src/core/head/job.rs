@@ -10,7 +10,7 @@ use super::snapshot::Taking;
 use super::stuck::Stuck;
 use crate::members::NodeId;
 use crate::message::{
-    End, Fence, JobId, JobState, Launch, Notice, Order, PartState, Phase, Renewed, Run, ended_text,
+    Clock, End, Fence, JobId, JobState, Launch, Notice, Order, PartState, Phase, Renewed, Run, ended_text,
 };
 
 /// Signals of an order; older ones have long been handed on.
@@ -74,6 +74,8 @@ pub(super) struct HeadJob {
     pub(super) pids: Vec<(NodeId, Vec<u32>)>,
     /// It has no nodes yet.
     pub(super) queued: Option<Waits>,
+    /// Who waits for its end: the node, and the question.
+    pub(super) waiters: BTreeSet<(NodeId, u64)>,
     /// Slices that it has had, as the switch thread has said last.
     pub(super) turns: u64,
 }
@@ -94,6 +96,7 @@ impl HeadJob {
             signals: Vec::new(),
             fence: Arc::default(),
             stuck: None,
+            clock: Clock::default(),
             end: None,
             renewed: Vec::new(),
             forget: false,
@@ -128,6 +131,7 @@ impl HeadJob {
             stuck: Stuck::default(),
             pids: Vec::new(),
             queued: None,
+            waiters: BTreeSet::new(),
             turns: 0,
             launch,
         }
@@ -153,6 +157,9 @@ impl HeadJob {
     /// What another head knew of the job.
     pub(super) fn learn(&mut self, order: &Order) {
         let known = &mut self.order;
+        if order.version >= known.version {
+            known.clock = order.clock;
+        }
         known.version = known.version.max(order.version);
         known.run = known.run.max(order.run);
         known.leave |= order.leave;
@@ -176,6 +183,7 @@ impl HeadJob {
             (self.ender, self.asked) = (end.by, end.asked);
             self.note(end.status);
         }
+        self.learn_clock();
     }
 
     /// What follows the first is a consequence of it.
@@ -183,7 +191,7 @@ impl HeadJob {
         self.cause.get_or_insert(text);
     }
 
-    fn note(&mut self, status: u8) {
+    pub(super) fn note(&mut self, status: u8) {
         if self.status == 0 {
             self.status = status;
         }
@@ -266,7 +274,7 @@ impl HeadJob {
         }
         if whole && all(Phase::Running) && !self.told_started && !self.is_ending() {
             self.told_started = true;
-            self.started_ms = Some(wall_ms);
+            self.note_start(wall_ms);
             self.pids = self.launch.nodes.iter().map(|node| (*node, states[node].pids.clone())).collect();
             let pids = parts.iter().flatten().flat_map(|part| part.pids.clone()).collect();
             let cores = parts.iter().flatten().flat_map(|part| part.cores.clone()).collect();

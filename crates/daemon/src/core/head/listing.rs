@@ -7,7 +7,7 @@ use super::{late, placement};
 use crate::core::Core;
 use crate::gang::Means;
 use crate::members::{Members, NodeId};
-use crate::message::{JobId, JobRow, NodeRow};
+use crate::message::{JobId, JobRow, NodeRow, Run};
 
 impl Core {
     pub(super) fn list(&self, wanted: impl Fn(JobId, &HeadJob) -> bool) -> Vec<JobRow> {
@@ -16,6 +16,8 @@ impl Core {
             job: *id,
             uid: job.launch.user.uid,
             state: job.state(),
+            name: job.launch.batch.name.clone(),
+            limit_ms: job.launch.batch.limit().map(|(limit_ms, _)| limit_ms),
             ranks: job.launch.job.ranks(),
             nodes: names(members, &job.launch.nodes),
             command: job.command.clone(),
@@ -29,6 +31,7 @@ impl Core {
             memory_bytes: job.launch.terms.memory_bytes,
             gang: job.launch.terms.gang,
             turns: job.turns,
+            suspended: job.order.clock.suspended.filter(|_| job.order.run == Run::Stop && !job.over),
             waits: job.waits(),
             unfrozen: late::keepers(&head.lags, members, *id, job),
             deadlock: job.stuck.deadlock().map(str::to_owned),

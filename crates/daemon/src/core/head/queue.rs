@@ -5,6 +5,9 @@
 //!                                '- killed: over, Over
 //! ```
 //!
+//! One that is to start behind others (`--after`) is filed as any other, and the scheduler is asked for it when those are over
+//! ([`super::dependencies`]).
+//!
 //! A job that waits is known to the head alone, so the head has a file of each ([`Action::Queue`]), made before the user has the
 //! job's number and removed before the first order for its nodes leaves. A head that is started anew finds the files, and waits
 //! for nodes that may know better, as with submissions that it is asked for again; jobs that come meanwhile stand behind those.
@@ -12,9 +15,12 @@
 //! on its way, and the job is known to its nodes, or lost with this head. A node's daemon that dies before it begins its part is no loss:
 //! the next one begins it ([`HeadJob::judge`]).
 
+use std::collections::{BTreeMap, VecDeque};
+
 use tutti_node::wire::Report;
 use tutti_sched::{Demand, NodeId, Place, SubmitError, Wait};
 
+use super::dependencies::Outcome;
 use super::job::HeadJob;
 use super::listing::names;
 use super::{Filing, JobEvent, SETTLE_LOST, placement};
@@ -26,12 +32,22 @@ use crate::message::{Answer, JobId, Launch, Routed, Run};
 #[derive(Debug)]
 pub(super) struct Waits {
     demand: Demand,
-    /// The scheduler is asked for it at this time: nodes may know better. None: it has been asked.
+    /// The scheduler is not asked for it before this time: nodes may know better.
     held_until_ms: Option<u64>,
+    /// The scheduler has been asked for it.
+    pub(super) asked: bool,
+    /// Jobs that it waits for and that are over.
+    pub(super) over: BTreeMap<JobId, Outcome>,
     /// Why it waits.
     why: Option<String>,
     /// Its user has been told that it does.
-    told: bool,
+    pub(super) told: bool,
+}
+
+impl Waits {
+    fn new(demand: Demand, held_until_ms: Option<u64>) -> Self {
+        Waits { demand, held_until_ms, asked: false, over: BTreeMap::new(), why: None, told: false }
+    }
 }
 
 impl HeadJob {
@@ -50,11 +66,10 @@ impl HeadJob {
     /// Why it has no nodes.
     pub(super) fn waits(&self) -> Option<String> {
         let queued = self.queued.as_ref().filter(|_| !self.is_ending())?;
-        let why = match queued.held_until_ms {
-            Some(_) => "the head was started anew, and waits for what its nodes know",
-            None => queued.why.as_deref().unwrap_or("others wait longer"),
-        };
-        Some(why.to_owned())
+        if queued.held_until_ms.is_some() {
+            return Some("the head was started anew, and waits for what its nodes know".into());
+        }
+        self.waits_for().or_else(|| Some(queued.why.clone().unwrap_or_else(|| "others wait longer".into())))
     }
 
     /// What it asks for where it is already.
@@ -79,11 +94,13 @@ impl Core {
     pub(in crate::core) fn take_queue(&mut self, queued: Vec<(JobId, Queued)>) {
         let held_until_ms = Some(self.now_ms + SETTLE_LOST * self.config.lost_ms);
         let Some(head) = &mut self.head else { return };
-        for (id, Queued { launch, demand, suspended }) in queued {
+        for (id, Queued { launch, demand, suspended, over }) in queued {
             head.next_job = head.next_job.max(id.0 + 1);
             head.first_job = head.first_job.max(id.0 + 1);
             head.remember(launch.home, launch.ask, Answer::Job(id));
-            let waits = Waits { demand, held_until_ms, why: None, told: false };
+            let mut waits = Waits::new(demand, held_until_ms);
+            waits.over =
+                over.into_iter().map(|(job, status)| (job, Outcome { status, filed: true })).collect();
             let mut job = HeadJob::waiting(id, launch, waits);
             if suspended {
                 job.order.run = Run::Stop;
@@ -103,7 +120,9 @@ impl Core {
         let Some(job) = head.jobs.get(&id).filter(|job| !job.is_ending()) else { return false };
         let Some(queued) = &job.queued else { return false };
         let launch = Launch { detached: job.detached, ..Launch::clone(&job.launch) };
-        let file = Queued { launch, demand: queued.demand.clone(), suspended: job.order.run == Run::Stop };
+        let over = queued.over.iter().map(|(job, outcome)| (*job, outcome.status)).collect();
+        let suspended = job.order.run == Run::Stop;
+        let file = Queued { launch, demand: queued.demand.clone(), suspended, over };
         head.filing.entry(id).or_default().push_back(filing);
         self.act(Action::Queue(id, Some(Box::new(file))));
         true
@@ -113,7 +132,8 @@ impl Core {
     pub(super) fn queue(&mut self, id: JobId, launch: Launch, demand: Demand, (from, ask): (NodeId, u64)) {
         let Some(head) = &mut self.head else { return };
         let held_until_ms = head.jobs.values().find_map(|job| job.queued.as_ref()?.held_until_ms);
-        let waits = Waits { demand, held_until_ms, why: None, told: false };
+        let mut waits = Waits::new(demand, held_until_ms);
+        waits.over = head.outcomes(&launch.batch.after);
         head.jobs.insert(id, HeadJob::waiting(id, launch, waits));
         self.file(id, Filing::New(from, ask));
     }
@@ -130,9 +150,10 @@ impl Core {
             Some(Filing::New(..)) => self.begin_filed(id, filed),
             // What cannot be kept is so in this life, and the log of the daemon says that it is in no other.
             Some(Filing::Changed(..)) => Answer::Done,
+            Some(Filing::Over(job)) => return self.note_filed(id, job),
             None => return,
         };
-        let Some((from, ask)) = filing.map(Filing::asked) else { return };
+        let Some((from, ask)) = filing.and_then(Filing::asked) else { return };
         if let Some(head) = &mut self.head {
             head.remember(from, ask, answer.clone());
         }
@@ -148,22 +169,51 @@ impl Core {
         if let Err(why) = filed
             && job.detached
         {
-            self.head.iter_mut().for_each(|head| drop(head.jobs.remove(&id)));
+            if let Some(head) = &mut self.head {
+                let removed = head.jobs.remove(&id);
+                head.pending.extend(removed.iter().flat_map(HeadJob::named_before));
+            }
             // It may be there all the same, until the power fails.
             self.act(Action::Queue(id, None));
             let event = JobEvent { event: "over", status: Some(1), text: why.clone(), ..JobEvent::default() };
             self.log(id, event);
             return Answer::Refused(format!("the head cannot keep the job: {why}"));
         }
-        let queued = job.queued.as_ref().filter(|queued| queued.held_until_ms.is_none());
-        if let Some(demand) = queued.map(|queued| Box::new(queued.demand.clone())) {
-            let is_suspended = job.order.run == Run::Stop;
-            self.act(Action::Gang(Command::Submit(id, demand, false)));
-            if is_suspended {
-                self.suspend_in_scheduler(id, true);
-            }
+        if job.failed_dependency().is_some() {
+            self.head.iter_mut().for_each(|head| head.pending.extend([id]));
         }
+        self.try_to_schedule(id);
         Answer::Job(id)
+    }
+
+    /// Asks the scheduler for nodes, unless the job is to wait for something else.
+    pub(super) fn try_to_schedule(&mut self, id: JobId) {
+        let Some(head) = &mut self.head else { return };
+        let is_new =
+            |filings: &VecDeque<Filing>| filings.iter().any(|filing| matches!(filing, Filing::New(..)));
+        if head.filing.get(&id).is_some_and(is_new) {
+            return;
+        }
+        let Some(job) = head.jobs.get_mut(&id).filter(|job| !job.is_ending()) else { return };
+        let is_suspended = job.order.run == Run::Stop;
+        if let Some(text) = job.news_of_waiting() {
+            job.say(Report::Warning(format!("job {id} waits: {text}")));
+            self.log(id, JobEvent { event: "waits", text, ..JobEvent::default() });
+            return self.say_reports(id);
+        }
+        if job.waits_for().is_some() || job.failed_dependency().is_some() {
+            return;
+        }
+        let Some(queued) = job.queued.as_mut().filter(|queued| !queued.asked) else { return };
+        if queued.held_until_ms.is_some() {
+            return;
+        }
+        queued.asked = true;
+        let demand = Box::new(queued.demand.clone());
+        self.act(Action::Gang(Command::Submit(id, demand, false)));
+        if is_suspended {
+            self.suspend_in_scheduler(id, true);
+        }
     }
 
     /// Those that waited for what nodes know have waited long enough; in the order in which they came.
@@ -177,14 +227,12 @@ impl Core {
                 && queued.held_until_ms.is_some_and(|until_ms| now_ms >= until_ms)
             {
                 queued.held_until_ms = None;
-                due.push((*id, queued.demand.clone(), job.order.run == Run::Stop));
+                due.push(*id);
             }
         }
-        for (id, demand, is_suspended) in due {
-            self.act(Action::Gang(Command::Submit(id, Box::new(demand), false)));
-            if is_suspended {
-                self.suspend_in_scheduler(id, true);
-            }
+        head.pending.extend(&due);
+        for id in due {
+            self.try_to_schedule(id);
         }
     }
 
@@ -227,7 +275,8 @@ impl Core {
         let lives = nodes.iter().map(|node| members.nodes[node].about.incarnation).collect();
         let nodes_by_name = names(members, &nodes);
         job.settle(nodes, firsts.collect(), lives);
-        head.pending.insert(id);
+        // Those that it has waited for may be forgotten.
+        head.pending.extend(job.named_before().chain([id]));
         let order = job.order.clone();
         self.act(Action::Queue(id, None));
         self.relay.set_order(id, order);

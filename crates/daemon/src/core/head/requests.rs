@@ -8,7 +8,9 @@ use super::listing::{name, names};
 use super::{Filing, JobEvent, SETTLE_LOST, placement};
 use crate::core::{Action, Core};
 use crate::members::NodeId;
-use crate::message::{Answer, Control, JobId, Launch, Notice, Request, Routed, Run, Submit, User};
+use crate::message::{
+    Answer, BATCH_AFTER_MAX, Control, JobId, Launch, Notice, Request, Routed, Run, Submit, User,
+};
 
 /// Why a job ended that was killed by request, or with its front end.
 const KILLED: &str = "it was killed by its user";
@@ -39,7 +41,7 @@ impl Core {
         }
         let answer = match request {
             // It is answered when its file is written.
-            _ if head.filing.values().flatten().any(|filing| filing.asked() == (from, ask)) => return,
+            _ if head.filing.values().flatten().any(|filing| filing.asked() == Some((from, ask))) => return,
             Request::Run(submit) => match self.submit(from, ask, user, *submit, false, false) {
                 Some(answer) => answer,
                 None => return,
@@ -56,6 +58,10 @@ impl Core {
             Request::Job(job) => match self.list(|id, _| id == job) {
                 rows if rows.is_empty() => Answer::Refused(format!("there is no job {job}")),
                 rows => Answer::Jobs(rows),
+            },
+            Request::Wait(job) => match self.wait_for(from, ask, job) {
+                Some(answer) => answer,
+                None => return,
             },
             Request::Control(job, control) => match self.control(user, job, control, Some((from, ask))) {
                 Some(answer) => answer,
@@ -106,6 +112,18 @@ impl Core {
         let (Some(head), Some(members)) = (&mut self.head, &self.members) else {
             return Some(Answer::Refused("this node is not the head".into()));
         };
+        if submit.batch.after.len() > BATCH_AFTER_MAX {
+            return Some(Answer::Refused(format!("a job can wait for {BATCH_AFTER_MAX} others at most")));
+        }
+        for after in &submit.batch.after {
+            if head.jobs.contains_key(&after.job) {
+            } else if head.may_learn(after.job, self.now_ms, self.config.lost_ms) {
+                // Asked again, it is answered when nodes have said what they know.
+                return None;
+            } else {
+                return Some(Answer::Refused(format!("there is no job {}", after.job)));
+            }
+        }
         let wanted = match enrolled {
             true => None,
             false => match placement::demand(members, &submit) {
@@ -127,6 +145,7 @@ impl Core {
             directory: submit.directory,
             umask: submit.umask,
             terms: submit.terms,
+            batch: submit.batch.cleaned(),
             home,
             lives: nodes.iter().map(|node| members.nodes[node].about.incarnation).collect(),
             first_ranks: vec![0; nodes.len()],
@@ -179,6 +198,7 @@ impl Core {
         if !self.may(user, Some(owner)) {
             return refused(format!("job {id} is another user's"));
         }
+        let wall_ms = self.wall_ms;
         let job = self.head.as_mut().and_then(|head| head.jobs.get_mut(&id))?;
         if job.over {
             return refused(format!("job {id} is over"));
@@ -186,11 +206,11 @@ impl Core {
         let (was, was_detached) = (job.order.run, job.detached);
         match control {
             Control::Suspend if was == Run::Go => {
-                job.order.run = Run::Stop;
+                job.set_run(Run::Stop, user.uid, wall_ms);
                 job.told_suspended = false;
             }
             Control::Resume if was == Run::Stop => {
-                job.order.run = Run::Go;
+                job.set_run(Run::Go, user.uid, wall_ms);
                 job.notices.push(Notice::Resumed);
             }
             Control::Suspend | Control::Resume => {}
@@ -210,7 +230,7 @@ impl Core {
                 let ends = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
                 let ends = ends.iter().any(|end| end.as_raw() as u32 == signal);
                 if ends && was == Run::Stop {
-                    job.order.run = Run::Go;
+                    job.set_run(Run::Go, user.uid, wall_ms);
                 }
                 job.asked |= ends;
             }

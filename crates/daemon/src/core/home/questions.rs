@@ -39,6 +39,8 @@ impl Question {
                 | Request::Enrol(..)
                 | Request::Control(..)
                 | Request::Down
+                // It may take days, and outlives a head.
+                | Request::Wait(_)
                 | Request::Withdraw
         )
     }
@@ -98,10 +100,10 @@ impl Core {
         let name = self.config.about.name.clone();
         let (mut told, mut refused) = (Vec::new(), Vec::new());
         for (ask, question) in &mut self.home.questions {
-            // A snapshot takes its time, and a job that runs already does not wait.
+            // A snapshot and a job take their time, and a job that runs already does not wait.
             let waits_ms = match &question.request {
                 Request::Enrol(..) => continue,
-                Request::Snapshot(_) => silent_ms.min(now_ms - question.since_ms),
+                Request::Snapshot(_) | Request::Wait(_) => silent_ms.min(now_ms - question.since_ms),
                 _ => now_ms - question.since_ms,
             };
             if question.client == NOBODY || waits_ms < TELL_MS {

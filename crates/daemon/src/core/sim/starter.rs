@@ -215,7 +215,10 @@ impl Starter {
                 self.report(&Report::Suspended);
             }
             Kind::Resume => self.frozen = false,
-            Kind::Signal => self.heard_signals.push(number),
+            Kind::Signal => {
+                assert!(number != 15 || !self.heard_signals.contains(&15), "TERM twice");
+                self.heard_signals.push(number);
+            }
             Kind::Input => {
                 assert!(number != self.piece, "a piece of stdin twice");
                 (self.piece, self.taken) = (number, false);

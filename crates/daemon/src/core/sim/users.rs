@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tutti_node::wire::{Decoder, Kind, Report};
 
 use crate::core::ClientId;
-use crate::message::{Answer, JobId};
+use crate::message::{Answer, JobId, JobRow};
 
 /// A user's program at the local socket of a node.
 #[derive(Debug)]
@@ -16,6 +16,8 @@ pub(super) struct Client {
     pub runs: bool,
     pub job: Option<JobId>,
     pub answered: bool,
+    /// What it has been told of jobs, or that there are none.
+    pub rows: Option<Vec<JobRow>>,
     /// It has heard that the head does not answer.
     told: bool,
     pub released: bool,
@@ -41,6 +43,7 @@ impl Client {
             runs,
             job: None,
             answered: false,
+            rows: None,
             told: false,
             released: false,
             gone: false,
@@ -58,8 +61,10 @@ impl Client {
     pub(super) fn answer(&mut self, answer: &Answer) {
         assert!(!self.answered && !self.released, "answered twice: {answer:?}");
         self.answered = true;
-        if let Answer::Job(job) = answer {
-            self.job = Some(*job);
+        match answer {
+            Answer::Job(job) => self.job = Some(*job),
+            Answer::Jobs(rows) => self.rows = Some(rows.clone()),
+            _ => {}
         }
     }
 

@@ -61,6 +61,10 @@ pub(super) struct World {
     pub placed: u64,
     /// Messages with states that have come to the head.
     pub states_at_head: u64,
+    /// Users also say how long jobs may run and which others they wait for, and wait for jobs themselves: from this number.
+    pub batch: Option<Random>,
+    /// Starters of jobs that others wait for live as long as their daemons say.
+    pub strict_order: bool,
     /// Nothing fails any more, and jobs end soon.
     peace: bool,
     /// Something has failed.
@@ -89,6 +93,8 @@ impl World {
             fates: BTreeMap::new(),
             placed: 0,
             states_at_head: 0,
+            batch: None,
+            strict_order: false,
             peace: false,
             troubled: false,
             head_died: false,

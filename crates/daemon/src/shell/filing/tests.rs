@@ -29,6 +29,7 @@ fn queued(detached: bool) -> Box<Queued> {
         memory: None,
     };
     let launch = Launch {
+        batch: Default::default(),
         job,
         user: User { uid: 1, gid: 1 },
         groups: Vec::new(),
@@ -47,7 +48,7 @@ fn queued(detached: bool) -> Box<Queued> {
         lives: Vec::new(),
         enrolled: false,
     };
-    Box::new(Queued { launch, demand: Demand::any(1, 1), suspended: false })
+    Box::new(Queued { launch, demand: Demand::any(1, 1), suspended: false, over: Vec::new() })
 }
 
 /// A folder on a disk that has nothing for good before it is let.

@@ -10,7 +10,7 @@ use crate::core::Core;
 use crate::core::sim::scheduling::{MEMORY_BYTES, Scheduling};
 use crate::core::sim::starter::Fate;
 use crate::core::sim::users::Client;
-use crate::message::{Launch, Terms};
+use crate::message::{JobId, JobRow, Launch, Terms};
 
 impl World {
     pub(in crate::core::sim) fn all_ended_well(&self) -> bool {
@@ -80,6 +80,38 @@ impl World {
             "{:?} beside {others:?}",
             launch.terms
         );
+    }
+
+    /// A job that waits for others starts behind them; one that wants them to have ended well, never behind one that has not.
+    pub(super) fn check_order(&self, job: JobId, launch: &Launch) {
+        for after in &launch.batch.after {
+            let runs = |machine: &Machine| {
+                machine.starters.get(&after.job).is_some_and(|starter| !starter.is_dead())
+            };
+            let is_early = self.machines.iter().any(runs) && (self.strict_order || !self.troubled);
+            assert!(!is_early, "job {job} starts before {after:?} is over");
+            let fate = self.fates.get(&after.job).map(|(fate, _)| *fate);
+            let has_failed = matches!(fate, Some(Fate::Fails(_) | Fate::Refused));
+            assert!(!after.ok || !has_failed, "job {job} starts behind {after:?}, which {fate:?}");
+        }
+    }
+
+    /// What a user's program has been told: rows of jobs.
+    pub(in crate::core::sim) fn rows(&self, client: usize) -> Option<&[JobRow]> {
+        self.clients[client].rows.as_deref()
+    }
+
+    pub(in crate::core::sim) fn is_answered(&self, client: usize) -> bool {
+        self.clients[client].answered
+    }
+
+    pub(in crate::core::sim) fn job_of(&self, client: usize) -> Option<JobId> {
+        self.clients[client].job
+    }
+
+    /// A part of this job has begun somewhere.
+    pub(in crate::core::sim) fn has_started(&self, job: JobId) -> bool {
+        self.launches.contains_key(&job)
     }
 
     /// What must hold when all is quiet.

@@ -208,6 +208,11 @@ impl World {
         self.fates.extend(jobs.map(|job| (JobId(job), (Fate::Hangs, 0))));
     }
 
+    /// Jobs end well by themselves.
+    pub(in crate::core::sim) fn let_jobs_end_well(&mut self, jobs: std::ops::Range<u64>) {
+        self.fates.extend(jobs.map(|job| (JobId(job), (Fate::Ends, 0))));
+    }
+
     /// A daemon starts a job's part on its node.
     pub(super) fn start(&mut self, node: usize, job: JobId, launch: &Launch, described: &Job) {
         let life = self.machines[node].life;
@@ -216,6 +221,7 @@ impl World {
         let other = self.asked.insert((launch.home, launch.ask), job);
         assert!(other.is_none_or(|other| other == job), "one question, jobs {other:?} and {job}");
         self.check_company(node, launch);
+        self.check_order(job, launch);
         let (fate, lines) = self.fate(job, launch, node);
         if self.random.below(60) == 0 && !self.peace {
             let gone = Event::StarterGone(job, "the starter died".into());

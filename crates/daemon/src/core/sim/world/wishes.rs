@@ -7,7 +7,7 @@ use crate::core::sim::scheduling::MEMORY_BYTES;
 use crate::core::sim::starter::Fate;
 use crate::core::sim::users::Client;
 use crate::core::{ClientId, Event};
-use crate::message::{Control, Host, JobId, Request, Submit, Terms, User};
+use crate::message::{After, Batch, Control, Host, JobId, Request, Submit, Terms, User};
 
 impl World {
     pub(in crate::core::sim) fn user_does_something(&mut self) {
@@ -20,6 +20,12 @@ impl World {
         if self.random.below(3) == 0 && self.last_job > 0 {
             // Perhaps one that waits.
             some_job = Some(JobId(self.last_job - self.random.below(self.last_job.min(8))));
+        }
+        if let (Some(random), Some(job)) = (&mut self.batch, some_job)
+            && random.below(8) == 0
+        {
+            self.user_asks(node, Request::Wait(job));
+            return;
         }
         let request = match (self.random.below(15), some_job) {
             (14, _) => return self.user_enrols(node),
@@ -35,10 +41,7 @@ impl World {
             (13, _) => return self.user_types(),
             _ => Request::Nodes,
         };
-        let client = ClientId(self.number());
-        let runs = matches!(request, Request::Run(_));
-        self.clients.push(Client::new(client, node, runs));
-        self.tell(node, Event::Request(client, User { uid: 1, gid: 1 }, request));
+        self.user_asks(node, request);
     }
 
     /// A job runs on a node and is to take part; perhaps it is over before the answer.
@@ -98,6 +101,7 @@ impl World {
         submit.nodes = Some(ranks);
         submit.hosts = nodes.iter().map(|node| Host { name: format!("node{node}"), ranks: None }).collect();
         submit.terms = Terms::default();
+        submit.batch = Batch::default();
         let client = ClientId(self.number());
         self.clients.push(Client::new(client, 0, true));
         self.tell(0, Event::Request(client, User { uid: 1, gid: 1 }, Request::Run(Box::new(submit))));
@@ -118,6 +122,40 @@ impl World {
                 }
             }
         }
+    }
+
+    /// What a batch user says of a job, if there are any.
+    fn batch_wish(&mut self) -> Batch {
+        let last_job = self.last_job;
+        let Some(random) = &mut self.batch else { return Batch::default() };
+        let mut after = Vec::new();
+        if last_job > 0 && random.below(3) == 0 {
+            for _ in 0..1 + random.below(3) {
+                let job = JobId(last_job - random.below(last_job.min(6)));
+                after.push(After { job, ok: random.below(2) == 0 });
+            }
+        }
+        let time_ms = (random.below(5) == 0).then(|| 300 + random.below(6_000));
+        Batch { time_ms, after, ..Batch::default() }
+    }
+
+    /// A user of a node asks for something; gives his program.
+    pub(in crate::core::sim) fn user_asks(&mut self, node: usize, request: Request) -> usize {
+        let client = ClientId(self.number());
+        let runs = matches!(request, Request::Run(_));
+        self.clients.push(Client::new(client, node, runs));
+        self.tell(node, Event::Request(client, User { uid: 1, gid: 1 }, request));
+        self.clients.len() - 1
+    }
+
+    /// A job of a rank for each of these nodes, that nobody waits for; gives its user's program.
+    pub(in crate::core::sim) fn submit_on(&mut self, from: usize, nodes: &[usize], batch: Batch) -> usize {
+        let mut submit = self.submit();
+        submit.job.programs[0].ranks = nodes.len() as u32;
+        submit.nodes = Some(nodes.len() as u32);
+        submit.hosts = nodes.iter().map(|node| Host { name: format!("node{node}"), ranks: None }).collect();
+        (submit.terms, submit.batch) = (Terms::default(), batch);
+        self.user_asks(from, Request::Submit(Box::new(submit)))
     }
 
     fn submit(&mut self) -> Submit {
@@ -148,6 +186,7 @@ impl World {
             memory: None,
         };
         let (environment, directory) = (Vec::new(), "/".into());
+        let batch = self.batch_wish();
         let terms = Terms {
             exclusive: self.random.below(10) == 0,
             memory_bytes: self.random.below(3) * self.random.below(MEMORY_BYTES / 2 + 10),
@@ -156,6 +195,7 @@ impl World {
         };
         Submit {
             terms,
+            batch,
             job,
             nodes: Some(nodes),
             per_node: None,

@@ -1,0 +1,129 @@
+//! Time limits, jobs that wait for others, and users that wait for jobs: also when heads die.
+
+use super::world::World;
+use super::{ALL, Faults, NONE, run_all, seeds};
+use crate::message::{After, Batch, Control, JobId, Request};
+
+const BATCH: Faults = Faults { batch: true, ..NONE };
+
+#[test]
+fn batch_jobs_end_well_where_nothing_fails() {
+    run_all(30, None, BATCH);
+}
+
+#[test]
+fn batch_jobs_end_whatever_links_and_daemons_do() {
+    run_all(20, None, Faults { batch: true, head_dies: false, ..ALL });
+}
+
+#[test]
+fn batch_jobs_end_also_when_the_head_dies() {
+    run_all(40, None, Faults { batch: true, ..ALL });
+}
+
+/// Ends the run if it takes too long.
+fn await_that(world: &mut World, seed: u64, what: &str, is_so: impl Fn(&World) -> bool) {
+    let end_ms = world.now_ms + 200_000;
+    while !is_so(world) {
+        assert!(world.now_ms < end_ms, "TUTTI_SIM_SEED={seed}: {what}: {}", world.clients_text());
+        world.run_until(world.now_ms + 10);
+    }
+}
+
+/// The limit goes on under the next head: TERM once (the starter holds that), then KILL, and the status says so.
+#[test]
+fn time_limit_holds_also_when_the_head_dies_meanwhile() {
+    let mut tried = 0;
+    for seed in seeds(60) {
+        let mut world = World::new(seed, 4, 2);
+        world.run_until(5_000);
+        world.let_jobs_hang(1..2);
+        let batch = Batch { time_ms: Some(4_000), ..Batch::default() };
+        let asked = world.submit_on(1, &[1, 2], batch);
+        await_that(&mut world, seed, "it is submitted", |world| world.is_answered(asked));
+        await_that(&mut world, seed, "it has begun", |world| world.has_started(JobId(1)));
+        let began_ms = world.now_ms;
+        let waits = world.user_asks(2, Request::Wait(JobId(1)));
+        // Before it starts, while it runs, and between TERM and KILL.
+        world.run_until(began_ms + seed % 15 * 1_000);
+        let replaces = seed % 4 > 0;
+        if replaces {
+            world.replace_daemon(0, 800);
+        }
+        await_that(&mut world, seed, "it is over", |world| world.is_answered(waits));
+        let Some([row]) = world.rows(waits) else { panic!("TUTTI_SIM_SEED={seed}: no row") };
+        if row.status == Some(1) {
+            // A starter has died.
+            continue;
+        }
+        tried += 1;
+        assert_eq!(row.status, Some(124), "TUTTI_SIM_SEED={seed}: {row:?}");
+        let cause = row.cause.as_deref().unwrap_or_default();
+        assert!(cause.contains("time limit of 0:04 (--time)"), "TUTTI_SIM_SEED={seed}: {row:?}");
+        let took_ms = world.now_ms - began_ms;
+        // The head may have died before it knew that the ranks run; then it is the next one that counts from there.
+        assert!((13_500..20_000).contains(&took_ms), "TUTTI_SIM_SEED={seed}: {took_ms} ms");
+    }
+    assert!(tried > 40 || seeds(2).len() == 1, "{tried} jobs reached their limit");
+}
+
+/// Three jobs wait for one: until it is over, until it has ended well, and until the second is over. Heads die at any time.
+#[test]
+fn dependencies_hold_also_when_heads_die() {
+    let mut tried = 0;
+    for seed in seeds(120) {
+        let mut world = World::new(seed, 4, 2);
+        world.run_until(5_000);
+        world.let_jobs_hang(1..2);
+        world.let_jobs_end_well(2..5);
+        world.strict_order = true;
+        let first = world.submit_on(1, &[1, 2], Batch::default());
+        await_that(&mut world, seed, "it is submitted", |world| world.job_of(first).is_some());
+        await_that(&mut world, seed, "it has begun", |world| world.has_started(JobId(1)));
+        let behind = |job, ok| Batch { after: vec![After { job, ok }], ..Batch::default() };
+        let mut dependents = Vec::new();
+        for (job, ok) in [(JobId(1), false), (JobId(1), true), (JobId(3), false)] {
+            let asked = world.submit_on(2, &[1], behind(job, ok));
+            await_that(&mut world, seed, "it is submitted", |world| world.job_of(asked).is_some());
+            dependents.push(world.job_of(asked).expect("it has a number"));
+        }
+        assert_eq!(dependents, [2, 3, 4].map(JobId), "TUTTI_SIM_SEED={seed}");
+        if seed % 3 == 0 {
+            world.replace_daemon(0, 800);
+            world.run_until(world.now_ms + seed * 37 % 6_000);
+        }
+        let waits: Vec<usize> =
+            dependents.iter().map(|job| world.user_asks(3, Request::Wait(*job))).collect();
+        if dependents.iter().any(|job| world.has_started(*job)) {
+            // A starter of the first has died; that it is over then the world holds.
+            continue;
+        }
+        let kill = world.user_asks(2, Request::Control(JobId(1), Control::Kill));
+        if seed % 2 == 0 {
+            world.run_until(world.now_ms + seed * 13 % 300);
+            world.replace_daemon_after(0, seed / 2 % 8, 800);
+        }
+        await_that(&mut world, seed, "it is killed", |world| world.is_answered(kill));
+        // The head may have died between the answer and the order.
+        world.run_until(world.now_ms + 15_000);
+        world.user_asks(2, Request::Control(JobId(1), Control::Kill));
+        for wait in &waits {
+            await_that(&mut world, seed, "they are over", |world| world.is_answered(*wait));
+        }
+        // Those that started did so behind the first: the world holds that.
+        // One whose nodes were just chosen is lost with the head, and nothing is known of it.
+        let is_lost = |wait: usize| world.rows(wait).is_none();
+        assert!(world.has_started(JobId(2)) || is_lost(waits[0]), "TUTTI_SIM_SEED={seed}");
+        assert!(!world.has_started(JobId(3)), "TUTTI_SIM_SEED={seed}: the first was killed");
+        assert!(world.has_started(JobId(4)) || is_lost(waits[2]), "TUTTI_SIM_SEED={seed}");
+        if let Some([row]) = world.rows(waits[1]) {
+            tried += usize::from(!is_lost(waits[0]));
+            let cause = row.cause.as_deref().unwrap_or_default();
+            assert!(row.status == Some(1) && cause.starts_with("dependency failed: "), "{row:?}");
+        }
+        world.make_peace();
+        await_that(&mut world, seed, "all is quiet", World::is_quiet);
+        world.check_end();
+    }
+    assert!(tried > 60 || seeds(2).len() == 1, "{tried} ends were seen");
+}

@@ -1,0 +1,178 @@
+//! Jobs as batch users know them: names, time limits, dependencies, waiting for the end.
+
+use std::time::{Duration, Instant};
+
+use crate::Cluster;
+use crate::harness::{RANK, await_that};
+
+fn is_over(cluster: &Cluster, job: u32) {
+    await_that("the job is over", || cluster.job(job).contains("\"over\""));
+}
+
+fn status_line(cluster: &Cluster, job: u32, line: &str) -> String {
+    let status = cluster.tutti(&["status", &job.to_string()]).expect_success().stdout;
+    let found = status.lines().find_map(|text| text.strip_prefix(line));
+    found.unwrap_or_default().trim().to_owned()
+}
+
+/// The front end's line and status, and those of a job that nobody watches; the environment's limit counts too.
+#[test]
+fn time_limit_ends_a_job_with_term_and_says_so() {
+    let cluster = Cluster::up("batch-time", 2, &[]);
+    let ran = cluster.run(&["run", "--time", "1s", "-N", "2", "-n", "2", RANK, "hang"]);
+    let line = "tutti run: it reached its time limit of 0:01 (--time); the job is ended\n";
+    assert_eq!((ran.code(), ran.stderr.as_str()), (124, line));
+    for (job, option) in [(2, "--timeout"), (3, "--time")] {
+        cluster
+            .tutti(&[
+                "submit",
+                option,
+                "1s".trim_end_matches(if job == 2 { "s" } else { "" }),
+                "-n",
+                "1",
+                RANK,
+                "hang",
+            ])
+            .expect_success();
+        assert_eq!(cluster.tutti(&["wait", &job.to_string()]).code(), 124);
+        let cause = format!("it reached its time limit of 0:01 ({option})");
+        assert_eq!(status_line(&cluster, job, "cause"), cause);
+        assert!(cluster.job(job).contains("\"limit_ms\": 1000"), "{}", cluster.job(job));
+    }
+    let mut command = cluster.command(&["submit", "-n", "1", RANK, "hang"]);
+    tutti_tests::run(command.env("MPIEXEC_TIMEOUT", "1"), crate::harness::LIMIT).expect_success();
+    assert_eq!(cluster.tutti(&["wait", "4"]).code(), 124);
+}
+
+/// A job that ends well within its grace keeps what it writes then; its status says that it was ended.
+#[test]
+fn time_limit_gives_a_job_time_for_its_last_words_and_kills_who_takes_more() {
+    let cluster = Cluster::up("batch-grace", 2, &[]);
+    let script = "trap 'echo saved; exit 0' TERM; while :; do sleep 0.05; done";
+    let ran = cluster.run(&["run", "--time", "1s", "-N", "2", "-n", "2", "sh", "-c", script]);
+    assert_eq!((ran.code(), ran.stdout.as_str()), (124, "saved\nsaved\n"), "{ran}");
+    let began = Instant::now();
+    let deaf = "trap '' TERM; while :; do sleep 0.05; done";
+    let ran = cluster.run(&["run", "--time", "1s", "-n", "1", "sh", "-c", deaf]);
+    assert_eq!(ran.code(), 124, "{ran}");
+    assert!(began.elapsed() > Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+#[test]
+fn time_limit_does_not_count_the_time_for_which_its_user_has_suspended_a_job() {
+    let cluster = Cluster::up("batch-suspended", 1, &[]);
+    cluster.tutti(&["submit", "--time", "2s", "-n", "1", RANK, "hang"]).expect_success();
+    await_that("it runs", || cluster.job(1).contains("\"running\""));
+    cluster.tutti(&["suspend", "1"]).expect_success();
+    let began = Instant::now();
+    let state = status_line(&cluster, 1, "state");
+    assert!(state.starts_with("suspended since 20") && state.ends_with(" by root"), "{state}");
+    while began.elapsed() < Duration::from_secs(3) {
+        assert!(cluster.job(1).contains("\"suspended\""), "{}", cluster.job(1));
+    }
+    cluster.tutti(&["resume", "1"]).expect_success();
+    assert!(cluster.job(1).contains("\"running\""), "{}", cluster.job(1));
+    assert_eq!(cluster.tutti(&["wait", "1"]).code(), 124);
+}
+
+#[test]
+fn time_limit_holds_also_when_the_head_is_replaced() {
+    let cluster = Cluster::up("batch-head", 2, &crate::cluster::SLOWLY_LOST);
+    cluster.tutti(&["submit", "--time", "3s", "-N", "2", "-n", "2", RANK, "hang"]).expect_success();
+    await_that("it runs", || cluster.job(1).contains("\"running\""));
+    cluster.replace(0);
+    await_that("it is over", || cluster.job(1).contains("\"over\""));
+    assert_eq!(status_line(&cluster, 1, "cause"), "it reached its time limit of 0:03 (--time)");
+}
+
+#[test]
+fn wait_ends_with_the_first_status_that_is_not_0_and_names_what_never_was() {
+    let cluster = Cluster::up("batch-wait", 2, &[]);
+    for words in [&["true"][..], &["sh", "-c", "sleep 1; exit 7"], &["sh", "-c", "exit 3"]] {
+        cluster.tutti(&[&["submit", "-n", "1"], words].concat()).expect_success();
+    }
+    assert_eq!(cluster.tutti(&["wait", "1", "2", "3"]).code(), 7);
+    assert_eq!(cluster.tutti(&["wait", "3", "2"]).code(), 3);
+    let on_node1 = tutti_tests::run(&mut cluster.command_on(1, &["wait", "1"]), crate::harness::LIMIT);
+    assert_eq!((on_node1.code(), on_node1.stderr.as_str()), (0, ""));
+    let ran = cluster.tutti(&["wait", "77", "2"]);
+    assert_eq!((ran.code(), ran.stderr.as_str()), (1, "tutti wait: there is no job 77\n"));
+}
+
+#[test]
+fn dependency_starts_a_job_when_others_are_over_and_ends_one_that_wanted_them_well() {
+    let cluster = Cluster::up("batch-after", 2, &[]);
+    cluster.tutti(&["submit", "-n", "1", RANK, "hang"]).expect_success();
+    let submit = |after: &[&str]| {
+        let words = [&["submit", "--json"], after, &["-n", "1", "true"]].concat();
+        cluster.tutti(&words).expect_success().stdout
+    };
+    assert_eq!(submit(&["--after", "1"]), "{\"job\":2}\n");
+    submit(&["--after-ok", "1"]);
+    submit(&["--after-ok", "2"]);
+    submit(&["--after", "2:3"]);
+    let ps = cluster.tutti(&["ps"]).expect_success().stdout;
+    assert!(ps.contains("job 2 waits: until job 1 is over\n"), "{ps}");
+    assert!(ps.contains("job 4 waits: until job 2 has ended with status 0\n"), "{ps}");
+    assert!(ps.contains("job 5 waits: until job 2 is over, job 3 is over\n"), "{ps}");
+    cluster.tutti(&["kill", "1"]).expect_success();
+    for (job, status) in [(2, 0), (3, 1), (4, 0), (5, 0)] {
+        assert_eq!(cluster.tutti(&["wait", &job.to_string()]).code(), status, "job {job}");
+    }
+    let cause = "dependency failed: job 1 has ended with status 137";
+    assert_eq!(status_line(&cluster, 3, "cause"), cause);
+    let ran = cluster.run(&["run", "--after-ok", "3", "-n", "1", "true"]);
+    let line = "tutti run: dependency failed: job 3 has ended with status 1\n";
+    assert_eq!((ran.code(), ran.stderr.as_str()), (1, line));
+    let refused = cluster.tutti(&["submit", "--after", "99", "-n", "1", "true"]);
+    assert_eq!((refused.code(), refused.stderr.as_str()), (1, "tutti submit: there is no job 99\n"));
+}
+
+#[test]
+fn dependency_is_kept_when_the_head_dies() {
+    let cluster = Cluster::up("batch-after-head", 2, &crate::cluster::SLOWLY_LOST);
+    cluster.tutti(&["submit", "-N", "2", "-n", "2", RANK, "hang"]).expect_success();
+    await_that("it runs", || cluster.job(1).contains("\"running\""));
+    cluster.tutti(&["submit", "--name", "second", "--after", "1", "-n", "1", "true"]).expect_success();
+    cluster.tutti(&["submit", "--after-ok", "1", "-n", "1", "true"]).expect_success();
+    cluster.replace(0);
+    await_that("the next head knows it", || cluster.job(1).contains("\"running\""));
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(cluster.tutti(&["wait", "2"]).code(), 0);
+    assert_eq!(cluster.tutti(&["wait", "3"]).code(), 1);
+    assert_eq!(status_line(&cluster, 2, "name"), "second");
+}
+
+#[test]
+fn ps_lists_by_user_state_and_name_and_nothing_where_there_is_no_daemon() {
+    let cluster = Cluster::up("batch-ps", 1, &[]);
+    let header = |text: &str| text.lines().count() == 1 && text.starts_with("JOB  STATE");
+    let ps = |words: &[&str]| cluster.tutti(&[&["ps"], words].concat()).expect_success().stdout;
+    assert!(header(&ps(&[])));
+    cluster.tutti(&["submit", "-J", "a b", "-n", "1", RANK, "hang"]).expect_success();
+    cluster.tutti(&["submit", "--name", "c\u{1b}[2J", "-n", "1", "false"]).expect_success();
+    is_over(&cluster, 2);
+    await_that("it runs", || cluster.job(1).contains("\"running\""));
+    let jobs = |words: &[&str]| -> Vec<String> {
+        ps(words).lines().skip(1).filter_map(|row| row.split_whitespace().next().map(str::to_owned)).collect()
+    };
+    for (words, listed) in [
+        (&[][..], &["1"][..]),
+        (&["-a"], &["1", "2"]),
+        (&["--state", "over"], &["2"]),
+        (&["--state", "running,over"], &["1", "2"]),
+        (&["-a", "--name", "a b"], &["1"]),
+        (&["-a", "--name", "c [2J"], &["2"]),
+        (&["-a", "--user", "root"], &["1", "2"]),
+        (&["-a", "--user", "0"], &["1", "2"]),
+        (&["-a", "--user", "nobody"], &[]),
+    ] {
+        assert_eq!(jobs(words), listed, "{words:?}");
+    }
+    let wrong = cluster.tutti(&["ps", "--state", "asleep"]);
+    assert!(wrong.code() == 2 && wrong.stderr.lines().count() == 1, "{wrong}");
+    let mut command = cluster.command(&["ps"]);
+    let nowhere = cluster.folder.join("nothing-here.sock");
+    let ran = tutti_tests::run(command.env("TUTTI_DAEMON", nowhere), crate::harness::LIMIT).expect_success();
+    assert!(header(&ran.stdout) && ran.stderr.is_empty(), "{ran}");
+}
