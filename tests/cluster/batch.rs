@@ -17,7 +17,7 @@ fn status_line(cluster: &Cluster, job: u32, line: &str) -> String {
 
 /// The front end's line and status, and those of a job that nobody watches; the environment's limit counts too.
 #[test]
-fn time_limit_ends_a_job_with_term_and_says_so() {
+fn time_limit_ends_a_job_with_status_124() {
     let cluster = Cluster::up("batch-time", 2, &[]);
     let ran = cluster.run(&["run", "--time", "1s", "-N", "2", "-n", "2", RANK, "hang"]);
     let line = "tutti run: it reached its time limit of 0:01 (--time); the job is ended\n";
@@ -46,7 +46,7 @@ fn time_limit_ends_a_job_with_term_and_says_so() {
 
 /// A job that ends well within its grace keeps what it writes then; its status says that it was ended.
 #[test]
-fn time_limit_gives_a_job_time_for_its_last_words_and_kills_who_takes_more() {
+fn time_limit_kills_after_a_grace() {
     let cluster = Cluster::up("batch-grace", 2, &[]);
     let script = "trap 'echo saved; exit 0' TERM; while :; do sleep 0.05; done";
     let ran = cluster.run(&["run", "--time", "1s", "-N", "2", "-n", "2", "sh", "-c", script]);
@@ -59,7 +59,7 @@ fn time_limit_gives_a_job_time_for_its_last_words_and_kills_who_takes_more() {
 }
 
 #[test]
-fn time_limit_does_not_count_the_time_for_which_its_user_has_suspended_a_job() {
+fn time_limit_excludes_suspended_time() {
     let cluster = Cluster::up("batch-suspended", 1, &[]);
     cluster.tutti(&["submit", "--time", "2s", "-n", "1", RANK, "hang"]).expect_success();
     await_that("it runs", || cluster.job(1).contains("\"running\""));
@@ -76,7 +76,7 @@ fn time_limit_does_not_count_the_time_for_which_its_user_has_suspended_a_job() {
 }
 
 #[test]
-fn time_limit_holds_also_when_the_head_is_replaced() {
+fn time_limit_survives_controller_restart() {
     let cluster = Cluster::up("batch-head", 2, &crate::cluster::SLOWLY_LOST);
     cluster.tutti(&["submit", "--time", "3s", "-N", "2", "-n", "2", RANK, "hang"]).expect_success();
     await_that("it runs", || cluster.job(1).contains("\"running\""));
@@ -86,7 +86,7 @@ fn time_limit_holds_also_when_the_head_is_replaced() {
 }
 
 #[test]
-fn wait_ends_with_the_first_status_that_is_not_0_and_names_what_never_was() {
+fn wait_returns_the_first_nonzero_status() {
     let cluster = Cluster::up("batch-wait", 2, &[]);
     for words in [&["true"][..], &["sh", "-c", "sleep 1; exit 7"], &["sh", "-c", "exit 3"]] {
         cluster.tutti(&[&["submit", "-n", "1"], words].concat()).expect_success();
@@ -100,7 +100,7 @@ fn wait_ends_with_the_first_status_that_is_not_0_and_names_what_never_was() {
 }
 
 #[test]
-fn dependency_starts_a_job_when_others_are_over_and_ends_one_that_wanted_them_well() {
+fn dependency_starts_or_fails_a_job() {
     let cluster = Cluster::up("batch-after", 2, &[]);
     cluster.tutti(&["submit", "-n", "1", RANK, "hang"]).expect_success();
     let submit = |after: &[&str]| {
@@ -129,7 +129,7 @@ fn dependency_starts_a_job_when_others_are_over_and_ends_one_that_wanted_them_we
 }
 
 #[test]
-fn dependency_is_kept_when_the_head_dies() {
+fn dependency_survives_controller_restart() {
     let cluster = Cluster::up("batch-after-head", 2, &crate::cluster::SLOWLY_LOST);
     cluster.tutti(&["submit", "-N", "2", "-n", "2", RANK, "hang"]).expect_success();
     await_that("it runs", || cluster.job(1).contains("\"running\""));
@@ -144,7 +144,7 @@ fn dependency_is_kept_when_the_head_dies() {
 }
 
 #[test]
-fn ps_lists_by_user_state_and_name_and_nothing_where_there_is_no_daemon() {
+fn ps_filters_by_user_state_and_name() {
     let cluster = Cluster::up("batch-ps", 1, &[]);
     let header = |text: &str| text.lines().count() == 1 && text.starts_with("JOB  STATE");
     let ps = |words: &[&str]| cluster.tutti(&[&["ps"], words].concat()).expect_success().stdout;

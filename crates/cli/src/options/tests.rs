@@ -111,13 +111,8 @@ fn options_errors_are_one_line() {
 }
 
 #[test]
-<<<<<<< HEAD
 fn help_names_every_own_option() {
-    let text = help("mpiexec");
-=======
-fn help_names_every_option_that_is_ours() {
     let text = help("tutti submit", Face::Submit);
->>>>>>> 24d3b4e (cluster: time limits, dependencies, names, tutti wait and ps by user, state, name)
     for option in OPTIONS.iter().filter(|option| !option.help.is_empty()) {
         for name in option.names {
             assert!(text.contains(&format!("-{name}")), "{name}");

@@ -7,17 +7,17 @@ use crate::message::{After, Batch, Control, JobId, Request};
 const BATCH: Faults = Faults { batch: true, ..NONE };
 
 #[test]
-fn batch_jobs_end_well_where_nothing_fails() {
+fn cluster_sim_batch_jobs_end_well_without_faults() {
     run_all(30, None, BATCH);
 }
 
 #[test]
-fn batch_jobs_end_whatever_links_and_daemons_do() {
+fn cluster_sim_batch_jobs_end_despite_link_and_daemon_faults() {
     run_all(20, None, Faults { batch: true, head_dies: false, ..ALL });
 }
 
 #[test]
-fn batch_jobs_end_also_when_the_head_dies() {
+fn cluster_sim_batch_jobs_end_despite_controller_deaths() {
     run_all(40, None, Faults { batch: true, ..ALL });
 }
 
@@ -32,7 +32,7 @@ fn await_that(world: &mut World, seed: u64, what: &str, is_so: impl Fn(&World) -
 
 /// The limit goes on under the next head: TERM once (the starter holds that), then KILL, and the status says so.
 #[test]
-fn time_limit_holds_also_when_the_head_dies_meanwhile() {
+fn cluster_sim_time_limit_survives_controller_death() {
     let mut tried = 0;
     for seed in seeds(60) {
         let mut world = World::new(seed, 4, 2);
@@ -69,7 +69,7 @@ fn time_limit_holds_also_when_the_head_dies_meanwhile() {
 
 /// Three jobs wait for one: until it is over, until it has ended well, and until the second is over. Heads die at any time.
 #[test]
-fn dependencies_hold_also_when_heads_die() {
+fn cluster_sim_dependencies_survive_controller_deaths() {
     let mut tried = 0;
     for seed in seeds(120) {
         let mut world = World::new(seed, 4, 2);
