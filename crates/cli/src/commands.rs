@@ -266,7 +266,7 @@ impl Filter {
         // Who has no name, or one that looks like a number, is found by the number.
         one_of(&self.state, &|state| state == state_of(row))
             && one_of(&self.name, &|name| name == row.name)
-            && one_of(&self.user, &|user| user.parse() == Ok(row.uid) || user == user_name(row.uid))
+            && one_of(&self.user, &|user| user.parse() == Ok(row.uid) || user == users::name(row.uid))
     }
 }
 
@@ -524,7 +524,7 @@ fn state_of(row: &JobRow) -> &'static str {
 /// Since when a job is suspended, and by whom.
 fn suspension(row: &JobRow) -> String {
     let Some(suspended) = &row.suspended else { return String::new() };
-    format!(" since {} by {}", instant(suspended.since_ms), user_name(suspended.uid))
+    format!(" since {} by {}", instant(suspended.since_ms), users::name(suspended.uid))
 }
 
 /// A moment as RFC 3339 has it, in UTC, to the second.

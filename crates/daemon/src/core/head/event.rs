@@ -27,6 +27,9 @@ pub struct JobEvent {
     /// Whose job it is, when it is submitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
+    /// What its user calls it, when it is submitted.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
     /// Its number of ranks, when it is submitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ranks: Option<u64>,

@@ -162,6 +162,7 @@ impl Core {
             nodes: names(members, &launch.nodes),
             text: command(&launch),
             uid: Some(launch.user.uid),
+            name: launch.batch.name.clone(),
             ranks: Some(launch.job.ranks()),
             ..JobEvent::default()
         };
