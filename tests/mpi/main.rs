@@ -6,6 +6,7 @@ mod counters;
 mod datatypes;
 mod differential;
 mod messages;
+mod nulls;
 mod start;
 
 use std::path::Path;

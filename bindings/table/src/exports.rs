@@ -1,7 +1,8 @@
 //! Writes the exported functions of `libtutti.so.1`.
 //!
 //! Every function of the table comes out twice, as `MPI_X` and as `PMPI_X`, both strong symbols that hold the same body, so that
-//! a profiling tool may define the first and call the second, linked in or preloaded. A body is written if a file below
+//! a profiling tool may define the first and call the second, linked in or preloaded. In front of it stands the check for null
+//! pointers ([`crate::nulls`]). A body is written if a file below
 //! `crates/mpi/src/face` has a line that begins with `pub unsafe fn MPI_X`; [`written_bodies`] looks for those. All others
 //! raise MPI_ERR_UNSUPPORTED_OPERATION with their name; those of the tool information interface, whose errors are never
 //! raised (15.3.9), return MPI_T_ERR_NOT_SUPPORTED.
@@ -87,8 +88,9 @@ fn write_export(out: &mut String, table: &Table, function: &Function, prefix: &s
     let arguments: Vec<String> = prototype.params.iter().map(|p| p.rust_name()).collect();
     let body = if written {
         format!(
-            "// SAFETY: the arguments are the caller's, who keeps the standard's rules for them.\n    \
+            "{}// SAFETY: the arguments are the caller's, who keeps the standard's rules for them.\n    \
              unsafe {{ tutti_mpi::face::{name}({}) }}",
+            table.null_checks(prototype),
             arguments.join(", ")
         )
     } else if name.starts_with("MPI_T_") {

@@ -1,6 +1,6 @@
 //! The table of the MPI interface and the generators that read it.
 //!
-//! `bindings/mpi/` holds three files of facts: `constants.txt`, `types.txt`, `functions.txt`. [`Table::load`] reads them (what
+//! `bindings/mpi/` holds four files of facts: `constants.txt`, `types.txt`, `functions.txt`, `nulls.txt`. [`Table::load`] reads them (what
 //! arguments are, `parameters.txt`, is for [`manual`] alone); the
 //! generators write from them, each one text:
 //!
@@ -20,6 +20,7 @@ pub mod exports;
 pub mod filter;
 pub mod header;
 pub mod manual;
+pub mod nulls;
 mod parse;
 pub mod rust_abi;
 
@@ -37,6 +38,8 @@ pub struct Table {
     pub types: Vec<TypeRow>,
     /// Functions, in the order of the file; a large-count function follows the one that it belongs to.
     pub functions: Vec<Function>,
+    /// Which arguments may be null pointers; the first line that fits counts.
+    pub nulls: Vec<nulls::NullRule>,
 }
 
 /// A section of `constants.txt`.
@@ -143,7 +146,7 @@ impl std::error::Error for TableError {}
 
 impl Table {
     /// The names of the files of a table.
-    pub const FILES: [&str; 3] = ["constants.txt", "types.txt", "functions.txt"];
+    pub const FILES: [&str; 4] = ["constants.txt", "types.txt", "functions.txt", "nulls.txt"];
 
     /// Reads the table in folder `dir`.
     pub fn load(dir: &Path) -> Result<Table, TableError> {
@@ -156,7 +159,15 @@ impl Table {
         parse::read_lines(&dir.join("functions.txt"), |line| {
             parse::function_line(&mut table.functions, &mut chapter, line)
         })?;
-        table.check().map_err(|what| TableError { file: dir.to_owned(), line: 0, what })?;
+        parse::read_lines(&dir.join("nulls.txt"), |line| {
+            table.nulls.push(nulls::NullRule::parse(line)?);
+            Ok(())
+        })?;
+        table.check().and_then(|()| table.check_nulls()).map_err(|what| TableError {
+            file: dir.to_owned(),
+            line: 0,
+            what,
+        })?;
         Ok(table)
     }
 

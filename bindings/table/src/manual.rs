@@ -189,7 +189,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// Whether the name is of the pattern, in which `*` stands for any text.
-fn fits(pattern: &str, name: &str) -> bool {
+pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
         Some((head, rest)) => name.strip_prefix(head).is_some_and(|tail| {

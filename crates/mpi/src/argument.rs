@@ -98,7 +98,8 @@ pub unsafe fn put_text(
     }
 }
 
+/// The error of an argument that is a null pointer.
 #[cold]
-fn null(name: &str) -> Error {
+pub fn null(name: &str) -> Error {
     Error::new(MPI_ERR_ARG, format_args!("{name} is a null pointer"))
 }

@@ -120,9 +120,12 @@ impl Guard {
     /// Attaches a buffer to the process or to a communicator.
     ///
     /// # Errors
-    /// MPI_ERR_BUFFER when there is one already.
+    /// MPI_ERR_BUFFER when there is one already, or the address is a null pointer.
     pub fn attach_buffer(&mut self, owner: usize, address: *mut c_void, bytes: i64) -> Result<()> {
         check(bytes >= 0, MPI_ERR_BUFFER, || format!("size is {bytes}, expected 0 or more"))?;
+        check(!address.is_null() || bytes == 0, MPI_ERR_BUFFER, || {
+            format!("the buffer is a null pointer, expected memory of {bytes} bytes")
+        })?;
         check(!self.buffers.contains_key(&owner), MPI_ERR_BUFFER, || {
             "a buffer is attached already; detach it first".into()
         })?;

@@ -24,6 +24,7 @@ pub mod handle;
 pub mod info;
 mod invariant;
 pub mod lock;
+mod null_argument;
 pub mod partitioned;
 pub mod point_to_point;
 pub mod process;
@@ -36,4 +37,5 @@ mod type_arguments;
 mod unsupported;
 mod waiting;
 
+pub use null_argument::{null_argument, null_argument_of_session};
 pub use unsupported::unsupported;

@@ -8,6 +8,8 @@ int main(int argc, char **argv)
     const char *mistake = argc > 1 ? argv[1] : "";
     if (strcmp(mistake, "before") == 0)
         return MPI_Comm_size(MPI_COMM_WORLD, &n);
+    if (strcmp(mistake, "null_before") == 0)
+        return MPI_Info_create(NULL);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (rank == 1) {
@@ -29,6 +31,8 @@ int main(int argc, char **argv)
             MPI_Info_create(&info);
             MPI_Info_set(info, "", "value");
         }
+        if (strcmp(mistake, "null") == 0)
+            MPI_Wait(NULL, MPI_STATUS_IGNORE);
         if (strcmp(mistake, "abort") == 0) {
             MPI_Comm_dup(MPI_COMM_SELF, &comm);
             MPI_Comm_set_errhandler(comm, MPI_ERRORS_ABORT);

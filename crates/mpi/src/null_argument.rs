@@ -1,0 +1,34 @@
+//! What an exported function does with a null pointer where the standard wants a place or an array; the checks are generated
+//! from `bindings/mpi/nulls.txt`.
+
+use core::ffi::{CStr, c_int};
+
+use crate::abi::*;
+use crate::argument::null;
+use crate::errhandler;
+use crate::process;
+
+/// Raises MPI_ERR_ARG for the argument of the function, on its communicator.
+#[cold]
+#[inline(never)]
+pub fn null_argument(function: &'static CStr, comm: MPI_Comm, argument: &'static str) -> c_int {
+    match process::enter() {
+        Some(guard) => errhandler::raise(guard, function, comm, null(argument)),
+        None => errhandler::raise_anywhere(function, errhandler::initial(), comm.0, null(argument)),
+    }
+}
+
+/// The same on a session.
+#[cold]
+#[inline(never)]
+pub fn null_argument_of_session(
+    function: &'static CStr,
+    session: MPI_Session,
+    argument: &'static str,
+) -> c_int {
+    let Some(guard) = process::enter() else { return null_argument(function, MPI_COMM_SELF, argument) };
+    match guard.session(session).map(|session| session.errhandler) {
+        Ok(handler) => errhandler::raise_with(guard, function, handler, session.0, null(argument)),
+        Err(error) => errhandler::raise(guard, function, MPI_COMM_SELF, error),
+    }
+}
