@@ -17,6 +17,7 @@ use crate::engine::{Engine, Started};
 use crate::error::{Error, Result, check};
 use crate::handle::Slab;
 use crate::partitioned::Partitioned;
+use crate::point_to_point::outcome_error;
 use crate::process::Guard;
 use crate::request::{Outcome, Request, RequestKind};
 
@@ -35,6 +36,8 @@ pub enum Extra {
     Flush(crate::buffered::Attached),
     /// It has partitions.
     Partitioned(Partitioned),
+    /// A collective operation that has failed: what the user is told.
+    Failed(Box<str>),
 }
 
 /// One of the operations that a request stands for.
@@ -252,6 +255,25 @@ impl Guard {
                 self.engine.requests.free(index);
                 outcome
             }
+        }
+    }
+
+    /// The error of a request that is done, before its outcome is taken: of itself, or of the first of its parts that has one.
+    #[cold]
+    #[inline(never)]
+    pub fn failure(&self, index: u32) -> Option<Error> {
+        let request = self.engine.requests.get(index);
+        match request.extra.as_deref() {
+            Some(Extra::Compound(_)) => self.engine.pending_parts(index).find_map(|part| self.failure(part)),
+            Some(Extra::Partitioned(partitioned)) => {
+                let error = partitioned.under_way().find_map(|part| self.failure(part))?;
+                let text = format!("{}, one partition of it", error.text);
+                Some(Error { text: text.into(), ..error })
+            }
+            Some(Extra::Failed(text)) => Some(Error::new(request.error, text).in_context(request.context)),
+            Some(Extra::Generalized(_)) => None,
+            _ if request.error == MPI_SUCCESS => None,
+            _ => Some(outcome_error(&request.outcome(), request.buffer.bytes).in_context(request.context)),
         }
     }
 

@@ -111,10 +111,12 @@ pub fn call_anytime(name: &'static CStr, body: impl FnOnce() -> Result<()>) -> c
     }
 }
 
-/// Raises an error on a communicator, or on MPI_COMM_SELF when it is not a communicator (MPI 9.3.1).
+/// Raises an error on the communicator of the operation that failed; if there is none, on the communicator of the call, or on
+/// MPI_COMM_SELF when it is not a communicator (MPI 9.3.1).
 #[cold]
 #[inline(never)]
 pub fn raise(guard: Guard, name: &CStr, comm: MPI_Comm, error: Error) -> c_int {
+    let comm = error.context.and_then(|context| guard.comm_of_context(context)).unwrap_or(comm);
     let (comm, handler) = match guard.comm(comm) {
         Ok(found) => (comm, found.errhandler),
         Err(_) => (MPI_COMM_SELF, guard.predefined_comms[1].errhandler),

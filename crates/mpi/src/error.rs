@@ -12,6 +12,8 @@ pub struct Error {
     pub class: c_int,
     /// What was found and what was expected, without a final full stop.
     pub text: Box<str>,
+    /// The error is that of an operation in this context: it is raised on the communicator that the context is of.
+    pub context: Option<u32>,
 }
 
 /// Result of everything below the face.
@@ -21,7 +23,13 @@ impl Error {
     /// An error of `class` that says `text`.
     #[cold]
     pub fn new(class: c_int, text: impl fmt::Display) -> Self {
-        Error { class, text: text.to_string().into() }
+        Error { class, text: text.to_string().into(), context: None }
+    }
+
+    /// The same of an operation in a context.
+    #[cold]
+    pub fn in_context(self, context: u32) -> Self {
+        Error { context: Some(context), ..self }
     }
 }
 

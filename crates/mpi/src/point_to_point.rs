@@ -391,8 +391,9 @@ pub fn outcome_result(outcome: &Outcome, capacity: usize) -> Result<()> {
     if outcome.error == MPI_SUCCESS { Ok(()) } else { Err(outcome_error(outcome, capacity)) }
 }
 
+/// The error of an outcome that has one.
 #[cold]
-fn outcome_error(outcome: &Outcome, capacity: usize) -> Error {
+pub fn outcome_error(outcome: &Outcome, capacity: usize) -> Error {
     match outcome.error {
         MPI_ERR_TRUNCATE => Error::new(
             MPI_ERR_TRUNCATE,

@@ -214,17 +214,7 @@ impl Guard {
         self.check.as_ref()?.kept[1].maker(handle.0, index)
     }
 
-    /// The communicator that has a context.
-    fn comm_of_context(&self, context: u32) -> Option<MPI_Comm> {
-        let context = context - context % crate::comm::CONTEXTS_PER_COMM;
-        if let Some(index) = self.predefined_comms.iter().position(|comm| comm.context == context) {
-            return Some([MPI_COMM_WORLD, MPI_COMM_SELF][index]);
-        }
-        let found = self.comms.iter().find(|(_, comm)| comm.context == context);
-        found.map(|(index, _)| MPI_Comm(self.comms.handle(index)))
-    }
-
-    /// The same as a name.
+    /// The communicator that has a context, as a name.
     fn context_name(&self, context: u32) -> String {
         self.comm_of_context(context)
             .map_or_else(|| "a communicator that is freed".into(), |comm| self.comm_name(comm))

@@ -137,10 +137,12 @@ impl Guard {
     ) -> Result<()> {
         check_place(request)?;
         let place = self.next_place(comm, Call::Started)?;
-        let function = check::collectives::current_function();
+        // Not the function of the checker, which knows none when it is off.
+        let function = self.call;
         let index = self.persistent(Rc::new(move |guard: &mut Guard| {
-            let schedule =
+            let mut schedule =
                 if check::is_on() { guard.plan(comm, &place, &work, function) } else { place.plan(&work) };
+            schedule.function = Some(function);
             Ok([Part::Pending(guard.launch(schedule)), NOTHING])
         }));
         // SAFETY: our contract; it is not null.

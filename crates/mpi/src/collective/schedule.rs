@@ -5,6 +5,7 @@
 //! progress ([`Guard::advance_schedules`]). Sends and receives only start; awaiting is a step of its own. Every schedule of a
 //! communicator has its own tag, so that successive operations never mix.
 
+use core::ffi::CStr;
 use std::rc::Rc;
 
 use super::memory::Memory;
@@ -13,6 +14,7 @@ use crate::abi::*;
 use crate::asleep::Goal;
 use crate::buffer::Buffer;
 use crate::check::collectives::Exchange;
+use crate::compound::Extra;
 use crate::datatype::elements::Elements;
 use crate::engine::{Message, Mode, Started};
 use crate::error::{Error, Result};
@@ -39,6 +41,8 @@ pub struct Schedule {
     pub is_mutual: bool,
     /// Request that this schedule finishes.
     request: u32,
+    /// The call that began the operation, when another one completes it.
+    pub function: Option<&'static CStr>,
 }
 
 /// Number of a send or receive in its schedule.
@@ -79,6 +83,7 @@ impl Schedule {
             error: None,
             is_mutual: false,
             request: NONE,
+            function: None,
         }
     }
 
@@ -256,15 +261,26 @@ impl Schedule {
         let request = guard.engine.requests.remove(index);
         self.started[operation] = NONE;
         if request.error != MPI_SUCCESS && self.error.is_none() {
-            self.error = Some(Error::new(
-                request.error,
-                format_args!(
-                    "world rank {} sent {} bytes, {} were expected: the counts or types of the ranks do not match",
-                    request.peer, request.bytes, request.buffer.bytes
-                ),
-            ));
+            self.error = Some(self.mismatch(guard, &request));
         }
         None
+    }
+
+    /// The error of a receive that has failed.
+    #[cold]
+    fn mismatch(&self, guard: &Guard, request: &Request) -> Error {
+        let from = match guard.rank_in_context(self.context, request.peer as u32) {
+            Some(rank) => format!("rank {rank}"),
+            None => format!("world rank {}", request.peer),
+        };
+        let function = self.function.map(|name| format!("{}: ", name.to_string_lossy())).unwrap_or_default();
+        Error::new(
+            request.error,
+            format_args!(
+                "{function}{from} sent {} bytes, {} were expected: the counts or types of the ranks do not match",
+                request.bytes, request.buffer.bytes
+            ),
+        )
     }
 }
 
@@ -316,7 +332,8 @@ impl Guard {
     pub fn launch(&mut self, schedule: Schedule) -> u32 {
         let pending = Request::new(RequestKind::Collective, Buffer::empty(), 0, MPI_ANY_SOURCE, MPI_ANY_TAG);
         let request = self.engine.requests.insert(pending);
-        let mut schedule = Box::new(Schedule { request, ..schedule });
+        let function = schedule.function.or(Some(self.call));
+        let mut schedule = Box::new(Schedule { request, function, ..schedule });
         if schedule.advance(self) == Advance::Finished {
             self.conclude(&mut schedule);
         } else {
@@ -342,7 +359,8 @@ impl Guard {
         let index = schedule.request;
         let request = self.engine.requests.get_mut(index);
         if let Some(error) = schedule.error.take() {
-            request.error = error.class;
+            (request.error, request.context) = (error.class, schedule.context);
+            request.extra = Some(Box::new(Extra::Failed(error.text)));
         }
         request.done = true;
         if request.orphaned {

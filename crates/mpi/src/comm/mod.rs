@@ -198,6 +198,22 @@ impl Guard {
         self.comms.find(handle.0).ok_or_else(|| bad_comm(handle))
     }
 
+    /// The communicator that has a context.
+    pub fn comm_of_context(&self, context: u32) -> Option<MPI_Comm> {
+        let context = context - context % CONTEXTS_PER_COMM;
+        if let Some(index) = self.predefined_comms.iter().position(|comm| comm.context == context) {
+            return Some([MPI_COMM_WORLD, MPI_COMM_SELF][index]);
+        }
+        let found = self.comms.iter().find(|(_, comm)| comm.context == context);
+        found.map(|(index, _)| MPI_Comm(self.comms.handle(index)))
+    }
+
+    /// The rank that a process has in the communicator of a context: a peer's, as it is named in calls.
+    pub fn rank_in_context(&self, context: u32, world: u32) -> Option<u32> {
+        let comm = self.comm(self.comm_of_context(context)?).ok()?;
+        comm.peers().rank_of(world).or_else(|| comm.group.rank_of(world))
+    }
+
     /// A communicator by handle, to be changed.
     ///
     /// # Errors

@@ -257,8 +257,8 @@ impl Engine {
 
     /// Receives an extracted message.
     pub fn receive_extracted(&mut self, message: u32, request: Request) -> u32 {
-        let index = self.requests.insert(request);
         let (from, found) = self.matching.take_extracted(message);
+        let index = self.requests.insert(Request { context: found.context, ..request });
         self.deliver_unexpected(from, found, index);
         index
     }

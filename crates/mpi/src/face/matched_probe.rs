@@ -116,6 +116,24 @@ pub unsafe fn MPI_Improbe(
     })
 }
 
+/// Waits for the receive of an extracted message. An error is one of the message's communicator.
+///
+/// # Safety
+/// `status` is MPI_STATUS_IGNORE or valid for writing.
+unsafe fn finish_matched(guard: &mut Guard, index: Option<u32>, status: *mut MPI_Status) -> Result<()> {
+    let (outcome, capacity, context) = match index {
+        None => (Outcome::PROC_NULL, 0, 0),
+        Some(index) => {
+            let Request { buffer, context, .. } = guard.engine.requests.get(index);
+            let (capacity, context) = (buffer.bytes, *context);
+            (guard.finish_request(index), capacity, context)
+        }
+    };
+    // SAFETY: our contract.
+    unsafe { outcome.write(status) };
+    outcome_result(&outcome, capacity).map_err(|error| error.in_context(context))
+}
+
 /// Receives a message taken out of matching (3.8.3).
 #[inline]
 pub unsafe fn MPI_Mrecv(
@@ -128,16 +146,8 @@ pub unsafe fn MPI_Mrecv(
     call(c"MPI_Mrecv", MPI_COMM_SELF, |guard| {
         // SAFETY: the user gives a message.
         let index = receive(guard, Data::new(buf, count, datatype), unsafe { &mut *message })?;
-        let (outcome, capacity) = match index {
-            None => (Outcome::PROC_NULL, 0),
-            Some(index) => {
-                let capacity = guard.engine.requests.get(index).buffer.bytes;
-                (guard.finish_request(index), capacity)
-            }
-        };
         // SAFETY: the user gives a status or MPI_STATUS_IGNORE.
-        unsafe { outcome.write(status) };
-        outcome_result(&outcome, capacity)
+        unsafe { finish_matched(guard, index, status) }
     })
 }
 
@@ -172,16 +182,8 @@ pub unsafe fn MPI_Mrecv_c(
     call(c"MPI_Mrecv_c", MPI_COMM_SELF, |guard| {
         // SAFETY: the user gives a message.
         let index = receive(guard, Data::new(buf, count, datatype), unsafe { &mut *message })?;
-        let (outcome, capacity) = match index {
-            None => (Outcome::PROC_NULL, 0),
-            Some(index) => {
-                let capacity = guard.engine.requests.get(index).buffer.bytes;
-                (guard.finish_request(index), capacity)
-            }
-        };
         // SAFETY: the user gives a status or MPI_STATUS_IGNORE.
-        unsafe { outcome.write(status) };
-        outcome_result(&outcome, capacity)
+        unsafe { finish_matched(guard, index, status) }
     })
 }
 

@@ -10,12 +10,12 @@ use crate::point_to_point::{Named, outcome_result};
 use crate::process::Guard;
 use crate::request::Outcome;
 
-/// Room in the receive buffer of a request, for the text of a truncation.
-fn capacity(guard: &Guard, named: Named) -> usize {
-    match named {
-        Named::Pending(index) => guard.engine.requests.get(index).buffer.bytes,
-        _ => 0,
-    }
+/// The error of a finished request, with what its outcome does not tell: its communicator and the room of its buffer.
+#[inline(always)]
+fn failure(guard: &Guard, named: Named) -> Option<Error> {
+    let Named::Pending(index) = named else { return None };
+    let request = guard.engine.requests.get(index);
+    if request.error == MPI_SUCCESS && request.extra.is_none() { None } else { guard.failure(index) }
 }
 
 /// The requests of an array call.
@@ -61,7 +61,7 @@ unsafe fn complete(
     named: Named,
     status: *mut MPI_Status,
 ) -> Result<()> {
-    let capacity = capacity(guard, named);
+    let failure = failure(guard, named);
     let stays = is_persistent(guard, named);
     let outcome = guard.take_outcome(named);
     if !stays {
@@ -69,7 +69,10 @@ unsafe fn complete(
     }
     // SAFETY: a status of the user, or MPI_STATUS_IGNORE.
     unsafe { outcome.write(status) };
-    outcome_result(&outcome, capacity)
+    match failure {
+        Some(error) => Err(error),
+        None => outcome_result(&outcome, 0),
+    }
 }
 
 /// Waits for a request (3.7.3).
@@ -135,7 +138,9 @@ fn in_status(failed: Option<Error>, result: Result<()>, status: *mut MPI_Status)
         unsafe { (*status).MPI_ERROR = class };
     }
     match result {
-        Err(error) if failed.is_none() => Some(Error::new(MPI_ERR_IN_STATUS, error)),
+        Err(error) if failed.is_none() => {
+            Some(Error { context: error.context, ..Error::new(MPI_ERR_IN_STATUS, error) })
+        }
         _ => failed,
     }
 }
