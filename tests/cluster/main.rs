@@ -6,6 +6,7 @@ mod batch;
 mod cluster;
 #[path = "../launch/console.rs"]
 mod console;
+mod doctor;
 mod each_fault;
 mod faults;
 mod front_ends;

@@ -15,12 +15,12 @@ use tutti_node::snapshot::Deadlock;
 use tutti_node::wire::{Head, Kind, Report};
 
 use crate::cluster::{self, Answer, Control, JobId, JobRow, JobState, Means, NodeRow, Request};
-use crate::{front, snapshot, timeline, up, users};
+use crate::{doctor, front, snapshot, timeline, up, users};
 
 /// The commands of this module.
-pub const NAMES: [&str; 16] = [
+pub const NAMES: [&str; 17] = [
     "submit", "wait", "ps", "status", "nodes", "attach", "logs", "suspend", "resume", "signal", "kill", "up",
-    "down", "keygen", "snapshot", "timeline",
+    "down", "keygen", "snapshot", "timeline", "doctor",
 ];
 
 #[derive(Debug, Parser)]
@@ -122,6 +122,8 @@ enum Command {
     Snapshot(snapshot::Options),
     /// Draw who ran where and when
     Timeline(timeline::Options),
+    /// Look for what keeps Tutti from working well here, and say what to do
+    Doctor(doctor::Options),
     /// Start a cluster of daemons on this machine
     Up(up::Options),
     /// End the daemons of a cluster, and its jobs
@@ -224,6 +226,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         Command::Kill { jobs, json } => control(&jobs, Control::Kill, json),
         Command::Snapshot(options) => snapshot::run(&options),
         Command::Timeline(options) => timeline::run(&options),
+        Command::Doctor(options) => doctor::run(&options),
         Command::Up(options) => up::up(&options),
         Command::Down => up::down(),
         Command::Keygen { file } => {

@@ -5,6 +5,7 @@
 mod cluster;
 mod commands;
 mod description;
+mod doctor;
 mod elf;
 mod file;
 mod front;
@@ -47,7 +48,7 @@ fn main() -> ExitCode {
 }
 
 /// The commands of `tutti`: how they are called, and what they do.
-const COMMANDS: [(&str, &str); 20] = [
+const COMMANDS: [(&str, &str); 21] = [
     (
         "run [OPTION ...] -n N PROGRAM ...",
         "run a parallel program; with -N on that many nodes of the cluster",
@@ -59,6 +60,7 @@ const COMMANDS: [(&str, &str); 20] = [
     ("nodes [--json]", "the nodes of the cluster"),
     ("snapshot JOB [-o FILE] | --show FILE", "what is in flight in a job, who waits for whom, deadlocks"),
     ("timeline JOB | --all [-o FILE]", "draw who ran where and when, as a page for a browser"),
+    ("doctor [PROGRAM] [--json]", "what keeps Tutti from working well here, and what to do"),
     ("attach JOB", "become the front end of a job that has none"),
     ("logs JOB", "what a job has written lately"),
     ("suspend JOB ... [--json]", "jobs stand still"),

@@ -31,6 +31,7 @@ pub mod cgroup;
 pub mod descendants;
 pub mod environment;
 pub mod exited;
+pub mod facts;
 pub mod input;
 pub mod keeper;
 pub mod launch;

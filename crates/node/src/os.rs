@@ -10,6 +10,7 @@ use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
 mod fork;
+pub mod kernel;
 mod priority;
 mod session;
 mod user;

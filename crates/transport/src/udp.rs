@@ -61,6 +61,13 @@ fn header_bytes(address: IpAddr) -> usize {
     if address.is_ipv4() { 28 } else { 48 }
 }
 
+/// Whether the kernel takes runs of datagrams as one (GSO), and gives them so (GRO).
+pub fn has_offloads() -> (bool, bool) {
+    let Ok((socket, _)) = open(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST)) else { return (false, false) };
+    let takes = |option, value| os::set_option(socket.as_fd(), libc::SOL_UDP, option, value).is_ok();
+    (takes(libc::UDP_SEGMENT, 1000), takes(libc::UDP_GRO, 1))
+}
+
 /// A rank's socket and the table of its peers.
 #[derive(Debug)]
 pub struct Udp {

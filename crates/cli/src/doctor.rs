@@ -1,0 +1,60 @@
+//! `tutti doctor`: what keeps Tutti from working well here, and what to do about it.
+//!
+//! ```text
+//! facts (tutti_node::facts, read by this process)  --\
+//! the program, as this user finds it (doctor/file)  --> checks (pure) -> a line each, exit status
+//! ```
+//!
+//! A line begins with `OK`, `MAY` (it works, and could work better) or `FIX`. The exit status is 1 if there is a FIX.
+
+mod checks;
+mod file;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use serde_json::json;
+use tutti_node::facts::Facts;
+use tutti_node::say::plain;
+
+use checks::{Check, Verdict};
+
+/// What `tutti doctor` takes.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// A program that is to be found here, and can run
+    #[arg(value_name = "PROGRAM")]
+    program: Option<OsString>,
+    /// For scripts
+    #[arg(long)]
+    json: bool,
+}
+
+/// Looks at this machine, and says what it finds.
+///
+/// # Errors
+/// None yet: what cannot be found out is a line too.
+pub fn run(options: &Options) -> Result<ExitCode, String> {
+    let facts = Facts::read();
+    let mut checks = checks::of_machine(&facts);
+    checks.extend(options.program.as_ref().map(|program| checks::of_program(program, &file::look(program))));
+    let status = if checks.iter().any(|check| check.verdict == Verdict::Fix) { 1 } else { 0 };
+    let text = if options.json {
+        let all = json!({ "ok": status == 0, "checks": checks, "facts": facts });
+        serde_json::to_string_pretty(&all).expect("checks are serialisable") + "\n"
+    } else {
+        checks.iter().map(line).collect()
+    };
+    match crate::print(Some(text), "") {
+        printed if printed == ExitCode::SUCCESS => Ok(ExitCode::from(status)),
+        failed => Ok(failed),
+    }
+}
+
+fn line(check: &Check) -> String {
+    let mut text = format!("{:<4} {:<16} {}\n", check.verdict.word(), check.subject, plain(&check.found));
+    if let Some(advice) = &check.advice {
+        text.push_str(&format!("{:<21} -> {}\n", "", plain(advice)));
+    }
+    text
+}

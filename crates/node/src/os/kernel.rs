@@ -1,0 +1,30 @@
+//! What this kernel, and the filters that a container puts before it, let a process do: each is tried.
+
+use std::io;
+
+/// `clone3` is there. It is called without arguments, which it refuses; a filter or an old kernel says something else.
+pub fn has_clone3() -> bool {
+    // SAFETY: with no structure and no bytes of it the call reads nothing and makes no process.
+    let result = unsafe { libc::syscall(libc::SYS_clone3, 0, 0) };
+    result < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
+}
+
+/// Memory of a process of one's own can be read by `process_vm_readv`: a large message is then copied once.
+pub fn has_process_vm() -> bool {
+    let (from, mut to) = (*b"tutti", [0_u8; 5]);
+    let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+    let remote = libc::iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: from.len() };
+    // SAFETY: both places are as long as said and live for the call; the remote one is only read, and is this process's own.
+    let read =
+        unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    read == from.len() as isize && to == from
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn kernel_has_what_the_other_tests_use() {
+        // The starter's tests fork by it; where a filter forbids it they could not pass.
+        assert!(super::has_clone3());
+    }
+}
