@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 use tutti_tests::{Ran, Scratch, dist, program};
@@ -188,8 +188,21 @@ pub struct Gone {
 }
 
 impl Gone {
+    /// Where it heard other daemons.
+    #[allow(dead_code, reason = "for tests of addresses")]
+    pub fn address(&self) -> std::net::SocketAddr {
+        let file = self.log_file.with_extension("address");
+        std::fs::read_to_string(file).expect("its address").trim().parse().expect("an address")
+    }
+
     /// Starts another one in its place.
     pub fn start(self) {
+        let (mut daemon, namespace) = self.spawn();
+        std::thread::spawn(move || (daemon.wait(), namespace));
+    }
+
+    /// The same, to be waited for.
+    pub fn spawn(self) -> (Child, Option<File>) {
         let log = std::fs::OpenOptions::new().append(true).open(self.log_file).expect("its log");
         let mut command = match &self.namespace {
             Some(namespace) => {
@@ -202,10 +215,8 @@ impl Gone {
         };
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         command.args(&self.words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        let mut daemon = command.spawn().expect("tuttid");
         // nsenter looks for the namespace among our descriptors.
-        let namespace = self.namespace;
-        std::thread::spawn(move || (daemon.wait(), namespace));
+        (command.spawn().expect("tuttid"), self.namespace)
     }
 }
 

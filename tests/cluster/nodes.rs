@@ -17,6 +17,45 @@ fn nodes_lists_the_control_tree() {
     assert!(cluster.tutti(&["nodes"]).stderr.starts_with("tutti nodes: no daemon answers at "));
 }
 
+/// Another program has the head's port for a while, then for good.
+#[test]
+fn head_without_its_port_waits_and_never_begins_a_second_cluster() {
+    let cluster = Cluster::up("cluster-port", 2, &["--lost-after", "30"]);
+    let log = || std::fs::read_to_string(cluster.folder.join("node0.log")).expect("its log");
+    let gone = cluster.kill_daemon(0);
+    let address = gone.address();
+    let taken = std::net::TcpListener::bind(address).expect("its port is free");
+    gone.start();
+    let line =
+        format!("tuttid node0: cannot listen on {address}, where the head was: Address already in use");
+    await_that("it waits for its port", || log().contains(&line));
+    drop(taken);
+    let alive = || cluster.tutti(&["nodes"]).stdout.matches(" up ").count();
+    await_that("it is the head again", || alive() == 2);
+    cluster.run(&["run", "-N", "2", "-n", "2", "true"]).expect_success();
+
+    let gone = cluster.kill_daemon(0);
+    let taken = std::net::TcpListener::bind(address).expect("its port is free");
+    let (mut head, _) = gone.spawn();
+    let status = head.wait().expect("our child");
+    assert_eq!(status.code(), Some(1));
+    let log = log();
+    let last = log.lines().last().unwrap_or_default();
+    let start = format!("tuttid: cannot listen on {address}, where the head of this cluster was (without ");
+    assert!(last.starts_with(&start) && last.ends_with("Address already in use (os error 98)"), "{log}");
+    let recorded = std::fs::read_to_string(cluster.folder.join("node0.address")).expect("its address");
+    assert_eq!(recorded.trim(), address.to_string());
+    drop(taken);
+    // The other node still looks for it there.
+    let words = ["--listen", &address.to_string(), "--name", "node0", "--dir"];
+    let mut head = std::process::Command::new(program("tuttid").get_program());
+    head.args(words).arg(&cluster.folder).stderr(std::process::Stdio::null());
+    let mut head = head.spawn().expect("tuttid");
+    await_that("both are there", || alive() == 2);
+    cluster.tutti(&["down"]).expect_success();
+    head.wait().expect("our child");
+}
+
 #[test]
 fn down_is_one_line_for_a_waiting_front_end() {
     let cluster = Cluster::up("cluster-down", 2, &["--slots", "1"]);

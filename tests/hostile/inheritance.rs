@@ -6,11 +6,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use serde_json::json;
 use tutti_tests::{LIMIT, await_that, run};
 
 use crate::Machine;
+use crate::harness::Running;
 
 /// In a starter: an escape, then 100 MiB of lines on standard error.
 const FLOOD: &str = r#"
@@ -93,6 +94,32 @@ fn job_limits_are_those_of_the_session_on_every_node() {
     let own = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let said = std::fs::read_to_string(machine.users.folder(machine.uid(0)).join("limit")).expect("it ran");
     assert_eq!(said.trim().parse().ok(), own, "that of this process, which has asked");
+}
+
+/// Ranks that share the machine with others are bound to the cores of their slots, unless their session has no such core.
+#[test]
+fn job_keeps_to_the_cores_of_its_session_beside_others() {
+    let cores = rustix::thread::sched_getaffinity(None).expect("cores");
+    let cores: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| cores.is_set(*core)).collect();
+    let Some(last) = cores.get(1..).and_then(<[usize]>::last) else {
+        return tutti_testkit::skip(tutti_testkit::Need::Cores, "one core is every core");
+    };
+    let Some(machine) = Machine::up("hostile-cores", 1, 1, &[]) else { return };
+    let mut taskset = std::process::Command::new("taskset");
+    taskset.args(["-c", &last.to_string()]).arg(machine.users.programs().join("bin/tutti"));
+    taskset.args(["run", "-n", "1", "sh", "-c", "while :; do :; done"]);
+    let bound = Running::start_command(taskset.env("TUTTI_DAEMON", machine.socket()));
+    machine.await_state(1, "running");
+    let all = cores.len().to_string();
+    let beside = machine.cluster.start(&["run", "-n", &all, "sh", "-c", "while :; do :; done"]);
+    await_that("it has had turns", || machine.row(1)["turns"].as_u64().is_some_and(|turns| turns > 0));
+    let rank = machine.row(1)["pids"][0][1][0].as_i64().and_then(|pid| Pid::from_raw(pid as i32));
+    let now = rustix::thread::sched_getaffinity(rank).expect("it runs");
+    assert!((0..rustix::thread::CpuSet::MAX_CPU).filter(|core| now.is_set(*core)).eq([*last]));
+    for job in [bound, beside] {
+        job.signal(Signal::TERM);
+        assert_eq!(job.end().0, 143);
+    }
 }
 
 #[test]

@@ -4,11 +4,12 @@
 //! handshake's signature shows that it has the key of it. Certificates of anybody else are refused, whoever signed them; names
 //! and dates in it mean nothing. Whoever has the file is a member (DESIGN-NOTES W30: users never need it).
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use rustix::fs::OFlags;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -18,6 +19,9 @@ use tokio_rustls::rustls::{
     self, CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, ServerConfig,
     SignatureScheme,
 };
+
+/// Those that we make have less than 1 KiB.
+const KEY_BYTES_MAX: u64 = 64 << 10;
 
 /// Why there is no credential. Each is one line for the user.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +43,16 @@ pub enum KeyError {
         path: String,
         /// Its mode.
         mode: u32,
+    },
+    /// Somebody else may change it, or has put it there.
+    #[error(
+        "the cluster's key {path} is user {owner}'s, who is neither this daemon's user nor root: chown it, or make another one"
+    )]
+    Owner {
+        /// Which.
+        path: String,
+        /// Whose it is.
+        owner: u32,
     },
     /// It is something else.
     #[error("{path} is no key of a cluster (`tutti keygen FILE` makes one): {text}")]
@@ -88,16 +102,29 @@ impl Credential {
     /// Reads a key's file.
     ///
     /// # Errors
-    /// When it is not there, is open to others, or is something else.
+    /// When it is not there, is open to others, is somebody else's, or is something else.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let name = || path.display().to_string();
         let file_error = |source| KeyError::File { path: name(), source };
-        let mode = std::fs::metadata(path).map_err(file_error)?.mode() & 0o777;
+        let content = |text: String| KeyError::Content { path: name(), text };
+        // What is checked is what is read; a pipe is not waited for.
+        let nonblocking = OFlags::NONBLOCK.bits() as i32;
+        let file = std::fs::File::options().read(true).custom_flags(nonblocking).open(path);
+        let file = file.map_err(file_error)?;
+        let found = file.metadata().map_err(file_error)?;
+        if !found.is_file() {
+            return Err(content("it is no file".into()));
+        }
+        let mode = found.mode() & 0o777;
         if mode & 0o077 != 0 {
             return Err(KeyError::Open { path: name(), mode });
         }
-        let text = std::fs::read(path).map_err(file_error)?;
-        let content = |text: String| KeyError::Content { path: name(), text };
+        let owner = found.uid();
+        if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+            return Err(KeyError::Owner { path: name(), owner });
+        }
+        let mut text = Vec::new();
+        file.take(KEY_BYTES_MAX).read_to_end(&mut text).map_err(file_error)?;
         let certificate =
             CertificateDer::from_pem_slice(&text).map_err(|error| content(error.to_string()))?;
         let key = PrivateKeyDer::from_pem_slice(&text).map_err(|error| content(error.to_string()))?;
@@ -216,5 +243,33 @@ impl ClientCertVerifier for Only {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    use super::*;
+
+    #[test]
+    fn key_of_another_user_or_open_to_others_is_refused() {
+        let path = std::env::temp_dir().join(format!("tutti-key-{}", std::process::id()));
+        make(&path).unwrap();
+        let mode = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        let refused = || Credential::read(&path).unwrap_err().to_string();
+        assert!(Credential::read(&path).is_ok());
+        mode(0o640);
+        assert!(refused().contains("can be read or written by others (mode 640)"), "{}", refused());
+        mode(0o600);
+        match chown(&path, Some(23_456), None) {
+            Ok(()) => assert!(refused().contains("is user 23456's"), "{}", refused()),
+            Err(_) => tutti_testkit::skip_part(tutti_testkit::Need::Root, "only root can give a file away"),
+        }
+        std::fs::remove_file(&path).unwrap();
+        let fifo = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        assert!(refused().ends_with("it is no file"), "{}", refused());
+        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -106,9 +106,9 @@ pub fn make(folder: &Path, shared: bool) -> io::Result<()> {
 /// end.
 ///
 /// # Errors
-/// When it cannot be opened, or is a link.
+/// When it cannot be opened.
 pub fn open_log(path: &Path, anew: bool) -> io::Result<File> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;
     let flags = if anew { flags | OFlags::TRUNC } else { flags };
     Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
 }

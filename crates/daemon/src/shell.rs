@@ -39,6 +39,10 @@ mod starters;
 /// Between two entries in the log of turns.
 const TURNS_MS: u64 = 1000;
 
+/// So long a head waits for its port, and so often it looks.
+const PORT_MAX: Duration = Duration::from_secs(10);
+const PORT_AGAIN: Duration = Duration::from_millis(100);
+
 /// What a daemon is started with.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -224,16 +228,40 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
     Ok(())
 }
 
-/// Who is to hear on any port is where the daemon before was, if that is free: others look for it there.
+/// With port 0 a daemon hears where the one before it did: others look for it there. Where that is taken, a node of another head hears
+/// elsewhere, and tells the head so. A head waits for it, and ends: at another address it would be the head of a second cluster.
 async fn listen(settings: &Settings) -> Result<TcpListener, ShellError> {
-    let before = std::fs::read_to_string(&settings.address).ok().and_then(|text| text.parse().ok());
-    let is_ours = |before: &SocketAddr| settings.listen.port() == 0 && before.ip() == settings.listen.ip();
-    if let Some(before) = before.filter(is_ours)
-        && let Ok(listener) = TcpListener::bind(before).await
-    {
-        return Ok(listener);
+    let bind_at = async |address: SocketAddr| TcpListener::bind(address).await;
+    let before: Option<SocketAddr> =
+        std::fs::read_to_string(&settings.address).ok().and_then(|text| text.trim().parse().ok());
+    let asked = settings.listen;
+    let before =
+        before.filter(|before| before.ip() == asked.ip() && [0, before.port()].contains(&asked.port()));
+    // One that was started on demand is a cluster of one node, whatever its address.
+    let is_head = settings.head.is_none() && settings.leave_ms.is_none();
+    let Some(before) = before else {
+        return bind_at(asked).await.map_err(failed(format!("listen on {asked}")));
+    };
+    let mut result = bind_at(before).await;
+    if let Err(error) = &result {
+        if !is_head {
+            return bind_at(asked).await.map_err(failed(format!("listen on {asked}")));
+        }
+        say(format_args!(
+            "tuttid {}: cannot listen on {before}, where the head was: {error}; it is tried for {} s",
+            settings.name,
+            PORT_MAX.as_secs()
+        ));
     }
-    TcpListener::bind(settings.listen).await.map_err(failed(format!("listen on {}", settings.listen)))
+    let deadline = tokio::time::Instant::now() + PORT_MAX;
+    while result.is_err() && tokio::time::Instant::now() < deadline {
+        tokio::time::sleep(PORT_AGAIN).await;
+        result = bind_at(before).await;
+    }
+    let file = settings.address.display();
+    result.map_err(failed(format!(
+        "listen on {before}, where the head of this cluster was (without {file} a new cluster begins)"
+    )))
 }
 
 /// For the switch thread: at the address where other daemons dial this one.

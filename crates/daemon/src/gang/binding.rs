@@ -4,7 +4,7 @@
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tutti_node::cgroup::{JobGroup, has_its_pid};
-use tutti_node::page::owner;
+use tutti_node::page::{owner, starter_of};
 use tutti_sched::Slots;
 
 use super::Here;
@@ -30,6 +30,11 @@ impl Cores {
     /// names pids may be a user.
     pub(super) fn bind(&self, slots: &Slots, here: &Here, group: &JobGroup) {
         let Some(cores) = self.of_ranks(slots, here.pids.len()) else { return };
+        // A session that has some of the cores keeps to them (taskset): then where its starter has put the ranks is right.
+        let may = here.pids.first().and_then(|rank| cores_of_starter(*rank, here.user));
+        if !may.is_some_and(|may| cores.iter().all(|core| may.is_set(*core))) {
+            return;
+        }
         let family = Family { user: here.user, members: group.members(), every: self.every() };
         for (rank, core) in here.pids.iter().zip(cores) {
             let mut set = CpuSet::new();
@@ -43,6 +48,11 @@ impl Cores {
         self.0.iter().for_each(|core| every.set(*core));
         every
     }
+}
+
+/// The cores that the starter of this rank of the user's may use, and so its session.
+fn cores_of_starter(rank: u32, user: u32) -> Option<CpuSet> {
+    sched_getaffinity(Some(starter_of(Pid::from_raw(i32::try_from(rank).ok()?)?, user)?)).ok()
 }
 
 /// Who may be bound.
@@ -91,6 +101,17 @@ mod tests {
         assert_eq!(cores.of_ranks(&both, 2), Some(vec![2, 3]));
         assert_eq!(cores.of_ranks(&Slots::first(2), 3), None, "more ranks than slots");
         assert_eq!(cores.of_ranks(&Slots::first(4), 1), None, "a slot without a core");
+    }
+
+    #[test]
+    fn binding_keeps_to_the_cores_of_the_starter() {
+        let user = rustix::process::geteuid().as_raw();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let own = sched_getaffinity(Some(rustix::process::getpid())).unwrap();
+        assert!(cores_of_starter(child.id(), user) == Some(own));
+        assert!(cores_of_starter(child.id(), user + 1).is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

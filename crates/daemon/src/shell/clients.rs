@@ -317,3 +317,53 @@ async fn hear_first(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `tutti submit` asks for, and says of itself.
+    const SUBMISSION: &str = r#"{"Submit": {
+        "job": {"id": 7, "front_end": 0, "programs": [], "input": "None", "input_inherited": false, "terminal": null,
+                "pty": false, "binding": "None", "cores_per_rank": null, "no_oversubscribe": false, "part": null,
+                "debug": false},
+        "nodes": null, "per_node": null, "hosts": [], "environment": [], "directory": "/", "umask": 18,
+        "groups": [0], "key": 7, "session": {"limits": [], "nice": -20, "policy": 0, "io_priority": 0,
+        "oom_score_adjustment": -1000, "no_new_privileges": false, "bounding": 0, "cores": "0", "machine": "there"}
+    }}"#;
+
+    #[test]
+    fn submission_has_key_groups_and_session_of_the_kernels_whatever_it_says() {
+        let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let peer = Peer {
+            user: User { uid, gid },
+            groups: vec![5],
+            pid: Some(rustix::process::getpid()),
+            machine: "here".into(),
+        };
+        let vouched = || {
+            let mut request = serde_json::from_str(SUBMISSION).unwrap();
+            peer.vouch(&mut request, one.as_fd()).unwrap();
+            match request {
+                Request::Submit(submit) => submit,
+                _ => unreachable!("it is a submission"),
+            }
+        };
+        let jobs: Vec<_> = (0..64).map(|_| vouched()).collect();
+        for job in &jobs {
+            let session = job.session.as_ref().expect("the kernel knows it");
+            assert_eq!((&job.groups, session.limits.len(), &*session.machine), (&vec![5], 16, "here"));
+        }
+        // Whatever is made of the ids of two jobs: half of the bits of their keys differ, and which ones nobody can say.
+        let (mut ever, mut always) = (0, u64::MAX);
+        for pair in jobs.windows(2) {
+            let differ = pair[0].key ^ pair[1].key;
+            (ever, always) = (ever | differ, always & differ);
+            assert!(
+                ![pair[0].job.id, 7].contains(&pair[0].key) && pair[0].key != pair[0].job.id.rotate_left(17)
+            );
+        }
+        assert_eq!((ever, always), (u64::MAX, 0));
+    }
+}

@@ -4,7 +4,9 @@
 use std::ffi::{CString, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -16,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{Notify, mpsc};
-use tutti_node::os::{self, Entry, EntryFailure, EntryStep, Identity, fork_starter};
+use tutti_node::os::{Entry, EntryFailure, EntryStep, Identity, fork_starter};
 use tutti_node::say::{plain, say};
 use tutti_node::session::Session;
 use tutti_node::wire::{self, Back, Daemon, Decoder, Job, Kind, Text};
@@ -57,11 +59,12 @@ impl Process {
     /// How it has died, for whoever waits no longer than that takes.
     fn wait_blocking(&self) -> String {
         match waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {
-            Ok(Some(status)) => match (status.exit_status(), status.terminating_signal()) {
-                (Some(code), _) => format!("exit status: {code}"),
-                (None, Some(signal)) => format!("signal: {signal} ({})", os::signal_name(signal)),
-                (None, None) => "it ended".into(),
-            },
+            Ok(Some(status)) => {
+                // As `wait` has it.
+                let code = status.exit_status().map(|code| code << 8);
+                let code = code.or(status.terminating_signal()).unwrap_or_default();
+                ExitStatus::from_raw(code).to_string()
+            }
             Ok(None) => "it ended".into(),
             Err(error) => error.to_string(),
         }
