@@ -61,6 +61,32 @@ fn checker_finds_mismatched_counts_and_types() {
 }
 
 #[test]
+fn checker_finds_in_place_on_some_ranks_only() {
+    let what = "MPI_IN_PLACE on some ranks only";
+    let lines = [
+        "ranks 0, 2, 3: MPI_Allreduce(1 x MPI_INT, MPI_SUM)",
+        "rank 1: MPI_Allreduce(1 x MPI_INT, MPI_SUM, in place)",
+    ];
+    found("in_place_allreduce", what, 1, &lines);
+    let lines = [
+        "ranks 0, 2, 3: MPI_Allgather(sends 1 x MPI_INT, receives 1 x MPI_INT from each)",
+        "rank 1: MPI_Allgather(sends 1 x MPI_INT (in place), receives 1 x MPI_INT from each)",
+    ];
+    found("in_place_allgather", what, 1, &lines);
+    let lines = [
+        "ranks 0, 2, 3: MPI_Alltoall(sends 1 x MPI_INT to each, receives 1 x MPI_INT from each)",
+        "rank 1: MPI_Alltoall(sends 1 x MPI_INT to each (in place), receives 1 x MPI_INT from each)",
+    ];
+    found("in_place_alltoall", what, 1, &lines);
+    let lines = [
+        "ranks 0, 2, 3: MPI_Reduce_scatter_block(4 x MPI_INT, MPI_SUM)",
+        "rank 1: MPI_Reduce_scatter_block(4 x MPI_INT, MPI_SUM, in place)",
+    ];
+    found("in_place_block", what, 1, &lines);
+    is_remarked("1", "collectives", "in_place_allowed", 4, &[]);
+}
+
+#[test]
 fn checker_names_communicators_and_world_ranks() {
     let lines = [
         "tutti: check: collective calls with different roots on half, its collective call 1",

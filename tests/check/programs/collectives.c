@@ -90,6 +90,45 @@ static void second(void) {
     MPI_Bcast(&value, 1, MPI_INT, rank % 2, MPI_COMM_WORLD);
 }
 
+/* The send buffer of an operation in which rank 1 alone is in place. */
+static const void *mine_or_in_place(const int *mine) {
+    return rank == 1 ? MPI_IN_PLACE : mine;
+}
+
+static void in_place_allreduce(void) {
+    int mine = rank, sum = 0;
+    MPI_Allreduce(mine_or_in_place(&mine), &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void in_place_allgather(void) {
+    int mine = rank, all[64] = {0};
+    MPI_Allgather(mine_or_in_place(&mine), 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD);
+}
+
+static void in_place_alltoall(void) {
+    int mine[64] = {0}, all[64] = {0};
+    MPI_Alltoall(mine_or_in_place(mine), 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD);
+}
+
+static void in_place_block(void) {
+    int mine[64] = {0}, sum[64] = {0};
+    MPI_Reduce_scatter_block(mine_or_in_place(mine), sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+/* Each rank may be in place as it likes, and the root alone. */
+static void in_place_allowed(void) {
+    int mine[64] = {0}, sum[64] = {0}, counts[64];
+    for (int i = 0; i < size; i++) {
+        counts[i] = 1;
+    }
+    MPI_Reduce_scatter(mine_or_in_place(mine), sum, counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Scan(mine_or_in_place(mine), sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Exscan(mine_or_in_place(mine), sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Reduce(mine_or_in_place(mine), sum, 1, MPI_INT, MPI_SUM, 1, MPI_COMM_WORLD);
+    MPI_Gather(mine_or_in_place(mine), 1, MPI_INT, sum, 1, MPI_INT, 1, MPI_COMM_WORLD);
+    MPI_Allreduce(NULL, NULL, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+}
+
 int main(int argc, char **argv) {
     const struct {
         const char *name;
@@ -98,6 +137,11 @@ int main(int argc, char **argv) {
         {"functions", functions}, {"roots", roots},   {"operations", operations}, {"counts", counts},
         {"types", types},         {"pieces", pieces}, {"subset", subset},         {"nonblocking", nonblocking},
         {"creation", creation},   {"second", second}, {"finalize", finalize},   {"characters", characters},
+        {"in_place_allreduce", in_place_allreduce},
+        {"in_place_allgather", in_place_allgather},
+        {"in_place_alltoall", in_place_alltoall},
+        {"in_place_block", in_place_block},
+        {"in_place_allowed", in_place_allowed},
     };
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -10,8 +10,9 @@
 //! | 0, 1, 2 | function, root, operation, as numbers that are equal when they match; 0 when nothing is said |
 //! | 3, 4 | elements of a reduction: [`Word`], bytes + 1 |
 //! | 5 | hash of the counts of a reduce-scatter |
-//! | 6..30 | the call as text |
-//! | 30.. | for each rank: what goes to it and what is expected from it, each as [`Word`] and bytes + 1; 0 when nothing is said |
+//! | 6 | where MPI_IN_PLACE is for all ranks or for none: 1 not in place, 2 in place |
+//! | 7..31 | the call as text |
+//! | 31.. | for each rank: what goes to it and what is expected from it, each as [`Word`] and bytes + 1; 0 when nothing is said |
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -20,7 +21,8 @@ use crate::buffer::Buffer;
 use crate::collective::work::{Pieces, Reduction, Root, Work};
 
 const TEXT_WORDS: usize = 24;
-const TEXT_AT: usize = 6;
+const IN_PLACE_AT: usize = 6;
+const TEXT_AT: usize = 7;
 const PIECES_AT: usize = TEXT_AT + TEXT_WORDS;
 const PIECE_WORDS: usize = 4;
 /// Details that are said of pieces that do not match.
@@ -59,12 +61,15 @@ impl Record {
     pub fn of(function: &str, speaker: Speaker, work: &Work) -> Self {
         let mut record = Record::of_creation(function, speaker);
         let mut parts = Vec::new();
+        let in_place = in_place(function, work);
+        record.0[IN_PLACE_AT] = in_place.map_or(0, |in_place| 1 + u64::from(in_place));
         if let Some(reduction) = reduction_of(work) {
             // Beside the root of an intercommunicator no argument but the root counts (6.9.1).
             if root_of(work) != Some(Root::Nobody) {
                 record.0[2] = hash(reduction.reducer.operation_name());
                 parts.push(elements(reduction).describe());
                 parts.push(reduction.reducer.operation_name().into());
+                parts.extend((in_place == Some(true)).then(|| "in place".to_owned()));
             }
         }
         if !speaker.is_inter {
@@ -158,7 +163,8 @@ impl Record {
             }
             Work::Alltoall { send, receive, .. } => {
                 let sent = send.as_ref().unwrap_or(receive);
-                parts.push(format!("sends {}", pieces_text(sent, ranks, "to")));
+                let in_place = if send.is_none() { " (in place)" } else { "" };
+                parts.push(format!("sends {}{in_place}", pieces_text(sent, ranks, "to")));
                 parts.push(format!("receives {}", pieces_text(receive, ranks, "from")));
                 for other in everyone {
                     self.sends(other, &sent.piece(other));
@@ -243,6 +249,9 @@ pub fn mismatch(records: &[Record]) -> Option<(&'static str, Vec<String>)> {
             return Some((what, Vec::new()));
         }
     }
+    if differs(IN_PLACE_AT) {
+        return Some(("MPI_IN_PLACE on some ranks only", Vec::new()));
+    }
     let first = records[0].elements();
     let is_like_first = |record: &Record| match (&first, record.elements()) {
         (Some(first), Some(other)) => first.matches(&other),
@@ -278,6 +287,25 @@ fn unmatched_pieces(records: &[Record]) -> Vec<String> {
 fn elements(reduction: &Reduction) -> Buffer {
     let datatype = &reduction.reducer.datatype;
     datatype.buffer(std::ptr::null_mut(), reduction.count).unwrap_or(Buffer::empty())
+}
+
+/// Whether a call is in place, where all ranks or none must be (MPI 6.7, 6.8, 6.9.6, 6.10.1). MPI_Reduce_scatter and scans are in place on
+/// each rank as it likes, rooted calls at the root only.
+fn in_place(function: &str, work: &Work) -> Option<bool> {
+    match work {
+        Work::Allgather { own, .. } => Some(own.is_none()),
+        Work::Alltoall { send, .. } => Some(send.is_none()),
+        Work::ReduceScatter { .. } if !is_block(function) => None,
+        // Without elements both addresses may be null.
+        Work::Allreduce(reduction) | Work::ReduceScatter { reduction, .. } => {
+            (!reduction.receive.is_null()).then(|| reduction.send == reduction.receive.cast_const())
+        }
+        _ => None,
+    }
+}
+
+fn is_block(function: &str) -> bool {
+    function.contains("educe_scatter_block")
 }
 
 /// The reduction of a call that has one.
