@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use tutti_testkit::{Need, skip_part};
 use tutti_tests::{Scratch, compile, program, run};
 
 use crate::LIMIT;
@@ -33,6 +34,67 @@ fn attributes_appnum_and_universe_size_are_set() {
     let below = format!("exec {} & wait; exec {0}", start.display());
     let found = lines(program("mpiexec").args(["-n", "1", "sh", "-c", &below]));
     assert_eq!(found.iter().filter(|line| line.contains("program 0")).count(), 1, "{found:?}");
+}
+
+#[test]
+fn forked_child_that_calls_mpi_gets_one_line_and_an_error() {
+    let scratch = Scratch::new("mpi-forked");
+    let forked = &compile("tests/mpi/programs/forked.c", scratch.path());
+    for nodes in [&[][..], &["--virtual-nodes", "2"]] {
+        for (argument, children_with_a_line) in [("fatal", 10), ("return", 0)] {
+            let mut mpiexec = program("mpiexec");
+            mpiexec.args(nodes).args(["-n", "2"]).arg(forked).arg(argument);
+            let ran = run(&mut mpiexec, LIMIT).expect_success();
+            assert!(ran.stdout.contains("forked: all right"), "{nodes:?}: {ran}");
+            let said =
+                ran.stderr.lines().filter(|line| line.contains("in a process that its rank has forked"));
+            assert_eq!(said.count(), children_with_a_line, "{nodes:?}, {argument}: {ran}");
+        }
+    }
+}
+
+/// A job of two ranks, started by a shell that has done `first`, fails with lines that say `why`; nothing is killed by a signal. `within`:
+/// namespaces of its own.
+#[track_caller]
+fn start_is_refused(within: &[&str], first: &str, arguments: &[&str], why: &str) {
+    let mut command = Command::new(within.first().copied().unwrap_or("sh"));
+    if let [_, rest @ ..] = within {
+        command.args(rest).arg("sh");
+    }
+    let mpiexec = program("mpiexec");
+    command.args(["-c", &format!("{first} && exec \"$@\""), "sh"]).arg(mpiexec.get_program());
+    let ran = run(command.args(arguments).env("TUTTI_DAEMON", "none"), LIMIT);
+    assert_ne!(ran.code(), 0, "{ran}");
+    assert!(!ran.stderr.contains("signal") && ran.stderr.lines().count() <= 3, "{ran}");
+    assert!(ran.stderr.contains(why), "{why:?} is not in {ran}");
+}
+
+fn can_be_had(namespace: &str, need: Need) -> bool {
+    let made = Command::new("unshare").args([namespace, "true"]).stderr(std::process::Stdio::null()).status();
+    let can = made.is_ok_and(|status| status.success());
+    if !can {
+        skip_part(need, format!("unshare {namespace} is refused"));
+    }
+    can
+}
+
+#[test]
+fn start_without_loopback_proc_or_stack_names_the_cause() {
+    let scratch = Scratch::new("mpi-start-refused");
+    let start = compile("tests/mpi/programs/start.c", scratch.path());
+    let start = start.to_str().expect("UTF-8");
+    if can_be_had("--net", Need::NetworkNamespace) {
+        let nodes = ["--virtual-nodes", "2", "-n", "2", start];
+        start_is_refused(&["unshare", "--net"], "true", &nodes, "Network is unreachable");
+        start_is_refused(&["unshare", "--net"], "true", &nodes, "ip link set lo up");
+    }
+    if can_be_had("--mount", Need::MountNamespace) {
+        let hide = "mount -t tmpfs none /proc";
+        start_is_refused(&["unshare", "--mount"], hide, &["-n", "2", start], "Is /proc mounted?");
+    }
+    start_is_refused(&[], "ulimit -s 16", &["-n", "2", start], "the stack limit (ulimit -s) is 16 KiB");
+    let small = ["-n", "2", "sh", "-c", "ulimit -s 16 && exec \"$0\"", start];
+    start_is_refused(&[], "true", &small, "MPI_Init: the stack limit (ulimit -s) is 16 KiB");
 }
 
 #[test]

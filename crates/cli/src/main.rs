@@ -28,11 +28,28 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use rustix::process::Signal;
+use rustix::process::{Resource, Signal, getrlimit};
 use tutti_node::os;
 use tutti_node::say::say;
 
+/// A smaller stack is used up before anything is done; the signal that follows would not say so.
+const STACK_BYTES_MIN: u64 = 128 << 10;
+
 fn main() -> ExitCode {
+    let limit = getrlimit(Resource::Stack).current;
+    if let Some(bytes) = limit.filter(|bytes| *bytes < STACK_BYTES_MIN) {
+        let (found, expected) = (bytes >> 10, STACK_BYTES_MIN >> 10);
+        say(format_args!(
+            "tutti: the stack limit (ulimit -s) is {found} KiB, expected {expected} KiB or more"
+        ));
+        return ExitCode::FAILURE;
+    }
+    run()
+}
+
+/// The large frames are in there.
+#[inline(never)]
+fn run() -> ExitCode {
     // A file that gets too long is as a full disk: it is said, and nothing half written stays.
     os::ignore_signal(Signal::XFSZ.as_raw());
     let mut arguments = std::env::args_os();

@@ -18,6 +18,9 @@ pub enum StarterError {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// The installation is not known.
+    #[error("cannot find the installation of mpiexec: {0} (TUTTI_STARTER names a starter)")]
+    Installation(io::Error),
     /// No socket.
     #[error("cannot open a socket for the starter: {0}")]
     Socket(#[from] io::Error),
@@ -29,6 +32,11 @@ pub enum StarterError {
 /// When it is not there or the kernel refuses.
 pub fn start() -> Result<(Child, OwnedFd), StarterError> {
     let path = tutti_daemon::place::starter();
+    if let Err(error) = std::env::current_exe()
+        && !path.is_file()
+    {
+        return Err(StarterError::Installation(error));
+    }
     let own = SocketFlags::CLOEXEC;
     // Only the starter's end may live through its exec. This program has one thread: nothing else is started in between.
     let (front, end) =

@@ -258,15 +258,16 @@ fn fatal(guard: Option<Guard>, name: &CStr, error: &Error) -> ! {
     abort(guard, error.class)
 }
 
-/// A call before Init or after Finalize.
+/// A call before Init, after Finalize, or in a forked child.
 #[cold]
 pub fn outside(name: &CStr) -> c_int {
-    let when = if process::phase() == process::BEFORE { "before MPI_Init" } else { "after MPI_Finalize" };
-    if initial() == MPI_ERRORS_RETURN {
-        return tell(name, initial(), 0, Error::new(MPI_ERR_OTHER, format_args!("called {when}")));
+    let when = process::absence();
+    let handler = process::handler_before_fork().unwrap_or_else(initial);
+    if matches!(handler, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT) {
+        log::line(format_args!("{} was called {when}", name.to_string_lossy()));
+        abort(None, MPI_ERR_OTHER)
     }
-    log::line(format_args!("{} was called {when}", name.to_string_lossy()));
-    abort(None, MPI_ERR_OTHER)
+    tell(name, handler, MPI_COMM_WORLD.0, Error::new(MPI_ERR_OTHER, format_args!("called {when}")))
 }
 
 /// Ends the job with an exit code (MPI_Abort).

@@ -90,6 +90,9 @@ pub const RUNNING: u8 = 1;
 pub const AFTER: u8 = 2;
 /// Between Init and Finalize, while the program is being checked: every way in is the slow one ([`crate::check`]).
 pub const CHECKED: u8 = 3;
+/// In a process that was forked between Init and Finalize: it has no place in the job, nor the job's segments
+/// (`MADV_DONTFORK`), so no call may look at the state that it has a copy of.
+pub const FORKED: u8 = 4;
 
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
 pub(crate) static LOCK: Lock = Lock::new();
@@ -219,9 +222,39 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
     };
     // SAFETY: Init is called once and before anything else (checked by the caller), so nobody else looks at the cell.
     unsafe { *PROCESS.0.get() = Some(process) };
+    // SAFETY: the function is static, and the library is never unloaded (`-z nodelete`).
+    unsafe { libc::pthread_atfork(None, None, Some(enter_child)) };
     let phase = if crate::check::is_on() { CHECKED } else { RUNNING };
     PHASE.store(phase, Ordering::Release);
     socket.map_or(Ok(()), |socket| service::start(socket).map_err(AttachError::Network))
+}
+
+/// The first thing that a forked child does. Every call's one test of the phase then finds that the process is no rank.
+extern "C" fn enter_child() {
+    if matches!(phase(), RUNNING | CHECKED) {
+        PHASE.store(FORKED, Ordering::Relaxed);
+    }
+}
+
+/// Why a call finds no process, as the end of a sentence.
+pub fn absence() -> &'static str {
+    match phase() {
+        BEFORE => "before MPI_Init",
+        FORKED => {
+            "in a process that its rank has forked: only the rank itself may call MPI, or a program that the child executes"
+        }
+        _ => "after MPI_Finalize",
+    }
+}
+
+/// The error handler of MPI_COMM_WORLD at the moment of a fork, in the child.
+pub fn handler_before_fork() -> Option<MPI_Errhandler> {
+    if phase() != FORKED {
+        return None;
+    }
+    // SAFETY: the copy belongs to this process, none of whose threads changes it any more; a handler is one word.
+    let process = unsafe { (*PROCESS.0.get()).as_ref() };
+    process.map(|process| process.predefined_comms[0].errhandler)
 }
 
 /// Which of the job's programs this one is. A process that is no rank may have inherited another's number.

@@ -86,7 +86,8 @@ pub fn open(session: Session) -> Result<MPI_Session> {
         unsafe { libc::atexit(leave_at_exit) };
     }
     SESSIONS.fetch_add(1, Ordering::AcqRel);
-    let mut guard = process::enter().ok_or_else(|| Error::new(MPI_ERR_OTHER, "the process is ending"))?;
+    let mut guard = process::enter()
+        .ok_or_else(|| Error::new(MPI_ERR_OTHER, format_args!("called {}", process::absence())))?;
     let index = guard.sessions.insert(session);
     Ok(MPI_Session(guard.sessions.handle(index)))
 }

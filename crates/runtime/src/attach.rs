@@ -83,7 +83,7 @@ pub enum AttachError {
         first: bool,
     },
     /// The way to other nodes cannot be opened.
-    #[error("the way to the job's other nodes cannot be opened: {0}")]
+    #[error("the way to the job's other nodes cannot be opened: {0}{hint}", hint = hint(.0))]
     Network(io::Error),
     /// The daemon page is unusable.
     #[error("what the daemon says of the job's turns cannot be read: {0}")]
@@ -94,6 +94,16 @@ pub enum AttachError {
     /// The table of peers is unusable.
     #[error(transparent)]
     Peers(#[from] BadPeers),
+}
+
+/// What to look at when the kernel has no way to the addresses of the other nodes.
+fn hint(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::ENETUNREACH | libc::ENETDOWN | libc::EADDRNOTAVAIL) => {
+            "; is the interface with this node's address up (of virtual nodes the loopback: ip link set lo up)?"
+        }
+        _ => "",
+    }
 }
 
 impl AttachError {

@@ -6,12 +6,37 @@ use crate::abi::*;
 use crate::attributes::{self, Owner};
 use crate::errhandler::{self, call};
 use crate::error::check;
-use crate::process::{self, AFTER, BEFORE, RUNNING};
+use crate::process::{self, AFTER, BEFORE, FORKED, RUNNING};
 use crate::session::{self, StartError};
 use tutti_runtime::log;
 
+/// A smaller stack is used up before MPI runs; the signal that follows would not say so.
+const STACK_BYTES_MIN: u64 = 24 << 10;
+
+/// The stack limit, if it is too small for MPI.
+#[inline(never)]
+fn small_stack_bytes() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a place for the limit.
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &mut limit) };
+    (result == 0 && limit.rlim_cur < STACK_BYTES_MIN).then_some(limit.rlim_cur)
+}
+
+/// The large frames are in there.
+#[inline(never)]
+fn start_world(required: c_int) -> Result<(), StartError> {
+    session::start_world(required)
+}
+
 fn start(name: &str, required: c_int) -> c_int {
-    match session::start_world(required) {
+    if let Some(bytes) = small_stack_bytes() {
+        let (found, expected) = (bytes >> 10, STACK_BYTES_MIN >> 10);
+        log::line(format_args!(
+            "{name}: the stack limit (ulimit -s) is {found} KiB, MPI needs {expected} KiB or more"
+        ));
+        errhandler::abort(None, MPI_ERR_OTHER)
+    }
+    match start_world(required) {
         Ok(()) => MPI_SUCCESS,
         Err(StartError::Twice) => {
             log::line(format_args!("{name} was called a second time"));
@@ -103,5 +128,9 @@ pub unsafe fn MPI_Is_thread_main(flag: *mut c_int) -> c_int {
 /// Ends the job (9.7).
 #[inline]
 pub unsafe fn MPI_Abort(_comm: MPI_Comm, errorcode: c_int) -> c_int {
-    errhandler::abort(process::enter(), errorcode)
+    let guard = process::enter();
+    if guard.is_none() && process::phase() == FORKED {
+        log::line(format_args!("MPI_Abort was called {}", process::absence()));
+    }
+    errhandler::abort(guard, errorcode)
 }
