@@ -24,11 +24,23 @@ fn partitioned_transfers_work_with_different_partitions() {
 }
 
 #[test]
+fn cancelled_sends_complete_and_never_arrive() {
+    conforms("cancelled_sends", &[1, 2, 3]);
+    between_nodes("cancelled_sends");
+}
+
+#[test]
 fn request_errors_are_raised_on_the_communicator_of_the_request() {
     conforms("request_errors", &[2, 3]);
-    let scratch = Scratch::new("mpi-request-errors-udp");
-    let compiled = compile("tests/mpi/programs/request_errors.c", scratch.path());
+    between_nodes("request_errors");
+}
+
+/// A conformance program keeps its promises on two nodes, too.
+#[track_caller]
+fn between_nodes(name: &str) {
+    let scratch = Scratch::new(&format!("mpi-{name}-udp"));
+    let compiled = compile(&format!("tests/mpi/programs/{name}.c"), scratch.path());
     let options = ["-n", "2", "--virtual-nodes", "2"];
     let ran = run(program("mpiexec").args(options).arg(&compiled), LIMIT).expect_success();
-    assert!(ran.stdout.contains("request_errors: ok\n"), "{ran}");
+    assert!(ran.stdout.contains(&format!("{name}: ok\n")), "{ran}");
 }

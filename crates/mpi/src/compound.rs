@@ -324,7 +324,8 @@ impl Guard {
         self.engine.requests.free(index);
     }
 
-    /// Asks for the cancellation of an operation (3.8.4). Receives that are not matched are cancelled; everything else goes on.
+    /// Asks for the cancellation of an operation (3.8.4). Sends and receives that are not matched are cancelled; everything else
+    /// goes on.
     ///
     /// # Errors
     /// What the cancel function of a generalized request returns (13.2); MPI_ERR_REQUEST for one with partitions (4.2.1).
@@ -333,7 +334,7 @@ impl Guard {
             Some(Extra::Compound(compound)) => {
                 for part in compound.parts {
                     if let Part::Pending(part) = part {
-                        self.engine.cancel_receive(part);
+                        self.engine.cancel(part);
                     }
                 }
             }
@@ -354,7 +355,7 @@ impl Guard {
             Some(Extra::Partitioned(_)) => {
                 return Err(Error::new(MPI_ERR_REQUEST, "partitioned operations cannot be cancelled"));
             }
-            _ => self.engine.cancel_receive(index),
+            _ => self.engine.cancel(index),
         }
         Ok(())
     }

@@ -117,10 +117,10 @@ impl Request {
     #[inline(always)]
     pub fn outcome(&self) -> Outcome {
         match self.kind {
-            RequestKind::Send
-            | RequestKind::Compound
-            | RequestKind::Generalized
-            | RequestKind::Collective => Outcome { error: self.error, ..Outcome::EMPTY },
+            RequestKind::Send => Outcome { error: self.error, cancelled: self.cancelled, ..Outcome::EMPTY },
+            RequestKind::Compound | RequestKind::Generalized | RequestKind::Collective => {
+                Outcome { error: self.error, ..Outcome::EMPTY }
+            }
             RequestKind::Receive => Outcome {
                 source: match &self.group {
                     Some(group) if self.peer >= 0 => {

@@ -24,6 +24,10 @@ pub const JOIN: u8 = 7;
 pub const TELL: u8 = 8;
 /// Inside a node: a message that is written to a told receive.
 pub const WRITE: u8 = 9;
+/// The sender asks for a message back that is announced.
+pub const CANCEL: u8 = 10;
+/// Answer: no receive had taken it, and none will.
+pub const CANCELLED: u8 = 11;
 /// Between nodes: the next data of the message that is streaming.
 pub const PART: u8 = 7;
 /// Between nodes: nothing new but the credit.

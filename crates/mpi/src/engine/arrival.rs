@@ -6,8 +6,8 @@ use super::copies::{Lane, SingleCopy, State};
 use super::matching::{Body, SHORT_BYTES, Unexpected};
 use super::transfer::{Sink, Stream};
 use super::{
-    ANNOUNCE, CLEAR, DONE, EAGER, EAGER_BYTES_MAX, ENVELOPES_PER_TURN, Engine, JOIN, Message, Mode, STREAM,
-    Started, TELL, WRITE, finish, finish_receive,
+    ANNOUNCE, CANCEL, CANCELLED, CLEAR, DONE, EAGER, EAGER_BYTES_MAX, ENVELOPES_PER_TURN, Engine, JOIN,
+    Message, Mode, STREAM, Started, TELL, WRITE, finish, finish_receive,
 };
 use crate::buffer::Buffer;
 use crate::check;
@@ -102,6 +102,15 @@ impl Engine {
             DONE => {
                 let request = self.take_announced(from, number);
                 self.finish(request);
+            }
+            CANCEL => {
+                if self.matching.withdraw_announced(from, number) {
+                    self.send_control(from, CANCELLED, number);
+                }
+            }
+            CANCELLED => {
+                let request = self.take_announced(from, number);
+                self.finish_cancelled(request);
             }
             other => panic!("an envelope of unknown kind {other} from rank {from}"),
         }

@@ -349,6 +349,29 @@ impl Matching {
         Some((found, MPI_Message(self.extracted.handle(index))))
     }
 
+    /// Drops the message of a sender that is announced under a number, unless a receive or a matched probe has taken it.
+    pub fn withdraw_announced(&mut self, from: usize, number: u32) -> bool {
+        let is_it = |body: &Body| matches!(body, Body::Announced { message, .. } if *message == number);
+        self.withdraw_message(from, is_it)
+    }
+
+    /// The same of a message to this process itself, by its send.
+    pub fn withdraw_local(&mut self, me: usize, send: u32) -> bool {
+        self.withdraw_message(me, |body| matches!(body, Body::Local { request, .. } if *request == send))
+    }
+
+    fn withdraw_message(&mut self, from: usize, is_it: impl Fn(&Body) -> bool) -> bool {
+        let inner = |message: &Unexpected| match &message.body {
+            Body::Signed(_, body) => is_it(body),
+            body => is_it(body),
+        };
+        let found = self.unexpected.of(from).find(|(_, message)| inner(message)).map(|(at, _)| at);
+        if let Some(at) = found {
+            self.unexpected.remove(from, at);
+        }
+        found.is_some()
+    }
+
     /// The extracted message that a handle names.
     pub fn find_extracted(&self, handle: MPI_Message) -> Option<u32> {
         self.extracted.index(handle.0)

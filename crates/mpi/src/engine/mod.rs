@@ -15,6 +15,8 @@
 //! | JOIN | receiver | message, address, offset, number of the copy | matched: copy these bytes with me |
 //! | TELL | receiver | number, first pending, address, position seen | a message that matches this may be written there |
 //! | WRITE | sender | message, address, number of the receive, of the copy | a message that is written to a told receive |
+//! | CANCEL | sender | message number | MPI_Cancel of an announced message: dropped if no receive has taken it |
+//! | CANCELLED | receiver | message number | it is dropped; without this answer the message goes on |
 //!
 //! ```text
 //! ANNOUNCE -> matched -> sender waits in the library, on another core? CLEAR and bulk ring, or JOIN and both copy: what is
@@ -50,7 +52,7 @@ mod protocol_tests;
 
 use tutti_runtime::job::Job;
 use tutti_runtime::net::Net;
-use tutti_shm::envelope::{ANNOUNCE, CLEAR, DONE, EAGER, JOIN, STREAM, TELL, WRITE};
+use tutti_shm::envelope::{ANNOUNCE, CANCEL, CANCELLED, CLEAR, DONE, EAGER, JOIN, STREAM, TELL, WRITE};
 use tutti_shm::envelope_ring::Envelope;
 use tutti_shm::sync::Ordering;
 
@@ -230,12 +232,48 @@ impl Engine {
         index
     }
 
-    /// Withdraws a receive that is not matched yet; anything else goes on.
-    pub fn cancel_receive(&mut self, index: u32) {
+    /// Withdraws an operation that is not matched yet; anything else goes on. A send whose receiver knows of it asks it.
+    pub fn cancel(&mut self, index: u32) {
         let request = self.requests.get(index);
-        if request.kind != RequestKind::Receive || request.done {
+        match request.kind {
+            _ if request.done => {}
+            RequestKind::Receive => self.cancel_receive(index),
+            RequestKind::Send => self.cancel_send(index),
+            _ => {}
+        }
+    }
+
+    fn cancel_send(&mut self, index: u32) {
+        let request = self.requests.get(index);
+        let (to, number) = (request.peer as usize, request.posted as u32);
+        if to == self.me {
+            if self.matching.withdraw_local(to, index) {
+                self.finish_cancelled(index);
+            }
             return;
         }
+        if !self.peers.has(to) {
+            self.cancel_send_to_node(to, number, index);
+            return;
+        }
+        let peer = &mut self.peers[to];
+        let waits = |one: &Outgoing| matches!(one, Outgoing::Send { request, .. } if *request == index);
+        if let Some(position) = peer.backlog.iter().position(waits) {
+            peer.backlog.remove(position);
+            self.finish_cancelled(index);
+        } else if peer.announced.get(number) == Some(&index) {
+            self.send_control(to, CANCEL, number);
+        }
+    }
+
+    /// A send that nobody will receive is done.
+    fn finish_cancelled(&mut self, index: u32) {
+        self.requests.get_mut(index).cancelled = true;
+        self.finish(index);
+    }
+
+    fn cancel_receive(&mut self, index: u32) {
+        let request = self.requests.get(index);
         if request.told != 0 && self.matching.is_posted(&self.requests, index) && !self.take_back(index) {
             return;
         }

@@ -40,6 +40,15 @@ impl World {
         self.0[from].send(Message { to: to as u32, context: CONTEXT, tag, buffer, mode: Mode::Standard })
     }
 
+    fn send_synchronously(&mut self, from: usize, to: usize, tag: i32, data: &[u8]) -> u32 {
+        let buffer = Buffer::contiguous(data.as_ptr().cast_mut(), data.len());
+        let mode = Mode::Synchronous;
+        match self.0[from].send(Message { to: to as u32, context: CONTEXT, tag, buffer, mode }) {
+            Started::Pending(index) => index,
+            Started::Done => panic!("a synchronous send waits for its receive"),
+        }
+    }
+
     fn receive(&mut self, at: usize, source: i32, tag: i32, data: &mut [u8]) -> u32 {
         let buffer = Buffer::contiguous(data.as_mut_ptr(), data.len());
         self.0[at].receive(Request::new(RequestKind::Receive, buffer, CONTEXT, source, tag))
@@ -332,7 +341,7 @@ fn rtr_receive_can_be_cancelled_alone() {
     let [one, two] = &mut places;
     let cancelled = world.receive(B, A as i32, 1, one);
     world.progress(A);
-    world.0[B].cancel_receive(cancelled);
+    world.0[B].cancel(cancelled);
     assert!(world.is_done(B, cancelled) && world.0[B].requests.get(cancelled).cancelled);
     world.send(A, B, 1, &data);
     let next = world.receive(B, A as i32, 1, two);
@@ -350,7 +359,7 @@ fn rtr_receive_with_a_message_under_way_is_not_cancelled() {
     let (data, mut place) = (pattern(LARGE, 18), vec![0; LARGE]);
     let receive = world.receive(B, A as i32, 1, &mut place);
     world.send(A, B, 1, &data);
-    world.0[B].cancel_receive(receive);
+    world.0[B].cancel(receive);
     world.settle();
     assert!(world.is_done(B, receive) && !world.0[B].requests.get(receive).cancelled);
     assert_eq!(place, data);
@@ -425,4 +434,32 @@ fn bulk_ring_progress_is_known_on_both_sides() {
     assert_eq!(place[..left as usize], data[..left as usize]);
     (0..10).for_each(|_| world.settle());
     assert!(world.is_done(A, send) && world.is_done(B, receive) && place[..LARGE] == data);
+}
+
+#[test]
+fn cancelled_send_is_dropped_by_its_receiver_unless_it_is_matched() {
+    for bytes in [8, LARGE] {
+        let mut world = world(2);
+        let (data, mut place) = (pattern(bytes, 20), vec![0; bytes]);
+        let sent = world.send_synchronously(A, B, 1, &data);
+        world.progress(B);
+        world.0[A].cancel(sent);
+        world.settle();
+        assert!(world.is_done(A, sent) && world.0[A].requests.get(sent).cancelled);
+        assert_eq!(world.0[B].probe(CONTEXT, A as i32, 1), None, "the message is gone");
+
+        let late = world.send_synchronously(A, B, 1, &data);
+        let receive = world.receive(B, A as i32, 1, &mut place);
+        world.progress(B);
+        world.0[A].cancel(late);
+        world.settle();
+        assert!(world.is_done(B, receive) && world.is_done(A, late));
+        assert!(!world.0[A].requests.get(late).cancelled, "it was matched first");
+        assert_eq!(place, data);
+
+        let own = world.send_synchronously(A, A, 1, &data);
+        world.0[A].cancel(own);
+        assert!(world.is_done(A, own) && world.0[A].requests.get(own).cancelled);
+        assert_eq!(world.0[A].probe(CONTEXT, A as i32, 1), None);
+    }
 }

@@ -9,6 +9,8 @@
 //! | CLEAR | receiver | - | matched: send it in bulk under the name in `word` |
 //! | DONE | receiver | - | matched, and there is nothing to send |
 //! | CREDIT | receiver | - | nothing new but the credit in `word` |
+//! | CANCEL | sender | - | an announced message is dropped if no receive has taken it |
+//! | CANCELLED | receiver | - | it is dropped |
 //!
 //! Records arrive once and in order, so the parts of a message need no number, and matching sees messages in the order of
 //! sending. The data of an announced message go from the sender's buffer into datagrams and from there into the receiver's:
@@ -22,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use tutti_channel::{BulkError, Event, SendError, Source};
 use tutti_runtime::net::{DATAGRAM_BYTES_MAX, Net, Traffic};
-use tutti_shm::envelope::{CREDIT, HEAD_BYTES, Head, PART, SIGNED_HEAD_BYTES};
+use tutti_shm::envelope::{CANCEL, CREDIT, HEAD_BYTES, Head, PART, SIGNED_HEAD_BYTES};
 
 use super::matching::Unexpected;
 use super::numbered::Numbered;
@@ -466,6 +468,24 @@ impl Engine {
             return Started::Done;
         }
         Started::Pending(index)
+    }
+
+    /// Withdraws a send to another node that is not matched yet; its receiver is asked, if it knows of it.
+    pub(super) fn cancel_send_to_node(&mut self, to: usize, number: u32, index: u32) {
+        let remote = self.remote.as_deref_mut().expect("a rank of another node is known by its network");
+        let peer = &mut remote.state.peers[to];
+        let waits = |one: &Outgoing| matches!(one, Outgoing::Send { request, .. } if *request == index);
+        if let Some(position) = peer.backlog.iter().position(waits) {
+            peer.backlog.remove(position);
+            if peer.backlog.is_empty() {
+                remote.state.busy.retain(|busy| *busy != to);
+            }
+            self.finish_cancelled(index);
+        } else if remote.is_announced(to, number, index) {
+            remote.state.send_control(to, Head { kind: CANCEL, number, ..Head::default() });
+            remote.push_out(&mut self.requests, &mut self.counters);
+            self.transmit();
+        }
     }
 
     /// Brings a message of another node and the receive that takes it together.

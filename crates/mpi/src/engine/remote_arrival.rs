@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 
 use tutti_channel::{Rank, Sink, Taken};
 use tutti_runtime::net::Memory;
-use tutti_shm::envelope::{CREDIT, Head, PART};
+use tutti_shm::envelope::{CANCEL, CANCELLED, CREDIT, Head, PART};
 
 use super::matching::{Body, Matching, SHORT_BYTES, Unexpected};
 use super::remote::{Accept, Clear, Inbound, State, Target};
@@ -42,6 +42,17 @@ impl Sink for Arrivals<'_> {
                 finish(self.requests, request);
             }
             CREDIT => peer.eager_known_released = peer.eager_known_released.max(head.word),
+            CANCEL => {
+                if self.matching.withdraw_announced(from, head.number) {
+                    let answer = Head { kind: CANCELLED, number: head.number, ..Head::default() };
+                    self.state.send_control(from, answer);
+                }
+            }
+            CANCELLED => {
+                let request = self.take_announced(from, head.number);
+                self.requests.get_mut(request).cancelled = true;
+                finish(self.requests, request);
+            }
             other => panic!("a record of unknown kind {other} from rank {from}"),
         }
         Taken::Yes
