@@ -21,6 +21,7 @@ mod late;
 mod leftovers;
 mod nodes;
 mod on_demand;
+mod other_users;
 mod programs;
 mod sharing;
 #[path = "../gang/steered.rs"]

@@ -151,12 +151,12 @@ fn controller_restart_with_the_same_command_line() {
 #[test]
 fn command_errors_are_one_line() {
     let cluster = Cluster::up("cluster-errors", 1, &[]);
-    let mut stale = cluster.command(&["ps"]);
+    let mut stale = cluster.command(&["nodes"]);
     let left = cluster.folder.join("left.sock");
     drop(std::os::unix::net::UnixListener::bind(&left).expect("a socket"));
     let ran = tutti_tests::run(stale.env("TUTTI_DAEMON", &left), LIMIT);
     assert!(
-        ran.stderr.starts_with("tutti ps: no daemon answers at ") && ran.stderr.lines().count() == 1,
+        ran.stderr.starts_with("tutti nodes: no daemon answers at ") && ran.stderr.lines().count() == 1,
         "{ran}"
     );
     for (words, line) in [

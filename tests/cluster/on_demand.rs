@@ -38,7 +38,19 @@ impl Laptop {
     }
 
     fn jobs(&self, state: &str) -> usize {
-        self.tutti(&["ps", "--json"]).stdout.matches(&format!("\"{state}\"")).count()
+        self.tutti(&["ps", "--json"]).stdout.matches(&format!("\"state\": \"{state}\"")).count()
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Ends its daemon, and waits until it has gone.
+    #[track_caller]
+    pub fn end_daemon(&self) {
+        self.signal_daemon(Signal::TERM);
+        await_that("the daemon has gone", || self.daemons().is_empty());
     }
 
     /// Its daemons; one that dies while it is looked at is none.

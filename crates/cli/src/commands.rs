@@ -9,13 +9,18 @@ use clap::{CommandFactory, Parser, Subcommand};
 use rustix::process::Signal;
 use serde_json::json;
 use tutti_daemon::options::complaint;
+use tutti_daemon::place;
+use tutti_daemon::public::PublicRow;
 use tutti_daemon::{limit, memory};
 use tutti_node::say::{plain, say};
 use tutti_node::snapshot::Deadlock;
 use tutti_node::wire::{Head, Kind, Report};
 
 use crate::cluster::{self, Answer, Control, JobId, JobRow, JobState, Means, NodeRow, Request};
-use crate::{doctor, front, snapshot, timeline, up, users};
+use crate::{doctor, front, history, others, snapshot, timeline, up, users};
+
+/// Characters of another user's command that are shown, as of one's own.
+const COMMAND_CHARS: usize = 60;
 
 /// The commands of this module.
 pub const NAMES: [&str; 17] = [
@@ -49,6 +54,9 @@ enum Command {
         /// For scripts
         #[arg(long)]
         json: bool,
+        /// With --json: the jobs of other users' daemons on this machine too, as USER/NUMBER
+        #[arg(long, requires = "json")]
+        others: bool,
     },
     /// Wait until jobs are over; the exit status is the first of theirs that is not 0
     Wait {
@@ -209,9 +217,11 @@ pub fn run(name: &str, arguments: Vec<OsString>) -> ExitCode {
 
 fn perform(command: Command) -> Result<ExitCode, String> {
     match command {
-        Command::Ps { all, user, state, name, json } => ps(all, &Filter { user, state, name }, json),
+        Command::Ps { all, user, state, name, json, others } => {
+            ps(all, &Filter { user, state, name }, json, others)
+        }
         Command::Wait { jobs } => Ok(wait(&jobs)),
-        Command::Status { job, json } => list(&Request::Job(JobId(job)), json, print_status),
+        Command::Status { job, json } => status(JobId(job), json),
         Command::Nodes { json } => match cluster::ask(&Request::Nodes)?.0 {
             Answer::Nodes(rows) => show(&rows, json, print_nodes),
             _ => Err("the daemon is of another version".into()),
@@ -262,28 +272,72 @@ struct Filter {
 }
 
 impl Filter {
-    fn takes(&self, row: &JobRow) -> bool {
+    fn takes(&self, state: &str, name: &str, uid: u32) -> bool {
         let one_of = |wanted: &[String], is_it: &dyn Fn(&str) -> bool| {
             wanted.is_empty() || wanted.iter().any(|wanted| is_it(wanted))
         };
         // Who has no name, or one that looks like a number, is found by the number.
-        one_of(&self.state, &|state| state == state_of(row))
-            && one_of(&self.name, &|name| name == row.name)
-            && one_of(&self.user, &|user| user.parse() == Ok(row.uid) || user == users::name(row.uid))
+        one_of(&self.state, &|wanted| wanted == state)
+            && one_of(&self.name, &|wanted| wanted == name)
+            && one_of(&self.user, &|user| user.parse() == Ok(uid) || user == users::name(uid))
     }
 }
 
 /// Where there is no daemon, nothing runs.
-fn ps(all: bool, filter: &Filter, json: bool) -> Result<ExitCode, String> {
+fn ps(all: bool, filter: &Filter, json: bool, with_others: bool) -> Result<ExitCode, String> {
     let all = all || filter.state.iter().any(|state| state == "over");
     let answer = cluster::ask_if_there(&Request::Jobs { all })?;
+    let is_alone = answer.is_none();
     let mut rows = match answer {
         None => Vec::new(),
         Some(Answer::Jobs(rows)) => rows,
         Some(_) => return Err("the daemon is of another version".into()),
     };
-    rows.retain(|row| filter.takes(row));
-    show(&rows, json, print_jobs)
+    if all {
+        // What the daemon knows of itself is newer.
+        let mut before = history::rows(&place::of_node(), is_alone);
+        before.retain(|old| rows.iter().all(|row| row.job != old.job));
+        rows.extend(before);
+        rows.sort_by_key(|row| row.job);
+    }
+    // Who asks root's daemon has its jobs already.
+    let mut others = if json && !with_others { Vec::new() } else { others::jobs() };
+    others.retain(|other| rows.iter().all(|row| (row.uid, row.job.0) != (other.uid, other.job)));
+    rows.retain(|row| filter.takes(state_of(row), &row.name, row.uid));
+    others.retain(|other| filter.takes(state_word(other.state), "", other.uid));
+    if !json {
+        return Ok(crate::print(Some(print_jobs(&rows, &others)), ""));
+    }
+    let own = rows.iter().map(|row| serde_json::to_value(row).expect("rows are serialisable"));
+    let theirs = others.iter().map(|other| {
+        let mut value = serde_json::to_value(other).expect("rows are serialisable");
+        value["job"] = json!(number_of(other));
+        value
+    });
+    show(&own.chain(theirs).collect::<Vec<_>>(), true, |_| String::new())
+}
+
+/// The number of another user's job: nobody's own looks like it.
+fn number_of(other: &PublicRow) -> String {
+    format!("{}/{}", users::name(other.uid), other.job)
+}
+
+/// A job that the daemon knows, else one of the log.
+fn status(job: JobId, json: bool) -> Result<ExitCode, String> {
+    let answer = cluster::ask_if_there(&Request::Job(job));
+    let is_alone = matches!(answer, Ok(None));
+    match answer {
+        Ok(Some(Answer::Jobs(rows))) => return show(&rows, json, print_status),
+        Ok(Some(_)) => return Err("the daemon is of another version".into()),
+        Ok(None) | Err(_) => {}
+    }
+    let mut rows = history::rows(&place::of_node(), is_alone);
+    rows.retain(|row| row.job == job);
+    match answer {
+        Err(text) if rows.is_empty() => Err(text),
+        _ if rows.is_empty() => Err(format!("there is no job {job}, and no daemon that could know one")),
+        _ => show(&rows, json, print_status),
+    }
 }
 
 /// Waits for all of them; the first status in their order that is not 0. One that is not known is said, and counts as 1.
@@ -297,13 +351,6 @@ fn wait(jobs: &[u64]) -> ExitCode {
     });
     let statuses: Vec<u8> = statuses.collect();
     ExitCode::from(statuses.into_iter().find(|status| *status != 0).unwrap_or(0))
-}
-
-fn list(request: &Request, json: bool, print: fn(&[JobRow]) -> String) -> Result<ExitCode, String> {
-    match cluster::ask(request)?.0 {
-        Answer::Jobs(rows) => show(&rows, json, print),
-        _ => Err("the daemon is of another version".into()),
-    }
 }
 
 fn show<T: serde::Serialize>(rows: &[T], json: bool, print: fn(&[T]) -> String) -> Result<ExitCode, String> {
@@ -353,7 +400,7 @@ fn signal_number(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("{text:?} is no signal"))
 }
 
-fn print_jobs(rows: &[JobRow]) -> String {
+fn print_jobs(rows: &[JobRow], others: &[PublicRow]) -> String {
     let mut table = vec![
         ["JOB", "STATE", "RANKS", "NODES", "TIME", "USER", "TURNS", "NAME", "COMMAND"]
             .map(str::to_owned)
@@ -379,6 +426,20 @@ fn print_jobs(rows: &[JobRow]) -> String {
             .to_owned(),
             if row.name.is_empty() { "-".into() } else { row.name.clone() },
             row.command.clone(),
+        ]);
+    }
+    for other in others {
+        let running = [JobState::Running, JobState::Suspended].contains(&other.state);
+        table.push(vec![
+            number_of(other),
+            state_word(other.state).to_owned(),
+            other.ranks.to_string(),
+            other.nodes.to_string(),
+            if running { elapsed(other.since_ms, None) } else { "-".into() },
+            users::name(other.uid),
+            "-".into(),
+            "-".into(),
+            plain(&other.command).chars().take(COMMAND_CHARS).collect(),
         ]);
     }
     let mut text = aligned(&table, &[true, false, true, true, true, false, false, false, false]);
@@ -515,6 +576,12 @@ fn by(means: Means) -> &'static str {
 fn state_of(row: &JobRow) -> &'static str {
     match row.state {
         JobState::Running if row.deadlock.is_some() => "deadlock",
+        state => state_word(state),
+    }
+}
+
+fn state_word(state: JobState) -> &'static str {
+    match state {
         JobState::Waiting => "waiting",
         JobState::Starting => "starting",
         JobState::Running => "running",
@@ -547,9 +614,12 @@ fn instant(ms: u64) -> String {
 
 /// Minutes and seconds since the ranks ran.
 fn duration(row: &JobRow) -> String {
+    row.started_ms.map_or_else(|| "-".into(), |started_ms| elapsed(started_ms, row.ended_ms))
+}
+
+fn elapsed(since_ms: u64, until_ms: Option<u64>) -> String {
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-    let Some(started_ms) = row.started_ms else { return "-".into() };
-    let seconds = row.ended_ms.unwrap_or(now_ms).saturating_sub(started_ms) / 1000;
+    let seconds = until_ms.unwrap_or(now_ms).saturating_sub(since_ms) / 1000;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, minutes, seconds) => format!("{minutes}:{seconds:02}"),
         (hours, minutes, seconds) => format!("{hours}:{minutes:02}:{seconds:02}"),

@@ -9,12 +9,14 @@ mod doctor;
 mod elf;
 mod file;
 mod front;
+mod history;
 mod hosts;
 mod library;
 mod link;
 mod manual;
 mod nodes;
 mod options;
+mod others;
 mod program;
 mod snapshot;
 mod starter;
@@ -72,7 +74,10 @@ const COMMANDS: [(&str, &str); 21] = [
     ),
     ("submit [OPTION ...] -n N PROGRAM ...", "the same without waiting for it"),
     ("wait JOB ...", "wait until jobs are over; the exit status is the first of theirs that is not 0"),
-    ("ps [--all] [--user USER] [--state STATE] [--name NAME] [--json]", "the jobs of the cluster"),
+    (
+        "ps [--all] [--user USER] [--state STATE] [--name NAME] [--json]",
+        "the jobs of the cluster, and of others here",
+    ),
     ("status JOB [--json]", "one job"),
     ("nodes [--json]", "the nodes of the cluster"),
     ("snapshot JOB [-o FILE] | --show FILE", "what is in flight in a job, who waits for whom, deadlocks"),

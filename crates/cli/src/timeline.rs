@@ -22,6 +22,8 @@ use crate::file;
 use lanes::{Lanes, Look};
 use log::{History, Span};
 
+pub use log::lines;
+
 /// Nodes tell the head of their turns once a second; until then it is on its way for a moment.
 const TOLD: Duration = Duration::from_millis(1500);
 

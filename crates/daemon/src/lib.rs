@@ -19,5 +19,6 @@ pub mod memory;
 pub mod message;
 pub mod options;
 pub mod place;
+pub mod public;
 pub mod shell;
 pub mod spread;

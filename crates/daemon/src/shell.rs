@@ -34,6 +34,7 @@ mod guests;
 mod kept;
 mod neighbours;
 mod peers;
+mod public;
 mod starters;
 
 /// Between two entries in the log of turns.
@@ -192,6 +193,7 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| failed("adopt orphans")(error.into()))?;
     let (happenings, mut queue) = mpsc::unbounded_channel();
+    let mut public = public::PublicList::new(settings.head.is_none());
     let mut shell = Shell::open(settings, credential, happenings)?;
     ready(shell.settings.listen);
     let rung = shell.switcher.rung().name();
@@ -209,6 +211,7 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
             () = words.ring() => shell.carry_words(),
             accepted = listener.accept() => shell.accept_peer(accepted),
             accepted = local.accept() => shell.accept_client(accepted),
+            stream = public.accept() => shell.show_jobs(&mut public, stream),
             () = alarm.ring(shell.wait()) => {
                 shell.watch_front_ends();
                 shell.core.handle(now_ms(), Event::Tick);

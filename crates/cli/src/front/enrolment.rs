@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 use tutti_daemon::place;
+use tutti_daemon::public::ARGUMENTS_VARIABLE;
 use tutti_node::cgroup;
 use tutti_node::snapshot::GOES_ON;
 use tutti_node::wire::{self, Head, Job, Kind, Report, Still};
@@ -336,7 +337,7 @@ fn start_daemon() -> Result<Child, String> {
     let is_long = std::fs::metadata(&log).is_ok_and(|found| found.len() > LOG_BYTES_MAX);
     let log = place::open_log(&log, is_long).map_err(failed)?;
     // It serves all jobs of the user: nothing of this one's environment is its business.
-    let kept = ["PATH", "HOME", "USER", "LANG", "TUTTI_STARTER"];
+    let kept = ["PATH", "HOME", "USER", "LANG", "TUTTI_STARTER", ARGUMENTS_VARIABLE];
     let kept = kept.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     Command::new(&program)
         .env_clear()

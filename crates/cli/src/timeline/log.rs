@@ -142,7 +142,11 @@ pub fn read(events: &Path, turns: &Path, until_us: u64) -> Result<History, Strin
     Ok(put_in_order(known, turns))
 }
 
-fn lines<T: for<'a> Deserialize<'a>>(path: &Path) -> std::io::Result<Vec<T>> {
+/// The lines of a log that can be understood, those put aside first.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn lines<T: for<'a> Deserialize<'a>>(path: &Path) -> std::io::Result<Vec<T>> {
     let mut aside = path.as_os_str().to_owned();
     aside.push(".1");
     let mut found = Vec::new();

@@ -8,6 +8,7 @@ use crate::core::Core;
 use crate::gang::Means;
 use crate::members::{Members, NodeId};
 use crate::message::{JobId, JobRow, NodeRow, Run};
+use crate::public::{self, PublicRow};
 
 impl Core {
     pub(super) fn list(&self, wanted: impl Fn(JobId, &HeadJob) -> bool) -> Vec<JobRow> {
@@ -39,6 +40,21 @@ impl Core {
             pids: job.pids.iter().map(|(node, pids)| (name(members, *node), pids.clone())).collect(),
         };
         head.jobs.iter().filter(|(id, job)| wanted(**id, job)).map(row).collect()
+    }
+
+    /// What every user of the machine may know of the jobs that are not over.
+    #[must_use]
+    pub fn public_rows(&self, with_arguments: bool) -> Vec<PublicRow> {
+        let rows = self.list(|_, job| !job.over).into_iter().map(|row| PublicRow {
+            job: row.job.0,
+            uid: row.uid,
+            state: row.state,
+            ranks: row.ranks,
+            nodes: row.nodes.len() as u64,
+            since_ms: row.started_ms.unwrap_or(row.submitted_ms),
+            command: public::command(&row.command, with_arguments),
+        });
+        rows.collect()
     }
 
     fn held_by(&self, job: JobId, members: &Members) -> Vec<(String, Means)> {

@@ -1,0 +1,137 @@
+//! Jobs that are over and that no daemon knows any more, from the head's log of events (`place::EVENTS`), which `tutti timeline` draws too.
+//!
+//! A daemon that `mpiexec` has started leaves when nobody needs it; its log stays, and the next one goes on with it and its numbers.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use serde::Deserialize;
+use tutti_daemon::place;
+
+use crate::cluster::{JobId, JobRow, JobState, Terms};
+use crate::timeline;
+
+/// The latest jobs of the log are listed, so many.
+const JOBS_MAX: usize = 1000;
+/// Of a job whose daemon ended before it did.
+const UNKNOWN: &str = "its end is not in the log: its daemon ended first";
+
+/// A line of the log.
+#[derive(Deserialize)]
+struct Event {
+    ms: u64,
+    event: String,
+    job: Option<u64>,
+    #[serde(default)]
+    nodes: Vec<String>,
+    #[serde(default)]
+    text: String,
+    status: Option<u8>,
+    uid: Option<u32>,
+    ranks: Option<u64>,
+    #[serde(default)]
+    name: String,
+}
+
+/// The jobs of the log in a folder that are over, by number. With `is_alone` no daemon goes on with it: then all of them are.
+pub fn rows(folder: &Path, is_alone: bool) -> Vec<JobRow> {
+    let log = folder.join(place::EVENTS);
+    // Anybody may have made a folder of that name.
+    let own = rustix::process::geteuid().as_raw();
+    if !log.metadata().is_ok_and(|found| found.uid() == own || found.uid() == 0) {
+        return Vec::new();
+    }
+    let mut rows = from_events(timeline::lines(&log).unwrap_or_default(), own);
+    for row in rows.iter_mut().filter(|row| is_alone && row.state != JobState::Over) {
+        (row.state, row.cause) = (JobState::Over, Some(UNKNOWN.into()));
+    }
+    rows.retain(|row| row.state == JobState::Over);
+    rows.drain(..rows.len().saturating_sub(JOBS_MAX));
+    rows
+}
+
+fn from_events(events: Vec<Event>, own: u32) -> Vec<JobRow> {
+    let mut jobs: BTreeMap<u64, JobRow> = BTreeMap::new();
+    for event in events {
+        let Some(id) = event.job else { continue };
+        if event.event == "submitted" {
+            jobs.insert(id, submitted(id, event, own));
+            continue;
+        }
+        let Some(job) = jobs.get_mut(&id) else { continue };
+        match event.event.as_str() {
+            "placed" => job.nodes = event.nodes,
+            "started" => (job.started_ms, job.state) = (Some(event.ms), JobState::Running),
+            "over" => {
+                (job.ended_ms, job.state) = (Some(event.ms), JobState::Over);
+                (job.status, job.cause) = (event.status, Some(event.text).filter(|text| !text.is_empty()));
+            }
+            _ => {}
+        }
+    }
+    jobs.into_values().collect()
+}
+
+fn submitted(id: u64, event: Event, own: u32) -> JobRow {
+    let terms = Terms::default();
+    JobRow {
+        job: JobId(id),
+        uid: event.uid.unwrap_or(own),
+        state: JobState::Waiting,
+        name: event.name,
+        limit_ms: None,
+        ranks: event.ranks.unwrap_or(0),
+        nodes: event.nodes,
+        command: event.text,
+        submitted_ms: event.ms,
+        started_ms: None,
+        ended_ms: None,
+        status: None,
+        weight: terms.weight,
+        exclusive: terms.exclusive,
+        memory_bytes: terms.memory_bytes,
+        gang: terms.gang,
+        turns: 0,
+        suspended: None,
+        waits: None,
+        deadlock: None,
+        unfrozen: Vec::new(),
+        cause: None,
+        pids: Vec::new(),
+        held_by: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn history_has_jobs_that_are_over_and_what_became_of_them() {
+        let folder = std::env::temp_dir().join(format!("tutti-history-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let old = r#"{"ms":1,"event":"submitted","job":1,"uid":7,"ranks":4,"nodes":["a"],"text":"./x 3"}
+{"ms":2,"event":"started","job":1}
+"#;
+        let new = r#"{"ms":9,"event":"over","job":1,"status":3,"text":"rank 0 exited with status 3"}
+{"ms":10,"event":"submitted","job":2,"name":"test","nodes":["a"],"text":"./y"}
+{"ms":11,"event":"started","job":2}
+{"ms":12,"event":"ov"#;
+        std::fs::write(folder.join("events.jsonl.1"), old).unwrap();
+        std::fs::write(folder.join("events.jsonl"), new).unwrap();
+        let found = rows(&folder, false);
+        assert_eq!(found.len(), 1, "job 2 may run");
+        let one = &found[0];
+        assert_eq!((one.job, one.uid, one.ranks, one.status), (JobId(1), 7, 4, Some(3)));
+        assert_eq!((one.started_ms, one.ended_ms), (Some(2), Some(9)));
+        assert_eq!(one.cause.as_deref(), Some("rank 0 exited with status 3"));
+        let found = rows(&folder, true);
+        assert_eq!(
+            (found[1].state, found[1].status, found[1].cause.as_deref()),
+            (JobState::Over, None, Some(UNKNOWN))
+        );
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(rows(&folder, true).is_empty());
+    }
+}

@@ -1,0 +1,156 @@
+//! The jobs of other users on this machine, as their daemons show them ([`tutti_daemon::public`]).
+//!
+//! Nobody is trusted: a list counts if the kernel says that the user whom its name names listens there, and then for that user only. All
+//! are read at once, until a deadline; what is late, too long or no list is left out.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
+use tutti_daemon::public::{LIST_BYTES_MAX, NAME, PublicRow, decode};
+
+/// For all of them together.
+const DEADLINE: Duration = Duration::from_secs(1);
+/// Names that are tried, and daemons of one user that are read.
+const NAMES_MAX: usize = 4096;
+const DAEMONS_MAX: usize = 8;
+
+/// A daemon of somebody else, and what it has said so far.
+#[derive(Debug)]
+struct Daemon {
+    uid: u32,
+    socket: OwnedFd,
+    text: Vec<u8>,
+    is_read: bool,
+}
+
+/// The jobs of all other users' daemons here.
+pub fn jobs() -> Vec<PublicRow> {
+    let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let mut daemons = found(&sockets, rustix::process::geteuid().as_raw());
+    let deadline = Instant::now() + DEADLINE;
+    while daemons.iter().any(|daemon| !daemon.is_read) && read_some(&mut daemons, deadline) {}
+    let complete = daemons.into_iter().filter(|daemon| daemon.is_read);
+    let mut rows: Vec<PublicRow> = complete.flat_map(|daemon| decode(&daemon.text, daemon.uid)).collect();
+    rows.sort_by_key(|row| (row.uid, row.job));
+    rows
+}
+
+/// `sockets` is what /proc/net/unix says: flags are the fourth word, the name is the last, an abstract one begins with @.
+fn found(sockets: &str, own: u32) -> Vec<Daemon> {
+    let mut of_user: BTreeMap<u32, usize> = BTreeMap::new();
+    let listening = sockets.lines().filter(|line| line.split_whitespace().nth(3) == Some("00010000"));
+    let names = listening.filter_map(|line| line.rsplit_once(" @").map(|(_, name)| name));
+    let mut daemons = Vec::new();
+    for name in names.filter(|name| name.starts_with(NAME)).take(NAMES_MAX) {
+        let claimed = name[NAME.len()..].split('/').next().and_then(|uid| uid.parse::<u32>().ok());
+        let Some(uid) = claimed.filter(|uid| *uid != own) else { continue };
+        // The name is anybody's; only who listens counts.
+        let Some(socket) = connected(name).filter(|socket| listener(socket) == Some(uid)) else { continue };
+        let count = of_user.entry(uid).or_default();
+        *count += 1;
+        if *count <= DAEMONS_MAX {
+            daemons.push(Daemon { uid, socket, text: Vec::new(), is_read: false });
+        }
+    }
+    daemons
+}
+
+/// None: nobody listens, or has room for us now.
+fn connected(name: &str) -> Option<OwnedFd> {
+    let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).ok()?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
+    connect(&socket, &address).ok()?;
+    Some(socket)
+}
+
+fn listener(socket: &OwnedFd) -> Option<u32> {
+    sockopt::socket_peercred(socket).ok().map(|peer| peer.uid.as_raw())
+}
+
+/// Waits for some of them and reads what there is; `false`: it is too late.
+fn read_some(daemons: &mut Vec<Daemon>, deadline: Instant) -> bool {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let Ok(timeout) = Timespec::try_from(left) else { return false };
+    let mut polled: Vec<PollFd<'_>> = daemons
+        .iter()
+        .filter(|daemon| !daemon.is_read)
+        .map(|daemon| PollFd::new(&daemon.socket, PollFlags::IN))
+        .collect();
+    match poll(&mut polled, Some(&timeout)) {
+        Ok(0) | Err(_) => return false,
+        Ok(_) => {}
+    }
+    drop(polled);
+    let mut bytes = [0; 16 << 10];
+    daemons.retain_mut(|daemon| {
+        if daemon.is_read {
+            return true;
+        }
+        match rustix::io::read(&daemon.socket, &mut bytes) {
+            Ok(0) => daemon.is_read = true,
+            Ok(read) => daemon.text.extend(&bytes[..read]),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
+        }
+        daemon.text.len() <= LIST_BYTES_MAX
+    });
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+
+    use super::*;
+
+    /// A listener of this user's, and its line of /proc/net/unix.
+    fn bind(claimed: u32, number: &str) -> (UnixListener, String) {
+        let name = format!("{NAME}{claimed}/{number}-{}", std::process::id());
+        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        (listener, format!("0000: 00000002 00000000 00010000 0001 01 1 @{name}"))
+    }
+
+    #[test]
+    fn other_users_are_believed_only_of_themselves_and_wait_for_nobody() {
+        let own = rustix::process::geteuid().as_raw();
+        // Seen by another user: names of this user are right, all others are lies.
+        let (well, line) = bind(own, "well");
+        let (silent, silent_line) = bind(own, "silent");
+        let (flooding, flooding_line) = bind(own, "flooding");
+        let (_liar, liar_line) = bind(own + 1, "liar");
+        let more: Vec<_> = (0..20).map(|number| bind(own, &format!("more{number}"))).collect();
+        let mut lines = vec![line, silent_line, flooding_line, liar_line];
+        lines.extend(more.iter().map(|(_, line)| line.clone()));
+        lines.push(format!(
+            "0000: 2 0 00010000 1 1 7 @{NAME}{own}/gone\n0000: 2 0 00000000 1 1 7 @{NAME}rubbish"
+        ));
+        let mut daemons = found(&lines.join("\n"), own + 7);
+        assert_eq!(daemons.len(), DAEMONS_MAX);
+        assert!(daemons.iter().all(|daemon| daemon.uid == own));
+        assert!(found(&lines.join("\n"), own).is_empty(), "one's own jobs are listed elsewhere");
+
+        let row = format!(
+            "[{{\"job\":3,\"uid\":{own},\"state\":\"running\",\"ranks\":2,\"nodes\":1,\"since_ms\":1,\"command\":\"x\"}}]"
+        );
+        let (mut accepted, _) = well.accept().unwrap();
+        accepted.write_all(row.as_bytes()).unwrap();
+        drop(accepted);
+        let _kept = silent.accept().unwrap();
+        let (mut accepted, _) = flooding.accept().unwrap();
+        accepted.set_nonblocking(true).unwrap();
+        while accepted.write_all(&[b'['; 4096]).is_ok() {}
+        let began = Instant::now();
+        while read_some(&mut daemons, began + Duration::from_millis(300)) {}
+        assert!(began.elapsed() < Duration::from_secs(5));
+        let read: Vec<_> = daemons.iter().filter(|daemon| daemon.is_read).collect();
+        assert_eq!(read.len(), 1);
+        assert_eq!(decode(&read[0].text, own).len(), 1);
+        assert!(daemons.iter().all(|daemon| daemon.text.len() <= LIST_BYTES_MAX), "it has been let go");
+    }
+}
