@@ -45,6 +45,16 @@ impl Cluster {
         cluster
     }
 
+    /// One daemon with another program in place of the starter.
+    #[allow(dead_code, reason = "for tests with several users")]
+    #[track_caller]
+    pub fn up_with_starter(folder: PathBuf, programs: PathBuf, starter: &std::path::Path) -> Self {
+        let cluster = Cluster { folder, programs, _scratch: None };
+        let mut up = cluster.command(&["up"]);
+        tutti_tests::run(up.env("TUTTI_STARTER", starter), LIMIT).expect_success();
+        cluster
+    }
+
     fn in_scratch(name: &str) -> Self {
         let scratch = Scratch::new(name);
         Cluster { folder: scratch.path().join("cluster"), programs: dist(), _scratch: Some(scratch) }

@@ -13,26 +13,11 @@ use tutti_tests::{LIMIT, await_that, run};
 use crate::Machine;
 use crate::harness::Running;
 
-/// In a starter: an escape, then 100 MiB of lines on standard error.
-const FLOOD: &str = r#"
-#define _GNU_SOURCE
-#include <errno.h>
-#include <signal.h>
-#include <string.h>
-#include <unistd.h>
-
-__attribute__((constructor)) static void flood(void)
-{
-    static const char line[] = "to the log\n", escape[] = "a\033[2Jb\n";
-    ssize_t written;
-    if (strcmp(program_invocation_short_name, "tutti-starter") != 0)
-        return;
-    signal(SIGPIPE, SIG_IGN);
-    written = write(2, escape, sizeof escape - 1);
-    for (long bytes = 0; written >= 0 && bytes < 100L << 20; bytes += written)
-        written = write(2, line, sizeof line - 1);
-}
-"#;
+/// In place of a starter: an escape, then 100 MiB of lines on standard error, as far as they are read.
+const FLOOD: &str = r#"trap '' PIPE
+printf 'a\033[2Jb\n' >&2
+yes 'to the log' 2>/dev/null | head -c 104857600 >&2 2>/dev/null
+exec "$starter" "$@""#;
 
 /// The log of the head's daemon.
 fn log(machine: &Machine) -> PathBuf {
@@ -162,16 +147,9 @@ fn job_has_a_session_keyring_of_its_own() {
 
 #[test]
 fn starter_that_floods_its_stderr_does_not_fill_the_daemons_log() {
-    let Some(machine) = Machine::up("hostile-stderr", 1, 1, &[]) else { return };
+    let Some(machine) = Machine::up_with_starter("hostile-stderr", FLOOD) else { return };
     let before = log(&machine).metadata().expect("a log").len();
-    // Its user can make it say anything: it is a process of the user's, with its environment.
-    let source = machine.users.folder(machine.uid(0)).join("flood.c");
-    std::fs::write(&source, FLOOD).expect("a file");
-    let build = "cc -shared -fPIC -o flood.so flood.c && chmod 755 flood.so";
-    assert!(run(&mut machine.script(0, build), LIMIT).status.success());
-    let mut command = machine.command(0, "tutti", &["run", "-n", "1", "true"]);
-    command.env("LD_PRELOAD", source.with_file_name("flood.so"));
-    run(&mut command, LIMIT).expect_success();
+    machine.tutti(0, &["run", "-n", "1", "true"]).expect_success();
     let uid = machine.uid(0);
     let said = format!("the starter of job 1 of user {uid}: ");
     let text = || std::fs::read_to_string(log(&machine)).expect("a log of text");

@@ -36,6 +36,21 @@ impl Machine {
         Some(Machine { cluster, users })
     }
 
+    /// One daemon and one user; every starter is this script, which has `$starter` to become one. None, with a line, when this is not root.
+    #[track_caller]
+    pub fn up_with_starter(name: &str, script: &str) -> Option<Self> {
+        use std::os::unix::fs::PermissionsExt;
+        let users = Users::new(name, 1)?;
+        let (path, starter) =
+            (users.root().join("starter"), users.programs().join("libexec/tutti/tutti-starter"));
+        std::fs::write(&path, format!("#!/bin/sh\nstarter={}\n{script}\n", starter.display()))
+            .expect("a file");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("it is ours");
+        let folder = users.root().join("daemons");
+        let cluster = Cluster::up_with_starter(folder, users.programs().to_path_buf(), &path);
+        Some(Machine { cluster, users })
+    }
+
     /// Uid of a user by its number, from 0.
     pub fn uid(&self, user: usize) -> u32 {
         self.users.uids()[user]

@@ -6,6 +6,7 @@ mod cgroups;
 #[allow(dead_code)]
 mod cluster;
 mod enrolment;
+mod escapes;
 #[path = "../launch/harness.rs"]
 #[allow(dead_code)]
 mod harness;

@@ -31,6 +31,9 @@ pub struct Options {
     /// Memory for jobs on each, as 16G or 512M (default: that of the machine but a sixteenth, in equal parts)
     #[arg(long, value_name = "SIZE", value_parser = memory::parse)]
     memory: Option<u64>,
+    /// Processes and threads of a job on each, at most; for root (default: an eighth of what the kernel takes)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(16..))]
+    pids_max: Option<u64>,
     /// Children of a node in the control tree
     #[arg(long, value_name = "K", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     arity: u32,
@@ -171,6 +174,9 @@ impl Daemons {
         let memory_bytes = options.memory.unwrap_or_else(|| memory::for_jobs() / u64::from(options.nodes));
         if memory_bytes >> 10 > 0 {
             command.args(["--memory", &format!("{}K", memory_bytes >> 10)]);
+        }
+        if let Some(pids_max) = options.pids_max {
+            command.args(["--pids-max", &pids_max.to_string()]);
         }
         command.args(
             [("--strict", options.strict), ("--force-switch", options.force_switch)]

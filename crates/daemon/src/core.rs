@@ -17,6 +17,7 @@
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
+use tutti_node::cgroup::Enforced;
 use tutti_node::wire::{Back, Job, Kind};
 
 use crate::gang::{Command, Said, Stretch};
@@ -80,6 +81,8 @@ pub enum Event {
     StarterGone(JobId, String),
     /// The switch thread says something.
     Gang(Said),
+    /// Which limits the kernel sees to, of a job's part here that is about to begin.
+    Limited(JobId, Enforced),
     /// What it has done lately.
     Turns(Stretch),
     /// On the head: the file of a job that waits has been written ([`Action::Queue`]), or why not.
@@ -320,6 +323,7 @@ impl Core {
             Event::Starter(job, frames) => self.handle_starter(job, frames),
             Event::StarterGone(job, why) => self.handle_starter_gone(job, &why),
             Event::Gang(said) => self.handle_gang(said),
+            Event::Limited(job, enforced) => self.note_enforced(job, enforced),
             // Only the log misses them, should they not arrive.
             Event::Filed(job, filed) => self.handle_filed(job, &filed),
             Event::Turns(turns) => self.route(NodeId::HEAD, Routed::Turns(turns)),

@@ -18,6 +18,7 @@ pub mod members;
 pub mod memory;
 pub mod message;
 pub mod options;
+pub mod pids;
 pub mod place;
 pub mod public;
 pub mod shell;

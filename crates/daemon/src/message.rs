@@ -20,6 +20,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tutti_node::cgroup::Enforced;
 use tutti_node::session::Session;
 use tutti_node::wire::{Ended, Job, Reached, Report, Still, Text};
 
@@ -497,6 +498,9 @@ pub struct PartState {
     /// How they are held while others have the cores, when that is known.
     #[serde(default)]
     pub held_by: Option<Means>,
+    /// Which of its limits the kernel sees to, when that is known: not of a starter that an earlier daemon has started.
+    #[serde(default)]
+    pub enforced: Option<Enforced>,
     /// The last snapshot.
     pub held: Option<Held>,
     /// All its ranks sleep until something comes for them.

@@ -29,6 +29,9 @@ pub struct Options {
     /// Memory for jobs, as 16G or 512M (default: all of the machine but a sixteenth, at least 256M)
     #[arg(long, value_name = "SIZE", value_parser = crate::memory::parse)]
     pub memory: Option<u64>,
+    /// Processes and threads of a job on this node, at most; for root's daemon (default: an eighth of what the kernel takes)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(16..))]
+    pub pids_max: Option<u64>,
     /// Nodes that say the same share one machine (default: the machine's boot id)
     #[arg(long, value_name = "TEXT")]
     pub machine: Option<String>,

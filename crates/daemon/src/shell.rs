@@ -59,6 +59,8 @@ pub struct Settings {
     pub slots: u32,
     /// Memory for jobs.
     pub memory_bytes: u64,
+    /// Processes and threads of a job here, at most.
+    pub pids_max: u64,
     /// Text that all nodes of one machine share.
     pub machine: String,
     /// The local socket.
@@ -126,6 +128,8 @@ enum Happened {
     },
     /// A starter has closed its wire, that with this number, or has said something that none says.
     StarterClosed(JobId, u64, Option<String>),
+    /// The starter of this wire has been told to kill its part long ago.
+    Overdue(JobId, u64),
     /// A starter of an earlier daemon has connected as if it were a user's program.
     Back {
         client: ClientId,
@@ -164,6 +168,8 @@ struct Shell {
     /// On the head: jobs that wait.
     filing: Option<filing::Filing>,
     numbers: u64,
+    /// It was said that no cgroups can be made for jobs.
+    without_groups: bool,
     /// The name of this machine, as [`Settings::machine`] says it.
     machine: Arc<str>,
     complaints: complaints::Complaints,
@@ -325,6 +331,10 @@ impl Shell {
             starters.insert(job, Starter::away(file));
             config.kept.push((job, kept));
         }
+        let swept = tutti_node::cgroup::sweep_blocking();
+        if swept > 0 {
+            say(format_args!("tuttid {}: {swept} cgroups of jobs that were left are removed", settings.name));
+        }
         let gang_words = happenings.clone();
         let socket = lane_socket(&settings);
         let switcher = Switcher::start(&settings.gangs, settings.head.is_none(), socket, move |said| {
@@ -355,6 +365,7 @@ impl Shell {
             numbers: now_ms() << 20,
             machine: settings.machine.as_str().into(),
             complaints: complaints::Complaints::new(&settings.name),
+            without_groups: false,
             leaving: false,
             settings,
         })
@@ -376,6 +387,10 @@ impl Shell {
                 None => return,
             },
             Happened::Core(event) => event,
+            Happened::Overdue(job, number) => {
+                self.starters.get(&job).into_iter().for_each(|starter| starter.kill_overdue(number));
+                return;
+            }
             Happened::StarterClosed(job, number, wrong) => return self.bury(job, number, wrong),
             Happened::Back { client, uid, pid, back, listen, refused } => {
                 match self.welcome_back((client, uid, pid), &back, listen, &refused) {
@@ -422,6 +437,9 @@ impl Shell {
                 Action::ToStarter(job, kind, number, payload) => {
                     if let Some(starter) = self.starters.get(&job) {
                         starter.put(kind, number, &payload);
+                        if kind == Kind::Kill {
+                            starter.kill_later(job, &self.happenings);
+                        }
                     }
                 }
                 Action::Listen(job) => {

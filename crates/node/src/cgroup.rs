@@ -11,10 +11,16 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 
+mod granted;
 mod group;
 mod mount;
+mod part;
+mod version1;
 
+pub use granted::Granted;
+pub(crate) use granted::receive;
 pub use group::{JobGroup, has_its_pid};
+pub use part::{Enforced, Limits, PartGroup, PartPlace, sweep_blocking};
 
 /// How long the kernel may take to empty a killed cgroup before its removal is given up: who is killed dies when he gets a core.
 const REMOVAL_MAX: Duration = Duration::from_secs(10);
@@ -24,24 +30,53 @@ const REMOVAL_MAX: Duration = Duration::from_secs(10);
 /// processes run only when both are thawed.
 pub const INNER: &str = "ranks";
 
-/// A cgroup that this process made. Killed and removed when dropped.
+/// The cgroup of the ranks as their starter has it.
 #[derive(Debug)]
 pub struct Cgroup {
-    path: PathBuf,
     directory: OwnedFd,
     inner: OwnedFd,
+    rights: Rights,
+}
+
+/// By what right something is done to it.
+#[derive(Debug)]
+enum Rights {
+    /// This process made it there. Killed and removed when dropped.
+    Made(PathBuf),
+    /// It is root's, whose daemon has opened what is written.
+    Granted {
+        enter: OwnedFd,
+        freeze: OwnedFd,
+        turn: OwnedFd,
+        kill: OwnedFd,
+        reached: Option<OwnedFd>,
+        has_reached: bool,
+        limits_memory: bool,
+    },
+}
+
+/// How a rank comes into it.
+#[derive(Clone, Copy, Debug)]
+pub enum Entrance<'a> {
+    /// It begins there.
+    Clone(BorrowedFd<'a>),
+    /// It writes 0 to this file before it is its program.
+    Write(BorrowedFd<'a>),
 }
 
 impl Cgroup {
     /// Makes `name` inside the cgroup that this process is in; `None` where that is impossible.
     pub fn create(name: &str) -> Option<Self> {
         let path = place(name)?;
-        rustix::fs::mkdir(&path, Mode::from_raw_mode(0o755)).ok()?;
-        let made = Self::furnish(&path);
-        if made.is_none() {
-            remove(&path);
-        }
-        made
+        // A daemon that sweeps may take one for left over that is not locked yet; it does so once.
+        (0..2).find_map(|_| {
+            rustix::fs::mkdir(&path, Mode::from_raw_mode(0o755)).ok()?;
+            let made = Self::furnish(&path);
+            if made.is_none() {
+                remove(&path);
+            }
+            made
+        })
     }
 
     fn furnish(path: &Path) -> Option<Self> {
@@ -50,13 +85,19 @@ impl Cgroup {
         let inner = open(&directory, Path::new(INNER), OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
         // Kernels before 5.14 have no cgroup.kill: descendants are then killed one by one.
         open(&directory, Path::new("cgroup.kill"), OFlags::WRONLY).ok()?;
-        Some(Cgroup { path: path.to_owned(), directory, inner })
+        // As long as it is held nobody sweeps it.
+        let _ = rustix::fs::flock(&directory, rustix::fs::FlockOperation::NonBlockingLockShared);
+        Some(Cgroup { directory, inner, rights: Rights::Made(path.to_owned()) })
     }
 
     /// All its processes together get no more memory than this, swapped out or not; when they want more the kernel kills them all.
     /// `false`: the memory controller is not to be had here, and nothing has changed. Those of a cgroup that is not the root of all are there only
     /// if it has no processes of its own.
     pub fn limit_memory(&self, bytes: u64) -> bool {
+        if let Rights::Granted { limits_memory, .. } = &self.rights {
+            // The daemon has done so.
+            return *limits_memory;
+        }
         if !self.has("memory.max") {
             let _ = write(&self.directory, "../cgroup.subtree_control", b"+memory");
         }
@@ -72,38 +113,67 @@ impl Cgroup {
 
     /// Whether processes were killed since they had reached their limit.
     pub fn has_run_out(&self) -> bool {
+        if let Rights::Granted { has_reached: true, .. } = &self.rights {
+            return true;
+        }
         let mut bytes = [0; 1024];
-        let Ok(file) = open(&self.directory, Path::new("memory.events"), OFlags::RDONLY) else {
-            return false;
-        };
-        let read = rustix::io::read(file, &mut bytes).unwrap_or(0);
+        let file = open(&self.directory, Path::new("memory.events"), OFlags::RDONLY);
+        let read = file.and_then(|file| rustix::io::read(file, &mut bytes)).unwrap_or(0);
         let text = std::str::from_utf8(&bytes[..read]).unwrap_or_default();
         let kills = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
         kills.and_then(|kills| kills.trim().parse::<u64>().ok()).is_some_and(|kills| kills > 0)
+    }
+
+    /// Readable when the limit of memory has been reached where the kernel kills only one process for that; then [`Self::handle_reached`].
+    pub fn reached(&self) -> Option<BorrowedFd<'_>> {
+        match &self.rights {
+            Rights::Granted { reached: Some(event), .. } => Some(event.as_fd()),
+            _ => None,
+        }
+    }
+
+    /// The limit of memory has been reached: all processes are killed.
+    pub fn handle_reached(&mut self) {
+        if let Rights::Granted { reached: Some(event), has_reached, .. } = &mut self.rights {
+            let _ = rustix::io::read(event, &mut [0; 8]);
+            *has_reached = true;
+        }
+        self.kill();
     }
 
     fn has(&self, file: &str) -> bool {
         rustix::fs::accessat(&self.directory, file, Access::EXISTS, AtFlags::empty()).is_ok()
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Where it is, if this process made it.
+    pub fn path(&self) -> Option<&Path> {
+        if let Rights::Made(path) = &self.rights { Some(path) } else { None }
     }
 
-    /// For `clone3`.
-    pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.inner.as_fd()
+    /// How a rank comes into it.
+    pub fn entrance(&self) -> Entrance<'_> {
+        match &self.rights {
+            Rights::Made(_) => Entrance::Clone(self.inner.as_fd()),
+            Rights::Granted { enter, .. } => Entrance::Write(enter.as_fd()),
+        }
     }
 
     /// Kills every process in it.
     pub fn kill(&self) {
-        let _ = write(&self.directory, "cgroup.kill", b"1");
+        let _ = match &self.rights {
+            Rights::Made(_) => write(&self.directory, "cgroup.kill", b"1"),
+            Rights::Granted { kill, .. } => rustix::io::write(kill, b"1").map(drop),
+        };
     }
 
     /// Stops or thaws every process in it.
     pub fn freeze(&self, frozen: bool) -> bool {
-        write(&self.inner, "cgroup.freeze", if frozen { b"1" } else { b"0" }).is_ok()
+        let word = if frozen { b"1" } else { b"0" };
+        let written = match &self.rights {
+            Rights::Made(_) => write(&self.inner, "cgroup.freeze", word),
+            Rights::Granted { freeze, .. } => rustix::io::pwrite(freeze, word, 0).map(drop),
+        };
+        written.is_ok()
     }
 
     /// Whether every process in it stands still; none: that cannot be seen.
@@ -117,7 +187,19 @@ impl Cgroup {
 
     /// Undoes what a daemon that is gone may have frozen.
     pub fn thaw_outer(&self) {
-        thaw(&self.path);
+        match &self.rights {
+            Rights::Made(path) => thaw(path),
+            Rights::Granted { turn, .. } => drop(rustix::io::pwrite(turn, b"0", 0)),
+        }
+    }
+}
+
+impl From<Granted> for Cgroup {
+    fn from(granted: Granted) -> Self {
+        let Granted { job, ranks, enter, freeze, turn, kill, reached, limits_memory } = granted;
+        let has_reached = false;
+        let rights = Rights::Granted { enter, freeze, turn, kill, reached, has_reached, limits_memory };
+        Cgroup { directory: job, inner: ranks, rights }
     }
 }
 
@@ -128,7 +210,7 @@ fn write(directory: &OwnedFd, file: &str, bytes: &[u8]) -> rustix::io::Result<()
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        remove(&self.path);
+        self.path().into_iter().for_each(remove);
     }
 }
 
@@ -160,8 +242,13 @@ pub fn thaw(path: &Path) {
     let _ = std::fs::write(path.join("cgroup.freeze"), "0");
 }
 
-/// Kills what is in a cgroup and removes it. The front end calls this when the starter has died.
+/// Kills what is in a cgroup of ours and removes it. The front end calls this when the starter has died.
 pub fn remove(path: &Path) {
+    let me = rustix::process::geteuid().as_raw();
+    // Whoever has made one of the same name since keeps it.
+    if !rustix::fs::lstat(path).is_ok_and(|found| found.st_uid == me) {
+        return;
+    }
     let deadline = Instant::now() + REMOVAL_MAX;
     let inner = path.join(INNER);
     let remove_both =

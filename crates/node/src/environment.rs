@@ -1,6 +1,6 @@
 //! Program, arguments and environment of ranks, as C strings, so that nothing is allocated between fork and exec.
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 
@@ -62,7 +62,7 @@ impl Prepared {
         let set: Vec<(OsString, OsString)> =
             program.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
         let mut environment = Vec::new();
-        for (name, value) in std::env::vars_os() {
+        for (name, value) in std::env::vars_os().map(|(name, value)| (given_back(name), value)) {
             let wanted = match &program.inherits {
                 Inherits::All => true,
                 Inherits::Only(names) => {
@@ -95,6 +95,25 @@ impl Prepared {
                 .transpose()?,
         })
     }
+}
+
+/// Beginning of the name of a variable that is the ranks', not the starter's.
+const WITHHELD: &[u8] = b"_RANKS_";
+
+/// The name under which root's daemon gives a user's variable to the starter: what the dynamic linker and the C library do for it they do
+/// for the ranks, not for the starter, which has descriptors of the job's cgroup.
+pub fn withheld(name: &[u8]) -> Vec<u8> {
+    let is_of_libc = name.starts_with(b"LD_")
+        || name.starts_with(b"MALLOC_")
+        || [&b"GLIBC_TUNABLES"[..], b"GCONV_PATH", b"LOCPATH", b"NLSPATH"].contains(&name);
+    if is_of_libc { [WITHHELD, name].concat() } else { name.to_vec() }
+}
+
+/// The name that a variable had before.
+fn given_back(name: OsString) -> OsString {
+    let bytes = name.as_bytes();
+    let before = bytes.strip_prefix(WITHHELD).filter(|before| withheld(before) == bytes);
+    before.map(|before| OsStr::from_bytes(before).to_owned()).unwrap_or(name)
 }
 
 fn variable(name: &OsString, value: &OsString) -> Result<CString, LaunchError> {
@@ -153,6 +172,20 @@ pub fn variables(job: &Job, index: u32, ticket: &str, pmi: RawFd) -> Vec<CString
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn environment_of_the_linker_is_withheld_from_the_starter_and_given_to_the_ranks() {
+        for name in ["LD_PRELOAD", "LD_LIBRARY_PATH", "GLIBC_TUNABLES", "MALLOC_ARENA_MAX"] {
+            let other = withheld(name.as_bytes());
+            assert_ne!(other, name.as_bytes());
+            assert_eq!(given_back(OsStr::from_bytes(&other).to_owned()), *name);
+        }
+        for name in ["PATH", "TUTTI_STATS", "_RANKS_PATH", "_RANKS_"] {
+            assert_eq!(withheld(name.as_bytes()), name.as_bytes());
+            assert_eq!(given_back(name.into()), *name);
+        }
+    }
+
     use crate::wire::{Binding, Input, Part};
 
     #[test]

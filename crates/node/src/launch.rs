@@ -18,7 +18,7 @@ use tutti_shm::segment::{Segment, SegmentError};
 use tutti_transport::udp;
 
 use crate::binding::{self, Machine};
-use crate::cgroup::{self, Cgroup};
+use crate::cgroup::{self, Cgroup, Entrance};
 use crate::environment::{Prepared, variables};
 use crate::keeper::Keeper;
 use crate::os::{self, Child, Failure, Step};
@@ -170,13 +170,15 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
         Tickets::create(&job.name(), first, ranks as usize).map_err(failed("open the job's socket"))?;
     parts.tickets = Some(tickets);
     parts.pmi = Some(Pmi::new(&job));
-    parts.cgroup = Cgroup::create(&cgroup::name(&job.name()));
+    if parts.cgroup.is_none() {
+        parts.cgroup = Cgroup::create(&cgroup::name(&job.name()));
+    }
     let is_limited =
         |limit: &MemoryLimit| parts.cgroup.as_ref().is_some_and(|group| group.limit_memory(limit.bytes));
     parts.memory = job.memory.clone().filter(is_limited);
     // A daemon's start ends what another one and its starters have left.
     if job.daemon.is_none() {
-        parts.keeper = Keeper::start(job.id, job.front_end, parts.cgroup.as_ref().map(Cgroup::path));
+        parts.keeper = Keeper::start(job.id, job.front_end, parts.cgroup.as_ref().and_then(Cgroup::path));
     }
     let reached = open_sockets(&job, parts)?;
     let (failures, failure) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("open a pipe"))?;
@@ -269,6 +271,7 @@ fn start_rank(ready: &Ready, prepared: &Prepared, parts: &mut Parts) -> Result<(
         terminal: parts.terminal.as_ref().filter(|_| job.pty && rank == 0).map(|(_, slave)| slave.as_fd()),
         cores: mask.as_ref(),
         cgroup: None,
+        enters: None,
         descriptors_max: ready.descriptors_max,
         failure: ready.failure.as_fd(),
         rank,
@@ -339,13 +342,17 @@ fn own_terminal(job: &Job, parts: &mut Parts) -> Result<Ends, LaunchError> {
     Ok(ends)
 }
 
-/// Forks into the cgroup. One that lets the first rank not in (a threaded domain, a filter) is as good as none.
+/// Forks into the cgroup. One of ours that lets the first rank not in (a threaded domain, a filter) is as good as none.
 fn fork(child: Child<'_>, first: bool, cgroup: &mut Option<Cgroup>) -> io::Result<(Pid, OwnedFd)> {
-    if let Some(group) = cgroup {
-        let forked = os::fork_rank(&Child { cgroup: Some(group.descriptor()), ..child });
-        if forked.is_ok() || !first {
-            return forked;
+    match cgroup.as_ref().map(Cgroup::entrance) {
+        Some(Entrance::Write(enters)) => return os::fork_rank(&Child { enters: Some(enters), ..child }),
+        Some(Entrance::Clone(into)) => {
+            let forked = os::fork_rank(&Child { cgroup: Some(into), ..child });
+            if forked.is_ok() || !first {
+                return forked;
+            }
         }
+        None => {}
     }
     let forked = os::fork_rank(&child);
     if forked.is_ok() {

@@ -9,12 +9,14 @@ use std::io;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
+mod caller;
 mod fork;
 pub mod kernel;
 mod priority;
 mod session;
 mod user;
 
+pub use caller::with_file_rights_of;
 pub use fork::{Child, Failure, Step, become_unnoticed, fork_beside, fork_rank};
 pub use priority::{Rung, prefer_this_thread};
 pub use session::{

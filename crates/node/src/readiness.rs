@@ -25,6 +25,8 @@ pub enum Source {
     Inner(u32),
     /// The pipe on which children say that they could not become their program.
     Failures,
+    /// The job has reached its limit of memory.
+    Memory,
     /// Output of a rank.
     Stream(usize),
     /// Datagrams for a rank that has left.

@@ -14,7 +14,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::process::Signal;
+use rustix::process::{DumpableBehavior, Signal};
 use tutti_shm::daemon_page::{self, DaemonPage};
 use tutti_shm::peers::Peers;
 
@@ -67,7 +67,12 @@ pub enum StarterError {
 pub fn run(front: OwnedFd) -> Result<(), StarterError> {
     let failed =
         |action| move |source: rustix::io::Errno| StarterError::System { action, source: source.into() };
-    let (job, decoder) = front::read_job(&front)?;
+    let (job, granted, decoder) = front::read_job(&front)?;
+    if granted.is_some() {
+        // Not its user's to look into: what root's daemon has given it is for the job, not for whoever would leave its turns.
+        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+            .map_err(failed("be left alone"))?;
+    }
     // Out of the terminal's foreground group: Ctrl-C is the front end's to hear and to forward.
     if job.pty {
         // The leader of a session whose terminal is to be rank 0's; its parent in another group, so that keys can stop it.
@@ -119,6 +124,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         orphans_ns: None,
         parts: Parts::default(),
     };
+    starter.parts.cgroup = granted.map(Cgroup::from);
     match launch::prepare(job, &mut starter.parts) {
         Ok(ready) if starter.alone => starter.launch(&ready),
         Ok(ready) => {

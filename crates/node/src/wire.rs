@@ -6,6 +6,7 @@
 //!
 //! | frame | from | rank | payload |
 //! |---|---|---|---|
+//! | Group | root's daemon, before Job | 1: it limits the memory | descriptors ([`crate::cgroup::Granted`]) |
 //! | Job | front end, first | - | [`Job`] as JSON |
 //! | Peers | front end, after [`Report::Addresses`] of every node | - | [`Reached`] of all world ranks as JSON: now the ranks start |
 //! | Signal | front end | signal number | - |
@@ -105,6 +106,8 @@ pub enum Kind {
     Released = 20,
     /// From a daemon: the snapshot of this number (u64) is complete, or given up.
     Release = 21,
+    /// From root's daemon, first: the cgroup of the job, as descriptors ([`crate::cgroup::Granted`]).
+    Group = 22,
     /// To a daemon: what a user wants, as JSON. Never on the wire to a starter.
     Ask = 32,
     /// From a daemon: the answer, as JSON.
@@ -112,7 +115,8 @@ pub enum Kind {
 }
 
 /// Every kind, for decoding.
-const KINDS: [Kind; 23] = [
+const KINDS: [Kind; 24] = [
+    Kind::Group,
     Kind::Job,
     Kind::Signal,
     Kind::Input,

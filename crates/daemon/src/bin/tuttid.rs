@@ -9,7 +9,7 @@ use clap::Parser;
 use tutti_daemon::gang::Gangs;
 use tutti_daemon::options::{Options, complaint};
 use tutti_daemon::shell::{self, Settings};
-use tutti_daemon::{key, memory, place};
+use tutti_daemon::{key, memory, pids, place};
 use tutti_node::say::say;
 
 fn main() -> ExitCode {
@@ -92,6 +92,7 @@ fn settings(options: Options, name: String) -> Result<Settings, String> {
         name,
         slots: options.slots.unwrap_or_else(every_core),
         memory_bytes: options.memory.unwrap_or_else(memory::for_jobs),
+        pids_max: options.pids_max.unwrap_or_else(pids::for_a_job),
         machine: options.machine.unwrap_or_else(boot_id),
         socket: options.socket.unwrap_or_else(|| folder.join(place::SOCKET)),
         events: folder.join(place::EVENTS),

@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::outlet::Outlet;
+use tutti_node::cgroup::Enforced;
+
 use super::{Action, Core};
 use crate::gang::Means;
 #[cfg(test)]
@@ -169,6 +171,14 @@ impl Core {
         let Some(part) = self.parts.parts.get_mut(&job) else { return };
         if part.state.held_by.replace(means) != Some(means) {
             self.note_part(job);
+        }
+    }
+
+    /// Which of its limits the kernel sees to.
+    pub(super) fn note_enforced(&mut self, job: JobId, enforced: Enforced) {
+        // It is said with what the starter says first.
+        if let Some(part) = self.parts.parts.get_mut(&job) {
+            part.state.enforced = Some(enforced);
         }
     }
 

@@ -315,7 +315,7 @@ mod tests {
         let Some(cgroup) = tutti_node::cgroup::Cgroup::create(&name) else {
             return eprintln!("skipped: no cgroup can be made here");
         };
-        let group = JobGroup::new(std::fs::File::open(cgroup.path()).unwrap().into()).unwrap();
+        let group = JobGroup::new(std::fs::File::open(cgroup.path().unwrap()).unwrap().into()).unwrap();
         let mut freezer = Freezer::open(&group, None).unwrap();
         drop(cgroup);
         assert_eq!(freezer.freeze(0), Ok(()));

@@ -1,6 +1,7 @@
 //! What users say to a daemon on its local socket, and what they are answered.
 
 use serde::{Deserialize, Serialize};
+use tutti_node::cgroup::Enforced;
 use tutti_node::os::{self, Rung};
 use tutti_node::session::Session;
 use tutti_node::wire::{Cause, Ended, Job, Text};
@@ -182,6 +183,9 @@ pub struct JobRow {
     /// How its ranks are held while others have the cores, by node.
     #[serde(default)]
     pub held_by: Vec<(String, Means)>,
+    /// Which of its limits the kernel sees to, by node, where that is known; elsewhere they are counted.
+    #[serde(default)]
+    pub enforced: Vec<(String, Enforced)>,
 }
 
 /// What is with a job.

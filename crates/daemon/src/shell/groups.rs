@@ -6,8 +6,10 @@
 use std::sync::Arc;
 
 use rustix::process::Pid;
-use tutti_node::cgroup::JobGroup;
+use tutti_node::cgroup::{JobGroup, Limits, PartGroup};
 use tutti_node::page::owner;
+use tutti_node::say::say;
+use tutti_node::wire::Job;
 
 use super::{JobId, Shell};
 use crate::core::Residents;
@@ -17,8 +19,34 @@ impl Shell {
     /// The ranks of a job run here.
     pub(super) fn tell_of_residents(&self, job: JobId, residents: Residents) {
         let Residents { number, user, pids, bound } = residents;
-        let groups = groups_of(&pids, user, number).into_iter().map(Arc::new).collect();
+        let made = self.starters.get(&job).and_then(|starter| starter.group.as_ref()?.job_group().ok());
+        let groups = made.map_or_else(|| groups_of(&pids, user, number), |group| vec![group]);
+        let groups = groups.into_iter().map(Arc::new).collect();
         self.switcher.tell(Command::Here(job, Box::new(Here { user, groups, pids, bound })));
+    }
+}
+
+impl Shell {
+    /// Makes the cgroups of a part that is about to begin. For root's daemon; none where it cannot: then there are no limits, and the job
+    /// is stopped by signals.
+    pub(super) fn make_group(&mut self, described: &Job) -> Option<PartGroup> {
+        if !rustix::process::geteuid().is_root() {
+            return None;
+        }
+        let memory_bytes = described.memory.as_ref().map(|limit| limit.bytes);
+        let limits = Limits { memory_bytes, pids_max: self.settings.pids_max };
+        let made = PartGroup::create(&described.name(), limits);
+        made.map_err(|error| self.complain_of_groups(&error.to_string())).ok()
+    }
+
+    /// Once: it is the same for every job.
+    pub(super) fn complain_of_groups(&mut self, why: &str) {
+        if !std::mem::replace(&mut self.without_groups, true) {
+            let name = &self.settings.name;
+            say(format_args!(
+                "tuttid {name}: no cgroups for jobs, which have no limits and stop by signals: {why}"
+            ));
+        }
     }
 }
 
@@ -56,7 +84,8 @@ mod tests {
         let start = || std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let mut ranks = [start(), start(), start()];
         for (rank, group) in ranks.iter().zip([&one, &one, &two]) {
-            std::fs::write(group.path().join(INNER).join("cgroup.procs"), rank.id().to_string()).unwrap();
+            std::fs::write(group.path().unwrap().join(INNER).join("cgroup.procs"), rank.id().to_string())
+                .unwrap();
         }
         let pids = ranks.each_ref().map(std::process::Child::id);
         assert_eq!(groups_of(&pids, user, job).len(), 2);

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
-use tutti_node::cgroup;
+use tutti_node::cgroup::{self, PartGroup, PartPlace};
 use tutti_node::say::say;
 use tutti_node::stat::Stat;
 
@@ -32,6 +32,9 @@ pub(super) struct File {
     pub since: u64,
     /// Its cgroup, if it could make one.
     pub cgroup: Option<PathBuf>,
+    /// The cgroups that root's daemon has made for its part.
+    #[serde(default)]
+    pub group: Option<PartPlace>,
     /// For the core.
     pub kept: Option<Kept>,
 }
@@ -123,6 +126,8 @@ impl Folder {
                     file.kept.iter_mut().for_each(|kept| kept.alive = alive);
                     if !alive {
                         file.cgroup.iter().for_each(|path| cgroup::remove(path));
+                        let group = file.group.as_ref().and_then(PartGroup::reopen);
+                        group.iter().for_each(PartGroup::remove_blocking);
                     }
                     found.push((job, file));
                 }

@@ -2,7 +2,7 @@
 //! started comes over the local socket.
 
 use std::ffi::{CString, OsString};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -18,6 +18,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{Notify, mpsc};
+use tutti_node::cgroup::PartGroup;
+use tutti_node::environment::withheld;
 use tutti_node::os::{Entry, EntryFailure, EntryStep, Identity, fork_starter};
 use tutti_node::say::{plain, say};
 use tutti_node::session::Session;
@@ -31,6 +33,9 @@ use crate::message::{Launch, STATE_BYTES_MAX};
 /// Who has closed its wire, or was told to end for good, is dead after this time: it gives what it has started as long as that.
 const DYING_MAX: Duration = Duration::from_secs(30);
 
+/// Who was told to kill its part has said that the job is over after this time, or root's daemon kills all of it.
+const KILL_MAX: Duration = Duration::from_secs(20);
+
 pub(super) struct Starter {
     /// None: an earlier daemon has started it, or no daemon at all.
     child: Option<Process>,
@@ -40,6 +45,8 @@ pub(super) struct Starter {
     wire: Option<Wire>,
     /// It has been told to end: what it still says is read, so that it can, and concerns nobody.
     ended: bool,
+    /// The cgroups of its part, if this is root's daemon.
+    pub group: Option<PartGroup>,
     /// What is kept of it.
     pub file: File,
 }
@@ -76,6 +83,7 @@ impl Process {
         let read = rustix::io::read(&self.failed, &mut bytes).ok()?;
         let EntryFailure { step, errno } = EntryFailure::decode(&bytes[..read])?;
         let what = match step {
+            EntryStep::Groups => "enter the groups of its limits".into(),
             EntryStep::Detach => "begin a session".into(),
             EntryStep::Keyring => "make a keyring".into(),
             EntryStep::Session => "set the limits of the session".into(),
@@ -97,7 +105,8 @@ struct Wire {
 impl Starter {
     /// One of an earlier daemon.
     pub(super) fn away(file: File) -> Self {
-        Starter { child: None, enrolled: false, wire: None, ended: false, file }
+        let group = file.group.as_ref().and_then(PartGroup::reopen);
+        Starter { child: None, enrolled: false, wire: None, ended: false, group, file }
     }
 
     pub(super) fn put(&self, kind: Kind, number: u32, payload: &[u8]) {
@@ -134,6 +143,23 @@ impl Starter {
         self.listen();
     }
 
+    /// It has been told to kill its part. Its user can stop it: after a while root's daemon kills the starter and all that is left.
+    pub(super) fn kill_later(&self, job: JobId, happenings: &Happenings) {
+        let (Some(wire), Some(_)) = (&self.wire, &self.group) else { return };
+        let (number, happenings) = (wire.number, happenings.clone());
+        tokio::spawn(async move {
+            tokio::time::sleep(KILL_MAX).await;
+            let _ = happenings.send(Happened::Overdue(job, number));
+        });
+    }
+
+    /// The time is over. Its wire closes when it is dead.
+    pub(super) fn kill_overdue(&self, number: u64) {
+        if self.wire.as_ref().is_some_and(|wire| wire.number == number) {
+            self.group.iter().for_each(PartGroup::kill);
+        }
+    }
+
     /// It has said something; whether nobody wants to hear it any more.
     pub(super) fn is_past_hearing(&self) -> bool {
         if self.ended {
@@ -165,8 +191,12 @@ impl Starter {
     pub(super) async fn end_and_wait(mut self) {
         self.end();
         self.wire = None;
-        if self.child.is_some() {
-            let _ = tokio::task::spawn_blocking(move || self.reap_blocking(DYING_MAX)).await;
+        if self.child.is_some() || self.group.is_some() {
+            let reap = move || {
+                self.reap_blocking(DYING_MAX);
+                self.group.iter().for_each(PartGroup::remove_blocking);
+            };
+            let _ = tokio::task::spawn_blocking(reap).await;
         }
     }
 }
@@ -182,7 +212,15 @@ impl Shell {
             token,
             patience_ms: self.settings.keep_ms,
         });
-        match self.spawn(job, launch) {
+        let mut group = self.make_group(&described);
+        let mut spawned = self.spawn(job, launch, group.as_ref());
+        if let (Err(text), Some(made)) = (&spawned, &group) {
+            self.complain_of_groups(text);
+            made.remove_blocking();
+            group = None;
+            spawned = self.spawn(job, launch, None);
+        }
+        match spawned {
             Ok((child, stream)) => {
                 let (reader, mut wire_out) = stream.into_split();
                 let (writer, mut queue) = mpsc::unbounded_channel::<Vec<u8>>();
@@ -204,12 +242,19 @@ impl Shell {
                     token,
                     pid,
                     since: started(pid).unwrap_or(0),
-                    cgroup: cgroup::place(&cgroup::name(&described.name())),
+                    cgroup: match &group {
+                        Some(_) => None,
+                        None => cgroup::place(&cgroup::name(&described.name())),
+                    },
+                    group: group.as_ref().map(|group| group.place().clone()),
                     kept: None,
                 };
+                if let Some(group) = &group {
+                    self.core.handle(super::now_ms(), Event::Limited(job, group.enforced));
+                }
                 let wire = Some(Wire { number, writer, listen });
-                self.starters
-                    .insert(job, Starter { child: Some(child), enrolled: false, wire, ended: false, file });
+                let (child, enrolled, ended) = (Some(child), false, false);
+                self.starters.insert(job, Starter { child, enrolled, wire, ended, group, file });
             }
             Err(text) => drop(self.happenings.send(Happened::Core(Event::StarterGone(job, text)))),
         }
@@ -243,8 +288,9 @@ impl Shell {
                     self.settings.name
                 ));
                 refused.store(true, Ordering::Relaxed);
-                let file = File { token: 0, pid: 0, since: 0, cgroup: None, kept: None };
-                Starter { child: None, enrolled: false, wire: Some(wire), ended: false, file }.end();
+                let file = File { token: 0, pid: 0, since: 0, cgroup: None, group: None, kept: None };
+                let (enrolled, ended, group) = (false, false, None);
+                Starter { child: None, enrolled, wire: Some(wire), ended, group, file }.end();
                 None
             }
         }
@@ -259,11 +305,12 @@ impl Shell {
             return;
         };
         let pid = known.pid.map_or(0, |pid| pid.as_raw_nonzero().get() as u32);
-        let file = File { token: 0, pid, since: started(pid).unwrap_or(0), cgroup: None, kept: None };
+        let file =
+            File { token: 0, pid, since: started(pid).unwrap_or(0), cgroup: None, group: None, kept: None };
         let wire = Wire { number: client.0, writer: known.writer, listen: Arc::new(Notify::new()) };
         self.enrolled.insert(client, job);
-        self.starters
-            .insert(job, Starter { child: None, enrolled: true, wire: Some(wire), ended: false, file });
+        let (enrolled, ended, group) = (true, false, None);
+        self.starters.insert(job, Starter { child: None, enrolled, wire: Some(wire), ended, group, file });
     }
 
     /// What happened concerns a connection that has become the wire of a job.
@@ -293,7 +340,12 @@ impl Shell {
         }
     }
 
-    fn spawn(&self, job: JobId, launch: &Launch) -> Result<(Process, UnixStream), String> {
+    fn spawn(
+        &self,
+        job: JobId,
+        launch: &Launch,
+        group: Option<&PartGroup>,
+    ) -> Result<(Process, UnixStream), String> {
         let uid = launch.user.uid;
         let me = rustix::process::geteuid().as_raw();
         let name = &self.settings.name;
@@ -306,6 +358,10 @@ impl Shell {
         let socket = |error| format!("cannot open a socket: {error}");
         let (own, end) = std::os::unix::net::UnixStream::pair().map_err(socket)?;
         own.set_nonblocking(true).map_err(socket)?;
+        if let Some(group) = group {
+            group.grant(own.as_fd()).map_err(|error| format!("cannot give a job its cgroup: {error}"))?;
+        }
+        let groups: Vec<BorrowedFd<'_>> = group.into_iter().flat_map(PartGroup::entrances).collect();
         let stream = UnixStream::from_std(own).map_err(socket)?;
         let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| format!("cannot open a pipe: {error}"));
         let ((errors, errors_end), (failed, failed_end)) = (pipe()?, pipe()?);
@@ -313,8 +369,10 @@ impl Shell {
         let null = null.map_err(|error| format!("cannot open /dev/null: {error}"))?;
         let cores = launch.session.as_deref().map(|session| self.cores(session)).transpose()?.flatten();
         let file = zero_ended(self.settings.starter.as_os_str().as_bytes())?;
-        let variable =
-            |(name, value): &(Text, Text)| zero_ended(&[name.as_bytes(), value.as_bytes()].join(&b'='));
+        let variable = |(name, value): &(Text, Text)| {
+            let name = group.map_or_else(|| name.as_bytes().to_vec(), |_| withheld(name.as_bytes()));
+            zero_ended(&[&name, value.as_bytes()].join(&b'='))
+        };
         let entry = Entry {
             arguments: &[file.clone(), c"0".to_owned()],
             file: &file,
@@ -327,7 +385,8 @@ impl Shell {
             identity: (uid != me).then_some(Identity { uid, gid: launch.user.gid, groups: &launch.groups }),
             session: launch.session.as_deref(),
             cores: cores.as_ref(),
-            cgroup: None,
+            cgroup: group.map(PartGroup::starter),
+            groups: &groups,
             failure: failed_end.as_fd(),
         };
         let (pid, pidfd) = fork_starter(&entry)
@@ -369,6 +428,7 @@ impl Shell {
             let failure = starter.child.as_ref().and_then(|child| child.failure(&program, &node));
             // Who ended by itself has done so.
             starter.file.cgroup.iter().for_each(|path| cgroup::remove(path));
+            starter.group.iter().for_each(PartGroup::remove_blocking);
             let text = match (failure, wrong) {
                 (Some(failure), _) => failure,
                 (None, Some(wrong)) => format!("the starter says what none says ({wrong}); the job is ended"),

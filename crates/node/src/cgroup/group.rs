@@ -122,7 +122,7 @@ mod tests {
         };
         let mut inside = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_child(&inside);
-        let place = cgroup.path().join(INNER).join("cgroup.procs");
+        let place = cgroup.path().unwrap().join(INNER).join("cgroup.procs");
         std::fs::write(place, inside.id().to_string()).unwrap();
         let (group, is_only) = JobGroup::of_rank(pid, user, job).expect("it is in it");
         assert!(!is_only, "it is one of a virtual node's");
@@ -131,7 +131,7 @@ mod tests {
         assert!(JobGroup::of_rank(pid, user, job + 1).is_none(), "not that job's");
         if user == 0 {
             // What belongs to another user is not frozen for this one, though the process is his.
-            std::os::unix::fs::chown(cgroup.path(), Some(23_456), None).unwrap();
+            std::os::unix::fs::chown(cgroup.path().unwrap(), Some(23_456), None).unwrap();
             assert!(JobGroup::of_rank(pid, user, job).is_none());
         }
         inside.kill().unwrap();

@@ -62,6 +62,8 @@ pub struct Child<'a> {
     pub cores: Option<&'a CpuSet>,
     /// The cgroup to begin in.
     pub cgroup: Option<BorrowedFd<'a>>,
+    /// `cgroup.procs` of the cgroup to enter before anything else.
+    pub enters: Option<BorrowedFd<'a>>,
     /// Soft and hard limit of open descriptors to set back to.
     pub descriptors_max: Option<(u64, u64)>,
     /// Close-on-exec pipe that takes a [`Failure`] if the program cannot be executed.
@@ -256,6 +258,9 @@ fn prepare(child: &Child<'_>, parent: Pid) -> Result<(), (Step, i32)> {
     let must = |result: c_int| if result < 0 { Err((Step::Prepare, errno())) } else { Ok(()) };
     // SAFETY: plain system calls; descriptors are open, pointers are to live values.
     unsafe {
+        if let Some(enters) = child.enters {
+            must(libc::write(enters.as_raw_fd(), c"0".as_ptr().cast(), 1) as c_int)?;
+        }
         must(libc::setpgid(0, 0))?;
         must(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
         if libc::getppid() != parent.as_raw_nonzero().get() {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! fork (into the job's cgroup)
+//!   Groups     limits of version 1                                               as the daemon
 //!   Detach     session of its own, default signals, descriptors 0, 1, 2         as the daemon
 //!   Keyring    a new session keyring                                             as the daemon
 //!   Session    scheduling, cores, memory score, limits, what it never regains    as the daemon, which alone may give some of it
@@ -82,6 +83,8 @@ pub struct Entry<'a> {
     pub cores: Option<&'a CpuSet>,
     /// The cgroup to begin in; none: ours.
     pub cgroup: Option<BorrowedFd<'a>>,
+    /// `cgroup.procs` of other groups that are to have it.
+    pub groups: &'a [BorrowedFd<'a>],
     /// Close-on-exec pipe that takes an [`EntryFailure`] if it cannot be executed.
     pub failure: BorrowedFd<'a>,
 }
@@ -90,6 +93,8 @@ pub struct Entry<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum EntryStep {
+    /// Groups that limit it.
+    Groups,
     /// Its session, signals and descriptors.
     Detach,
     /// A keyring of its own.
@@ -128,8 +133,8 @@ impl EntryFailure {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
         let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-        use EntryStep::{Detach, Directory, Execute, Identity, Keyring, Session};
-        let steps = [Detach, Keyring, Session, Identity, Directory, Execute];
+        use EntryStep::{Detach, Directory, Execute, Groups, Identity, Keyring, Session};
+        let steps = [Groups, Detach, Keyring, Session, Identity, Directory, Execute];
         let step = steps.into_iter().find(|step| *step as u32 == word(0))?;
         Some(EntryFailure { step, errno: word(4) as i32 })
     }
@@ -170,6 +175,11 @@ pub fn fork_starter(entry: &Entry<'_>) -> io::Result<(Pid, OwnedFd)> {
 /// The child's whole life before exec.
 fn enter(entry: &Entry<'_>) -> Result<(), (EntryStep, i32)> {
     let at = |step: EntryStep| move |errno: i32| (step, errno);
+    for group in entry.groups {
+        // SAFETY: a plain system call on an open descriptor and a byte that lives.
+        must(unsafe { libc::write(group.as_raw_fd(), c"0".as_ptr().cast(), 1) } as c_long)
+            .map_err(at(EntryStep::Groups))?;
+    }
     detach(entry).map_err(at(EntryStep::Detach))?;
     join_keyring(entry.identity).map_err(at(EntryStep::Keyring))?;
     if let Some(session) = entry.session {

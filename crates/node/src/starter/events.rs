@@ -8,6 +8,7 @@ use tutti_shm::ticket::Notice;
 
 use super::lasting::Lasting;
 use super::{Parts, Starter, hold, stuck};
+use crate::cgroup::Cgroup;
 use crate::descendants;
 use crate::launch;
 use crate::os::Failure;
@@ -32,6 +33,9 @@ impl Starter {
         }
         add(Source::Signals, self.signals.descriptor(), PollFlags::IN);
         parts.failures.iter().for_each(|pipe| add(Source::Failures, pipe.as_fd(), PollFlags::IN));
+        // Before the deaths that come of it.
+        let reached = parts.cgroup.iter().filter_map(Cgroup::reached);
+        reached.for_each(|event| add(Source::Memory, event, PollFlags::IN));
         for (rank, pidfd) in parts.ranks.alive() {
             add(Source::Rank(rank), pidfd, PollFlags::IN);
         }
@@ -86,6 +90,7 @@ impl Starter {
                 }
             }
             Source::Signals => self.handle_signals(),
+            Source::Memory => self.parts.cgroup.iter_mut().for_each(Cgroup::handle_reached),
             Source::Listener => self.parts.tickets.iter_mut().for_each(Tickets::handle_listener),
             Source::Pending(index) => {
                 let Parts { tickets, segment, page, peers, sockets, .. } = &mut self.parts;

@@ -7,32 +7,38 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
 
 use super::{ROOM_BYTES, Starter, StarterError};
+use crate::cgroup::{self, Granted};
 use crate::launch;
 use crate::readiness::now_ns;
 use crate::wire::{self, Decoder, Head, Job, Kind, Report};
 
-/// Waits for the job, the first frame.
+/// Waits for the job, the first frame but for the cgroup that root's daemon gives it.
 ///
 /// # Errors
 /// When something else comes, or nothing.
-pub(super) fn read_job(front: &OwnedFd) -> Result<(Job, Decoder), StarterError> {
+pub(super) fn read_job(front: &OwnedFd) -> Result<(Job, Option<Granted>, Decoder), StarterError> {
     let mut decoder = Decoder::default();
     let mut bytes = vec![0_u8; 64 << 10];
+    let (mut descriptors, mut granted) = (Vec::new(), None);
     loop {
-        let read = rustix::io::read(front, &mut bytes[..])
+        let read = cgroup::receive(front, &mut bytes, &mut descriptors)
             .map_err(|error| StarterError::NoJob(io::Error::from(error).to_string()))?;
         if read == 0 {
             return Err(StarterError::NoJob("it has gone".into()));
         }
         decoder.extend(&bytes[..read]);
-        let frame = decoder.next_frame().map_err(|error| StarterError::NoJob(error.to_string()))?;
-        if let Some((head, payload)) = frame {
-            if head.kind != Kind::Job {
-                return Err(StarterError::NoJob(format!("its first frame is {:?}", head.kind)));
+        while let Some((head, payload)) =
+            decoder.next_frame().map_err(|error| StarterError::NoJob(error.to_string()))?
+        {
+            match head.kind {
+                Kind::Group => granted = Granted::new(std::mem::take(&mut descriptors), head.rank),
+                Kind::Job => {
+                    let job = serde_json::from_slice(payload)
+                        .map_err(|error| StarterError::NoJob(error.to_string()))?;
+                    return Ok((job, granted, decoder));
+                }
+                kind => return Err(StarterError::NoJob(format!("its first frame is {kind:?}"))),
             }
-            let job =
-                serde_json::from_slice(payload).map_err(|error| StarterError::NoJob(error.to_string()))?;
-            return Ok((job, decoder));
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tutti_node::cgroup::Enforced;
+
 use super::job::HeadJob;
 use super::{late, placement};
 use crate::core::Core;
@@ -27,6 +29,7 @@ impl Core {
             ended_ms: job.ended_ms,
             status: job.over.then_some(job.status),
             held_by: self.held_by(*id, members),
+            enforced: self.enforced(*id, members),
             weight: job.launch.terms.weight,
             exclusive: job.launch.terms.exclusive,
             memory_bytes: job.launch.terms.memory_bytes,
@@ -60,6 +63,11 @@ impl Core {
     fn held_by(&self, job: JobId, members: &Members) -> Vec<(String, Means)> {
         let states = self.relay.states(job).into_iter().flatten();
         states.filter_map(|(node, part)| Some((name(members, *node), part.held_by?))).collect()
+    }
+
+    fn enforced(&self, job: JobId, members: &Members) -> Vec<(String, Enforced)> {
+        let states = self.relay.states(job).into_iter().flatten();
+        states.filter_map(|(node, part)| Some((name(members, *node), part.enforced?))).collect()
     }
 
     pub(super) fn list_nodes(&self) -> Vec<NodeRow> {

@@ -64,7 +64,7 @@ fn starter_that_closed_its_wire_is_killed() {
     let pidfd = pidfd_open(Pid::from_child(&sleeper), PidfdFlags::empty()).unwrap();
     let (failed, _) = pipe_with(PipeFlags::CLOEXEC).unwrap();
     let child = Process { pid, pidfd, failed, directory: String::new(), uid: 0 };
-    let file = File { token: 0, pid, since: started(pid).unwrap(), cgroup: None, kept: None };
+    let file = File { token: 0, pid, since: started(pid).unwrap(), cgroup: None, group: None, kept: None };
     let mut starter = Starter { child: Some(child), ..Starter::away(file) };
     assert_eq!(starter.reap_blocking(Duration::from_millis(20)), "signal: 9 (SIGKILL)");
     assert_eq!(started(pid), None);

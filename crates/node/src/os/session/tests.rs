@@ -51,6 +51,7 @@ fn execute(
         session,
         cores: None,
         cgroup: None,
+        groups: &[],
         failure: failure.as_fd(),
     };
     let (_, pidfd) = fork_starter(&entry).unwrap();

@@ -1,0 +1,456 @@
+//! The cgroups of a job's part on a node as root's daemon makes them, before there is a process to put into them. They are root's.
+//!
+//! ```text
+//! daemon's cgroup
+//!   tutti-part-NAME        all that there is of the job here: limits of processes and memory, killed at the end
+//!     starter              the starter, and nobody else; never frozen
+//!     tutti-job-NAME       frozen by the daemon when it is not the job's turn; limit of memory of the ranks
+//!       ranks              every rank and all that it starts; frozen by the starter (suspend, snapshot)
+//! ```
+//!
+//! A user's processes cannot leave. To move a process the kernel asks for the right to write `cgroup.procs` of where it goes and of
+//! the nearest cgroup around both places; all of these are root's, but for two: that of `ranks`, and that of the part, for which
+//! [`JOINER`] has the right, a user that no process ever is. The starter has a descriptor that such a user has opened ([`Granted`]): with it
+//! it can put processes of this part into `ranks`, and nothing else anywhere.
+//!
+//! Where version 2 has not got a controller the limits are those of a group of version 1 with the same name.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, FlockOperation, Gid, Mode, OFlags, Uid, chownat, flock, fstat, mkdirat, unlinkat};
+use serde::{Deserialize, Serialize};
+
+use super::granted::Granted;
+use super::mount::{Mount, open_beneath, place_in};
+use super::version1::{Version1, own_directory};
+use super::{INNER, JobGroup, REMOVAL_MAX, name};
+use crate::os::with_file_rights_of;
+
+/// Beginning of the name of a part.
+const PART: &str = "tutti-part-";
+/// The starter's.
+const STARTER: &str = "starter";
+/// The uid that may put processes of a part into `ranks`. It is (uid_t)-1 of 16 bits, which no system gives to anybody.
+const JOINER: u32 = 65_535;
+/// Memory of the starter beside that of the ranks.
+const STARTER_BYTES: u64 = 64 << 20;
+/// Controllers of limits.
+const CONTROLLERS: [&str; 2] = ["memory", "pids"];
+
+/// What all processes of a part have together, at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Memory; none: anything.
+    pub memory_bytes: Option<u64>,
+    /// Processes and threads.
+    pub pids_max: u64,
+}
+
+/// Which limits the kernel sees to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enforced {
+    /// That of memory; false: there is none, or it is only counted.
+    pub memory: bool,
+    /// That of processes and threads.
+    pub pids: bool,
+}
+
+/// Where the cgroups of a part are, for a daemon that follows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartPlace {
+    /// Path of the cgroup around it in the hierarchy.
+    parent: PathBuf,
+    /// [`crate::wire::Job::name`].
+    name: String,
+}
+
+/// The cgroups of a part. They stay when this is dropped.
+#[derive(Debug)]
+pub struct PartGroup {
+    place: PartPlace,
+    parent: OwnedFd,
+    /// Locked as long as it is held: it is not swept.
+    directory: OwnedFd,
+    starter: OwnedFd,
+    job: OwnedFd,
+    version1: Vec<Version1>,
+    /// Which limits the kernel sees to.
+    pub enforced: Enforced,
+}
+
+impl PartGroup {
+    /// Makes those of a part with this name ([`crate::wire::Job::name`]) inside of the cgroup that this process is in, for root.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn create(name: &str, limits: Limits) -> io::Result<Self> {
+        let place = PartPlace { parent: own_place()?, name: name.to_owned() };
+        let parent = mount()?.open_directory(&place.parent)?;
+        // One of the same name would be a job with the same number, which is drawn.
+        mkdirat(&parent, place.directory_name(), Mode::from_raw_mode(0o755))?;
+        let made = Self::furnish(place.clone(), parent, limits);
+        if made.is_err() {
+            // Nobody is in it.
+            let _ = PartGroup::reopen(&place).map(|part| part.try_remove());
+        }
+        made
+    }
+
+    fn furnish(place: PartPlace, parent: OwnedFd, limits: Limits) -> io::Result<Self> {
+        let directory = open(&parent, &place.directory_name())?;
+        flock(&directory, FlockOperation::NonBlockingLockShared)?;
+        let job_name = name(&place.name);
+        let make = |path: &Path| mkdirat(&directory, path, Mode::from_raw_mode(0o755));
+        make(Path::new(STARTER))?;
+        make(Path::new(&job_name))?;
+        make(&Path::new(&job_name).join(INNER))?;
+        let joiner = Some(Uid::from_raw(JOINER));
+        let none: Option<Gid> = None;
+        let nofollow = AtFlags::SYMLINK_NOFOLLOW;
+        chownat(&directory, "cgroup.procs", joiner, none, nofollow)?;
+        chownat(&directory, Path::new(&job_name).join(INNER).join("cgroup.procs"), joiner, none, nofollow)?;
+        let (starter, job) = (open(&directory, STARTER)?, open(&directory, &job_name)?);
+        let enforced = Enforced::default();
+        let mut part = PartGroup { place, parent, directory, starter, job, version1: Vec::new(), enforced };
+        part.limit(limits);
+        Ok(part)
+    }
+
+    fn limit(&mut self, limits: Limits) {
+        for controller in CONTROLLERS {
+            let enable = |directory| write(directory, "cgroup.subtree_control", &format!("+{controller}"));
+            // Where the cgroup around it has processes of its own the kernel refuses.
+            let _ = enable(&self.parent);
+            let _ = enable(&self.directory);
+        }
+        let pids = limits.pids_max.to_string();
+        self.enforced.pids = write(&self.directory, "pids.max", &pids).is_ok()
+            || self.limit_by_version1("pids", ("pids.max", limits.pids_max));
+        let Some(bytes) = limits.memory_bytes else { return };
+        // In this order: who is limited is never killed one by one.
+        let by_version2 = write(&self.job, "memory.oom.group", "1").is_ok()
+            && write(&self.job, "memory.max", &bytes.to_string()).is_ok();
+        if by_version2 {
+            // Where the kernel counts no swap there is none to forbid.
+            let _ = write(&self.job, "memory.swap.max", "0");
+            let _ = write(&self.directory, "memory.max", &(bytes + STARTER_BYTES).to_string());
+        }
+        self.enforced.memory =
+            by_version2 || self.limit_by_version1("memory", ("memory.limit_in_bytes", bytes));
+        if let Some(memory) = self.memory_version1() {
+            let _ = memory.write("memory.memsw.limit_in_bytes", bytes);
+        }
+    }
+
+    fn limit_by_version1(&mut self, controller: &str, limit: (&str, u64)) -> bool {
+        let group = Version1::create(controller, &self.place.directory_name(), limit);
+        let made = group.is_some();
+        self.version1.extend(group);
+        made
+    }
+
+    fn memory_version1(&self) -> Option<&Version1> {
+        self.version1.iter().find(|group| group.open("memory.oom_control").is_ok())
+    }
+
+    /// Those of a part that an earlier daemon has made; `None` when they are gone, or not ours.
+    pub fn reopen(place: &PartPlace) -> Option<Self> {
+        let parent = Mount::open()?.open_directory(&place.parent).ok()?;
+        let directory = open(&parent, &place.directory_name()).ok()?;
+        let is_ours = |directory: &OwnedFd| {
+            fstat(directory).is_ok_and(|found| found.st_uid == rustix::process::geteuid().as_raw())
+        };
+        if !is_ours(&parent) || !is_ours(&directory) {
+            return None;
+        }
+        let _ = flock(&directory, FlockOperation::NonBlockingLockShared);
+        let (starter, job) = (open(&directory, STARTER).ok()?, open(&directory, &name(&place.name)).ok()?);
+        let version1 =
+            CONTROLLERS.iter().filter_map(|controller| Version1::reopen(controller, &place.directory_name()));
+        let version1 = version1.collect();
+        let enforced = Enforced::default();
+        Some(PartGroup { place: place.clone(), parent, directory, starter, job, version1, enforced })
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> &PartPlace {
+        &self.place
+    }
+
+    /// In which the starter is to begin.
+    pub fn starter(&self) -> BorrowedFd<'_> {
+        self.starter.as_fd()
+    }
+
+    /// Files to which the starter is to write 0 while it is root's: then it is in the groups of version 1.
+    pub fn entrances(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.version1.iter().map(Version1::procs)
+    }
+
+    /// Gives the starter what it needs of it, on a wire on which nothing has been sent.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn grant(&self, wire: BorrowedFd<'_>) -> io::Result<()> {
+        let copy = |directory: &OwnedFd| directory.try_clone();
+        let ranks = open(&self.job, INNER)?;
+        let enter = || open_file(&ranks, "cgroup.procs", OFlags::WRONLY);
+        let enter = with_file_rights_of(JOINER, enter).ok_or(io::ErrorKind::PermissionDenied)??;
+        let reached = self.memory_version1().and_then(|group| group.notify("memory.oom_control").ok());
+        let granted = Granted {
+            job: copy(&self.job)?,
+            enter,
+            freeze: open_file(&ranks, "cgroup.freeze", OFlags::WRONLY)?,
+            turn: open_file(&self.job, "cgroup.freeze", OFlags::WRONLY)?,
+            kill: open_file(&self.job, "cgroup.kill", OFlags::WRONLY)?,
+            reached,
+            limits_memory: self.enforced.memory,
+            ranks,
+        };
+        granted.send(wire)
+    }
+
+    /// What the switch thread freezes.
+    ///
+    /// # Errors
+    /// When there are no more descriptors.
+    pub fn job_group(&self) -> io::Result<JobGroup> {
+        JobGroup::new(self.job.try_clone()?)
+    }
+
+    /// Kills all that there is of the job on this node, its starter too.
+    pub fn kill(&self) {
+        let _ = write(&self.directory, "cgroup.kill", "1");
+    }
+
+    /// The starter, or what has taken its place, is still there.
+    fn has_starter(&self) -> bool {
+        is_populated(&self.starter)
+    }
+
+    /// Kills all that there is of the job on this node, and removes its cgroups. Waits for the last process, for a while.
+    pub fn remove_blocking(&self) {
+        let deadline = Instant::now() + REMOVAL_MAX;
+        while let Err(rustix::io::Errno::BUSY) = self.try_remove() {
+            self.kill();
+            if Instant::now() > deadline {
+                return;
+            }
+            // The last members are on their way out: the kernel tells nobody when the last zombie has left.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Removes what is empty, from the inside.
+    fn try_remove(&self) -> rustix::io::Result<()> {
+        let absent_is_well = |result| match result {
+            Err(rustix::io::Errno::NOENT) => Ok(()),
+            other => other,
+        };
+        let remove =
+            |directory: &OwnedFd, path: &str| absent_is_well(unlinkat(directory, path, AtFlags::REMOVEDIR));
+        remove(&self.job, INNER)?;
+        remove(&self.directory, &name(&self.place.name))?;
+        remove(&self.directory, STARTER)?;
+        // Version 1 before the part: as long as that is there somebody makes or removes all of them.
+        self.version1.iter().try_for_each(|group| absent_is_well(group.try_remove()))?;
+        remove(&self.parent, &self.place.directory_name())
+    }
+}
+
+impl PartPlace {
+    fn directory_name(&self) -> String {
+        format!("{PART}{}", self.name)
+    }
+}
+
+/// Ends what daemons and starters that were killed have left in the cgroup of this process: parts that no daemon holds and that
+/// have no starter any more, and cgroups of starters that nobody is in. Only what is named as ours and is ours; how many there were.
+pub fn sweep_blocking() -> usize {
+    let (Ok(parent), Some(mount)) = (own_place(), Mount::open()) else { return 0 };
+    let Ok(directory) = mount.open_directory(&parent) else { return 0 };
+    let mut swept = 0;
+    // Before those of version 2 are listed: whoever makes some makes the part first.
+    let version1: Vec<(OwnedFd, Vec<String>)> =
+        CONTROLLERS.iter().filter_map(|controller| own_directory(controller)).map(with_names).collect();
+    let (directory, names) = with_names(directory);
+    for found in names {
+        swept += usize::from(match found.strip_prefix(PART) {
+            Some(name) => sweep_part(&PartPlace { parent: parent.clone(), name: name.to_owned() }),
+            None => sweep_empty(&directory, &found),
+        });
+    }
+    for (group, names) in version1 {
+        for found in names.iter().filter(|found| open(&directory, found).is_err()) {
+            swept +=
+                usize::from(is_ours(&group, found) && unlinkat(&group, found, AtFlags::REMOVEDIR).is_ok());
+        }
+    }
+    swept
+}
+
+/// A directory, and what is in it that is named as ours.
+fn with_names(directory: OwnedFd) -> (OwnedFd, Vec<String>) {
+    let entries = rustix::fs::Dir::read_from(&directory).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
+    let is_one = |found: &String| found.starts_with(PART) || found.starts_with(&name(""));
+    let names = names.filter(is_one).collect();
+    (directory, names)
+}
+
+fn sweep_part(place: &PartPlace) -> bool {
+    let Some(part) = PartGroup::reopen(place) else { return false };
+    // Its own lock becomes one that nobody else has.
+    let is_held = flock(&part.directory, FlockOperation::NonBlockingLockExclusive).is_err();
+    if is_held || part.has_starter() {
+        return false;
+    }
+    part.remove_blocking();
+    true
+}
+
+/// One that a starter has made. The kernel removes it only if nobody is in it.
+fn sweep_empty(directory: &OwnedFd, found: &str) -> bool {
+    let Ok(job) = open(directory, found) else { return false };
+    let is_held = flock(&job, FlockOperation::NonBlockingLockExclusive).is_err();
+    if is_held || !is_ours(directory, found) || is_populated(&job) {
+        return false;
+    }
+    let _ = unlinkat(&job, INNER, AtFlags::REMOVEDIR);
+    unlinkat(directory, found, AtFlags::REMOVEDIR).is_ok()
+}
+
+fn is_ours(directory: &OwnedFd, found: &str) -> bool {
+    let me = rustix::process::geteuid().as_raw();
+    open(directory, found).is_ok_and(|found| fstat(found).is_ok_and(|found| found.st_uid == me))
+}
+
+/// Somebody is in it or below.
+fn is_populated(directory: &OwnedFd) -> bool {
+    let mut text = [0; 128];
+    let read = open_file(directory, "cgroup.events", OFlags::RDONLY)
+        .and_then(|file| Ok(rustix::io::read(file, &mut text)?));
+    // Where that cannot be seen somebody may be.
+    !read.is_ok_and(|read| text[..read].split(|byte| *byte == b'\n').any(|line| line == b"populated 0"))
+}
+
+fn mount() -> io::Result<Mount> {
+    Mount::open().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no cgroups of version 2"))
+}
+
+/// The cgroup that this process is in.
+fn own_place() -> io::Result<PathBuf> {
+    let memberships = std::fs::read_to_string("/proc/self/cgroup")?;
+    place_in(&memberships).map(Path::to_owned).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+fn open(directory: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
+    open_beneath(directory, Path::new(name), OFlags::RDONLY | OFlags::DIRECTORY)
+}
+
+fn open_file(directory: &OwnedFd, name: &str, flags: OFlags) -> io::Result<OwnedFd> {
+    open_beneath(directory, Path::new(name), flags)
+}
+
+fn write(directory: &OwnedFd, file: &str, text: &str) -> io::Result<()> {
+    let file = open_file(directory, file, OFlags::WRONLY)?;
+    Ok(rustix::io::write(file, text.as_bytes()).map(drop)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    const LIMITS: Limits = Limits { memory_bytes: Some(64 << 20), pids_max: 40 };
+
+    /// None, with a line, where none can be made.
+    fn create(name: &str) -> Option<PartGroup> {
+        use tutti_testkit::{Need, skip};
+        if !rustix::process::geteuid().is_root() {
+            skip(Need::Root, "only root's daemon makes cgroups for others");
+            return None;
+        }
+        let made = PartGroup::create(&format!("{name}-{}", std::process::id()), LIMITS);
+        made.map_err(|error| skip(Need::Cgroup, error)).ok()
+    }
+
+    fn start_in(directory: &OwnedFd) -> Child {
+        let child = Command::new("sleep").arg("60").spawn().unwrap();
+        write(directory, "cgroup.procs", &child.id().to_string()).unwrap();
+        child
+    }
+
+    fn is_there(place: &PartPlace) -> bool {
+        PartGroup::reopen(place).is_some()
+    }
+
+    #[test]
+    fn part_group_is_killed_and_removed_with_all_that_is_in_it() {
+        let Some(part) = create("unit-removed") else { return };
+        let ranks = open(&part.job, INNER).unwrap();
+        let mut children = [start_in(&part.starter), start_in(&ranks)];
+        assert_eq!(part.job_group().unwrap().members(), [children[1].id()]);
+        let again = PartGroup::reopen(part.place()).expect("a daemon that follows finds it");
+        // Whose status nobody takes stays in it: so does a starter's, until the daemon has it.
+        let statuses = std::thread::scope(|scope| {
+            let waits = scope.spawn(|| children.each_mut().map(|child| child.wait().unwrap()));
+            again.remove_blocking();
+            waits.join().unwrap()
+        });
+        assert!(statuses.iter().all(|status| !status.success()));
+        assert!(!is_there(part.place()));
+    }
+
+    #[test]
+    fn part_group_limits_are_written_where_the_kernel_has_the_controller() {
+        let Some(part) = create("unit-limits") else { return };
+        let read = |file: io::Result<OwnedFd>| {
+            let mut text = [0; 64];
+            let read = rustix::io::read(file.ok()?, &mut text).ok()?;
+            std::str::from_utf8(&text[..read]).ok()?.trim().parse::<u64>().ok()
+        };
+        let of = |file: &str| part.version1.iter().find_map(|group| read(group.open(file)));
+        let pids = read(open_file(&part.directory, "pids.max", OFlags::RDONLY)).or_else(|| of("pids.max"));
+        let memory = read(open_file(&part.job, "memory.max", OFlags::RDONLY));
+        let memory = memory.or_else(|| of("memory.limit_in_bytes"));
+        assert_eq!(part.enforced.pids, pids == Some(LIMITS.pids_max));
+        assert_eq!(part.enforced.memory, memory == LIMITS.memory_bytes);
+        part.remove_blocking();
+        assert!(!is_there(part.place()));
+    }
+
+    #[test]
+    fn part_groups_are_swept_when_neither_daemon_nor_starter_is_left() {
+        let Some(held) = create("unit-held") else { return };
+        let (Some(started), Some(left), Some(empty)) =
+            (create("unit-started"), create("unit-left"), create("unit-empty"))
+        else {
+            return;
+        };
+        let places = [&started, &left, &empty].map(|part| part.place().clone());
+        let mut starter = start_in(&started.starter);
+        let mut leftover = start_in(&open(&left.job, INNER).unwrap());
+        drop((started, left, empty));
+        let reaper = std::thread::spawn(move || leftover.wait().unwrap());
+        // A child that was just forked has our descriptors, and so our locks, for a moment longer than it seems.
+        let deadline = Instant::now() + REMOVAL_MAX;
+        while places[1..].iter().any(is_there) && Instant::now() < deadline {
+            sweep_blocking();
+        }
+        assert!(!reaper.join().unwrap().success(), "what was left is killed");
+        let there = places.each_ref().map(is_there);
+        assert_eq!((is_there(held.place()), there), (true, [true, false, false]));
+        starter.kill().unwrap();
+        starter.wait().unwrap();
+        while is_there(&places[0]) && Instant::now() < deadline {
+            sweep_blocking();
+        }
+        assert!(!is_there(&places[0]));
+        held.remove_blocking();
+    }
+}
