@@ -100,6 +100,7 @@ fn submitted(id: u64, event: Event, own: u32) -> JobRow {
         cause: None,
         pids: Vec::new(),
         held_by: Vec::new(),
+        enforced: Vec::new(),
     }
 }
 
