@@ -17,3 +17,7 @@ soak-gang: dist ## run the gang switch's simulator with fresh seeds for SECONDS,
 soak-cluster: dist ## kill and stop all parts of a cluster of daemons, each FAULTS (50) times, and a tenth of that between network namespaces; then the daemons' simulator, SIMS (20) times as long
 	TUTTI_FAULT_TIMES=$(or $(FAULTS),50) $(CARGO) test -p tutti-tests --test cluster -- --nocapture --ignored --test-threads 1 each_fault
 	TUTTI_SIM_TIMES=$(or $(SIMS),20) $(CARGO) test -p tutti-daemon --lib -- --nocapture sim
+
+.PHONY: soak-output
+soak-output: dist ## a submitted job writes 1 GiB into its file, once while each daemon is killed and replaced (2 GiB of disk; minutes)
+	@$(CARGO) test --quiet --package tutti-tests --test cluster -- --ignored --test-threads 1 gib

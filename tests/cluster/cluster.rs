@@ -95,6 +95,10 @@ impl Cluster {
         let socket = if node == 0 { "tuttid.sock".into() } else { format!("node{node}.sock") };
         let mut command = Command::new(self.programs.join("bin/tutti"));
         command.args(words).env("TUTTI_DIR", &self.folder).env("TUTTI_DAEMON", self.folder.join(socket));
+        if words.first() == Some(&"submit") {
+            // Its output is a file in its working directory.
+            command.current_dir(&self.folder);
+        }
         command
     }
 

@@ -93,3 +93,34 @@ fn full_disk_cluster_starts_when_there_is_room() {
     assert!(lines[1].starts_with("tutti up: the daemon of node0 has ended"), "{ran}");
     assert!(lines[1].ends_with("/node0.log; is that disk full?"), "{ran}");
 }
+
+#[test]
+fn full_disk_submit_output_is_lost_in_one_line_and_the_job_continues() {
+    let script = "mkdir \"$disk.away\" && TUTTI_DIR=\"$disk.away\" TUTTI_DAEMON=\"$disk.away/tuttid.sock\"
+        export TUTTI_DIR TUTTI_DAEMON go=\"$disk.go\"
+        \"$tutti\" up --nodes 2 >/dev/null || exit 1
+        cd \"$disk\" || exit 1
+        \"$tutti\" submit -N 2 -n 2 sh -c \"echo before; until [ -e $go.1 ]; do sleep 0.05; done
+            head -c 300000 /dev/zero | tr '\\\\0' x; echo; until [ -e $go.2 ]; do sleep 0.05; done; echo after\" >/dev/null || exit 1
+        until [ \"$(cat tutti-1.out 2>/dev/null | wc -l)\" = 2 ]; do sleep 0.05; done
+        fill || exit 1
+        touch \"$go.1\"
+        lost() { \"$tutti\" status 1 --json | sed -n 's/.*\"lost_bytes\": \\([0-9]*\\).*/\\1/p'; }
+        until [ \"$(( $(lost) + $(wc -c <tutti-1.out) ))\" = 600016 ]; do sleep 0.05; done
+        rm full fuller
+        touch \"$go.2\"
+        until \"$tutti\" status 1 | grep -q '^state *over'; do sleep 0.05; done
+        tr -d x <tutti-1.out | sort | uniq -c
+        echo \"$(( $(lost) + $(wc -c <tutti-1.out) ))\"
+        \"$tutti\" status 1 | grep -E '^(status|lost|cause)'
+        \"$tutti\" down";
+    let Some(ran) = on_a_small_disk("cluster-full-output", script) else { return };
+    let ran = ran.expect_success();
+    let lines: Vec<&str> = ran.stdout.lines().map(str::trim).collect();
+    let has = |line: &str| lines.contains(&line);
+    assert!(has("2 before") && has("2 after") && has("600028") && has("status   0"), "{ran}");
+    let lost: Vec<&&str> = lines.iter().filter(|line| line.starts_with("lost ")).collect();
+    assert!(lost.len() == 1 && lost[0].contains("No space left on device"), "{ran}");
+    assert!(lost[0].contains(" bytes of the output are in no file: cannot write "), "{ran}");
+    assert!(ran.stderr.is_empty(), "{ran}");
+}

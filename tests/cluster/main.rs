@@ -22,6 +22,7 @@ mod leftovers;
 mod nodes;
 mod on_demand;
 mod other_users;
+mod output;
 mod programs;
 mod sharing;
 #[path = "../gang/steered.rs"]

@@ -14,5 +14,6 @@ mod identity;
 mod inheritance;
 mod machine;
 mod numbers;
+mod output;
 
 pub use machine::Machine;

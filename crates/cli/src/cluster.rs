@@ -260,7 +260,7 @@ impl Frames {
     }
 }
 
-/// A job with all of this process that its ranks are to have.
+/// A job with all of this process that its ranks are to have; its output goes to who waits for it.
 ///
 /// # Errors
 /// When the working directory is gone; a text for the user.
@@ -283,6 +283,7 @@ pub fn submission(
         per_node,
         terms,
         batch: batch.clone(),
+        output: None,
         environment: std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect(),
         directory: text(directory.into_os_string()),
         umask: umask.as_raw_mode(),

@@ -1,7 +1,6 @@
 //! The commands of `tutti` that ask the cluster something, or do something to a job.
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,10 +13,11 @@ use tutti_daemon::public::PublicRow;
 use tutti_daemon::{limit, memory};
 use tutti_node::say::{plain, say};
 use tutti_node::snapshot::Deadlock;
-use tutti_node::wire::{Head, Kind, Report};
 
 use crate::cluster::{self, Answer, Control, JobId, JobRow, JobState, Means, NodeRow, Request};
-use crate::{doctor, front, history, others, snapshot, timeline, up, users};
+use crate::{doctor, front, history, others, output, snapshot, timeline, up, users};
+
+mod logs;
 
 /// Characters of another user's command that are shown, as of one's own.
 const COMMAND_CHARS: usize = 60;
@@ -83,10 +83,13 @@ enum Command {
         /// Its number
         job: u64,
     },
-    /// What a job has written lately
+    /// What a job has written: all that is in its files, of one without files the last MiB
     Logs {
         /// Its number
         job: u64,
+        /// What it writes from now on too, until it is over
+        #[arg(long, short)]
+        follow: bool,
     },
     /// Jobs stand still
     Suspend {
@@ -227,7 +230,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
             _ => Err("the daemon is of another version".into()),
         },
         Command::Attach { job } => Ok(front::attach(JobId(job))),
-        Command::Logs { job } => logs(JobId(job)),
+        Command::Logs { job, follow } => logs::run(JobId(job), follow),
         Command::Suspend { jobs, json } => control(&jobs, Control::Suspend, json),
         Command::Resume { jobs, json } => control(&jobs, Control::Resume, json),
         Command::Signal { signal, jobs, json } => {
@@ -370,27 +373,6 @@ fn control(jobs: &[u64], control: Control, json: bool) -> Result<ExitCode, Strin
     Ok(crate::print(Some(if json { format!("{}\n", json!({ "jobs": jobs })) } else { String::new() }), ""))
 }
 
-fn logs(job: JobId) -> Result<ExitCode, String> {
-    let (_, mut frames) = cluster::ask(&Request::Logs(job))?;
-    let (mut out, mut errors) = (std::io::stdout().lock(), std::io::stderr().lock());
-    while let Some((Head { kind, .. }, payload)) = frames.next()? {
-        let written = match kind {
-            Kind::Output => out.write_all(&payload),
-            Kind::Errors => errors.write_all(&payload),
-            // Why it has ended.
-            Kind::Report => match serde_json::from_slice(&payload) {
-                Ok(Report::Warning(text)) => writeln!(errors, "tutti logs: {text}"),
-                _ => Ok(()),
-            },
-            _ => Ok(()),
-        };
-        if written.is_err() {
-            return Ok(ExitCode::FAILURE);
-        }
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
 /// A signal's number from its name, with or without SIG, or its number.
 fn signal_number(text: &str) -> Result<u32, String> {
     let name = text.to_ascii_uppercase();
@@ -510,6 +492,12 @@ fn print_status(rows: &[JobRow]) -> String {
             }
         }
         text.push_str(&format!("nodes    {}\n", row.nodes.join(" ")));
+        for name in &row.output {
+            text.push_str(&format!("output   {} on {}\n", plain(&output::shown(name)), row.origin));
+        }
+        if let Some(lost) = lost(row) {
+            text.push_str(&format!("lost     {}\n", plain(&lost)));
+        }
         if row.exclusive {
             text.push_str("alone    yes: nobody else has ranks on its nodes\n");
         }
@@ -610,6 +598,13 @@ fn instant(ms: u64) -> String {
     let year = era * 400 + year + u64::from(month <= 2);
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// What is not in the files of a job's output, and why.
+fn lost(row: &JobRow) -> Option<String> {
+    let state = &row.output_state;
+    let why = state.refused.as_ref().or(state.trouble.as_ref()).filter(|_| state.lost_bytes > 0)?;
+    Some(format!("{} bytes of the output are in no file: {why}", state.lost_bytes))
 }
 
 /// Minutes and seconds since the ranks ran.

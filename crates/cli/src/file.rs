@@ -63,6 +63,11 @@ pub fn is_stream(path: &Path) -> bool {
     }
 }
 
+/// True if the path names a descriptor of this process, as `/dev/stdout` does.
+pub fn is_descriptor(path: &Path) -> bool {
+    matches!(Target::of(path), Target::Descriptor(_))
+}
+
 /// Writes the file under another name beside it, then gives it its own: a full disk leaves what was there, and nothing new. A signal
 /// that comes meanwhile comes when it is done. What is no file is written to as it is, a descriptor where it stands; it can be named
 /// once.

@@ -32,6 +32,7 @@ use crate::description;
 use crate::link::{self, Link};
 use crate::nodes::{Nodes, Wanted};
 use crate::options::{self, Face, Options, Request};
+use crate::output;
 use crate::stdio::Stdio;
 
 mod ending;
@@ -123,9 +124,10 @@ pub fn submission(arguments: &[OsString]) -> Result<(cluster::Submit, bool), Exi
         Nodes::Cluster(wanted) => wanted,
         _ => Wanted::default(),
     };
+    let output = output::wanted(&options).map_err(|text| refuse(name, &text, 1))?;
     let batch = described.batch;
     cluster::submission(&job, &nodes, options.ranks_per_node, options.terms, &batch)
-        .map(|submit| (submit, options.json))
+        .map(|submit| (cluster::Submit { output, ..submit }, options.json))
         .map_err(|text| refuse(name, &text, 1))
 }
 

@@ -17,6 +17,7 @@ mod manual;
 mod nodes;
 mod options;
 mod others;
+mod output;
 mod program;
 mod snapshot;
 mod starter;
@@ -84,7 +85,7 @@ const COMMANDS: [(&str, &str); 21] = [
     ("timeline JOB | --all [-o FILE]", "draw who ran where and when, as a page for a browser"),
     ("doctor [PROGRAM] [--json]", "what keeps Tutti from working well here, and what to do"),
     ("attach JOB", "become the front end of a job that has none"),
-    ("logs JOB", "what a job has written lately"),
+    ("logs [-f] JOB", "what a job has written; -f: until it is over"),
     ("suspend JOB ... [--json]", "jobs stand still"),
     ("resume JOB ... [--json]", "jobs go on"),
     ("signal SIGNAL JOB ... [--json]", "every rank gets a signal"),

@@ -62,6 +62,8 @@ pub struct Options {
     pub output_file: Option<OsString>,
     /// Files for stderr, with %r.
     pub errors_file: Option<OsString>,
+    /// Such files keep what is in them.
+    pub append: bool,
     /// Who gets stdin.
     pub input: Input,
     /// The terminal is rank 0's.
@@ -130,6 +132,14 @@ pub enum OptionError {
         /// What can be.
         expected: &'static str,
     },
+    /// It is another command's.
+    #[error("{option} {text}")]
+    Elsewhere {
+        /// Which option.
+        option: String,
+        /// Whose, and what to do instead.
+        text: &'static str,
+    },
     /// No program.
     #[error("no program is given: -n N PROGRAM [ARGUMENT ...] (see --help)")]
     NoProgram,
@@ -194,6 +204,7 @@ pub fn parse_as(arguments: &[OsString], face: Face) -> Result<Request, OptionErr
         label: false,
         output_file: None,
         errors_file: None,
+        append: false,
         input: Input::Rank(0),
         pty: false,
         detach_on_hangup: false,
@@ -272,6 +283,16 @@ fn parse_section(
             Key::AllVariableList => all.inherits = only(&all.inherits, &values[0]),
             Key::NoneInherited if name.contains("genv") => all.inherits = Inherits::Only(Vec::new()),
             Key::AllInherited => all.inherits = Inherits::All,
+            // Slurm's, which is no other launcher's here.
+            Key::Foreign if face == Face::Submit && name.trim_start_matches('-') == "output" => {
+                for_job(options, Key::SubmitOutput, &name, &values)?;
+            }
+            Key::SubmitOutput | Key::SubmitErrors | Key::OpenMode if face != Face::Submit => {
+                return Err(OptionError::Elsewhere {
+                    option: name,
+                    text: "is for tutti submit: here --outfile-pattern, --errfile-pattern and --output-filename write files",
+                });
+            }
             key if !face.has(key) => return Err(OptionError::Unknown(name)),
             Key::RanksPerNode if face.counts_nodes() && name == "-N" => {
                 for_job(options, Key::Nodes, &name, &values)?;
@@ -405,8 +426,15 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
         Key::Gang => options.terms.gang = true,
         Key::NoGang => options.terms.gang = false,
         Key::Label => options.label = true,
-        Key::OutputFile => options.output_file = Some(values[0].clone()),
-        Key::ErrorsFile => options.errors_file = Some(values[0].clone()),
+        Key::OutputFile | Key::SubmitOutput => options.output_file = Some(values[0].clone()),
+        Key::OpenMode => {
+            options.append = match text().as_str() {
+                "append" => true,
+                "truncate" => false,
+                _ => return Err(wrong("append or truncate")),
+            }
+        }
+        Key::ErrorsFile | Key::SubmitErrors => options.errors_file = Some(values[0].clone()),
         Key::OutputFolder => {
             let with = |end: &str| {
                 let mut name = values[0].clone();

@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 use tutti_node::cgroup::Enforced;
 use tutti_node::wire::{Back, Job, Kind};
+use tutti_node::writer::{Open, Opened, Written};
 
 use crate::gang::{Command, Said, Stretch};
 use crate::members::{About, Members, NodeId};
@@ -38,6 +39,7 @@ mod tunnel;
 
 pub use gangs::{NodeTurns, Residents};
 pub use head::JobEvent;
+pub use home::Journal;
 use links::Role;
 
 /// A connection between daemons.
@@ -79,6 +81,8 @@ pub enum Event {
     Starter(JobId, Vec<(Kind, u32, Vec<u8>)>),
     /// A starter is dead, or could not be started.
     StarterGone(JobId, String),
+    /// The writer of a job's output files says something.
+    Writer(JobId, WriterSaid),
     /// The switch thread says something.
     Gang(Said),
     /// Which limits the kernel sees to, of a job's part here that is about to begin.
@@ -87,6 +91,17 @@ pub enum Event {
     Turns(Stretch),
     /// On the head: the file of a job that waits has been written ([`Action::Queue`]), or why not.
     Filed(JobId, Result<(), String>),
+}
+
+/// What a writer of output files says.
+#[derive(Debug)]
+pub enum WriterSaid {
+    /// The files are there, or not.
+    Opened(Opened),
+    /// How far it came with the batch.
+    Written(Written),
+    /// It has ended, or could not be started.
+    Gone(String),
 }
 
 /// What is to be done.
@@ -124,6 +139,16 @@ pub enum Action {
     Lane(LinkId, NodeId, bool),
     /// Keep this for the case that the daemon dies and its starter does not.
     Keep(JobId, Box<Kept>),
+    /// Keep this for the case that the daemon dies while a job's output is being written.
+    KeepOutput(JobId, Box<Journal>),
+    /// It is not needed any more.
+    DropOutput(JobId),
+    /// Start a writer, as this user with these groups, for the output files of a job.
+    OpenFiles(JobId, User, Vec<u32>, Box<Open>),
+    /// Frames for it.
+    WriteFiles(JobId, Vec<u8>),
+    /// It may go.
+    CloseFiles(JobId),
     /// On the head: keep a job that waits for nodes, for the head after this one; none: it waits no more.
     Queue(JobId, Option<Box<Queued>>),
     /// Something for the log of events.
@@ -165,6 +190,8 @@ pub struct Config {
     pub before: Option<u64>,
     /// What an earlier life has kept of its starters.
     pub kept: Vec<(JobId, Kept)>,
+    /// What an earlier life has kept of the output files of jobs that were submitted here.
+    pub journals: Vec<(JobId, Journal)>,
     /// On the head: the jobs that waited for nodes in an earlier life of it.
     pub queued: Vec<(JobId, Queued)>,
     /// On the head: how jobs get their nodes and rows, for who asks.
@@ -258,6 +285,7 @@ impl Core {
     /// A daemon that has just been started, at a time in ms since 1970.
     pub fn new(mut config: Config, now_ms: u64) -> Self {
         let is_head = config.head.is_none();
+        let journals = std::mem::take(&mut config.journals);
         let (kept, queued) = (std::mem::take(&mut config.kept), std::mem::take(&mut config.queued));
         let mut core = Core {
             now_ms,
@@ -281,7 +309,7 @@ impl Core {
         };
         core.tell_gang_of_members();
         core.take_queue(queued);
-        core.home.begin(core.config.about.incarnation, now_ms);
+        core.home.begin(core.config.about.incarnation, now_ms, journals);
         for (job, kept) in kept {
             core.take_back(job, kept);
         }
@@ -322,6 +350,7 @@ impl Core {
             Event::Back(job, back) => self.handle_back(job, &back),
             Event::Starter(job, frames) => self.handle_starter(job, frames),
             Event::StarterGone(job, why) => self.handle_starter_gone(job, &why),
+            Event::Writer(job, said) => self.handle_writer(job, said),
             Event::Gang(said) => self.handle_gang(said),
             Event::Limited(job, enforced) => self.note_enforced(job, enforced),
             // Only the log misses them, should they not arrive.
@@ -413,7 +442,10 @@ impl Core {
             Routed::Reports { job, ask, life, first, reports } => {
                 self.handle_reports(job, ask, life, first, reports)
             }
-            Routed::Heard { job, life, below } => self.handle_contact(from, job, life, below),
+            Routed::Heard { job, life, below, output } => {
+                self.handle_output_state(job, output);
+                self.handle_contact(from, job, life, below);
+            }
             Routed::Data { job, offset, start, bytes } => self.handle_data(from, job, offset, start, &bytes),
             Routed::Room { job, have, limit } => self.handle_room(job, have, limit),
             Routed::Input { job, piece, bytes } => self.handle_input(job, piece, bytes),

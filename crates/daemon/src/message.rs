@@ -31,6 +31,7 @@ use crate::gang::{Means, Stretch};
 use crate::members::{About, Members, NodeId};
 
 mod batch;
+pub mod output;
 mod room;
 mod users;
 
@@ -149,6 +150,9 @@ pub enum Routed {
         life: u64,
         /// The number.
         below: u64,
+        /// What is with the files of its output, if it has any.
+        #[serde(default)]
+        output: Option<Box<output::OutputState>>,
     },
     /// A part of what a node's ranks wrote: the bytes of Output and Errors frames.
     Data {
@@ -223,6 +227,9 @@ pub enum Notice {
         user: User,
         /// Those whose ranks get the front end's stdin.
         takers: Vec<NodeId>,
+        /// The files that it writes to.
+        #[serde(default)]
+        output: Option<Box<output::OutputPlan>>,
     },
     /// For the front end as it is.
     Say(Report),
@@ -303,6 +310,9 @@ pub struct Launch {
     /// Its name, its time and what it waits for.
     #[serde(default)]
     pub batch: Batch,
+    /// The files of its output; none: its home keeps the last of it.
+    #[serde(default)]
+    pub output: Option<output::Output>,
     /// Where its output goes.
     pub home: NodeId,
     /// Its nodes, in order of ranks; none while it waits for them.

@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 
-use crate::core::{Action, ClientId, Config, Core, Event, LinkId};
+use crate::core::{Action, ClientId, Config, Core, Event, LinkId, WriterSaid};
 use crate::gang::{self, Gangs, Switcher};
 use crate::key::{Credential, KeyError};
 use crate::message::JobId;
@@ -31,11 +31,13 @@ mod events;
 mod filing;
 mod groups;
 mod guests;
+mod journals;
 mod kept;
 mod neighbours;
 mod peers;
 mod public;
 mod starters;
+mod writers;
 
 /// Between two entries in the log of turns.
 const TURNS_MS: u64 = 1000;
@@ -130,6 +132,8 @@ enum Happened {
     StarterClosed(JobId, u64, Option<String>),
     /// The starter of this wire has been told to kill its part long ago.
     Overdue(JobId, u64),
+    /// A job's writer with this number has said something.
+    Writer(JobId, u64, WriterSaid),
     /// A starter of an earlier daemon has connected as if it were a user's program.
     Back {
         client: ClientId,
@@ -153,6 +157,8 @@ struct Shell {
     clients: HashMap<ClientId, clients::Client>,
     guests: guests::Guests,
     starters: HashMap<JobId, Starter>,
+    writers: writers::Writers,
+    journals: journals::Journals,
     /// Programs whose connections have become wires of jobs that run already.
     enrolled: HashMap<ClientId, JobId>,
     /// When somebody last needed this daemon.
@@ -306,6 +312,7 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
         first_job: events::next_job(&settings.events),
         before: None,
         kept: Vec::new(),
+        journals: Vec::new(),
         queued: Vec::new(),
         policy: settings.gangs.policy,
     })
@@ -335,6 +342,8 @@ impl Shell {
         if swept > 0 {
             say(format_args!("tuttid {}: {swept} cgroups of jobs that were left are removed", settings.name));
         }
+        let mut journals = journals::Journals::open(settings.parts.with_extension("output"))?;
+        config.journals = journals.load();
         let gang_words = happenings.clone();
         let socket = lane_socket(&settings);
         let switcher = Switcher::start(&settings.gangs, settings.head.is_none(), socket, move |said| {
@@ -359,6 +368,8 @@ impl Shell {
             clients: HashMap::new(),
             guests: guests::Guests::default(),
             starters,
+            writers: HashMap::new(),
+            journals,
             enrolled: HashMap::new(),
             needed_ms: now_ms(),
             // Connections of an earlier life are known elsewhere by theirs.
@@ -391,6 +402,10 @@ impl Shell {
                 self.starters.get(&job).into_iter().for_each(|starter| starter.kill_overdue(number));
                 return;
             }
+            Happened::Writer(job, number, said) => match self.hear_writer(job, number, said) {
+                Some(event) => event,
+                None => return,
+            },
             Happened::StarterClosed(job, number, wrong) => return self.bury(job, number, wrong),
             Happened::Back { client, uid, pid, back, listen, refused } => {
                 match self.welcome_back((client, uid, pid), &back, listen, &refused) {
@@ -461,6 +476,12 @@ impl Shell {
                         self.estate.renounce();
                     }
                 }
+                Action::KeepOutput(job, journal) => self.journals.put(job, &journal),
+                Action::DropOutput(job) => self.journals.remove(job),
+                Action::OpenFiles(job, user, groups, open) => self.open_files(job, user, &groups, *open),
+                Action::WriteFiles(job, frames) => self.write_files(job, frames),
+                // It ends when it has read all.
+                Action::CloseFiles(job) => drop(self.writers.remove(&job)),
                 Action::Queue(job, queued) => match (&self.filing, queued) {
                     (Some(filing), Some(queued)) => filing.put(job, queued),
                     (Some(filing), None) => filing.remove(job),
@@ -535,6 +556,7 @@ impl Shell {
         self.estate.renounce();
         self.peers.clear();
         self.clients.clear();
+        self.writers.clear();
         for (job, starter) in self.starters.drain() {
             starter.end_and_wait().await;
             self.folder.remove(job);

@@ -22,6 +22,7 @@
 //! | [`page`] | where a daemon finds the page on which it tells a job of its turns |
 //! | [`session`] | what a job begins with that is its user's session's |
 //! | [`stat`] | what the kernel says of a process in a line |
+//! | [`writer`] | the files of a submitted job's output, written by a process of its user |
 //! | [`os`] | the system calls that need `unsafe` |
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -50,3 +51,4 @@ pub mod starter;
 pub mod stat;
 pub mod tickets;
 pub mod wire;
+pub mod writer;

@@ -22,7 +22,7 @@ pub use priority::{Rung, prefer_this_thread};
 pub use session::{
     Entry, EntryFailure, EntryStep, Identity, close_inherited_on_exec, fork_starter, io_priority, peer_pidfd,
 };
-pub use user::peer_groups;
+pub use user::{become_this_user, peer_groups};
 
 /// Signals that are read from a descriptor instead of interrupting.
 #[derive(Debug)]
@@ -162,6 +162,18 @@ pub fn take_stdin() -> io::Result<OwnedFd> {
         rustix::fs::Mode::empty(),
     )?;
     rustix::stdio::dup2_stdin(&null)?;
+    Ok(taken)
+}
+
+/// Takes over the stdout that this program was started with, and leaves /dev/null in its place.
+///
+/// # Errors
+/// When there is none.
+pub fn take_stdout() -> io::Result<OwnedFd> {
+    let taken = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
+    let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CLOEXEC;
+    let null = rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty())?;
+    rustix::stdio::dup2_stdout(&null)?;
     Ok(taken)
 }
 

@@ -23,6 +23,7 @@
 //! | Held, Released | starter | - | number of a snapshot, what is seen; whether it is whole |
 //! | Output, Errors | starter | rank | what it wrote: whole lines, or a part after a silence |
 //! | Report | starter | - | [`Report`] as JSON; [`Report::End`] is the last frame |
+//! | Files, Write, Flush; Opened, Written | daemon; writer | number of a file | [`crate::writer`]; never on the wire to a starter |
 //!
 //! Ranks are world ranks. End of file on either side means that the other one is dead: the starter then kills the job.
 //!
@@ -107,7 +108,17 @@ pub enum Kind {
     /// From a daemon: the snapshot of this number (u64) is complete, or given up.
     Release = 21,
     /// From root's daemon, first: the cgroup of the job, as descriptors ([`crate::cgroup::Granted`]).
-    Group = 22,
+    Group = 27,
+    /// To a writer of output files: which ([`crate::writer`]).
+    Files = 22,
+    /// Bytes for one of them.
+    Write = 23,
+    /// How far it came is to be said.
+    Flush = 24,
+    /// From a writer: the files are there, or not.
+    Opened = 25,
+    /// How far it came.
+    Written = 26,
     /// To a daemon: what a user wants, as JSON. Never on the wire to a starter.
     Ask = 32,
     /// From a daemon: the answer, as JSON.
@@ -115,7 +126,7 @@ pub enum Kind {
 }
 
 /// Every kind, for decoding.
-const KINDS: [Kind; 24] = [
+const KINDS: [Kind; 29] = [
     Kind::Group,
     Kind::Job,
     Kind::Signal,
@@ -138,6 +149,11 @@ const KINDS: [Kind; 24] = [
     Kind::Report,
     Kind::Held,
     Kind::Released,
+    Kind::Files,
+    Kind::Write,
+    Kind::Flush,
+    Kind::Opened,
+    Kind::Written,
     Kind::Ask,
     Kind::Answer,
 ];

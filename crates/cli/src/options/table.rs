@@ -30,6 +30,9 @@ pub enum Key {
     OutputFile,
     ErrorsFile,
     OutputFolder,
+    SubmitOutput,
+    SubmitErrors,
+    OpenMode,
     Stdin,
     Pty,
     DetachOnHangup,
@@ -87,7 +90,7 @@ pub const OF_A_PROGRAM: [Key; 8] = [
 ];
 
 /// Options that only `tutti submit` has.
-pub const OF_SUBMIT: [Key; 1] = [Key::Json];
+pub const OF_SUBMIT: [Key; 4] = [Key::Json, Key::SubmitOutput, Key::SubmitErrors, Key::OpenMode];
 
 pub const OPTIONS: &[Spec] = &[
     option(Key::Ranks, &["n", "np"], &["N"], "number of ranks of this program (default: one per core)"),
@@ -164,6 +167,20 @@ pub const OPTIONS: &[Spec] = &[
         &["output-filename"],
         &["NAME"],
         "stdout and stderr into NAME.RANK.out and .err",
+    ),
+    option(
+        Key::SubmitOutput,
+        &["o"],
+        &["FILE"],
+        "file for stdout, of the job's own user (default tutti-%j.out in this folder); %j is the job, %r the rank, \
+         %N its node, one file for each; none: the last MiB is kept for `tutti logs`",
+    ),
+    option(Key::SubmitErrors, &["e", "error"], &["FILE"], "the same for stderr (default: with stdout)"),
+    option(
+        Key::OpenMode,
+        &["open-mode"],
+        &["MODE"],
+        "truncate (default): the files begin empty; append: behind what is in them",
     ),
     option(Key::Stdin, &["stdin", "s"], &["WHO"], "who gets stdin: a rank (default 0), all, none"),
     option(

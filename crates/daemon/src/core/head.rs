@@ -21,6 +21,7 @@ use tutti_sched::controller::Lags;
 
 use super::Core;
 use crate::members::NodeId;
+use crate::message::output::OutputState;
 use crate::message::{Answer, JobId, Launch, Notice, Order, Routed, Run};
 
 mod dependencies;
@@ -250,11 +251,19 @@ impl Core {
         if over && !was_over {
             self.leave_scheduler(id);
             self.log(id, JobEvent { event: "over", status: Some(status), text, ..JobEvent::default() });
-            self.answer_waiters(id);
-            self.release_dependents(id);
             self.forget_oldest();
         }
+        if self.is_newly_done(id) {
+            self.answer_waiters(id);
+            self.release_dependents(id);
+        }
         self.say_reports(id);
+    }
+
+    /// Whoever waits for the job, or for its output, is to hear that it is over.
+    fn is_newly_done(&mut self, id: JobId) -> bool {
+        let job = self.head.as_mut().and_then(|head| head.jobs.get_mut(&id));
+        job.is_some_and(|job| job.note_done())
     }
 
     /// A job that is over is kept by its nodes until its home has everything, or is lost itself.
@@ -267,7 +276,9 @@ impl Core {
         let Some(members) = &self.members else { return };
         if job.heard >= job.notices.len() as u64 {
             job.order.forget = true;
-        } else if !members.is_alive(job.launch.home) {
+        } else if !members.is_alive(job.launch.home) && !job.waits_for_home(self.now_ms, self.config.keep_ms)
+        {
+            job.lose_output(&name(members, job.launch.home));
             // Should it come back, it ends with what it has.
             job.say_end(Vec::new());
             job.order.forget = true;
@@ -313,6 +324,34 @@ impl Core {
                     self.route(from, Routed::Reports { job: id, ask: 0, life: own_life, first, reports });
                 }
             }
+        }
+    }
+
+    /// A home says what is with the files of a job's output.
+    pub(super) fn handle_output_state(&mut self, id: JobId, output: Option<Box<OutputState>>) {
+        let (Some(output), Some(head)) = (output, &mut self.head) else { return };
+        let Some(job) = head.jobs.get_mut(&id) else { return };
+        let before = std::mem::replace(&mut job.output, *output);
+        let is_news =
+            |before: &Option<String>, now: &Option<String>| now.clone().filter(|_| before.is_none());
+        let refused = is_news(&before.refused, &job.output.refused);
+        let trouble = is_news(&before.trouble, &job.output.trouble);
+        match (refused, trouble) {
+            // Its ranks were faster than the writer of its files.
+            (Some(text), _) if job.is_ending() => {
+                job.fail_late(text.clone());
+                self.log(id, JobEvent { event: "said", text, ..JobEvent::default() });
+            }
+            (Some(text), _) => {
+                job.say(Report::Refused(format!("{text}; the job is ended")));
+                job.end_by(None, 1);
+                head.pending.insert(id);
+            }
+            (None, Some(text)) if !job.is_ending() => {
+                job.say(Report::Warning(format!("{text}; what is not written is lost, the job goes on")));
+                head.pending.insert(id);
+            }
+            _ => {}
         }
     }
 
@@ -363,6 +402,11 @@ impl Core {
 
 #[cfg(test)]
 impl Head {
+    /// The job has ended well, and nobody has said that any of its output is lost.
+    pub(super) fn is_complete(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_some_and(|job| job.over && job.status == 0 && job.output.trouble.is_none())
+    }
+
     pub(super) fn leftovers(&self) -> Vec<String> {
         let open = self.jobs.iter().filter(|(_, job)| !job.order.forget);
         open.map(|(id, job)| format!("job {id}: {job:?}")).collect()

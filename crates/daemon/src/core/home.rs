@@ -8,15 +8,19 @@ use std::collections::{BTreeMap, VecDeque};
 use tutti_node::wire::{self, Kind, Report};
 
 use super::parts::FIRST_ROOM_BYTES;
-use super::{Action, ClientId, Core};
+use super::{Action, ClientId, Core, WriterSaid};
 use crate::members::NodeId;
+use crate::message::output::OutputPlan;
 use crate::message::{Answer, JobId, Notice, Routed, User};
 
+mod files;
 mod front_end;
 mod input;
 mod output;
 mod questions;
 
+pub use files::Journal;
+use files::{Deeds, Files};
 use input::Input;
 use output::Stream;
 use questions::Question;
@@ -27,6 +31,8 @@ const OVER_MAX: usize = 64;
 const AGAIN_MS: u64 = 1000;
 /// A head that has said nothing of a job for so long is asked whether it knows it.
 const SILENCE_MS: u64 = 5000;
+/// What is left to write of a job that is over is given up when its files have taken nothing for so long.
+const WRITING_MS: u64 = 60_000;
 /// Reports that are remembered, so that a new head does not say them again to the front end.
 const SAID_MAX: usize = 1024;
 
@@ -43,6 +49,10 @@ struct Home {
     /// The job stands still.
     suspended: bool,
     streams: BTreeMap<NodeId, Stream>,
+    /// Where the output goes, besides to who watches.
+    files: Option<Box<Files>>,
+    /// The head has not heard what is with them.
+    files_changed: bool,
     /// The node that has begun to say a line longer than a frame, and until when the others wait for its rest.
     floor: Option<(NodeId, u64)>,
     /// Bytes on their way to the front end.
@@ -70,6 +80,8 @@ struct Home {
 #[derive(Debug, Default)]
 pub(super) struct Homes {
     homes: BTreeMap<JobId, Home>,
+    /// Of jobs whose nodes are not known here yet.
+    journals: BTreeMap<JobId, Journal>,
     clients: BTreeMap<ClientId, JobId>,
     questions: BTreeMap<u64, Question>,
     /// Jobs that run already and are to take part, and who waits for the answer; none: it has gone away.
@@ -87,8 +99,9 @@ impl Homes {
     }
 
     /// Numbers of questions are never those of another life.
-    pub(super) fn begin(&mut self, incarnation: u64, wall_ms: u64) {
+    pub(super) fn begin(&mut self, incarnation: u64, wall_ms: u64, journals: Vec<(JobId, Journal)>) {
         self.asked = incarnation;
+        self.journals = journals.into_iter().collect();
         self.pieces = wall_ms << 16;
     }
 
@@ -144,21 +157,24 @@ impl Core {
         let Some(home) = self.home.homes.get(&job).filter(|_| ask != 0) else { return };
         // The end has been heard when all that belongs before it is here.
         let below = if home.end.is_some() && !home.over { home.heard - 1 } else { home.heard };
-        self.route(NodeId::HEAD, Routed::Heard { job, life, below });
+        self.say_heard(job, below);
     }
 
     fn handle_notice(&mut self, job: JobId, notice: Notice) {
         let Some(home) = self.home.homes.get_mut(&job).filter(|home| !home.over) else { return };
         match notice {
-            Notice::Placed { nodes, user, takers } => {
-                home.user.get_or_insert(user);
+            Notice::Placed { nodes, user, takers, output } => {
+                let user = *home.user.get_or_insert(user);
                 let first = home.streams.is_empty();
-                for node in nodes {
+                for &node in &nodes {
                     let room = || Stream { limit: FIRST_ROOM_BYTES, ..Stream::default() };
                     home.streams.entry(node).or_insert_with(room);
                 }
                 if first {
                     home.input.takers = takers;
+                }
+                if let Some(plan) = output.filter(|_| home.files.is_none()) {
+                    self.begin_files(job, user, &nodes, *plan);
                 }
             }
             Notice::Resumed => {
@@ -208,13 +224,18 @@ impl Core {
         home.floor = None;
         self.pass_frames(job);
         let Some(home) = self.home.homes.get_mut(&job) else { return };
+        if home.files.as_ref().is_some_and(|files| !files.is_empty()) {
+            return;
+        }
+        self.end_files(job);
+        let Some(home) = self.home.homes.get_mut(&job) else { return };
         let Some((status, _)) = &home.end else { return };
         home.over = true;
         let report = Report::End { status: *status };
-        let (life, below) = (home.life, home.heard);
+        let below = home.heard;
         home.streams.clear();
         home.said.clear();
-        self.route(NodeId::HEAD, Routed::Heard { job, life, below });
+        self.say_heard(job, below);
         self.tell(job, &report);
         if let Some(client) = self.home.homes.get_mut(&job).and_then(|home| home.client.take()) {
             self.home.clients.remove(&client);
@@ -225,11 +246,128 @@ impl Core {
         self.forget_old();
     }
 
+    /// How far the reports of a job have been heard, and what is with its files.
+    fn say_heard(&mut self, job: JobId, below: u64) {
+        let Some(home) = self.home.homes.get_mut(&job) else { return };
+        home.files_changed = false;
+        let output = home.files.as_ref().map(|files| Box::new(files.status.clone()));
+        let life = home.life;
+        self.route(NodeId::HEAD, Routed::Heard { job, life, below, output });
+    }
+
+    /// A job that writes to files has its nodes: the files are opened.
+    fn begin_files(&mut self, job: JobId, user: User, nodes: &[NodeId], plan: OutputPlan) {
+        let name = |node: &NodeId| {
+            let member = self.members.as_ref().and_then(|members| members.nodes.get(node));
+            member.map_or_else(|| node.to_string(), |member| member.about.name.clone())
+        };
+        let names: Vec<String> = nodes.iter().map(name).collect();
+        let journal = self.home.journals.remove(&job);
+        let mut files = Box::new(Files::new(job, plan, &names, journal, self.now_ms));
+        let deeds = files.begin();
+        let Some(home) = self.home.homes.get_mut(&job) else { return };
+        (home.files, home.user) = (Some(files), Some(user));
+        self.do_for_files(job, deeds);
+    }
+
+    /// The writer of a job says something.
+    pub(super) fn handle_writer(&mut self, job: JobId, said: WriterSaid) {
+        let now_ms = self.now_ms;
+        let Some(files) = self.files_of(job) else { return };
+        let deeds = match said {
+            WriterSaid::Opened(opened) => files.handle_opened(opened, now_ms),
+            WriterSaid::Written(written) => files.handle_written(written, now_ms),
+            WriterSaid::Gone(text) => files.handle_gone(&text),
+        };
+        self.do_for_files(job, deeds);
+        self.write_on(job);
+        self.try_to_end(job);
+    }
+
+    fn files_of(&mut self, job: JobId) -> Option<&mut Files> {
+        self.home.homes.get_mut(&job)?.files.as_deref_mut()
+    }
+
+    /// The next batch, if there is one and the writer has none.
+    fn write_on(&mut self, job: JobId) {
+        let Some(files) = self.files_of(job) else { return };
+        let deeds = files.poll();
+        self.do_for_files(job, deeds);
+    }
+
+    fn do_for_files(&mut self, job: JobId, deeds: Deeds) {
+        if let Some(journal) = deeds.journal {
+            self.act(Action::KeepOutput(job, Box::new(journal)));
+        }
+        if let Some(open) = deeds.open {
+            let home = self.home.homes.get(&job);
+            let Some((user, files)) = home.and_then(|home| home.user.zip(home.files.as_ref())) else {
+                return;
+            };
+            let groups = files.groups().to_vec();
+            self.act(Action::OpenFiles(job, user, groups, Box::new(open)));
+        }
+        if !deeds.frames.is_empty() {
+            self.act(Action::WriteFiles(job, deeds.frames));
+        }
+        if deeds.close {
+            self.act(Action::CloseFiles(job));
+        }
+        let Some(home) = self.home.homes.get_mut(&job) else { return };
+        let mut nodes = deeds.taken;
+        if deeds.resumes {
+            nodes.extend(home.streams.keys());
+        }
+        if deeds.news {
+            let below = if home.end.is_some() && !home.over { home.heard - 1 } else { home.heard };
+            self.say_heard(job, below);
+        } else {
+            home.files_changed |= home.files.as_ref().is_some_and(|files| files.status.lost_bytes > 0);
+        }
+        nodes.into_iter().for_each(|node| self.give_room(job, node, true));
+    }
+
+    /// All output of a job is in its files.
+    fn end_files(&mut self, job: JobId) {
+        if let Some(files) = self.files_of(job) {
+            let deeds = files.end();
+            self.do_for_files(job, deeds);
+        } else if self.home.journals.remove(&job).is_some() {
+            // It has never had nodes.
+            self.act(Action::DropOutput(job));
+        }
+    }
+
+    /// The head hears what has been lost, once a tick at most; what is not taken for long is given up when it is the last.
+    fn tick_files(&mut self) {
+        let now_ms = self.now_ms;
+        let (mut changed, mut stuck) = (Vec::new(), Vec::new());
+        for (job, home) in self.home.homes.iter_mut().filter(|(_, home)| !home.over) {
+            let Some(files) = &home.files else { continue };
+            if home.files_changed {
+                changed.push((*job, if home.end.is_some() { home.heard - 1 } else { home.heard }));
+            }
+            if home.end.is_some() && !files.is_empty() && now_ms >= files.moved_ms + WRITING_MS {
+                stuck.push(*job);
+            }
+        }
+        changed.into_iter().for_each(|(job, below)| self.say_heard(job, below));
+        for job in stuck {
+            let Some(files) = self.files_of(job) else { continue };
+            let deeds = files.refuse(format!("its files have taken nothing for {} s", WRITING_MS / 1000));
+            self.do_for_files(job, deeds);
+            self.try_to_end(job);
+        }
+    }
+
     fn forget_old(&mut self) {
         let over: Vec<JobId> =
             self.home.homes.iter().filter(|(_, home)| home.over).map(|(job, _)| *job).collect();
         for job in over.iter().take(over.len().saturating_sub(OVER_MAX)) {
-            self.home.homes.remove(job);
+            let had_files = self.home.homes.remove(job).is_some_and(|home| home.files.is_some());
+            if had_files {
+                self.act(Action::DropOutput(*job));
+            }
         }
     }
 
@@ -239,6 +377,7 @@ impl Core {
         self.tell_of_head();
         self.say_inputs_again();
         self.end_lines();
+        self.tick_files();
         self.ask_for_silent_jobs();
     }
 
@@ -273,11 +412,11 @@ impl Core {
                 (home.heard_ms, home.asked_ms) = (now_ms, now_ms);
                 let below = if home.end.is_some() { home.heard - 1 } else { home.heard };
                 let nodes: Vec<NodeId> = home.streams.keys().copied().collect();
-                silent.push((*job, home.life, below, nodes));
+                silent.push((*job, below, nodes));
             }
         }
-        for (job, life, below, nodes) in silent {
-            self.route(NodeId::HEAD, Routed::Heard { job, life, below });
+        for (job, below, nodes) in silent {
+            self.say_heard(job, below);
             nodes.into_iter().for_each(|node| self.give_room(job, node, true));
         }
     }

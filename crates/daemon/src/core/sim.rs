@@ -8,6 +8,8 @@
 //! | `world/machines` | daemons that die under their starters, and are started anew |
 //! | `world/network` | links between them |
 //! | `world/wishes` | what users do |
+//! | `world/files` | output files of submitted jobs |
+//! | `writer` | what a writer of output files does on its wire |
 //! | `world/check` | what must hold |
 //! | `starter` | what a starter does on its wire |
 //! | `scheduling` | the head's scheduler in place of its switch thread |
@@ -22,6 +24,7 @@ mod scheduling;
 mod starter;
 mod users;
 mod world;
+mod writer;
 
 use tutti_sched::sim::Random;
 use world::{KEEP_MS, World};

@@ -6,6 +6,7 @@ use tutti_node::os::{self, Rung};
 use tutti_node::session::Session;
 use tutti_node::wire::{Cause, Ended, Job, Text};
 
+use super::output::{Output, OutputState};
 use super::{Batch, JobId, Suspended, Terms};
 use crate::gang::Means;
 use crate::members::NodeId;
@@ -80,6 +81,9 @@ pub struct Submit {
     /// Its name, its time and what it waits for.
     #[serde(default)]
     pub batch: Batch,
+    /// The files of its output, of a job that nobody waits for; none: the last MiB of it is kept, and nothing else.
+    #[serde(default)]
+    pub output: Option<Output>,
     /// Environment of the front end.
     pub environment: Vec<(Text, Text)>,
     /// Its working directory.
@@ -144,6 +148,9 @@ pub struct JobRow {
     pub ranks: u64,
     /// Its nodes by name, in order of ranks.
     pub nodes: Vec<String>,
+    /// Rank of each node's first one.
+    #[serde(default)]
+    pub first_ranks: Vec<u32>,
     /// What runs, shortened.
     pub command: String,
     /// When it was submitted, in ms since 1970.
@@ -178,6 +185,15 @@ pub struct JobRow {
     /// Why it ended, if not by itself: the line that its front end has got, or would have.
     #[serde(default)]
     pub cause: Option<String>,
+    /// The files of its output: patterns with their folder, as the user has named them, and the job's number in them.
+    #[serde(default)]
+    pub output: Vec<String>,
+    /// The node that writes them: where the job was submitted.
+    #[serde(default)]
+    pub origin: String,
+    /// What became of them.
+    #[serde(default)]
+    pub output_state: OutputState,
     /// Pids by node.
     pub pids: Vec<(String, Vec<u32>)>,
     /// How its ranks are held while others have the cores, by node.

@@ -3,6 +3,9 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use rustix::fs::{Gid, Uid};
+use rustix::process::DumpableBehavior;
+
 /// SO_PEERGROUPS of Linux; libc has no name for it.
 const PEER_GROUPS: libc::c_int = 59;
 /// NGROUPS_MAX: no process has more.
@@ -29,6 +32,23 @@ pub fn peer_groups(socket: BorrowedFd<'_>) -> Vec<u32> {
         }
         groups.resize(count, 0);
     }
+}
+
+/// This process, which has one thread and is root's, is this user's from now on, for good, with these groups and no others. It cannot be
+/// traced by the user: the kernel makes a process not dumpable that changes its identity.
+///
+/// # Errors
+/// When the kernel does not let us. What has been changed by then stays.
+pub fn become_this_user(uid: u32, gid: u32, groups: &[u32]) -> io::Result<()> {
+    let groups: Vec<Gid> = groups.iter().map(|group| Gid::from_raw(*group)).collect();
+    rustix::thread::set_thread_groups(&groups)?;
+    let gid = Gid::from_raw(gid);
+    rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+    let uid = Uid::from_raw(uid);
+    rustix::thread::set_thread_res_uid(uid, uid, uid)?;
+    // `fs.suid_dumpable` may say otherwise.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    Ok(())
 }
 
 #[cfg(test)]

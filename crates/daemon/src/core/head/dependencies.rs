@@ -88,7 +88,7 @@ impl Head {
     /// Those of them that are over.
     pub(super) fn outcomes(&self, after: &[After]) -> BTreeMap<JobId, Outcome> {
         let over = after.iter().filter_map(|after| {
-            let job = self.jobs.get(&after.job).filter(|job| job.over)?;
+            let job = self.jobs.get(&after.job).filter(|job| job.is_done())?;
             Some((after.job, Outcome { status: Some(job.status), filed: true }))
         });
         over.collect()

@@ -9,6 +9,7 @@ use super::queue::Waits;
 use super::snapshot::Taking;
 use super::stuck::Stuck;
 use crate::members::NodeId;
+use crate::message::output::{OutputPlan, OutputState};
 use crate::message::{
     Clock, End, Fence, JobId, JobState, Launch, Notice, Order, PartState, Phase, Renewed, Run, ended_text,
 };
@@ -56,6 +57,8 @@ pub(super) struct HeadJob {
     pub(super) heard: u64,
     pub(super) said_ms: u64,
     pub(super) over: bool,
+    /// It is over, and its home has written its output.
+    done: bool,
     /// What the last end report says, by node.
     pub(super) written: Option<Vec<(NodeId, u64)>>,
     /// This head has chosen its nodes, so all that became of it since is known here.
@@ -78,6 +81,10 @@ pub(super) struct HeadJob {
     pub(super) waiters: BTreeSet<(NodeId, u64)>,
     /// Slices that it has had, as the switch thread has said last.
     pub(super) turns: u64,
+    /// What is with the files of its output, as its home has said last.
+    pub(super) output: OutputState,
+    /// Its home was lost when it was over: until then it is waited for.
+    home_until_ms: Option<u64>,
 }
 
 impl HeadJob {
@@ -121,6 +128,7 @@ impl HeadJob {
             heard: 0,
             said_ms: 0,
             over: false,
+            done: false,
             written: None,
             chosen: false,
             adopted_until_ms: None,
@@ -133,6 +141,8 @@ impl HeadJob {
             queued: None,
             waiters: BTreeSet::new(),
             turns: 0,
+            output: OutputState::default(),
+            home_until_ms: None,
             launch,
         }
     }
@@ -223,13 +233,54 @@ impl HeadJob {
 
     pub(super) fn state(&self) -> JobState {
         match self.order.run {
-            _ if self.over => JobState::Over,
+            _ if self.is_done() => JobState::Over,
+            _ if self.over => JobState::Ending,
             Run::Kill => JobState::Ending,
             Run::Stop => JobState::Suspended,
             Run::Go if self.queued.is_some() => JobState::Waiting,
             Run::Go if self.told_started => JobState::Running,
             Run::Go => JobState::Starting,
         }
+    }
+
+    /// The node is lost whose files it writes to: what it wrote is kept a while for a daemon that comes back.
+    pub(super) fn waits_for_home(&mut self, now_ms: u64, keep_ms: u64) -> bool {
+        let has_files = self.launch.output.is_some() && !self.launch.enrolled;
+        has_files && now_ms < *self.home_until_ms.get_or_insert(now_ms + keep_ms)
+    }
+
+    /// It has ended, or is about to, and what it wrote is nowhere: it has not ended well.
+    pub(super) fn fail_late(&mut self, text: String) {
+        self.note_cause(text);
+        self.note(1);
+    }
+
+    /// It is waited for no longer.
+    pub(super) fn lose_output(&mut self, home: &str) {
+        if self.launch.output.is_some() {
+            let text = format!(
+                "node {home}, where the job was submitted, did not come back: the end of the output is lost"
+            );
+            self.output.trouble.get_or_insert(text);
+        }
+    }
+
+    /// The files of its output, for people.
+    pub(super) fn shown_output(&self) -> Vec<String> {
+        let launch = &self.launch;
+        launch.output.as_ref().map_or_else(Vec::new, |output| output.shown(self.id, &launch.directory))
+    }
+
+    /// It is over, and its output is in its files.
+    pub(super) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Whether that is new.
+    pub(super) fn note_done(&mut self) -> bool {
+        let is_written = || self.order.forget || self.heard >= self.notices.len() as u64;
+        let done = self.over && (self.launch.output.is_none() || is_written());
+        done && !std::mem::replace(&mut self.done, true)
     }
 
     /// Nobody may do anything to it that is not the job's own end.
@@ -368,7 +419,18 @@ fn placed(launch: &Launch) -> Option<Notice> {
         }
     };
     let takers = if launch.detached { Vec::new() } else { takers };
-    let placed = Notice::Placed { nodes: launch.nodes.clone(), user: launch.user, takers };
+    let output = launch.output.clone().filter(|_| !launch.enrolled).map(|output| {
+        Box::new(OutputPlan {
+            output,
+            directory: launch.directory.clone(),
+            umask: launch.umask,
+            groups: launch.groups.clone(),
+            first_ranks: launch.first_ranks.clone(),
+            ranks: launch.job.ranks() as u32,
+            ask: launch.ask,
+        })
+    });
+    let placed = Notice::Placed { nodes: launch.nodes.clone(), user: launch.user, takers, output };
     (!launch.nodes.is_empty()).then_some(placed)
 }
 

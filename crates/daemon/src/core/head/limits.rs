@@ -109,7 +109,7 @@ impl Core {
     pub(super) fn wait_for(&mut self, from: NodeId, ask: u64, id: JobId) -> Option<Answer> {
         let is_unsettled = self.is_unsettled(id);
         match self.head.as_mut()?.jobs.get_mut(&id) {
-            Some(job) if job.over => Some(Answer::Jobs(self.list(|other, _| other == id))),
+            Some(job) if job.is_done() => Some(Answer::Jobs(self.list(|other, _| other == id))),
             Some(job) => {
                 if job.waiters.len() < WAITERS_MAX {
                     job.waiters.insert((from, ask));

@@ -54,7 +54,7 @@ impl Core {
                 Some(answer) => answer,
                 None => return,
             },
-            Request::Jobs { all } => Answer::Jobs(self.list(|_, job| all || !job.over)),
+            Request::Jobs { all } => Answer::Jobs(self.list(|_, job| all || !job.is_done())),
             Request::Job(job) => match self.list(|id, _| id == job) {
                 rows if rows.is_empty() => Answer::Refused(format!("there is no job {job}")),
                 rows => Answer::Jobs(rows),
@@ -146,6 +146,8 @@ impl Core {
             umask: submit.umask,
             terms: submit.terms,
             batch: submit.batch.cleaned(),
+            // Who waits for the job has its output.
+            output: submit.output.filter(|_| detached && !enrolled),
             home,
             lives: nodes.iter().map(|node| members.nodes[node].about.incarnation).collect(),
             first_ranks: vec![0; nodes.len()],

@@ -21,6 +21,8 @@ pub(super) struct Stream {
     /// Something has come: what comes next follows it. Before, it begins with whatever its node still has.
     pub(super) begun: bool,
     pub(super) have: u64,
+    /// Whole frames have been passed on up to here.
+    pub(super) passed: u64,
     pub(super) limit: u64,
     pub(super) decoder: Decoder,
 }
@@ -35,13 +37,18 @@ impl Core {
         bytes: &[u8],
     ) {
         let Some(home) = self.home.homes.get_mut(&job) else { return };
+        // It is not known yet where it goes on. Nodes say it again.
+        if home.files.as_ref().is_some_and(|files| !files.takes()) {
+            return;
+        }
         let Some(stream) = home.streams.get_mut(&from) else { return };
         if !stream.begun {
             if offset != start {
                 // The middle of what an earlier life of ours had the beginning of: from its start, please.
                 return self.give_room(job, from, true);
             }
-            (stream.begun, stream.have) = (true, offset);
+            let place = home.files.as_mut().map_or(offset, |files| files.begin_at(from, offset));
+            (stream.begun, stream.have, stream.passed) = (true, place, place);
         }
         let known = stream.have.saturating_sub(offset);
         if offset <= stream.have && known < bytes.len() as u64 {
@@ -61,12 +68,14 @@ impl Core {
     pub(super) fn pass_frames(&mut self, job: JobId) {
         let now_ms = self.now_ms;
         let Some(home) = self.home.homes.get_mut(&job).filter(|home| !home.over) else { return };
-        for frame in home.take_frames(now_ms) {
+        let frames = home.take_frames(now_ms);
+        for frame in frames {
             if let Some(home) = self.home.homes.get_mut(&job) {
                 home.keep(frame.clone());
                 self.give(job, frame);
             }
         }
+        self.write_on(job);
     }
 
     /// The rest of a line that has not come in time is not waited for.
@@ -86,13 +95,14 @@ impl Core {
         let Some(home) = self.home.homes.get_mut(&job) else { return };
         let jammed = home.under_way >= JAM_BYTES;
         let Some(stream) = home.streams.get_mut(&node) else { return };
+        // What no file has is not taken.
+        let taken = home.files.as_ref().map_or(stream.have, |files| files.kept(node));
         // What waits for the end of another node's line is as good as not taken.
         let waits = home.floor.is_some_and(|(holder, _)| holder != node);
-        let limit =
-            if jammed || waits { stream.limit } else { stream.limit.max(stream.have + FIRST_ROOM_BYTES) };
+        let limit = if jammed || waits { stream.limit } else { stream.limit.max(taken + FIRST_ROOM_BYTES) };
         if always || limit > stream.limit {
             stream.limit = limit;
-            let have = stream.begun.then_some(stream.have);
+            let have = stream.begun.then_some(taken);
             self.route(node, Routed::Room { job, have, limit });
         }
     }
@@ -135,6 +145,10 @@ impl Home {
             self.floor = goes_on.then_some((*node, now_ms + FLOOR_MS));
             let mut frame = Vec::new();
             wire::put(&mut frame, head.kind, head.rank, payload);
+            stream.passed += frame.len() as u64;
+            if let Some(files) = &mut self.files {
+                files.take(*node, stream.passed, head.kind, head.rank, payload);
+            }
             frames.push(frame);
             if holds && !goes_on {
                 // Those who waited for the end of the line.

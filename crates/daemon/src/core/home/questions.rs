@@ -2,7 +2,7 @@
 
 use tutti_node::wire::{self, Kind, Report};
 
-use super::AGAIN_MS;
+use super::{AGAIN_MS, files};
 use crate::core::{Action, ClientId, Core};
 use crate::members::NodeId;
 use crate::message::{Answer, Control, JobId, Request, Routed, User};
@@ -168,6 +168,12 @@ impl Core {
             home.user = Some(user);
             home.heard_ms = self.now_ms;
             home.coupled = !matches!(request, Request::Submit(_));
+            if matches!(&request, Request::Submit(submit) if submit.output.is_some()) {
+                let journal = files::submitted(ask);
+                self.home.journals.insert(*job, journal.clone());
+                self.act(Action::KeepOutput(*job, Box::new(journal)));
+            }
+            let home = self.home.homes.entry(*job).or_default();
             if home.coupled && client == NOBODY {
                 let job = *job;
                 self.demand(user, Request::Control(job, Control::Kill));

@@ -12,6 +12,7 @@ use crate::members::NodeId;
 use crate::message::{JobId, Launch, Message};
 
 mod check;
+mod files;
 mod machines;
 mod network;
 mod wishes;
@@ -25,7 +26,6 @@ const DISK_MS: u64 = 20;
 
 /// What is going to happen.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "most are events of Cores, and there are few at a time")]
 enum Next {
     Tick(usize, u64),
     /// For a Core in this life; with a link only if that is still there.
@@ -34,6 +34,8 @@ enum Next {
     /// The disk of the head has the next file of a job that waits.
     Files(usize, u64),
     Takes(usize),
+    /// A writer of output files does something.
+    Writer(usize, u64, JobId),
     Start(usize),
     Back(usize, JobId),
     Nothing,
@@ -57,6 +59,8 @@ pub(super) struct World {
     /// By question: submitted jobs.
     asked: BTreeMap<(NodeId, u64), JobId>,
     fates: BTreeMap<JobId, (Fate, u64)>,
+    /// Ranks of a part, and the lines that each writes.
+    lines: BTreeMap<(JobId, usize), (std::ops::Range<u64>, u64)>,
     /// Jobs that have got nodes.
     pub placed: u64,
     /// Messages with states that have come to the head.
@@ -91,6 +95,7 @@ impl World {
             launches: BTreeMap::new(),
             asked: BTreeMap::new(),
             fates: BTreeMap::new(),
+            lines: BTreeMap::new(),
             placed: 0,
             states_at_head: 0,
             batch: None,
@@ -173,6 +178,8 @@ impl World {
                     self.tell(node, Event::Filed(job, Ok(())));
                 }
             }
+            Next::Writer(node, life, job) if self.machines[node].life == life => self.writer_lives(node, job),
+            Next::Writer(..) => {}
             Next::Start(node) => self.start_daemon(node),
             Next::Nothing => {}
             Next::Back(node, job) => {
@@ -244,6 +251,11 @@ impl World {
                 self.machines[node].files.remove(&job);
             }
             Action::Keep(job, kept) => drop(self.machines[node].files.insert(job, *kept)),
+            Action::KeepOutput(job, journal) => drop(self.machines[node].journals.insert(job, *journal)),
+            Action::DropOutput(job) => drop(self.machines[node].journals.remove(&job)),
+            Action::OpenFiles(job, _, _, open) => self.open_files(node, job, &open),
+            Action::WriteFiles(job, frames) => self.write_files(node, job, &frames),
+            Action::CloseFiles(job) => drop(self.machines[node].writers.remove(&job)),
             Action::Queue(job, Some(queued)) => {
                 self.machines[node].filing.push_back((job, Some(*queued)));
                 self.later(DISK_MS, Next::Files(node, life));

@@ -38,6 +38,7 @@ fn queued(detached: bool) -> Box<Queued> {
         directory: "/".into(),
         umask: 0,
         terms: Terms::default(),
+        output: None,
         home: NodeId::HEAD,
         nodes: Vec::new(),
         first_ranks: Vec::new(),

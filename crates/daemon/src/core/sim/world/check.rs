@@ -139,6 +139,7 @@ impl World {
             self.machines.iter().filter_map(|machine| machine.core.as_ref()?.node()).collect();
         assert_eq!(numbers.len(), self.machines.len(), "two nodes have one number");
         self.clients.iter().for_each(|client| self.check_client(client));
+        self.check_files();
     }
 
     fn check_client(&self, client: &Client) {

@@ -8,7 +8,8 @@ use tutti_node::wire::{Job, Kind, Report};
 use super::{Next, World};
 use crate::core::sim::scheduling::{MEMORY_BYTES, Scheduling};
 use crate::core::sim::starter::{Fate, Starter};
-use crate::core::{Config, Core, Event, Kept, LinkId, Queued, TICK_MS};
+use crate::core::sim::writer::Writer;
+use crate::core::{Config, Core, Event, Journal, Kept, LinkId, Queued, TICK_MS};
 use crate::members::About;
 use crate::message::{JobId, Launch};
 
@@ -32,6 +33,10 @@ pub(super) struct Machine {
     /// Files of jobs that wait for nodes, and those that are being written; none: not wanted any more.
     pub(super) queued: BTreeMap<JobId, Queued>,
     pub(super) filing: VecDeque<(JobId, Option<Queued>)>,
+    /// Journals of output files, the writers, and what is in the files.
+    pub(super) journals: BTreeMap<JobId, Journal>,
+    pub(super) writers: BTreeMap<JobId, Writer>,
+    pub(super) disk: BTreeMap<JobId, Vec<Vec<u8>>>,
     /// On the head.
     pub(super) scheduling: Option<Scheduling>,
 }
@@ -94,6 +99,7 @@ impl World {
             first_job: self.last_job + 1,
             before: (machine.life > 0).then_some(machine.life),
             kept,
+            journals: machine.journals.iter().map(|(job, journal)| (*job, journal.clone())).collect(),
             queued: machine.queued.iter().map(|(job, queued)| (*job, queued.clone())).collect(),
             policy: Default::default(),
         };
@@ -147,6 +153,7 @@ impl World {
             machine.write_file();
         }
         machine.filing.clear();
+        self.end_writers(node);
         let links: Vec<LinkId> =
             self.ends.iter().filter(|(_, end)| end.node == node).map(|(link, _)| *link).collect();
         links.into_iter().for_each(|link| self.close(link));
@@ -227,6 +234,7 @@ impl World {
             let gone = Event::StarterGone(job, "the starter died".into());
             return self.later(50, Next::Core(node, life, None, gone));
         }
+        self.lines.insert((job, node), (described.local_ranks(), lines));
         self.machines[node].starters.insert(job, Starter::new(job.0, described, fate, lines));
         self.later(60, Next::Starter(node, job));
     }

@@ -7,6 +7,7 @@ use crate::core::sim::scheduling::MEMORY_BYTES;
 use crate::core::sim::starter::Fate;
 use crate::core::sim::users::Client;
 use crate::core::{ClientId, Event};
+use crate::message::output::Output;
 use crate::message::{After, Batch, Control, Host, JobId, Request, Submit, Terms, User};
 
 impl World {
@@ -193,9 +194,16 @@ impl World {
             gang: self.random.below(8) > 0,
             ..Terms::default()
         };
+        let pattern = |name: &str| Some(name.into());
+        let output = match self.random.below(4) {
+            0 => None,
+            1 => Some(Output { out: pattern("all-%j"), ..Output::default() }),
+            _ => Some(Output { out: pattern("%r"), ..Output::default() }),
+        };
         Submit {
             terms,
             batch,
+            output,
             job,
             nodes: Some(nodes),
             per_node: None,

@@ -1,0 +1,112 @@
+//! `tutti logs`: what a job has written. The files of a submitted job are read here, as the user; where they are not to be
+//! had, and of a job without files, the daemon of the node where it was submitted has the last MiB.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tutti_node::say::say;
+use tutti_node::wire::{Head, Kind, Report};
+
+use crate::cluster::{self, Answer, JobId, JobRow, JobState, Request};
+use crate::output::{self, Reader};
+
+/// Between two looks at the files of a job that runs.
+const LOOK: Duration = Duration::from_millis(100);
+/// Looks at the files for each question whether the job is over.
+const LOOKS: u32 = 5;
+/// Questions that a daemon may fail to answer, one after the other: another may take its place.
+const UNANSWERED_MAX: u32 = 60;
+
+/// Shows what a job has written; with `follow` until it is over.
+pub(super) fn run(job: JobId, follow: bool) -> Result<ExitCode, String> {
+    let mut row = row_of(job)?;
+    let mut unanswered = 0;
+    // What it is allowed to see the daemon says.
+    let lately = if follow && row.state != JobState::Over { None } else { Some(Lately::ask(job)?) };
+    let mut reader = None;
+    loop {
+        let is_over = row.state == JobState::Over;
+        reader = reader.or_else(|| Reader::open(&row));
+        for _ in 0..if is_over { 1 } else { LOOKS } {
+            if reader.as_mut().is_some_and(|reader| !reader.copy().unwrap_or(false)) {
+                return Ok(ExitCode::FAILURE);
+            }
+            if is_over || !follow {
+                break;
+            }
+            std::thread::sleep(LOOK);
+        }
+        if is_over || !follow {
+            break;
+        }
+        match row_of(job) {
+            Ok(now) => (row, unanswered) = (now, 0),
+            Err(text) if unanswered >= UNANSWERED_MAX => return Err(text),
+            Err(_) => unanswered += 1,
+        }
+    }
+    let lately = match lately {
+        Some(lately) => lately,
+        None => Lately::ask(job)?,
+    };
+    if reader.is_none() && !lately.show() {
+        return Ok(ExitCode::FAILURE);
+    }
+    if reader.is_none()
+        && let Some(name) = row.output.first()
+        && row.output_state.inode.is_some()
+    {
+        let name = output::shown(name);
+        say(format_args!(
+            "tutti logs: {name} is not here, or is another file by now: this is what job {job} has written lately (1 MiB)"
+        ));
+    }
+    if let Some(text) = super::lost(&row) {
+        say(format_args!("tutti logs: {text}"));
+    }
+    lately.ends.iter().for_each(|text| say(format_args!("tutti logs: {text}")));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row_of(job: JobId) -> Result<JobRow, String> {
+    match cluster::ask(&Request::Job(job))?.0 {
+        Answer::Jobs(mut rows) if rows.len() == 1 => Ok(rows.remove(0)),
+        _ => Err("the daemon is of another version".into()),
+    }
+}
+
+/// What the daemon has.
+struct Lately {
+    frames: Vec<(Kind, Vec<u8>)>,
+    /// Why the job has ended.
+    ends: Vec<String>,
+}
+
+impl Lately {
+    fn ask(job: JobId) -> Result<Self, String> {
+        let (_, mut said) = cluster::ask(&Request::Logs(job))?;
+        let mut lately = Lately { frames: Vec::new(), ends: Vec::new() };
+        while let Some((Head { kind, .. }, payload)) = said.next()? {
+            match kind {
+                Kind::Output | Kind::Errors => lately.frames.push((kind, payload)),
+                Kind::Report => {
+                    if let Ok(Report::Warning(text)) = serde_json::from_slice(&payload) {
+                        lately.ends.push(text);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(lately)
+    }
+
+    /// Prints it. `false`: nobody reads it.
+    fn show(&self) -> bool {
+        let (mut out, mut errors) = (io::stdout().lock(), io::stderr().lock());
+        self.frames.iter().all(|(kind, bytes)| match kind {
+            Kind::Errors => errors.write_all(bytes).is_ok(),
+            _ => out.write_all(bytes).is_ok(),
+        })
+    }
+}

@@ -1,0 +1,139 @@
+//! The files of a submitted job: which ones its user wants, and what is in them.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use tutti_daemon::message::output::{Output, expand, is_of_ranks};
+
+use crate::cluster::JobRow;
+use crate::file;
+use crate::options::Options;
+
+/// Where the output goes if nothing is said.
+const DEFAULT: &str = "tutti-%j.out";
+/// In place of a file: no file.
+const NONE: &str = "none";
+
+/// The files that the options ask for; none: none at all.
+///
+/// # Errors
+/// When it is known already that one cannot be written; a text for the user.
+pub fn wanted(options: &Options) -> Result<Option<Output>, String> {
+    let out = options.output_file.clone().unwrap_or_else(|| DEFAULT.into());
+    let errors = options.errors_file.clone().unwrap_or_else(|| out.clone());
+    for pattern in [&out, &errors].into_iter().filter(|pattern| *pattern != NONE) {
+        check(pattern).map_err(|text| {
+            format!("{text}; -o FILE names another file, -o none keeps only the last of what the job writes")
+        })?;
+    }
+    let named = |pattern: OsString| (pattern != NONE).then(|| pattern.into());
+    let output = Output { out: named(out), errors: named(errors), append: options.append };
+    Ok((output.out.is_some() || output.errors.is_some()).then_some(output))
+}
+
+/// Whether there may be such a file, as far as can be known before the job has a number.
+fn check(pattern: &OsString) -> Result<(), String> {
+    let path = Path::new(pattern);
+    if path.file_name().is_none() || pattern.as_bytes().ends_with(b"/") {
+        return Err(format!("{} is no name of a file", path.display()));
+    }
+    let refused = |path: &Path, error: io::Error| Err(format!("cannot write {}: {error}", path.display()));
+    let is_known = |path: &Path| !path.as_os_str().as_bytes().contains(&b'%');
+    let may_write = |path: &Path| accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS);
+    if is_known(path) && path.exists() {
+        if path.is_dir() {
+            return Err(format!("cannot write {}: it is a folder", path.display()));
+        }
+        if file::is_descriptor(path) {
+            return Err(format!("{} is this command's: the job has none", path.display()));
+        }
+        return may_write(path).or_else(|error| refused(path, error.into()));
+    }
+    let folder = path.parent().filter(|folder| *folder != "").unwrap_or(Path::new("."));
+    if is_known(folder) {
+        let may_make = || accessat(CWD, folder, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS);
+        if folder.exists() && !folder.is_dir() {
+            return Err(format!("cannot write {}: {} is no folder", path.display(), folder.display()));
+        }
+        return may_make().or_else(|error| refused(path, error.into()));
+    }
+    Ok(())
+}
+
+/// For people: a name without ranks as it is.
+pub fn shown(pattern: &str) -> String {
+    if is_of_ranks(pattern.as_bytes()) {
+        return pattern.to_owned();
+    }
+    let name = expand(pattern.as_bytes(), crate::cluster::JobId(0), Some((0, "")));
+    String::from_utf8_lossy(&name).into_owned()
+}
+
+/// Files that a job writes to, from what has been read of them on.
+#[derive(Debug)]
+pub struct Reader {
+    files: Vec<(File, Kind)>,
+}
+
+/// Where what stands in a file belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Output,
+    Errors,
+}
+
+impl Reader {
+    /// Opens the files of a job; none: they are not here, or are others by now.
+    pub fn open(row: &JobRow) -> Option<Self> {
+        let inode = row.output_state.inode?;
+        let (mut paths, mut known) = (Vec::<(PathBuf, Kind)>::new(), BTreeSet::new());
+        for (pattern, kind) in row.output.iter().zip([Kind::Output, Kind::Errors]) {
+            let ranks = if is_of_ranks(pattern.as_bytes()) { row.ranks as u32 } else { 1 };
+            for rank in 0..ranks {
+                let index = row.first_ranks.partition_point(|first| *first <= rank).saturating_sub(1);
+                let node = row.nodes.get(index).map_or("", String::as_str);
+                let name = expand(pattern.as_bytes(), row.job, Some((rank, node)));
+                let path = PathBuf::from(OsString::from_vec(name));
+                if known.insert(path.clone()) {
+                    paths.push((path, kind));
+                }
+            }
+        }
+        let first = paths.first()?;
+        let is_it = std::fs::metadata(&first.0).is_ok_and(|found| found.ino() == inode && found.is_file());
+        let open = |(path, kind): &(PathBuf, Kind)| Some((File::open(path).ok()?, *kind));
+        is_it.then(|| paths.iter().map(open).collect()).flatten().map(|files| Reader { files })
+    }
+
+    /// Copies what has not been read yet. `false`: nobody reads it.
+    ///
+    /// # Errors
+    /// When a file cannot be read; a text for the user.
+    pub fn copy(&mut self) -> Result<bool, String> {
+        let (mut out, mut errors) = (io::stdout().lock(), io::stderr().lock());
+        let mut bytes = vec![0; 256 << 10];
+        for (file, kind) in &mut self.files {
+            loop {
+                let read =
+                    file.read(&mut bytes).map_err(|error| format!("cannot read the output: {error}"))?;
+                if read == 0 {
+                    break;
+                }
+                let written = match kind {
+                    Kind::Output => out.write_all(&bytes[..read]),
+                    Kind::Errors => errors.write_all(&bytes[..read]),
+                };
+                if written.is_err() {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(out.flush().is_ok())
+    }
+}

@@ -1,0 +1,154 @@
+//! Writers of output files: one process for each job that was submitted here with files, its user's (`tutti_node::writer`).
+//! Its stdin is its wire, its stdout what it locks.
+
+use std::collections::HashMap;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::OwnedReadHalf;
+use tokio::sync::mpsc;
+use tutti_node::say::say;
+use tutti_node::wire::{self, Decoder, Kind};
+use tutti_node::writer::{Identity, Open, Opened};
+
+use super::{Event, Happened, Happenings, JobId, Shell};
+use crate::core::WriterSaid;
+use crate::message::User;
+
+/// A writer whose wire has ended, and which stands in a write, is killed after this time.
+const DYING_MAX: Duration = Duration::from_secs(30);
+/// What a writer says at a time is shorter.
+const ANSWER_BYTES_MAX: usize = 4 << 20;
+
+pub(super) type Writers = HashMap<JobId, Writer>;
+
+pub(super) struct Writer {
+    number: u64,
+    frames: mpsc::UnboundedSender<Vec<u8>>,
+}
+
+impl Shell {
+    /// Starts the writer of a job and tells it its files. One that this daemon has started before has ended, or is about to.
+    pub(super) fn open_files(&mut self, job: JobId, user: User, groups: &[u32], mut open: Open) {
+        let me = rustix::process::geteuid().as_raw();
+        if user.uid != me && me != 0 {
+            let name = &self.settings.name;
+            let text = format!("the daemon of node {name} is not root: it writes files of its owner only");
+            return self.writer_said(job, WriterSaid::Opened(Opened::Refused(text)));
+        }
+        open.identity =
+            (user.uid != me).then(|| Identity { uid: user.uid, gid: user.gid, groups: groups.to_vec() });
+        let lock = self.journals.lock(job);
+        open.locks = lock.is_some();
+        match self.spawn_writer(lock) {
+            Ok((child, stream)) => {
+                let number = self.number();
+                let (reader, mut writer) = stream.into_split();
+                let (frames, mut queue) = mpsc::unbounded_channel::<Vec<u8>>();
+                tokio::spawn(async move {
+                    while let Some(bytes) = queue.recv().await {
+                        if writer.write_all(&bytes).await.is_err() {
+                            break;
+                        }
+                    }
+                });
+                tokio::spawn(listen(job, number, reader, child, self.happenings.clone()));
+                let mut frame = Vec::new();
+                wire::put_json(&mut frame, Kind::Files, &open);
+                let _ = frames.send(frame);
+                self.writers.insert(job, Writer { number, frames });
+            }
+            Err(text) => self.writer_said(job, WriterSaid::Gone(text)),
+        }
+    }
+
+    /// A writer has said something; it counts if it is the job's present one.
+    pub(super) fn hear_writer(&mut self, job: JobId, number: u64, said: WriterSaid) -> Option<Event> {
+        self.writers.get(&job).filter(|writer| writer.number == number)?;
+        if matches!(said, WriterSaid::Gone(_)) {
+            self.writers.remove(&job);
+        }
+        Some(Event::Writer(job, said))
+    }
+
+    /// Behind what happens now.
+    fn writer_said(&self, job: JobId, said: WriterSaid) {
+        let _ = self.happenings.send(Happened::Core(Event::Writer(job, said)));
+    }
+
+    pub(super) fn write_files(&self, job: JobId, frames: Vec<u8>) {
+        if let Some(writer) = self.writers.get(&job) {
+            let _ = writer.frames.send(frames);
+        }
+    }
+
+    fn spawn_writer(&self, lock: Option<std::fs::File>) -> Result<(Child, UnixStream), String> {
+        let (own, end) = std::os::unix::net::UnixStream::pair()
+            .map_err(|error| format!("cannot open a socket: {error}"))?;
+        own.set_nonblocking(true).map_err(|error| error.to_string())?;
+        let stream = UnixStream::from_std(own).map_err(|error| error.to_string())?;
+        // It becomes the user itself: no program of the user's, nor any name that the user gave, is here yet.
+        let child = Command::new(&self.settings.starter)
+            .arg("writer")
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::from(std::os::fd::OwnedFd::from(end)))
+            .stdout(lock.map_or_else(Stdio::null, Stdio::from))
+            .stderr(Stdio::null())
+            .spawn();
+        let starter = self.settings.starter.display();
+        child.map(|child| (child, stream)).map_err(|error| format!("cannot start {starter}: {error}"))
+    }
+}
+
+/// Until the writer has closed its wire; then it is reaped.
+async fn listen(job: JobId, number: u64, mut reader: OwnedReadHalf, child: Child, happenings: Happenings) {
+    let mut decoder = Decoder::default();
+    let mut bytes = vec![0; 16 << 10];
+    let why = loop {
+        let waiting = decoder.waiting();
+        let said = match decoder.next_frame() {
+            Ok(Some((head, payload))) => match head.kind {
+                Kind::Opened => serde_json::from_slice(payload).map(WriterSaid::Opened).ok(),
+                Kind::Written => serde_json::from_slice(payload).map(WriterSaid::Written).ok(),
+                _ => None,
+            },
+            Ok(None) if waiting > ANSWER_BYTES_MAX => None,
+            Ok(None) => match reader.read(&mut bytes).await {
+                Ok(read) if read > 0 => {
+                    decoder.extend(&bytes[..read]);
+                    continue;
+                }
+                _ => break "the writer of the output has ended",
+            },
+            Err(_) => None,
+        };
+        let Some(said) = said else { break "the writer says what none says" };
+        if happenings.send(Happened::Writer(job, number, said)).is_err() {
+            break "the daemon has ended";
+        }
+    };
+    // What it may still have to say concerns nobody, and a write to us would be its error.
+    drop(reader);
+    let how = tokio::task::spawn_blocking(move || reap_blocking(child)).await.unwrap_or_default();
+    let text = format!("{why} ({how})");
+    let _ = happenings.send(Happened::Writer(job, number, WriterSaid::Gone(text)));
+}
+
+/// How it has ended; one that does not is killed.
+fn reap_blocking(mut child: Child) -> String {
+    let process = Pid::from_raw(child.id() as i32).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
+    if let Some(Ok(process)) = process {
+        let patience = Timespec { tv_sec: DYING_MAX.as_secs() as i64, tv_nsec: 0 };
+        let mut ended = [PollFd::new(&process, PollFlags::IN)];
+        if poll(&mut ended, Some(&patience)) == Ok(0) {
+            say(format_args!("tuttid: the writer {} does not end, it is killed", child.id()));
+            let _ = child.kill();
+        }
+    }
+    child.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
+}

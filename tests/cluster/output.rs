@@ -1,0 +1,196 @@
+//! The output of a submitted job is in files: whose, under which names, and that every byte is there once, whatever is killed.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::Cluster;
+use crate::cluster::SLOWLY_LOST;
+use crate::harness::{LIMIT, RANK, await_that};
+
+/// What `tutti status --json` says of a job.
+#[track_caller]
+fn row(cluster: &Cluster, job: u32) -> Value {
+    let rows: Value = serde_json::from_str(&cluster.job(job)).unwrap_or_default();
+    rows[0].clone()
+}
+
+#[track_caller]
+fn submit(cluster: &Cluster, words: &[&str]) -> u32 {
+    let ran = cluster.tutti(&[&["submit"], words].concat()).expect_success();
+    ran.stdout.trim().strip_prefix("job ").expect("its number").parse().expect("a number")
+}
+
+#[track_caller]
+fn await_over(cluster: &Cluster, job: u32) -> Value {
+    await_that("the job is over", || row(cluster, job)["state"] == "over");
+    row(cluster, job)
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.as_ref().display()))
+}
+
+#[test]
+fn submit_output_is_one_file_in_the_folder_of_submission() {
+    let cluster = Cluster::up("output-file", 3, &[]);
+    let job = submit(&cluster, &["-N", "3", "-n", "3", "sh", "-c", "echo out; echo err >&2"]);
+    await_over(&cluster, job);
+    let file = cluster.folder.join("tutti-1.out");
+    let text = read(&file);
+    let count = |line: &str| text.lines().filter(|other| *other == line).count();
+    assert_eq!((count("out"), count("err"), text.lines().count()), (3, 3, 6), "{text}");
+    let status = cluster.tutti(&["status", "1"]).expect_success().stdout;
+    assert!(status.contains(&format!("output   {} on node0\n", file.display())), "{status}");
+    for node in [0, 2] {
+        let logs = tutti_tests::run(&mut cluster.command_on(node, &["logs", "1"]), LIMIT).expect_success();
+        assert_eq!((logs.stdout, logs.stderr), (text.clone(), String::new()));
+    }
+    // It writes nothing, and the file is there all the same; one that is there already begins anew.
+    std::fs::write(cluster.folder.join("tutti-2.out"), "old").expect("a file");
+    let job = submit(&cluster, &["-n", "1", "true"]);
+    await_over(&cluster, job);
+    assert_eq!(read(cluster.folder.join("tutti-2.out")), "");
+}
+
+#[test]
+fn submit_output_names_hold_job_rank_and_node() {
+    let cluster = Cluster::up("output-names", 2, &[]);
+    let script = "echo out $PMI_RANK; echo err $PMI_RANK >&2";
+    let run = |words: &[&str]| {
+        let job = submit(&cluster, &[words, &["-N", "2", "-n", "4", "sh", "-c", script]].concat());
+        let row = await_over(&cluster, job);
+        assert_eq!(row["status"], 0, "{row}");
+        (job, cluster.tutti(&["logs", &job.to_string()]).expect_success())
+    };
+    let lines = |name: &str| {
+        let text = read(cluster.folder.join(name));
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    let (_, logs) = run(&["-o", "%j-%N.out", "-e", "100%%.%r"]);
+    assert_eq!(lines("1-node0.out"), ["out 0", "out 1"]);
+    assert_eq!(lines("1-node1.out"), ["out 2", "out 3"]);
+    (0..4).for_each(|rank| assert_eq!(lines(&format!("100%.{rank}")), [format!("err {rank}")]));
+    assert_eq!((logs.stdout.lines().count(), logs.stderr.lines().count()), (4, 4), "{logs}");
+    // As other launchers call it.
+    run(&["--output-filename", "folded"]);
+    (0..4).for_each(|rank| assert_eq!(lines(&format!("folded.{rank}.out")), [format!("out {rank}")]));
+    (0..4).for_each(|rank| assert_eq!(lines(&format!("folded.{rank}.err")), [format!("err {rank}")]));
+    run(&["--outfile-pattern", "p.%r", "--error", "none"]);
+    (0..4).for_each(|rank| assert_eq!(lines(&format!("p.{rank}")), [format!("out {rank}")]));
+    run(&["--output", "twice", "--open-mode", "append"]);
+    run(&["--output", "twice", "--open-mode=append"]);
+    assert_eq!(lines("twice").len(), 16);
+    run(&["--output", "twice"]);
+    assert_eq!(lines("twice").len(), 8);
+    // No file: the last of it is kept.
+    let files = || std::fs::read_dir(&cluster.folder).expect("the folder").count();
+    let before = files();
+    let (_, logs) = run(&["-o", "none"]);
+    assert_eq!((logs.stdout.lines().count(), logs.stderr.lines().count()), (4, 4), "{logs}");
+    assert_eq!(files(), before);
+}
+
+#[test]
+fn submit_output_that_cannot_be_written_is_refused_in_one_line() {
+    let cluster = Cluster::up("output-refused", 2, &[]);
+    for (name, why) in [
+        ("/none/file", "cannot write /none/file: No such file or directory"),
+        (".", ". is no name of a file"),
+        ("/tmp", "cannot write /tmp: it is a folder"),
+        ("folder/", "folder/ is no name of a file"),
+        ("/dev/stdout", "/dev/stdout is this command's"),
+    ] {
+        let ran = cluster.tutti(&["submit", "-o", name, "-n", "1", "true"]);
+        assert_eq!((ran.code(), ran.stderr.lines().count()), (1, 1), "{ran}");
+        assert!(ran.stderr.starts_with(&format!("tutti submit: {why}")), "{ran}");
+    }
+    let ran = cluster.tutti(&["run", "-o", "file", "-n", "1", "true"]);
+    assert!(ran.code() == 2 && ran.stderr.starts_with("tutti run: -o is for tutti submit: "), "{ran}");
+    // What only the writer sees.
+    let job = submit(&cluster, &["-o", "/none/%j/file", "-N", "2", "-n", "2", RANK, "hang"]);
+    let row = await_over(&cluster, job);
+    let cause = row["cause"].as_str().unwrap_or_default();
+    assert!(cause.starts_with("cannot write /none/1/file: No such file or directory"), "{row}");
+    assert_eq!(row["status"], 1, "{row}");
+}
+
+#[test]
+fn logs_follow_a_job_to_its_end_also_when_its_daemon_is_killed() {
+    let cluster = Cluster::up("output-follow", 2, &SLOWLY_LOST);
+    let go = cluster.folder.join("go");
+    let wait = format!("await={}", go.display());
+    let words = ["-host", "node1", "-n", "1", RANK, "say=before", &wait, "say=after"];
+    let job = submit(&cluster, &words).to_string();
+    let mut follower = cluster.start(&["logs", "-f", &job]);
+    follower.await_line("before");
+    cluster.replace(0);
+    std::fs::write(go, "").expect("a file");
+    follower.await_line("after");
+    assert_eq!(follower.end(), (0, String::new()));
+}
+
+/// Each rank of a job on all of four nodes writes its own letter, `mib` MiB together, while each daemon is killed and replaced in turn.
+#[track_caller]
+fn survives_each_daemon(name: &str, mib: usize, kills: bool) {
+    const BYTES: usize = 1024;
+    let cluster = Cluster::up(name, 4, &SLOWLY_LOST);
+    let lines = mib * (1 << 20) / BYTES / 4;
+    let spray = format!("spray={lines},{BYTES}");
+    let job = submit(&cluster, &["-N", "4", "-n", "4", RANK, &spray]);
+    let file = cluster.folder.join("tutti-1.out");
+    let length = || std::fs::metadata(&file).map_or(0, |found| found.len());
+    let total = (4 * lines * BYTES) as u64;
+    for node in if kills { 0..4 } else { 0..0 } {
+        let enough = total * u64::from(node + 1) / 6;
+        await_that("so much is written", || length() >= enough);
+        assert!(length() < total, "it is under way when the daemon of node {node} is killed");
+        cluster.replace(node);
+    }
+    let mut seen = 0;
+    while row(&cluster, job)["state"] != "over" {
+        await_that("it goes on", || length() > seen || row(&cluster, job)["state"] == "over");
+        seen = length();
+    }
+    let row = row(&cluster, job);
+    assert!(row["status"] == 0 && row["output_state"]["lost_bytes"] == 0, "{row}");
+    assert_eq!(length(), total);
+    assert_eq!(count_lines(&file, BYTES), (b'a'..=b'd').map(|letter| (letter, lines)).collect());
+}
+
+/// Lines by their letter; each is whole.
+#[track_caller]
+fn count_lines(file: &PathBuf, bytes: usize) -> BTreeMap<u8, usize> {
+    let mut counts = BTreeMap::new();
+    let mut reader = BufReader::new(std::fs::File::open(file).expect("the file"));
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line).expect("the file") > 0 {
+        let letter = line[0];
+        let is_whole = line.len() == bytes && line[..bytes - 1].iter().all(|byte| *byte == letter);
+        assert!(is_whole, "a line is mixed: {:?}", String::from_utf8_lossy(&line));
+        *counts.entry(letter).or_default() += 1;
+        line.clear();
+    }
+    counts
+}
+
+#[test]
+fn submit_output_file_is_complete_when_each_daemon_is_killed() {
+    survives_each_daemon("output-kills", 64, true);
+}
+
+#[test]
+#[ignore = "1 GiB: make soak-output"]
+fn submit_output_file_of_1_gib_is_complete() {
+    survives_each_daemon("output-gib", 1024, false);
+}
+
+#[test]
+#[ignore = "1 GiB: make soak-output"]
+fn submit_output_file_of_1_gib_is_complete_when_each_daemon_is_killed() {
+    survives_each_daemon("output-gib-kills", 1024, true);
+}
