@@ -81,6 +81,16 @@ fn job_limits_are_those_of_the_session_on_every_node() {
     assert_eq!(said.trim().parse().ok(), own, "that of this process, which has asked");
 }
 
+/// Both nodes refuse it, and each would say so.
+#[test]
+fn job_without_room_in_its_limits_ends_with_one_line() {
+    let Some(machine) = Machine::up("hostile-few", 2, 1, &[]) else { return };
+    for _ in 0..20 {
+        let script = "ulimit -n 60; exec $tutti run -N 2 -n 2 true";
+        machine.users.refused(&mut machine.script(0, script), "1 ranks need ");
+    }
+}
+
 /// Ranks that share the machine with others are bound to the cores of their slots, unless their session has no such core.
 #[test]
 fn job_keeps_to_the_cores_of_its_session_beside_others() {

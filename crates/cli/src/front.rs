@@ -183,6 +183,8 @@ struct Front {
     end: End,
     /// The node on which the job ended by itself: only it is asked why.
     ender: Option<usize>,
+    /// The first part that has said why it does not start.
+    refuser: Option<usize>,
     /// When we were last told to go on.
     continued: Option<Instant>,
     /// When patience, or the job's time, is over.
@@ -253,6 +255,7 @@ impl Front {
             floor: None,
             end: End::Open,
             ender: None,
+            refuser: None,
             continued: None,
             deadline,
             job,

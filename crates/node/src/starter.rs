@@ -250,11 +250,12 @@ impl Starter {
 
     /// The job cannot start; one line of why.
     fn refuse(&mut self, text: String, status: u8) {
-        self.parts.ranks.set_ending(status);
-        self.kill();
+        // Before the end: whoever hears of that first takes what comes later for its consequence.
         if !std::mem::replace(&mut self.refused, true) {
             self.report(&Report::Refused(text));
         }
+        self.parts.ranks.set_ending(status);
+        self.kill();
     }
 
     /// Ends what is left of the job and says so.

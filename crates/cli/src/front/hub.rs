@@ -143,7 +143,10 @@ impl Front {
                     self.complain(&text);
                 }
             }
-            Report::Refused(text) if is_news => self.complain(&text),
+            // Its end comes behind it; others may refuse the job before that.
+            Report::Refused(text) if is_news && *self.refuser.get_or_insert(index) == index => {
+                self.complain(&text);
+            }
             Report::Refused(_) => {}
             Report::Warning(text) => self.complain(&text),
             Report::Still(still) => {

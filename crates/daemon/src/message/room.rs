@@ -16,6 +16,9 @@ const _: () = assert!(STATE_BYTES_MAX + (8 << 20) <= MESSAGE_BYTES_MAX && VIEWS_
 /// Bytes of a state or an order that is as short as can be, about, and of an address, or a line, beside its text.
 const BASE_BYTES: usize = 512;
 const ADDRESS_BYTES: usize = 48;
+/// Bytes of a group's number, and of what is said of a session, about.
+const GROUP_BYTES: usize = 5;
+const SESSION_BYTES: usize = 768;
 const LINE_BYTES: usize = 64;
 /// Bytes of the lines of all parts of a job together, at most, by ranks; and what each part, and each of its ranks, has beside it
 /// for pids, cores, addresses and ends.
@@ -32,7 +35,8 @@ impl Launch {
             arguments + program.variables.iter().map(pair).sum::<usize>()
         };
         let programs: usize = self.job.programs.iter().map(program).sum();
-        programs + self.environment.iter().map(pair).sum::<usize>()
+        let environment: usize = self.environment.iter().map(pair).sum();
+        programs + environment + self.groups.len() * GROUP_BYTES + SESSION_BYTES
     }
 
     /// Bytes that the part of a node may say in lines, pids, cores, addresses and ends ([`PartState::said_bytes`]), at most.
