@@ -179,3 +179,117 @@ fn ps_filters_by_user_state_and_name() {
     let ran = tutti_tests::run(command.env("TUTTI_DAEMON", nowhere), crate::harness::LIMIT).expect_success();
     assert!(header(&ran.stdout) && ran.stderr.is_empty(), "{ran}");
 }
+
+/// As batch users write them: the command line wins, and what is wrong is named by file and line.
+#[test]
+fn script_lines_are_options_of_submit() {
+    let cluster = Cluster::up("batch-script", 2, &["--slots", "4"]);
+    let scratch = tutti_tests::Scratch::new("batch-script-file");
+    let file = scratch.path().join("job.sh");
+    let text = "#!/bin/sh\n# what it does\n#TUTTI -N 2 -n 4 --name 'from script'\n#TUTTI --time 1h\n\necho $TUTTI_SIZE $1\n#TUTTI -n 9\n";
+    write_script(&file, text);
+    let name = file.to_str().expect("UTF-8");
+    cluster.tutti(&["submit", name, "x"]).expect_success();
+    cluster.tutti(&["submit", "-n", "3", "--name", "mine", name, "y"]).expect_success();
+    assert_eq!(cluster.tutti(&["wait", "1", "2"]).code(), 0);
+    let row = |job: u32| -> serde_json::Value { serde_json::from_str(&cluster.job(job)).expect("JSON") };
+    let (first, second) = (row(1), row(2));
+    assert_eq!((&first[0]["ranks"], &first[0]["name"]), (&4.into(), &"from script".into()));
+    assert_eq!(first[0]["limit_ms"], 3_600_000);
+    assert_eq!((&second[0]["ranks"], &second[0]["name"]), (&3.into(), &"mine".into()));
+    assert_eq!(second[0]["nodes"].as_array().map(Vec::len), Some(2), "{second}");
+    write_script(&file, "#!/bin/sh\n\n#TUTTI --frob\ntrue\n");
+    let ran = cluster.tutti(&["submit", name]);
+    let line = format!("tutti submit: {name}, line 3: --frob is not an option (see --help)\n");
+    assert_eq!((ran.code(), ran.stderr), (2, line));
+}
+
+#[test]
+fn run_without_n_has_a_rank_for_each_slot_of_its_nodes() {
+    let cluster = Cluster::up("batch-slots", 3, &["--slots", "3"]);
+    for (words, ranks) in [
+        (&["run", "-N", "2"][..], 6),
+        (&["run"], 3),
+        (&["run", "-host", "node1,node2"], 6),
+        (&["run", "-host", "node1:2,node2:1"], 3),
+        (&["run", "-N", "2", "-ppn", "2"], 4),
+        (&["mpiexec", "--nodes", "2"], 6),
+    ] {
+        let rest = ["sh", "-c", "echo $TUTTI_SIZE"];
+        let ran = match words[0] {
+            "mpiexec" => {
+                let mut command = tutti_tests::program("mpiexec");
+                command.args(&words[1..]).args(rest).env("TUTTI_DIR", &cluster.folder);
+                tutti_tests::run(
+                    command.env("TUTTI_DAEMON", cluster.folder.join("tuttid.sock")),
+                    crate::harness::LIMIT,
+                )
+            }
+            _ => cluster.run(&[words, &rest].concat()),
+        };
+        assert_eq!(ran.expect_success().stdout, format!("{ranks}\n").repeat(ranks), "{words:?}");
+    }
+    let ran = cluster.run(&["run", "-N", "4", "true"]);
+    assert_eq!(ran.stderr, "tutti run: 4 nodes are more than the 3 of the cluster\n");
+    let ran = cluster.run(&["run", "-stdin", "5", "true"]);
+    assert_eq!(ran.stderr, "tutti run: -stdin names rank 5, the job has 3 ranks\n");
+}
+
+/// What `-N` means is in the help of each command, and that of the cluster's speaks of the cluster.
+#[test]
+fn help_says_what_n_means_for_each_command() {
+    let help = |program: &str, words: &[&str]| {
+        let mut command = tutti_tests::program(program);
+        tutti_tests::run(command.args(words), crate::harness::LIMIT).expect_success().stdout
+    };
+    let (run, submit) = (help("tutti", &["run", "--help"]), help("tutti", &["submit", "--help"]));
+    for text in [&run, &submit] {
+        assert!(
+            text.contains(
+                "run on N nodes of the cluster (-N is the number of ranks on each node for mpiexec"
+            )
+        );
+        assert!(text.contains("the cluster") && !text.contains("of it on this machine"), "{text}");
+    }
+    let mpiexec = help("mpiexec", &["--help"]);
+    assert!(mpiexec.contains("ranks per node (`tutti run -N` is the number of nodes)"), "{mpiexec}");
+}
+
+#[test]
+fn status_says_who_sent_the_signal_that_ended_a_job() {
+    let cluster = Cluster::up("batch-signal", 1, &[]);
+    cluster.tutti(&["submit", "-n", "1", RANK, "hang"]).expect_success();
+    await_that("it runs", || cluster.job(1).contains("\"running\""));
+    cluster.tutti(&["signal", "TERM", "1"]).expect_success();
+    assert_eq!(cluster.tutti(&["wait", "1"]).code(), 143);
+    assert_eq!(status_line(&cluster, 1, "cause"), "signal 15 (Terminated) was sent by root");
+}
+
+/// Time, level, node, text; who comes back, and an address that does not answer.
+#[test]
+fn log_lines_have_time_and_level_and_tell_of_nodes_and_addresses() {
+    let cluster = Cluster::up("batch-log", 2, &crate::cluster::SLOWLY_LOST);
+    let log =
+        |node: u32| std::fs::read_to_string(cluster.folder.join(format!("node{node}.log"))).expect("its log");
+    cluster.replace(1);
+    await_that("node1 is back", || {
+        log(0).lines().any(|line| line.contains("node node1 (") && line.ends_with(") is back"))
+    });
+    let gone = cluster.kill_daemon(0);
+    await_that("its address does not answer", || log(1).contains(" WARN node1: 127.0.0.1:"));
+    assert!(log(1).contains(" (--join) does not answer: "), "{}", log(1));
+    gone.start();
+    await_that("it answers", || log(1).contains(" answers, "));
+    for line in [log(0), log(1)].iter().flat_map(|log| log.lines()) {
+        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        let [time, level, node, _] = words[..] else { panic!("{line}") };
+        assert!(time.len() == 24 && time.starts_with("20") && time.ends_with('Z'), "{line}");
+        assert!(["INFO", "WARN", "ERROR"].contains(&level) && ["node0:", "node1:"].contains(&node), "{line}");
+    }
+}
+
+fn write_script(file: &std::path::Path, text: &str) {
+    std::fs::write(file, text).expect("a script");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(file, mode).expect("our file");
+}

@@ -111,7 +111,7 @@ fn logs_name_the_cause_of_the_end() {
             ran.stdout == "here\n" && why.is_some_and(|why| why.ends_with(") exited with status 3\n")),
             "{ran}"
         );
-        let killed = "tutti logs: job 2 has ended with status 137: it was killed by its user\n";
+        let killed = "tutti logs: job 2 has ended with status 137: it was killed by root\n";
         assert_eq!(logs("2", node).expect_success().stderr, killed);
         let ran = logs("3", node).expect_success();
         assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("well\n", ""));

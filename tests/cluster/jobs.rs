@@ -262,7 +262,7 @@ fn status_and_event_log_name_the_cause_of_the_end() {
     second.mark.assert_nothing_left();
     let third = start(3);
     cluster.tutti(&["kill", "3"]).expect_success();
-    said(3, "it was killed by its user");
+    said(3, "it was killed by root");
     third.mark.assert_nothing_left();
     cluster.tutti(&["submit", "-host", "node1", "-n", "1", "true"]).expect_success();
     said(4, "");

@@ -47,7 +47,9 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
     if options.programs.len() > 1 && options.programs.iter().any(|program| program.ranks.is_none()) {
         return Err(("each of several programs needs its number of ranks (-n N)".into(), USAGE));
     }
-    let programs = options.programs.iter().map(describe_program).collect::<Result<_, _>>()?;
+    let is_of_cluster = Nodes::are_of_cluster(options, &hosts);
+    let described = options.programs.iter().map(|program| describe_program(program, is_of_cluster));
+    let programs = described.collect::<Result<_, _>>()?;
     let to_terminal = options.output_file.is_none() && isatty(stdout());
     if options.pty && !(to_terminal && isatty(stdin()) && options.input == Input::Rank(0)) {
         let text = "--pty needs a terminal as stdin and stdout, and stdin for rank 0";
@@ -93,14 +95,15 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
     // A daemon's ranks cannot inherit what only we have.
     let job = Job { input_inherited: job.input_inherited && !matches!(nodes, Nodes::Cluster(_)), ..job };
     match job.input {
-        Input::Rank(rank) if u64::from(rank) >= job.ranks() => {
+        // Of a job whose ranks the head counts, it says so.
+        Input::Rank(rank) if job.ranks() > 0 && u64::from(rank) >= job.ranks() => {
             Err((format!("-stdin names rank {rank}, the job has {} ranks", job.ranks()), USAGE))
         }
         _ => Ok(Described { job, nodes, per_node: options.ranks_per_node, terms, batch }),
     }
 }
 
-fn describe_program(wanted: &Program) -> Result<wire::Program, Refusal> {
+fn describe_program(wanted: &Program, is_of_cluster: bool) -> Result<wire::Program, Refusal> {
     if let Some(directory) = &wanted.directory
         && !Path::new(directory).is_dir()
     {
@@ -120,7 +123,8 @@ fn describe_program(wanted: &Program) -> Result<wire::Program, Refusal> {
     Ok(wire::Program {
         file: file.into_os_string().into(),
         arguments: wanted.words.iter().map(|word| word.clone().into()).collect(),
-        ranks: wanted.ranks.unwrap_or_else(every_core),
+        // On a cluster one for each slot of its nodes, which only the head knows.
+        ranks: wanted.ranks.unwrap_or_else(|| if is_of_cluster { 0 } else { every_core() }),
         directory: wanted.directory.clone().map(Into::into),
         inherits: wanted.inherits.clone(),
         variables: variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),

@@ -16,6 +16,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,7 @@ use crate::nodes::{Nodes, Wanted};
 use crate::options::{self, Face, Options, Request};
 use crate::output;
 use crate::stdio::Stdio;
+use crate::{program, script};
 
 mod ending;
 mod enrolment;
@@ -108,11 +110,14 @@ pub fn attach(job: JobId) -> ExitCode {
 /// When it is wrong; it has been said, this is the exit status.
 pub fn submission(arguments: &[OsString]) -> Result<(cluster::Submit, bool), ExitCode> {
     let name = "tutti submit";
-    let mut options = match options::parse_as(arguments, Face::Submit) {
+    let parsed = options::parse_as(arguments, Face::Submit);
+    let parsed =
+        parsed.map_err(|error| error.to_string()).and_then(|request| with_script(request, arguments));
+    let mut options = match parsed {
         Ok(Request::Run(options)) => with_environment(*options),
         Ok(Request::Version) => return Err(crate::print(Some(format!("{}\n", options::VERSION)), "")),
         Ok(Request::Help) => return Err(crate::print(Some(options::help(name, Face::Submit)), "")),
-        Err(error) => return Err(refuse(name, &error.to_string(), USAGE)),
+        Err(text) => return Err(refuse(name, &text, USAGE)),
     };
     options.cluster = true;
     let described = description::describe(&options).map_err(|(text, status)| refuse(name, &text, status))?;
@@ -129,6 +134,35 @@ pub fn submission(arguments: &[OsString]) -> Result<(cluster::Submit, bool), Exi
     cluster::submission(&job, &nodes, options.ranks_per_node, options.terms, &batch)
         .map(|submit| (cluster::Submit { output, ..submit }, options.json))
         .map_err(|text| refuse(name, &text, 1))
+}
+
+/// The options of a script count as if they stood before those of the command line, which win.
+fn with_script(request: Request, arguments: &[OsString]) -> Result<Request, String> {
+    let Request::Run(given) = &request else { return Ok(request) };
+    let [program] = &given.programs[..] else { return Ok(request) };
+    let (word, directory) = (&program.words[0], program.directory.as_deref());
+    let path = std::env::var_os("PATH");
+    let Ok(file) = program::find(word, directory, program.search_path.as_deref(), path.as_deref()) else {
+        // Why not is said later.
+        return Ok(request);
+    };
+    let file = directory.map_or_else(|| file.clone(), |directory| Path::new(directory).join(&file));
+    let mut words = script::options(&file).map_err(|error| error.to_string())?;
+    if words.is_empty() {
+        return Ok(request);
+    }
+    words.extend_from_slice(arguments);
+    let mut both = options::parse_as(&words, Face::Submit).map_err(|error| error.to_string())?;
+    if let Request::Run(both) = &mut both {
+        // Lists do not add up.
+        if !given.hosts.is_empty() || !given.host_files.is_empty() {
+            (both.hosts, both.host_files) = (given.hosts.clone(), given.host_files.clone());
+        }
+        if !given.batch.after.is_empty() {
+            both.batch.after.clone_from(&given.batch.after);
+        }
+    }
+    Ok(both)
 }
 
 /// `tutti run` asks the cluster, if there is one and nothing else was said.

@@ -19,6 +19,7 @@ mod options;
 mod others;
 mod output;
 mod program;
+mod script;
 mod snapshot;
 mod starter;
 mod stdio;
@@ -71,7 +72,7 @@ fn run() -> ExitCode {
 const COMMANDS: [(&str, &str); 21] = [
     (
         "run [OPTION ...] -n N PROGRAM ...",
-        "run a parallel program; with -N on that many nodes of the cluster",
+        "run a parallel program on the cluster, with -N on that many nodes",
     ),
     ("submit [OPTION ...] -n N PROGRAM ...", "the same without waiting for it"),
     ("wait JOB ...", "wait until jobs are over; the exit status is the first of theirs that is not 0"),

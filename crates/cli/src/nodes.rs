@@ -81,6 +81,12 @@ impl Nodes {
         Ok(nodes)
     }
 
+    /// They are those of the cluster.
+    pub fn are_of_cluster(options: &Options, hosts: &[Host]) -> bool {
+        let is_virtual = options.virtual_nodes.is_some() || options.namespaces.is_some();
+        !is_virtual && (options.nodes.is_some() || !hosts.is_empty() || options.cluster)
+    }
+
     fn choose(
         options: &Options,
         ranks: u64,
@@ -90,7 +96,7 @@ impl Nodes {
         let named = options.nodes.is_some() || !hosts.is_empty();
         let firsts = |nodes| first_ranks(nodes, ranks, options.ranks_per_node);
         match (options.virtual_nodes, options.namespaces, transport) {
-            (None, None, _) if named || options.cluster => {
+            _ if Nodes::are_of_cluster(options, &hosts) => {
                 Ok(Nodes::Cluster(Wanted { nodes: options.nodes, hosts }))
             }
             _ if named => Err(NodesError::Both),

@@ -1,6 +1,6 @@
 //! A cluster on this machine: `tutti up` starts daemons, `tutti down` ends them.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -8,14 +8,17 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use tutti_daemon::options::{Policy, parse_policy};
-use tutti_daemon::{memory, place};
+use tutti_daemon::{log, memory, place};
 use tutti_node::netns::{NAMESPACES_MAX, Namespaces};
+use tutti_node::say::plain;
 
-use crate::cluster::{self, Answer, Request};
+use crate::cluster::{self, Answer, JobId, Request};
 use crate::nodes::LOOPBACK;
 
 /// The daemons have this time to find each other.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Processes of jobs have this time to be gone after the daemons.
+const LEFT: Duration = Duration::from_secs(2);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -216,7 +219,7 @@ impl Daemons {
                 let log = folder.join(format!("{name}.log"));
                 let text = std::fs::read_to_string(&log).unwrap_or_default();
                 let line = match text.lines().last() {
-                    Some(line) => line.trim_start_matches("tuttid: ").to_owned(),
+                    Some(line) => log::text_of(line).trim_start_matches("tuttid: ").to_owned(),
                     None => format!("there is nothing in {}; is that disk full?", log.display()),
                 };
                 return Err(format!("the daemon of {name} has ended ({status}): {line}"));
@@ -247,6 +250,7 @@ fn heard_on(log: &Path) -> Option<String> {
 /// # Errors
 /// When there are none or they do not let us; a text for the user.
 pub fn down() -> Result<ExitCode, String> {
+    let jobs = jobs_here();
     cluster::ask(&Request::Down)?;
     let folder = place::socket().parent().map(Path::to_path_buf).unwrap_or_default();
     let deadline = Instant::now() + PATIENCE;
@@ -257,10 +261,88 @@ pub fn down() -> Result<ExitCode, String> {
         }
         std::thread::sleep(LOOK);
     }
-    Ok(ExitCode::SUCCESS)
+    let deadline = Instant::now() + LEFT;
+    while jobs.iter().any(Left::is_there) && Instant::now() < deadline {
+        std::thread::sleep(LOOK);
+    }
+    let left: Vec<String> = jobs.iter().filter(|job| job.is_there()).map(Left::text).collect();
+    if left.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(format!("the daemons have ended, and this is left on this machine: {}", left.join("; ")))
+}
+
+/// A process of a job on this machine, as it was before the daemons ended.
+#[derive(Debug)]
+struct Left {
+    job: JobId,
+    pid: u32,
+    /// When it began, which tells it from another one with its number.
+    began: String,
+}
+
+impl Left {
+    fn is_there(&self) -> bool {
+        began(self.pid).as_deref() == Some(&*self.began)
+    }
+
+    fn text(&self) -> String {
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
+        format!("pid {} ({}) of job {}", self.pid, plain(name.trim()), self.job)
+    }
+}
+
+/// When a process that is no zombie began, in ticks since the machine did.
+fn began(pid: u32) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = text.rsplit(") ").next()?.split(' ');
+    let state = fields.next()?;
+    fields.nth(18).filter(|_| state != "Z").map(str::to_owned)
+}
+
+/// Processes that the cluster runs here. What a plain mpiexec has started goes on without daemons.
+fn jobs_here() -> Vec<Left> {
+    let (nodes, jobs) = (cluster::ask(&Request::Nodes), cluster::ask(&Request::Jobs { all: false }));
+    let (Ok((Answer::Nodes(nodes), _)), Ok((Answer::Jobs(jobs), _))) = (nodes, jobs) else {
+        return Vec::new();
+    };
+    let is_here = |name: &str| {
+        let address = nodes.iter().find(|node| node.name == name).and_then(|node| node.address.parse().ok());
+        // Nobody can be bound to the address of another machine.
+        address.is_some_and(|address: IpAddr| UdpSocket::bind((address, 0)).is_ok())
+    };
+    let of_cluster = jobs.iter().filter(|job| !job.enrolled);
+    let pids = of_cluster.flat_map(|job| job.pids.iter().map(move |(node, pids)| (job.job, node, pids)));
+    let here = pids.filter(|(_, node, _)| is_here(node));
+    let here = here.flat_map(|(job, _, pids)| pids.iter().map(move |pid| (job, *pid)));
+    here.filter_map(|(job, pid)| Some(Left { job, pid, began: began(pid)? })).collect()
 }
 
 fn is_answered(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ending == "sock")
         && std::os::unix::net::UnixStream::connect(file).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn down_names_processes_that_are_left() {
+        let mut child = Command::new("sleep").arg("100").spawn().expect("sleep");
+        let began = began(child.id()).expect("it lives");
+        let mut left = Left { job: JobId(7), pid: child.id(), began };
+        assert!(left.is_there());
+        let deadline = Instant::now() + PATIENCE;
+        while !left.text().contains("(sleep)") {
+            assert!(Instant::now() < deadline, "{}", left.text());
+        }
+        assert_eq!(left.text(), format!("pid {} (sleep) of job 7", child.id()));
+        left.began.push('0');
+        assert!(!left.is_there(), "another one has its number");
+        left.began.pop();
+        child.kill().expect("it lives");
+        child.wait().expect("our child");
+        assert!(!left.is_there());
+    }
 }

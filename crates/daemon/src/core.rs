@@ -59,8 +59,8 @@ pub enum Event {
     Accepted(LinkId),
     /// What [`Action::Dial`] asked for is there.
     Dialled(LinkId),
-    /// It is not to be had.
-    DialFailed,
+    /// It is not to be had, and why not.
+    DialFailed(String),
     /// A daemon says something.
     Message(LinkId, Message),
     /// A connection is gone.
@@ -157,6 +157,8 @@ pub enum Action {
     LogTurns(NodeTurns),
     /// One line for the person who keeps the machines.
     Say(String),
+    /// The same, of what is not as it should be.
+    Warn(String),
     /// The daemon's life is over.
     Leave,
 }
@@ -196,6 +198,8 @@ pub struct Config {
     pub queued: Vec<(JobId, Queued)>,
     /// On the head: how jobs get their nodes and rows, for who asks.
     pub policy: Policy,
+    /// What a user is called, for lines that say who did it.
+    pub user_name: fn(u32) -> Option<String>,
 }
 
 /// A job that waits for nodes, for the head that follows this one.
@@ -339,7 +343,7 @@ impl Core {
             }
             Event::Accepted(link) => self.links.accept(link, self.now_ms),
             Event::Dialled(link) => self.handle_dialled(link),
-            Event::DialFailed => self.links.dial_failed(self.now_ms),
+            Event::DialFailed(why) => self.handle_dial_failed(&why),
             Event::Message(link, message) => self.handle_message(link, message),
             Event::LinkDown(link) => self.handle_link_down(link),
             Event::Request(client, user, request) => self.handle_request(client, user, request),
@@ -473,7 +477,7 @@ impl Core {
             }
             Message::Welcome { node, members } if from_above => self.handle_welcome(link, node, members),
             Message::Refused(text) if from_above => {
-                self.act(Action::Say(format!("the head does not take this node: {text}")));
+                self.act(Action::Warn(format!("the head does not take this node: {text}")));
                 self.act(Action::Leave);
             }
             Message::Members(members) if from_above => self.handle_members(members),

@@ -10,10 +10,12 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod accounts;
 pub mod core;
 pub mod gang;
 pub mod key;
 pub mod limit;
+pub mod log;
 pub mod members;
 pub mod memory;
 pub mod message;

@@ -30,6 +30,12 @@ pub struct About {
     /// Memory for jobs; 0: not known.
     #[serde(default)]
     pub memory_bytes: u64,
+    /// The kernel holds jobs to the memory that they declare.
+    #[serde(default)]
+    pub limits_memory: bool,
+    /// Jobs are stopped by the freezer of their cgroups, else by signals.
+    #[serde(default)]
+    pub freezes: bool,
     /// Number that a start of the daemon draws: another one is another life.
     pub incarnation: u64,
     /// How far the kernel prefers its switch thread.
@@ -166,6 +172,8 @@ mod tests {
             data: "127.0.0.1".parse().unwrap(),
             slots: 2,
             memory_bytes: 0,
+            limits_memory: false,
+            freezes: false,
             incarnation: 1,
             preferred: Rung::Plain,
             machine: String::new(),

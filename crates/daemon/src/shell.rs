@@ -21,7 +21,6 @@ use crate::gang::{self, Gangs, Switcher};
 use crate::key::{Credential, KeyError};
 use crate::message::JobId;
 use starters::Starter;
-use tutti_node::say::say;
 use tutti_node::wire::{self, Back, Kind};
 
 mod alarm;
@@ -209,7 +208,7 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
     let mut shell = Shell::open(settings, credential, happenings)?;
     ready(shell.settings.listen);
     let rung = shell.switcher.rung().name();
-    say(format_args!("tuttid {}: the switch thread is preferred by: {rung}", shell.settings.name));
+    tracing::info!("the switch thread is preferred by: {rung}");
     let mut end = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
         .map_err(failed("catch signals"))?;
     let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
@@ -285,14 +284,15 @@ fn lane_socket(settings: &Settings) -> Option<UdpSocket> {
         UdpSocket::bind(settings.listen).and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
     bound
         .inspect_err(|error| {
-            let (name, listen) = (&settings.name, settings.listen);
-            say(format_args!("tuttid {name}: no datagrams of switch threads at {listen} (UDP), switches are slower: {error}"));
+            let listen = settings.listen;
+            tracing::warn!("no datagrams of switch threads at {listen} (UDP), switches are slower: {error}");
         })
         .ok()
 }
 
 fn config(settings: &Settings) -> Result<Config, ShellError> {
     let incarnation = random_number().map_err(failed("draw random bytes"))?;
+    let ability = tutti_node::cgroup::ability();
     Ok(Config {
         about: crate::members::About {
             name: settings.name.clone(),
@@ -300,6 +300,8 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
             data: settings.data,
             slots: settings.slots,
             memory_bytes: settings.memory_bytes,
+            limits_memory: ability.limits_memory,
+            freezes: ability.freezes,
             incarnation,
             preferred: Default::default(),
             machine: settings.machine.clone(),
@@ -315,6 +317,7 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
         journals: Vec::new(),
         queued: Vec::new(),
         policy: settings.gangs.policy,
+        user_name: crate::accounts::name,
     })
 }
 
@@ -375,7 +378,7 @@ impl Shell {
             // Connections of an earlier life are known elsewhere by theirs.
             numbers: now_ms() << 20,
             machine: settings.machine.as_str().into(),
-            complaints: complaints::Complaints::new(&settings.name),
+            complaints: complaints::Complaints::new(),
             without_groups: false,
             leaving: false,
             settings,
@@ -492,7 +495,8 @@ impl Shell {
                 Action::Lane(link, node, is_parent) => self.open_lane(link, node, is_parent),
                 Action::Log(event) => self.events.put(&event),
                 Action::LogTurns(turns) => self.turns.put(&turns),
-                Action::Say(text) => say(format_args!("tuttid {}: {text}", self.settings.name)),
+                Action::Say(text) => tracing::info!("{text}"),
+                Action::Warn(text) => tracing::warn!("{text}"),
                 Action::Leave => self.leaving = true,
             }
         }
@@ -582,6 +586,6 @@ fn now_us() -> u64 {
 fn report_accept(result: io::Result<()>) {
     // Too many descriptors, or a peer that was gone again: the next one may fare better.
     if let Err(error) = result {
-        say(format_args!("tuttid: cannot take a connection: {error}"));
+        tracing::warn!("cannot take a connection: {error}");
     }
 }

@@ -230,6 +230,26 @@ fn is_name_of(name: &str, job: u64) -> Option<bool> {
     is_number.then_some(false)
 }
 
+/// What cgroups can do where this process is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ability {
+    /// Their processes can be stopped together.
+    pub freezes: bool,
+    /// Their memory can be limited.
+    pub limits_memory: bool,
+}
+
+/// Tries it out with a cgroup that is gone afterwards.
+pub fn ability() -> Ability {
+    let Some(cgroup) = Cgroup::create(&name(&format!("ability-{}", std::process::id()))) else {
+        return Ability::default();
+    };
+    let freezes = cgroup.freeze(true) && cgroup.freeze(false);
+    let ability = Ability { freezes, limits_memory: cgroup.limit_memory(1 << 30) };
+    remove(cgroup.path());
+    ability
+}
+
 /// Where a cgroup of that name would be: inside the one that this process is in.
 pub fn place(name: &str) -> Option<PathBuf> {
     let memberships = std::fs::read_to_string("/proc/self/cgroup").ok()?;

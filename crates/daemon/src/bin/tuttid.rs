@@ -9,7 +9,7 @@ use clap::Parser;
 use tutti_daemon::gang::Gangs;
 use tutti_daemon::options::{Options, complaint};
 use tutti_daemon::shell::{self, Settings};
-use tutti_daemon::{key, memory, pids, place};
+use tutti_daemon::{key, log, memory, pids, place};
 use tutti_node::say::say;
 
 fn main() -> ExitCode {
@@ -33,18 +33,19 @@ fn main() -> ExitCode {
         let _ = rustix::thread::sched_setaffinity(None, &every);
     }
     let name = options.name.clone().unwrap_or_else(host_name);
+    log::begin(&name);
     let result = settings(options, name.clone()).and_then(|settings| {
         let is_head = settings.head.is_none();
         shell::run(settings, |address| {
             let role = if is_head { "the head hears" } else { "hears" };
-            say(format_args!("tuttid {name}: {role} on {address}"));
+            tracing::info!("{role} on {address}");
         })
         .map_err(|error| error.to_string())
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
-            say(format_args!("tuttid: {text}"));
+            tracing::error!("{text}");
             ExitCode::FAILURE
         }
     }

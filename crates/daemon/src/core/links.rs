@@ -15,6 +15,7 @@
 //! end [`Config::keep_ms`](super::Config::keep_ms) after the head is lost (`parts/lives.rs`).
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use super::{Action, Core, LinkId};
 use crate::members::{About, Members, NodeId};
@@ -22,6 +23,8 @@ use crate::message::Message;
 
 /// Between two attempts to reach somebody.
 const DIAL_MS: u64 = 200;
+/// That somebody is not reached is said again after so long.
+const SAID_AGAIN_MS: u64 = 60_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
@@ -49,6 +52,10 @@ pub(super) struct Links {
     dialling: bool,
     dials: u64,
     dialled_ms: u64,
+    /// Whom we dial.
+    address: Option<SocketAddr>,
+    /// Since when nobody has been reached, and when that was said last.
+    unreached_ms: Option<(u64, u64)>,
     /// Children whose link broke, and when they are lost.
     missing: BTreeMap<NodeId, u64>,
 }
@@ -56,11 +63,6 @@ pub(super) struct Links {
 impl Links {
     pub(super) fn accept(&mut self, link: LinkId, now_ms: u64) {
         self.links.insert(link, Link { role: Role::Stranger, heard_ms: now_ms, said_ms: now_ms });
-    }
-
-    pub(super) fn dial_failed(&mut self, now_ms: u64) {
-        self.dialling = false;
-        self.dialled_ms = now_ms;
     }
 
     /// Something has come on a link; what it is to us.
@@ -142,10 +144,34 @@ impl Core {
         links.dials += 1;
         links.dialling = true;
         links.parent = whom;
+        links.address = Some(address);
         self.act(Action::Dial(address));
     }
 
+    /// Whoever keeps the machines reads that there is no way to the others, at once and then each minute.
+    pub(super) fn handle_dial_failed(&mut self, why: &str) {
+        let (now_ms, links) = (self.now_ms, &mut self.links);
+        (links.dialling, links.dialled_ms) = (false, now_ms);
+        let Some(address) = links.address else { return };
+        let (since_ms, said_ms) = links.unreached_ms.unwrap_or((now_ms, 0));
+        let is_first = links.unreached_ms.is_none();
+        if !is_first && now_ms < said_ms + SAID_AGAIN_MS {
+            return;
+        }
+        links.unreached_ms = Some((since_ms, now_ms));
+        let whom = if Some(address) == self.config.head { " (--join)" } else { "" };
+        let long =
+            if is_first { String::new() } else { format!(", for {} s now", (now_ms - since_ms) / 1000) };
+        self.act(Action::Warn(format!("{address}{whom} does not answer{long}: {why}; it is tried again")));
+    }
+
     pub(super) fn handle_dialled(&mut self, link: LinkId) {
+        if let (Some((since_ms, _)), Some(address)) = (self.links.unreached_ms.take(), self.links.address) {
+            let seconds = (self.now_ms - since_ms) / 1000;
+            self.act(Action::Say(format!(
+                "{address} answers, {seconds} s after the first attempt that failed"
+            )));
+        }
         self.links.dialling = false;
         self.links.dialled_ms = self.now_ms;
         self.links.links.insert(link, Link { role: Role::Up, heard_ms: self.now_ms, said_ms: self.now_ms });
@@ -217,6 +243,7 @@ impl Core {
             return self.act(Action::Send(link, Message::Refused(text)));
         }
         let before = members.nodes.values().find(|member| member.about.name == about.name);
+        let is_back = before.is_some();
         let is_new_life = before.is_none_or(|member| member.about.incarnation != about.incarnation);
         let node = members.admit(about.clone(), wish);
         if is_new_life {
@@ -228,6 +255,8 @@ impl Core {
         let is_child = members.parent(node) == Some(NodeId::HEAD);
         self.act(Action::Send(link, welcome));
         self.act(Action::Log(super::JobEvent::node(self.wall_ms, "node-up", &about.name)));
+        let what = if is_back { "is back" } else { "has joined" };
+        self.act(Action::Say(format!("node {} ({}) {what}", about.name, about.control)));
         if is_child {
             self.adopt(link, node);
         }
@@ -348,7 +377,7 @@ impl Core {
         members.lose(node);
         head.lose_node(node, &name, self.now_ms);
         self.act(Action::Log(super::JobEvent::node(self.wall_ms, "node-lost", &name)));
-        self.act(Action::Say(format!("node {name} does not answer any more")));
+        self.act(Action::Warn(format!("node {name} does not answer any more")));
         self.tell_members();
     }
 

@@ -62,6 +62,8 @@ pub enum Control {
     Window(u16, u16),
     /// Its front end goes, it goes on.
     Detach,
+    /// Its front end is gone without a word, and takes it along.
+    Abandon,
 }
 
 /// A job as a user submits it.
@@ -167,6 +169,12 @@ pub struct JobRow {
     pub exclusive: bool,
     /// Memory that it declares on each node; 0: none.
     pub memory_bytes: u64,
+    /// The kernel holds it to that on all its nodes; else it is only counted.
+    #[serde(default)]
+    pub limits_memory: bool,
+    /// Its mpiexec has started it, and goes on without daemons.
+    #[serde(default)]
+    pub enrolled: bool,
     /// It takes turns.
     pub gang: bool,
     /// Slices that it has had, as far as is known: up to a second ago.
@@ -241,6 +249,12 @@ pub struct NodeRow {
     /// Memory for jobs; 0: not known.
     #[serde(default)]
     pub memory_bytes: u64,
+    /// The kernel holds jobs to what they declare; else it is only counted.
+    #[serde(default)]
+    pub limits_memory: bool,
+    /// Jobs are stopped by the freezer of their cgroups, else by signals.
+    #[serde(default)]
+    pub freezes: bool,
     /// What the jobs on it have declared.
     #[serde(default)]
     pub declared_bytes: u64,

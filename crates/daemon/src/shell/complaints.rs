@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
-use tutti_node::say::{plain, say};
+use tutti_node::say::plain;
 
 use super::JobId;
 
@@ -26,13 +26,12 @@ const READ_BYTES_MAX: usize = 1 << 20;
 /// What the log has room for, by user.
 #[derive(Clone, Debug)]
 pub(super) struct Complaints {
-    node: Arc<str>,
     rooms: Arc<Mutex<HashMap<u32, Room>>>,
 }
 
 impl Complaints {
-    pub(super) fn new(node: &str) -> Self {
-        Complaints { node: node.into(), rooms: Arc::default() }
+    pub(super) fn new() -> Self {
+        Complaints { rooms: Arc::default() }
     }
 
     /// Reads what the starter of a job says until it has closed its end.
@@ -40,7 +39,7 @@ impl Complaints {
         let Ok(errors) = Receiver::from_owned_fd(errors) else { return };
         let all = self.clone();
         tokio::spawn(async move {
-            all.read(job, uid, errors, |line| say(format_args!("tuttid {}: {line}", all.node))).await;
+            all.read(job, uid, errors, |line| tracing::warn!("{line}")).await;
         });
     }
 
@@ -165,7 +164,7 @@ mod tests {
 
     #[test]
     fn starter_lines_are_named_cut_and_spelt_out() {
-        let complaints = Complaints::new("n");
+        let complaints = Complaints::new();
         let long = [&[b'x'; 600][..], b"\n"].concat();
         let found =
             logged(&complaints, 5, vec![b"a\x1b[2J".to_vec(), b"b\n\n".to_vec(), long, b"end".to_vec()]);
@@ -179,7 +178,7 @@ mod tests {
 
     #[test]
     fn starter_that_floods_its_stderr_gets_64_kib_of_the_log_and_costs_1_mib_of_reading() {
-        let complaints = Complaints::new("n");
+        let complaints = Complaints::new();
         let line = |letter: u8| [&[letter; 99][..], b"\n"].concat();
         let flood = vec![line(b'x').repeat(10_000); 105];
         let found = logged(&complaints, 5, flood);

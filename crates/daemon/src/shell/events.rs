@@ -6,8 +6,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tutti_node::say::say;
-
 use super::{ShellError, failed};
 
 /// Bytes of the log; then the old one is put aside, as `NAME.1`.
@@ -48,10 +46,7 @@ impl Log {
                 let now = file.metadata().map_or(self.bytes, |found| found.len());
                 let _ = file.set_len(self.bytes.min(now));
                 if self.lost.is_none() {
-                    say(format_args!(
-                        "tuttid: cannot write {}: {error}; entries are lost",
-                        self.path.display()
-                    ));
+                    tracing::error!("cannot write {}: {error}; entries are lost", self.path.display());
                 }
                 self.lost.get_or_insert((Instant::now(), 0)).1 += 1;
                 return;
@@ -60,7 +55,7 @@ impl Log {
         if self.lost.is_some_and(|(since, _)| since.elapsed() >= SAID_AGAIN)
             && let Some((_, lost)) = self.lost.take()
         {
-            say(format_args!("tuttid: {} has room again; {lost} entries are lost", self.path.display()));
+            tracing::info!("{} has room again; {lost} entries are lost", self.path.display());
         }
         self.put_aside();
     }

@@ -14,8 +14,6 @@ use std::fs::File;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use tutti_node::say::say;
-
 use super::kept::Folder;
 use crate::core::Queued;
 use crate::message::JobId;
@@ -126,7 +124,7 @@ impl Desk {
         write().map_err(|error: io::Error| {
             folder.discard();
             let text = format!("cannot write {}: {error}", folder.file(job).display());
-            say(format_args!("tuttid: {text}"));
+            tracing::error!("{text}");
             text
         })
     }

@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use tutti_node::cgroup::{self, PartGroup, PartPlace};
-use tutti_node::say::say;
 use tutti_node::stat::Stat;
 
 use super::{ShellError, failed};
@@ -66,7 +65,7 @@ impl Folder {
     pub(super) fn put(&self, job: JobId, file: &File) -> io::Result<()> {
         self.begin(file).and_then(|_| self.name(job)).inspect_err(|error| {
             self.discard();
-            say(format_args!("tuttid: cannot write {}: {error}", self.file(job).display()));
+            tracing::error!("cannot write {}: {error}", self.file(job).display());
         })
     }
 
@@ -105,7 +104,7 @@ impl Folder {
             let job = JobId(path.file_stem()?.to_str()?.parse().ok()?);
             let queued = serde_json::from_slice(&std::fs::read(&path).ok()?);
             queued
-                .inspect_err(|error| say(format_args!("tuttid: {} is not read: {error}", path.display())))
+                .inspect_err(|error| tracing::error!("{} is not read: {error}", path.display()))
                 .ok()
                 .map(|queued| (job, queued))
         };

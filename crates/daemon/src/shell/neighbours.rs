@@ -16,8 +16,6 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
 use tutti_sched::Window;
 
-use tutti_node::say::say;
-
 use super::Shell;
 use crate::gang::Command;
 
@@ -127,15 +125,9 @@ impl Shell {
         if let Some(window) = self.neighbours.look(wanted, now_ms) {
             match window {
                 Some(Window { count, .. }) => {
-                    say(format_args!(
-                        "tuttid {}: {count} users' jobs share this machine by turns",
-                        self.settings.name
-                    ));
+                    tracing::info!("{count} users' jobs share this machine by turns");
                 }
-                None => say(format_args!(
-                    "tuttid {}: no other user's jobs share this machine",
-                    self.settings.name
-                )),
+                None => tracing::info!("no other user's jobs share this machine"),
             }
             self.switcher.tell(Command::Share(window));
         }

@@ -10,7 +10,6 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
-use tutti_node::say::say;
 
 use super::{Event, Happened, Happenings, LinkId, Shell, report_accept};
 use crate::gang::{Command, LABEL, Neighbour, SECRET_BYTES, Secret};
@@ -49,7 +48,7 @@ fn complain(said: &Mutex<(Option<Instant>, u64)>, address: SocketAddr, why: &str
     }
     let more = std::mem::replace(&mut *said, (Some(Instant::now()), 0)).1;
     let more = if more > 0 { format!(" ({more} others before)") } else { String::new() };
-    say(format_args!("tuttid: {address} is no member of this cluster: {why}{more}"));
+    tracing::warn!("{address} is no member of this cluster: {why}{more}");
 }
 
 /// The other end of a link.
@@ -131,7 +130,11 @@ impl Shell {
                     serve(link, stream, happenings, Far { dialled: true, address, secret: secret.ok() })
                         .await;
                 }
-                Ok(Err(_)) | Err(_) => drop(happenings.send(Happened::Core(Event::DialFailed))),
+                Ok(Err(error)) => drop(happenings.send(Happened::Core(Event::DialFailed(error.to_string())))),
+                Err(_) => {
+                    let why = format!("nothing has come for {} s", HANDSHAKE.as_secs());
+                    drop(happenings.send(Happened::Core(Event::DialFailed(why))));
+                }
             }
         });
     }

@@ -21,7 +21,7 @@ use tokio::sync::{Notify, mpsc};
 use tutti_node::cgroup::PartGroup;
 use tutti_node::environment::withheld;
 use tutti_node::os::{Entry, EntryFailure, EntryStep, Identity, fork_starter};
-use tutti_node::say::{plain, say};
+use tutti_node::say::plain;
 use tutti_node::session::Session;
 use tutti_node::wire::{self, Back, Daemon, Decoder, Job, Kind, Text};
 use tutti_node::{binding, cgroup};
@@ -283,10 +283,7 @@ impl Shell {
                 Some(Event::Back(job, back.clone()))
             }
             None => {
-                say(format_args!(
-                    "tuttid {}: job {job} of user {uid} is not known here, it ends",
-                    self.settings.name
-                ));
+                tracing::warn!("job {job} of user {uid} is not known here, it ends");
                 refused.store(true, Ordering::Relaxed);
                 let file = File { token: 0, pid: 0, since: 0, cgroup: None, group: None, kept: None };
                 let (enrolled, ended, group) = (false, false, None);

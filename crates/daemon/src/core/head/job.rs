@@ -40,6 +40,8 @@ pub(super) struct HeadJob {
     pub(super) status: u8,
     /// Why it ended, as its user was told first.
     pub(super) cause: Option<String>,
+    /// A signal that was to end it, and who sent it.
+    pub(super) ended_by: Option<String>,
     /// The part that ended the job.
     pub(super) ender: Option<NodeId>,
     /// A user asked for its end.
@@ -116,6 +118,7 @@ impl HeadJob {
             ended_ms: None,
             status: 0,
             cause: None,
+            ended_by: None,
             ender: None,
             asked: false,
             detached,
@@ -347,6 +350,9 @@ impl HeadJob {
             self.ended_ms = Some(wall_ms);
             let statuses: Vec<u8> = parts.iter().flatten().map(|part| part.status).collect();
             statuses.into_iter().for_each(|status| self.note(status));
+            if let Some(text) = self.ended_by.take().filter(|_| self.status != 0) {
+                self.note_cause(text);
+            }
         }
         if self.over {
             let nodes = self.launch.nodes.iter().filter(|node| !self.lost.contains(node));

@@ -27,7 +27,9 @@ impl Core {
             Notice::Suspended(_) => return,
         };
         let name = name(members, node);
-        self.act(Action::Say(format!("node {name} {text}")));
+        let line = format!("node {name} {text}");
+        let is_bad = matches!(notice, Notice::Late(..) | Notice::Expelled(_));
+        self.act(if is_bad { Action::Warn(line) } else { Action::Say(line) });
         self.act(Action::Log(JobEvent { text, ..JobEvent::node(self.wall_ms, event, &name) }));
     }
 

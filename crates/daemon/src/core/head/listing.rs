@@ -37,6 +37,12 @@ impl Core {
             weight: job.launch.terms.weight,
             exclusive: job.launch.terms.exclusive,
             memory_bytes: job.launch.terms.memory_bytes,
+            limits_memory: {
+                let limits =
+                    |node: &NodeId| members.nodes.get(node).is_some_and(|member| member.about.limits_memory);
+                !job.launch.nodes.is_empty() && job.launch.nodes.iter().all(limits)
+            },
+            enrolled: job.launch.enrolled,
             gang: job.launch.terms.gang,
             turns: job.turns,
             suspended: job.order.clock.suspended.filter(|_| job.order.run == Run::Stop && !job.over),
@@ -85,6 +91,8 @@ impl Core {
             preferred: member.about.preferred,
             ranks: load.get(node).map_or(0, |load| load.ranks),
             memory_bytes: member.about.memory_bytes,
+            limits_memory: member.about.limits_memory,
+            freezes: member.about.freezes,
             declared_bytes: load.get(node).map_or(0, |load| load.declared_bytes),
             policy: (*node == NodeId::HEAD).then(|| self.config.policy.to_string()),
             parent: members.parent(*node),
@@ -99,6 +107,11 @@ impl Core {
 struct Load {
     ranks: u64,
     declared_bytes: u64,
+}
+
+/// Ranks of jobs on each node.
+pub(super) fn ranks(jobs: &BTreeMap<JobId, HeadJob>) -> BTreeMap<NodeId, u64> {
+    load(jobs).into_iter().map(|(node, load)| (node, load.ranks)).collect()
 }
 
 fn load(jobs: &BTreeMap<JobId, HeadJob>) -> BTreeMap<NodeId, Load> {

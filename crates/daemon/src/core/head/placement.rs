@@ -1,6 +1,7 @@
 //! What a job may have, as its user has said it: the nodes that he names, or as many as he wants of any. Which ones those are is
 //! the scheduler's to say (`tutti_sched`).
 
+use tutti_node::wire::Input;
 use tutti_sched::{Demand, Place, SubmitError, could_hold};
 
 use crate::members::{Members, NodeId};
@@ -46,6 +47,14 @@ pub enum PlacementError {
         /// The sum of what was said.
         room: u64,
     },
+    /// Stdin is for a rank that there is not.
+    #[error("-stdin names rank {rank}, the job has {ranks} ranks")]
+    Stdin {
+        /// The rank.
+        rank: u32,
+        /// Ranks of the job.
+        ranks: u64,
+    },
     /// No nodes of this cluster could ever hold it.
     #[error(transparent)]
     Demand(#[from] SubmitError),
@@ -53,6 +62,54 @@ pub enum PlacementError {
 
 /// Nodes in order of ranks, and the world rank of each one's first.
 type Firsts = (Vec<NodeId>, Vec<u32>);
+
+/// Says how many ranks a job has for which its user has not said so (one program, of 0 ranks): one for each slot of its nodes, or as
+/// many on each as he has said. Of nodes that differ those with the fewest `ranks` on them are taken.
+///
+/// # Errors
+/// When the nodes are not there.
+pub fn fill(
+    members: &Members,
+    ranks: impl Fn(NodeId) -> u64,
+    submit: &mut Submit,
+) -> Result<(), PlacementError> {
+    let [program] = &submit.job.programs[..] else { return Ok(()) };
+    if program.ranks > 0 {
+        return Ok(());
+    }
+    let slots = |node: &NodeId| members.nodes[node].about.slots.max(1);
+    let hosts = named(members, &submit.hosts)?;
+    let mut nodes: Vec<(NodeId, Option<u32>)> = match hosts.is_empty() {
+        true => members.alive().map(|(node, _)| (node, None)).collect(),
+        false => hosts,
+    };
+    let alive = nodes.len() as u32;
+    let wanted = submit.nodes.unwrap_or(if submit.hosts.is_empty() { 1 } else { alive });
+    if wanted == 0 || wanted > alive {
+        return Err(PlacementError::TooFewNodes { wanted, alive });
+    }
+    let first = slots(&nodes[0].0);
+    let alike =
+        submit.per_node.or_else(|| nodes.iter().all(|(node, _)| slots(node) == first).then_some(first));
+    let all = if let (true, Some(per_node)) = (submit.hosts.is_empty(), alike) {
+        (submit.nodes, submit.per_node) = (Some(wanted), Some(per_node));
+        u64::from(wanted) * u64::from(per_node)
+    } else {
+        if submit.hosts.is_empty() {
+            nodes.sort_by_key(|(node, _)| ranks(*node));
+        }
+        nodes.truncate(wanted as usize);
+        let of_node = |(node, count): &(NodeId, Option<u32>)| {
+            let ranks = submit.per_node.or(*count).unwrap_or_else(|| slots(node));
+            Host { name: members.nodes[node].about.name.clone(), ranks: Some(ranks) }
+        };
+        submit.hosts = nodes.iter().map(of_node).collect();
+        (submit.nodes, submit.per_node) = (None, None);
+        submit.hosts.iter().map(|host| u64::from(host.ranks.unwrap_or(0))).sum()
+    };
+    submit.job.programs[0].ranks = u32::try_from(all).map_err(|_| PlacementError::NoRanks)?;
+    Ok(())
+}
 
 /// What the job asks the scheduler for.
 ///
@@ -62,6 +119,11 @@ pub fn demand(members: &Members, submit: &Submit) -> Result<Demand, PlacementErr
     let ranks = submit.job.ranks();
     if ranks == 0 || ranks > u64::from(u32::MAX) {
         return Err(PlacementError::NoRanks);
+    }
+    if let Input::Rank(rank) = submit.job.input
+        && u64::from(rank) >= ranks
+    {
+        return Err(PlacementError::Stdin { rank, ranks });
     }
     let hosts = named(members, &submit.hosts)?;
     let place = if hosts.is_empty() {

@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use tutti_node::wire::Report;
 
 use super::job::{HeadJob, command};
-use super::listing::{name, names};
+use super::listing::{name, names, ranks};
 use super::{Filing, JobEvent, SETTLE_LOST, placement};
 use crate::core::{Action, Core};
 use crate::members::NodeId;
@@ -12,8 +12,8 @@ use crate::message::{
     Answer, BATCH_AFTER_MAX, Control, JobId, Launch, Notice, Request, Routed, Run, Submit, User,
 };
 
-/// Why a job ended that was killed by request, or with its front end.
-const KILLED: &str = "it was killed by its user";
+/// Why a job ended whose front end was there no more.
+const ABANDONED: &str = "its front end is gone";
 /// The same, for its user too.
 const DOWN: &str = "the cluster has been shut down; the job is ended";
 
@@ -105,7 +105,7 @@ impl Core {
         home: NodeId,
         ask: u64,
         user: User,
-        submit: Submit,
+        mut submit: Submit,
         detached: bool,
         enrolled: bool,
     ) -> Option<Answer> {
@@ -124,9 +124,14 @@ impl Core {
                 return Some(Answer::Refused(format!("there is no job {}", after.job)));
             }
         }
+        let ranks = ranks(&head.jobs);
+        let ranks = |node| ranks.get(&node).copied().unwrap_or(0);
+        let mut wanted = || {
+            placement::fill(members, ranks, &mut submit).and_then(|()| placement::demand(members, &submit))
+        };
         let wanted = match enrolled {
             true => None,
-            false => match placement::demand(members, &submit) {
+            false => match wanted() {
                 Ok(demand) => Some(demand),
                 Err(error) => return Some(Answer::Refused(error.to_string())),
             },
@@ -201,7 +206,7 @@ impl Core {
         if !self.may(user, Some(owner)) {
             return refused(format!("job {id} is another user's"));
         }
-        let wall_ms = self.wall_ms;
+        let (wall_ms, actor) = (self.wall_ms, self.actor(user));
         let job = self.head.as_mut().and_then(|head| head.jobs.get_mut(&id))?;
         if job.over {
             return refused(format!("job {id} is over"));
@@ -222,9 +227,12 @@ impl Core {
                 job.order.window = Some((rows, columns));
                 job.signal(Signal::WINCH.as_raw() as u32);
             }
-            Control::Kill => {
+            Control::Kill | Control::Abandon => {
                 job.asked = true;
-                job.note_cause(KILLED.into());
+                job.note_cause(match control {
+                    Control::Kill => format!("it was killed by {actor}"),
+                    _ => ABANDONED.into(),
+                });
                 job.end_by(None, 128 + 9);
             }
             Control::Signal(signal) => {
@@ -236,6 +244,10 @@ impl Core {
                     job.set_run(Run::Go, user.uid, wall_ms);
                 }
                 job.asked |= ends;
+                if ends {
+                    let name = tutti_node::os::signal_name(signal as i32);
+                    job.ended_by = Some(format!("signal {signal} ({name}) was sent by {actor}"));
+                }
             }
         }
         let run = job.order.run;
@@ -256,6 +268,15 @@ impl Core {
         }
         self.judge(id);
         (!is_filed).then_some(Answer::Done)
+    }
+
+    /// Who does something to a job, in words.
+    fn actor(&self, user: User) -> String {
+        match (self.config.user_name)(user.uid) {
+            Some(name) if user.uid == 0 => name,
+            Some(name) => format!("user {name}"),
+            None => format!("user {}", user.uid),
+        }
     }
 
     fn shut_down(&mut self, user: User) -> Answer {

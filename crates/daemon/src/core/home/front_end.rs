@@ -94,7 +94,7 @@ impl Core {
         home.under_way = 0;
         let nodes: Vec<NodeId> = home.streams.keys().copied().collect();
         if let Some(user) = home.user.filter(|_| home.coupled && !home.over) {
-            self.demand(user, Request::Control(job, Control::Kill));
+            self.demand(user, Request::Control(job, Control::Abandon));
         }
         nodes.into_iter().for_each(|node| self.give_room(job, node, false));
     }

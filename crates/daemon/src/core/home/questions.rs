@@ -176,7 +176,7 @@ impl Core {
             let home = self.home.homes.entry(*job).or_default();
             if home.coupled && client == NOBODY {
                 let job = *job;
-                self.demand(user, Request::Control(job, Control::Kill));
+                self.demand(user, Request::Control(job, Control::Abandon));
             } else if home.coupled {
                 home.client = Some(client);
                 self.home.clients.insert(client, *job);

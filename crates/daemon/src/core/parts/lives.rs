@@ -157,7 +157,7 @@ impl Core {
             let name = &self.config.about.name;
             let seconds = silent_ms / 1000;
             let text = format!("node {name} has not heard of the head for {seconds} s; the job is ended");
-            self.act(Action::Say(format!("job {job}: {text}")));
+            self.act(Action::Warn(format!("job {job}: {text}")));
             self.end_part(job, text);
             self.tell_gang_of_part(job, false);
         }

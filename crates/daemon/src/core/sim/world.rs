@@ -277,7 +277,7 @@ impl World {
                 }
                 self.placed += u64::from(event.event == "placed");
             }
-            Action::Continue(_) | Action::Say(_) | Action::Lane(..) | Action::Here(..) => {}
+            Action::Continue(_) | Action::Say(_) | Action::Warn(_) | Action::Lane(..) | Action::Here(..) => {}
             Action::LogTurns(_) => {}
             Action::Leave => panic!("node {node} leaves"),
         }

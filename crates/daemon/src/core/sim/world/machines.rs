@@ -87,6 +87,8 @@ impl World {
                 data: "127.0.0.1".parse().unwrap(),
                 slots: 4,
                 memory_bytes: MEMORY_BYTES,
+                limits_memory: false,
+                freezes: false,
                 incarnation: life,
                 preferred: Default::default(),
                 machine: String::new(),
@@ -102,6 +104,7 @@ impl World {
             journals: machine.journals.iter().map(|(job, journal)| (*job, journal.clone())).collect(),
             queued: machine.queued.iter().map(|(job, queued)| (*job, queued.clone())).collect(),
             policy: Default::default(),
+            user_name: |_| None,
         };
         let clock = self.clock(node);
         let machine = &mut self.machines[node];

@@ -21,7 +21,7 @@ impl World {
         let life = self.machines[from].life;
         let is_there = self.machines.get(to).is_some_and(|machine| machine.core.is_some());
         if !is_there || !self.peace && self.random.below(20) == 0 {
-            return self.later(50, Next::Core(from, life, None, Event::DialFailed));
+            return self.later(50, Next::Core(from, life, None, Event::DialFailed("refused".into())));
         }
         let to_life = self.machines[to].life;
         let (near, far) = (LinkId(self.number()), LinkId(self.number()));

@@ -1,0 +1,124 @@
+//! Options of `tutti submit` in a script, as batch users write them: lines that begin with `#TUTTI`, above the first command.
+//!
+//! ```text
+//! #!/bin/sh
+//! #TUTTI -N 2 -n 8
+//! #TUTTI --time 1h          # words as in a shell, with a comment
+//! exec ./a.out
+//! ```
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use crate::options::{Face, OptionError, Request, parse_as};
+
+/// Options stand in the first bytes of a script.
+const HEAD_BYTES: u64 = 64 << 10;
+/// What their lines begin with.
+const MARK: &str = "#TUTTI";
+
+/// Why a line of a script is none of options.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScriptError {
+    /// An option is wrong.
+    #[error("{file}, line {line}: {error}")]
+    Option {
+        /// The script.
+        file: String,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong.
+        error: OptionError,
+    },
+    /// It is no list of options.
+    #[error("{file}, line {line}: {text:?} is not a list of options")]
+    Line {
+        /// The script.
+        file: String,
+        /// Counted from 1.
+        line: usize,
+        /// What stands there.
+        text: String,
+    },
+}
+
+/// The options in a program, if it is a script that has any.
+///
+/// # Errors
+/// With one line about the first one that is wrong.
+pub fn options(file: &Path) -> Result<Vec<OsString>, ScriptError> {
+    let mut head = Vec::new();
+    // Whether it can be executed is another's to say.
+    let read = File::open(file).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
+    match read {
+        Ok(_) => in_text(&file.to_string_lossy(), &String::from_utf8_lossy(&head)),
+        Err(_) => Ok(Vec::new()),
+    }
+}
+
+fn in_text(file: &str, text: &str) -> Result<Vec<OsString>, ScriptError> {
+    let mut options = Vec::new();
+    if !text.starts_with("#!") && !text.starts_with(MARK) {
+        return Ok(options);
+    }
+    for (index, line) in text.lines().map(str::trim).enumerate() {
+        if !line.is_empty() && !line.starts_with('#') {
+            break;
+        }
+        let Some(rest) =
+            line.strip_prefix(MARK).filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t']))
+        else {
+            continue;
+        };
+        let wrong = || ScriptError::Line { file: file.into(), line: index + 1, text: rest.trim().into() };
+        let words = shlex::split(rest).ok_or_else(wrong)?;
+        let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+        // Only options may stand there: the program is the script.
+        let program = OsStr::new("program");
+        let line: Vec<OsString> = words.iter().cloned().chain([program.into()]).collect();
+        match parse_as(&line, Face::Submit) {
+            Ok(Request::Run(parsed))
+                if parsed.programs.len() == 1 && parsed.programs[0].words == [program] => {}
+            Ok(_) => return Err(wrong()),
+            Err(error) => return Err(ScriptError::Option { file: file.into(), line: index + 1, error }),
+        }
+        options.extend(words);
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Result<Vec<String>, String> {
+        let words = in_text("job.sh", text).map_err(|error| error.to_string())?;
+        Ok(words.into_iter().map(|word| word.into_string().expect("UTF-8")).collect())
+    }
+
+    #[test]
+    fn script_options_stand_above_its_first_command() {
+        let text = "#!/bin/sh\n#TUTTI -N 2 -n 8 # two nodes\n\n# a comment\n#TUTTIX -n 9\n#TUTTI --name 'a b'\r\n\
+                    echo x\n#TUTTI -n 5\n";
+        assert_eq!(found(text), Ok(["-N", "2", "-n", "8", "--name", "a b"].map(str::to_owned).to_vec()));
+        assert_eq!(found("\u{7f}ELF\n#TUTTI -n 5\n"), Ok(Vec::new()));
+        assert_eq!(found(""), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn script_options_that_are_wrong_are_named_with_file_and_line() {
+        for (line, error) in [
+            ("-N 2 --frob", "--frob is not an option (see --help)"),
+            ("-n many", "-n is given \"many\", expected a whole number above 0"),
+            ("-n", "-n is given \"program\", expected a whole number above 0"),
+            ("-n 2 ./a.out", "\"-n 2 ./a.out\" is not a list of options"),
+            ("--help", "\"--help\" is not a list of options"),
+            ("--name 'a", "\"--name 'a\" is not a list of options"),
+        ] {
+            let text = format!("#!/bin/sh\n#TUTTI {line}\n");
+            assert_eq!(found(&text), Err(format!("job.sh, line 2: {error}")));
+        }
+    }
+}
