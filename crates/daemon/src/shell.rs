@@ -261,11 +261,8 @@ async fn listen(settings: &Settings) -> Result<TcpListener, ShellError> {
         if !is_head {
             return bind_at(asked).await.map_err(failed(format!("listen on {asked}")));
         }
-        say(format_args!(
-            "tuttid {}: cannot listen on {before}, where the head was: {error}; it is tried for {} s",
-            settings.name,
-            PORT_MAX.as_secs()
-        ));
+        let limit_s = PORT_MAX.as_secs();
+        tracing::warn!("cannot listen on {before}, where the head was: {error}; it is tried for {limit_s} s");
     }
     let deadline = tokio::time::Instant::now() + PORT_MAX;
     while result.is_err() && tokio::time::Instant::now() < deadline {
@@ -343,7 +340,7 @@ impl Shell {
         }
         let swept = tutti_node::cgroup::sweep_blocking();
         if swept > 0 {
-            say(format_args!("tuttid {}: {swept} cgroups of jobs that were left are removed", settings.name));
+            tracing::info!("{swept} cgroups of jobs that were left are removed");
         }
         let mut journals = journals::Journals::open(settings.parts.with_extension("output"))?;
         config.journals = journals.load();

@@ -246,7 +246,6 @@ pub fn ability() -> Ability {
     };
     let freezes = cgroup.freeze(true) && cgroup.freeze(false);
     let ability = Ability { freezes, limits_memory: cgroup.limit_memory(1 << 30) };
-    remove(cgroup.path());
     ability
 }
 
