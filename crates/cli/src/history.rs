@@ -101,6 +101,12 @@ fn submitted(id: u64, event: Event, own: u32) -> JobRow {
         pids: Vec::new(),
         held_by: Vec::new(),
         enforced: Vec::new(),
+        enrolled: false,
+        first_ranks: Default::default(),
+        limits_memory: Default::default(),
+        output: Vec::new(),
+        origin: String::new(),
+        output_state: Default::default(),
     }
 }
 
