@@ -302,10 +302,8 @@ fn began(pid: u32) -> Option<String> {
 
 /// Processes that the cluster runs here. What a plain mpiexec has started goes on without daemons.
 fn jobs_here() -> Vec<Left> {
-    let (nodes, jobs) = (cluster::ask(&Request::Nodes), cluster::ask(&Request::Jobs { all: false }));
-    let (Ok((Answer::Nodes(nodes), _)), Ok((Answer::Jobs(jobs), _))) = (nodes, jobs) else {
-        return Vec::new();
-    };
+    let Ok((Answer::Nodes(nodes), _)) = cluster::ask(&Request::Nodes) else { return Vec::new() };
+    let Ok((Answer::Jobs(jobs), _)) = cluster::ask(&Request::Jobs { all: false }) else { return Vec::new() };
     let is_here = |name: &str| {
         let address = nodes.iter().find(|node| node.name == name).and_then(|node| node.address.parse().ok());
         // Nobody can be bound to the address of another machine.
