@@ -104,7 +104,6 @@ pub fn all() -> Vec<Case> {
     let rtt = Case { program: "rtt", ..PLAIN };
     let rate = Case { program: "rate", budget_ms: 150, ..PLAIN };
     let steps = Case { program: "steps", work_us: Some(SHORT_STEP_US), budget_ms: 300, ..PLAIN };
-    let many = Case { program: "many", budget_ms: 60, long: true, ..PLAIN };
     let cross = Case { program: "cross", args: "--sizes 65536,1048576,16777216", budget_ms: 120, ..PLAIN };
     vec![
         Case { id: "rtt", ..rtt.clone() },
@@ -142,21 +141,32 @@ pub fn all() -> Vec<Case> {
         Case { id: "cross_1core", cores: 1, ..cross.clone() },
         Case { id: "cross_8", ranks: 8, long: true, ..cross },
         Case { id: "launch", way: Way::FromOutside, program: "initfini", budget_ms: 0, ..PLAIN },
-        Case { id: "many", args: MANY, ..many.clone() },
-        Case { id: "many_large", args: MANY_LARGE, ..many },
     ]
     .into_iter()
+    .chain(many_pending())
     .chain(between_nodes())
     .collect()
 }
 
-/// Many pending operations of 8 bytes. A library that looks all of them through at each is cut off by the limit, its last rows first.
-const MANY: &str = "--cases issend,backwards,partitions --counts 100,1000,10000,100000";
-/// Large ones: 10,000 receives have 200 MB.
-const MANY_LARGE: &str = "--cases rendezvous --counts 100,1000,10000";
+/// Many pending operations. A library that looks all of them through at each is cut off by the limit, so the most stand alone.
+fn many_pending() -> impl Iterator<Item = Case> {
+    let cases = [
+        ("many_rendezvous", "net_many_rendezvous", "--cases rendezvous --counts 100,1000,10000"),
+        ("many_issend", "net_many_issend", "--cases issend --counts 100,1000,10000"),
+        ("many_issend_most", "net_many_issend_most", "--cases issend --counts 100000"),
+        ("many_backwards", "net_many_backwards", "--cases backwards --counts 100,1000,10000"),
+        ("many_partitions", "net_many_partitions", "--cases partitions --counts 100,1000,10000"),
+        ("many_partitions_most", "net_many_partitions_most", "--cases partitions --counts 100000"),
+    ];
+    let many = Case { program: "many", budget_ms: 60, long: true, ..PLAIN };
+    cases.into_iter().flat_map(move |(inside, between, args)| {
+        let inside = Case { id: inside, args, ..many.clone() };
+        [inside.clone(), Case { id: between, nodes: Nodes::Two, ..inside }]
+    })
+}
 
 /// Those of jobs on two nodes.
-fn between_nodes() -> [Case; 9] {
+fn between_nodes() -> [Case; 7] {
     let net = Case { nodes: Nodes::Two, program: "rtt", ..PLAIN };
     let stream =
         Case { program: "stream", args: "--sizes 4096,65536,1048576", budget_ms: 300, ..net.clone() };
@@ -164,10 +174,8 @@ fn between_nodes() -> [Case; 9] {
     [
         Case { id: "net_rtt", args: "--sizes 4,1024,4096,16384,65536,1048576", ..net.clone() },
         Case { id: "net_inside", args: "--idle sleep --sizes 4", ranks: 4, ..net.clone() },
-        Case { id: "net_rate", program: "rate", args: "--window 64", budget_ms: 150, ..net.clone() },
+        Case { id: "net_rate", program: "rate", args: "--window 64", budget_ms: 150, ..net },
         Case { id: "net_stream", ..stream.clone() },
-        Case { id: "net_many", program: "many", args: MANY, long: true, ..net.clone() },
-        Case { id: "net_many_large", program: "many", args: MANY_LARGE, long: true, ..net },
         lossy("net_loss_0", "loss=0%"),
         lossy("net_loss_01", "loss=0.1%"),
         lossy("net_loss_1", "loss=1%"),

@@ -277,50 +277,20 @@ fn launch(add: &mut Add<'_>) {
 
 /// What one of n pending operations costs: the same whatever n is, where nothing is looked through.
 fn many_pending(add: &mut Add<'_>) {
-    let places =
-        [("many", "many", "many_large", ""), ("net/many", "net_many", "net_many_large", "two nodes: ")];
-    let selects: [(&str, &str, [&'static str; 4]); 4] = [
-        (
-            "rendezvous",
-            "MPI_Isend of 20 kB",
-            ["case=rendezvous count=100", "case=rendezvous count=1000", "case=rendezvous count=10000", ""],
-        ),
-        (
-            "issend",
-            "MPI_Issend of 8 B",
-            [
-                "case=issend count=100",
-                "case=issend count=1000",
-                "case=issend count=10000",
-                "case=issend count=100000",
-            ],
-        ),
-        (
-            "backwards",
-            "tags against the order of posting",
-            [
-                "case=backwards count=100",
-                "case=backwards count=1000",
-                "case=backwards count=10000",
-                "case=backwards count=100000",
-            ],
-        ),
-        (
-            "partitions",
-            "partitions of 8 B",
-            [
-                "case=partitions count=100",
-                "case=partitions count=1000",
-                "case=partitions count=10000",
-                "case=partitions count=100000",
-            ],
-        ),
+    let to_10000 = ["count=100", "count=1000", "count=10000"];
+    let kinds: [(&str, &'static str, &'static str, &[&'static str]); 6] = [
+        ("MPI_Isend of 20 kB", "many_rendezvous", "net_many_rendezvous", &to_10000),
+        ("MPI_Issend of 8 B", "many_issend", "net_many_issend", &to_10000),
+        ("MPI_Issend of 8 B", "many_issend_most", "net_many_issend_most", &["count=100000"]),
+        ("tags against the order of posting", "many_backwards", "net_many_backwards", &to_10000),
+        ("partitions of 8 B", "many_partitions", "net_many_partitions", &to_10000),
+        ("partitions of 8 B", "many_partitions_most", "net_many_partitions_most", &["count=100000"]),
     ];
-    for (prefix, small, large, place) in places {
-        for (name, text, counts) in selects {
-            let case = if name == "rendezvous" { large } else { small };
-            for select in counts.into_iter().filter(|select| !select.is_empty()) {
-                let count = select.rsplit('=').next().expect("a count");
+    for (text, inside, between, counts) in kinds {
+        let name = inside.trim_start_matches("many_").trim_end_matches("_most");
+        for (prefix, place, case) in [("many", "", inside), ("net/pending", "two nodes: ", between)] {
+            for select in counts {
+                let count = select.trim_start_matches("count=");
                 let id = format!("{prefix}/{name}-{count}");
                 let text = format!("{place}{text}, each of {count} pending");
                 add(&id, &text, "us", Line(case, select, "median_ns"), Limit::Unknown, Beat(1.0));
