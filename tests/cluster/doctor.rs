@@ -3,6 +3,7 @@
 use serde_json::Value;
 use tutti_tests::{Ran, program};
 
+use crate::Cluster;
 use crate::harness::LIMIT;
 
 fn doctor(words: &[&str]) -> Ran {
@@ -42,4 +43,22 @@ fn doctor_names_a_program_that_cannot_run() {
     let program =
         found["checks"].as_array().expect("checks").iter().find(|check| check["subject"] == "program");
     assert_eq!(program.expect("the program")["verdict"], "ok");
+}
+
+#[test]
+fn doctor_probes_all_pairs_of_nodes() {
+    let cluster = Cluster::up("cluster-doctor", 3, &["--lost-after", "30"]);
+    let ran = || -> Value {
+        serde_json::from_str(&cluster.tutti(&["doctor", "--json", "/bin/sh"]).stdout).expect("JSON")
+    };
+    let of = |found: &Value, subject: &str| -> Vec<Value> {
+        let checks = found["checks"].as_array().expect("checks").iter();
+        checks.filter(|check| check["subject"] == subject).cloned().collect()
+    };
+    let found = ran();
+    for subject in ["versions", "TCP", "UDP of daemons", "UDP of ranks", "clocks", "nodes' program"] {
+        let checks = of(&found, subject);
+        assert!(checks.len() == 1 && checks[0]["verdict"] == "ok", "{subject}: {found}");
+    }
+    assert!(of(&found, "TCP")[0]["found"].to_string().contains("6 pairs"), "{found}");
 }

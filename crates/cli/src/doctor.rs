@@ -3,12 +3,15 @@
 //! ```text
 //! facts (tutti_node::facts, read by this process)  --\
 //! the program, as this user finds it (doctor/file)  --> checks (pure) -> a line each, exit status
+//! all nodes of a cluster (doctor/nodes, probe)      --/
 //! ```
 //!
 //! A line begins with `OK`, `MAY` (it works, and could work better) or `FIX`. The exit status is 1 if there is a FIX.
 
 mod checks;
 mod file;
+mod nodes;
+mod probe;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -28,16 +31,26 @@ pub struct Options {
     /// For scripts
     #[arg(long)]
     json: bool,
+    /// What a rank of the doctor's own job is to do
+    #[arg(long, hide = true, value_name = "TASK")]
+    rank: Option<String>,
 }
 
-/// Looks at this machine, and says what it finds.
+/// Looks at this machine, and at the nodes of the cluster if it has one, and says what it finds.
 ///
 /// # Errors
-/// None yet: what cannot be found out is a line too.
+/// A rank that cannot do what it should; else what cannot be found out is a line too.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
+    if let Some(task) = &options.rank {
+        return probe::run(task).map(|()| ExitCode::SUCCESS);
+    }
     let facts = Facts::read();
     let mut checks = checks::of_machine(&facts);
     checks.extend(options.program.as_ref().map(|program| checks::of_program(program, &file::look(program))));
+    checks.extend(match nodes::checks(options.program.as_deref()) {
+        Ok(checks) => checks,
+        Err(text) => vec![checks::fix("nodes", text, "see `tutti nodes` and the daemons' logs")],
+    });
     let status = if checks.iter().any(|check| check.verdict == Verdict::Fix) { 1 } else { 0 };
     let text = if options.json {
         let all = json!({ "ok": status == 0, "checks": checks, "facts": facts });

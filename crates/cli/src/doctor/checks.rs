@@ -46,15 +46,15 @@ impl Verdict {
     }
 }
 
-fn ok(subject: &'static str, found: impl Into<String>) -> Check {
+pub fn ok(subject: &'static str, found: impl Into<String>) -> Check {
     Check { subject, verdict: Verdict::Ok, found: found.into(), advice: None }
 }
 
-fn may(subject: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Check {
+pub fn may(subject: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Check {
     Check { subject, verdict: Verdict::May, found: found.into(), advice: Some(advice.into()) }
 }
 
-fn fix(subject: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Check {
+pub fn fix(subject: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Check {
     Check { subject, verdict: Verdict::Fix, found: found.into(), advice: Some(advice.into()) }
 }
 
@@ -72,6 +72,11 @@ pub fn of_machine(facts: &Facts) -> Vec<Check> {
         receive_buffer(facts),
         open_files(facts),
     ]
+}
+
+/// What matters of a node to a job there, as a rank of it sees it.
+pub fn of_rank(facts: &Facts) -> Vec<Check> {
+    vec![system_calls(facts), copies(facts), offloads(facts), receive_buffer(facts), open_files(facts)]
 }
 
 /// A program, as it was found or not.
@@ -241,12 +246,12 @@ fn open_files(facts: &Facts) -> Check {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use tutti_node::facts::{Calls, Cgroups};
 
     use super::*;
 
-    fn well() -> Facts {
+    pub fn well() -> Facts {
         let strings = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         Facts {
             version: "1".into(),

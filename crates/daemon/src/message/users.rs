@@ -265,6 +265,9 @@ pub struct NodeRow {
     pub parent: Option<NodeId>,
     /// Address of its ranks.
     pub address: String,
+    /// Where its daemon is reached.
+    #[serde(default)]
+    pub control: Option<std::net::SocketAddr>,
 }
 
 /// The line about a rank that ended, unless there has been one.

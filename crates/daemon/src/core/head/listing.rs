@@ -97,6 +97,7 @@ impl Core {
             policy: (*node == NodeId::HEAD).then(|| self.config.policy.to_string()),
             parent: members.parent(*node),
             address: member.about.data.to_string(),
+            control: Some(member.about.control),
         };
         members.nodes.iter().map(row).collect()
     }
