@@ -168,9 +168,15 @@ impl Machine {
     /// Sends a request, by a user; gives the connection and the answer.
     #[track_caller]
     pub fn ask(&self, user: usize, request: &Value) -> (UnixStream, Value) {
+        self.ask_text(user, &request.to_string())
+    }
+
+    /// The same, of any text.
+    #[track_caller]
+    pub fn ask_text(&self, user: usize, request: &str) -> (UnixStream, Value) {
         let mut stream = self.connect(user);
         stream.set_read_timeout(Some(LIMIT)).expect("a socket");
-        stream.write_all(&Self::frame(ASK, request.to_string().as_bytes())).expect("the daemon listens");
+        stream.write_all(&Self::frame(ASK, request.as_bytes())).expect("the daemon listens");
         loop {
             let (kind, payload) = Self::read_frame(&mut stream).expect("an answer was awaited");
             if kind == ANSWER {

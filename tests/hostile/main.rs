@@ -13,7 +13,11 @@ mod harness;
 mod identity;
 mod inheritance;
 mod machine;
+mod memory;
 mod numbers;
+mod orphans;
 mod output;
+mod shares;
+mod sleepers;
 
 pub use machine::Machine;

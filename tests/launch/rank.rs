@@ -16,12 +16,16 @@
 //! | spray=N,M | prints N lines of M bytes, all its rank's letter |
 //! | stray | leaves a grandchild in a session of its own behind |
 //! | fork | leaves a grandchild behind that ignores every polite signal |
+//! | strays=N | the same for N that sleep, each in a session of its own |
+//! | listen=NAME | listens on an abstract socket for ever, prints a line for it, and one for each that connects |
 //! | touch=FILE, await=FILE | makes a file, waits until there is one |
 
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::{Command, exit};
 use std::time::{Duration, Instant};
 
@@ -97,6 +101,11 @@ fn act(verb: &str, value: &str, rank: &str, starter: &mut Option<OwnedFd>) {
             let ignoring = "(trap '' TERM INT HUP QUIT; while :; do sleep 1000; done) &";
             Command::new("sh").args(["-c", ignoring]).status().expect("sh");
         }
+        "strays" => {
+            let script = "i=0; while [ $i -lt $0 ]; do setsid -f sleep 1000; i=$((i + 1)); done";
+            Command::new("sh").args(["-c", script, value]).status().expect("sh");
+        }
+        "listen" => listen(value),
         "touch" => drop(std::fs::File::create(value).expect("a file")),
         "await" => {
             let start = Instant::now();
@@ -177,6 +186,16 @@ fn be_a_stranger() {
     send(&socket, b"GET / HTTP/1.1\r\n\r\n", SendFlags::NOSIGNAL).expect("the starter is there");
     for _ in 0..200 {
         std::mem::forget(dial());
+    }
+}
+
+fn listen(name: &str) {
+    let address = SocketAddr::from_abstract_name(name).expect("a short name");
+    let listener = UnixListener::bind_addr(&address).expect("the name is free");
+    println!("listens");
+    for connection in listener.incoming() {
+        drop(connection.expect("a connection"));
+        println!("asked");
     }
 }
 

@@ -14,7 +14,9 @@ use crate::{LIMIT, Ran, await_that, comes_true, dist, run, state_of};
 /// The first uid. From here to 2^31 systemd, distributions and containers leave all uids unused.
 const FIRST_UID: u32 = 1_880_000_000;
 /// Each test process has so many of its own, so that limits per user and leftovers are its own too.
-const UIDS_OF_A_PROCESS: u32 = 32;
+const UIDS_OF_A_PROCESS: u32 = 128;
+/// Processes whose uids differ: no more than so many pids are in use at once.
+const PROCESSES: u32 = 1 << 20;
 
 /// How many of this process's have been given to tests.
 static GIVEN: AtomicU32 = AtomicU32::new(0);
@@ -38,7 +40,7 @@ impl Users {
         }
         let first = GIVEN.fetch_add(count, Ordering::Relaxed);
         assert!(first + count <= UIDS_OF_A_PROCESS, "one test process has {UIDS_OF_A_PROCESS} users");
-        let first = FIRST_UID + std::process::id() * UIDS_OF_A_PROCESS + first;
+        let first = FIRST_UID + std::process::id() % PROCESSES * UIDS_OF_A_PROCESS + first;
         let root = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir(&root).expect("a folder");
         std::fs::set_permissions(&root, PermissionsExt::from_mode(0o755)).expect("it is ours");

@@ -34,6 +34,7 @@ use crate::core::LinkId;
 pub(crate) mod admission;
 mod binding;
 mod brake;
+mod errands;
 mod freezer;
 mod lanes;
 mod life;
@@ -132,6 +133,8 @@ pub struct Here {
     pub groups: Vec<Arc<JobGroup>>,
     /// Their pids in order of ranks. Who says so may be a user: they count only as far as the kernel says the same.
     pub pids: Vec<u32>,
+    /// The starters of those, as the kernel says.
+    pub starters: Vec<u32>,
     /// Each has a core of its own, and is moved to those of the job's slots.
     pub bound: bool,
 }
@@ -212,10 +215,16 @@ impl Switcher {
             lanes: Lanes::new(socket),
             turns: turns.clone(),
         };
-        let mut life = Life::new(ends, gangs.slice_ns, head);
+        // From here: a thread is as preferred as who starts it.
+        let (errands, errand_thread) = errands::Errands::start()?;
+        let mut life = Life::new(ends, gangs.slice_ns, head, errands);
         let (preferred, asked) = channel();
-        let thread =
-            std::thread::Builder::new().name("switch".into()).spawn(move || life.live(&preferred))?;
+        let thread = std::thread::Builder::new().name("switch".into()).spawn(move || {
+            life.live(&preferred);
+            // It has been told to let all jobs go on, and ends when it has.
+            drop(life);
+            let _ = errand_thread.join();
+        })?;
         let rung = asked.recv().map_err(std::io::Error::other)?;
         Ok(Switcher { commands, words, served, bell, turns, rung, wanted, thread: Some(thread) })
     }

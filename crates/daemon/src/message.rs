@@ -31,11 +31,14 @@ use crate::gang::{Means, Stretch};
 use crate::members::{About, Members, NodeId};
 
 mod batch;
+mod environment;
 pub mod output;
 mod room;
 mod users;
 
 pub use batch::{After, BATCH_AFTER_MAX, Batch, NAME_CHARS_MAX};
+pub use environment::Environment;
+pub(crate) use environment::Environments;
 pub(crate) use room::{MESSAGE_BYTES_MAX, STATE_BYTES_MAX};
 pub use users::{Answer, Control, Host, JobRow, JobState, NodeRow, Request, Submit, ended_text};
 
@@ -299,7 +302,7 @@ pub struct Launch {
     #[serde(default)]
     pub session: Option<Box<Session>>,
     /// Environment of the front end.
-    pub environment: Vec<(Text, Text)>,
+    pub environment: Environment,
     /// Its working directory.
     pub directory: Text,
     /// Its file mode creation mask.

@@ -15,13 +15,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::process::{Pid, Signal};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 
 use crate::core::{Action, ClientId, Config, Core, Event, LinkId, WriterSaid};
 use crate::gang::{self, Gangs, Switcher};
 use crate::key::{Credential, KeyError};
 use crate::message::JobId;
 use starters::Starter;
-use tutti_node::wire::{self, Back, Kind};
+use tutti_node::wire::{Back, Kind};
 
 mod alarm;
 mod clients;
@@ -33,6 +34,7 @@ mod guests;
 mod journals;
 mod kept;
 mod neighbours;
+mod orphans;
 mod peers;
 mod public;
 mod starters;
@@ -125,8 +127,11 @@ enum Happened {
     Client {
         client: ClientId,
         writer: clients::Writer,
+        debts: guests::Debts,
         pid: Option<Pid>,
     },
+    /// Who else has jobs on this machine has been looked for: what is known now, and our windows.
+    Neighbours(Box<neighbours::Census>, Option<tutti_sched::Window>),
     /// A starter has closed its wire, that with this number, or has said something that none says.
     StarterClosed(JobId, u64, Option<String>),
     /// The starter of this wire has been told to kill its part long ago.
@@ -158,6 +163,8 @@ struct Shell {
     starters: HashMap<JobId, Starter>,
     writers: writers::Writers,
     journals: journals::Journals,
+    /// Starters that are our children.
+    wards: orphans::Wards,
     /// Programs whose connections have become wires of jobs that run already.
     enrolled: HashMap<ClientId, JobId>,
     /// When somebody last needed this daemon.
@@ -213,6 +220,10 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
         .map_err(failed("catch signals"))?;
     let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
         .map_err(failed("catch signals"))?;
+    let mut deaths = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::child())
+        .map_err(failed("catch signals"))?;
+    // Orphans are looked for at this time: one of our children has died, or lived on at the last look.
+    let mut orphans_at = None;
     let mut alarm = alarm::Alarm::new().map_err(failed("make a timer"))?;
     let words = alarm::Bell::new(shell.switcher.words().bell()).map_err(failed("hear the switch thread"))?;
     shell.act();
@@ -230,6 +241,12 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
                 shell.share_machine(now_ms());
                 shell.leave_if_idle();
             }
+            _ = deaths.recv() => {
+                orphans_at.get_or_insert_with(|| Instant::now() + orphans::PAUSE);
+            }
+            () = until(orphans_at) => {
+                orphans_at = shell.wards.end_orphans().then(|| Instant::now() + orphans::PAUSE);
+            }
             _ = end.recv() => shell.leaving = true,
             _ = interrupt.recv() => shell.leaving = true,
         }
@@ -240,6 +257,14 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
     }
     shell.end().await;
     Ok(())
+}
+
+/// Returns at this time; never without one.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// With port 0 a daemon hears where the one before it did: others look for it there. Where that is taken, a node of another head hears
@@ -370,6 +395,7 @@ impl Shell {
             starters,
             writers: HashMap::new(),
             journals,
+            wards: orphans::Wards::new(),
             enrolled: HashMap::new(),
             needed_ms: now_ms(),
             // Connections of an earlier life are known elsewhere by theirs.
@@ -389,8 +415,8 @@ impl Shell {
                 self.peers.insert(link, peer);
                 if dialled { Event::Dialled(link) } else { Event::Accepted(link) }
             }
-            Happened::Client { client, writer, pid } => {
-                self.clients.insert(client, clients::Client { writer, pid, stopped: false });
+            Happened::Client { client, writer, debts, pid } => {
+                self.clients.insert(client, clients::Client { writer, debts, pid, stopped: false });
                 return;
             }
             Happened::Core(event) if self.is_enrolled(&event) => match self.as_starter(event) {
@@ -406,6 +432,7 @@ impl Shell {
                 Some(event) => event,
                 None => return,
             },
+            Happened::Neighbours(census, window) => return self.handle_neighbours(*census, window),
             Happened::StarterClosed(job, number, wrong) => return self.bury(job, number, wrong),
             Happened::Back { client, uid, pid, back, listen, refused } => {
                 match self.welcome_back((client, uid, pid), &back, listen, &refused) {
@@ -434,12 +461,8 @@ impl Shell {
                     }
                 }
                 Action::Close(link) => self.forget_peer(link),
-                Action::Answer(client, answer) => {
-                    let mut frame = Vec::new();
-                    wire::put_json(&mut frame, Kind::Answer, &answer);
-                    self.to_client(client, frame);
-                }
-                Action::ToClient(client, frame) => self.to_client(client, frame),
+                Action::Answer(client, answer) => self.answer(client, &answer),
+                Action::ToClient(client, frame) => self.send_to_client(client, frame),
                 Action::Continue(client) => {
                     if let Some(pid) = self.clients.get(&client).and_then(|client| client.pid) {
                         let _ = rustix::process::kill_process(pid, Signal::CONT);
@@ -540,12 +563,6 @@ impl Shell {
         self.leaving |= now_ms - self.needed_ms >= leave_ms;
     }
 
-    fn to_client(&self, client: ClientId, frame: Vec<u8>) {
-        if let Some(client) = self.clients.get(&client) {
-            let _ = client.writer.send(frame);
-        }
-    }
-
     fn number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers
@@ -559,8 +576,14 @@ impl Shell {
         self.clients.clear();
         self.writers.clear();
         for (job, starter) in self.starters.drain() {
-            starter.end_and_wait().await;
+            starter.end_and_wait(self.wards.clone()).await;
             self.folder.remove(job);
+        }
+        for _ in 0..orphans::LAST_LOOKS {
+            if !self.wards.end_orphans() {
+                break;
+            }
+            tokio::time::sleep(orphans::PAUSE / 10).await;
         }
     }
 }

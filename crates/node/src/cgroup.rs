@@ -245,8 +245,7 @@ pub fn ability() -> Ability {
         return Ability::default();
     };
     let freezes = cgroup.freeze(true) && cgroup.freeze(false);
-    let ability = Ability { freezes, limits_memory: cgroup.limit_memory(1 << 30) };
-    ability
+    Ability { freezes, limits_memory: cgroup.limit_memory(1 << 30) }
 }
 
 /// Where a cgroup of that name would be: inside the one that this process is in.

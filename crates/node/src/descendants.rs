@@ -39,6 +39,33 @@ pub fn all_of(pid: Pid) -> Vec<Pid> {
     with_descendants(children_of(pid))
 }
 
+/// The same, of a process that has no more than `limit` processes and threads below it, itself counted; none of one that has more. So long
+/// it takes at most, whoever decides how many there are.
+pub fn some_of(pid: Pid, limit: usize) -> Option<Vec<Pid>> {
+    let (mut found, mut next, mut left) = (vec![pid], 0, limit);
+    while let Some(&pid) = found.get(next) {
+        next += 1;
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())) else { continue };
+        for thread in threads.flatten() {
+            left = left.checked_sub(1)?;
+            // One that has just gone has given its children to another thread of its process, or to the starter, for the next pass. Where
+            // the kernel has no such file all processes of the machine would have to be looked at.
+            let path = thread.path();
+            let text = match std::fs::read_to_string(path.join("children")) {
+                Ok(text) => text,
+                Err(_) if path.exists() => return None,
+                Err(_) => continue,
+            };
+            found.extend(text.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)));
+            if found.len() > limit {
+                return None;
+            }
+        }
+    }
+    found.swap_remove(0);
+    Some(found)
+}
+
 fn with_descendants(mut found: Vec<Pid>) -> Vec<Pid> {
     let mut next = 0;
     while let Some(&pid) = found.get(next) {
@@ -79,7 +106,7 @@ pub fn reap_all() {
 }
 
 /// The children of all threads of a process; none when it is gone.
-fn children_of(pid: Pid) -> Vec<Pid> {
+pub fn children_of(pid: Pid) -> Vec<Pid> {
     let folder = format!("/proc/{}/task", pid.as_raw_nonzero());
     let Ok(threads) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut children = Vec::new();
@@ -108,6 +135,23 @@ fn children_by_parent(parent: Pid) -> Vec<Pid> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn descendants_are_counted_up_to_a_limit() {
+        let script = "for i in 1 2 3; do sleep 60 & done; sleep 60 & wait";
+        let mut child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        while some_of(pid, 100).is_none_or(|found| found.len() < 4) {
+            std::thread::yield_now();
+        }
+        assert_eq!(some_of(pid, 5).map(|found| found.len()), Some(4));
+        assert_eq!((some_of(pid, 4), some_of(pid, 0)), (None, None));
+        let all = all_of(pid);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        all.into_iter().for_each(|pid| kill_process(pid, Signal::KILL).unwrap());
+        assert_eq!(some_of(pid, 5), Some(Vec::new()), "it is gone");
+    }
 
     #[test]
     fn descendants_are_found() {

@@ -24,6 +24,18 @@ pub use session::{
 };
 pub use user::{become_this_user, peer_groups};
 
+/// What is long is given back to the kernel as soon as it is not used any more. By itself the C library learns from the first long piece
+/// that is freed to keep the next ones.
+pub fn give_memory_back() {
+    /// Above it each piece is a mapping of its own: where the C library begins too.
+    const LONG_BYTES: c_int = 128 << 10;
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it sets a number of the allocator, which any thread may do at any time.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LONG_BYTES);
+    }
+}
+
 /// Signals that are read from a descriptor instead of interrupting.
 #[derive(Debug)]
 pub struct Signals {

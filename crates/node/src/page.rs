@@ -21,11 +21,27 @@ use crate::stat::Stat;
 
 /// The starter has it among its first descriptors; of who has more than a starter no more are looked at.
 const DESCRIPTORS_MAX: usize = 1024;
+/// A job has one starter on a node, or one for each of its virtual nodes.
+pub const STARTERS_MAX: usize = 256;
 
 /// The starter that has this process of the user's as a child; none when it is dead, or another user's.
 pub fn starter_of(rank: Pid, user: u32) -> Option<Pid> {
     let starter = Pid::from_raw(Stat::of(rank)?.parent)?;
     (owner(rank) == Some(user) && owner(starter) == Some(user)).then_some(starter)
+}
+
+/// The starters of these ranks of the user's, each once. No more than [`STARTERS_MAX`] are found.
+pub fn starters_of(ranks: &[u32], user: u32) -> Vec<u32> {
+    let ranks = ranks.iter().filter_map(|rank| Pid::from_raw(i32::try_from(*rank).ok()?));
+    let mut starters = Vec::new();
+    for rank in ranks {
+        let starter = starter_of(rank, user).map(|pid| pid.as_raw_nonzero().get() as u32);
+        starters.extend(starter.filter(|starter| !starters.contains(starter)));
+        if starters.len() == STARTERS_MAX {
+            break;
+        }
+    }
+    starters
 }
 
 /// Whose process it is; none when there is none.

@@ -17,6 +17,8 @@ pub struct Stat {
     pub state: u8,
     /// Who is told of its death; 0: nobody in this pid namespace.
     pub parent: i32,
+    /// What it has worked, with its children that are dead and buried, in clock ticks.
+    pub worked: u64,
     /// When it was started, in clock ticks since boot: pids are used again.
     pub since: u64,
 }
@@ -59,7 +61,13 @@ impl Stat {
         let mut fields = std::str::from_utf8(&line[name_end + 2..]).ok()?.split_ascii_whitespace();
         let state = *fields.next()?.as_bytes().first()?;
         let parent = fields.next()?.parse().ok()?;
-        Some(Stat { state, parent, since: fields.nth(17)?.parse().ok()? })
+        // Its own time in programs and in the kernel, then that of its children.
+        let mut times = fields.by_ref().skip(9).map(|ticks| ticks.parse::<u64>().ok());
+        let mut worked = 0_u64;
+        for _ in 0..4 {
+            worked = worked.saturating_add(times.next()??);
+        }
+        Some(Stat { state, parent, worked, since: fields.nth(4)?.parse().ok()? })
     }
 }
 
@@ -72,7 +80,7 @@ mod tests {
 
     #[test]
     fn proc_stat_name_may_hold_anything() {
-        let found = Some(Stat { state: b'S', parent: 12, since: 4711 });
+        let found = Some(Stat { state: b'S', parent: 12, worked: 3, since: 4711 });
         for name in ["cat", "a b", "a) S 1 2", ") ", "(((", "tmux: server", ") Z 1 1 1", "a\nb"] {
             assert_eq!(Stat::parse(format!("17 ({name}) {REST}\n").as_bytes()), found, "{name:?}");
         }

@@ -222,6 +222,13 @@ impl Decoder {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Gives back the memory of a long frame that has been taken.
+    pub fn shrink(&mut self) {
+        self.bytes.drain(..self.taken);
+        self.taken = 0;
+        self.bytes.shrink_to_fit();
+    }
+
     /// Bytes that are no whole frame yet, or have not been asked for.
     pub fn waiting(&self) -> usize {
         self.bytes.len() - self.taken

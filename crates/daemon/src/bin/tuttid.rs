@@ -14,6 +14,8 @@ use tutti_node::say::say;
 
 fn main() -> ExitCode {
     tutti_node::os::close_inherited_on_exec();
+    // What users say may be long, and all of it stays in memory (`gang::life`).
+    tutti_node::os::give_memory_back();
     let options = match Options::try_parse() {
         Ok(options) => options,
         Err(error) if !error.use_stderr() => error.exit(),

@@ -22,8 +22,9 @@ use tutti_sched::controller::Lags;
 use super::Core;
 use crate::members::NodeId;
 use crate::message::output::OutputState;
-use crate::message::{Answer, JobId, Launch, Notice, Order, Routed, Run};
+use crate::message::{Answer, Environments, JobId, Launch, Notice, Order, Routed, Run};
 
+mod bounds;
 mod dependencies;
 mod event;
 mod job;
@@ -90,6 +91,7 @@ pub(super) struct Head {
     settled: bool,
     /// Whom jobs wait for that stand still.
     lags: Lags,
+    environments: Environments,
 }
 
 impl Head {
@@ -105,6 +107,7 @@ impl Head {
             first_job,
             settled: false,
             lags: Lags::default(),
+            environments: Environments::default(),
         }
     }
 
@@ -276,12 +279,14 @@ impl Core {
         let Some(members) = &self.members else { return };
         if job.heard >= job.notices.len() as u64 {
             job.order.forget = true;
+            job.shed();
         } else if !members.is_alive(job.launch.home) && !job.waits_for_home(self.now_ms, self.config.keep_ms)
         {
             job.lose_output(&name(members, job.launch.home));
             // Should it come back, it ends with what it has.
             job.say_end(Vec::new());
             job.order.forget = true;
+            job.shed();
         }
     }
 

@@ -5,11 +5,12 @@
 //! is further waits until all nodes below are as far (a barrier); one that says that the job ends goes at once (S8).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::{Action, Core, LinkId};
 use crate::gang::Command;
 use crate::members::{Members, NodeId};
-use crate::message::{Held, JobId, Message, Order, PartState, Phase, State};
+use crate::message::{Environments, Held, JobId, Message, Order, PartState, Phase, State};
 
 /// Another message begins behind orders and states of so many bytes: users make them long, and a message has an end.
 const BATCH_BYTES_MAX: usize = 4 << 20;
@@ -93,6 +94,7 @@ pub(super) struct Relay {
     greeted: BTreeSet<LinkId>,
     /// The list of nodes has changed since orders were last sent down.
     moved: bool,
+    environments: Environments,
 }
 
 impl Relay {
@@ -112,6 +114,7 @@ impl Relay {
 
     /// A new order of the head's, or one from above.
     pub(super) fn set_order(&mut self, job: JobId, mut order: Order) {
+        self.share(&mut order);
         match self.entries.get_mut(&job) {
             Some(entry) => {
                 // Who says how to start it again may know nothing of the parts.
@@ -140,7 +143,8 @@ impl Relay {
     }
 
     /// What somebody below takes for the order of a job: it is not known here, or older.
-    pub(super) fn learn(&mut self, job: JobId, order: Order) {
+    pub(super) fn learn(&mut self, job: JobId, mut order: Order) {
+        self.share(&mut order);
         match self.entries.get_mut(&job) {
             None if order.launch.is_some() => {
                 self.entries.insert(job, Entry { new: false, up: true, learned: true, ..Entry::new(order) });
@@ -149,6 +153,13 @@ impl Relay {
                 (entry.newest, entry.up) = (Some(order), true);
             }
             _ => {}
+        }
+    }
+
+    /// What has just come may have an environment that other jobs have too. Who made the order here has seen to it.
+    fn share(&mut self, order: &mut Order) {
+        if let Some(launch) = order.launch.as_mut().and_then(Arc::get_mut) {
+            self.environments.share(&mut launch.environment);
         }
     }
 

@@ -1,6 +1,8 @@
 //! Ranks move to the cores of the slots that the matrix gives their job (DESIGN 7): two jobs of one rank each that share a row are not
 //! both on the first core, where their starters, which know nothing of each other, have put them.
 
+use std::collections::HashSet;
+
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tutti_node::cgroup::{JobGroup, has_its_pid};
@@ -8,6 +10,9 @@ use tutti_node::page::{owner, starter_of};
 use tutti_sched::Slots;
 
 use super::Here;
+
+/// Threads of a rank and of what it has started that are bound.
+const BOUND_MAX: usize = 4096;
 
 /// The cores behind the slots of this node, in order: those that the daemon may use.
 #[derive(Debug, Default)]
@@ -35,7 +40,8 @@ impl Cores {
         if !may.is_some_and(|may| cores.iter().all(|core| may.is_set(*core))) {
             return;
         }
-        let family = Family { user: here.user, members: group.members(), every: self.every() };
+        let family =
+            Family { user: here.user, members: group.members().into_iter().collect(), every: self.every() };
         for (rank, core) in here.pids.iter().zip(cores) {
             let mut set = CpuSet::new();
             set.set(core);
@@ -59,32 +65,42 @@ fn cores_of_starter(rank: u32, user: u32) -> Option<CpuSet> {
 struct Family {
     user: u32,
     /// Processes of the job.
-    members: Vec<u32>,
+    members: HashSet<u32>,
     /// All cores that ranks may have.
     every: CpuSet,
 }
 
 impl Family {
-    /// Binds all threads of a process, and of its children in the job: the rank may stand below a wrapper.
+    /// Binds all threads of a process, and of its descendants in the job: the rank may stand below a wrapper. How many there are, and how
+    /// far below each other, a user says: no more than [`BOUND_MAX`] threads are bound.
     fn bind(&self, pid: u32, set: &CpuSet) {
-        let Some(process) = Pid::from_raw(pid as i32).filter(|_| self.members.contains(&pid)) else { return };
-        let Ok(pidfd) = pidfd_open(process, PidfdFlags::empty()) else { return };
-        // What is the user's has the number now, and keeps it as long as the descriptor says so.
-        if owner(process) != Some(self.user) {
-            return;
-        }
-        for thread in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
-            let number = thread.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));
-            if let Some(number) = number.filter(|_| has_its_pid(&pidfd)) {
-                let _ = sched_setaffinity(Some(number), set);
-                if !has_its_pid(&pidfd) || !thread.path().exists() {
-                    // It has ended meanwhile: whoever has its number by now is not held to this core.
-                    let _ = sched_setaffinity(Some(number), &self.every);
-                }
+        let (mut waiting, mut left) = (vec![pid], BOUND_MAX);
+        while let Some(pid) = waiting.pop() {
+            let Some(process) = Pid::from_raw(pid as i32).filter(|_| self.members.contains(&pid)) else {
+                continue;
+            };
+            let Ok(pidfd) = pidfd_open(process, PidfdFlags::empty()) else { continue };
+            // What is the user's has the number now, and keeps it as long as the descriptor says so.
+            if owner(process) != Some(self.user) {
+                continue;
             }
-            let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-            let children = children.split_ascii_whitespace().filter_map(|child| child.parse().ok());
-            children.for_each(|child| self.bind(child, set));
+            for thread in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+                left -= 1;
+                if left == 0 {
+                    return;
+                }
+                let number = thread.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));
+                if let Some(number) = number.filter(|_| has_its_pid(&pidfd)) {
+                    let _ = sched_setaffinity(Some(number), set);
+                    if !has_its_pid(&pidfd) || !thread.path().exists() {
+                        // It has ended meanwhile: whoever has its number by now is not held to this core.
+                        let _ = sched_setaffinity(Some(number), &self.every);
+                    }
+                }
+                let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+                waiting
+                    .extend(children.split_ascii_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+            }
         }
     }
 }
@@ -123,7 +139,10 @@ mod tests {
         let mut set = CpuSet::new();
         set.set(every[0]);
         let cores = Cores(every);
-        let bind = |user, members| Family { user, members, every: cores.every() }.bind(pid, &set);
+        let bind = |user, members: Vec<u32>| {
+            let members = members.into_iter().collect();
+            Family { user, members, every: cores.every() }.bind(pid, &set);
+        };
         let now = || sched_getaffinity(Some(Pid::from_child(&child))).unwrap();
         bind(user + 1, vec![pid]);
         bind(user, vec![pid + 1]);

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use tutti_node::page::{self, Teller};
 
+use super::errands::Errands;
 use super::freezer::{Activity, Freezer};
 use super::stopper::Stopper;
 use super::{Here, Means, now_ns};
@@ -51,8 +52,9 @@ pub(super) struct Brake {
     fresh: bool,
     /// The pages of its starters here.
     pages: Vec<Teller>,
-    /// Its ranks, for signals where its cgroup cannot be frozen.
-    ranks: Vec<u32>,
+    /// Of its ranks, for signals where its cgroup cannot be frozen.
+    starters: Vec<u32>,
+    errands: Errands,
     user: u32,
     /// The kernel has not frozen it when it was told to.
     refused: Option<Errno>,
@@ -94,22 +96,23 @@ macro_rules! with {
 
 impl Brake {
     /// Of a job whose ranks on this node are these.
-    pub(super) fn of(here: &Here) -> Option<Self> {
-        let Here { user, groups, pids, .. } = here;
+    pub(super) fn of(here: &Here, errands: &Errands) -> Option<Self> {
+        let Here { user, groups, pids, starters, .. } = here;
         // Which ranks are in which of several nobody has said.
         let rank = pids.first().copied().filter(|_| groups.len() == 1);
         let freezers: Option<Vec<_>> = groups.iter().map(|group| Freezer::open(group, rank).ok()).collect();
         let by = match freezers.filter(|freezers| !freezers.is_empty()) {
             Some(freezers) => By::Cgroups(freezers),
-            None => By::Signals(stoppers(pids, *user)?),
+            None => By::Signals(stoppers(starters, *user, errands)?),
         };
         Some(Brake {
             by,
             dozes: None,
             trusted: false,
             fresh: false,
-            pages: pages(pids, *user),
-            ranks: pids.clone(),
+            pages: pages(starters, *user),
+            starters: starters.clone(),
+            errands: errands.clone(),
             user: *user,
             refused: None,
             news: None,
@@ -155,7 +158,7 @@ impl Brake {
 
     /// The kernel does not freeze its cgroup: it is stopped by signals. Where these cannot be sent either it runs on, and counts as late.
     fn fall_back(&mut self, now_ns: u64, error: Errno) {
-        let signals = stoppers(&self.ranks, self.user);
+        let signals = stoppers(&self.starters, self.user, &self.errands);
         let by_signals = signals.is_some();
         if let (Some(mut stoppers), By::Cgroups(freezers)) = (signals, &mut self.by) {
             freezers.iter_mut().for_each(|one| one.thaw(now_ns));
@@ -212,6 +215,11 @@ impl Brake {
         self.trusted = false;
         self.pages.iter_mut().for_each(|page| page.end(now_ns));
         with!(&mut self.by, iter_mut, all => all.by_ref().for_each(|one| one.thaw(now_ns)));
+    }
+
+    /// It has more processes than the switch thread looks at: another thread stops it, and lets it go on.
+    pub(super) fn is_crowd(&self) -> bool {
+        if let By::Signals(all) = &self.by { all.iter().any(Stopper::is_crowd) } else { false }
     }
 
     /// The switch that it runs in, and when its slice ends; 0: nobody waits for its end.
@@ -303,26 +311,19 @@ impl Brake {
     }
 }
 
-/// What stops these ranks of a user's by signals; none if nobody is there.
-fn stoppers(ranks: &[u32], user: u32) -> Option<Vec<Stopper>> {
-    let mut stoppers: Vec<Stopper> = Vec::new();
-    for rank in ranks.iter().filter_map(|pid| Pid::from_raw(*pid as i32)) {
-        if let Some(stopper) = Stopper::of_rank(rank, user)
-            && stoppers.iter().all(|known| known.starter() != stopper.starter())
-        {
-            stoppers.push(stopper);
-        }
-    }
+/// What stops by signals all that descends from these processes of a user's; none if nobody is there.
+fn stoppers(starters: &[u32], user: u32, errands: &Errands) -> Option<Vec<Stopper>> {
+    let starters = starters.iter().filter_map(|starter| Pid::from_raw(*starter as i32));
+    let theirs = starters.filter(|starter| page::owner(*starter) == Some(user));
+    let stoppers: Vec<Stopper> = theirs.map(|starter| Stopper::new(starter, user, errands.clone())).collect();
     (!stoppers.is_empty()).then_some(stoppers)
 }
 
-/// The pages of the starters of these ranks. Without them a job takes its turns all the same, and does not know of them.
-fn pages(ranks: &[u32], user: u32) -> Vec<Teller> {
-    let ranks = ranks.iter().filter_map(|rank| Pid::from_raw(*rank as i32));
-    let mut starters: Vec<Pid> = ranks.filter_map(|rank| page::starter_of(rank, user)).collect();
-    starters.dedup();
+/// The pages of these starters. Without them a job takes its turns all the same, and does not know of them.
+fn pages(starters: &[u32], user: u32) -> Vec<Teller> {
+    let starters = starters.iter().filter_map(|starter| Pid::from_raw(*starter as i32));
     let now_ns = now_ns();
-    starters.into_iter().filter_map(|starter| page::adopt(starter, user, now_ns)).collect()
+    starters.filter_map(|starter| page::adopt(starter, user, now_ns)).collect()
 }
 
 #[cfg(test)]
@@ -371,7 +372,9 @@ mod tests {
         let (mut starter, rank) = start();
         let user = rustix::process::geteuid().as_raw();
         let pids = vec![rank.as_raw_nonzero().get() as u32];
-        let mut brake = Brake::of(&Here { user, groups: vec![group], pids, bound: false }).unwrap();
+        let starters = page::starters_of(&pids, user);
+        let here = Here { user, groups: vec![group], pids, starters, bound: false };
+        let mut brake = Brake::of(&here, &Errands::start().unwrap().0).unwrap();
         assert_eq!(brake.means(), Means::Cgroup);
         brake.freeze(0);
         let trouble = Some(Trouble { error: Errno::SPIPE, by_signals: true });
@@ -396,7 +399,8 @@ mod tests {
     #[test]
     fn brake_without_any_means_counts_as_late() {
         let group = refusing("tutti-brake-late");
-        let mut brake = Brake::of(&Here { groups: vec![group], ..Here::default() }).unwrap();
+        let here = Here { groups: vec![group], ..Here::default() };
+        let mut brake = Brake::of(&here, &Errands::start().unwrap().0).unwrap();
         for _ in 0..2 {
             brake.freeze(0);
             assert!(!brake.try_trust(0) && !brake.try_confirm(1_000) && brake.is_freezing());

@@ -17,8 +17,8 @@ use tutti_sched::controller::Controller;
 use tutti_sched::{Down, JobId, NodeId, Order, Part, Report, Scheduler, Stage};
 
 use super::admission::{Admission, Verdict};
-use super::binding::Cores;
 use super::brake::{Brake, Trouble};
+use super::errands::Errands;
 use super::lanes::{Heard, Lanes};
 use super::post::{self, Orders, Served};
 use super::turns::{Recorder, Turns};
@@ -27,7 +27,7 @@ use super::{Command, Means, Said, Seat, Word, now_ns};
 mod jobs;
 mod tree;
 
-use jobs::{Job, Slice, look_pause_ns};
+use jobs::{Job, Rest, Slice, look_pause_ns};
 
 /// Jobs on a node for which room is kept.
 const JOBS: usize = 64;
@@ -88,13 +88,14 @@ pub(super) struct Life {
     /// Datagrams may have come.
     readable: bool,
     recorder: Recorder,
-    cores: Cores,
+    errands: Errands,
+    rest: Rest,
     stop: bool,
 }
 
 impl Life {
     /// On the head with the scheduler.
-    pub(super) fn new(ends: Ends, slice_ns: u64, scheduler: Option<Scheduler>) -> Self {
+    pub(super) fn new(ends: Ends, slice_ns: u64, scheduler: Option<Scheduler>, errands: Errands) -> Self {
         Life {
             wanted: ends.wanted,
             orders: ends.orders,
@@ -113,7 +114,8 @@ impl Life {
             slice: Slice::default(),
             readable: true,
             recorder: Recorder::new(ends.turns),
-            cores: Cores::of_this_thread(),
+            errands,
+            rest: Rest::default(),
             stop: false,
         }
     }
@@ -172,7 +174,13 @@ impl Life {
 
     /// A job whose cgroup the kernel does not freeze is held otherwise, or not at all.
     fn tell_of_trouble(&mut self) {
-        for (job, brake) in self.jobs.iter_mut().filter_map(|(id, job)| Some((*id, job.brake.as_mut()?))) {
+        let jobs = self.jobs.iter_mut();
+        let jobs = jobs.filter_map(|(id, job)| Some((*id, job.brake.as_mut()?, &mut job.crowd)));
+        for (job, brake, crowd) in jobs {
+            if brake.is_crowd() && !std::mem::replace(crowd, true) {
+                let text = "it has many processes, which are stopped one by one: it may be late at its turns";
+                (self.say)(Said::Line(format!("job {job}: {text}")));
+            }
             let Some(Trouble { error, by_signals }) = brake.take_trouble() else { continue };
             let what =
                 if by_signals { "it is stopped by signals" } else { "it runs when it is not its turn" };
@@ -201,10 +209,10 @@ impl Life {
             }
             Command::Here(job, here) => {
                 let entry = self.jobs.entry(job).or_default();
-                entry.brake = Brake::of(&here);
+                entry.brake = Brake::of(&here, &self.errands);
                 // The ranks of virtual nodes stay where they are.
                 let group = if let [group] = &here.groups[..] { Some(Arc::clone(group)) } else { None };
-                entry.bound = group.filter(|_| here.bound).map(|group| (here, group));
+                entry.bound = group.filter(|_| here.bound).map(|group| (Arc::from(here), group));
                 let means = entry.brake.as_ref().map_or(Means::Nothing, Brake::means);
                 (self.say)(Said::Held(job, means));
                 if means == Means::Signals {
@@ -431,7 +439,8 @@ impl Life {
                         && (node.agent.switch().is_thawed(**id)
                             || job.brake.as_ref().is_some_and(Brake::dozes))
                 });
-                looked_at.map(|(_, job)| job.look_ns(pause_ns)).min()
+                let next = looked_at.map(|(_, job)| job.look_ns(pause_ns)).min();
+                next.map(|look_ns| self.rest.put_off(look_ns))
             });
             wake_ns = [wake_ns, head, node.agent.poll_timeout(), look].into_iter().flatten().min();
         }

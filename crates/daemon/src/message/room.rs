@@ -2,9 +2,9 @@
 
 use tutti_node::pmi::share_bytes;
 use tutti_node::snapshot::VIEWS_BYTES_MAX;
-use tutti_node::wire::Ended;
+use tutti_node::wire::{Ended, Job, Program};
 
-use super::{Launch, Order, PartState, Text};
+use super::{Launch, Order, PartState, Request, Text};
 use crate::members::NodeId;
 
 /// Bytes of a message between daemons, at most: a longer one breaks the link.
@@ -20,6 +20,9 @@ const ADDRESS_BYTES: usize = 48;
 const GROUP_BYTES: usize = 5;
 const SESSION_BYTES: usize = 768;
 const LINE_BYTES: usize = 64;
+/// Bytes of a job that is as short as can be, in the memory of the head, and of a text of it beside what it says.
+const JOB_BYTES: usize = 2 << 10;
+const TEXT_BYTES: usize = 64;
 /// Bytes of the lines of all parts of a job together, at most, by ranks; and what each part, and each of its ranks, has beside it
 /// for pids, cores, addresses and ends.
 const LINES_BYTES_MAX: u64 = 4 << 20;
@@ -30,13 +33,17 @@ impl Launch {
     /// How long it is in a message, about: its arguments and variables, which a user may make as long as he likes.
     pub(crate) fn bytes(&self) -> usize {
         let pair = |(name, value): &(Text, Text)| name.as_bytes().len() + value.as_bytes().len();
-        let program = |program: &tutti_node::wire::Program| {
+        let program = |program: &Program| {
             let arguments: usize = program.arguments.iter().map(|argument| argument.as_bytes().len()).sum();
             arguments + program.variables.iter().map(pair).sum::<usize>()
         };
         let programs: usize = self.job.programs.iter().map(program).sum();
-        let environment: usize = self.environment.iter().map(pair).sum();
-        programs + environment + self.groups.len() * GROUP_BYTES + SESSION_BYTES
+        programs + self.environment.bytes() + self.groups.len() * GROUP_BYTES + SESSION_BYTES
+    }
+
+    /// What it takes in memory beside its environment, about.
+    pub(crate) fn own_bytes(&self) -> usize {
+        JOB_BYTES + programs_bytes(&self.job)
     }
 
     /// Bytes that the part of a node may say in lines, pids, cores, addresses and ends ([`PartState::said_bytes`]), at most.
@@ -50,6 +57,29 @@ impl Launch {
     pub(crate) fn fence_bytes_max(&self, node: NodeId) -> usize {
         if self.nodes.len() > 1 { share_bytes(self.job.ranks()) * self.ranks_on(node) as usize } else { 0 }
     }
+}
+
+impl Request {
+    /// What it takes in memory, about: nothing of what is short.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Request::Run(submit) | Request::Submit(submit) | Request::Enrol(submit) => {
+                submit.environment.bytes() + programs_bytes(&submit.job)
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// What the programs of a job take in memory, about.
+fn programs_bytes(job: &Job) -> usize {
+    let text = |text: &Text| TEXT_BYTES + text.as_bytes().len();
+    let program = |program: &Program| {
+        let variables = program.variables.iter().flat_map(|(name, value)| [name, value]);
+        let texts = program.arguments.iter().chain(variables).chain([&program.file]);
+        size_of::<Program>() + texts.map(text).sum::<usize>()
+    };
+    job.programs.iter().map(program).sum()
 }
 
 impl Order {

@@ -7,7 +7,7 @@ use tutti_node::session::Session;
 use tutti_node::wire::{Cause, Ended, Job, Text};
 
 use super::output::{Output, OutputState};
-use super::{Batch, JobId, Suspended, Terms};
+use super::{Batch, Environment, JobId, Suspended, Terms};
 use crate::gang::Means;
 use crate::members::NodeId;
 
@@ -87,7 +87,7 @@ pub struct Submit {
     #[serde(default)]
     pub output: Option<Output>,
     /// Environment of the front end.
-    pub environment: Vec<(Text, Text)>,
+    pub environment: Environment,
     /// Its working directory.
     pub directory: Text,
     /// Its file mode creation mask.

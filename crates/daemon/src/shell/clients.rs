@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::unix::{OwnedReadHalf, SocketAddr};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, mpsc};
@@ -21,7 +21,7 @@ use tutti_node::session::Session;
 use tutti_node::stat::Stat;
 use tutti_node::wire::{self, Back, Decoder, Head, Kind};
 
-use super::guests::Guest;
+use super::guests::{Debts, Guest};
 use super::{
     ClientId, Event, Happened, Happenings, JobId, Shell, ShellError, failed, random_number, report_accept,
     starters,
@@ -34,6 +34,8 @@ pub(super) type Writer = mpsc::UnboundedSender<Vec<u8>>;
 pub(super) struct Client {
     /// What is written to it.
     pub writer: Writer,
+    /// What its user's programs have not read.
+    pub debts: Debts,
     /// Its process, as the kernel says.
     pub pid: Option<Pid>,
     /// It was seen stopped.
@@ -42,6 +44,10 @@ pub(super) struct Client {
 
 /// What a program may say before its first request is whole: arguments and environment, which the kernel bounds too.
 const REQUEST_BYTES_MAX: usize = 8 << 20;
+/// Values in it: arguments, variables, numbers.
+const WORDS_MAX: usize = 1 << 18;
+/// Bytes that are read at once.
+const READ_BYTES: usize = 32 << 10;
 /// What a program may say in one frame after it. Whose job runs already is its starter, which also says what it sees for a snapshot.
 const FRAME_BYTES_MAX: usize = wire::DATA_BYTES_MAX;
 /// The first request is whole after this time, or it is none.
@@ -159,6 +165,8 @@ async fn serve(client: ClientId, peer: Peer, mut guest: Guest, stream: UnixStrea
     let (mut reader, mut writer) = stream.into_split();
     let (sender, mut queue) = mpsc::unbounded_channel::<Vec<u8>>();
     let tell = happenings.clone();
+    let debts = guest.debts();
+    let paid = debts.clone();
     tokio::spawn(async move {
         while let Some(bytes) = queue.recv().await {
             // A front end may stand still for hours, who has only asked something may not.
@@ -168,15 +176,21 @@ async fn serve(client: ClientId, peer: Peer, mut guest: Guest, stream: UnixStrea
                     timeout(ANSWER_MAX, writer.write_all(&bytes)).await.is_ok_and(|written| written.is_ok())
                 }
             };
+            paid.pay(bytes.len());
             if !written {
                 break;
             }
             let _ = tell.send(Happened::Core(Event::Taken(client, bytes.len())));
         }
+        // Nobody reads the rest.
+        queue.close();
+        while let Ok(bytes) = queue.try_recv() {
+            paid.pay(bytes.len());
+        }
     });
     // The shell alone keeps the writer alive: when it lets go, the connection ends behind what was written.
     let weak = sender.downgrade();
-    if happenings.send(Happened::Client { client, writer: sender, pid }).is_err() {
+    if happenings.send(Happened::Client { client, writer: sender, debts, pid }).is_err() {
         return;
     }
     let mut decoder = Decoder::default();
@@ -204,9 +218,38 @@ async fn serve(client: ClientId, peer: Peer, mut guest: Guest, stream: UnixStrea
         return;
     }
     if let Err(text) = heard {
-        let _ = weak.upgrade().map(|sender| sender.send(refusal(text)));
+        let frame = refusal(text);
+        if let Some(sender) = weak.upgrade() {
+            guest.debts().owe(frame.len());
+            let _ = sender.send(frame);
+        }
     }
     let _ = happenings.send(Happened::Core(Event::ClientGone(client)));
+}
+
+impl Shell {
+    /// Whoever has asked is answered; a user whose programs read nothing hears that, and no more.
+    pub(super) fn answer(&mut self, client: ClientId, answer: &Answer) {
+        let mut frame = Vec::new();
+        wire::put_json(&mut frame, Kind::Answer, answer);
+        let Some(known) = self.clients.get(&client) else { return };
+        if known.debts.is_over(frame.len()) && !self.core.is_front_end(client) {
+            frame = refusal("too many answers to you wait to be read: try again later".into());
+        }
+        known.debts.owe(frame.len());
+        let _ = known.writer.send(frame);
+    }
+
+    /// A frame behind an answer, or for a front end, which is given as much as it reads.
+    pub(super) fn send_to_client(&mut self, client: ClientId, frame: Vec<u8>) {
+        let Some(known) = self.clients.get(&client) else { return };
+        if known.debts.is_over(frame.len()) && !self.core.is_front_end(client) {
+            drop(self.clients.remove(&client));
+            return;
+        }
+        known.debts.owe(frame.len());
+        let _ = known.writer.send(frame);
+    }
 }
 
 /// Until the program has gone, or has said that it is a starter.
@@ -218,8 +261,7 @@ async fn listen(
     decoder: &mut Decoder,
     happenings: &Happenings,
 ) -> Result<Option<Back>, String> {
-    let mut bytes = vec![0_u8; 64 << 10];
-    let asked = timeout(REQUEST_MAX, hear_first(guest, reader, decoder, &mut bytes)).await;
+    let asked = timeout(REQUEST_MAX, hear_first(guest, reader, decoder)).await;
     let late = |_| format!("no whole request has come within {} seconds", REQUEST_MAX.as_secs());
     let mut request = match asked.map_err(late)?? {
         Some(First::Request(request)) => request,
@@ -230,6 +272,8 @@ async fn listen(
         None => return Ok(None),
     };
     guest.is_known();
+    // It may have been long.
+    decoder.shrink();
     let mut frame_bytes_max = FRAME_BYTES_MAX;
     if matches!(request, Request::Enrol(_)) {
         frame_bytes_max = STATE_BYTES_MAX;
@@ -255,11 +299,28 @@ async fn listen(
         if waiting > frame_bytes_max + wire::HEAD_BYTES {
             return Err(format!("a frame of more than {} KiB", frame_bytes_max >> 10));
         }
-        match reader.read(&mut bytes).await {
-            Ok(0) | Err(_) => return Ok(None),
-            Ok(read) => decoder.extend(&bytes[..read]),
+        if read_some(reader, decoder).await == 0 {
+            return Ok(None);
+        }
+        // Who says much at once does not fill the queue before the loop has had its turn.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Reads what has come, at most [`READ_BYTES`], into a buffer that no connection keeps; 0: the other end is gone.
+pub(super) async fn read_some(reader: &OwnedReadHalf, decoder: &mut Decoder) -> usize {
+    while reader.readable().await.is_ok() {
+        let mut bytes = [0; READ_BYTES];
+        match reader.try_read(&mut bytes) {
+            Ok(read) => {
+                decoder.extend(&bytes[..read]);
+                return read;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return 0,
         }
     }
+    0
 }
 
 fn draw_number() -> Result<u64, String> {
@@ -283,17 +344,34 @@ enum First {
     Back(Back),
 }
 
+/// How many values a text as JSON has, at most: what each takes in memory does not depend on its length alone.
+fn words_of(json: &[u8]) -> usize {
+    let (mut words, mut is_text, mut is_escaped) = (1, false, false);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_text,
+            b'"' => is_text = !is_text,
+            b',' | b'[' | b'{' if !is_text => words += 1,
+            _ => {}
+        }
+    }
+    words
+}
+
 /// The first frame; none: the program has gone.
 async fn hear_first(
     guest: &mut Guest,
     reader: &mut OwnedReadHalf,
     decoder: &mut Decoder,
-    bytes: &mut [u8],
 ) -> Result<Option<First>, String> {
     loop {
         let waiting = decoder.waiting();
         match decoder.next_frame().map_err(|error| error.to_string())? {
             Some((Head { kind: Kind::Ask, .. }, payload)) => {
+                if words_of(payload) > WORDS_MAX {
+                    return Err(format!("a request of more than {WORDS_MAX} words"));
+                }
                 return serde_json::from_slice(payload)
                     .map(|request| Some(First::Request(request)))
                     .map_err(|error| format!("the request is not one of this version: {error}"));
@@ -308,12 +386,9 @@ async fn hear_first(
             }
             None => {}
         }
-        match reader.read(bytes).await {
-            Ok(0) | Err(_) => return Ok(None),
-            Ok(read) => {
-                guest.hold(read)?;
-                decoder.extend(&bytes[..read]);
-            }
+        match read_some(reader, decoder).await {
+            0 => return Ok(None),
+            read => guest.hold(read)?,
         }
     }
 }
@@ -331,6 +406,19 @@ mod tests {
         "groups": [0], "key": 7, "session": {"limits": [], "nice": -20, "policy": 0, "io_priority": 0,
         "oom_score_adjustment": -1000, "no_new_privileges": false, "bounding": 0, "cores": "0", "machine": "there"}
     }}"#;
+
+    #[test]
+    fn words_of_a_request_are_counted_outside_of_texts() {
+        for (json, words) in [
+            ("7", 1),
+            ("[]", 2),
+            ("[1,2,3]", 4),
+            (r#"{"a":["x,[{y","\\",",\\\",,"]}"#, 5),
+            (r#"["\"","b"]"#, 3),
+        ] {
+            assert_eq!(words_of(json.as_bytes()), words, "{json}");
+        }
+    }
 
     #[test]
     fn submission_has_key_groups_and_session_of_the_kernels_whatever_it_says() {

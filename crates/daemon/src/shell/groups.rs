@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rustix::process::Pid;
 use tutti_node::cgroup::{JobGroup, Limits, PartGroup};
-use tutti_node::page::owner;
+use tutti_node::page::{owner, starters_of};
 use tutti_node::say::say;
 use tutti_node::wire::Job;
 
@@ -15,14 +15,19 @@ use super::{JobId, Shell};
 use crate::core::Residents;
 use crate::gang::{Command, Here};
 
+/// So many ranks of a job are looked at, also if an `mpiexec` says that it has more.
+const RANKS_MAX: usize = 4096;
+
 impl Shell {
     /// The ranks of a job run here.
     pub(super) fn tell_of_residents(&self, job: JobId, residents: Residents) {
-        let Residents { number, user, pids, bound } = residents;
+        let Residents { number, user, mut pids, bound } = residents;
+        pids.truncate(RANKS_MAX);
+        let starters = starters_of(&pids, user);
         let made = self.starters.get(&job).and_then(|starter| starter.group.as_ref()?.job_group().ok());
         let groups = made.map_or_else(|| groups_of(&pids, user, number), |group| vec![group]);
         let groups = groups.into_iter().map(Arc::new).collect();
-        self.switcher.tell(Command::Here(job, Box::new(Here { user, groups, pids, bound })));
+        self.switcher.tell(Command::Here(job, Box::new(Here { user, groups, pids, starters, bound })));
     }
 }
 

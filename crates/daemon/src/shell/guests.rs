@@ -5,17 +5,20 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Connections of one user.
-const CONNECTIONS_MAX: u32 = 4096;
+const CONNECTIONS_MAX: u32 = 512;
 /// Those of them that have not yet asked for anything.
 const WAITING_MAX: u32 = 128;
 /// Bytes of their requests.
-const BYTES_MAX: usize = 32 << 20;
+const BYTES_MAX: usize = 16 << 20;
+/// Bytes of answers that they have not read, beside a last one.
+const UNREAD_BYTES_MAX: usize = 16 << 20;
 
 #[derive(Debug, Default)]
 struct Count {
     connections: u32,
     waiting: u32,
     bytes: usize,
+    unread: usize,
 }
 
 /// All who are connected, by user.
@@ -74,6 +77,11 @@ impl Guest {
         Ok(())
     }
 
+    /// For what its user is answered.
+    pub(super) fn debts(&self) -> Debts {
+        Debts { guests: self.guests.clone(), uid: self.uid }
+    }
+
     /// It has asked for something.
     pub(super) fn is_known(&mut self) {
         let mut counts = self.guests.counts();
@@ -89,7 +97,42 @@ impl Drop for Guest {
         let mut counts = self.guests.counts();
         let count = counts.entry(self.uid).or_default();
         count.connections -= 1;
-        if count.connections == 0 {
+        counts.retain(|_, count| count.is_needed());
+    }
+}
+
+impl Count {
+    fn is_needed(&self) -> bool {
+        self.connections > 0 || self.unread > 0
+    }
+}
+
+/// What a user's programs have been answered and have not read.
+#[derive(Clone, Debug)]
+pub(super) struct Debts {
+    guests: Guests,
+    uid: u32,
+}
+
+impl Debts {
+    /// So much more is too much. Whoever reads what he is answered may have an answer of any length.
+    pub(super) fn is_over(&self, bytes: usize) -> bool {
+        let counts = self.guests.counts();
+        let unread = counts.get(&self.uid).map_or(0, |count| count.unread);
+        unread > 0 && unread + bytes > UNREAD_BYTES_MAX
+    }
+
+    /// So much waits to be written.
+    pub(super) fn owe(&self, bytes: usize) {
+        self.guests.counts().entry(self.uid).or_default().unread += bytes;
+    }
+
+    /// It has been written, or cannot be.
+    pub(super) fn pay(&self, bytes: usize) {
+        let mut counts = self.guests.counts();
+        let Some(count) = counts.get_mut(&self.uid) else { return };
+        count.unread = count.unread.saturating_sub(bytes);
+        if !count.is_needed() {
             counts.remove(&self.uid);
         }
     }
@@ -109,6 +152,15 @@ mod tests {
         let mut new = guests.admit(7).unwrap();
         assert!(new.hold(BYTES_MAX).is_ok() && waiting[1].hold(1).is_err());
         drop((new, waiting));
+        assert!(guests.counts().is_empty());
+        let guest = guests.admit(7).unwrap();
+        let debts = guest.debts();
+        assert!(!debts.is_over(10 * UNREAD_BYTES_MAX), "it is the only one");
+        debts.owe(UNREAD_BYTES_MAX);
+        assert!(debts.is_over(1) && !guests.admit(8).unwrap().debts().is_over(1));
+        drop(guest);
+        assert!(debts.is_over(1), "they have not been written");
+        debts.pay(UNREAD_BYTES_MAX);
         assert!(guests.counts().is_empty());
     }
 }

@@ -7,7 +7,7 @@
 //! daemon before did not begin. A second such folder, on the head, has the jobs that wait for nodes (`core/head/queue.rs`,
 //! written in [`super::filing`]).
 
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,9 @@ use tutti_node::stat::Stat;
 use super::{ShellError, failed};
 use crate::core::{Kept, Queued};
 use crate::message::JobId;
+
+/// Files are written in pieces of so many bytes.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// What the file of a starter says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -71,11 +74,12 @@ impl Folder {
 
     /// Writes a file that has no name.
     pub(super) fn begin(&self, file: &impl Serialize) -> io::Result<std::fs::File> {
-        let bytes = serde_json::to_vec(file)?;
         let mut options = std::fs::OpenOptions::new();
-        let mut out = options.write(true).create(true).truncate(true).mode(0o600).open(self.new_file())?;
-        out.write_all(&bytes)?;
-        Ok(out)
+        let out = options.write(true).create(true).truncate(true).mode(0o600).open(self.new_file())?;
+        // Piece by piece: a user's environment may be long, and is in memory once already.
+        let mut pieces = io::BufWriter::with_capacity(PIECE_BYTES, out);
+        serde_json::to_writer(&mut pieces, file)?;
+        pieces.into_inner().map_err(io::IntoInnerError::into_error)
     }
 
     /// Gives it the name of a job, whose file it replaces.

@@ -2,21 +2,34 @@
 //! (DESIGN-NOTES W16; [`Window`]).
 //!
 //! ```text
-//! our jobs want to run -> listen on the abstract socket tutti/UID/NUMBER -> every LOOK_MS: who else does? -> of k users we are the i-th
+//! our jobs want to run -> listen on the abstract socket tutti/UID/NUMBER -> every LOOK_MS: who else does, and works? -> of k users we are the i-th
 //! ```
 //!
-//! A name is believed if the kernel says that its user listens there, and a user counts once however many names he has; so nobody can
-//! take more than anybody else's share. Nothing is ever said on these sockets. Users are numbered by their uids: all who see
-//! each other count alike, and until a new one has been seen by all, two may run at once.
+//! A name is no proof that somebody needs a share: it costs nothing. A user counts, once, while all of this holds, each by the kernel's word:
+//!
+//! | | so that nobody counts |
+//! |---|---|
+//! | a living process of the user listens (SO_PEERCRED, `/proc/PID/status`) | under another user's name |
+//! | the user has a process in our user namespace | under the uids that a user may have below its own (`/etc/subuid`) |
+//! | the user's processes work: at least one part in [`WORKED_PART`] of a core, for [`STAY_MS`] | without jobs |
+//!
+//! More than [`SHARES_MAX`] users share the shares. Nothing is ever said on these sockets. Users are numbered by their uids: all who see each
+//! other count alike, and until a new one has been seen by all, two may run at once. Looking takes time that others decide on, so a
+//! thread of its own does it; it has what is known, and hands it back. What happens if it stops right here: the windows stay as they are.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::Read;
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
+use rustix::process::Pid;
+use tutti_node::page::owner;
+use tutti_node::stat::Stat;
 use tutti_sched::Window;
 
-use super::Shell;
+use super::{Happened, Shell};
 use crate::gang::Command;
 
 /// Between two looks while our jobs want to run.
@@ -25,6 +38,16 @@ const LOOK_MS: u64 = 500;
 const NAME: &str = "tutti/";
 /// Names that are asked for their user in one look.
 const ASKED_MAX: usize = 256;
+/// No more of the kernel's list of sockets is read: it is as long as users make it.
+const LIST_BYTES_MAX: u64 = 4 << 20;
+/// A user has no less of the machine than one part in so many, whoever else there is.
+const SHARES_MAX: u32 = 8;
+/// Who works for less than this part of the time of one core needs no share: half of the smallest that there is.
+const WORKED_PART: u64 = 2 * SHARES_MAX as u64;
+/// Who counts does so until it has not worked for so long: gangs rest now and then.
+const STAY_MS: u64 = 2000;
+/// The kernel counts CPU time for programs in hundredths of a second.
+const TICKS_PER_SECOND: u64 = 100;
 
 /// Who else is there.
 #[derive(Debug)]
@@ -32,48 +55,41 @@ pub(super) struct Neighbours {
     uid: u32,
     /// While we take part.
     listener: Option<UnixListener>,
-    /// Names that have been asked: the user, if he may be believed.
-    known: BTreeMap<String, Option<u32>>,
+    /// None: a thread has it, and looks.
+    census: Option<Census>,
     looked_ms: u64,
     window: Option<Window>,
 }
 
 impl Neighbours {
     pub(super) fn new() -> Self {
-        Neighbours {
-            uid: rustix::process::geteuid().as_raw(),
-            listener: None,
-            known: BTreeMap::new(),
-            looked_ms: 0,
-            window: None,
-        }
+        let uid = rustix::process::geteuid().as_raw();
+        Neighbours { uid, listener: None, census: Some(Census::new(uid)), looked_ms: 0, window: None }
     }
 
-    /// When to look again, if somebody's jobs here want to run.
-    pub(super) fn look_ms(&self) -> u64 {
-        self.looked_ms + LOOK_MS
-    }
-
-    /// Looks who else is there; gives our windows if they have changed.
-    fn look(&mut self, wanted: bool, now_ms: u64) -> Option<Option<Window>> {
-        // A clock that was set back looks at once.
-        if wanted == self.listener.is_some()
-            && (!wanted || (self.looked_ms..self.look_ms()).contains(&now_ms))
-        {
+    /// What is to look for others now, if it is time; it comes back by [`Self::take`].
+    fn begin(&mut self, wanted: bool, now_ms: u64) -> Option<Census> {
+        if !wanted {
+            self.listener = None;
+            self.census.iter_mut().for_each(Census::forget);
             return None;
         }
+        // A clock that was set back looks at once.
+        if self.listener.is_some() && (self.looked_ms..self.looked_ms + LOOK_MS).contains(&now_ms) {
+            return None;
+        }
+        let census = self.census.take()?;
         self.looked_ms = now_ms;
-        let window = match wanted {
-            true => {
-                self.announce();
-                self.window_among(&std::fs::read_to_string("/proc/net/unix").unwrap_or_default())
-            }
-            false => {
-                (self.listener, self.known) = (None, BTreeMap::new());
-                None
-            }
-        };
-        (std::mem::replace(&mut self.window, window) != window).then_some(window)
+        self.announce();
+        Some(census)
+    }
+
+    /// It has looked.
+    fn take(&mut self, mut census: Census) {
+        if self.listener.is_none() {
+            census.forget();
+        }
+        self.census = Some(census);
     }
 
     fn announce(&mut self) {
@@ -89,48 +105,174 @@ impl Neighbours {
             while listener.accept().is_ok() {}
         }
     }
+}
 
-    /// `sockets` is what /proc/net/unix says: the name is the last word of a line, an abstract one begins with @.
-    fn window_among(&mut self, sockets: &str) -> Option<Window> {
-        let names = sockets.lines().filter_map(|line| line.rsplit_once(" @").map(|(_, name)| name));
-        let names: BTreeSet<&str> = names.filter(|name| name.starts_with(NAME)).collect();
-        self.known.retain(|name, _| names.contains(name.as_str()));
-        let new: Vec<&str> = names.into_iter().filter(|name| !self.known.contains_key(*name)).collect();
-        for name in new.into_iter().take(ASKED_MAX) {
-            let said = name[NAME.len()..].split('/').next().and_then(|uid| uid.parse().ok());
-            let user = said.filter(|said| Some(*said) == listens(name));
-            self.known.insert(name.to_owned(), user);
-        }
-        let mut users: BTreeSet<u32> = self.known.values().copied().flatten().collect();
-        users.insert(self.uid);
-        let index = users.iter().position(|user| *user == self.uid)? as u32;
-        let count = users.len() as u32;
-        (count > 1).then_some(Window { index, count })
+/// Whom the kernel names for a listening socket.
+#[derive(Clone, Copy, Debug)]
+struct Listener {
+    uid: u32,
+    pid: Pid,
+    /// Pids are used again.
+    since: u64,
+}
+
+impl Listener {
+    /// The process is there, and the user's.
+    fn lives(&self) -> bool {
+        Stat::of(self.pid).is_some_and(|stat| stat.since == self.since && !stat.is_dead())
+            && owner(self.pid) == Some(self.uid)
     }
 }
 
-/// Whose socket it is; none: nobody listens, or has room for us.
-fn listens(name: &str) -> Option<u32> {
+/// What is known of other users.
+#[derive(Debug)]
+pub(super) struct Census {
+    uid: u32,
+    /// Names that have been asked: who listens, if he may be believed.
+    known: BTreeMap<String, Option<Listener>>,
+    /// What those users' processes had worked at some looks, in ticks, the last one last.
+    worked: BTreeMap<u32, VecDeque<(u64, u64)>>,
+    /// Who counts.
+    users: BTreeSet<u32>,
+}
+
+impl Census {
+    fn new(uid: u32) -> Self {
+        Census { uid, known: BTreeMap::new(), worked: BTreeMap::new(), users: BTreeSet::new() }
+    }
+
+    fn forget(&mut self) {
+        *self = Self::new(self.uid);
+    }
+
+    /// Looks who else is there and works; gives our windows.
+    fn look(&mut self, now_ms: u64) -> Option<Window> {
+        let mut list = String::new();
+        if let Ok(file) = std::fs::File::open("/proc/net/unix") {
+            // A name that is no text ends it, as the bound does: whoever makes such names is seen by nobody behind them.
+            let _ = file.take(LIST_BYTES_MAX).read_to_string(&mut list);
+        }
+        let listeners = self.listeners(&list);
+        let work = if listeners.is_empty() { BTreeMap::new() } else { work_of(&listeners) };
+        self.window_among(&work, now_ms)
+    }
+
+    /// Users that listen. `sockets` is what /proc/net/unix says: the name is the last word of a line, an abstract one begins with @.
+    fn listeners(&mut self, sockets: &str) -> BTreeSet<u32> {
+        let names = sockets.lines().filter_map(|line| line.rsplit_once(" @").map(|(_, name)| name));
+        let names: BTreeSet<&str> = names.filter(|name| name.starts_with(NAME)).collect();
+        self.known.retain(|name, listener| {
+            names.contains(name.as_str()) && listener.is_none_or(|listener| listener.lives())
+        });
+        let new: Vec<&str> = names.into_iter().filter(|name| !self.known.contains_key(*name)).collect();
+        for name in new.into_iter().take(ASKED_MAX) {
+            let said = name[NAME.len()..].split('/').next().and_then(|uid| uid.parse().ok());
+            let found = listener(name).filter(|found| Some(found.uid) == said && found.lives());
+            self.known.insert(name.to_owned(), found);
+        }
+        let users = self.known.values().flatten().map(|listener| listener.uid);
+        users.filter(|user| *user != self.uid).collect()
+    }
+
+    /// `work` is what the processes of each user that listens have worked, in ticks.
+    fn window_among(&mut self, work: &BTreeMap<u32, u64>, now_ms: u64) -> Option<Window> {
+        self.worked.retain(|user, _| work.contains_key(user));
+        self.users.retain(|user| work.contains_key(user));
+        for (user, worked) in work {
+            let looks = self.worked.entry(*user).or_default();
+            // A clock that was set back begins anew.
+            if looks.back().is_some_and(|(then_ms, _)| *then_ms > now_ms) {
+                looks.clear();
+            }
+            let works = |(then_ms, then): &(u64, u64)| {
+                let passed_ms = now_ms - then_ms;
+                worked.saturating_sub(*then) * 1000 * WORKED_PART >= passed_ms * TICKS_PER_SECOND
+                    && passed_ms > 0
+            };
+            let is_new = looks.back().is_some_and(works);
+            let stays = looks.front().is_none_or(|first| now_ms < first.0 + STAY_MS || works(first));
+            match self.users.contains(user) {
+                false if is_new => drop(self.users.insert(*user)),
+                true if !stays => drop(self.users.remove(user)),
+                _ => {}
+            }
+            looks.push_back((now_ms, *worked));
+            while looks.get(1).is_some_and(|(then_ms, _)| now_ms >= then_ms + STAY_MS) {
+                looks.pop_front();
+            }
+        }
+        let before = self.users.range(..self.uid).count() as u32;
+        let count = (self.users.len() as u32 + 1).min(SHARES_MAX);
+        (count > 1).then_some(Window { index: before % count, count })
+    }
+}
+
+/// Whose socket it is; none: nobody listens, has room for us, or is seen from here.
+fn listener(name: &str) -> Option<Listener> {
     let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).ok()?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
     connect(&socket, &address).ok()?;
-    sockopt::socket_peercred(&socket).ok().map(|peer| peer.uid.as_raw())
+    let peer = sockopt::socket_peercred(&socket).ok()?;
+    Some(Listener { uid: peer.uid.as_raw(), pid: peer.pid, since: Stat::of(peer.pid)?.since })
+}
+
+/// What the processes of each of these users have worked, in ticks; nothing of a user without one in our user namespace.
+fn work_of(users: &BTreeSet<u32>) -> BTreeMap<u32, u64> {
+    let ours = std::fs::read("/proc/self/uid_map").unwrap_or_default();
+    let (mut work, mut at_home) = (BTreeMap::new(), BTreeSet::new());
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let number = entry.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));
+        let Some(pid) = number else { continue };
+        let Some(uid) = entry.metadata().ok().map(|found| found.uid()).filter(|uid| users.contains(uid))
+        else {
+            continue;
+        };
+        *work.entry(uid).or_default() += Stat::of(pid).map_or(0, |stat| stat.worked);
+        if !at_home.contains(&uid) && std::fs::read(entry.path().join("uid_map")).is_ok_and(|map| map == ours)
+        {
+            at_home.insert(uid);
+        }
+    }
+    work.retain(|uid, _| at_home.contains(uid));
+    work
 }
 
 impl Shell {
     /// The head of a cluster of this machine alone shares it with the daemons of other users.
     pub(super) fn share_machine(&mut self, now_ms: u64) {
         let wanted = self.core.is_of_one_machine() && self.switcher.is_wanted();
-        if let Some(window) = self.neighbours.look(wanted, now_ms) {
-            match window {
-                Some(Window { count, .. }) => {
-                    tracing::info!("{count} users' jobs share this machine by turns");
-                }
-                None => tracing::info!("no other user's jobs share this machine"),
-            }
-            self.switcher.tell(Command::Share(window));
+        if let Some(mut census) = self.neighbours.begin(wanted, now_ms) {
+            let happenings = self.happenings.clone();
+            tokio::task::spawn_blocking(move || {
+                let window = census.look(now_ms);
+                let _ = happenings.send(Happened::Neighbours(Box::new(census), window));
+            });
         }
+        if !wanted {
+            self.share_by(None);
+        }
+    }
+
+    /// Who else is there has been looked for.
+    pub(super) fn handle_neighbours(&mut self, census: Census, window: Option<Window>) {
+        self.neighbours.take(census);
+        if self.neighbours.listener.is_some() {
+            self.share_by(window);
+        }
+    }
+
+    fn share_by(&mut self, window: Option<Window>) {
+        if std::mem::replace(&mut self.neighbours.window, window) == window {
+            return;
+        }
+        match window {
+            Some(Window { count, .. }) => {
+                tracing::info!("{count} users' jobs share this machine by turns");
+            }
+            None => tracing::info!("no other user's jobs share this machine"),
+        }
+        self.switcher.tell(Command::Share(window));
     }
 }
 
@@ -138,8 +280,12 @@ impl Shell {
 mod tests {
     use super::*;
 
+    fn census(uid: u32) -> Census {
+        Census::new(uid)
+    }
+
     #[test]
-    fn machine_share_counts_each_listening_user_once() {
+    fn neighbours_are_believed_by_the_kernels_word_only() {
         let own = rustix::process::geteuid().as_raw();
         let bind = |uid: u32, number: &str| {
             let name = format!("{NAME}{uid}/{number}-{}", std::process::id());
@@ -152,11 +298,42 @@ mod tests {
             "0000: 0 0 0 1 1 7 @{NAME}rubbish\n0000: 0 0 0 1 1 7 /run/{NAME}5/1\n0000: 7 @{NAME}{}/gone",
             own + 3
         ));
-        let mut neighbours = Neighbours::new();
-        assert_eq!(neighbours.window_among(&lines.join("\n")), None, "all of them are this user's");
+        let text = lines.join("\n");
+        assert!(census(own).listeners(&text).is_empty(), "all of them are this user's");
         // As another user sees it.
-        let mut other = Neighbours { uid: own + 1, ..Neighbours::new() };
-        assert_eq!(other.window_among(&lines.join("\n")), Some(Window { index: 1, count: 2 }));
-        assert_eq!(other.window_among(""), None, "they are gone");
+        let mut other = census(own + 1);
+        assert_eq!(other.listeners(&text), BTreeSet::from([own]));
+        assert!(other.listeners("").is_empty() && other.known.is_empty(), "they are gone");
+        let work = work_of(&BTreeSet::from([own, own + 77]));
+        assert!(work.contains_key(&own) && work.len() == 1, "{work:?}");
+    }
+
+    #[test]
+    fn neighbours_count_while_they_work() {
+        let mut census = census(100);
+        let mut look = |now_ms, work: &[(u32, u64)]| {
+            let window = census.window_among(&work.iter().copied().collect(), now_ms);
+            window.map(|Window { index, count }| (index, count))
+        };
+        assert_eq!(look(0, &[(7, 1000), (200, 5000)]), None, "nothing is known of them yet");
+        // A sixteenth of half a second is just above 3 ticks.
+        assert_eq!(look(500, &[(7, 1004), (200, 5003)]), Some((1, 2)));
+        assert_eq!(look(1000, &[(7, 1004), (200, 5000 + 50)]), Some((1, 3)));
+        // Who rests stays for two seconds.
+        assert_eq!(look(1500, &[(7, 1004), (200, 5100)]), Some((1, 3)));
+        assert_eq!(look(2600, &[(7, 1004), (200, 5200)]), Some((0, 2)));
+        assert_eq!(look(3100, &[(7, 1054)]), Some((1, 2)), "the other has gone");
+        assert_eq!(look(100, &[(7, 1154)]), Some((1, 2)), "the clock was set back");
+        assert_eq!(look(9000, &[]), None);
+    }
+
+    #[test]
+    fn neighbours_leave_everybody_an_eighth() {
+        let mut census = census(100);
+        let mut look = |now_ms, worked| {
+            let work = (90..90 + 30).filter(|uid| *uid != 100).map(|uid| (uid, worked)).collect();
+            census.window_among(&work, now_ms).map(|Window { index, count }| (index, count))
+        };
+        assert_eq!((look(0, 0), look(500, 50)), (None, Some((2, SHARES_MAX))));
     }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use rustix::thread::CpuSet;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{Notify, mpsc};
@@ -26,7 +26,9 @@ use tutti_node::session::Session;
 use tutti_node::wire::{self, Back, Daemon, Decoder, Job, Kind, Text};
 use tutti_node::{binding, cgroup};
 
+use super::clients;
 use super::kept::{File, started};
+use super::orphans::Wards;
 use super::{ClientId, Event, Happened, Happenings, JobId, Shell, random_number};
 use crate::message::{Launch, STATE_BYTES_MAX};
 
@@ -169,7 +171,7 @@ impl Starter {
     }
 
     /// How it has died. Who lives on for longer is killed: a user may do with his starter what he likes.
-    fn reap_blocking(&mut self, patience: Duration) -> String {
+    fn reap_blocking(&mut self, patience: Duration, wards: &Wards) -> String {
         let deadline = Instant::now() + patience;
         let File { pid, since, .. } = self.file;
         let lives = || started(pid) == Some(since);
@@ -182,18 +184,22 @@ impl Starter {
             let _ = kill_process(pid, Signal::KILL);
         }
         match &mut self.child {
-            Some(child) => child.wait_blocking(),
+            Some(child) => {
+                let how = child.wait_blocking();
+                wards.remove(pid);
+                how
+            }
             None => "it was an earlier daemon's".into(),
         }
     }
 
     /// The same, and waits for it.
-    pub(super) async fn end_and_wait(mut self) {
+    pub(super) async fn end_and_wait(mut self, wards: Wards) {
         self.end();
         self.wire = None;
         if self.child.is_some() || self.group.is_some() {
             let reap = move || {
-                self.reap_blocking(DYING_MAX);
+                self.reap_blocking(DYING_MAX, &wards);
                 self.group.iter().for_each(PartGroup::remove_blocking);
             };
             let _ = tokio::task::spawn_blocking(reap).await;
@@ -238,6 +244,7 @@ impl Shell {
                 wire::put_json(&mut frame, Kind::Job, &described);
                 let _ = writer.send(frame);
                 let pid = child.pid;
+                self.wards.add(pid);
                 let file = File {
                     token,
                     pid,
@@ -366,7 +373,7 @@ impl Shell {
         let null = null.map_err(|error| format!("cannot open /dev/null: {error}"))?;
         let cores = launch.session.as_deref().map(|session| self.cores(session)).transpose()?.flatten();
         let file = zero_ended(self.settings.starter.as_os_str().as_bytes())?;
-        let variable = |(name, value): &(Text, Text)| {
+        let variable = |(name, value): (&std::ffi::OsStr, &std::ffi::OsStr)| {
             let name = group.map_or_else(|| name.as_bytes().to_vec(), |_| withheld(name.as_bytes()));
             zero_ended(&[&name, value.as_bytes()].join(&b'='))
         };
@@ -417,11 +424,11 @@ impl Shell {
             return;
         }
         let Some(mut starter) = self.starters.remove(&job) else { return };
-        let happenings = self.happenings.clone();
+        let (happenings, wards) = (self.happenings.clone(), self.wards.clone());
         let (program, node) = (self.settings.starter.clone(), self.settings.name.clone());
         tokio::task::spawn_blocking(move || {
             let patience = if wrong.is_some() { Duration::ZERO } else { DYING_MAX };
-            let how = starter.reap_blocking(patience);
+            let how = starter.reap_blocking(patience, &wards);
             let failure = starter.child.as_ref().and_then(|child| child.failure(&program, &node));
             // Who ended by itself has done so.
             starter.file.cgroup.iter().for_each(|path| cgroup::remove(path));
@@ -449,12 +456,11 @@ fn zero_ended(bytes: &[u8]) -> Result<CString, String> {
 pub(super) async fn hear(
     job: JobId,
     number: u64,
-    mut reader: OwnedReadHalf,
+    reader: OwnedReadHalf,
     mut decoder: Decoder,
     listen: Arc<Notify>,
     happenings: Happenings,
 ) {
-    let mut bytes = vec![0_u8; 64 << 10];
     let wrong = loop {
         let mut frames = Vec::new();
         let wrong = loop {
@@ -476,9 +482,8 @@ pub(super) async fn hear(
         if decoder.waiting() > STATE_BYTES_MAX + wire::HEAD_BYTES {
             break Some(format!("a frame of more than {} MiB", STATE_BYTES_MAX >> 20));
         }
-        match reader.read(&mut bytes).await {
-            Ok(read) if read > 0 => decoder.extend(&bytes[..read]),
-            _ => break None,
+        if clients::read_some(&reader, &mut decoder).await == 0 {
+            break None;
         }
     };
     let _ = happenings.send(Happened::StarterClosed(job, number, wrong));

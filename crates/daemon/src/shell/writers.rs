@@ -15,6 +15,7 @@ use tutti_node::say::say;
 use tutti_node::wire::{self, Decoder, Kind};
 use tutti_node::writer::{Identity, Open, Opened};
 
+use super::orphans::Wards;
 use super::{Event, Happened, Happenings, JobId, Shell};
 use crate::core::WriterSaid;
 use crate::message::User;
@@ -47,6 +48,7 @@ impl Shell {
         match self.spawn_writer(lock) {
             Ok((child, stream)) => {
                 let number = self.number();
+                self.wards.add(child.id());
                 let (reader, mut writer) = stream.into_split();
                 let (frames, mut queue) = mpsc::unbounded_channel::<Vec<u8>>();
                 tokio::spawn(async move {
@@ -56,7 +58,8 @@ impl Shell {
                         }
                     }
                 });
-                tokio::spawn(listen(job, number, reader, child, self.happenings.clone()));
+                let reaped = (child, self.wards.clone());
+                tokio::spawn(listen(job, number, reader, reaped, self.happenings.clone()));
                 let mut frame = Vec::new();
                 wire::put_json(&mut frame, Kind::Files, &open);
                 let _ = frames.send(frame);
@@ -106,7 +109,13 @@ impl Shell {
 }
 
 /// Until the writer has closed its wire; then it is reaped.
-async fn listen(job: JobId, number: u64, mut reader: OwnedReadHalf, child: Child, happenings: Happenings) {
+async fn listen(
+    job: JobId,
+    number: u64,
+    mut reader: OwnedReadHalf,
+    (child, wards): (Child, Wards),
+    happenings: Happenings,
+) {
     let mut decoder = Decoder::default();
     let mut bytes = vec![0; 16 << 10];
     let why = loop {
@@ -134,13 +143,13 @@ async fn listen(job: JobId, number: u64, mut reader: OwnedReadHalf, child: Child
     };
     // What it may still have to say concerns nobody, and a write to us would be its error.
     drop(reader);
-    let how = tokio::task::spawn_blocking(move || reap_blocking(child)).await.unwrap_or_default();
+    let how = tokio::task::spawn_blocking(move || reap_blocking(child, &wards)).await.unwrap_or_default();
     let text = format!("{why} ({how})");
     let _ = happenings.send(Happened::Writer(job, number, WriterSaid::Gone(text)));
 }
 
 /// How it has ended; one that does not is killed.
-fn reap_blocking(mut child: Child) -> String {
+fn reap_blocking(mut child: Child, wards: &Wards) -> String {
     let process = Pid::from_raw(child.id() as i32).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
     if let Some(Ok(process)) = process {
         let patience = Timespec { tv_sec: DYING_MAX.as_secs() as i64, tv_nsec: 0 };
@@ -150,5 +159,7 @@ fn reap_blocking(mut child: Child) -> String {
             let _ = child.kill();
         }
     }
-    child.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
+    let how = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+    wards.remove(child.id());
+    how
 }

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tutti_node::wire::{Ended, Input, Reached, Report};
+use tutti_node::wire::{Ended, Inherits, Input, Program, Reached, Report};
 
+use super::bounds::{CAUSE_BYTES_MAX, DIRECTORY_BYTES_MAX, shorten};
 use super::queue::Waits;
 use super::snapshot::Taking;
 use super::stuck::Stuck;
@@ -385,6 +386,36 @@ impl HeadJob {
             self.notices.push(Notice::End { status: self.status, written: written.clone(), cause });
             self.written = Some(written);
         }
+    }
+
+    /// Nobody but the list needs it any more: what its user has said at length, and what became of each rank, is not kept.
+    pub(super) fn shed(&mut self) {
+        let ranks = self.launch.job.ranks();
+        let mut launch = Launch::clone(&self.launch);
+        launch.environment.clear();
+        launch.groups = Vec::new();
+        // The names of its output are shown below it.
+        if launch.directory.as_bytes().len() > DIRECTORY_BYTES_MAX {
+            launch.directory = "".into();
+        }
+        launch.job.programs.truncate(1);
+        for program in &mut launch.job.programs {
+            *program = Program {
+                file: "".into(),
+                arguments: Vec::new(),
+                // No job has more.
+                ranks: u32::try_from(ranks).unwrap_or(u32::MAX),
+                directory: None,
+                inherits: Inherits::All,
+                variables: Vec::new(),
+            };
+        }
+        self.launch = Arc::new(launch);
+        (self.order.launch, self.order.peers, self.order.stuck) = (None, None, None);
+        (self.order.fence, self.order.signals) = (Arc::default(), Vec::new());
+        (self.notices, self.heard) = (Vec::new(), 0);
+        (self.told, self.told_left, self.left) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        self.cause.iter_mut().for_each(|text| shorten(text, CAUSE_BYTES_MAX));
     }
 
     /// What one part says.

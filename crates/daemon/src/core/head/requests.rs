@@ -3,6 +3,7 @@
 use rustix::process::Signal;
 use tutti_node::wire::Report;
 
+use super::bounds::{REFUSAL_BYTES_MAX, shorten};
 use super::job::{HeadJob, command};
 use super::listing::{name, names, ranks};
 use super::{Filing, JobEvent, SETTLE_LOST, placement};
@@ -39,7 +40,7 @@ impl Core {
         if is_new && again && self.now_ms < head.born_ms + SETTLE_LOST * self.config.lost_ms {
             return;
         }
-        let answer = match request {
+        let mut answer = match request {
             // It is answered when its file is written.
             _ if head.filing.values().flatten().any(|filing| filing.asked() == Some((from, ask))) => return,
             Request::Run(submit) => match self.submit(from, ask, user, *submit, false, false) {
@@ -77,6 +78,9 @@ impl Core {
             Request::Withdraw => Answer::Done,
             Request::Attach(job) | Request::Logs(job) => self.home_of(user, job),
         };
+        if let Answer::Refused(text) = &mut answer {
+            shorten(text, REFUSAL_BYTES_MAX);
+        }
         if let Some(head) = self.head.as_mut().filter(|_| changes) {
             head.remember(from, ask, answer.clone());
         }
@@ -137,7 +141,8 @@ impl Core {
             },
         };
         let job = JobId(head.next_job);
-        head.next_job += 1;
+        let mut environment = submit.environment;
+        head.environments.share(&mut environment);
         // Who runs already has his nodes.
         let nodes: Vec<NodeId> = enrolled.then_some(home).into_iter().collect();
         let launch = Launch {
@@ -146,7 +151,7 @@ impl Core {
             user,
             groups: submit.groups,
             session: submit.session,
-            environment: submit.environment,
+            environment,
             directory: submit.directory,
             umask: submit.umask,
             terms: submit.terms,
@@ -162,6 +167,10 @@ impl Core {
             ask,
             enrolled,
         };
+        if let Err(text) = head.check_room(&launch) {
+            return Some(Answer::Refused(text));
+        }
+        head.next_job += 1;
         let event = JobEvent {
             ms: self.wall_ms,
             event: "submitted",

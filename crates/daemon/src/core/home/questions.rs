@@ -2,7 +2,7 @@
 
 use tutti_node::wire::{self, Kind, Report};
 
-use super::{AGAIN_MS, files};
+use super::{AGAIN_MS, Homes, files};
 use crate::core::{Action, ClientId, Core};
 use crate::members::NodeId;
 use crate::message::{Answer, Control, JobId, Request, Routed, User};
@@ -15,6 +15,9 @@ const TELL_MS: u64 = 3000;
 const QUERY_MS: u64 = 10_000;
 /// Questions that wait for the head; beyond it what front ends want of their jobs is dropped.
 pub(super) const QUESTIONS_MAX: usize = 8192;
+
+/// Bytes of requests of a user that wait for the head; a longer one is not taken beside others.
+const UNANSWERED_BYTES_MAX: usize = 16 << 20;
 
 #[derive(Debug)]
 pub(super) struct Question {
@@ -51,12 +54,25 @@ impl Question {
     }
 }
 
+impl Homes {
+    /// What a user has asked at length and the head has not answered.
+    fn owed_bytes(&self, user: User) -> usize {
+        let his = self.questions.values().filter(|question| question.user.uid == user.uid);
+        his.map(|question| question.request.bytes()).sum()
+    }
+}
+
 impl Core {
     pub(in crate::core) fn handle_request(&mut self, client: ClientId, user: User, request: Request) {
         match request {
             // A job that was submitted elsewhere the head knows.
             Request::Logs(job) if self.home.homes.contains_key(&job) => self.answer_logs(client, user, job),
             Request::Attach(job) if self.home.homes.contains_key(&job) => self.attach(client, user, job),
+            request if self.home.owed_bytes(user) + request.bytes() > UNANSWERED_BYTES_MAX => {
+                let text = "too much that you have asked waits for the head: try again later".into();
+                self.act(Action::Answer(client, Answer::Refused(text)));
+                self.act(Action::Release(client));
+            }
             request => {
                 self.home.asked = self.home.asked.wrapping_add(1);
                 let ask = self.home.asked;

@@ -131,7 +131,7 @@ fn orders_in_messages(environment: usize, keys: usize) -> Vec<usize> {
     for job in JOBS {
         let mut order = core.relay.order(job).expect("it runs there").clone();
         let mut launch = order.launch.as_deref().expect("it was told").clone();
-        launch.environment = vec![("A".into(), Text::Utf8("x".repeat(environment)))];
+        launch.environment = [("A".into(), Text::Utf8("x".repeat(environment)))].into_iter().collect();
         order.fence = Fence { number: 1, puts: vec![0; keys] }.into();
         (order.version, order.launch) = (order.version + 1, Some(launch.into()));
         core.relay.set_order(job, order);

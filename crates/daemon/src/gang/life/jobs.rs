@@ -10,6 +10,7 @@ use tutti_sched::{Generation, JobId, NodeId, Part, Slots};
 
 use super::{IDLE_NS, Life, Node};
 use crate::gang::brake::{Brake, Doing};
+use crate::gang::errands::Errand;
 use crate::gang::turns::What;
 use crate::gang::{Here, Means, Said, now_ns};
 
@@ -40,11 +41,13 @@ pub(super) struct Job {
     pub(super) parts: Vec<Part>,
     pub(super) brake: Option<Brake>,
     /// Its ranks here, if each has a core of its own, and their cgroup.
-    pub(super) bound: Option<(Box<Here>, Arc<JobGroup>)>,
+    pub(super) bound: Option<(Arc<Here>, Arc<JobGroup>)>,
     /// It runs here, and the agent knows.
     pub(super) here: bool,
     /// It was said that it did not freeze.
     pub(super) stuck: bool,
+    /// It was said that it has many processes.
+    pub(super) crowd: bool,
     /// When it was last looked at, or thawed; it has not been looked at since it was thawed.
     looked_ns: u64,
     unseen: bool,
@@ -89,6 +92,10 @@ impl Job {
     }
 }
 
+/// A round of looks that takes longer is followed by a rest of so many times as long.
+const LONG_LOOK_NS: u64 = 200_000;
+const REST_PART: u64 = 20;
+
 /// What jobs are told of the switch in force.
 #[derive(Debug, Default)]
 pub(super) struct Slice {
@@ -113,7 +120,7 @@ impl Life {
             job.known = true;
             let slots = if part.slots.is_empty() { Slots::first(1) } else { part.slots };
             if let Some((here, group)) = &job.bound {
-                self.cores.bind(&slots, here, group);
+                self.errands.put(Errand::Bind(id, slots, Arc::clone(here), Arc::clone(group)));
             }
             node.agent.handle_job(now_ns, id, &job.nodes, Some((slots, Arrival::Running)));
         } else if !job.known {
@@ -139,8 +146,9 @@ impl Life {
                 let Some(job) = self.jobs.get_mut(id) else { return };
                 let began_ns = now_ns();
                 // Its slice was shorter than the time between two looks.
-                if job.unseen {
+                if job.unseen && self.rest.is_over(began_ns) {
                     job.look_rarely(began_ns, *id, &mut node.agent);
+                    self.rest.begin(began_ns, now_ns());
                 }
                 let Some(brake) = &mut job.brake else { return };
                 if node.agent.switch().may_exempt(*id) && brake.try_doze() {
@@ -198,7 +206,8 @@ impl Life {
             }
             Action::Bind(job, slots) => {
                 if let Some((here, group)) = self.jobs.get(job).and_then(|job| job.bound.as_ref()) {
-                    self.cores.bind(slots, here, group);
+                    let (here, group) = (Arc::clone(here), Arc::clone(group));
+                    self.errands.put(Errand::Bind(*job, *slots, here, group));
                 }
             }
             // Jobs are killed by the main loop's orders.
@@ -233,6 +242,9 @@ impl Life {
     pub(super) fn look(&mut self, now_ns: u64) {
         self.confirm(now_ns, |brake| !brake.is_trusted() || now_ns >= brake.look_ns());
         let Some(node) = &mut self.node else { return };
+        if !self.rest.is_over(now_ns) {
+            return;
+        }
         if let Some(pause_ns) = look_pause_ns(&self.jobs, node) {
             let due = |job: &Job| job.here && now_ns >= job.look_ns(pause_ns);
             for (id, job) in self.jobs.iter_mut().filter(|(_, job)| due(job)) {
@@ -241,7 +253,33 @@ impl Life {
                     job.look(now_ns, *id, &mut node.agent);
                 }
             }
+            self.rest.begin(now_ns, self::now_ns());
         }
+    }
+}
+
+/// How long nobody is looked at: looks take as long as there are jobs, and processes in them, and the switch thread goes before everybody.
+#[derive(Debug, Default)]
+pub(super) struct Rest {
+    until_ns: u64,
+}
+
+impl Rest {
+    /// A look has taken so long, until now: one that was long is paid for.
+    fn begin(&mut self, began_ns: u64, now_ns: u64) {
+        let took_ns = now_ns.saturating_sub(began_ns);
+        if took_ns > LONG_LOOK_NS {
+            self.until_ns = now_ns.saturating_add(took_ns.saturating_mul(REST_PART));
+        }
+    }
+
+    fn is_over(&self, now_ns: u64) -> bool {
+        now_ns >= self.until_ns
+    }
+
+    /// A look that is due then is not before.
+    pub(super) fn put_off(&self, look_ns: u64) -> u64 {
+        look_ns.max(self.until_ns)
     }
 }
 
@@ -283,6 +321,7 @@ pub(super) fn look_pause_ns(jobs: &BTreeMap<JobId, Job>, node: &Node) -> Option<
 
 #[cfg(test)]
 mod tests {
+    use crate::gang::errands::Errands;
     use tutti_sched::Tree;
     use tutti_sched::gang::Timing;
 
@@ -299,7 +338,8 @@ mod tests {
         }
         let mut agent = Agent::new(NodeId(0), Tree::new(1, 1), Timing::default(), 1_000_000_000, 1);
         let group = JobGroup::new(std::fs::File::open(&folder).unwrap().into()).unwrap();
-        let brake = Brake::of(&Here { groups: vec![Arc::new(group)], ..Here::default() });
+        let here = Here { groups: vec![Arc::new(group)], ..Here::default() };
+        let brake = Brake::of(&here, &Errands::start().unwrap().0);
         let mut job = Job { brake, hard: true, pauses: 8, ..Job::default() };
         let brake = job.brake.as_mut().expect("it has the files of a cgroup");
         brake.freeze(0);

@@ -20,7 +20,10 @@ impl Job {
     }
 
     fn stopper(&self) -> Stopper {
-        Stopper::of_rank(self.1[0], rustix::process::geteuid().as_raw()).unwrap()
+        let starter = Pid::from_child(&self.0);
+        // The thread ends with the stopper.
+        let (errands, _thread) = Errands::start().unwrap();
+        Stopper::new(starter, rustix::process::geteuid().as_raw(), errands)
     }
 
     fn states(&self) -> Vec<u8> {
@@ -69,7 +72,7 @@ fn stopper_distinguishes_sleep_and_work() {
     let looks = |script| {
         let job = Job::start(script);
         let mut stopper = job.stopper();
-        await_that(|| descendants::all_of(stopper.starter).len() == 3);
+        await_that(|| descendants::all_of(stopper.crowd.starter).len() == 3);
         let (start, mut seen) = (std::time::Instant::now(), Vec::new());
         // What a process does when it has just been started is over soon.
         while seen.len() < 3 || seen.last() == Some(&false) && script == THREE {
@@ -116,8 +119,63 @@ fn stopper_stops_a_forking_process() {
     let mut stopper = job.stopper();
     for _ in 0..20 {
         freeze(&mut stopper);
-        let states = descendants::all_of(stopper.starter).into_iter().filter_map(Stat::of);
+        let states = descendants::all_of(stopper.crowd.starter).into_iter().filter_map(Stat::of);
         assert!(states.into_iter().all(|stat| stat.is_stopped() || stat.is_dead()));
         stopper.thaw(0);
     }
+}
+
+/// More than the switch thread goes through.
+const MANY: &str = "i=0; while [ $i -lt 100 ]; do sleep 60 & echo $!; i=$((i + 1)); done; echo .; wait";
+
+#[test]
+fn crowd_is_stopped_and_goes_on_by_an_errand() {
+    let job = Job::start(MANY);
+    let mut stopper = job.stopper();
+    let all = |state: u8| job.states().iter().all(|found| *found == state);
+    for _ in 0..3 {
+        freeze(&mut stopper);
+        assert!(stopper.is_crowd() && all(b'T'), "{:?}", job.states());
+        stopper.thaw(0);
+        await_that(|| all(b'S'));
+    }
+    // Whatever comes last holds.
+    for _ in 0..50 {
+        stopper.freeze(0);
+        stopper.thaw(0);
+    }
+    await_that(|| all(b'S'));
+    stopper.thaw(0);
+    for _ in 0..50 {
+        stopper.thaw(0);
+        stopper.freeze(0);
+    }
+    while !stopper.try_confirm(0) {
+        std::thread::yield_now();
+    }
+    assert!(all(b'T'));
+    // Who escapes is found, more rarely.
+    await_that(|| !stopper.crowd.left.load(Ordering::SeqCst) && stopper.crowd.stopped.try_lock().is_ok());
+    rustix::process::kill_process(job.1[70], Signal::CONT).unwrap();
+    await_that(|| job.states()[70] == b'S');
+    assert!(!stopper.try_confirm(u64::MAX), "it was confirmed long ago");
+    await_that(|| all(b'T'));
+    stopper.thaw(0);
+    await_that(|| all(b'S'));
+}
+
+#[test]
+fn crowd_that_has_gone_is_none_any_more() {
+    let job = Job::start(MANY);
+    let mut stopper = job.stopper();
+    freeze(&mut stopper);
+    stopper.thaw(0);
+    job.1[3..].iter().for_each(|pid| rustix::process::kill_process(*pid, Signal::KILL).unwrap());
+    await_that(|| job.states()[3..].iter().all(|state| *state == b'X'));
+    freeze(&mut stopper);
+    stopper.thaw(0);
+    freeze(&mut stopper);
+    assert!(!stopper.is_crowd());
+    stopper.thaw(0);
+    await_that(|| job.states()[..3] == *b"SSS");
 }

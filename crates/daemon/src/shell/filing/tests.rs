@@ -34,7 +34,7 @@ fn queued(detached: bool) -> Box<Queued> {
         user: User { uid: 1, gid: 1 },
         groups: Vec::new(),
         session: None,
-        environment: Vec::new(),
+        environment: Default::default(),
         directory: "/".into(),
         umask: 0,
         terms: Terms::default(),

@@ -66,7 +66,9 @@ fn starter_that_closed_its_wire_is_killed() {
     let child = Process { pid, pidfd, failed, directory: String::new(), uid: 0 };
     let file = File { token: 0, pid, since: started(pid).unwrap(), cgroup: None, group: None, kept: None };
     let mut starter = Starter { child: Some(child), ..Starter::away(file) };
-    assert_eq!(starter.reap_blocking(Duration::from_millis(20)), "signal: 9 (SIGKILL)");
+    let wards = Wards::new();
+    wards.add(pid);
+    assert_eq!(starter.reap_blocking(Duration::from_millis(20), &wards), "signal: 9 (SIGKILL)");
     assert_eq!(started(pid), None);
     assert!(sleeper.wait().is_err(), "it was waited for");
 }

@@ -186,7 +186,7 @@ impl World {
             daemon: None,
             memory: None,
         };
-        let (environment, directory) = (Vec::new(), "/".into());
+        let (environment, directory) = (Default::default(), "/".into());
         let batch = self.batch_wish();
         let terms = Terms {
             exclusive: self.random.below(10) == 0,

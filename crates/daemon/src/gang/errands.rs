@@ -1,0 +1,68 @@
+//! Work of the switch thread whose length users decide: how many processes and threads a job has nobody else says. A thread of usual
+//! priority does it, so it takes the time of its own job's side of the machine and of nobody's switch.
+//!
+//! ```text
+//! switch thread: Errand -> queue -> this thread: the newest of each job, one after the other -> the crowd says that it stands still
+//! ```
+//!
+//! The switch thread never waits for it: a job that is not through yet is late, which is said of it. What happens if it stops right here: jobs
+//! of so many processes stay as they are, stopped or not; when the daemon ends, their starters let them go on (`stopper`).
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use tutti_node::cgroup::JobGroup;
+use tutti_sched::{JobId, Slots};
+
+use super::Here;
+use super::binding::Cores;
+use super::stopper::Crowd;
+
+/// Something to be done.
+#[derive(Debug)]
+pub(super) enum Errand {
+    /// The ranks of a job move to the cores of these slots.
+    Bind(JobId, Slots, Arc<Here>, Arc<JobGroup>),
+    /// A job of many processes is stopped, or goes on, whichever it wishes by then.
+    Crowd(Arc<Crowd>),
+}
+
+/// Where errands are left.
+#[derive(Clone, Debug)]
+pub(super) struct Errands(Sender<Errand>);
+
+impl Errands {
+    /// Starts the thread. It ends when all who could leave something are gone and all that was left is done.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub(super) fn start() -> io::Result<(Self, JoinHandle<()>)> {
+        let (errands, queue) = channel();
+        let thread = std::thread::Builder::new().name("errands".into()).spawn(move || run(&queue))?;
+        Ok((Errands(errands), thread))
+    }
+
+    pub(super) fn put(&self, errand: Errand) {
+        // Without the thread this is the end of the daemon.
+        let _ = self.0.send(errand);
+    }
+}
+
+fn run(queue: &Receiver<Errand>) {
+    let cores = Cores::of_this_thread();
+    while let Ok(first) = queue.recv() {
+        // Who changes rows all the time is bound once.
+        let (mut binds, mut crowds) = (BTreeMap::new(), Vec::new());
+        for errand in [first].into_iter().chain(queue.try_iter()) {
+            match errand {
+                Errand::Bind(job, slots, here, group) => drop(binds.insert(job, (slots, here, group))),
+                Errand::Crowd(crowd) => crowds.push(crowd),
+            }
+        }
+        crowds.iter().for_each(|crowd| crowd.obey());
+        binds.values().for_each(|(slots, here, group)| cores.bind(slots, here, group));
+    }
+}
