@@ -67,3 +67,38 @@ fn environment_page_has_every_variable() {
         found.len()
     );
 }
+
+/// Names of all test functions of the workspace.
+fn tests_in(folder: &std::path::Path, found: &mut std::collections::BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            tests_in(&path, found);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            let text = std::fs::read_to_string(&path).expect("text");
+            let names = text.lines().filter_map(|line| line.trim_start().strip_prefix("fn "));
+            found.extend(names.filter_map(|rest| Some(rest.split_once('(')?.0.to_owned())));
+        }
+    }
+}
+
+#[test]
+fn specification_names_existing_tests() {
+    let mut tests = std::collections::BTreeSet::new();
+    for folder in ["crates", "bindings", "bench", "tests"] {
+        tests_in(&root().join(folder), &mut tests);
+    }
+    let page = std::fs::read_to_string(root().join("SPECIFICATION.md")).expect("the page");
+    let rows = page.lines().filter(|line| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit());
+    let (mut promises, mut missing) = (0, Vec::new());
+    for row in rows {
+        let last = row.trim_end_matches('|').rsplit(" | ").next().expect("a column");
+        let names: Vec<&str> = last.split('`').skip(1).step_by(2).collect();
+        promises += 1;
+        assert_eq!(row.split(" | ").next(), Some(format!("| {promises}").as_str()), "promises are numbered");
+        assert!(!names.is_empty(), "no test holds: {row}");
+        missing.extend(names.into_iter().filter(|name| !name.starts_with("make ") && !tests.contains(*name)));
+    }
+    assert!((40..=60).contains(&promises), "{promises} promises");
+    assert!(missing.is_empty(), "SPECIFICATION.md names tests that do not exist: {missing:?}");
+}

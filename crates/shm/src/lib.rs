@@ -4,7 +4,7 @@
 //! The starter creates a segment with [`segment::Segment::create`] and hands it to each rank over the ticket socket
 //! ([`ticket`]); the rank maps it and builds its view from [`layout::Layout`]. Nothing here knows MPI.
 //!
-//! The rules that every structure keeps stand in ARCHITECTURE.md, "Invariants of shared memory".
+//! The rules that every structure keeps stand in docs/internals/shared-memory.md.
 
 pub mod bulk_ring;
 pub mod collective;
