@@ -1,4 +1,4 @@
-//! Writes the exported functions from the table and from the bodies in `crates/mpi/src/face`, and names the library.
+//! Writes the exported functions from the table and from the bodies in `crates/mpi/src/api`, and names the library.
 
 use std::path::{Path, PathBuf};
 use tutti_table::{Table, exports};
@@ -6,14 +6,14 @@ use tutti_table::{Table, exports};
 fn main() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let table_dir = here.join("../mpi");
-    let face_dir = here.join("../../crates/mpi/src/face");
+    let api_dir = here.join("../../crates/mpi/src/api");
     for file in Table::FILES {
         println!("cargo::rerun-if-changed={}", table_dir.join(file).display());
     }
-    println!("cargo::rerun-if-changed={}", face_dir.display());
+    println!("cargo::rerun-if-changed={}", api_dir.display());
 
     let table = Table::load(&table_dir).unwrap_or_else(|e| panic!("{e}"));
-    let bodies = exports::written_bodies(&face_dir).unwrap_or_else(|e| panic!("{}: {e}", face_dir.display()));
+    let bodies = exports::written_bodies(&api_dir).unwrap_or_else(|e| panic!("{}: {e}", api_dir.display()));
     let text = exports::generate(&table, &bodies).unwrap_or_else(|e| panic!("{e}"));
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("exports.rs");
     std::fs::write(&out, text).unwrap_or_else(|e| panic!("{}: {e}", out.display()));

@@ -3,7 +3,7 @@
 //! Every function of the table comes out twice, as `MPI_X` and as `PMPI_X`, both strong symbols that hold the same body, so that
 //! a profiling tool may define the first and call the second, linked in or preloaded. In front of it stands the check for null
 //! pointers ([`crate::nulls`]). A body is written if a file below
-//! `crates/mpi/src/face` has a line that begins with `pub unsafe fn MPI_X`; [`written_bodies`] looks for those. All others
+//! `crates/mpi/src/api` has a line that begins with `pub unsafe fn MPI_X`; [`written_bodies`] looks for those. All others
 //! raise MPI_ERR_UNSUPPORTED_OPERATION with their name; those of the tool information interface, whose errors are never
 //! raised (15.3.9), return MPI_T_ERR_NOT_SUPPORTED.
 
@@ -53,7 +53,7 @@ pub fn generate(table: &Table, bodies: &BTreeSet<String>) -> Result<String, Stri
     let known: BTreeSet<&str> = table.functions.iter().map(|f| f.prototype.name.as_str()).collect();
     if let Some(name) = bodies.iter().find(|name| !known.contains(name.as_str())) {
         return Err(format!(
-            "crates/mpi/src/face has a body `{name}`, which bindings/mpi/functions.txt does not know"
+            "crates/mpi/src/api has a body `{name}`, which bindings/mpi/functions.txt does not know"
         ));
     }
     let mut out = String::from("use core::ffi::{c_char, c_int, c_void};\nuse tutti_mpi::abi::*;\n\n");
@@ -89,7 +89,7 @@ fn write_export(out: &mut String, table: &Table, function: &Function, prefix: &s
     let body = if written {
         format!(
             "{}// SAFETY: the arguments are the caller's, who keeps the standard's rules for them.\n    \
-             unsafe {{ tutti_mpi::face::{name}({}) }}",
+             unsafe {{ tutti_mpi::api::{name}({}) }}",
             table.null_checks(prototype),
             arguments.join(", ")
         )

@@ -8,13 +8,13 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::abi::*;
-use crate::asleep::Goal;
 use crate::buffer::Buffer;
 use crate::compound::Extra;
 use crate::engine::{Message, Mode, Started};
 use crate::error::{Error, Result, check};
 use crate::process::Guard;
 use crate::request::{Request, RequestKind};
+use crate::wait_goal::Goal;
 
 /// A buffer attached by the user.
 #[derive(Clone, Debug)]

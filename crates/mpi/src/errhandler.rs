@@ -80,14 +80,14 @@ pub fn initial_name() -> &'static str {
 #[inline(always)]
 pub fn call(name: &'static CStr, comm: MPI_Comm, body: impl FnOnce(&mut Guard) -> Result<()>) -> c_int {
     match process::enter_call(name) {
-        Some(guard) => go_on(guard, name, comm, body),
+        Some(guard) => continue_after(guard, name, comm, body),
         None => outside(name),
     }
 }
 
 /// The rest of a call of the face that has entered the library already, because it tried a short way first.
 #[inline(always)]
-pub fn go_on(
+pub fn continue_after(
     mut guard: Guard,
     name: &'static CStr,
     comm: MPI_Comm,
@@ -133,7 +133,7 @@ pub fn raise_anywhere(name: &CStr, handler: MPI_Errhandler, object: usize, error
     if matches!(handler, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT) {
         fatal(None, name, &error);
     }
-    tell(name, handler, object, error)
+    report(name, handler, object, error)
 }
 
 /// Raises an error through a handler; `object` is the handle that the user's function is told.
@@ -143,11 +143,11 @@ pub fn raise_with(guard: Guard, name: &CStr, handler: MPI_Errhandler, object: us
         fatal(Some(guard), name, &error);
     }
     drop(guard);
-    tell(name, handler, object, error)
+    report(name, handler, object, error)
 }
 
 /// Keeps the text of an error and calls the user's function, if there is one. No lock is held.
-fn tell(name: &CStr, handler: MPI_Errhandler, object: usize, error: Error) -> c_int {
+fn report(name: &CStr, handler: MPI_Errhandler, object: usize, error: Error) -> c_int {
     let code = error.class;
     remember(code, format!("{}: {}", name.to_string_lossy(), error.text));
     drop(error);
@@ -267,7 +267,7 @@ pub fn outside(name: &CStr) -> c_int {
         log::line(format_args!("{} was called {when}", name.to_string_lossy()));
         abort(None, MPI_ERR_OTHER)
     }
-    tell(name, handler, MPI_COMM_WORLD.0, Error::new(MPI_ERR_OTHER, format_args!("called {when}")))
+    report(name, handler, MPI_COMM_WORLD.0, Error::new(MPI_ERR_OTHER, format_args!("called {when}")))
 }
 
 /// Ends the job with an exit code (MPI_Abort).

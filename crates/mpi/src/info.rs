@@ -88,7 +88,7 @@ impl Info {
         if let Ok(folder) = std::env::current_dir() {
             info.set(b"wdir", clipped(folder.as_os_str().as_encoded_bytes()));
         }
-        if let Some(host) = crate::face::host_name() {
+        if let Some(host) = crate::api::host_name() {
             info.set(b"host", &host);
         }
         let start = START.get().copied();

@@ -1,12 +1,12 @@
 //! The MPI face: what stands behind the symbols of `libmpi_abi.so.1`.
 //!
-//! A call enters in [`face`], checks and translates its arguments, and works on the one [`process::Process`]: point-to-point in
+//! A call enters in [`api`], checks and translates its arguments, and works on the one [`process::Process`]: point-to-point in
 //! [`engine`], collectives in [`collective`]. Handles are numbers ([`handle`]); errors carry a class and a text ([`error`]) and
 //! reach the user through [`errhandler`].
 
 pub mod abi;
+pub mod api;
 pub mod argument;
-mod asleep;
 pub mod attributes;
 pub mod buffer;
 pub mod buffered;
@@ -19,7 +19,6 @@ pub mod engine;
 pub mod errhandler;
 pub mod error;
 pub mod error_codes;
-pub mod face;
 pub mod handle;
 pub mod info;
 mod invariant;
@@ -35,6 +34,7 @@ pub mod stats;
 pub mod tool;
 mod type_arguments;
 mod unsupported;
+mod wait_goal;
 mod waiting;
 
 pub use null_argument::{null_argument, null_argument_of_session};

@@ -3,15 +3,15 @@
 use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
-use crate::asleep::Goal;
 use crate::buffer::Buffer;
 use crate::check;
 use crate::datatype::checked_count;
-use crate::engine::short_way::{self, Short};
+use crate::engine::fast_path::{self, FastPath};
 use crate::engine::{Message, Mode, Started};
 use crate::error::{Error, Result, check as ensure};
 use crate::process::{Guard, Process};
 use crate::request::{Outcome, Request, RequestKind};
+use crate::wait_goal::Goal;
 
 /// Handle of no request: the operation is finished and had nothing to tell.
 pub const FINISHED_SEND: MPI_Request = MPI_Request((crate::handle::Kind::Request as usize) << 27 | 0xff_ffff);
@@ -60,7 +60,7 @@ impl Guard {
         (!data.address.is_null() || count == 0).then_some((data.address.cast(), count * size))
     }
 
-    /// Sends a small message the short way; false when the general way must be gone.
+    /// Sends a small message the fast path; false when the general way must be gone.
     #[inline(always)]
     pub fn try_send_small(&mut self, data: Data, dest: c_int, tag: c_int, comm: MPI_Comm) -> bool {
         if dest < 0 || tag < 0 {
@@ -73,7 +73,7 @@ impl Guard {
         self.engine.try_send_small(to as usize, context, tag, at, bytes)
     }
 
-    /// Receives a small message the short way, if it comes soon; `None` when the general way must be gone.
+    /// Receives a small message the fast path, if it comes soon; `None` when the general way must be gone.
     ///
     /// # Safety
     /// The user's buffer is valid.
@@ -100,14 +100,14 @@ impl Guard {
             return None;
         }
         // A receive that will be told is told soon.
-        let hurry = self.company.shares_core() || self.engine.would_tell(from, capacity);
-        let polls = if hurry { 1 } else { short_way::POLLS };
+        let hurry = self.core_sharing.shares_core() || self.engine.would_advertise(from, capacity);
+        let polls = if hurry { 1 } else { fast_path::POLLS };
         for _ in 0..polls {
             // SAFETY: our contract.
             match unsafe { self.engine.try_take_small(from, context, tag, at, capacity) } {
-                Short::Nothing => {}
-                Short::Taken(tag, bytes) => return Some(Outcome { source, tag, bytes, ..Outcome::EMPTY }),
-                Short::Other => return None,
+                FastPath::Nothing => {}
+                FastPath::Taken(tag, bytes) => return Some(Outcome { source, tag, bytes, ..Outcome::EMPTY }),
+                FastPath::Other => return None,
             }
         }
         None
@@ -121,10 +121,10 @@ impl Guard {
     unsafe fn try_receive_any(&mut self, data: Data, tag: c_int, comm: MPI_Comm) -> Option<Outcome> {
         let (at, capacity) = self.plain(data)?;
         let context = self.comm(comm).ok()?.context;
-        if (tag < 0 && tag != MPI_ANY_TAG) || !self.engine.nobody_waits() {
+        if (tag < 0 && tag != MPI_ANY_TAG) || !self.engine.has_no_waiter() {
             return None;
         }
-        let polls = if self.company.shares_core() { 1 } else { short_way::POLLS };
+        let polls = if self.core_sharing.shares_core() { 1 } else { fast_path::POLLS };
         // SAFETY: our contract.
         let (from, tag, bytes) =
             unsafe { self.engine.try_take_small_from_any(context, tag, at, capacity, polls)? };
@@ -132,7 +132,7 @@ impl Guard {
         Some(Outcome { source, tag, bytes, ..Outcome::EMPTY })
     }
 
-    /// Starts a receive the short way; `None` when the general way must be gone.
+    /// Starts a receive the fast path; `None` when the general way must be gone.
     ///
     /// # Safety
     /// The user's buffer is valid until the receive is done.
@@ -151,7 +151,7 @@ impl Guard {
         let communicator = self.comm(comm).ok()?;
         let from = communicator.world_rank(source).ok()? as usize;
         let context = communicator.context;
-        if communicator.needs_translation() || capacity > short_way::CAPACITY_MAX {
+        if communicator.needs_translation() || capacity > fast_path::CAPACITY_MAX {
             return None;
         }
         // SAFETY: our contract.
@@ -175,7 +175,7 @@ impl Guard {
         Ok(match self.message(data, dest, tag, comm, mode)? {
             Some(message) => {
                 if check::is_on() {
-                    self.look_for_overlap(&message.buffer, RequestKind::Send);
+                    self.check_overlap(&message.buffer, RequestKind::Send);
                 }
                 self.engine.send(message)
             }
@@ -230,7 +230,7 @@ impl Guard {
         let mut request = Request::new(RequestKind::Receive, self.buffer(data)?, context, source, tag);
         request.group = self.comm(comm)?.translation();
         if check::is_on() {
-            self.look_for_overlap(&request.buffer, RequestKind::Receive);
+            self.check_overlap(&request.buffer, RequestKind::Receive);
         }
         Ok(Some(self.engine.receive(request)))
     }

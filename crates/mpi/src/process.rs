@@ -18,7 +18,6 @@ use tutti_shm::ticket::APPLICATION_VARIABLE;
 use tutti_shm::waits::Waits;
 
 use crate::abi::*;
-use crate::asleep::Goal;
 use crate::buffered::Attached;
 use crate::collective::schedule::Schedule;
 use crate::comm::{CONTEXTS_PER_COMM, Comm, Group};
@@ -30,6 +29,7 @@ use crate::handle::{Kind, Slab};
 use crate::lock::Lock;
 use crate::request::{Request, RequestKind};
 use crate::service;
+use crate::wait_goal::Goal;
 use crate::waiting::Test;
 use tutti_runtime::log;
 
@@ -73,7 +73,7 @@ pub struct Process {
     /// Groups for the translation of sources, of messages taken out of matching, by handle.
     pub message_groups: HashMap<usize, Option<Rc<Group>>>,
     /// Whether waits have a core to themselves.
-    pub company: CoreSharing,
+    pub core_sharing: CoreSharing,
     /// Threads that wait inside the library.
     pub waits: Waits<Test>,
     /// The function that was called last, if it was not done at once.
@@ -193,12 +193,12 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
         comm.errhandler = errhandler::initial();
     }
     let engine = Engine::new(job, net);
-    engine.show_kept(LOCK.word());
+    engine.expose_unexpected(LOCK.word());
     let job = &engine.job;
     let process = Process {
         universe_size: job.ranks() as c_int,
         app_number: if is_alone { None } else { app_number() },
-        company: CoreSharing::new(job.is_oversubscribed()),
+        core_sharing: CoreSharing::new(job.is_oversubscribed()),
         engine,
         predefined_comms,
         comms: Slab::new(Kind::Comm),

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use crate::abi::*;
 use crate::buffer::Buffer;
-use crate::check::note::Word;
+use crate::check::note::SignatureWord;
 use crate::comm::Group;
 use crate::compound::Extra;
 use crate::engine::Suspect;
@@ -47,7 +47,7 @@ pub struct Request {
     /// What only some requests have.
     pub extra: Option<Box<Extra>>,
     /// Number under which the receive was told to its sender; 0 when it was not.
-    pub told: u64,
+    pub rtr: u64,
     /// A receive whose sender receives much from us at the same time: one copy each beats two.
     pub mutual: bool,
     /// Whether it was cancelled.
@@ -92,7 +92,7 @@ impl Request {
             buffer,
             group: None,
             extra: None,
-            told: 0,
+            rtr: 0,
             mutual: false,
             cancelled: false,
         }
@@ -107,7 +107,7 @@ impl Request {
 
     /// A receive that takes a message with this word about its data is suspect unless its type has such data.
     #[inline]
-    pub fn suspect_unless_taken(&mut self, word: Word, bytes: usize) {
+    pub fn suspect_unless_taken(&mut self, word: SignatureWord, bytes: usize) {
         if !self.buffer.takes(word, bytes) {
             self.extra = Some(Box::new(Extra::Suspect(Suspect { word, bytes })));
         }

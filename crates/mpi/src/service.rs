@@ -9,9 +9,9 @@
 //!   '------ a thread of the program looks, and rings -------------- ASLEEP (ppoll on the socket and the bell)
 //! ```
 //!
-//! A thread of the program that waits looks at the socket itself, which is faster; [`looked`] says so, and the service
+//! A thread of the program that waits looks at the socket itself, which is faster; [`polled`] says so, and the service
 //! thread keeps away. A thread that is about to sleep [`poke`]s it, after its last look. A thread that lets small messages wait for
-//! others ([`will_look`]) may go away and compute: the service thread naps a little and sends what still waits. One that sends ([`sent`]) while the
+//! others ([`will_poll`]) may go away and compute: the service thread naps a little and sends what still waits. One that sends ([`sent`]) while the
 //! service thread is asleep has set a timer that it does not know of, and rings. Who stops where: the words below
 //! are hints, but for `ASLEEP` and the bell, without which nobody would look; every look and every datagram is handled under the process lock.
 
@@ -44,7 +44,7 @@ static BELL: OnceLock<OwnedFd> = OnceLock::new();
 
 /// A thread of the program has looked at the network. The caller holds the process lock.
 #[inline]
-pub fn looked() {
+pub fn polled() {
     LOOKS.store(LOOKS.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     sent();
 }
@@ -78,7 +78,7 @@ pub fn poke() {
 /// Whether the service thread will send within some 0.1 ms what waits; at the latest at its next tick. The caller holds the
 /// process lock.
 #[inline]
-pub fn will_look() -> bool {
+pub fn will_poll() -> bool {
     SOON.load(Ordering::Relaxed) || wake_soon()
 }
 
@@ -139,7 +139,7 @@ fn run(socket: &OwnedFd, bell: RawFd) {
         park(pokes);
         if SOON.load(Ordering::SeqCst) {
             std::thread::sleep(NAP);
-            if look(true, false).is_none() {
+            if poll(true, false).is_none() {
                 return;
             }
             if POKES.load(Ordering::SeqCst) == pokes {
@@ -155,8 +155,8 @@ fn run(socket: &OwnedFd, bell: RawFd) {
             } else if LOOKS.load(Ordering::Relaxed) != looks {
                 break;
             }
-            let Some(patience) = look(false, is_calm) else { return };
-            is_calm = !await_datagram(socket, bell, patience) && patience == Backoff::Until(LOOK_MAX);
+            let Some(backoff) = poll(false, is_calm) else { return };
+            is_calm = !await_datagram(socket, bell, backoff) && backoff == Backoff::Until(LOOK_MAX);
         }
         if process::phase() == process::AFTER {
             return;
@@ -166,7 +166,7 @@ fn run(socket: &OwnedFd, bell: RawFd) {
 
 /// Looks at the network, or only if something waits to be sent; gives how long there is nothing to do, `None` after Finalize. Who is
 /// calm, since nothing has come for [`LOOK_MAX`], may sleep.
-fn look(if_unsent: bool, is_calm: bool) -> Option<Backoff> {
+fn poll(if_unsent: bool, is_calm: bool) -> Option<Backoff> {
     let mut guard = process::enter()?;
     SOON.store(false, Ordering::SeqCst);
     ASLEEP.store(false, Ordering::Relaxed);
@@ -180,21 +180,21 @@ fn look(if_unsent: bool, is_calm: bool) -> Option<Backoff> {
         waits::wake_completed(&mut guard);
     }
     if were_asleep && guard.waits.has_sleepers() && guard.waits.awake() == 0 {
-        guard.say_asleep(None);
+        guard.report_sleep(None);
     }
     // Behind everything that could have sent something.
-    let patience = if may_sleep && guard.engine.is_network_clear() {
+    let backoff = if may_sleep && guard.engine.is_network_clear() {
         Backoff::Endless
     } else {
         Backoff::Until(guard.engine.network_timeout().map_or(LOOK_MAX, |timeout| timeout.min(LOOK_MAX)))
     };
-    ASLEEP.store(patience == Backoff::Endless, Ordering::Relaxed);
+    ASLEEP.store(backoff == Backoff::Endless, Ordering::Relaxed);
     if moved {
         guard.leave();
     } else {
         guard.leave_quietly();
     }
-    Some(patience)
+    Some(backoff)
 }
 
 /// Sleeps for a tick, or until poked after `pokes` was read.
@@ -215,10 +215,10 @@ fn park(pokes: u32) {
 }
 
 /// Sleeps until a datagram comes, the bell rings or the time is over; whether anything has come.
-fn await_datagram(socket: &OwnedFd, bell: RawFd, patience: Backoff) -> bool {
+fn await_datagram(socket: &OwnedFd, bell: RawFd, backoff: Backoff) -> bool {
     let watch = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut watched = [watch(socket.as_raw_fd()), watch(bell)];
-    let time = match patience {
+    let time = match backoff {
         Backoff::Until(time) => Some(libc::timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() }),
         Backoff::Endless => None,
     };

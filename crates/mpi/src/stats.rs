@@ -57,13 +57,13 @@ pub const COUNTERS: [Counter; 13] = [
         name: "announced",
         head: "announced",
         meaning: "messages announced, fetched when their receive is there",
-        value: |counters| counters.announced,
+        value: |counters| counters.rendezvous,
     },
     Counter {
         name: "written",
         head: "written",
         meaning: "messages written to receives that were told to this rank",
-        value: |counters| counters.written,
+        value: |counters| counters.remote_write,
     },
     Counter {
         name: "written_bytes",
@@ -75,12 +75,12 @@ pub const COUNTERS: [Counter; 13] = [
         name: "told",
         head: "told",
         meaning: "receives told to their senders",
-        value: |counters| counters.told,
+        value: |counters| counters.rtr,
     },
     Counter {
         name: "stale",
         head: "stale",
-        meaning: "told receives that a message of this rank had crossed",
+        meaning: "advertised receives that a message of this rank had crossed",
         value: |counters| counters.stale,
     },
     Counter {

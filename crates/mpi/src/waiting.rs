@@ -11,10 +11,10 @@ use tutti_runtime::wait::{self, Backoff, Waiter};
 use tutti_shm::endpoint::Endpoint;
 use tutti_shm::waits::{self, Host, RestEnd, Waits};
 
-use crate::asleep::Goal;
 use crate::check;
 use crate::process::{Guard, LOCK, Process};
 use crate::service;
+use crate::wait_goal::Goal;
 
 /// Says whether a wait is over, to the thread that polls meanwhile, and what for it is. It is not called again when it has said so.
 #[derive(Clone, Copy, Debug)]
@@ -69,9 +69,9 @@ impl Guard {
             if is_over(self) {
                 return self.end_wait();
             }
-            let patience = waiter.idle(&self.company);
-            if (patience != Backoff::Poll || LOCK.is_needed())
-                && self.idle(patience, &mut waiter, goal, &mut is_over) == RestEnd::Over
+            let backoff = waiter.idle(&self.core_sharing);
+            if (backoff != Backoff::Poll || LOCK.is_needed())
+                && self.idle(backoff, &mut waiter, goal, &mut is_over) == RestEnd::Over
             {
                 self.is_waiting = false;
                 return;
@@ -104,7 +104,7 @@ impl Guard {
     /// Nothing to do for now: lets other threads, other ranks, or the core rest.
     fn idle(
         &mut self,
-        patience: Backoff,
+        backoff: Backoff,
         waiter: &mut Waiter,
         goal: Goal<'_>,
         is_over: &mut Function<'_>,
@@ -113,8 +113,8 @@ impl Guard {
             waits::wake_completed(self);
         }
         let is_alone = self.waits.awake() == 1;
-        match patience {
-            _ if check::is_on() => return check::deadlock::idle(self, patience, waiter, goal, is_over),
+        match backoff {
+            _ if check::is_on() => return check::deadlock::idle(self, backoff, waiter, goal, is_over),
             Backoff::Poll => self.in_between(core::hint::spin_loop),
             Backoff::Yield if is_alone => self.offer_core(),
             Backoff::Yield | Backoff::Sleep => return self.rest(waiter, None, goal, is_over),
@@ -124,9 +124,9 @@ impl Guard {
 
     /// Lets other ranks have the core, and other threads the lock.
     pub fn offer_core(&mut self) {
-        self.company.before_yield();
+        self.core_sharing.before_yield();
         self.in_between(wait::yield_core);
-        self.company.after_yield();
+        self.core_sharing.after_yield();
     }
 
     /// Does something without the lock, between two polls: nobody needs to be told of anything.
@@ -164,14 +164,14 @@ impl Guard {
     fn give_back(&mut self) {
         if LOCK.is_needed() {
             if self.waits.has_sleepers() {
-                self.tell_sleepers();
+                self.wake_sleepers();
             }
             LOCK.release();
         }
     }
 
     #[cold]
-    fn tell_sleepers(&mut self) {
+    fn wake_sleepers(&mut self) {
         waits::wake_completed(self);
         if !self.schedules.is_empty() {
             // They may go on, and only a thread that waits goes on with them.
@@ -251,7 +251,7 @@ unsafe impl Host for Guard {
     fn before_sleep(&mut self, test: Option<Test>) {
         self.engine.publish_all();
         service::poke();
-        self.say_asleep(test.map(|test| test.goal));
+        self.report_sleep(test.map(|test| test.goal));
     }
 
     fn release(&mut self) {

@@ -13,16 +13,16 @@ pub const EAGER: u8 = 2;
 /// A message whose data follow.
 pub const STREAM: u8 = 3;
 /// A message whose data are asked for.
-pub const ANNOUNCE: u8 = 4;
+pub const RTS: u8 = 4;
 /// Answer: the data may come.
-pub const CLEAR: u8 = 5;
+pub const CTS: u8 = 5;
 /// Answer: the data are there.
-pub const DONE: u8 = 6;
+pub const FIN: u8 = 6;
 /// Inside a node, answer: both copy.
-pub const JOIN: u8 = 7;
+pub const COOP: u8 = 7;
 /// Inside a node: a receive is told to its sender.
-pub const TELL: u8 = 8;
-/// Inside a node: a message that is written to a told receive.
+pub const RTR: u8 = 8;
+/// Inside a node: a message that is written to a advertised receive.
 pub const WRITE: u8 = 9;
 /// The sender asks for a message back that is announced.
 pub const CANCEL: u8 = 10;
@@ -56,7 +56,7 @@ pub struct Head {
     pub number: u32,
     /// Bytes of the whole message.
     pub length: u64,
-    /// CLEAR: the name of the bulk message; else the eager bytes that the sender of the record has released.
+    /// CTS: the name of the bulk message; else the eager bytes that the sender of the record has released.
     pub word: u64,
     /// What the data are, while the program is being checked; 0 when nothing is known.
     pub signature: u64,

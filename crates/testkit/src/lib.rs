@@ -1,6 +1,6 @@
 //! What the tests of all crates share. A `[dev-dependencies]` entry, never part of what is installed.
 //!
-//! - [`skip`]: a test that cannot run on this machine says so, and is counted as skipped instead of passed.
+//! - [`skip()`]: a test that cannot run on this machine says so, and is counted as skipped instead of passed.
 #![forbid(unsafe_code)]
 
 pub mod skip;

@@ -16,11 +16,11 @@ use std::time::Duration;
 
 use super::{LAST_CALL, Severity, function, line_up, ranks_text};
 use crate::abi::*;
-use crate::asleep::Goal;
 use crate::comm::{CONTEXTS_PER_COMM, Channel};
 use crate::engine::Engine;
 use crate::process::{Guard, Process};
 use crate::request::{Request, RequestKind};
+use crate::wait_goal::Goal;
 use tutti_runtime::log;
 use tutti_runtime::wait::{Backoff, Waiter};
 use tutti_shm::endpoint::{ATTACHED, FINALIZED};
@@ -67,12 +67,12 @@ impl Waiting {
 #[cold]
 pub fn idle(
     guard: &mut Guard,
-    patience: Backoff,
+    backoff: Backoff,
     waiter: &mut Waiter,
     goal: Goal<'_>,
     is_over: &mut dyn FnMut(&mut Process) -> bool,
 ) -> RestEnd {
-    match patience {
+    match backoff {
         Backoff::Poll => guard.in_between(core::hint::spin_loop),
         Backoff::Yield => guard.offer_core(),
         Backoff::Sleep if guard.waits.waiting() > 1 => {
@@ -93,7 +93,7 @@ fn sleep(
     is_over: &mut dyn FnMut(&mut Process) -> bool,
 ) -> RestEnd {
     guard.engine.publish_all();
-    guard.say_waiting();
+    guard.report_waiting();
     if guard.progress(None) {
         waiter.reset();
         return RestEnd::Look;
@@ -102,7 +102,7 @@ fn sleep(
     if guard.waiting().is_some_and(|waiting| waiting.footprint == Some(footprint)) {
         let looks = &guard.own_report().looks;
         looks.store(looks.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
-        guard.look_for_deadlock();
+        guard.check_deadlock();
     }
     guard.rest(waiter, Some(NAP), goal, is_over)
 }
@@ -124,7 +124,7 @@ impl Guard {
     }
 
     /// Publishes what this rank waits for, when it has not since something moved.
-    fn say_waiting(&mut self) {
+    fn report_waiting(&mut self) {
         let footprint = self.engine.footprint();
         let now_ns = self.engine.job.clock().now().ns;
         let Some(waiting) = self.waiting() else { return };
@@ -190,7 +190,7 @@ impl Guard {
     }
 
     /// The lowest rank that is left compares the reports of all.
-    fn look_for_deadlock(&mut self) {
+    fn check_deadlock(&mut self) {
         let job = &self.engine.job;
         if !job.is_whole() || (0..job.rank()).any(|rank| !self.has_left(rank)) {
             return;
@@ -216,7 +216,7 @@ impl Guard {
             if let Some(waiting) = self.waiting() {
                 waiting.is_said = true;
             }
-            self.say_deadlock();
+            self.report_deadlock();
         } else if let Some(waiting) = self.waiting() {
             waiting.seen = Some(seen);
         }
@@ -246,7 +246,7 @@ impl Guard {
         (0..job.ranks()).map(one).collect()
     }
 
-    fn say_deadlock(&mut self) {
+    fn report_deadlock(&mut self) {
         let line = |rank: usize| match self.has_left(rank) {
             true => (rank, "has left with MPI_Finalize".to_string()),
             false => (rank, format!("waiting in {}", self.engine.job.report(rank).read())),

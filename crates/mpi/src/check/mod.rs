@@ -8,7 +8,7 @@
 //! | no rank can go on | [`deadlock`]: each rank publishes when it waits with nothing to do |
 //! | what is left at Finalize | [`leftovers`]: messages, requests, handles |
 //!
-//! **What it costs when it is off.** Nothing on the short way. The phase is [`process::CHECKED`] instead of RUNNING, so the one test
+//! **What it costs when it is off.** Nothing on the fast path. The phase is [`process::CHECKED`] instead of RUNNING, so the one test
 //! at the entry of every call leads here; a committed type always has a program, so that no type is plain and the ways that know
 //! plain types only are not gone; a communicator gets no block; the rings take no data inside envelopes. What is left are
 //! branches where a message, type or communicator is made the long way.
@@ -73,8 +73,8 @@ thread_local! {
 /// What the checker knows.
 #[derive(Debug)]
 pub struct Check {
-    /// Which call made the objects of each kind; see [`Kept`].
-    kept: [Kept; KINDS],
+    /// Which call made the objects of each kind; see [`Counts`].
+    kept: [Counts; KINDS],
     /// The call before the one that is being entered.
     last_call: &'static CStr,
     said: HashSet<String>,
@@ -90,14 +90,14 @@ const MADE_MAX: usize = 4;
 /// The makers of the objects of one slab. They are looked for at the entry of the next call, where the last one's objects stand at
 /// the places that were free; so no place that makes objects knows of this.
 #[derive(Clone, Debug, Default)]
-struct Kept {
+struct Counts {
     /// By index: handle and function.
     makers: Vec<(usize, &'static CStr)>,
     /// Places at which the objects of the call will stand.
     next: [u32; MADE_MAX],
 }
 
-impl Kept {
+impl Counts {
     fn look<T>(&mut self, slab: &Slab<T>, function: &'static CStr) {
         for index in self.next {
             let Some(handle) = slab.live_handle(index) else { continue };
@@ -128,7 +128,7 @@ impl Check {
     }
 
     /// The objects that were made since the last look belong to the last call.
-    fn look_for_made(&mut self, process: &Process) {
+    fn attribute_created(&mut self, process: &Process) {
         let function = self.last_call;
         let [requests, comms, groups, types, ops] = &mut self.kept;
         requests.look(&process.engine.requests, function);
@@ -145,7 +145,7 @@ pub fn enter(function: &'static CStr) -> Option<Guard> {
     let mut guard = process::enter()?;
     CALL.set(function);
     let mut check = guard.check.take()?;
-    check.look_for_made(&guard);
+    check.attribute_created(&guard);
     check.last_call = function;
     check.waiting.begin_call();
     let me = guard.engine.job.rank();
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn checker_attributes_objects_to_the_creating_call() {
         let mut slab = Slab::new(crate::handle::Kind::Group);
-        let mut kept = Kept::default();
+        let mut kept = Counts::default();
         kept.look(&slab, c"MPI_Init");
         let index = slab.insert(1);
         kept.look(&slab, c"MPI_Comm_group");

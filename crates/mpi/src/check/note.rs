@@ -1,6 +1,6 @@
 //! What the data of a buffer are: made when a type is committed while the program is being checked, kept with the type's program.
 //!
-//! With a message travels one [`Word`]: the basic type when all elements have the same, and 56 bits of the hash of the sequence.
+//! With a message travels one [`SignatureWord`]: the basic type when all elements have the same, and 56 bits of the hash of the sequence.
 //! The receiver compares the hash with that of as many elements of its own type (MPI 3.3.1: the message may be shorter than the
 //! buffer). MPI_BYTE and MPI_PACKED match everything: on this machine the bytes are the same, so no result is wrong.
 
@@ -27,7 +27,7 @@ pub struct Note {
 /// | 56..63 | number of the basic type of all elements, [`MIXED`] or [`ANY`] |
 /// | 0..55 | hash of the signature |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Word(pub u64);
+pub struct SignatureWord(pub u64);
 
 /// Elements of several basic types.
 const MIXED: u64 = 1;
@@ -78,9 +78,9 @@ impl Note {
         self.signature.repeat((bytes / self.size) as i128)
     }
 
-    fn word(&self, bytes: usize) -> Word {
+    fn word(&self, bytes: usize) -> SignatureWord {
         if bytes == 0 {
-            return Word(0);
+            return SignatureWord(0);
         }
         let number = match self.signature.only_basic() {
             _ if self.matches_all => ANY,
@@ -90,11 +90,11 @@ impl Note {
                 position.map_or(MIXED, |position| FIRST + position as u64)
             }
         };
-        Word(number << 56 | self.whole(bytes).map_or(0, |signature| short(signature.hash)))
+        SignatureWord(number << 56 | self.whole(bytes).map_or(0, |signature| short(signature.hash)))
     }
 
     /// Whether a receive of `capacity` bytes of this type may take a message of `bytes` bytes with this word.
-    fn takes(&self, capacity: usize, theirs: Word, bytes: usize) -> bool {
+    fn takes(&self, capacity: usize, theirs: SignatureWord, bytes: usize) -> bool {
         let Some(mine) = self.whole(capacity) else { return true };
         if theirs.is_any() || self.matches_all || bytes > capacity {
             // A message that is too long is an error of its own.
@@ -118,7 +118,7 @@ impl Note {
     }
 }
 
-impl Word {
+impl SignatureWord {
     /// Whether nothing is known, or it matches everything.
     pub fn is_any(self) -> bool {
         self.0 == 0 || self.0 >> 56 == ANY
@@ -150,12 +150,12 @@ impl Buffer {
 
     /// What travels with a message of these data.
     #[inline]
-    pub fn word(&self) -> Word {
-        self.note().map_or(Word(0), |note| note.word(self.bytes))
+    pub fn word(&self) -> SignatureWord {
+        self.note().map_or(SignatureWord(0), |note| note.word(self.bytes))
     }
 
     /// Whether a receive into this buffer may take a message of `bytes` bytes with this word.
-    pub fn takes(&self, theirs: Word, bytes: usize) -> bool {
+    pub fn takes(&self, theirs: SignatureWord, bytes: usize) -> bool {
         self.note().is_none_or(|note| note.takes(self.bytes, theirs, bytes))
     }
 
@@ -185,7 +185,7 @@ mod tests {
         assert!(!int.takes(40, double.word(16), 16));
         assert!(!double.takes(64, int.word(16), 16));
         assert!(!double.takes(64, int.word(12), 12), "half an element");
-        assert!(double.takes(64, Word(0), 16), "of an unknown message nothing is said");
+        assert!(double.takes(64, SignatureWord(0), 16), "of an unknown message nothing is said");
         assert!(int.takes(8, double.word(16), 16), "too long is another error");
     }
 
@@ -205,6 +205,6 @@ mod tests {
             note(MPI_INT, Element::Signed(4), "").describe(8),
             "2 x a derived type (2 x 32-bit integer (MPI_INT))"
         );
-        assert_eq!(Word(0).describe(5), "5 bytes");
+        assert_eq!(SignatureWord(0).describe(5), "5 bytes");
     }
 }

@@ -12,7 +12,7 @@ const RUNS_MAX: usize = 4096;
 impl Guard {
     /// Looks whether a send or receive that is about to start shares memory with a pending one.
     #[cold]
-    pub fn look_for_overlap(&mut self, buffer: &Buffer, kind: RequestKind) {
+    pub fn check_overlap(&mut self, buffer: &Buffer, kind: RequestKind) {
         if buffer.bytes == 0 {
             return;
         }

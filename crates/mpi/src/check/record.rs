@@ -8,15 +8,15 @@
 //! | words | |
 //! |---|---|
 //! | 0, 1, 2 | function, root, operation, as numbers that are equal when they match; 0 when nothing is said |
-//! | 3, 4 | elements of a reduction: [`Word`], bytes + 1 |
+//! | 3, 4 | elements of a reduction: [`SignatureWord`], bytes + 1 |
 //! | 5 | hash of the counts of a reduce-scatter |
 //! | 6 | where MPI_IN_PLACE is for all ranks or for none: 1 not in place, 2 in place |
 //! | 7..31 | the call as text |
-//! | 31.. | for each rank: what goes to it and what is expected from it, each as [`Word`] and bytes + 1; 0 when nothing is said |
+//! | 31.. | for each rank: what goes to it and what is expected from it, each as [`SignatureWord`] and bytes + 1; 0 when nothing is said |
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::note::Word;
+use super::note::SignatureWord;
 use crate::buffer::Buffer;
 use crate::collective::work::{Pieces, Reduction, Root, Work};
 
@@ -65,7 +65,7 @@ impl Record {
         record.0[IN_PLACE_AT] = in_place.map_or(0, |in_place| 1 + u64::from(in_place));
         if let Some(reduction) = reduction_of(work) {
             // Beside the root of an intercommunicator no argument but the root counts (6.9.1).
-            if root_of(work) != Some(Root::Nobody) {
+            if root_of(work) != Some(Root::NoRank) {
                 record.0[2] = hash(reduction.reducer.operation_name());
                 parts.push(elements(reduction).describe());
                 parts.push(reduction.reducer.operation_name().into());
@@ -73,7 +73,7 @@ impl Record {
             }
         }
         if !speaker.is_inter {
-            record.say_data(speaker, work, &mut parts);
+            record.describe_data(speaker, work, &mut parts);
         }
         if let Some(root) = root_of(work) {
             if let Root::Local(root) = root {
@@ -114,7 +114,7 @@ impl Record {
         }
     }
 
-    fn say_data(&mut self, speaker: Speaker, work: &Work, parts: &mut Vec<String>) {
+    fn describe_data(&mut self, speaker: Speaker, work: &Work, parts: &mut Vec<String>) {
         let Speaker { me, ranks, .. } = speaker;
         let everyone = 0..ranks;
         match work {
@@ -216,13 +216,13 @@ impl Record {
 /// Data that a rank has spoken of.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
-    word: Word,
+    word: SignatureWord,
     bytes: usize,
 }
 
 impl Piece {
     fn read(words: &[u64]) -> Option<Self> {
-        Some(Piece { word: Word(words[0]), bytes: words[1].checked_sub(1)? as usize })
+        Some(Piece { word: SignatureWord(words[0]), bytes: words[1].checked_sub(1)? as usize })
     }
 
     fn matches(&self, other: &Piece) -> bool {
@@ -333,7 +333,7 @@ fn root_text(root: Root) -> String {
     match root {
         Root::Local(root) => format!("root {root}"),
         Root::Myself => "root MPI_ROOT".into(),
-        Root::Nobody => "root MPI_PROC_NULL".into(),
+        Root::NoRank => "root MPI_PROC_NULL".into(),
         Root::Remote(root) => format!("root {root} of the other group"),
     }
 }

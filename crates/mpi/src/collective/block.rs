@@ -23,10 +23,10 @@ use super::flags::Limits;
 use super::schedule::Schedule;
 use super::single_copy::Right;
 use crate::abi::MPI_Comm;
-use crate::asleep::Goal;
 use crate::buffer::Buffer;
 use crate::comm::{Channel, Group};
 use crate::process::Guard;
+use crate::wait_goal::Goal;
 
 /// Block of MPI_COMM_WORLD.
 const WORLD_BLOCK: usize = 0;

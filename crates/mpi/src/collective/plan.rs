@@ -84,7 +84,7 @@ impl Plan {
     }
 
     /// Starts the receive of an empty message.
-    pub fn hear(&mut self, from: usize) {
+    pub fn post_receive(&mut self, from: usize) {
         self.schedule.receive(self.local.members()[from], Buffer::empty());
     }
 
@@ -94,7 +94,7 @@ impl Plan {
     }
 
     /// Starts the receive of an empty message from a rank of the remote group.
-    pub fn hear_across(&mut self, from: usize) {
+    pub fn post_receive_across(&mut self, from: usize) {
         self.schedule.receive(remote_member(&self.remote, from), Buffer::empty());
     }
 

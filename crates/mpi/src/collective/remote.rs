@@ -12,7 +12,7 @@ pub fn steps(plan: &mut Plan, work: &Work) {
     let ranks = plan.remote_size();
     match work {
         Work::Barrier => {
-            (0..ranks).for_each(|rank| plan.hear_across(rank));
+            (0..ranks).for_each(|rank| plan.post_receive_across(rank));
             (0..ranks).for_each(|rank| plan.notify_across(rank));
         }
         Work::Broadcast { buffer, root } => match root {

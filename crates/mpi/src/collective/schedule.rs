@@ -11,7 +11,6 @@ use std::rc::Rc;
 use super::memory::Memory;
 use super::op::Reducer;
 use crate::abi::*;
-use crate::asleep::Goal;
 use crate::buffer::Buffer;
 use crate::check::collectives::Exchange;
 use crate::compound::Extra;
@@ -21,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::handle::NONE;
 use crate::process::{Guard, Process};
 use crate::request::{Request, RequestKind};
+use crate::wait_goal::Goal;
 
 /// Messages of this size that go both ways at the same time are fetched by their receivers.
 const FETCH_BYTES_MIN: usize = 32 << 10;

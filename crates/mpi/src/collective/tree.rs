@@ -11,7 +11,7 @@ pub fn barrier(plan: &mut Plan) {
     let (me, size) = (plan.me, plan.size());
     let mut distance = 1;
     while distance < size {
-        plan.hear((me + size - distance) % size);
+        plan.post_receive((me + size - distance) % size);
         plan.notify((me + distance) % size);
         plan.schedule.await_all();
         distance *= 2;

@@ -53,7 +53,7 @@ pub enum Root {
     /// This process, in an intercommunicator (MPI_ROOT).
     Myself,
     /// Another process of this process's group (MPI_PROC_NULL): nothing to do.
-    Nobody,
+    NoRank,
     /// This rank of the remote group.
     Remote(usize),
 }
@@ -220,7 +220,7 @@ fn checked_root(comm: &Comm, root: c_int) -> Result<Root> {
     let Some(remote) = &comm.remote else { return comm.checked_root(root).map(Root::Local) };
     match root {
         MPI_ROOT => Ok(Root::Myself),
-        MPI_PROC_NULL => Ok(Root::Nobody),
+        MPI_PROC_NULL => Ok(Root::NoRank),
         _ if root >= 0 && (root as usize) < remote.size() => Ok(Root::Remote(root as usize)),
         _ => Err(Error::new(
             MPI_ERR_ROOT,
@@ -290,7 +290,7 @@ impl Guard {
     #[inline]
     pub fn work_broadcast(&self, comm: MPI_Comm, data: Data, root: c_int) -> Result<Work> {
         let root = checked_root(self.comm(comm)?, root)?;
-        if root == Root::Nobody {
+        if root == Root::NoRank {
             return Ok(Work::Broadcast { buffer: Buffer::empty(), root });
         }
         Ok(Work::Broadcast { buffer: self.own(data, "buffer")?, root })
@@ -334,7 +334,7 @@ impl Guard {
     /// What this process contributes to a gather.
     fn gathered(&self, comm: &Comm, send: Data, root: Root, is_root: bool) -> Result<Option<Buffer>> {
         match root {
-            Root::Myself | Root::Nobody => Ok(None),
+            Root::Myself | Root::NoRank => Ok(None),
             _ if is_root && in_place(comm, send.address, "sendbuf")? => Ok(None),
             _ => self.own(send, "sendbuf").map(Some),
         }
@@ -378,7 +378,7 @@ impl Guard {
     /// Where this process receives its piece of a scatter.
     fn gathered_into(&self, comm: &Comm, receive: Data, root: Root, is_root: bool) -> Result<Option<Buffer>> {
         match root {
-            Root::Myself | Root::Nobody => Ok(None),
+            Root::Myself | Root::NoRank => Ok(None),
             _ if is_root && in_place(comm, receive.address, "recvbuf")? => Ok(None),
             _ => self.own(receive, "recvbuf").map(Some),
         }

@@ -14,13 +14,13 @@
 
 use super::{CONTEXTS_PER_COMM, Channel};
 use crate::abi::*;
-use crate::asleep::Goal;
 use crate::buffer::Buffer;
 use crate::collective::schedule::Schedule;
 use crate::engine::{Message, Mode, Started};
 use crate::error::{Error, Result};
 use crate::process::Guard;
 use crate::request::{Request, RequestKind};
+use crate::wait_goal::Goal;
 
 /// Who takes part, and where the messages go.
 #[derive(Clone, Debug)]

@@ -19,7 +19,7 @@ const NOT_YET: u32 = u32::MAX;
 
 /// What a process of a parent tells the others about the communicator that it wants to be in.
 #[derive(Clone, Copy, Debug)]
-struct Wish {
+struct Proposal {
     /// Which new communicator; `None` for none.
     color: Option<u32>,
     /// Place in it: lower keys come first, equal ones in the order of the parent.
@@ -28,13 +28,13 @@ struct Wish {
     context: u32,
 }
 
-impl Wish {
+impl Proposal {
     fn encode(self) -> [u32; 4] {
         [u32::from(self.color.is_some()), self.color.unwrap_or(0), self.key as u32, self.context]
     }
 
     fn decode([wanted, color, key, context]: [u32; 4]) -> Self {
-        Wish { color: (wanted != 0).then_some(color), key: key as i32, context }
+        Proposal { color: (wanted != 0).then_some(color), key: key as i32, context }
     }
 }
 
@@ -192,8 +192,9 @@ impl Guard {
             return Ok(MPI_COMM_NULL);
         }
         let side = |group: &Group| {
-            let chosen = |(&world, &wish): (&u32, &Wish)| group.contains(world).then_some((world, wish));
-            let (members, wishes): (Vec<u32>, Vec<Wish>) =
+            let chosen =
+                |(&world, &proposal): (&u32, &Proposal)| group.contains(world).then_some((world, proposal));
+            let (members, wishes): (Vec<u32>, Vec<Proposal>) =
                 meeting.members.iter().zip(&wishes).filter_map(chosen).unzip();
             gathered(&members, &wishes, color)
         };
@@ -209,10 +210,10 @@ impl Guard {
     }
 
     /// All members tell all others what they wish.
-    fn exchange(&mut self, meeting: &Meeting, color: Option<u32>, key: i32) -> Result<Vec<Wish>> {
+    fn exchange(&mut self, meeting: &Meeting, color: Option<u32>, key: i32) -> Result<Vec<Proposal>> {
         let context = self.new_context()?;
-        let records = self.allgather(meeting, Wish { color, key, context }.encode());
-        Ok(records.into_iter().map(Wish::decode).collect())
+        let records = self.allgather(meeting, Proposal { color, key, context }.encode());
+        Ok(records.into_iter().map(Proposal::decode).collect())
     }
 
     /// The next meeting of all processes of a communicator; the first leads. Those of an intercommunicator stand in one list,
@@ -250,11 +251,15 @@ impl Guard {
 }
 
 /// The group of a color, and the context that its first member has taken. Empty when nobody gave the color.
-fn gathered(members: &[u32], wishes: &[Wish], color: Option<u32>) -> (Group, u32) {
-    let mut chosen: Vec<(u32, Wish)> =
-        members.iter().copied().zip(wishes.iter().copied()).filter(|(_, wish)| wish.color == color).collect();
-    chosen.sort_by_key(|(_, wish)| wish.key);
-    let context = chosen.first().map_or(0, |(_, wish)| wish.context);
+fn gathered(members: &[u32], wishes: &[Proposal], color: Option<u32>) -> (Group, u32) {
+    let mut chosen: Vec<(u32, Proposal)> = members
+        .iter()
+        .copied()
+        .zip(wishes.iter().copied())
+        .filter(|(_, proposal)| proposal.color == color)
+        .collect();
+    chosen.sort_by_key(|(_, proposal)| proposal.key);
+    let context = chosen.first().map_or(0, |(_, proposal)| proposal.context);
     (Group::new(chosen.into_iter().map(|(world, _)| world).collect()), context)
 }
 
@@ -272,18 +277,18 @@ mod tests {
     #[test]
     fn comm_split_sorts_by_key_then_old_rank() {
         let members = [4, 5, 6, 7, 8];
-        let wish = |color: u32, key, context| Wish { color: Some(color), key, context };
+        let proposal = |color: u32, key, context| Proposal { color: Some(color), key, context };
         let wishes = [
-            wish(1, 3, 40),
-            wish(0, 0, 50),
-            wish(1, -2, 60),
-            wish(1, 3, 70),
-            Wish { color: None, ..wish(1, 0, 80) },
+            proposal(1, 3, 40),
+            proposal(0, 0, 50),
+            proposal(1, -2, 60),
+            proposal(1, 3, 70),
+            Proposal { color: None, ..proposal(1, 0, 80) },
         ];
         let (group, context) = gathered(&members, &wishes, Some(1));
         assert_eq!(group.members(), [6, 4, 7]);
         assert_eq!(context, 60, "the first member leads");
-        assert_eq!(Wish::decode(wishes[2].encode()).key, -2);
-        assert_eq!(Wish::decode(wishes[4].encode()).color, None);
+        assert_eq!(Proposal::decode(wishes[2].encode()).key, -2);
+        assert_eq!(Proposal::decode(wishes[4].encode()).color, None);
     }
 }

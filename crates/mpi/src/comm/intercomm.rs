@@ -60,7 +60,7 @@ impl Guard {
         group: Rc<Group>,
         leaders: impl FnOnce(&Guard) -> Result<Meeting>,
     ) -> Result<Comm> {
-        let told = if meeting.me == leader {
+        let rtr = if meeting.me == leader {
             match leaders(self) {
                 Ok(leaders) => self.exchange_groups(&leaders, &group)?,
                 Err(error) => {
@@ -72,11 +72,11 @@ impl Guard {
         } else {
             Vec::new()
         };
-        let told = self.broadcast(meeting, leader, told);
-        check(!told.is_empty(), MPI_ERR_OTHER, || {
+        let rtr = self.broadcast(meeting, leader, rtr);
+        check(!rtr.is_empty(), MPI_ERR_OTHER, || {
             "the leader of the group could not reach the other one".into()
         })?;
-        let (context, remote) = (told[0], Rc::new(Group::new(told[1..].to_vec())));
+        let (context, remote) = (rtr[0], Rc::new(Group::new(rtr[1..].to_vec())));
         check(group.is_disjoint(&remote), MPI_ERR_GROUP, || {
             "the two groups have a process in common, expected groups without".into()
         })?;
@@ -87,8 +87,8 @@ impl Guard {
     fn exchange_groups(&mut self, leaders: &Meeting, group: &Group) -> Result<Vec<u32>> {
         let (me, other) = (leaders.members[leaders.me], leaders.members[1 - leaders.me]);
         let mine = self.new_context()?;
-        let told = [&[mine], group.members()].concat();
-        let send = self.send_numbers(leaders, other, &told);
+        let rtr = [&[mine], group.members()].concat();
+        let send = self.send_numbers(leaders, other, &rtr);
         let mut heard = self.receive_numbers(leaders, other);
         if let Some(send) = send {
             self.finish_request(send);

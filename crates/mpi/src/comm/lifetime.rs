@@ -1,12 +1,12 @@
 //! The end of a communicator (MPI 7.4.3 and 11.10.4).
 
 use crate::abi::*;
-use crate::asleep::Goal;
 use crate::attributes::{self, Owner};
 use crate::errhandler;
 use crate::error::{Result, check};
 use crate::process::{Guard, Process};
 use crate::request::Request;
+use crate::wait_goal::Goal;
 
 use super::CONTEXTS_PER_COMM;
 

@@ -6,12 +6,12 @@ use super::copies::{Lane, SingleCopy, State};
 use super::matching::{Body, SHORT_BYTES, Unexpected};
 use super::transfer::{Sink, Stream};
 use super::{
-    ANNOUNCE, CANCEL, CANCELLED, CLEAR, DONE, EAGER, EAGER_BYTES_MAX, ENVELOPES_PER_TURN, Engine, JOIN,
-    Message, Mode, STREAM, Started, TELL, WRITE, finish, finish_receive,
+    CANCEL, CANCELLED, COOP, CTS, EAGER, EAGER_BYTES_MAX, ENVELOPES_PER_TURN, Engine, FIN, Message, Mode,
+    RTR, RTS, STREAM, Started, WRITE, finish, finish_receive,
 };
 use crate::buffer::Buffer;
 use crate::check;
-use crate::check::note::Word;
+use crate::check::note::SignatureWord;
 use crate::request::{Request, RequestKind};
 
 impl Engine {
@@ -29,8 +29,8 @@ impl Engine {
                     Some(index) => {
                         let request = self.requests.get_mut(index);
                         accept(request, from, &envelope);
-                        if request.told != 0 {
-                            peer.telling.matched(request.told, false);
+                        if request.rtr != 0 {
+                            peer.advertising.matched(request.rtr, false);
                         }
                         read_into(&message, &request.buffer, envelope.length as usize);
                         message.consume();
@@ -38,10 +38,10 @@ impl Engine {
                         finish_receive(&mut self.requests, index);
                     }
                     None => {
-                        let kept = keep(&message, &envelope);
+                        let unexpected = keep(&message, &envelope);
                         message.consume();
                         self.counters.unexpected += 1;
-                        self.matching.keep(from, kept);
+                        self.matching.keep(from, unexpected);
                     }
                 }
             } else {
@@ -59,13 +59,13 @@ impl Engine {
     #[inline(never)]
     fn take_control(&mut self, from: usize, envelope: &Envelope, arguments: [u64; 5]) {
         let (number, address) = (arguments[0] as u32, arguments[1]);
-        let word = Word(arguments[2]);
+        let word = SignatureWord(arguments[2]);
         match envelope.kind {
-            STREAM | ANNOUNCE => {
+            STREAM | RTS => {
                 let body = if envelope.kind == STREAM {
                     Body::Streaming(number)
                 } else {
-                    Body::Announced { message: number, address }
+                    Body::Rendezvous { message: number, address }
                 };
                 if envelope.kind == STREAM {
                     self.peers[from].sinks.push(number, Sink::new(envelope.length as usize));
@@ -79,9 +79,9 @@ impl Engine {
                 };
                 match self.matching.take_posted(&mut self.requests, from, envelope.context, envelope.tag) {
                     Some(index) => {
-                        let (told, large) = (self.requests.get(index).told, message.bytes > EAGER_BYTES_MAX);
-                        if told != 0 {
-                            self.peers[from].telling.matched(told, large);
+                        let (rtr, large) = (self.requests.get(index).rtr, message.bytes > EAGER_BYTES_MAX);
+                        if rtr != 0 {
+                            self.peers[from].advertising.matched(rtr, large);
                         }
                         self.deliver_unexpected(from, message, index);
                     }
@@ -91,16 +91,16 @@ impl Engine {
                     }
                 }
             }
-            JOIN => self.take_join(from, envelope, arguments),
-            TELL => self.take_told(from, envelope, arguments),
+            COOP => self.take_coop(from, envelope, arguments),
+            RTR => self.take_rtr(from, envelope, arguments),
             WRITE => self.take_written(from, envelope, arguments),
-            CLEAR => {
-                let request = self.take_announced(from, number);
+            CTS => {
+                let request = self.take_rts(from, number);
                 self.peers[from].streams.push_back(Stream::new(number, request));
                 self.push_out(from);
             }
-            DONE => {
-                let request = self.take_announced(from, number);
+            FIN => {
+                let request = self.take_rts(from, number);
                 self.finish(request);
             }
             CANCEL => {
@@ -109,16 +109,16 @@ impl Engine {
                 }
             }
             CANCELLED => {
-                let request = self.take_announced(from, number);
+                let request = self.take_rts(from, number);
                 self.finish_cancelled(request);
             }
             other => panic!("an envelope of unknown kind {other} from rank {from}"),
         }
     }
 
-    pub(super) fn take_announced(&mut self, from: usize, number: u32) -> u32 {
-        let announced = self.peers[from].announced.take(number);
-        announced.unwrap_or_else(|| panic!("rank {from} answers message {number}, which was not announced"))
+    pub(super) fn take_rts(&mut self, from: usize, number: u32) -> u32 {
+        let rendezvous = self.peers[from].rendezvous.take(number);
+        rendezvous.unwrap_or_else(|| panic!("rank {from} answers message {number}, which was not announced"))
     }
 
     /// Brings a message and the receive that takes it together.
@@ -132,14 +132,14 @@ impl Engine {
             Body::Short(data) => self.deliver_held(from, &data[..message.bytes], index),
             Body::Long(data) => self.deliver_held(from, &data, index),
             Body::Streaming(number) => self.redirect_sink(from, number, index),
-            Body::Announced { message: number, address } => {
+            Body::Rendezvous { message: number, address } => {
                 if message.bytes > EAGER_BYTES_MAX {
                     self.note_arrival(from);
-                    self.peers[from].telling.encourage();
+                    self.peers[from].advertising.encourage();
                 }
                 let state = State::Undecided { address, arrived: self.polls };
                 let copy = SingleCopy { request: index, message: number, state, since: None };
-                self.add_copy(from, Lane::AnnouncedIn, copy);
+                self.add_copy(from, Lane::RendezvousIn, copy);
             }
             Body::Signed(word, body) => {
                 request.suspect_unless_taken(word, message.bytes);
@@ -192,7 +192,7 @@ impl Engine {
 
     /// The same with what is known of its data, while the program is being checked.
     #[cold]
-    fn deliver_to_self(&mut self, message: Unexpected, word: Word, started: Started) -> Started {
+    fn deliver_to_self(&mut self, message: Unexpected, word: SignatureWord, started: Started) -> Started {
         let message = Unexpected { body: Body::Signed(word, Box::new(message.body)), ..message };
         let (context, tag) = (message.context, message.tag);
         match self.matching.take_posted(&mut self.requests, self.me, context, tag) {

@@ -1,8 +1,8 @@
 //! Large messages by single copies between the memories of the two ranks ([`tutti_rma`]), and the choice of the way.
 //!
 //! ```text
-//! announced  -> the sender waits, on another core?   ring faster: CLEAR, bulk ring
-//!                                                    else JOIN: both copy pieces (`Together`)
+//! announced  -> the sender waits, on another core?   ring faster: CTS, bulk ring
+//!                                                    else COOP: both copy pieces (`Together`)
 //!               else the receiver alone, then DONE; becomes `Together` for the rest when the sender comes in
 //! written    -> `Together` from the start: the sender knows the address; the receiver helps if it is there
 //! ```
@@ -21,7 +21,7 @@ use tutti_shm::sync::Ordering;
 use super::pace::Way;
 use super::peer::Outgoing;
 use super::transfer::{Sink, Stream};
-use super::{CLEAR, DONE, Engine, JOIN, finish_receive, steps};
+use super::{COOP, CTS, Engine, FIN, finish_receive, steps};
 
 /// Which of a pair's joints: those of written messages are opened by the sender, those of announced ones by the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub enum Block {
     /// Opened by the sender.
     Written = 0,
     /// Opened by the receiver.
-    Announced = 1,
+    Rendezvous = 1,
 }
 
 /// A matched message that moves by single copies; one end of it.
@@ -50,12 +50,12 @@ pub struct SingleCopy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
     /// From the peer, announced.
-    AnnouncedIn,
+    RendezvousIn,
     /// To the peer, announced, and the peer has asked us to help.
-    AnnouncedOut,
-    /// From the peer to a told receive.
+    RendezvousOut,
+    /// From the peer to a advertised receive.
     WrittenIn,
-    /// To a told receive of the peer.
+    /// To a advertised receive of the peer.
     WrittenOut,
 }
 
@@ -68,11 +68,11 @@ pub struct Lanes {
 }
 
 impl Lane {
-    const ALL: [Lane; 4] = [Lane::AnnouncedIn, Lane::AnnouncedOut, Lane::WrittenIn, Lane::WrittenOut];
+    const ALL: [Lane; 4] = [Lane::RendezvousIn, Lane::RendezvousOut, Lane::WrittenIn, Lane::WrittenOut];
 
     /// Whether this rank is the sender.
     fn is_out(self) -> bool {
-        matches!(self, Lane::AnnouncedOut | Lane::WrittenOut)
+        matches!(self, Lane::RendezvousOut | Lane::WrittenOut)
     }
 }
 
@@ -97,12 +97,12 @@ impl Lanes {
 
     /// Whether there are messages to the peer.
     pub fn has_sends(&self) -> bool {
-        !self[Lane::AnnouncedOut].is_empty() || !self[Lane::WrittenOut].is_empty()
+        !self[Lane::RendezvousOut].is_empty() || !self[Lane::WrittenOut].is_empty()
     }
 
     /// Messages from the peer.
     fn receives(&self) -> usize {
-        self[Lane::AnnouncedIn].len() + self[Lane::WrittenIn].len()
+        self[Lane::RendezvousIn].len() + self[Lane::WrittenIn].len()
     }
 }
 
@@ -197,27 +197,27 @@ impl Engine {
 
     /// The receiver of an announced message chooses the way.
     fn decide(&mut self, peer: usize, address: u64, arrived: u32) -> Moved {
-        let index = self.first(peer, Lane::AnnouncedIn).request;
+        let index = self.first(peer, Lane::RendezvousIn).request;
         let request = self.requests.get(index);
         let wanted = request.bytes.min(request.buffer.bytes);
         if wanted == 0 {
-            return Moved::Finished(Some(DONE));
+            return Moved::Finished(Some(FIN));
         }
         if !self.peers[peer].single_copy_works || address == 0 || request.buffer.map.is_some() {
-            return Moved::Finished(Some(CLEAR));
+            return Moved::Finished(Some(CTS));
         }
         if self.is_apart_and_waiting(peer) {
             let (way, since) = self.choose_way(peer, wanted);
             if way == Way::Ring {
-                self.first(peer, Lane::AnnouncedIn).since = since;
-                return Moved::Finished(Some(CLEAR));
+                self.first(peer, Lane::RendezvousIn).since = since;
+                return Moved::Finished(Some(CTS));
             }
             return self.join(peer, address, 0);
         }
         if !self.oversubscribed && self.polls.wrapping_sub(arrived) < PATIENCE_POLLS {
             return Moved::Nothing;
         }
-        self.first(peer, Lane::AnnouncedIn).state = State::Alone { address, offset: 0 };
+        self.first(peer, Lane::RendezvousIn).state = State::Alone { address, offset: 0 };
         self.copy_alone(peer, address, 0)
     }
 
@@ -225,7 +225,7 @@ impl Engine {
     pub(super) fn choose_way(&mut self, peer: usize, bytes: usize) -> (Way, Option<Instant>) {
         let there = &mut self.peers[peer];
         let busy = there.copies.receives() > 1;
-        if busy || !there.sinks.is_empty() || there.joining {
+        if busy || !there.sinks.is_empty() || there.cooperating {
             return (there.pace.best(bytes), None);
         }
         (there.pace.choose(bytes), Some(Instant::now()))
@@ -239,9 +239,9 @@ impl Engine {
     /// Whether large messages of ours are on their way to a rank: then it has its own copies to make.
     pub(super) fn sends_much_to(&self, peer: usize) -> bool {
         let there = &self.peers[peer];
-        !there.announced.is_empty()
+        !there.rendezvous.is_empty()
             || !there.streams.is_empty()
-            || self.has_pieces(peer, Lane::AnnouncedOut)
+            || self.has_pieces(peer, Lane::RendezvousOut)
             || self.has_pieces(peer, Lane::WrittenOut)
     }
 
@@ -260,17 +260,17 @@ impl Engine {
 
     /// Asks the sender of an announced message to copy the rest with us; waits while an earlier one has the joint.
     fn join(&mut self, peer: usize, address: u64, offset: usize) -> Moved {
-        let SingleCopy { request: index, message, .. } = *self.first(peer, Lane::AnnouncedIn);
+        let SingleCopy { request: index, message, .. } = *self.first(peer, Lane::RendezvousIn);
         let mutual = self.requests.get(index).mutual || self.sends_much_to(peer);
         let request = self.requests.get(index);
         let there = &mut self.peers[peer];
-        if there.joining {
+        if there.cooperating {
             return Moved::Nothing;
         }
-        there.joining = true;
-        there.next_joined = there.next_joined.wrapping_add(1);
-        let number = there.next_joined;
-        there.rings.joints_in[Block::Announced as usize].open(number);
+        there.cooperating = true;
+        there.next_coop = there.next_coop.wrapping_add(1);
+        let number = there.next_coop;
+        there.rings.joints_in[Block::Rendezvous as usize].open(number);
         let rest = request.bytes.min(request.buffer.bytes) - offset;
         let cut = if mutual { Cut::alone(rest) } else { Cut::together(rest) };
         let at = request.buffer.at.wrapping_add(offset);
@@ -278,10 +278,10 @@ impl Engine {
         let own = unsafe { Memory::new(at, rest) };
         let remote = Remote { pid: self.pid_of(peer), address: address + offset as u64 };
         let copy = Copy { side: Side::Receiver, number, cut, own, remote };
-        self.first(peer, Lane::AnnouncedIn).state =
-            State::Together { copy, block: Block::Announced, opened: true };
+        self.first(peer, Lane::RendezvousIn).state =
+            State::Together { copy, block: Block::Rendezvous, opened: true };
         let envelope =
-            Envelope { kind: JOIN, flags: cut.piece_log2, length: rest as u64, ..Envelope::default() };
+            Envelope { kind: COOP, flags: cut.piece_log2, length: rest as u64, ..Envelope::default() };
         let arguments = [u64::from(message), at as u64, offset as u64, u64::from(number), 0];
         self.peers[peer].backlog.push_back(Outgoing::Control { envelope, arguments });
         self.push_out(peer);
@@ -289,9 +289,9 @@ impl Engine {
     }
 
     /// The receiver of an announced message asks this sender to help.
-    pub(super) fn take_join(&mut self, from: usize, envelope: &Envelope, arguments: [u64; 5]) {
+    pub(super) fn take_coop(&mut self, from: usize, envelope: &Envelope, arguments: [u64; 5]) {
         let [message, address, offset, number, _] = arguments;
-        let request = self.take_announced(from, message as u32);
+        let request = self.take_rts(from, message as u32);
         let (offset, bytes) = (offset as usize, envelope.length as usize);
         let buffer = &self.requests.get(request).buffer;
         assert!(
@@ -308,19 +308,19 @@ impl Engine {
             own,
             remote: Remote { pid: self.pid_of(from), address },
         };
-        let state = State::Together { copy, block: Block::Announced, opened: false };
+        let state = State::Together { copy, block: Block::Rendezvous, opened: false };
         let copy = SingleCopy { request, message: message as u32, state, since: None };
-        self.add_copy(from, Lane::AnnouncedOut, copy);
+        self.add_copy(from, Lane::RendezvousOut, copy);
     }
 
     fn copy_alone(&mut self, peer: usize, address: u64, offset: usize) -> Moved {
-        let index = self.first(peer, Lane::AnnouncedIn).request;
+        let index = self.first(peer, Lane::RendezvousIn).request;
         let request = self.requests.get(index);
         let wanted = request.bytes.min(request.buffer.bytes);
         if offset > 0
             && wanted - offset >= REST_BYTES_MIN
             && self.is_apart_and_waiting(peer)
-            && !self.peers[peer].joining
+            && !self.peers[peer].cooperating
         {
             return self.join(peer, address, offset);
         }
@@ -331,14 +331,14 @@ impl Engine {
             Ok(bytes) => {
                 let offset = offset + bytes;
                 self.counters.copied_bytes += bytes as u64;
-                self.first(peer, Lane::AnnouncedIn).state = State::Alone { address, offset };
-                if offset == wanted { Moved::Finished(Some(DONE)) } else { Moved::Piece }
+                self.first(peer, Lane::RendezvousIn).state = State::Alone { address, offset };
+                if offset == wanted { Moved::Finished(Some(FIN)) } else { Moved::Piece }
             }
             Err(_) => {
                 // Not allowed here, or memory that cannot be read that way: the sender streams the whole message. An address
                 // that is really bad ends the sender with SIGSEGV, as it would have ended a copy of its own.
                 self.peers[peer].single_copy_works = false;
-                Moved::Finished(Some(CLEAR))
+                Moved::Finished(Some(CTS))
             }
         }
     }
@@ -386,7 +386,7 @@ impl Engine {
                 if opens {
                     match block {
                         Block::Written => there.writing = false,
-                        Block::Announced => there.joining = false,
+                        Block::Rendezvous => there.cooperating = false,
                     }
                 }
                 Moved::Finished(None)
@@ -406,7 +406,7 @@ impl Engine {
     }
 
     fn finish_copy(&mut self, peer: usize, lane: Lane, answer: Option<u8>) {
-        if answer == Some(CLEAR) {
+        if answer == Some(CTS) {
             return self.stream_instead(peer, lane);
         }
         let copy = self.take_first(peer, lane);
@@ -433,7 +433,7 @@ impl Engine {
         let sink = Sink::matched(bytes, copy.request, copy.since);
         self.peers[peer].sinks.push(copy.message, sink);
         if !matches!(copy.state, State::Together { .. }) {
-            self.send_control(peer, CLEAR, copy.message);
+            self.send_control(peer, CTS, copy.message);
         }
     }
 

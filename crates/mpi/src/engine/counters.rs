@@ -12,18 +12,18 @@ pub struct Counters {
     /// Messages streamed through the bulk ring without asking.
     pub streamed: u64,
     /// Messages announced.
-    pub announced: u64,
-    /// Messages written to told receives (the paper's write protocol), whichever way their bytes went.
-    pub written: u64,
+    pub rendezvous: u64,
+    /// Messages written to advertised receives (the paper's write protocol), whichever way their bytes went.
+    pub remote_write: u64,
     /// Their bytes.
     pub written_bytes: u64,
     /// Messages received that no receive was posted for: the paper's crossing list.
     pub unexpected: u64,
     /// Receives told to their senders (send-requests).
-    pub told: u64,
-    /// Told receives of others that a message of ours had crossed.
+    pub rtr: u64,
+    /// Advertised receives of others that a message of ours had crossed.
     pub stale: u64,
-    /// Told receives of others that were not used because too many messages were on their way.
+    /// Advertised receives of others that were not used because too many messages were on their way.
     pub uncertain: u64,
     /// Bytes copied by this rank from or to another's memory.
     pub copied_bytes: u64,

@@ -5,11 +5,11 @@
 
 use tutti_shm::unexpected::Root;
 
-use super::kept::Keep;
-use super::told::overlap;
+use super::rtr::overlap;
+use super::unexpected::UnexpectedQueue;
 use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_Message};
 use crate::buffer::Buffer;
-use crate::check::note::Word;
+use crate::check::note::SignatureWord;
 use crate::handle::{Kind, NONE, Slab};
 use crate::request::Request;
 
@@ -33,11 +33,11 @@ pub enum Body {
     /// On their way through the bulk ring, to the sink of this message number.
     Streaming(u32),
     /// In the sender's memory.
-    Announced { message: u32, address: u64 },
+    Rendezvous { message: u32, address: u64 },
     /// In our own memory: a send to self, with its request.
     Local { request: u32, buffer: Buffer },
     /// With what the sender says of its data, while the program is being checked.
-    Signed(Word, Box<Body>),
+    Signed(SignatureWord, Box<Body>),
 }
 
 impl Body {
@@ -109,7 +109,7 @@ const EMPTY: Queue = Queue { first: NONE, last: NONE };
 pub struct Matching {
     posted: Vec<Queue>,
     any: Queue,
-    unexpected: Keep,
+    unexpected: UnexpectedQueue,
     next_posted: u64,
     /// Messages taken out of matching by a matched probe, with their sources.
     extracted: Slab<(usize, Unexpected)>,
@@ -122,7 +122,7 @@ impl Matching {
         Matching {
             posted: vec![EMPTY; ranks],
             any: EMPTY,
-            unexpected: Keep::new(ranks),
+            unexpected: UnexpectedQueue::new(ranks),
             next_posted: 0,
             extracted: Slab::new(Kind::Message),
             turn: 0,
@@ -246,15 +246,15 @@ impl Matching {
 
     /// Whether the receive that was posted last may be told to its sender: not if an earlier one that the sender does not know
     /// of could take the same message. Gives the number of the first pending receive that was told to this sender.
-    pub fn may_tell(
+    pub fn may_advertise(
         &self,
         requests: &Slab<Request>,
         index: u32,
-        is_told: impl Fn(u64) -> bool,
+        is_advertised: impl Fn(u64) -> bool,
     ) -> Option<Option<u64>> {
         let new = requests.get(index);
         let overlaps = |other: &Request| overlap(new.context, new.tag, other.context, other.tag);
-        let mut first_told = None;
+        let mut first_advertised = None;
         let mut at = self.posted[new.peer as usize].first;
         for _ in 0..EARLIER_MAX {
             if at == index {
@@ -263,11 +263,11 @@ impl Matching {
                     .take(EARLIER_MAX + 1)
                     .enumerate()
                     .any(|(n, other)| n == EARLIER_MAX || overlaps(other)))
-                .then_some(first_told);
+                .then_some(first_advertised);
             }
             let earlier = requests.get(at);
-            if is_told(earlier.told) {
-                first_told = first_told.or(Some(earlier.told));
+            if is_advertised(earlier.rtr) {
+                first_advertised = first_advertised.or(Some(earlier.rtr));
             } else if overlaps(earlier) {
                 return None;
             }
@@ -304,9 +304,9 @@ impl Matching {
 
     /// The stream of an unexpected message is complete.
     pub fn complete_stream(&mut self, from: usize, number: u32, data: Box<[u8]>) {
-        let mut kept = self.unexpected.of(from);
-        let found = kept.find(|(_, message)| message.body.is_streaming(number)).map(|(at, _)| at);
-        drop(kept);
+        let mut unexpected = self.unexpected.of(from);
+        let found = unexpected.find(|(_, message)| message.body.is_streaming(number)).map(|(at, _)| at);
+        drop(unexpected);
         if let Some(at) = found {
             return self.unexpected.complete(at, |body| body.complete(data));
         }
@@ -351,7 +351,7 @@ impl Matching {
 
     /// Drops the message of a sender that is announced under a number, unless a receive or a matched probe has taken it.
     pub fn withdraw_announced(&mut self, from: usize, number: u32) -> bool {
-        let is_it = |body: &Body| matches!(body, Body::Announced { message, .. } if *message == number);
+        let is_it = |body: &Body| matches!(body, Body::Rendezvous { message, .. } if *message == number);
         self.withdraw_message(from, is_it)
     }
 
@@ -394,7 +394,7 @@ impl Matching {
     }
 
     /// Where an onlooker finds them.
-    pub fn kept_root(&self) -> &Root {
+    pub fn unexpected_root(&self) -> &Root {
         self.unexpected.root()
     }
 
@@ -416,7 +416,7 @@ impl Matching {
 }
 
 #[inline(always)]
-fn position(keep: &Keep, from: usize, context: u32, tag: i32) -> Option<u32> {
+fn position(keep: &UnexpectedQueue, from: usize, context: u32, tag: i32) -> Option<u32> {
     let is_it = |m: &Unexpected| m.context == context && (tag == m.tag || tag == MPI_ANY_TAG);
     keep.of(from).find(|(_, message)| is_it(message)).map(|(at, _)| at)
 }

@@ -9,19 +9,19 @@
 //! |---|---|---|---|
 //! | EAGER | sender | data | a whole small message |
 //! | STREAM | sender | message number, 0, what the data are (while checking) | an eager message whose data come through the bulk ring |
-//! | ANNOUNCE | sender | message number, address or 0, as above | a large or synchronous message: the receiver decides how it comes |
-//! | CLEAR | receiver | message number | matched: stream it through the bulk ring |
+//! | RTS | sender | message number, address or 0, as above | a large or synchronous message: the receiver decides how it comes |
+//! | CTS | receiver | message number | matched: stream it through the bulk ring |
 //! | DONE | receiver | message number | matched and copied: the send is finished |
-//! | JOIN | receiver | message, address, offset, number of the copy | matched: copy these bytes with me |
-//! | TELL | receiver | number, first pending, address, position seen | a message that matches this may be written there |
-//! | WRITE | sender | message, address, number of the receive, of the copy | a message that is written to a told receive |
+//! | COOP | receiver | message, address, offset, number of the copy | matched: copy these bytes with me |
+//! | RTR | receiver | number, first pending, address, position seen | a message that matches this may be written there |
+//! | WRITE | sender | message, address, number of the receive, of the copy | a message that is written to a advertised receive |
 //! | CANCEL | sender | message number | MPI_Cancel of an announced message: dropped if no receive has taken it |
 //! | CANCELLED | receiver | message number | it is dropped; without this answer the message goes on |
 //!
 //! ```text
-//! ANNOUNCE -> matched -> sender waits in the library, on another core? CLEAR and bulk ring, or JOIN and both copy: what is
+//! RTS -> matched -> sender waits in the library, on another core? CTS and bulk ring, or COOP and both copy: what is
 //!                        faster (`pace`); else the receiver copies from the sender's memory in pieces, then DONE
-//! TELL -> matching large send -> WRITE, then the same two ways, without asking
+//! RTR -> matching large send -> WRITE, then the same two ways, without asking
 //! ```
 //!
 //! Eager data that wait at the receiver are bounded by credit: a sender with [`EAGER_CREDIT_BYTES`] out announces instead.
@@ -29,7 +29,7 @@
 mod arrival;
 mod copies;
 mod counters;
-mod kept;
+pub mod fast_path;
 mod matching;
 mod numbered;
 mod pace;
@@ -38,12 +38,12 @@ mod remote;
 mod remote_arrival;
 #[cfg(test)]
 mod remote_tests;
-pub mod short_way;
+mod remote_write;
+mod rtr;
 mod stage;
 pub mod steps;
-mod told;
 mod transfer;
-mod written;
+mod unexpected;
 
 #[cfg(test)]
 mod many_tests;
@@ -52,13 +52,13 @@ mod protocol_tests;
 
 use tutti_runtime::job::Job;
 use tutti_runtime::net::Net;
-use tutti_shm::envelope::{ANNOUNCE, CANCEL, CANCELLED, CLEAR, DONE, EAGER, JOIN, STREAM, TELL, WRITE};
+use tutti_shm::envelope::{CANCEL, CANCELLED, COOP, CTS, EAGER, FIN, RTR, RTS, STREAM, WRITE};
 use tutti_shm::envelope_ring::Envelope;
 use tutti_shm::sync::Ordering;
 
 use crate::abi::*;
 use crate::buffer::Buffer;
-use crate::check::{self, note::Word};
+use crate::check::{self, note::SignatureWord};
 use crate::handle::{Kind, Slab};
 use crate::request::{Request, RequestKind};
 use matching::Matching;
@@ -118,7 +118,7 @@ pub struct Message {
 #[derive(Clone, Copy, Debug)]
 pub struct Suspect {
     /// What the sender says of its data.
-    pub word: Word,
+    pub word: SignatureWord,
     /// Bytes of the message.
     pub bytes: usize,
 }
@@ -215,16 +215,16 @@ impl Engine {
     /// Starts a receive; `request` is a receive that is not done. Returns its index.
     #[inline]
     pub fn receive(&mut self, request: Request) -> u32 {
-        let tells = request.peer >= 0 && self.would_tell(request.peer as usize, request.buffer.bytes);
+        let tells = request.peer >= 0 && self.would_advertise(request.peer as usize, request.buffer.bytes);
         if tells {
-            self.look_before_telling(request.peer as usize);
+            self.probe_before_rtr(request.peer as usize);
         }
         let index = self.requests.insert(request);
         match self.matching.take_unexpected(self.requests.get(index)) {
             None => {
                 self.matching.post(&mut self.requests, index);
                 if tells {
-                    self.tell(index);
+                    self.send_rtr(index);
                 }
             }
             Some((from, found)) => self.deliver_unexpected(from, found, index),
@@ -261,7 +261,7 @@ impl Engine {
         if let Some(position) = peer.backlog.iter().position(waits) {
             peer.backlog.remove(position);
             self.finish_cancelled(index);
-        } else if peer.announced.get(number) == Some(&index) {
+        } else if peer.rendezvous.get(number) == Some(&index) {
             self.send_control(to, CANCEL, number);
         }
     }
@@ -274,7 +274,7 @@ impl Engine {
 
     fn cancel_receive(&mut self, index: u32) {
         let request = self.requests.get(index);
-        if request.told != 0 && self.matching.is_posted(&self.requests, index) && !self.take_back(index) {
+        if request.rtr != 0 && self.matching.is_posted(&self.requests, index) && !self.take_back(index) {
             return;
         }
         if self.matching.withdraw(&mut self.requests, index) {
@@ -386,12 +386,12 @@ impl Engine {
         match (request.kind, peer) {
             (RequestKind::Receive, _) => !self.matching.is_posted(&self.requests, index),
             (RequestKind::Send, Some(to)) if self.peers.has(to) => {
-                self.peers[to].announced.get(request.posted as u32) != Some(&index)
+                self.peers[to].rendezvous.get(request.posted as u32) != Some(&index)
             }
             (RequestKind::Send, Some(to)) if to != self.me => !self
                 .remote
                 .as_deref()
-                .is_some_and(|remote| remote.is_announced(to, request.posted as u32, index)),
+                .is_some_and(|remote| remote.is_rendezvous(to, request.posted as u32, index)),
             // To itself.
             _ => false,
         }
@@ -413,8 +413,8 @@ impl Engine {
     }
 
     /// Where an onlooker finds the messages that no receive has asked for; `lock`: under which they are taken.
-    pub fn show_kept(&self, lock: &std::sync::atomic::AtomicU32) {
-        let root = self.matching.kept_root();
+    pub fn expose_unexpected(&self, lock: &std::sync::atomic::AtomicU32) {
+        let root = self.matching.unexpected_root();
         root.lock.store((&raw const *lock).addr() as u64, Ordering::Relaxed);
         let report = self.job.report(self.me);
         report.kept.store((&raw const *root).addr() as u64, Ordering::Release);

@@ -10,11 +10,11 @@ use tutti_shm::envelope_ring::Envelope;
 use super::copies::Lanes;
 use super::numbered::Numbered;
 use super::pace::Pace;
-use super::told::{Telling, Told};
+use super::rtr::{RtrReceiver, RtrSender};
 use super::transfer::{Sink, Stream};
 use super::{
-    ANNOUNCE, EAGER, EAGER_BYTES_MAX, EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, INLINE_BYTES_MAX, Message,
-    Mode, STREAM, WRITE,
+    EAGER, EAGER_BYTES_MAX, EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, INLINE_BYTES_MAX, Message, Mode, RTS,
+    STREAM, WRITE,
 };
 use crate::buffer::Buffer;
 use crate::check;
@@ -79,8 +79,8 @@ pub struct Peer {
     pub sinks: Numbered<Sink>,
     /// Which of `sinks` got data last.
     pub arriving: u32,
-    /// Requests of the announced sends that wait for CLEAR, JOIN or DONE.
-    pub announced: Numbered<u32>,
+    /// Requests of the announced sends that wait for CTS, COOP or DONE.
+    pub rendezvous: Numbered<u32>,
     /// Single copies between the memories of the two ranks.
     pub copies: Lanes,
     /// How fast its large messages come.
@@ -90,17 +90,17 @@ pub struct Peer {
     /// A written message to the peer has the joint.
     pub writing: bool,
     /// An announced message of the peer has the joint.
-    pub joining: bool,
+    pub cooperating: bool,
     /// Number of the last announced message of the peer that both copy.
-    pub next_joined: u32,
+    pub next_coop: u32,
     /// Joints that are of no use any more: of messages to the peer, of messages from it.
     pub broken_out: [bool; 2],
     /// See `broken_out`.
     pub broken_in: [bool; 2],
     /// What the peer has told us of its receives.
-    pub told: Told,
+    pub rtr: RtrSender,
     /// What we have told the peer of ours.
-    pub telling: Telling,
+    pub advertising: RtrReceiver,
     next_written: u32,
     next_message: u32,
     inline_bytes_max: usize,
@@ -129,7 +129,7 @@ pub enum Outgoing {
     },
 }
 
-/// A message to a told receive.
+/// A message to a advertised receive.
 #[derive(Debug)]
 pub struct Written<'a> {
     /// Context of the communicator.
@@ -138,7 +138,7 @@ pub struct Written<'a> {
     pub tag: i32,
     /// Data.
     pub buffer: &'a Buffer,
-    /// Number of the told receive.
+    /// Number of the advertised receive.
     pub receive: u64,
     /// How it is cut for copying, unless it is streamed.
     pub cut: Option<Cut>,
@@ -154,7 +154,7 @@ pub enum Launched {
     /// The envelope is in the ring; the data of this message number follow through the bulk ring.
     Streaming(u32),
     /// The receiver decides.
-    Announced(u32),
+    Rendezvous(u32),
 }
 
 impl Peer {
@@ -169,17 +169,17 @@ impl Peer {
             streams: VecDeque::new(),
             sinks: Numbered::default(),
             arriving: 0,
-            announced: Numbered::default(),
+            rendezvous: Numbered::default(),
             copies: Lanes::default(),
             pace: Pace::default(),
             single_copy_works: true,
             writing: false,
-            joining: false,
-            next_joined: 0,
+            cooperating: false,
+            next_coop: 0,
             broken_out: [false; 2],
             broken_in: [false; 2],
-            told: Told::default(),
-            telling: Telling::default(),
+            rtr: RtrSender::default(),
+            advertising: RtrReceiver::default(),
             next_written: 0,
             next_message: 0,
             inline_bytes_max,
@@ -200,7 +200,7 @@ impl Peer {
     pub fn owes(&self) -> bool {
         !self.streams.is_empty()
             || !self.backlog.is_empty()
-            || !self.announced.is_empty()
+            || !self.rendezvous.is_empty()
             || self.copies.has_sends()
     }
 
@@ -221,7 +221,7 @@ impl Peer {
             return if self.push_eager(context, tag, buffer) { Launched::Eager } else { Launched::Full };
         }
         let message = self.next_message;
-        let kind = if asks { ANNOUNCE } else { STREAM };
+        let kind = if asks { RTS } else { STREAM };
         let envelope = Envelope { kind, flags: 0, context, tag, length: buffer.bytes as u64 };
         let address = if buffer.map.is_none() { buffer.at as u64 } else { 0 };
         let arguments = [u64::from(message), address, buffer.word().0, 0, 0];
@@ -231,7 +231,7 @@ impl Peer {
         self.next_message = message.wrapping_add(1);
         self.record(context, tag);
         if asks {
-            Launched::Announced(message)
+            Launched::Rendezvous(message)
         } else {
             self.charge(buffer.bytes);
             Launched::Streaming(message)
@@ -243,10 +243,10 @@ impl Peer {
         self.rings.out.try_push(envelope, &words(arguments))
     }
 
-    /// Announces a message that is written to a told receive or streamed to it at once; `cut` is that of the copy, none for
+    /// Announces a message that is written to a advertised receive or streamed to it at once; `cut` is that of the copy, none for
     /// the stream. Returns the number of the message and that of its copy; `None` when the ring is full.
-    pub fn push_written(&mut self, written: &Written) -> Option<(u32, u32)> {
-        let Written { context, tag, buffer, receive, cut } = written;
+    pub fn push_written(&mut self, remote_write: &Written) -> Option<(u32, u32)> {
+        let Written { context, tag, buffer, receive, cut } = remote_write;
         let (message, number) = (self.next_message, self.next_written.wrapping_add(1));
         let (kind, flags) = (WRITE, cut.map_or(0, |cut| cut.piece_log2));
         let envelope = Envelope { kind, flags, context: *context, tag: *tag, length: buffer.bytes as u64 };
@@ -265,8 +265,8 @@ impl Peer {
     /// The envelope of a message was put into the ring.
     #[inline(always)]
     fn record(&mut self, context: u32, tag: i32) {
-        if self.told.remembers() {
-            self.told.record(self.rings.out.position(), context, tag);
+        if self.rtr.remembers() {
+            self.rtr.record(self.rings.out.position(), context, tag);
         }
     }
 

@@ -83,7 +83,7 @@ impl World {
     /// Written, announced, eager messages of a rank.
     fn ways(&self, rank: usize) -> (u64, u64, u64) {
         let counters = &self.0[rank].counters;
-        (counters.written, counters.announced, counters.eager + counters.streamed)
+        (counters.remote_write, counters.rendezvous, counters.eager + counters.streamed)
     }
 }
 
@@ -151,9 +151,9 @@ fn rtr_is_sent_after_unexpected_queue_and_ring_were_searched() {
     world.send(A, B, 1, &second);
     let listed = world.receive(B, A as i32, 1, one);
     let in_ring = world.receive(B, A as i32, 1, two);
-    assert_eq!(world.0[B].counters.told, 0, "both had their message");
+    assert_eq!(world.0[B].counters.rtr, 0, "both had their message");
     let neither = world.receive(B, A as i32, 1, three);
-    assert_eq!(world.0[B].counters.told, 1);
+    assert_eq!(world.0[B].counters.rtr, 1);
     world.settle();
     assert!(world.is_done(B, listed) && world.is_done(B, in_ring) && !world.is_done(B, neither));
     assert!(places[0] == first && places[1] == second);
@@ -168,7 +168,7 @@ fn matching_prefers_earlier_receives() {
     // Told, and crossed by its message: the request is of no use, the message comes through the ring.
     let earlier = world.receive(B, A as i32, 1, one);
     world.0[A].peers[B].rings.inbox.is_ready().then_some(()).expect("the request has come");
-    announce_blindly(&mut world, &first);
+    send_rts_blindly(&mut world, &first);
     // The later receive finds that message in the ring first, and must leave it to the earlier one.
     let later = world.receive(B, A as i32, 1, two);
     world.send(A, B, 1, &second);
@@ -178,7 +178,7 @@ fn matching_prefers_earlier_receives() {
 }
 
 /// A sends a large message before it looks at what B has told.
-fn announce_blindly(world: &mut World, data: &[u8]) -> u32 {
+fn send_rts_blindly(world: &mut World, data: &[u8]) -> u32 {
     let buffer = Buffer::contiguous(data.as_ptr().cast_mut(), data.len());
     let mut request = Request::new(RequestKind::Send, buffer, CONTEXT, B as i32, 1);
     request.bytes = data.len();
@@ -217,7 +217,7 @@ fn rtr_stale_request_is_rejected_once() {
     let mut places = [vec![0; LARGE], vec![0; LARGE]];
     let [one, two] = &mut places;
     let crossed = world.receive(B, A as i32, 1, one);
-    let sent = announce_blindly(&mut world, &first);
+    let sent = send_rts_blindly(&mut world, &first);
     world.progress(A);
     assert_eq!(world.0[A].counters.stale, 1, "the request had been crossed");
     world.settle();
@@ -239,9 +239,9 @@ fn rtr_any_source_is_never_advertised() {
     let [any, later, other_tag, after] = &mut places;
     let wild = world.receive(B, MPI_ANY_SOURCE, 1, any);
     let held = world.receive(B, A as i32, 1, later);
-    assert_eq!(world.0[B].counters.told, 0);
+    assert_eq!(world.0[B].counters.rtr, 0);
     world.receive(B, A as i32, 2, other_tag);
-    assert_eq!(world.0[B].counters.told, 1, "no message could match both: this one may be told");
+    assert_eq!(world.0[B].counters.rtr, 1, "no message could match both: this one may be told");
     let (first, second, third) = (pattern(LARGE, 11), pattern(LARGE, 12), pattern(LARGE, 13));
     for data in [&first, &second] {
         world.send(A, B, 1, data);
@@ -249,11 +249,11 @@ fn rtr_any_source_is_never_advertised() {
     }
     assert!(world.is_done(B, wild) && world.is_done(B, held));
     assert_eq!(world.ways(A).0, 0);
-    let told = world.receive(B, A as i32, 1, after);
-    assert_eq!(world.0[B].counters.told, 2, "satisfied, it holds back no more");
+    let rtr = world.receive(B, A as i32, 1, after);
+    assert_eq!(world.0[B].counters.rtr, 2, "satisfied, it holds back no more");
     world.send(A, B, 1, &third);
     world.settle();
-    assert!(world.is_done(B, told) && world.ways(A).0 == 1);
+    assert!(world.is_done(B, rtr) && world.ways(A).0 == 1);
     assert!(places[0] == first && places[1] == second && places[3] == third);
 }
 
@@ -286,8 +286,8 @@ fn messages_never_overtake_across_protocols() {
             assert!(place[..data.len()] == data[..], "message {i}, {posted_before} posted before");
         }
     }
-    let (written, announced, eager) = world.ways(A);
-    assert!(written > 0 && announced > 0 && eager > 0, "{written} {announced} {eager}");
+    let (remote_write, rendezvous, eager) = world.ways(A);
+    assert!(remote_write > 0 && rendezvous > 0 && eager > 0, "{remote_write} {rendezvous} {eager}");
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn rtr_off_advertises_nothing() {
     world.send(A, B, 1, &data);
     world.settle();
     assert!(world.is_done(B, receive) && place == data);
-    assert_eq!((world.ways(A), world.0[B].counters.told), ((0, 1, 0), 0));
+    assert_eq!((world.ways(A), world.0[B].counters.rtr), ((0, 1, 0), 0));
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn rtr_remote_write_bytes_are_counted() {
     world.receive(B, A as i32, 2, two);
     let counters = world.0[A].counters;
     assert_eq!((counters.messages, counters.bytes, counters.written_bytes), (2, 100_000, 99_000));
-    assert_eq!((counters.written, counters.eager, world.0[B].counters.unexpected), (1, 1, 1));
+    assert_eq!((counters.remote_write, counters.eager, world.0[B].counters.unexpected), (1, 1, 1));
 }
 
 #[test]

@@ -5,8 +5,8 @@
 //! | EAGER | sender | data | a whole small message |
 //! | STREAM | sender | the first data | an eager message of several records; the rest follows in PARTs |
 //! | PART | sender | data | the next of the message that is streaming |
-//! | ANNOUNCE | sender | - | a large or synchronous message |
-//! | CLEAR | receiver | - | matched: send it in bulk under the name in `word` |
+//! | RTS | sender | - | a large or synchronous message |
+//! | CTS | receiver | - | matched: send it in bulk under the name in `word` |
 //! | DONE | receiver | - | matched, and there is nothing to send |
 //! | CREDIT | receiver | - | nothing new but the credit in `word` |
 //! | CANCEL | sender | - | an announced message is dropped if no receive has taken it |
@@ -30,8 +30,8 @@ use super::matching::Unexpected;
 use super::numbered::Numbered;
 use super::remote_arrival::{Arrivals, deliver};
 use super::{
-    ANNOUNCE, CLEAR, Counters, EAGER, EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, Engine, Message, Mode,
-    STREAM, Started, finish, finish_receive,
+    CTS, Counters, EAGER, EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, Engine, Message, Mode, RTS, STREAM,
+    Started, finish, finish_receive,
 };
 use crate::buffer::Buffer;
 use crate::check;
@@ -55,7 +55,7 @@ pub struct Remote {
     net: Net,
     state: State,
     polls: u32,
-    looked: Instant,
+    polled: Instant,
     /// Looks at the socket, counted.
     looks: u64,
     /// Records wait in a FIFO that could be sent.
@@ -70,7 +70,7 @@ pub(super) struct State {
     /// Matched messages that are to be accepted in bulk.
     pub to_accept: VecDeque<Accept>,
     /// Cleared messages that are to be sent in bulk.
-    pub to_send: VecDeque<Clear>,
+    pub to_send: VecDeque<Cts>,
     /// Peers with a backlog, each once.
     busy: Vec<usize>,
     record_data_max: usize,
@@ -81,7 +81,7 @@ pub(super) struct State {
 pub(super) struct Peer {
     backlog: VecDeque<Outgoing>,
     /// Requests of the announced sends.
-    pub announced: Numbered<u32>,
+    pub rendezvous: Numbered<u32>,
 
     /// The message that is streaming in.
     pub inbound: Option<Inbound>,
@@ -139,7 +139,7 @@ pub(super) struct Accept {
 
 /// A message that its receiver has cleared.
 #[derive(Debug)]
-pub(super) struct Clear {
+pub(super) struct Cts {
     pub to: usize,
     pub name: u64,
     pub request: u32,
@@ -203,12 +203,12 @@ impl Remote {
     /// The way to the ranks of other nodes, in a job of so many ranks.
     pub fn new(net: Net, ranks: usize) -> Self {
         let state = State::new(ranks, net.record_bytes_max());
-        Remote { net, state, polls: 0, looked: Instant::now(), looks: 0, unsent: false }
+        Remote { net, state, polls: 0, polled: Instant::now(), looks: 0, unsent: false }
     }
 
     /// Whether a send waits for its receive.
-    pub fn is_announced(&self, to: usize, message: u32, request: u32) -> bool {
-        self.state.peers[to].announced.get(message) == Some(&request)
+    pub fn is_rendezvous(&self, to: usize, message: u32, request: u32) -> bool {
+        self.state.peers[to].rendezvous.get(message) == Some(&request)
     }
 
     /// How far a send or a receive has come by records: each way there is one message at a time.
@@ -232,7 +232,7 @@ impl Remote {
 
     /// Whether nothing is owed to other nodes.
     pub fn is_flushed(&self) -> bool {
-        let owes = |peer: &Peer| !peer.backlog.is_empty() || !peer.announced.is_empty();
+        let owes = |peer: &Peer| !peer.backlog.is_empty() || !peer.rendezvous.is_empty();
         self.net.is_quiet() && self.state.to_send.is_empty() && !self.state.peers.iter().any(owes)
     }
 
@@ -247,9 +247,9 @@ impl Remote {
             return false;
         }
         let now = Instant::now();
-        let due = now.duration_since(self.looked) >= LOOK;
+        let due = now.duration_since(self.polled) >= LOOK;
         if due {
-            self.looked = now;
+            self.polled = now;
         }
         due
     }
@@ -282,8 +282,8 @@ impl Remote {
     }
 
     /// Whether this send is announced, and nothing else of it is under way.
-    fn has_announced(&self, to: usize, message: u32, request: u32) -> bool {
-        self.state.peers[to].backlog.is_empty() && self.is_announced(to, message, request)
+    fn has_rendezvous(&self, to: usize, message: u32, request: u32) -> bool {
+        self.state.peers[to].backlog.is_empty() && self.is_rendezvous(to, message, request)
     }
 
     /// Whether a small message in the FIFO to a rank may wait for others to go with it. The first of a burst goes at once, and
@@ -293,7 +293,7 @@ impl Remote {
         let peer = &mut self.state.peers[to];
         let follows =
             peer.left.is_some_and(|(looks, at)| looks == self.looks && now.duration_since(at) < GATHER);
-        self.unsent = follows && service::will_look();
+        self.unsent = follows && service::will_poll();
         if !self.unsent {
             peer.left = Some((self.looks, now));
         }
@@ -364,7 +364,7 @@ impl Remote {
         let first = if asks { 0 } else { bytes.min(self.state.record_data_max) };
         let head = Head {
             kind: if asks {
-                ANNOUNCE
+                RTS
             } else if first == bytes {
                 EAGER
             } else {
@@ -382,8 +382,8 @@ impl Remote {
         }
         peer.next_message = peer.next_message.wrapping_add(1);
         if asks {
-            counters.announced += 1;
-            peer.announced.push(head.number, request);
+            counters.rendezvous += 1;
+            peer.rendezvous.push(head.number, request);
             requests.get_mut(request).posted = u64::from(head.number);
             return None;
         }
@@ -404,7 +404,7 @@ impl Remote {
             match self.net.accept_bulk(accept.from, accept.bytes, u64::from(accept.request)) {
                 Ok(word) => {
                     let (from, number) = (accept.from, accept.number);
-                    self.state.send_control(from, Head { kind: CLEAR, number, word, ..Head::default() });
+                    self.state.send_control(from, Head { kind: CTS, number, word, ..Head::default() });
                 }
                 Err(BulkError::Full) => break,
                 Err(error) => panic!("a message of rank {} cannot be accepted: {error}", accept.from),
@@ -459,7 +459,7 @@ impl Engine {
         remote.push_out(&mut self.requests, &mut self.counters);
         // Of a burst of announcements all but the first go together, as small messages do.
         let message = self.requests.get(index).posted as u32;
-        if !remote.has_announced(to, message, index) || !remote.may_wait(to) {
+        if !remote.has_rendezvous(to, message, index) || !remote.may_wait(to) {
             self.transmit();
         }
         // A checked send stays until the program has completed it.
@@ -481,7 +481,7 @@ impl Engine {
                 remote.state.busy.retain(|busy| *busy != to);
             }
             self.finish_cancelled(index);
-        } else if remote.is_announced(to, number, index) {
+        } else if remote.is_rendezvous(to, number, index) {
             remote.state.send_control(to, Head { kind: CANCEL, number, ..Head::default() });
             remote.push_out(&mut self.requests, &mut self.counters);
             self.transmit();
@@ -513,7 +513,7 @@ impl Engine {
         if self.remote.as_deref_mut().is_none_or(|remote| !remote.is_due(for_local)) {
             return false;
         }
-        service::looked();
+        service::polled();
         self.poll_remote()
     }
 
@@ -530,8 +530,8 @@ impl Engine {
 
     /// What was counted by now, the job's turns included.
     pub fn counted(&self) -> Counters {
-        let told = self.job.clock().turns();
-        Counters { thaws: told.thaw_count, frozen_us: told.frozen_ns_total / 1000, ..self.counters }
+        let rtr = self.job.clock().turns();
+        Counters { thaws: rtr.thaw_count, frozen_us: rtr.frozen_ns_total / 1000, ..self.counters }
     }
 
     /// What has become of this rank's datagrams, if it has a network.

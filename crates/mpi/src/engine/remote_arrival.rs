@@ -7,9 +7,9 @@ use tutti_runtime::net::Memory;
 use tutti_shm::envelope::{CANCEL, CANCELLED, CREDIT, Head, PART};
 
 use super::matching::{Body, Matching, SHORT_BYTES, Unexpected};
-use super::remote::{Accept, Clear, Inbound, State, Target};
-use super::{ANNOUNCE, CLEAR, Counters, DONE, EAGER, STREAM, finish, finish_receive};
-use crate::check::note::Word;
+use super::remote::{Accept, Cts, Inbound, State, Target};
+use super::{CTS, Counters, EAGER, FIN, RTS, STREAM, finish, finish_receive};
+use crate::check::note::SignatureWord;
 use crate::handle::Slab;
 use crate::request::Request;
 
@@ -28,17 +28,17 @@ impl Sink for Arrivals<'_> {
             .unwrap_or_else(|| panic!("a record of {} bytes from rank {from} has no head", record.len()));
         let peer = &mut self.state.peers[from];
         match head.kind {
-            EAGER | STREAM | ANNOUNCE => {
+            EAGER | STREAM | RTS => {
                 peer.eager_known_released = peer.eager_known_released.max(head.word);
                 self.take_message(from, &head, data);
             }
             PART => self.take_part(from, data),
-            CLEAR => {
-                let request = self.take_announced(from, head.number);
-                self.state.to_send.push_back(Clear { to: from, name: head.word, request });
+            CTS => {
+                let request = self.take_rts(from, head.number);
+                self.state.to_send.push_back(Cts { to: from, name: head.word, request });
             }
-            DONE => {
-                let request = self.take_announced(from, head.number);
+            FIN => {
+                let request = self.take_rts(from, head.number);
                 finish(self.requests, request);
             }
             CREDIT => peer.eager_known_released = peer.eager_known_released.max(head.word),
@@ -49,7 +49,7 @@ impl Sink for Arrivals<'_> {
                 }
             }
             CANCELLED => {
-                let request = self.take_announced(from, head.number);
+                let request = self.take_rts(from, head.number);
                 self.requests.get_mut(request).cancelled = true;
                 finish(self.requests, request);
             }
@@ -85,9 +85,9 @@ impl Arrivals<'_> {
                 let number = self.open_inbound(from, bytes, data);
                 Some(Body::Streaming(number))
             }
-            _ => Some(Body::Announced { message: head.number, address: 0 }),
+            _ => Some(Body::Rendezvous { message: head.number, address: 0 }),
         };
-        let word = Word(head.signature);
+        let word = SignatureWord(head.signature);
         let found = self.matching.take_posted(self.requests, from, head.context, head.tag);
         match (found, body) {
             (Some(index), None) => {
@@ -151,9 +151,9 @@ impl Arrivals<'_> {
         }
     }
 
-    fn take_announced(&mut self, from: usize, number: u32) -> u32 {
-        let announced = self.state.peers[from].announced.take(number);
-        announced.unwrap_or_else(|| panic!("rank {from} answers message {number}, which was not announced"))
+    fn take_rts(&mut self, from: usize, number: u32) -> u32 {
+        let rendezvous = self.state.peers[from].rendezvous.take(number);
+        rendezvous.unwrap_or_else(|| panic!("rank {from} answers message {number}, which was not announced"))
     }
 }
 
@@ -180,11 +180,11 @@ pub(super) fn deliver(
             // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7).
             unsafe { request.buffer.store(0, data.as_ptr(), data.len()) };
         }
-        Body::Announced { message: number, .. } if bytes == 0 => {
-            state.send_control(from, Head { kind: DONE, number, ..Head::default() });
+        Body::Rendezvous { message: number, .. } if bytes == 0 => {
+            state.send_control(from, Head { kind: FIN, number, ..Head::default() });
             finish_receive(requests, index);
         }
-        Body::Announced { message: number, .. } => {
+        Body::Rendezvous { message: number, .. } => {
             state.to_accept.push_back(Accept { from, number, request: index, bytes });
         }
         Body::Signed(word, body) => {
@@ -203,8 +203,8 @@ fn deliver_held(state: &mut State, requests: &mut Slab<Request>, from: usize, da
 }
 
 /// A body with what its sender says of the data, if it does.
-fn signed(word: Word, body: Body) -> Body {
-    if word == Word(0) { body } else { Body::Signed(word, Box::new(body)) }
+fn signed(word: SignatureWord, body: Body) -> Body {
+    if word == SignatureWord(0) { body } else { Body::Signed(word, Box::new(body)) }
 }
 
 /// The data of an unexpected message.

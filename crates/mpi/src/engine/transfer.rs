@@ -111,7 +111,7 @@ impl Engine {
 
     /// Puts a send's envelope into the ring; false when there is no room.
     fn launch(&mut self, to: usize, request: u32, mode: Mode) -> bool {
-        if let Some(launched) = self.write_to_told(to, request) {
+        if let Some(launched) = self.write_to_advertised(to, request) {
             return launched;
         }
         let (peer, pending) = (&mut self.peers[to], self.requests.get(request));
@@ -125,9 +125,9 @@ impl Engine {
                 self.counters.streamed += 1;
                 peer.streams.push_back(Stream::new(message, request));
             }
-            Launched::Announced(message) => {
-                self.counters.announced += 1;
-                peer.announced.push(message, request);
+            Launched::Rendezvous(message) => {
+                self.counters.rendezvous += 1;
+                peer.rendezvous.push(message, request);
                 self.requests.get_mut(request).posted = u64::from(message);
             }
         }

@@ -224,12 +224,12 @@ fn name(kind: u8) -> &'static str {
     match kind {
         envelope::EAGER => "eager",
         envelope::STREAM => "stream",
-        envelope::ANNOUNCE => "announce",
+        envelope::RTS => "announce",
         envelope::WRITE => "write",
-        envelope::CLEAR => "clear",
-        envelope::DONE => "done",
-        envelope::JOIN => "join",
-        envelope::TELL => "tell",
+        envelope::CTS => "clear",
+        envelope::FIN => "done",
+        envelope::COOP => "join",
+        envelope::RTR => "tell",
         _ => "unknown",
     }
 }
@@ -243,9 +243,9 @@ fn remote(from: u32, to: u32, head: &Head) -> Message {
     let kind = match head.kind {
         envelope::EAGER => "eager",
         envelope::STREAM => "stream",
-        envelope::ANNOUNCE => "announce",
-        envelope::CLEAR => "clear",
-        envelope::DONE => "done",
+        envelope::RTS => "announce",
+        envelope::CTS => "clear",
+        envelope::FIN => "done",
         envelope::PART => "part",
         envelope::CREDIT => "credit",
         _ => "unknown",

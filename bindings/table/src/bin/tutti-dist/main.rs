@@ -24,7 +24,7 @@ const LINKS: [(&str, &str); 10] = [
     ("share/man/man1/mpirun.1", "mpiexec.1"),
     ("share/bash-completion/completions/mpirun", "mpiexec"),
     ("share/bash-completion/completions/tutti", "mpiexec"),
-    // One program, whose name says which face it shows.
+    // One program, whose name says which command it is.
     ("bin/mpiexec", "tutti"),
     ("bin/mpirun", "tutti"),
     ("lib/libtutti.so", "libtutti.so.1"),
@@ -90,7 +90,7 @@ fn lay_out(source: &Path, target: &Path, profile: &str) -> Result<usize, String>
     }
     write_wrappers(&mut tree, &facts.join("wrappers"))?;
     write_manuals(&mut tree, &built.join("tutti"))?;
-    let manual = Manual::load(&facts, &source.join("crates/mpi/src/face")).map_err(|e| e.to_string())?;
+    let manual = Manual::load(&facts, &source.join("crates/mpi/src/api")).map_err(|e| e.to_string())?;
     for (name, page) in manual::pages(&table, &manual, VERSION) {
         tree.file(&format!("share/man/man3/{name}"), page.as_bytes(), 0o644)?;
     }

@@ -46,7 +46,7 @@ fn every_work(
         count,
         bytes: count * 4,
     };
-    let gives = !matches!(root, Root::Myself | Root::Nobody);
+    let gives = !matches!(root, Root::Myself | Root::NoRank);
     let mut all = vec![
         Work::Barrier,
         Work::Broadcast { buffer: one(), root },
@@ -109,7 +109,7 @@ fn collective_schedule_of_intercommunicators_posts_receives_first() {
     let memory = Memory(vec![0; 16]);
     for (size, other) in [(1, 1), (1, 4), (3, 2), (4, 4)] {
         for me in 0..size {
-            for root in [Root::Myself, Root::Nobody, Root::Remote(other - 1)] {
+            for root in [Root::Myself, Root::NoRank, Root::Remote(other - 1)] {
                 let place = place(me, size, Some(other));
                 for work in &every_work(&memory, 100, size, other, root, root == Root::Myself) {
                     let schedule = place.plan(work);

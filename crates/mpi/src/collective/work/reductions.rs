@@ -127,10 +127,10 @@ impl Guard {
         let communicator = self.comm(comm)?;
         let root = checked_root(communicator, root)?;
         let gets = root == Root::Myself || root == Root::Local(communicator.rank);
-        let gives = !matches!(root, Root::Myself | Root::Nobody);
+        let gives = !matches!(root, Root::Myself | Root::NoRank);
         // Beside the root of an intercommunicator no argument but the root counts (6.9.1).
         let nothing = || ReductionArguments::new(std::ptr::null(), std::ptr::null_mut(), 0, MPI_INT, MPI_SUM);
-        let arguments = if root == Root::Nobody { nothing() } else { arguments };
+        let arguments = if root == Root::NoRank { nothing() } else { arguments };
         Ok(Work::Reduce(self.reduction(communicator, arguments, gets, gives)?, root))
     }
 

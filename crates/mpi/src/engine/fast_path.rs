@@ -1,4 +1,4 @@
-//! The short way of small contiguous messages: no message object, arguments in registers; blocking calls need no request, and
+//! The fast path of small contiguous messages: no message object, arguments in registers; blocking calls need no request, and
 //! a nonblocking receive's is built where it stays.
 //!
 //! It does exactly what the general way would do, in the case that occurs most, and declines otherwise: nothing else under way
@@ -13,12 +13,12 @@ use crate::request::Request;
 /// Polls of a receive before it is posted: about as long as a round trip on a busy machine.
 pub const POLLS: u32 = 1000;
 
-/// Room of a receive that is started the short way: as much as comes without being asked for.
+/// Room of a receive that is started the fast path: as much as comes without being asked for.
 pub const CAPACITY_MAX: usize = EAGER_BYTES_MAX;
 
 /// What a look at the next message has given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Short {
+pub enum FastPath {
     /// No message is there.
     Nothing,
     /// The message was taken: its tag and bytes.
@@ -63,9 +63,9 @@ impl Engine {
         tag: i32,
         at: *mut u8,
         capacity: usize,
-    ) -> Short {
+    ) -> FastPath {
         let peer = &mut self.peers[from];
-        let Some(message) = peer.rings.inbox.peek() else { return Short::Nothing };
+        let Some(message) = peer.rings.inbox.peek() else { return FastPath::Nothing };
         let envelope = message.envelope;
         let bytes = envelope.length as usize;
         let asked_for = envelope.kind == EAGER
@@ -73,7 +73,7 @@ impl Engine {
             && (envelope.tag == tag || tag == MPI_ANY_TAG)
             && bytes <= capacity;
         if !asked_for {
-            return Short::Other;
+            return FastPath::Other;
         }
         // SAFETY: our contract; bytes <= capacity.
         unsafe { message.read_inline_to(at, bytes) };
@@ -82,18 +82,18 @@ impl Engine {
         if peer.rings.inbox.take_owed_bell() {
             peer.rings.ring();
         }
-        Short::Taken(envelope.tag, bytes)
+        FastPath::Taken(envelope.tag, bytes)
     }
 
     /// Whether a receive from any source would be the only one posted, and no message waits; all ranks must be of this node.
     #[inline(always)]
-    pub fn nobody_waits(&self) -> bool {
+    pub fn has_no_waiter(&self) -> bool {
         let ranks = self.peers.ranks();
         ranks.len() == self.job.ranks() && ranks.into_iter().all(|from| self.matching.is_idle(from))
     }
 
     /// Takes the first message that comes from any rank to `at`, if it is small and the one asked for: its source, tag and bytes.
-    /// Each rank is looked at so many times, in turn. Only while [`Engine::nobody_waits`].
+    /// Each rank is looked at so many times, in turn. Only while [`Engine::has_no_waiter`].
     ///
     /// # Safety
     /// `at` is valid for writing `capacity` bytes.
@@ -114,9 +114,9 @@ impl Engine {
             }
             // SAFETY: our contract.
             match unsafe { self.try_take_small(from, context, tag, at, capacity) } {
-                Short::Nothing => {}
-                Short::Taken(tag, bytes) => return Some((from, tag, bytes)),
-                Short::Other => return None,
+                FastPath::Nothing => {}
+                FastPath::Taken(tag, bytes) => return Some((from, tag, bytes)),
+                FastPath::Other => return None,
             }
         }
         None

@@ -1,8 +1,8 @@
 //! The race rule against random interleavings of one receiver and two senders: wildcards, two tags, small and large messages,
-//! cancelled receives, senders that remember little. What decides is the engine's own code: [`Matching`] and [`Telling`] at
-//! the receiver, [`Told`] at the senders; only the rings and the two words of a pair are simulated.
+//! cancelled receives, senders that remember little. What decides is the engine's own code: [`Matching`] and [`RtrReceiver`] at
+//! the receiver, [`RtrSender`] at the senders; only the rings and the two words of a pair are simulated.
 //!
-//! The receiver matches in ring order, so what MPI demands is known: a message that was written to a told receive must be
+//! The receiver matches in ring order, so what MPI demands is known: a message that was written to a advertised receive must be
 //! the one that this receive gets. As a proof that the model can fail, the paper's own numbering runs in it too.
 
 use std::collections::VecDeque;
@@ -49,7 +49,7 @@ struct Envelope {
     position: u64,
     tag: i32,
     large: bool,
-    /// The told receive that it is written to.
+    /// The advertised receive that it is written to.
     receive: Option<u64>,
 }
 
@@ -59,35 +59,35 @@ enum Doing {
     /// It has stored its claim.
     Claimed {
         tag: i32,
-        receive: ToldReceive,
+        receive: AdvertisedReceive,
     },
     /// It has found the claim good.
     Writes {
         tag: i32,
-        receive: ToldReceive,
+        receive: AdvertisedReceive,
     },
 }
 
 struct Sender {
-    told: Told,
+    rtr: RtrSender,
     doing: Doing,
     /// To the receiver, and how many are out.
     ring: VecDeque<Envelope>,
     position: u64,
     /// From the receiver: a request and the first one that is pending.
-    requests: VecDeque<(ToldReceive, u64)>,
+    requests: VecDeque<(AdvertisedReceive, u64)>,
     /// The words of the pair.
     claim: u64,
     void: u64,
     /// The paper's: requests as they came, eager messages put into the ring.
-    paper_requests: Vec<ToldReceive>,
+    paper_requests: Vec<AdvertisedReceive>,
     paper_eager: u64,
 }
 
 struct Receiver {
     requests: Slab<Request>,
     matching: Matching,
-    telling: Vec<Telling>,
+    advertising: Vec<RtrReceiver>,
     /// Position up to which each ring was read; the paper's number of eager messages taken.
     read: Vec<u64>,
     paper_eager: Vec<u64>,
@@ -100,7 +100,7 @@ struct Receiver {
 struct Tally {
     sent: u32,
     received: u32,
-    written: u32,
+    remote_write: u32,
     stale: u32,
     uncertain: u32,
     cancelled: u32,
@@ -120,13 +120,13 @@ impl Run {
         let mut random = Random(seed);
         let small_memory = rule == Rule::Replay && random.chance(30);
         let sender = || Sender {
-            told: Told {
+            rtr: RtrSender {
                 limits: if small_memory {
                     Limits { history: 3, sends_without_request: 4 }
                 } else {
                     Limits::default()
                 },
-                ..Told::default()
+                ..RtrSender::default()
             },
             doing: Doing::Nothing,
             ring: VecDeque::new(),
@@ -140,7 +140,7 @@ impl Run {
         let receiver = Receiver {
             requests: Slab::new(Kind::Request),
             matching: Matching::new(SENDERS),
-            telling: (0..SENDERS).map(|_| Telling::default()).collect(),
+            advertising: (0..SENDERS).map(|_| RtrReceiver::default()).collect(),
             read: vec![0; SENDERS],
             paper_eager: vec![0; SENDERS],
             pending: Vec::new(),
@@ -201,7 +201,7 @@ impl Run {
                 sender.paper_requests.push(request);
                 continue;
             }
-            match sender.told.handle_request(request, pending_from, sender.void, sender.position) {
+            match sender.rtr.handle_request(request, pending_from, sender.void, sender.position) {
                 Arrived::Usable => {}
                 Arrived::Stale => self.tally.stale += 1,
                 Arrived::Uncertain => self.tally.uncertain += 1,
@@ -216,11 +216,11 @@ impl Run {
             Doing::Nothing => {
                 let (tag, large) = (self.random.below(2) as i32, self.random.chance(50));
                 if self.rule == Rule::Paper {
-                    let written = if large { sender.paper_find(tag) } else { None };
-                    self.put(from, tag, large, written);
+                    let remote_write = if large { sender.paper_find(tag) } else { None };
+                    self.put(from, tag, large, remote_write);
                     return;
                 }
-                match sender.told.find(CONTEXT, tag).copied().filter(|_| large) {
+                match sender.rtr.find(CONTEXT, tag).copied().filter(|_| large) {
                     Some(receive) => {
                         sender.claim = receive.number;
                         sender.doing = Doing::Claimed { tag, receive };
@@ -232,7 +232,7 @@ impl Run {
                 sender.doing = Doing::Writes { tag, receive };
             }
             Doing::Claimed { tag, .. } => {
-                sender.told.void(sender.void);
+                sender.rtr.void(sender.void);
                 self.put(from, tag, true, None);
             }
             Doing::Writes { tag, receive } => self.put(from, tag, true, Some(receive.number)),
@@ -244,11 +244,11 @@ impl Run {
         sender.position += 1 + self.random.below(3);
         sender.ring.push_back(Envelope { position: sender.position, tag, large, receive });
         sender.paper_eager += u64::from(receive.is_none());
-        if sender.told.remembers() {
-            sender.told.record(sender.position, CONTEXT, tag);
+        if sender.rtr.remembers() {
+            sender.rtr.record(sender.position, CONTEXT, tag);
         }
         self.tally.sent += 1;
-        self.tally.written += u32::from(receive.is_some());
+        self.tally.remote_write += u32::from(receive.is_some());
     }
 
     /// The receiver posts a receive, and tells it if it may.
@@ -273,11 +273,12 @@ impl Run {
         if source == MPI_ANY_SOURCE || !large {
             return;
         }
-        let (telling, sender) = (&mut receiver.telling[source as usize], &mut self.senders[source as usize]);
+        let (advertising, sender) =
+            (&mut receiver.advertising[source as usize], &mut self.senders[source as usize]);
         let may = match self.rule {
-            Rule::Replay => {
-                receiver.matching.may_tell(&receiver.requests, index, |told| telling.is_told(told))
-            }
+            Rule::Replay => receiver
+                .matching
+                .may_advertise(&receiver.requests, index, |rtr| advertising.is_advertised(rtr)),
             // The paper holds back only behind receives from any source.
             Rule::Paper => {
                 let any = receiver.pending.iter().any(|&i| receiver.requests.get(i).peer == MPI_ANY_SOURCE);
@@ -285,16 +286,23 @@ impl Run {
             }
         };
         let Some(first) = may else { return };
-        let number = telling.upcoming();
-        telling.add(number);
-        receiver.requests.get_mut(index).told = number;
+        let number = advertising.upcoming();
+        advertising.add(number);
+        receiver.requests.get_mut(index).rtr = number;
         let seen = match self.rule {
             Rule::Replay => receiver.read[source as usize],
             Rule::Paper => receiver.paper_eager[source as usize],
         };
-        let told =
-            ToldReceive { number, context: CONTEXT, tag, capacity, address: 0, seen, prefers_ring: false };
-        sender.requests.push_back((told, first.unwrap_or(number)));
+        let rtr = AdvertisedReceive {
+            number,
+            context: CONTEXT,
+            tag,
+            capacity,
+            address: 0,
+            seen,
+            prefers_ring: false,
+        };
+        sender.requests.push_back((rtr, first.unwrap_or(number)));
     }
 
     /// The receiver takes the next envelope of a sender.
@@ -304,8 +312,8 @@ impl Run {
         receiver.read[from] = envelope.position;
         receiver.paper_eager[from] += u64::from(envelope.receive.is_none());
         let found = receiver.matching.take_posted(&mut receiver.requests, from, CONTEXT, envelope.tag);
-        let told = found.map_or(0, |index| receiver.requests.get(index).told);
-        if envelope.receive.is_some_and(|receive| receive != told) {
+        let rtr = found.map_or(0, |index| receiver.requests.get(index).rtr);
+        if envelope.receive.is_some_and(|receive| receive != rtr) {
             self.tally.reordered = true;
             return true;
         }
@@ -315,8 +323,8 @@ impl Run {
             receiver.matching.keep(from, Unexpected { context: CONTEXT, tag, bytes, body });
             return true;
         };
-        if told != 0 {
-            receiver.telling[from].matched(told, true);
+        if rtr != 0 {
+            receiver.advertising[from].matched(rtr, true);
         }
         receiver.pending.retain(|&pending| pending != index);
         receiver.requests.remove(index);
@@ -331,23 +339,23 @@ impl Run {
         }
         let index = receiver.pending[self.random.below(receiver.pending.len() as u64) as usize];
         let request = receiver.requests.get(index);
-        if request.told == 0 {
+        if request.rtr == 0 {
             assert!(receiver.matching.withdraw(&mut receiver.requests, index));
             self.forget(index);
             return;
         }
         let from = request.peer as usize;
-        self.senders[from].void = receiver.telling[from].void_all();
+        self.senders[from].void = receiver.advertising[from].void_all();
         receiver.cancelling = Some((index, 0));
     }
 
     fn finish_cancel(&mut self) {
         let Some((index, _)) = self.receiver.cancelling.take() else { return };
         let request = self.receiver.requests.get(index);
-        let (from, told) = (request.peer as usize, request.told);
+        let (from, rtr) = (request.peer as usize, request.rtr);
         let claimed = self.senders[from].claim;
         while self.take(from) {}
-        if self.receiver.pending.contains(&index) && claimed != told {
+        if self.receiver.pending.contains(&index) && claimed != rtr {
             assert!(self.receiver.matching.withdraw(&mut self.receiver.requests, index));
             self.forget(index);
         }
@@ -402,14 +410,14 @@ fn runs(rule: Rule, count: u64) -> (u64, Tally) {
         );
         reordered += u64::from(tally.reordered);
         sum.sent += tally.sent;
-        sum.written += tally.written;
+        sum.remote_write += tally.remote_write;
         sum.stale += tally.stale;
         sum.uncertain += tally.uncertain;
         sum.cancelled += tally.cancelled;
     }
     println!(
         "{count} runs: {} messages, {} written, {} requests stale, {} uncertain, {} receives cancelled, {reordered} runs reordered",
-        sum.sent, sum.written, sum.stale, sum.uncertain, sum.cancelled
+        sum.sent, sum.remote_write, sum.stale, sum.uncertain, sum.cancelled
     );
     (reordered, sum)
 }
@@ -417,7 +425,12 @@ fn runs(rule: Rule, count: u64) -> (u64, Tally) {
 #[test]
 fn rtr_model_no_message_overtakes() {
     let (_, sum) = runs(Rule::Replay, 150_000);
-    assert!(sum.written > sum.sent / 50, "the rule is of no use: {} of {} written", sum.written, sum.sent);
+    assert!(
+        sum.remote_write > sum.sent / 50,
+        "the rule is of no use: {} of {} written",
+        sum.remote_write,
+        sum.sent
+    );
     assert!(sum.stale > 0 && sum.uncertain > 0 && sum.cancelled > 0, "every case occurs");
 }
 

@@ -75,21 +75,21 @@ impl Process {
 
     /// All threads of the process that are in the library sleep, or are about to, and have looked at everything; `own` is the goal of the
     /// calling thread if it waits.
-    pub fn say_asleep(&self, own: Option<Goal<'_>>) {
+    pub fn report_sleep(&self, own: Option<Goal<'_>>) {
         let sleep = self.own_sleep();
-        let mut telling =
-            Telling { process: self, named: Named::default(), alternative: 0, background: false };
+        let mut advertising =
+            SleepReport { process: self, named: Named::default(), alternative: 0, background: false };
         for goal in own.into_iter().chain(self.goals_of_sleepers()) {
-            telling.put_goal(goal);
+            advertising.put_goal(goal);
         }
-        telling.background = true;
+        advertising.background = true;
         for schedule in &self.schedules {
-            if telling.named.has_more_background() {
+            if advertising.named.has_more_background() {
                 break;
             }
-            telling.put_alternative(|telling| telling.put_step(schedule));
+            advertising.put_alternative(|advertising| advertising.put_step(schedule));
         }
-        let asleep = Asleep {
+        let wait_goal = Asleep {
             threads: self.waits.waiting(),
             multiple: self.thread_level >= MPI_THREAD_MULTIPLE,
             unasked: self.engine.unasked(),
@@ -97,9 +97,9 @@ impl Process {
             ..Asleep::default()
         };
         // Where any thread may call, the last call need not be the one that waits.
-        let call = if asleep.multiple { c"" } else { self.call };
+        let call = if wait_goal.multiple { c"" } else { self.call };
         sleep.write_call(call.to_bytes());
-        sleep.write(&telling.named, &asleep);
+        sleep.write(&advertising.named, &wait_goal);
         let endpoint = self.engine.job.endpoint(self.engine.job.rank());
         sleep.settled.store(endpoint.sleeping.load(Ordering::Relaxed), Ordering::Release);
     }
@@ -120,7 +120,7 @@ impl Process {
 const LOOKED_AT_MAX: usize = 1000;
 
 /// The waits of a process as they are being told.
-struct Telling<'a> {
+struct SleepReport<'a> {
     process: &'a Process,
     named: Named,
     /// Number of the alternative that is being told.
@@ -128,7 +128,7 @@ struct Telling<'a> {
     background: bool,
 }
 
-impl Telling<'_> {
+impl SleepReport<'_> {
     fn put_goal(&mut self, goal: Goal<'_>) {
         match goal {
             Goal::Any(requests) => {
@@ -136,29 +136,29 @@ impl Telling<'_> {
                     if self.named.has_more() {
                         break;
                     }
-                    self.put_alternative(|telling| telling.put_request(*index));
+                    self.put_alternative(|advertising| advertising.put_request(*index));
                 }
             }
-            Goal::Request(index) => self.put_alternative(|telling| telling.put_request(index)),
-            Goal::All(first, rest) => self.put_alternative(|telling| {
-                telling.put_request(first);
-                let process = telling.process;
-                telling.put_some(rest.iter().filter_map(|handle| match process.named_request(*handle) {
+            Goal::Request(index) => self.put_alternative(|advertising| advertising.put_request(index)),
+            Goal::All(first, rest) => self.put_alternative(|advertising| {
+                advertising.put_request(first);
+                let process = advertising.process;
+                advertising.put_some(rest.iter().filter_map(|handle| match process.named_request(*handle) {
                     Ok(NamedRequest::Pending(index)) => Some(index),
                     _ => None,
                 }));
             }),
-            Goal::Step(schedule) => self.put_alternative(|telling| telling.put_step(schedule)),
-            Goal::Message { context, source: peer, tag } => self.put_alternative(|telling| {
-                telling.put(Wait { what: What::Probe, peer, tag, context, ..Wait::other(0, false) });
+            Goal::Step(schedule) => self.put_alternative(|advertising| advertising.put_step(schedule)),
+            Goal::Message { context, source: peer, tag } => self.put_alternative(|advertising| {
+                advertising.put(Wait { what: What::Probe, peer, tag, context, ..Wait::other(0, false) });
             }),
-            Goal::Members { context, missing } => self.put_alternative(|telling| {
+            Goal::Members { context, missing } => self.put_alternative(|advertising| {
                 missing(&mut |world| {
                     let peer = world as i32;
-                    telling.put(Wait { what: What::Member, peer, context, ..Wait::other(0, false) });
+                    advertising.put(Wait { what: What::Member, peer, context, ..Wait::other(0, false) });
                 });
             }),
-            Goal::Pending(which) => self.put_alternative(|telling| telling.put_pending(which)),
+            Goal::Pending(which) => self.put_alternative(|advertising| advertising.put_pending(which)),
         }
     }
 

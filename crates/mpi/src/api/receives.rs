@@ -3,13 +3,13 @@
 use core::ffi::{CStr, c_int, c_void};
 
 use crate::abi::*;
-use crate::errhandler::{go_on, outside};
+use crate::errhandler::{continue_after, outside};
 use crate::error::Result;
 use crate::point_to_point::{Data, outcome_result};
 use crate::process::{self, Guard};
 use crate::request::Outcome;
 
-/// A blocking receive, the short way if the message comes soon.
+/// A blocking receive, the fast path if the message comes soon.
 ///
 /// # Safety
 /// The user's buffer is valid; `status` is MPI_STATUS_IGNORE or valid for writing.
@@ -69,7 +69,9 @@ unsafe fn receive_slowly(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: our caller's contract.
-    go_on(guard, name, comm, |guard| unsafe { finish_receive(guard, data, source, tag, comm, status) })
+    continue_after(guard, name, comm, |guard| unsafe {
+        finish_receive(guard, data, source, tag, comm, status)
+    })
 }
 
 /// Receives and waits for the message.
@@ -93,7 +95,7 @@ pub(super) unsafe fn finish_receive(
     outcome_result(&outcome, capacity)
 }
 
-/// Starts a receive, the short way if it can be gone.
+/// Starts a receive, the fast path if it can be gone.
 ///
 /// # Safety
 /// The user's buffer is valid; `request` is valid for writing.
@@ -152,7 +154,7 @@ unsafe fn start_receive_slowly(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    go_on(guard, name, comm, |guard| {
+    continue_after(guard, name, comm, |guard| {
         let started = guard.start_receive(data, source, tag, comm)?;
         let handle = guard.receive_handle(started);
         // SAFETY: our caller's contract.

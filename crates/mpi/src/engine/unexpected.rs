@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use tutti_shm::envelope::{ANNOUNCE, EAGER, STREAM};
+use tutti_shm::envelope::{EAGER, RTS, STREAM};
 use tutti_shm::unexpected::{ChunkHead, Entry, Mark, Root};
 
 use super::matching::{Body, Unexpected};
@@ -39,7 +39,7 @@ struct Queue {
 
 /// All of them.
 #[derive(Debug)]
-pub(super) struct Keep {
+pub(super) struct UnexpectedQueue {
     root: Box<Root>,
     chunks: Vec<Box<Chunk>>,
     free: u32,
@@ -49,10 +49,10 @@ pub(super) struct Keep {
     count: usize,
 }
 
-impl Keep {
+impl UnexpectedQueue {
     /// Of no sender yet.
     pub fn new(ranks: usize) -> Self {
-        Keep {
+        UnexpectedQueue {
             root: Box::default(),
             chunks: Vec::new(),
             free: NONE,
@@ -206,7 +206,7 @@ fn whereabouts(body: &Body, bytes: usize) -> (u8, u64, u64) {
         Body::Short(data) => (EAGER, data.as_ptr().addr() as u64, bytes as u64),
         Body::Long(data) => (EAGER, data.as_ptr().addr() as u64, bytes as u64),
         Body::Streaming(_) => (STREAM, 0, 0),
-        Body::Announced { .. } | Body::Local { .. } => (ANNOUNCE, 0, 0),
+        Body::Rendezvous { .. } | Body::Local { .. } => (RTS, 0, 0),
         Body::Signed(_, body) => whereabouts(body, bytes),
     }
 }
@@ -224,7 +224,7 @@ mod tests {
     }
 
     /// What an onlooker finds, in order of arrival: sender, tag, kind.
-    fn seen(keep: &Keep) -> Vec<(u32, i32, u8)> {
+    fn seen(keep: &UnexpectedQueue) -> Vec<(u32, i32, u8)> {
         let mut found: Vec<(u64, u32, i32, u8)> = Vec::new();
         for place in keep.chunks.iter().flat_map(|chunk| &chunk.places) {
             let word = |word: &tutti_shm::sync::AtomicU64| word.load(Ordering::Relaxed);
@@ -243,7 +243,7 @@ mod tests {
         fn unexpected_queue_is_ordered_per_sender_and_observable(
             steps in prop::collection::vec((0..3_usize, any::<bool>(), 0..5_usize), 1..400),
         ) {
-            let mut keep = Keep::new(3);
+            let mut keep = UnexpectedQueue::new(3);
             let mut model: Vec<VecDeque<(i32, u8)>> = vec![VecDeque::new(); 3];
             let mut order: Vec<(u32, i32)> = Vec::new();
             for (tag, (from, comes, which)) in steps.into_iter().enumerate() {

@@ -1,13 +1,13 @@
-//! The write protocol: receives are told to their senders, and messages written to them. The rule stands in [`super::told`].
+//! The write protocol: receives are told to their senders, and messages written to them. The rule stands in [`super::rtr`].
 //!
 //! ```text
 //! receiver                                    sender
-//! posts, nothing waits: TELL  ------------->  keeps it, or finds that a message has crossed it (stale)
+//! posts, nothing waits: RTR  ------------->  keeps it, or finds that a message has crossed it (stale)
 //!                                             a large message matches: claims it, WRITE, then both copy (`copies`),
 //! takes WRITE: it must match that receive <-  or the data follow through the bulk ring
 //! ```
 //!
-//! To cancel a told receive the receiver takes back all that it has told to this sender (`void`), then looks what the sender
+//! To cancel a advertised receive the receiver takes back all that it has told to this sender (`void`), then looks what the sender
 //! claims: of the two words, each written by one side and followed by a fence, at least one is seen (F18). A sender that sees
 //! the receive taken back sends in the ordinary way; a receiver that sees it claimed lets it go on.
 
@@ -18,13 +18,13 @@ use tutti_shm::envelope_ring::Envelope;
 use super::copies::{Block, Lane, SingleCopy, State};
 use super::pace::Way;
 use super::peer::Written;
-use super::told::{Arrived, ToldReceive};
+use super::rtr::{AdvertisedReceive, Arrived};
 use super::transfer::{Sink, Stream};
-use super::{EAGER_BYTES_MAX, ENVELOPES_PER_TURN, Engine, TELL};
+use super::{EAGER_BYTES_MAX, ENVELOPES_PER_TURN, Engine, RTR};
 use crate::abi::MPI_ANY_SOURCE;
 use crate::check;
 
-/// Flag of TELL: the bulk ring has been faster.
+/// Flag of RTR: the bulk ring has been faster.
 const PREFERS_RING: u8 = 1;
 /// Passes over the inbox that take everything that was in it before.
 const TURNS: usize = tutti_shm::envelope_ring::LINES_MAX / ENVELOPES_PER_TURN + 1;
@@ -32,37 +32,37 @@ const TURNS: usize = tutti_shm::envelope_ring::LINES_MAX / ENVELOPES_PER_TURN + 
 impl Engine {
     /// Whether a receive of so many bytes from a rank would be told to it.
     #[inline(always)]
-    pub fn would_tell(&self, from: usize, capacity: usize) -> bool {
-        capacity > EAGER_BYTES_MAX && self.write_protocol && self.may_tell_to(from)
+    pub fn would_advertise(&self, from: usize, capacity: usize) -> bool {
+        capacity > EAGER_BYTES_MAX && self.write_protocol && self.may_advertise_to(from)
     }
 
     #[inline(never)]
-    fn may_tell_to(&self, from: usize) -> bool {
+    fn may_advertise_to(&self, from: usize) -> bool {
         // Ranks that share cores take turns anyway, so an answer saves nothing, and one copy by the receiver alone is faster
         // (docs/benchmarks/2026-11-22.md). A checked message says what its data are, in an envelope that a written one does not have.
         if self.oversubscribed || from == self.me || !self.peers.has(from) || check::is_on() {
             return false;
         }
-        let telling = &self.peers[from].telling;
-        let crosses = telling.crosses() || self.sends_much_to(from);
-        !crosses && telling.has_room()
+        let advertising = &self.peers[from].advertising;
+        let crosses = advertising.crosses() || self.sends_much_to(from);
+        !crosses && advertising.has_room()
     }
 
     /// A large message is about to be sent to a rank: it may cross one that comes from there.
     pub(super) fn note_send(&mut self, to: usize) {
         let crosses = self.receives_much_from(to);
-        self.peers[to].telling.note(crosses);
+        self.peers[to].advertising.note(crosses);
     }
 
     /// A large message has come from a rank: it may cross one that goes there.
     pub(super) fn note_arrival(&mut self, from: usize) {
         let crosses = self.sends_much_to(from);
-        self.peers[from].telling.note(crosses);
+        self.peers[from].advertising.note(crosses);
     }
 
     /// Before a large receive is posted: what has arrived comes first.
     #[cold]
-    pub(super) fn look_before_telling(&mut self, from: usize) {
+    pub(super) fn probe_before_rtr(&mut self, from: usize) {
         if self.peers[from].rings.inbox.is_ready() {
             self.take_envelopes(from);
         }
@@ -70,25 +70,26 @@ impl Engine {
 
     /// Tells a receive that was just posted to its sender, if the rule allows it.
     #[cold]
-    pub(super) fn tell(&mut self, index: u32) {
+    pub(super) fn send_rtr(&mut self, index: u32) {
         let request = self.requests.get(index);
         let from = request.peer as usize;
         if request.buffer.map.is_some() {
             return;
         }
-        let telling = &self.peers[from].telling;
-        let Some(first_told) = self.matching.may_tell(&self.requests, index, |told| telling.is_told(told))
+        let advertising = &self.peers[from].advertising;
+        let Some(first_advertised) =
+            self.matching.may_advertise(&self.requests, index, |rtr| advertising.is_advertised(rtr))
         else {
             return;
         };
         let request = self.requests.get(index);
         let capacity = request.buffer.bytes;
-        let alone = first_told.is_none();
+        let alone = first_advertised.is_none();
         let pace = &mut self.peers[from].pace;
         let way = if alone { pace.choose(capacity) } else { pace.best(capacity) };
         let flags = if way == Way::Ring { PREFERS_RING } else { 0 };
         let envelope = Envelope {
-            kind: TELL,
+            kind: RTR,
             flags,
             context: request.context,
             tag: request.tag,
@@ -96,21 +97,21 @@ impl Engine {
         };
         let address = request.buffer.at as u64;
         let peer = &mut self.peers[from];
-        let number = peer.telling.upcoming();
+        let number = peer.advertising.upcoming();
         let seen = peer.rings.inbox.position();
-        let arguments = [number, first_told.unwrap_or(number), address, seen, 0];
+        let arguments = [number, first_advertised.unwrap_or(number), address, seen, 0];
         if peer.backlog.is_empty() && peer.push_control(&envelope, &arguments) {
-            peer.telling.add(number);
-            self.requests.get_mut(index).told = number;
+            peer.advertising.add(number);
+            self.requests.get_mut(index).rtr = number;
             // Nobody is woken for this: the sender looks here before it sends anything large.
-            self.counters.told += 1;
+            self.counters.rtr += 1;
         }
     }
 
     /// A receive of the peer is told to us.
-    pub(super) fn take_told(&mut self, from: usize, envelope: &Envelope, arguments: [u64; 5]) {
+    pub(super) fn take_rtr(&mut self, from: usize, envelope: &Envelope, arguments: [u64; 5]) {
         let [number, pending_from, address, seen, _] = arguments;
-        let receive = ToldReceive {
+        let receive = AdvertisedReceive {
             number,
             context: envelope.context,
             tag: envelope.tag,
@@ -121,40 +122,40 @@ impl Engine {
         };
         let peer = &mut self.peers[from];
         let (void, position) = (peer.rings.void_by_peer(), peer.rings.out.position());
-        match peer.told.handle_request(receive, pending_from, void, position) {
+        match peer.rtr.handle_request(receive, pending_from, void, position) {
             Arrived::Usable => {}
             Arrived::Stale => self.counters.stale += 1,
             Arrived::Uncertain => self.counters.uncertain += 1,
         }
     }
 
-    /// Sends a message to the told receive that it matches; `None` when there is none or the message is small, else whether the
+    /// Sends a message to the advertised receive that it matches; `None` when there is none or the message is small, else whether the
     /// ring had room.
-    pub(super) fn write_to_told(&mut self, to: usize, index: u32) -> Option<bool> {
+    pub(super) fn write_to_advertised(&mut self, to: usize, index: u32) -> Option<bool> {
         let request = self.requests.get(index);
         let (context, tag, bytes) = (request.context, request.tag, request.buffer.bytes);
-        if bytes <= EAGER_BYTES_MAX || !self.peers[to].told.remembers() {
+        if bytes <= EAGER_BYTES_MAX || !self.peers[to].rtr.remembers() {
             return None;
         }
-        let told = self.claim_told(to, context, tag)?;
+        let rtr = self.claim_advertised(to, context, tag)?;
         let apart = self.is_apart_and_waiting(to);
         let request = self.requests.get(index);
         let copies = self.peers[to].single_copy_works && request.buffer.map.is_none();
-        let cut = (copies && !(apart && told.prefers_ring)).then(|| {
-            let wanted = bytes.min(told.capacity);
+        let cut = (copies && !(apart && rtr.prefers_ring)).then(|| {
+            let wanted = bytes.min(rtr.capacity);
             if apart && !self.receives_much_from(to) { Cut::together(wanted) } else { Cut::alone(wanted) }
         });
         let buffer = &request.buffer;
-        let written = Written { context, tag, buffer, receive: told.number, cut };
-        let Some((message, number)) = self.peers[to].push_written(&written) else { return Some(false) };
-        self.counters.written += 1;
+        let remote_write = Written { context, tag, buffer, receive: rtr.number, cut };
+        let Some((message, number)) = self.peers[to].push_written(&remote_write) else { return Some(false) };
+        self.counters.remote_write += 1;
         self.counters.written_bytes += bytes as u64;
         match cut {
             None => self.peers[to].streams.push_back(Stream::new(message, index)),
             Some(cut) => {
                 // SAFETY: the user keeps a send buffer valid until the send is done (MPI 3.7).
                 let own = unsafe { Memory::new(buffer.at, bytes) };
-                let remote = Remote { pid: self.pid_of(to), address: told.address };
+                let remote = Remote { pid: self.pid_of(to), address: rtr.address };
                 let copy = Copy { side: Side::Sender, number, cut, own, remote };
                 let state = State::Together { copy, block: Block::Written, opened: false };
                 let copy = SingleCopy { request: index, message, state, since: None };
@@ -164,35 +165,35 @@ impl Engine {
         Some(true)
     }
 
-    /// The told receive that the next message takes, claimed so that its receiver does not take it back.
-    fn claim_told(&mut self, to: usize, context: u32, tag: i32) -> Option<ToldReceive> {
+    /// The advertised receive that the next message takes, claimed so that its receiver does not take it back.
+    fn claim_advertised(&mut self, to: usize, context: u32, tag: i32) -> Option<AdvertisedReceive> {
         let peer = &mut self.peers[to];
         loop {
-            let told = *peer.told.find(context, tag)?;
-            let void = peer.rings.claim(told.number);
-            if told.number > void {
-                return Some(told);
+            let rtr = *peer.rtr.find(context, tag)?;
+            let void = peer.rings.claim(rtr.number);
+            if rtr.number > void {
+                return Some(rtr);
             }
-            peer.told.void(void);
+            peer.rtr.void(void);
         }
     }
 
     /// Whether large messages of a rank are on their way to us.
     fn receives_much_from(&self, from: usize) -> bool {
         !self.peers[from].sinks.is_empty()
-            || self.has_pieces(from, Lane::AnnouncedIn)
+            || self.has_pieces(from, Lane::RendezvousIn)
             || self.has_pieces(from, Lane::WrittenIn)
     }
 
-    /// A message has come that is written to a told receive.
+    /// A message has come that is written to a advertised receive.
     pub(super) fn take_written(&mut self, from: usize, envelope: &Envelope, arguments: [u64; 5]) {
         let [message, address, receive, number, _] = arguments;
         let found = self.matching.take_posted(&mut self.requests, from, envelope.context, envelope.tag);
-        let index = found.filter(|&index| self.requests.get(index).told == receive).unwrap_or_else(|| {
+        let index = found.filter(|&index| self.requests.get(index).rtr == receive).unwrap_or_else(|| {
             panic!("rank {from} writes to receive {receive}, but the message matches another one")
         });
         self.note_arrival(from);
-        self.peers[from].telling.matched(receive, true);
+        self.peers[from].advertising.matched(receive, true);
         let bytes = envelope.length as usize;
         let request = self.requests.get_mut(index);
         (request.peer, request.tag, request.bytes) = (from as i32, envelope.tag, bytes);
@@ -220,11 +221,11 @@ impl Engine {
     #[cold]
     pub(super) fn take_back(&mut self, index: u32) -> bool {
         let request = self.requests.get(index);
-        let (from, told) = (request.peer, request.told);
+        let (from, rtr) = (request.peer, request.rtr);
         assert!(from != MPI_ANY_SOURCE, "a receive from any source was told");
         let from = from as usize;
         let peer = &mut self.peers[from];
-        let void = peer.telling.void_all();
+        let void = peer.advertising.void_all();
         let claimed = peer.rings.void(void);
         // What the sender claimed before its last claim is in the ring.
         for _ in 0..TURNS {
@@ -232,6 +233,6 @@ impl Engine {
                 self.take_envelopes(from);
             }
         }
-        claimed != told
+        claimed != rtr
     }
 }

@@ -35,7 +35,7 @@ impl Default for Limits {
 
 /// A receive, as its sender knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ToldReceive {
+pub struct AdvertisedReceive {
     /// Its number: 1, 2, ... for each ordered pair, in posting order.
     pub number: u64,
     /// Context of the communicator.
@@ -61,11 +61,11 @@ struct Sent {
     taken: u64,
 }
 
-/// What a sender knows of one receiver's told receives.
+/// What a sender knows of one receiver's advertised receives.
 #[derive(Debug)]
-pub struct Told {
+pub struct RtrSender {
     /// Not taken yet, by number.
-    requests: VecDeque<ToldReceive>,
+    requests: VecDeque<AdvertisedReceive>,
     /// The last envelopes.
     history: VecDeque<Sent>,
     /// All envelopes behind this position are in `history`; meaningless unless `remembers`.
@@ -77,10 +77,10 @@ pub struct Told {
     limits: Limits,
 }
 
-impl Default for Told {
+impl Default for RtrSender {
     /// Nothing sent, nothing told.
     fn default() -> Self {
-        Told {
+        RtrSender {
             requests: VecDeque::new(),
             history: VecDeque::new(),
             known_from: 0,
@@ -109,8 +109,8 @@ pub fn overlap(context: u32, tag: i32, other_context: u32, other_tag: i32) -> bo
     context == other_context && (tag == other_tag || tag == MPI_ANY_TAG || other_tag == MPI_ANY_TAG)
 }
 
-impl Told {
-    /// Whether [`Told::record`] must be told of the envelopes that are sent.
+impl RtrSender {
+    /// Whether [`RtrSender::record`] must be told of the envelopes that are sent.
     #[inline(always)]
     pub fn remembers(&self) -> bool {
         self.remembers
@@ -120,7 +120,7 @@ impl Told {
     /// `position` is that of the sender's ring.
     pub fn handle_request(
         &mut self,
-        request: ToldReceive,
+        request: AdvertisedReceive,
         pending_from: u64,
         void_upto: u64,
         position: u64,
@@ -156,7 +156,7 @@ impl Told {
     }
 
     /// The request that the next message of such an envelope takes.
-    pub fn find(&self, context: u32, tag: i32) -> Option<&ToldReceive> {
+    pub fn find(&self, context: u32, tag: i32) -> Option<&AdvertisedReceive> {
         self.requests.iter().find(|request| request.takes(context, tag))
     }
 
@@ -187,7 +187,7 @@ impl Told {
     }
 }
 
-impl ToldReceive {
+impl AdvertisedReceive {
     fn takes(&self, context: u32, tag: i32) -> bool {
         self.context == context && (self.tag == tag || self.tag == MPI_ANY_TAG)
     }
@@ -198,11 +198,11 @@ const TOLD_MAX: u32 = 64;
 
 /// What a receiver knows of the receives that it has told to one sender.
 #[derive(Debug, Default)]
-pub struct Telling {
+pub struct RtrReceiver {
     last: u64,
     void_upto: u64,
     pending: u32,
-    /// A told receive got a message that was too small to be written: telling waits for a large one.
+    /// A advertised receive got a message that was too small to be written: telling waits for a large one.
     disappointed: bool,
     /// Large messages for which receives are not told.
     crossing: u8,
@@ -211,7 +211,7 @@ pub struct Telling {
 /// Large messages, in either direction, that cross nothing until a crossing is forgotten.
 const CROSSINGS: u8 = 8;
 
-impl Telling {
+impl RtrReceiver {
     /// Whether another receive may be told.
     pub fn has_room(&self) -> bool {
         self.pending < TOLD_MAX && !self.disappointed
@@ -227,7 +227,7 @@ impl Telling {
         self.crossing = if crosses { CROSSINGS } else { self.crossing.saturating_sub(1) };
     }
 
-    /// The number of the next told receive.
+    /// The number of the next advertised receive.
     pub fn upcoming(&self) -> u64 {
         self.last + 1
     }
@@ -238,13 +238,13 @@ impl Telling {
     }
 
     /// Whether a receive with this number (0: never told) is known to the sender.
-    pub fn is_told(&self, number: u64) -> bool {
+    pub fn is_advertised(&self, number: u64) -> bool {
         number > self.void_upto
     }
 
     /// A receive that was told under this number has got its message; `large` if one that is worth to be written.
     pub fn matched(&mut self, number: u64, large: bool) {
-        if self.is_told(number) {
+        if self.is_advertised(number) {
             self.pending -= 1;
         }
         self.disappointed = !large;

@@ -4,11 +4,11 @@ use core::ffi::{CStr, c_int, c_void};
 
 use crate::abi::*;
 use crate::engine::{Mode, Started};
-use crate::errhandler::{go_on, outside};
+use crate::errhandler::{continue_after, outside};
 use crate::point_to_point::{Data, FINISHED_SEND};
 use crate::process::{self, Guard};
 
-/// A blocking send: the short way here, in registers; anything else, wrong arguments included, in a function of its own.
+/// A blocking send: the fast path here, in registers; anything else, wrong arguments included, in a function of its own.
 #[inline(always)]
 fn send(name: &'static CStr, data: Data, dest: c_int, tag: c_int, comm: MPI_Comm, mode: Mode) -> c_int {
     let Some(mut guard) = process::enter_running() else {
@@ -48,7 +48,7 @@ fn send_slowly(
     comm: MPI_Comm,
     mode: Mode,
 ) -> c_int {
-    go_on(guard, name, comm, |guard| {
+    continue_after(guard, name, comm, |guard| {
         if let Started::Pending(index) = guard.start_send(data, dest, tag, comm, mode)? {
             guard.finish_request(index);
         }
@@ -56,7 +56,7 @@ fn send_slowly(
     })
 }
 
-/// Starts a standard send, the short way if it can be gone.
+/// Starts a standard send, the fast path if it can be gone.
 ///
 /// # Safety
 /// `request` is valid for writing.
@@ -98,7 +98,7 @@ unsafe fn start_send_slowly(
     mode: Mode,
     request: *mut MPI_Request,
 ) -> c_int {
-    go_on(guard, name, comm, |guard| {
+    continue_after(guard, name, comm, |guard| {
         let started = guard.start_send(data, dest, tag, comm, mode)?;
         // SAFETY: our contract.
         unsafe { request.write(guard.send_handle(started)) };
@@ -106,7 +106,7 @@ unsafe fn start_send_slowly(
     })
 }
 
-/// Starts a send without the short way: a synchronous one, or the process is not running or being checked.
+/// Starts a send without the fast path: a synchronous one, or the process is not running or being checked.
 ///
 /// # Safety
 /// `request` is valid for writing.
