@@ -68,7 +68,7 @@ fn local_socket_garbage_changes_nothing() {
     // Heads that announce more than there may be, and kinds that are not there.
     let huge: Vec<u8> = [ASK, 0, u32::MAX].iter().flat_map(|word: &u32| word.to_ne_bytes()).collect();
     assert!(answer(&cluster, &huge).contains("is not one of this version"));
-    assert!(answer(&cluster, &frame(4, b"")).contains("the first frame is no request"));
+    assert!(answer(&cluster, &frame(4, b"")).contains("the first frame is not a request"));
     for wrong in [
         "",
         "{}",
@@ -153,7 +153,7 @@ fn daemon_port_garbage_changes_nothing() {
         ran.status.success()
     });
     assert_eq!(cluster.daemon(0), daemon);
-    let lines = log().matches("is no member of this cluster").count();
+    let lines = log().matches("is not a member of this cluster").count();
     assert!((1..20).contains(&lines), "{lines} lines about strangers");
 }
 

@@ -52,7 +52,7 @@ fn await_kept(cluster: &Cluster, jobs: [u32; 2], node: &str) {
     await_that(&format!("a job stands still for {node}"), || jobs.iter().any(kept));
     let job = *jobs.iter().find(|job| kept(job)).expect("its node stands still");
     let list = cluster.tutti(&["ps"]).expect_success().stdout;
-    assert!(list.contains(&format!("job {job} stands still until it is frozen on {node}\n")), "{list}");
+    assert!(list.contains(&format!("job {job} is not frozen yet on {node}\n")), "{list}");
     let status = cluster.tutti(&["status", &job.to_string()]).expect_success().stdout;
     assert!(status.contains(&format!("\nstill    until it is frozen on {node}\n")), "{status}");
 }

@@ -101,7 +101,7 @@ fn tls_daemon_with_another_key_is_refused() {
     let mut stranger = stranger.stderr(std::process::Stdio::null()).spawn().expect("tuttid");
     crate::harness::await_that("the head refuses it", || {
         std::fs::read_to_string(cluster.folder.join("node0.log"))
-            .is_ok_and(|log| log.contains("is no member of this cluster"))
+            .is_ok_and(|log| log.contains("is not a member of this cluster"))
     });
     stranger.kill().and_then(|()| stranger.wait()).expect("it was ours");
     assert!(!cluster.tutti(&["nodes"]).stdout.contains("stranger"));
@@ -112,7 +112,7 @@ fn up_second_cluster_in_the_same_folder_is_refused() {
     let cluster = Cluster::up("cluster-twice", 2, &[]);
     let ran = cluster.tutti(&["up", "--nodes", "2"]);
     assert!(
-        ran.stderr.starts_with("tutti up: a daemon lives at ") && ran.stderr.lines().count() == 1,
+        ran.stderr.starts_with("tutti up: a daemon is running at ") && ran.stderr.lines().count() == 1,
         "{ran}"
     );
     assert_eq!(ran.code(), 1);
@@ -164,10 +164,10 @@ fn command_errors_are_one_line() {
         (&["logs", "7"], "tutti logs: there is no job 7\n"),
         (&["attach", "7"], "tutti attach: there is no job 7\n"),
         (&["kill", "7"], "tutti kill: there is no job 7\n"),
-        (&["signal", "SIGNONE", "7"], "tutti signal: \"SIGNONE\" is no signal\n"),
+        (&["signal", "SIGNONE", "7"], "tutti signal: \"SIGNONE\" is not a signal\n"),
         (
             &["run", "--host", "elsewhere", "-n", "1", "true"],
-            "tutti run: elsewhere is no node of this cluster; its nodes are node0\n",
+            "tutti run: elsewhere is not a node of this cluster; its nodes are node0\n",
         ),
     ] {
         let ran = cluster.tutti(words);

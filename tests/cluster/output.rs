@@ -100,9 +100,9 @@ fn submit_output_that_cannot_be_written_is_refused_in_one_line() {
     let cluster = Cluster::up("output-refused", 2, &[]);
     for (name, why) in [
         ("/none/file", "cannot write /none/file: No such file or directory"),
-        (".", ". is no name of a file"),
+        (".", ". is not a file name"),
         ("/tmp", "cannot write /tmp: it is a folder"),
-        ("folder/", "folder/ is no name of a file"),
+        ("folder/", "folder/ is not a file name"),
         ("/dev/stdout", "/dev/stdout is this command's"),
     ] {
         let ran = cluster.tutti(&["submit", "-o", name, "-n", "1", "true"]);

@@ -120,7 +120,7 @@ fn users_foreign_folders_are_refused_in_one_line() {
         command
     };
     for words in [&["ps"][..], &["submit", "id"], &["down"]] {
-        let why = format!("is user {stranger}'s, who is neither you nor root: it is not asked");
+        let why = format!("is user {stranger}'s, which is neither you nor root: it is not asked");
         users.refused(&mut at_his("tutti", words), &why);
     }
     users.refused(&mut at_his("tutti", &["up"]), "is not ours alone");

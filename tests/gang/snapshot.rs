@@ -392,7 +392,7 @@ fn snapshot_file_is_printed_again_and_damage_is_refused() {
     for (damaged, why) in [
         (bytes[..bytes.len() - 1].to_vec(), "bytes are there, and"),
         ([&bytes[..bytes.len() - 4], b"]}!\n"].concat(), "it is damaged"),
-        (b"hello\n".to_vec(), "it is no snapshot"),
+        (b"hello\n".to_vec(), "it is not a snapshot"),
     ] {
         std::fs::write(&file, damaged).expect("a file");
         let ran = cluster.tutti(&["snapshot", "--show", &path]);

@@ -83,7 +83,7 @@ fn try_stream() -> Result<UnixStream, ConnectError> {
     match stranger(&found) {
         None => Ok(found),
         Some(uid) => Err(ConnectError::NotOurs(format!(
-            "the daemon at {} is user {uid}'s, who is neither you nor root: it is not asked ({} names another folder)",
+            "the daemon at {} is user {uid}'s, which is neither you nor root: it is not asked ({} names another folder)",
             path.display(),
             place::FOLDER_VARIABLE
         ))),

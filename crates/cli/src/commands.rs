@@ -379,7 +379,7 @@ fn signal_number(text: &str) -> Result<u32, String> {
     let name = name.strip_prefix("SIG").unwrap_or(&name);
     let number = SIGNALS.iter().find(|(known, _)| *known == name).map(|(_, signal)| signal.as_raw() as u32);
     let number = number.or_else(|| name.parse().ok()).filter(|number| (1..=64).contains(number));
-    number.ok_or_else(|| format!("{text:?} is no signal"))
+    number.ok_or_else(|| format!("{text:?} is not a signal"))
 }
 
 fn print_jobs(rows: &[JobRow], others: &[PublicRow]) -> String {
@@ -429,11 +429,7 @@ fn print_jobs(rows: &[JobRow], others: &[PublicRow]) -> String {
         text.push_str(&format!("job {job} waits: {}\n", plain(why)));
     }
     for row in rows.iter().filter(|row| !row.unfrozen.is_empty()) {
-        text.push_str(&format!(
-            "job {} stands still until it is frozen on {}\n",
-            row.job,
-            row.unfrozen.join(", ")
-        ));
+        text.push_str(&format!("job {} is not frozen yet on {}\n", row.job, row.unfrozen.join(", ")));
     }
     for (job, deadlock) in rows.iter().filter_map(|row| Some((row.job, row.deadlock.as_ref()?))) {
         text.push_str(&format!("job {job}: {}\n", plain(deadlock)));
@@ -499,7 +495,7 @@ fn print_status(rows: &[JobRow]) -> String {
             text.push_str(&format!("lost     {}\n", plain(&lost)));
         }
         if row.exclusive {
-            text.push_str("alone    yes: nobody else has ranks on its nodes\n");
+            text.push_str("alone    yes: no other job has ranks on its nodes\n");
         }
         if row.memory_bytes > 0 {
             let held = match row.limits_memory {

@@ -87,7 +87,7 @@ const COMMANDS: [(&str, &str); 21] = [
     ("doctor [PROGRAM] [--json]", "what keeps Tutti from working well here, and what to do"),
     ("attach JOB", "become the front end of a job that has none"),
     ("logs [-f] JOB", "what a job has written; -f: until it is over"),
-    ("suspend JOB ... [--json]", "jobs stand still"),
+    ("suspend JOB ... [--json]", "suspend jobs"),
     ("resume JOB ... [--json]", "jobs go on"),
     ("signal SIGNAL JOB ... [--json]", "every rank gets a signal"),
     ("kill JOB ... [--json]", "jobs are killed"),
@@ -109,7 +109,7 @@ fn tutti(mut arguments: Vec<OsString>) -> ExitCode {
         Some("man") => print(manual::page(argument), "man wants mpiexec, tutti or tuttid"),
         Some("version" | "--version" | "-V") => print(Some(format!("{}\n", options::VERSION)), ""),
         Some("help" | "--help" | "-h") => print(Some(help()), ""),
-        _ => print(None, &format!("{command:?} is none of its commands; `tutti --help` lists them")),
+        _ => print(None, &format!("{command:?} is not a command; `tutti --help` lists the commands")),
     }
 }
 

@@ -41,7 +41,7 @@ pub fn wanted(options: &Options) -> Result<Option<Output>, String> {
 fn check(pattern: &OsString) -> Result<(), String> {
     let path = Path::new(pattern);
     if path.file_name().is_none() || pattern.as_bytes().ends_with(b"/") {
-        return Err(format!("{} is no name of a file", path.display()));
+        return Err(format!("{} is not a file name", path.display()));
     }
     let refused = |path: &Path, error: io::Error| Err(format!("cannot write {}: {error}", path.display()));
     let is_known = |path: &Path| !path.as_os_str().as_bytes().contains(&b'%');

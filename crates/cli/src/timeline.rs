@@ -114,7 +114,7 @@ impl History {
         (from, to) = (from.saturating_sub(room), to + room);
         if let Some(seconds) = last {
             if !(seconds.is_finite() && seconds > 0.0) {
-                return Err(format!("--last {seconds} is no number of seconds"));
+                return Err(format!("--last {seconds} is not a number of seconds"));
             }
             from = from.max(to.saturating_sub((seconds * 1e6) as u64));
         }

@@ -78,7 +78,7 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
     let socket = folder.join(place::SOCKET);
     if is_answered(&socket) {
         return Err(format!(
-            "a daemon lives at {} already: `tutti nodes` lists its cluster, `tutti down` ends it",
+            "a daemon is running at {} already: `tutti nodes` lists its cluster, `tutti down` ends it",
             socket.display()
         ));
     }

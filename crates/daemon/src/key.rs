@@ -46,7 +46,7 @@ pub enum KeyError {
     },
     /// Somebody else may change it, or has put it there.
     #[error(
-        "the cluster's key {path} is user {owner}'s, who is neither this daemon's user nor root: chown it, or make another one"
+        "the cluster's key {path} is user {owner}'s, which is neither this daemon's user nor root: chown it, or make another one"
     )]
     Owner {
         /// Which.
@@ -55,7 +55,7 @@ pub enum KeyError {
         owner: u32,
     },
     /// It is something else.
-    #[error("{path} is no key of a cluster (`tutti keygen FILE` makes one): {text}")]
+    #[error("{path} is not a cluster key (`tutti keygen FILE` makes one): {text}")]
     Content {
         /// Which.
         path: String,
@@ -113,7 +113,7 @@ impl Credential {
         let file = file.map_err(file_error)?;
         let found = file.metadata().map_err(file_error)?;
         if !found.is_file() {
-            return Err(content("it is no file".into()));
+            return Err(content("it is not a file".into()));
         }
         let mode = found.mode() & 0o777;
         if mode & 0o077 != 0 {
@@ -269,7 +269,7 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         let fifo = rustix::fs::FileType::Fifo;
         rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, rustix::fs::Mode::RUSR, 0).unwrap();
-        assert!(refused().ends_with("it is no file"), "{}", refused());
+        assert!(refused().ends_with("it is not a file"), "{}", refused());
         std::fs::remove_file(&path).unwrap();
     }
 }

@@ -32,7 +32,9 @@ fn less_reserve(meminfo: &str) -> u64 {
 /// One line for the user.
 pub fn parse(text: &str) -> Result<u64, String> {
     let wrong = || {
-        format!("{text:?} is no amount of memory: a number with K, M, G or T behind it, such as 512M or 1.5G")
+        format!(
+            "{text:?} is not an amount of memory: a number with K, M, G or T behind it, such as 512M or 1.5G"
+        )
     };
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let shift = match text[digits..].to_ascii_uppercase().as_str() {

@@ -109,7 +109,7 @@ pub enum ShellError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// Another one lives here.
-    #[error("a daemon lives at {} already", .0.display())]
+    #[error("a daemon is running at {} already", .0.display())]
     Taken(PathBuf),
 }
 

@@ -78,7 +78,7 @@ pub fn add_code(class: c_int) -> Result<c_int> {
     with(|codes| {
         let known =
             class_text(class).is_some() || codes.entries.get(&class).is_some_and(|e| e.class == class);
-        check(known, MPI_ERR_ARG, || format!("errorclass is {class}, which is no error class"))?;
+        check(known, MPI_ERR_ARG, || format!("errorclass is {class}, which is not an error class"))?;
         codes.add(Some(class))
     })
 }

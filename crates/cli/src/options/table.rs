@@ -139,7 +139,7 @@ pub const OPTIONS: &[Spec] = &[
         Key::Exclusive,
         &["exclusive"],
         &[],
-        "nobody else has ranks on the nodes of this job of a cluster; it waits until there are such nodes",
+        "no other job has ranks on its nodes; it waits until there are such nodes (cluster)",
     ),
     option(
         Key::Memory,
@@ -153,12 +153,7 @@ pub const OPTIONS: &[Spec] = &[
         &[],
         "take turns with other jobs, all ranks together (the default, for any program)",
     ),
-    option(
-        Key::NoGang,
-        &["no-gang"],
-        &[],
-        "take no turns: run all the time, beside whoever's turn it is, under the kernel's scheduler",
-    ),
+    option(Key::NoGang, &["no-gang"], &[], "take no turns: run all the time, under the kernel's scheduler"),
     option(Key::Label, &["l", "label", "prepend-rank", "tag-output"], &[], "begin each line with its rank"),
     option(Key::OutputFile, &["outfile-pattern"], &["FILE"], "stdout into files; %r is the rank"),
     option(Key::ErrorsFile, &["errfile-pattern"], &["FILE"], "stderr into files; %r is the rank"),
@@ -182,7 +177,7 @@ pub const OPTIONS: &[Spec] = &[
         &["MODE"],
         "truncate (default): the files begin empty; append: behind what is in them",
     ),
-    option(Key::Stdin, &["stdin", "s"], &["WHO"], "who gets stdin: a rank (default 0), all, none"),
+    option(Key::Stdin, &["stdin", "s"], &["WHO"], "which ranks get stdin: a rank (default 0), all, none"),
     option(
         Key::Pty,
         &["pty"],

@@ -149,11 +149,9 @@ impl Switches {
         let still = match last_frozen {
             // Overlapped: it is not waited for, so it was not looked for either.
             None => String::new(),
-            Some(last) if last as f64 <= width => {
-                "; the dashed box ends when it is seen to stand still".into()
-            }
+            Some(last) if last as f64 <= width => "; the dashed box ends when it is seen frozen".into(),
             Some(last) => format!(
-                "; it is seen to stand still at the end of the dashed box, the last one after {}",
+                "; it is seen frozen at the end of the dashed box, the last one after {}",
                 duration(last)
             ),
         };

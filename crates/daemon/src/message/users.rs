@@ -280,7 +280,9 @@ pub fn ended_text(ended: &Ended) -> Option<String> {
         Cause::Status(status) => format!("exited with status {status}"),
         Cause::NotFinalized => "exited without calling MPI_Finalize".into(),
         Cause::Abort(code) => format!("called MPI_Abort({code})"),
-        Cause::NoPmi => "wrote on its PMI descriptor (PMI_FD) what is no PMI; the job is ended".into(),
+        Cause::NoPmi => {
+            "wrote on its PMI descriptor (PMI_FD) something that is not PMI; the job is ended".into()
+        }
         Cause::Vanished => "lost its MPI process without MPI_Finalize; its wrapper was ended".into(),
         Cause::Memory => return None,
     };

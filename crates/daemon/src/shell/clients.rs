@@ -380,7 +380,7 @@ async fn hear_first(
                 let back = serde_json::from_slice(payload);
                 return back.map(|back| Some(First::Back(back))).map_err(|error| error.to_string());
             }
-            Some(_) => return Err("the first frame is no request".into()),
+            Some(_) => return Err("the first frame is not a request".into()),
             None if waiting > REQUEST_BYTES_MAX => {
                 return Err(format!("a request of more than {} MiB", REQUEST_BYTES_MAX >> 20));
             }

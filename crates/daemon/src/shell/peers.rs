@@ -48,7 +48,7 @@ fn complain(said: &Mutex<(Option<Instant>, u64)>, address: SocketAddr, why: &str
     }
     let more = std::mem::replace(&mut *said, (Some(Instant::now()), 0)).1;
     let more = if more > 0 { format!(" ({more} others before)") } else { String::new() };
-    tracing::warn!("{address} is no member of this cluster: {why}{more}");
+    tracing::warn!("{address} is not a member of this cluster: {why}{more}");
 }
 
 /// The other end of a link.
@@ -106,7 +106,7 @@ impl Shell {
                             .await;
                     }
                     Ok(Err(error)) => complain(&said, address, &error.to_string()),
-                    Err(_) => complain(&said, address, "it did not say who it is"),
+                    Err(_) => complain(&said, address, "it did not identify itself"),
                 }
             });
         });

@@ -435,7 +435,7 @@ impl Shell {
             starter.group.iter().for_each(PartGroup::remove_blocking);
             let text = match (failure, wrong) {
                 (Some(failure), _) => failure,
-                (None, Some(wrong)) => format!("the starter says what none says ({wrong}); the job is ended"),
+                (None, Some(wrong)) => format!("the starter broke its protocol ({wrong}); the job is ended"),
                 (None, None) => format!("the starter died ({how}); the job is ended"),
             };
             let _ = happenings.send(Happened::Core(Event::StarterGone(job, text)));

@@ -136,7 +136,7 @@ async fn listen(
             },
             Err(_) => None,
         };
-        let Some(said) = said else { break "the writer says what none says" };
+        let Some(said) = said else { break "the writer broke its protocol" };
         if happenings.send(Happened::Writer(job, number, said)).is_err() {
             break "the daemon has ended";
         }

@@ -175,7 +175,7 @@ pub unsafe fn MPI_Error_string(errorcode: c_int, string: *mut c_char, resultlen:
         let found = error_codes::text_of(errorcode)
             .or_else(|| errhandler::class_string(errorcode).map(String::into_bytes))
             .ok_or_else(|| {
-                Error::new(MPI_ERR_ARG, format_args!("errorcode is {errorcode}, which is no error code"))
+                Error::new(MPI_ERR_ARG, format_args!("errorcode is {errorcode}, which is not an error code"))
             })?;
         // SAFETY: the user gives room for MPI_MAX_ERROR_STRING bytes and a place for the length.
         unsafe { put_text(&found, string, MPI_MAX_ERROR_STRING as usize, resultlen, "string") }

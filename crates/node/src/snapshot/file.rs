@@ -17,7 +17,7 @@ const HEAD_BYTES_MAX: usize = 80;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
     /// It is something else.
-    #[error("it is no snapshot")]
+    #[error("it is not a snapshot")]
     Foreign,
     /// Of another version.
     #[error("it is of version {0}, and this program reads version {VERSION}")]
@@ -39,7 +39,7 @@ pub enum FileError {
         found: u32,
     },
     /// The checksum is right and the contents are not.
-    #[error("it says what no snapshot says: {0}")]
+    #[error("it is not a valid snapshot: {0}")]
     Contents(String),
 }
 

@@ -79,7 +79,7 @@ impl Starter {
             return;
         }
         let seen = match &self.parts.segment {
-            _ if !is_still => View::of_trouble("its ranks do not stand still"),
+            _ if !is_still => View::of_trouble("its ranks are not frozen"),
             Some(segment) => view(segment, hold.data_bytes),
             None => View::of_trouble("it has no ranks"),
         };

@@ -13,15 +13,15 @@ impl Core {
     pub(in crate::core) fn note_late(&mut self, notice: Notice) {
         let Some(members) = self.members.as_ref().filter(|_| self.head.is_some()) else { return };
         let (node, event, text) = match notice {
-            Notice::Late(node, job) => (
-                node,
-                "node-late",
-                format!("has not frozen job {job}, which stands still on its other nodes"),
-            ),
-            Notice::InTime(node) => (node, "node-in-time", "has frozen what it was late with".to_owned()),
-            Notice::Expelled(node) => {
-                (node, "node-expelled", "is late: switches go on without it, its jobs stand still".to_owned())
+            Notice::Late(node, job) => {
+                (node, "node-late", format!("has not frozen job {job}, which is frozen on its other nodes"))
             }
+            Notice::InTime(node) => (node, "node-in-time", "has frozen what it was late with".to_owned()),
+            Notice::Expelled(node) => (
+                node,
+                "node-expelled",
+                "is late: switches continue without it, its jobs are frozen".to_owned(),
+            ),
             Notice::Back(node) => (node, "node-back", "keeps up again, its jobs take their turns".to_owned()),
             // Who asked for it is answered when the ranks say so.
             Notice::Suspended(_) => return,

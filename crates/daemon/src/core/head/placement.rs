@@ -29,7 +29,7 @@ pub enum PlacementError {
     #[error(transparent)]
     Spread(#[from] SpreadError),
     /// A name of no node.
-    #[error("{name} is no node of this cluster; its nodes are {known}")]
+    #[error("{name} is not a node of this cluster; its nodes are {known}")]
     Unknown {
         /// The name.
         name: String,
