@@ -59,6 +59,11 @@ fn from_events(events: Vec<Event>, own: u32) -> Vec<JobRow> {
             jobs.insert(id, submitted(id, event, own));
             continue;
         }
+        // Its user has been told that there is no such job.
+        if event.event == "refused" {
+            jobs.remove(&id);
+            continue;
+        }
         let Some(job) = jobs.get_mut(&id) else { continue };
         match event.event.as_str() {
             "placed" => job.nodes = event.nodes,
@@ -124,7 +129,9 @@ mod tests {
         let new = r#"{"ms":9,"event":"over","job":1,"status":3,"text":"rank 0 exited with status 3"}
 {"ms":10,"event":"submitted","job":2,"name":"test","nodes":["a"],"text":"./y"}
 {"ms":11,"event":"started","job":2}
-{"ms":12,"event":"ov"#;
+{"ms":12,"event":"submitted","job":3,"nodes":["a"],"text":"./z"}
+{"ms":12,"event":"refused","job":3,"text":"a full disk"}
+{"ms":13,"event":"ov"#;
         std::fs::write(folder.join("events.jsonl.1"), old).unwrap();
         std::fs::write(folder.join("events.jsonl"), new).unwrap();
         let found = rows(&folder, false);

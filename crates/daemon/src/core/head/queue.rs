@@ -175,7 +175,7 @@ impl Core {
             }
             // It may be there all the same, until the power fails.
             self.act(Action::Queue(id, None));
-            let event = JobEvent { event: "over", status: Some(1), text: why.clone(), ..JobEvent::default() };
+            let event = JobEvent { event: "refused", text: why.clone(), ..JobEvent::default() };
             self.log(id, event);
             return Answer::Refused(format!("the head cannot keep the job: {why}"));
         }

@@ -94,6 +94,14 @@ fn starter_is_the_user_with_its_groups_and_no_capabilities() {
 }
 
 #[test]
+fn starter_of_the_daemons_user_stays_in_its_session_without_a_terminal() {
+    // Virtual nodes of one machine: between sessions sched_yield does nothing (autogroup).
+    let (said, failed) = shell("cut -d' ' -f6,7 /proc/self/stat", c"/", None, None);
+    let session = rustix::process::getsid(None).unwrap().as_raw_nonzero();
+    assert_eq!((failed, said.trim_end()), (None, format!("{session} 0").as_str()));
+}
+
+#[test]
 fn starter_enters_its_directory_as_the_user() {
     if !is_root() {
         return;
