@@ -119,6 +119,69 @@ fn submit_output_that_cannot_be_written_is_refused_in_one_line() {
     assert_eq!(row["status"], 1, "{row}");
 }
 
+/// Each line begins with its rank once, also where the daemon of the origin was killed within a line; `tutti logs` adds nothing.
+#[test]
+fn submit_labels_are_in_its_files_once() {
+    let cluster = Cluster::up("output-labels", 2, &SLOWLY_LOST);
+    let go = cluster.folder.join("go");
+    let script = format!(
+        "echo err >&2; echo one; printf begin; until test -e {}; do sleep 0.05; done; echo end; seq 20000",
+        go.display()
+    );
+    // The origin is not the head, whose log says that all is over while it is replaced.
+    let words = ["submit", "-l", "-o", "out.%r", "-N", "2", "-n", "2", "sh", "-c", &script];
+    let ran = tutti_tests::run(&mut cluster.command_on(1, &words), LIMIT).expect_success();
+    assert_eq!(ran.stdout, "job 1\n");
+    let files = [0, 1].map(|rank| cluster.folder.join(format!("out.{rank}")));
+    await_that("half a line of each rank is there", || {
+        files.iter().all(|file| std::fs::read_to_string(file).is_ok_and(|text| text.contains("begin")))
+    });
+    cluster.replace(1);
+    std::fs::write(go, "").expect("a file");
+    let row = await_over(&cluster, 1);
+    assert_eq!(row["status"], 0, "{row}");
+    let texts = files.map(read);
+    for (rank, text) in texts.iter().enumerate() {
+        let label = format!("[{rank}] ");
+        let mut lines: Vec<&str> =
+            text.lines().map(|line| line.strip_prefix(&label).expect("its label")).collect();
+        lines[..2].sort_unstable();
+        assert_eq!(lines[..3], ["err", "one", "beginend"]);
+        assert!(lines[3..].iter().map(|line| line.parse()).eq((1..=20_000).map(Ok)), "rank {rank}");
+    }
+    assert_eq!(cluster.tutti(&["logs", "1"]).expect_success().stdout, texts.concat());
+}
+
+#[test]
+fn submit_program_options_are_those_of_mpiexec() {
+    use std::os::unix::fs::PermissionsExt;
+    let cluster = Cluster::up("output-program", 1, &["--slots", "2"]);
+    let tool = cluster.folder.join("tools/true");
+    std::fs::create_dir(cluster.folder.join("tools")).expect("a folder");
+    std::fs::write(&tool, "#!/bin/sh\necho $A $B $C $TUTTI_SIZE; pwd >&2\n").expect("a file");
+    std::fs::set_permissions(&tool, PermissionsExt::from_mode(0o755)).expect("its mode");
+    let path = tool.parent().expect("its folder").to_str().expect("UTF-8");
+    let words = ["-x", "A=1", "-env", "B", "2", "-genv", "C", "3", "-wdir", "/usr", "--path", path];
+    let files = ["--outfile-pattern", "o.%r", "--errfile-pattern", "e.%r", "--map-by", "ppr:2:node", "true"];
+    let job = submit(&cluster, &[&words[..], &files].concat());
+    let row = await_over(&cluster, job);
+    assert_eq!(row["status"], 0, "{row}");
+    for rank in 0..2 {
+        assert_eq!(read(cluster.folder.join(format!("o.{rank}"))), "1 2 3 2\n");
+        assert_eq!(read(cluster.folder.join(format!("e.{rank}"))), "/usr\n");
+    }
+    let ran = cluster.tutti(&["submit", "--nooversubscribe", "-n", "3", "true"]);
+    assert_eq!((ran.code(), ran.stderr.lines().count()), (1, 1), "{ran}");
+    // Said once, and the job runs.
+    let ran = cluster
+        .tutti(&["submit", "-o", "none", "--mca", "btl", "self", "-iface", "lo", "-v", "-n", "1", "true"]);
+    let lines: Vec<&str> = ran.stderr.lines().collect();
+    assert_eq!(lines[0], "tutti submit: --mca, -iface steers another launcher and is ignored here", "{ran}");
+    assert!(lines.len() == 2 && lines[1].starts_with("tutti submit: -v is ignored: "), "{ran}");
+    let number = ran.stdout.trim().strip_prefix("job ").expect("its number").parse().expect("a number");
+    assert_eq!(await_over(&cluster, number)["status"], 0);
+}
+
 #[test]
 fn logs_follow_a_job_to_its_end_also_when_its_daemon_is_killed() {
     let cluster = Cluster::up("output-follow", 2, &SLOWLY_LOST);

@@ -2,6 +2,7 @@
 
 mod console;
 mod deaths;
+mod every_option;
 mod harness;
 mod nodes;
 mod options;

@@ -1,5 +1,7 @@
 //! Options that change what ranks see.
 
+use tutti_tests::Scratch;
+
 use crate::harness::mpiexec;
 
 fn sorted(stdout: &str) -> Vec<&str> {
@@ -81,6 +83,44 @@ fn options_of_other_launchers_are_reported_once() {
     assert!(ran.stderr.contains("--mca, -iface"), "{ran}");
     let ran = mpiexec(&["--mca", "btl", "self", "-q", "-n", "1", "true"]).expect_success();
     assert_eq!(ran.stderr, "");
+}
+
+#[test]
+fn search_path_is_searched_before_path() {
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = Scratch::new("search-path");
+    let script = scratch.path().join("true");
+    std::fs::write(&script, "#!/bin/sh\necho mine\n").expect("a file");
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("its mode");
+    let ran = mpiexec(&["--path", scratch.path().to_str().expect("UTF-8"), "-n", "1", "true"]);
+    assert_eq!(ran.expect_success().stdout, "mine\n");
+}
+
+#[test]
+fn ranks_per_node_and_hosts_give_the_number_of_ranks() {
+    for (words, ranks) in [
+        (&["-N", "3"][..], 3),
+        (&["-ppn", "2", "--virtual-nodes", "2"], 4),
+        (&["--map-by", "ppr:3:node:OVERSUBSCRIBE"], 3),
+        (&["-host", "localhost:3,127.0.0.1:2"], 5),
+        (&["-host", "localhost:3", "-n", "2"], 2),
+    ] {
+        let ran = mpiexec(&[words, &["echo", "x"]].concat()).expect_success();
+        assert_eq!(ran.stdout, "x\n".repeat(ranks), "{words:?}");
+    }
+    let ran = mpiexec(&["--map-by", "node", "-n", "2", "true"]);
+    assert!(
+        ran.code() == 2 && ran.stderr.starts_with("mpiexec: --map-by is given \"node\", expected slot"),
+        "{ran}"
+    );
+}
+
+#[test]
+fn verbose_says_what_is_started_where() {
+    let ran = mpiexec(&["-v", "-n", "2", "true"]).expect_success();
+    for rank in 0..2 {
+        assert!(ran.stderr.contains(&format!("mpiexec: rank {rank} is pid ")), "{ran}");
+    }
 }
 
 #[test]

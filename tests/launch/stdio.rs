@@ -116,7 +116,7 @@ fn stdout_on_a_terminal_is_a_raw_terminal() {
 
 #[test]
 fn stdout_labels_name_the_rank() {
-    for option in ["-l", "--tag-output", "-prepend-rank", "--label"] {
+    for option in ["-l", "--tag-output", "-prepend-rank", "--label", "--output=tag"] {
         let ran = mpiexec(&[option, "-n", "2", "sh", "-c", "echo a; echo b; echo e >&2"]).expect_success();
         for rank in 0..2 {
             for (text, letter) in [(&ran.stdout, "a"), (&ran.stdout, "b"), (&ran.stderr, "e")] {
@@ -148,6 +148,29 @@ fn stdout_goes_to_files_on_request() {
     let ran = mpiexec(&["-outfile-pattern", "/no/such/folder/%r", "-n", "1", RANK, "say=x"]);
     assert_eq!(ran.code(), 1);
     assert!(ran.stderr.contains("/no/such/folder/0"), "{ran}");
+}
+
+/// One file for all ranks is one file: each has its lines in it.
+#[test]
+fn output_files_are_labelled_and_shared() {
+    let scratch = Scratch::new("shared-files");
+    let path = |name: &str| scratch.path().join(name).to_str().expect("UTF-8").to_owned();
+    let script = "echo out; echo err >&2";
+    let lines = |name: &str| {
+        let text = std::fs::read_to_string(path(name)).expect("a file");
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    let files = ["-outfile-pattern", &path("out"), "-errfile-pattern", &path("err")];
+    mpiexec(&[&files[..], &["-l", "-n", "3", "sh", "-c", script]].concat()).expect_success();
+    assert_eq!(lines("out"), ["[0] out", "[1] out", "[2] out"]);
+    assert_eq!(lines("err"), ["[0] err", "[1] err", "[2] err"]);
+    mpiexec(&["--output-filename", &path("each"), "-n", "2", "sh", "-c", script]).expect_success();
+    for rank in 0..2 {
+        assert_eq!(lines(&format!("each.{rank}.out")), ["out"]);
+        assert_eq!(lines(&format!("each.{rank}.err")), ["err"]);
+    }
 }
 
 #[test]

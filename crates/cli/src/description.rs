@@ -42,12 +42,12 @@ pub struct Described {
 /// # Errors
 /// When it cannot be done.
 pub fn describe(options: &Options) -> Result<Described, Refusal> {
-    let hosts = hosts::wanted(options).map_err(|error| (error.to_string(), 1))?;
-    let options = &hosts::with_ranks(options, &hosts);
+    let (hosts, of_hosts) = hosts::wanted(options).map_err(|error| (error.to_string(), 1))?;
+    let is_of_cluster = Nodes::are_of_cluster(options, &hosts);
+    let options = &hosts::with_ranks(options, of_hosts, is_of_cluster);
     if options.programs.len() > 1 && options.programs.iter().any(|program| program.ranks.is_none()) {
         return Err(("each of several programs needs its number of ranks (-n N)".into(), USAGE));
     }
-    let is_of_cluster = Nodes::are_of_cluster(options, &hosts);
     let described = options.programs.iter().map(|program| describe_program(program, is_of_cluster));
     let programs = described.collect::<Result<_, _>>()?;
     let to_terminal = options.output_file.is_none() && isatty(stdout());
@@ -70,6 +70,7 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
         binding: options.binding,
         cores_per_rank: options.cores_per_rank,
         no_oversubscribe: options.no_oversubscribe,
+        label: false,
         part: None,
         debug: std::env::var_os("TUTTI_DEBUG").is_some_and(|value| value != "0"),
         daemon: None,

@@ -64,12 +64,7 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
         Err(error) => return refuse(name, &error.to_string(), USAGE),
     };
     options.cluster = face == Face::Run && is_for_the_cluster(&options);
-    if !options.foreign.is_empty() && !options.quiet {
-        say(format_args!(
-            "{name}: {} steers another launcher and is ignored here",
-            options.foreign.join(", ")
-        ));
-    }
+    report_ignored(name, &options);
     match description::describe(&options) {
         Ok(described) => {
             match Front::start(name, options, described.job.id, || link::start_all(&described)) {
@@ -120,8 +115,11 @@ pub fn submission(arguments: &[OsString]) -> Result<(cluster::Submit, bool), Exi
         Err(text) => return Err(refuse(name, &text, USAGE)),
     };
     options.cluster = true;
+    report_ignored(name, &options);
     let described = description::describe(&options).map_err(|(text, status)| refuse(name, &text, status))?;
     let mut job = described.job;
+    // There is no front end that would do it.
+    job.label = options.label;
     job.terminal = None;
     // Nobody types for it; who attaches only watches.
     job.input = Input::None;
@@ -171,6 +169,22 @@ fn is_for_the_cluster(options: &Options) -> bool {
         || options.namespaces.is_some()
         || std::env::var_os(crate::nodes::TRANSPORT_VARIABLE).is_some_and(|value| !value.is_empty());
     !elsewhere && cluster::is_there()
+}
+
+/// What of the command line has no effect.
+fn report_ignored(name: &str, options: &Options) {
+    if options.quiet {
+        return;
+    }
+    if !options.foreign.is_empty() {
+        say(format_args!(
+            "{name}: {} steers another launcher and is ignored here",
+            options.foreign.join(", ")
+        ));
+    }
+    for (option, why) in &options.ignored {
+        say(format_args!("{name}: {option} is ignored: {why}"));
+    }
 }
 
 /// MPIEXEC_TIMEOUT is MPICH's.

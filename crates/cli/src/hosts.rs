@@ -37,11 +37,12 @@ pub enum HostError {
     },
 }
 
-/// The nodes of the cluster that are wanted; none: the job needs no cluster, or any will do.
+/// The nodes of the cluster that are wanted; none: the job needs no cluster, or any will do. With them the number of ranks that all
+/// hosts together are to get, if that is said of each.
 ///
 /// # Errors
 /// When a list is wrong, or names nodes and there is no cluster.
-pub fn wanted(options: &Options) -> Result<Vec<Host>, HostError> {
+pub fn wanted(options: &Options) -> Result<(Vec<Host>, Option<u32>), HostError> {
     let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let mut hosts: Vec<Host> =
         options.hosts.iter().filter(|host| !host.is_empty()).map(|host| of_list(host)).collect();
@@ -52,28 +53,39 @@ pub fn wanted(options: &Options) -> Result<Vec<Host>, HostError> {
         options.virtual_nodes.is_some() || options.namespaces.is_some() || options.nodes.is_some();
     if hosts.is_empty() && !elsewhere {
         let hosts = slurm::allocation();
+        let ranks = ranks(&hosts);
         return match cluster::connect() {
-            _ if hosts.is_empty() => Ok(hosts),
-            Ok(_) => Ok(hosts),
+            _ if hosts.is_empty() => Ok((hosts, ranks)),
+            Ok(_) => Ok((hosts, ranks)),
             Err(text) => Err(HostError::Allocation(hosts.len(), text)),
         };
     }
+    let ranks = ranks(&hosts);
     let other = hosts.iter().find(|host| !is_own(&host.name, &own));
     match (other, options.nodes) {
-        (None, None) => Ok(Vec::new()),
-        (None, Some(_)) => Ok(hosts),
+        (None, None) => Ok((Vec::new(), ranks)),
+        (None, Some(_)) => Ok((hosts, ranks)),
         (Some(other), _) => match cluster::connect() {
-            Ok(_) => Ok(hosts),
+            Ok(_) => Ok((hosts, ranks)),
             Err(text) => Err(HostError::Other(other.name.clone(), own, text)),
         },
     }
 }
 
-/// Where nothing is said of the number of ranks, it is what the hosts are to get.
-pub fn with_ranks(options: &Options, hosts: &[Host]) -> Options {
+/// Ranks of all of them, if that is said of each.
+fn ranks(hosts: &[Host]) -> Option<u32> {
+    let ranks = hosts.iter().try_fold(0_u32, |sum, host| Some(sum.saturating_add(host.ranks?)));
+    ranks.filter(|ranks| *ranks > 0)
+}
+
+/// Where nothing is said of the number of ranks, it is what the hosts are to get, or the nodes of this machine (`-ppn`). Of a cluster
+/// its head knows the nodes.
+pub fn with_ranks(options: &Options, of_hosts: Option<u32>, is_of_cluster: bool) -> Options {
     let mut options = options.clone();
-    let said: Option<u32> = hosts.iter().map(|host| host.ranks).sum();
-    if let ([program], Some(ranks)) = (&mut options.programs[..], said.filter(|ranks| *ranks > 0)) {
+    let nodes = options.virtual_nodes.or(options.namespaces).unwrap_or(1);
+    let of_nodes = options.ranks_per_node.map(|ranks| ranks.saturating_mul(nodes));
+    let ranks = of_hosts.or(of_nodes.filter(|_| !is_of_cluster));
+    if let ([program], Some(ranks)) = (&mut options.programs[..], ranks) {
         program.ranks.get_or_insert(ranks);
     }
     options

@@ -34,7 +34,8 @@ fn mpiexec() -> String {
          ends when they have ended. Several programs, with a colon between them, make one job.\n\
          .PP\n\
          Options of MPICH and of Open MPI are understood. One dash or two mean the same, and\n\
-         .B \\-\\-name=value\nis\n.BR \"\\-\\-name value\" .\nOptions that only steer another launcher are accepted and said once.\n\
+         .B \\-\\-name=value\nis\n.BR \"\\-\\-name value\" .\nAn option that only steers another launcher is ignored, and one line\n\
+         says so; one that would change the job, and cannot be done, is refused.\n\
          .SH OPTIONS\n",
     );
     for option in options::listed() {

@@ -96,6 +96,9 @@ impl Nodes {
         let named = options.nodes.is_some() || !hosts.is_empty();
         let firsts = |nodes| first_ranks(nodes, ranks, options.ranks_per_node);
         match (options.virtual_nodes, options.namespaces, transport) {
+            _ if !options.namespace_mtus.is_empty() && options.namespaces.is_none() => {
+                Err(NodesError::MtuOfNothing)
+            }
             _ if Nodes::are_of_cluster(options, &hosts) => {
                 Ok(Nodes::Cluster(Wanted { nodes: options.nodes, hosts }))
             }
@@ -108,7 +111,6 @@ impl Nodes {
             (None, Some(nodes), _) => {
                 Ok(Nodes::Namespaces { firsts: firsts(nodes)?, mtus: options.namespace_mtus.clone() })
             }
-            _ if !options.namespace_mtus.is_empty() => Err(NodesError::MtuOfNothing),
             (Some(nodes), None, _) => Ok(Nodes::Virtual(firsts(nodes)?)),
             // Every rank is a node of its own.
             (None, None, Some("udp")) => Ok(Nodes::Virtual((0..ranks as u32).collect())),
@@ -165,6 +167,7 @@ mod tests {
             Ok(Nodes::Namespaces { firsts: vec![0, 2], mtus: vec![9000, 1500] })
         );
         assert_eq!(chosen("--virtual-nodes 2 --netns-mtu 1500", 4, None), Err(NodesError::MtuOfNothing));
+        assert_eq!(chosen("--nodes 2 --netns-mtu 1500", 4, None), Err(NodesError::MtuOfNothing));
         assert_eq!(chosen("--netns 129", 4000, None), Err(NodesError::TooMany(129)));
         assert_eq!(chosen("--netns 2 --virtual-nodes 2", 4, None), Err(NodesError::Both));
         assert_eq!(

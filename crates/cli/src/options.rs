@@ -2,7 +2,8 @@
 //!
 //! A single dash and two mean the same, `--name=value` is `--name value`, `-n4` is `-n 4`. Options end at the first word
 //! that is none: the program. A lone `:` begins the next program; options for all programs (marked below) may stand
-//! before any of them. What only steers another launcher is accepted and said once.
+//! before any of them. What only steers another launcher is ignored, and one line says so; what would change the job, and
+//! cannot be done, is refused.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -15,8 +16,8 @@ use tutti_node::wire::{Binding, Inherits, Input};
 
 mod table;
 
-use table::{Key, OF_A_PROGRAM, OF_SUBMIT, OPTIONS, Spec};
-pub use table::{Listed, help, listed};
+pub use table::{Face, Listed, help, listed};
+use table::{Key, OF_A_PROGRAM, OPTIONS, Spec, Unfit};
 
 /// What `--version` prints. CMake's FindMPI runs it and wants no more than success.
 pub const VERSION: &str = concat!("mpiexec (Tutti) ", env!("CARGO_PKG_VERSION"));
@@ -78,6 +79,8 @@ pub struct Options {
     pub verbose: bool,
     /// Options of other launchers that were given.
     pub foreign: Vec<String>,
+    /// Others that this command ignores, and why.
+    pub ignored: Vec<(String, &'static str)>,
 }
 
 /// One program of the command line.
@@ -140,6 +143,14 @@ pub enum OptionError {
         /// Whose, and what to do instead.
         text: &'static str,
     },
+    /// It cannot be done.
+    #[error("{option} is not supported: {why}")]
+    Unsupported {
+        /// Which option.
+        option: String,
+        /// Why, or what to do instead.
+        why: &'static str,
+    },
     /// No program.
     #[error("no program is given: -n N PROGRAM [ARGUMENT ...] (see --help)")]
     NoProgram,
@@ -154,29 +165,6 @@ pub enum OptionError {
 /// With one line about the first thing that is wrong.
 pub fn parse(arguments: &[OsString]) -> Result<Request, OptionError> {
     parse_as(arguments, Face::Mpiexec)
-}
-
-/// Whose command line it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Face {
-    /// `mpiexec`, `mpirun`.
-    Mpiexec,
-    /// `tutti run`.
-    Run,
-    /// `tutti submit`.
-    Submit,
-}
-
-impl Face {
-    /// -N is the number of nodes, as it is for those who come from Slurm; for Open MPI's mpirun it is the number of ranks on each.
-    fn counts_nodes(self) -> bool {
-        self != Face::Mpiexec
-    }
-
-    /// It has this option.
-    fn has(self, key: Key) -> bool {
-        self == Face::Submit || !OF_SUBMIT.contains(&key)
-    }
 }
 
 /// The same, for any of those commands.
@@ -212,6 +200,7 @@ pub fn parse_as(arguments: &[OsString], face: Face) -> Result<Request, OptionErr
         quiet: false,
         verbose: false,
         foreign: Vec::new(),
+        ignored: Vec::new(),
     };
     let mut all = ForAll { variables: Vec::new(), inherits: Inherits::All };
     let sections: Vec<&[OsString]> = arguments.split(|word| word == ":").collect();
@@ -276,6 +265,14 @@ fn parse_section(
             break;
         };
         let mut values = with_values(option, &name, values, &mut words)?;
+        match option.key.unfit(face) {
+            Some(Unfit::Refused(why)) => return Err(OptionError::Unsupported { option: name, why }),
+            Some(Unfit::Ignored(why)) => {
+                options.ignored.push((name, why));
+                continue;
+            }
+            None => {}
+        }
         match option.key {
             Key::Version => return Ok(Section::Instead(Request::Version)),
             Key::Help => return Ok(Section::Instead(Request::Help)),
@@ -283,9 +280,15 @@ fn parse_section(
             Key::AllVariableList => all.inherits = only(&all.inherits, &values[0]),
             Key::NoneInherited if name.contains("genv") => all.inherits = Inherits::Only(Vec::new()),
             Key::AllInherited => all.inherits = Inherits::All,
-            // Slurm's, which is no other launcher's here.
-            Key::Foreign if face == Face::Submit && name.trim_start_matches('-') == "output" => {
+            // Slurm's, not Open MPI's.
+            Key::Tagged if face == Face::Submit => {
                 for_job(options, Key::SubmitOutput, &name, &values)?;
+            }
+            Key::Stdin if face == Face::Submit && values[0] != "none" => {
+                return Err(OptionError::Unsupported {
+                    option: name,
+                    why: "a submitted job has no stdin; tutti run has it",
+                });
             }
             Key::SubmitOutput | Key::SubmitErrors | Key::OpenMode if face != Face::Submit => {
                 return Err(OptionError::Elsewhere {
@@ -476,7 +479,19 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
         Key::DetachOnHangup => options.detach_on_hangup = true,
         Key::Quiet => options.quiet = true,
         Key::Verbose => options.verbose = true,
-        Key::Silent => {}
+        Key::Oversubscribe => options.no_oversubscribe = false,
+        Key::MapBy => map_by(options, &text()).ok_or_else(|| {
+            wrong("slot, core, hwthread or ppr:N:node: consecutive ranks are on one node (-ppn N says how many)")
+        })?,
+        Key::RankBy => match text().as_str() {
+            "slot" | "core" | "hwthread" | "fill" => {}
+            _ => return Err(wrong("slot, core, hwthread or fill: ranks are numbered node by node")),
+        },
+        Key::Tagged => match text().as_str() {
+            "tag" => options.label = true,
+            _ => return Err(wrong("tag; --outfile-pattern and --output-filename write files")),
+        },
+        Key::Always => {}
         Key::Foreign => options.foreign.push(name.to_owned()),
         _ => unreachable!("{key:?} is no option of a job"),
     }
@@ -499,9 +514,33 @@ fn binding(text: &str) -> Option<Binding> {
         "none" | "off" => Some(Binding::None),
         "core" | "hwthread" | "cpu" | "hwthreads" | "cores" | "rr" => Some(Binding::Core),
         "share" | "default" | "socket" | "package" | "numa" | "board" | "l1cache" | "l2cache" | "l3cache"
-        | "user" | "machine" => Some(Binding::Share),
+        | "machine" => Some(Binding::Share),
         _ => None,
     }
+}
+
+/// `slot`, `core:PE=2`, `ppr:4:node:oversubscribe`, in any case of letters. None: an order that ranks cannot have here.
+fn map_by(options: &mut Options, text: &str) -> Option<()> {
+    let text = text.to_ascii_lowercase();
+    let count = |text: &str| text.parse().ok().filter(|count: &u32| *count > 0);
+    let mut words = text.split([':', ',']);
+    match words.next()? {
+        "" | "slot" | "core" | "hwthread" => {}
+        "ppr" => {
+            options.ranks_per_node = Some(count(words.next()?)?);
+            words.next().filter(|per| *per == "node")?;
+        }
+        _ => return None,
+    }
+    for word in words {
+        match word.split_once('=').unwrap_or((word, "")) {
+            ("pe", cores) => options.cores_per_rank = Some(count(cores)?),
+            ("oversubscribe", "") => options.no_oversubscribe = false,
+            ("nooversubscribe", "") => options.no_oversubscribe = true,
+            _ => return None,
+        }
+    }
+    Some(())
 }
 
 fn split(pair: &OsStr) -> Option<(OsString, OsString)> {

@@ -39,8 +39,8 @@ pub struct Stdio {
 enum Target {
     /// Our own stream; whether it is a file.
     Own(OwnedFd, bool),
-    /// One file for each rank, made when it first says something.
-    Files(OsString, HashMap<u32, File>),
+    /// Files by name, made when the first rank of each writes something.
+    Files(OsString, HashMap<OsString, File>),
 }
 
 impl Stdio {
@@ -107,8 +107,7 @@ impl Stdio {
         }
         (self.to, self.rank, self.written) = (kind, rank, 0);
         let bytes = if self.raw && (rank != 0 || kind == Kind::Errors) { &for_raw(bytes) } else { bytes };
-        let files = matches!(self.target(), Target::Files(..));
-        if self.label && !files {
+        if self.label {
             let key = (rank, kind == Kind::Output);
             for line in bytes.split_inclusive(|byte| *byte == b'\n') {
                 if self.inside_line.remove(&key).is_none() {
@@ -144,7 +143,7 @@ impl Stdio {
             Target::Files(pattern, files) => {
                 let name = file_name(pattern, rank);
                 let shown = name.to_string_lossy().into_owned();
-                let file = match files.entry(rank) {
+                let file = match files.entry(name.clone()) {
                     std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
                     std::collections::hash_map::Entry::Vacant(entry) => {
                         let made = File::create(&name).map_err(|error| {

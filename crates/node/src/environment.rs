@@ -209,6 +209,7 @@ mod tests {
             binding: Binding::None,
             cores_per_rank: None,
             no_oversubscribe: false,
+            label: false,
             part: Some(Part {
                 node: 1,
                 first_ranks: vec![0, 2, 5],

@@ -161,6 +161,7 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
         starter_pid: std::process::id(),
         job: job.id,
     })?);
+    parts.streams.set_label(job.label);
     let page = DaemonPage::create().map_err(failed("make the page of the job's turns"))?;
     let reading = page.reading_end().map_err(failed("open the page of the job's turns"))?;
     parts.page = Some((page, reading));

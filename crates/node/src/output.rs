@@ -3,7 +3,8 @@
 //! Whole lines are forwarded as they come, so that lines of several ranks never mix; a part of a line after a silence: of
 //! [`PROMPT_NS`] where a person may be waiting for it, of [`PART_NS`] where only a file or pipe is, since a rank that has
 //! lost its core in the middle of a line is silent too. A line longer than [`BUFFER_BYTES`] is forwarded in parts: its stream then *holds the
-//! floor*, all others wait until the line ends or falls silent. Bytes are never changed.
+//! floor*, all others wait until the line ends or falls silent. Bytes are never changed, but for labels that the job wants:
+//! they are put in here, once, before a frame is kept for a daemon that follows.
 //!
 //! Memory is bounded: a stream whose buffer is full, or all when the way to the front end is, are not read; the pipe
 //! fills and the rank waits in its write.
@@ -29,6 +30,8 @@ pub struct Streams {
     floor: Option<usize>,
     /// Where the next round of forwarding begins, so that no stream is always first.
     turn: usize,
+    /// Each line begins with its rank.
+    label: bool,
 }
 
 #[derive(Debug)]
@@ -42,9 +45,16 @@ struct Stream {
     heard_ns: u64,
     /// How long it must be silent before a part of a line goes.
     silence_ns: u64,
+    /// What has been forwarded ends within a line.
+    inside_line: bool,
 }
 
 impl Streams {
+    /// From now on each line begins with its rank, or not.
+    pub fn set_label(&mut self, label: bool) {
+        self.label = label;
+    }
+
     /// Adds a stream; its descriptor must be nonblocking.
     pub fn add(&mut self, rank: u32, kind: Kind, descriptor: OwnedFd, silence_ns: u64) {
         self.streams.push(Stream {
@@ -54,6 +64,7 @@ impl Streams {
             bytes: Vec::new(),
             heard_ns: 0,
             silence_ns,
+            inside_line: false,
         });
     }
 
@@ -160,8 +171,7 @@ impl Streams {
             _ => return,
         };
         if bytes > 0 {
-            wire::put(out, stream.kind, stream.rank, &stream.bytes[..bytes]);
-            stream.bytes.drain(..bytes);
+            stream.put(bytes, self.label, out);
         }
         let line_goes_on = !over && line_end.is_none();
         self.floor = (line_goes_on && (full || holds_floor)).then_some(index);
@@ -169,6 +179,36 @@ impl Streams {
 }
 
 impl Stream {
+    /// Appends what came first, `bytes` of it, as frames.
+    fn put(&mut self, bytes: usize, label: bool, out: &mut Vec<u8>) {
+        if label {
+            self.put_labelled(bytes, out);
+        } else {
+            wire::put(out, self.kind, self.rank, &self.bytes[..bytes]);
+        }
+        self.bytes.drain(..bytes);
+    }
+
+    /// The same with labels. They may make several frames of one: they end at lines, but for a line that fills one.
+    fn put_labelled(&mut self, bytes: usize, out: &mut Vec<u8>) {
+        let label = format!("[{}] ", self.rank);
+        let mut frame = Vec::new();
+        let mut flush = |frame: &mut Vec<u8>| {
+            frame.chunks(wire::DATA_BYTES_MAX).for_each(|part| wire::put(out, self.kind, self.rank, part));
+            frame.clear();
+        };
+        for line in self.bytes[..bytes].split_inclusive(|byte| *byte == b'\n') {
+            let label = if self.inside_line { "" } else { &label };
+            self.inside_line = !line.ends_with(b"\n");
+            if frame.len() + label.len() + line.len() > wire::DATA_BYTES_MAX {
+                flush(&mut frame);
+            }
+            frame.extend_from_slice(label.as_bytes());
+            frame.extend_from_slice(line);
+        }
+        flush(&mut frame);
+    }
+
     fn is_silent(&self, now_ns: u64) -> bool {
         self.bytes.len() < BUFFER_BYTES && now_ns >= self.heard_ns + self.silence_ns
     }

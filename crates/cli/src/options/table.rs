@@ -1,6 +1,42 @@
-//! The table of options, and its text for people.
+//! The table of options, and its text for people. `tests/launch/every_option.rs` reads it too, so it needs nothing else.
 
-use super::Face;
+/// Whose command line it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Face {
+    /// `mpiexec`, `mpirun`.
+    Mpiexec,
+    /// `tutti run`.
+    Run,
+    /// `tutti submit`.
+    Submit,
+}
+
+impl Face {
+    /// -N is the number of nodes, as it is for those who come from Slurm; for Open MPI's mpirun it is the number of ranks on each.
+    pub fn counts_nodes(self) -> bool {
+        self != Face::Mpiexec
+    }
+
+    /// It has this option.
+    pub fn has(self, key: Key) -> bool {
+        self == Face::Submit || !OF_SUBMIT.contains(&key)
+    }
+}
+
+/// Why a command does not do what an option asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// The job would be another one than was asked for: nothing is started.
+    Refused(&'static str),
+    /// The job is the same: one line says it.
+    Ignored(&'static str),
+}
+
+const NO_VIRTUAL_NODES: &str =
+    "a submitted job runs on nodes of the cluster; tutti run and mpiexec have virtual nodes";
+const NO_RESTART: &str = "a rank that dies ends the job";
+const MAP: &str = "-v, or tutti status of a submitted job, says what is started where";
+const START: &str = "a submitted job has no front end; tutti status says where it runs";
 
 /// What an option does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +88,32 @@ pub enum Key {
     Verbose,
     Version,
     Help,
-    Silent,
+    Oversubscribe,
+    MapBy,
+    RankBy,
+    Tagged,
+    /// What it asks for is so in any case.
+    Always,
+    /// It only steers another launcher.
     Foreign,
+    Unfit(Unfit),
+}
+
+impl Key {
+    /// Why a command does not do it; none: it does.
+    pub fn unfit(self, face: Face) -> Option<Unfit> {
+        match self {
+            Key::Unfit(unfit) => Some(unfit),
+            _ if face != Face::Submit => None,
+            Key::VirtualNodes | Key::Namespaces | Key::NamespaceMtus => {
+                Some(Unfit::Refused(NO_VIRTUAL_NODES))
+            }
+            Key::Pty => Some(Unfit::Refused("a submitted job has no terminal; tutti run has it")),
+            Key::DetachOnHangup => Some(Unfit::Ignored("a submitted job needs no terminal in any case")),
+            Key::ReportBindings | Key::Verbose => Some(Unfit::Ignored(START)),
+            _ => None,
+        }
+    }
 }
 
 /// One option of the table.
@@ -129,6 +189,20 @@ pub const OPTIONS: &[Spec] = &[
         &[],
         "refuse more ranks than cores",
     ),
+    option(Key::Oversubscribe, &["oversubscribe"], &[], "take more ranks than cores (the default)"),
+    option(
+        Key::MapBy,
+        &["map-by", "mapby"],
+        &["HOW"],
+        "slot, core, hwthread: consecutive ranks are on one node (the default); ppr:N:node: -ppn N; \
+         behind a colon PE=N (-c N), OVERSUBSCRIBE, NOOVERSUBSCRIBE",
+    ),
+    option(
+        Key::RankBy,
+        &["rank-by", "rankby"],
+        &["HOW"],
+        "slot, core, hwthread, fill: ranks are numbered node by node (the default)",
+    ),
     option(
         Key::Weight,
         &["weight"],
@@ -155,6 +229,7 @@ pub const OPTIONS: &[Spec] = &[
     ),
     option(Key::NoGang, &["no-gang"], &[], "take no turns: run all the time, under the kernel's scheduler"),
     option(Key::Label, &["l", "label", "prepend-rank", "tag-output"], &[], "begin each line with its rank"),
+    option(Key::Tagged, &["output"], &["tag"], "the same, as Open MPI calls it (`tutti submit`: -o)"),
     option(Key::OutputFile, &["outfile-pattern"], &["FILE"], "stdout into files; %r is the rank"),
     option(Key::ErrorsFile, &["errfile-pattern"], &["FILE"], "stderr into files; %r is the rank"),
     option(
@@ -257,26 +332,58 @@ pub const OPTIONS: &[Spec] = &[
     option(Key::Verbose, &["v", "verbose"], &[], "say what is started where"),
     option(Key::Version, &["V", "version", "info"], &[], "which version this is"),
     option(Key::Help, &["h", "help", "?"], &[], "this text"),
+    option(Key::Always, &["allow-run-as-root", "use-hwthread-cpus"], &[], ""),
+    option(Key::Unfit(Unfit::Ignored(MAP)), &["display-map", "display-allocation"], &[], ""),
+    option(Key::Unfit(Unfit::Ignored(MAP)), &["display"], &["VALUE"], ""),
     option(
-        Key::Silent,
-        &[
-            "oversubscribe",
-            "allow-run-as-root",
-            "use-hwthread-cpus",
-            "print-all-exitcodes",
-            "disable-auto-cleanup",
-            "display-map",
-            "display-allocation",
-            "do-not-launch",
-            "forward-signals-none",
-            "nolocal",
-        ],
+        Key::Unfit(Unfit::Ignored("the first exit status that is not 0 is said, and is the command's")),
+        &["print-all-exitcodes"],
         &[],
         "",
     ),
     option(
-        Key::Silent,
-        &["map-by", "rank-by", "mapby", "rankby", "max-restarts", "prefix", "forward-signals"],
+        Key::Unfit(Unfit::Ignored("INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are forwarded in any case")),
+        &["forward-signals"],
+        &["VALUE"],
+        "",
+    ),
+    option(
+        Key::Unfit(Unfit::Refused("signals are always forwarded to the ranks")),
+        &["forward-signals-none"],
+        &[],
+        "",
+    ),
+    option(
+        Key::Unfit(Unfit::Refused("a job that is given is started; -v says what is started where")),
+        &["do-not-launch"],
+        &[],
+        "",
+    ),
+    option(
+        Key::Unfit(Unfit::Refused("--host names the nodes that the job is to have")),
+        &["nolocal"],
+        &[],
+        "",
+    ),
+    option(Key::Unfit(Unfit::Refused(NO_RESTART)), &["disable-auto-cleanup"], &[], ""),
+    option(Key::Unfit(Unfit::Refused(NO_RESTART)), &["max-restarts"], &["VALUE"], ""),
+    option(
+        Key::Unfit(Unfit::Refused("ranks are bound to cores in their own order")),
+        &["order-nodes"],
+        &["VALUE"],
+        "",
+    ),
+    option(
+        Key::Unfit(Unfit::Refused(
+            "programs and options are given in the command line, with colons between them",
+        )),
+        &["configfile"],
+        &["VALUE"],
+        "",
+    ),
+    option(
+        Key::Unfit(Unfit::Refused("Tutti has no options for what it does at errors")),
+        &["runtime-options"],
         &["VALUE"],
         "",
     ),
@@ -292,15 +399,11 @@ pub const OPTIONS: &[Spec] = &[
             "rmk",
             "tune",
             "demux",
-            "display",
             "personality",
             "pmi-port",
-            "order-nodes",
             "localhost",
-            "configfile",
             "am",
-            "runtime-options",
-            "output",
+            "prefix",
         ],
         &["VALUE"],
         "",
@@ -342,7 +445,11 @@ pub fn help(name: &str, face: Face) -> String {
         "usage: {name} [OPTION ...] -n N PROGRAM [ARGUMENT ...] [: [OPTION ...] -n N PROGRAM [ARGUMENT ...]]...\n\n\
          {what}\n\n"
     );
-    for option in OPTIONS.iter().filter(|option| !option.help.is_empty() && face.has(option.key)) {
+    let is_shown = |option: &&Spec| {
+        let is_other = option.key == Key::Tagged && face == Face::Submit;
+        !option.help.is_empty() && face.has(option.key) && option.key.unfit(face).is_none() && !is_other
+    };
+    for option in OPTIONS.iter().filter(is_shown) {
         let is_other = |name: &&&str| !(**name == "N" && face.counts_nodes());
         let names = option.names.iter().filter(is_other);
         let mut names: Vec<String> = names
@@ -362,6 +469,7 @@ pub fn help(name: &str, face: Face) -> String {
                 "ranks per node (`tutti run -N` is the number of nodes)"
             }
             Key::Json => "print the job's number as JSON",
+            Key::Stdin if face == Face::Submit => "none: a submitted job has no stdin",
             _ => option.help,
         };
         let left = format!("{} {}", names.join(", "), option.values.join(" "));
@@ -373,7 +481,8 @@ pub fn help(name: &str, face: Face) -> String {
         }
     }
     text.push_str(
-        "\nOne dash or two mean the same. Options of MPICH and Open MPI that steer only their own launchers are accepted.\n\
+        "\nOne dash or two mean the same. An option of MPICH or Open MPI that steers only its own launcher is ignored, and one line\n\
+         says so (not with -q); one that would change the job, and is not above, is refused.\n\
          The exit status is the first of a rank that is not 0; 128 + n after signal n; 124 after the time-out.\n",
     );
     text

@@ -83,6 +83,35 @@ fn options_of_both_families_are_accepted() {
 }
 
 #[test]
+fn options_map_by_and_oversubscribe_say_what_is_done() {
+    for line in ["--map-by slot a", "--map-by core a", "--rank-by slot a", "-rankby fill a"] {
+        assert_eq!(job(line), job("a"), "{line}");
+    }
+    let options = job("--map-by PPR:3:node:PE=2,NOOVERSUBSCRIBE a");
+    assert_eq!((options.ranks_per_node, options.cores_per_rank), (Some(3), Some(2)));
+    assert!(options.no_oversubscribe);
+    assert!(!job("--nooversubscribe --oversubscribe a").no_oversubscribe);
+    assert!(!job("--nooversubscribe --map-by :OVERSUBSCRIBE a").no_oversubscribe);
+    assert!(job("--oversubscribe --nooversubscribe a").no_oversubscribe);
+}
+
+#[test]
+fn options_of_submit_that_need_a_front_end_are_refused_or_said() {
+    let submit = |line: &str| parse_as(&words(line), Face::Submit);
+    for line in ["--pty a", "--stdin 0 a", "--stdin all a", "--virtual-nodes 2 a", "--netns 2 a"] {
+        let error = submit(line).expect_err(line).to_string();
+        assert!(error.contains(" is not supported: "), "{error}");
+        assert!(parse_as(&words(line), Face::Run).is_ok(), "{line}");
+    }
+    assert!(submit("--stdin none a").is_ok());
+    let Ok(Request::Run(options)) = submit("-v --report-bindings --detach-on-hangup --display-map a") else {
+        panic!("they are said, not refused")
+    };
+    let names: Vec<&str> = options.ignored.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["-v", "--report-bindings", "--detach-on-hangup", "--display-map"]);
+}
+
+#[test]
 fn options_errors_are_one_line() {
     for (line, part) in [
         ("", "no program"),
@@ -101,6 +130,17 @@ fn options_errors_are_one_line() {
         ("--bind-to moon a", "none, core or share"),
         ("-stdin x a", "a rank, all or none"),
         ("-genv A", "-genv needs VAR VALUE"),
+        ("--map-by socket a", "--map-by is given \"socket\", expected slot, core, hwthread or ppr:N:node"),
+        ("--map-by ppr:2:socket a", "--map-by is given"),
+        ("--map-by ppr:0:node a", "--map-by is given"),
+        ("--map-by slot:PE=0 a", "--map-by is given"),
+        ("--map-by slot:SPAN a", "--map-by is given"),
+        ("--rank-by node a", "--rank-by is given \"node\", expected slot, core, hwthread or fill"),
+        ("--output xml a", "--output is given \"xml\", expected tag"),
+        ("--bind-to user:0,1 a", "none, core or share"),
+        ("--timestamp-output a", "--timestamp-output is not an option"),
+        ("--nolocal a", "--nolocal is not supported: "),
+        ("--do-not-launch a", "--do-not-launch is not supported: "),
         ("- a", "- is not an option"),
         ("--", "no program"),
     ] {
@@ -112,7 +152,7 @@ fn options_errors_are_one_line() {
 
 #[test]
 fn help_names_every_own_option() {
-    let text = help("tutti submit", Face::Submit);
+    let text = help("tutti submit", Face::Submit) + &help("mpiexec", Face::Mpiexec);
     for option in OPTIONS.iter().filter(|option| !option.help.is_empty()) {
         for name in option.names {
             assert!(text.contains(&format!("-{name}")), "{name}");

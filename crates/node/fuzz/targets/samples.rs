@@ -81,6 +81,7 @@ fn job() -> Job {
         binding: Binding::Share,
         cores_per_rank: Some(1),
         no_oversubscribe: false,
+        label: false,
         part: Some(part),
         debug: false,
         daemon: Some(Daemon { socket: "/run/tutti".into(), job: 1, token: 2, patience_ms: 3 }),

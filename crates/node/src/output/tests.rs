@@ -103,3 +103,35 @@ fn output_backpressure_stops_reading() {
     assert_eq!(out.len(), ROOM);
     assert_eq!(forwarded(&mut streams, NOW).len(), 1);
 }
+
+#[test]
+fn output_labels_begin_each_line_once() {
+    let (mut streams, first, second) = two();
+    streams.set_label(true);
+    write(&first, b"one\ntw");
+    write(&second, b"x\n\ny\n");
+    let mut frames = round(&mut streams, NOW);
+    frames.sort();
+    assert_eq!(frames, [(0, b"[0] one\n".to_vec()), (1, b"[1] x\n[1] \n[1] y\n".to_vec())]);
+    assert_eq!(forwarded(&mut streams, NOW + PROMPT_NS), [(0, b"[0] tw".to_vec())]);
+    write(&first, b"o\nthree\n");
+    assert_eq!(round(&mut streams, NOW + 2 * PROMPT_NS), [(0, b"o\n[0] three\n".to_vec())]);
+}
+
+#[test]
+fn output_labels_make_no_frame_too_long() {
+    let (mut streams, first, _second) = two();
+    streams.set_label(true);
+    write(&first, &vec![b'\n'; BUFFER_BYTES]);
+    let mut frames = round(&mut streams, NOW);
+    assert!(frames.len() > 1 && frames.iter().all(|(_, bytes)| bytes.len() <= wire::DATA_BYTES_MAX));
+    assert!(frames.iter().all(|(_, bytes)| bytes.ends_with(b"\n")), "frames end at lines");
+    assert_eq!(frames.iter().map(|(_, bytes)| bytes.len()).sum::<usize>(), 5 * BUFFER_BYTES);
+    // A line that fills the buffer.
+    write(&first, &vec![b'x'; BUFFER_BYTES]);
+    frames = round(&mut streams, NOW + 1);
+    assert_eq!(frames.iter().map(|(_, bytes)| bytes.len()).collect::<Vec<_>>(), [BUFFER_BYTES, 4]);
+    assert!(frames[0].1.starts_with(b"[0] xxx"));
+    write(&first, b"y\n");
+    assert_eq!(round(&mut streams, NOW + 2), [(0, b"y\n".to_vec())]);
+}

@@ -23,6 +23,7 @@ fn job(programs: &[u32], part: Option<Part>) -> Job {
         binding: Binding::None,
         cores_per_rank: None,
         no_oversubscribe: false,
+        label: false,
         part,
         debug: false,
         daemon: None,

@@ -69,6 +69,10 @@ pub struct Job {
     pub cores_per_rank: Option<u32>,
     /// More ranks than cores are an error.
     pub no_oversubscribe: bool,
+    /// Each line of output begins with its rank. The starter does it, for jobs that have no front end: a front end that labels
+    /// does not ask for it.
+    #[serde(default)]
+    pub label: bool,
     /// What of it is this starter's; none: all.
     pub part: Option<Part>,
     /// Say on stderr what the starter does.

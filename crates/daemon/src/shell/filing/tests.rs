@@ -23,6 +23,7 @@ fn queued(detached: bool) -> Box<Queued> {
         binding: Binding::None,
         cores_per_rank: None,
         no_oversubscribe: false,
+        label: false,
         part: None,
         debug: false,
         daemon: None,

@@ -181,6 +181,7 @@ impl World {
             binding: Binding::None,
             cores_per_rank: None,
             no_oversubscribe: false,
+            label: false,
             part: None,
             debug: false,
             daemon: None,
