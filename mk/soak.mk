@@ -21,3 +21,8 @@ soak-cluster: dist ## kill and stop all parts of a cluster of daemons, each FAUL
 .PHONY: soak-output
 soak-output: dist ## a submitted job writes 1 GiB into its file, once while each daemon is killed and replaced (2 GiB of disk; minutes)
 	@$(CARGO) test --quiet --package tutti-tests --test cluster -- --ignored --test-threads 1 gib
+
+# Two users of root's daemons who do not trust each other. Needs root.
+.PHONY: soak-hostile
+soak-hostile: dist ## kill and stop all parts of two users' jobs under root's daemons, each FAULTS (20) times
+	TUTTI_FAULT_TIMES=$(or $(FAULTS),20) $(CARGO) test -p tutti-tests --test hostile -- --nocapture --ignored --test-threads 1 faults_of_two_users_jobs_repeated

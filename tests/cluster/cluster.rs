@@ -23,6 +23,8 @@ pub struct Cluster {
     pub folder: PathBuf,
     /// The installation tree whose programs its daemons are.
     programs: PathBuf,
+    /// `cgroup.procs` of the cgroups that its daemons are in; none: where the test is.
+    entrances: Vec<PathBuf>,
     /// None: its folder is somebody else's to remove.
     _scratch: Option<Scratch>,
 }
@@ -40,7 +42,20 @@ impl Cluster {
     #[allow(dead_code, reason = "for tests with several users")]
     #[track_caller]
     pub fn up_at(folder: PathBuf, programs: PathBuf, nodes: u32, more: &[&str]) -> Self {
-        let cluster = Cluster { folder, programs, _scratch: None };
+        Self::up_within(folder, programs, Vec::new(), nodes, more)
+    }
+
+    /// The same, with daemons in cgroups of their own, by these files `cgroup.procs`.
+    #[allow(dead_code, reason = "for tests with several users")]
+    #[track_caller]
+    pub fn up_within(
+        folder: PathBuf,
+        programs: PathBuf,
+        entrances: Vec<PathBuf>,
+        nodes: u32,
+        more: &[&str],
+    ) -> Self {
+        let cluster = Cluster { folder, programs, entrances, _scratch: None };
         cluster.start_daemons(nodes, more);
         cluster
     }
@@ -49,7 +64,7 @@ impl Cluster {
     #[allow(dead_code, reason = "for tests with several users")]
     #[track_caller]
     pub fn up_with_starter(folder: PathBuf, programs: PathBuf, starter: &std::path::Path) -> Self {
-        let cluster = Cluster { folder, programs, _scratch: None };
+        let cluster = Cluster { folder, programs, entrances: Vec::new(), _scratch: None };
         let mut up = cluster.command(&["up"]);
         tutti_tests::run(up.env("TUTTI_STARTER", starter), LIMIT).expect_success();
         cluster
@@ -57,14 +72,16 @@ impl Cluster {
 
     fn in_scratch(name: &str) -> Self {
         let scratch = Scratch::new(name);
-        Cluster { folder: scratch.path().join("cluster"), programs: dist(), _scratch: Some(scratch) }
+        let folder = scratch.path().join("cluster");
+        Cluster { folder, programs: dist(), entrances: Vec::new(), _scratch: Some(scratch) }
     }
 
     #[track_caller]
     fn start_daemons(&self, nodes: u32, more: &[&str]) {
         let nodes = nodes.to_string();
         let words: Vec<&str> = ["up", "--nodes", &nodes].iter().chain(more).copied().collect();
-        self.tutti(&words).expect_success();
+        let mut up = within(&self.entrances, self.command(&words));
+        tutti_tests::run(&mut up, LIMIT).expect_success();
     }
 
     /// Daemons that can make no cgroups; none where there are no mount namespaces for us.
@@ -156,7 +173,7 @@ impl Cluster {
         let namespace = (net_of(pid) != net_of(rustix::process::getpid()))
             .then(|| File::open(format!("/proc/{}/ns/net", pid.as_raw_nonzero())).expect("its namespace"));
         kill_and_await(pid);
-        Gone { words, log_file, namespace }
+        Gone { words, log_file, namespace, entrances: self.entrances.clone() }
     }
 
     /// Pid of a node's daemon.
@@ -174,6 +191,19 @@ impl Cluster {
         let pid = pids.into_iter().find(is_it).unwrap_or_else(|| panic!("no daemon of {name}"));
         Pid::from_raw(pid).expect("a pid")
     }
+}
+
+/// A command that is in cgroups from its start, by their files `cgroup.procs`.
+fn within(entrances: &[PathBuf], command: Command) -> Command {
+    if entrances.is_empty() {
+        return command;
+    }
+    let enter: String = entrances.iter().map(|file| format!("echo $$ > '{}' && ", file.display())).collect();
+    let mut inside = Command::new("sh");
+    inside.args(["-c", &format!("{enter}exec \"$0\" \"$@\"")]);
+    inside.arg(command.get_program()).args(command.get_args());
+    inside.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    inside
 }
 
 /// The inode of a process's network namespace.
@@ -199,6 +229,8 @@ pub struct Gone {
     log_file: PathBuf,
     /// Where it was, if not where we are.
     namespace: Option<File>,
+    /// Those of its cluster.
+    entrances: Vec<PathBuf>,
 }
 
 impl Gone {
@@ -227,8 +259,10 @@ impl Gone {
             }
             None => Command::new(&self.words[0]),
         };
+        command.args(&self.words[1..]);
+        let mut command = within(&self.entrances, command);
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        command.args(&self.words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         // nsenter looks for the namespace among our descriptors.
         (command.spawn().expect("tuttid"), self.namespace)
     }

@@ -1,5 +1,6 @@
-//! Cgroups of a test: root's, and one that is delegated to a user.
+//! Cgroups of a test: root's, one that is delegated to a user, and those of a test's daemons.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -73,4 +74,84 @@ impl Drop for Sleeper {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Controllers that may be in a hierarchy of version 1.
+const CONTROLLERS: [&str; 2] = ["pids", "memory"];
+
+/// Cgroups that only a test's daemons are in, so that all cgroups below them are of their jobs. Killed and removed when dropped.
+pub struct DaemonGroups {
+    version2: Cgroups,
+    version1: Vec<PathBuf>,
+}
+
+impl DaemonGroups {
+    /// None, with a line, where none can be made.
+    pub fn make(name: &str) -> Option<Self> {
+        let version2 = Cgroups::make(name)?;
+        let name = format!("{name}-{}", std::process::id());
+        let groups = CONTROLLERS.iter().filter_map(|controller| own_version1(controller));
+        let groups = groups.map(|parent| parent.join(&name));
+        let version1 = groups.filter(|group| std::fs::create_dir(group).is_ok()).collect();
+        Some(DaemonGroups { version2, version1 })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(&self.version2.0).chain(&self.version1).map(PathBuf::as_path)
+    }
+
+    /// Files to which a process is written that is to be in them.
+    pub fn entrances(&self) -> Vec<PathBuf> {
+        self.all().map(|group| group.join("cgroup.procs")).collect()
+    }
+
+    /// Cgroups of jobs, of version 2.
+    pub fn jobs(&self) -> Vec<PathBuf> {
+        directories(&self.version2.0)
+    }
+
+    /// The same, of both versions.
+    pub fn jobs_of_both(&self) -> Vec<PathBuf> {
+        self.all().flat_map(directories).collect()
+    }
+
+    /// Numbers of the jobs that have cgroups now, as they are in names: 16 digits.
+    pub fn job_ids(&self) -> BTreeSet<String> {
+        let names = self.jobs().into_iter().filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
+        names.filter_map(|name| name.strip_prefix("tutti-part-")?.get(..16).map(str::to_owned)).collect()
+    }
+}
+
+impl Drop for DaemonGroups {
+    fn drop(&mut self) {
+        // What is killed in version 2 is also gone in version 1.
+        let _ = std::fs::write(self.version2.0.join("cgroup.kill"), "1");
+        for group in &self.version1 {
+            let _ = tutti_tests::comes_true(|| remove(group).is_ok());
+        }
+    }
+}
+
+fn directories(path: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
+/// The group of version 1 that this process is in.
+fn own_version1(controller: &str) -> Option<PathBuf> {
+    let has = |list: &str| list.split(',').any(|name| name == controller);
+    let memberships = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = memberships.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        has(controllers).then_some(path)
+    })?;
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    mounts.lines().find_map(|line| {
+        let (left, right) = line.split_once(" - cgroup ")?;
+        let mut left = left.split(' ').skip(3);
+        let (root, point) = (left.next()?, left.next()?);
+        has(right.rsplit(' ').next()?).then_some(())?;
+        let relative = own.strip_prefix(root.trim_end_matches('/'))?;
+        Some(Path::new(point).join(relative.trim_start_matches('/')))
+    })
 }

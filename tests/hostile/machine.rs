@@ -9,8 +9,9 @@ use std::process::{Command, Stdio};
 use rustix::process::Pid;
 use serde_json::Value;
 use tutti_tests::users::Users;
-use tutti_tests::{LIMIT, Ran, run};
+use tutti_tests::{LIMIT, Ran, Scratch, run};
 
+use crate::cgroups::DaemonGroups;
 use crate::cluster::Cluster;
 use crate::harness::Running;
 
@@ -24,6 +25,8 @@ pub struct Machine {
     pub cluster: Cluster,
     /// Those who attack, and those who are attacked.
     pub users: Users,
+    /// Those of the daemons alone, if they were asked for and there are any.
+    pub groups: Option<DaemonGroups>,
 }
 
 impl Machine {
@@ -33,7 +36,24 @@ impl Machine {
         let users = Users::new(name, users)?;
         let folder = users.root().join("daemons");
         let cluster = Cluster::up_at(folder, users.programs().to_path_buf(), nodes, more);
-        Some(Machine { cluster, users })
+        Some(Machine { cluster, users, groups: None })
+    }
+
+    /// The same with cgroups of the daemons' own: what their jobs have in all of them can be seen.
+    #[track_caller]
+    pub fn up_within_groups(name: &str, nodes: u32, users: u32, more: &[&str]) -> Option<Self> {
+        let users = Users::new(name, users)?;
+        let groups = DaemonGroups::make(name);
+        if groups.is_none() {
+            tutti_testkit::skip_part(
+                tutti_testkit::Need::Cgroup,
+                "what jobs leave in cgroups is not looked at",
+            );
+        }
+        let entrances = groups.as_ref().map(DaemonGroups::entrances).unwrap_or_default();
+        let folder = users.root().join("daemons");
+        let cluster = Cluster::up_within(folder, users.programs().to_path_buf(), entrances, nodes, more);
+        Some(Machine { cluster, users, groups })
     }
 
     /// One daemon and one user; every starter is this script, which has `$starter` to become one. None, with a line, when this is not root.
@@ -48,12 +68,39 @@ impl Machine {
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("it is ours");
         let folder = users.root().join("daemons");
         let cluster = Cluster::up_with_starter(folder, users.programs().to_path_buf(), &path);
-        Some(Machine { cluster, users })
+        Some(Machine { cluster, users, groups: None })
     }
 
     /// Uid of a user by its number, from 0.
     pub fn uid(&self, user: usize) -> u32 {
         self.users.uids()[user]
+    }
+
+    /// A program in C of the source tree, compiled where users can execute it. What links our libraries needs [`Self::mpi`].
+    #[track_caller]
+    pub fn compile(&self, source: &str) -> PathBuf {
+        let name = self.users.root().file_name().expect("it has one").to_string_lossy();
+        let scratch = Scratch::new(&format!("{name}-programs"));
+        self.users.reachable(&tutti_tests::compile(source, scratch.path()))
+    }
+
+    /// `tutti` with these words, by a user, for a program that links our libraries, asked for at a node.
+    pub fn mpi(&self, user: usize, node: u32, words: &[&str]) -> Command {
+        let mut command = self.command(user, "tutti", words);
+        if node > 0 {
+            command.env("TUTTI_DAEMON", self.cluster.folder.join(format!("node{node}.sock")));
+        }
+        // The source tree may be where users have no access.
+        command.env("LD_LIBRARY_PATH", self.users.programs().join("lib"));
+        command
+    }
+
+    /// Numbers of jobs that are not over.
+    #[track_caller]
+    pub fn jobs(&self) -> Vec<u32> {
+        let text = self.cluster.tutti(&["ps", "--json"]).expect_success().stdout;
+        let rows: Vec<Value> = serde_json::from_str(&text).expect("JSON");
+        rows.iter().filter_map(|row| row["job"].as_u64()).map(|job| job as u32).collect()
     }
 
     /// The socket of the head's daemon.

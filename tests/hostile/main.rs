@@ -5,6 +5,8 @@ mod cgroups;
 #[path = "../cluster/cluster.rs"]
 #[allow(dead_code)]
 mod cluster;
+mod crowd;
+mod each_fault;
 mod enrolment;
 mod escapes;
 #[path = "../launch/harness.rs"]
@@ -12,12 +14,17 @@ mod escapes;
 mod harness;
 mod identity;
 mod inheritance;
+#[path = "../cluster/leftovers.rs"]
+#[allow(dead_code)]
+mod leftovers;
 mod machine;
 mod memory;
+mod nothing_left;
 mod numbers;
 mod orphans;
 mod output;
 mod shares;
 mod sleepers;
 
+pub use cluster::Cluster;
 pub use machine::Machine;

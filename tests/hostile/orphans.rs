@@ -10,7 +10,8 @@ use crate::harness::{RANK, await_that};
 /// Processes of one job, each in a session of its own.
 const STRAYS: usize = 600;
 
-fn children(pid: Pid) -> Vec<String> {
+/// Processes that are a process's children, zombies too.
+pub fn children(pid: Pid) -> Vec<String> {
     let tasks =
         std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).expect("it lives").flatten();
     let texts = tasks.map(|task| std::fs::read_to_string(task.path().join("children")).unwrap_or_default());
