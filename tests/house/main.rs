@@ -1,5 +1,7 @@
 //! The house's own promises: what a fresh clone needs is named in one line, and programs of a test end in time.
 
+mod circles;
+
 use std::{process::Command, time::Duration};
 use tutti_tests::{root, run};
 
