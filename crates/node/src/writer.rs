@@ -156,7 +156,7 @@ impl Writer {
         rustix::process::umask(Mode::from_raw_mode(open.umask & 0o777));
         let directory = PathBuf::from(OsString::from(&open.directory));
         rustix::process::chdir(&directory)
-            .map_err(|error| format!("cannot enter {}: {}", directory.display(), io::Error::from(error)))?;
+            .map_err(|error| cannot_enter(&directory, error))?;
         self.files = open.files.iter().map(|name| directory.join(OsString::from(name))).collect();
         let (mut lengths, mut first) = (Vec::new(), 0);
         for file in 0..self.files.len() as u32 {
@@ -237,6 +237,12 @@ impl Writer {
         }
         Ok(&self.open[&file])
     }
+}
+
+/// The line about a directory that the job's user cannot enter.
+fn cannot_enter(directory: &Path, error: Errno) -> String {
+    let (uid, error) = (rustix::process::geteuid().as_raw(), io::Error::from(error));
+    format!("cannot enter the directory {} as user {uid}: {error}", directory.display())
 }
 
 fn cannot_write(path: &Path, error: Errno) -> String {
