@@ -92,9 +92,11 @@ fn start_without_loopback_proc_or_stack_names_the_cause() {
         let hide = "mount -t tmpfs none /proc";
         start_is_refused(&["unshare", "--mount"], hide, &["-n", "2", start], "Is /proc mounted?");
     }
-    start_is_refused(&[], "ulimit -s 16", &["-n", "2", start], "the stack limit (ulimit -s) is 16 KiB");
-    let small = ["-n", "2", "sh", "-c", "ulimit -s 16 && exec \"$0\"", start];
-    start_is_refused(&[], "true", &small, "MPI_Init: the stack limit (ulimit -s) is 16 KiB");
+    start_is_refused(&[], "ulimit -s 100", &["-n", "2", start], "the stack limit (ulimit -s) is 100 KiB");
+    let small = ["-n", "2", "sh", "-c", "ulimit -s 48 && exec \"$0\"", start];
+    start_is_refused(&[], "true", &small, "MPI_Init: the stack limit (ulimit -s) is 48 KiB");
+    let enough = ["-n", "2", "sh", "-c", "ulimit -s 64 && exec \"$0\"", start];
+    run(program("mpiexec").args(enough), LIMIT).expect_success();
 }
 
 #[test]

@@ -102,7 +102,13 @@ impl Session {
 fn is_alive(pidfd: BorrowedFd<'_>) -> bool {
     let mut polled = [PollFd::from_borrowed_fd(pidfd, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut polled, Some(&now)) == Ok(0)
+    loop {
+        // A signal that waits ends even a look without time.
+        match poll(&mut polled, Some(&now)) {
+            Err(rustix::io::Errno::INTR) => {}
+            ready => return ready == Ok(0),
+        }
+    }
 }
 
 fn read(folder: &OwnedFd, name: &str) -> io::Result<String> {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -152,9 +152,17 @@ async fn listen(
 fn reap_blocking(mut child: Child, wards: &Wards) -> String {
     let process = Pid::from_raw(child.id() as i32).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
     if let Some(Ok(process)) = process {
-        let patience = Timespec { tv_sec: DYING_MAX.as_secs() as i64, tv_nsec: 0 };
+        let end = Instant::now() + DYING_MAX;
         let mut ended = [PollFd::new(&process, PollFlags::IN)];
-        if poll(&mut ended, Some(&patience)) == Ok(0) {
+        let is_over = loop {
+            let rest = end.saturating_duration_since(Instant::now());
+            let rest = Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: rest.subsec_nanos().into() };
+            match poll(&mut ended, Some(&rest)) {
+                Err(rustix::io::Errno::INTR) => {}
+                ready => break ready != Ok(0),
+            }
+        };
+        if !is_over {
             say(format_args!("tuttid: the writer {} does not end, it is killed", child.id()));
             let _ = child.kill();
         }

@@ -10,8 +10,9 @@ use crate::process::{self, AFTER, BEFORE, FORKED, RUNNING};
 use crate::session::{self, StartError};
 use tutti_runtime::log;
 
-/// A smaller stack is used up before MPI runs; the signal that follows would not say so.
-const STACK_BYTES_MIN: u64 = 24 << 10;
+/// A smaller stack may be used up before MPI runs; the signal that follows would not say so. The kernel takes environment, arguments
+/// and a random 8 KiB of it.
+const STACK_BYTES_MIN: u64 = 64 << 10;
 
 /// The stack limit, if it is too small for MPI.
 #[inline(never)]
