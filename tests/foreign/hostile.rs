@@ -22,7 +22,10 @@ fn pmi_protocol_violation_ends_the_job_with_one_line() {
         let ran = as_a_rank(rubbish);
         assert_eq!(ran.code(), 1, "{rubbish}: {ran}");
         assert_eq!(ran.stderr.lines().count(), 1, "{rubbish}: {ran}");
-        assert!(ran.stderr.contains("rank 0 (pid ") && ran.stderr.contains("that is not PMI"), "{rubbish}: {ran}");
+        assert!(
+            ran.stderr.contains("rank 0 (pid ") && ran.stderr.contains("that is not PMI"),
+            "{rubbish}: {ran}"
+        );
     }
 }
 

@@ -155,8 +155,7 @@ impl Writer {
         }
         rustix::process::umask(Mode::from_raw_mode(open.umask & 0o777));
         let directory = PathBuf::from(OsString::from(&open.directory));
-        rustix::process::chdir(&directory)
-            .map_err(|error| cannot_enter(&directory, error))?;
+        rustix::process::chdir(&directory).map_err(|error| cannot_enter(&directory, error))?;
         self.files = open.files.iter().map(|name| directory.join(OsString::from(name))).collect();
         let (mut lengths, mut first) = (Vec::new(), 0);
         for file in 0..self.files.len() as u32 {

@@ -85,7 +85,11 @@ fn writer_refuses_what_cannot_be_opened_in_one_line() {
     }
     let elsewhere = Open { directory: "/none".into(), ..folder.open(&[], true) };
     let line = Writer::default().open(elsewhere).expect_err("no such folder");
-    assert!(line.starts_with("cannot enter the directory /none as user ") && line.contains("No such file or directory"), "{line}");
+    assert!(
+        line.starts_with("cannot enter the directory /none as user ")
+            && line.contains("No such file or directory"),
+        "{line}"
+    );
 }
 
 #[test]
