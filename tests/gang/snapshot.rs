@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
-use tutti_node::snapshot::{Doing, Snapshot};
+use tutti_snapshot::{Doing, Snapshot};
 
 use crate::Cluster;
 use crate::harness::{LIMIT, RANK, Running, await_that, state_of};

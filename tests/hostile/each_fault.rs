@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use tutti_node::stat::Stat;
+use tutti_os::stat::Stat;
 
 use crate::Machine;
 use crate::harness::{Running, await_that, comes_true};

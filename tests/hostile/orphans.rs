@@ -1,7 +1,7 @@
 //! What a job leaves behind whose starter its user has killed: nothing.
 
 use rustix::process::{Pid, Signal, kill_process};
-use tutti_node::stat::Stat;
+use tutti_os::stat::Stat;
 use tutti_tests::{comes_true, state_of};
 
 use crate::Machine;

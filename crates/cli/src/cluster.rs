@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use tutti_daemon::place;
-use tutti_node::say::say;
 use tutti_node::wire::{self, Decoder, Head, Job, Kind, Report};
+use tutti_os::stderr::print_line;
 
 use crate::nodes::Wanted;
 
@@ -164,7 +164,7 @@ fn ask_over(mut stream: UnixStream, request: &Request) -> Result<(Answer, Frames
 /// A line for the user of this command.
 fn complain(text: &str) {
     let command = std::env::args().nth(1).unwrap_or_default();
-    say(format_args!("tutti {command}: {text}"));
+    print_line(format_args!("tutti {command}: {text}"));
 }
 
 /// What the daemon says after its answer.

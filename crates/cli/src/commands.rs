@@ -11,8 +11,8 @@ use tutti_daemon::options::complaint;
 use tutti_daemon::place;
 use tutti_daemon::public::PublicRow;
 use tutti_daemon::{limit, memory};
-use tutti_node::say::{plain, say};
-use tutti_node::snapshot::Deadlock;
+use tutti_os::stderr::{escape_control, print_line};
+use tutti_snapshot::Deadlock;
 
 use crate::cluster::{self, Answer, Control, JobId, JobRow, JobState, Means, NodeRow, Request};
 use crate::{doctor, front, history, others, output, snapshot, timeline, up, users};
@@ -201,7 +201,7 @@ pub fn run(name: &str, arguments: Vec<OsString>) -> ExitCode {
         Ok(line) => line.command,
         Err(error) => {
             if error.use_stderr() {
-                say(format_args!("tutti {name}: {}", complaint(&error)));
+                print_line(format_args!("tutti {name}: {}", complaint(&error)));
             } else {
                 // A reader that has gone wants no more of it.
                 let _ = error.print();
@@ -212,7 +212,7 @@ pub fn run(name: &str, arguments: Vec<OsString>) -> ExitCode {
     match perform(command) {
         Ok(status) => status,
         Err(text) => {
-            say(format_args!("tutti {name}: {text}"));
+            print_line(format_args!("tutti {name}: {text}"));
             ExitCode::FAILURE
         }
     }
@@ -260,7 +260,7 @@ fn submit(arguments: &[OsString]) -> ExitCode {
         Ok((Answer::Job(job), _)) => crate::print(Some(format!("job {job}\n")), ""),
         Ok(_) => crate::print(None, "the daemon is of another version"),
         Err(text) => {
-            say(format_args!("tutti submit: {text}"));
+            print_line(format_args!("tutti submit: {text}"));
             ExitCode::FAILURE
         }
     }
@@ -348,7 +348,7 @@ fn wait(jobs: &[u64]) -> ExitCode {
     let statuses = jobs.iter().map(|job| match cluster::wait_for(JobId(*job)) {
         Ok(status) => status,
         Err(text) => {
-            say(format_args!("tutti wait: {text}"));
+            print_line(format_args!("tutti wait: {text}"));
             1
         }
     });
@@ -421,18 +421,18 @@ fn print_jobs(rows: &[JobRow], others: &[PublicRow]) -> String {
             users::name(other.uid),
             "-".into(),
             "-".into(),
-            plain(&other.command).chars().take(COMMAND_CHARS).collect(),
+            escape_control(&other.command).chars().take(COMMAND_CHARS).collect(),
         ]);
     }
     let mut text = aligned(&table, &[true, false, true, true, true, false, false, false, false]);
     for (job, why) in rows.iter().filter_map(|row| Some((row.job, row.waits.as_ref()?))) {
-        text.push_str(&format!("job {job} waits: {}\n", plain(why)));
+        text.push_str(&format!("job {job} waits: {}\n", escape_control(why)));
     }
     for row in rows.iter().filter(|row| !row.unfrozen.is_empty()) {
         text.push_str(&format!("job {} is not frozen yet on {}\n", row.job, row.unfrozen.join(", ")));
     }
     for (job, deadlock) in rows.iter().filter_map(|row| Some((row.job, row.deadlock.as_ref()?))) {
-        text.push_str(&format!("job {job}: {}\n", plain(deadlock)));
+        text.push_str(&format!("job {job}: {}\n", escape_control(deadlock)));
     }
     text
 }
@@ -465,7 +465,7 @@ fn print_status(rows: &[JobRow]) -> String {
             text.push_str(&format!("status   {status}\n"));
         }
         if let Some(cause) = &row.cause {
-            text.push_str(&format!("cause    {}\n", plain(cause)));
+            text.push_str(&format!("cause    {}\n", escape_control(cause)));
         }
         text.push_str(&format!(
             "command  {}\nuser     {}\nranks    {}\ntime     {}{}\n",
@@ -476,23 +476,23 @@ fn print_status(rows: &[JobRow]) -> String {
             row.limit_ms.map_or_else(String::new, |limit_ms| format!(" of {}", limit::text_ms(limit_ms)))
         ));
         if let Some(why) = &row.waits {
-            text.push_str(&format!("waits    {}\n", plain(why)));
+            text.push_str(&format!("waits    {}\n", escape_control(why)));
         }
         if !row.unfrozen.is_empty() {
             text.push_str(&format!("still    until it is frozen on {}\n", row.unfrozen.join(", ")));
         }
         if let Some(deadlock) = &row.deadlock {
-            text.push_str(&format!("deadlock {}\n", plain(deadlock)));
+            text.push_str(&format!("deadlock {}\n", escape_control(deadlock)));
             if let Some(cycle) = Deadlock::arrows_of(deadlock) {
                 text.push_str(&format!("cycle    {cycle}\n"));
             }
         }
         text.push_str(&format!("nodes    {}\n", row.nodes.join(" ")));
         for name in &row.output {
-            text.push_str(&format!("output   {} on {}\n", plain(&output::shown(name)), row.origin));
+            text.push_str(&format!("output   {} on {}\n", escape_control(&output::shown(name)), row.origin));
         }
         if let Some(lost) = lost(row) {
-            text.push_str(&format!("lost     {}\n", plain(&lost)));
+            text.push_str(&format!("lost     {}\n", escape_control(&lost)));
         }
         if row.exclusive {
             text.push_str("alone    yes: no other job has ranks on its nodes\n");

@@ -6,8 +6,8 @@ use std::path::Path;
 use rustix::stdio::{stdin, stdout};
 use rustix::termios::{isatty, tcgetwinsize};
 use tutti_daemon::message::{Batch, Terms};
-use tutti_node::tickets::fill_random;
 use tutti_node::wire::{self, Input, Job};
+use tutti_os::random::fill_random;
 
 use crate::front::USAGE;
 use crate::hosts;

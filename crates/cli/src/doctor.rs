@@ -1,7 +1,7 @@
 //! `tutti doctor`: what keeps Tutti from working well here, and what to do about it.
 //!
 //! ```text
-//! facts (tutti_node::facts, read by this process)  --\
+//! facts (crate::doctor::facts, read by this process)  --\
 //! the program, as this user finds it (doctor/file)  --> checks (pure) -> a line each, exit status
 //! all nodes of a cluster (doctor/nodes, probe)      --/
 //! ```
@@ -9,6 +9,7 @@
 //! A line begins with `OK`, `MAY` (it works, and could work better) or `FIX`. The exit status is 1 if there is a FIX.
 
 mod checks;
+mod facts;
 mod file;
 mod nodes;
 mod probe;
@@ -16,9 +17,9 @@ mod probe;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use facts::Facts;
 use serde_json::json;
-use tutti_node::facts::Facts;
-use tutti_node::say::plain;
+use tutti_os::stderr::escape_control;
 
 use checks::{Check, Verdict};
 
@@ -65,9 +66,10 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
 }
 
 fn line(check: &Check) -> String {
-    let mut text = format!("{:<4} {:<16} {}\n", check.verdict.word(), check.subject, plain(&check.found));
+    let mut text =
+        format!("{:<4} {:<16} {}\n", check.verdict.word(), check.subject, escape_control(&check.found));
     if let Some(advice) = &check.advice {
-        text.push_str(&format!("{:<21} -> {}\n", "", plain(advice)));
+        text.push_str(&format!("{:<21} -> {}\n", "", escape_control(advice)));
     }
     text
 }

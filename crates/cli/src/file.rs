@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Gid, Uid, fchown};
 use rustix::process::Signal;
-use tutti_node::{os, tickets};
+use tutti_os::random::fill_random;
 
 /// The kernel follows as many symbolic links.
 const LINKS_MAX: usize = 40;
@@ -78,7 +78,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
     let written = match Target::of(path) {
         // Who may not write to it may not replace it either, and some links the kernel does not follow.
         Target::File(target) => may_write(path)
-            .and_then(|()| os::without_signals(&ENDS.map(Signal::as_raw), || replace(&target, bytes))),
+            .and_then(|()| tutti_os::without_signals(&ENDS.map(Signal::as_raw), || replace(&target, bytes))),
         Target::Descriptor(number) => put(number, bytes),
         Target::Stream(target) => {
             File::options().append(true).open(target).and_then(|mut file| file.write_all(bytes))
@@ -96,7 +96,7 @@ fn may_write(path: &Path) -> io::Result<()> {
 
 fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut number = [0; 8];
-    tickets::fill_random(&mut number)?;
+    fill_random(&mut number)?;
     let new = target.with_file_name(format!(".tutti-{:016x}", u64::from_ne_bytes(number)));
     let old = std::fs::metadata(target);
     let write = || {
@@ -136,7 +136,7 @@ fn put(number: RawFd, bytes: &[u8]) -> io::Result<()> {
             out.flush()
         }
         2 => io::stderr().write_all(bytes),
-        _ => File::from(os::take_descriptor(number)?).write_all(bytes),
+        _ => File::from(tutti_os::take_descriptor(number)?).write_all(bytes),
     }
 }
 

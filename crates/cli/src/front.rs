@@ -23,10 +23,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use rustix::stdio::stdin;
-use tutti_node::netns::Namespaces;
-use tutti_node::os::Signals;
-use tutti_node::say::say;
 use tutti_node::wire::{Input, Kind};
+use tutti_os::Signals;
+use tutti_os::netns::Namespaces;
+use tutti_os::stderr::print_line;
 
 use crate::cluster::{self, JobId};
 use crate::description;
@@ -177,13 +177,13 @@ fn report_ignored(name: &str, options: &Options) {
         return;
     }
     if !options.foreign.is_empty() {
-        say(format_args!(
+        print_line(format_args!(
             "{name}: {} steers another launcher and is ignored here",
             options.foreign.join(", ")
         ));
     }
     for (option, why) in &options.ignored {
-        say(format_args!("{name}: {option} is ignored: {why}"));
+        print_line(format_args!("{name}: {option} is ignored: {why}"));
     }
 }
 
@@ -198,7 +198,7 @@ fn with_environment(mut options: Options) -> Options {
 }
 
 fn refuse(name: &str, text: &str, status: u8) -> ExitCode {
-    say(format_args!("{name}: {text}"));
+    print_line(format_args!("{name}: {text}"));
     ExitCode::from(status)
 }
 
@@ -428,7 +428,7 @@ impl Front {
 
     fn complain(&self, text: &str) {
         let return_first = if self.keys.as_ref().is_some_and(Keys::is_raw) { "\r" } else { "" };
-        say(format_args!("{}: {text}{return_first}", self.name));
+        print_line(format_args!("{}: {text}{return_first}", self.name));
     }
 }
 

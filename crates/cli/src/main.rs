@@ -33,8 +33,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use rustix::process::{Resource, Signal, getrlimit};
-use tutti_node::os;
-use tutti_node::say::say;
+use tutti_os::stderr::print_line;
 
 /// A smaller stack is used up before anything is done; the signal that follows would not say so.
 const STACK_BYTES_MIN: u64 = 128 << 10;
@@ -43,7 +42,7 @@ fn main() -> ExitCode {
     let limit = getrlimit(Resource::Stack).current;
     if let Some(bytes) = limit.filter(|bytes| *bytes < STACK_BYTES_MIN) {
         let (found, expected) = (bytes >> 10, STACK_BYTES_MIN >> 10);
-        say(format_args!(
+        print_line(format_args!(
             "tutti: the stack limit (ulimit -s) is {found} KiB, expected {expected} KiB or more"
         ));
         return ExitCode::FAILURE;
@@ -55,7 +54,7 @@ fn main() -> ExitCode {
 #[inline(never)]
 fn run() -> ExitCode {
     // A file that gets too long is as a full disk: it is said, and nothing half written stays.
-    os::ignore_signal(Signal::XFSZ.as_raw());
+    tutti_os::ignore_signal(Signal::XFSZ.as_raw());
     let mut arguments = std::env::args_os();
     let called = arguments.next().unwrap_or_else(|| OsString::from("mpiexec"));
     let name =
@@ -121,7 +120,7 @@ fn help() -> String {
 /// Prints a text, or one line when there is none.
 fn print(text: Option<String>, otherwise: &str) -> ExitCode {
     let Some(text) = text else {
-        say(format_args!("tutti: {otherwise}"));
+        print_line(format_args!("tutti: {otherwise}"));
         return ExitCode::from(2);
     };
     // A reader that has gone wants no more of it.

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use tutti_daemon::spread::{SpreadError, first_ranks};
-use tutti_node::netns::{NAMESPACES_MAX, Namespaces, NetnsError};
+use tutti_os::netns::{NAMESPACES_MAX, Namespaces, NetnsError};
 use tutti_transport::faults::{BadFaults, Faults};
 
 use crate::cluster::Host;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use tutti_node::snapshot::{self, Snapshot};
 use tutti_node::wire::Kind;
+use tutti_snapshot::Snapshot;
 
 use crate::cluster::{self, Answer, JobId, Request};
 use crate::file;
@@ -41,13 +41,13 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         (Some(file), _) => {
             let bytes =
                 std::fs::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-            snapshot::read(&bytes).map_err(|error| format!("{}: {error}", file.display()))?
+            tutti_snapshot::read(&bytes).map_err(|error| format!("{}: {error}", file.display()))?
         }
         (None, Some(job)) => take(JobId(job))?,
         (None, None) => return Err("which job?".into()),
     };
     if let Some(file_name) = &options.output {
-        file::write(file_name, &snapshot::write(&snapshot))?;
+        file::write(file_name, &tutti_snapshot::write(&snapshot))?;
     }
     let text = if options.json {
         serde_json::to_string_pretty(&snapshot).expect("snapshots are serialisable") + "\n"

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use tutti_daemon::options::{Policy, parse_policy};
 use tutti_daemon::{log, memory, place};
-use tutti_node::netns::{NAMESPACES_MAX, Namespaces};
-use tutti_node::say::plain;
+use tutti_os::netns::{NAMESPACES_MAX, Namespaces};
+use tutti_os::stderr::escape_control;
 
 use crate::cluster::{self, Answer, JobId, Request};
 use crate::nodes::LOOPBACK;
@@ -288,7 +288,7 @@ impl Left {
 
     fn text(&self) -> String {
         let name = std::fs::read_to_string(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
-        format!("pid {} ({}) of job {}", self.pid, plain(name.trim()), self.job)
+        format!("pid {} ({}) of job {}", self.pid, escape_control(name.trim()), self.job)
     }
 }
 

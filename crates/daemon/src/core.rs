@@ -17,9 +17,9 @@
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
-use tutti_node::cgroup::Enforced;
 use tutti_node::wire::{Back, Job, Kind};
 use tutti_node::writer::{Open, Opened, Written};
+use tutti_os::cgroup::Enforced;
 
 use crate::gang::{Command, Said, Stretch};
 use crate::members::{About, Members, NodeId};

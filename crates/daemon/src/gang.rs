@@ -9,7 +9,7 @@
 //! the main loop: it sleeps in one `ppoll` until something is said to it, a freezer has changed, or it is time.
 //!
 //! A job takes part from the moment when its ranks run on all its nodes until it ends. Its processes are in a cgroup that
-//! only this thread freezes; the starter suspends the one inside it (`tutti_node::cgroup`). Where no cgroup can be made it is stopped by
+//! only this thread freezes; the starter suspends the one inside it (`tutti_os::cgroup`). Where no cgroup can be made it is stopped by
 //! signals (`stopper`).
 
 use std::net::UdpSocket;
@@ -22,8 +22,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use tutti_node::cgroup::JobGroup;
-use tutti_node::os::Rung;
+use tutti_os::Rung;
+use tutti_os::cgroup::JobGroup;
 use tutti_sched::controller::{Lags, Notice};
 use tutti_sched::{
     Config, Demand, Generation, JobId, Mode, NodeId, Policy, Scheduler, SubmitError, Version, Wait, Window,
@@ -38,6 +38,7 @@ mod errands;
 mod freezer;
 mod lanes;
 mod life;
+pub(crate) mod page;
 mod post;
 mod standstill;
 mod stopper;

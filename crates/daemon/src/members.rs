@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
-use tutti_node::os::Rung;
+use tutti_os::Rung;
 use tutti_sched::tree;
 
 pub use tutti_sched::NodeId;

@@ -20,9 +20,9 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tutti_node::cgroup::Enforced;
-use tutti_node::session::Session;
 use tutti_node::wire::{Ended, Job, Reached, Report, Still, Text};
+use tutti_os::cgroup::Enforced;
+use tutti_os::session::Session;
 
 use tutti_sched::WEIGHT_DEFAULT;
 pub use tutti_sched::{Bytes, JobId};

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Parser;
-use tutti_node::say::plain;
+use tutti_os::stderr::escape_control;
 pub use tutti_sched::Policy;
 
 /// The daemon of a node: starts and watches the parts of jobs there, and talks with the daemons of the other nodes.
@@ -89,7 +89,7 @@ pub fn complaint(error: &clap::Error) -> String {
     let mut paragraphs = text.split("\n\n");
     let wrong = paragraphs.next().unwrap_or_default().trim_start_matches("error: ");
     let advice = paragraphs.find_map(|text| text.trim().strip_prefix("tip: "));
-    let words = |text: &str| plain(&text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let words = |text: &str| escape_control(&text.split_whitespace().collect::<Vec<_>>().join(" "));
     let advice = advice.map(|text| format!("; {}", words(text))).unwrap_or_default();
     format!("{}{advice} (see --help)", words(wrong))
 }

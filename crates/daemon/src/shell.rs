@@ -314,7 +314,7 @@ fn lane_socket(settings: &Settings) -> Option<UdpSocket> {
 
 fn config(settings: &Settings) -> Result<Config, ShellError> {
     let incarnation = random_number().map_err(failed("draw random bytes"))?;
-    let ability = tutti_node::cgroup::ability();
+    let ability = tutti_os::cgroup::ability();
     Ok(Config {
         about: crate::members::About {
             name: settings.name.clone(),
@@ -363,7 +363,7 @@ impl Shell {
             starters.insert(job, Starter::away(file));
             config.kept.push((job, kept));
         }
-        let swept = tutti_node::cgroup::sweep_blocking();
+        let swept = tutti_os::cgroup::sweep_blocking();
         if swept > 0 {
             tracing::info!("{swept} cgroups of jobs that were left are removed");
         }
@@ -591,7 +591,7 @@ impl Shell {
 /// One that nobody can know before: of the kernel's.
 fn random_number() -> io::Result<u64> {
     let mut number = [0; 8];
-    tutti_node::tickets::fill_random(&mut number)?;
+    tutti_os::random::fill_random(&mut number)?;
     Ok(u64::from_ne_bytes(number))
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tutti_daemon::core::LinkId;
 use tutti_daemon::gang::{Command, Gangs, Here, Neighbour, SECRET_BYTES, Seat, Switcher, What};
-use tutti_node::cgroup::JobGroup;
+use tutti_os::cgroup::JobGroup;
 use tutti_sched::{Demand, JobId, NodeId, Place};
 
 struct Counting;

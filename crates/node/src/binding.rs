@@ -11,6 +11,8 @@
 
 use rustix::thread::CpuSet;
 
+use tutti_os::cpu_list;
+
 use crate::wire::Binding;
 
 /// The cores that this job may use.
@@ -65,51 +67,13 @@ impl Machine {
     }
 }
 
-/// The set as the kernel wants it.
-pub fn mask_of(cores: &[usize]) -> CpuSet {
-    let mut mask = CpuSet::new();
-    cores.iter().for_each(|core| mask.set(*core));
-    mask
-}
-
-/// The set as people write it: `0-3,8`.
-pub fn list_of(cores: &[usize]) -> String {
-    let mut cores = cores.to_vec();
-    cores.sort_unstable();
-    let mut parts: Vec<(usize, usize)> = Vec::new();
-    for core in cores {
-        match parts.last_mut() {
-            Some((_, last)) if *last + 1 == core => *last = core,
-            _ => parts.push((core, core)),
-        }
-    }
-    let text = |(first, last): (usize, usize)| {
-        if first == last { first.to_string() } else { format!("{first}-{last}") }
-    };
-    parts.into_iter().map(text).collect::<Vec<_>>().join(",")
-}
-
-/// Reads a list such as `0-3,8`; what is not one is left out.
-pub fn parse_list(text: &str) -> Vec<usize> {
-    let mut cores = Vec::new();
-    for part in text.trim().split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        if let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>())
-            && last < CpuSet::MAX_CPU
-        {
-            cores.extend(first..=last);
-        }
-    }
-    cores
-}
-
 fn hardware_threads_shared() -> bool {
     std::fs::read("/sys/devices/system/cpu/smt/active").is_ok_and(|text| text.first() == Some(&b'1'))
 }
 
 fn siblings_of(core: usize) -> Vec<usize> {
     let path = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
-    std::fs::read_to_string(path).map_or_else(|_| vec![core], |text| parse_list(&text))
+    std::fs::read_to_string(path).map_or_else(|_| vec![core], |text| cpu_list::parse(&text))
 }
 
 fn siblings_together(cores: &[usize], siblings: impl Fn(usize) -> Vec<usize>) -> Vec<usize> {
@@ -133,7 +97,7 @@ mod tests {
     }
 
     fn lists(bound: Vec<Option<Vec<usize>>>) -> Vec<String> {
-        bound.into_iter().map(|set| set.map_or_else(|| "-".into(), |set| list_of(&set))).collect()
+        bound.into_iter().map(|set| set.map_or_else(|| "-".into(), |set| cpu_list::format(&set))).collect()
     }
 
     #[test]
@@ -187,12 +151,5 @@ mod tests {
     fn binding_keeps_hardware_threads_of_a_core_together() {
         let ordered = siblings_together(&[0, 1, 2, 3], |core| vec![core % 2, core % 2 + 2]);
         assert_eq!(ordered, [0, 2, 1, 3]);
-    }
-
-    #[test]
-    fn cpu_list_round_trips() {
-        assert_eq!(list_of(&[3, 0, 1, 8]), "0-1,3,8");
-        assert_eq!(parse_list("0-2,8\n"), [0, 1, 2, 8]);
-        assert_eq!(parse_list("x,1-99999999,2"), [2]);
     }
 }

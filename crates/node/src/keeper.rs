@@ -19,8 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::cgroup;
-use crate::os;
+use tutti_os::cgroup;
 
 /// How long the starter waits for a keeper that it has sent away.
 const LEAVE_MAX: Duration = Duration::from_secs(1);
@@ -43,8 +42,8 @@ impl Keeper {
         let front_end = pidfd_open(front_end, PidfdFlags::empty()).ok()?;
         let mark = format!("TUTTI_JOB={job:016x}").into_bytes();
         let cgroup = cgroup.map(PathBuf::from);
-        let process = os::fork_beside(|| {
-            os::become_unnoticed(c"tutti-keeper", [&watched, &front_end]);
+        let process = tutti_os::fork_beside(|| {
+            tutti_os::become_unnoticed(c"tutti-keeper", [&watched, &front_end]);
             keep(&watched, &front_end, &mark, cgroup.as_deref());
         });
         Some(Keeper { pipe, process: process.ok()? })

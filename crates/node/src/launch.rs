@@ -17,17 +17,17 @@ use tutti_shm::peers::{BadPeers, Peers};
 use tutti_shm::segment::{Segment, SegmentError};
 use tutti_transport::udp;
 
-use crate::binding::{self, Machine};
-use crate::cgroup::{self, Cgroup, Entrance};
+use crate::binding::Machine;
 use crate::environment::{Prepared, variables};
 use crate::keeper::Keeper;
-use crate::os::{self, Child, Failure, Step};
 use crate::output::{PART_NS, PROMPT_NS};
 use crate::pmi::Pmi;
 use crate::ranks::Ranks;
 use crate::starter::Parts;
 use crate::tickets::Tickets;
 use crate::wire::{Input, Job, Kind, MemoryLimit, Reached};
+use tutti_os::cgroup::{self, Cgroup, Entrance};
+use tutti_os::{Child, Failure, Step};
 
 /// Descriptors of the starter for one rank: pidfds, output, errors, input, connection, PMI, UDP socket.
 const DESCRIPTORS_PER_RANK: u64 = 8;
@@ -239,8 +239,10 @@ pub fn launch(ready: &Ready, parts: &mut Parts) -> Result<Launched, LaunchError>
             start_rank(ready, &prepared, parts)?;
         }
     }
-    let cores =
-        ready.sets.iter().map(|set| set.as_ref().map_or_else(String::new, |set| binding::list_of(set)));
+    let cores = ready
+        .sets
+        .iter()
+        .map(|set| set.as_ref().map_or_else(String::new, |set| tutti_os::cpu_list::format(set)));
     Ok(Launched { pids: parts.ranks.pids().collect(), cores: cores.collect() })
 }
 
@@ -255,7 +257,7 @@ fn start_rank(ready: &Ready, prepared: &Prepared, parts: &mut Parts) -> Result<(
     let pmi_end = parts.pmi.as_mut().expect("the server is made before any rank").add();
     let pmi_end = pmi_end.map_err(failed("open a socket for PMI"))?;
     let own = variables(job, index, &ticket, pmi_end.as_raw_fd());
-    let mask = ready.sets[index as usize].as_ref().map(|cores| binding::mask_of(cores));
+    let mask = ready.sets[index as usize].as_ref().map(|cores| tutti_os::cpu_list::mask_of(cores));
     let child = Child {
         file: &prepared.file,
         arguments: &prepared.arguments,
@@ -346,16 +348,18 @@ fn own_terminal(job: &Job, parts: &mut Parts) -> Result<Ends, LaunchError> {
 /// Forks into the cgroup. One of ours that lets the first rank not in (a threaded domain, a filter) is as good as none.
 fn fork(child: Child<'_>, first: bool, cgroup: &mut Option<Cgroup>) -> io::Result<(Pid, OwnedFd)> {
     match cgroup.as_ref().map(Cgroup::entrance) {
-        Some(Entrance::Write(enters)) => return os::fork_rank(&Child { enters: Some(enters), ..child }),
+        Some(Entrance::Write(enters)) => {
+            return tutti_os::fork_rank(&Child { enters: Some(enters), ..child });
+        }
         Some(Entrance::Clone(into)) => {
-            let forked = os::fork_rank(&Child { cgroup: Some(into), ..child });
+            let forked = tutti_os::fork_rank(&Child { cgroup: Some(into), ..child });
             if forked.is_ok() || !first {
                 return forked;
             }
         }
         None => {}
     }
-    let forked = os::fork_rank(&child);
+    let forked = tutti_os::fork_rank(&child);
     if forked.is_ok() {
         *cgroup = None;
     }

@@ -18,21 +18,21 @@ use rustix::process::{DumpableBehavior, Signal};
 use tutti_shm::daemon_page::{self, DaemonPage};
 use tutti_shm::peers::Peers;
 
-use crate::cgroup::Cgroup;
-use crate::descendants;
 use crate::exited::Exited;
 use crate::input::Inputs;
 use crate::keeper::Keeper;
 use crate::launch::{self, Launched, Ready};
-use crate::os::{self, Signals};
 use crate::output::Streams;
 use crate::pmi::Pmi;
 use crate::ranks::Ranks;
 use crate::readiness::now_ns;
-use crate::say::say;
 use crate::tickets::Tickets;
 use crate::wire::{Decoder, MemoryLimit, Report};
 use lasting::Lasting;
+use tutti_os::Signals;
+use tutti_os::cgroup::Cgroup;
+use tutti_os::descendants;
+use tutti_os::stderr::print_line;
 
 mod events;
 mod front;
@@ -88,7 +88,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
             return Err(StarterError::NoJob("it has died".into()));
         }
     }
-    os::ignore_signal(libc::SIGXFSZ);
+    tutti_os::ignore_signal(libc::SIGXFSZ);
     let wanted = [
         libc::SIGCHLD,
         libc::SIGTERM,
@@ -240,7 +240,7 @@ impl Starter {
     fn launch(&mut self, ready: &Ready) {
         match launch::launch(ready, &mut self.parts) {
             Ok(Launched { pids, cores }) => {
-                self.say(|| format!("started {} ranks", pids.len()));
+                self.log_debug(|| format!("started {} ranks", pids.len()));
                 self.report(&Report::Started { pids, cores });
                 self.watch = Some(stuck::Watch::from(now_ns()));
             }
@@ -299,7 +299,7 @@ impl Starter {
             }
         }
         let status = self.parts.ranks.status();
-        self.say(|| format!("the job is over, status {status}"));
+        self.log_debug(|| format!("the job is over, status {status}"));
         self.report(&Report::End { status });
         // A daemon may need it all again, until it says that it does not.
         while self.lasting.is_some() {
@@ -326,9 +326,9 @@ impl Starter {
         }
     }
 
-    fn say(&self, what: impl FnOnce() -> String) {
+    fn log_debug(&self, what: impl FnOnce() -> String) {
         if self.debug {
-            say(format_args!("tutti-starter[{}]: {}", std::process::id(), what()));
+            print_line(format_args!("tutti-starter[{}]: {}", std::process::id(), what()));
         }
     }
 }

@@ -16,6 +16,7 @@ use rustix::net::{
     SocketFlags, SocketType,
 };
 use rustix::process::Pid;
+use tutti_os::random::fill_random;
 use tutti_shm::ticket::{Attach, GIFTS_MAX, Notice, Ticket, Welcome};
 
 /// Connections that have not redeemed a ticket, at most, beside one for each rank.
@@ -222,18 +223,6 @@ fn answer(connection: &OwnedFd, welcome: Welcome, gifts: &[BorrowedFd<'_>]) -> b
     }
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     net::sendmsg(connection, &[IoSlice::new(&welcome.encode())], &mut control, flags).is_ok()
-}
-
-/// Fills a buffer with random bytes of the kernel.
-///
-/// # Errors
-/// When there are none.
-pub fn fill_random(buffer: &mut [u8]) -> io::Result<()> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        filled += rustix::rand::getrandom(&mut buffer[filled..], rustix::rand::GetRandomFlags::empty())?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

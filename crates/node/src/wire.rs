@@ -6,7 +6,7 @@
 //!
 //! | frame | from | rank | payload |
 //! |---|---|---|---|
-//! | Group | root's daemon, before Job | 1: it limits the memory | descriptors ([`crate::cgroup::Granted`]) |
+//! | Group | root's daemon, before Job | 1: it limits the memory | descriptors ([`tutti_os::cgroup::Granted`]) |
 //! | Job | front end, first | - | [`Job`] as JSON |
 //! | Peers | front end, after [`Report::Addresses`] of every node | - | [`Reached`] of all world ranks as JSON: now the ranks start |
 //! | Signal | front end | signal number | - |
@@ -48,7 +48,7 @@ use serde::Serialize;
 mod job;
 mod report;
 
-pub use job::{Binding, Daemon, Inherits, Input, Job, MemoryLimit, Part, Program, Text, name_of};
+pub use job::{Binding, Daemon, Inherits, Input, Job, MemoryLimit, Part, Program, Text};
 pub use report::{Back, Cause, Ended, Reached, Report, Still};
 
 /// Bytes of a frame's head.
@@ -101,13 +101,13 @@ pub enum Kind {
     Errors = 17,
     /// Something that the front end should know.
     Report = 18,
-    /// The ranks stand still: number of the hold (u64), then what is seen of them, a [`crate::snapshot::View`] as JSON.
+    /// The ranks stand still: number of the hold (u64), then what is seen of them, a [`tutti_snapshot::View`] as JSON.
     Held = 19,
     /// They go on: number of the hold (u64), 1 if they have stood still from Held to Release (u64).
     Released = 20,
     /// From a daemon: the snapshot of this number (u64) is complete, or given up.
     Release = 21,
-    /// From root's daemon, first: the cgroup of the job, as descriptors ([`crate::cgroup::Granted`]).
+    /// From root's daemon, first: the cgroup of the job, as descriptors ([`tutti_os::cgroup::Granted`]).
     Group = 27,
     /// To a writer of output files: which ([`crate::writer`]).
     Files = 22,
@@ -188,6 +188,16 @@ pub fn put(out: &mut Vec<u8>, kind: Kind, rank: u32, payload: &[u8]) {
     out.extend_from_slice(&rank.to_ne_bytes());
     out.extend_from_slice(&(payload.len() as u32).to_ne_bytes());
     out.extend_from_slice(payload);
+}
+
+/// In place of a rank in [`Kind::Group`]: the kernel limits the memory of the job.
+pub const LIMITS_MEMORY: u32 = 1;
+
+/// The frame with which root's daemon gives a starter the descriptors of its cgroup.
+pub fn group_frame(limits_memory: bool) -> Vec<u8> {
+    let mut frame = Vec::new();
+    put(&mut frame, Kind::Group, if limits_memory { LIMITS_MEMORY } else { 0 }, &[]);
+    frame
 }
 
 /// Appends a frame of two numbers.

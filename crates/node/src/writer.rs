@@ -29,7 +29,6 @@ use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::os;
 use crate::wire::{self, Decoder, Kind, Text};
 
 /// Files that are open at a time.
@@ -145,12 +144,12 @@ impl Writer {
     fn open(&mut self, open: Open) -> Result<Opened, String> {
         if open.locks {
             // A file system without locks has none to wait for.
-            let lock = os::take_stdout().map_err(|error| format!("cannot keep the lock: {error}"))?;
+            let lock = tutti_os::take_stdout().map_err(|error| format!("cannot keep the lock: {error}"))?;
             while rustix::fs::flock(&lock, FlockOperation::LockExclusive) == Err(Errno::INTR) {}
             self.lock = Some(lock);
         }
         if let Some(Identity { uid, gid, groups }) = &open.identity {
-            os::become_this_user(*uid, *gid, groups)
+            tutti_os::become_this_user(*uid, *gid, groups)
                 .map_err(|error| format!("cannot become user {uid}: {error}"))?;
         }
         rustix::process::umask(Mode::from_raw_mode(open.umask & 0o777));

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tutti_node::say::say;
 use tutti_node::wire::{Head, Kind, Report};
+use tutti_os::stderr::print_line;
 
 use crate::cluster::{self, Answer, JobId, JobRow, JobState, Request};
 use crate::output::{self, Reader};
@@ -58,14 +58,14 @@ pub(super) fn run(job: JobId, follow: bool) -> Result<ExitCode, String> {
         && row.output_state.inode.is_some()
     {
         let name = output::shown(name);
-        say(format_args!(
+        print_line(format_args!(
             "tutti logs: {name} is not here, or is another file by now: this is what job {job} has written lately (1 MiB)"
         ));
     }
     if let Some(text) = super::lost(&row) {
-        say(format_args!("tutti logs: {text}"));
+        print_line(format_args!("tutti logs: {text}"));
     }
-    lately.ends.iter().for_each(|text| say(format_args!("tutti logs: {text}")));
+    lately.ends.iter().for_each(|text| print_line(format_args!("tutti logs: {text}")));
     Ok(ExitCode::SUCCESS)
 }
 

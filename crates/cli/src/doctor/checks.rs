@@ -2,10 +2,10 @@
 
 use std::ffi::OsStr;
 
+use crate::doctor::facts::Facts;
 use serde::Serialize;
 use tutti_daemon::memory;
-use tutti_node::facts::Facts;
-use tutti_node::os::Rung;
+use tutti_os::Rung;
 use tutti_transport::udp::RECEIVE_BYTES;
 
 use super::file::Found;
@@ -247,7 +247,7 @@ fn open_files(facts: &Facts) -> Check {
 
 #[cfg(test)]
 pub mod tests {
-    use tutti_node::facts::{Calls, Cgroups};
+    use crate::doctor::facts::{Calls, Cgroups};
 
     use super::*;
 

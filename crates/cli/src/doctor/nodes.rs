@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::process::{Command, Stdio};
 
 use tutti_daemon::message::{Answer, NodeRow, Request};
-use tutti_node::os::Rung;
-use tutti_node::tickets::fill_random;
+use tutti_os::Rung;
+use tutti_os::random::fill_random;
 
 use super::checks::{self, Check, Verdict, fix, may, ok};
 use super::probe::{Peer, Report, Task};

@@ -14,9 +14,9 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::doctor::facts::Facts;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
-use tutti_node::facts::Facts;
 
 use super::file::{self, Found};
 
@@ -245,7 +245,7 @@ impl Pmi {
         let (Some(descriptor), Some(rank)) = (number("PMI_FD"), number("PMI_RANK")) else {
             return Err("only the ranks of `tutti doctor` are started so".into());
         };
-        let stream = tutti_node::os::take_descriptor(descriptor as i32).map_err(|error| error.to_string())?;
+        let stream = tutti_os::take_descriptor(descriptor as i32).map_err(|error| error.to_string())?;
         let mut pmi = Pmi { stream: stream.into(), rank, name: String::new() };
         pmi.ask("cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init")?;
         let answer = pmi.ask("cmd=get_my_kvsname\n", "cmd=my_kvsname")?;

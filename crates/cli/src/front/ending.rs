@@ -3,9 +3,8 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use tutti_node::os;
-use tutti_node::wire::{self, Kind, Report};
-use tutti_node::{cgroup, descendants};
+use tutti_node::wire::{Kind, Report};
+use tutti_os::{cgroup, descendants};
 
 use super::{End, Enrolment, Front, Keys, libc_signal};
 use crate::link::{Link, State};
@@ -59,7 +58,7 @@ impl Front {
             let caught = self.end == End::Asked(signal) || matches!(self.end, End::Killed(_));
             if caught && status == 128 + signal as u8 {
                 // Who waits for us sees what it would see of any program: a shell's loop ends on Ctrl-C.
-                os::raise_default(signal);
+                tutti_os::raise_default(signal);
             }
         }
         status
@@ -95,7 +94,7 @@ impl Front {
         let daemon = self.enrolment.as_ref().and_then(Enrolment::daemon);
         descendants::end_all(daemon, || {});
         for link in self.links.iter().filter(|link| !link.is_daemon()) {
-            let name = cgroup::name(&wire::name_of(self.job, link.node));
+            let name = cgroup::name(&tutti_os::cgroup::part_name(self.job, link.node));
             cgroup::place(&name).iter().for_each(|path| cgroup::remove(path));
         }
     }

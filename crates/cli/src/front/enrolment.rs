@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use rustix::process::Pid;
 use tutti_daemon::place;
 use tutti_daemon::public::ARGUMENTS_VARIABLE;
-use tutti_node::cgroup;
-use tutti_node::snapshot::GOES_ON;
-use tutti_node::wire::{self, Head, Job, Kind, Report, Still};
+use tutti_node::wire::{Head, Job, Kind, Report, Still};
+use tutti_os::cgroup;
+use tutti_snapshot::GOES_ON;
 
 use super::watch::Watch;
 use crate::cluster::{self, Answer, Batch, JobId, Request, Terms};
@@ -87,7 +87,9 @@ impl Enrolment {
             return None;
         }
         let numbers: Vec<_> = if nodes == 0 { vec![None] } else { (0..nodes as u32).map(Some).collect() };
-        let places = numbers.iter().map(|node| cgroup::place(&cgroup::name(&wire::name_of(job.id, *node))));
+        let places = numbers
+            .iter()
+            .map(|node| cgroup::place(&cgroup::name(&tutti_os::cgroup::part_name(job.id, *node))));
         Some(Enrolment {
             job: job.clone(),
             terms,

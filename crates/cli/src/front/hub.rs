@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use rustix::process::Signal;
-use tutti_node::os;
 use tutti_node::wire::{self, Head, Kind, Reached, Report};
 
 use super::enrolment::{Enrolment, Wish};
@@ -180,7 +179,7 @@ impl Front {
             self.keys.iter_mut().for_each(Keys::give_back);
             self.enrolment.iter_mut().for_each(|enrolment| enrolment.say(&Report::Stopped));
             // Stops here, until somebody continues us.
-            os::raise_default(libc_signal(Signal::TSTP));
+            tutti_os::raise_default(libc_signal(Signal::TSTP));
             self.keys.iter_mut().for_each(Keys::take);
             self.links.iter_mut().for_each(|link| link.suspended = false);
             self.put(Kind::Resume, 0, &[]);

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
-use tutti_node::stat::Stat;
+use tutti_os::stat::Stat;
 
 /// Between two looks, and after how many of them that find it stopped the user hears of it.
 const PAUSE: Duration = Duration::from_millis(2500);

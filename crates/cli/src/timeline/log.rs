@@ -7,7 +7,6 @@ use std::path::Path;
 
 use serde::Deserialize;
 use tutti_daemon::gang::{Stretch, What};
-use tutti_node::os;
 
 use crate::users;
 
@@ -106,7 +105,9 @@ impl Event {
     /// How a rank has ended, in one line.
     fn rank_ended(&self) -> String {
         let how = match (self.cause.as_deref(), self.signal, self.status) {
-            (_, Some(signal), _) => format!("was killed by signal {signal} ({})", os::signal_name(signal)),
+            (_, Some(signal), _) => {
+                format!("was killed by signal {signal} ({})", tutti_os::signal_name(signal))
+            }
             (Some("abort"), _, _) => "called MPI_Abort".into(),
             (Some("not-finalized"), _, _) => "exited without calling MPI_Finalize".into(),
             (Some("memory"), _, _) => "was killed: the memory of its job on the node was used up".into(),

@@ -10,26 +10,26 @@ use tutti_daemon::gang::Gangs;
 use tutti_daemon::options::{Options, complaint};
 use tutti_daemon::shell::{self, Settings};
 use tutti_daemon::{key, log, memory, pids, place};
-use tutti_node::say::say;
+use tutti_os::stderr::print_line;
 
 fn main() -> ExitCode {
-    tutti_node::os::close_inherited_on_exec();
+    tutti_os::close_inherited_on_exec();
     // What users say may be long, and all of it stays in memory (`gang::life`).
-    tutti_node::os::give_memory_back();
+    tutti_os::give_memory_back();
     let options = match Options::try_parse() {
         Ok(options) => options,
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
-            say(format_args!("tuttid: {}", complaint(&error)));
+            print_line(format_args!("tuttid: {}", complaint(&error)));
             return ExitCode::from(error.exit_code() as u8);
         }
     };
     // A log that gets too long is as a full disk: jobs go on.
-    tutti_node::os::ignore_signal(rustix::process::Signal::XFSZ.as_raw());
+    tutti_os::ignore_signal(rustix::process::Signal::XFSZ.as_raw());
     if options.on_demand {
         // Not what the terminal and the mpiexec that has started us happen to have.
         let _ = rustix::process::setsid();
-        tutti_node::os::unblock_signals();
+        tutti_os::unblock_signals();
         let _ = std::env::set_current_dir("/");
         let every = every_core_set();
         let _ = rustix::thread::sched_setaffinity(None, &every);

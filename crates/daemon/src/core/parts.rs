@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::outlet::Outlet;
-use tutti_node::cgroup::Enforced;
+use tutti_os::cgroup::Enforced;
 
 use super::{Action, Core};
 use crate::gang::Means;

@@ -5,8 +5,10 @@ use std::collections::HashSet;
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use tutti_node::cgroup::{JobGroup, has_its_pid};
-use tutti_node::page::{owner, starter_of};
+use tutti_os::cgroup::{JobGroup, has_its_pid};
+use tutti_os::stat::owner;
+
+use super::page::starter_of;
 use tutti_sched::Slots;
 
 use super::Here;

@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::Pid;
-use tutti_node::page::{self, Teller};
+use tutti_os::stat::owner;
 
 use super::errands::Errands;
 use super::freezer::{Activity, Freezer};
+use super::page::{self, Teller};
 use super::stopper::Stopper;
 use super::{Here, Means, now_ns};
 
@@ -314,7 +315,7 @@ impl Brake {
 /// What stops by signals all that descends from these processes of a user's; none if nobody is there.
 fn stoppers(starters: &[u32], user: u32, errands: &Errands) -> Option<Vec<Stopper>> {
     let starters = starters.iter().filter_map(|starter| Pid::from_raw(*starter as i32));
-    let theirs = starters.filter(|starter| page::owner(*starter) == Some(user));
+    let theirs = starters.filter(|starter| owner(*starter) == Some(user));
     let stoppers: Vec<Stopper> = theirs.map(|starter| Stopper::new(starter, user, errands.clone())).collect();
     (!stoppers.is_empty()).then_some(stoppers)
 }
@@ -334,8 +335,8 @@ mod tests {
 
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     use rustix::process::Signal;
-    use tutti_node::cgroup::JobGroup;
-    use tutti_node::stat::Stat;
+    use tutti_os::cgroup::JobGroup;
+    use tutti_os::stat::Stat;
 
     use super::*;
 
@@ -358,7 +359,7 @@ mod tests {
         let mut shell = Command::new("sh");
         let mut shell = shell.args(["-c", "sleep 60; true"]).process_group(0).spawn().unwrap();
         loop {
-            if let Some(rank) = tutti_node::descendants::all_of(Pid::from_child(&shell)).first() {
+            if let Some(rank) = tutti_os::descendants::all_of(Pid::from_child(&shell)).first() {
                 return (shell, *rank);
             }
             assert!(shell.try_wait().unwrap().is_none(), "it lives");

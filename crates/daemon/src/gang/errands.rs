@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use tutti_node::cgroup::JobGroup;
+use tutti_os::cgroup::JobGroup;
 use tutti_sched::{JobId, Slots};
 
 use super::Here;

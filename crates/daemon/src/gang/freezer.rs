@@ -18,8 +18,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{Errno, pread, pwrite};
 use rustix::process::Pid;
-use tutti_node::cgroup::JobGroup;
-use tutti_node::stat::Stat;
+use tutti_os::cgroup::JobGroup;
+use tutti_os::stat::Stat;
 
 use super::standstill::Standstill;
 
@@ -311,8 +311,8 @@ mod tests {
 
     #[test]
     fn freezer_removed_cgroup_counts_as_frozen() {
-        let name = tutti_node::cgroup::name(&format!("freezer-{}", std::process::id()));
-        let Some(cgroup) = tutti_node::cgroup::Cgroup::create(&name) else {
+        let name = tutti_os::cgroup::name(&format!("freezer-{}", std::process::id()));
+        let Some(cgroup) = tutti_os::cgroup::Cgroup::create(&name) else {
             return eprintln!("skipped: no cgroup can be made here");
         };
         let group = JobGroup::new(std::fs::File::open(cgroup.path().unwrap()).unwrap().into()).unwrap();

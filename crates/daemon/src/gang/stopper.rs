@@ -24,9 +24,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use tutti_node::descendants;
-use tutti_node::page::owner;
-use tutti_node::stat::Stat;
+use tutti_os::descendants;
+use tutti_os::stat::Stat;
+use tutti_os::stat::owner;
 
 use super::errands::{Errand, Errands};
 use super::freezer::{ASLEEP_PART, Activity, THREADS_MAX};

@@ -1,8 +1,8 @@
 //! What has room in a message between daemons: how long orders and states are, and how long users may make them.
 
 use tutti_node::pmi::share_bytes;
-use tutti_node::snapshot::VIEWS_BYTES_MAX;
 use tutti_node::wire::{Ended, Job, Program};
+use tutti_snapshot::VIEWS_BYTES_MAX;
 
 use super::{Launch, Order, PartState, Request, Text};
 use crate::members::NodeId;

@@ -1,10 +1,10 @@
 //! What users say to a daemon on its local socket, and what they are answered.
 
 use serde::{Deserialize, Serialize};
-use tutti_node::cgroup::Enforced;
-use tutti_node::os::{self, Rung};
-use tutti_node::session::Session;
 use tutti_node::wire::{Cause, Ended, Job, Text};
+use tutti_os::Rung;
+use tutti_os::cgroup::Enforced;
+use tutti_os::session::Session;
 
 use super::output::{Output, OutputState};
 use super::{Batch, Environment, JobId, Suspended, Terms};
@@ -125,7 +125,7 @@ pub enum Answer {
     Jobs(Vec<JobRow>),
     /// The nodes.
     Nodes(Vec<NodeRow>),
-    /// From the head to a node: a snapshot as JSON (`tutti_node::snapshot`). To a user it comes as frames of output behind Done.
+    /// From the head to a node: a snapshot as JSON (`tutti_snapshot`). To a user it comes as frames of output behind Done.
     Snapshot(String),
     /// It cannot be done; one line.
     Refused(String),
@@ -275,7 +275,7 @@ pub fn ended_text(ended: &Ended) -> Option<String> {
     let what = match ended.cause {
         Cause::Signal { signal, core_dumped } => {
             let dumped = if core_dumped { ", core dumped" } else { "" };
-            format!("was killed by signal {signal} ({}{dumped})", os::signal_name(signal))
+            format!("was killed by signal {signal} ({}{dumped})", tutti_os::signal_name(signal))
         }
         Cause::Status(status) => format!("exited with status {status}"),
         Cause::NotFinalized => "exited without calling MPI_Finalize".into(),

@@ -16,10 +16,10 @@ use tokio::net::unix::{OwnedReadHalf, SocketAddr};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
-use tutti_node::os::peer_pidfd;
-use tutti_node::session::Session;
-use tutti_node::stat::Stat;
 use tutti_node::wire::{self, Back, Decoder, Head, Kind};
+use tutti_os::peer_pidfd;
+use tutti_os::session::Session;
+use tutti_os::stat::Stat;
 
 use super::guests::{Debts, Guest};
 use super::{
@@ -86,7 +86,7 @@ impl Shell {
             let who = stream.peer_cred()?;
             let user = User { uid: who.uid(), gid: who.gid() };
             let pid = who.pid().and_then(Pid::from_raw);
-            let groups = tutti_node::os::peer_groups(stream.as_fd());
+            let groups = tutti_os::peer_groups(stream.as_fd());
             let peer = Peer { user, groups, pid, machine: Arc::clone(&self.machine) };
             let client = ClientId(self.number());
             match self.guests.admit(user.uid) {

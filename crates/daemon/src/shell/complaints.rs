@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
-use tutti_node::say::plain;
+use tutti_os::stderr::escape_control;
 
 use super::JobId;
 
@@ -129,7 +129,7 @@ impl Line {
         if !self.0.is_empty() {
             let is_cut = self.0.len() > LINE_BYTES_MAX;
             self.0.truncate(LINE_BYTES_MAX);
-            let text = plain(&String::from_utf8_lossy(&self.0));
+            let text = escape_control(&String::from_utf8_lossy(&self.0));
             complain(&if is_cut { format!("{text} ...") } else { text });
         }
         self.0.clear();

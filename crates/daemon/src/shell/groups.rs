@@ -6,10 +6,12 @@
 use std::sync::Arc;
 
 use rustix::process::Pid;
-use tutti_node::cgroup::{JobGroup, Limits, PartGroup};
-use tutti_node::page::{owner, starters_of};
-use tutti_node::say::say;
+use tutti_os::cgroup::{JobGroup, Limits, PartGroup};
+use tutti_os::stat::owner;
+
+use crate::gang::page::starters_of;
 use tutti_node::wire::Job;
+use tutti_os::stderr::print_line;
 
 use super::{JobId, Shell};
 use crate::core::Residents;
@@ -48,7 +50,7 @@ impl Shell {
     pub(super) fn complain_of_groups(&mut self, why: &str) {
         if !std::mem::replace(&mut self.without_groups, true) {
             let name = &self.settings.name;
-            say(format_args!(
+            print_line(format_args!(
                 "tuttid {name}: no cgroups for jobs, which have no limits and stop by signals: {why}"
             ));
         }
@@ -73,8 +75,8 @@ fn groups_of(pids: &[u32], user: u32, number: u64) -> Vec<JobGroup> {
 
 #[cfg(test)]
 mod tests {
-    use tutti_node::cgroup::{Cgroup, INNER, name};
-    use tutti_node::wire::name_of;
+    use tutti_os::cgroup::part_name;
+    use tutti_os::cgroup::{Cgroup, INNER, name};
 
     use super::*;
 
@@ -82,7 +84,7 @@ mod tests {
     fn groups_hold_all_living_ranks_or_none() {
         let job = 0xabce_0000_0000_0000 + u64::from(std::process::id());
         let user = rustix::process::geteuid().as_raw();
-        let make = |node| Cgroup::create(&name(&name_of(job, Some(node))));
+        let make = |node| Cgroup::create(&name(&part_name(job, Some(node))));
         let Some([one, two]) = make(0).zip(make(1)).map(|(one, two)| [one, two]) else {
             return eprintln!("skipped: no cgroup can be made here");
         };

@@ -12,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use tutti_node::say::say;
+use tutti_os::stderr::print_line;
 
 use super::{ShellError, failed};
 use crate::core::Journal;
@@ -79,7 +79,7 @@ impl Journals {
             && !std::mem::replace(&mut self.complained, true)
         {
             let path = self.path(job);
-            say(format_args!(
+            print_line(format_args!(
                 "tuttid: cannot write {}: {error}; what jobs write may stand twice in their files if this daemon dies",
                 path.display()
             ));

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
-use tutti_node::cgroup::{self, PartGroup, PartPlace};
-use tutti_node::stat::Stat;
+use tutti_os::cgroup::{self, PartGroup, PartPlace};
+use tutti_os::stat::Stat;
 
 use super::{ShellError, failed};
 use crate::core::{Kept, Queued};

@@ -25,8 +25,8 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
 use rustix::process::Pid;
-use tutti_node::page::owner;
-use tutti_node::stat::Stat;
+use tutti_os::stat::Stat;
+use tutti_os::stat::owner;
 use tutti_sched::Window;
 
 use super::{Happened, Shell};

@@ -18,8 +18,8 @@ use std::time::Duration;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, pidfd_open, pidfd_send_signal, waitid,
 };
-use tutti_node::descendants;
-use tutti_node::stat::Stat;
+use tutti_os::descendants;
+use tutti_os::stat::Stat;
 
 /// Between two looks: orphans may die by the thousand, and each says so.
 pub(super) const PAUSE: Duration = Duration::from_millis(100);

@@ -18,13 +18,13 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{Notify, mpsc};
-use tutti_node::cgroup::PartGroup;
 use tutti_node::environment::withheld;
-use tutti_node::os::{Entry, EntryFailure, EntryStep, Identity, fork_starter};
-use tutti_node::say::plain;
-use tutti_node::session::Session;
 use tutti_node::wire::{self, Back, Daemon, Decoder, Job, Kind, Text};
-use tutti_node::{binding, cgroup};
+use tutti_os::cgroup::PartGroup;
+use tutti_os::session::Session;
+use tutti_os::stderr::escape_control;
+use tutti_os::{Entry, EntryFailure, EntryStep, Identity, fork_starter};
+use tutti_os::{cgroup, cpu_list};
 
 use super::clients;
 use super::kept::{File, started};
@@ -363,7 +363,9 @@ impl Shell {
         let (own, end) = std::os::unix::net::UnixStream::pair().map_err(socket)?;
         own.set_nonblocking(true).map_err(socket)?;
         if let Some(group) = group {
-            group.grant(own.as_fd()).map_err(|error| format!("cannot give a job its cgroup: {error}"))?;
+            group
+                .grant(own.as_fd(), wire::group_frame)
+                .map_err(|error| format!("cannot give a job its cgroup: {error}"))?;
         }
         let groups: Vec<BorrowedFd<'_>> = group.into_iter().flat_map(PartGroup::entrances).collect();
         let stream = UnixStream::from_std(own).map_err(socket)?;
@@ -397,7 +399,7 @@ impl Shell {
             .map_err(|error| format!("cannot start a process on node {name}: {error}"))?;
         self.complaints.hear(job, uid, errors);
         let _ = rustix::io::ioctl_fionbio(&failed, true);
-        let directory = plain(&text(&launch.directory).to_string_lossy());
+        let directory = escape_control(&text(&launch.directory).to_string_lossy());
         Ok((Process { pid: pid.as_raw_nonzero().get() as u32, pidfd, failed, directory, uid }, stream))
     }
 
@@ -408,13 +410,13 @@ impl Shell {
         }
         let own =
             rustix::thread::sched_getaffinity(None).map_err(|error| format!("cannot read cores: {error}"))?;
-        let both = binding::parse_list(&session.cores).into_iter().filter(|core| own.is_set(*core));
+        let both = cpu_list::parse(&session.cores).into_iter().filter(|core| own.is_set(*core));
         let both: Vec<usize> = both.collect();
         if both.is_empty() {
             let (name, theirs) = (&self.settings.name, &session.cores);
             return Err(format!("node {name} has none of the cores of the session that submits ({theirs})"));
         }
-        Ok(Some(binding::mask_of(&both)))
+        Ok(Some(cpu_list::mask_of(&both)))
     }
 
     /// A starter has closed its wire: it is dead or about to be. One that has said something `wrong` is none any more.

@@ -11,9 +11,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::mpsc;
-use tutti_node::say::say;
 use tutti_node::wire::{self, Decoder, Kind};
 use tutti_node::writer::{Identity, Open, Opened};
+use tutti_os::stderr::print_line;
 
 use super::orphans::Wards;
 use super::{Event, Happened, Happenings, JobId, Shell};
@@ -163,7 +163,7 @@ fn reap_blocking(mut child: Child, wards: &Wards) -> String {
             }
         };
         if !is_over {
-            say(format_args!("tuttid: the writer {} does not end, it is killed", child.id()));
+            print_line(format_args!("tuttid: the writer {} does not end, it is killed", child.id()));
             let _ = child.kill();
         }
     }

@@ -5,22 +5,22 @@
 use std::process::ExitCode;
 
 use rustix::process::Signal;
-use tutti_node::say::say;
-use tutti_node::{os, writer};
+use tutti_node::writer;
+use tutti_os::stderr::print_line;
 
 fn main() -> ExitCode {
     let word = std::env::args().nth(1).unwrap_or_default();
     let is_writer = word == "writer";
     let number = if is_writer { 0 } else { word.parse().unwrap_or(-1) };
-    let wire = if number == 0 { os::take_stdin() } else { os::take_descriptor(number) };
+    let wire = if number == 0 { tutti_os::take_stdin() } else { tutti_os::take_descriptor(number) };
     let Ok(front) = wire else {
-        say("tutti-starter is started by mpiexec; start that");
+        print_line("tutti-starter is started by mpiexec; start that");
         return ExitCode::FAILURE;
     };
     let result = if is_writer {
         // A file that gets too long, and a pipe that nobody reads any more, are errors that are said.
-        os::ignore_signal(Signal::XFSZ.as_raw());
-        os::ignore_signal(Signal::PIPE.as_raw());
+        tutti_os::ignore_signal(Signal::XFSZ.as_raw());
+        tutti_os::ignore_signal(Signal::PIPE.as_raw());
         writer::run(&front).map_err(|error| error.to_string())
     } else {
         tutti_node::starter::run(front).map_err(|error| error.to_string())
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(format_args!("tutti-starter: {error}"));
+            print_line(format_args!("tutti-starter: {error}"));
             ExitCode::FAILURE
         }
     }

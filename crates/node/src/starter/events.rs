@@ -8,14 +8,14 @@ use tutti_shm::ticket::Notice;
 
 use super::lasting::Lasting;
 use super::{Parts, Starter, hold, stuck};
-use crate::cgroup::Cgroup;
-use crate::descendants;
 use crate::launch;
-use crate::os::Failure;
 use crate::pmi::{Pmi, Said};
 use crate::readiness::{PollList, Source, now_ns};
 use crate::tickets::{Event, Gifts, Tickets};
 use crate::wire::{self, Kind, Report};
+use tutti_os::Failure;
+use tutti_os::cgroup::Cgroup;
+use tutti_os::descendants;
 
 /// Orphans of the ranks are looked for, and their statuses taken, this long after a child's death. Only a job that leaves
 /// many behind while it runs needs it at all.
@@ -141,7 +141,7 @@ impl Starter {
     pub(super) fn hear_pmi(&mut self, goes_on: impl FnOnce(&mut Pmi) -> Vec<Said>) {
         let Some(pmi) = &mut self.parts.pmi else { return };
         for said in goes_on(pmi) {
-            self.say(|| format!("PMI: {said:?}"));
+            self.log_debug(|| format!("PMI: {said:?}"));
             if let Some(ended) = self.parts.ranks.handle_pmi(&said) {
                 self.handle_ended(ended);
             } else if let Said::Line(text) = said {
@@ -149,7 +149,7 @@ impl Starter {
             }
         }
         if let Some((fence, puts)) = self.parts.pmi.as_mut().and_then(Pmi::poll_fence) {
-            self.say(|| format!("PMI: all ranks here are in barrier {fence}, {} bytes", puts.len()));
+            self.log_debug(|| format!("PMI: all ranks here are in barrier {fence}, {} bytes", puts.len()));
             let mut frame = Vec::new();
             wire::put(&mut frame, Kind::Fence, fence, &puts);
             if self.front.is_some() {
@@ -161,7 +161,7 @@ impl Starter {
     }
 
     fn handle_event(&mut self, event: Event) {
-        self.say(|| format!("{event:?}"));
+        self.log_debug(|| format!("{event:?}"));
         if let Event::Notice { rank, notice: Notice::Finalized } = event {
             self.stand_in(rank);
         }
@@ -184,7 +184,7 @@ impl Starter {
     }
 
     fn handle_ended(&mut self, mut ended: wire::Ended) {
-        self.say(|| format!("{ended:?}"));
+        self.log_debug(|| format!("{ended:?}"));
         // Before its cgroup is killed by us.
         let reached = self.memory_limit_behind(ended.cause);
         if self.parts.ranks.is_ending() {
@@ -229,7 +229,7 @@ impl Starter {
                 self.orphans_ns.get_or_insert_with(|| now_ns() + ORPHANS_NS);
                 self.look_for_stop();
             } else {
-                self.say(|| format!("signal {signal}: the job ends"));
+                self.log_debug(|| format!("signal {signal}: the job ends"));
                 self.parts.ranks.set_ending(128 + signal as u8);
                 self.kill();
             }

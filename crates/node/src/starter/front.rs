@@ -7,10 +7,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
 
 use super::{ROOM_BYTES, Starter, StarterError};
-use crate::cgroup::{self, Granted};
 use crate::launch;
 use crate::readiness::now_ns;
 use crate::wire::{self, Decoder, Head, Job, Kind, Report};
+use tutti_os::cgroup::{self, Granted};
 
 /// Waits for the job, the first frame but for the cgroup that root's daemon gives it.
 ///
@@ -31,7 +31,9 @@ pub(super) fn read_job(front: &OwnedFd) -> Result<(Job, Option<Granted>, Decoder
             decoder.next_frame().map_err(|error| StarterError::NoJob(error.to_string()))?
         {
             match head.kind {
-                Kind::Group => granted = Granted::new(std::mem::take(&mut descriptors), head.rank),
+                Kind::Group => {
+                    granted = Granted::new(std::mem::take(&mut descriptors), head.rank == wire::LIMITS_MEMORY)
+                }
                 Kind::Job => {
                     let job = serde_json::from_slice(payload)
                         .map_err(|error| StarterError::NoJob(error.to_string()))?;
@@ -156,7 +158,7 @@ impl Starter {
         if self.lasting.is_some() {
             return self.go_away(why);
         }
-        self.say(|| format!("the front end {why}: the job ends"));
+        self.log_debug(|| format!("the front end {why}: the job ends"));
         self.front = None;
         self.parts.ranks.set_ending(1);
         self.kill();

@@ -10,9 +10,9 @@
 
 use super::Starter;
 use crate::readiness::now_ns;
-use crate::snapshot::{VIEWS_BYTES_MAX, View, view};
-use crate::stat::Stat;
 use crate::wire::{self, Kind};
+use tutti_os::stat::Stat;
+use tutti_snapshot::{VIEWS_BYTES_MAX, View, view};
 
 /// A hold lasts at most so long.
 const HOLD_NS: u64 = 8_000_000_000;
@@ -98,7 +98,7 @@ impl Starter {
 
     /// No rank runs a single instruction.
     fn stands_still(&self) -> bool {
-        match self.parts.cgroup.as_ref().and_then(crate::cgroup::Cgroup::is_frozen) {
+        match self.parts.cgroup.as_ref().and_then(tutti_os::cgroup::Cgroup::is_frozen) {
             Some(frozen) => frozen,
             None => {
                 let segment = self.parts.segment.as_ref();

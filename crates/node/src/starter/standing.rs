@@ -4,9 +4,9 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process_group, waitid}
 use tutti_shm::daemon_page;
 
 use super::Starter;
-use crate::descendants;
 use crate::readiness::now_ns;
 use crate::wire::Report;
+use tutti_os::descendants;
 
 impl Starter {
     /// A key may have stopped rank 0 at its terminal. Where there is no cgroup, SIGSTOP is the daemon's way to end a turn.

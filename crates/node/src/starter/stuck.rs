@@ -12,8 +12,8 @@
 //! of one moment. Of a job on several nodes no node sees all ranks: that they are still is a hint there, and who judges has them frozen.
 
 use super::Starter;
-use crate::snapshot::{GOES_ON, Snapshot, view};
 use crate::wire::{Report, Still};
+use tutti_snapshot::{GOES_ON, Snapshot, view};
 
 /// Between two looks: each costs a job that runs a few loads.
 const LOOK_NS: u64 = 1_000_000_000;

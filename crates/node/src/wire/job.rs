@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use serde::{Deserialize, Serialize};
+use tutti_os::cgroup::part_name;
 
 /// A text of the operating system: arguments, paths and values need not be UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -157,13 +158,8 @@ impl Job {
 
     /// Text for the names of what belongs to this starter alone: job, and node if there are several.
     pub fn name(&self) -> String {
-        name_of(self.id, self.part.as_ref().map(|part| part.node))
+        part_name(self.id, self.part.as_ref().map(|part| part.node))
     }
-}
-
-/// [`Job::name`] for those who know the job's number only.
-pub fn name_of(job: u64, node: Option<u32>) -> String {
-    node.map_or_else(|| format!("{job:016x}"), |node| format!("{job:016x}-{node}"))
 }
 
 /// One program of a job.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tutti_node::cgroup::Enforced;
+use tutti_os::cgroup::Enforced;
 
 use super::job::HeadJob;
 use super::{late, placement};

@@ -254,7 +254,7 @@ impl Core {
                 }
                 job.asked |= ends;
                 if ends {
-                    let name = tutti_node::os::signal_name(signal as i32);
+                    let name = tutti_os::signal_name(signal as i32);
                     job.ended_by = Some(format!("signal {signal} ({name}) was sent by {actor}"));
                 }
             }

@@ -96,7 +96,7 @@ impl HeadJob {
     }
 }
 
-/// A `tutti_node::snapshot::Snapshot` as JSON, of which the views are JSON already.
+/// A `tutti_snapshot::Snapshot` as JSON, of which the views are JSON already.
 fn as_json(job: JobId, command: &str, launch: &Launch, views: &[String], taken_ms: u64) -> String {
     let command = serde_json::to_string(command).expect("text is serialisable");
     let (ranks, views) = (launch.job.ranks(), views.join(","));

@@ -12,8 +12,8 @@
 
 use std::sync::Arc;
 
-use tutti_node::snapshot::{GOES_ON, Snapshot};
 use tutti_node::wire::Report;
+use tutti_snapshot::{GOES_ON, Snapshot};
 
 use super::job::HeadJob;
 use crate::core::Core;

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use tutti_node::snapshot::View;
 use tutti_node::wire::{self, Kind, Report};
+use tutti_snapshot::View;
 
 use super::Part;
 use crate::core::Core;

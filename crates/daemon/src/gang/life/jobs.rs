@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tutti_node::cgroup::JobGroup;
+use tutti_os::cgroup::JobGroup;
 use tutti_sched::agent::Agent;
 use tutti_sched::gang::{Action, Arrival};
 use tutti_sched::{Generation, JobId, NodeId, Part, Slots};

@@ -23,8 +23,6 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::os;
-
 /// Nodes, at most: each is told of all others.
 pub const NAMESPACES_MAX: u32 = 128;
 
@@ -124,7 +122,7 @@ type Made = (OwnedFd, Netlink);
 
 /// Makes a namespace and stays in it.
 fn make() -> Result<Made, NetnsError> {
-    os::leave_network_namespace().map_err(|error| match error.raw_os_error() {
+    crate::leave_network_namespace().map_err(|error| match error.raw_os_error() {
         Some(libc::EPERM) => NetnsError::NotAllowed,
         _ => failed("make a network namespace")(error),
     })?;

@@ -14,10 +14,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::process::Pid;
+use tutti_os::stat::{Stat, owner};
 pub use tutti_shm::daemon_page::Teller;
 use tutti_shm::daemon_page::{DaemonPage, NAME, PAGE_BYTES};
-
-use crate::stat::Stat;
 
 /// The starter has it among its first descriptors; of who has more than a starter no more are looked at.
 const DESCRIPTORS_MAX: usize = 1024;
@@ -42,13 +41,6 @@ pub fn starters_of(ranks: &[u32], user: u32) -> Vec<u32> {
         }
     }
     starters
-}
-
-/// Whose process it is; none when there is none.
-pub fn owner(pid: Pid) -> Option<u32> {
-    // That of its status is real, unlike the owner of its folder, which is root where a program may not be looked into.
-    let text = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
 }
 
 /// The page of this starter, which is the user's. None when it has none, or we may not look at its descriptors: that the first one

@@ -1,5 +1,5 @@
-//! What root's daemon gives the starter of a job: descriptors of the job's cgroup, which is root's. They come with the first frame,
-//! [`Kind::Group`], as SCM_RIGHTS.
+//! What root's daemon gives the starter of a job: descriptors of the job's cgroup, which is root's. They come with the first frame
+//! on the wire, as SCM_RIGHTS; the frame says whether memory is limited.
 //!
 //! | descriptor | what the starter can do with it |
 //! |---|---|
@@ -22,12 +22,8 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
-use crate::wire::{self, Kind};
-
 /// As many as there are at most.
 const DESCRIPTORS_MAX: usize = 7;
-/// In place of the frame's rank: the kernel keeps the job to its memory.
-const MEMORY: u32 = 1;
 
 /// The starter's end.
 #[derive(Debug)]
@@ -46,35 +42,36 @@ pub struct Granted {
 }
 
 impl Granted {
-    /// The daemon's side: sends these before anything else. An empty socket has room for it.
+    /// The daemon's side: sends these with `frame` before anything else. An empty socket has room for it.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub(super) fn send(&self, wire: BorrowedFd<'_>) -> io::Result<()> {
-        let Granted { job, ranks, enter, freeze, turn, kill, reached, limits_memory } = self;
+    pub(super) fn send(&self, wire: BorrowedFd<'_>, frame: &[u8]) -> io::Result<()> {
+        let Granted { job, ranks, enter, freeze, turn, kill, reached, .. } = self;
         let all = [job, ranks, enter, freeze, turn, kill];
         let all: Vec<BorrowedFd<'_>> = all.into_iter().chain(reached).map(AsFd::as_fd).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         assert!(control.push(SendAncillaryMessage::ScmRights(&all)), "space for {DESCRIPTORS_MAX}");
-        let mut frame = Vec::new();
-        wire::put(&mut frame, Kind::Group, if *limits_memory { MEMORY } else { 0 }, &[]);
-        sendmsg(wire, &[IoSlice::new(&frame)], &mut control, SendFlags::NOSIGNAL)?;
+        sendmsg(wire, &[IoSlice::new(frame)], &mut control, SendFlags::NOSIGNAL)?;
         Ok(())
     }
 
-    /// The starter's side: what has come with the frame that has this number. `None`: these are not the descriptors.
-    pub(crate) fn new(descriptors: Vec<OwnedFd>, number: u32) -> Option<Self> {
+    /// The starter's side: what has come with the frame. `None`: these are not the descriptors.
+    pub fn new(descriptors: Vec<OwnedFd>, limits_memory: bool) -> Option<Self> {
         let mut all = descriptors.into_iter();
         let mut next = || all.next();
         let (job, ranks, enter) = (next()?, next()?, next()?);
         let (freeze, turn, kill, reached) = (next()?, next()?, next()?, next());
-        Some(Granted { job, ranks, enter, freeze, turn, kill, reached, limits_memory: number == MEMORY })
+        Some(Granted { job, ranks, enter, freeze, turn, kill, reached, limits_memory })
     }
 }
 
 /// Reads from the wire, with the descriptors that come.
-pub(crate) fn receive(
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn receive(
     wire: &OwnedFd,
     bytes: &mut [u8],
     descriptors: &mut Vec<OwnedFd>,

@@ -13,7 +13,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::mount::{Mount, open_beneath, place_in};
 use super::{INNER, is_name_of};
-use crate::page::owner;
+use crate::stat::owner;
 
 /// A job's cgroup: the one that is frozen when it is not the job's turn.
 #[derive(Debug)]
@@ -105,8 +105,8 @@ pub fn has_its_pid(pidfd: &OwnedFd) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cgroup::part_name;
     use crate::cgroup::{Cgroup, name};
-    use crate::wire::name_of;
 
     #[test]
     fn group_of_a_rank_is_what_the_kernel_says() {
@@ -117,7 +117,7 @@ mod tests {
         outside.kill().unwrap();
         outside.wait().unwrap();
         assert!(JobGroup::of_rank(Pid::from_child(&outside), user, job).is_none(), "gone");
-        let Some(cgroup) = Cgroup::create(&name(&name_of(job, Some(3)))) else {
+        let Some(cgroup) = Cgroup::create(&name(&part_name(job, Some(3)))) else {
             return eprintln!("skipped: no cgroup can be made here");
         };
         let mut inside = std::process::Command::new("sleep").arg("60").spawn().unwrap();

@@ -417,7 +417,7 @@ pub fn peer_pidfd(socket: BorrowedFd<'_>, pid: Pid, uid: u32) -> io::Result<Owne
     }
     // An older kernel: the number may be another process's by now, but only one of the same user counts.
     let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
-    match crate::page::owner(pid) == Some(uid) {
+    match crate::stat::owner(pid) == Some(uid) {
         true => Ok(pidfd),
         false => Err(io::Error::from_raw_os_error(libc::ESRCH)),
     }

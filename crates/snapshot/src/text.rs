@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use tutti_shm::envelope::CONTEXTS_PER_COMM;
 
-use crate::say::plain;
+use tutti_os::stderr::escape_control;
 
 use super::flight::{InFlight, Place};
-use super::{BulkIn, Doing, Message, RankView, Snapshot};
+use crate::state::{BulkIn, Doing, Message, RankView, Snapshot};
 
 /// Messages that are listed one by one between the same two ranks; of the others it is said how many there are.
 const LISTED_MAX: usize = 8;
@@ -33,7 +33,7 @@ fn whereabouts(message: &Message) -> String {
     match kind.as_str() {
         "stream" => format!("{kind}, what follows of its data is still with rank {from}"),
         "announce" | "write" => format!("{kind}, its data are still with rank {from}"),
-        _ => plain(kind),
+        _ => escape_control(kind),
     }
 }
 
@@ -64,11 +64,11 @@ impl Snapshot {
             self.job,
             counted(self.ranks, "rank"),
             counted(self.nodes.len() as u64, "node"),
-            plain(&self.command)
+            escape_control(&self.command)
         );
         for node in &self.nodes {
             if let Some(trouble) = &node.trouble {
-                let _ = writeln!(text, "node {}: {}", node.node, plain(trouble));
+                let _ = writeln!(text, "node {}: {}", node.node, escape_control(trouble));
             }
         }
         let found = self.deadlock();
@@ -99,7 +99,8 @@ impl Snapshot {
                 Doing::Runs => "runs".into(),
                 Doing::HasLeft => "has left MPI_Finalize".into(),
                 Doing::Waits { call, any, more, unasked, .. } => {
-                    let call = call.as_ref().map_or_else(String::new, |call| format!("{}: ", plain(call)));
+                    let call =
+                        call.as_ref().map_or_else(String::new, |call| format!("{}: ", escape_control(call)));
                     let held = if *unasked > 0 {
                         format!(
                             "; holds {unasked} message{} that no receive has asked for",
@@ -138,7 +139,7 @@ impl Snapshot {
                     text,
                     "not all that has arrived at rank {} is listed: {}",
                     view.rank,
-                    plain(why)
+                    escape_control(why)
                 );
             }
             if view.taking {
@@ -222,8 +223,8 @@ fn put_list<'a>(messages: impl Iterator<Item = (&'a Message, &'static str)>, tex
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Alternative, View, Wait, What};
     use super::*;
+    use crate::state::{Alternative, View, Wait, What};
 
     /// Names in it are hostile, as in a file that somebody has written.
     fn hostile() -> Snapshot {

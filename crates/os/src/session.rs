@@ -1,6 +1,6 @@
 //! What a job begins with that is its user's session's: limits, priorities, cores, and what it may never regain. The daemon at whose socket
 //! a job is submitted asks the kernel about the process at the other end ([`Session::of`]); what the user says of it does not count. Every
-//! node's daemon starts its part of the job with that and never above it ([`crate::os::fork_starter`]).
+//! node's daemon starts its part of the job with that and never above it ([`crate::fork_starter`]).
 //!
 //! Everything is read below one descriptor of `/proc/PID`, and the process lives before and after: so all of it is said of one process,
 //! and its number is nobody else's.
@@ -12,8 +12,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
-
-use crate::os;
 
 /// The lines of `/proc/PID/limits`, in the order of the kernel's numbers (`RLIMIT_CPU` is 0).
 const LIMITS: [&str; 16] = [
@@ -73,7 +71,7 @@ impl Session {
             let (limits, status) = (read(&folder, "limits")?, read(&folder, "status")?);
             let stat = read(&folder, "stat")?;
             let oom = read(&folder, "oom_score_adj")?;
-            let io_priority = os::io_priority(pid)?;
+            let io_priority = crate::io_priority(pid)?;
             let parsed = || {
                 let (nice, policy) = scheduling(&stat)?;
                 Some(Session {

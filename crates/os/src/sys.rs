@@ -1,7 +1,7 @@
 //! The system calls that need `unsafe`: here signals and inherited descriptors; forking a rank, a thread's priority and other users in
 //! files of their own.
 //!
-//! Everything else of the crate is safe Rust on `rustix`. The program is single-threaded.
+//! Everything else of the crate is safe Rust on `rustix`.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int};

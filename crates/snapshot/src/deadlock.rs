@@ -10,7 +10,8 @@ use tutti_shm::envelope::CONTEXTS_PER_COMM;
 use tutti_shm::report::WAITS;
 
 use super::reduction::{Leaf, Party, stuck};
-use super::{Alternative, Doing, Snapshot, View, Wait, What, waits};
+use crate::state::{Alternative, Doing, Snapshot, View, Wait, What};
+use crate::waits;
 
 /// For the user who was told of a deadlock, should something from outside end it: a signal's handler, a debugger.
 pub const GOES_ON: &str = "a rank that waited for ever has been woken: the job goes on";
@@ -212,8 +213,8 @@ impl Deadlock {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Message, RankView};
     use super::*;
+    use crate::state::{Message, RankView};
 
     fn receive(peer: Option<u32>) -> Wait {
         Wait { what: What::Receive, matched: false, peer, tag: Some(7), context: 0, bytes: 4, moved: 0 }

@@ -17,8 +17,7 @@ mod mount;
 mod part;
 mod version1;
 
-pub use granted::Granted;
-pub(crate) use granted::receive;
+pub use granted::{Granted, receive};
 pub use group::{JobGroup, has_its_pid};
 pub use part::{Enforced, Limits, PartGroup, PartPlace, sweep_blocking};
 
@@ -214,14 +213,19 @@ impl Drop for Cgroup {
     }
 }
 
-/// The cgroup of a starter's part of a job; `name` is [`crate::wire::Job::name`].
+/// Text for the names of what belongs to one part of a job: its number, and its node if there are several.
+pub fn part_name(job: u64, node: Option<u32>) -> String {
+    node.map_or_else(|| format!("{job:016x}"), |node| format!("{job:016x}-{node}"))
+}
+
+/// The cgroup of a starter's part of a job; `name` is [`part_name`].
 pub fn name(name: &str) -> String {
     format!("tutti-job-{name}")
 }
 
 /// Whether this is the name of a cgroup of a job: `Some(true)`, of its only one on this node; `Some(false)`, of one of its nodes'.
 fn is_name_of(name: &str, job: u64) -> Option<bool> {
-    let node = name.strip_prefix(&self::name(&crate::wire::name_of(job, None)))?;
+    let node = name.strip_prefix(&self::name(&part_name(job, None)))?;
     if node.is_empty() {
         return Some(true);
     }
@@ -362,7 +366,7 @@ mod tests {
 
     #[test]
     fn cgroup_name_has_job_and_node() {
-        let name = name(&crate::wire::name_of(0xab, None));
+        let name = name(&part_name(0xab, None));
         assert_eq!(is_name_of(&name, 0xab), Some(true));
         assert_eq!(is_name_of(&format!("{name}-12"), 0xab), Some(false));
         assert_eq!(is_name_of(&name, 0xac), None, "another job's");

@@ -10,8 +10,8 @@ use rustix::process::{PidfdFlags, Resource, getpid, getrlimit, pidfd_open};
 use rustix::thread::{CapabilitySet, capabilities};
 use serde::{Deserialize, Serialize};
 
-use crate::cgroup::{self, Cgroup};
-use crate::os::{Rung, kernel, prefer_this_thread};
+use tutti_os::cgroup::{self, Cgroup};
+use tutti_os::{Rung, kernel, prefer_this_thread};
 
 /// What was found on a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -71,6 +71,13 @@ impl Stat {
     }
 }
 
+/// Whose process it is; none when there is none.
+pub fn owner(pid: Pid) -> Option<u32> {
+    // That of its status is real, unlike the owner of its folder, which is root where a program may not be looked into.
+    let text = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

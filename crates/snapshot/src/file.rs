@@ -5,7 +5,7 @@
 //! { ... }\n
 //! ```
 
-use super::Snapshot;
+use crate::state::Snapshot;
 
 const MAGIC: &str = "TUTTI-SNAPSHOT";
 /// The version that is written, and the only one that is read.
@@ -83,8 +83,8 @@ pub fn read(bytes: &[u8]) -> Result<Snapshot, FileError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::View;
     use super::*;
+    use crate::state::View;
 
     fn snapshot() -> Snapshot {
         let nodes = vec![View { omitted: 3, ..View::default() }];

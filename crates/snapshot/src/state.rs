@@ -1,29 +1,6 @@
-//! A snapshot: the state of all channels of a job at one moment, at which all its ranks stand still.
-//!
-//! ```text
-//! starter of each node: freeze -> view() -> told upwards ... all nodes have told -> thaw          (whoever asks: the head of the cluster)
-//! Snapshot = the views of all nodes -> in_flight(), deadlock(), text(); or a file (file)
-//! ```
-//!
-//! No node needs to wait for another with its look: what a frozen rank has published does not change, and there is a moment at which all
-//! are frozen. The format of the file stands in docs/snapshot.md.
+//! What is seen of ranks, messages and flows; also the format of the file, as JSON.
 
 use serde::{Deserialize, Serialize};
-
-mod deadlock;
-mod file;
-mod flight;
-mod graph;
-mod held;
-mod reduction;
-mod text;
-mod view;
-mod waits;
-
-pub use deadlock::{Deadlock, GOES_ON, Link};
-pub use file::{FileError, read, write};
-pub use flight::{InFlight, Place};
-pub use view::view;
 
 /// Bytes of all views of a job as JSON, at most: they travel in one message between daemons. What has no room is counted.
 pub const VIEWS_BYTES_MAX: usize = 48 << 20;

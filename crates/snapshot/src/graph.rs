@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::say::plain;
+use tutti_os::stderr::escape_control;
 
 use super::text::communicator;
-use super::{Alternative, Deadlock, Doing, RankView, Snapshot, Wait, What};
+use crate::deadlock::Deadlock;
+use crate::state::{Alternative, Doing, RankView, Snapshot, Wait, What};
 
 /// "rank 3", or "ranks 1-3, 5".
 pub(super) fn named(ranks: &[u32]) -> String {
@@ -130,13 +131,13 @@ fn label(wait: &Wait) -> String {
 
 /// A name of a function comes from the memory of a program, or from a file.
 fn quoted(text: &str) -> String {
-    plain(text).replace(['"', '\\'], "?")
+    escape_control(text).replace(['"', '\\'], "?")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::View;
     use super::*;
+    use crate::state::View;
 
     fn receive(peer: Option<u32>) -> Wait {
         Wait { what: What::Receive, matched: false, peer, tag: Some(7), context: 0, bytes: 4, moved: 0 }

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use tutti_channel::Seq;
 use tutti_channel::cut::{CutError, FlowWords, cut};
 
-use super::{Flow, Message, Snapshot};
+use crate::state::{Flow, Message, Snapshot};
 
 /// Where a message in flight is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,8 +92,8 @@ fn words(flow: &Flow, rcv_nxt: u32) -> FlowWords {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Doing, RankView, View};
     use super::*;
+    use crate::state::{Doing, RankView, View};
 
     /// A flow on which `sent` records have left, none acknowledged, and `taken` have been taken.
     fn flow(from: u32, to: u32, sent: u32, taken: u32) -> Flow {

@@ -27,7 +27,7 @@ use super::granted::Granted;
 use super::mount::{Mount, open_beneath, place_in};
 use super::version1::{Version1, own_directory};
 use super::{INNER, JobGroup, REMOVAL_MAX, name};
-use crate::os::with_file_rights_of;
+use crate::with_file_rights_of;
 
 /// Beginning of the name of a part.
 const PART: &str = "tutti-part-";
@@ -63,7 +63,7 @@ pub struct Enforced {
 pub struct PartPlace {
     /// Path of the cgroup around it in the hierarchy.
     parent: PathBuf,
-    /// [`crate::wire::Job::name`].
+    /// [`super::part_name`].
     name: String,
 }
 
@@ -82,7 +82,7 @@ pub struct PartGroup {
 }
 
 impl PartGroup {
-    /// Makes those of a part with this name ([`crate::wire::Job::name`]) inside of the cgroup that this process is in, for root.
+    /// Makes those of a part with this name ([`super::part_name`]) inside of the cgroup that this process is in, for root.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -190,11 +190,12 @@ impl PartGroup {
         self.version1.iter().map(Version1::procs)
     }
 
-    /// Gives the starter what it needs of it, on a wire on which nothing has been sent.
+    /// Gives the starter what it needs of it, on a wire on which nothing has been sent. `frame` makes the frame that carries it:
+    /// whether memory is limited.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn grant(&self, wire: BorrowedFd<'_>) -> io::Result<()> {
+    pub fn grant(&self, wire: BorrowedFd<'_>, frame: impl FnOnce(bool) -> Vec<u8>) -> io::Result<()> {
         let copy = |directory: &OwnedFd| directory.try_clone();
         let ranks = open(&self.job, INNER)?;
         let enter = || open_file(&ranks, "cgroup.procs", OFlags::WRONLY);
@@ -210,7 +211,7 @@ impl PartGroup {
             limits_memory: self.enforced.memory,
             ranks,
         };
-        granted.send(wire)
+        granted.send(wire, &frame(self.enforced.memory))
     }
 
     /// What the switch thread freezes.

@@ -4,7 +4,7 @@ use tutti_shm::envelope::CONTEXTS_PER_COMM;
 
 use super::graph::named;
 use super::text::communicator;
-use super::{Alternative, Wait, What};
+use crate::state::{Alternative, Wait, What};
 
 /// Alternatives, and parts of one, that a sentence names.
 const NAMED_MAX: usize = 4;

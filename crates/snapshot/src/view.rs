@@ -12,7 +12,7 @@ use tutti_shm::segment::Segment;
 use tutti_shm::unexpected::Entry;
 
 use super::held::Memory;
-use super::{Alternative, BulkIn, Doing, Flow, Message, RankView, View, Wait, What};
+use crate::state::{Alternative, BulkIn, Doing, Flow, Message, RankView, View, Wait, What};
 
 /// Messages of a node that are listed, at most.
 const MESSAGES_MAX: usize = 16 << 10;
@@ -327,8 +327,8 @@ mod tests {
     use tutti_channel::FlowWord;
     use tutti_shm::layout::Geometry;
 
-    use super::super::VIEWS_BYTES_MAX;
     use super::*;
+    use crate::state::VIEWS_BYTES_MAX;
 
     fn message() -> Message {
         let (from, to, context) = (u32::MAX, u32::MAX, u32::MAX);

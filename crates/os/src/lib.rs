@@ -1,0 +1,35 @@
+//! What the kernel of a node says and does: for starter, daemon and command line. Nothing here knows a job's protocol.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`cgroup`] | cgroups of jobs where they can be made, by version 2 or 1 |
+//! | [`stat`] | state, parent and owner of a process, from /proc |
+//! | [`descendants`] | what remains of a job when its ranks are dead, and its end |
+//! | [`session`] | limits and priorities of a user's session |
+//! | [`cpu_list`] | sets of cores |
+//! | [`netns`] | network namespaces for virtual nodes |
+//! | [`random`] | random bytes |
+//! | [`stderr`] | lines for people |
+//! | [`rtkit`] | real time from RealtimeKit, over D-Bus |
+//! | `sys` | the system calls that need `unsafe`: signals, fork, priority, identity; all others are safe Rust on `rustix` |
+#![deny(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+pub mod cgroup;
+pub mod cpu_list;
+pub mod descendants;
+pub mod netns;
+pub mod random;
+pub mod rtkit;
+pub mod session;
+pub mod stat;
+pub mod stderr;
+mod sys;
+
+pub use sys::{
+    Child, Entry, EntryFailure, EntryStep, Failure, Identity, Rung, Signals, Step, become_this_user,
+    become_unnoticed, close_inherited_on_exec, fork_beside, fork_rank, fork_starter, give_memory_back,
+    ignore_signal, io_priority, kernel, leave_network_namespace, peer_groups, peer_pidfd, prefer_this_thread,
+    raise_default, signal_name, take_descriptor, take_stdin, take_stdout, unblock_signals,
+    with_file_rights_of, without_signals,
+};

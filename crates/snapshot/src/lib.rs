@@ -1,0 +1,28 @@
+//! A snapshot: the state of all channels of a job at one moment, at which all its ranks stand still.
+//!
+//! ```text
+//! starter of each node: freeze -> view() -> told upwards ... all nodes have told -> thaw          (whoever asks: the head of the cluster)
+//! Snapshot = the views of all nodes -> in_flight(), deadlock(), text(); or a file (file)
+//! ```
+//!
+//! No node needs to wait for another with its look: what a frozen rank has published does not change, and there is a moment at which all
+//! are frozen. The format of the file stands in docs/snapshot.md.
+
+mod deadlock;
+mod file;
+mod flight;
+mod graph;
+mod held;
+mod reduction;
+mod state;
+mod text;
+mod view;
+mod waits;
+
+pub use deadlock::{Deadlock, GOES_ON, Link};
+pub use file::{FileError, read, write};
+pub use flight::{InFlight, Place};
+pub use state::{
+    Alternative, BulkIn, Doing, Flow, Message, RankView, Snapshot, VIEWS_BYTES_MAX, View, Wait, What,
+};
+pub use view::view;
