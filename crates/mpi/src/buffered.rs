@@ -7,8 +7,9 @@ use core::ffi::c_void;
 use std::cell::Cell;
 use std::rc::Rc;
 
+use tutti_datatype::Buffer;
+
 use crate::abi::*;
-use crate::buffer::Buffer;
 use crate::compound::Extra;
 use crate::engine::{Message, Mode, Started};
 use crate::error::{Error, Result, check};

@@ -11,8 +11,9 @@ use core::ffi::{c_int, c_void};
 use std::fmt;
 use std::rc::Rc;
 
+use tutti_datatype::Buffer;
+
 use crate::abi::*;
-use crate::buffer::Buffer;
 use crate::engine::{Engine, Started};
 use crate::error::{Error, Result, check};
 use crate::handle::Slab;

@@ -8,7 +8,6 @@ pub mod abi;
 pub mod api;
 pub mod argument;
 pub mod attributes;
-pub mod buffer;
 pub mod buffered;
 pub mod check;
 pub mod collective;

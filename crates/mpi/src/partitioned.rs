@@ -16,8 +16,9 @@
 use core::cell::Cell;
 use core::ffi::c_int;
 
+use tutti_datatype::Buffer;
+
 use crate::abi::*;
-use crate::buffer::Buffer;
 use crate::collective::schedule::Schedule;
 use crate::comm::Channel;
 use crate::compound::Extra;

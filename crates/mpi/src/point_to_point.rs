@@ -2,8 +2,9 @@
 
 use core::ffi::{c_int, c_void};
 
+use tutti_datatype::Buffer;
+
 use crate::abi::*;
-use crate::buffer::Buffer;
 use crate::check;
 use crate::datatype::checked_count;
 use crate::engine::fast_path::{self, FastPath};
@@ -49,7 +50,7 @@ impl Guard {
                 format!("the buffer is a null pointer, expected memory for {count} elements")
             })?;
         }
-        datatype.buffer(data.address.cast(), count)
+        Ok(datatype.buffer(data.address.cast(), count)?)
     }
 
     /// Contiguous data of a predefined type: address and bytes. `None` for anything else, wrong arguments included.

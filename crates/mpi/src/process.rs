@@ -10,6 +10,8 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use core::ffi::{CStr, c_int};
+
+use tutti_datatype::Datatype;
 use tutti_runtime::attach::{self, AttachError};
 use tutti_runtime::job::Job;
 use tutti_runtime::net::Net;
@@ -21,7 +23,7 @@ use crate::abi::*;
 use crate::buffered::Attached;
 use crate::collective::schedule::Schedule;
 use crate::comm::{CONTEXTS_PER_COMM, Comm, Group};
-use crate::datatype::{Datatype, Predefined};
+use crate::datatype::Predefined;
 use crate::engine::Engine;
 use crate::errhandler;
 use crate::error::{Error, Result};

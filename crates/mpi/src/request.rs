@@ -4,9 +4,9 @@ use core::ffi::c_int;
 use core::mem::offset_of;
 use std::rc::Rc;
 
+use tutti_datatype::{Buffer, SignatureWord};
+
 use crate::abi::*;
-use crate::buffer::Buffer;
-use crate::check::note::SignatureWord;
 use crate::comm::Group;
 use crate::compound::Extra;
 use crate::engine::Suspect;

@@ -3,9 +3,9 @@
 use core::ffi::c_int;
 use std::rc::Rc;
 
+use tutti_datatype::{Datatype, Layout};
+
 use crate::abi::*;
-use crate::datatype::Datatype;
-use crate::datatype::layout::Layout;
 use crate::error::{Result, check};
 use crate::process::Guard;
 

@@ -2,8 +2,9 @@
 
 use core::ffi::{c_int, c_void};
 
+use tutti_datatype::Buffer;
+
 use crate::abi::*;
-use crate::buffer::Buffer;
 use crate::compound::{Extra, Generalized};
 use crate::errhandler::call;
 use crate::error::Error;

@@ -2,11 +2,10 @@
 
 use core::ffi::{c_char, c_int, c_void};
 
+use tutti_datatype::{Buffer, Signature, external};
+
 use crate::abi::*;
 use crate::argument::text;
-use crate::buffer::Buffer;
-use crate::datatype::external;
-use crate::datatype::signature::Signature;
 use crate::errhandler::call;
 use crate::error::{Error, Result, check};
 use crate::point_to_point::Data;
@@ -181,7 +180,7 @@ pub unsafe fn MPI_Pack_size_c(
 /// The data of an external call, their signature, and their bytes in external32.
 unsafe fn external(guard: &Guard, datarep: *const c_char, data: Data) -> Result<(Buffer, Signature, usize)> {
     // SAFETY: the user gives a text.
-    external::checked_representation(unsafe { text(datarep, "datarep") }?)?;
+    checked_representation(unsafe { text(datarep, "datarep") }?)?;
     let buffer = guard.buffer(data)?;
     let signature = &guard.datatype(data.datatype)?.layout.part.signature;
     let (signature, bytes) = signature
@@ -289,6 +288,16 @@ pub unsafe fn MPI_Unpack_external_c(
     })
 }
 
+/// Checks the name of a data representation.
+///
+/// # Errors
+/// MPI_ERR_ARG unless it is external32, the only one that Pack_external knows.
+fn checked_representation(name: &[u8]) -> Result<()> {
+    check(name == b"external32", MPI_ERR_ARG, || {
+        format!("datarep is \"{}\", expected \"external32\"", String::from_utf8_lossy(name))
+    })
+}
+
 /// Writes the bytes of data in external32.
 unsafe fn write_external_size<T: Number>(
     guard: &Guard,
@@ -298,7 +307,7 @@ unsafe fn write_external_size<T: Number>(
     size: *mut T,
 ) -> Result<()> {
     // SAFETY: the user gives a text.
-    external::checked_representation(unsafe { text(datarep, "datarep") }?)?;
+    checked_representation(unsafe { text(datarep, "datarep") }?)?;
     let count = crate::datatype::checked_count(count)?;
     let one = external::external_size(&guard.datatype(datatype)?.layout.part.signature);
     // SAFETY: the user gives a place for the size.

@@ -2,10 +2,11 @@
 
 use core::ffi::{c_char, c_int};
 
+use tutti_datatype::Description;
+
 use crate::abi::*;
 use crate::argument::{self, put_text, text};
 use crate::datatype::fortran;
-use crate::datatype::layout::Description;
 use crate::errhandler::call;
 use crate::error::{Result, check};
 use crate::process::Guard;

@@ -18,7 +18,7 @@ pub unsafe fn MPI_Type_commit(datatype: *mut MPI_Datatype) -> c_int {
     call(c"MPI_Type_commit", MPI_COMM_SELF, |guard| {
         // SAFETY: the user gives a place with a handle.
         let handle = unsafe { argument::get(datatype, "datatype")? };
-        guard.datatype_mut(handle)?.commit();
+        guard.datatype_mut(handle)?.commit(crate::check::is_on());
         Ok(())
     })
 }

@@ -10,10 +10,11 @@
 use core::ffi::CStr;
 use std::rc::Rc;
 
+use tutti_datatype::Buffer;
+
 use super::record::{self, Record, Speaker};
 use super::{CALL, MODE, Mode, Severity, line_up, name_of};
 use crate::abi::*;
-use crate::buffer::Buffer;
 use crate::collective::Call;
 use crate::collective::op::Reducer;
 use crate::collective::plan::Place;

@@ -3,7 +3,7 @@
 //! | what | where |
 //! |---|---|
 //! | collective calls that do not match | [`collectives`]: the ranks exchange a [`record`] in front of each operation |
-//! | type signatures that do not match | [`note`]: every buffer knows what its data are, a word of it travels with the message |
+//! | type signatures that do not match | [`tutti_datatype::note`]: every buffer knows what its data are, a word of it travels with the message |
 //! | buffers in use by two operations | [`overlap`]: at the start of each send and receive |
 //! | no rank can go on | [`deadlock`]: each rank publishes when it waits with nothing to do |
 //! | what is left at Finalize | [`leftovers`]: messages, requests, handles |
@@ -16,7 +16,6 @@
 pub mod collectives;
 pub mod deadlock;
 pub mod leftovers;
-pub mod note;
 pub mod overlap;
 pub mod record;
 mod start;

@@ -1,7 +1,8 @@
 //! Memory that two pending operations use at the same time, one of them a receive (MPI 3.7.2, 3.10).
 
+use tutti_datatype::Buffer;
+
 use super::{Severity, function, name_of};
-use crate::buffer::Buffer;
 use crate::comm::CONTEXTS_PER_COMM;
 use crate::process::Guard;
 use crate::request::{Request, RequestKind};

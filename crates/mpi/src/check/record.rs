@@ -16,8 +16,8 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::note::SignatureWord;
-use crate::buffer::Buffer;
+use tutti_datatype::{Buffer, SignatureWord};
+
 use crate::collective::work::{Pieces, Reduction, Root, Work};
 
 const TEXT_WORDS: usize = 24;

@@ -15,6 +15,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use tutti_datatype::Buffer;
 use tutti_runtime::job::Job;
 use tutti_shm::collective::{BLOCKS, DATA_BYTES, INLINE_BYTES, Member, SLOT_BYTES};
 use tutti_shm::sync::{AtomicU64, Ordering};
@@ -23,7 +24,6 @@ use super::flags::Limits;
 use super::schedule::Schedule;
 use super::single_copy::Right;
 use crate::abi::MPI_Comm;
-use crate::buffer::Buffer;
 use crate::comm::{Channel, Group};
 use crate::process::Guard;
 use crate::wait_goal::Goal;

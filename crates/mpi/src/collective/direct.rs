@@ -1,8 +1,9 @@
 //! Operations in which every process sends to every other what that one needs.
 
+use tutti_datatype::Buffer;
+
 use super::plan::Plan;
 use super::work::Pieces;
-use crate::buffer::Buffer;
 
 /// Everybody's contribution to the root.
 pub fn gather(plan: &mut Plan, own: Option<&Buffer>, all: Option<&Pieces>, root: usize) {

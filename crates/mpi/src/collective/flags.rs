@@ -3,13 +3,12 @@
 //! Each member publishes its contribution and reads the others'. Reductions go from the last rank to the first, on every rank
 //! alike: the results are the same on all ranks and from run to run, also when the operation is not commutative.
 
+use tutti_datatype::{Buffer, reduce::Kernel};
 use tutti_shm::collective::SLOT_BYTES;
 
 use super::block::{Block, Readers};
 use super::memory::Memory;
-use super::reduce::Kernel;
 use super::work::{Pieces, Reduction, Root, Work};
-use crate::buffer::Buffer;
 use crate::process::Guard;
 
 /// Up to which size work goes through the slots, several times in turn if need be.

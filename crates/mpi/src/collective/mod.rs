@@ -11,7 +11,6 @@ mod memory;
 mod neighbours;
 pub mod op;
 pub mod plan;
-mod reduce;
 mod reduction;
 mod remote;
 pub mod schedule;
@@ -83,7 +82,7 @@ impl Guard {
     fn allreduce_few(&mut self, comm: MPI_Comm, arguments: &ReductionArguments) -> bool {
         let ReductionArguments { send, receive, count, datatype, op } = *arguments;
         let Some(datatype) = self.predefined_types.find(datatype) else { return false };
-        let Some(kernel) = datatype.element.and_then(|element| reduce::kernel(op, element)) else {
+        let Some(kernel) = datatype.element.and_then(|element| op::kernel(op, element)) else {
             return false;
         };
         let bytes = (count as usize).wrapping_mul(datatype.extent as usize);

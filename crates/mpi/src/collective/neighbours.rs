@@ -1,9 +1,10 @@
 //! Operations among the neighbours of a topology (MPI 8.6).
 
+use tutti_datatype::Buffer;
+
 use super::plan::Plan;
 use super::work::{Pieces, Scattered, Work};
 use crate::abi::*;
-use crate::buffer::Buffer;
 use crate::comm::{Comm, Topology};
 use crate::error::{Error, Result};
 use crate::point_to_point::Data;

@@ -5,10 +5,12 @@
 
 use core::ffi::c_int;
 
-use super::reduce::{Kernel, kernel};
+use tutti_datatype::{
+    Datatype, Element, Elements,
+    reduce::{self, Kernel, Operation},
+};
+
 use crate::abi::*;
-use crate::datatype::elements::Elements;
-use crate::datatype::{Datatype, Element};
 use crate::error::{Error, Result};
 use crate::process::Guard;
 
@@ -93,6 +95,35 @@ fn undefined(op: MPI_Op, handle: MPI_Datatype, datatype: &Datatype) -> Error {
         ),
     }
 }
+
+/// The loop for an operation on elements; none when it has no meaning for them, or is no predefined one.
+#[inline(always)]
+pub(super) fn kernel(op: MPI_Op, element: Element) -> Option<Kernel> {
+    reduce::kernel(Operation(op.0), element)
+}
+
+// The numbers of operations are those of the ABI.
+const _: () = {
+    let pairs = [
+        (MPI_SUM, Operation::SUM),
+        (MPI_MIN, Operation::MIN),
+        (MPI_MAX, Operation::MAX),
+        (MPI_PROD, Operation::PROD),
+        (MPI_BAND, Operation::BAND),
+        (MPI_BOR, Operation::BOR),
+        (MPI_BXOR, Operation::BXOR),
+        (MPI_LAND, Operation::LAND),
+        (MPI_LOR, Operation::LOR),
+        (MPI_LXOR, Operation::LXOR),
+        (MPI_MINLOC, Operation::MINLOC),
+        (MPI_MAXLOC, Operation::MAXLOC),
+    ];
+    let mut i = 0;
+    while i < pairs.len() {
+        assert!(pairs[i].0.0 == pairs[i].1.0);
+        i += 1;
+    }
+};
 
 impl Guard {
     /// An operation on elements of a type.

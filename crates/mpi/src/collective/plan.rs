@@ -3,12 +3,13 @@
 //! Inside a node most operations are done directly: every process sends to every other what that one needs, receives posted
 //! first. That moves no byte twice, takes one or two steps, and lets reductions go in the order of ranks.
 
+use tutti_datatype::Buffer;
+
 use super::block::Call;
 use super::schedule::{Operation, Schedule};
 use super::work::{Root, Work};
 use super::{direct, neighbours, reduction, remote, tree};
 use crate::abi::MPI_Comm;
-use crate::buffer::Buffer;
 use crate::comm::{Channel, Group};
 use crate::error::Result;
 use crate::process::Guard;

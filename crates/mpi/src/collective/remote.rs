@@ -2,10 +2,11 @@
 
 use std::rc::Rc;
 
+use tutti_datatype::Buffer;
+
 use super::op::Reducer;
 use super::plan::Plan;
 use super::work::{Reduction, Root, Work};
-use crate::buffer::Buffer;
 
 /// The steps of a call on an intercommunicator.
 pub fn steps(plan: &mut Plan, work: &Work) {

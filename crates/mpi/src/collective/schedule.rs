@@ -8,13 +8,13 @@
 use core::ffi::CStr;
 use std::rc::Rc;
 
+use tutti_datatype::{Buffer, Elements};
+
 use super::memory::Memory;
 use super::op::Reducer;
 use crate::abi::*;
-use crate::buffer::Buffer;
 use crate::check::collectives::Exchange;
 use crate::compound::Extra;
-use crate::datatype::elements::Elements;
 use crate::engine::{Message, Mode, Started};
 use crate::error::{Error, Result};
 use crate::handle::NONE;

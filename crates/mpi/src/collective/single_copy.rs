@@ -8,11 +8,11 @@
 //! the cost does not depend on how far the cores are apart. Where the kernel refuses (found by a trial of each communicator, later
 //! by the agreement at the end), all members alike use messages, which need no such right.
 
+use tutti_datatype::{Buffer, reduce::Kernel};
+
 use super::block::{Block, Readers};
 use super::memory::Memory;
-use super::reduce::Kernel;
 use super::work::{Pieces, Reduction, Root, Work};
-use crate::buffer::Buffer;
 use crate::process::Guard;
 
 /// Pieces in which a reduction goes on: what was fetched is combined and passed on while it is in the cache.

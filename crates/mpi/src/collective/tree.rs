@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
+use tutti_datatype::Buffer;
+
 use super::plan::Plan;
 use super::work::Reduction;
-use crate::buffer::Buffer;
 
 /// Every process hears, in the logarithm of rounds, directly or not, from every other (dissemination).
 pub fn barrier(plan: &mut Plan) {

@@ -2,12 +2,12 @@
 
 use core::ffi::{c_int, c_void};
 
+use tutti_datatype::{Buffer, Elements};
+
 use super::neighbours::Edges;
 use crate::abi::*;
-use crate::buffer::Buffer;
 use crate::comm::Comm;
 use crate::datatype::checked_count;
-use crate::datatype::elements::Elements;
 use crate::error::{Error, Result, check};
 use crate::point_to_point::Data;
 use crate::process::Guard;
@@ -275,7 +275,7 @@ impl Guard {
             if base.is_null() && self.datatype(handle)?.element.is_some() {
                 return self.buffer(Data { address: base, count, datatype: handle });
             }
-            self.datatype(handle)?.buffer(piece, count as usize)
+            Ok(self.datatype(handle)?.buffer(piece, count as usize)?)
         });
         Ok(Pieces::Each(pieces.collect::<Result<_>>()?))
     }

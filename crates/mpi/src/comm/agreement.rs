@@ -12,9 +12,10 @@
 //!
 //! Both name members by world rank, so that they serve groups, and both groups of an intercommunicator as one list.
 
+use tutti_datatype::Buffer;
+
 use super::{CONTEXTS_PER_COMM, Channel};
 use crate::abi::*;
-use crate::buffer::Buffer;
 use crate::collective::schedule::Schedule;
 use crate::engine::{Message, Mode, Started};
 use crate::error::{Error, Result};

@@ -4,11 +4,12 @@ use std::rc::Rc;
 
 use core::ffi::c_int;
 
+use tutti_datatype::Buffer;
+
 use super::agreement::Meeting;
 use super::{Channel, Comm, Group};
 use crate::abi::*;
 use crate::attributes::{self, Owner};
-use crate::buffer::Buffer;
 use crate::errhandler;
 use crate::error::{Result, check};
 use crate::info::Info;

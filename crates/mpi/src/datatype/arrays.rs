@@ -7,8 +7,9 @@ use std::rc::Rc;
 
 use core::ffi::c_int;
 
+use tutti_datatype::{Layout, Part};
+
 use super::constructors::{Arguments, Form};
-use super::layout::{Layout, Part};
 use crate::abi::*;
 use crate::error::{Error, Result, check};
 
@@ -155,7 +156,7 @@ impl Cut {
         let rest = (left - whole * round).clamp(0, block.into());
         let blocks = part.repeat(block, row)?.repeat(whole as i64, product(row, round)?)?;
         let tail = part.repeat(rest as i64, row)?.shift(product(row, product(round, whole)?)?)?;
-        Part::concat(vec![blocks, tail])?.shift(product(row, first)?)
+        Ok(Part::concat(vec![blocks, tail])?.shift(product(row, first)?)?)
     }
 }
 

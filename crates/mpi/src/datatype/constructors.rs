@@ -7,7 +7,8 @@ use std::rc::Rc;
 
 use core::ffi::c_int;
 
-use super::layout::{Description, Layout, Part};
+use tutti_datatype::{Description, Layout, Part};
+
 use crate::abi::*;
 use crate::error::{Result, check};
 
@@ -107,7 +108,7 @@ fn strided(count: i64, blocklength: i64, stride_bytes: Option<i128>, old: &Rc<La
     let Some(stride) = stride_bytes else {
         return Err(crate::error::Error::new(MPI_ERR_ARG, "the stride is larger than can be described"));
     };
-    old.part.contiguous(blocklength)?.repeat(count, stride)
+    Ok(old.part.contiguous(blocklength)?.repeat(count, stride)?)
 }
 
 /// In which unit displacements of blocks are given.
@@ -184,7 +185,8 @@ fn blocks(
 ) -> Result<Part> {
     let unit = unit.bytes(old);
     // 63 bits times what a Bounds keeps below 2^124 may leave 128 bits; it saturates, and the check of bounds refuses it.
-    old.part.blocks(lengths, displacements.iter().map(move |at| i128::from(*at).saturating_mul(unit)))
+    let places = displacements.iter().map(move |at| i128::from(*at).saturating_mul(unit));
+    Ok(old.part.blocks(lengths, places)?)
 }
 
 /// MPI_Type_create_struct.

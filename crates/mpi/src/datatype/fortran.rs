@@ -5,9 +5,8 @@ use std::rc::Rc;
 
 use core::ffi::c_int;
 
-use super::layout::{Description, Layout};
-use super::predefined::{Wire, part_with};
-use super::{Datatype, Element};
+use tutti_datatype::{Datatype, Description, Element, Layout, Part, Wire};
+
 use crate::abi::*;
 use crate::error::{Error, Result};
 use crate::process::Guard;
@@ -87,10 +86,10 @@ impl Guard {
                 counts: Vec::new(),
                 types: Vec::new(),
             };
-            Rc::new(Layout { part: part_with(element, wire), description, handle })
+            Rc::new(Layout { part: Part::of_element(element, wire), description, handle })
         };
-        let handle = self.add_type(Datatype::predefined(layout(None), element, ""));
-        self.datatype_mut(handle).expect("just made").layout = layout(Some(handle));
+        let handle = self.add_type(Datatype::predefined(layout(None), element, "", crate::check::is_on()));
+        self.datatype_mut(handle).expect("just made").layout = layout(Some(handle.0));
         self.predefined_types.f90.insert(key, handle);
         handle
     }

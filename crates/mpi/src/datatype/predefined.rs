@@ -5,133 +5,15 @@ use std::rc::Rc;
 
 use core::ffi::c_int;
 
-use super::Datatype;
-use super::bounds::Bounds;
-use super::layout::{Layout, Part};
-use super::node::Node;
-use super::signature::Signature;
+use tutti_datatype::{
+    Datatype,
+    Element::{self, *},
+    PairValue, Part, Wire,
+};
+
+use super::named;
 use crate::abi::*;
-
-/// What the elements of a predefined type are, for reductions and conversions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Element {
-    /// Signed integer of so many bytes.
-    Signed(u8),
-    /// Unsigned integer of so many bytes.
-    Unsigned(u8),
-    /// Binary floating point number of so many bytes; 16 is the platform's long double.
-    Float(u8),
-    /// IEEE 754 binary128, as Fortran's REAL(16), or a complex number of two of them.
-    Quad {
-        /// Whether it is two.
-        complex: bool,
-    },
-    /// Complex number of two floating point numbers of so many bytes each.
-    Complex(u8),
-    /// C bool or Fortran LOGICAL of so many bytes.
-    Logical(u8),
-    /// Bytes without meaning.
-    Byte,
-    /// Characters.
-    Character(u8),
-    /// A value of the first kind and an int: MPI_MINLOC and MPI_MAXLOC.
-    Pair(PairValue),
-}
-
-/// First member of a pair type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PairValue {
-    /// float
-    Float,
-    /// double
-    Double,
-    /// long double
-    LongDouble,
-    /// short
-    Short,
-    /// int
-    Int,
-    /// long
-    Long,
-    /// Two Fortran REALs, DOUBLE PRECISIONs or INTEGERs: index of the same type, so many bytes each, integer or not.
-    Same {
-        /// Bytes of each.
-        bytes: u8,
-        /// Whether they are integers.
-        integer: bool,
-    },
-}
-
-impl Element {
-    /// Bytes of one.
-    pub const fn bytes(self) -> usize {
-        match self {
-            Element::Signed(n)
-            | Element::Unsigned(n)
-            | Element::Float(n)
-            | Element::Logical(n)
-            | Element::Character(n) => n as usize,
-            Element::Complex(n) => 2 * n as usize,
-            Element::Quad { complex } => 16 << complex as usize,
-            Element::Byte => 1,
-            Element::Pair(pair) => {
-                let (first, second) = pair.members();
-                first.bytes() + second.bytes()
-            }
-        }
-    }
-
-    /// Alignment of one in a C structure.
-    pub const fn align(self) -> usize {
-        match self {
-            Element::Complex(n) => n as usize,
-            Element::Quad { .. } => 16,
-            Element::Pair(pair) => {
-                let (first, second) = pair.members();
-                if first.align() > second.align() { first.align() } else { second.align() }
-            }
-            _ => self.bytes(),
-        }
-    }
-}
-
-impl PairValue {
-    /// The two basic elements of a pair.
-    pub const fn members(self) -> (Element, Element) {
-        use Element::{Float, Signed};
-        let int = Signed(4);
-        match self {
-            PairValue::Float => (Float(4), int),
-            PairValue::Double => (Float(8), int),
-            PairValue::LongDouble => (Float(16), int),
-            PairValue::Short => (Signed(2), int),
-            PairValue::Int => (int, int),
-            PairValue::Long => (Signed(8), int),
-            PairValue::Same { bytes, integer: true } => (Signed(bytes), Signed(bytes)),
-            PairValue::Same { bytes, integer: false } => (Float(bytes), Float(bytes)),
-        }
-    }
-}
-
-/// An element that is no pair, and how external32 (14.5.2) has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Basic {
-    /// What it is here.
-    pub element: Element,
-    /// What it is there.
-    pub wire: Wire,
-}
-
-/// How a number looks in external32, in big endian always.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wire {
-    /// As long as here.
-    Same,
-    /// An integer of fewer bytes.
-    Narrow(u8),
-    /// The 80 bits of an x86 long double, as the 128 bits of IEEE 754 binary128.
-    Extended,
-}
+use crate::check;
 
 /// Where and what the data of one element of a predefined type are.
 pub fn part(handle: MPI_Datatype, element: Element) -> Part {
@@ -143,30 +25,7 @@ pub fn part(handle: MPI_Datatype, element: Element) -> Part {
         }
         _ => Wire::Same,
     };
-    part_with(element, wire)
-}
-
-/// As [`part`], for a type without a name.
-pub fn part_with(element: Element, wire: Wire) -> Part {
-    let (size, align) = (element.bytes(), element.align());
-    let Element::Pair(pair) = element else {
-        let signature = Signature::basic(Basic { element, wire });
-        let node = Some(Node::run(0, size));
-        return Part { bounds: Bounds::basic(size, align), node, fits: true, signature };
-    };
-    let (first, second) = pair.members();
-    let at = first.bytes().next_multiple_of(second.align());
-    let runs = [Node::run(0, first.bytes()), Node::run(at as isize, second.bytes())];
-    let members = vec![
-        Signature::basic(Basic { element: first, wire }),
-        Signature::basic(Basic { element: second, wire: Wire::Same }),
-    ];
-    Part {
-        bounds: Bounds::with_gaps(size, at + second.bytes(), align),
-        node: Node::concat(runs.into_iter()),
-        fits: true,
-        signature: Signature::sequence(members).expect("two small numbers have a small sum"),
-    }
+    Part::of_element(element, wire)
 }
 
 /// The predefined types, by handle.
@@ -187,8 +46,9 @@ impl Predefined {
     pub fn new() -> Self {
         let mut types: Vec<Option<Datatype>> = (FIRST..=LAST).map(|_| None).collect();
         for (handle, element, name) in TYPES {
-            let layout = Layout::named(*handle, part(*handle, *element));
-            types[handle.0 - FIRST] = Some(Datatype::predefined(Rc::new(layout), *element, name));
+            let layout = named(*handle, part(*handle, *element));
+            types[handle.0 - FIRST] =
+                Some(Datatype::predefined(Rc::new(layout), *element, name, check::is_on()));
         }
         let mut plain_sizes = [0; LAST - FIRST + 1];
         for (plain, datatype) in plain_sizes.iter_mut().zip(&types) {
@@ -233,8 +93,6 @@ macro_rules! types {
         &[$(($handle, $element, stringify!($handle)),)*]
     };
 }
-
-use Element::*;
 
 /// Every predefined type.
 const TYPES: &[(MPI_Datatype, Element, &str)] = types! {

@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use super::Datatype;
-use super::bounds::Bounds;
-use super::layout::{Layout, Part};
+use tutti_datatype::{Bounds, Datatype, Layout, Part};
+
+use super::named;
 use crate::abi::*;
 use crate::error::{Result, check};
 use crate::process::Guard;
@@ -42,7 +42,7 @@ impl Guard {
             MPI_UB => Bounds::UPPER_MARKER,
             _ => return self.layout(handle),
         };
-        Ok(Rc::new(Layout::named(handle, Part { bounds, ..Part::empty() })))
+        Ok(Rc::new(named(handle, Part { bounds, ..Part::empty() })))
     }
 
     /// A handle for a new type.
@@ -54,7 +54,7 @@ impl Guard {
     /// A handle for a part of another type's contents: its own when it is predefined, else a new one.
     pub fn handle_of(&mut self, layout: &Rc<Layout>) -> MPI_Datatype {
         match layout.handle {
-            Some(handle) => handle,
+            Some(handle) => MPI_Datatype(handle),
             None => self.add_type(Datatype::new(layout.clone())),
         }
     }

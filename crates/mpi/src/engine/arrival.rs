@@ -1,5 +1,6 @@
 //! What the engine does with an envelope that has arrived, and with a receive that finds its message waiting.
 
+use tutti_datatype::{Buffer, SignatureWord};
 use tutti_shm::envelope_ring::{Envelope, Message as RingMessage};
 
 use super::copies::{Lane, SingleCopy, State};
@@ -9,9 +10,7 @@ use super::{
     CANCEL, CANCELLED, COOP, CTS, EAGER, EAGER_BYTES_MAX, ENVELOPES_PER_TURN, Engine, FIN, Message, Mode,
     RTR, RTS, STREAM, Started, WRITE, finish, finish_receive,
 };
-use crate::buffer::Buffer;
 use crate::check;
-use crate::check::note::SignatureWord;
 use crate::request::{Request, RequestKind};
 
 impl Engine {

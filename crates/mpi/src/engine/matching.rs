@@ -3,13 +3,12 @@
 //! Posting numbers decide between the two queues (F34). Messages of one source are kept in order of arrival, which is the order
 //! of sending; between sources MPI demands no order, and a wildcard looks at them in turn.
 
+use tutti_datatype::{Buffer, SignatureWord};
 use tutti_shm::unexpected::Root;
 
 use super::rtr::overlap;
 use super::unexpected::UnexpectedQueue;
 use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_Message};
-use crate::buffer::Buffer;
-use crate::check::note::SignatureWord;
 use crate::handle::{Kind, NONE, Slab};
 use crate::request::Request;
 

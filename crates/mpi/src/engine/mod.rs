@@ -56,9 +56,10 @@ use tutti_shm::envelope::{CANCEL, CANCELLED, COOP, CTS, EAGER, FIN, RTR, RTS, ST
 use tutti_shm::envelope_ring::Envelope;
 use tutti_shm::sync::Ordering;
 
+use tutti_datatype::{Buffer, SignatureWord};
+
 use crate::abi::*;
-use crate::buffer::Buffer;
-use crate::check::{self, note::SignatureWord};
+use crate::check;
 use crate::handle::{Kind, Slab};
 use crate::request::{Request, RequestKind};
 use matching::Matching;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut, Range};
 
+use tutti_datatype::Buffer;
 use tutti_rma::copy::Cut;
 use tutti_runtime::job::Rings;
 use tutti_shm::envelope_ring::Envelope;
@@ -16,7 +17,6 @@ use super::{
     EAGER, EAGER_BYTES_MAX, EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, INLINE_BYTES_MAX, Message, Mode, RTS,
     STREAM, WRITE,
 };
-use crate::buffer::Buffer;
 use crate::check;
 
 /// The peers of this node, by world rank.

@@ -1,12 +1,12 @@
 //! The protocols between two engines in one process: every step of either is taken on purpose, so that each race of the digest's
 //! checklist (section 2, M1 to M18) is a script. The numbers in the names are that list's.
 
+use tutti_datatype::Buffer;
 use tutti_runtime::attach::Place;
 use tutti_shm::layout::Geometry;
 use tutti_shm::segment::Segment;
 
 use super::*;
-use crate::buffer::Buffer;
 
 const CONTEXT: u32 = 5;
 const LARGE: usize = 100_000;

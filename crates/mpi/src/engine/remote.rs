@@ -23,6 +23,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use tutti_channel::{BulkError, Event, SendError, Source};
+use tutti_datatype::Buffer;
 use tutti_runtime::net::{DATAGRAM_BYTES_MAX, Net, Traffic};
 use tutti_shm::envelope::{CANCEL, CREDIT, HEAD_BYTES, Head, PART, SIGNED_HEAD_BYTES};
 
@@ -33,7 +34,6 @@ use super::{
     CTS, Counters, EAGER, EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, Engine, Message, Mode, RTS, STREAM,
     Started, finish, finish_receive,
 };
-use crate::buffer::Buffer;
 use crate::check;
 use crate::handle::Slab;
 use crate::request::{Request, RequestKind};

@@ -3,13 +3,13 @@
 use std::ptr::NonNull;
 
 use tutti_channel::{Rank, Sink, Taken};
+use tutti_datatype::SignatureWord;
 use tutti_runtime::net::Memory;
 use tutti_shm::envelope::{CANCEL, CANCELLED, CREDIT, Head, PART};
 
 use super::matching::{Body, Matching, SHORT_BYTES, Unexpected};
 use super::remote::{Accept, Cts, Inbound, State, Target};
 use super::{CTS, Counters, EAGER, FIN, RTS, STREAM, finish, finish_receive};
-use crate::check::note::SignatureWord;
 use crate::handle::Slab;
 use crate::request::Request;
 

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use tutti_datatype::Buffer;
 use tutti_runtime::attach::{Network, Place};
 use tutti_runtime::job::Job;
 use tutti_runtime::net::Net;
@@ -14,7 +15,6 @@ use tutti_transport::udp;
 
 use super::{Engine, Message, Mode, Started};
 use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_TRUNCATE};
-use crate::buffer::Buffer;
 use crate::request::{Request, RequestKind};
 
 const CONTEXT: u32 = 40;

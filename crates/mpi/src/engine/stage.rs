@@ -4,7 +4,7 @@
 //! The copy in between stays in a near cache; walking each column by itself fetches every line of the matrix once for each of its
 //! columns, which costs ten times as much where rows are a power of two apart.
 
-use crate::buffer::Buffer;
+use tutti_datatype::Buffer;
 
 /// Bytes of a message that have been packed ahead.
 #[derive(Debug, Default)]

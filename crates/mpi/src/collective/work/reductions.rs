@@ -2,9 +2,10 @@
 
 use core::ffi::{c_int, c_void};
 
+use tutti_datatype::Buffer;
+
 use super::{Integers, Root, Work, checked_root, in_place, not_in_place};
 use crate::abi::*;
-use crate::buffer::Buffer;
 use crate::collective::op::Reducer;
 use crate::comm::Comm;
 use crate::datatype::checked_count;

@@ -7,9 +7,10 @@
 
 use std::collections::VecDeque;
 
+use tutti_datatype::Buffer;
+
 use super::*;
 use crate::abi::MPI_ANY_SOURCE;
-use crate::buffer::Buffer;
 use crate::engine::matching::{Body, Matching, SHORT_BYTES, Unexpected};
 use crate::handle::{Kind, Slab};
 use crate::request::{Request, RequestKind};

@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use super::predefined::{Basic, Element};
+use crate::element::{Basic, Element};
 
 /// The basic elements of one element of a type, in order.
 #[derive(Clone, Debug)]
@@ -258,7 +258,7 @@ fn geometric_sum(q: u64, terms: i128) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::datatype::predefined::Wire;
+    use crate::element::Wire;
 
     fn basic(element: Element) -> Signature {
         Signature::basic(Basic { element, wire: Wire::Same })

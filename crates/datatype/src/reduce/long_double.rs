@@ -1,11 +1,10 @@
 //! The platform's `long double`, for which Rust has no type: on x86-64 the 80-bit numbers of the x87 unit in 16 bytes. On other
 //! machines the operations do not exist.
 
-use super::Kernel;
-use crate::abi::*;
+use super::{Kernel, Operation};
 
 /// Operations on numbers.
-pub fn real(op: MPI_Op) -> Option<Kernel> {
+pub fn real(op: Operation) -> Option<Kernel> {
     #[cfg(target_arch = "x86_64")]
     {
         x87::real(op)
@@ -18,7 +17,7 @@ pub fn real(op: MPI_Op) -> Option<Kernel> {
 }
 
 /// Operations on complex numbers.
-pub fn complex(op: MPI_Op) -> Option<Kernel> {
+pub fn complex(op: Operation) -> Option<Kernel> {
     #[cfg(target_arch = "x86_64")]
     {
         x87::complex(op)
@@ -31,7 +30,7 @@ pub fn complex(op: MPI_Op) -> Option<Kernel> {
 }
 
 /// Operations on a number and an int.
-pub fn pair(op: MPI_Op) -> Option<Kernel> {
+pub fn pair(op: Operation) -> Option<Kernel> {
     #[cfg(target_arch = "x86_64")]
     {
         x87::pair(op)
@@ -48,8 +47,7 @@ mod x87 {
     use core::arch::asm;
     use core::cmp::Ordering;
 
-    use super::Kernel;
-    use crate::abi::*;
+    use super::{Kernel, Operation};
 
     const BYTES: usize = 16;
 
@@ -190,31 +188,31 @@ mod x87 {
         }
     }
 
-    pub fn real(op: MPI_Op) -> Option<Kernel> {
+    pub fn real(op: Operation) -> Option<Kernel> {
         match op {
-            MPI_SUM => Some(sum),
-            MPI_PROD => Some(product),
-            MPI_MIN => Some(minimum),
-            MPI_MAX => Some(maximum),
-            MPI_LAND => Some(logical_and),
-            MPI_LOR => Some(logical_or),
-            MPI_LXOR => Some(logical_xor),
+            Operation::SUM => Some(sum),
+            Operation::PROD => Some(product),
+            Operation::MIN => Some(minimum),
+            Operation::MAX => Some(maximum),
+            Operation::LAND => Some(logical_and),
+            Operation::LOR => Some(logical_or),
+            Operation::LXOR => Some(logical_xor),
             _ => None,
         }
     }
 
-    pub fn complex(op: MPI_Op) -> Option<Kernel> {
+    pub fn complex(op: Operation) -> Option<Kernel> {
         match op {
-            MPI_SUM => Some(complex_sum),
-            MPI_PROD => Some(complex_product),
+            Operation::SUM => Some(complex_sum),
+            Operation::PROD => Some(complex_product),
             _ => None,
         }
     }
 
-    pub fn pair(op: MPI_Op) -> Option<Kernel> {
+    pub fn pair(op: Operation) -> Option<Kernel> {
         match op {
-            MPI_MINLOC => Some(minimum_location),
-            MPI_MAXLOC => Some(maximum_location),
+            Operation::MINLOC => Some(minimum_location),
+            Operation::MAXLOC => Some(maximum_location),
             _ => None,
         }
     }

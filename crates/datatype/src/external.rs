@@ -3,12 +3,9 @@
 //! The data of a buffer are a stream of native numbers in the order of the type map, and external32 is the same stream of numbers of
 //! the standard's lengths in big endian. So a piece is loaded from the buffer, converted, and written, or the other way round.
 
-use crate::abi::*;
 use crate::buffer::Buffer;
-use crate::error::{Result, check};
-
-use super::predefined::{Basic, Element, Wire};
-use super::signature::Signature;
+use crate::element::{Basic, Element, Wire};
+use crate::signature::Signature;
 
 /// Native bytes converted at a time; all elements are smaller.
 const PIECE_BYTES: usize = 4096;
@@ -68,16 +65,6 @@ impl Basic {
 /// Bytes of data with this signature in external32; none when they cannot be counted.
 pub fn external_size(signature: &Signature) -> Option<i128> {
     signature.sum(&|basic| basic.external_bytes() as i128)
-}
-
-/// Checks the name of a data representation.
-///
-/// # Errors
-/// MPI_ERR_ARG unless it is external32, the only one that Pack_external knows.
-pub fn checked_representation(name: &[u8]) -> Result<()> {
-    check(name == b"external32", MPI_ERR_ARG, || {
-        format!("datarep is \"{}\", expected \"external32\"", String::from_utf8_lossy(name))
-    })
 }
 
 /// Writes all data of a buffer to `to`.

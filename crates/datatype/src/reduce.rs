@@ -7,8 +7,38 @@
 
 mod long_double;
 
-use crate::abi::*;
-use crate::datatype::{Element, PairValue};
+use crate::element::{Element, PairValue};
+
+/// A predefined operation, by the number that the MPI ABI gives it. Other numbers are operations without loops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation(pub usize);
+
+impl Operation {
+    /// MPI_SUM.
+    pub const SUM: Operation = Operation(0x21);
+    /// MPI_MIN.
+    pub const MIN: Operation = Operation(0x22);
+    /// MPI_MAX.
+    pub const MAX: Operation = Operation(0x23);
+    /// MPI_PROD.
+    pub const PROD: Operation = Operation(0x24);
+    /// MPI_BAND.
+    pub const BAND: Operation = Operation(0x28);
+    /// MPI_BOR.
+    pub const BOR: Operation = Operation(0x29);
+    /// MPI_BXOR.
+    pub const BXOR: Operation = Operation(0x2a);
+    /// MPI_LAND.
+    pub const LAND: Operation = Operation(0x30);
+    /// MPI_LOR.
+    pub const LOR: Operation = Operation(0x31);
+    /// MPI_LXOR.
+    pub const LXOR: Operation = Operation(0x32);
+    /// MPI_MINLOC.
+    pub const MINLOC: Operation = Operation(0x38);
+    /// MPI_MAXLOC.
+    pub const MAXLOC: Operation = Operation(0x39);
+}
 
 /// A loop over `count` elements: `inout[i] = input[i] op inout[i]`.
 ///
@@ -17,7 +47,7 @@ use crate::datatype::{Element, PairValue};
 pub type Kernel = unsafe fn(input: *const u8, inout: *mut u8, count: usize);
 
 /// The loop for an operation on elements; none when it has no meaning for them.
-pub fn kernel(op: MPI_Op, element: Element) -> Option<Kernel> {
+pub fn kernel(op: Operation, element: Element) -> Option<Kernel> {
     match element {
         Element::Signed(1) => integer::<i8>(op),
         Element::Signed(2) => integer::<i16>(op),
@@ -29,7 +59,7 @@ pub fn kernel(op: MPI_Op, element: Element) -> Option<Kernel> {
         Element::Unsigned(4) => integer::<u32>(op),
         Element::Unsigned(8) => integer::<u64>(op),
         Element::Character(1) => integer::<core::ffi::c_char>(op),
-        Element::Character(4) => integer::<libc::wchar_t>(op),
+        Element::Character(4) => integer::<i32>(op),
         Element::Float(4) => floating::<f32>(op).or_else(|| logical::<f32>(op)),
         Element::Float(8) => floating::<f64>(op).or_else(|| logical::<f64>(op)),
         Element::Float(16) => long_double::real(op),
@@ -123,35 +153,35 @@ combine! {
     LogicalXor [f32, f64] |a, b| u8::from((a != 0.0) != (b != 0.0)).into();
 }
 
-fn bits<T: Copy>(op: MPI_Op) -> Option<Kernel>
+fn bits<T: Copy>(op: Operation) -> Option<Kernel>
 where
     BitAnd: Combine<T>,
     BitOr: Combine<T>,
     BitXor: Combine<T>,
 {
     match op {
-        MPI_BAND => Some(fold::<T, BitAnd>),
-        MPI_BOR => Some(fold::<T, BitOr>),
-        MPI_BXOR => Some(fold::<T, BitXor>),
+        Operation::BAND => Some(fold::<T, BitAnd>),
+        Operation::BOR => Some(fold::<T, BitOr>),
+        Operation::BXOR => Some(fold::<T, BitXor>),
         _ => None,
     }
 }
 
-fn logical<T: Copy>(op: MPI_Op) -> Option<Kernel>
+fn logical<T: Copy>(op: Operation) -> Option<Kernel>
 where
     LogicalAnd: Combine<T>,
     LogicalOr: Combine<T>,
     LogicalXor: Combine<T>,
 {
     match op {
-        MPI_LAND => Some(fold::<T, LogicalAnd>),
-        MPI_LOR => Some(fold::<T, LogicalOr>),
-        MPI_LXOR => Some(fold::<T, LogicalXor>),
+        Operation::LAND => Some(fold::<T, LogicalAnd>),
+        Operation::LOR => Some(fold::<T, LogicalOr>),
+        Operation::LXOR => Some(fold::<T, LogicalXor>),
         _ => None,
     }
 }
 
-fn floating<T: Copy>(op: MPI_Op) -> Option<Kernel>
+fn floating<T: Copy>(op: Operation) -> Option<Kernel>
 where
     Sum: Combine<T>,
     Product: Combine<T>,
@@ -159,15 +189,15 @@ where
     Maximum: Combine<T>,
 {
     match op {
-        MPI_SUM => Some(fold::<T, Sum>),
-        MPI_PROD => Some(fold::<T, Product>),
-        MPI_MIN => Some(fold::<T, Minimum>),
-        MPI_MAX => Some(fold::<T, Maximum>),
+        Operation::SUM => Some(fold::<T, Sum>),
+        Operation::PROD => Some(fold::<T, Product>),
+        Operation::MIN => Some(fold::<T, Minimum>),
+        Operation::MAX => Some(fold::<T, Maximum>),
         _ => None,
     }
 }
 
-fn integer<T: Copy>(op: MPI_Op) -> Option<Kernel>
+fn integer<T: Copy>(op: Operation) -> Option<Kernel>
 where
     Sum: Combine<T>,
     Product: Combine<T>,
@@ -210,14 +240,14 @@ macro_rules! combine_complex {
 
 combine_complex!(f32, f64);
 
-fn complex<F: Copy>(op: MPI_Op) -> Option<Kernel>
+fn complex<F: Copy>(op: Operation) -> Option<Kernel>
 where
     Sum: Combine<Complex<F>>,
     Product: Combine<Complex<F>>,
 {
     match op {
-        MPI_SUM => Some(fold::<Complex<F>, Sum>),
-        MPI_PROD => Some(fold::<Complex<F>, Product>),
+        Operation::SUM => Some(fold::<Complex<F>, Sum>),
+        Operation::PROD => Some(fold::<Complex<F>, Product>),
         _ => None,
     }
 }
@@ -249,15 +279,15 @@ impl<V: PartialOrd, I: PartialOrd> Combine<Pair<V, I>> for MaximumLocation {
     }
 }
 
-fn location<V: Copy + PartialOrd, I: Copy + PartialOrd>(op: MPI_Op) -> Option<Kernel> {
+fn location<V: Copy + PartialOrd, I: Copy + PartialOrd>(op: Operation) -> Option<Kernel> {
     match op {
-        MPI_MINLOC => Some(fold::<Pair<V, I>, MinimumLocation>),
-        MPI_MAXLOC => Some(fold::<Pair<V, I>, MaximumLocation>),
+        Operation::MINLOC => Some(fold::<Pair<V, I>, MinimumLocation>),
+        Operation::MAXLOC => Some(fold::<Pair<V, I>, MaximumLocation>),
         _ => None,
     }
 }
 
-fn pair(op: MPI_Op, value: PairValue) -> Option<Kernel> {
+fn pair(op: Operation, value: PairValue) -> Option<Kernel> {
     match value {
         PairValue::Float => location::<f32, i32>(op),
         PairValue::Double => location::<f64, i32>(op),

@@ -2,7 +2,7 @@
 //!
 //! The engine moves bytes at any offset in any portions and knows nothing of datatypes.
 
-use crate::datatype::transfer::Map;
+use crate::transfer::Map;
 
 /// A message's data in the memory of this process.
 #[derive(Clone, Debug)]
@@ -48,7 +48,6 @@ impl Buffer {
     /// # Safety
     /// The user's memory behind the buffer is valid (MPI's rule for buffers of pending operations), `to` is valid for
     /// writing `bytes` bytes, and the range lies inside the data.
-    #[inline]
     pub unsafe fn load(&self, offset: usize, to: *mut u8, bytes: usize) {
         debug_assert!(offset + bytes <= self.bytes);
         // SAFETY: our contract.
@@ -64,7 +63,6 @@ impl Buffer {
     ///
     /// # Safety
     /// As [`Buffer::load`], with `from` valid for reading.
-    #[inline]
     pub unsafe fn store(&self, offset: usize, from: *const u8, bytes: usize) {
         let bytes = bytes.min(self.bytes.saturating_sub(offset));
         // SAFETY: our contract.

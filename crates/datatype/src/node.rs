@@ -1,8 +1,8 @@
 //! The flattened program of a type: where the bytes of one element lie, in the order of the data.
 //!
 //! Regular patterns stay loops however long they are; neighbouring runs are one run; short loops inside loops become lists, so
-//! that [`crate::datatype::transfer`] can copy them column by column. Basic types are forgotten here: conversions and counting
-//! have [`crate::datatype::signature`].
+//! that [`crate::transfer`] can copy them column by column. Basic types are forgotten here: conversions and counting
+//! have [`crate::signature`].
 
 use std::rc::Rc;
 

@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use super::layout::Layout;
-use super::{Access, Datatype, Element};
+use crate::access::{Access, Error, too_many};
 use crate::buffer::Buffer;
-use crate::error::Result;
+use crate::element::Element;
+use crate::layout::Layout;
 
 /// Elements of a type, without its handle, name and attributes.
 #[derive(Clone, Debug)]
@@ -16,32 +16,19 @@ pub struct Elements {
     pub extent: isize,
     /// What it is, when predefined.
     pub element: Option<Element>,
-    access: Access,
-    layout: Rc<Layout>,
-}
-
-impl Datatype {
-    /// What an operation keeps of the type.
-    #[inline]
-    pub fn elements(&self) -> Elements {
-        Elements {
-            size: self.size,
-            extent: self.extent,
-            element: self.element,
-            access: self.access.clone(),
-            layout: self.layout.clone(),
-        }
-    }
+    pub(crate) access: Access,
+    pub(crate) layout: Rc<Layout>,
 }
 
 impl Elements {
     /// `count` elements at `address` as a stream of bytes.
     ///
     /// # Errors
-    /// As [`Datatype::buffer`].
+    /// As [`crate::Datatype::buffer`].
     #[inline]
-    pub fn buffer(&self, address: *mut u8, count: usize) -> Result<Buffer> {
-        self.access.buffer(self.size, address, count).unwrap_or_else(|| Err(self.layout.too_many(count)))
+    pub fn buffer(&self, address: *mut u8, count: usize) -> Result<Buffer, Error> {
+        let buffer = self.access.buffer(self.size, address, count);
+        buffer.unwrap_or_else(|| Err(too_many(&self.layout, count)))
     }
 
     /// Where the data of `count` elements begin relative to their address, and how many bytes there are from first to last.

@@ -2,13 +2,12 @@
 //!
 //! With a message travels one [`SignatureWord`]: the basic type when all elements have the same, and 56 bits of the hash of the sequence.
 //! The receiver compares the hash with that of as many elements of its own type (MPI 3.3.1: the message may be shorter than the
-//! buffer). MPI_BYTE and MPI_PACKED match everything: on this machine the bytes are the same, so no result is wrong.
+//! buffer). Bytes (MPI_BYTE, MPI_PACKED) match everything: on this machine the bytes are the same, so no result is wrong.
 
-use crate::abi::MPI_PACKED;
 use crate::buffer::Buffer;
-use crate::datatype::Element;
-use crate::datatype::layout::Layout;
-use crate::datatype::signature::Signature;
+use crate::element::Element;
+use crate::part::Part;
+use crate::signature::Signature;
 
 /// What the data of a type are.
 #[derive(Clone, Debug)]
@@ -63,15 +62,10 @@ const BASICS: [(Element, &str); 21] = [
 
 impl Note {
     /// Of a type that has data.
-    pub fn new(layout: &Layout, name: &[u8], size: usize) -> Self {
-        let signature = layout.part.signature.clone();
+    pub fn new(part: &Part, name: &[u8], size: usize) -> Self {
+        let signature = part.signature.clone();
         let is_bytes = signature.only_basic().is_some_and(|basic| basic.element == Element::Byte);
-        Note {
-            name: String::from_utf8_lossy(name).into(),
-            matches_all: is_bytes || layout.handle == Some(MPI_PACKED),
-            signature,
-            size,
-        }
+        Note { name: String::from_utf8_lossy(name).into(), matches_all: is_bytes, signature, size }
     }
 
     fn whole(&self, bytes: usize) -> Option<Signature> {
@@ -168,18 +162,16 @@ impl Buffer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::*;
-    use crate::datatype::layout::Layout;
-    use crate::datatype::predefined::part;
+    use crate::element::Wire;
 
-    fn note(handle: MPI_Datatype, element: Element, name: &str) -> Note {
-        Note::new(&Layout::named(handle, part(handle, element)), name.as_bytes(), element.bytes())
+    fn note(element: Element, name: &str) -> Note {
+        Note::new(&Part::of_element(element, Wire::Same), name.as_bytes(), element.bytes())
     }
 
     #[test]
     fn signature_note_allows_shorter_messages_of_the_same_type() {
-        let int = note(MPI_INT, Element::Signed(4), "MPI_INT");
-        let double = note(MPI_DOUBLE, Element::Float(8), "MPI_DOUBLE");
+        let int = note(Element::Signed(4), "MPI_INT");
+        let double = note(Element::Float(8), "MPI_DOUBLE");
         assert!(int.takes(40, int.word(12), 12));
         assert!(int.takes(40, int.word(40), 40));
         assert!(!int.takes(40, double.word(16), 16));
@@ -191,18 +183,18 @@ mod tests {
 
     #[test]
     fn signature_note_bytes_match_everything() {
-        let int = note(MPI_INT, Element::Signed(4), "MPI_INT");
-        let byte = note(MPI_BYTE, Element::Byte, "MPI_BYTE");
+        let int = note(Element::Signed(4), "MPI_INT");
+        let byte = note(Element::Byte, "MPI_BYTE");
         assert!(byte.takes(40, int.word(12), 12) && int.takes(40, byte.word(12), 12));
     }
 
     #[test]
     fn signature_note_uses_mpi_names() {
-        let int = note(MPI_INT, Element::Signed(4), "MPI_INT");
+        let int = note(Element::Signed(4), "MPI_INT");
         assert_eq!(int.describe(12), "3 x MPI_INT");
         assert_eq!(int.word(12).describe(12), "3 x 32-bit integer (MPI_INT)");
         assert_eq!(
-            note(MPI_INT, Element::Signed(4), "").describe(8),
+            note(Element::Signed(4), "").describe(8),
             "2 x a derived type (2 x 32-bit integer (MPI_INT))"
         );
         assert_eq!(SignatureWord(0).describe(5), "5 bytes");

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use super::kernels::{COLUMNS_ABREAST, PACK, UNPACK, copy, copy_blocks, copy_columns, copy_places};
 use super::node::{Item, Loop, Node, Run, Shape};
-use crate::check::note::Note;
+use crate::note::Note;
 
 /// A committed type, ready to be copied: its elements repeated without end.
 #[derive(Debug)]
@@ -146,7 +146,7 @@ impl Map {
         unsafe { self.transfer::<UNPACK>(base, offset, from.cast_mut(), bytes) }
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn transfer<const DIRECTION: bool>(
         &self,
         base: *mut u8,

@@ -1,0 +1,48 @@
+//! What a type is: where its data lie ([`Part`]) and how the user made it ([`Description`]).
+//!
+//! A layout never changes and is shared: by the handles that name it, by the types made of it, by their contents. It lives as long as
+//! any of them, whatever the user frees first.
+
+use std::rc::Rc;
+
+use core::ffi::c_int;
+
+use crate::part::Part;
+
+/// How a type was made: what its constructor keeps, for MPI_Type_get_envelope and MPI_Type_get_contents. Nothing here reads it.
+#[derive(Debug, Default)]
+pub struct Description {
+    /// Which constructor.
+    pub combiner: c_int,
+    /// Its integer arguments.
+    pub integers: Vec<c_int>,
+    /// Its address arguments.
+    pub addresses: Vec<isize>,
+    /// Its large counts.
+    pub counts: Vec<i64>,
+    /// The types it is made of.
+    pub types: Vec<Rc<Layout>>,
+}
+
+/// A type without its handle.
+#[derive(Debug)]
+pub struct Layout {
+    /// Where its data lie.
+    pub part: Part,
+    /// How it was made.
+    pub description: Description,
+    /// The number of its only handle, when it is predefined.
+    pub handle: Option<usize>,
+}
+
+impl Drop for Layout {
+    /// Without recursion: a program may have made a chain of types as long as it likes.
+    fn drop(&mut self) {
+        let mut last_references = std::mem::take(&mut self.description.types);
+        while let Some(layout) = last_references.pop() {
+            if let Some(mut layout) = Rc::into_inner(layout) {
+                last_references.append(&mut layout.description.types);
+            }
+        }
+    }
+}
