@@ -10,7 +10,7 @@ FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-covera
 
 .PHONY: fuzz
 fuzz: ## fuzz the channels, the starter's readers and the switch threads' datagrams, guided by coverage, for FUZZ_SECONDS (60) a target
-	@for crate in channel node daemon; do \
+	@for crate in channel starter daemon; do \
 		$(CARGO) run --quiet -p tutti-$$crate --example $${crate}_seeds -- $(FUZZ)/seeds && \
 		RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) build --quiet --release --manifest-path crates/$$crate/fuzz/Cargo.toml \
 			--target-dir $(FUZZ)/build --target $(FUZZ_TRIPLE) --bins || exit 1; \

@@ -8,16 +8,17 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
-use tutti_daemon::place;
-use tutti_node::wire::{self, Decoder, Head, Job, Kind, Report};
 use tutti_os::stderr::print_line;
+use tutti_protocol::paths;
+use tutti_protocol::wire::{self, Decoder, Head, Job, Kind, Report};
 
 use crate::nodes::Wanted;
 
-pub use tutti_daemon::gang::Means;
-pub use tutti_daemon::message::{
-    Answer, Batch, Control, Host, JobId, JobRow, JobState, NodeRow, Request, Submit, Terms,
-};
+pub use tutti_protocol::batch::Batch;
+pub use tutti_protocol::terms::Terms;
+pub use tutti_protocol::users::FreezeMethod;
+pub use tutti_protocol::users::{Answer, Control, Host, JobRow, JobState, NodeRow, Request, Submit};
+pub use tutti_sched::JobId;
 
 /// A daemon that says nothing for so long is said to do so: it would have said after 3 s that it waits itself.
 const TELL: Duration = Duration::from_millis(3500);
@@ -40,7 +41,7 @@ pub fn connect() -> Result<OwnedFd, String> {
 
 /// A daemon answers here.
 pub fn is_there() -> bool {
-    UnixStream::connect(place::socket()).is_ok_and(|stream| stranger(&stream).is_none())
+    UnixStream::connect(paths::socket()).is_ok_and(|stream| stranger(&stream).is_none())
 }
 
 /// Connects to the daemon of this node: the cluster's, else the one that mpiexec has started.
@@ -59,7 +60,7 @@ enum ConnectError {
         "no daemon answers at {} ({error}): `tutti up --nodes N` starts a cluster on this machine, tuttid --join one on others; \
          {} names another socket",
         path.display(),
-        place::SOCKET_VARIABLE
+        paths::SOCKET_VARIABLE
     )]
     Nobody { path: std::path::PathBuf, error: std::io::Error },
     /// There is one that is not for us.
@@ -68,10 +69,10 @@ enum ConnectError {
 }
 
 fn try_stream() -> Result<UnixStream, ConnectError> {
-    let path = place::socket();
+    let path = paths::socket();
     let own = || {
-        let socket = place::on_demand().join(place::SOCKET);
-        (!place::is_named()).then(|| UnixStream::connect(socket).ok()).flatten()
+        let socket = paths::on_demand().join(paths::SOCKET);
+        (!paths::is_named()).then(|| UnixStream::connect(socket).ok()).flatten()
     };
     let found = UnixStream::connect(&path).or_else(|error| own().ok_or(error)).map_err(|error| {
         if error.kind() == std::io::ErrorKind::PermissionDenied {
@@ -85,7 +86,7 @@ fn try_stream() -> Result<UnixStream, ConnectError> {
         Some(uid) => Err(ConnectError::NotOurs(format!(
             "the daemon at {} is user {uid}'s, which is neither you nor root: it is not asked ({} names another folder)",
             path.display(),
-            place::FOLDER_VARIABLE
+            paths::FOLDER_VARIABLE
         ))),
     }
 }
@@ -95,7 +96,7 @@ fn try_stream() -> Result<UnixStream, ConnectError> {
 fn stranger(stream: &UnixStream) -> Option<u32> {
     let peer = rustix::net::sockopt::socket_peercred(stream).ok()?.uid;
     let is_ours = peer.is_root() || peer == rustix::process::geteuid();
-    (!is_ours && !place::is_named()).then(|| peer.as_raw())
+    (!is_ours && !paths::is_named()).then(|| peer.as_raw())
 }
 
 /// Asks the cluster; gives the answer, and the frames that may follow it.

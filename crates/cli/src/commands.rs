@@ -7,14 +7,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::{CommandFactory, Parser, Subcommand};
 use rustix::process::Signal;
 use serde_json::json;
-use tutti_daemon::options::complaint;
-use tutti_daemon::place;
-use tutti_daemon::public::PublicRow;
-use tutti_daemon::{limit, memory};
 use tutti_os::stderr::{escape_control, print_line};
+use tutti_protocol::daemon_options::complaint;
+use tutti_protocol::paths;
+use tutti_protocol::public::PublicRow;
+use tutti_protocol::{size, time_limit};
 use tutti_snapshot::Deadlock;
 
-use crate::cluster::{self, Answer, Control, JobId, JobRow, JobState, Means, NodeRow, Request};
+use crate::cluster::{self, Answer, Control, FreezeMethod, JobId, JobRow, JobState, NodeRow, Request};
 use crate::{doctor, front, history, others, output, snapshot, timeline, up, users};
 
 mod logs;
@@ -243,7 +243,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         Command::Up(options) => up::up(&options),
         Command::Down => up::down(),
         Command::Keygen { file } => {
-            tutti_daemon::key::make(&file).map_err(|error| error.to_string()).map(|()| ExitCode::SUCCESS)
+            tutti_protocol::key::make(&file).map_err(|error| error.to_string()).map(|()| ExitCode::SUCCESS)
         }
     }
 }
@@ -298,7 +298,7 @@ fn ps(all: bool, filter: &Filter, json: bool, with_others: bool) -> Result<ExitC
     };
     if all {
         // What the daemon knows of itself is newer.
-        let mut before = history::rows(&place::of_node(), is_alone);
+        let mut before = history::rows(&paths::of_node(), is_alone);
         before.retain(|old| rows.iter().all(|row| row.job != old.job));
         rows.extend(before);
         rows.sort_by_key(|row| row.job);
@@ -334,7 +334,7 @@ fn status(job: JobId, json: bool) -> Result<ExitCode, String> {
         Ok(Some(_)) => return Err("the daemon is of another version".into()),
         Ok(None) | Err(_) => {}
     }
-    let mut rows = history::rows(&place::of_node(), is_alone);
+    let mut rows = history::rows(&paths::of_node(), is_alone);
     rows.retain(|row| row.job == job);
     match answer {
         Err(text) if rows.is_empty() => Err(text),
@@ -473,7 +473,8 @@ fn print_status(rows: &[JobRow]) -> String {
             users::name(row.uid),
             row.ranks,
             duration(row),
-            row.limit_ms.map_or_else(String::new, |limit_ms| format!(" of {}", limit::text_ms(limit_ms)))
+            row.limit_ms
+                .map_or_else(String::new, |limit_ms| format!(" of {}", time_limit::text_ms(limit_ms)))
         ));
         if let Some(why) = &row.waits {
             text.push_str(&format!("waits    {}\n", escape_control(why)));
@@ -503,7 +504,7 @@ fn print_status(rows: &[JobRow]) -> String {
                 true => ", enforced",
                 false => ", counted only",
             };
-            text.push_str(&format!("memory   {} on each node{held}\n", memory::text(row.memory_bytes)));
+            text.push_str(&format!("memory   {} on each node{held}\n", size::text(row.memory_bytes)));
         }
         if row.gang {
             text.push_str(&format!("weight   {}\nslices   {}\n", row.weight, row.turns));
@@ -543,7 +544,7 @@ fn print_nodes(rows: &[NodeRow]) -> String {
                 bytes => format!("{}/{}", short(row.declared_bytes), short(bytes)),
             },
             if row.limits_memory { "enforced" } else { "counted" }.to_owned(),
-            by(if row.freezes { Means::Cgroup } else { Means::Signals }).to_owned(),
+            by(if row.freezes { FreezeMethod::Cgroup } else { FreezeMethod::Signals }).to_owned(),
             row.policy.clone().unwrap_or_else(|| "-".into()),
             row.preferred.name().to_owned(),
             row.address.clone(),
@@ -554,16 +555,16 @@ fn print_nodes(rows: &[NodeRow]) -> String {
 
 /// An amount of memory as users write it.
 fn short(bytes: u64) -> String {
-    let text = memory::text(bytes);
+    let text = size::text(bytes);
     text.trim_end_matches("iB").trim_end_matches("bytes").replace(' ', "")
 }
 
 /// By what a job takes its turns.
-fn by(means: Means) -> &'static str {
+fn by(means: FreezeMethod) -> &'static str {
     match means {
-        Means::Cgroup => "cgroup",
-        Means::Signals => "signals",
-        Means::Nothing => "none",
+        FreezeMethod::Cgroup => "cgroup",
+        FreezeMethod::Signals => "signals",
+        FreezeMethod::Nothing => "none",
     }
 }
 

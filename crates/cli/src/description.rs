@@ -5,9 +5,10 @@ use std::path::Path;
 
 use rustix::stdio::{stdin, stdout};
 use rustix::termios::{isatty, tcgetwinsize};
-use tutti_daemon::message::{Batch, Terms};
-use tutti_node::wire::{self, Input, Job};
 use tutti_os::random::fill_random;
+use tutti_protocol::batch::Batch;
+use tutti_protocol::terms::Terms;
+use tutti_protocol::wire::{self, Input, Job};
 
 use crate::front::USAGE;
 use crate::hosts;

@@ -23,10 +23,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use rustix::stdio::stdin;
-use tutti_node::wire::{Input, Kind};
 use tutti_os::Signals;
 use tutti_os::netns::Namespaces;
 use tutti_os::stderr::print_line;
+use tutti_protocol::wire::{Input, Kind};
 
 use crate::cluster::{self, JobId};
 use crate::description;

@@ -1,4 +1,4 @@
-//! Jobs that are over and that no daemon knows any more, from the head's log of events (`place::EVENTS`), which `tutti timeline` draws too.
+//! Jobs that are over and that no daemon knows any more, from the head's log of events (`paths::EVENTS`), which `tutti timeline` draws too.
 //!
 //! A daemon that `mpiexec` has started leaves when nobody needs it; its log stays, and the next one goes on with it and its numbers.
 
@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use serde::Deserialize;
-use tutti_daemon::place;
+use tutti_protocol::paths;
 
 use crate::cluster::{JobId, JobRow, JobState, Terms};
 use crate::timeline;
@@ -36,7 +36,7 @@ struct Event {
 
 /// The jobs of the log in a folder that are over, by number. With `is_alone` no daemon goes on with it: then all of them are.
 pub fn rows(folder: &Path, is_alone: bool) -> Vec<JobRow> {
-    let log = folder.join(place::EVENTS);
+    let log = folder.join(paths::EVENTS);
     // Anybody may have made a folder of that name.
     let own = rustix::process::geteuid().as_raw();
     if !log.metadata().is_ok_and(|found| found.uid() == own || found.uid() == 0) {

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
 
-use tutti_node::wire::{self, Decoder, Input, Job, Kind, Part, Reached};
 use tutti_os::netns::Namespaces;
 use tutti_os::random::fill_random;
+use tutti_protocol::wire::{self, Decoder, Input, Job, Kind, Part, Reached};
 
 use crate::cluster;
 use crate::description::Described;

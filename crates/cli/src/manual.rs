@@ -120,7 +120,7 @@ fn tuttid() -> String {
          Started by root it runs jobs of every user as that user, else those of its owner only.\n\
          .SH OPTIONS\n",
     );
-    let command = <tutti_daemon::options::Options as clap::CommandFactory>::command();
+    let command = <tutti_protocol::daemon_options::Options as clap::CommandFactory>::command();
     for (option, help) in commands::options_of(&command) {
         text.push_str(&format!(".TP\n\\fB{}\\fR\n{}\n", roff(&format!("--{option}")), roff(&help)));
     }

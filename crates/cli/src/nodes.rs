@@ -3,8 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use tutti_daemon::spread::{SpreadError, first_ranks};
 use tutti_os::netns::{NAMESPACES_MAX, Namespaces, NetnsError};
+use tutti_protocol::spread::{SpreadError, first_ranks};
 use tutti_transport::faults::{BadFaults, Faults};
 
 use crate::cluster::Host;

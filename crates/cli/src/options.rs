@@ -9,10 +9,12 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
-use tutti_daemon::message::{After, BATCH_AFTER_MAX, Batch, JobId, Terms};
-use tutti_daemon::{limit, memory};
-use tutti_node::environment::INITIAL_HANDLER_VARIABLE;
-use tutti_node::wire::{Binding, Inherits, Input};
+use tutti_protocol::batch::{After, BATCH_AFTER_MAX, Batch};
+use tutti_protocol::terms::Terms;
+use tutti_protocol::wire::{Binding, Inherits, Input};
+use tutti_protocol::{size, time_limit};
+use tutti_sched::JobId;
+use tutti_shm::ticket::INITIAL_HANDLER_VARIABLE;
 
 mod table;
 
@@ -422,7 +424,7 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
         }
         Key::Exclusive => options.terms.exclusive = true,
         Key::Memory => {
-            let bytes = memory::parse(&text());
+            let bytes = size::parse(&text());
             options.terms.memory_bytes =
                 bytes.map_err(|_| wrong("a number with K, M, G or T behind it, such as 512M or 1.5G"))?;
         }
@@ -460,7 +462,7 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
             options.timeout = Some(Duration::from_secs_f64(seconds));
         }
         Key::Time => {
-            let limit = limit::parse(&text()).ok_or_else(|| wrong(limit::EXPECTED))?;
+            let limit = time_limit::parse(&text()).ok_or_else(|| wrong(time_limit::EXPECTED))?;
             options.batch.time_ms = Some(limit.as_millis() as u64);
         }
         Key::Name => options.batch.name = text(),

@@ -1,4 +1,4 @@
-//! The jobs of other users on this machine, as their daemons show them ([`tutti_daemon::public`]).
+//! The jobs of other users on this machine, as their daemons show them ([`tutti_protocol::public`]).
 //!
 //! Nobody is trusted: a list counts if the kernel says that the user whom its name names listens there, and then for that user only. All
 //! are read at once, until a deadline; what is late, too long or no list is left out.
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
-use tutti_daemon::public::{LIST_BYTES_MAX, NAME, PublicRow, decode};
+use tutti_protocol::public::{LIST_BYTES_MAX, NAME, PublicRow, decode};
 
 /// For all of them together.
 const DEADLINE: Duration = Duration::from_secs(1);

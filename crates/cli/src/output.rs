@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
-use tutti_daemon::message::output::{Output, expand, is_of_ranks};
+use tutti_protocol::output::{Output, expand, is_of_ranks};
 
 use crate::cluster::JobRow;
 use crate::file;

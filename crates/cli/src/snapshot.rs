@@ -1,12 +1,12 @@
 //! `tutti snapshot`: the state of all channels of a job, written to a file and printed.
 //!
-//! The ranks stand still on all nodes for as long as it takes; the cluster does that (`tutti_daemon::core`).
+//! The ranks stand still on all nodes for as long as it takes; the cluster does that (the daemon's `core`).
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use tutti_node::wire::Kind;
+use tutti_protocol::wire::Kind;
 use tutti_snapshot::Snapshot;
 
 use crate::cluster::{self, Answer, JobId, Request};

@@ -31,7 +31,7 @@ pub enum StarterError {
 /// # Errors
 /// When it is not there or the kernel refuses.
 pub fn start() -> Result<(Child, OwnedFd), StarterError> {
-    let path = tutti_daemon::place::starter();
+    let path = tutti_protocol::paths::starter();
     if let Err(error) = std::env::current_exe()
         && !path.is_file()
     {

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use rustix::fs::FileType;
-use tutti_node::wire::Kind;
+use tutti_protocol::wire::Kind;
 
 /// Bytes of one write to a pipe: PIPE_BUF.
 const SMALL_BYTES: usize = 4096;

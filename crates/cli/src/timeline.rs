@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tutti_daemon::place;
+use tutti_protocol::paths;
 
 use crate::file;
 use lanes::{Lanes, Look};
@@ -64,8 +64,8 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
             ));
         }
     };
-    let folder = options.logs.clone().unwrap_or_else(place::of_node);
-    let (events, turns) = (folder.join(place::EVENTS), folder.join(place::TURNS));
+    let folder = options.logs.clone().unwrap_or_else(paths::of_node);
+    let (events, turns) = (folder.join(paths::EVENTS), folder.join(paths::TURNS));
     let now = SystemTime::now();
     if options.logs.is_none() && [&events, &turns].iter().any(|log| is_fresh(log, now)) {
         // Without a node's last turns a job would seem to run where it stood still.

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use tutti_daemon::options::{Policy, parse_policy};
-use tutti_daemon::{log, memory, place};
 use tutti_os::netns::{NAMESPACES_MAX, Namespaces};
 use tutti_os::stderr::escape_control;
+use tutti_protocol::daemon_options::{Policy, parse_policy};
+use tutti_protocol::{log_line, paths, size};
 
 use crate::cluster::{self, Answer, JobId, Request};
 use crate::nodes::LOOPBACK;
@@ -32,7 +32,7 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     slots: Option<u32>,
     /// Memory for jobs on each, as 16G or 512M (default: that of the machine but a sixteenth, in equal parts)
-    #[arg(long, value_name = "SIZE", value_parser = memory::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     memory: Option<u64>,
     /// Processes and threads of a job on each, at most; for root (default: an eighth of what the kernel takes)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(16..))]
@@ -71,11 +71,11 @@ pub struct Options {
 /// # Errors
 /// When it does not come to be: then nothing of it is left. A text for the user.
 pub fn up(options: &Options) -> Result<ExitCode, String> {
-    let folder = place::folder();
+    let folder = paths::folder();
     let is_root = rustix::process::geteuid().is_root();
-    place::make(&folder, is_root)
+    paths::make(&folder, is_root)
         .map_err(|error| format!("cannot use the folder {}: {error}", folder.display()))?;
-    let socket = folder.join(place::SOCKET);
+    let socket = folder.join(paths::SOCKET);
     if is_answered(&socket) {
         return Err(format!(
             "a daemon is running at {} already: `tutti nodes` lists its cluster, `tutti down` ends it",
@@ -85,9 +85,9 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
     if options.netns && options.nodes > NAMESPACES_MAX {
         return Err(format!("--netns takes at most {NAMESPACES_MAX} nodes, not {}", options.nodes));
     }
-    let machine_bytes = memory::of_machine();
+    let machine_bytes = tutti_os::memory::of_machine();
     if let Some(asked) = options.memory.filter(|asked| machine_bytes > 0 && *asked > machine_bytes) {
-        let (asked, there) = (memory::text(asked), memory::text(machine_bytes));
+        let (asked, there) = (size::text(asked), size::text(machine_bytes));
         return Err(format!("--memory: {asked} on a node is more than the {there} of this machine"));
     }
     let namespaces = options.netns.then(|| Namespaces::create(options.nodes, &[])).transpose();
@@ -154,12 +154,12 @@ impl Daemons {
     ) -> Result<String, String> {
         let name = format!("node{node}");
         let log_file = folder.join(format!("{name}.log"));
-        let log = place::open_log(&log_file, true)
+        let log = paths::open_log(&log_file, true)
             .map_err(|error| format!("cannot write {}: {error}", log_file.display()))?;
-        let socket = if node == 0 { folder.join(place::SOCKET) } else { folder.join(format!("{name}.sock")) };
+        let socket = if node == 0 { folder.join(paths::SOCKET) } else { folder.join(format!("{name}.sock")) };
         // Where an earlier cluster was nobody is to look for this one.
-        let _ = std::fs::remove_file(folder.join(place::address(&name)));
-        let mut command = Command::new(place::daemon());
+        let _ = std::fs::remove_file(folder.join(paths::address(&name)));
+        let mut command = Command::new(paths::daemon());
         command
             .args(["--listen", &SocketAddr::new(address, 0).to_string(), "--name", &name, "--dir"])
             .arg(folder)
@@ -174,7 +174,8 @@ impl Daemons {
             &options.keep_for.to_string(),
         ]);
         command.args(["--slice", &options.slice.to_string(), "--policy", &options.policy.to_string()]);
-        let memory_bytes = options.memory.unwrap_or_else(|| memory::for_jobs() / u64::from(options.nodes));
+        let memory_bytes =
+            options.memory.unwrap_or_else(|| tutti_os::memory::for_jobs() / u64::from(options.nodes));
         if memory_bytes >> 10 > 0 {
             command.args(["--memory", &format!("{}K", memory_bytes >> 10)]);
         }
@@ -197,7 +198,7 @@ impl Daemons {
         command.stdin(held).stdout(Stdio::null()).stderr(log).process_group(0);
         let child = command
             .spawn()
-            .map_err(|error| format!("cannot start {}: {error}", place::daemon().display()))?;
+            .map_err(|error| format!("cannot start {}: {error}", paths::daemon().display()))?;
         self.0.push((name, child));
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -219,7 +220,7 @@ impl Daemons {
                 let log = folder.join(format!("{name}.log"));
                 let text = std::fs::read_to_string(&log).unwrap_or_default();
                 let line = match text.lines().last() {
-                    Some(line) => log::text_of(line).trim_start_matches("tuttid: ").to_owned(),
+                    Some(line) => log_line::text_of(line).trim_start_matches("tuttid: ").to_owned(),
                     None => format!("there is nothing in {}; is that disk full?", log.display()),
                 };
                 return Err(format!("the daemon of {name} has ended ({status}): {line}"));
@@ -252,7 +253,7 @@ fn heard_on(log: &Path) -> Option<String> {
 pub fn down() -> Result<ExitCode, String> {
     let jobs = jobs_here();
     cluster::ask(&Request::Down)?;
-    let folder = place::socket().parent().map(Path::to_path_buf).unwrap_or_default();
+    let folder = paths::socket().parent().map(Path::to_path_buf).unwrap_or_default();
     let deadline = Instant::now() + PATIENCE;
     while std::fs::read_dir(&folder).is_ok_and(|files| files.flatten().any(|file| is_answered(&file.path())))
     {

@@ -17,11 +17,11 @@
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
-use tutti_node::wire::{Back, Job, Kind};
-use tutti_node::writer::{Open, Opened, Written};
 use tutti_os::cgroup::Enforced;
+use tutti_protocol::wire::{Back, Job, Kind};
+use tutti_protocol::writer::{Open, Opened, Written};
 
-use crate::gang::{Command, Said, Stretch};
+use crate::gang::{Command, Said, TurnBatch};
 use crate::members::{About, Members, NodeId};
 use crate::message::{Answer, JobId, Launch, Message, Order, Request, Routed, User};
 use tutti_sched::{Demand, Policy};
@@ -88,7 +88,7 @@ pub enum Event {
     /// Which limits the kernel sees to, of a job's part here that is about to begin.
     Limited(JobId, Enforced),
     /// What it has done lately.
-    Turns(Stretch),
+    Turns(TurnBatch),
     /// On the head: the file of a job that waits has been written ([`Action::Queue`]), or why not.
     Filed(JobId, Result<(), String>),
 }

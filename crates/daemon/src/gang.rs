@@ -49,7 +49,9 @@ use lanes::Lanes;
 pub use lanes::{Neighbour, SECRET_BYTES, Secret, Word};
 use life::Life;
 pub use post::{Served, Words};
-pub use turns::{Stretch, Turn, Turns, What};
+pub use turns::{Turn, Turns};
+pub use tutti_protocol::turns::{TurnBatch, TurnKind};
+pub use tutti_protocol::users::FreezeMethod;
 
 /// How gangs are scheduled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,25 +142,13 @@ pub struct Here {
     pub bound: bool,
 }
 
-/// How the ranks of a job are held while others have the cores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Means {
-    /// The freezer of their cgroup.
-    Cgroup,
-    /// SIGSTOP and SIGCONT.
-    Signals,
-    /// They are not: there is no cgroup, and nobody may stop them by signals.
-    Nothing,
-}
-
 /// What the thread says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
     /// A word for the thread at the other end of a link, with its number. It comes by [`Words`].
     Over(LinkId, u64, Vec<u8>),
     /// How a job's ranks here are held while others have the cores.
-    Held(JobId, Means),
+    Held(JobId, FreezeMethod),
     /// On the head: the job has these nodes, and so many ranks on each.
     Placed(JobId, Vec<(NodeId, u32)>),
     /// On the head: why the job has none yet.

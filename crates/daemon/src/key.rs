@@ -4,7 +4,7 @@
 //! handshake's signature shows that it has the key of it. Certificates of anybody else are refused, whoever signed them; names
 //! and dates in it mean nothing. Whoever has the file is a member (DESIGN-NOTES W30: users never need it).
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -65,28 +65,6 @@ pub enum KeyError {
     /// The library refuses it.
     #[error("cannot use the cluster's key: {0}")]
     Tls(#[from] rustls::Error),
-    /// None can be made.
-    #[error("cannot make a key: {0}")]
-    Make(#[from] rcgen::Error),
-}
-
-/// Makes a new key in a new file.
-///
-/// # Errors
-/// When the file is there already or cannot be written.
-pub fn make(path: &Path) -> Result<(), KeyError> {
-    let file_error = |source| KeyError::File { path: path.display().to_string(), source };
-    let made = rcgen::generate_simple_self_signed(vec!["tutti".to_owned()])?;
-    let text = made.cert.pem() + &made.signing_key.serialize_pem();
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(file_error)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-    // A piece of a key would be in the way of the whole one.
-    written.inspect_err(|_| drop(std::fs::remove_file(path))).map_err(file_error)
 }
 
 /// What both sides of a link are set up with.
@@ -249,6 +227,8 @@ impl ClientCertVerifier for Only {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, chown};
+
+    use tutti_protocol::key::make;
 
     use super::*;
 

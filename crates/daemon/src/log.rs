@@ -12,9 +12,7 @@ use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, MakeWriter};
 use tracing_subscriber::registry::LookupSpan;
-
-/// Characters of a time up to its thousandths of a second.
-const TIME_CHARS: usize = "2026-11-23T13:31:02.123".len();
+use tutti_protocol::log_line::TIME_CHARS;
 
 /// All that the process logs from now on goes to stderr, as said by the daemon of this node. Once in a process.
 pub fn begin(node: &str) {
@@ -73,17 +71,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>, F: for<'a> FormatFields<'a> + 'stat
     }
 }
 
-/// What a line says, without its time and level; a line that is no entry of the log as it is.
-pub fn text_of(line: &str) -> &str {
-    let mut words = line.splitn(4, ' ');
-    let is_time = |word: &str| word.len() == TIME_CHARS + 1 && word.ends_with('Z');
-    let (time, _level, _node, text) = (words.next(), words.next(), words.next(), words.next());
-    text.filter(|_| time.is_some_and(is_time)).unwrap_or(line)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
+
+    use tutti_protocol::log_line::text_of;
 
     use super::*;
 

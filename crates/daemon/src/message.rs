@@ -20,27 +20,26 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tutti_node::wire::{Ended, Job, Reached, Report, Still, Text};
 use tutti_os::cgroup::Enforced;
 use tutti_os::session::Session;
+use tutti_protocol::wire::{Ended, Job, Reached, Report, Still, Text};
 
-use tutti_sched::WEIGHT_DEFAULT;
 pub use tutti_sched::{Bytes, JobId};
 
-use crate::gang::{Means, Stretch};
 use crate::members::{About, Members, NodeId};
+use tutti_protocol::turns::TurnBatch;
+use tutti_protocol::users::FreezeMethod;
 
-mod batch;
-mod environment;
-pub mod output;
-mod room;
-mod users;
+pub mod room;
 
-pub use batch::{After, BATCH_AFTER_MAX, Batch, NAME_CHARS_MAX};
-pub use environment::Environment;
-pub(crate) use environment::Environments;
 pub(crate) use room::{MESSAGE_BYTES_MAX, STATE_BYTES_MAX};
-pub use users::{Answer, Control, Host, JobRow, JobState, NodeRow, Request, Submit, ended_text};
+pub use tutti_protocol::batch::{After, BATCH_AFTER_MAX, Batch, NAME_CHARS_MAX};
+pub use tutti_protocol::environment::{Environment, Environments};
+pub use tutti_protocol::output;
+pub use tutti_protocol::terms::Terms;
+pub use tutti_protocol::users::{
+    Answer, Control, Host, JobRow, JobState, NodeRow, Request, Submit, Suspended, ended_text,
+};
 
 /// From daemon to daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -189,7 +188,7 @@ pub enum Routed {
         bytes: Vec<u8>,
     },
     /// For the head's log: what the sender's switch thread has done lately.
-    Turns(Stretch),
+    Turns(TurnBatch),
     /// Between a user's node and the home of the job that he wants.
     Tunnel {
         /// Number of the user's connection at his node.
@@ -268,25 +267,6 @@ pub struct Pipe {
     pub end: Option<u64>,
     /// The tunnel is forgotten.
     pub over: bool,
-}
-
-/// On what terms a job shares nodes and time with others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Terms {
-    /// Its share of the time beside the others', from 1 to 10000.
-    pub weight: u32,
-    /// Nobody else has ranks on its nodes.
-    pub exclusive: bool,
-    /// Memory that it needs on each node; 0: it does not say.
-    pub memory_bytes: u64,
-    /// It takes turns.
-    pub gang: bool,
-}
-
-impl Default for Terms {
-    fn default() -> Self {
-        Terms { weight: WEIGHT_DEFAULT, exclusive: false, memory_bytes: 0, gang: true }
-    }
 }
 
 /// Everything that a node needs to start its part of a job.
@@ -410,15 +390,6 @@ pub struct Clock {
     pub kill_ms: Option<u64>,
 }
 
-/// Since when a job is suspended, and by whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Suspended {
-    /// Since when, in ms since 1970.
-    pub since_ms: u64,
-    /// By which user.
-    pub uid: u32,
-}
-
 /// A node's daemon has died before it began its part of a job, and the one that follows it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Renewed {
@@ -430,7 +401,7 @@ pub struct Renewed {
     pub before: u64,
 }
 
-/// A job stands still for a snapshot (`tutti_node::starter`).
+/// A job stands still for a snapshot (`tutti_starter`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
     /// Its number: a later one has a higher one.
@@ -510,7 +481,7 @@ pub struct PartState {
     pub suspended: bool,
     /// How they are held while others have the cores, when that is known.
     #[serde(default)]
-    pub held_by: Option<Means>,
+    pub held_by: Option<FreezeMethod>,
     /// Which of its limits the kernel sees to, when that is known: not of a starter that an earlier daemon has started.
     #[serde(default)]
     pub enforced: Option<Enforced>,

@@ -22,7 +22,7 @@ use crate::gang::{self, Gangs, Switcher};
 use crate::key::{Credential, KeyError};
 use crate::message::JobId;
 use starters::Starter;
-use tutti_node::wire::{Back, Kind};
+use tutti_protocol::wire::{Back, Kind};
 
 mod alarm;
 mod clients;

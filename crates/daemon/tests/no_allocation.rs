@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tutti_daemon::core::LinkId;
-use tutti_daemon::gang::{Command, Gangs, Here, Neighbour, SECRET_BYTES, Seat, Switcher, What};
+use tutti_daemon::gang::{Command, Gangs, Here, Neighbour, SECRET_BYTES, Seat, Switcher, TurnKind};
 use tutti_os::cgroup::JobGroup;
 use tutti_sched::{Demand, JobId, NodeId, Place};
 
@@ -102,7 +102,7 @@ impl Pair {
         pair
     }
 
-    /// Until the node has let jobs go on so often. What goes over the links is carried; says how many words did.
+    /// Until the node has let jobs go on so often. TurnKind goes over the links is carried; says how many words did.
     fn await_thaws(&self, count: usize) -> u64 {
         let (limit, mut seen, mut carried) = (Instant::now() + Duration::from_secs(60), 0, 0);
         while seen < count {
@@ -115,7 +115,7 @@ impl Pair {
             }
             self.head.turns().take(0, 0);
             let turns = self.node.turns().take(0, 0).map(|stretch| stretch.turns).unwrap_or_default();
-            seen += turns.iter().filter(|turn| turn.0 == What::Thaw).count();
+            seen += turns.iter().filter(|turn| turn.0 == TurnKind::Thaw).count();
             std::thread::sleep(Duration::from_micros(300));
         }
         carried

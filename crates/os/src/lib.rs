@@ -7,6 +7,7 @@
 //! | [`descendants`] | what remains of a job when its ranks are dead, and its end |
 //! | [`session`] | limits and priorities of a user's session |
 //! | [`cpu_list`] | sets of cores |
+//! | [`memory`] | memory of the machine |
 //! | [`netns`] | network namespaces for virtual nodes |
 //! | [`random`] | random bytes |
 //! | [`stderr`] | lines for people |
@@ -18,6 +19,7 @@
 pub mod cgroup;
 pub mod cpu_list;
 pub mod descendants;
+pub mod memory;
 pub mod netns;
 pub mod random;
 pub mod rtkit;

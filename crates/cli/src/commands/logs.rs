@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tutti_node::wire::{Head, Kind, Report};
 use tutti_os::stderr::print_line;
+use tutti_protocol::wire::{Head, Kind, Report};
 
 use crate::cluster::{self, Answer, JobId, JobRow, JobState, Request};
 use crate::output::{self, Reader};

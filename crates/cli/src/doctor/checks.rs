@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 
 use crate::doctor::facts::Facts;
 use serde::Serialize;
-use tutti_daemon::memory;
 use tutti_os::Rung;
+use tutti_protocol::size;
 use tutti_transport::udp::RECEIVE_BYTES;
 
 use super::file::Found;
@@ -180,7 +180,7 @@ fn memory_lock(facts: &Facts) -> Check {
             "memory lock",
             format!(
                 "at most {}: the switch thread's memory is not locked, so it waits for pages on a full machine",
-                memory::text(bytes)
+                size::text(bytes)
             ),
             "\"@users - memlock unlimited\" in /etc/security/limits.conf; a service: LimitMEMLOCK=infinity",
         ),
@@ -223,7 +223,7 @@ fn receive_buffer(facts: &Facts) -> Check {
             "receive buffers",
             format!(
                 "at most {}: fast senders on other nodes wait for slow receivers sooner",
-                memory::text(bytes)
+                size::text(bytes)
             ),
             format!("sysctl -w net.core.rmem_max={wanted}"),
         ),

@@ -7,9 +7,9 @@ use std::io::Read;
 use std::net::IpAddr;
 use std::process::{Command, Stdio};
 
-use tutti_daemon::message::{Answer, NodeRow, Request};
 use tutti_os::Rung;
 use tutti_os::random::fill_random;
+use tutti_protocol::users::{Answer, NodeRow, Request};
 
 use super::checks::{self, Check, Verdict, fix, may, ok};
 use super::probe::{Peer, Report, Task};

@@ -5,7 +5,7 @@
 //!   -> ask every other rank, answer every other's questions, until all have answered or PATIENCE -> barrier (answering) -> a line of JSON
 //! ```
 //!
-//! Ports and barriers go by PMI ([`tutti_node::pmi`]), which needs no network between the ranks.
+//! Ports and barriers go by PMI ([`tutti_protocol::pmi`]), which needs no network between the ranks.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read, Write};

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use tutti_node::wire::{Kind, Report};
 use tutti_os::{cgroup, descendants};
+use tutti_protocol::wire::{Kind, Report};
 
 use super::{End, Enrolment, Front, Keys, libc_signal};
 use crate::link::{Link, State};

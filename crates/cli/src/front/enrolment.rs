@@ -14,10 +14,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
-use tutti_daemon::place;
-use tutti_daemon::public::ARGUMENTS_VARIABLE;
-use tutti_node::wire::{Head, Job, Kind, Report, Still};
 use tutti_os::cgroup;
+use tutti_protocol::paths;
+use tutti_protocol::public::ARGUMENTS_VARIABLE;
+use tutti_protocol::wire::{Head, Job, Kind, Report, Still};
 use tutti_snapshot::GOES_ON;
 
 use super::watch::Watch;
@@ -81,9 +81,9 @@ pub struct Enrolment {
 impl Enrolment {
     /// For a job on this machine alone, with so many virtual nodes if it has any; none: the user wants no daemon.
     pub fn new(job: &Job, nodes: usize, terms: Terms, name: &str) -> Option<Self> {
-        let named = std::env::var_os(place::SOCKET_VARIABLE);
+        let named = std::env::var_os(paths::SOCKET_VARIABLE);
         // What a rank of a job starts has that job's turns.
-        if named.is_some_and(|socket| socket == place::NO_DAEMON) || std::env::var_os("TUTTI_JOB").is_some() {
+        if named.is_some_and(|socket| socket == paths::NO_DAEMON) || std::env::var_os("TUTTI_JOB").is_some() {
             return None;
         }
         let numbers: Vec<_> = if nodes == 0 { vec![None] } else { (0..nodes as u32).map(Some).collect() };
@@ -201,7 +201,7 @@ impl Enrolment {
         // Who runs already has its environment.
         submit.environment.clear();
         submit.job.programs.iter_mut().for_each(|program| program.variables.clear());
-        submit.job.input = tutti_node::wire::Input::None;
+        submit.job.input = tutti_protocol::wire::Input::None;
         Ok(Request::Enrol(Box::new(submit)))
     }
 
@@ -209,7 +209,7 @@ impl Enrolment {
     fn start(&mut self, now: Instant) {
         self.look = Some(now + self.between);
         self.between = (self.between * 2).min(LOOK.1);
-        if place::is_named()
+        if paths::is_named()
             || self.daemon.as_mut().is_some_and(|daemon| matches!(daemon.try_wait(), Ok(None)))
         {
             return;
@@ -330,14 +330,14 @@ fn connect() -> Option<OwnedFd> {
 }
 
 fn start_daemon() -> Result<Child, String> {
-    let folder = place::on_demand();
-    let program = place::daemon();
+    let folder = paths::on_demand();
+    let program = paths::daemon();
     let failed = |error| format!("cannot use the folder {}: {error}", folder.display());
-    place::make(&place::folder(), rustix::process::geteuid().is_root()).map_err(failed)?;
-    place::make(&folder, false).map_err(failed)?;
+    paths::make(&paths::folder(), rustix::process::geteuid().is_root()).map_err(failed)?;
+    paths::make(&folder, false).map_err(failed)?;
     let log = folder.join("tuttid.log");
     let is_long = std::fs::metadata(&log).is_ok_and(|found| found.len() > LOG_BYTES_MAX);
-    let log = place::open_log(&log, is_long).map_err(failed)?;
+    let log = paths::open_log(&log, is_long).map_err(failed)?;
     // It serves all jobs of the user: nothing of this one's environment is its business.
     let kept = ["PATH", "HOME", "USER", "LANG", "TUTTI_STARTER", ARGUMENTS_VARIABLE];
     let kept = kept.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));

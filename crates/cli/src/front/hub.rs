@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use rustix::process::Signal;
-use tutti_node::wire::{self, Head, Kind, Reached, Report};
+use tutti_protocol::wire::{self, Head, Kind, Reached, Report};
 
 use super::enrolment::{Enrolment, Wish};
 use super::{End, Front, Keys, libc_signal};
@@ -138,7 +138,7 @@ impl Front {
             }
             Report::Ended(ended) => {
                 self.note(ended.cause.status());
-                if let Some(text) = tutti_daemon::message::ended_text(&ended).filter(|_| is_news) {
+                if let Some(text) = tutti_protocol::users::ended_text(&ended).filter(|_| is_news) {
                     self.complain(&text);
                 }
             }

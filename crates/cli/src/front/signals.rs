@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use tutti_node::wire::Kind;
+use tutti_protocol::wire::Kind;
 
 use super::{End, Front, Keys, terminal};
 

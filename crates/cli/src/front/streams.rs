@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::process::Signal;
 use rustix::stdio::stdin;
-use tutti_node::wire::{self, Kind};
+use tutti_protocol::wire::{self, Kind};
 
 use super::{Front, libc_signal};
 

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use serde::Deserialize;
-use tutti_daemon::gang::{Stretch, What};
+use tutti_protocol::turns::{TurnBatch, TurnKind};
 
 use crate::users;
 
@@ -65,7 +65,7 @@ pub struct Node {
     /// When each job ran here.
     pub runs: BTreeMap<u64, Vec<Span>>,
     /// Every freeze and thaw: what, when, generation, job, how long in us.
-    pub turns: Vec<(What, u64, u64, u64, u64)>,
+    pub turns: Vec<(TurnKind, u64, u64, u64, u64)>,
 }
 
 /// Something that happened at one moment.
@@ -123,7 +123,7 @@ impl Event {
 struct Turns {
     node: String,
     #[serde(flatten)]
-    stretch: Stretch,
+    stretch: TurnBatch,
 }
 
 /// Reads the logs of events and of turns, the old halves first, up to this moment (in us since 1970).
@@ -274,10 +274,10 @@ impl Node {
             let (mut since, mut runs) = (Some(started_us), Vec::new());
             for &(what, us, _, _, _) in self.turns.iter().filter(|turn| turn.3 == id) {
                 match what {
-                    What::Freeze => {
+                    TurnKind::Freeze => {
                         runs.extend(since.take().filter(|since| us > *since).map(|since| (since, us)))
                     }
-                    What::Thaw => since = since.or(Some(us.max(started_us))),
+                    TurnKind::Thaw => since = since.or(Some(us.max(started_us))),
                     _ => {}
                 }
             }

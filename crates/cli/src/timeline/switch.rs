@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tutti_daemon::gang::What;
+use tutti_protocol::turns::TurnKind;
 use tutti_svg::{Anchor, GREY, INK, Scale, Svg};
 
 use super::lanes::{LEFT, Look, RIGHT, WIDTH, draw_ticks, unit};
@@ -65,17 +65,17 @@ impl Switches {
         for (index, node) in history.nodes.iter().enumerate() {
             let inside = node.turns.iter().filter(|turn| turn.1 >= from && turn.1 <= to);
             for &(what, us, generation, job, took_us) in inside {
-                if !matches!(what, What::Freeze | What::Thaw) {
+                if !matches!(what, TurnKind::Freeze | TurnKind::Thaw) {
                     continue;
                 }
                 let on_node = all.entry(generation).or_default().nodes.entry(index).or_default();
                 match what {
-                    What::Freeze => {
+                    TurnKind::Freeze => {
                         on_node.frozen.push((job, us, took_us));
                         // Of who was looked at later nobody knows it.
                         freeze_us.extend(Some(took_us).filter(|took_us| *took_us > 0));
                     }
-                    What::Thaw => on_node.thawed.push((job, us, took_us)),
+                    TurnKind::Thaw => on_node.thawed.push((job, us, took_us)),
                     _ => {}
                 }
             }
@@ -205,9 +205,9 @@ mod tests {
         for (number, &length) in lengths.iter().enumerate() {
             let (us, generation) = (1_000_000 * (number as u64 + 1), 10 * number as u64);
             for (node, late) in nodes.iter_mut().zip([0, length / 2]) {
-                node.turns.push((What::Freeze, us + late, generation, 1, 30_000));
-                node.turns.push((What::Thaw, us + late + length / 2 - 3, generation, 2, 3));
-                node.turns.push((What::Freeze, us + 400_000, generation + 1, 2, 5));
+                node.turns.push((TurnKind::Freeze, us + late, generation, 1, 30_000));
+                node.turns.push((TurnKind::Thaw, us + late + length / 2 - 3, generation, 2, 3));
+                node.turns.push((TurnKind::Freeze, us + 400_000, generation + 1, 2, 5));
             }
         }
         History { nodes: nodes.into(), jobs: BTreeMap::new(), ..History::default() }
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn timeline_incomplete_switch_is_not_shown() {
         let mut history = history(&[100]);
-        history.nodes.iter_mut().for_each(|node| node.turns.retain(|turn| turn.0 == What::Freeze));
+        history.nodes.iter_mut().for_each(|node| node.turns.retain(|turn| turn.0 == TurnKind::Freeze));
         let span = (0, 10_000_000);
         let switches = Switches::new(&history, span);
         assert!(

@@ -7,10 +7,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use tutti_daemon::gang::Gangs;
-use tutti_daemon::options::{Options, complaint};
 use tutti_daemon::shell::{self, Settings};
-use tutti_daemon::{key, log, memory, pids, place};
+use tutti_daemon::{log, pids};
 use tutti_os::stderr::print_line;
+use tutti_protocol::daemon_options::{Options, complaint};
+use tutti_protocol::paths;
 
 fn main() -> ExitCode {
     tutti_os::close_inherited_on_exec();
@@ -54,14 +55,14 @@ fn main() -> ExitCode {
 }
 
 fn settings(options: Options, name: String) -> Result<Settings, String> {
-    let folder = options.dir.unwrap_or_else(place::folder);
+    let folder = options.dir.unwrap_or_else(paths::folder);
     let is_root = rustix::process::geteuid().is_root();
-    place::make(&folder, is_root)
+    paths::make(&folder, is_root)
         .map_err(|error| format!("cannot use the folder {}: {error}", folder.display()))?;
     let head = options.join.as_deref().map(resolve).transpose()?;
     let key_file = options.key.unwrap_or_else(|| folder.join("cluster.key"));
     if head.is_none() && !key_file.exists() {
-        key::make(&key_file).map_err(|error| error.to_string())?;
+        tutti_protocol::key::make(&key_file).map_err(|error| error.to_string())?;
     }
     let lost_ms = options.lost_after * 1000.0;
     if !(200.0..=3_600_000.0).contains(&lost_ms) {
@@ -88,23 +89,23 @@ fn settings(options: Options, name: String) -> Result<Settings, String> {
         listen: options.listen,
         data: options.data.unwrap_or(options.listen.ip()),
         parts: folder.join(format!("{}.parts", name.replace('/', "_"))),
-        address: folder.join(place::address(&name)),
+        address: folder.join(paths::address(&name)),
         queue: folder.join(format!("{}.queue", name.replace('/', "_"))),
         keep_ms: (options.keep_for * 1000.0) as u64,
         leave_ms: options.leave_after.map(|seconds| (seconds * 1000.0) as u64),
         name,
         slots: options.slots.unwrap_or_else(every_core),
-        memory_bytes: options.memory.unwrap_or_else(memory::for_jobs),
+        memory_bytes: options.memory.unwrap_or_else(tutti_os::memory::for_jobs),
         pids_max: options.pids_max.unwrap_or_else(pids::for_a_job),
         machine: options.machine.unwrap_or_else(boot_id),
-        socket: options.socket.unwrap_or_else(|| folder.join(place::SOCKET)),
-        events: folder.join(place::EVENTS),
-        turns: folder.join(place::TURNS),
+        socket: options.socket.unwrap_or_else(|| folder.join(paths::SOCKET)),
+        events: folder.join(paths::EVENTS),
+        turns: folder.join(paths::TURNS),
         key: key_file,
         arity: options.arity,
         lost_ms: lost_ms as u64,
         gangs,
-        starter: place::starter(),
+        starter: paths::starter(),
     })
 }
 

@@ -1,7 +1,7 @@
 //! What the switch thread is told of nodes and jobs, and its words on their way over the tree.
 
 use super::{Action, Core, LinkId};
-use crate::gang::{Command, Said, Seat, Stretch};
+use crate::gang::{Command, Said, Seat, TurnBatch};
 use crate::members::NodeId;
 use crate::message::{JobId, Message};
 
@@ -29,7 +29,7 @@ pub struct NodeTurns {
     pub node: String,
     /// What was done there.
     #[serde(flatten)]
-    pub turns: Stretch,
+    pub turns: TurnBatch,
 }
 
 impl Core {
@@ -49,7 +49,7 @@ impl Core {
     }
 
     /// On the head: for the log.
-    pub(super) fn handle_turns(&mut self, from: NodeId, turns: Stretch) {
+    pub(super) fn handle_turns(&mut self, from: NodeId, turns: TurnBatch) {
         let known = self.members.as_ref().and_then(|members| members.nodes.get(&from));
         let (true, Some(node)) = (self.head.is_some(), known.map(|member| member.about.name.clone())) else {
             return;

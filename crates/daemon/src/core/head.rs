@@ -16,7 +16,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use tutti_node::wire::Report;
+use tutti_protocol::wire::Report;
 use tutti_sched::controller::Lags;
 
 use super::Core;

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tutti_node::wire::{self, Kind, Report};
+use tutti_protocol::wire::{self, Kind, Report};
 
 use super::parts::FIRST_ROOM_BYTES;
 use super::{Action, ClientId, Core, WriterSaid};

@@ -14,7 +14,7 @@ use super::outlet::Outlet;
 use tutti_os::cgroup::Enforced;
 
 use super::{Action, Core};
-use crate::gang::Means;
+use crate::gang::FreezeMethod;
 #[cfg(test)]
 use crate::message::STATE_BYTES_MAX;
 use crate::message::{Hold, JobId, Launch, Order, PartState, Phase, Run, State};
@@ -167,7 +167,7 @@ impl Core {
     }
 
     /// How its ranks here are held while others have the cores.
-    pub(super) fn note_means(&mut self, job: JobId, means: Means) {
+    pub(super) fn note_means(&mut self, job: JobId, means: FreezeMethod) {
         let Some(part) = self.parts.parts.get_mut(&job) else { return };
         if part.state.held_by.replace(means) != Some(means) {
             self.note_part(job);

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use tutti_node::wire::{self, Decoder, Kind};
+use tutti_protocol::wire::{self, Decoder, Kind};
 
 use super::outlet::Outlet;
 use super::{Action, ClientId, Core};

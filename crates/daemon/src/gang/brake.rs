@@ -19,7 +19,7 @@ use super::errands::Errands;
 use super::freezer::{Activity, Freezer};
 use super::page::{self, Teller};
 use super::stopper::Stopper;
-use super::{Here, Means, now_ns};
+use super::{FreezeMethod, Here, now_ns};
 
 /// So long a job that dozes may work at once.
 const GIVEN_NS: u64 = 5_000_000;
@@ -120,10 +120,10 @@ impl Brake {
         })
     }
 
-    pub(super) fn means(&self) -> Means {
+    pub(super) fn means(&self) -> FreezeMethod {
         match self.by {
-            By::Cgroups(_) => Means::Cgroup,
-            By::Signals(_) => Means::Signals,
+            By::Cgroups(_) => FreezeMethod::Cgroup,
+            By::Signals(_) => FreezeMethod::Signals,
         }
     }
 
@@ -376,12 +376,12 @@ mod tests {
         let starters = page::starters_of(&pids, user);
         let here = Here { user, groups: vec![group], pids, starters, bound: false };
         let mut brake = Brake::of(&here, &Errands::start().unwrap().0).unwrap();
-        assert_eq!(brake.means(), Means::Cgroup);
+        assert_eq!(brake.means(), FreezeMethod::Cgroup);
         brake.freeze(0);
         let trouble = Some(Trouble { error: Errno::SPIPE, by_signals: true });
         assert_eq!(
             (brake.means(), brake.take_trouble(), brake.take_trouble()),
-            (Means::Signals, trouble, None)
+            (FreezeMethod::Signals, trouble, None)
         );
         assert!(!brake.try_trust(0), "that it stands still must be seen");
         while !brake.try_confirm(0) {

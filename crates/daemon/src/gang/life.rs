@@ -22,7 +22,7 @@ use super::errands::Errands;
 use super::lanes::{Heard, Lanes};
 use super::post::{self, Orders, Served};
 use super::turns::{Recorder, Turns};
-use super::{Command, Means, Said, Seat, Word, now_ns};
+use super::{Command, FreezeMethod, Said, Seat, Word, now_ns};
 
 mod jobs;
 mod tree;
@@ -184,7 +184,10 @@ impl Life {
             let Some(Trouble { error, by_signals }) = brake.take_trouble() else { continue };
             let what =
                 if by_signals { "it is stopped by signals" } else { "it runs when it is not its turn" };
-            (self.say)(Said::Held(job, if by_signals { Means::Signals } else { Means::Nothing }));
+            (self.say)(Said::Held(
+                job,
+                if by_signals { FreezeMethod::Signals } else { FreezeMethod::Nothing },
+            ));
             (self.say)(Said::Line(format!("job {job}: its cgroup cannot be frozen ({error}): {what}")));
         }
     }
@@ -213,9 +216,9 @@ impl Life {
                 // The ranks of virtual nodes stay where they are.
                 let group = if let [group] = &here.groups[..] { Some(Arc::clone(group)) } else { None };
                 entry.bound = group.filter(|_| here.bound).map(|group| (Arc::from(here), group));
-                let means = entry.brake.as_ref().map_or(Means::Nothing, Brake::means);
+                let means = entry.brake.as_ref().map_or(FreezeMethod::Nothing, Brake::means);
                 (self.say)(Said::Held(job, means));
-                if means == Means::Signals {
+                if means == FreezeMethod::Signals {
                     let text = format!("job {job} takes turns by signals: no cgroup can be made here");
                     (self.say)(Said::Line(text));
                 }

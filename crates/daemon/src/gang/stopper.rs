@@ -14,7 +14,7 @@
 //! - Processes of another user than the job's are left alone: who is a rank the job says itself, and root could stop anybody.
 //! - The switch thread waits for no lock: where the errand is under way, it leaves its wish. A wish is obeyed also if it comes in the
 //!   middle of the one before.
-//! - If the daemon stops right here, the starter sends SIGCONT to all (`tutti_node::starter`).
+//! - If the daemon stops right here, the starter sends SIGCONT to all (`tutti_starter`).
 //!
 //! What it cannot do: a SIGSTOP that a user sends to one whom we have stopped already is lost with our SIGCONT; parents that ask for stops
 //! of their children hear of ours. A crowd stands still when it has been gone through, which takes as long as it is large.

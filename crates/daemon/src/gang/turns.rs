@@ -14,7 +14,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde::{Deserialize, Serialize};
+use tutti_protocol::turns::{KINDS, TurnBatch, TurnKind};
 use tutti_sched::{Generation, JobId, Report, Stage};
 
 use super::now_ns;
@@ -22,46 +22,11 @@ use super::now_ns;
 /// Records that wait for the main loop: seconds of switches, also with slices of 5 ms.
 const ROOM: usize = 4096;
 
-/// What was done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[repr(u8)]
-pub enum What {
-    /// SWITCH was executed here; no job.
-    Switch,
-    /// The job's freezer was written to; it took so long until the kernel said frozen. 0: nobody waited for that, and whoever has its
-    /// cores now ran at once.
-    Freeze,
-    /// The job's freezer was written to, so that it runs; the writing took so long.
-    Thaw,
-    /// On the head: FROZEN of the job has come from all its nodes.
-    Frozen,
-    /// The same of SAVED (strict).
-    Saved,
-    /// The same of RESTORED (strict).
-    Restored,
-    /// SAVE was executed here (strict).
-    Save,
-    /// RESTORE was executed here (strict).
-    Restore,
-}
-
-const WHATS: [What; 8] = [
-    What::Switch,
-    What::Freeze,
-    What::Thaw,
-    What::Frozen,
-    What::Saved,
-    What::Restored,
-    What::Save,
-    What::Restore,
-];
-
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// What.
-    pub what: What,
+    pub what: TurnKind,
     /// When it began, by the node's monotonic clock.
     pub at_ns: u64,
     /// In this generation.
@@ -70,20 +35,6 @@ pub struct Turn {
     pub job: u64,
     /// How long it took; 0: no time.
     pub took_ns: u64,
-}
-
-/// A stretch of a node's turns, for the log: the times are in us from `since_us` on, which is in us since 1970.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stretch {
-    /// Where the times begin.
-    pub since_us: u64,
-    /// The same by the node's monotonic clock: by it alone the turns of nodes of one machine are compared.
-    #[serde(default)]
-    pub clock_us: u64,
-    /// Turns that were lost before these, for want of room.
-    pub lost: u64,
-    /// What, when, generation, job, how long.
-    pub turns: Vec<(What, u64, u64, u64, u64)>,
 }
 
 /// The ring; both ends hold it.
@@ -131,13 +82,13 @@ impl Turns {
 
     /// The main loop takes them all. `wall_us` is the time since 1970 and `now_ns` that of the monotonic clock, now. None: nothing
     /// has been done.
-    pub fn take(&self, wall_us: u64, now_ns: u64) -> Option<Stretch> {
+    pub fn take(&self, wall_us: u64, now_ns: u64) -> Option<TurnBatch> {
         let ring = &*self.0;
         let (from, to) = (ring.taken.load(Ordering::Relaxed), ring.put.load(Ordering::Acquire));
         let read = |at: u64| {
             let words = ring.records[at as usize % ROOM].each_ref().map(|word| word.load(Ordering::Relaxed));
             let [at_ns, generation, job, what] = words;
-            let (what, took_ns) = (WHATS[(what >> 56) as usize], what & ((1 << 56) - 1));
+            let (what, took_ns) = (KINDS[(what >> 56) as usize], what & ((1 << 56) - 1));
             Turn { what, at_ns, generation, job, took_ns }
         };
         let turns: Vec<Turn> = (from..to).map(read).collect();
@@ -151,7 +102,7 @@ impl Turns {
             (turn.what, from_us - clock_us, turn.generation, turn.job, to_us - from_us)
         };
         let lost = ring.lost.swap(0, Ordering::Relaxed);
-        Some(Stretch { since_us, clock_us, lost, turns: turns.iter().map(short).collect() })
+        Some(TurnBatch { since_us, clock_us, lost, turns: turns.iter().map(short).collect() })
     }
 }
 
@@ -171,12 +122,12 @@ impl Recorder {
     pub(super) fn begin(&mut self, generation: Generation, now_ns: u64) {
         if generation > self.generation {
             self.generation = generation;
-            self.put(What::Switch, JobId(0), now_ns, now_ns);
+            self.put(TurnKind::Switch, JobId(0), now_ns, now_ns);
         }
     }
 
     /// What was done with a job, from when to when.
-    pub(super) fn put(&self, what: What, job: JobId, from_ns: u64, to_ns: u64) {
+    pub(super) fn put(&self, what: TurnKind, job: JobId, from_ns: u64, to_ns: u64) {
         let took_ns = to_ns.saturating_sub(from_ns);
         self.turns.put(Turn { what, at_ns: from_ns, generation: self.generation.0, job: job.0, took_ns });
     }
@@ -186,9 +137,9 @@ impl Recorder {
         let Report::Reached { job, stage, .. } = report else { return };
         let now_ns = now_ns();
         let what = match stage {
-            Stage::Frozen => What::Frozen,
-            Stage::Saved => What::Saved,
-            Stage::Restored => What::Restored,
+            Stage::Frozen => TurnKind::Frozen,
+            Stage::Saved => TurnKind::Saved,
+            Stage::Restored => TurnKind::Restored,
             Stage::Idle | Stage::Suspended => return,
         };
         self.put(what, *job, now_ns, now_ns);
@@ -200,7 +151,7 @@ mod tests {
     use super::*;
 
     fn thaw(at_ns: u64) -> Turn {
-        Turn { what: What::Thaw, at_ns, generation: 7, job: 3, took_ns: 12_400 }
+        Turn { what: TurnKind::Thaw, at_ns, generation: 7, job: 3, took_ns: 12_400 }
     }
 
     #[test]
@@ -208,17 +159,17 @@ mod tests {
         let turns = Turns::default();
         assert_eq!(turns.take(1_000_000, 50_000), None);
         turns.put(thaw(10_000));
-        turns.put(Turn { what: What::Restored, at_ns: 25_000, generation: 8, job: 9, took_ns: 0 });
+        turns.put(Turn { what: TurnKind::Restored, at_ns: 25_000, generation: 8, job: 9, took_ns: 0 });
         let stretch = turns.take(1_000_000, 50_000).unwrap();
         assert_eq!(stretch.since_us, 1_000_000 - 40);
-        assert_eq!(stretch.turns, [(What::Thaw, 0, 7, 3, 12), (What::Restored, 15, 8, 9, 0)]);
+        assert_eq!(stretch.turns, [(TurnKind::Thaw, 0, 7, 3, 12), (TurnKind::Restored, 15, 8, 9, 0)]);
         assert_eq!(turns.take(1_000_000, 50_000), None);
         let text = serde_json::to_string(&stretch).unwrap();
         assert_eq!(
             text,
             r#"{"since_us":999960,"clock_us":10,"lost":0,"turns":[["thaw",0,7,3,12],["restored",15,8,9,0]]}"#
         );
-        assert_eq!(serde_json::from_str::<Stretch>(&text).unwrap(), stretch);
+        assert_eq!(serde_json::from_str::<TurnBatch>(&text).unwrap(), stretch);
     }
 
     #[test]
@@ -243,7 +194,13 @@ mod tests {
                 while writer.is_half_full() {
                     std::thread::yield_now();
                 }
-                writer.put(Turn { what: What::Freeze, at_ns: n, generation: n, job: n, took_ns: n * 1000 });
+                writer.put(Turn {
+                    what: TurnKind::Freeze,
+                    at_ns: n,
+                    generation: n,
+                    job: n,
+                    took_ns: n * 1000,
+                });
             }
         });
         let mut last = 0;

@@ -1,10 +1,11 @@
 //! What has room in a message between daemons: how long orders and states are, and how long users may make them.
 
-use tutti_node::pmi::share_bytes;
-use tutti_node::wire::{Ended, Job, Program};
+use tutti_protocol::pmi::share_bytes;
+use tutti_protocol::users::programs_bytes;
+use tutti_protocol::wire::{Ended, Program};
 use tutti_snapshot::VIEWS_BYTES_MAX;
 
-use super::{Launch, Order, PartState, Request, Text};
+use super::{Launch, Order, PartState, Text};
 use crate::members::NodeId;
 
 /// Bytes of a message between daemons, at most: a longer one breaks the link.
@@ -22,7 +23,6 @@ const SESSION_BYTES: usize = 768;
 const LINE_BYTES: usize = 64;
 /// Bytes of a job that is as short as can be, in the memory of the head, and of a text of it beside what it says.
 const JOB_BYTES: usize = 2 << 10;
-const TEXT_BYTES: usize = 64;
 /// Bytes of the lines of all parts of a job together, at most, by ranks; and what each part, and each of its ranks, has beside it
 /// for pids, cores, addresses and ends.
 const LINES_BYTES_MAX: u64 = 4 << 20;
@@ -57,29 +57,6 @@ impl Launch {
     pub(crate) fn fence_bytes_max(&self, node: NodeId) -> usize {
         if self.nodes.len() > 1 { share_bytes(self.job.ranks()) * self.ranks_on(node) as usize } else { 0 }
     }
-}
-
-impl Request {
-    /// What it takes in memory, about: nothing of what is short.
-    pub(crate) fn bytes(&self) -> usize {
-        match self {
-            Request::Run(submit) | Request::Submit(submit) | Request::Enrol(submit) => {
-                submit.environment.bytes() + programs_bytes(&submit.job)
-            }
-            _ => 0,
-        }
-    }
-}
-
-/// What the programs of a job take in memory, about.
-fn programs_bytes(job: &Job) -> usize {
-    let text = |text: &Text| TEXT_BYTES + text.as_bytes().len();
-    let program = |program: &Program| {
-        let variables = program.variables.iter().flat_map(|(name, value)| [name, value]);
-        let texts = program.arguments.iter().chain(variables).chain([&program.file]);
-        size_of::<Program>() + texts.map(text).sum::<usize>()
-    };
-    job.programs.iter().map(program).sum()
 }
 
 impl Order {

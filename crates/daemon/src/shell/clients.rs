@@ -16,10 +16,10 @@ use tokio::net::unix::{OwnedReadHalf, SocketAddr};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
-use tutti_node::wire::{self, Back, Decoder, Head, Kind};
 use tutti_os::peer_pidfd;
 use tutti_os::session::Session;
 use tutti_os::stat::Stat;
+use tutti_protocol::wire::{self, Back, Decoder, Head, Kind};
 
 use super::guests::{Debts, Guest};
 use super::{

@@ -10,8 +10,8 @@ use tutti_os::cgroup::{JobGroup, Limits, PartGroup};
 use tutti_os::stat::owner;
 
 use crate::gang::page::starters_of;
-use tutti_node::wire::Job;
 use tutti_os::stderr::print_line;
+use tutti_protocol::wire::Job;
 
 use super::{JobId, Shell};
 use crate::core::Residents;

@@ -1,4 +1,4 @@
-//! The socket on which a daemon shows its jobs to the other users of its machine ([`crate::public`]).
+//! The socket on which a daemon shows its jobs to the other users of its machine ([`tutti_protocol::public`]).
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use tokio::net::UnixStream;
 
 use super::Shell;
-use crate::public::{self, ARGUMENTS_VARIABLE, NAME};
+use tutti_protocol::public::{self, ARGUMENTS_VARIABLE, NAME};
 
 /// Lists that a user gets in a second; beyond that he is let go without one.
 const LISTS_MAX: u32 = 20;

@@ -18,13 +18,13 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{Notify, mpsc};
-use tutti_node::environment::withheld;
-use tutti_node::wire::{self, Back, Daemon, Decoder, Job, Kind, Text};
 use tutti_os::cgroup::PartGroup;
 use tutti_os::session::Session;
 use tutti_os::stderr::escape_control;
 use tutti_os::{Entry, EntryFailure, EntryStep, Identity, fork_starter};
 use tutti_os::{cgroup, cpu_list};
+use tutti_protocol::linker_variables::withhold;
+use tutti_protocol::wire::{self, Back, Daemon, Decoder, Job, Kind, Text};
 
 use super::clients;
 use super::kept::{File, started};
@@ -376,7 +376,7 @@ impl Shell {
         let cores = launch.session.as_deref().map(|session| self.cores(session)).transpose()?.flatten();
         let file = zero_ended(self.settings.starter.as_os_str().as_bytes())?;
         let variable = |(name, value): (&std::ffi::OsStr, &std::ffi::OsStr)| {
-            let name = group.map_or_else(|| name.as_bytes().to_vec(), |_| withheld(name.as_bytes()));
+            let name = group.map_or_else(|| name.as_bytes().to_vec(), |_| withhold(name.as_bytes()));
             zero_ended(&[&name, value.as_bytes()].join(&b'='))
         };
         let entry = Entry {

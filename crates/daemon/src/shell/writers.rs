@@ -1,4 +1,4 @@
-//! Writers of output files: one process for each job that was submitted here with files, its user's (`tutti_node::writer`).
+//! Writers of output files: one process for each job that was submitted here with files, its user's (`tutti_protocol::writer`).
 //! Its stdin is its wire, its stdout what it locks.
 
 use std::collections::HashMap;
@@ -11,9 +11,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::mpsc;
-use tutti_node::wire::{self, Decoder, Kind};
-use tutti_node::writer::{Identity, Open, Opened};
 use tutti_os::stderr::print_line;
+use tutti_protocol::wire::{self, Decoder, Kind};
+use tutti_protocol::writer::{Identity, Open, Opened};
 
 use super::orphans::Wards;
 use super::{Event, Happened, Happenings, JobId, Shell};

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use tutti_node::wire::Report;
+use tutti_protocol::wire::Report;
 
 use super::job::HeadJob;
 use super::{ADOPT_MS, Filing, Head};

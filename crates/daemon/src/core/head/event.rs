@@ -1,7 +1,7 @@
 //! The log of events: what happens to jobs and nodes.
 
 use serde::Serialize;
-use tutti_node::wire::{Cause, Report};
+use tutti_protocol::wire::{Cause, Report};
 
 use super::listing::name;
 use crate::core::{Action, Core};

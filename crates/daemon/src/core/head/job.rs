@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tutti_node::wire::{Ended, Inherits, Input, Program, Reached, Report};
+use tutti_protocol::wire::{Ended, Inherits, Input, Program, Reached, Report};
 
 use super::bounds::{CAUSE_BYTES_MAX, DIRECTORY_BYTES_MAX, shorten};
 use super::queue::Waits;

@@ -9,14 +9,14 @@
 //! turns in between counts, that the user has suspended the job does not.
 
 use rustix::process::Signal;
-use tutti_node::wire::Report;
+use tutti_protocol::wire::Report;
 
 use super::JobEvent;
 use super::job::HeadJob;
 use crate::core::Core;
-use crate::limit;
 use crate::members::NodeId;
 use crate::message::{Answer, JobId, Routed, Run, Suspended};
+use tutti_protocol::time_limit;
 
 /// Between TERM and KILL.
 const GRACE_MS: u64 = 10_000;
@@ -93,7 +93,7 @@ impl HeadJob {
         let Some((limit_ms, option)) = self.launch.batch.limit() else { return };
         self.asked = true;
         self.note(TIMED_OUT);
-        self.note_cause(format!("it reached its time limit of {} ({option})", limit::text_ms(limit_ms)));
+        self.note_cause(format!("it reached its time limit of {} ({option})", time_limit::text_ms(limit_ms)));
     }
 }
 

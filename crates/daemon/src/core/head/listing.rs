@@ -7,10 +7,10 @@ use tutti_os::cgroup::Enforced;
 use super::job::HeadJob;
 use super::{late, placement};
 use crate::core::Core;
-use crate::gang::Means;
+use crate::gang::FreezeMethod;
 use crate::members::{Members, NodeId};
 use crate::message::{JobId, JobRow, NodeRow, Run};
-use crate::public::{self, PublicRow};
+use tutti_protocol::public::{self, PublicRow};
 
 impl Core {
     pub(super) fn list(&self, wanted: impl Fn(JobId, &HeadJob) -> bool) -> Vec<JobRow> {
@@ -70,7 +70,7 @@ impl Core {
         rows.collect()
     }
 
-    fn held_by(&self, job: JobId, members: &Members) -> Vec<(String, Means)> {
+    fn held_by(&self, job: JobId, members: &Members) -> Vec<(String, FreezeMethod)> {
         let states = self.relay.states(job).into_iter().flatten();
         states.filter_map(|(node, part)| Some((name(members, *node), part.held_by?))).collect()
     }

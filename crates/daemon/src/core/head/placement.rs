@@ -1,12 +1,12 @@
 //! What a job may have, as its user has said it: the nodes that he names, or as many as he wants of any. Which ones those are is
 //! the scheduler's to say (`tutti_sched`).
 
-use tutti_node::wire::Input;
+use tutti_protocol::wire::Input;
 use tutti_sched::{Demand, Place, SubmitError, could_hold};
 
 use crate::members::{Members, NodeId};
 use crate::message::{Host, Submit};
-use crate::spread::{SpreadError, first_ranks};
+use tutti_protocol::spread::{SpreadError, first_ranks};
 
 /// Names of nodes that a refusal lists.
 const NAMES_MAX: usize = 16;

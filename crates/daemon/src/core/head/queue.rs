@@ -17,7 +17,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tutti_node::wire::Report;
+use tutti_protocol::wire::Report;
 use tutti_sched::{Demand, NodeId, Place, SubmitError, Wait};
 
 use super::dependencies::Outcome;

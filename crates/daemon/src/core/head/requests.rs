@@ -1,7 +1,7 @@
 //! What users ask of the head.
 
 use rustix::process::Signal;
-use tutti_node::wire::Report;
+use tutti_protocol::wire::Report;
 
 use super::bounds::{REFUSAL_BYTES_MAX, shorten};
 use super::job::{HeadJob, command};

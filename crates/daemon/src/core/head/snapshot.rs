@@ -4,7 +4,7 @@
 //! asked -> order.hold = n -> Held n of all parts -> order.hold = none -> Released n of all parts, each whole -> answer
 //! ```
 //!
-//! Whatever stops in between, the parts go on by themselves (`tutti_node::starter`): a hold that was not whole on all nodes is no snapshot.
+//! Whatever stops in between, the parts go on by themselves (`tutti_starter`): a hold that was not whole on all nodes is no snapshot.
 //! An order of an earlier head's never holds: it is not learnt.
 
 use std::collections::BTreeMap;

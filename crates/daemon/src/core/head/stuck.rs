@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use tutti_node::wire::Report;
+use tutti_protocol::wire::Report;
 use tutti_snapshot::{GOES_ON, Snapshot};
 
 use super::job::HeadJob;

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Frames come in here in the order in which a front end would get them. A batch of them goes to the writer, a process of the
-//! user's (`tutti_node::writer`), one batch at a time. A node hears that its output is taken when it is in its file, not
+//! user's (`tutti_protocol::writer`), one batch at a time. A node hears that its output is taken when it is in its file, not
 //! before: what no file has is kept here, or by the node's daemon, or by the starter.
 //!
 //! What a home must know of this when its daemon dies is the [`Journal`]: how far each node's output is in the files, and of
@@ -34,8 +34,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 use serde::{Deserialize, Serialize};
-use tutti_node::wire::{self, Kind, Text};
-use tutti_node::writer::{Open, Opened, Written};
+use tutti_protocol::wire::{self, Kind, Text};
+use tutti_protocol::writer::{Open, Opened, Written};
 
 use crate::members::NodeId;
 use crate::message::JobId;

@@ -1,6 +1,6 @@
 //! The front end of a job at its home: what it says, that it stops, goes away or leaves the job alone, and who takes its place.
 
-use tutti_node::wire::{self, Kind, Report};
+use tutti_protocol::wire::{self, Kind, Report};
 
 use super::Home;
 use super::questions::QUESTIONS_MAX;

@@ -1,6 +1,6 @@
 //! Stdin on its way from the front end to the ranks that get it: one piece at a time, said again each second until all have it.
 
-use tutti_node::wire::Report;
+use tutti_protocol::wire::Report;
 
 use super::AGAIN_MS;
 use crate::core::Core;

@@ -1,7 +1,7 @@
 //! Output on its way from the nodes of a job to its front end: each node's stream in order, whole frames, one long line at a time,
 //! no more than there is room for.
 
-use tutti_node::wire::{self, Decoder};
+use tutti_protocol::wire::{self, Decoder};
 
 use super::Home;
 use crate::core::parts::FIRST_ROOM_BYTES;

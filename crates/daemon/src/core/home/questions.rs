@@ -1,6 +1,6 @@
 //! What users of this node, and the daemon itself, ask the head: asked again each second until it is answered.
 
-use tutti_node::wire::{self, Kind, Report};
+use tutti_protocol::wire::{self, Kind, Report};
 
 use super::{AGAIN_MS, Homes, files};
 use crate::core::{Action, ClientId, Core};

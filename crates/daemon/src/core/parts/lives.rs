@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tutti_node::wire::Back;
+use tutti_protocol::wire::Back;
 
 use super::{FIRST_ROOM_BYTES, Part};
 use crate::core::outlet::Outlet;

@@ -1,11 +1,12 @@
 //! What an order says, as frames of a starter's wire: only what the starter does not know yet.
 
-use tutti_node::wire::{self, Kind, Part as WirePart, Report};
+use tutti_protocol::size;
+use tutti_protocol::wire::{self, Kind, Part as WirePart, Report};
 
 use super::Part;
 use crate::core::{Action, Core};
 use crate::members::NodeId;
-use crate::memory;
+
 use crate::message::{JobId, Launch, Order, Run};
 
 /// Kind, number and payload.
@@ -39,7 +40,7 @@ impl Core {
             shares_machine: launch.nodes.iter().filter(|node| shares(node)).count() > 1,
         });
         let bytes = launch.terms.memory_bytes;
-        let (name, limit) = (&self.config.about.name, memory::text(bytes));
+        let (name, limit) = (&self.config.about.name, size::text(bytes));
         let reached = format!("the job's memory on node {name} reached {limit} (--memory)");
         let memory = (bytes > 0).then_some(wire::MemoryLimit { bytes, reached });
         wire::Job { part, memory, input_inherited: false, ..launch.job.clone() }

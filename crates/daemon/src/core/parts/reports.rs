@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use tutti_node::wire::{self, Kind, Report};
+use tutti_protocol::wire::{self, Kind, Report};
 use tutti_snapshot::View;
 
 use super::Part;

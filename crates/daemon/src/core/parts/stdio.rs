@@ -1,6 +1,6 @@
 //! Output of the ranks here on its way to the job's home, and stdin on its way to them.
 
-use tutti_node::wire::Kind;
+use tutti_protocol::wire::Kind;
 
 use crate::core::{Action, Core};
 use crate::message::{JobId, Routed, Run};

@@ -1,6 +1,6 @@
 //! What starters and users say has room in the messages between daemons, whoever speaks in a starter's place.
 
-use tutti_node::wire::{DATA_BYTES_MAX, Kind, Report, Text};
+use tutti_protocol::wire::{DATA_BYTES_MAX, Kind, Report, Text};
 use tutti_snapshot::VIEWS_BYTES_MAX;
 
 use super::world::World;

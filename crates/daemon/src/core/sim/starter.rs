@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tutti_node::wire::{Back, Cause, Ended, Job, Kind, Reached, Report};
+use tutti_protocol::wire::{Back, Cause, Ended, Job, Kind, Reached, Report};
 use tutti_sched::sim::Random;
 
 /// How its ranks are going to end.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tutti_node::wire::{Decoder, Kind, Report};
+use tutti_protocol::wire::{Decoder, Kind, Report};
 
 use crate::core::ClientId;
 use crate::message::{Answer, JobId, JobRow};

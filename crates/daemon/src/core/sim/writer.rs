@@ -1,7 +1,7 @@
-//! A writer of output files as its daemon sees it (`tutti_node::writer`), which may stop at any byte.
+//! A writer of output files as its daemon sees it (`tutti_protocol::writer`), which may stop at any byte.
 
-use tutti_node::wire::{Decoder, Kind};
-use tutti_node::writer::{Open, Opened, Written};
+use tutti_protocol::wire::{Decoder, Kind};
+use tutti_protocol::writer::{Open, Opened, Written};
 
 use crate::core::WriterSaid;
 

@@ -11,8 +11,8 @@ use tutti_sched::{Generation, JobId, NodeId, Part, Slots};
 use super::{IDLE_NS, Life, Node};
 use crate::gang::brake::{Brake, Doing};
 use crate::gang::errands::Errand;
-use crate::gang::turns::What;
-use crate::gang::{Here, Means, Said, now_ns};
+use crate::gang::{FreezeMethod, Here, Said, now_ns};
+use tutti_protocol::turns::TurnKind;
 
 /// A slice that is over for so long has no end: who waited for it sleeps, or is gone.
 const OVERDUE_NS: u64 = 5_000_000;
@@ -153,7 +153,7 @@ impl Life {
                 let Some(brake) = &mut job.brake else { return };
                 if node.agent.switch().may_exempt(*id) && brake.try_doze() {
                     (job.looked_ns, job.pauses) = (began_ns, 1);
-                    self.recorder.put(What::Freeze, *id, began_ns, began_ns);
+                    self.recorder.put(TurnKind::Freeze, *id, began_ns, began_ns);
                     node.agent.handle_exempt(began_ns, *id);
                 } else {
                     brake.freeze(began_ns);
@@ -170,7 +170,7 @@ impl Life {
                     if !job.hard {
                         job.pauses = 1;
                     }
-                    self.recorder.put(What::Thaw, *id, began_ns, now_ns());
+                    self.recorder.put(TurnKind::Thaw, *id, began_ns, now_ns());
                 }
                 let now_ns = now_ns();
                 node.agent.handle_thawed(now_ns, *id);
@@ -182,17 +182,17 @@ impl Life {
                 let leaving = self.jobs.iter_mut().filter(|(other, _)| *other != id);
                 leaving
                     .filter_map(|(_, job)| job.brake.as_mut())
-                    .filter(|brake| brake.means() == Means::Signals)
+                    .filter(|brake| brake.means() == FreezeMethod::Signals)
                     .for_each(|brake| brake.calm(now_ns, pause_ns));
             }
             // What is in the channels stays where it is, the job's own memory: there is nothing to copy (DESIGN 5).
             Action::Save(job) | Action::Restore(job) => {
                 let now_ns = now_ns();
                 if let Action::Save(_) = action {
-                    self.recorder.put(What::Save, *job, now_ns, now_ns);
+                    self.recorder.put(TurnKind::Save, *job, now_ns, now_ns);
                     node.agent.handle_saved(now_ns, *job);
                 } else {
-                    self.recorder.put(What::Restore, *job, now_ns, now_ns);
+                    self.recorder.put(TurnKind::Restore, *job, now_ns, now_ns);
                     node.agent.handle_restored(now_ns, *job);
                 }
             }
@@ -224,13 +224,13 @@ impl Life {
             let Some(brake) = job.brake.as_mut().filter(|brake| which(brake)) else { continue };
             if brake.is_fresh() && node.agent.switch().may_assume_frozen(*id) && brake.try_trust(now_ns) {
                 any = true;
-                self.recorder.put(What::Freeze, *id, brake.asked_ns(), brake.asked_ns());
+                self.recorder.put(TurnKind::Freeze, *id, brake.asked_ns(), brake.asked_ns());
                 node.agent.handle_freeze_requested(now_ns, *id);
             } else if brake.try_confirm(now_ns) {
                 any = true;
                 if !brake.is_trusted() {
                     let (asked_ns, took_ns) = (brake.asked_ns(), brake.took_ns(self::now_ns()));
-                    self.recorder.put(What::Freeze, *id, asked_ns, asked_ns + took_ns);
+                    self.recorder.put(TurnKind::Freeze, *id, asked_ns, asked_ns + took_ns);
                 }
                 node.agent.handle_frozen(now_ns, *id);
             }

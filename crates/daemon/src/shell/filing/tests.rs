@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use tutti_node::wire::{Binding, Input, Job};
+use tutti_protocol::wire::{Binding, Input, Job};
 use tutti_sched::Demand;
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tutti_node::wire::Report;
+use tutti_protocol::wire::Report;
 
 use super::World;
 use super::machines::Machine;

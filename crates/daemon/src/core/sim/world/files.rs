@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tutti_node::writer::Open;
+use tutti_protocol::writer::Open;
 
 use super::{Next, World};
 use crate::core::sim::writer::Writer;

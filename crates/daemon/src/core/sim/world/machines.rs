@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-use tutti_node::wire::{Job, Kind, Report};
+use tutti_protocol::wire::{Job, Kind, Report};
 
 use super::{Next, World};
 use crate::core::sim::scheduling::{MEMORY_BYTES, Scheduling};

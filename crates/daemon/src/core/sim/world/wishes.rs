@@ -1,6 +1,6 @@
 //! What users do: they submit, run, stop, attach, type and vanish.
 
-use tutti_node::wire::{Binding, Inherits, Input, Job, Kind, Program};
+use tutti_protocol::wire::{Binding, Inherits, Input, Job, Kind, Program};
 
 use super::{Next, World};
 use crate::core::sim::scheduling::MEMORY_BYTES;

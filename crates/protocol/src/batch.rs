@@ -1,0 +1,49 @@
+//! What a batch user says of a job beside what it runs and where: its name, how long it may run, behind which jobs it starts.
+
+use serde::{Deserialize, Serialize};
+
+use tutti_sched::JobId;
+
+/// Characters of a job's name, at most.
+pub const NAME_CHARS_MAX: usize = 64;
+/// Jobs that one job may wait for, at most.
+pub const BATCH_AFTER_MAX: usize = 256;
+
+/// What a batch user says of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Batch {
+    /// What its user calls it; empty: nothing.
+    pub name: String,
+    /// `--time`: how long its ranks may run, without the time for which it was suspended.
+    pub time_ms: Option<u64>,
+    /// `--timeout`: the same, as `mpiexec` has it.
+    pub timeout_ms: Option<u64>,
+    /// It starts when these are over.
+    pub after: Vec<After>,
+}
+
+/// A job that another one waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct After {
+    /// Its number.
+    pub job: JobId,
+    /// Only its status 0 will do (`--after-ok`).
+    pub ok: bool,
+}
+
+impl Batch {
+    /// As the head keeps it: others read the name on their terminals.
+    #[must_use]
+    pub fn cleaned(mut self) -> Self {
+        let shown = |c: char| if c.is_control() { ' ' } else { c };
+        self.name = self.name.trim().chars().take(NAME_CHARS_MAX).map(shown).collect();
+        self
+    }
+
+    /// How long its ranks may run, and by which option.
+    #[must_use]
+    pub fn limit(&self) -> Option<(u64, &'static str)> {
+        let limits = [(self.time_ms, "--time"), (self.timeout_ms, "--timeout")];
+        limits.into_iter().filter_map(|(ms, option)| Some((ms?, option))).min_by_key(|(ms, _)| *ms)
+    }
+}

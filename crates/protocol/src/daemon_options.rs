@@ -1,0 +1,95 @@
+//! The command line of `tuttid`; its manual page is made from it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::Parser;
+use tutti_os::stderr::escape_control;
+pub use tutti_sched::Policy;
+
+/// The daemon of a node: starts and watches the parts of jobs there, and talks with the daemons of the other nodes.
+#[derive(Debug, Parser)]
+#[command(name = "tuttid", version)]
+pub struct Options {
+    /// Address and port of the head; without it this daemon is the head of a new cluster
+    #[arg(long, value_name = "HOST:PORT")]
+    pub join: Option<String>,
+    /// Where to hear other daemons
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7411")]
+    pub listen: SocketAddr,
+    /// Address on which the ranks of this node are reached (default: that of --listen)
+    #[arg(long, value_name = "ADDRESS")]
+    pub data: Option<IpAddr>,
+    /// Name of the node (default: the host's)
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// How many cores ranks can hold (default: all that this process may use)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub slots: Option<u32>,
+    /// Memory for jobs, as 16G or 512M (default: all of the machine but a sixteenth, at least 256M)
+    #[arg(long, value_name = "SIZE", value_parser = crate::size::parse)]
+    pub memory: Option<u64>,
+    /// Processes and threads of a job on this node, at most; for root's daemon (default: an eighth of what the kernel takes)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(16..))]
+    pub pids_max: Option<u64>,
+    /// Nodes that say the same share one machine (default: the machine's boot id)
+    #[arg(long, value_name = "TEXT")]
+    pub machine: Option<String>,
+    /// Folder of socket, key and logs
+    #[arg(long, value_name = "FOLDER")]
+    pub dir: Option<PathBuf>,
+    /// The cluster's key (default: cluster.key in the folder; the head makes one if there is none)
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// The local socket (default: tuttid.sock in the folder)
+    #[arg(long, value_name = "FILE")]
+    pub socket: Option<PathBuf>,
+    /// Children of a node in the control tree
+    #[arg(long, value_name = "K", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub arity: u32,
+    /// A node that is not heard of for so many seconds is lost
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    pub lost_after: f64,
+    /// On the head: how long the jobs of one row run before the next row's turn, in ms (5 to 3600000)
+    #[arg(long, value_name = "MS", default_value_t = 100.0)]
+    pub slice: f64,
+    /// On the head: how jobs get nodes and rows: matrix (the first row with room) or dqt (SCore-D's Distributed Queue Tree)
+    #[arg(long, value_name = "NAME", default_value_t, value_parser = parse_policy)]
+    pub policy: Policy,
+    /// On the head: switch by the protocol of SCore-D, with a barrier after each step
+    #[arg(long)]
+    pub strict: bool,
+    /// On the head: switch at the end of every slice, also when there is one job only
+    #[arg(long)]
+    pub force_switch: bool,
+    /// Leave when nobody has needed this daemon for so many seconds (default: stay)
+    #[arg(long, value_name = "SECONDS")]
+    pub leave_after: Option<f64>,
+    /// In a session of its own, on all cores of the machine: as mpiexec starts the daemon of its user
+    #[arg(long)]
+    pub on_demand: bool,
+    /// When this daemon dies, its jobs wait so many seconds for one that takes its place
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    pub keep_for: f64,
+}
+
+/// The name of a policy.
+///
+/// # Errors
+/// One line for the user.
+pub fn parse_policy(text: &str) -> Result<Policy, &'static str> {
+    text.parse()
+}
+
+/// What is wrong with a command line, in one line.
+#[must_use]
+pub fn complaint(error: &clap::Error) -> String {
+    let text = error.to_string();
+    // The first paragraph says what is wrong; behind it stand advice and the usage.
+    let mut paragraphs = text.split("\n\n");
+    let wrong = paragraphs.next().unwrap_or_default().trim_start_matches("error: ");
+    let advice = paragraphs.find_map(|text| text.trim().strip_prefix("tip: "));
+    let words = |text: &str| escape_control(&text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let advice = advice.map(|text| format!("; {}", words(text))).unwrap_or_default();
+    format!("{}{advice} (see --help)", words(wrong))
+}

@@ -1,0 +1,38 @@
+//! What the programs of Tutti send each other, without sockets: pure but for the paths of files.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`wire`] | frames between front end and starter; the description of a job; how a job ended |
+//! | [`writer`] | messages to and from the writer of a job's output files |
+//! | [`users`] | requests of users to a daemon, and its answers |
+//! | [`terms`], [`batch`], [`output`], [`environment`] | parts of a submitted job |
+//! | [`linker_variables`] | variables that are kept from a starter of root's daemon |
+//! | [`pmi`] | bounds of what ranks put over PMI |
+//! | [`spread`] | which ranks are on which node |
+//! | [`size`], [`time_limit`] | memory and time as users write them |
+//! | [`turns`], [`log_line`], [`public`] | what daemons publish: switches, log, jobs of all users |
+//! | [`paths`] | folder, sockets and logs of daemons |
+//! | `key`, `daemon_options` | with feature `cluster`: the cluster's key, the command line of `tuttid` |
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+pub mod batch;
+#[cfg(feature = "cluster")]
+pub mod daemon_options;
+pub mod environment;
+#[cfg(feature = "cluster")]
+pub mod key;
+pub mod linker_variables;
+pub mod log_line;
+pub mod output;
+pub mod paths;
+pub mod pmi;
+pub mod public;
+pub mod size;
+pub mod spread;
+pub mod terms;
+pub mod time_limit;
+pub mod turns;
+pub mod users;
+pub mod wire;
+pub mod writer;

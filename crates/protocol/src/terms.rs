@@ -1,0 +1,23 @@
+//! How a job shares nodes and time with others.
+
+use serde::{Deserialize, Serialize};
+use tutti_sched::WEIGHT_DEFAULT;
+
+/// On what terms a job shares nodes and time with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// Its share of the time beside the others', from 1 to 10000.
+    pub weight: u32,
+    /// Nobody else has ranks on its nodes.
+    pub exclusive: bool,
+    /// Memory that it needs on each node; 0: it does not say.
+    pub memory_bytes: u64,
+    /// It takes turns.
+    pub gang: bool,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Terms { weight: WEIGHT_DEFAULT, exclusive: false, memory_bytes: 0, gang: true }
+    }
+}

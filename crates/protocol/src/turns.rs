@@ -1,0 +1,53 @@
+//! What switch threads have done, as the log has it (`turns.jsonl`): for daemons, and for `tutti timeline`.
+
+use serde::{Deserialize, Serialize};
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[repr(u8)]
+pub enum TurnKind {
+    /// SWITCH was executed here; no job.
+    Switch,
+    /// The job's freezer was written to; it took so long until the kernel said frozen. 0: nobody waited for that, and whoever has its
+    /// cores now ran at once.
+    Freeze,
+    /// The job's freezer was written to, so that it runs; the writing took so long.
+    Thaw,
+    /// On the head: FROZEN of the job has come from all its nodes.
+    Frozen,
+    /// The same of SAVED (strict).
+    Saved,
+    /// The same of RESTORED (strict).
+    Restored,
+    /// SAVE was executed here (strict).
+    Save,
+    /// RESTORE was executed here (strict).
+    Restore,
+}
+
+/// All of them, by number.
+pub const KINDS: [TurnKind; 8] = [
+    TurnKind::Switch,
+    TurnKind::Freeze,
+    TurnKind::Thaw,
+    TurnKind::Frozen,
+    TurnKind::Saved,
+    TurnKind::Restored,
+    TurnKind::Save,
+    TurnKind::Restore,
+];
+
+/// A stretch of a node's turns, for the log: the times are in us from `since_us` on, which is in us since 1970.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnBatch {
+    /// Where the times begin.
+    pub since_us: u64,
+    /// The same by the node's monotonic clock: by it alone the turns of nodes of one machine are compared.
+    #[serde(default)]
+    pub clock_us: u64,
+    /// Turns that were lost before these, for want of room.
+    pub lost: u64,
+    /// What, when, generation, job, how long.
+    pub turns: Vec<(TurnKind, u64, u64, u64, u64)>,
+}

@@ -1,0 +1,338 @@
+//! What users say to a daemon on its local socket, and what they are answered.
+
+use serde::{Deserialize, Serialize};
+use tutti_os::Rung;
+use tutti_os::cgroup::Enforced;
+use tutti_os::session::Session;
+use tutti_sched::{JobId, NodeId};
+
+use crate::batch::Batch;
+use crate::environment::Environment;
+use crate::output::{Output, OutputState};
+use crate::terms::Terms;
+use crate::wire::{Cause, Ended, Job, Program, Text};
+
+/// What a user asks for, on the local socket.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Request {
+    /// Start a job; the connection is its front end from now on.
+    Run(Box<Submit>),
+    /// Start a job that nobody waits for.
+    Submit(Box<Submit>),
+    /// A job that has been started on this node without a daemon takes part from now on; the connection is its starter's wire.
+    /// Nothing of its output comes this way. Its cgroups are what the kernel says of its ranks.
+    Enrol(Box<Submit>),
+    /// Become the front end of a job.
+    Attach(JobId),
+    /// What the job has written lately.
+    Logs(JobId),
+    /// All jobs; those that are over too.
+    Jobs {
+        /// Those that are over too.
+        all: bool,
+    },
+    /// One job.
+    Job(JobId),
+    /// One job, as soon as it is over.
+    Wait(JobId),
+    /// Do something to a job.
+    Control(JobId, Control),
+    /// The state of all channels of a job.
+    Snapshot(JobId),
+    /// All nodes.
+    Nodes,
+    /// End all daemons.
+    Down,
+    /// In place of [`Self::Run`], under its number, from a node to the head: who has asked for the job has gone. If it has no number it
+    /// gets none.
+    Withdraw,
+}
+
+/// Bytes of a text of a job in memory beside what it says.
+const TEXT_BYTES: usize = 64;
+
+impl Request {
+    /// What it takes in memory, about: nothing of what is short.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Request::Run(submit) | Request::Submit(submit) | Request::Enrol(submit) => {
+                submit.environment.bytes() + programs_bytes(&submit.job)
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// What the programs of a job take in memory, about.
+pub fn programs_bytes(job: &Job) -> usize {
+    let text = |text: &Text| TEXT_BYTES + text.as_bytes().len();
+    let program = |program: &Program| {
+        let variables = program.variables.iter().flat_map(|(name, value)| [name, value]);
+        let texts = program.arguments.iter().chain(variables).chain([&program.file]);
+        size_of::<Program>() + texts.map(text).sum::<usize>()
+    };
+    job.programs.iter().map(program).sum()
+}
+
+/// What is done to a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Control {
+    /// It stands still.
+    Suspend,
+    /// It goes on.
+    Resume,
+    /// It is killed.
+    Kill,
+    /// Every rank gets this signal.
+    Signal(u32),
+    /// The terminals of its ranks get this size: rows, columns.
+    Window(u16, u16),
+    /// Its front end goes, it goes on.
+    Detach,
+    /// Its front end is gone without a word, and takes it along.
+    Abandon,
+}
+
+/// A job as a user submits it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Submit {
+    /// What is to run.
+    pub job: Job,
+    /// On how many nodes; none: as many as its ranks need.
+    pub nodes: Option<u32>,
+    /// Ranks on each node.
+    pub per_node: Option<u32>,
+    /// The nodes it may have, in order, by name; empty: all.
+    pub hosts: Vec<Host>,
+    /// How it shares them.
+    #[serde(default)]
+    pub terms: Terms,
+    /// Its name, its time and what it waits for.
+    #[serde(default)]
+    pub batch: Batch,
+    /// The files of its output, of a job that nobody waits for; none: the last MiB of it is kept, and nothing else.
+    #[serde(default)]
+    pub output: Option<Output>,
+    /// Environment of the front end.
+    pub environment: Environment,
+    /// Its working directory.
+    pub directory: Text,
+    /// Its file mode creation mask.
+    pub umask: u32,
+    /// The user's other groups. What the program says of them does not count: the daemon asks the kernel.
+    #[serde(default)]
+    pub groups: Vec<u32>,
+    /// Limits and priorities of the session that submits. As for the groups.
+    #[serde(default)]
+    pub session: Option<Box<Session>>,
+    /// Random number that every packet of the job carries: the daemon draws it.
+    #[serde(default)]
+    pub key: u64,
+}
+
+/// A node that a user has named.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// Ranks that it is to get, if that was said.
+    pub ranks: Option<u32>,
+}
+
+/// The answer to a user.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Answer {
+    /// The job has this number.
+    Job(JobId),
+    /// It is done.
+    Done,
+    /// From the head to a node: the job's home.
+    Home(NodeId),
+    /// The jobs.
+    Jobs(Vec<JobRow>),
+    /// The nodes.
+    Nodes(Vec<NodeRow>),
+    /// From the head to a node: a snapshot as JSON (`tutti_snapshot`). To a user it comes as frames of output behind Done.
+    Snapshot(String),
+    /// It cannot be done; one line.
+    Refused(String),
+}
+
+/// A job for people to look at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobRow {
+    /// Its number.
+    pub job: JobId,
+    /// Whose it is.
+    pub uid: u32,
+    /// What is with it.
+    pub state: JobState,
+    /// What its user calls it; empty: nothing.
+    #[serde(default)]
+    pub name: String,
+    /// How long its ranks may run, in ms, without the time for which it was suspended.
+    #[serde(default)]
+    pub limit_ms: Option<u64>,
+    /// Its ranks.
+    pub ranks: u64,
+    /// Its nodes by name, in order of ranks.
+    pub nodes: Vec<String>,
+    /// Rank of each node's first one.
+    #[serde(default)]
+    pub first_ranks: Vec<u32>,
+    /// What runs, shortened.
+    pub command: String,
+    /// When it was submitted, in ms since 1970.
+    pub submitted_ms: u64,
+    /// When its ranks ran.
+    pub started_ms: Option<u64>,
+    /// When it was over.
+    pub ended_ms: Option<u64>,
+    /// Exit status, when it is over.
+    pub status: Option<u8>,
+    /// Its share of the time beside the others'.
+    pub weight: u32,
+    /// Nobody else has ranks on its nodes.
+    pub exclusive: bool,
+    /// Memory that it declares on each node; 0: none.
+    pub memory_bytes: u64,
+    /// The kernel holds it to that on all its nodes; else it is only counted.
+    #[serde(default)]
+    pub limits_memory: bool,
+    /// Its mpiexec has started it, and goes on without daemons.
+    #[serde(default)]
+    pub enrolled: bool,
+    /// It takes turns.
+    pub gang: bool,
+    /// Slices that it has had, as far as is known: up to a second ago.
+    pub turns: u64,
+    /// Since when it is suspended, and by whom.
+    #[serde(default)]
+    pub suspended: Option<Suspended>,
+    /// Why it waits for nodes.
+    pub waits: Option<String>,
+    /// Its ranks wait for each other for ever: who for whom.
+    #[serde(default)]
+    pub deadlock: Option<String>,
+    /// It stands still until these nodes have frozen it.
+    #[serde(default)]
+    pub unfrozen: Vec<String>,
+    /// Why it ended, if not by itself: the line that its front end has got, or would have.
+    #[serde(default)]
+    pub cause: Option<String>,
+    /// The files of its output: patterns with their folder, as the user has named them, and the job's number in them.
+    #[serde(default)]
+    pub output: Vec<String>,
+    /// The node that writes them: where the job was submitted.
+    #[serde(default)]
+    pub origin: String,
+    /// What became of them.
+    #[serde(default)]
+    pub output_state: OutputState,
+    /// Pids by node.
+    pub pids: Vec<(String, Vec<u32>)>,
+    /// How its ranks are held while others have the cores, by node.
+    #[serde(default)]
+    pub held_by: Vec<(String, FreezeMethod)>,
+    /// Which of its limits the kernel sees to, by node, where that is known; elsewhere they are counted.
+    #[serde(default)]
+    pub enforced: Vec<(String, Enforced)>,
+}
+
+/// Since when a job is suspended, and by whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suspended {
+    /// Since when, in ms since 1970.
+    pub since_ms: u64,
+    /// By which user.
+    pub uid: u32,
+}
+
+/// How the ranks of a job are held while others have the cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FreezeMethod {
+    /// The freezer of their cgroup.
+    Cgroup,
+    /// SIGSTOP and SIGCONT.
+    Signals,
+    /// They are not: there is no cgroup, and nobody may stop them by signals.
+    Nothing,
+}
+
+/// What is with a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JobState {
+    /// It has no nodes yet.
+    Waiting,
+    /// Its nodes make ready.
+    Starting,
+    /// It runs.
+    Running,
+    /// It stands still.
+    Suspended,
+    /// It is being ended.
+    Ending,
+    /// It is over.
+    Over,
+}
+
+/// A node for people to look at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRow {
+    /// Its number.
+    pub node: NodeId,
+    /// Its name.
+    pub name: String,
+    /// It is there.
+    pub alive: bool,
+    /// Its cores.
+    pub slots: u32,
+    /// How far the kernel prefers its switch thread.
+    #[serde(default)]
+    pub preferred: Rung,
+    /// Ranks on it.
+    pub ranks: u64,
+    /// Memory for jobs; 0: not known.
+    #[serde(default)]
+    pub memory_bytes: u64,
+    /// The kernel holds jobs to what they declare; else it is only counted.
+    #[serde(default)]
+    pub limits_memory: bool,
+    /// Jobs are stopped by the freezer of their cgroups, else by signals.
+    #[serde(default)]
+    pub freezes: bool,
+    /// What the jobs on it have declared.
+    #[serde(default)]
+    pub declared_bytes: u64,
+    /// How jobs get their nodes and rows; said of the head.
+    #[serde(default)]
+    pub policy: Option<String>,
+    /// Its parent in the control tree.
+    pub parent: Option<NodeId>,
+    /// Address of its ranks.
+    pub address: String,
+    /// Where its daemon is reached.
+    #[serde(default)]
+    pub control: Option<std::net::SocketAddr>,
+}
+
+/// The line about a rank that ended, unless there has been one.
+pub fn ended_text(ended: &Ended) -> Option<String> {
+    let what = match ended.cause {
+        Cause::Signal { signal, core_dumped } => {
+            let dumped = if core_dumped { ", core dumped" } else { "" };
+            format!("was killed by signal {signal} ({}{dumped})", tutti_os::signal_name(signal))
+        }
+        Cause::Status(status) => format!("exited with status {status}"),
+        Cause::NotFinalized => "exited without calling MPI_Finalize".into(),
+        Cause::Abort(code) => format!("called MPI_Abort({code})"),
+        Cause::NoPmi => {
+            "wrote on its PMI descriptor (PMI_FD) something that is not PMI; the job is ended".into()
+        }
+        Cause::Vanished => "lost its MPI process without MPI_Finalize; its wrapper was ended".into(),
+        Cause::Memory => return None,
+    };
+    Some(format!("rank {} (pid {}) {what}", ended.rank, ended.pid))
+}

@@ -1,0 +1,273 @@
+//! The wire between the front end and a starter: a stream socket that carries frames both ways.
+//!
+//! ```text
+//! | kind: u32 | rank: u32 | bytes: u32 | payload |      host byte order, since it never leaves the host
+//! ```
+//!
+//! | frame | from | rank | payload |
+//! |---|---|---|---|
+//! | Group | root's daemon, before Job | 1: it limits the memory | descriptors ([`tutti_os::cgroup::Granted`]) |
+//! | Job | front end, first | - | [`Job`] as JSON |
+//! | Peers | front end, after [`Report::Addresses`] of every node | - | [`Reached`] of all world ranks as JSON: now the ranks start |
+//! | Signal | front end | signal number | - |
+//! | Input | front end | rank | bytes for its stdin; the next one only after [`Report::InputTaken`]; empty: end of file |
+//! | Suspend, Resume, Kill | front end | - | - |
+//! | Window | front end | rows << 16, columns | - |
+//! | Detach | front end, to a daemon | - | - |
+//! | Leave | front end, after [`Report::Left`] of every node | - | - |
+//! | Fence | starter, when all ranks of its node are in a barrier of PMI | number, from 1 | keys and values (PMI) that they have put since the last |
+//! | Fence | front end, when all nodes are in it | the same number | those of all nodes, one after the other |
+//! | Taken | daemon | - | place below which it has the output for good (u64) |
+//! | Back | starter, first, to a daemon that has followed its own | - | [`Back`] as JSON |
+//! | Hold, Release | daemon | - | number and bytes of a snapshot (`starter/hold.rs`) |
+//! | Held, Released | starter | - | number of a snapshot, what is seen; whether it is whole |
+//! | Output, Errors | starter | rank | what it wrote: whole lines, or a part after a silence |
+//! | Report | starter | - | [`Report`] as JSON; [`Report::End`] is the last frame |
+//! | Files, Write, Flush; Opened, Written | daemon; writer | number of a file | [`crate::writer`]; never on the wire to a starter |
+//!
+//! Ranks are world ranks. End of file on either side means that the other one is dead: the starter then kills the job.
+//!
+//! A job on several nodes has one starter for each, and the front end is their hub:
+//!
+//! ```text
+//! front end                 starter 0        starter 1
+//!    | Job, Part 0 ----------> |                |
+//!    | Job, Part 1 ---------------------------> |      each makes segment, cgroup, and a UDP socket per rank
+//!    | <---------- Addresses 0 | <- Addresses 1 |
+//!    | Peers ----------------> | -------------> |      each forks its ranks
+//!    | <---------------------- Ending, Ended 1 -|      a rank there has died
+//!    | Kill -----------------> |                |
+//!    | <---------------- End 0 | <-------- End 1|
+//! ```
+//!
+//! A starter whose ranks have all ended well stays: their sockets are open, and what others still send is answered for (W8).
+//! It says Left and leaves when all others have said so.
+
+use serde::Serialize;
+
+mod job;
+mod report;
+
+pub use job::{Binding, Daemon, Inherits, Input, Job, MemoryLimit, Part, Program, Text};
+pub use report::{Back, Cause, Ended, Reached, Report, Still};
+
+/// Bytes of a frame's head.
+pub const HEAD_BYTES: usize = 12;
+/// Payload of an Input, Output or Errors frame, at most.
+pub const DATA_BYTES_MAX: usize = 64 << 10;
+/// Payload of any frame, at most: a job's arguments and environment are bounded by the kernel far below.
+pub const PAYLOAD_BYTES_MAX: usize = 256 << 20;
+
+/// In place of a rank in [`Kind::Leave`]: no daemon will follow this one.
+pub const FOR_GOOD: u32 = 1;
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Kind {
+    /// The description of the job.
+    Job = 1,
+    /// A signal for every rank's process group.
+    Signal = 2,
+    /// Bytes for a rank's stdin.
+    Input = 3,
+    /// Stop the job, then report [`Report::Suspended`].
+    Suspend = 4,
+    /// Let a stopped job go on.
+    Resume = 5,
+    /// End the job at once.
+    Kill = 6,
+    /// The addresses of all ranks of a job on several nodes.
+    Peers = 7,
+    /// No rank of the job is left on any node.
+    Leave = 8,
+    /// All ranks of a node, or of all nodes, are in a barrier of PMI; what they have put since the last one.
+    Fence = 9,
+    /// The terminal of the front end has another size: rows in the upper half, columns in the lower.
+    Window = 10,
+    /// To a daemon: the front end goes, the job goes on. Never on the wire to a starter.
+    Detach = 11,
+    /// From a daemon: it has the output below a place (u64).
+    Taken = 12,
+    /// To a daemon, the first frame of a starter whose own has died: [`Back`] as JSON.
+    Back = 13,
+    /// Who has stopped the job in its turn, by signals, is gone: it goes on, unless its user has stopped it.
+    Thaw = 14,
+    /// From a daemon: the job stands still for a snapshot. Its number (u64), bytes of data that it may have (u64).
+    Hold = 15,
+    /// A rank's stdout.
+    Output = 16,
+    /// A rank's stderr.
+    Errors = 17,
+    /// Something that the front end should know.
+    Report = 18,
+    /// The ranks stand still: number of the hold (u64), then what is seen of them, a [`tutti_snapshot::View`] as JSON.
+    Held = 19,
+    /// They go on: number of the hold (u64), 1 if they have stood still from Held to Release (u64).
+    Released = 20,
+    /// From a daemon: the snapshot of this number (u64) is complete, or given up.
+    Release = 21,
+    /// From root's daemon, first: the cgroup of the job, as descriptors ([`tutti_os::cgroup::Granted`]).
+    Group = 27,
+    /// To a writer of output files: which ([`crate::writer`]).
+    Files = 22,
+    /// Bytes for one of them.
+    Write = 23,
+    /// How far it came is to be said.
+    Flush = 24,
+    /// From a writer: the files are there, or not.
+    Opened = 25,
+    /// How far it came.
+    Written = 26,
+    /// To a daemon: what a user wants, as JSON. Never on the wire to a starter.
+    Ask = 32,
+    /// From a daemon: the answer, as JSON.
+    Answer = 33,
+}
+
+/// Every kind, for decoding.
+const KINDS: [Kind; 29] = [
+    Kind::Group,
+    Kind::Job,
+    Kind::Signal,
+    Kind::Input,
+    Kind::Suspend,
+    Kind::Resume,
+    Kind::Kill,
+    Kind::Peers,
+    Kind::Leave,
+    Kind::Fence,
+    Kind::Window,
+    Kind::Detach,
+    Kind::Taken,
+    Kind::Back,
+    Kind::Thaw,
+    Kind::Hold,
+    Kind::Release,
+    Kind::Output,
+    Kind::Errors,
+    Kind::Report,
+    Kind::Held,
+    Kind::Released,
+    Kind::Files,
+    Kind::Write,
+    Kind::Flush,
+    Kind::Opened,
+    Kind::Written,
+    Kind::Ask,
+    Kind::Answer,
+];
+
+/// A frame without its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// What it is.
+    pub kind: Kind,
+    /// The rank or signal that it is about.
+    pub rank: u32,
+    /// Length of the payload.
+    pub bytes: usize,
+}
+
+/// The peer does not speak this protocol.
+#[derive(Debug, thiserror::Error)]
+#[error("a frame of kind {kind} with {bytes} bytes is not one of this version")]
+pub struct BadFrame {
+    kind: u32,
+    bytes: u32,
+}
+
+/// Appends a frame to `out`.
+///
+/// # Panics
+/// When the payload is larger than [`PAYLOAD_BYTES_MAX`].
+pub fn put(out: &mut Vec<u8>, kind: Kind, rank: u32, payload: &[u8]) {
+    assert!(payload.len() <= PAYLOAD_BYTES_MAX, "a payload of {} bytes", payload.len());
+    out.reserve(HEAD_BYTES + payload.len());
+    out.extend_from_slice(&(kind as u32).to_ne_bytes());
+    out.extend_from_slice(&rank.to_ne_bytes());
+    out.extend_from_slice(&(payload.len() as u32).to_ne_bytes());
+    out.extend_from_slice(payload);
+}
+
+/// In place of a rank in [`Kind::Group`]: the kernel limits the memory of the job.
+pub const LIMITS_MEMORY: u32 = 1;
+
+/// The frame with which root's daemon gives a starter the descriptors of its cgroup.
+pub fn group_frame(limits_memory: bool) -> Vec<u8> {
+    let mut frame = Vec::new();
+    put(&mut frame, Kind::Group, if limits_memory { LIMITS_MEMORY } else { 0 }, &[]);
+    frame
+}
+
+/// Appends a frame of two numbers.
+pub fn put_numbers(out: &mut Vec<u8>, kind: Kind, first: u64, second: u64) {
+    put(out, kind, 0, &[first.to_le_bytes(), second.to_le_bytes()].concat());
+}
+
+/// The two numbers of such a frame.
+pub fn two_numbers(payload: &[u8]) -> Option<(u64, u64)> {
+    let (first, rest) = payload.split_first_chunk::<8>()?;
+    Some((u64::from_le_bytes(*first), u64::from_le_bytes(*rest.first_chunk()?)))
+}
+
+/// Appends a frame whose payload is `value` as JSON.
+pub fn put_json(out: &mut Vec<u8>, kind: Kind, value: &impl Serialize) {
+    let json = serde_json::to_vec(value).expect("the types of this module have no unserialisable values");
+    put(out, kind, 0, &json);
+}
+
+/// Collects bytes into frames.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl Decoder {
+    /// Adds what was read from the socket.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.taken);
+        self.taken = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Gives back the memory of a long frame that has been taken.
+    pub fn shrink(&mut self) {
+        self.bytes.drain(..self.taken);
+        self.taken = 0;
+        self.bytes.shrink_to_fit();
+    }
+
+    /// Bytes that are no whole frame yet, or have not been asked for.
+    pub fn waiting(&self) -> usize {
+        self.bytes.len() - self.taken
+    }
+
+    /// The next whole frame.
+    ///
+    /// # Errors
+    /// When the bytes are not of this protocol.
+    pub fn next_frame(&mut self) -> Result<Option<(Head, &[u8])>, BadFrame> {
+        let rest = &self.bytes[self.taken..];
+        if rest.len() < HEAD_BYTES {
+            return Ok(None);
+        }
+        let word = |at: usize| u32::from_ne_bytes(rest[at..at + 4].try_into().expect("four bytes"));
+        let (kind, rank, bytes) = (word(0), word(4), word(8));
+        let known = KINDS.into_iter().find(|known| *known as u32 == kind);
+        let Some(kind) = known.filter(|_| bytes as usize <= PAYLOAD_BYTES_MAX) else {
+            return Err(BadFrame { kind, bytes });
+        };
+        let end = HEAD_BYTES + bytes as usize;
+        if rest.len() < end {
+            return Ok(None);
+        }
+        let start = self.taken + HEAD_BYTES;
+        self.taken += end;
+        Ok(Some((Head { kind, rank, bytes: bytes as usize }, &self.bytes[start..self.taken])))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! What a daemon and the writer of a job's output files send each other, as JSON in frames of the wire.
+
+use serde::{Deserialize, Serialize};
+
+use crate::wire::Text;
+
+/// The first message to a writer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Open {
+    /// Whom it is to become; none: it is that user already.
+    pub identity: Option<Identity>,
+    /// Its stdout is to be locked.
+    pub locks: bool,
+    /// Its file mode creation mask.
+    pub umask: u32,
+    /// The folder in which relative names are.
+    pub directory: Text,
+    /// The files, by number.
+    pub files: Vec<Text>,
+    /// They begin empty. Otherwise what is in them stays.
+    pub truncate: bool,
+}
+
+/// A user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Other groups.
+    pub groups: Vec<u32>,
+}
+
+/// The answer to [`Open`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Opened {
+    /// The files are there.
+    Ready {
+        /// Their lengths, by number; none: it has none, as a terminal or a pipe.
+        lengths: Vec<Option<u64>>,
+        /// Number of the first one in its file system.
+        inode: u64,
+    },
+    /// One is not; a line for the user.
+    Refused(String),
+}
+
+/// What became of the frames in front of a Flush.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    /// Bytes that are in their files, from the first on.
+    pub bytes: u64,
+    /// Why the next one is not; a line for the user.
+    pub error: Option<String>,
+    /// Lengths of those that were written to.
+    pub lengths: Vec<(u32, u64)>,
+}

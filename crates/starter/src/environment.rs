@@ -1,0 +1,220 @@
+//! Program, arguments and environment of ranks, as C strings, so that nothing is allocated between fork and exec.
+
+use std::ffi::{CString, OsString};
+use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
+
+use tutti_shm::ticket::{
+    APPLICATION_VARIABLE, INITIAL_HANDLER_VARIABLE, SIZE_VARIABLE, TICKET_VARIABLE, VIRTUAL_NODE_VARIABLE,
+};
+
+use crate::launch::LaunchError;
+use tutti_protocol::linker_variables;
+use tutti_protocol::wire::{Inherits, Job, Program};
+
+/// Variables that a program gets when it inherits only some: without them hardly anything starts.
+const ALWAYS_INHERITED: [&str; 11] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TERM",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "XDG_RUNTIME_DIR",
+];
+
+/// Variables of a launcher above us that would make another library believe it is that launcher's child.
+const NEVER_INHERITED: [&str; 7] = [
+    "PMI_PORT",
+    "PMI_ID",
+    "PMIX_RANK",
+    "PMIX_NAMESPACE",
+    "HYDI_CONTROL_FD",
+    // Of a job around this one.
+    INITIAL_HANDLER_VARIABLE,
+    VIRTUAL_NODE_VARIABLE,
+];
+
+/// What all ranks of a program have in common, as C strings.
+pub struct Prepared {
+    /// For messages.
+    pub name: String,
+    /// The file to execute.
+    pub file: CString,
+    /// Its arguments; the first is its name.
+    pub arguments: Vec<CString>,
+    /// `NAME=value`.
+    pub environment: Vec<CString>,
+    /// Working directory, if not ours.
+    pub directory: Option<CString>,
+}
+
+impl Prepared {
+    /// Of a program.
+    ///
+    /// # Errors
+    /// When a text has a zero byte in it.
+    pub fn new(program: &Program) -> Result<Self, LaunchError> {
+        let text = |bytes: &[u8], what| CString::new(bytes).map_err(|_| LaunchError::ZeroByte { what });
+        let arguments = program.arguments.iter().map(|argument| text(argument.as_bytes(), "argument list"));
+        let set: Vec<(OsString, OsString)> =
+            program.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let mut environment = Vec::new();
+        for (name, value) in std::env::vars_os().map(|(name, value)| (linker_variables::restore(name), value))
+        {
+            let wanted = match &program.inherits {
+                Inherits::All => true,
+                Inherits::Only(names) => {
+                    ALWAYS_INHERITED.iter().any(|always| name == *always)
+                        || names.iter().any(|listed| listed.as_bytes() == name.as_bytes())
+                }
+            };
+            let replaced = NEVER_INHERITED.iter().any(|never| name == *never)
+                || OWN_VARIABLES.iter().any(|own| name == *own)
+                || set.iter().any(|(other, _)| *other == name);
+            if wanted && !replaced {
+                environment.push(variable(&name, &value)?);
+            }
+        }
+        for (index, (name, value)) in set.iter().enumerate() {
+            // The last one given wins.
+            if set[index + 1..].iter().all(|(later, _)| later != name) {
+                environment.push(variable(name, value)?);
+            }
+        }
+        Ok(Prepared {
+            name: String::from_utf8_lossy(program.file.as_bytes()).into_owned(),
+            file: text(program.file.as_bytes(), "name")?,
+            arguments: arguments.collect::<Result<_, _>>()?,
+            environment,
+            directory: program
+                .directory
+                .as_ref()
+                .map(|directory| text(directory.as_bytes(), "directory"))
+                .transpose()?,
+        })
+    }
+}
+
+fn variable(name: &OsString, value: &OsString) -> Result<CString, LaunchError> {
+    let mut bytes = name.as_bytes().to_vec();
+    bytes.push(b'=');
+    bytes.extend_from_slice(value.as_bytes());
+    CString::new(bytes).map_err(|_| LaunchError::ZeroByte { what: "environment" })
+}
+
+/// Variables that every rank gets a value of its own for.
+const OWN_VARIABLES: [&str; 17] = [
+    TICKET_VARIABLE,
+    APPLICATION_VARIABLE,
+    "TUTTI_JOB",
+    "TUTTI_RANK",
+    SIZE_VARIABLE,
+    "TUTTI_LOCAL_RANK",
+    "TUTTI_LOCAL_SIZE",
+    "MPI_LOCALRANKID",
+    "MPI_LOCALNRANKS",
+    "PMI_FD",
+    "PMI_SPAWNED",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+];
+
+/// The values of [`OWN_VARIABLES`] for a rank, counted on this node, and of [`VIRTUAL_NODE_VARIABLE`] where nodes share a machine. The names after ours are those that wrappers, PyTorch and
+/// scripts for GPU pinning read before MPI_Init, and those by which a program of MPICH finds [`crate::pmi`].
+pub fn variables(job: &Job, index: u32, ticket: &str, pmi: RawFd) -> Vec<CString> {
+    let local = job.local_ranks();
+    let value = |name: &str| {
+        let is_local = name.contains("LOCAL");
+        match name {
+            TICKET_VARIABLE => ticket.to_owned(),
+            APPLICATION_VARIABLE => job.program_of(local.start + u64::from(index)).to_string(),
+            "TUTTI_JOB" => format!("{:016x}", job.id),
+            "PMI_FD" => pmi.to_string(),
+            "PMI_SPAWNED" => "0".to_owned(),
+            name if name.ends_with("SIZE") || name.ends_with("NRANKS") => {
+                if is_local { local.end - local.start } else { job.ranks() }.to_string()
+            }
+            _ => (u64::from(index) + if is_local { 0 } else { local.start }).to_string(),
+        }
+    };
+    let text = |name: &&str| CString::new(format!("{name}={}", value(name))).expect("no zero byte");
+    let shared = job.part.as_ref().filter(|part| part.shares_machine);
+    let node = shared.map(|part| format!("{VIRTUAL_NODE_VARIABLE}={}", part.node));
+    let node = node.map(|node| CString::new(node).expect("no zero byte"));
+    OWN_VARIABLES.iter().map(text).chain(node).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use tutti_protocol::wire::{Binding, Input, Part};
+
+    #[test]
+    fn environment_has_all_variables_of_a_rank() {
+        let program = Program {
+            file: "a.out".into(),
+            arguments: Vec::new(),
+            ranks: 8,
+            directory: None,
+            inherits: Inherits::All,
+            variables: Vec::new(),
+        };
+        let job = Job {
+            id: 0xab,
+            front_end: 1,
+            programs: vec![Program { ranks: 3, ..program.clone() }, Program { ranks: 5, ..program }],
+            input: Input::None,
+            input_inherited: false,
+            terminal: None,
+            pty: false,
+            binding: Binding::None,
+            cores_per_rank: None,
+            no_oversubscribe: false,
+            label: false,
+            part: Some(Part {
+                node: 1,
+                first_ranks: vec![0, 2, 5],
+                address: [127, 0, 0, 1].into(),
+                key: 7,
+                shares_machine: true,
+            }),
+            debug: false,
+            daemon: None,
+            memory: None,
+        };
+        let texts: Vec<String> = variables(&job, 1, "socket:3:00", 77)
+            .iter()
+            .map(|text| text.to_str().expect("ASCII").to_owned())
+            .collect();
+        for expected in [
+            "TUTTI_TICKET=socket:3:00",
+            "TUTTI_APPNUM=1",
+            "TUTTI_JOB=00000000000000ab",
+            "TUTTI_RANK=3",
+            "TUTTI_SIZE=8",
+            "TUTTI_LOCAL_RANK=1",
+            "TUTTI_LOCAL_SIZE=3",
+            "MPI_LOCALRANKID=1",
+            "MPI_LOCALNRANKS=3",
+            "OMPI_COMM_WORLD_LOCAL_RANK=1",
+            "OMPI_COMM_WORLD_LOCAL_SIZE=3",
+            "PMI_RANK=3",
+            "PMI_SIZE=8",
+            "PMI_FD=77",
+            "PMI_SPAWNED=0",
+            "TUTTI_VIRTUAL_NODE=1",
+        ] {
+            assert!(texts.iter().any(|text| text == expected), "{expected} is not in {texts:?}");
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! From the description of a job to forked ranks: limits, segment, sockets, cgroup, cores, pipes, environment, fork.
+//!
+//! Everything that can fail for want of something is asked for before the first fork ([`prepare`], then [`launch`]), so that
+//! a job that does not fit is refused in one line and nothing of it has run, on no node.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, memfd_create, open};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
+use tutti_shm::daemon_page::DaemonPage;
+use tutti_shm::layout::{Geometry, LOCAL_RANKS_MAX};
+use tutti_shm::peers::{BadPeers, Peers};
+use tutti_shm::segment::{Segment, SegmentError};
+use tutti_transport::udp;
+
+use crate::binding::Machine;
+use crate::environment::{Prepared, variables};
+use crate::keeper::Keeper;
+use crate::output::{PART_NS, PROMPT_NS};
+use crate::pmi::Pmi;
+use crate::ranks::Ranks;
+use crate::starter::Parts;
+use crate::tickets::Tickets;
+use tutti_os::cgroup::{self, Cgroup, Entrance};
+use tutti_os::{Child, Failure, Step};
+use tutti_protocol::wire::{Input, Job, Kind, MemoryLimit, Reached};
+
+/// Descriptors of the starter for one rank: pidfds, output, errors, input, connection, PMI, UDP socket.
+const DESCRIPTORS_PER_RANK: u64 = 8;
+/// Descriptors of the starter beside them.
+const DESCRIPTORS_BESIDE: u64 = 48 + crate::tickets::PENDING_MAX as u64;
+
+/// What the front end is told.
+#[derive(Debug)]
+pub struct Launched {
+    /// Pids in the order of ranks.
+    pub pids: Vec<u32>,
+    /// Cores in the order of ranks.
+    pub cores: Vec<String>,
+}
+
+/// Why a job does not start. Each is one line for the user.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// More ranks than the node takes.
+    #[error("{ranks} ranks are more than the {LOCAL_RANKS_MAX} that one node takes")]
+    TooManyRanks {
+        /// What was asked for.
+        ranks: u64,
+    },
+    /// The limit of open descriptors is too low.
+    #[error(
+        "{ranks} ranks need {needed} open descriptors, the limit is {limit}: raise it (ulimit -n) or start fewer ranks"
+    )]
+    Descriptors {
+        /// What was asked for.
+        ranks: u64,
+        /// What they need.
+        needed: u64,
+        /// The hard limit.
+        limit: u64,
+    },
+    /// The user wants no more ranks than cores.
+    #[error("{ranks} ranks are more than the {cores} cores of this job, and --nooversubscribe was given")]
+    Oversubscribed {
+        /// What was asked for.
+        ranks: u64,
+        /// What there is.
+        cores: usize,
+    },
+    /// No shared memory.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// The kernel refuses a process.
+    #[error("cannot start rank {rank} of {ranks}: {source}{hint}")]
+    Fork {
+        /// Which rank.
+        rank: u32,
+        /// Of how many.
+        ranks: u64,
+        /// The kernel's answer.
+        source: io::Error,
+        /// What the user can do.
+        hint: &'static str,
+    },
+    /// The kernel refuses something else.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The front end's table does not fit the job.
+    #[error(transparent)]
+    Peers(#[from] BadPeers),
+    /// No socket on the node's address.
+    #[error("cannot open a UDP socket on {address}: {source}")]
+    Socket {
+        /// The node's address.
+        address: std::net::IpAddr,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A text from the front end with a zero byte.
+    #[error("the program's {what} has a zero byte in it")]
+    ZeroByte {
+        /// Which text.
+        what: &'static str,
+    },
+}
+
+fn failed<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> LaunchError {
+    move |source| LaunchError::System { action, source: source.into() }
+}
+
+/// A job for whose ranks everything is there.
+#[derive(Debug)]
+pub struct Ready {
+    job: Job,
+    /// Cores in the order of ranks.
+    sets: Vec<Option<Vec<usize>>>,
+    null: OwnedFd,
+    /// Where children say that they could not become their program.
+    failure: OwnedFd,
+    descriptors_max: Option<(u64, u64)>,
+    /// Where the ranks of this node are reached, if there are others.
+    pub reached: Reached,
+}
+
+/// Makes everything that the ranks of a job on this node need.
+///
+/// # Errors
+/// When it does not fit.
+pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
+    let local = job.local_ranks();
+    let ranks = local.end - local.start;
+    if ranks > u64::from(LOCAL_RANKS_MAX) {
+        return Err(LaunchError::TooManyRanks { ranks });
+    }
+    let descriptors_max = raise_descriptors(ranks)?;
+    let machine = Machine::read();
+    // Virtual nodes share the cores of the machine as one node would.
+    let shares = job.part.as_ref().is_some_and(|part| part.shares_machine);
+    let (before, on_machine) = if shares { (local.start, job.ranks()) } else { (0, ranks) };
+    if job.no_oversubscribe && on_machine > machine.usable as u64 {
+        return Err(LaunchError::Oversubscribed { ranks: on_machine, cores: machine.usable });
+    }
+    let all = machine.bind(on_machine as usize, job.binding, job.cores_per_rank.map(|cores| cores as usize));
+    let sets = all.into_iter().skip(before as usize).take(ranks as usize).collect();
+    parts.segment = Some(Segment::create(Geometry {
+        world_ranks: job.ranks() as u32,
+        local_ranks: ranks as u32,
+        first_rank: local.start as u32,
+        node: job.node(),
+        cores: (machine.usable as u64 * ranks / on_machine) as u32,
+        starter_pid: std::process::id(),
+        job: job.id,
+    })?);
+    parts.streams.set_label(job.label);
+    let page = DaemonPage::create().map_err(failed("make the page of the job's turns"))?;
+    let reading = page.reading_end().map_err(failed("open the page of the job's turns"))?;
+    parts.page = Some((page, reading));
+    let first = local.start as u32;
+    parts.ranks = Ranks::beginning_at(first);
+    let tickets =
+        Tickets::create(&job.name(), first, ranks as usize).map_err(failed("open the job's socket"))?;
+    parts.tickets = Some(tickets);
+    parts.pmi = Some(Pmi::new(&job));
+    if parts.cgroup.is_none() {
+        parts.cgroup = Cgroup::create(&cgroup::name(&job.name()));
+    }
+    let is_limited =
+        |limit: &MemoryLimit| parts.cgroup.as_ref().is_some_and(|group| group.limit_memory(limit.bytes));
+    parts.memory = job.memory.clone().filter(is_limited);
+    // A daemon's start ends what another one and its starters have left.
+    if job.daemon.is_none() {
+        parts.keeper = Keeper::start(job.id, job.front_end, parts.cgroup.as_ref().and_then(Cgroup::path));
+    }
+    let reached = open_sockets(&job, parts)?;
+    let (failures, failure) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("open a pipe"))?;
+    rustix::io::ioctl_fionbio(&failures, true).map_err(failed("open a pipe"))?;
+    parts.failures = Some(failures);
+    let null = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(failed("open /dev/null"))?;
+    Ok(Ready { job, sets, null, failure, descriptors_max, reached })
+}
+
+/// Opens one socket for each rank of this node, when there are others.
+fn open_sockets(job: &Job, parts: &mut Parts) -> Result<Reached, LaunchError> {
+    let Some(part) = &job.part else { return Ok(Reached::default()) };
+    let mut addresses = Vec::new();
+    for _ in job.local_ranks() {
+        let refused = |source| LaunchError::Socket { address: part.address, source };
+        let (socket, address) = udp::open(part.address).map_err(refused)?;
+        parts.sockets.push(socket);
+        addresses.push(address);
+    }
+    Ok(Reached { addresses, datagram_bytes: udp::link_bytes(part.address) as u32 })
+}
+
+/// Keeps where all ranks are reached, of a job on several nodes, for the ranks of this one.
+///
+/// # Errors
+/// When there are more or fewer of them than ranks, or there is no memory.
+pub fn take_peers(ready: &Ready, reached: Reached, parts: &mut Parts) -> Result<(), LaunchError> {
+    let part = ready.job.part.as_ref().expect("only a job on several nodes waits for its peers");
+    let peers = Peers::new(part.key, reached.datagram_bytes, part.first_ranks.clone(), reached.addresses)?;
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let table = memfd_create("tutti-peers", flags).map_err(failed("make the table of peers"))?;
+    let mut file = std::fs::File::from(table);
+    io::Write::write_all(&mut file, &peers.encode()).map_err(failed("write the table of peers"))?;
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
+    fcntl_add_seals(&file, seals).map_err(failed("seal the table of peers"))?;
+    parts.peers = Some((file.into(), peers));
+    Ok(())
+}
+
+/// Starts the ranks of a job on this node.
+///
+/// # Errors
+/// When the kernel makes no more; `parts` then holds what has been started until then.
+pub fn launch(ready: &Ready, parts: &mut Parts) -> Result<Launched, LaunchError> {
+    let local = ready.job.local_ranks();
+    let mut rank = 0;
+    for program in &ready.job.programs {
+        let (begin, end) = (rank, rank + u64::from(program.ranks));
+        rank = end;
+        let mine = begin.max(local.start)..end.min(local.end);
+        if mine.is_empty() {
+            continue;
+        }
+        let prepared = Prepared::new(program)?;
+        for _ in mine {
+            start_rank(ready, &prepared, parts)?;
+        }
+    }
+    let cores = ready
+        .sets
+        .iter()
+        .map(|set| set.as_ref().map_or_else(String::new, |set| tutti_os::cpu_list::format(set)));
+    Ok(Launched { pids: parts.ranks.pids().collect(), cores: cores.collect() })
+}
+
+/// Starts the next rank.
+fn start_rank(ready: &Ready, prepared: &Prepared, parts: &mut Parts) -> Result<(), LaunchError> {
+    let Ready { job, .. } = ready;
+    let index = parts.ranks.count() as u32;
+    let rank = job.local_ranks().start as u32 + index;
+    parts.names.push(prepared.name.clone());
+    let ends = if job.pty && rank == 0 { own_terminal(job, parts) } else { open_streams(job, rank, parts) }?;
+    let ticket = parts.tickets.as_ref().expect("the socket is opened before any rank").ticket(index);
+    let pmi_end = parts.pmi.as_mut().expect("the server is made before any rank").add();
+    let pmi_end = pmi_end.map_err(failed("open a socket for PMI"))?;
+    let own = variables(job, index, &ticket, pmi_end.as_raw_fd());
+    let mask = ready.sets[index as usize].as_ref().map(|cores| tutti_os::cpu_list::mask_of(cores));
+    let child = Child {
+        file: &prepared.file,
+        arguments: &prepared.arguments,
+        environment: &[&prepared.environment, &own],
+        directory: prepared.directory.as_deref(),
+        input: match &ends.input {
+            InputEnd::Own(end) => Some(end.as_fd()),
+            InputEnd::Inherited => None,
+            InputEnd::Null => Some(ready.null.as_fd()),
+        },
+        output: ends.output.as_fd(),
+        errors: ends.errors.as_fd(),
+        kept: pmi_end.as_fd(),
+        terminal: parts.terminal.as_ref().filter(|_| job.pty && rank == 0).map(|(_, slave)| slave.as_fd()),
+        cores: mask.as_ref(),
+        cgroup: None,
+        enters: None,
+        descriptors_max: ready.descriptors_max,
+        failure: ready.failure.as_fd(),
+        rank,
+    };
+    let (pid, pidfd) = fork(child, index == 0, &mut parts.cgroup).map_err(|source| LaunchError::Fork {
+        rank,
+        ranks: job.ranks(),
+        hint: hint(&source),
+        source,
+    })?;
+    // The child does the same; whoever is first.
+    let _ = rustix::process::setpgid(Some(pid), Some(pid));
+    parts.ranks.add(pid, pidfd);
+    Ok(())
+}
+
+/// A rank's ends of its streams.
+struct Ends {
+    input: InputEnd,
+    output: OwnedFd,
+    errors: OwnedFd,
+}
+
+enum InputEnd {
+    Own(OwnedFd),
+    Inherited,
+    Null,
+}
+
+fn open_streams(job: &Job, rank: u32, parts: &mut Parts) -> Result<Ends, LaunchError> {
+    let (output, output_end) = match job.terminal {
+        // Without a devpts, or when it has no more, a pipe is better than no job.
+        Some(size) => raw_terminal(size).or_else(|_| output_pipe()),
+        None => output_pipe(),
+    }
+    .map_err(failed("open a pipe for a rank's output"))?;
+    let (errors, errors_end) = output_pipe().map_err(failed("open a pipe for a rank's error output"))?;
+    let takes_input = job.input == Input::All || job.input == Input::Rank(rank);
+    let input = if takes_input && !job.input_inherited {
+        let (end, input) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("open a pipe for a rank's input"))?;
+        rustix::io::ioctl_fionbio(&input, true).map_err(failed("open a pipe for a rank's input"))?;
+        parts.inputs.add(input);
+        InputEnd::Own(end)
+    } else if takes_input {
+        InputEnd::Inherited
+    } else {
+        InputEnd::Null
+    };
+    let silence_ns = if job.terminal.is_some() { PROMPT_NS } else { PART_NS };
+    parts.streams.add(rank, Kind::Output, output, silence_ns);
+    parts.streams.add(rank, Kind::Errors, errors, PROMPT_NS);
+    Ok(Ends { input, output: output_end, errors: errors_end })
+}
+
+/// One terminal for all streams of rank 0, the controlling one of this session; what is written to it is forwarded at once.
+fn own_terminal(job: &Job, parts: &mut Parts) -> Result<Ends, LaunchError> {
+    let open = || -> io::Result<(OwnedFd, OwnedFd)> {
+        let (master, slave) = pseudoterminal(job.terminal.unwrap_or((24, 80)))?;
+        rustix::process::ioctl_tiocsctty(&slave)?;
+        Ok((master, slave))
+    };
+    let (master, slave) = open().map_err(failed("open a terminal for rank 0"))?;
+    let copy = |end: &OwnedFd| end.try_clone().map_err(failed("open a terminal for rank 0"));
+    parts.inputs.add(copy(&master)?);
+    parts.streams.add(0, Kind::Output, copy(&master)?, 0);
+    let ends = Ends { input: InputEnd::Own(copy(&slave)?), output: copy(&slave)?, errors: copy(&slave)? };
+    parts.terminal = Some((master, slave));
+    Ok(ends)
+}
+
+/// Forks into the cgroup. One of ours that lets the first rank not in (a threaded domain, a filter) is as good as none.
+fn fork(child: Child<'_>, first: bool, cgroup: &mut Option<Cgroup>) -> io::Result<(Pid, OwnedFd)> {
+    match cgroup.as_ref().map(Cgroup::entrance) {
+        Some(Entrance::Write(enters)) => {
+            return tutti_os::fork_rank(&Child { enters: Some(enters), ..child });
+        }
+        Some(Entrance::Clone(into)) => {
+            let forked = tutti_os::fork_rank(&Child { cgroup: Some(into), ..child });
+            if forked.is_ok() || !first {
+                return forked;
+            }
+        }
+        None => {}
+    }
+    let forked = tutti_os::fork_rank(&child);
+    if forked.is_ok() {
+        *cgroup = None;
+    }
+    forked
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EAGAIN) => "; the limit of processes is reached (ulimit -u, or pids.max of the cgroup)",
+        _ => "",
+    }
+}
+
+/// Makes room for the descriptors of all ranks; gives the limits that ranks are to get back.
+fn raise_descriptors(ranks: u64) -> Result<Option<(u64, u64)>, LaunchError> {
+    let needed = ranks * DESCRIPTORS_PER_RANK + DESCRIPTORS_BESIDE;
+    let limit = getrlimit(Resource::Nofile);
+    let (soft, hard) = (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX));
+    if needed <= soft {
+        return Ok(None);
+    }
+    let raised = Rlimit { current: Some(needed), maximum: limit.maximum };
+    if needed > hard || setrlimit(Resource::Nofile, raised).is_err() {
+        return Err(LaunchError::Descriptors { ranks, needed, limit: hard });
+    }
+    Ok(Some((soft, hard)))
+}
+
+/// A pipe whose reading end does not block.
+fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&read, true)?;
+    Ok((read, write))
+}
+
+/// A raw terminal of the given size (rows, columns), so that the C library of a rank writes line by line (F26); our end
+/// does not block.
+fn raw_terminal(size: (u16, u16)) -> io::Result<(OwnedFd, OwnedFd)> {
+    let (master, slave) = pseudoterminal(size)?;
+    let mut settings = tcgetattr(&slave)?;
+    settings.make_raw();
+    tcsetattr(&slave, OptionalActions::Now, &settings)?;
+    Ok((master, slave))
+}
+
+/// A terminal of the given size (rows, columns).
+fn pseudoterminal((rows, columns): (u16, u16)) -> io::Result<(OwnedFd, OwnedFd)> {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    grantpt(&master)?;
+    unlockpt(&master)?;
+    let name = ptsname(&master, Vec::new())?;
+    let slave = open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
+    tcsetwinsize(&slave, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })?;
+    rustix::io::ioctl_fionbio(&master, true)?;
+    Ok((master, slave))
+}
+
+/// One line about a child that could not become its program.
+pub fn failure_text(name: &str, failure: &Failure) -> String {
+    let reason = io::Error::from_raw_os_error(failure.errno);
+    match (failure.step, failure.errno) {
+        (Step::Execute, libc::ENOENT) => {
+            format!("cannot execute {name}: the file, or the interpreter it names, does not exist")
+        }
+        (Step::Execute, libc::ENOEXEC) => format!(
+            "cannot execute {name}: it is not a program for this machine (a script needs a first line such as #!/bin/sh)"
+        ),
+        (Step::Execute, libc::EACCES) => format!("cannot execute {name}: permission denied"),
+        (Step::Execute, libc::E2BIG) => {
+            format!("cannot execute {name}: its arguments and environment are too long")
+        }
+        (Step::Execute, _) => format!("cannot execute {name}: {reason}"),
+        (Step::Directory, _) => {
+            format!("cannot change to the working directory of rank {}: {reason}", failure.rank)
+        }
+        (Step::Prepare, _) => format!("cannot prepare rank {}: {reason}", failure.rank),
+    }
+}
+
+/// The exit status that a shell gives in that case.
+pub fn failure_status(failure: &Failure) -> u8 {
+    match (failure.step, failure.errno) {
+        (Step::Execute, libc::ENOENT) => 127,
+        (Step::Execute, _) => 126,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_terminal_changes_no_byte() {
+        let (master, slave) = raw_terminal((24, 80)).unwrap();
+        rustix::io::write(&slave, b"a\nb\x03\x04\0\xff").unwrap();
+        let mut bytes = [0; 64];
+        let read = rustix::io::read(&master, &mut bytes).unwrap();
+        assert_eq!(&bytes[..read], b"a\nb\x03\x04\0\xff");
+        assert!(rustix::termios::isatty(&slave));
+    }
+}

@@ -1,0 +1,32 @@
+//! The starter of a job on a node: what `tutti-starter` is made of, and the wire on which the front end speaks to it.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`starter`] | the poll loop that holds the rest together |
+//! | [`launch`] | segment, sockets, pipes, and the fork of every rank |
+//! | [`environment`] | program, arguments and environment of a rank |
+//! | [`ranks`] | what is known of each, who ended the job |
+//! | [`readiness`] | one poll over all of it |
+//! | [`tickets`] | the socket on which ranks redeem their tickets |
+//! | [`output`] | stdout and stderr of the ranks: whole lines, back-pressure |
+//! | [`input`] | stdin of the ranks that get one |
+//! | [`pmi`] | by which programs of other MPIs start |
+//! | [`binding`] | which rank may run on which cores |
+//! | [`exited`] | answers for ranks that have left, in a job on several nodes |
+//! | [`writer`] | the files of a submitted job's output, written by a process of its user |
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+pub mod binding;
+pub mod environment;
+pub mod exited;
+pub mod input;
+pub mod keeper;
+pub mod launch;
+pub mod output;
+pub mod pmi;
+pub mod ranks;
+pub mod readiness;
+pub mod starter;
+pub mod tickets;
+pub mod writer;

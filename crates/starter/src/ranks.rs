@@ -1,0 +1,267 @@
+//! The ranks of a job on this node: what is known of each, and who ended the job. They are counted on this node, from 0; what
+//! users read has world ranks.
+//!
+//! ```text
+//! Alone --Attached--> Attached --Finalized--> Finalized          (over PMI: init, finalize; then init again)
+//!                         '-----Abort-------> Aborted
+//! ```
+//!
+//! | the rank's process | state | the job |
+//! |---|---|---|
+//! | exits with 0 | Alone, Finalized | goes on |
+//! | exits with 0 | Attached | ends: [`Cause::NotFinalized`] |
+//! | exits with another status, or is killed | Alone, Attached | ends |
+//! | exits with another status, or is killed | Finalized | goes on: the others may still write their results; the status is kept |
+//! | - | Aborted | ends |
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, pidfd_send_signal, waitid,
+};
+use tutti_shm::ticket::Notice;
+
+use crate::pmi::Said;
+use crate::tickets::Event;
+use tutti_protocol::wire::{Cause, Ended};
+
+/// After the death of a process that called MPI_Init below a wrapper, its wrapper has this time to end by itself and say
+/// how it ended.
+pub const WRAPPER_GRACE_NS: u64 = 1_000_000_000;
+
+/// How far a rank has come with MPI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mpi {
+    /// It has not called MPI_Init, perhaps never will.
+    Alone,
+    /// Between MPI_Init and MPI_Finalize.
+    Attached,
+    /// After MPI_Finalize.
+    Finalized,
+    /// It wants the job to end with this code.
+    Aborted(u32),
+}
+
+/// One rank.
+#[derive(Debug)]
+pub struct Rank {
+    pid: Pid,
+    /// Readable when the process is dead.
+    pidfd: OwnedFd,
+    mpi: Mpi,
+    dead: bool,
+    /// The process that called MPI_Init, when it is not the rank's own.
+    inner: Option<OwnedFd>,
+    /// When the inner process was seen dead without MPI_Finalize.
+    inner_dead_ns: Option<u64>,
+}
+
+/// All ranks, and how the job stands.
+#[derive(Debug, Default)]
+pub struct Ranks {
+    ranks: Vec<Rank>,
+    /// World rank of the first.
+    first: u32,
+    /// Exit status of the job: the first that was not 0.
+    status: u8,
+    ending: bool,
+}
+
+impl Ranks {
+    /// Those of a node whose first has this world rank.
+    pub fn beginning_at(first: u32) -> Self {
+        Ranks { first, ..Ranks::default() }
+    }
+
+    /// Adds the next rank, just forked.
+    pub fn add(&mut self, pid: Pid, pidfd: OwnedFd) {
+        self.ranks.push(Rank { pid, pidfd, mpi: Mpi::Alone, dead: false, inner: None, inner_dead_ns: None });
+    }
+
+    /// Which of those of this node has a world rank.
+    pub fn index_of(&self, rank: u32) -> Option<usize> {
+        rank.checked_sub(self.first).map(|index| index as usize)
+    }
+
+    /// How many have been forked.
+    pub fn count(&self) -> usize {
+        self.ranks.len()
+    }
+
+    /// Pids by rank.
+    pub fn pids(&self) -> impl Iterator<Item = u32> {
+        self.ranks.iter().map(|rank| rank.pid.as_raw_nonzero().get() as u32)
+    }
+
+    /// That of the first, as long as it lives.
+    pub fn first_pid(&self) -> Option<Pid> {
+        self.ranks.first().filter(|rank| !rank.dead).map(|rank| rank.pid)
+    }
+
+    /// Whether a pid is a rank's.
+    pub fn contains(&self, pid: Pid) -> bool {
+        self.ranks.iter().any(|rank| rank.pid == pid)
+    }
+
+    /// Living ranks, to be polled for readability and given to [`Self::handle_death`].
+    pub fn alive(&self) -> impl Iterator<Item = (u32, BorrowedFd<'_>)> {
+        let alive = self.ranks.iter().enumerate().filter(|(_, rank)| !rank.dead);
+        alive.map(|(index, rank)| (index as u32, rank.pidfd.as_fd()))
+    }
+
+    /// Processes below wrappers, to be polled and given to [`Self::handle_inner_death`].
+    pub fn inner(&self) -> impl Iterator<Item = (u32, BorrowedFd<'_>)> {
+        let watched = self.ranks.iter().enumerate().filter(|(_, rank)| !rank.dead);
+        watched.filter_map(|(index, rank)| Some((index as u32, rank.inner.as_ref()?.as_fd())))
+    }
+
+    /// No process of a rank is left.
+    pub fn all_dead(&self) -> bool {
+        self.ranks.iter().all(|rank| rank.dead)
+    }
+
+    /// The exit status of the job as it stands.
+    pub fn status(&self) -> u8 {
+        self.status
+    }
+
+    /// The job is over: deaths from now on are its consequence and nobody's news.
+    pub fn set_ending(&mut self, status: u8) {
+        if !self.ending {
+            self.ending = true;
+            if self.status == 0 {
+                self.status = status;
+            }
+        }
+    }
+
+    /// Whether the job is over.
+    pub fn is_ending(&self) -> bool {
+        self.ending
+    }
+
+    /// What a rank's connection brought. Gives what the user should read; the job ends if [`Self::is_ending`] says so then.
+    pub fn handle_event(&mut self, event: Event, now_ns: u64) -> Option<Ended> {
+        match event {
+            Event::Attached { rank, pid } => {
+                let rank = &mut self.ranks[rank as usize];
+                rank.mpi = Mpi::Attached;
+                if pid != rank.pid {
+                    // It may have died since: then there is nothing to watch any more.
+                    rank.inner = pidfd_open(pid, PidfdFlags::empty()).ok();
+                    rank.inner_dead_ns = rank.inner.is_none().then_some(now_ns);
+                }
+                None
+            }
+            Event::Notice { rank, notice: Notice::Finalized } => {
+                let rank = &mut self.ranks[rank as usize];
+                rank.mpi = Mpi::Finalized;
+                rank.inner = None;
+                rank.inner_dead_ns = None;
+                None
+            }
+            Event::Notice { rank, notice: Notice::Abort(code) } => {
+                self.ranks[rank as usize].mpi = Mpi::Aborted(code);
+                self.judge(rank, Cause::Abort(code))
+            }
+        }
+    }
+
+    /// What a rank said over PMI. A wrapper may run several programs one after the other; whose process speaks is not known, so
+    /// its end is that of the rank's own process.
+    pub fn handle_pmi(&mut self, said: &Said) -> Option<Ended> {
+        let set = |rank: u32, mpi, ranks: &mut Self| ranks.ranks[rank as usize].mpi = mpi;
+        match *said {
+            Said::Started(rank) => set(rank, Mpi::Attached, self),
+            Said::Finished(rank) => set(rank, Mpi::Finalized, self),
+            Said::Abort(rank, code) => {
+                set(rank, Mpi::Aborted(code), self);
+                return self.judge(rank, Cause::Abort(code));
+            }
+            Said::NoPmi(rank) => {
+                set(rank, Mpi::Aborted(1), self);
+                return self.judge(rank, Cause::NoPmi);
+            }
+            Said::Line(_) => {}
+        }
+        None
+    }
+
+    /// A rank's process is dead. Its status is looked at, not taken: the pid stays the rank's as long as others may name it
+    /// in `process_vm_readv` (W10).
+    pub fn handle_death(&mut self, rank: u32) -> Option<Ended> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        let entry = &mut self.ranks[rank as usize];
+        let status = waitid(WaitId::PidFd(entry.pidfd.as_fd()), options).ok()??;
+        entry.dead = true;
+        entry.inner = None;
+        let cause = if let Some(signal) = status.terminating_signal() {
+            Cause::Signal { signal, core_dumped: status.dumped() }
+        } else {
+            match (status.exit_status().unwrap_or(0), entry.mpi) {
+                (0, Mpi::Attached) => Cause::NotFinalized,
+                (0, _) => return None,
+                (status, _) => Cause::Status(status),
+            }
+        };
+        self.judge(rank, cause)
+    }
+
+    /// The process that called MPI_Init below a wrapper is dead.
+    pub fn handle_inner_death(&mut self, rank: u32, now_ns: u64) {
+        let rank = &mut self.ranks[rank as usize];
+        rank.inner = None;
+        if rank.mpi == Mpi::Attached {
+            rank.inner_dead_ns = Some(now_ns);
+        }
+    }
+
+    /// When the next wrapper's time is over, if one is running.
+    pub fn grace_ends_ns(&self) -> Option<u64> {
+        let running = self.ranks.iter().filter(|rank| !rank.dead && !self.ending);
+        running.filter_map(|rank| Some(rank.inner_dead_ns? + WRAPPER_GRACE_NS)).min()
+    }
+
+    /// Ends the job for wrappers whose time is over.
+    pub fn handle_time(&mut self, now_ns: u64) -> Option<Ended> {
+        let over = self.ranks.iter().position(|rank| {
+            !rank.dead && rank.inner_dead_ns.is_some_and(|dead_ns| now_ns >= dead_ns + WRAPPER_GRACE_NS)
+        })?;
+        self.judge(over as u32, Cause::Vanished)
+    }
+
+    fn judge(&mut self, rank: u32, cause: Cause) -> Option<Ended> {
+        if self.ending {
+            return None;
+        }
+        let entry = &self.ranks[rank as usize];
+        if self.status == 0 {
+            self.status = cause.status();
+        }
+        self.ending = entry.mpi != Mpi::Finalized;
+        Some(Ended { rank: self.first + rank, pid: entry.pid.as_raw_nonzero().get() as u32, cause })
+    }
+
+    /// Sends a signal to the process group of every living rank.
+    pub fn signal(&self, signal: Signal) {
+        for rank in self.ranks.iter().filter(|rank| !rank.dead) {
+            if kill_process_group(rank.pid, signal).is_err() {
+                // The child is still on its way to a group of its own.
+                let _ = pidfd_send_signal(&rank.pidfd, signal);
+            }
+        }
+    }
+
+    /// Kills every rank, and the process groups of dead ones too: their children may still be there.
+    pub fn kill(&self) {
+        for rank in &self.ranks {
+            let _ = kill_process_group(rank.pid, Signal::KILL);
+            if !rank.dead {
+                let _ = pidfd_send_signal(&rank.pidfd, Signal::KILL);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,334 @@
+//! The starter's life: read the job, start the ranks, then one poll loop until nothing of the job is left.
+//!
+//! ```text
+//! read Job -> prepare -> launch -> loop { frames, tickets, deaths, output, input } -> all ranks dead
+//!      -> end what they left behind -> forward the rest of their output -> Report::End
+//! ```
+//!
+//! In a job on several nodes the loop begins between prepare and launch, which waits for the addresses of all ranks.
+//!
+//! Single-threaded, no allocation of consequence, nothing here blocks but the poll. The front end's death (end of file on
+//! the wire, or SIGTERM by parent-death signal) ends the job, but that of a daemon does not (`lasting`); the starter's own
+//! death kills the ranks by theirs.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::process::{DumpableBehavior, Signal};
+use tutti_shm::daemon_page::{self, DaemonPage};
+use tutti_shm::peers::Peers;
+
+use crate::exited::Exited;
+use crate::input::Inputs;
+use crate::keeper::Keeper;
+use crate::launch::{self, Launched, Ready};
+use crate::output::Streams;
+use crate::pmi::Pmi;
+use crate::ranks::Ranks;
+use crate::readiness::now_ns;
+use crate::tickets::Tickets;
+use lasting::Lasting;
+use tutti_os::Signals;
+use tutti_os::cgroup::Cgroup;
+use tutti_os::descendants;
+use tutti_os::stderr::print_line;
+use tutti_protocol::wire::{Decoder, MemoryLimit, Report};
+
+mod events;
+mod front;
+mod hold;
+mod lasting;
+mod standing;
+mod stuck;
+
+/// Bytes on their way to the front end, about; beyond it no output of ranks is read.
+const ROOM_BYTES: usize = 256 << 10;
+
+/// Why the starter cannot work at all.
+#[derive(Debug, thiserror::Error)]
+pub enum StarterError {
+    /// The kernel refused something without which there is no job.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The front end is gone or speaks another protocol.
+    #[error("the front end sent no job: {0}")]
+    NoJob(String),
+}
+
+/// Runs a job that comes on `front`, to its end.
+///
+/// # Errors
+/// When there is no job to run. What happens to the job itself is told to the front end.
+pub fn run(front: OwnedFd) -> Result<(), StarterError> {
+    let failed =
+        |action| move |source: rustix::io::Errno| StarterError::System { action, source: source.into() };
+    let (job, granted, decoder) = front::read_job(&front)?;
+    if granted.is_some() {
+        // Not its user's to look into: what root's daemon has given it is for the job, not for whoever would leave its turns.
+        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+            .map_err(failed("be left alone"))?;
+    }
+    // Out of the terminal's foreground group: Ctrl-C is the front end's to hear and to forward.
+    if job.pty {
+        // The leader of a session whose terminal is to be rank 0's; its parent in another group, so that keys can stop it.
+        let _ = rustix::process::setsid();
+    }
+    let _ = rustix::process::setpgid(None, None);
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(failed("adopt orphans"))?;
+    if job.daemon.is_none() {
+        rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
+            .map_err(failed("watch the front end"))?;
+        let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+        if parent as u32 != job.front_end {
+            return Err(StarterError::NoJob("it has died".into()));
+        }
+    }
+    tutti_os::ignore_signal(libc::SIGXFSZ);
+    let wanted = [
+        libc::SIGCHLD,
+        libc::SIGTERM,
+        libc::SIGINT,
+        libc::SIGHUP,
+        libc::SIGQUIT,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+    ];
+    let signals =
+        Signals::new(&wanted).map_err(|source| StarterError::System { action: "catch signals", source })?;
+    rustix::io::ioctl_fionbio(&front, true).map_err(failed("use the front end's socket"))?;
+
+    let mut starter = Starter {
+        debug: job.debug,
+        front: Some(front),
+        lasting: job.daemon.clone().map(Lasting::new),
+        decoder,
+        out: Vec::new(),
+        sent: 0,
+        signals,
+        frozen: false,
+        stands: daemon_page::Hold::default(),
+        suspended: false,
+        hold: None,
+        last_hold: 0,
+        watch: None,
+        refused: false,
+        ready: None,
+        ending_told: false,
+        alone: job.part.is_none(),
+        may_leave: false,
+        orphans_ns: None,
+        parts: Parts::default(),
+    };
+    starter.parts.cgroup = granted.map(Cgroup::from);
+    match launch::prepare(job, &mut starter.parts) {
+        Ok(ready) if starter.alone => starter.launch(&ready),
+        Ok(ready) => {
+            starter.report(&Report::Addresses(ready.reached.clone()));
+            starter.ready = Some(ready);
+        }
+        Err(error) => starter.refuse(error.to_string(), 1),
+    }
+    // Frames that came together with the job are in the decoder already: no poll will tell of them.
+    starter.handle_frames();
+    starter.go_on();
+    starter.finish();
+    Ok(())
+}
+
+/// What a launch makes.
+#[derive(Debug, Default)]
+pub struct Parts {
+    /// The ranks forked so far.
+    pub ranks: Ranks,
+    /// Their output.
+    pub streams: Streams,
+    /// Their input.
+    pub inputs: Inputs,
+    /// The server by which programs of other MPIs start.
+    pub pmi: Option<Pmi>,
+    /// The socket for their tickets.
+    pub tickets: Option<Tickets>,
+    /// The terminal of rank 0, both sides, where it is the controlling one: held until the end, since its closing is a
+    /// hang-up.
+    pub terminal: Option<(OwnedFd, OwnedFd)>,
+    /// The shared segment.
+    pub segment: Option<tutti_shm::segment::Segment>,
+    /// What the ranks are told of their turns, and the same file as they get it.
+    pub page: Option<(DaemonPage, OwnedFd)>,
+    /// In a job on several nodes the sockets of the ranks of this one. They stay open until the job ends: what is sent to a
+    /// rank that has left is no error of the sender's (W8).
+    pub sockets: Vec<OwnedFd>,
+    /// The memfd with the addresses of all ranks, and what it says.
+    pub peers: Option<(OwnedFd, Peers)>,
+    /// Those of them that have left: they are answered for.
+    pub exited: Exited,
+    /// Where a child says that it could not become the program; closed when all have.
+    pub failures: Option<OwnedFd>,
+    /// The cgroup of them all.
+    pub cgroup: Option<Cgroup>,
+    /// What they may have of memory there; none: anything.
+    pub memory: Option<MemoryLimit>,
+    /// Who sees to what is left if this process and mpiexec are killed at once.
+    pub keeper: Option<Keeper>,
+    /// Names of programs by rank, for messages.
+    pub names: Vec<String>,
+}
+
+struct Starter {
+    debug: bool,
+    /// The wire; none when the front end is dead.
+    front: Option<OwnedFd>,
+    /// What a daemon that follows this one is told; none: the front end is no daemon, or none is to follow.
+    lasting: Option<Lasting>,
+    decoder: Decoder,
+    /// Frames on their way, the first `sent` bytes of which are gone.
+    out: Vec<u8>,
+    sent: usize,
+    signals: Signals,
+    frozen: bool,
+    /// What the ranks are told of that.
+    stands: daemon_page::Hold,
+    /// A user has suspended the job.
+    suspended: bool,
+    /// It stands still for a snapshot.
+    hold: Option<hold::Hold>,
+    /// Number of the last one.
+    last_hold: u64,
+    refused: bool,
+    /// Whether its ranks are still; none: there are none yet.
+    watch: Option<stuck::Watch>,
+    /// The job, until its ranks may start.
+    ready: Option<Ready>,
+    /// The front end knows that the job is over.
+    ending_told: bool,
+    /// This is the job's only node.
+    alone: bool,
+    /// No rank of the job is left anywhere.
+    may_leave: bool,
+    /// When to look for dead orphans.
+    orphans_ns: Option<u64>,
+    parts: Parts,
+}
+
+impl Starter {
+    /// Until all ranks are dead.
+    fn go_on(&mut self) {
+        while self.ready.is_some() || !self.parts.ranks.all_dead() {
+            self.turn();
+        }
+    }
+
+    /// Waits for whatever happens next, and handles it.
+    fn turn(&mut self) {
+        let ready = self.wait();
+        // Order matters: what a rank said before it died is heard before its death is judged, and so is a failed exec.
+        for (source, flags) in &ready {
+            self.handle(*source, *flags);
+        }
+        for (source, _) in &ready {
+            self.handle_death(*source);
+        }
+        self.handle_time(now_ns());
+        self.forward();
+    }
+
+    fn launch(&mut self, ready: &Ready) {
+        match launch::launch(ready, &mut self.parts) {
+            Ok(Launched { pids, cores }) => {
+                self.log_debug(|| format!("started {} ranks", pids.len()));
+                self.report(&Report::Started { pids, cores });
+                self.watch = Some(stuck::Watch::from(now_ns()));
+            }
+            Err(error) => self.refuse(error.to_string(), 1),
+        }
+    }
+
+    /// The job cannot start; one line of why.
+    fn refuse(&mut self, text: String, status: u8) {
+        // Before the end: whoever hears of that first takes what comes later for its consequence.
+        if !std::mem::replace(&mut self.refused, true) {
+            self.report(&Report::Refused(text));
+        }
+        self.parts.ranks.set_ending(status);
+        self.kill();
+    }
+
+    /// Ends what is left of the job and says so.
+    fn finish(&mut self) {
+        let parts = &self.parts;
+        if parts.ranks.all_dead() {
+            // Nobody names their pids any more.
+            descendants::reap_all();
+        }
+        if descendants::any() {
+            let kill = || {
+                parts.ranks.kill();
+                parts.cgroup.iter().for_each(Cgroup::kill);
+            };
+            // Killed together with the ranks, or forgotten by them: either way nothing stays behind.
+            if !descendants::end_all(None, kill) {
+                self.report(&Report::Warning("a process of the job does not die; it is left behind".into()));
+            }
+        }
+        self.parts.cgroup = None;
+        if let Some(keeper) = self.parts.keeper.take() {
+            keeper.dismiss();
+        }
+        self.parts.tickets = None;
+        while self.is_reachable() {
+            let read = self.parts.streams.handle_end(now_ns());
+            self.forward();
+            if read && self.parts.streams.are_finished() {
+                break;
+            }
+            if self.lasting.is_some() {
+                self.turn();
+            } else if self.out.len() > self.sent {
+                self.wait_for_front();
+            }
+        }
+        if !self.alone {
+            self.report(&Report::Left);
+            while self.is_reachable() && !self.may_leave && !self.parts.ranks.is_ending() {
+                self.turn();
+            }
+        }
+        let status = self.parts.ranks.status();
+        self.log_debug(|| format!("the job is over, status {status}"));
+        self.report(&Report::End { status });
+        // A daemon may need it all again, until it says that it does not.
+        while self.lasting.is_some() {
+            self.turn();
+        }
+        while self.front.is_some() && self.out.len() > self.sent {
+            self.wait_for_front();
+            self.send();
+        }
+    }
+
+    /// Kills every process of the job at once. Their deaths are seen by the loop.
+    fn kill(&mut self) {
+        self.ready = None;
+        if !std::mem::replace(&mut self.ending_told, true) {
+            self.report(&Report::Ending { status: self.parts.ranks.status() });
+        }
+        match &self.parts.cgroup {
+            Some(cgroup) => cgroup.kill(),
+            None => {
+                self.parts.ranks.kill();
+                descendants::signal_all(None, Signal::KILL);
+            }
+        }
+    }
+
+    fn log_debug(&self, what: impl FnOnce() -> String) {
+        if self.debug {
+            print_line(format_args!("tutti-starter[{}]: {}", std::process::id(), what()));
+        }
+    }
+}

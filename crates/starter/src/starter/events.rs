@@ -1,0 +1,252 @@
+//! What the starter waits for, and what it does when that happens.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::event::{PollFlags, Timespec};
+use tutti_shm::ticket::Notice;
+
+use super::lasting::Lasting;
+use super::{Parts, Starter, hold, stuck};
+use crate::launch;
+use crate::pmi::{Pmi, Said};
+use crate::readiness::{PollList, Source, now_ns};
+use crate::tickets::{Event, Gifts, Tickets};
+use tutti_os::Failure;
+use tutti_os::cgroup::Cgroup;
+use tutti_os::descendants;
+use tutti_protocol::wire::{self, Kind, Report};
+
+/// Orphans of the ranks are looked for, and their statuses taken, this long after a child's death. Only a job that leaves
+/// many behind while it runs needs it at all.
+const ORPHANS_NS: u64 = 1_000_000_000;
+
+impl Starter {
+    pub(super) fn wait(&mut self) -> Vec<(Source, PollFlags)> {
+        let parts = &self.parts;
+        let mut list = PollList::default();
+        let mut add = |source, descriptor, flags| list.add(source, descriptor, flags);
+        let jammed = self.is_jammed();
+        if let Some(front) = &self.front {
+            let write = if self.out.len() > self.sent { PollFlags::OUT } else { PollFlags::empty() };
+            add(Source::Front, front.as_fd(), PollFlags::IN | write);
+        }
+        add(Source::Signals, self.signals.descriptor(), PollFlags::IN);
+        parts.failures.iter().for_each(|pipe| add(Source::Failures, pipe.as_fd(), PollFlags::IN));
+        // Before the deaths that come of it.
+        let reached = parts.cgroup.iter().filter_map(Cgroup::reached);
+        reached.for_each(|event| add(Source::Memory, event, PollFlags::IN));
+        for (rank, pidfd) in parts.ranks.alive() {
+            add(Source::Rank(rank), pidfd, PollFlags::IN);
+        }
+        for (rank, pidfd) in parts.ranks.inner() {
+            add(Source::Inner(rank), pidfd, PollFlags::IN);
+        }
+        for (rank, socket, flags) in parts.pmi.iter().flat_map(Pmi::polled) {
+            add(Source::Pmi(rank), socket, flags);
+        }
+        if let Some(tickets) = &parts.tickets {
+            for (rank, connection) in tickets.connections() {
+                add(Source::Connection(rank), connection, PollFlags::IN);
+            }
+            // Highest first, since a handled one leaves the list; new ones only then.
+            let pending: Vec<_> = tickets.pending().enumerate().collect();
+            for (index, connection) in pending.into_iter().rev() {
+                add(Source::Pending(index), connection, PollFlags::IN);
+            }
+            add(Source::Listener, tickets.listener(), PollFlags::IN);
+        }
+        if !jammed {
+            for (index, descriptor) in parts.streams.readable() {
+                add(Source::Stream(index), descriptor, PollFlags::IN);
+            }
+        }
+        for descriptor in parts.inputs.writable() {
+            add(Source::Input, descriptor, PollFlags::OUT);
+        }
+        for (rank, socket) in parts.exited.sockets() {
+            add(Source::Exited(rank), socket, PollFlags::IN);
+        }
+        let silence_ns = parts.streams.silence_ends_ns().filter(|_| !jammed);
+        let look_ns = self.lasting.as_ref().and_then(Lasting::look_ns);
+        let hold_ns = self.hold.as_ref().map(hold::Hold::look_ns);
+        let watch_ns = self.watch.as_ref().map(stuck::Watch::look_ns);
+        let wake_ns = [silence_ns, parts.ranks.grace_ends_ns(), self.orphans_ns, look_ns, hold_ns, watch_ns];
+        let timeout = wake_ns.into_iter().flatten().min().map(|wake_ns| {
+            let ns = wake_ns.saturating_sub(now_ns());
+            Timespec::try_from(Duration::from_nanos(ns)).expect("less than a century")
+        });
+        list.wait(timeout.as_ref())
+    }
+
+    pub(super) fn handle(&mut self, source: Source, flags: PollFlags) {
+        match source {
+            Source::Front => {
+                if flags.contains(PollFlags::OUT) {
+                    self.send();
+                }
+                if flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+                    self.receive();
+                }
+            }
+            Source::Signals => self.handle_signals(),
+            Source::Memory => self.parts.cgroup.iter_mut().for_each(Cgroup::handle_reached),
+            Source::Listener => self.parts.tickets.iter_mut().for_each(Tickets::handle_listener),
+            Source::Pending(index) => {
+                let Parts { tickets, segment, page, peers, sockets, .. } = &mut self.parts;
+                if let (Some(tickets), Some(segment), Some((_, page))) = (tickets, segment, page) {
+                    let network = peers.as_ref().map(|(table, _)| (table.as_fd(), &sockets[..]));
+                    let gifts = Gifts { segment: segment.descriptor(), page: page.as_fd(), network };
+                    if let Some(event) = tickets.handle_pending(index, &gifts) {
+                        self.handle_event(event);
+                    }
+                }
+            }
+            Source::Connection(rank) => self.hear(rank),
+            Source::Pmi(rank) => self.hear_pmi(|pmi| pmi.handle_ready(rank)),
+            Source::Failures => self.handle_failures(),
+            Source::Stream(index) => {
+                self.parts.streams.handle_readable(index, now_ns());
+            }
+            Source::Exited(rank) => self.parts.exited.handle_readable(rank),
+            Source::Input => self.parts.inputs.handle_writable(),
+            Source::Rank(_) | Source::Inner(_) => {}
+        }
+    }
+
+    pub(super) fn handle_death(&mut self, source: Source) {
+        match source {
+            Source::Rank(rank) => {
+                self.hear(rank);
+                self.hear_pmi(|pmi| pmi.handle_death(rank));
+                self.handle_failures();
+                if let Some(ended) = self.parts.ranks.handle_death(rank) {
+                    self.handle_ended(ended);
+                }
+            }
+            Source::Inner(rank) => {
+                self.hear(rank);
+                self.parts.ranks.handle_inner_death(rank, now_ns());
+            }
+            _ => {}
+        }
+    }
+
+    fn hear(&mut self, rank: u32) {
+        let events = self.parts.tickets.as_mut().map(|tickets| tickets.handle_rank(rank));
+        events.into_iter().flatten().for_each(|event| self.handle_event(event));
+    }
+
+    /// The server of PMI gets on; what comes of it is told to whom it concerns.
+    pub(super) fn hear_pmi(&mut self, goes_on: impl FnOnce(&mut Pmi) -> Vec<Said>) {
+        let Some(pmi) = &mut self.parts.pmi else { return };
+        for said in goes_on(pmi) {
+            self.log_debug(|| format!("PMI: {said:?}"));
+            if let Some(ended) = self.parts.ranks.handle_pmi(&said) {
+                self.handle_ended(ended);
+            } else if let Said::Line(text) = said {
+                self.report(&Report::Warning(text));
+            }
+        }
+        if let Some((fence, puts)) = self.parts.pmi.as_mut().and_then(Pmi::poll_fence) {
+            self.log_debug(|| format!("PMI: all ranks here are in barrier {fence}, {} bytes", puts.len()));
+            let mut frame = Vec::new();
+            wire::put(&mut frame, Kind::Fence, fence, &puts);
+            if self.front.is_some() {
+                self.out.extend(&frame);
+            }
+            self.lasting.iter_mut().for_each(|lasting| lasting.keep_fence(frame.clone()));
+            self.send();
+        }
+    }
+
+    fn handle_event(&mut self, event: Event) {
+        self.log_debug(|| format!("{event:?}"));
+        if let Event::Notice { rank, notice: Notice::Finalized } = event {
+            self.stand_in(rank);
+        }
+        if let Some(ended) = self.parts.ranks.handle_event(event, now_ns()) {
+            self.handle_ended(ended);
+        }
+    }
+
+    /// A rank, counted on this node, has left; what still comes for it from other nodes is answered here.
+    fn stand_in(&mut self, rank: u32) {
+        let Parts { segment, peers, sockets, exited, .. } = &mut self.parts;
+        let (Some(segment), Some((_, peers))) = (segment, peers) else { return };
+        let world_rank = segment.geometry().first_rank + rank;
+        if let Some(socket) = sockets.get(rank as usize)
+            && let Err(error) = exited.take_over(rank, segment, peers, socket)
+        {
+            let text = format!("nobody answers for rank {world_rank}, which has left: {error}");
+            self.report(&Report::Warning(text));
+        }
+    }
+
+    fn handle_ended(&mut self, mut ended: wire::Ended) {
+        self.log_debug(|| format!("{ended:?}"));
+        // Before its cgroup is killed by us.
+        let reached = self.memory_limit_behind(ended.cause);
+        if self.parts.ranks.is_ending() {
+            self.kill();
+        }
+        if let Some(reached) = reached {
+            ended.cause = wire::Cause::Memory;
+            self.report(&Report::Warning(format!("rank {} was killed: {reached}", ended.rank)));
+        }
+        self.report(&Report::Ended(ended));
+    }
+
+    /// What the user reads of a limit of memory, if the kernel has killed the rank for it.
+    fn memory_limit_behind(&self, cause: wire::Cause) -> Option<String> {
+        let is_killed = matches!(cause, wire::Cause::Signal { signal: libc::SIGKILL, .. });
+        let Parts { memory: Some(limit), cgroup: Some(cgroup), .. } = &self.parts else { return None };
+        (is_killed && cgroup.has_run_out()).then(|| limit.reached.clone())
+    }
+
+    fn handle_failures(&mut self) {
+        let Some(pipe) = &self.parts.failures else { return };
+        let mut bytes = [0_u8; Failure::BYTES];
+        match rustix::io::read(pipe, &mut bytes) {
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Ok(Failure::BYTES) => {
+                let Some(failure) = Failure::decode(&bytes) else { return };
+                let Some(name) =
+                    self.parts.ranks.index_of(failure.rank).and_then(|at| self.parts.names.get(at))
+                else {
+                    return;
+                };
+                let text = launch::failure_text(name, &failure);
+                self.refuse(text, launch::failure_status(&failure));
+            }
+            _ => self.parts.failures = None,
+        }
+    }
+
+    fn handle_signals(&mut self) {
+        while let Some(signal) = self.signals.next_signal() {
+            if signal == libc::SIGCHLD {
+                self.orphans_ns.get_or_insert_with(|| now_ns() + ORPHANS_NS);
+                self.look_for_stop();
+            } else {
+                self.log_debug(|| format!("signal {signal}: the job ends"));
+                self.parts.ranks.set_ending(128 + signal as u8);
+                self.kill();
+            }
+        }
+    }
+
+    pub(super) fn handle_time(&mut self, now_ns: u64) {
+        self.handle_away(now_ns);
+        self.handle_hold_time(now_ns);
+        self.handle_watch_time(now_ns);
+        if let Some(ended) = self.parts.ranks.handle_time(now_ns) {
+            self.handle_ended(ended);
+        }
+        if self.orphans_ns.is_some_and(|look_ns| now_ns >= look_ns) {
+            self.orphans_ns = None;
+            let ranks = &self.parts.ranks;
+            descendants::reap_orphans(|pid| ranks.contains(pid));
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! A starter outlives its daemon: what it has said is kept until no daemon can need it again, and the daemon that takes the place
+//! of a dead one is looked for.
+//!
+//! ```text
+//! wire breaks -> away: the ranks go on, their output waits -> connect to the daemon's socket, every RETRY_MS
+//!      -> Back(token, base, ...), all reports, all output from `base` on -> as before
+//! ```
+//!
+//! Reports are kept for good (there are some per rank), output until the daemon says Taken: then the job's home has it. After
+//! [`Daemon::patience_ms`] without a daemon a job of several nodes is ended, since the cluster has given it up long before; one
+//! of this node alone goes on, and what it writes is thrown away.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+
+use super::Starter;
+use crate::readiness::now_ns;
+use tutti_protocol::wire::{self, Back, Daemon, Decoder, HEAD_BYTES, Kind, Report};
+
+/// Output that is kept, about; beyond it no output of ranks is read.
+pub(super) const KEPT_BYTES: usize = 512 << 10;
+/// Between two attempts to reach a daemon.
+const RETRY_NS: u64 = 100_000_000;
+
+/// What is kept for a daemon that follows.
+#[derive(Debug)]
+pub(super) struct Lasting {
+    daemon: Daemon,
+    /// Reports, each with the place in the output that it stands before.
+    reports: Vec<(u64, Vec<u8>)>,
+    /// The last barrier of PMI.
+    fence: Option<Vec<u8>>,
+    /// The last word on whether the ranks are still.
+    still: Option<Vec<u8>>,
+    /// Frames of output from `base` on.
+    output: VecDeque<Vec<u8>>,
+    base: u64,
+    end: u64,
+    /// Output of a job that is being killed had no room: what follows is thrown away too.
+    pub drops: bool,
+    /// Since when there is no daemon, and when to look for one.
+    away_ns: Option<(u64, u64)>,
+    /// The last Input frame, and whether it has been taken.
+    pub piece: u32,
+    pub taken: bool,
+    /// Peers have come.
+    pub has_peers: bool,
+}
+
+impl Lasting {
+    pub(super) fn new(daemon: Daemon) -> Self {
+        Lasting {
+            daemon,
+            reports: Vec::new(),
+            fence: None,
+            still: None,
+            output: VecDeque::new(),
+            base: 0,
+            end: 0,
+            drops: false,
+            away_ns: None,
+            piece: 0,
+            taken: false,
+            has_peers: false,
+        }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.end - self.base >= KEPT_BYTES as u64
+    }
+
+    /// When to look for a daemon, if there is none.
+    pub(super) fn look_ns(&self) -> Option<u64> {
+        self.away_ns.map(|(_, look_ns)| look_ns)
+    }
+
+    /// A report on its way to the daemon.
+    pub(super) fn keep_report(&mut self, report: &Report) {
+        match report {
+            Report::InputTaken => self.taken = true,
+            Report::Suspended => {}
+            report => {
+                let mut frame = Vec::new();
+                wire::put_json(&mut frame, Kind::Report, report);
+                if matches!(report, Report::Still(_)) {
+                    self.still = Some(frame);
+                    return;
+                }
+                self.reports.push((self.end, frame));
+            }
+        }
+    }
+
+    /// A barrier of PMI that all ranks are in; the one before is over.
+    pub(super) fn keep_fence(&mut self, frame: Vec<u8>) {
+        self.fence = Some(frame);
+    }
+
+    /// Whole frames of output on their way to the daemon.
+    pub(super) fn keep_output(&mut self, mut frames: &[u8]) {
+        while let Some(length) = frames.get(8..HEAD_BYTES) {
+            let length = u32::from_ne_bytes(length.try_into().expect("four bytes")) as usize;
+            let (frame, rest) = frames.split_at(HEAD_BYTES + length);
+            self.end += frame.len() as u64;
+            self.output.push_back(frame.to_vec());
+            frames = rest;
+        }
+    }
+
+    /// The output below a place is where it belongs.
+    pub(super) fn handle_taken(&mut self, have: u64) {
+        while let Some(frame) = self.output.front()
+            && self.base + frame.len() as u64 <= have
+        {
+            self.base += frame.len() as u64;
+            self.output.pop_front();
+        }
+    }
+
+    /// All that a daemon is told that knows nothing.
+    fn put_all(&mut self, frozen: bool, out: &mut Vec<u8>) {
+        let back = Back {
+            job: self.daemon.job,
+            token: self.daemon.token,
+            base: self.base,
+            piece: self.piece,
+            taken: self.taken,
+            frozen,
+            has_peers: self.has_peers,
+        };
+        wire::put_json(out, Kind::Back, &back);
+        let mut reports = self.reports.iter().peekable();
+        let mut place = self.base;
+        for frame in &self.output {
+            while let Some((_, report)) = reports.next_if(|(before, _)| *before <= place) {
+                out.extend(report);
+            }
+            out.extend(frame);
+            place += frame.len() as u64;
+        }
+        reports.for_each(|(_, report)| out.extend(report));
+        self.fence.iter().chain(&self.still).for_each(|frame| out.extend(frame));
+    }
+
+    fn connect(&self) -> Option<OwnedFd> {
+        let address = SocketAddrUnix::new(self.daemon.socket.as_bytes()).ok()?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
+        connect(&socket, &address).ok().map(|()| socket)
+    }
+}
+
+impl Starter {
+    /// Somebody hears us, or may again.
+    pub(super) fn is_reachable(&self) -> bool {
+        self.front.is_some() || self.lasting.is_some()
+    }
+
+    /// The daemon is gone; another one may come.
+    pub(super) fn go_away(&mut self, why: &str) {
+        self.log_debug(|| format!("the daemon {why}: another one may come"));
+        (self.front, self.sent) = (None, 0);
+        self.out.clear();
+        self.end_hold();
+        // Nobody stays frozen in a turn that no daemon ends; who was stopped by a user stays so.
+        self.end_turn();
+        let now_ns = now_ns();
+        if let Some(lasting) = &mut self.lasting {
+            lasting.away_ns.get_or_insert((now_ns, now_ns + RETRY_NS));
+        }
+    }
+
+    /// Looks for a daemon when it is time.
+    pub(super) fn handle_away(&mut self, now_ns: u64) {
+        let Some(lasting) = &mut self.lasting else { return };
+        let Some((since_ns, look_ns)) = lasting.away_ns else { return };
+        if now_ns < look_ns {
+            return;
+        }
+        if let Some(socket) = lasting.connect() {
+            lasting.away_ns = None;
+            lasting.put_all(self.suspended, &mut self.out);
+            (self.front, self.decoder) = (Some(socket), Decoder::default());
+            return self.send();
+        }
+        lasting.away_ns = Some((since_ns, now_ns + RETRY_NS));
+        if now_ns >= since_ns.saturating_add(lasting.daemon.patience_ms.saturating_mul(1_000_000)) {
+            self.lasting = None;
+            self.suspended = false;
+            self.settle_freeze();
+            if !self.alone {
+                self.lose_front("does not come back");
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The job stands still: by a key, for a user, for a snapshot, and while it is not its turn.
+
+use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use tutti_shm::daemon_page;
+
+use super::Starter;
+use crate::readiness::now_ns;
+use tutti_os::descendants;
+use tutti_protocol::wire::Report;
+
+impl Starter {
+    /// A key may have stopped rank 0 at its terminal. Where there is no cgroup, SIGSTOP is the daemon's way to end a turn.
+    pub(super) fn look_for_stop(&mut self) {
+        let watched = self.parts.terminal.is_some() && !self.frozen;
+        let Some(pid) = self.parts.ranks.first_pid().filter(|_| watched) else { return };
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        let Ok(Some(stopped)) = waitid(WaitId::Pid(pid), options) else { return };
+        if self.parts.cgroup.is_some() || stopped.stopping_signal() != Some(libc::SIGSTOP) {
+            self.report(&Report::Stopped);
+        }
+    }
+
+    /// The job goes on; so does rank 0 where a key has stopped it.
+    pub(super) fn resume(&mut self) {
+        self.suspended = false;
+        self.settle_freeze();
+        if self.frozen {
+            return;
+        }
+        if let Some(pid) = self.parts.ranks.first_pid().filter(|_| self.parts.terminal.is_some()) {
+            let _ = kill_process_group(pid, Signal::CONT);
+        }
+    }
+
+    /// A daemon is gone: its turns are over.
+    pub(super) fn end_turn(&mut self) {
+        self.parts.page.iter().for_each(|(page, _)| page.settle(now_ns()));
+        match &self.parts.cgroup {
+            Some(cgroup) => cgroup.thaw_outer(),
+            None if self.frozen => {}
+            None => descendants::signal_all(None, Signal::CONT),
+        }
+    }
+
+    /// The job stands still while a user has suspended it, or for a snapshot.
+    pub(super) fn settle_freeze(&mut self) {
+        self.freeze(self.suspended || self.hold.is_some());
+    }
+
+    fn freeze(&mut self, frozen: bool) {
+        if frozen == self.frozen {
+            return;
+        }
+        self.frozen = frozen;
+        if let Some((page, _)) = &self.parts.page {
+            let tell = if frozen { daemon_page::Hold::begin } else { daemon_page::Hold::end };
+            tell(&mut self.stands, page, now_ns());
+        }
+        let by_cgroup = self.parts.cgroup.as_ref().is_some_and(|cgroup| cgroup.freeze(frozen));
+        if !by_cgroup {
+            descendants::signal_all(None, if frozen { Signal::STOP } else { Signal::CONT });
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Whether the ranks of a job wait for each other for ever: the starter looks from time to time, and says so once (DESIGN 7: "the daemon says
+//! who waits for whom; report and deschedule, never kill").
+//!
+//! ```text
+//! every second: bells of all ranks, all asleep? -> the same a second before?
+//!     one node:      -> view -> bells again, the same? -> deadlock()? -> one line, Still(deadlock)
+//!     several nodes: -> Still                                              (the head takes a snapshot when all nodes have said so)
+//!     a bell rung since -> Still(none), and a line if one was said
+//! ```
+//!
+//! Nobody is stopped for the look. A rank that is asleep before and after it with the same bell was never woken in between, so what is seen is
+//! of one moment. Of a job on several nodes no node sees all ranks: that they are still is a hint there, and who judges has them frozen.
+
+use super::Starter;
+use tutti_protocol::wire::{Report, Still};
+use tutti_snapshot::{GOES_ON, Snapshot, view};
+
+/// Between two looks: each costs a job that runs a few loads.
+const LOOK_NS: u64 = 1_000_000_000;
+/// A job that stands still and in which no deadlock was found is judged again at the next look, two looks later, four, and so on up to so many:
+/// threads of a rank may compute, and end.
+const LOOKS_MAX: u32 = 120;
+/// Lines that are said of this in the life of a job, at most.
+const LINES_MAX: usize = 8;
+
+/// What was seen so far.
+#[derive(Debug)]
+pub(super) struct Watch {
+    look_ns: u64,
+    /// The bells of all ranks when all that have not left were asleep.
+    bells: Option<Vec<u32>>,
+    /// What was told last.
+    still: Option<Still>,
+    /// Looks until the job is judged again, and how many there were before the last time.
+    judge_in: u32,
+    looks: u32,
+    /// Lines that were said.
+    lines: usize,
+}
+
+impl Watch {
+    /// Begins to look.
+    pub(super) fn from(now_ns: u64) -> Self {
+        Watch { look_ns: now_ns + LOOK_NS, bells: None, still: None, judge_in: 0, looks: 0, lines: 0 }
+    }
+
+    /// When to look next.
+    pub(super) fn look_ns(&self) -> u64 {
+        self.look_ns
+    }
+
+    /// What stands at this look: all bells, if all are at rest; whether that is the same as before.
+    fn is_same(&mut self, bells: Option<Vec<u32>>) -> bool {
+        let is_same = bells.is_some() && self.bells == bells;
+        if !is_same {
+            (self.bells, self.judge_in, self.looks) = (bells, 0, 0);
+        }
+        is_same
+    }
+
+    /// At a look that is the same as before: whether the job is to be judged.
+    fn may_judge(&mut self) -> bool {
+        if self.judge_in > 0 {
+            self.judge_in -= 1;
+            return false;
+        }
+        self.looks = (2 * self.looks).clamp(1, LOOKS_MAX);
+        self.judge_in = self.looks - 1;
+        true
+    }
+
+    fn may_say(&mut self) -> bool {
+        self.lines += 1;
+        self.lines <= LINES_MAX
+    }
+}
+
+impl Starter {
+    pub(super) fn handle_watch_time(&mut self, now_ns: u64) {
+        let Some(watch) = self.watch.as_mut().filter(|watch| now_ns >= watch.look_ns) else { return };
+        watch.look_ns = now_ns + LOOK_NS;
+        let Some(segment) = &self.parts.segment else { return };
+        let ranks = 0..segment.geometry().local_ranks as usize;
+        let now: Option<Vec<u32>> = ranks.map(|rank| segment.rest(rank)).collect();
+        if !watch.is_same(now) {
+            return self.say_they_go_on();
+        }
+        if watch.still.is_some() || self.alone && !watch.may_judge() {
+            return;
+        }
+        let deadlock = if self.alone { self.judge_alone() } else { None };
+        let Some(watch) = self.watch.as_mut().filter(|_| !self.alone || deadlock.is_some()) else { return };
+        watch.still = Some(Still { number: now_ns, deadlock: deadlock.clone() });
+        let (told, line) = (watch.still.clone(), deadlock.filter(|_| watch.may_say()));
+        if let Some(text) = line {
+            self.report(&Report::Warning(text));
+        }
+        self.report(&Report::Still(told));
+    }
+
+    fn say_they_go_on(&mut self) {
+        let Some(watch) = &mut self.watch else { return };
+        let Some(told) = watch.still.take() else { return };
+        let says = told.deadlock.is_some() && watch.may_say();
+        self.report(&Report::Still(None));
+        if says {
+            self.report(&Report::Warning(GOES_ON.into()));
+        }
+    }
+
+    /// Whether the ranks of a job of this node alone wait for each other for ever.
+    fn judge_alone(&self) -> Option<String> {
+        let segment = self.parts.segment.as_ref()?;
+        let ranks = segment.geometry().local_ranks as usize;
+        let bells = || -> Option<Vec<u32>> { (0..ranks).map(|rank| segment.stillness(rank)).collect() };
+        let before = bells()?;
+        let snapshot = Snapshot {
+            job: 0,
+            command: String::new(),
+            ranks: ranks as u64,
+            taken_ms: 0,
+            nodes: vec![view(segment, 0)],
+        };
+        let found = snapshot.deadlock().filter(|_| bells() == Some(before));
+        Some(found?.line())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The looks, counted from the first, at which a job is judged of which this is seen.
+    fn judged(bells: impl Iterator<Item = Option<Vec<u32>>>) -> Vec<usize> {
+        let mut watch = Watch::from(0);
+        let look = |bells| watch.is_same(bells) && watch.may_judge();
+        let looks: Vec<bool> = bells.map(look).collect();
+        looks.iter().enumerate().filter(|(_, judged)| **judged).map(|(at, _)| at).collect()
+    }
+
+    #[test]
+    fn deadlock_search_backs_off_and_restarts_after_progress() {
+        let still = |bell: u32| Some(vec![bell, 3]);
+        let expected = [1, 2, 4, 8, 16, 32, 64, 128, 248, 368];
+        assert_eq!(judged(std::iter::repeat_n(still(1), 400)), expected);
+        let moved = std::iter::repeat_n(still(1), 100).chain([still(3), still(3), None, still(3), still(3)]);
+        assert_eq!(judged(moved), [1, 2, 4, 8, 16, 32, 64, 101, 104]);
+        assert_eq!(judged(std::iter::repeat_n(None, 9)), [0; 0]);
+    }
+}

@@ -1,0 +1,229 @@
+//! The socket on which ranks redeem their tickets, and their connections afterwards. The protocol is
+//! [`tutti_shm::ticket`]'s.
+//!
+//! Whoever may connect is bounded: another user's process is sent away before it has said a word, at most
+//! [`PENDING_MAX`] connections more than there are ranks may wait without having redeemed a ticket, and nothing here ever
+//! blocks. When there are too many, the process that has most of them loses its oldest: a rank that was interrupted
+//! between connecting and speaking has one, so no stranger's crowd can push it out.
+
+use std::collections::HashMap;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    self, AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType,
+};
+use rustix::process::Pid;
+use tutti_os::random::fill_random;
+use tutti_shm::ticket::{Attach, GIFTS_MAX, Notice, Ticket, Welcome};
+
+/// Connections that have not redeemed a ticket, at most, beside one for each rank.
+pub const PENDING_MAX: usize = 128;
+
+/// Messages taken from one connection before others get their turn.
+const MESSAGES_PER_TURN: usize = 16;
+
+/// What comes with a granted ticket.
+#[derive(Clone, Copy, Debug)]
+pub struct Gifts<'a> {
+    /// The segment.
+    pub segment: BorrowedFd<'a>,
+    /// The daemon page, open for reading only.
+    pub page: BorrowedFd<'a>,
+    /// In a job on several nodes the table of peers, and the sockets of the ranks of this one.
+    pub network: Option<(BorrowedFd<'a>, &'a [OwnedFd])>,
+}
+
+/// What a connection brought. Ranks are counted on this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A process has become the rank.
+    Attached {
+        /// Which rank.
+        rank: u32,
+        /// The process: the rank's own, or one below a wrapper.
+        pid: Pid,
+    },
+    /// The rank says something.
+    Notice {
+        /// Which rank.
+        rank: u32,
+        /// What it says.
+        notice: Notice,
+    },
+}
+
+/// The socket and everybody connected to it.
+#[derive(Debug)]
+pub struct Tickets {
+    name: String,
+    /// World rank of the first ticket.
+    first: u32,
+    listener: OwnedFd,
+    secrets: Vec<[u8; 16]>,
+    pending: Vec<Pending>,
+    places: Vec<Place>,
+}
+
+/// A connection that has not redeemed a ticket.
+#[derive(Debug)]
+struct Pending {
+    connection: OwnedFd,
+    /// The process that made it.
+    pid: Pid,
+}
+
+/// What has become of a rank's ticket.
+#[derive(Debug)]
+enum Place {
+    /// Not redeemed yet.
+    Free,
+    /// Redeemed; the connection, as long as it is open.
+    Taken(Option<OwnedFd>),
+}
+
+impl Tickets {
+    /// Opens the socket and draws one secret for each rank of this node, whose first has world rank `first`; `name` is
+    /// [`tutti_protocol::wire::Job::name`].
+    ///
+    /// # Errors
+    /// When the kernel gives no socket or no random bytes.
+    pub fn create(name: &str, first: u32, ranks: usize) -> io::Result<Self> {
+        let mut random = vec![0_u8; 16 * ranks];
+        fill_random(&mut random)?;
+        let secrets = random.chunks_exact(16).map(|bytes| bytes.try_into().expect("16 bytes")).collect();
+        let name = format!("tutti-{name}");
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let listener = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        net::bind(&listener, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+        net::listen(&listener, 4096)?;
+        let places = (0..ranks).map(|_| Place::Free).collect();
+        Ok(Tickets { name, first, listener, secrets, pending: Vec::new(), places })
+    }
+
+    /// The text for the environment of a rank, counted on this node.
+    pub fn ticket(&self, index: u32) -> String {
+        let secret = self.secrets[index as usize];
+        Ticket { socket: self.name.clone(), rank: self.first + index, secret }.to_string()
+    }
+
+    /// To be polled for readability, then given to [`Self::handle_listener`].
+    pub fn listener(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    /// To be polled, then given to [`Self::handle_pending`] by index, highest first.
+    pub fn pending(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.pending.iter().map(|pending| pending.connection.as_fd())
+    }
+
+    /// To be polled, then given to [`Self::handle_rank`].
+    pub fn connections(&self) -> impl Iterator<Item = (u32, BorrowedFd<'_>)> {
+        self.places.iter().enumerate().filter_map(|(rank, place)| match place {
+            Place::Taken(Some(connection)) => Some((rank as u32, connection.as_fd())),
+            _ => None,
+        })
+    }
+
+    /// Takes new connections.
+    pub fn handle_listener(&mut self) {
+        let own_user = rustix::process::geteuid();
+        for _ in 0..PENDING_MAX {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let Ok(connection) = net::accept_with(&self.listener, flags) else { return };
+            let own = net::sockopt::socket_peercred(&connection).ok().filter(|peer| peer.uid == own_user);
+            let Some(peer) = own else {
+                answer(&connection, Welcome::Refused, &[]);
+                continue;
+            };
+            if self.pending.len() == PENDING_MAX + self.places.len() {
+                self.make_room();
+            }
+            self.pending.push(Pending { connection, pid: peer.pid });
+        }
+    }
+
+    /// Closes the oldest pending connection of the process that has most of them.
+    fn make_room(&mut self) {
+        let mut counts: HashMap<Pid, usize> = HashMap::new();
+        for pending in &self.pending {
+            *counts.entry(pending.pid).or_default() += 1;
+        }
+        let most = counts.values().copied().max();
+        let oldest = self.pending.iter().position(|pending| counts.get(&pending.pid).copied() == most);
+        self.pending.remove(oldest.expect("the list is full"));
+    }
+
+    /// Reads from a connection that has not redeemed a ticket. It leaves the list unless it has said nothing yet.
+    pub fn handle_pending(&mut self, index: usize, gifts: &Gifts<'_>) -> Option<Event> {
+        let mut bytes = [0_u8; Attach::BYTES + 1];
+        let read = net::recv(&self.pending[index].connection, &mut bytes[..], RecvFlags::DONTWAIT);
+        let message = match read {
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return None,
+            Err(_) | Ok((0, _)) => {
+                self.pending.remove(index);
+                return None;
+            }
+            Ok((length, _)) => Attach::decode(&bytes[..length]),
+        };
+        let Pending { connection, pid } = self.pending.remove(index);
+        let Some(attach) = message else {
+            answer(&connection, Welcome::OtherProtocol, &[]);
+            return None;
+        };
+        let rank = attach.rank.wrapping_sub(self.first) as usize;
+        if self.secrets.get(rank) != Some(&attach.secret) {
+            answer(&connection, Welcome::Refused, &[]);
+            return None;
+        }
+        if let Place::Taken(_) = self.places[rank] {
+            answer(&connection, Welcome::AlreadyRedeemed, &[]);
+            return None;
+        }
+        let given = match &gifts.network {
+            None => vec![gifts.segment, gifts.page],
+            Some((table, sockets)) => vec![gifts.segment, gifts.page, *table, sockets[rank].as_fd()],
+        };
+        if !answer(&connection, Welcome::Granted, &given) {
+            return None;
+        }
+        self.places[rank] = Place::Taken(Some(connection));
+        Some(Event::Attached { rank: rank as u32, pid })
+    }
+
+    /// Reads what a rank says; called when its connection is readable and before its death is judged.
+    pub fn handle_rank(&mut self, rank: u32) -> Vec<Event> {
+        let mut events = Vec::new();
+        let Place::Taken(place) = &mut self.places[rank as usize] else { return events };
+        for _ in 0..MESSAGES_PER_TURN {
+            let Some(connection) = place.as_ref() else { break };
+            let mut bytes = [0_u8; Notice::BYTES + 1];
+            match net::recv(connection, &mut bytes[..], RecvFlags::DONTWAIT) {
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => break,
+                Err(_) | Ok((0, _)) => *place = None,
+                Ok((length, _)) => {
+                    if let Some(notice) = Notice::decode(&bytes[..length]) {
+                        events.push(Event::Notice { rank, notice });
+                    }
+                }
+            }
+        }
+        events
+    }
+}
+
+/// Sends an answer without waiting; `false` when the other side is gone or does not read.
+fn answer(connection: &OwnedFd, welcome: Welcome, gifts: &[BorrowedFd<'_>]) -> bool {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(GIFTS_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !gifts.is_empty() {
+        assert!(control.push(SendAncillaryMessage::ScmRights(gifts)), "space for {GIFTS_MAX} descriptors");
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    net::sendmsg(connection, &[IoSlice::new(&welcome.encode())], &mut control, flags).is_ok()
+}
+
+#[cfg(test)]
+mod tests;
