@@ -24,5 +24,6 @@ soak-output: dist ## a submitted job writes 1 GiB into its file, once while each
 
 # Two users of root's daemons who do not trust each other. Needs root.
 .PHONY: soak-hostile
-soak-hostile: dist ## kill and stop all parts of two users' jobs under root's daemons, each FAULTS (20) times
+soak-hostile: dist ## one of two users attacks the other's jobs and the daemons for HOSTILE (600) seconds, then all parts of two users' jobs are killed and stopped, each FAULTS (20) times
+	TUTTI_HOSTILE_SECONDS=$(or $(HOSTILE),600) $(CARGO) test -p tutti-tests --test hostile -- --nocapture --ignored --test-threads 1 harms_no_job_of_another_user_soak
 	TUTTI_FAULT_TIMES=$(or $(FAULTS),20) $(CARGO) test -p tutti-tests --test hostile -- --nocapture --ignored --test-threads 1 faults_of_two_users_jobs_repeated

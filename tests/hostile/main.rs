@@ -23,7 +23,9 @@ mod nothing_left;
 mod numbers;
 mod orphans;
 mod output;
+mod rubbish;
 mod shares;
+mod siege;
 mod sleepers;
 
 pub use cluster::Cluster;

@@ -12,17 +12,17 @@ use crate::machine::ASK;
 /// Bytes of the environment of each hostile submission.
 const BYTES: usize = 7 << 20;
 /// The head's memory stays below this, in KiB.
-const KIB_MAX: u64 = 64 << 10;
+pub const KIB_MAX: u64 = 64 << 10;
 
 /// A field of a process's status, in KiB.
-fn kib(pid: Pid, field: &str) -> u64 {
+pub fn kib(pid: Pid, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).expect("it lives");
     let value = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     value.and_then(|text| text.trim().split(' ').next()?.parse().ok()).expect("a number")
 }
 
 /// A submission with an environment of so many bytes; another number, another environment.
-fn submission(template: &Value, number: usize) -> String {
+pub fn submission(template: &Value, number: usize) -> String {
     // As long as the kernel lets a variable be.
     let value = "x".repeat(100 << 10);
     let mut environment = format!("[[\"NUMBER\",\"{number}\"]");
