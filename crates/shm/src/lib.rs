@@ -6,6 +6,7 @@
 //!
 //! The rules that every structure keeps stand in docs/internals/shared-memory.md.
 
+pub mod arena;
 pub mod bulk_ring;
 pub mod collective;
 pub mod coop_copy;
@@ -16,6 +17,7 @@ pub mod endpoint;
 pub mod envelope;
 pub mod envelope_ring;
 pub mod flow;
+pub mod gate;
 pub mod layout;
 #[cfg(all(test, loom))]
 mod model;
@@ -28,6 +30,7 @@ pub mod sync;
 pub mod ticket;
 pub mod unexpected;
 pub mod waits;
+pub mod window_lock;
 
 /// Bytes of a cache line, the unit of all layouts.
 pub const LINE_BYTES: usize = 64;

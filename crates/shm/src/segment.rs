@@ -1,15 +1,17 @@
-//! The rank segment: one sealed memfd per job and node, made by the starter, mapped by every rank.
+//! The rank segment: one sealed memfd per job and node, made by the starter, mapped by every rank. Behind it in the file lies the
+//! [arena](crate::arena), of which each rank maps what it needs.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
+use crate::arena::{ARENA_BYTES, Arena, LARGE_BYTES, Range};
 use crate::flow::{FLOW_WORDS, FlowWords};
 use crate::layout::{Geometry, LOCAL_RANKS_MAX, Layout};
 use crate::sync::Ordering;
 
 const MAGIC: u64 = u64::from_be_bytes(*b"TUTTISEG");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// First page of a segment. Writer: the starter, before any rank exists.
 #[repr(C)]
@@ -17,6 +19,8 @@ struct Header {
     magic: u64,
     version: u32,
     geometry: Geometry,
+    /// Bytes in front of the arena.
+    bytes: u64,
 }
 
 /// The header's page; a segment has more.
@@ -78,13 +82,25 @@ impl Segment {
         };
         // SAFETY: plain system calls on a descriptor that we own.
         unsafe {
-            checked(libc::ftruncate(descriptor.as_raw_fd(), bytes as libc::off_t)).map_err(failed("size"))?;
+            // Beyond the limit the kernel would end the process by SIGXFSZ.
+            let most = file_bytes_limit().min(arena_begin(bytes) + ARENA_BYTES);
+            let size = if most > arena_begin(bytes) { most } else { bytes as u64 };
+            checked(libc::ftruncate(descriptor.as_raw_fd(), size as libc::off_t)).map_err(failed("size"))?;
+            // Another user who is given the descriptor must not open the file anew for writing.
+            checked(libc::fchmod(descriptor.as_raw_fd(), 0o600)).map_err(failed("protect"))?;
             let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
             checked(libc::fcntl(descriptor.as_raw_fd(), libc::F_ADD_SEALS, seals)).map_err(failed("seal"))?;
         }
         let base = map(descriptor.as_fd(), bytes).map_err(failed("map"))?;
         // SAFETY: the mapping is page-aligned, at least a page long, and nobody else knows it yet.
-        unsafe { base.cast::<Header>().write(Header { magic: MAGIC, version: VERSION, geometry }) };
+        unsafe {
+            base.cast::<Header>().write(Header {
+                magic: MAGIC,
+                version: VERSION,
+                geometry,
+                bytes: bytes as u64,
+            })
+        };
         Ok(Segment { base, bytes, geometry, layout: Layout::new(&geometry), descriptor })
     }
 
@@ -98,17 +114,23 @@ impl Segment {
         if bytes < HEADER_BYTES || !is_sealed(descriptor.as_fd()) {
             return Err(SegmentError::Foreign { found: format!("an unsealed file of {bytes} bytes") });
         }
+        let header = read_header(descriptor.as_fd()).map_err(failed("read", bytes))?;
+        let layout = header.layout(bytes).map_err(|found| SegmentError::Foreign { found })?;
+        let bytes = layout.total_bytes();
         let base = map(descriptor.as_fd(), bytes).map_err(failed("map", bytes))?;
-        // SAFETY: the mapping holds at least a page; every bit pattern is a valid header.
-        let header = unsafe { base.cast::<Header>().read() };
-        match header.layout(bytes) {
-            Ok(layout) => Ok(Segment { base, bytes, geometry: header.geometry, layout, descriptor }),
-            Err(found) => {
-                // SAFETY: the mapping just made, and nobody has a pointer into it.
-                unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
-                Err(SegmentError::Foreign { found })
-            }
-        }
+        Ok(Segment { base, bytes, geometry: header.geometry, layout, descriptor })
+    }
+
+    /// The share of a local rank in the memory that ranks open to each other; none where the size of files is limited, or the process has
+    /// no descriptor left.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn arena(&self, local_rank: u32) -> Option<Arena> {
+        let (begin, end) = (arena_begin(self.bytes), file_bytes(self.descriptor()).ok()? as u64);
+        let arena = Range { offset: begin, bytes: end.checked_sub(begin)? };
+        let descriptor = self.descriptor.try_clone().ok()?;
+        Some(Arena::new(descriptor, arena, self.geometry.local_ranks, local_rank))
     }
 
     /// The numbers it was made from.
@@ -152,7 +174,7 @@ impl Segment {
 impl Header {
     /// The layout of a segment of so many bytes with this header, or what is wrong with them.
     fn layout(&self, bytes: usize) -> Result<Layout, String> {
-        let Header { magic, version, geometry } = self;
+        let Header { magic, version, geometry, .. } = self;
         if *magic != MAGIC || *version != VERSION {
             return Err(format!("magic {magic:#x}, version {version}"));
         }
@@ -160,8 +182,8 @@ impl Header {
             return Err(format!("{} local ranks", geometry.local_ranks));
         }
         let layout = Layout::new(geometry);
-        if layout.total_bytes() != bytes {
-            return Err(format!("{bytes} bytes for {} local ranks", geometry.local_ranks));
+        if layout.total_bytes() as u64 != self.bytes || layout.total_bytes() > bytes {
+            return Err(format!("{} bytes for {} local ranks", self.bytes, geometry.local_ranks));
         }
         if u64::from(geometry.first_rank) + u64::from(geometry.local_ranks) > u64::from(geometry.world_ranks)
         {
@@ -202,7 +224,32 @@ fn map(descriptor: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<u8>> {
     Ok(NonNull::new(base.cast()).expect("mmap returned null"))
 }
 
-fn file_bytes(descriptor: BorrowedFd<'_>) -> io::Result<usize> {
+/// Where the arena of a segment of so many bytes begins.
+fn arena_begin(bytes: usize) -> u64 {
+    (bytes as u64).next_multiple_of(LARGE_BYTES)
+}
+
+/// What a file may have at most (`ulimit -f`).
+fn file_bytes_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a place for the limit.
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    if result == 0 { limit.rlim_cur } else { libc::RLIM_INFINITY }
+}
+
+fn read_header(descriptor: BorrowedFd<'_>) -> io::Result<Header> {
+    let mut header = std::mem::MaybeUninit::<Header>::zeroed();
+    // SAFETY: the kernel writes inside the value.
+    let read =
+        unsafe { libc::pread(descriptor.as_raw_fd(), header.as_mut_ptr().cast(), size_of::<Header>(), 0) };
+    match read {
+        -1 => Err(io::Error::last_os_error()),
+        // SAFETY: every bit pattern is a valid header; what was not read is zero.
+        _ => Ok(unsafe { header.assume_init() }),
+    }
+}
+
+pub(crate) fn file_bytes(descriptor: BorrowedFd<'_>) -> io::Result<usize> {
     // SAFETY: stat is plain data, filled by the kernel before it is read.
     unsafe {
         let mut stat: libc::stat = std::mem::zeroed();
@@ -283,14 +330,15 @@ mod tests {
             magic,
             version,
             geometry: Geometry { local_ranks, ..GEOMETRY },
+            bytes: made.layout().total_bytes() as u64,
         };
-        assert_eq!(refused(header(7, VERSION, 3)), "magic 0x7, version 1");
+        assert_eq!(refused(header(7, VERSION, 3)), "magic 0x7, version 2");
         assert_eq!(refused(header(MAGIC, 99, 3)), "magic 0x5455545449534547, version 99");
         assert_eq!(refused(header(MAGIC, VERSION, 0)), "0 local ranks");
         assert_eq!(refused(header(MAGIC, VERSION, u32::MAX)), format!("{} local ranks", u32::MAX));
         assert!(refused(header(MAGIC, VERSION, 4)).ends_with(" bytes for 4 local ranks"));
         let elsewhere = Geometry { first_rank: 1, ..GEOMETRY };
-        let elsewhere = Header { magic: MAGIC, version: VERSION, geometry: elsewhere };
+        let elsewhere = Header { geometry: elsewhere, ..header(MAGIC, VERSION, 3) };
         assert_eq!(refused(elsewhere), "3 ranks from 1 on in a world of 3");
     }
 

@@ -4,3 +4,14 @@
 pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Stands between a sequentially consistent exchange of one word and a load of another: the exchange alone orders them.
+#[cfg(not(loom))]
+#[inline(always)]
+pub fn then_look() {}
+
+/// Loom takes sequentially consistent accesses for acquire and release, but knows fences.
+#[cfg(loom)]
+pub fn then_look() {
+    fence(Ordering::SeqCst);
+}

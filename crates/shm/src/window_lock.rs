@@ -1,0 +1,155 @@
+//! The lock of a window at one target (`MPI_Win_lock`): exclusive or shared, in the order of asking.
+//!
+//! ```text
+//! ask        ticket = asked++; owner[ticket] = rank
+//! exclusive  granted when left == ticket          release: left++, entered++
+//! shared     granted when entered == ticket;      release: left++
+//!            then entered++: the next shared one enters too
+//! ```
+//!
+//! Who releases, and who enters shared, learns which rank's turn it may be now and rings it. A rank of another node has its ticket taken by
+//! the target, which is then its owner: so local and remote ranks wait in one queue, and neither starves the other.
+//!
+//! A look that is too early and a ring that is too late cannot both be: the owner is stored before the counts are read, the counts
+//! before the owner is. A stale owner is rung for nothing.
+
+use std::ptr::NonNull;
+
+use crate::LINE_BYTES;
+use crate::sync::{AtomicU32, Ordering, then_look};
+
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+struct Counts {
+    /// The next ticket.
+    asked: AtomicU32,
+    /// Tickets whose holders have entered shared or left: a shared one with this number may enter.
+    entered: AtomicU32,
+    /// Tickets whose holders have left: an exclusive one with this number may enter.
+    left: AtomicU32,
+}
+
+/// How a window is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Alone (`MPI_LOCK_EXCLUSIVE`).
+    Exclusive,
+    /// Beside others that lock it shared (`MPI_LOCK_SHARED`).
+    Shared,
+}
+
+/// A place in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    number: u32,
+    mode: Mode,
+}
+
+/// One rank's view of a lock.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowLock {
+    counts: NonNull<Counts>,
+    owners: NonNull<AtomicU32>,
+    mask: u32,
+}
+
+// SAFETY: the pointers lead to atomics in memory that outlives the value (the constructor's contract).
+unsafe impl Send for WindowLock {}
+
+/// Bytes of a lock for which at most `waiters` ask at once.
+pub const fn bytes(waiters: u32) -> usize {
+    let owners = (places(waiters) as usize * size_of::<AtomicU32>()).next_multiple_of(LINE_BYTES);
+    size_of::<Counts>() + owners
+}
+
+const fn places(waiters: u32) -> u32 {
+    waiters.next_power_of_two()
+}
+
+impl WindowLock {
+    /// A view of the lock at `at`.
+    ///
+    /// # Safety
+    /// At `at` there are [`bytes`]`(waiters)` bytes, zeroed before the first use, aligned to a line and valid for the life of the
+    /// value; never more than `waiters` hold a ticket.
+    pub unsafe fn new(at: NonNull<u8>, waiters: u32) -> Self {
+        // SAFETY: the owners follow the counts inside the bytes that the caller vouches for.
+        let owners = unsafe { at.add(size_of::<Counts>()) }.cast();
+        WindowLock { counts: at.cast(), owners, mask: places(waiters) - 1 }
+    }
+
+    /// Takes a place in the queue for the local rank `owner`, which is rung when its turn may have come.
+    #[inline]
+    pub fn ask(&self, mode: Mode, owner: u32) -> Ticket {
+        let number = self.counts().asked.fetch_add(1, Ordering::SeqCst);
+        self.owner(number).swap(owner + 1, Ordering::SeqCst);
+        then_look();
+        Ticket { number, mode }
+    }
+
+    /// Whether the turn of a ticket has come.
+    #[inline]
+    pub fn is_due(&self, ticket: Ticket) -> bool {
+        let counts = self.counts();
+        let count = match ticket.mode {
+            Mode::Exclusive => &counts.left,
+            Mode::Shared => &counts.entered,
+        };
+        count.load(Ordering::SeqCst) == ticket.number
+    }
+
+    /// Enters with a ticket whose turn has come. Returns the rank that is to be rung, if one may be next.
+    ///
+    /// # Panics
+    /// When the turn has not come.
+    #[inline]
+    pub fn enter(&self, ticket: Ticket) -> Option<u32> {
+        assert!(self.is_due(ticket), "{ticket:?} is not due");
+        match ticket.mode {
+            Mode::Exclusive => None,
+            Mode::Shared => {
+                // The one writer of the count is who enters.
+                let next = ticket.number.wrapping_add(1);
+                self.counts().entered.swap(next, Ordering::SeqCst);
+                then_look();
+                self.owner_of(next)
+            }
+        }
+    }
+
+    /// Gives the lock back. Returns the rank that is to be rung, if one may be next.
+    #[inline]
+    pub fn release(&self, ticket: Ticket) -> Option<u32> {
+        let counts = self.counts();
+        if ticket.mode == Mode::Exclusive {
+            counts.entered.store(ticket.number.wrapping_add(1), Ordering::SeqCst);
+        }
+        let next = counts.left.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
+        then_look();
+        self.owner_of(next)
+    }
+
+    /// Who holds the ticket, as far as it has been stored.
+    fn owner_of(&self, ticket: u32) -> Option<u32> {
+        if self.counts().asked.load(Ordering::SeqCst) == ticket {
+            // Nobody has asked for it.
+            return None;
+        }
+        self.owner(ticket).load(Ordering::SeqCst).checked_sub(1)
+    }
+
+    fn owner(&self, ticket: u32) -> &AtomicU32 {
+        // SAFETY: the place is below their number (the constructor's contract).
+        unsafe { self.owners.add((ticket & self.mask) as usize).as_ref() }
+    }
+
+    fn counts(&self) -> &Counts {
+        // SAFETY: valid by the constructor's contract.
+        unsafe { self.counts.as_ref() }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model;
+#[cfg(all(test, not(loom)))]
+mod tests;
