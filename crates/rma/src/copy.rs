@@ -1,7 +1,8 @@
-//! One message copied by its two ranks, in pieces: the sender writes, the receiver reads, each what it claims.
+//! One message copied by its two ranks, in pieces: the sender writes, the receiver reads, each what it
+//! claims.
 //!
-//! Who claims what, and when all is there, is [`tutti_shm::coop_copy`]'s. A call of [`Copy::step`] copies one piece at most, so the
-//! caller can go on with other things in between.
+//! Who claims what, and when all is there, is [`tutti_shm::coop_copy`]'s. A call of [`Copy::step`] copies one
+//! piece at most, so the caller can go on with other things in between.
 
 use tutti_shm::coop_copy::{Joint, State};
 

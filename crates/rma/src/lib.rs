@@ -4,12 +4,15 @@
 //! |---|---|
 //! | remote write ([`Memory::write_to`], [`write()`]) | `process_vm_writev`: from our memory to an address that the other rank has told |
 //! | remote read ([`Memory::read_from`], [`read()`]) | `process_vm_readv` |
+//! | atomic changes of elements ([`accumulate::Target`]) | the processor's atomics, or loops with the gate closed |
 //! | copy of a message by its two ranks ([`copy::Copy`]) | pieces, written by the one and read by the other, whoever is there |
 //!
-//! Two cores that copy one message in halves move it up to 1.8 times as fast as one does, because a core alone does not use
-//! the memory's whole bandwidth. Where the kernel forbids such copies the caller uses the bulk ring.
+//! Two cores that copy one message in halves move it up to 1.8 times as fast as one does, because a core
+//! alone does not use the memory's whole bandwidth. Where the kernel forbids such copies the caller uses the
+//! bulk ring.
 #![deny(unsafe_code)]
 
+pub mod accumulate;
 pub mod copy;
 mod os;
 

@@ -1,16 +1,18 @@
 //! Single copies between the memories of two ranks of a node (`process_vm_readv`, `process_vm_writev`).
 //!
-//! The kernel allows them as it allows ptrace: same user, and under Yama only for descendants of the process that the target
-//! named (the runtime names the starter). Where it refuses, the caller uses the bulk ring.
+//! The kernel allows them as it allows ptrace: same user, and under Yama only for descendants of the process
+//! that the target named (the runtime names the starter). Where it refuses, the caller uses the bulk ring.
 //!
-//! The kernel copies with `rep movsb`. AMD's Zen 3 does that four times slower (64 KiB in 27 us instead of 6.5) when the target lies
-//! 1 to 31 bytes behind the source, modulo the page. Such copies make a detour through memory that lies better.
+//! The kernel copies with `rep movsb`. AMD's Zen 3 does that four times slower (64 KiB in 27 us instead of
+//! 6.5) when the target lies 1 to 31 bytes behind the source, modulo the page. Such copies make a detour
+//! through memory that lies better.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
 use std::io;
 
-/// Bytes of one call, so that a rank can be frozen soon whatever it copies: 1 MiB takes 0.1 ms. Shorter calls cost up to 10 % more.
+/// Bytes of one call, so that a rank can be frozen soon whatever it copies: 1 MiB takes 0.1 ms. Shorter calls
+/// cost up to 10 % more.
 pub const CALL_BYTES_MAX: usize = 1 << 20;
 
 /// Memory of this process that a pending operation of the user reads or writes.
@@ -33,13 +35,14 @@ impl Memory {
     /// Describes memory.
     ///
     /// # Safety
-    /// The bytes are valid for the operations that the value is given to, reading or writing, as long as it is used.
+    /// The bytes are valid for the operations that the value is given to, reading or writing, as long as it
+    /// is used.
     pub unsafe fn new(at: *mut u8, bytes: usize) -> Self {
         Memory { at, bytes }
     }
 
-    /// Copies `bytes` from `offset` of this memory to the same offset of the other's; at most [`CALL_BYTES_MAX`]. Returns how
-    /// many were copied.
+    /// Copies `bytes` from `offset` of this memory to the same offset of the other's; at most
+    /// [`CALL_BYTES_MAX`]. Returns how many were copied.
     ///
     /// # Errors
     /// As [`read`].
@@ -49,8 +52,8 @@ impl Memory {
         unsafe { write(to.pid, to.address.wrapping_add(offset as u64), self.at.add(offset), bytes) }
     }
 
-    /// Copies `bytes` from `offset` of the other's memory to the same offset of this one; at most [`CALL_BYTES_MAX`]. Returns how
-    /// many were copied.
+    /// Copies `bytes` from `offset` of the other's memory to the same offset of this one; at most
+    /// [`CALL_BYTES_MAX`]. Returns how many were copied.
     ///
     /// # Errors
     /// As [`read`].
@@ -66,13 +69,15 @@ impl Memory {
     }
 }
 
-/// Copies `bytes` from address `from` of process `pid` to `to`; at most [`CALL_BYTES_MAX`]. Returns how many were copied.
+/// Copies `bytes` from address `from` of process `pid` to `to`; at most [`CALL_BYTES_MAX`]. Returns how many
+/// were copied.
 ///
 /// # Safety
 /// `to` is valid for writing `bytes` bytes.
 ///
 /// # Errors
-/// The kernel's: EPERM when copying is not allowed here, EFAULT for a bad remote address, ESRCH for a dead process.
+/// The kernel's: EPERM when copying is not allowed here, EFAULT for a bad remote address, ESRCH for a dead
+/// process.
 pub unsafe fn read(pid: u32, from: u64, to: *mut u8, bytes: usize) -> io::Result<usize> {
     if !is_slow(from as usize, to.addr()) {
         // SAFETY: our contract.
@@ -88,7 +93,8 @@ pub unsafe fn read(pid: u32, from: u64, to: *mut u8, bytes: usize) -> io::Result
     })
 }
 
-/// Copies `bytes` from `from` to address `to` of process `pid`; at most [`CALL_BYTES_MAX`]. Returns how many were copied.
+/// Copies `bytes` from `from` to address `to` of process `pid`; at most [`CALL_BYTES_MAX`]. Returns how many
+/// were copied.
 ///
 /// # Safety
 /// `from` is valid for reading `bytes` bytes.
@@ -145,7 +151,8 @@ fn is_slow(from: usize, to: usize) -> bool {
     (1..32).contains(&(to.wrapping_sub(from) % PAGE_BYTES))
 }
 
-/// Memory for a detour that is slow neither on the way in from `from` nor out, where the target is 1 to 31 bytes further.
+/// Memory for a detour that is slow neither on the way in from `from` nor out, where the target is 1 to 31
+/// bytes further.
 fn with_detour<T>(from: usize, copy: impl FnOnce(*mut u8) -> T) -> T {
     thread_local! {
         static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };

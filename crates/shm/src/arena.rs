@@ -1,8 +1,8 @@
 //! Memory that ranks of a node open to each other: windows, symmetric heaps, `MPI_Alloc_mem`.
 //!
-//! It lies in the segment's file behind everything else, as holes that cost nothing until they are written. Each rank gives out ranges of
-//! its own share, so no word is shared by who allocates; mates are told offset and length and map the range. A range that
-//! is given back becomes a hole again, so the next one is zero.
+//! It lies in the segment's file behind everything else, as holes that cost nothing until they are written.
+//! Each rank gives out ranges of its own share, so no word is shared by who allocates; mates are told offset
+//! and length and map the range. A range that is given back becomes a hole again, so the next one is zero.
 //!
 //! ```text
 //! | segment, as its layout says | share of rank 0 | share of rank 1 | ...
@@ -122,7 +122,8 @@ pub struct Mapping {
     range: Range,
 }
 
-// SAFETY: plain memory that lives as long as the value; whoever accesses it does so by atomics or as its protocol allows.
+// SAFETY: plain memory that lives as long as the value; whoever accesses it does so by atomics or as its
+// protocol allows.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}

@@ -1,5 +1,5 @@
-//! The gate of a window: single elements are changed by the processor's atomics, long accumulations by plain vector loops, and
-//! each is atomic against the other.
+//! The gate of a window: single elements are changed by the processor's atomics, long accumulations by plain
+//! vector loops, and each is atomic against the other.
 //!
 //! ```text
 //! enter  in[slot] = stripe + 1 (xchg)        close  closed: 0 -> slot + 1 (CAS)
@@ -8,9 +8,10 @@
 //! leave  in[slot] = 0                        open   closed = 0; wake who sleeps
 //! ```
 //!
-//! Either who enters sees `closed`, or who closes sees `in`: both are sequentially consistent. Memory is cut into units of
-//! [`UNIT_BYTES`], and units into [`STRIPES`] stripes, so that a long accumulation delays atomics on its own stripe only. A section
-//! lies in one unit. An element across two units needs both stripes, closed in the order of their numbers.
+//! Either who enters sees `closed`, or who closes sees `in`: both are sequentially consistent. Memory is cut
+//! into units of [`UNIT_BYTES`], and units into [`STRIPES`] stripes, so that a long accumulation delays
+//! atomics on its own stripe only. A section lies in one unit. An element across two units needs both
+//! stripes, closed in the order of their numbers.
 //!
 //! | line | holds | written by |
 //! |---|---|---|
@@ -18,8 +19,8 @@
 //! | one for 512 slots | which slots ever entered | each slot once, by an atomic or |
 //! | one a slot | `in` | that slot alone |
 //!
-//! A slot belongs to one thread of one rank: one for its program, one for its service thread. A closer looks at slots that ever
-//! entered only; the others are no cost.
+//! A slot belongs to one thread of one rank: one for its program, one for its service thread. A closer looks
+//! at slots that ever entered only; the others are no cost.
 
 use std::ptr::NonNull;
 
@@ -84,8 +85,8 @@ impl Gate {
     /// The view of `slot` of a gate whose words begin at `at`.
     ///
     /// # Safety
-    /// At `at` there are [`bytes`]`(slots)` bytes, zeroed before the first use, aligned to a line and valid for the life of the
-    /// value. Each slot is used by one thread at a time.
+    /// At `at` there are [`bytes`]`(slots)` bytes, zeroed before the first use, aligned to a line and valid
+    /// for the life of the value. Each slot is used by one thread at a time.
     ///
     /// # Panics
     /// When there is no such slot.
@@ -100,7 +101,8 @@ impl Gate {
         }
     }
 
-    /// Enters a stripe for an operation on one element; waits while it is closed. The thread leaves by [`Gate::leave`].
+    /// Enters a stripe for an operation on one element; waits while it is closed. The thread leaves by
+    /// [`Gate::leave`].
     #[inline]
     pub fn enter(&self, stripe: u32) {
         let own = self.own();
@@ -120,7 +122,8 @@ impl Gate {
         self.own().store(OUTSIDE, Ordering::Release);
     }
 
-    /// Closes a stripe and waits until the thread is alone in it. It opens it by [`Gate::open`], after 64 KiB of work at most.
+    /// Closes a stripe and waits until the thread is alone in it. It opens it by [`Gate::open`], after 64 KiB
+    /// of work at most.
     ///
     /// # Panics
     /// When the thread has closed it already.

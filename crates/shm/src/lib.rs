@@ -23,6 +23,7 @@ pub mod layout;
 mod model;
 #[cfg(not(loom))]
 pub mod observe;
+pub mod opened;
 pub mod peers;
 pub mod report;
 pub mod segment;

@@ -7,11 +7,12 @@
 //!            then entered++: the next shared one enters too
 //! ```
 //!
-//! Who releases, and who enters shared, learns which rank's turn it may be now and rings it. A rank of another node has its ticket taken by
-//! the target, which is then its owner: so local and remote ranks wait in one queue, and neither starves the other.
+//! Who releases, and who enters shared, learns which rank's turn it may be now and rings it. A rank of
+//! another node has its ticket taken by the target, which is then its owner: so local and remote ranks wait
+//! in one queue, and neither starves the other.
 //!
-//! A look that is too early and a ring that is too late cannot both be: the owner is stored before the counts are read, the counts
-//! before the owner is. A stale owner is rung for nothing.
+//! A look that is too early and a ring that is too late cannot both be: the owner is stored before the counts
+//! are read, the counts before the owner is. A stale owner is rung for nothing.
 
 use std::ptr::NonNull;
 
@@ -70,8 +71,8 @@ impl WindowLock {
     /// A view of the lock at `at`.
     ///
     /// # Safety
-    /// At `at` there are [`bytes`]`(waiters)` bytes, zeroed before the first use, aligned to a line and valid for the life of the
-    /// value; never more than `waiters` hold a ticket.
+    /// At `at` there are [`bytes`]`(waiters)` bytes, zeroed before the first use, aligned to a line and valid
+    /// for the life of the value; never more than `waiters` hold a ticket.
     pub unsafe fn new(at: NonNull<u8>, waiters: u32) -> Self {
         // SAFETY: the owners follow the counts inside the bytes that the caller vouches for.
         let owners = unsafe { at.add(size_of::<Counts>()) }.cast();

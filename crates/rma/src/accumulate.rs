@@ -1,0 +1,349 @@
+//! Atomic changes of elements in opened memory: accumulate, fetch-and-op, compare-and-swap (MPI 12.3.4).
+//!
+//! A few elements are changed one by one by the processor's atomics, inside the gate. More of them, and
+//! elements that no atomic reaches (too long, or not aligned), are changed by plain loops while their stripe
+//! of the gate is closed. So every change of an element is atomic against every other, and a run of thousands
+//! costs little more than an addition of vectors.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use tutti_datatype::Element;
+use tutti_datatype::reduce::{Kernel, Operation, kernel};
+use tutti_shm::gate::{Gate, UNIT_BYTES, stripe_of};
+use tutti_shm::opened::{Opened, copy};
+
+/// So many elements are changed one by one; for more of them the gate is closed.
+const SINGLE_MAX: usize = 8;
+
+/// What becomes of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Update {
+    /// It becomes the origin's (`MPI_REPLACE`).
+    Replace,
+    /// It stays, and is only fetched (`MPI_NO_OP`).
+    Keep,
+    /// It is combined with the origin's.
+    Reduce(Operation),
+}
+
+/// A change of elements of one type.
+#[derive(Clone, Copy, Debug)]
+pub struct Change {
+    /// Bytes of an element.
+    bytes: usize,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Replace,
+    Keep,
+    /// By an instruction for integers of up to 8 bytes, else by the loop.
+    Combine(Instruction, Kernel),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Instruction {
+    Add,
+    And,
+    Or,
+    Xor,
+    /// Compare-and-swap of what the loop makes of one element.
+    None,
+}
+
+impl Change {
+    /// The change; none when the operation has no meaning for such elements.
+    pub fn new(update: Update, element: Element) -> Option<Self> {
+        let kind = match update {
+            Update::Replace => Kind::Replace,
+            Update::Keep => Kind::Keep,
+            Update::Reduce(operation) => {
+                let is_integer = matches!(
+                    element,
+                    Element::Signed(1..=8) | Element::Unsigned(1..=8) | Element::Byte | Element::Character(_)
+                );
+                let instruction = match operation {
+                    _ if !is_integer => Instruction::None,
+                    Operation::SUM => Instruction::Add,
+                    Operation::BAND => Instruction::And,
+                    Operation::BOR => Instruction::Or,
+                    Operation::BXOR => Instruction::Xor,
+                    _ => Instruction::None,
+                };
+                Kind::Combine(instruction, kernel(operation, element)?)
+            }
+        };
+        Some(Change { bytes: element.bytes(), kind })
+    }
+
+    /// Bytes of an element.
+    pub fn element_bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// Opened memory with the gate that its changes pass, as one thread sees them.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    memory: Opened,
+    gate: Gate,
+}
+
+/// The memory does not have such a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfRange;
+
+macro_rules! by_width {
+    ($target:expr, $offset:expr, $bytes:expr, |$atomic:ident| $body:expr) => {
+        match $bytes {
+            1 => $target.memory.atomic_u8($offset).map(|$atomic| $body),
+            2 => $target.memory.atomic_u16($offset).map(|$atomic| $body),
+            4 => $target.memory.atomic_u32($offset).map(|$atomic| $body),
+            8 => $target.memory.atomic_u64($offset).map(|$atomic| $body),
+            _ => None,
+        }
+    };
+}
+
+impl Target {
+    /// Memory whose changes pass `gate`, which is the slot of this thread.
+    pub fn new(memory: Opened, gate: Gate) -> Self {
+        Target { memory, gate }
+    }
+
+    /// The memory.
+    pub fn memory(&self) -> &Opened {
+        &self.memory
+    }
+
+    /// Changes `count` elements from byte `offset` on. With `result`, what they were is stored there, element
+    /// by element.
+    ///
+    /// # Errors
+    /// When the range is not inside the memory; then nothing is changed.
+    ///
+    /// # Safety
+    /// `origin` is valid for reading `count` elements, unless the change keeps them; `result` for writing as
+    /// many. Neither overlaps the target.
+    #[inline]
+    pub unsafe fn accumulate(
+        &self,
+        offset: usize,
+        count: usize,
+        change: Change,
+        origin: *const u8,
+        result: Option<*mut u8>,
+    ) -> Result<(), OutOfRange> {
+        let bytes = count.checked_mul(change.bytes).ok_or(OutOfRange)?;
+        self.memory.address(offset, bytes).ok_or(OutOfRange)?;
+        let is_reachable = matches!(change.bytes, 1 | 2 | 4 | 8) && self.is_aligned(offset, change.bytes);
+        // SAFETY: the range is inside; our contract for the rest.
+        unsafe {
+            if count <= SINGLE_MAX && is_reachable {
+                self.change_each(offset, count, change, origin, result);
+            } else {
+                self.change_many(offset, bytes, change, origin, result);
+            }
+        }
+        Ok(())
+    }
+
+    /// If the element at `offset` equals `compare` it becomes `origin`; what it was is stored at `result`.
+    ///
+    /// # Errors
+    /// When the element is not inside the memory.
+    ///
+    /// # Safety
+    /// The three addresses are valid for an element of `bytes` bytes each; none overlaps the target.
+    #[inline]
+    pub unsafe fn compare_and_swap(
+        &self,
+        offset: usize,
+        bytes: usize,
+        compare: *const u8,
+        origin: *const u8,
+        result: *mut u8,
+    ) -> Result<(), OutOfRange> {
+        let address = self.memory.address(offset, bytes).ok_or(OutOfRange)?.as_ptr();
+        self.gate.enter(stripe_of(offset as u64));
+        let swapped = by_width!(self, offset, bytes, |atomic| {
+            // SAFETY: our contract.
+            unsafe {
+                let found = atomic.compare_exchange(read(compare), read(origin), SeqCst, SeqCst);
+                write(result, found.unwrap_or_else(|found| found));
+            }
+        });
+        self.gate.leave();
+        if swapped.is_none() {
+            self.close(offset, bytes);
+            // SAFETY: our contract; the element is inside, and this thread alone changes it.
+            unsafe {
+                let is_equal = std::slice::from_raw_parts(compare, bytes)
+                    .iter()
+                    .enumerate()
+                    .all(|(index, byte)| address.add(index).read() == *byte);
+                copy(address, result, bytes);
+                if is_equal {
+                    copy(origin, address, bytes);
+                }
+            }
+            self.open(offset, bytes);
+        }
+        Ok(())
+    }
+
+    /// Copies the range while nobody changes an element of it by an atomic operation, in sections of a unit.
+    ///
+    /// # Errors
+    /// When the range is not inside the memory.
+    ///
+    /// # Safety
+    /// `visit` is given an address in the memory, the distance from the beginning of the range, and a number
+    /// of bytes, and keeps to them.
+    pub unsafe fn change_alone(
+        &self,
+        offset: usize,
+        bytes: usize,
+        element_bytes: usize,
+        visit: &mut dyn FnMut(*mut u8, usize, usize),
+    ) -> Result<(), OutOfRange> {
+        let begin = self.memory.address(offset, bytes).ok_or(OutOfRange)?.as_ptr();
+        let mut done = 0;
+        while done < bytes {
+            let at = offset + done;
+            let room = UNIT_BYTES - at % UNIT_BYTES;
+            // An element across the border of two units has both stripes.
+            let section = (bytes - done).min((room / element_bytes).max(1) * element_bytes);
+            self.close(at, section);
+            visit(begin.wrapping_add(done), done, section);
+            self.open(at, section);
+            done += section;
+        }
+        Ok(())
+    }
+
+    fn is_aligned(&self, offset: usize, bytes: usize) -> bool {
+        (self.memory.base().addr().get() + offset).is_multiple_of(bytes)
+    }
+
+    /// # Safety
+    /// The range is inside, elements are aligned and of 1, 2, 4 or 8 bytes; for the rest as
+    /// [`Target::accumulate`].
+    #[inline]
+    unsafe fn change_each(
+        &self,
+        offset: usize,
+        count: usize,
+        change: Change,
+        origin: *const u8,
+        result: Option<*mut u8>,
+    ) {
+        for index in 0..count {
+            let skip = index * change.bytes;
+            self.gate.enter(stripe_of((offset + skip) as u64));
+            by_width!(self, offset + skip, change.bytes, |atomic| {
+                // SAFETY: our contract: one element on each side.
+                unsafe {
+                    let found = match change.kind {
+                        Kind::Keep => atomic.load(SeqCst),
+                        Kind::Replace => atomic.swap(read(origin.add(skip)), SeqCst),
+                        Kind::Combine(instruction, combine) => {
+                            let operand = origin.add(skip);
+                            match instruction {
+                                Instruction::Add => atomic.fetch_add(read(operand), SeqCst),
+                                Instruction::And => atomic.fetch_and(read(operand), SeqCst),
+                                Instruction::Or => atomic.fetch_or(read(operand), SeqCst),
+                                Instruction::Xor => atomic.fetch_xor(read(operand), SeqCst),
+                                Instruction::None => {
+                                    let mut found = atomic.load(SeqCst);
+                                    loop {
+                                        let mut made = found;
+                                        combine(operand, (&raw mut made).cast(), 1);
+                                        match atomic.compare_exchange_weak(found, made, SeqCst, SeqCst) {
+                                            Ok(_) => break found,
+                                            Err(now) => found = now,
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    };
+                    if let Some(result) = result {
+                        write(result.add(skip), found);
+                    }
+                }
+            });
+            self.gate.leave();
+        }
+    }
+
+    /// # Safety
+    /// The range is inside; for the rest as [`Target::accumulate`].
+    unsafe fn change_many(
+        &self,
+        offset: usize,
+        bytes: usize,
+        change: Change,
+        origin: *const u8,
+        result: Option<*mut u8>,
+    ) {
+        let mut visit = |address: *mut u8, done: usize, section: usize| {
+            // SAFETY: the section lies in the range; our contract for origin and result.
+            unsafe {
+                if let Some(result) = result {
+                    copy(address, result.add(done), section);
+                }
+                match change.kind {
+                    Kind::Keep => {}
+                    Kind::Replace => copy(origin.add(done), address, section),
+                    Kind::Combine(_, combine) => combine(origin.add(done), address, section / change.bytes),
+                }
+            }
+        };
+        // SAFETY: the closure keeps to what it is given.
+        let inside = unsafe { self.change_alone(offset, bytes, change.bytes, &mut visit) };
+        debug_assert_eq!(inside, Ok(()));
+    }
+
+    /// Closes the stripes of a section, in the order of their numbers.
+    fn close(&self, offset: usize, bytes: usize) {
+        let (first, second) = stripes(offset, bytes);
+        self.gate.close(first);
+        if let Some(second) = second {
+            self.gate.close(second);
+        }
+    }
+
+    fn open(&self, offset: usize, bytes: usize) {
+        let (first, second) = stripes(offset, bytes);
+        if let Some(second) = second {
+            self.gate.open(second);
+        }
+        self.gate.open(first);
+    }
+}
+
+/// # Safety
+/// `from` is valid for a `T`, in any alignment; every bit pattern is one.
+unsafe fn read<T: Copy>(from: *const u8) -> T {
+    // SAFETY: our contract.
+    unsafe { from.cast::<T>().read_unaligned() }
+}
+
+/// # Safety
+/// `to` is valid for writing a `T`, in any alignment.
+unsafe fn write<T: Copy>(to: *mut u8, value: T) {
+    // SAFETY: our contract.
+    unsafe { to.cast::<T>().write_unaligned(value) }
+}
+
+/// The stripes of a section of at most a unit, the lower one first.
+fn stripes(offset: usize, bytes: usize) -> (u32, Option<u32>) {
+    let (begin, end) = (stripe_of(offset as u64), stripe_of((offset + bytes.max(1) - 1) as u64));
+    if begin == end { (begin, None) } else { (begin.min(end), Some(begin.max(end))) }
+}
+
+#[cfg(test)]
+mod tests;
