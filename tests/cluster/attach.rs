@@ -12,12 +12,12 @@ fn two_lines(scratch: &Scratch) -> Vec<String> {
     vec![RANK.into(), "say=before".into(), format!("await={}", go.display()), "say=after".into()]
 }
 
-/// Becomes the front end of job 1, which has written `line` and whose last front end is gone: as long as the home has not heard of
+/// Becomes the front end of job 1, which has written `line` and whose last front end is gone: as long as the origin has not heard of
 /// that, there is one already.
 #[track_caller]
 fn attach_after_the_last(cluster: &Cluster, node: u32, line: &str) -> Running {
     let mut attached = None;
-    await_that("the home has no front end any more", || {
+    await_that("the origin has no front end any more", || {
         let mut front = Running::start_command(&mut cluster.command_on(node, &["attach", "1"]));
         if front.try_await_line(line) {
             attached = Some(front);

@@ -136,7 +136,7 @@ fn dependency_survives_controller_restart() {
     cluster.tutti(&["submit", "--name", "second", "--after", "1", "-n", "1", "true"]).expect_success();
     cluster.tutti(&["submit", "--after-ok", "1", "-n", "1", "true"]).expect_success();
     cluster.replace(0);
-    await_that("the next head knows it", || cluster.job(1).contains("\"running\""));
+    await_that("the next controller knows it", || cluster.job(1).contains("\"running\""));
     cluster.tutti(&["kill", "1"]).expect_success();
     assert_eq!(cluster.tutti(&["wait", "2"]).code(), 0);
     assert_eq!(cluster.tutti(&["wait", "3"]).code(), 1);

@@ -102,7 +102,7 @@ impl Cluster {
         cluster.tutti(&[&["up"], more].concat())
     }
 
-    /// `tutti` with these words, asking the head.
+    /// `tutti` with these words, asking the controller.
     pub fn command(&self, words: &[&str]) -> Command {
         self.command_on(0, words)
     }
@@ -154,7 +154,7 @@ impl Cluster {
     pub fn kill_daemon(&self, node: u32) -> Gone {
         let mut gone = self.kill_daemon_as_it_is(node);
         let log = std::fs::read_to_string(&gone.log_file).expect("its log");
-        let heard = log.lines().rfind(|line| line.contains("hears on ")).expect("its first line");
+        let heard = log.lines().rfind(|line| line.contains("listens on ")).expect("its first line");
         let address = heard.rsplit(' ').next().expect("the address").to_owned();
         let listen = gone.words.iter().position(|word| word == "--listen").expect("an option of its") + 1;
         gone.words[listen] = address;
@@ -290,7 +290,7 @@ impl Drop for Cluster {
             self.tell();
         }
         let _ = tutti_tests::run(&mut self.command(&["down"]), LIMIT);
-        // Those that a test has cut off from the head.
+        // Those that a test has cut off from the controller.
         let folder = self.folder.as_os_str().as_encoded_bytes().to_vec();
         for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {

@@ -31,7 +31,7 @@ enum Fault {
     Starter,
     /// Killed, and another one is started at once.
     Daemon,
-    /// The same, of the head.
+    /// The same, of the controller.
     Head,
     FrontEnd,
     /// Killed with all that it has started, and comes back when it is lost.

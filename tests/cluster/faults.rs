@@ -153,7 +153,7 @@ fn first_line(command: &mut std::process::Child) -> String {
     line
 }
 
-/// The head stands still: who asks hears for whom he waits, queries end, and orders that were given up are not carried out when it goes on.
+/// The controller stands still: who asks hears for whom he waits, queries end, and orders that were given up are not carried out when it goes on.
 #[test]
 fn controller_stopped_is_reported_and_given_up_orders_are_dropped() {
     let cluster = Cluster::up("cluster-headless", 2, &["--lost-after", "2"]);
@@ -168,7 +168,7 @@ fn controller_stopped_is_reported_and_given_up_orders_are_dropped() {
         command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
         command.stdout(std::process::Stdio::null()).spawn().expect("tutti")
     };
-    let waits = "node1 waits for the head, which has not answered for 3 s; Ctrl-C gives up";
+    let waits = "node1 waits for the controller, which has not answered for 3 s; Ctrl-C gives up";
     let silent = format!("the daemon (pid {number}) has not answered for 3 s; Ctrl-C gives up");
     let orders = [(1, "kill", waits), (0, "kill", &silent), (1, "suspend", waits), (0, "suspend", &silent)];
     let mut ordered = orders.map(|(node, order, _)| start(node, &[order, "1"]));
@@ -187,7 +187,7 @@ fn controller_stopped_is_reported_and_given_up_orders_are_dropped() {
             0 => format!(
                 "the daemon (pid {number}) has not answered for 11 s; if it is stopped, kill -CONT {number} lets it go on"
             ),
-            _ => "the head has not answered node1 for 10 s: nothing can be asked until it does".into(),
+            _ => "the controller has not answered node1 for 10 s: nothing can be asked until it does".into(),
         };
         assert_eq!(lines[1], format!("tutti {query}: {end}"));
     }

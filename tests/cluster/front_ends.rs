@@ -46,10 +46,10 @@ fn front_end_reports_controller_lost_and_back_once() {
     let front = Said::start(&cluster, 1, "cluster-told", &words);
     await_that("it runs", || cluster.job(1).contains("\"running\""));
     let head = cluster.kill_daemon(0);
-    front.await_said("node1 has heard nothing of the head for ");
+    front.await_said("node1 has heard nothing from the controller for ");
     head.start();
-    front.await_said("node1 hears the head again");
-    await_that("the head knows it", || cluster.job(1).contains("\"running\""));
+    front.await_said("node1 hears from the controller again");
+    await_that("the controller knows it", || cluster.job(1).contains("\"running\""));
     cluster.tutti(&["kill", "1"]).expect_success();
     let said = front.read();
     assert_eq!(front.job.end().0, 137);
@@ -78,14 +78,14 @@ fn front_end_given_up_without_controller_gets_no_job() {
     let cluster = Cluster::up("cluster-given-up", 2, &["--lost-after", "1"]);
     let head = cluster.kill_daemon(0);
     let front = Said::start(&cluster, 1, "cluster-given-up", &["run", "-n", "1", RANK, "hang"]);
-    front.await_said("tutti run: node1 waits for the head, ");
+    front.await_said("tutti run: node1 waits for the controller, ");
     front.job.signal(Signal::INT);
     assert_ne!(front.job.end().0, 0);
     head.start();
     let asked = Running::start_command(&mut cluster.command_on(1, &["run", "-n", "1", "true"]));
     let ended = asked.end();
     assert_eq!(ended.0, 0, "{}", ended.1);
-    // A head that is new waits for what its nodes know of what they have asked before, twice as long as for a node.
+    // A controller that is new waits for what its nodes know of what they have asked before, twice as long as for a node.
     std::thread::sleep(Duration::from_secs(4));
     let jobs = cluster.tutti(&["ps", "--all"]).expect_success().stdout;
     assert_eq!(jobs.lines().count(), 2, "{jobs}");
@@ -130,7 +130,10 @@ fn submit_is_refused_where_it_cannot_be_stored() {
     for node in [0, 1] {
         let ran = submit(node, &["true"]);
         assert_eq!((ran.code(), ran.stdout.as_str(), ran.stderr.lines().count()), (1, "", 1), "{ran}");
-        assert!(ran.stderr.starts_with("tutti submit: the head cannot keep the job: cannot write "), "{ran}");
+        assert!(
+            ran.stderr.starts_with("tutti submit: the controller cannot keep the job: cannot write "),
+            "{ran}"
+        );
     }
     assert_eq!(cluster.tutti(&["ps", "--all"]).expect_success().stdout.lines().count(), 1);
     // Who waits for his job sees what becomes of it.

@@ -68,7 +68,7 @@ fn full_disk_daemons_continue_and_report_once() {
     assert!(jobs.is_sorted() && jobs.last() == Some(&43), "{ran}");
     let mut lines = ran.stderr.lines();
     for start in
-        ["tutti submit: the head cannot keep the job: cannot write ", "tutti timeline: cannot write "]
+        ["tutti submit: the controller cannot keep the job: cannot write ", "tutti timeline: cannot write "]
     {
         let line = lines.next().filter(|line| line.starts_with(start));
         assert!(line.is_some_and(|line| line.contains("No space left")), "{ran}");

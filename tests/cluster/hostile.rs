@@ -127,7 +127,7 @@ fn daemon_port_garbage_changes_nothing() {
     let daemon = cluster.daemon(0);
     let log = || std::fs::read_to_string(cluster.folder.join("node0.log")).expect("its log");
     let said = log();
-    let first = said.lines().find(|line| line.contains("hears on ")).expect("its first line");
+    let first = said.lines().find(|line| line.contains("listens on ")).expect("its first line");
     let port = first.rsplit(' ').next().expect("an address").to_owned();
     let connect = || std::net::TcpStream::connect(&port).expect("the daemon lives");
     let mut random = u64::from(std::process::id());
@@ -146,7 +146,7 @@ fn daemon_port_garbage_changes_nothing() {
     cluster.run(&["run", "-N", "2", "-n", "2", RANK, "exchange"]).expect_success();
     drop(silent);
     cluster.replace(1);
-    // A job that is placed before the head has heard of the new daemon is lost with the old one, which is said.
+    // A job that is placed before the controller has heard of the new daemon is lost with the old one, which is said.
     await_that("jobs run on the other node again", || {
         let ran = cluster.run(&["run", "-N", "2", "-n", "2", RANK, "exchange"]);
         assert!(ran.status.success() || ran.stderr.contains("were lost with its daemon"), "{}", ran.stderr);

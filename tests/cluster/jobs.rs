@@ -111,7 +111,7 @@ fn front_end_death_ends_its_job() {
     await_that("it runs", || cluster.job(1).contains("\"running\""));
     job.signal(Signal::KILL);
     job.mark.assert_nothing_left();
-    await_that("the head knows", || cluster.job(1).contains("\"over\""));
+    await_that("the controller knows", || cluster.job(1).contains("\"over\""));
     let _ = job.end();
 }
 

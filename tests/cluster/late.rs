@@ -92,7 +92,7 @@ fn late_node_is_named_once() {
             events(&cluster, &name).last().is_some_and(|last| last == "node-in-time")
         });
         assert_once(&events(&cluster, &name), "node-late", "node-in-time");
-        let log = std::fs::read_to_string(cluster.folder.join("node0.log")).expect("the head's log");
+        let log = std::fs::read_to_string(cluster.folder.join("node0.log")).expect("the controller's log");
         let job = kept.iter().find(|job| log.contains(&format!("node {name} has not frozen job {job},")));
         assert!(
             job.is_some() && log.contains(&format!("node {name} has frozen what it was late with")),

@@ -61,7 +61,7 @@ impl Held {
     }
 }
 
-/// Sockets that say that a user has jobs on this machine: they come when a head looks for others, and go.
+/// Sockets that say that a user has jobs on this machine: they come when a controller looks for others, and go.
 fn announcements(place: &str) -> BTreeSet<String> {
     let table = std::fs::read_to_string(format!("{place}/net/unix")).unwrap_or_default();
     let rows = table.lines().filter(|line| line.contains(" @tutti/"));

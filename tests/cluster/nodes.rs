@@ -17,7 +17,7 @@ fn nodes_lists_the_control_tree() {
     assert!(cluster.tutti(&["nodes"]).stderr.starts_with("tutti nodes: no daemon answers at "));
 }
 
-/// Another program has the head's port for a while, then for good.
+/// Another program has the controller's port for a while, then for good.
 #[test]
 fn head_without_its_port_waits_and_never_begins_a_second_cluster() {
     let cluster = Cluster::up("cluster-port", 2, &["--lost-after", "30"]);
@@ -26,11 +26,12 @@ fn head_without_its_port_waits_and_never_begins_a_second_cluster() {
     let address = gone.address();
     let taken = std::net::TcpListener::bind(address).expect("its port is free");
     gone.start();
-    let line = format!(" WARN node0: cannot listen on {address}, where the head was: Address already in use");
+    let line =
+        format!(" WARN node0: cannot listen on {address}, where the controller was: Address already in use");
     await_that("it waits for its port", || log().contains(&line));
     drop(taken);
     let alive = || cluster.tutti(&["nodes"]).stdout.matches(" up ").count();
-    await_that("it is the head again", || alive() == 2);
+    await_that("it is the controller again", || alive() == 2);
     cluster.run(&["run", "-N", "2", "-n", "2", "true"]).expect_success();
 
     let gone = cluster.kill_daemon(0);
@@ -40,8 +41,9 @@ fn head_without_its_port_waits_and_never_begins_a_second_cluster() {
     assert_eq!(status.code(), Some(1));
     let log = log();
     let last = log.lines().last().unwrap_or_default();
-    let said =
-        format!(" ERROR node0: cannot listen on {address}, where the head of this cluster was (without ");
+    let said = format!(
+        " ERROR node0: cannot listen on {address}, where the controller of this cluster was (without "
+    );
     assert!(last.contains(&said) && last.ends_with("Address already in use (os error 98)"), "{log}");
     let recorded = std::fs::read_to_string(cluster.folder.join("node0.address")).expect("its address");
     assert_eq!(recorded.trim(), address.to_string());
@@ -99,7 +101,7 @@ fn tls_daemon_with_another_key_is_refused() {
     stranger.args(["--join", &head, "--listen", "127.0.0.1:0", "--name", "stranger", "--key"]).arg(&key);
     stranger.arg("--dir").arg(scratch.path().join("dir"));
     let mut stranger = stranger.stderr(std::process::Stdio::null()).spawn().expect("tuttid");
-    crate::harness::await_that("the head refuses it", || {
+    crate::harness::await_that("the controller refuses it", || {
         std::fs::read_to_string(cluster.folder.join("node0.log"))
             .is_ok_and(|log| log.contains("is not a member of this cluster"))
     });

@@ -128,7 +128,7 @@ fn submit_labels_are_in_its_files_once() {
         "echo err >&2; echo one; printf begin; until test -e {}; do sleep 0.05; done; echo end; seq 20000",
         go.display()
     );
-    // The origin is not the head, whose log says that all is over while it is replaced.
+    // The origin is not the controller, whose log says that all is over while it is replaced.
     let words = ["submit", "-l", "-o", "out.%r", "-N", "2", "-n", "2", "sh", "-c", &script];
     let ran = tutti_tests::run(&mut cluster.command_on(1, &words), LIMIT).expect_success();
     assert_eq!(ran.stdout, "job 1\n");

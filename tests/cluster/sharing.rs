@@ -53,7 +53,7 @@ impl Cluster {
 
     /// Files of jobs that wait.
     fn queued_files(&self) -> usize {
-        std::fs::read_dir(self.folder.join("node0.queue")).expect("the head's folder").count()
+        std::fs::read_dir(self.folder.join("node0.queue")).expect("the controller's folder").count()
     }
 }
 
@@ -82,7 +82,7 @@ fn exclusive_job_waits_and_has_its_node_alone() {
     assert_eq!(status, 137);
     assert!(said.contains("job 2 waits: it is exclusive and needs 1 node"), "{said}");
     cluster.await_state(4, "running");
-    // In the order in which the head has seen it nobody was there beside it.
+    // In the order in which the controller has seen it nobody was there beside it.
     let order = [(1, "over"), (3, "over"), (2, "placed"), (2, "over"), (4, "placed")];
     let places: Vec<usize> = order.iter().map(|(job, event)| cluster.place_in_log(*job, event)).collect();
     assert!(places[0] < places[2] && places[1..].is_sorted(), "{places:?}");
@@ -149,7 +149,7 @@ fn waiting_job_can_be_suspended_and_killed() {
 
 #[test]
 fn waiting_jobs_survive_a_controller_restart() {
-    // The next head starts nobody before its nodes have had twice this time to say what runs.
+    // The next controller starts nobody before its nodes have had twice this time to say what runs.
     let cluster = Cluster::up("cluster-waiting-head", 2, &["--lost-after", "3"]);
     let on_1 = |more: &[&'static str]| [&["-host", "node1", "-n", "1"], more].concat();
     cluster.submit(1, &on_1(&["--exclusive", "sleep", "1000"]), "running");
@@ -166,8 +166,8 @@ fn waiting_jobs_survive_a_controller_restart() {
     let (status, said) = fourth.end();
     assert_eq!(status, 1);
     assert!(said.contains("the daemon of this node has died; the job is ended"), "{said}");
-    await_that("the next head answers", || cluster.tutti(&["ps"]).status.success());
-    await_that("the next head knows all", || {
+    await_that("the next controller answers", || cluster.tutti(&["ps"]).status.success());
+    await_that("the next controller knows all", || {
         let states: Vec<Value> = [1, 2, 3].iter().map(|job| cluster.row(*job)["state"].clone()).collect();
         states == ["running", "waiting", "waiting"]
     });

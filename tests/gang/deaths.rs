@@ -37,7 +37,7 @@ impl Drop for Left<'_> {
 
 #[test]
 fn frozen_jobs_are_thawed_when_a_daemon_is_killed() {
-    // The jobs' front ends end when the head has lost the node.
+    // The jobs' front ends end when the controller has lost the node.
     let cluster = Cluster::up("gang-orphans", 2, &["--slice", "5", "--lost-after", "6", "--keep-for", "1"]);
     let words = ["run", "-N", "1", "-host", "node1", "-n", "2", "sh", "-c", "while :; do :; done"];
     let jobs: Vec<_> = (1..=2)
@@ -79,13 +79,13 @@ fn frozen_jobs_are_thawed_when_the_controller_is_killed() {
     for (node, daemon) in (1..).zip(daemons) {
         assert!(rustix::process::test_kill_process(daemon).is_ok(), "the daemon of node{node} lives");
         let log = std::fs::read_to_string(cluster.folder.join(format!("node{node}.log"))).expect("its log");
-        let said = log.lines().filter(|line| line.contains("has not heard of the head for"));
+        let said = log.lines().filter(|line| line.contains("has not heard from the controller for"));
         assert_eq!(said.count(), 2, "{log}");
     }
     drop(orphans);
 }
 
-/// A daemon that is new hears what the head has ordered and what jobs are here in some order, and its parent is not the head.
+/// A daemon that is new hears what the controller has ordered and what jobs are here in some order, and its parent is not the controller.
 #[test]
 fn strict_switch_resumes_after_a_daemon_restart() {
     let up = ["--arity", "1", "--slice", "20", "--strict"];

@@ -1,4 +1,4 @@
-//! What the head's log of turns says.
+//! What the controller's log of turns says.
 
 use std::collections::{BTreeMap, BTreeSet};
 

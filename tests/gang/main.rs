@@ -10,13 +10,13 @@ mod deaths;
 #[allow(dead_code)]
 mod harness;
 mod idle;
-mod lanes;
 mod log;
 mod page;
 mod phases;
 mod signals;
 mod snapshot;
 mod steered;
+mod switch_links;
 mod traffic;
 mod turns;
 

@@ -219,7 +219,7 @@ fn survive(cluster: &Cluster, node: u32, watch: &Watch, jobs: Vec<Running>) {
 fn daemon_page_is_right_after_a_daemon_restart() {
     let cluster = Cluster::up("gang-page-deaths", 2, &[&["--slice", "500"], &SLOWLY_LOST[..]].concat());
     let watch = Watch::new("gang-page-deaths");
-    // The home of the jobs is the head, which lives on.
+    // The origin of the jobs is the controller, which lives on.
     let place = ["-N", "1", "-host", "node1", "-n", "2"];
     let jobs = (0..2).map(|_| watch.start(&cluster, &place)).collect();
     survive(&cluster, 1, &watch, jobs);

@@ -14,11 +14,11 @@ use crate::turns::Turns;
 enum Phase {
     /// The job that leaves, on each of its nodes.
     Leaves(&'static str),
-    /// The same, when the head has it from all of them.
+    /// The same, when the controller has it from all of them.
     HasLeft(&'static str),
     /// The job that comes, on each of its nodes.
     Comes(&'static str),
-    /// The same, when the head has it from all of them.
+    /// The same, when the controller has it from all of them.
     HasCome(&'static str),
 }
 

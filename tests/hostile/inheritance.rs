@@ -19,7 +19,7 @@ printf 'a\033[2Jb\n' >&2
 yes 'to the log' 2>/dev/null | head -c 104857600 >&2 2>/dev/null
 exec "$starter" "$@""#;
 
-/// The log of the head's daemon.
+/// The log of the controller's daemon.
 fn log(machine: &Machine) -> PathBuf {
     machine.cluster.folder.join("node0.log")
 }

@@ -103,7 +103,7 @@ impl Machine {
         rows.iter().filter_map(|row| row["job"].as_u64()).map(|job| job as u32).collect()
     }
 
-    /// The socket of the head's daemon.
+    /// The socket of the controller's daemon.
     pub fn socket(&self) -> PathBuf {
         self.cluster.folder.join("tuttid.sock")
     }
@@ -169,7 +169,7 @@ impl Machine {
         assert!(tutti_tests::comes_true(is_so), "it was awaited that {what}: {row}");
     }
 
-    /// A connection to the head's daemon, by a user: made by a process of its own, since the kernel names who has connected.
+    /// A connection to the controller's daemon, by a user: made by a process of its own, since the kernel names who has connected.
     #[track_caller]
     pub fn connect(&self, user: usize) -> UnixStream {
         self.as_user(user, |machine| UnixStream::connect(machine.socket()).expect("the daemon lives"))

@@ -1,4 +1,4 @@
-//! What the head keeps of a user has a bound in bytes.
+//! What the controller keeps of a user has a bound in bytes.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use crate::machine::ASK;
 
 /// Bytes of the environment of each hostile submission.
 const BYTES: usize = 7 << 20;
-/// The head's memory stays below this, in KiB.
+/// The controller's memory stays below this, in KiB.
 pub const KIB_MAX: u64 = 64 << 10;
 
 /// A field of a process's status, in KiB.
@@ -62,7 +62,7 @@ fn memory_of_the_head_for_a_users_submissions_is_bounded() {
     let check = |what: &str| {
         let (now, peak) = (kib(daemon, "VmRSS"), kib(daemon, "VmHWM"));
         println!("{what}: {now} KiB, at most {peak} KiB");
-        assert!(peak < KIB_MAX, "{what}: the head had {peak} KiB");
+        assert!(peak < KIB_MAX, "{what}: the controller had {peak} KiB");
     };
     check("at first");
     // All others wait.
@@ -131,7 +131,7 @@ fn memory_of_a_request_does_not_grow_with_its_words() {
         assert_eq!(answer["Refused"], "a request of more than 262144 words", "{path}: {answer}");
         request = machine.request(0, &["submit", "-n", "1", "true"]);
         let peak = kib(daemon, "VmHWM");
-        assert!(peak < KIB_MAX, "{path}: the head had {peak} KiB");
+        assert!(peak < KIB_MAX, "{path}: the controller had {peak} KiB");
     }
 }
 
@@ -156,5 +156,5 @@ fn memory_for_answers_that_a_user_does_not_read_is_bounded() {
     });
     let peak = kib(daemon, "VmHWM");
     println!("{} connections, {peak} KiB", silent.len());
-    assert!(peak < KIB_MAX, "the head had {peak} KiB");
+    assert!(peak < KIB_MAX, "the controller had {peak} KiB");
 }

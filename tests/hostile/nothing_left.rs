@@ -9,7 +9,7 @@ use crate::harness::{await_that, comes_true};
 use crate::leftovers::Held;
 use crate::orphans::children;
 
-/// A daemon keeps so many records of output files of jobs that are over, for a head that does not know yet that they are.
+/// A daemon keeps so many records of output files of jobs that are over, for a controller that does not know yet that they are.
 const JOURNALS_MAX: usize = 64;
 
 /// What is there while no job is under way.

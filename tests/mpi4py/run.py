@@ -264,7 +264,7 @@ def cluster(options):
 
 
 def thaws(folder):
-    """By the head's log."""
+    """By the controller's log."""
     log = folder / "turns.jsonl"
     lines = log.read_text().splitlines() if log.exists() else []
     return sum(turn[0] == "thaw" for line in lines for turn in json.loads(line)["turns"])

@@ -75,7 +75,7 @@ impl Users {
         &self.root
     }
 
-    /// The folder of a user: its home, and where its own daemon's files are.
+    /// The folder of a user: its origin, and where its own daemon's files are.
     pub fn folder(&self, uid: u32) -> PathBuf {
         self.root.join(uid.to_string())
     }

@@ -1,4 +1,4 @@
-//! A cluster of daemons on this machine that lives as long as a measurement, and what its head has logged. Of one on which something has
+//! A cluster of daemons on this machine that lives as long as a measurement, and what its controller has logged. Of one on which something has
 //! failed the folder is kept.
 
 use std::{
@@ -102,7 +102,7 @@ impl Cluster {
         self.folder.file_name().and_then(|name| name.to_str()).unwrap_or("?")
     }
 
-    /// How the switch thread is preferred, as the head says.
+    /// How the switch thread is preferred, as the controller says.
     fn rung(&self) -> String {
         let log = fs::read_to_string(self.folder.join("node0.log")).unwrap_or_default();
         log.split("preferred by: ").nth(1).and_then(|rest| rest.lines().next()).unwrap_or("?").to_owned()

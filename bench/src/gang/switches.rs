@@ -24,7 +24,7 @@ const PAPER_500_MS: [Reference; 1] = [("SCore-D BAR", &[(32.0, 2.0)])];
 /// The paper's phases in ms: freeze below 1, save and restore of empty FIFOs (its table 3), the rest about 1.
 const PAPER_PHASES: [f64; 5] = [1.0, 0.94, 0.005, 0.37, 1.0];
 const PHASES: [&str; 5] = ["freeze", "save", "schedule", "restore", "run"];
-const PHASES_EXPLAINED: &str = "\nPhases: medians of EP / BAR in us, between what the head sees: SWITCH, FROZEN, SAVED, SWITCH, RESTORED, last thaw. There is no drain: channels stay where they are.";
+const PHASES_EXPLAINED: &str = "\nPhases: medians of EP / BAR in us, between what the controller sees: SWITCH, FROZEN, SAVED, SWITCH, RESTORED, last thaw. There is no drain: channels stay where they are.";
 
 /// What was measured of one setting.
 #[derive(Clone, Debug)]
@@ -243,7 +243,7 @@ fn phases(turns: &[Turn], job: u64) -> Vec<Switch> {
         let Some(again) = after.iter().position(|turn| at_head(turn) && turn.what == "switch") else {
             continue;
         };
-        // By the number of the switch: a node may be ahead of the head's own record of it, or behind the next one.
+        // By the number of the switch: a node may be ahead of the controller's own record of it, or behind the next one.
         let generation = after[again].generation;
         let coming = || turns.iter().filter(|turn| turn.generation == generation && turn.job == job);
         let mut thawed = BTreeMap::new();
@@ -367,7 +367,7 @@ fn draw(places: &Places, all: &[Found]) -> Result<(), String> {
     };
     let phases = Bars {
         title: "The phases of a switch (EP, slices of 100 ms)".into(),
-        note: "medians, at the head; all nodes on one machine of two cores. SCore-D: freeze below 1 ms, its table 3, hidden overhead".into(),
+        note: "medians, at the controller; all nodes on one machine of two cores. SCore-D: freeze below 1 ms, its table 3, hidden overhead".into(),
         y: "ms".into(),
         parts: PHASES.iter().map(|name| (*name).to_owned()).collect(),
         groups: vec![
@@ -446,7 +446,7 @@ mod tests {
             turn("restored", "node0", 400, 2, 0),
             turn("thaw", "node1", 410, 2, 5),
             turn("thaw", "node0", 460, 2, 10),
-            // Of the next one, before the head has written down that it has begun.
+            // Of the next one, before the controller has written down that it has begun.
             turn("thaw", "node1", 100_320, 4, 5),
             turn("switch", "node0", 100_330, 3, 0),
             turn("thaw", "node1", 100_400, 4, 5),

@@ -88,7 +88,7 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
     }
     let mut batch = options.batch.clone();
     if matches!(nodes, Nodes::Cluster(_)) {
-        // Its head sees to it, also when nobody watches.
+        // Its controller sees to it, also when nobody watches.
         batch.timeout_ms = options.timeout.map(|timeout| timeout.as_millis() as u64);
     } else if batch.time_ms.is_some() || !batch.after.is_empty() {
         let text = "--time, --after and --after-ok are for jobs of a cluster (--nodes N, or tutti run)";
@@ -97,7 +97,7 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
     // A daemon's ranks cannot inherit what only we have.
     let job = Job { input_inherited: job.input_inherited && !matches!(nodes, Nodes::Cluster(_)), ..job };
     match job.input {
-        // Of a job whose ranks the head counts, it says so.
+        // Of a job whose ranks the controller counts, it says so.
         Input::Rank(rank) if job.ranks() > 0 && u64::from(rank) >= job.ranks() => {
             Err((format!("-stdin names rank {rank}, the job has {} ranks", job.ranks()), USAGE))
         }
@@ -125,7 +125,7 @@ fn describe_program(wanted: &Program, is_of_cluster: bool) -> Result<wire::Progr
     Ok(wire::Program {
         file: file.into_os_string().into(),
         arguments: wanted.words.iter().map(|word| word.clone().into()).collect(),
-        // On a cluster one for each slot of its nodes, which only the head knows.
+        // On a cluster one for each slot of its nodes, which only the controller knows.
         ranks: wanted.ranks.unwrap_or_else(|| if is_of_cluster { 0 } else { every_core() }),
         directory: wanted.directory.clone().map(Into::into),
         inherits: wanted.inherits.clone(),

@@ -291,7 +291,7 @@ impl Front {
         let of_cluster = links.iter().any(Link::is_daemon);
         let daemon =
             links.iter().find(|link| link.is_daemon()).and_then(|link| Watch::new(link.descriptor()));
-        // The head sees to that of a job of the cluster.
+        // The controller sees to that of a job of the cluster.
         let deadline = options.timeout.filter(|_| !of_cluster).map(|timeout| Instant::now() + timeout);
         Ok(Front {
             name,

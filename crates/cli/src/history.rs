@@ -1,4 +1,4 @@
-//! Jobs that are over and that no daemon knows any more, from the head's log of events (`paths::EVENTS`), which `tutti timeline` draws too.
+//! Jobs that are over and that no daemon knows any more, from the controller's log of events (`paths::EVENTS`), which `tutti timeline` draws too.
 //!
 //! A daemon that `mpiexec` has started leaves when nobody needs it; its log stays, and the next one goes on with it and its numbers.
 

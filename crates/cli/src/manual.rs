@@ -116,7 +116,7 @@ fn tuttid() -> String {
          .SH SYNOPSIS\n.B tuttid\n[OPTION ...]\n\
          .SH DESCRIPTION\n\
          Starts and watches the parts of parallel jobs on this node and talks with the daemons of the other nodes. The one without\n\
-         \\-\\-join is the head of a new cluster. It stays in the foreground and ends, with its jobs, on TERM and INT.\n\
+         \\-\\-join is the controller of a new cluster. It stays in the foreground and ends, with its jobs, on TERM and INT.\n\
          Started by root it runs jobs of every user as that user, else those of its owner only.\n\
          .SH OPTIONS\n",
     );
@@ -126,7 +126,7 @@ fn tuttid() -> String {
     }
     text.push_str(
         ".SH FILES\nIn the folder (\\-\\-dir): tuttid.sock, the local socket; cluster.key, readable by its owner only;\n\
-         events.jsonl, on the head, what has happened to jobs and nodes.\n\
+         events.jsonl, on the controller, what has happened to jobs and nodes.\n\
          .SH SEE ALSO\n.BR tutti (1)\n",
     );
     text

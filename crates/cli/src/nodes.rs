@@ -1,5 +1,5 @@
 //! On how many nodes a job runs, and which ranks on which: consecutive ranks are on one node. Nodes are virtual ones of this
-//! machine, or those of a cluster; which of them and with which ranks is then its head's to say.
+//! machine, or those of a cluster; which of them and with which ranks is then its controller's to say.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -27,7 +27,7 @@ pub enum Nodes {
         /// Of each node, the last of the rest.
         mtus: Vec<u32>,
     },
-    /// Nodes of the cluster, which its head chooses; how many, if that was said.
+    /// Nodes of the cluster, which its controller chooses; how many, if that was said.
     Cluster(Wanted),
 }
 

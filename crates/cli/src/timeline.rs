@@ -1,6 +1,6 @@
-//! `tutti timeline`: a page that shows who ran where and when, from the logs of the head.
+//! `tutti timeline`: a page that shows who ran where and when, from the logs of the controller.
 //!
-//! What happened until it was asked for is drawn: nodes tell the head of their turns once a second, so where something has just
+//! What happened until it was asked for is drawn: nodes tell the controller of their turns once a second, so where something has just
 //! happened it waits for that. The logs are read as they stand, so it also works when the daemons are gone, and on a copy of them. The page is one file
 //! with everything in it; its script only shows a part larger and the time under the pointer.
 
@@ -24,7 +24,7 @@ use log::{History, Span};
 
 pub use log::lines;
 
-/// Nodes tell the head of their turns once a second; until then it is on its way for a moment.
+/// Nodes tell the controller of their turns once a second; until then it is on its way for a moment.
 const TOLD: Duration = Duration::from_millis(1500);
 
 /// What `tutti timeline` takes.

@@ -100,7 +100,7 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
         let address = match &namespaces {
             None => start(&mut daemons, (LOOPBACK, None)),
             Some(namespaces) => {
-                // The head holds what joins them, for as long as it lives.
+                // The controller holds what joins them, for as long as it lives.
                 let switch =
                     namespaces.switch().map_err(|error| format!("cannot keep the namespaces: {error}"))?;
                 let address = namespaces.nodes[node as usize].address;
@@ -131,7 +131,7 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
     Ok(crate::print(Some(text), ""))
 }
 
-/// The nodes that the head knows.
+/// The nodes that the controller knows.
 fn alive() -> Result<usize, String> {
     match cluster::ask(&Request::Nodes)?.0 {
         Answer::Nodes(rows) => Ok(rows.iter().filter(|row| row.alive).count()),
@@ -242,7 +242,7 @@ impl Drop for Daemons {
 /// The address at the end of the daemon's first line.
 fn heard_on(log: &Path) -> Option<String> {
     let text = std::fs::read_to_string(log).ok()?;
-    let line = text.lines().find(|line| line.contains("hears on "))?;
+    let line = text.lines().find(|line| line.contains("listens on "))?;
     text.contains('\n').then(|| line.rsplit(' ').next().map(str::to_owned)).flatten()
 }
 

@@ -6,7 +6,7 @@ mod samples;
 use std::fs;
 use std::path::Path;
 
-use tutti_daemon::gang::Word;
+use tutti_daemon::gang::SwitchMessage;
 
 fn main() -> std::io::Result<()> {
     let folder = std::env::args().nth(1).expect("daemon_seeds FOLDER");

@@ -1,16 +1,17 @@
-//! The gang switch of a node: a thread of its own, preferred by the kernel as far as it lets us, with the agent of
-//! `tutti-sched` and the freezers of the jobs here; on the head with the scheduler too.
+//! The gang switch of a node: a thread of its own, preferred by the kernel as far as it lets us, with the
+//! agent of `tutti-sched` and the freezers of the jobs here; on the controller with the scheduler too.
 //!
 //! ```text
 //! main loop --Command--> thread: [Head -> ] Agent -> freeze, thaw, look      thread <--datagrams--> threads of its neighbours in the tree
 //! ```
 //!
-//! The main loop tells it of nodes and jobs, and carries those of its words that datagrams do not (`lanes`). The thread never waits for
-//! the main loop: it sleeps in one `ppoll` until something is said to it, a freezer has changed, or it is time.
+//! The main loop tells it of nodes and jobs, and carries those of its words that datagrams do not
+//! (`switch_links`). The thread never waits for the main loop: it sleeps in one `ppoll` until something is
+//! said to it, a freezer has changed, or it is time.
 //!
-//! A job takes part from the moment when its ranks run on all its nodes until it ends. Its processes are in a cgroup that
-//! only this thread freezes; the starter suspends the one inside it (`tutti_os::cgroup`). Where no cgroup can be made it is stopped by
-//! signals (`stopper`).
+//! A job takes part from the moment when its ranks run on all its nodes until it ends. Its processes are in a
+//! cgroup that only this thread freezes; the starter suspends the one inside it (`tutti_os::cgroup`). Where
+//! no cgroup can be made it is stopped by signals (`stopper`).
 
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
@@ -33,29 +34,29 @@ use crate::core::LinkId;
 
 pub(crate) mod admission;
 mod binding;
-mod brake;
-mod errands;
-mod freezer;
-mod lanes;
-mod life;
+mod cgroup_freezer;
+mod freeze_state;
+mod job_freezer;
+mod mailbox;
 pub(crate) mod page;
-mod post;
-mod standstill;
 mod stopper;
+mod switch_links;
+mod switch_thread;
 mod turns;
+mod worker;
 
-pub(crate) use lanes::LABEL;
-use lanes::Lanes;
-pub use lanes::{Neighbour, SECRET_BYTES, Secret, Word};
-use life::Life;
-pub use post::{Served, Words};
+pub use mailbox::{Outbox, Served};
+pub(crate) use switch_links::LABEL;
+use switch_links::SwitchLinks;
+pub use switch_links::{Neighbour, SECRET_BYTES, Secret, SwitchMessage};
+use switch_thread::SwitchThread;
 pub use turns::{Turn, Turns};
 pub use tutti_protocol::turns::{TurnBatch, TurnKind};
 pub use tutti_protocol::users::FreezeMethod;
 
 /// How gangs are scheduled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gangs {
+pub struct GangSettings {
     /// How long a row of the matrix runs, in ns.
     pub slice_ns: u64,
     /// The paper's protocol, with a barrier after each step.
@@ -66,15 +67,15 @@ pub struct Gangs {
     pub policy: Policy,
 }
 
-impl Default for Gangs {
+impl Default for GangSettings {
     fn default() -> Self {
-        Gangs { slice_ns: 100_000_000, strict: false, force_switch: false, policy: Policy::default() }
+        GangSettings { slice_ns: 100_000_000, strict: false, force_switch: false, policy: Policy::default() }
     }
 }
 
 /// What a node has for jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seat {
+pub struct NodeResources {
     /// It is there.
     pub alive: bool,
     /// Its cores.
@@ -93,35 +94,35 @@ pub enum Command {
         /// Children of a node in the tree.
         arity: u32,
         /// By number.
-        nodes: Vec<Seat>,
+        nodes: Vec<NodeResources>,
     },
     /// A job with parts on this node or below.
     Job(JobId, Vec<NodeId>),
     /// The ranks of a job run here.
-    Here(JobId, Box<Here>),
+    RanksStarted(JobId, Box<LocalRanks>),
     /// Nothing of a job is left here.
-    GoneHere(JobId),
+    PartEnded(JobId),
     /// Nothing of a job is left anywhere.
-    Gone(JobId),
-    /// On the head: a job wants nodes; or it runs already, on given ones.
+    JobForgotten(JobId),
+    /// On the controller: a job wants nodes; or it runs already, on given ones.
     Submit(JobId, Box<Demand>, bool),
-    /// On the head: the ranks of a job run on all its nodes.
-    Begin(JobId),
-    /// On the head: no rank of a job is left anywhere, or it does not wait any more.
-    Over(JobId),
-    /// On the head: a job is suspended, or goes on.
+    /// On the controller: the ranks of a job run on all its nodes.
+    JobStarted(JobId),
+    /// On the controller: no rank of a job is left anywhere, or it does not wait any more.
+    JobOver(JobId),
+    /// On the controller: a job is suspended, or goes on.
     Suspend(JobId, bool),
     /// A link to a neighbour in the tree has come up.
-    Open(Neighbour),
+    OpenLink(Neighbour),
     /// A link is gone.
-    Close(LinkId),
+    CloseLink(LinkId),
     /// A word that has come over a link, with its number.
-    Word(LinkId, u64, Vec<u8>),
+    Message(LinkId, u64, Vec<u8>),
     /// The parent lives.
-    Heard,
+    ParentAlive,
     /// A child is there (again): it is told what is in force.
-    Greet(NodeId),
-    /// On the head: the machine is shared with daemons of other users, or no longer.
+    ChildJoined(NodeId),
+    /// On the controller: the machine is shared with daemons of other users, or no longer.
     Share(Option<Window>),
     /// The end: everything is thawed.
     Stop,
@@ -129,12 +130,13 @@ pub enum Command {
 
 /// The ranks of a job that run here.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Here {
+pub struct LocalRanks {
     /// Whose they are.
     pub user: u32,
     /// Their cgroups, if they are in some: one, or one for each virtual node.
     pub groups: Vec<Arc<JobGroup>>,
-    /// Their pids in order of ranks. Who says so may be a user: they count only as far as the kernel says the same.
+    /// Their pids in order of ranks. Who says so may be a user: they count only as far as the kernel says the
+    /// same.
     pub pids: Vec<u32>,
     /// The starters of those, as the kernel says.
     pub starters: Vec<u32>,
@@ -144,32 +146,32 @@ pub struct Here {
 
 /// What the thread says.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Said {
-    /// A word for the thread at the other end of a link, with its number. It comes by [`Words`].
-    Over(LinkId, u64, Vec<u8>),
+pub enum SwitchEvent {
+    /// A word for the thread at the other end of a link, with its number. It comes by [`Outbox`].
+    Relay(LinkId, u64, Vec<u8>),
     /// How a job's ranks here are held while others have the cores.
-    Held(JobId, FreezeMethod),
-    /// On the head: the job has these nodes, and so many ranks on each.
+    Method(JobId, FreezeMethod),
+    /// On the controller: the job has these nodes, and so many ranks on each.
     Placed(JobId, Vec<(NodeId, u32)>),
-    /// On the head: why the job has none yet.
+    /// On the controller: why the job has none yet.
     Waits(JobId, Wait),
-    /// On the head: it will never have any.
+    /// On the controller: it will never have any.
     Refused(JobId, SubmitError),
-    /// On the head: the slices that jobs have had. They come by [`Served`].
-    Turns(Vec<(JobId, u64)>),
-    /// On the head: a node has become late, is expelled, is back, or in time again.
+    /// On the controller: the slices that jobs have had. They come by [`Served`].
+    Served(Vec<(JobId, u64)>),
+    /// On the controller: a node has become late, is expelled, is back, or in time again.
     Notice(Notice),
-    /// On the head: whom jobs wait for that stand still.
+    /// On the controller: whom jobs wait for that stand still.
     Lags(Lags),
     /// For the person who keeps the machines.
-    Line(String),
+    LogLine(String),
 }
 
 /// The thread, as the main loop has it.
 #[derive(Debug)]
 pub struct Switcher {
-    commands: post::Told,
-    words: Words,
+    commands: mailbox::CommandSender,
+    outbox: Outbox,
     served: Served,
     bell: OwnedFd,
     turns: Turns,
@@ -179,45 +181,47 @@ pub struct Switcher {
 }
 
 impl Switcher {
-    /// Starts the thread; `say` carries away what it says, but for its [`Words`], and must not wait. `socket` is for datagrams to its
-    /// neighbours, does not block, and is where they expect it: at the address where they dial this daemon.
+    /// Starts the thread; `emit` carries away what it says, but for its [`Outbox`], and must not wait.
+    /// `socket` is for datagrams to its neighbours, does not block, and is where they expect it: at the
+    /// address where they dial this daemon.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn start(
-        gangs: &Gangs,
-        is_head: bool,
+        gangs: &GangSettings,
+        is_controller: bool,
         socket: Option<UdpSocket>,
-        say: impl Fn(Said) + Send + 'static,
+        emit: impl Fn(SwitchEvent) + Send + 'static,
     ) -> std::io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let (commands, orders) = post::commands();
-        let (words, served) = (Words::new()?, Served::default());
+        let (commands, receiver) = mailbox::commands();
+        let (outbox, served) = (Outbox::new()?, Served::default());
         let turns = Turns::default();
-        let head = is_head.then(|| scheduler(gangs)).transpose().map_err(std::io::Error::other)?;
+        let controller =
+            is_controller.then(|| scheduler(gangs)).transpose().map_err(std::io::Error::other)?;
         let wanted = Arc::new(AtomicBool::new(false));
-        let ends = life::Ends {
+        let endpoints = switch_thread::Endpoints {
             wanted: Arc::clone(&wanted),
-            orders,
+            commands: receiver,
             bell: bell.try_clone()?,
-            say: Box::new(say),
-            words: post::Sender::new(words.clone()),
+            emit: Box::new(emit),
+            outbox: mailbox::OutboxSender::new(outbox.clone()),
             served: served.clone(),
-            lanes: Lanes::new(socket),
+            switch_links: SwitchLinks::new(socket),
             turns: turns.clone(),
         };
         // From here: a thread is as preferred as who starts it.
-        let (errands, errand_thread) = errands::Errands::start()?;
-        let mut life = Life::new(ends, gangs.slice_ns, head, errands);
+        let (worker, worker_thread) = worker::Worker::start()?;
+        let mut switch_thread = SwitchThread::new(endpoints, gangs.slice_ns, controller, worker);
         let (preferred, asked) = channel();
         let thread = std::thread::Builder::new().name("switch".into()).spawn(move || {
-            life.live(&preferred);
+            switch_thread.run(&preferred);
             // It has been told to let all jobs go on, and ends when it has.
-            drop(life);
-            let _ = errand_thread.join();
+            drop(switch_thread);
+            let _ = worker_thread.join();
         })?;
         let rung = asked.recv().map_err(std::io::Error::other)?;
-        Ok(Switcher { commands, words, served, bell, turns, rung, wanted, thread: Some(thread) })
+        Ok(Switcher { commands, outbox, served, bell, turns, rung, wanted, thread: Some(thread) })
     }
 
     /// How far the kernel prefers it.
@@ -225,12 +229,12 @@ impl Switcher {
         self.rung
     }
 
-    /// What it says to its neighbours and does not go by datagram: each is a [`Said::Over`].
-    pub fn words(&self) -> &Words {
-        &self.words
+    /// What it says to its neighbours and does not go by datagram: each is a [`SwitchEvent::Relay`].
+    pub fn outbox(&self) -> &Outbox {
+        &self.outbox
     }
 
-    /// On the head: the slices that jobs have had.
+    /// On the controller: the slices that jobs have had.
     pub fn served(&self) -> &Served {
         &self.served
     }
@@ -240,13 +244,13 @@ impl Switcher {
         &self.turns
     }
 
-    /// On the head: a job takes its turns and does not sleep.
+    /// On the controller: a job takes its turns and does not sleep.
     pub fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed)
     }
 
     /// Tells it something.
-    pub fn tell(&self, command: Command) {
+    pub fn send(&self, command: Command) {
         self.commands.put(command);
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
@@ -254,15 +258,16 @@ impl Switcher {
 
 impl Drop for Switcher {
     fn drop(&mut self) {
-        self.tell(Command::Stop);
+        self.send(Command::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-fn scheduler(gangs: &Gangs) -> Result<Scheduler, String> {
-    // A head that takes over knows nothing of the numbers of the one before. They grew by far less than one each microsecond.
+fn scheduler(gangs: &GangSettings) -> Result<Scheduler, String> {
+    // A controller that takes over knows nothing of the numbers of the one before. They grew by far less than
+    // one each microsecond.
     let first = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
     let config = Config {
         slice_ns: gangs.slice_ns,

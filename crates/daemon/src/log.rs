@@ -1,7 +1,8 @@
-//! The daemon's log, on stderr: `2026-11-23T13:31:02.123Z INFO node0: the head hears on 127.0.0.1:7411`, one line each.
+//! The daemon's log, on stderr: `2026-11-23T13:31:02.123Z INFO node0: controller listens on 127.0.0.1:7411`,
+//! one line each.
 //!
-//! A full disk, or a reader that has gone, is no reason to end: what cannot be written is lost. The switch thread writes nothing here;
-//! what it has to say the main loop does.
+//! A full disk, or a reader that has gone, is no reason to end: what cannot be written is lost. The switch
+//! thread writes nothing here; what it has to say the main loop does.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -14,7 +15,8 @@ use tracing_subscriber::fmt::{FmtContext, MakeWriter};
 use tracing_subscriber::registry::LookupSpan;
 use tutti_protocol::log_line::TIME_CHARS;
 
-/// All that the process logs from now on goes to stderr, as said by the daemon of this node. Once in a process.
+/// All that the process logs from now on goes to stderr, as said by the daemon of this node. Once in a
+/// process.
 pub fn begin(node: &str) {
     let subscriber = tracing_subscriber::fmt()
         .with_writer(Stderr)

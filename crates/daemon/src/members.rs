@@ -1,8 +1,9 @@
 //! Who is in the cluster, and the control tree that follows from it.
 //!
-//! Only the head changes the list; everybody else has a copy of some version of it. Node 0 is the head. The tree is k-ary by
-//! number: the parent of node `n` is `(n - 1) / k`, or the nearest ancestor that is there. So a node that vanishes changes the
-//! parents of its children only, and nobody has to be told a tree: the list says it (SCore-D 1.2.2; S7).
+//! Only the controller changes the list; everybody else has a copy of some version of it. Node 0 is the
+//! controller. The tree is k-ary by number: the parent of node `n` is `(n - 1) / k`, or the nearest ancestor
+//! that is there. So a node that vanishes changes the parents of its children only, and nobody has to be told
+//! a tree: the list says it (SCore-D 1.2.2; S7).
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -36,7 +37,7 @@ pub struct About {
     /// Jobs are stopped by the freezer of their cgroups, else by signals.
     #[serde(default)]
     pub freezes: bool,
-    /// Number that a start of the daemon draws: another one is another life.
+    /// Number that a start of the daemon draws: another one is another incarnation.
     pub incarnation: u64,
     /// How far the kernel prefers its switch thread.
     #[serde(default)]
@@ -66,16 +67,17 @@ pub struct Members {
 }
 
 impl Members {
-    /// A cluster of the head alone. `version`: larger than any that the head has used in an earlier life; the clock will do.
+    /// A cluster of the controller alone. `version`: larger than any that the controller has used in an
+    /// earlier incarnation; the clock will do.
     ///
     /// # Panics
     /// When `arity` is 0.
-    pub fn new(arity: u32, head: About, version: u64) -> Self {
+    pub fn new(arity: u32, controller: About, version: u64) -> Self {
         assert!(arity > 0, "a tree of arity 0");
         Members {
             version,
             arity,
-            nodes: BTreeMap::from([(NodeId::HEAD, Member { about: head, alive: true })]),
+            nodes: BTreeMap::from([(NodeId::CONTROLLER, Member { about: controller, alive: true })]),
         }
     }
 
@@ -89,7 +91,7 @@ impl Members {
         self.nodes.iter().filter(|(_, member)| member.alive).map(|(node, member)| (*node, member))
     }
 
-    /// Where the tree hangs a node: the nearest ancestor that is there; none for the head.
+    /// Where the tree hangs a node: the nearest ancestor that is there; none for the controller.
     pub fn parent(&self, node: NodeId) -> Option<NodeId> {
         tree::ancestor(self.arity, node, |above| self.is_alive(above))
     }
@@ -118,9 +120,9 @@ impl Members {
         false
     }
 
-    /// The head lives as whom a node knows it.
-    pub fn head_life(&self) -> u64 {
-        self.nodes[&NodeId::HEAD].about.incarnation
+    /// The controller lives as whom a node knows it.
+    pub fn controller_incarnation(&self) -> u64 {
+        self.nodes[&NodeId::CONTROLLER].about.incarnation
     }
 
     /// Neighbours below a node in the tree.
@@ -128,7 +130,8 @@ impl Members {
         self.alive().map(|(child, _)| child).filter(move |child| self.parent(*child) == Some(node))
     }
 
-    /// What a node knows of a list that was the head's in an earlier life: numbers stay whose they were. Only for the head.
+    /// What a node knows of a list that was the controller's in an earlier incarnation: numbers stay whose
+    /// they were. Only for the controller.
     pub fn remember(&mut self, known: &Members) {
         self.version = self.version.max(known.version);
         for (node, member) in &known.nodes {
@@ -140,19 +143,21 @@ impl Members {
         }
     }
 
-    /// Takes a node in, under its old number if its name has one, else the one that it wishes; only for the head.
-    pub fn admit(&mut self, about: About, wish: Option<NodeId>) -> NodeId {
+    /// Takes a node in, under its old number if its name has one, else the one that it wishes; only for the
+    /// controller.
+    pub fn admit(&mut self, about: About, preferred: Option<NodeId>) -> NodeId {
         let known =
             self.nodes.iter().find(|(_, member)| member.about.name == about.name).map(|(node, _)| *node);
         let next = NodeId(self.nodes.last_key_value().map_or(0, |(last, _)| last.0 + 1));
-        let wish = wish.filter(|wish| wish.0 < NODES_MAX && !self.nodes.contains_key(wish));
-        let node = known.or(wish).unwrap_or(next);
+        let preferred =
+            preferred.filter(|preferred| preferred.0 < NODES_MAX && !self.nodes.contains_key(preferred));
+        let node = known.or(preferred).unwrap_or(next);
         self.version += 1;
         self.nodes.insert(node, Member { about, alive: true });
         node
     }
 
-    /// A node has gone; only for the head.
+    /// A node has gone; only for the controller.
     pub fn lose(&mut self, node: NodeId) {
         if let Some(member) = self.nodes.get_mut(&node).filter(|member| member.alive) {
             member.alive = false;
@@ -195,7 +200,7 @@ mod tests {
             while let Some(above) = members.parent(at) {
                 (at, steps) = (above, steps + 1);
             }
-            assert_eq!((at, steps), (NodeId::HEAD, depth), "{nodes} nodes");
+            assert_eq!((at, steps), (NodeId::CONTROLLER, depth), "{nodes} nodes");
         }
     }
 

@@ -1,8 +1,10 @@
-//! What daemons say to each other (as CBOR), and what users say to them (as JSON, in frames of the starter's wire).
+//! What daemons say to each other (as CBOR), and what users say to them (as JSON, in frames of the starter's
+//! wire).
 //!
-//! The protocol between daemons is one of states, not of events: whatever is said may be said again, and a link that comes back
-//! begins with all that holds, both ways: what is to be goes down, what is, and the orders that it follows, goes up. Nothing has
-//! to be remembered of a link that broke, and a head that has lost its memory gets it back from the nodes.
+//! The protocol between daemons is one of states, not of events: whatever is said may be said again, and a
+//! link that comes back begins with all that holds, both ways: what is to be goes down, what is, and the
+//! orders that it follows, goes up. Nothing has to be remembered of a link that broke, and a controller that
+//! has lost its memory gets it back from the nodes.
 //!
 //! | message | way | meaning |
 //! |---|---|---|
@@ -15,7 +17,7 @@
 //! | Route | any | something for one node, handed on hop by hop |
 //! | Gang | any | what switch threads say to each other and datagrams do not carry |
 //! | Down | down | the end of all daemons |
-//! | Alive | any | we live; and how long ago the head did, as far as we know |
+//! | Alive | any | we live; and how long ago the controller did, as far as we know |
 
 use std::sync::Arc;
 
@@ -50,19 +52,19 @@ pub enum Message {
         about: About,
         /// Its number, if it has one and takes the other for its parent.
         node: Option<NodeId>,
-        /// The number that it had, for a head that does not know it.
-        wish: Option<NodeId>,
-        /// The list as it knows it, for such a head.
+        /// The number that it had, for a controller that does not know it.
+        preferred: Option<NodeId>,
+        /// The list as it knows it, for such a controller.
         known: Option<Members>,
     },
-    /// The head's answer to a node without a number.
+    /// The controller's answer to a node without a number.
     Welcome {
         /// The node's number.
         node: NodeId,
         /// Who there is.
         members: Members,
     },
-    /// The head does not want the node; one line.
+    /// The controller does not want the node; one line.
     Refused(String),
     /// The list has changed.
     Members(Members),
@@ -79,7 +81,7 @@ pub enum Message {
     Gone {
         /// The child.
         node: NodeId,
-        /// In which of its lives.
+        /// In which of its incarnations.
         incarnation: u64,
         /// Its parent, who says so.
         by: NodeId,
@@ -105,18 +107,18 @@ pub enum Message {
     Down,
     /// Nothing else.
     Alive {
-        /// How long the sender has heard nothing of the head, directly or by its parents, in ms.
-        head_ms: u64,
+        /// How long the sender has heard nothing of the controller, directly or by its parents, in ms.
+        controller_silent_ms: u64,
     },
 }
 
 /// What is said to one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Routed {
-    /// A user of the sender asks the head.
-    Ask {
+    /// A user of the sender asks the controller.
+    Request {
         /// Number of the question at its node: an answer names it, and the same one asked again is one.
-        ask: u64,
+        request_id: u64,
         /// Who asks; the sender vouches for it.
         user: User,
         /// What.
@@ -124,32 +126,32 @@ pub enum Routed {
         /// It has been asked before.
         again: bool,
     },
-    /// The head's answer.
+    /// The controller's answer.
     Answer {
         /// The question.
-        ask: u64,
+        request_id: u64,
         /// The answer.
         answer: Answer,
     },
-    /// What the head has for a job's front end, from number `first` on, until all have been heard.
+    /// What the controller has for a job's front end, from number `first` on, until all have been heard.
     Reports {
         /// The job.
         job: JobId,
         /// The question that submitted it.
-        ask: u64,
-        /// The head's life, in which the reports are numbered.
-        life: u64,
+        request_id: u64,
+        /// The controller's incarnation, in which the reports are numbered.
+        incarnation: u64,
         /// Number of the first.
         first: u64,
         /// The reports.
         reports: Vec<Notice>,
     },
-    /// The home of a job has the reports below this number. Also asks whether there is still such a job.
-    Heard {
+    /// The origin of a job has the reports below this number. Also asks whether there is still such a job.
+    ReportsReceived {
         /// The job.
         job: JobId,
-        /// The head's life.
-        life: u64,
+        /// The controller's incarnation.
+        incarnation: u64,
         /// The number.
         below: u64,
         /// What is with the files of its output, if it has any.
@@ -168,11 +170,12 @@ pub enum Routed {
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
-    /// The home has the bytes below `have`, and room to `limit`.
+    /// The origin has the bytes below `have`, and room to `limit`.
     Room {
         /// The job.
         job: JobId,
-        /// Bytes that need not be kept any more; none: the home knows nothing of the bytes before those that are kept.
+        /// Bytes that need not be kept any more; none: the origin knows nothing of the bytes before those
+        /// that are kept.
         have: Option<u64>,
         /// Bytes that may be sent.
         limit: u64,
@@ -187,14 +190,14 @@ pub enum Routed {
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
-    /// For the head's log: what the sender's switch thread has done lately.
+    /// For the controller's log: what the sender's switch thread has done lately.
     Turns(TurnBatch),
-    /// Between a user's node and the home of the job that he wants.
+    /// Between a user's node and the origin of the job that he wants.
     Tunnel {
         /// Number of the user's connection at his node.
         id: u64,
-        /// It goes to the home.
-        to_home: bool,
+        /// It goes to the origin.
+        to_origin: bool,
         /// What.
         pipe: Pipe,
     },
@@ -218,7 +221,7 @@ pub struct User {
     pub gid: u32,
 }
 
-/// What the head tells the home of a job.
+/// What the controller tells the origin of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Notice {
     /// Where it runs; the first of all.
@@ -234,7 +237,7 @@ pub enum Notice {
         output: Option<Box<output::OutputPlan>>,
     },
     /// For the front end as it is.
-    Say(Report),
+    Report(Report),
     /// The job goes on: so does its front end.
     Resumed,
     /// The job is over; what each node has had to write by then comes first.
@@ -293,11 +296,11 @@ pub struct Launch {
     /// Its name, its time and what it waits for.
     #[serde(default)]
     pub batch: Batch,
-    /// The files of its output; none: its home keeps the last of it.
+    /// The files of its output; none: its origin keeps the last of it.
     #[serde(default)]
     pub output: Option<output::Output>,
     /// Where its output goes.
-    pub home: NodeId,
+    pub origin: NodeId,
     /// Its nodes, in order of ranks; none while it waits for them.
     pub nodes: Vec<NodeId>,
     /// World rank of each node's first rank.
@@ -308,11 +311,12 @@ pub struct Launch {
     pub detached: bool,
     /// When it was submitted, in ms since 1970.
     pub submitted_ms: u64,
-    /// The question of its home that submitted it.
-    pub ask: u64,
-    /// Incarnation of each node's daemon that is to start it. One of a later life does not ([`Order::life`]): its part is there, or lost.
-    pub lives: Vec<u64>,
-    /// It runs already, on its home: its `mpiexec` has started it and has its output.
+    /// The question of its origin that submitted it.
+    pub request_id: u64,
+    /// Incarnation of each node's daemon that is to start it. One of a later incarnation does not
+    /// ([`Order::incarnation`]): its part is there, or lost.
+    pub incarnations: Vec<u64>,
+    /// It runs already, on its origin: its `mpiexec` has started it and has its output.
     pub enrolled: bool,
 }
 
@@ -331,7 +335,7 @@ impl Launch {
     }
 }
 
-/// What is to be with a job. The head alone changes it; it only ever goes forward.
+/// What is to be with a job. The controller alone changes it; it only ever goes forward.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Order {
     /// Grows with every change: an older one that comes late is not taken.
@@ -352,13 +356,14 @@ pub struct Order {
     pub signals: Vec<(u64, u32)>,
     /// The last barrier of PMI in which all ranks were, and what all have put for it.
     pub fence: Arc<Fence>,
-    /// Its ranks wait for each other for ever: a line for the user of a job that its `mpiexec` has started on several virtual nodes.
+    /// Its ranks wait for each other for ever: a line for the user of a job that its `mpiexec` has started on
+    /// several virtual nodes.
     #[serde(default)]
     pub stuck: Option<Arc<str>>,
-    /// Its time, for a head that takes it over.
+    /// Its time, for a controller that takes it over.
     #[serde(default)]
     pub clock: Clock,
-    /// Why it ends, for a head that takes it over.
+    /// Why it ends, for a controller that takes it over.
     pub end: Option<End>,
     /// Daemons that start its parts in place of those that the launch names, which had not begun.
     #[serde(default)]
@@ -369,21 +374,21 @@ pub struct Order {
 
 impl Order {
     /// The daemon that is to start the part of a node of the job, and how many were to before it.
-    pub fn life(&self, launch: &Launch, node: NodeId) -> Option<(u64, u64)> {
+    pub fn incarnation(&self, launch: &Launch, node: NodeId) -> Option<(u64, u64)> {
         let renewed = self.renewed.iter().find(|renewed| renewed.node == node);
         renewed
-            .map(|renewed| (renewed.life, renewed.before))
-            .or_else(|| Some((*launch.lives.get(launch.index(node)?)?, 0)))
+            .map(|renewed| (renewed.incarnation, renewed.before))
+            .or_else(|| Some((*launch.incarnations.get(launch.index(node)?)?, 0)))
     }
 }
 
-/// What the head knows of the time of a job. In ms since 1970, by the head's clock.
+/// What the controller knows of the time of a job. In ms since 1970, by the controller's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clock {
     /// When its ranks ran; said of a job with a time limit, and of one that was suspended.
     pub started_ms: Option<u64>,
     /// For how long it was suspended since then, without [`Self::suspended`].
-    pub stood_ms: u64,
+    pub suspended_ms: u64,
     /// It is suspended.
     pub suspended: Option<Suspended>,
     /// It has reached its limit, and TERM was sent: at this time it is killed.
@@ -396,7 +401,7 @@ pub struct Renewed {
     /// The node.
     pub node: NodeId,
     /// The incarnation of the daemon that is to begin.
-    pub life: u64,
+    pub incarnation: u64,
     /// How many were to before it.
     pub before: u64,
 }
@@ -415,7 +420,7 @@ pub struct Hold {
 pub struct Held {
     /// Of the hold.
     pub number: u64,
-    /// What its starter sees, as JSON; nothing any more when the head has it.
+    /// What its starter sees, as JSON; nothing any more when the controller has it.
     pub seen: Arc<str>,
     /// The ranks go on; whether they had stood still from the look until they were told to.
     pub released: Option<bool>,
@@ -431,7 +436,7 @@ pub struct Fence {
     pub puts: Vec<u8>,
 }
 
-/// What the head knows of the end of a job.
+/// What the controller knows of the end of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
     /// The node whose part ended it.
@@ -439,7 +444,7 @@ pub struct End {
     /// Exit status.
     pub status: u8,
     /// A user asked for it.
-    pub asked: bool,
+    pub by_user: bool,
 }
 
 /// Run, stand still, or die.
@@ -464,7 +469,7 @@ pub struct State {
     pub part: PartState,
 }
 
-/// How far a part of a job is. It only ever goes forward, but for `suspended` and `still`.
+/// How far a part of a job is. It only ever goes forward, but for `suspended` and `stalled`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartState {
     /// Grows with every change: an older one that comes late is not taken.
@@ -482,14 +487,15 @@ pub struct PartState {
     /// How they are held while others have the cores, when that is known.
     #[serde(default)]
     pub held_by: Option<FreezeMethod>,
-    /// Which of its limits the kernel sees to, when that is known: not of a starter that an earlier daemon has started.
+    /// Which of its limits the kernel sees to, when that is known: not of a starter that an earlier daemon
+    /// has started.
     #[serde(default)]
     pub enforced: Option<Enforced>,
     /// The last snapshot.
     pub held: Option<Held>,
     /// All its ranks sleep until something comes for them.
     #[serde(default)]
-    pub still: Option<Still>,
+    pub stalled: Option<Still>,
     /// The job is over here, with this status.
     pub ending: Option<u8>,
     /// Ranks that ended in a way that the user should read.

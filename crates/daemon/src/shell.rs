@@ -1,8 +1,8 @@
-//! The daemon's hands: sockets, processes, the clock. One thread, one loop; every connection and every starter has a task that
-//! turns bytes into events, and one that writes.
+//! The daemon's hands: sockets, processes, the clock. One thread, one loop; every connection and every
+//! starter has a task that turns bytes into events, and one that writes.
 //!
-//! Nothing here waits for anybody: what is to be written is queued, and the queues are bounded by what the core gives out
-//! (room for output, one piece of stdin, orders).
+//! Nothing here waits for anybody: what is to be written is queued, and the queues are bounded by what the
+//! core gives out (room for output, one piece of stdin, orders).
 
 use std::collections::HashMap;
 use std::io;
@@ -17,8 +17,8 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use crate::core::{Action, ClientId, Config, Core, Event, LinkId, WriterSaid};
-use crate::gang::{self, Gangs, Switcher};
+use crate::core::{Action, ClientId, Config, Core, Event, LinkId, WriterEvent};
+use crate::gang::{self, GangSettings, Switcher};
 use crate::key::{Credential, KeyError};
 use crate::message::JobId;
 use starters::Starter;
@@ -30,28 +30,28 @@ mod complaints;
 mod events;
 mod filing;
 mod groups;
-mod guests;
 mod journals;
-mod kept;
 mod neighbours;
 mod orphans;
 mod peers;
 mod public;
+mod quota;
+mod records;
 mod starters;
 mod writers;
 
 /// Between two entries in the log of turns.
 const TURNS_MS: u64 = 1000;
 
-/// So long a head waits for its port, and so often it looks.
+/// So long a controller waits for its port, and so often it looks.
 const PORT_MAX: Duration = Duration::from_secs(10);
 const PORT_AGAIN: Duration = Duration::from_millis(100);
 
 /// What a daemon is started with.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where the head hears; none: this is the head.
-    pub head: Option<SocketAddr>,
+    /// Where the controller hears; none: this is the controller.
+    pub controller: Option<SocketAddr>,
     /// Where this daemon hears other daemons.
     pub listen: SocketAddr,
     /// Address on which its ranks are reached.
@@ -68,9 +68,9 @@ pub struct Settings {
     pub machine: String,
     /// The local socket.
     pub socket: PathBuf,
-    /// The log of events, on the head.
+    /// The log of events, on the controller.
     pub events: PathBuf,
-    /// The log of the turns of gangs, on the head.
+    /// The log of the turns of gangs, on the controller.
     pub turns: PathBuf,
     /// The credential.
     pub key: PathBuf,
@@ -79,14 +79,14 @@ pub struct Settings {
     /// A node that is not heard of for so long is lost, in ms.
     pub lost_ms: u64,
     /// How gangs are scheduled.
-    pub gangs: Gangs,
+    pub gangs: GangSettings,
     /// The starter's program.
     pub starter: PathBuf,
     /// The file that says where it hears others, for the daemon after this one.
     pub address: PathBuf,
     /// Folder of what is kept of starters, for the daemon after this one.
     pub parts: PathBuf,
-    /// Folder of the jobs that wait for nodes, on the head, for the head after this one.
+    /// Folder of the jobs that wait for nodes, on the controller, for the controller after this one.
     pub queue: PathBuf,
     /// So long starters wait for it, in ms.
     pub keep_ms: u64,
@@ -119,7 +119,7 @@ fn failed(action: impl Into<String>) -> impl FnOnce(io::Error) -> ShellError {
 }
 
 /// Something for the loop.
-enum Happened {
+enum ShellEvent {
     Core(Event),
     /// A peer's connection is made.
     Peer(LinkId, peers::Peer),
@@ -127,7 +127,7 @@ enum Happened {
     Client {
         client: ClientId,
         writer: clients::Writer,
-        debts: guests::Debts,
+        debts: quota::Debts,
         pid: Option<Pid>,
     },
     /// Who else has jobs on this machine has been looked for: what is known now, and our windows.
@@ -137,7 +137,7 @@ enum Happened {
     /// The starter of this wire has been told to kill its part long ago.
     Overdue(JobId, u64),
     /// A job's writer with this number has said something.
-    Writer(JobId, u64, WriterSaid),
+    Writer(JobId, u64, WriterEvent),
     /// A starter of an earlier daemon has connected as if it were a user's program.
     Back {
         client: ClientId,
@@ -150,16 +150,16 @@ enum Happened {
     },
 }
 
-type Happenings = mpsc::UnboundedSender<Happened>;
+type ShellEvents = mpsc::UnboundedSender<ShellEvent>;
 
 struct Shell {
     settings: Settings,
     credential: Credential,
-    happenings: Happenings,
+    shell_events: ShellEvents,
     core: Core,
     peers: HashMap<LinkId, peers::Peer>,
     clients: HashMap<ClientId, clients::Client>,
-    guests: guests::Guests,
+    quota: quota::ConnectionQuota,
     starters: HashMap<JobId, Starter>,
     writers: writers::Writers,
     journals: journals::Journals,
@@ -174,10 +174,10 @@ struct Shell {
     turns_taken_ms: u64,
     switcher: Switcher,
     neighbours: neighbours::Neighbours,
-    strangers: peers::Strangers,
-    folder: kept::Folder,
-    estate: kept::Estate,
-    /// On the head: jobs that wait.
+    pending_peers: peers::PendingPeers,
+    folder: records::Folder,
+    manifest: records::Manifest,
+    /// On the controller: jobs that wait.
     filing: Option<filing::Filing>,
     numbers: u64,
     /// It was said that no cgroups can be made for jobs.
@@ -197,10 +197,10 @@ pub fn run(settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<(), She
         .enable_all()
         .build()
         .map_err(failed("start the runtime"))?;
-    runtime.block_on(live(settings, ready))
+    runtime.block_on(run_loop(settings, ready))
 }
 
-async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<(), ShellError> {
+async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<(), ShellError> {
     let credential = Credential::read(&settings.key)?;
     let (local, _lock) = clients::bind(&settings.socket, settings.leave_ms.is_some())?;
     let listener = listen(&settings).await?;
@@ -210,9 +210,9 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
     // What starters leave behind when they die is ours to end.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| failed("adopt orphans")(error.into()))?;
-    let (happenings, mut queue) = mpsc::unbounded_channel();
-    let mut public = public::PublicList::new(settings.head.is_none());
-    let mut shell = Shell::open(settings, credential, happenings)?;
+    let (shell_events, mut queue) = mpsc::unbounded_channel();
+    let mut public = public::PublicList::new(settings.controller.is_none());
+    let mut shell = Shell::open(settings, credential, shell_events)?;
     ready(shell.settings.listen);
     let rung = shell.switcher.rung().name();
     tracing::info!("the switch thread is preferred by: {rung}");
@@ -225,12 +225,13 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
     // Orphans are looked for at this time: one of our children has died, or lived on at the last look.
     let mut orphans_at = None;
     let mut alarm = alarm::Alarm::new().map_err(failed("make a timer"))?;
-    let words = alarm::Bell::new(shell.switcher.words().bell()).map_err(failed("hear the switch thread"))?;
+    let outbox_bell =
+        alarm::Bell::new(shell.switcher.outbox().bell()).map_err(failed("hear the switch thread"))?;
     shell.act();
     while !shell.leaving {
         tokio::select! {
-            Some(happened) = queue.recv() => shell.handle(happened),
-            () = words.ring() => shell.carry_words(),
+            Some(shell_event) = queue.recv() => shell.handle(shell_event),
+            () = outbox_bell.ring() => shell.forward_outbox(),
             accepted = listener.accept() => shell.accept_peer(accepted),
             accepted = local.accept() => shell.accept_client(accepted),
             stream = public.accept() => shell.show_jobs(&mut public, stream),
@@ -250,8 +251,8 @@ async fn live(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<
             _ = end.recv() => shell.leaving = true,
             _ = interrupt.recv() => shell.leaving = true,
         }
-        while let Ok(happened) = queue.try_recv() {
-            shell.handle(happened);
+        while let Ok(shell_event) = queue.try_recv() {
+            shell.handle(shell_event);
         }
         shell.act();
     }
@@ -267,8 +268,9 @@ async fn until(time: Option<Instant>) {
     }
 }
 
-/// With port 0 a daemon hears where the one before it did: others look for it there. Where that is taken, a node of another head hears
-/// elsewhere, and tells the head so. A head waits for it, and ends: at another address it would be the head of a second cluster.
+/// With port 0 a daemon hears where the one before it did: others look for it there. Where that is taken, a
+/// node of another controller hears elsewhere, and tells the controller so. A controller waits for it, and
+/// ends: at another address it would be the controller of a second cluster.
 async fn listen(settings: &Settings) -> Result<TcpListener, ShellError> {
     let bind_at = async |address: SocketAddr| TcpListener::bind(address).await;
     let before: Option<SocketAddr> =
@@ -277,17 +279,19 @@ async fn listen(settings: &Settings) -> Result<TcpListener, ShellError> {
     let before =
         before.filter(|before| before.ip() == asked.ip() && [0, before.port()].contains(&asked.port()));
     // One that was started on demand is a cluster of one node, whatever its address.
-    let is_head = settings.head.is_none() && settings.leave_ms.is_none();
+    let is_controller = settings.controller.is_none() && settings.leave_ms.is_none();
     let Some(before) = before else {
         return bind_at(asked).await.map_err(failed(format!("listen on {asked}")));
     };
     let mut result = bind_at(before).await;
     if let Err(error) = &result {
-        if !is_head {
+        if !is_controller {
             return bind_at(asked).await.map_err(failed(format!("listen on {asked}")));
         }
         let limit_s = PORT_MAX.as_secs();
-        tracing::warn!("cannot listen on {before}, where the head was: {error}; it is tried for {limit_s} s");
+        tracing::warn!(
+            "cannot listen on {before}, where the controller was: {error}; it is tried for {limit_s} s"
+        );
     }
     let deadline = tokio::time::Instant::now() + PORT_MAX;
     while result.is_err() && tokio::time::Instant::now() < deadline {
@@ -296,12 +300,12 @@ async fn listen(settings: &Settings) -> Result<TcpListener, ShellError> {
     }
     let file = settings.address.display();
     result.map_err(failed(format!(
-        "listen on {before}, where the head of this cluster was (without {file} a new cluster begins)"
+        "listen on {before}, where the controller of this cluster was (without {file} a new cluster begins)"
     )))
 }
 
 /// For the switch thread: at the address where other daemons dial this one.
-fn lane_socket(settings: &Settings) -> Option<UdpSocket> {
+fn switch_socket(settings: &Settings) -> Option<UdpSocket> {
     let bound =
         UdpSocket::bind(settings.listen).and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
     bound
@@ -328,14 +332,14 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
             preferred: Default::default(),
             machine: settings.machine.clone(),
         },
-        head: settings.head,
+        controller: settings.controller,
         arity: settings.arity,
         lost_ms: settings.lost_ms,
         keep_ms: settings.keep_ms,
         owner: rustix::process::geteuid().as_raw(),
         first_job: events::next_job(&settings.events),
         before: None,
-        kept: Vec::new(),
+        starters: Vec::new(),
         journals: Vec::new(),
         queued: Vec::new(),
         policy: settings.gangs.policy,
@@ -345,23 +349,28 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
 
 impl Shell {
     /// A daemon that has not begun yet, with what an earlier one has left.
-    fn open(settings: Settings, credential: Credential, happenings: Happenings) -> Result<Self, ShellError> {
-        let folder = kept::Folder::open(&settings.parts)?;
+    fn open(
+        settings: Settings,
+        credential: Credential,
+        shell_events: ShellEvents,
+    ) -> Result<Self, ShellError> {
+        let folder = records::Folder::open(&settings.parts)?;
         let mut config = config(&settings)?;
-        let waiting = settings.head.is_none().then(|| kept::Folder::open(&settings.queue)).transpose()?;
-        config.queued = waiting.as_ref().map_or_else(Vec::new, kept::Folder::queued);
-        let filed = happenings.clone();
-        let done = move |job, result| drop(filed.send(Happened::Core(Event::Filed(job, result))));
+        let waiting =
+            settings.controller.is_none().then(|| records::Folder::open(&settings.queue)).transpose()?;
+        config.queued = waiting.as_ref().map_or_else(Vec::new, records::Folder::queued);
+        let filed = shell_events.clone();
+        let done = move |job, result| drop(filed.send(ShellEvent::Core(Event::Filed(job, result))));
         let filing = waiting.map(|folder| filing::Filing::start(folder, filing::sync, done)).transpose();
         let filing = filing.map_err(failed("start a thread for the jobs that wait"))?;
-        let (estate, before) = kept::Estate::take(&settings.parts, config.about.incarnation);
+        let (manifest, before) = records::Manifest::take(&settings.parts, config.about.incarnation);
         config.before = before;
         let mut starters = HashMap::new();
         for (job, mut file) in folder.sweep() {
-            let kept = file.kept.take().expect("a file without is none");
-            let _ = folder.put(job, &kept::File { kept: Some(kept.clone()), ..file.clone() });
+            let record = file.record.take().expect("a file without is none");
+            let _ = folder.put(job, &records::File { record: Some(record.clone()), ..file.clone() });
             starters.insert(job, Starter::away(file));
-            config.kept.push((job, kept));
+            config.starters.push((job, record));
         }
         let swept = tutti_os::cgroup::sweep_blocking();
         if swept > 0 {
@@ -369,36 +378,37 @@ impl Shell {
         }
         let mut journals = journals::Journals::open(settings.parts.with_extension("output"))?;
         config.journals = journals.load();
-        let gang_words = happenings.clone();
-        let socket = lane_socket(&settings);
-        let switcher = Switcher::start(&settings.gangs, settings.head.is_none(), socket, move |said| {
-            let _ = gang_words.send(Happened::Core(Event::Gang(said)));
-        })
-        .map_err(failed("start the switch thread"))?;
+        let switch_events = shell_events.clone();
+        let socket = switch_socket(&settings);
+        let switcher =
+            Switcher::start(&settings.gangs, settings.controller.is_none(), socket, move |event| {
+                let _ = switch_events.send(ShellEvent::Core(Event::Gang(event)));
+            })
+            .map_err(failed("start the switch thread"))?;
         config.about.preferred = switcher.rung();
         Ok(Shell {
             core: Core::new(config, now_ms()),
             folder,
-            estate,
+            manifest,
             filing,
-            events: events::Log::open(&settings.events, settings.head.is_none())?,
-            turns: events::Log::open(&settings.turns, settings.head.is_none())?,
+            events: events::Log::open(&settings.events, settings.controller.is_none())?,
+            turns: events::Log::open(&settings.turns, settings.controller.is_none())?,
             turns_taken_ms: 0,
             credential,
             switcher,
             neighbours: neighbours::Neighbours::new(),
-            strangers: peers::Strangers::default(),
-            happenings,
+            pending_peers: peers::PendingPeers::default(),
+            shell_events,
             peers: HashMap::new(),
             clients: HashMap::new(),
-            guests: guests::Guests::default(),
+            quota: quota::ConnectionQuota::default(),
             starters,
             writers: HashMap::new(),
             journals,
             wards: orphans::Wards::new(),
             enrolled: HashMap::new(),
             needed_ms: now_ms(),
-            // Connections of an earlier life are known elsewhere by theirs.
+            // Connections of an earlier incarnation are known elsewhere by theirs.
             numbers: now_ms() << 20,
             machine: settings.machine.as_str().into(),
             complaints: complaints::Complaints::new(),
@@ -408,33 +418,33 @@ impl Shell {
         })
     }
 
-    fn handle(&mut self, happened: Happened) {
-        let event = match happened {
-            Happened::Peer(link, peer) => {
+    fn handle(&mut self, shell_event: ShellEvent) {
+        let event = match shell_event {
+            ShellEvent::Peer(link, peer) => {
                 let dialled = peer.far.dialled;
                 self.peers.insert(link, peer);
                 if dialled { Event::Dialled(link) } else { Event::Accepted(link) }
             }
-            Happened::Client { client, writer, debts, pid } => {
+            ShellEvent::Client { client, writer, debts, pid } => {
                 self.clients.insert(client, clients::Client { writer, debts, pid, stopped: false });
                 return;
             }
-            Happened::Core(event) if self.is_enrolled(&event) => match self.as_starter(event) {
+            ShellEvent::Core(event) if self.is_enrolled(&event) => match self.as_starter(event) {
                 Some(event) => event,
                 None => return,
             },
-            Happened::Core(event) => event,
-            Happened::Overdue(job, number) => {
+            ShellEvent::Core(event) => event,
+            ShellEvent::Overdue(job, number) => {
                 self.starters.get(&job).into_iter().for_each(|starter| starter.kill_overdue(number));
                 return;
             }
-            Happened::Writer(job, number, said) => match self.hear_writer(job, number, said) {
+            ShellEvent::Writer(job, number, event) => match self.handle_writer_event(job, number, event) {
                 Some(event) => event,
                 None => return,
             },
-            Happened::Neighbours(census, window) => return self.handle_neighbours(*census, window),
-            Happened::StarterClosed(job, number, wrong) => return self.bury(job, number, wrong),
-            Happened::Back { client, uid, pid, back, listen, refused } => {
+            ShellEvent::Neighbours(census, window) => return self.handle_neighbours(*census, window),
+            ShellEvent::StarterClosed(job, number, wrong) => return self.bury(job, number, wrong),
+            ShellEvent::Back { client, uid, pid, back, listen, refused } => {
                 match self.welcome_back((client, uid, pid), &back, listen, &refused) {
                     Some(event) => event,
                     None => return,
@@ -444,7 +454,7 @@ impl Shell {
         match &event {
             Event::LinkDown(link) => self.forget_peer(*link),
             Event::ClientGone(client) => drop(self.clients.remove(client)),
-            Event::Starter(job, _) if self.starters.get(job).is_some_and(Starter::is_past_hearing) => return,
+            Event::Starter(job, _) if self.starters.get(job).is_some_and(Starter::is_abandoned) => return,
             _ => {}
         }
         self.core.handle(now_ms(), event);
@@ -476,7 +486,7 @@ impl Shell {
                     if let Some(starter) = self.starters.get(&job) {
                         starter.put(kind, number, &payload);
                         if kind == Kind::Kill {
-                            starter.kill_later(job, &self.happenings);
+                            starter.kill_later(job, &self.shell_events);
                         }
                     }
                 }
@@ -489,18 +499,18 @@ impl Shell {
                     self.folder.remove(job);
                     self.starters.get_mut(&job).into_iter().for_each(Starter::end);
                 }
-                Action::Keep(job, kept) => {
+                Action::RecordStarter(job, record) => {
                     if let Some(starter) = self.starters.get(&job)
                         && self
                             .folder
-                            .put(job, &kept::File { kept: Some(*kept), ..starter.file.clone() })
+                            .put(job, &records::File { record: Some(*record), ..starter.file.clone() })
                             .is_err()
                     {
-                        self.estate.renounce();
+                        self.manifest.renounce();
                     }
                 }
-                Action::KeepOutput(job, journal) => self.journals.put(job, &journal),
-                Action::DropOutput(job) => self.journals.remove(job),
+                Action::RecordOutput(job, journal) => self.journals.put(job, &journal),
+                Action::ForgetOutput(job) => self.journals.remove(job),
                 Action::OpenFiles(job, user, groups, open) => self.open_files(job, user, &groups, *open),
                 Action::WriteFiles(job, frames) => self.write_files(job, frames),
                 // It ends when it has read all.
@@ -510,12 +520,12 @@ impl Shell {
                     (Some(filing), None) => filing.remove(job),
                     (None, _) => {}
                 },
-                Action::Gang(command) => self.switcher.tell(command),
-                Action::Here(job, residents) => self.tell_of_residents(job, residents),
-                Action::Lane(link, node, is_parent) => self.open_lane(link, node, is_parent),
+                Action::Gang(command) => self.switcher.send(command),
+                Action::RanksStarted(job, residents) => self.send_residents(job, residents),
+                Action::OpenSwitchLink(link, node, is_parent) => self.open_switch_link(link, node, is_parent),
                 Action::Log(event) => self.events.put(&event),
                 Action::LogTurns(turns) => self.turns.put(&turns),
-                Action::Say(text) => tracing::info!("{text}"),
+                Action::Info(text) => tracing::info!("{text}"),
                 Action::Warn(text) => tracing::warn!("{text}"),
                 Action::Leave => self.leaving = true,
             }
@@ -529,25 +539,25 @@ impl Shell {
     }
 
     /// What the switch thread says to its neighbours and does not go by datagram goes over the links.
-    fn carry_words(&mut self) {
-        while let Some((link, number, word)) = self.switcher.words().take() {
-            self.core.handle(now_ms(), Event::Gang(gang::Said::Over(link, number, word)));
+    fn forward_outbox(&mut self) {
+        while let Some((link, number, word)) = self.switcher.outbox().take() {
+            self.core.handle(now_ms(), Event::Gang(gang::SwitchEvent::Relay(link, number, word)));
         }
     }
 
-    /// What the switch thread has done goes to the head's log, once a second.
+    /// What the switch thread has done goes to the controller's log, once a second.
     fn take_turns(&mut self) {
         let (turns, now_ms) = (self.switcher.turns(), now_ms());
         if now_ms < self.turns_taken_ms + TURNS_MS && !turns.is_half_full() {
             return;
         }
         self.turns_taken_ms = now_ms;
-        if let Some(stretch) = turns.take(now_us(), gang::now_ns()) {
-            self.core.handle(now_ms, Event::Turns(stretch));
+        if let Some(batch) = turns.take(now_us(), gang::now_ns()) {
+            self.core.handle(now_ms, Event::Turns(batch));
         }
-        let served = self.switcher.served().look();
+        let served = self.switcher.served().read();
         if !served.is_empty() {
-            self.core.handle(now_ms, Event::Gang(gang::Said::Turns(served)));
+            self.core.handle(now_ms, Event::Gang(gang::SwitchEvent::Served(served)));
         }
     }
 
@@ -571,7 +581,7 @@ impl Shell {
     /// The end: starters die with us, and their jobs with them.
     async fn end(&mut self) {
         let _ = std::fs::remove_file(&self.settings.socket);
-        self.estate.renounce();
+        self.manifest.renounce();
         self.peers.clear();
         self.clients.clear();
         self.writers.clear();

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tutti_daemon::core::LinkId;
-use tutti_daemon::gang::{Command, Gangs, Here, Neighbour, SECRET_BYTES, Seat, Switcher, TurnKind};
+use tutti_daemon::gang::{
+    Command, GangSettings, LocalRanks, Neighbour, NodeResources, SECRET_BYTES, Switcher, TurnKind,
+};
 use tutti_os::cgroup::JobGroup;
 use tutti_sched::{Demand, JobId, NodeId, Place};
 
@@ -24,7 +26,8 @@ thread_local! {
 static COUNTS: AtomicBool = AtomicBool::new(false);
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: every call goes to the system's allocator unchanged; what is counted is a plain thread-local without a destructor, and atomics.
+// SAFETY: every call goes to the system's allocator unchanged; what is counted is a plain thread-local
+// without a destructor, and atomics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if COUNTS.load(Ordering::Relaxed) && !LOOKS_ON.get() {
@@ -45,9 +48,9 @@ static ALLOCATOR: Counting = Counting;
 
 const LINK: LinkId = LinkId(7);
 
-/// A head and the node below it.
+/// A controller and the node below it.
 struct Pair {
-    head: Switcher,
+    controller: Switcher,
     node: Switcher,
     folder: PathBuf,
 }
@@ -64,17 +67,17 @@ impl Pair {
         });
         let nowhere = "127.0.0.1:9".parse().unwrap();
         let address = sockets[0].as_ref().map_or(nowhere, |socket| socket.local_addr().unwrap());
-        let gangs = Gangs { slice_ns: 5_000_000, ..Gangs::default() };
+        let gangs = GangSettings { slice_ns: 5_000_000, ..GangSettings::default() };
         let [above, below] = sockets;
-        let head = Switcher::start(&gangs, true, above, drop).unwrap();
+        let controller = Switcher::start(&gangs, true, above, drop).unwrap();
         let node = Switcher::start(&gangs, false, below, drop).unwrap();
-        let pair = Pair { head, node, folder };
-        let seat = Seat { alive: true, slots: 1, memory_bytes: 0 };
-        for (me, thread) in [(0, &pair.head), (1, &pair.node)] {
-            thread.tell(Command::Members { me: NodeId(me), arity: 4, nodes: vec![seat; 2] });
+        let pair = Pair { controller, node, folder };
+        let resources = NodeResources { alive: true, slots: 1, memory_bytes: 0 };
+        for (me, thread) in [(0, &pair.controller), (1, &pair.node)] {
+            thread.send(Command::Members { me: NodeId(me), arity: 4, nodes: vec![resources; 2] });
             let secret = [3; SECRET_BYTES];
             let to = NodeId(1 - me);
-            thread.tell(Command::Open(Neighbour {
+            thread.send(Command::OpenLink(Neighbour {
                 link: LINK,
                 node: to,
                 is_parent: me == 1,
@@ -82,39 +85,40 @@ impl Pair {
                 secret,
             }));
         }
-        pair.head.tell(Command::Greet(NodeId(1)));
+        pair.controller.send(Command::ChildJoined(NodeId(1)));
         for job in [1, 2].map(JobId) {
-            for (me, thread) in [(0, &pair.head), (1, &pair.node)] {
+            for (me, thread) in [(0, &pair.controller), (1, &pair.node)] {
                 let cgroup = pair.folder.join(format!("{job}-{me}"));
                 std::fs::create_dir_all(&cgroup).unwrap();
                 std::fs::write(cgroup.join("cgroup.freeze"), "0").unwrap();
                 std::fs::write(cgroup.join("cgroup.events"), "populated 1\nfrozen 1\n").unwrap();
                 std::fs::write(cgroup.join("cpu.stat"), "usage_usec 1\n").unwrap();
-                thread.tell(Command::Job(job, vec![NodeId(0), NodeId(1)]));
+                thread.send(Command::Job(job, vec![NodeId(0), NodeId(1)]));
                 let group = JobGroup::new(std::fs::File::open(&cgroup).unwrap().into()).unwrap();
-                let here = Here { groups: vec![Arc::new(group)], ..Here::default() };
-                thread.tell(Command::Here(job, Box::new(here)));
+                let ranks = LocalRanks { groups: vec![Arc::new(group)], ..LocalRanks::default() };
+                thread.send(Command::RanksStarted(job, Box::new(ranks)));
             }
             let demand = Demand::at(Place::Given(vec![(NodeId(0), 1), (NodeId(1), 1)]));
-            pair.head.tell(Command::Submit(job, Box::new(demand), true));
-            pair.head.tell(Command::Begin(job));
+            pair.controller.send(Command::Submit(job, Box::new(demand), true));
+            pair.controller.send(Command::JobStarted(job));
         }
         pair
     }
 
-    /// Until the node has let jobs go on so often. TurnKind goes over the links is carried; says how many words did.
+    /// Until the node has let jobs go on so often. What goes over the links is carried; says how many words
+    /// did.
     fn await_thaws(&self, count: usize) -> u64 {
         let (limit, mut seen, mut carried) = (Instant::now() + Duration::from_secs(60), 0, 0);
         while seen < count {
             assert!(Instant::now() < limit, "{seen} of {count} thaws within 60 s");
-            for (from, to) in [(&self.head, &self.node), (&self.node, &self.head)] {
-                while let Some((link, number, word)) = from.words().take() {
-                    to.tell(Command::Word(link, number, word));
+            for (from, to) in [(&self.controller, &self.node), (&self.node, &self.controller)] {
+                while let Some((link, number, word)) = from.outbox().take() {
+                    to.send(Command::Message(link, number, word));
                     carried += 1;
                 }
             }
-            self.head.turns().take(0, 0);
-            let turns = self.node.turns().take(0, 0).map(|stretch| stretch.turns).unwrap_or_default();
+            self.controller.turns().take(0, 0);
+            let turns = self.node.turns().take(0, 0).map(|batch| batch.turns).unwrap_or_default();
             seen += turns.iter().filter(|turn| turn.0 == TurnKind::Thaw).count();
             std::thread::sleep(Duration::from_micros(300));
         }

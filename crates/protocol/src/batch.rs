@@ -1,4 +1,5 @@
-//! What a batch user says of a job beside what it runs and where: its name, how long it may run, behind which jobs it starts.
+//! What a batch user says of a job beside what it runs and where: its name, how long it may run, behind which
+//! jobs it starts.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +33,7 @@ pub struct After {
 }
 
 impl Batch {
-    /// As the head keeps it: others read the name on their terminals.
+    /// As the controller keeps it: others read the name on their terminals.
     #[must_use]
     pub fn cleaned(mut self) -> Self {
         let shown = |c: char| if c.is_control() { ' ' } else { c };

@@ -7,11 +7,12 @@ use clap::Parser;
 use tutti_os::stderr::escape_control;
 pub use tutti_sched::Policy;
 
-/// The daemon of a node: starts and watches the parts of jobs there, and talks with the daemons of the other nodes.
+/// The daemon of a node: starts and watches the parts of jobs there, and talks with the daemons of the other
+/// nodes.
 #[derive(Debug, Parser)]
 #[command(name = "tuttid", version)]
 pub struct Options {
-    /// Address and port of the head; without it this daemon is the head of a new cluster
+    /// Address and port of the controller; without it this daemon is the controller of a new cluster
     #[arg(long, value_name = "HOST:PORT")]
     pub join: Option<String>,
     /// Where to hear other daemons
@@ -29,7 +30,8 @@ pub struct Options {
     /// Memory for jobs, as 16G or 512M (default: all of the machine but a sixteenth, at least 256M)
     #[arg(long, value_name = "SIZE", value_parser = crate::size::parse)]
     pub memory: Option<u64>,
-    /// Processes and threads of a job on this node, at most; for root's daemon (default: an eighth of what the kernel takes)
+    /// Processes and threads of a job on this node, at most; for root's daemon (default: an eighth of what
+    /// the kernel takes)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(16..))]
     pub pids_max: Option<u64>,
     /// Nodes that say the same share one machine (default: the machine's boot id)
@@ -38,7 +40,7 @@ pub struct Options {
     /// Folder of socket, key and logs
     #[arg(long, value_name = "FOLDER")]
     pub dir: Option<PathBuf>,
-    /// The cluster's key (default: cluster.key in the folder; the head makes one if there is none)
+    /// The cluster's key (default: cluster.key in the folder; the controller makes one if there is none)
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// The local socket (default: tuttid.sock in the folder)
@@ -50,16 +52,17 @@ pub struct Options {
     /// A node that is not heard of for so many seconds is lost
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     pub lost_after: f64,
-    /// On the head: how long the jobs of one row run before the next row's turn, in ms (5 to 3600000)
+    /// On the controller: how long the jobs of one row run before the next row's turn, in ms (5 to 3600000)
     #[arg(long, value_name = "MS", default_value_t = 100.0)]
     pub slice: f64,
-    /// On the head: how jobs get nodes and rows: matrix (the first row with room) or dqt (SCore-D's Distributed Queue Tree)
+    /// On the controller: how jobs get nodes and rows: matrix (the first row with room) or dqt (SCore-D's
+    /// Distributed Queue Tree)
     #[arg(long, value_name = "NAME", default_value_t, value_parser = parse_policy)]
     pub policy: Policy,
-    /// On the head: switch by the protocol of SCore-D, with a barrier after each step
+    /// On the controller: switch by the protocol of SCore-D, with a barrier after each step
     #[arg(long)]
     pub strict: bool,
-    /// On the head: switch at the end of every slice, also when there is one job only
+    /// On the controller: switch at the end of every slice, also when there is one job only
     #[arg(long)]
     pub force_switch: bool,
     /// Leave when nobody has needed this daemon for so many seconds (default: stay)

@@ -1,7 +1,7 @@
 //! The environment of a job as daemons hold it: one piece of memory, shared by all who hold the same one.
 //!
-//! A user says how long it is and of how many variables; as texts of their own a million short ones would take twenty times their bytes.
-//! In messages it is a list of pairs.
+//! A user says how long it is and of how many variables; as texts of their own a million short ones would
+//! take twenty times their bytes. In messages it is a list of pairs.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -43,10 +43,10 @@ pub struct OutputPlan {
     /// Ranks of the job.
     pub ranks: u32,
     /// The question that submitted the job: other clusters' jobs may have had its number.
-    pub ask: u64,
+    pub request_id: u64,
 }
 
-/// What became of the files, for the head.
+/// What became of the files, for the controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputState {
     /// Number of the first file in its file system; none: it is not open yet.

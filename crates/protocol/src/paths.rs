@@ -13,9 +13,9 @@ pub const FOLDER_VARIABLE: &str = "TUTTI_DIR";
 pub const SOCKET_VARIABLE: &str = "TUTTI_DAEMON";
 /// The socket of a node's daemon, in the folder.
 pub const SOCKET: &str = "tuttid.sock";
-/// The head's log of events, in the folder.
+/// The controller's log of events, in the folder.
 pub const EVENTS: &str = "events.jsonl";
-/// The head's log of the turns of gangs, in the folder.
+/// The controller's log of the turns of gangs, in the folder.
 pub const TURNS: &str = "turns.jsonl";
 
 /// The file that says where the daemon of a node hears others, in the folder.
@@ -56,7 +56,8 @@ pub fn socket() -> PathBuf {
     if !own.exists() && system.exists() { system } else { own }
 }
 
-/// The folder of the daemon that `mpiexec` starts by itself: one for each user, pid namespace and batch job (DESIGN 3).
+/// The folder of the daemon that `mpiexec` starts by itself: one for each user, pid namespace and batch job
+/// (DESIGN 3).
 pub fn on_demand() -> PathBuf {
     let space = std::fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino());
     let batch = BATCH_VARIABLES.iter().find_map(|name| std::env::var(name).ok()).unwrap_or_default();
@@ -64,8 +65,8 @@ pub fn on_demand() -> PathBuf {
     folder().join(format!("local-{space}-{batch}").trim_end_matches('-'))
 }
 
-/// The folder of the daemon of this node that a user's program means: the cluster's if there is one, else the one that `mpiexec` has
-/// started.
+/// The folder of the daemon of this node that a user's program means: the cluster's if there is one, else the
+/// one that `mpiexec` has started.
 pub fn of_node() -> PathBuf {
     let cluster = socket();
     let own = on_demand();
@@ -102,8 +103,8 @@ pub fn make(folder: &Path, shared: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens the log of a daemon that is about to be started, for its owner alone; `anew`: what is in it goes. Whoever writes in it writes at its
-/// end.
+/// Opens the log of a daemon that is about to be started, for its owner alone; `anew`: what is in it goes.
+/// Whoever writes in it writes at its end.
 ///
 /// # Errors
 /// When it cannot be opened.
@@ -113,7 +114,8 @@ pub fn open_log(path: &Path, anew: bool) -> io::Result<File> {
     Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
 }
 
-/// The starter's program: `TUTTI_STARTER`, else `../libexec/tutti/tutti-starter` from this program's own folder.
+/// The starter's program: `TUTTI_STARTER`, else `../libexec/tutti/tutti-starter` from this program's own
+/// folder.
 pub fn starter() -> PathBuf {
     if let Some(path) = std::env::var_os("TUTTI_STARTER") {
         return path.into();

@@ -1,12 +1,13 @@
 //! What every user of a machine may know of the jobs of the others on it: `tutti ps` shows it.
 //!
 //! ```text
-//! daemon (a head): listens on the abstract socket tutti-jobs/UID/PID
+//! daemon (a controller): listens on the abstract socket tutti-jobs/UID/PID
 //! tutti ps:        connects to every such name, believes it if the kernel says that UID listens there
 //! daemon:          writes its jobs as JSON, closes; it reads nothing
 //! ```
 //!
-//! Apart from how users share the machine's time (`shell/neighbours.rs`): there who listens counts, here nobody does.
+//! Apart from how users share the machine's time (`shell/neighbours.rs`): there who listens counts, here
+//! nobody does.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,8 @@ use crate::users::JobState;
 
 /// How the names of the sockets begin.
 pub const NAME: &str = "tutti-jobs/";
-/// Environment variable of a daemon, and of the `mpiexec` that starts it: others see the arguments of its jobs too.
+/// Environment variable of a daemon, and of the `mpiexec` that starts it: others see the arguments of its
+/// jobs too.
 pub const ARGUMENTS_VARIABLE: &str = "TUTTI_SHOW_ARGUMENTS";
 /// Jobs of one daemon that are shown.
 pub const ROWS_MAX: usize = 100;
@@ -60,7 +62,8 @@ pub fn encode(mut rows: Vec<PublicRow>) -> Vec<u8> {
     }
 }
 
-/// The rows of a list that the daemon of a user has sent. It is hostile: of others it may say nothing, and not too much of itself.
+/// The rows of a list that the daemon of a user has sent. It is hostile: of others it may say nothing, and
+/// not too much of itself.
 #[must_use]
 pub fn decode(bytes: &[u8], listener: u32) -> Vec<PublicRow> {
     let rows: Vec<PublicRow> = match bytes.len() <= LIST_BYTES_MAX {

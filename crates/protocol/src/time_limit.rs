@@ -27,7 +27,8 @@ fn number(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-/// Fields with colons between them; a unit of the first one has so many seconds, of each other one a sixtieth of that before it.
+/// Fields with colons between them; a unit of the first one has so many seconds, of each other one a sixtieth
+/// of that before it.
 fn clock(text: &str, first: u64) -> Option<u64> {
     let mut unit = first;
     text.split(':').try_fold(0_u64, |sum, field| {

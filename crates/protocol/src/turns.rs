@@ -14,7 +14,7 @@ pub enum TurnKind {
     Freeze,
     /// The job's freezer was written to, so that it runs; the writing took so long.
     Thaw,
-    /// On the head: FROZEN of the job has come from all its nodes.
+    /// On the controller: FROZEN of the job has come from all its nodes.
     Frozen,
     /// The same of SAVED (strict).
     Saved,

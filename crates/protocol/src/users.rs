@@ -43,7 +43,7 @@ pub enum Request {
     Nodes,
     /// End all daemons.
     Down,
-    /// In place of [`Self::Run`], under its number, from a node to the head: who has asked for the job has gone. If it has no number it
+    /// In place of [`Self::Run`], under its number, from a node to the controller: who has asked for the job has gone. If it has no number it
     /// gets none.
     Withdraw,
 }
@@ -146,13 +146,13 @@ pub enum Answer {
     Job(JobId),
     /// It is done.
     Done,
-    /// From the head to a node: the job's home.
-    Home(NodeId),
+    /// From the controller to a node: the job's origin.
+    Origin(NodeId),
     /// The jobs.
     Jobs(Vec<JobRow>),
     /// The nodes.
     Nodes(Vec<NodeRow>),
-    /// From the head to a node: a snapshot as JSON (`tutti_snapshot`). To a user it comes as frames of output behind Done.
+    /// From the controller to a node: a snapshot as JSON (`tutti_snapshot`). To a user it comes as frames of output behind Done.
     Snapshot(String),
     /// It cannot be done; one line.
     Refused(String),
@@ -306,7 +306,7 @@ pub struct NodeRow {
     /// What the jobs on it have declared.
     #[serde(default)]
     pub declared_bytes: u64,
-    /// How jobs get their nodes and rows; said of the head.
+    /// How jobs get their nodes and rows; said of the controller.
     #[serde(default)]
     pub policy: Option<String>,
     /// Its parent in the control tree.

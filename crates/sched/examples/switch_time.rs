@@ -1,5 +1,6 @@
-//! Prints the simulated time of a gang switch at 2 to 4,096 nodes, and what the two ways of placing jobs lose of a machine. The first table
-//! is also drawn: `cargo run --release -p tutti-sched --example switch_time [FILE.svg]`.
+//! Prints the simulated time of a gang switch at 2 to 4,096 nodes, and what the two ways of placing jobs lose
+//! of a machine. The first table is also drawn: `cargo run --release -p tutti-sched --example switch_time
+//! [FILE.svg]`.
 
 use tutti_sched::sim::Costs;
 use tutti_sched::sim::measure::{SwitchTime, switch_time};

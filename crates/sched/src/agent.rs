@@ -1,10 +1,12 @@
 //! One daemon's part in the control of gangs: the node's switch and the merging of reports, put together.
 //!
 //! [`Agent`] is what a daemon drives: it is told what comes from the parent, from the children, from the freezers and from the boards, and
-//! says what is to be sent to whom and what is to be done here. Orders go to the children before anything is done.
+//! says what is to be sent to whom and what is to be done here. Orders go to the children before anything is
+//! done.
 //!
-//! On the controller the parent is the [`crate::controller::Controller`]: [`Output::Parent`] is for [`crate::controller::Controller::handle_report`], and what
-//! [`crate::controller::Controller::poll_down`] gives goes into [`Agent::handle_down`].
+//! On the controller the parent is the [`crate::controller::Controller`]: [`Output::Parent`] is for
+//! [`crate::controller::Controller::handle_report`], and what [`crate::controller::Controller::poll_down`]
+//! gives goes into [`Agent::handle_down`].
 
 use std::collections::VecDeque;
 
@@ -49,8 +51,9 @@ impl Agent {
         Agent { me, switch, merger, children, unknown_children: Vec::new(), out: VecDeque::new() }
     }
 
-    /// A job that has parts at or below this node: its nodes, and its slots and state here if it has a part here. It may have one on a
-    /// node that has just joined, of which the list of nodes says nothing here yet.
+    /// A job that has parts at or below this node: its nodes, and its slots and state here if it has a part
+    /// here. It may have one on a node that has just joined, of which the list of nodes says nothing here
+    /// yet.
     pub fn handle_job(&mut self, now_ns: u64, job: JobId, nodes: &[NodeId], here: Option<(Slots, Arrival)>) {
         let last = nodes.iter().max().map_or(0, |last| last.0);
         self.handle_nodes(now_ns, last + 1);

@@ -1,9 +1,10 @@
 //! Barriers over the control tree: reports of one job and stage are merged on their way up (S8).
 //!
-//! Every daemon has one [`Merger`]. A node does not say "I have reached the barrier of switch 7", it says how things stand:
-//! "frozen, as of generation 9". The merged report is the least of the generations of those that count, and goes up when it has
-//! changed; the controller asks for "at least 7". So a node that was slow and executed 9 without ever seeing 7 needs no special
-//! case, a repeated report does no harm, and a job needs five small records for life, however many switches there are.
+//! Every daemon has one [`Merger`]. A node does not say "I have reached the barrier of switch 7", it says how
+//! things stand: "frozen, as of generation 9". The merged report is the least of the generations of those
+//! that count, and goes up when it has changed; the controller asks for "at least 7". So a node that was slow
+//! and executed 9 without ever seeing 7 needs no special case, a repeated report does no harm, and a job
+//! needs five small records for life, however many switches there are.
 //!
 //! | event | effect |
 //! |---|---|
@@ -14,8 +15,8 @@
 //! | [`Merger::handle_job`], [`Merger::handle_job_ended`] | a job that has nodes at or below this one |
 //! | [`Merger::poll_report`] | what goes to the parent; on the controller: what holds for the whole job |
 //!
-//! What is late: a child that has lacked for longer than the limit while others have reported, or this node itself
-//! ([`Merger::handle_time`]).
+//! What is late: a child that has lacked for longer than the limit while others have reported, or this node
+//! itself ([`Merger::handle_time`]).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -66,8 +67,8 @@ struct Child {
 }
 
 impl Merger {
-    /// The merger of node `me`. A child that lacks for `late_ns` while others have reported is late; each level of the tree below it
-    /// adds a tenth, so that the deepest one who can tell tells.
+    /// The merger of node `me`. A child that lacks for `late_ns` while others have reported is late; each
+    /// level of the tree below it adds a tenth, so that the deepest one who can tell tells.
     #[must_use]
     pub fn new(me: NodeId, tree: Tree, late_ns: u64) -> Self {
         Merger { me, tree, jobs: BTreeMap::new(), out: VecDeque::new(), late_ns }
@@ -97,9 +98,10 @@ impl Merger {
         is_new
     }
 
-    /// A job with parts on `nodes` begins. It is needed on all nodes between them and the controller. Said again, when this node's own part
-    /// is there, it changes nothing: what children have said by then they do not repeat. What they have said before counts. All its nodes
-    /// are known by now ([`Self::handle_nodes`]), or nobody would wait for them.
+    /// A job with parts on `nodes` begins. It is needed on all nodes between them and the controller. Said
+    /// again, when this node's own part is there, it changes nothing: what children have said by then they do
+    /// not repeat. What they have said before counts. All its nodes are known by now
+    /// ([`Self::handle_nodes`]), or nobody would wait for them.
     pub fn handle_job(&mut self, now_ns: u64, job: JobId, nodes: &[NodeId]) {
         if self.knows(job) {
             return;
@@ -137,7 +139,8 @@ impl Merger {
         self.settle(now_ns, job, stage);
     }
 
-    /// Nothing of `job` is left on this node: it has reached every stage of every generation, and no barrier waits for it.
+    /// Nothing of `job` is left on this node: it has reached every stage of every generation, and no barrier
+    /// waits for it.
     pub fn handle_own_ended(&mut self, now_ns: u64, job: JobId) {
         for stage in STAGES {
             self.handle_own(now_ns, job, stage, GONE);
@@ -234,13 +237,15 @@ impl Merger {
         self.out.pop_front()
     }
 
-    /// What the controller has merged of a job and stage: the least generation that all nodes that count have reached.
+    /// What the controller has merged of a job and stage: the least generation that all nodes that count have
+    /// reached.
     #[must_use]
     pub fn merged(&self, job: JobId, stage: Stage) -> Option<Generation> {
         self.jobs.get(&job)?.merged(stage, self.tree.membership())
     }
 
-    /// A daemon that is new may hear children speak of a job before it has heard of it: what they say is kept, of so many.
+    /// A daemon that is new may hear children speak of a job before it has heard of it: what they say is
+    /// kept, of so many.
     fn known_or_new(&mut self, job: JobId) -> &mut Job {
         let unknown =
             |jobs: &BTreeMap<JobId, Job>| jobs.values().filter(|record| record.nodes.is_empty()).count();
@@ -314,7 +319,8 @@ impl Job {
         own.into_iter().chain(children.map(move |child| child.standing(stage, membership)))
     }
 
-    /// The most that one of those has reached who still have somebody to stop: nobody is late beside those who have left.
+    /// The most that one of those has reached who still have somebody to stop: nobody is late beside those
+    /// who have left.
     fn furthest(&self, stage: Stage, membership: Membership) -> Option<Generation> {
         self.reported(stage, membership).flatten().filter(|reported| *reported != GONE).max()
     }

@@ -1,4 +1,5 @@
-//! The controller's side of the gang switch: what goes down the tree, and what the reports that come up lead to.
+//! The controller's side of the gang switch: what goes down the tree, and what the reports that come up lead
+//! to.
 //!
 //! [`Controller`] has the [`Scheduler`]. The caller tells it events, sends down what [`Controller::poll_down`] gives, in that order, to the node's own
 //! [`crate::gang::NodeSwitch`] too, and hands it what the controller's own [`crate::barrier::Merger`] has merged.
@@ -10,10 +11,11 @@
 //!               of each job that comes:   all that leave its slots are SAVED -> RESTORE -> RESTORED -> RUN
 //! ```
 //!
-//! Barriers are per job: in strict mode a job waits for those that leave its own slots, and for no other. The next strict switch waits until
-//! this one is through; so a node that is late would hold up everything: after ten slices it is expelled ([`Notice::Expelled`]), its
-//! jobs are left out, and the barriers are complete without it (`strict`). In overlapped mode a late node holds up its own jobs
-//! only, since they are not switched in before they are FROZEN; so it is named, and nothing else happens to it (`late`).
+//! Barriers are per job: in strict mode a job waits for those that leave its own slots, and for no other. The
+//! next strict switch waits until this one is through; so a node that is late would hold up everything: after
+//! ten slices it is expelled ([`Notice::Expelled`]), its jobs are left out, and the barriers are complete
+//! without it (`strict`). In overlapped mode a late node holds up its own jobs only, since they are not
+//! switched in before they are FROZEN; so it is named, and nothing else happens to it (`late`).
 //!
 //! After a change of the tree everything in force is repeated, since a lost node may have taken it along.
 
@@ -36,7 +38,8 @@ use strict::Strict;
 pub enum Notice {
     /// The job is suspended and frozen on all its nodes.
     Suspended(JobId),
-    /// The node keeps a job, this one if there are several, that has left its row: it has not frozen it for a second or more.
+    /// The node keeps a job, this one if there are several, that has left its row: it has not frozen it for a
+    /// second or more.
     Late(NodeId, JobId),
     /// It has frozen all jobs that it kept.
     InTime(NodeId),
@@ -67,8 +70,8 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// The controller of this tree. States of the tree, suspensions and resumptions are numbered from the scheduler's first generation on:
-    /// what nodes know of an earlier controller's is older.
+    /// The controller of this tree. States of the tree, suspensions and resumptions are numbered from the
+    /// scheduler's first generation on: what nodes know of an earlier controller's is older.
     #[must_use]
     pub fn new(scheduler: Scheduler, mut tree: Tree) -> Self {
         let first = scheduler.generation().0;
@@ -99,8 +102,8 @@ impl Controller {
         &self.scheduler
     }
 
-    /// The scheduler: to submit, begin and end jobs, add nodes, set weights. Suspend, resume, kill and losses of nodes go through
-    /// the controller, since others are to hear of them.
+    /// The scheduler: to submit, begin and end jobs, add nodes, set weights. Suspend, resume, kill and losses
+    /// of nodes go through the controller, since others are to hear of them.
     pub fn scheduler_mut(&mut self) -> &mut Scheduler {
         &mut self.scheduler
     }
@@ -126,12 +129,14 @@ impl Controller {
         self.change(members);
     }
 
-    /// A daemon has come back to its place in the tree, its jobs are where they were: everything in force is repeated.
+    /// A daemon has come back to its place in the tree, its jobs are where they were: everything in force is
+    /// repeated.
     pub fn handle_daemon_back(&mut self) {
         self.change(self.tree.members().clone());
     }
 
-    /// A node is lost: its jobs are killed everywhere. They are returned; the caller says [`Self::handle_job_ended`] of each when it is.
+    /// A node is lost: its jobs are killed everywhere. They are returned; the caller says
+    /// [`Self::handle_job_ended`] of each when it is.
     pub fn handle_node_lost(&mut self, now_ns: u64, node: NodeId) -> Vec<JobId> {
         let jobs = self.scheduler.handle_node_lost(now_ns, node);
         let mut members = self.tree.members().clone();
@@ -160,8 +165,8 @@ impl Controller {
         self.down.push_back(Down::Order(Order::Resume(job, serial)));
     }
 
-    /// A job that an earlier controller had has begun again. Of that one's last SUSPEND or RESUME some nodes may have heard, and others not: all
-    /// hear what holds, or a part would stay frozen for ever.
+    /// A job that an earlier controller had has begun again. Of that one's last SUSPEND or RESUME some nodes
+    /// may have heard, and others not: all hear what holds, or a part would stay frozen for ever.
     pub fn handle_found(&mut self, job: JobId) {
         let suspended = self.scheduler.state(job) == Some(JobState::Suspended);
         let serial = self.next_serial(job, suspended);
@@ -169,7 +174,8 @@ impl Controller {
         self.down.push_back(Down::Order(order));
     }
 
-    /// Ends the job, whatever state it is in. The caller says [`Self::handle_job_ended`] when nothing of it is left.
+    /// Ends the job, whatever state it is in. The caller says [`Self::handle_job_ended`] when nothing of it
+    /// is left.
     pub fn kill(&mut self, now_ns: u64, job: JobId) {
         self.scheduler.kill(now_ns, job);
         self.forget(job);
@@ -284,7 +290,8 @@ impl Controller {
         }
     }
 
-    /// Orders a new state of the tree, and repeats all that is in force. What holds of the reports is repeated by the nodes.
+    /// Orders a new state of the tree, and repeats all that is in force. What holds of the reports is
+    /// repeated by the nodes.
     fn change(&mut self, mut members: Members) {
         members.membership = self.tree.membership().next();
         self.late.tree_ns = self.scheduler.now_ns();

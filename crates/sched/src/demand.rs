@@ -85,7 +85,8 @@ pub struct Demand {
     pub weight: u32,
     /// Its nodes are its own, all the time.
     pub exclusive: bool,
-    /// It takes turns with others. One that does not has its nodes, and runs all the time, whoever's turn it is.
+    /// It takes turns with others. One that does not has its nodes, and runs all the time, whoever's turn it
+    /// is.
     pub gang: bool,
     /// A node may get more ranks than it has slots.
     pub oversubscribe: bool,

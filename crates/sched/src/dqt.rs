@@ -1,7 +1,9 @@
-//! The Distributed Queue Tree: SCore-D's scheduler, as far as it is known, and what we decided where it is not.
+//! The Distributed Queue Tree: SCore-D's scheduler, as far as it is known, and what we decided where it is
+//! not.
 //!
-//! A buddy tree over the nodes: a tree node of level l is a partition of 2^l nodes and has a queue of jobs. All of a queue's jobs are run,
-//! a slice each, then the two halves of the partition go on by themselves, at the same time, until both are through.
+//! A buddy tree over the nodes: a tree node of level l is a partition of 2^l nodes and has a queue of jobs.
+//! All of a queue's jobs are run, a slice each, then the two halves of the partition go on by themselves, at
+//! the same time, until both are through.
 //!
 //! ```text
 //!   level 2          [ A ]                 rows:  A A A A
@@ -10,14 +12,18 @@
 //! ```
 //!
 //! Decided here, since the papers at hand do not say:
-//! - A job of p nodes belongs to the smallest partitions that have at least p nodes. If none of them has p nodes that admit it (lost,
-//!   full, exclusive), the partitions twice as large are asked. A job with given nodes belongs to the smallest partition around them.
-//! - **Load** of a queue is the length of the cycle that a job in it would be part of, in weights: what stands above it and
-//!   the longest way below. The job goes where that is least; among equals, where the partition has the least work in
-//!   all; then to the left. This counts what a job waits for, not how many jobs stand in one place.
-//! - Jobs of one queue that fit side by side (slots left over in the nodes, half-used partitions) share a row of the queue.
-//! - The halves' rows are paired by weight, heaviest with heaviest. Where one half is through earlier, its columns are holes; the matrix
-//!   fills them with jobs that fit ([`crate::Config::fill_holes`]), so the shorter half's jobs begin anew, as their cycle would.
+//! - A job of p nodes belongs to the smallest partitions that have at least p nodes. If none of them has p
+//!   nodes that admit it (lost, full, exclusive), the partitions twice as large are asked. A job with given
+//!   nodes belongs to the smallest partition around them.
+//! - **Load** of a queue is the length of the cycle that a job in it would be part of, in weights: what
+//!   stands above it and the longest way below. The job goes where that is least; among equals, where the
+//!   partition has the least work in all; then to the left. This counts what a job waits for, not how many
+//!   jobs stand in one place.
+//! - Jobs of one queue that fit side by side (slots left over in the nodes, half-used partitions) share a row
+//!   of the queue.
+//! - The halves' rows are paired by weight, heaviest with heaviest. Where one half is through earlier, its
+//!   columns are holes; the matrix fills them with jobs that fit ([`crate::Config::fill_holes`]), so the
+//!   shorter half's jobs begin anew, as their cycle would.
 //! - A job never moves to another queue: its processes are where they are. New jobs even the tree out.
 
 use std::collections::BTreeMap;

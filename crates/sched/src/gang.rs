@@ -1,7 +1,8 @@
 //! The node's side of the gang switch: which of its jobs are frozen and which are thawed.
 //!
-//! Events go in by `handle_*`, actions come out of [`NodeSwitch::poll_action`] in the order in which they are to be done; after each
-//! event the caller polls until None, then sleeps until [`NodeSwitch::poll_timeout`]. A job on this node is in one of three states:
+//! Events go in by `handle_*`, actions come out of [`NodeSwitch::poll_action`] in the order in which they are
+//! to be done; after each event the caller polls until None, then sleeps until [`NodeSwitch::poll_timeout`].
+//! A job on this node is in one of three states:
 //!
 //! ```text
 //!             not in the row, suspended              freezer: frozen
@@ -11,19 +12,21 @@
 //!        in the row; nobody who shares a slot is thawed (strict: they are frozen, and RUN of this generation has come)
 //! ```
 //!
-//! - **Overlapped**: forward to the children, freeze A, thaw B. Once the freezer has been written to, no rank of A runs an instruction of
-//!   its own (W13), so A cannot disturb B, and counts as frozen; nobody waits until its freezer has said so but whoever suspends it.
-//!   Where nobody comes to A's slots, or A is stopped by signals, A's next turn waits for that word.
+//! - **Overlapped**: forward to the children, freeze A, thaw B. Once the freezer has been written to, no rank
+//!   of A runs an instruction of its own (W13), so A cannot disturb B, and counts as frozen; nobody waits
+//!   until its freezer has said so but whoever suspends it. Where nobody comes to A's slots, or A is stopped
+//!   by signals, A's next turn waits for that word.
 //! - **Strict**: the switch is the paper's FREEZE. B waits for RESTORE and RUN.
-//! - **The newest generation wins**: an older switch is never executed. A switch whose plan has not come waits for it, or for a newer
-//!   switch. A generation that was skipped makes all frozen jobs report once more, since the node cannot know whether they
-//!   should have run in it.
+//! - **The newest generation wins**: an older switch is never executed. A switch whose plan has not come
+//!   waits for it, or for a newer switch. A generation that was skipped makes all frozen jobs report once
+//!   more, since the node cannot know whether they should have run in it.
 //! - KILL and SUSPEND are legal in any state and wait for nobody. A job that dies no longer counts.
-//! - **Nobody stays frozen for ever**: a job of the row is thawed as soon as it may be, whatever was late. A node that hears nothing
-//!   for `silence_ns` runs by turns the jobs that it has alone; those of several nodes wait for word from the controller (W17).
+//! - **Nobody stays frozen for ever**: a job of the row is thawed as soon as it may be, whatever was late. A
+//!   node that hears nothing for `silence_ns` runs by turns the jobs that it has alone; those of several
+//!   nodes wait for word from the controller (W17).
 //!
-//! After [`NodeSwitch::new`] nothing here allocates but for [`NodeSwitch::handle_plan`] and [`NodeSwitch::handle_job`], as long as
-//! there are at most as many jobs as announced.
+//! After [`NodeSwitch::new`] nothing here allocates but for [`NodeSwitch::handle_plan`] and
+//! [`NodeSwitch::handle_job`], as long as there are at most as many jobs as announced.
 
 mod execute;
 mod orders;
@@ -63,7 +66,8 @@ impl Default for Timing {
 /// What the daemon is to do, in this order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Send the order to the children: all, or those with nodes of its job. Comes before everything that the order causes here.
+    /// Send the order to the children: all, or those with nodes of its job. Comes before everything that the
+    /// order causes here.
     Forward(Order),
     /// Bind the job's ranks to these slots, which they did not have before.
     Bind(JobId, Slots),
@@ -81,7 +85,8 @@ pub enum Action {
     Reached(JobId, Stage, Generation),
     /// An idle job has a rank awake: for [`crate::barrier::Merger::handle_own_woken`].
     Woken(JobId),
-    /// The job has not been frozen for `stuck_ns`: for `tutti ps`, and a [`crate::Report::Late`] of this node.
+    /// The job has not been frozen for `stuck_ns`: for `tutti ps`, and a [`crate::Report::Late`] of this
+    /// node.
     Stuck(JobId),
     /// This node has been expelled and has frozen all that it should: a [`crate::Report::Here`] of this node.
     Here(Generation),
@@ -96,7 +101,8 @@ pub enum Arrival {
     Frozen,
 }
 
-/// When the steps of the newest switch were done on this node, in the time of the `handle_*` calls; 0 is not yet.
+/// When the steps of the newest switch were done on this node, in the time of the `handle_*` calls; 0 is not
+/// yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Lap {
     /// Of this generation.
@@ -128,7 +134,8 @@ pub struct NodeSwitch {
     done: Option<Switch>,
     lap: Lap,
     contact_ns: u64,
-    /// Set while nothing is heard of the controller: when the next turn of the own jobs begins, and whose it is.
+    /// Set while nothing is heard of the controller: when the next turn of the own jobs begins, and whose it
+    /// is.
     alone: Option<(u64, usize)>,
     /// The newest state of the tree that has come.
     membership: Membership,
@@ -163,7 +170,8 @@ impl NodeSwitch {
         }
     }
 
-    /// A job has come: its slots here, and whether this is its only node. It runs or is frozen according to the row in force.
+    /// A job has come: its slots here, and whether this is its only node. It runs or is frozen according to
+    /// the row in force.
     pub fn handle_job(&mut self, now_ns: u64, job: JobId, slots: Slots, only_here: bool, arrival: Arrival) {
         if self.find(job).is_some() {
             return;
@@ -233,15 +241,16 @@ impl NodeSwitch {
         }
     }
 
-    /// The freezer has been written to, and is one behind whose write no rank runs an instruction of its own: see
-    /// [`Self::may_assume_frozen`]. The job counts as frozen; [`Self::handle_frozen`] may follow.
+    /// The freezer has been written to, and is one behind whose write no rank runs an instruction of its own:
+    /// see [`Self::may_assume_frozen`]. The job counts as frozen; [`Self::handle_frozen`] may follow.
     pub fn handle_freeze_requested(&mut self, now_ns: u64, job: JobId) {
         if let Some(at) = self.find(job) {
             self.count_as_frozen(now_ns, at, Local::assume_frozen);
         }
     }
 
-    /// The job has been left as it is instead of being frozen, since it sleeps: see [`Self::may_exempt`]. It counts as frozen.
+    /// The job has been left as it is instead of being frozen, since it sleeps: see [`Self::may_exempt`]. It
+    /// counts as frozen.
     pub fn handle_exempt(&mut self, now_ns: u64, job: JobId) {
         if let Some(at) = self.find(job) {
             self.count_as_frozen(now_ns, at, Local::confirm_exempt);
@@ -284,8 +293,8 @@ impl NodeSwitch {
         }
     }
 
-    /// All ranks of the job on this node sleep in the library, or one of them no longer does. Also for a frozen job: what would
-    /// wake it (input, a datagram) counts as awake.
+    /// All ranks of the job on this node sleep in the library, or one of them no longer does. Also for a
+    /// frozen job: what would wake it (input, a datagram) counts as awake.
     pub fn handle_asleep(&mut self, now_ns: u64, job: JobId, asleep: bool) {
         let Some(local) = self.find_mut(job) else { return };
         if asleep {
@@ -376,16 +385,16 @@ impl NodeSwitch {
         self.find(job).is_some_and(|at| self.jobs[at].is_frozen())
     }
 
-    /// True if the freezer of the job, which is not to run now, may be left open as long as all of it sleeps: nobody copies it, and
-    /// nobody has asked that it stand still.
+    /// True if the freezer of the job, which is not to run now, may be left open as long as all of it sleeps:
+    /// nobody copies it, and nobody has asked that it stand still.
     #[must_use]
     pub fn may_exempt(&self, job: JobId) -> bool {
         let requested = self.find(job).is_none_or(|at| self.jobs[at].suspended || self.jobs[at].dying);
         !requested && self.mode() == Mode::Overlapped && self.alone.is_none()
     }
 
-    /// True if nobody has to know of the job, which is not to run now, more than that it runs no instruction of its own: others come
-    /// to its slots, nobody copies it, and nobody has asked that it stand still.
+    /// True if nobody has to know of the job, which is not to run now, more than that it runs no instruction
+    /// of its own: others come to its slots, nobody copies it, and nobody has asked that it stand still.
     #[must_use]
     pub fn may_assume_frozen(&self, job: JobId) -> bool {
         let Some(local) = self.find(job).map(|at| &self.jobs[at]) else { return false };

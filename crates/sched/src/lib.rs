@@ -1,7 +1,7 @@
 //! Who runs where and when.
 //!
-//! No system call, no clock, no thread: events go in by `handle_*` with the time, actions come out by `poll_*`, so that a seeded
-//! simulator can run thousands of nodes and every fault.
+//! No system call, no clock, no thread: events go in by `handle_*` with the time, actions come out by
+//! `poll_*`, so that a seeded simulator can run thousands of nodes and every fault.
 //!
 //! | part | who has it | what it does |
 //! |---|---|---|

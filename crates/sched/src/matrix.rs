@@ -1,8 +1,9 @@
 //! Ousterhout's matrix: rows are time slots, columns are the slots of all nodes.
 //!
-//! Which job is at home in which row is the business of the policy; here the rows are put together from it: exclusive jobs stand in
-//! every row; holes are filled with further jobs whose columns are free there, so a job keeps running through a change of rows if it
-//! is in both. The number of the version grows when, and only when, some row has other jobs than before.
+//! Which job is at home in which row is the business of the policy; here the rows are put together from it:
+//! exclusive jobs stand in every row; holes are filled with further jobs whose columns are free there, so a
+//! job keeps running through a change of rows if it is in both. The number of the version grows when, and
+//! only when, some row has other jobs than before.
 
 use crate::demand::{Demand, Part};
 use crate::dqt::Dqt;
@@ -103,8 +104,8 @@ impl Matrix {
         self.version
     }
 
-    /// Finds nodes and a row for the job and takes them; false if there is no room now. One that runs already is told its slots with
-    /// every plan, as if it had been moved: it has those of an earlier controller.
+    /// Finds nodes and a row for the job and takes them; false if there is no room now. One that runs already
+    /// is told its slots with every plan, as if it had been moved: it has those of an earlier controller.
     pub(crate) fn place(&mut self, machine: &Machine, job: JobId, demand: &Demand, runs: bool) -> bool {
         let Some(parts) = self.choose(machine, job, demand) else { return false };
         let resident = Resident {
@@ -206,8 +207,8 @@ impl Matrix {
         }
     }
 
-    /// Puts the rows together anew if something has changed. The version is another if some row has other jobs, or some job
-    /// other slots.
+    /// Puts the rows together anew if something has changed. The version is another if some row has other
+    /// jobs, or some job other slots.
     pub(crate) fn refresh(&mut self, machine: &Machine) {
         if !std::mem::take(&mut self.stale) {
             return;
@@ -280,7 +281,8 @@ impl Matrix {
         rows
     }
 
-    /// Adds to each row the jobs whose columns are free there; who has the fewest rows for its weight comes first.
+    /// Adds to each row the jobs whose columns are free there; who has the fewest rows for its weight comes
+    /// first.
     fn fill(&self, rows: &mut [PlannedRow]) {
         let mut shares: Vec<(u64, JobId)> = Vec::new();
         for (&job, resident) in

@@ -9,9 +9,9 @@
 //! | [`Order::Members`] | down, to all | who is lost and who does not count; all standing reports are repeated |
 //! | [`Report`] | up, merged per job and stage | FROZEN, SAVED, RESTORED, IDLE, ... |
 //!
-//! An order is forwarded to the children first, and always, also if it is old news here: after a change of the tree the controller
-//! repeats what is in force, and a child may not have heard it. It is executed once: every order says of itself which
-//! generation (or serial number) it belongs to.
+//! An order is forwarded to the children first, and always, also if it is old news here: after a change of
+//! the tree the controller repeats what is in force, and a child may not have heard it. It is executed once:
+//! every order says of itself which generation (or serial number) it belongs to.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,8 @@ pub enum Mode {
     /// Freeze A, wait a bounded time, thaw B; FROZEN(A) flows up behind.
     #[default]
     Overlapped,
-    /// The paper's protocol: FREEZE, FROZEN, SAVE, SAVED, RESTORE, RESTORED, RUN with a barrier after each step.
+    /// The paper's protocol: FREEZE, FROZEN, SAVE, SAVED, RESTORE, RESTORED, RUN with a barrier after each
+    /// step.
     Strict,
 }
 
@@ -109,7 +110,8 @@ pub enum Order {
     Run(JobId, Generation),
     /// End the job, whatever state it is in.
     Kill(JobId),
-    /// Freeze the job whatever the row, until it is resumed. The number grows with each suspend and resume of a job.
+    /// Freeze the job whatever the row, until it is resumed. The number grows with each suspend and resume of
+    /// a job.
     Suspend(JobId, u64),
     /// Let the job run in its rows again.
     Resume(JobId, u64),
@@ -136,8 +138,8 @@ pub struct Members {
     pub membership: Membership,
     /// Nodes that are gone: their children are adopted by the nearest ancestor left. Ascending.
     pub lost: Vec<NodeId>,
-    /// Nodes that are late by more than ten slices: they forward, but no barrier waits for them, and their jobs stay frozen,
-    /// until they say [`Report::Here`]. Ascending.
+    /// Nodes that are late by more than ten slices: they forward, but no barrier waits for them, and their
+    /// jobs stay frozen, until they say [`Report::Here`]. Ascending.
     pub expelled: Vec<NodeId>,
 }
 
@@ -156,7 +158,8 @@ pub enum Stage {
     Suspended,
 }
 
-/// The stages that every switch waits for, strict ones for all of them: who lacks is late. They come first in [`STAGES`].
+/// The stages that every switch waits for, strict ones for all of them: who lacks is late. They come first in
+/// [`STAGES`].
 pub(crate) const STEPS: [Stage; 3] = [Stage::Frozen, Stage::Saved, Stage::Restored];
 
 /// The stages, each at its own index in [`Stage::index`].
@@ -170,10 +173,12 @@ impl Stage {
     }
 }
 
-/// A report on its way up. `Reached` is merged by every node of the tree ([`crate::barrier::Merger`]); the others are passed on.
+/// A report on its way up. `Reached` is merged by every node of the tree ([`crate::barrier::Merger`]); the
+/// others are passed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Report {
-    /// Every node of the job below (and including) the sender has reached the stage, in this generation or a later one.
+    /// Every node of the job below (and including) the sender has reached the stage, in this generation or a
+    /// later one.
     Reached {
         /// Of this job.
         job: JobId,
@@ -189,7 +194,8 @@ pub enum Report {
         /// The job.
         job: JobId,
     },
-    /// A node has not reached a stage of a job for longer than ten slices, or has been silent that long. Said again while it is so.
+    /// A node has not reached a stage of a job for longer than ten slices, or has been silent that long. Said
+    /// again while it is so.
     Late {
         /// The node.
         node: NodeId,
@@ -205,7 +211,8 @@ pub enum Report {
         /// The newest that it knows.
         generation: Generation,
     },
-    /// A daemon has come (back) to its place in the tree. Its parent says so, who does not know all that is in force.
+    /// A daemon has come (back) to its place in the tree. Its parent says so, who does not know all that is
+    /// in force.
     ChildJoined {
         /// The node.
         node: NodeId,

@@ -1,19 +1,22 @@
 //! Turns: which row runs next, and what each job has had.
 //!
-//! **The rule.** Every job has a virtual time: the service it had, divided by its weight. A row is as deserving as the most deserving
-//! (least virtual time) of the jobs at home in it that can run; the most deserving row is next, among equals the one that has waited
-//! longest. With equal weights that is a plain rotation; a job of weight 300 gets three slices for one of weight 100.
+//! **The rule.** Every job has a virtual time: the service it had, divided by its weight. A row is as
+//! deserving as the most deserving (least virtual time) of the jobs at home in it that can run; the most
+//! deserving row is next, among equals the one that has waited longest. With equal weights that is a plain
+//! rotation; a job of weight 300 gets three slices for one of weight 100.
 //!
-//! **What a job gets.** No virtual time is more than a slice (over its weight) ahead of the least one, since service beyond that is free:
-//! it fills holes that nobody else could use, or falls to a light job because it stands in a heavy one's row. So, while the jobs
-//! that can run stay the same, a job gets at least `weight / sum over rows of the heaviest weight` of the time, less one round.
+//! **What a job gets.** No virtual time is more than a slice (over its weight) ahead of the least one, since
+//! service beyond that is free: it fills holes that nobody else could use, or falls to a light job because it
+//! stands in a heavy one's row. So, while the jobs that can run stay the same, a job gets at least `weight /
+//! sum over rows of the heaviest weight` of the time, less one round.
 //!
-//! **Joining.** Who begins, resumes or wakes starts at the least virtual time of those that can run, at the earliest: nobody saves up
-//! turns by sleeping.
+//! **Joining.** Who begins, resumes or wakes starts at the least virtual time of those that can run, at the
+//! earliest: nobody saves up turns by sleeping.
 //!
-//! **Not frozen yet.** A job that left the row is not switched in before FROZEN has come from all its nodes. If the row to run has such a
-//! job, it is left out of the plan until then (a new version), and since it has not been served its virtual time stays: that is
-//! its credit. Overlapped switches need no more than this; a node that is silent holds up its own jobs only.
+//! **Not frozen yet.** A job that left the row is not switched in before FROZEN has come from all its nodes.
+//! If the row to run has such a job, it is left out of the plan until then (a new version), and since it has
+//! not been served its virtual time stays: that is its credit. Overlapped switches need no more than this; a
+//! node that is silent holds up its own jobs only.
 
 use crate::message::Switch;
 use crate::scheduler::Scheduler;
@@ -83,7 +86,8 @@ struct Candidate {
 }
 
 impl Scheduler {
-    /// The switch that is due, if one is. To be called when [`Self::next_at_ns`] says so, and after every event.
+    /// The switch that is due, if one is. To be called when [`Self::next_at_ns`] says so, and after every
+    /// event.
     pub fn next_row(&mut self, now_ns: u64) -> Option<Switch> {
         self.charge(now_ns);
         self.matrix.refresh(&self.machine);
@@ -193,7 +197,8 @@ impl Scheduler {
         self.rotation.slice_end_ns
     }
 
-    /// A strict switch is under way: time is on nobody's account until [`Self::extend_slice`], and not of the slice.
+    /// A strict switch is under way: time is on nobody's account until [`Self::extend_slice`], and not of the
+    /// slice.
     pub(crate) fn pause(&mut self, now_ns: u64) {
         self.charge(now_ns);
         self.rotation.paused_ns = Some(now_ns);
@@ -246,7 +251,8 @@ impl Scheduler {
                 && running.iter().all(|job| row.all.binary_search(job).is_ok())
                 && row.all.iter().all(|&job| self.can_run(job))
         })?;
-        // A row of the same plan that has more is there for its own turn; only a changed plan widens the row in force.
+        // A row of the same plan that has more is there for its own turn; only a changed plan widens the row
+        // in force.
         let in_force = self.matrix.rows().iter().any(|row| row.all == *running);
         (!in_force).then(|| self.switch_in(wider, self.rotation.slice_end_ns))
     }

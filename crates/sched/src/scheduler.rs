@@ -8,15 +8,16 @@
 //!                '------------- end ----------------+----------------+-----------------------------'
 //! ```
 //!
-//! - **Placed**: nodes and slots are the job's own; the caller launches it there (its ranks come frozen) and calls [`Scheduler::begin`].
+//! - **Placed**: nodes and slots are the job's own; the caller launches it there (its ranks come frozen) and
+//!   calls [`Scheduler::begin`].
 //! - **Active**: it stands in the matrix. [`Scheduler::next_row`] gives the rows their turns.
 //! - **Suspended**: it stands in no row; its memory is still charged to its nodes.
-//! - A job is **left out** of the rows, and keeps its credit, while a node of it is expelled, or while it should run and is not yet frozen
-//!   everywhere after its last slice.
+//! - A job is **left out** of the rows, and keeps its credit, while a node of it is expelled, or while it
+//!   should run and is not yet frozen everywhere after its last slice.
 //! - Waiting jobs are served first come, first served, but a job that fits passes one that does not, at most
-//!   [`Config::bypass_max`] times; after that nobody passes it, so it is placed when the nodes it needs have become free. One for
-//!   which too few nodes are up is passed by all. One that runs already ([`Scheduler::submit_running`]) passes all, and only waits
-//!   for its turns.
+//!   [`Config::bypass_max`] times; after that nobody passes it, so it is placed when the nodes it needs have
+//!   become free. One for which too few nodes are up is passed by all. One that runs already
+//!   ([`Scheduler::submit_running`]) passes all, and only waits for its turns.
 //! - A job that takes no turns ([`Demand::gang`]) stays **Placed** to its end.
 //!
 //! What the nodes must know is in [`Scheduler::plan`], whose version changes only when rows change.
@@ -47,7 +48,8 @@ pub struct Config {
     pub fill_holes: bool,
     /// Switch at the end of every slice, to the same row if there is no other (the paper's experiments).
     pub force_switch: bool,
-    /// An idle job gets a short look at least this often: what is frozen cannot say that a timer has run out. 0 is never.
+    /// An idle job gets a short look at least this often: what is frozen cannot say that a timer has run out.
+    /// 0 is never.
     pub idle_recheck_ns: u64,
     /// How often a waiting job is passed by later ones.
     pub bypass_max: u32,
@@ -179,7 +181,8 @@ impl Scheduler {
         self.serve_queue();
     }
 
-    /// A node is lost. Returns the jobs that had a part on it: they are out of the matrix, and the caller kills them.
+    /// A node is lost. Returns the jobs that had a part on it: they are out of the matrix, and the caller
+    /// kills them.
     pub fn handle_node_lost(&mut self, now_ns: u64, node: NodeId) -> Vec<JobId> {
         self.charge(now_ns);
         self.machine.lose(node);
@@ -330,7 +333,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A part of the job has been measured to use so much memory: the greater of this and what was declared is charged.
+    /// A part of the job has been measured to use so much memory: the greater of this and what was declared
+    /// is charged.
     pub fn handle_memory(&mut self, job: JobId, node: NodeId, bytes: u64) {
         let declared = self.jobs.get(&job).map_or(0, |record| record.demand.memory_bytes);
         let has_part_there = self.parts(job).is_some_and(|parts| parts.iter().any(|part| part.node == node));
@@ -372,8 +376,8 @@ impl Scheduler {
         self.matrix.residents.get(&job).map(|resident| resident.parts.as_slice())
     }
 
-    /// The rows that the nodes are to know: to be sent down before the first switch of its version. Look at it after
-    /// [`Self::next_row`].
+    /// The rows that the nodes are to know: to be sent down before the first switch of its version. Look at
+    /// it after [`Self::next_row`].
     #[must_use]
     pub fn plan(&self) -> Plan {
         self.matrix.plan()
@@ -487,7 +491,8 @@ impl Scheduler {
         }
     }
 
-    /// Nobody passes it any more. It must be able to be placed when others have ended: for lost nodes nobody waits with it.
+    /// Nobody passes it any more. It must be able to be placed when others have ended: for lost nodes nobody
+    /// waits with it.
     fn blocks(&self, waiting: &Waiting) -> bool {
         let is_able = || self.machine.settle(&self.jobs[&waiting.job].demand).is_ok();
         !waiting.runs && waiting.passed >= self.config.bypass_max && is_able()

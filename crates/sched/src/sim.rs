@@ -1,9 +1,11 @@
 //! The simulator: a cluster of up to thousands of nodes, with every fault, in one thread and without a clock.
 //!
-//! Everything that decides is the real thing: [`crate::controller::Controller`] on node 0, an [`crate::agent::Agent`] on each node. Simulated are the
-//! links of the tree (in order, late, lost with their node; dialled anew, also before the parent has the list of nodes that says so), the
-//! lists of nodes, with those that join while jobs run; the controller's daemon, that dies and is followed by one that knows nothing; the freezers (slow, stuck), the processes (asleep, awake, dead), and time.
-//! A run is a function of its [`Options`]; on a failure the seed is printed.
+//! Everything that decides is the real thing: [`crate::controller::Controller`] on node 0, an
+//! [`crate::agent::Agent`] on each node. Simulated are the links of the tree (in order, late, lost with their
+//! node; dialled anew, also before the parent has the list of nodes that says so), the lists of nodes, with
+//! those that join while jobs run; the controller's daemon, that dies and is followed by one that knows
+//! nothing; the freezers (slow, stuck), the processes (asleep, awake, dead), and time. A run is a function of
+//! its [`Options`]; on a failure the seed is printed.
 //!
 //! What is checked at every step (`check`):
 //!
@@ -69,7 +71,8 @@ pub struct Options {
     pub jobs_max: u32,
     /// Jobs sleep now and then.
     pub moods: bool,
-    /// The controller dies too. When the next one comes every node is another state of the tree for all: too much for thousands.
+    /// The controller dies too. When the next one comes every node is another state of the tree for all: too
+    /// much for thousands.
     pub heads_die: bool,
 }
 

@@ -156,7 +156,8 @@ impl Row {
         (slots.count() == wanted).then_some(Part { node, ranks, slots })
     }
 
-    /// The same nodes with slots that are free here: the same slots if they are, else others; None if there are too few.
+    /// The same nodes with slots that are free here: the same slots if they are, else others; None if there
+    /// are too few.
     pub(crate) fn move_here(&self, machine: &Machine, parts: &[Part]) -> Option<Vec<Part>> {
         if self.is_free(parts) {
             return Some(parts.to_vec());
@@ -224,7 +225,8 @@ impl Rows {
         self.rows.retain(|row| !row.jobs.is_empty());
     }
 
-    /// Unifies rows: each job moves to the first row that has room for it on its nodes, those of the last row first.
+    /// Unifies rows: each job moves to the first row that has room for it on its nodes, those of the last row
+    /// first.
     pub(crate) fn compact(&mut self, machine: &Machine, residents: &mut Residents) {
         for from in (1..self.rows.len()).rev() {
             for job in self.rows[from].jobs.clone() {

@@ -1,8 +1,9 @@
 //! The control tree: who is whose parent, by arithmetic on positions; no messages.
 //!
-//! Node 0 is the controller, the children of position i are k*i+1 to k*i+k. A lost node leaves a gap: its children belong to the
-//! nearest ancestor that is left (to the lowest position left, if there is none), so the links of all others stay as they are.
-//! An expelled node keeps its place and forwards, but is no member of any job's barrier.
+//! Node 0 is the controller, the children of position i are k*i+1 to k*i+k. A lost node leaves a gap: its
+//! children belong to the nearest ancestor that is left (to the lowest position left, if there is none), so
+//! the links of all others stay as they are. An expelled node keeps its place and forwards, but is no member
+//! of any job's barrier.
 
 use crate::message::Members;
 use crate::types::{Membership, NodeId};
@@ -106,7 +107,8 @@ impl Tree {
         let mut found = Vec::with_capacity(self.arity as usize);
         self.add_children(node.0, &mut found);
         if node.0 > 0 && node == self.controller() {
-            // The place of the first controller is empty: what hangs below it and has no other ancestor belongs to this one.
+            // The place of the first controller is empty: what hangs below it and has no other ancestor
+            // belongs to this one.
             self.add_children(0, &mut found);
             found.retain(|&child| child != node);
         }

@@ -41,7 +41,7 @@ number!(
 
 impl NodeId {
     /// The node that schedules, unless it is lost.
-    pub const HEAD: NodeId = NodeId(0);
+    pub const CONTROLLER: NodeId = NodeId(0);
 }
 
 impl Generation {

@@ -1,4 +1,5 @@
-//! Who gets nodes when: exclusive jobs, memory, jobs that take no turns, and the order of those that wait. Under both policies.
+//! Who gets nodes when: exclusive jobs, memory, jobs that take no turns, and the order of those that wait.
+//! Under both policies.
 
 use tutti_sched::{
     Bytes, Config, Demand, Event, JobId, JobState, NodeId, Place, Policy, Scheduler, Wait, could_hold,

@@ -64,7 +64,8 @@ impl Bench {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
-    /// The credit holds what the heaviest is owed for one freeze of the others, so no slice is too short for the weights to show.
+    /// The credit holds what the heaviest is owed for one freeze of the others, so no slice is too short for
+    /// the weights to show.
     #[test]
     fn credit_weights_are_shares_despite_slow_freezing(
         slice_ms in 5_u64..200,

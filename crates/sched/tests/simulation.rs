@@ -1,4 +1,5 @@
-//! Runs of the simulator ([`tutti_sched::sim`]), a million events of them. `TUTTI_SIM_SEED=n` runs that seed instead.
+//! Runs of the simulator ([`tutti_sched::sim`]), a million events of them. `TUTTI_SIM_SEED=n` runs that seed
+//! instead.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -70,7 +71,8 @@ fn simulation_strict_switch_keeps_the_order_of_steps() {
     }
 }
 
-/// Found by soaking: a part on a node that its parent did not know yet, a job that came to an expelled node, parts bound anew.
+/// Found by soaking: a part on a node that its parent did not know yet, a job that came to an expelled node,
+/// parts bound anew.
 #[test]
 fn simulation_former_failing_seeds_pass() {
     for seed in [1795401735058085247, 1795401682249112053, 1795375571631998732] {
@@ -78,7 +80,8 @@ fn simulation_former_failing_seeds_pass() {
     }
 }
 
-/// A cluster of so many nodes with faults for two seconds, and with as many again as it takes that all is well.
+/// A cluster of so many nodes with faults for two seconds, and with as many again as it takes that all is
+/// well.
 fn run_large(seeds: std::ops::Range<u64>, nodes: u32, mode: Mode) -> Report {
     let change = |options| Options {
         nodes,
@@ -132,7 +135,8 @@ fn simulation_switch_time_is_logarithmic() {
     for mode in [Mode::Overlapped, Mode::Strict] {
         let times = times(mode);
         let at = |nodes: u32| times.iter().find(|time| time.nodes == nodes).expect("it is measured");
-        // Four times the nodes are one level more: so many hops for each broadcast and barrier, and the slow wake-ups.
+        // Four times the nodes are one level more: so many hops for each broadcast and barrier, and the slow
+        // wake-ups.
         let ways = if mode == Mode::Strict { 7 } else { 1 };
         for level in 1..=5 {
             let (few, many) = (at(1 << (2 * level)), at(1 << (2 * level + 2)));

@@ -1,4 +1,4 @@
-//! What the logs of a head say, put in order: jobs and nodes, and on each node who ran when.
+//! What the logs of a controller say, put in order: jobs and nodes, and on each node who ran when.
 
 use std::collections::BTreeMap;
 use std::fs::File;

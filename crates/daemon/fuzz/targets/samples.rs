@@ -1,4 +1,4 @@
-//! Words of neighbours, and lives of a lane as its neighbour would shape them.
+//! Words of neighbours, and lives of a switch link as its neighbour would shape them.
 
 use serde::Serialize;
 use tutti_sched::{
@@ -6,29 +6,29 @@ use tutti_sched::{
     Stage, Switch, Version,
 };
 
-use super::Word;
+use super::SwitchMessage;
 
 /// A step: what, how much, and the text that comes.
-fn text(asks: bool, echo: u64, have: u64, first: u64, words: &[&[u8]]) -> Vec<u8> {
-    let mut text = vec![u8::from(asks)];
-    let calm_ns = 100_000_000;
-    [echo, have, first, calm_ns].iter().for_each(|number| text.extend_from_slice(&number.to_le_bytes()));
-    for word in words {
-        text.extend_from_slice(&(word.len() as u16).to_le_bytes());
-        text.extend_from_slice(word);
+fn text(probes: bool, echo: u64, have: u64, first: u64, messages: &[&[u8]]) -> Vec<u8> {
+    let mut text = vec![u8::from(probes)];
+    let ack_delay_ns = 100_000_000;
+    [echo, have, first, ack_delay_ns].iter().for_each(|number| text.extend_from_slice(&number.to_le_bytes()));
+    for message in messages {
+        text.extend_from_slice(&(message.len() as u16).to_le_bytes());
+        text.extend_from_slice(message);
     }
     [&[2, text.len() as u8], &text[..]].concat()
 }
 
 /// Some of either.
 pub fn samples() -> Vec<Vec<u8>> {
-    let words = words();
-    let lives = lives(&words);
-    words.into_iter().chain(lives).collect()
+    let messages = messages();
+    let lives = lives(&messages);
+    messages.into_iter().chain(lives).collect()
 }
 
 /// Every kind that goes down, and every kind that goes up.
-pub fn words() -> Vec<Vec<u8>> {
+pub fn messages() -> Vec<Vec<u8>> {
     let (job, generation, node) = (JobId(7), Generation(1_795_000_000_000_123), NodeId(31));
     let (version, slots) = (Version(4), Slots::first(8));
     let plan = Plan {
@@ -58,26 +58,26 @@ pub fn words() -> Vec<Vec<u8>> {
         Report::Here { node, generation },
         Report::ChildJoined { node },
     ];
-    let mut words = vec![
-        bytes(&Word::Sched(Down::Plan(plan))),
-        bytes(&Word::Slots(job, vec![Part { node, ranks: 2, slots }])),
+    let mut messages = vec![
+        bytes(&SwitchMessage::Sched(Down::Plan(plan))),
+        bytes(&SwitchMessage::Slots(job, vec![Part { node, ranks: 2, slots }])),
     ];
-    words.extend(orders.map(|order| bytes(&Word::Sched(Down::Order(order)))));
-    words.extend(reports.map(|report| bytes(&report)));
-    words
+    messages.extend(orders.map(|order| bytes(&SwitchMessage::Sched(Down::Order(order)))));
+    messages.extend(reports.map(|report| bytes(&report)));
+    messages
 }
 
-fn bytes(word: &impl Serialize) -> Vec<u8> {
-    postcard::to_extend(word, Vec::new()).expect("words are serialisable")
+fn bytes(message: &impl Serialize) -> Vec<u8> {
+    postcard::to_extend(message, Vec::new()).expect("messages are serialisable")
 }
 
-fn lives(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
+fn lives(messages: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let (push, pass, poll, link) = ([0, 20], [1, 10], [3, 0], [4, 1]);
     let opened = [&poll[..], &text(true, 1, 0, 0, &[])].concat();
-    let heard = words.iter().zip(0..).map(|(word, first)| text(false, 1, 0, first, &[word]));
+    let received = messages.iter().zip(0..).map(|(message, first)| text(false, 1, 0, first, &[message]));
     vec![
         opened.clone(),
-        [&opened[..], &heard.collect::<Vec<_>>().concat()].concat(),
+        [&opened[..], &received.collect::<Vec<_>>().concat()].concat(),
         [&opened[..], &push, &poll, &text(false, 2, 1, 0, &[b"switch"])].concat(),
         [&opened[..], &push, &push, &poll, &pass, &poll, &pass, &pass, &pass, &poll].concat(),
         [&opened[..], &text(false, 1, 0, 0, &[b"a", b"b"]), &text(false, 1, 0, 1, &[b"b", b"c"]), &poll]

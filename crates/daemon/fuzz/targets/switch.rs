@@ -3,13 +3,13 @@
 
 mod datagrams;
 #[allow(dead_code)]
-#[path = "../../src/gang/lanes/lane.rs"]
-mod lane;
+#[path = "../../src/gang/switch_links/switch_link.rs"]
+mod switch_link;
 #[allow(dead_code)]
-#[path = "../../src/gang/lanes/seal.rs"]
+#[path = "../../src/gang/switch_links/seal.rs"]
 mod seal;
-#[path = "../../src/gang/lanes/words.rs"]
-mod words;
+#[path = "../../src/gang/switch_links/message.rs"]
+mod message;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     datagrams::read(input);

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 
 use clap::Parser;
-use tutti_daemon::gang::Gangs;
+use tutti_daemon::gang::GangSettings;
 use tutti_daemon::shell::{self, Settings};
 use tutti_daemon::{log, pids};
 use tutti_os::stderr::print_line;
@@ -15,7 +15,7 @@ use tutti_protocol::paths;
 
 fn main() -> ExitCode {
     tutti_os::close_inherited_on_exec();
-    // What users say may be long, and all of it stays in memory (`gang::life`).
+    // What users say may be long, and all of it stays in memory (`gang::switch_thread`).
     tutti_os::give_memory_back();
     let options = match Options::try_parse() {
         Ok(options) => options,
@@ -38,9 +38,9 @@ fn main() -> ExitCode {
     let name = options.name.clone().unwrap_or_else(host_name);
     log::begin(&name);
     let result = settings(options, name.clone()).and_then(|settings| {
-        let is_head = settings.head.is_none();
+        let is_controller = settings.controller.is_none();
         shell::run(settings, |address| {
-            let role = if is_head { "the head hears" } else { "hears" };
+            let role = if is_controller { "controller listens" } else { "listens" };
             tracing::info!("{role} on {address}");
         })
         .map_err(|error| error.to_string())
@@ -59,9 +59,9 @@ fn settings(options: Options, name: String) -> Result<Settings, String> {
     let is_root = rustix::process::geteuid().is_root();
     paths::make(&folder, is_root)
         .map_err(|error| format!("cannot use the folder {}: {error}", folder.display()))?;
-    let head = options.join.as_deref().map(resolve).transpose()?;
+    let controller = options.join.as_deref().map(resolve).transpose()?;
     let key_file = options.key.unwrap_or_else(|| folder.join("cluster.key"));
-    if head.is_none() && !key_file.exists() {
+    if controller.is_none() && !key_file.exists() {
         tutti_protocol::key::make(&key_file).map_err(|error| error.to_string())?;
     }
     let lost_ms = options.lost_after * 1000.0;
@@ -71,7 +71,7 @@ fn settings(options: Options, name: String) -> Result<Settings, String> {
     if !(5.0..=3_600_000.0).contains(&options.slice) {
         return Err(format!("--slice {} is not between 5 and 3600000 ms", options.slice));
     }
-    let gangs = Gangs {
+    let gangs = GangSettings {
         slice_ns: (options.slice * 1e6) as u64,
         strict: options.strict,
         force_switch: options.force_switch,
@@ -85,7 +85,7 @@ fn settings(options: Options, name: String) -> Result<Settings, String> {
     }
     let every_core = || std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     Ok(Settings {
-        head,
+        controller,
         listen: options.listen,
         data: options.data.unwrap_or(options.listen.ip()),
         parts: folder.join(format!("{}.parts", name.replace('/', "_"))),

@@ -1,18 +1,20 @@
 //! Connections between daemons: to the parent, which we dial, and to the children, which dial us.
 //!
 //! ```text
-//! start -> dial the head -> Hello -> Welcome(number, members) -> the head is the parent: done
+//! start -> dial the controller -> Hello -> Welcome(number, members) -> the controller is the parent: done
 //!                                                             \> close, dial the parent -> Hello(number)
-//! parent gone -> dial it again, in turn with the head, which knows who the parent is now
+//! parent gone -> dial it again, in turn with the controller, which knows who the parent is now
 //! ```
 //!
-//! Each side says Alive on a link every [`Config::alive_ms`](super::Config::alive_ms), and at once when the other has said it and its own
-//! is nearly due: so both wake up once. Who is not heard of for `lost_ms` is lost: a child is reported to the
-//! head, which takes it out of the list; a parent is dialled again. A child whose link breaks has half that time to come back, one
-//! that the list hangs here and that has no link yet all of it. A node that finds itself lost in the list asks the head anew.
+//! Each side says Alive on a link every [`Config::alive_ms`](super::Config::alive_ms), and at once when the
+//! other has said it and its own is nearly due: so both wake up once. Who is not heard of for `lost_ms` is
+//! lost: a child is reported to the head, which takes it out of the list; a parent is dialled again. A child
+//! whose link breaks has half that time to come back, one that the list hangs here and that has no link yet
+//! all of it. A node that finds itself lost in the list asks the controller anew.
 //!
-//! Alive says also how long ago the head was heard of: so a node whose parent lives knows when the head does not. Its jobs on several nodes
-//! end [`Config::keep_ms`](super::Config::keep_ms) after the head is lost (`parts/lives.rs`).
+//! Alive says also how long ago the controller was heard of: so a node whose parent lives knows when the
+//! controller does not. Its jobs on several nodes end [`Config::keep_ms`](super::Config::keep_ms) after the
+//! controller is lost (`parts/incarnations.rs`).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -24,12 +26,12 @@ use crate::message::Message;
 /// Between two attempts to reach somebody.
 const DIAL_MS: u64 = 200;
 /// That somebody is not reached is said again after so long.
-const SAID_AGAIN_MS: u64 = 60_000;
+const LOG_AGAIN_MS: u64 = 60_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// It has not said who it is.
-    Stranger,
+    Unidentified,
     /// One of our children.
     Child(NodeId),
     /// We dialled it.
@@ -39,8 +41,8 @@ pub(super) enum Role {
 #[derive(Debug)]
 struct Link {
     role: Role,
-    heard_ms: u64,
-    said_ms: u64,
+    contact_ms: u64,
+    sent_ms: u64,
 }
 
 /// The connections of a daemon.
@@ -62,13 +64,13 @@ pub(super) struct Links {
 
 impl Links {
     pub(super) fn accept(&mut self, link: LinkId, now_ms: u64) {
-        self.links.insert(link, Link { role: Role::Stranger, heard_ms: now_ms, said_ms: now_ms });
+        self.links.insert(link, Link { role: Role::Unidentified, contact_ms: now_ms, sent_ms: now_ms });
     }
 
     /// Something has come on a link; what it is to us.
-    pub(super) fn heard(&mut self, link: LinkId, now_ms: u64) -> Option<Role> {
+    pub(super) fn record_contact(&mut self, link: LinkId, now_ms: u64) -> Option<Role> {
         let link = self.links.get_mut(&link)?;
-        link.heard_ms = now_ms;
+        link.contact_ms = now_ms;
         Some(link.role)
     }
 
@@ -102,8 +104,8 @@ impl Links {
     /// When somebody is to be told that we live, or has been silent for too long.
     pub(super) fn due_ms(&self, alive_ms: u64, lost_ms: u64) -> Option<u64> {
         let due = |link: &Link| match link.role {
-            Role::Stranger => link.heard_ms + lost_ms,
-            _ => (link.said_ms + alive_ms).min(link.heard_ms + lost_ms),
+            Role::Unidentified => link.contact_ms + lost_ms,
+            _ => (link.sent_ms + alive_ms).min(link.contact_ms + lost_ms),
         };
         self.links.values().map(due).min()
     }
@@ -119,7 +121,7 @@ impl Links {
 impl Core {
     /// Dials upwards if there is no link and it is time.
     pub(super) fn dial_if_needed(&mut self) {
-        let Some(head) = self.config.head else { return };
+        let Some(controller) = self.config.controller else { return };
         let links = &self.links;
         if links.up().is_some()
             || links.dialling
@@ -127,23 +129,23 @@ impl Core {
         {
             return;
         }
-        // In turn: the parent that we know of, and the head, who knows better if that one is gone.
-        // Whom the list says to be lost only the head takes in again.
+        // In turn: the parent that we know of, and the controller, who knows better if that one is gone.
+        // Whom the list says to be lost only the controller takes in again.
         let members = self.members.as_ref();
         let is_in = |me: &NodeId| members.is_some_and(|members| self.is_member(members, *me));
         let parent = self.me.filter(is_in).and_then(|me| members?.parent(me));
         let links = &mut self.links;
         let known =
             parent.and_then(|node| Some((node, self.members.as_ref()?.nodes.get(&node)?.about.control)));
-        let (whom, address) = match known {
-            Some((node, address)) if links.dials.is_multiple_of(2) || node == NodeId::HEAD => {
+        let (parent, address) = match known {
+            Some((node, address)) if links.dials.is_multiple_of(2) || node == NodeId::CONTROLLER => {
                 (Some(node), address)
             }
-            _ => (None, head),
+            _ => (None, controller),
         };
         links.dials += 1;
         links.dialling = true;
-        links.parent = whom;
+        links.parent = parent;
         links.address = Some(address);
         self.act(Action::Dial(address));
     }
@@ -153,41 +155,41 @@ impl Core {
         let (now_ms, links) = (self.now_ms, &mut self.links);
         (links.dialling, links.dialled_ms) = (false, now_ms);
         let Some(address) = links.address else { return };
-        let (since_ms, said_ms) = links.unreached_ms.unwrap_or((now_ms, 0));
+        let (since_ms, sent_ms) = links.unreached_ms.unwrap_or((now_ms, 0));
         let is_first = links.unreached_ms.is_none();
-        if !is_first && now_ms < said_ms + SAID_AGAIN_MS {
+        if !is_first && now_ms < sent_ms + LOG_AGAIN_MS {
             return;
         }
         links.unreached_ms = Some((since_ms, now_ms));
-        let whom = if Some(address) == self.config.head { " (--join)" } else { "" };
+        let parent = if Some(address) == self.config.controller { " (--join)" } else { "" };
         let long =
             if is_first { String::new() } else { format!(", for {} s now", (now_ms - since_ms) / 1000) };
-        self.act(Action::Warn(format!("{address}{whom} does not answer{long}: {why}; it is tried again")));
+        self.act(Action::Warn(format!("{address}{parent} does not answer{long}: {why}; it is tried again")));
     }
 
     pub(super) fn handle_dialled(&mut self, link: LinkId) {
         if let (Some((since_ms, _)), Some(address)) = (self.links.unreached_ms.take(), self.links.address) {
             let seconds = (self.now_ms - since_ms) / 1000;
-            self.act(Action::Say(format!(
+            self.act(Action::Info(format!(
                 "{address} answers, {seconds} s after the first attempt that failed"
             )));
         }
         self.links.dialling = false;
         self.links.dialled_ms = self.now_ms;
-        self.links.links.insert(link, Link { role: Role::Up, heard_ms: self.now_ms, said_ms: self.now_ms });
+        self.links.links.insert(link, Link { role: Role::Up, contact_ms: self.now_ms, sent_ms: self.now_ms });
         // Somebody whom we do not know to be our parent is asked, as by a new node, who that is.
-        let asks_head = self.links.parent.is_none_or(|parent| parent == NodeId::HEAD);
+        let asks_controller = self.links.parent.is_none_or(|parent| parent == NodeId::CONTROLLER);
         let hello = Message::Hello {
             about: self.config.about.clone(),
             node: self.links.parent.and(self.me),
-            wish: self.me.or(self.wish),
-            known: self.members.clone().filter(|_| asks_head),
+            preferred: self.me.or(self.preferred),
+            known: self.members.clone().filter(|_| asks_controller),
         };
         self.act(Action::Send(link, hello));
         if self.links.parent.is_some() {
             self.relay.resend_all();
         }
-        self.tell_gang_of_parent(link);
+        self.open_parent_link(link);
     }
 
     pub(super) fn handle_link_down(&mut self, link: LinkId) {
@@ -200,11 +202,11 @@ impl Core {
     }
 
     /// A child of ours without a link is lost if none comes.
-    fn await_child(&mut self, node: NodeId, patience_ms: u64) {
+    fn await_child(&mut self, node: NodeId, grace_ms: u64) {
         let (Some(me), Some(members)) = (self.me, &self.members) else { return };
         let is_ours = members.is_alive(node) && members.parent(node) == Some(me);
         if is_ours && self.links.children().all(|(_, child)| child != node) {
-            self.links.missing.entry(node).or_insert(self.now_ms + patience_ms);
+            self.links.missing.entry(node).or_insert(self.now_ms + grace_ms);
         }
     }
 
@@ -218,7 +220,7 @@ impl Core {
         link: LinkId,
         about: About,
         node: Option<NodeId>,
-        wish: Option<NodeId>,
+        preferred: Option<NodeId>,
         known: Option<Members>,
     ) {
         let member = node.and_then(|node| self.members.as_ref()?.nodes.get(&node));
@@ -226,41 +228,42 @@ impl Core {
             member.is_some_and(|member| member.about.incarnation == about.incarnation && member.alive);
         match node {
             // A child may know of a change before us; what it may not is be somebody else.
-            Some(node) if is_same || self.head.is_none() => self.adopt(link, node),
-            _ => self.admit(link, about, wish, known),
+            Some(node) if is_same || self.controller.is_none() => self.adopt(link, node),
+            _ => self.admit(link, about, preferred, known),
         }
     }
 
-    /// The head takes a node in, and tells it where it belongs.
-    fn admit(&mut self, link: LinkId, about: About, wish: Option<NodeId>, known: Option<Members>) {
-        let (Some(head), Some(members)) = (&mut self.head, &mut self.members) else {
-            // Only the head takes in: it is asked again there.
+    /// The controller takes a node in, and tells it where it belongs.
+    fn admit(&mut self, link: LinkId, about: About, preferred: Option<NodeId>, known: Option<Members>) {
+        let (Some(controller), Some(members)) = (&mut self.controller, &mut self.members) else {
+            // Only the controller takes in: it is asked again there.
             return self.close(link);
         };
         known.iter().for_each(|known| members.remember(known));
         if about.name == self.config.about.name {
-            let text = format!("the name {:?} is the head's", about.name);
+            let text = format!("the name {:?} is the controller's", about.name);
             return self.act(Action::Send(link, Message::Refused(text)));
         }
         let before = members.nodes.values().find(|member| member.about.name == about.name);
         let is_back = before.is_some();
-        let is_new_life = before.is_none_or(|member| member.about.incarnation != about.incarnation);
-        let node = members.admit(about.clone(), wish);
-        if is_new_life {
-            // Its starters may live: it says itself what is left of its parts. As a home it has forgotten everything.
-            head.renew_home(node);
+        let is_new_incarnation = before.is_none_or(|member| member.about.incarnation != about.incarnation);
+        let node = members.admit(about.clone(), preferred);
+        if is_new_incarnation {
+            // Its starters may live: it says itself what is left of its parts. As an origin it has forgotten
+            // everything.
+            controller.renew_origin(node);
         }
         self.links.missing.remove(&node);
         let welcome = Message::Welcome { node, members: members.clone() };
-        let is_child = members.parent(node) == Some(NodeId::HEAD);
+        let is_child = members.parent(node) == Some(NodeId::CONTROLLER);
         self.act(Action::Send(link, welcome));
         self.act(Action::Log(super::JobEvent::node(self.wall_ms, "node-up", &about.name)));
         let what = if is_back { "is back" } else { "has joined" };
-        self.act(Action::Say(format!("node {} ({}) {what}", about.name, about.control)));
+        self.act(Action::Info(format!("node {} ({}) {what}", about.name, about.control)));
         if is_child {
             self.adopt(link, node);
         }
-        self.tell_members();
+        self.send_members();
     }
 
     fn adopt(&mut self, link: LinkId, node: NodeId) {
@@ -277,22 +280,23 @@ impl Core {
             self.act(Action::Send(link, Message::Members(members)));
         }
         self.relay.greet(link);
-        self.tell_gang_of_child(link, node);
+        self.open_child_link(link, node);
     }
 
     pub(super) fn handle_welcome(&mut self, link: LinkId, node: NodeId, members: Members) {
         if self.me != Some(node) {
-            if self.me.or(self.wish).is_some_and(|before| before != node) {
-                // A head without memory has given our number away: what was ours under it nobody asks us for any more.
+            if self.me.or(self.preferred).is_some_and(|before| before != node) {
+                // A controller without memory has given our number away: what was ours under it nobody asks
+                // us for any more.
                 self.drop_parts();
             }
             self.me = Some(node);
-            self.note_all_parts();
+            self.publish_all_parts();
         }
-        if members.parent(node) == Some(NodeId::HEAD) {
-            self.links.parent = Some(NodeId::HEAD);
+        if members.parent(node) == Some(NodeId::CONTROLLER) {
+            self.links.parent = Some(NodeId::CONTROLLER);
             self.relay.resend_all();
-            self.tell_gang_of_parent(link);
+            self.open_parent_link(link);
         } else {
             self.links.parent = None;
             self.close(link);
@@ -303,32 +307,33 @@ impl Core {
 
     pub(super) fn handle_members(&mut self, members: Members) {
         let is_known = self.members.as_ref().is_some_and(|known| known.version >= members.version);
-        let Some(me) = self.me.filter(|_| !is_known && self.head.is_none()) else { return };
-        // Lost, says the list, or another: the head takes us in again.
+        let Some(me) = self.me.filter(|_| !is_known && self.controller.is_none()) else { return };
+        // Lost, says the list, or another: the controller takes us in again.
         let is_in = self.is_member(&members, me);
         let parent = members.parent(me).filter(|_| is_in);
         self.members = Some(members);
-        self.tell_members();
+        self.send_members();
         if self.links.parent.is_some() && self.links.parent != parent {
             if let Some(up) = self.links.up() {
                 self.close(up);
             }
             self.links.parent = None;
-            // Zero dials the parent, one the head.
+            // Zero dials the parent, one the controller.
             self.links.dials = u64::from(!is_in);
         }
-        self.drop_strangers();
+        self.drop_moved_children();
         self.dial_if_needed();
     }
 
-    /// By this list we are there, in this life.
+    /// By this list we are there, in this incarnation.
     fn is_member(&self, members: &Members, me: NodeId) -> bool {
         let member = members.nodes.get(&me);
         member.is_some_and(|member| member.alive && member.about.incarnation == self.config.about.incarnation)
     }
 
-    /// Children that the list hangs elsewhere by now find their parent from the list; their links here are closed.
-    fn drop_strangers(&mut self) {
+    /// Children that the list hangs elsewhere by now find their parent from the list; their links here are
+    /// closed.
+    fn drop_moved_children(&mut self) {
         let (Some(me), Some(members)) = (self.me, &self.members) else { return };
         let is_ours = |child: NodeId| members.is_alive(child) && members.parent(child) == Some(me);
         let moved: Vec<LinkId> =
@@ -343,30 +348,30 @@ impl Core {
         }
     }
 
-    fn tell_members(&mut self) {
+    fn send_members(&mut self) {
         let Some(members) = self.members.clone() else { return };
         let children: Vec<LinkId> = self.links.children().map(|(link, _)| link).collect();
         for link in children {
             self.act(Action::Send(link, Message::Members(members.clone())));
         }
-        if self.head.is_some() {
-            self.drop_strangers();
+        if self.controller.is_some() {
+            self.drop_moved_children();
         }
         let ours: Vec<NodeId> = self.me.map(|me| members.children(me).collect()).unwrap_or_default();
         ours.into_iter().for_each(|child| self.await_child(child, self.config.lost_ms));
         self.relay.members_changed();
-        self.tell_gang_of_members();
+        self.forward_members();
     }
 
     /// A node has gone, says its parent.
     pub(super) fn handle_gone(&mut self, node: NodeId, incarnation: u64, by: NodeId) {
-        if self.head.is_none() {
+        if self.controller.is_none() {
             if let Some(up) = self.links.upwards() {
                 self.act(Action::Send(up, Message::Gone { node, incarnation, by }));
             }
             return;
         }
-        let (Some(head), Some(members)) = (&mut self.head, &mut self.members) else { return };
+        let (Some(controller), Some(members)) = (&mut self.controller, &mut self.members) else { return };
         let found = members.nodes.get(&node).map(|member| (&member.about, member.alive));
         // It may be back since, or hang elsewhere.
         let Some((about, true)) = found else { return };
@@ -375,27 +380,27 @@ impl Core {
         }
         let name = about.name.clone();
         members.lose(node);
-        head.lose_node(node, &name, self.now_ms);
+        controller.lose_node(node, &name, self.now_ms);
         self.act(Action::Log(super::JobEvent::node(self.wall_ms, "node-lost", &name)));
         self.act(Action::Warn(format!("node {name} does not answer any more")));
-        self.tell_members();
+        self.send_members();
     }
 
     fn alive(&self) -> Message {
-        Message::Alive { head_ms: self.head_silent_ms() }
+        Message::Alive { controller_silent_ms: self.controller_silent_ms() }
     }
 
-    /// How long nothing has been heard of the head.
-    pub(super) fn head_silent_ms(&self) -> u64 {
-        if self.head.is_some() { 0 } else { self.now_ms.saturating_sub(self.head_heard_ms) }
+    /// How long nothing has been heard of the controller.
+    pub(super) fn controller_silent_ms(&self) -> u64 {
+        if self.controller.is_some() { 0 } else { self.now_ms.saturating_sub(self.controller_contact_ms) }
     }
 
     /// Who has just told us that he lives is told that we do, unless he has been lately.
     pub(super) fn answer_alive(&mut self, id: LinkId) {
         let nearly_ms = self.config.nearly_alive_ms();
-        let link = self.links.links.get_mut(&id).filter(|link| link.role != Role::Stranger);
-        if let Some(link) = link.filter(|link| self.now_ms >= link.said_ms + nearly_ms) {
-            link.said_ms = self.now_ms;
+        let link = self.links.links.get_mut(&id).filter(|link| link.role != Role::Unidentified);
+        if let Some(link) = link.filter(|link| self.now_ms >= link.sent_ms + nearly_ms) {
+            link.sent_ms = self.now_ms;
             self.act(Action::Send(id, self.alive()));
         }
     }
@@ -406,7 +411,7 @@ impl Core {
             .links
             .links
             .iter()
-            .filter(|(_, link)| now_ms >= link.heard_ms + self.config.lost_ms)
+            .filter(|(_, link)| now_ms >= link.contact_ms + self.config.lost_ms)
             .map(|(id, _)| *id)
             .collect();
         silent.into_iter().for_each(|link| self.close(link));
@@ -415,9 +420,9 @@ impl Core {
             .links
             .links
             .iter_mut()
-            .filter(|(_, link)| link.role != Role::Stranger && now_ms >= link.said_ms + nearly_ms)
+            .filter(|(_, link)| link.role != Role::Unidentified && now_ms >= link.sent_ms + nearly_ms)
             .map(|(id, link)| {
-                link.said_ms = now_ms;
+                link.sent_ms = now_ms;
                 *id
             })
             .collect();
@@ -434,7 +439,7 @@ impl Core {
             let member = self.members.as_ref().and_then(|members| members.nodes.get(&node));
             if let (Some(me), Some(member)) = (self.me, member) {
                 let incarnation = member.about.incarnation;
-                // What does not reach the head is said again.
+                // What does not reach the controller is said again.
                 self.await_child(node, self.config.lost_ms);
                 self.handle_gone(node, incarnation, me);
             }

@@ -1,39 +1,41 @@
-//! Output of a part on its way to the job's home: kept until the home has it, sent as far as the home has room.
+//! Output of a part on its way to the job's origin: kept until the origin has it, sent as far as the origin
+//! has room.
 
 use std::collections::VecDeque;
 
-/// Bytes that are kept, about; beyond it nothing is read from the starter, and its ranks wait in their writes.
-pub(super) const KEPT_BYTES: usize = 256 << 10;
+/// Bytes that are kept, about; beyond it nothing is read from the starter, and its ranks wait in their
+/// writes.
+pub(super) const BUFFER_BYTES: usize = 256 << 10;
 /// Bytes of one message.
 const PIECE_BYTES: usize = 64 << 10;
-/// What the home says nothing about for so long is sent again, in ms.
-const AGAIN_MS: u64 = 1000;
+/// What the origin says nothing about for so long is sent again, in ms.
+const RESEND_MS: u64 = 1000;
 
 #[derive(Debug)]
 pub(super) struct Outlet {
-    kept: VecDeque<u8>,
+    buffer: VecDeque<u8>,
     /// Where the kept frames end.
     ends: VecDeque<u64>,
     /// Place of the first kept byte; a frame begins there.
     base: u64,
     sent: u64,
-    /// What the home has said that it has.
-    heard: u64,
+    /// What the origin has said that it has.
+    acked: u64,
     limit: u64,
     /// When something was last sent, or heard that was news.
     moved_ms: u64,
 }
 
 impl Outlet {
-    /// Output that begins at `base`; `room`: what the home takes of it before it has said anything.
+    /// Output that begins at `base`; `room`: what the origin takes of it before it has said anything.
     pub(super) fn new(base: u64, room: u64) -> Self {
-        let (kept, ends) = (VecDeque::new(), VecDeque::new());
-        Outlet { kept, ends, base, sent: base, heard: base, limit: base + room, moved_ms: 0 }
+        let (buffer, ends) = (VecDeque::new(), VecDeque::new());
+        Outlet { buffer, ends, base, sent: base, acked: base, limit: base + room, moved_ms: 0 }
     }
 
     /// The next frame.
     pub(super) fn push(&mut self, frame: &[u8]) {
-        self.kept.extend(frame);
+        self.buffer.extend(frame);
         self.ends.push_back(self.end());
     }
 
@@ -42,25 +44,26 @@ impl Outlet {
         self.base
     }
 
-    /// The home has all of it.
+    /// The origin has all of it.
     pub(super) fn is_empty(&self) -> bool {
-        self.kept.is_empty()
+        self.buffer.is_empty()
     }
 
     /// There is room for more.
     pub(super) fn has_room(&self) -> bool {
-        self.kept.len() < KEPT_BYTES
+        self.buffer.len() < BUFFER_BYTES
     }
 
     /// Bytes of all that has been written.
     pub(super) fn end(&self) -> u64 {
-        self.base + self.kept.len() as u64
+        self.base + self.buffer.len() as u64
     }
 
-    /// What the home has, and has room for; `None`: it knows nothing of what came before, and begins with what is still here.
+    /// What the origin has, and has room for; `None`: it knows nothing of what came before, and begins with
+    /// what is still here.
     pub(super) fn handle_room(&mut self, have: Option<u64>, limit: u64, now_ms: u64) {
         let Some(have) = have else {
-            (self.sent, self.heard) = (self.base, self.base);
+            (self.sent, self.acked) = (self.base, self.base);
             return;
         };
         self.limit = self.limit.max(limit);
@@ -68,29 +71,29 @@ impl Outlet {
         while let Some(end) = self.ends.pop_front_if(|end| *end <= have) {
             base = end;
         }
-        self.kept.drain(..(base - self.base) as usize);
+        self.buffer.drain(..(base - self.base) as usize);
         self.base = base;
         self.sent = self.sent.max(self.base).max(have.min(self.end()));
-        if have > self.heard {
-            self.heard = have;
+        if have > self.acked {
+            self.acked = have;
             self.moved_ms = now_ms;
         }
     }
 
     /// The next piece to send: its place, and its bytes.
     pub(super) fn poll(&mut self, now_ms: u64) -> Option<(u64, Vec<u8>)> {
-        let heard = self.heard.max(self.base);
-        if self.sent > heard && now_ms >= self.moved_ms + AGAIN_MS {
-            self.sent = heard;
+        let acked = self.acked.max(self.base);
+        if self.sent > acked && now_ms >= self.moved_ms + RESEND_MS {
+            self.sent = acked;
         }
         let bytes = self.limit.min(self.end()).saturating_sub(self.sent).min(PIECE_BYTES as u64) as usize;
         if bytes == 0 {
             return None;
         }
         let start = (self.sent - self.base) as usize;
-        let piece = self.kept.range(start..start + bytes).copied().collect();
+        let piece = self.buffer.range(start..start + bytes).copied().collect();
         let offset = self.sent;
-        if self.sent == heard {
+        if self.sent == acked {
             self.moved_ms = now_ms;
         }
         self.sent += bytes as u64;

@@ -1,11 +1,13 @@
-//! The parts of jobs on this node: one starter each. Orders are carried out as frames of the starter's wire; its reports become
-//! the part's state, its output goes to the job's home.
+//! The parts of jobs on this node: one starter each. Orders are carried out as frames of the starter's wire;
+//! its reports become the part's state, its output goes to the job's origin.
 //!
-//! A starter outlives its daemon. The next daemon has what was kept of it (`Core::take_back`), waits for it (`BACK_MS`), and hears
-//! all its reports again, and the output that its home has not acknowledged. Until then the part is neither here nor lost.
+//! A starter outlives its daemon. The next daemon has what was kept of it (`Core::restore_part`), waits for
+//! it (`BACK_MS`), and hears all its reports again, and the output that its origin has not acknowledged.
+//! Until then the part is neither here nor lost.
 //!
-//! A job that was started without a daemon (`Launch::enrolled`) has its `mpiexec` in place of the starter: the same frames, but no
-//! output. It does not need us: when this daemon ends or loses its part, the wire is closed and the job goes on.
+//! A job that was started without a daemon (`Launch::enrolled`) has its `mpiexec` in place of the starter:
+//! the same frames, but no output. It does not need us: when this daemon ends or loses its part, the wire is
+//! closed and the job goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,17 +16,17 @@ use super::outlet::Outlet;
 use tutti_os::cgroup::Enforced;
 
 use super::{Action, Core};
-use crate::gang::FreezeMethod;
 #[cfg(test)]
 use crate::message::STATE_BYTES_MAX;
 use crate::message::{Hold, JobId, Launch, Order, PartState, Phase, Run, State};
+use tutti_protocol::users::FreezeMethod;
 
-mod lives;
+mod lifecycle;
 mod orders;
 mod reports;
 mod stdio;
 
-/// Output that the home takes of each node before it has said anything.
+/// Output that the origin takes of each node before it has said anything.
 pub(super) const FIRST_ROOM_BYTES: u64 = 128 << 10;
 
 /// Jobs that have been here and are over, of which this is remembered: nobody starts them again.
@@ -37,23 +39,23 @@ struct Part {
     state: PartState,
     /// The starter lives, and has not said that nothing is left.
     alive: bool,
-    /// It is at its wire: not one of an earlier life that we wait for.
+    /// It is at its wire: not one of an earlier incarnation that we wait for.
     here: bool,
     /// How many daemons it has had before.
-    lives: u64,
+    daemons_before: u64,
     /// Some output of a job that is being killed had no room: what follows is not kept either.
     drops: bool,
     /// The starter waits for its next frames to be asked for.
     ready: bool,
-    told_peers: bool,
-    told_leave: bool,
+    sent_peers: bool,
+    sent_leave: bool,
     /// Number of the last barrier of PMI that was handed on.
-    told_fence: u32,
+    sent_fence: u32,
     run: Run,
     /// The snapshot for which it was told to stand still.
-    told_hold: Option<Hold>,
+    sent_hold: Option<Hold>,
     /// Whether its mpiexec was told that its ranks wait for each other for ever.
-    told_stuck: bool,
+    sent_stuck: bool,
     /// The size of the terminals that was handed on.
     window: Option<(u16, u16)>,
     /// Number of the last signal that was handed on.
@@ -94,29 +96,29 @@ impl Parts {
         self.parts.is_empty()
     }
 
-    /// All that may come next comes from starters, from ranks or from the head: no time is waited for.
+    /// All that may come next comes from starters, from ranks or from the controller: no time is waited for.
     pub(super) fn is_settled(&self) -> bool {
         self.parts.values().all(|part| part.outlet.is_empty() && (part.here || !part.alive))
     }
 }
 
 impl Part {
-    fn new(launch: Arc<Launch>, lives: u64, outlet: Outlet) -> Self {
+    fn new(launch: Arc<Launch>, daemons_before: u64, outlet: Outlet) -> Self {
         Part {
             launch,
             outlet,
-            state: PartState { version: lives << 32, ..PartState::default() },
+            state: PartState { version: daemons_before << 32, ..PartState::default() },
             alive: true,
             here: true,
-            lives,
+            daemons_before,
             drops: false,
             ready: false,
-            told_peers: false,
-            told_leave: false,
-            told_fence: 0,
+            sent_peers: false,
+            sent_leave: false,
+            sent_fence: 0,
             run: Run::Go,
-            told_hold: None,
-            told_stuck: false,
+            sent_hold: None,
+            sent_stuck: false,
             window: None,
             signals: 0,
             piece: 0,
@@ -151,7 +153,8 @@ impl Core {
             self.begin_part(job, Arc::clone(&launch), index, order);
         }
         let Some(part) = self.parts.parts.get_mut(&job).filter(|part| part.alive) else { return };
-        // What is kept counts as said to the starter: one that is away hears it when it comes, from this life or from the next.
+        // What is kept counts as said to the starter: one that is away hears it when it comes, from this
+        // incarnation or from the next.
         if !part.here {
             return;
         }
@@ -160,22 +163,22 @@ impl Core {
         self.keep(job, order);
     }
 
-    fn note_part(&mut self, job: JobId) {
+    fn publish_part(&mut self, job: JobId) {
         let (Some(me), Some(part)) = (self.me, self.parts.parts.get_mut(&job)) else { return };
         part.state.version = part.state.version.saturating_add(1);
-        self.relay.note(State { job, node: me, part: part.state.clone() });
+        self.relay.record_batch(State { job, node: me, part: part.state.clone() });
     }
 
     /// How its ranks here are held while others have the cores.
-    pub(super) fn note_means(&mut self, job: JobId, means: FreezeMethod) {
+    pub(super) fn record_freeze_method(&mut self, job: JobId, method: FreezeMethod) {
         let Some(part) = self.parts.parts.get_mut(&job) else { return };
-        if part.state.held_by.replace(means) != Some(means) {
-            self.note_part(job);
+        if part.state.held_by.replace(method) != Some(method) {
+            self.publish_part(job);
         }
     }
 
     /// Which of its limits the kernel sees to.
-    pub(super) fn note_enforced(&mut self, job: JobId, enforced: Enforced) {
+    pub(super) fn record_enforced(&mut self, job: JobId, enforced: Enforced) {
         // It is said with what the starter says first.
         if let Some(part) = self.parts.parts.get_mut(&job) {
             part.state.enforced = Some(enforced);
@@ -186,23 +189,24 @@ impl Core {
     pub(super) fn drop_parts(&mut self) {
         for job in std::mem::take(&mut self.parts.parts).into_keys() {
             self.act(Action::End(job));
-            self.tell_gang_of_part(job, false);
+            self.forward_part(job, false);
         }
         self.relay.clear();
     }
 
     /// Our number is known: so is whose states these are.
-    pub(super) fn note_all_parts(&mut self) {
+    pub(super) fn publish_all_parts(&mut self) {
         let jobs: Vec<JobId> = self.parts.parts.keys().copied().collect();
         for job in jobs {
             let Some(part) = self.parts.parts.get(&job).filter(|part| part.here || !part.alive) else {
                 continue;
             };
-            // A starter that came back before we had our number: the switch thread has not been told of its ranks.
+            // A starter that came back before we had our number: the switch thread has not been told of its
+            // ranks.
             if part.alive && part.state.phase == Phase::Running {
-                self.tell_gang_of_part(job, true);
+                self.forward_part(job, true);
             }
-            self.note_part(job);
+            self.publish_part(job);
         }
     }
 }
@@ -215,8 +219,8 @@ impl Parts {
 
     pub(super) fn check_bounds(&self) {
         for part in self.parts.values() {
-            let kept = part.outlet.end() - part.outlet.base();
-            assert!(kept <= 2 * super::outlet::KEPT_BYTES as u64, "{kept} bytes of output are kept");
+            let record = part.outlet.end() - part.outlet.base();
+            assert!(record <= 2 * super::outlet::BUFFER_BYTES as u64, "{record} bytes of output are kept");
             let bytes = part.state.bytes();
             assert!(bytes <= STATE_BYTES_MAX, "a state of {bytes} bytes");
         }

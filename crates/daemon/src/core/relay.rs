@@ -1,8 +1,9 @@
 //! Orders on their way down the tree, states on their way up.
 //!
-//! Every node keeps the orders of the jobs that run on it or below it, and the states of their parts. What has changed goes on
-//! at the end of an event: all changes of a job to a neighbour in one message. On the way up a change that only says that a node
-//! is further waits until all nodes below are as far (a barrier); one that says that the job ends goes at once (S8).
+//! Every node keeps the orders of the jobs that run on it or below it, and the states of their parts. What
+//! has changed goes on at the end of an event: all changes of a job to a neighbour in one message. On the way
+//! up a change that only says that a node is further waits until all nodes below are as far (a barrier); one
+//! that says that the job ends goes at once (S8).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use crate::gang::Command;
 use crate::members::{Members, NodeId};
 use crate::message::{Environments, Held, JobId, Message, Order, PartState, Phase, State};
 
-/// Another message begins behind orders and states of so many bytes: users make them long, and a message has an end.
+/// Another message begins behind orders and states of so many bytes: users make them long, and a message has
+/// an end.
 const BATCH_BYTES_MAX: usize = 4 << 20;
 
 /// What goes in one message.
@@ -61,25 +63,27 @@ struct Level {
     /// Twice the number of the last snapshot, and one more when they go on.
     snapshot: u64,
     /// Numbers of the stillness of all, added; none: some rank is not still.
-    still: Option<u64>,
+    stalled: Option<u64>,
 }
 
 #[derive(Debug)]
 struct Entry {
     order: Order,
-    /// A newer one that nodes below have had from an earlier head. Only the head, who is told, can order something newer than that.
+    /// A newer one that nodes below have had from an earlier controller. Only the controller, who is told,
+    /// can order something newer than that.
     newest: Option<Order>,
     /// The order has changed since it went down.
     new: bool,
     /// The order is to go up with the next states: the link is new, or a node below knows it and we did not.
     up: bool,
-    /// Only nodes below, or an earlier life, have said what the order is: this node has not yet done what it says.
+    /// Only nodes below, or an earlier incarnation, have said what the order is: this node has not yet done
+    /// what it says.
     learned: bool,
     states: BTreeMap<NodeId, PartState>,
     /// Whose state has changed since it went up.
     changed: BTreeSet<NodeId>,
     /// What all nodes below had reached when something last went up.
-    told: Option<Level>,
+    sent: Option<Level>,
     /// The switch thread has been told of the job.
     announced: bool,
 }
@@ -112,7 +116,7 @@ impl Relay {
         self.entries.is_empty()
     }
 
-    /// A new order of the head's, or one from above.
+    /// A new order of the controller's, or one from above.
     pub(super) fn set_order(&mut self, job: JobId, mut order: Order) {
         self.share(&mut order);
         match self.entries.get_mut(&job) {
@@ -120,12 +124,12 @@ impl Relay {
                 // Who says how to start it again may know nothing of the parts.
                 if order.launch.is_some() {
                     entry.changed = entry.states.keys().copied().collect();
-                    entry.told = None;
-                    // The one from above need not be newer than what the nodes below have had from a daemon that died before it
-                    // began its own part.
+                    entry.sent = None;
+                    // The one from above need not be newer than what the nodes below have had from a daemon
+                    // that died before it began its own part.
                     entry.new |= std::mem::take(&mut entry.learned);
                 }
-                // What the head has forgotten is over, whatever it knew of it in the end.
+                // What the controller has forgotten is over, whatever it knew of it in the end.
                 if order.version <= entry.order.version && !order.forget {
                     return;
                 }
@@ -156,7 +160,8 @@ impl Relay {
         }
     }
 
-    /// What has just come may have an environment that other jobs have too. Who made the order here has seen to it.
+    /// What has just come may have an environment that other jobs have too. Who made the order here has seen
+    /// to it.
     fn share(&mut self, order: &mut Order) {
         if let Some(launch) = order.launch.as_mut().and_then(Arc::get_mut) {
             self.environments.share(&mut launch.environment);
@@ -178,7 +183,7 @@ impl Relay {
         }
     }
 
-    pub(super) fn note(&mut self, state: State) {
+    pub(super) fn record_batch(&mut self, state: State) {
         let Some(entry) = self.entries.get_mut(&state.job) else { return };
         let known = entry.states.get(&state.node).map_or(0, |part| part.version);
         if state.part.version > known {
@@ -191,14 +196,14 @@ impl Relay {
     pub(super) fn resend_all(&mut self) {
         for entry in self.entries.values_mut() {
             entry.changed = entry.states.keys().copied().collect();
-            entry.told = None;
+            entry.sent = None;
             entry.up = true;
         }
     }
 
     /// Barriers are judged again: those who are missing are not waited for.
     pub(super) fn members_changed(&mut self) {
-        self.entries.values_mut().for_each(|entry| entry.told = None);
+        self.entries.values_mut().for_each(|entry| entry.sent = None);
         self.moved = true;
     }
 
@@ -224,7 +229,7 @@ impl Entry {
             learned: false,
             states,
             changed,
-            told: None,
+            sent: None,
             announced: false,
         }
     }
@@ -250,7 +255,7 @@ impl Entry {
             fence: u32::MAX,
             held_by: true,
             snapshot: u64::MAX,
-            still: Some(0),
+            stalled: Some(0),
         };
         for node in below {
             let part = self.states.get(node)?;
@@ -259,8 +264,8 @@ impl Entry {
             level.suspended &= part.suspended;
             level.fence = level.fence.min(part.fence.number);
             level.held_by &= part.held_by.is_some();
-            let stills = level.still.zip(part.still.as_ref());
-            level.still = stills.map(|(sum, still)| sum.wrapping_add(still.number));
+            let stalls = level.stalled.zip(part.stalled.as_ref());
+            level.stalled = stalls.map(|(sum, stalled)| sum.wrapping_add(stalled.number));
             level.snapshot = level.snapshot.min(part.held.as_ref().map_or(0, snapshot));
         }
         Some(level)
@@ -275,9 +280,9 @@ impl Entry {
             })
         };
         let level = self.level(members, me);
-        let due = !self.changed.is_empty() && (self.changed.iter().any(urgent) || level != self.told);
+        let due = !self.changed.is_empty() && (self.changed.iter().any(urgent) || level != self.sent);
         if due {
-            self.told = level;
+            self.sent = level;
         }
         due
     }
@@ -288,19 +293,19 @@ impl Core {
         orders.into_iter().for_each(|(job, order)| self.relay.set_order(job, order));
     }
 
-    /// A node below has this order: from a link that is no more, or from a head that was before.
+    /// A node below has this order: from a link that is no more, or from a controller that was before.
     pub(super) fn handle_known(&mut self, job: JobId, order: Order) {
-        if self.head.is_some() {
+        if self.controller.is_some() {
             self.adopt_job(job, order);
         } else {
             self.relay.learn(job, order);
         }
     }
 
-    /// Sends up what is due; on the head it is judged. `true`: something has changed.
+    /// Sends up what is due; on the controller it is judged. `true`: something has changed.
     pub(super) fn flush_states(&mut self) -> bool {
         let (Some(me), Some(members)) = (self.me, self.members.as_ref()) else { return false };
-        if self.head.is_some() {
+        if self.controller.is_some() {
             let mut jobs = Vec::new();
             for (job, entry) in &mut self.relay.entries {
                 if !std::mem::take(&mut entry.changed).is_empty() {
@@ -341,17 +346,18 @@ impl Core {
         }
         let Some(members) = self.members.clone() else { return false };
         let children: Vec<_> = self.links.children().collect();
-        // A child may have come before the list that hangs others below it: it has not been told of their jobs.
+        // A child may have come before the list that hangs others below it: it has not been told of their
+        // jobs.
         let moved = std::mem::take(&mut self.relay.moved);
         for (link, child) in children {
             let whole = self.relay.greeted.remove(&link);
-            let told = self.relay.launches.entry(link).or_default();
+            let sent = self.relay.launches.entry(link).or_default();
             let mut batches = Batches::default();
             for (job, entry) in &self.relay.entries {
-                let is_news = whole || entry.new || moved && !told.contains(job);
+                let is_news = whole || entry.new || moved && !sent.contains(job);
                 if is_news && entry.concerns(&members, child) {
                     let mut order = entry.order.clone();
-                    if !told.insert(*job) {
+                    if !sent.insert(*job) {
                         order.launch = None;
                     }
                     batches.push_order(*job, order);
@@ -370,17 +376,18 @@ impl Core {
             let order = entry.order.clone();
             self.carry_out(*job, &order);
             if order.forget {
-                self.act(Action::Gang(Command::Gone(*job)));
+                self.act(Action::Gang(Command::JobForgotten(*job)));
                 self.relay.entries.remove(job);
-                for told in self.relay.launches.values_mut() {
-                    told.remove(job);
+                for sent in self.relay.launches.values_mut() {
+                    sent.remove(job);
                 }
             }
         }
         !new.is_empty()
     }
 
-    /// Tells the switch thread of the jobs that are new to it, also of those that an earlier life has kept.
+    /// Tells the switch thread of the jobs that are new to it, also of those that an earlier incarnation has
+    /// kept.
     fn announce_jobs(&mut self) {
         let unknown =
             self.relay.entries.iter_mut().filter(|(_, entry)| !entry.announced && !entry.order.forget);

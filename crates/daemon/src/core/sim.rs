@@ -1,18 +1,18 @@
-//! A simulated cluster: Cores, links that are late, break or fall silent, daemons that die under their starters, users who vanish.
-//! Everything that happens comes from one number; a run that fails prints it, and `TUTTI_SIM_SEED=n` repeats it; `TUTTI_SIM_TIMES=n`
-//! makes n times as many runs.
+//! A simulated cluster: Cores, links that are late, break or fall silent, daemons that die under their
+//! starters, users who vanish. Everything that happens comes from one number; a run that fails prints it, and
+//! `TUTTI_SIM_SEED=n` repeats it; `TUTTI_SIM_TIMES=n` makes n times as many runs.
 //!
 //! | file | has |
 //! |---|---|
 //! | `world` | time; does what the Cores want |
 //! | `world/machines` | daemons that die under their starters, and are started anew |
 //! | `world/network` | links between them |
-//! | `world/wishes` | what users do |
+//! | `world/workload` | what users do |
 //! | `world/files` | output files of submitted jobs |
 //! | `writer` | what a writer of output files does on its wire |
 //! | `world/check` | what must hold |
 //! | `starter` | what a starter does on its wire |
-//! | `scheduling` | the head's scheduler in place of its switch thread |
+//! | `scheduling` | the controller's scheduler in place of its switch thread |
 //! | `users` | front ends, and what they must see |
 //! | `batch` | the tests of time limits and of jobs that wait for others |
 //! | `room` | the tests that what starters and users say has room in messages |
@@ -38,17 +38,31 @@ struct Faults {
     breaks: u64,
     silences: u64,
     deaths: u64,
-    head_dies: bool,
+    controller_dies: bool,
     jumps: u64,
     vanishing: u64,
     /// Nothing that fails: users are batch users.
     batch: bool,
 }
 
-const NONE: Faults =
-    Faults { breaks: 0, silences: 0, deaths: 0, head_dies: false, jumps: 0, vanishing: 0, batch: false };
-const ALL: Faults =
-    Faults { breaks: 12, silences: 4, deaths: 6, head_dies: true, jumps: 3, vanishing: 10, batch: false };
+const NONE: Faults = Faults {
+    breaks: 0,
+    silences: 0,
+    deaths: 0,
+    controller_dies: false,
+    jumps: 0,
+    vanishing: 0,
+    batch: false,
+};
+const ALL: Faults = Faults {
+    breaks: 12,
+    silences: 4,
+    deaths: 6,
+    controller_dies: true,
+    jumps: 3,
+    vanishing: 10,
+    batch: false,
+};
 
 fn seeds(runs: u64) -> Vec<u64> {
     match std::env::var("TUTTI_SIM_SEED").ok().and_then(|seed| seed.parse().ok()) {
@@ -81,7 +95,7 @@ fn run(seed: u64, nodes: Option<usize>, faults: Faults) -> u64 {
             world.silence_a_link();
         }
         if share(&mut random, faults.deaths) {
-            world.kill_a_daemon(faults.head_dies);
+            world.kill_a_daemon(faults.controller_dies);
         }
         if share(&mut random, faults.jumps) {
             world.jump_a_clock();
@@ -92,11 +106,11 @@ fn run(seed: u64, nodes: Option<usize>, faults: Faults) -> u64 {
         world.run_until(world.now_ms + 50 + random.below(400));
     }
     world.make_peace();
-    // What a head that is started anew does not know may be a job that others wait for, for a minute.
+    // What a controller that is started anew does not know may be a job that others wait for, for a minute.
     let limit_ms = world.now_ms + 120_000 + u64::from(faults.batch) * 180_000;
     while !world.is_quiet() && world.now_ms < limit_ms {
         // What was asked for before may come late, and stop a job.
-        world.let_all_go_on();
+        world.resume_all();
         world.run_until(world.now_ms + 5_000);
     }
     world.check_end();
@@ -130,7 +144,7 @@ fn cluster_sim_jobs_end_despite_link_faults() {
 
 #[test]
 fn cluster_sim_jobs_end_despite_daemon_deaths() {
-    run_all(25, None, Faults { head_dies: false, ..ALL });
+    run_all(25, None, Faults { controller_dies: false, ..ALL });
 }
 
 #[test]
@@ -139,45 +153,50 @@ fn cluster_sim_jobs_end_despite_controller_deaths() {
     assert!(events > 100_000 || seeds(2).len() == 1, "{events} events");
 }
 
-/// A node dies with output that its job's home waits for, and the head has forgotten the job: it ends with what its home has.
+/// A node dies with output that its job's origin waits for, and the controller has forgotten the job: it ends
+/// with what its origin has.
 #[test]
 fn cluster_sim_job_with_lost_output_ends() {
-    run(136, None, Faults { head_dies: false, ..ALL });
+    run(136, None, Faults { controller_dies: false, ..ALL });
 }
 
-/// The head says that a job is over each second, and just so often its home would ask for what its nodes have written.
+/// The controller says that a job is over each second, and just so often its origin would ask for what its
+/// nodes have written.
 #[test]
 fn cluster_sim_origin_requests_the_last_output() {
-    run(284, None, Faults { head_dies: false, ..ALL });
+    run(284, None, Faults { controller_dies: false, ..ALL });
 }
 
-/// A daemon that follows another does not know where the output of its starters begins before they are back, and a home asks for it.
+/// A daemon that follows another does not know where the output of its starters begins before they are back,
+/// and an origin asks for it.
 #[test]
 fn cluster_sim_origin_learns_output_offset_of_a_returned_starter() {
     run(299, None, ALL);
 }
 
-/// A daemon has kept an older order than its nodes below have had, and says so to a head that has forgotten the job.
+/// A daemon has kept an older order than its nodes below have had, and says so to a controller that has
+/// forgotten the job.
 #[test]
 fn cluster_sim_forgotten_job_is_forgotten_by_all() {
     run(479, None, ALL);
 }
 
-/// A node hears that it is lost while it has no link, and dials: its parent of before does not know that the head is to take it in.
+/// A node hears that it is lost while it has no link, and dials: its parent of before does not know that the
+/// controller is to take it in.
 #[test]
 fn cluster_sim_lost_node_rejoins() {
     run(213, None, ALL);
 }
 
-/// S8: the head hears of a job of 31 nodes from its two children, once for each thing that all parts have reached, in whichever
-/// order and at whatever times they do.
+/// S8: the controller hears of a job of 31 nodes from its two children, once for each thing that all parts
+/// have reached, in whichever order and at whatever times they do.
 #[test]
 fn cluster_sim_state_changes_are_merged_in_inner_nodes() {
     let mut tried = 0;
     for seed in 1..20 {
         let mut world = World::new(seed, 31, 2);
         world.run_until(5_000);
-        let before = world.states_at_head;
+        let before = world.states_at_controller;
         let client = world.run_one();
         while !world.has_ended(client) && world.now_ms < 60_000 {
             world.run_until(world.now_ms + 100);
@@ -186,21 +205,23 @@ fn cluster_sim_state_changes_are_merged_in_inner_nodes() {
         if world.all_ended_well() {
             tried += 1;
             // Preparing, ready, running, left, over; by two children. Each node for itself would make 150.
-            let messages = world.states_at_head - before;
+            let messages = world.states_at_controller - before;
             assert!((2..=10).contains(&messages), "{messages} messages, seed {seed}");
         }
     }
     assert!(tried > 5, "{tried} jobs ended well");
 }
 
-/// S21: no part of a job that has ended well gives up its sockets before all its ranks have left on all nodes, and no two jobs have
-/// one key. `World` looks at it in every run; here without faults, where most jobs end well.
+/// S21: no part of a job that has ended well gives up its sockets before all its ranks have left on all
+/// nodes, and no two jobs have one key. `World` looks at it in every run; here without faults, where most
+/// jobs end well.
 #[test]
 fn cluster_sim_sockets_stay_until_the_last_rank_left() {
     run_all(6, Some(5), NONE);
 }
 
-/// A job whose order is under way when a daemon is killed starts on the one that follows: on that node alone, or on it and others.
+/// A job whose order is under way when a daemon is killed starts on the one that follows: on that node alone,
+/// or on it and others.
 #[test]
 fn cluster_sim_job_placed_during_a_daemon_restart_runs() {
     let mut tried = 0;
@@ -227,8 +248,8 @@ fn cluster_sim_job_placed_during_a_daemon_restart_runs() {
     assert!(tried > 60 || seeds(2).len() == 1, "{tried} jobs could end well");
 }
 
-/// A daemon is killed in the middle of an order: the nodes below have it, its own part has not begun. The one that follows may
-/// hear of the job from below first, and begins its part all the same.
+/// A daemon is killed in the middle of an order: the nodes below have it, its own part has not begun. The one
+/// that follows may hear of the job from below first, and begins its part all the same.
 #[test]
 fn cluster_sim_part_starts_although_children_report_first() {
     let mut tried = 0;
@@ -253,8 +274,9 @@ fn cluster_sim_part_starts_although_children_report_first() {
     assert!(tried > 60 || seeds(2).len() == 1, "{tried} jobs could end well");
 }
 
-/// A part that a daemon has begun is over when that dies with its starter, also if the next one dies before it can say so: the
-/// third knows only that it was not begun by the second. `World` holds that no part begins twice.
+/// A part that a daemon has begun is over when that dies with its starter, also if the next one dies before
+/// it can say so: the third knows only that it was not begun by the second. `World` holds that no part begins
+/// twice.
 #[test]
 fn cluster_sim_started_part_is_not_started_again() {
     for seed in seeds(40) {
@@ -278,8 +300,9 @@ fn cluster_sim_started_part_is_not_started_again() {
     }
 }
 
-/// When the head is gone and none follows, the parts of jobs on several nodes end where their daemons live, also where a daemon's parent
-/// does; what a node has alone goes on. Before `keep_ms` everybody waits, and a head that comes later learns what ended.
+/// When the controller is gone and none follows, the parts of jobs on several nodes end where their daemons
+/// live, also where a daemon's parent does; what a node has alone goes on. Before `keep_ms` everybody waits,
+/// and a controller that comes later learns what ended.
 #[test]
 fn cluster_sim_jobs_end_without_a_controller() {
     let mut tried = 0;
@@ -287,7 +310,8 @@ fn cluster_sim_jobs_end_without_a_controller() {
         let mut world = World::new(seed, 15, 2);
         world.run_until(5_000);
         world.let_jobs_hang(1..3);
-        // Below each other, and below different children of the head: node 3 is below node 1, nodes 13 and 14 below 6, that below 2.
+        // Below each other, and below different children of the controller: node 3 is below node 1, nodes 13
+        // and 14 below 6, that below 2.
         world.run_on(&[3, 13, 14]);
         world.run_on(&[12]);
         world.run_until(10_000);
@@ -311,7 +335,8 @@ fn cluster_sim_jobs_end_without_a_controller() {
     assert!(tried > 5 || seeds(2).len() == 1, "{tried} jobs had begun everywhere");
 }
 
-/// A node whose ranks just run wakes up no more often than one that has none: only the head and the job's home watch it.
+/// A node whose ranks just run wakes up no more often than one that has none: only the controller and the
+/// job's origin watch it.
 #[test]
 fn cluster_sim_quiet_node_wakes_only_for_heartbeats() {
     let mut tried = 0;
@@ -334,8 +359,8 @@ fn cluster_sim_quiet_node_wakes_only_for_heartbeats() {
     assert!(tried > 5 || seeds(2).len() == 1, "{tried} jobs had begun everywhere");
 }
 
-/// A head that takes a job over hears of an old order first, and then of newer ones: what it orders is newer than all of them, or a
-/// node that has had those would not do it.
+/// A controller that takes a job over hears of an old order first, and then of newer ones: what it orders is
+/// newer than all of them, or a node that has had those would not do it.
 #[test]
 fn cluster_sim_new_controller_numbers_orders_above_all_known() {
     let mut world = World::new(1, 3, 2);
@@ -346,23 +371,24 @@ fn cluster_sim_new_controller_numbers_orders_above_all_known() {
         world.run_until(world.now_ms + 1);
     }
     let job = JobId(1);
-    let first = world.core(0).relay.order(job).expect("the head has ordered it").clone();
+    let first = world.core(0).relay.order(job).expect("the controller has ordered it").clone();
     world.replace_daemon(0, 500);
     while !world.has_daemon(0) {
         world.run_until(world.now_ms + 1);
     }
-    let head = world.core(0);
-    head.adopt_job(job, Order { version: 1, ..first.clone() });
-    let version = |head: &super::Core| head.relay.order(job).expect("it is adopted").version;
-    assert_eq!(version(head), 1);
-    head.adopt_job(job, Order { version: 7, run: Run::Stop, ..first.clone() });
-    assert_eq!(version(head), 8);
+    let controller = world.core(0);
+    controller.adopt_job(job, Order { version: 1, ..first.clone() });
+    let version = |controller: &super::Core| controller.relay.order(job).expect("it is adopted").version;
+    assert_eq!(version(controller), 1);
+    controller.adopt_job(job, Order { version: 7, run: Run::Stop, ..first.clone() });
+    assert_eq!(version(controller), 8);
     // Also when it says nothing that is new here.
-    head.adopt_job(job, Order { version: 11, ..first });
-    assert_eq!(version(head), 12);
+    controller.adopt_job(job, Order { version: 11, ..first });
+    assert_eq!(version(controller), 12);
 }
 
-/// Nodes below may have had newer orders of an earlier head than a node between them and the new one, who must hear of those.
+/// Nodes below may have had newer orders of an earlier controller than a node between them and the new one,
+/// who must hear of those.
 #[test]
 fn cluster_sim_newer_order_passes_a_node_with_an_older_one() {
     let mut world = World::new(1, 7, 2);
@@ -404,9 +430,9 @@ impl super::Core {
     fn leftovers(&self) -> Vec<String> {
         let mut left = self.relay.leftovers();
         left.extend(self.parts.leftovers());
-        left.extend(self.home.leftovers());
+        left.extend(self.origin.leftovers());
         left.extend(self.tunnels.leftovers());
-        left.extend(self.head.iter().flat_map(super::head::Head::leftovers));
+        left.extend(self.controller.iter().flat_map(super::controller::Controller::leftovers));
         left
     }
 

@@ -1,12 +1,13 @@
-//! A user of one node at a job whose home is another: what he would say to the daemon of the home, and hear from it, goes from daemon
-//! to daemon as two streams of bytes. Each is kept until the other side has it and sent again after a silence, so links may break.
+//! A user of one node at a job whose home is another: what he would say to the daemon of the origin, and hear
+//! from it, goes from daemon to daemon as two streams of bytes. Each is kept until the other side has it and
+//! sent again after a silence, so links may break.
 //!
 //! ```text
-//! program --frames--> near (its node) ==Tunnel==> far (the home) --as a client of its own--> home.rs
+//! program --frames--> near (its node) ==Tunnel==> far (the origin) --as a client of its own--> home.rs
 //! ```
 //!
-//! `near` says with every message what it was opened for, so the first one that arrives opens `far`; `far` says where its stream
-//! ends. Who has done with it says `over` until the other side says so too.
+//! `near` says with every message what it was opened for, so the first one that arrives opens `far`; `far`
+//! says where its stream ends. Who has done with it says `over` until the other side says so too.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ const ROOM_BYTES: u64 = 256 << 10;
 /// Clients with this bit are far ones.
 const FAR: u64 = 1 << 63;
 /// What is said again after a silence.
-const AGAIN_MS: u64 = 1000;
+const RESEND_MS: u64 = 1000;
 /// Number of a Suspend frame that says: the front end is stopped already.
 const IS_STOPPED: u32 = 1;
 
@@ -40,8 +41,8 @@ struct End {
     /// We have nothing more to say.
     ended: bool,
     /// Something is to be said, with or without bytes.
-    news: bool,
-    said_ms: u64,
+    due: bool,
+    sent_ms: u64,
 }
 
 impl End {
@@ -53,41 +54,41 @@ impl End {
             decoder: Decoder::default(),
             end: None,
             ended: false,
-            news: true,
-            said_ms: 0,
+            due: true,
+            sent_ms: 0,
         }
     }
 
     /// Takes in what is new; gives whole frames, and how many of our bytes have arrived since.
-    fn hear(&mut self, pipe: &Pipe, now_ms: u64) -> (Vec<(Kind, u32, Vec<u8>)>, u64) {
+    fn handle_pipe(&mut self, pipe: &Pipe, now_ms: u64) -> (Vec<(Kind, u32, Vec<u8>)>, u64) {
         let known = self.have.saturating_sub(pipe.offset);
         if pipe.offset <= self.have && known < pipe.bytes.len() as u64 {
             self.decoder.extend(&pipe.bytes[known as usize..]);
             self.have = pipe.offset + pipe.bytes.len() as u64;
         }
-        self.news |= !pipe.bytes.is_empty();
+        self.due |= !pipe.bytes.is_empty();
         self.end = self.end.or(pipe.end);
         let before = self.out.base();
         self.out.handle_room(Some(pipe.have), pipe.limit, now_ms);
         let mut frames = Vec::new();
-        while let Ok(Some((head, payload))) = self.decoder.next_frame() {
-            frames.push((head.kind, head.rank, payload.to_vec()));
+        while let Ok(Some((header, payload))) = self.decoder.next_frame() {
+            frames.push((header.kind, header.rank, payload.to_vec()));
         }
         (frames, self.out.base() - before)
     }
 
     /// All that is to be said now.
-    fn say(&mut self, now_ms: u64) -> Vec<Pipe> {
+    fn poll_pipes(&mut self, now_ms: u64) -> Vec<Pipe> {
         let mut pipes: Vec<Pipe> = Vec::new();
         while let Some((offset, bytes)) = self.out.poll(now_ms) {
             pipes.push(Pipe { offset, bytes, ..self.pipe() });
         }
-        let silent = now_ms >= self.said_ms + AGAIN_MS;
-        if pipes.is_empty() && (self.news || silent) {
+        let silent = now_ms >= self.sent_ms + RESEND_MS;
+        if pipes.is_empty() && (self.due || silent) {
             pipes.push(self.pipe());
         }
         if !pipes.is_empty() {
-            (self.news, self.said_ms) = (false, now_ms);
+            (self.due, self.sent_ms) = (false, now_ms);
         }
         pipes
     }
@@ -107,7 +108,7 @@ impl End {
 
 #[derive(Debug)]
 struct Near {
-    home: NodeId,
+    origin: NodeId,
     user: User,
     request: Request,
     end: End,
@@ -141,9 +142,9 @@ impl Tunnels {
 }
 
 impl Core {
-    /// A user of this node wants to be at the home of a job.
-    pub(super) fn open_tunnel(&mut self, client: ClientId, user: User, request: Request, home: NodeId) {
-        self.tunnels.near.insert(client, Near { home, user, request, end: End::new(), gone: false });
+    /// A user of this node wants to be at the origin of a job.
+    pub(super) fn open_tunnel(&mut self, client: ClientId, user: User, request: Request, origin: NodeId) {
+        self.tunnels.near.insert(client, Near { origin, user, request, end: End::new(), gone: false });
     }
 
     /// What a program at the near end says. `false`: it has no tunnel.
@@ -169,14 +170,14 @@ impl Core {
     pub(super) fn tunnel_taken(&mut self, client: ClientId, bytes: usize) {
         if let Some(near) = self.tunnels.near.get_mut(&client) {
             near.end.taken += bytes as u64;
-            near.end.news = true;
+            near.end.due = true;
         }
     }
 
     pub(super) fn near_gone(&mut self, client: ClientId) {
         if let Some(near) = self.tunnels.near.get_mut(&client) {
             near.gone = true;
-            near.end.said_ms = 0;
+            near.end.sent_ms = 0;
         }
     }
 
@@ -198,14 +199,14 @@ impl Core {
             Action::Answer(_, answer) => wire::put_json(&mut frame, Kind::Answer, answer),
             Action::ToClient(_, bytes) => frame.extend_from_slice(bytes),
             Action::Continue(_) => wire::put(&mut frame, Kind::Resume, 0, &[]),
-            _ => (end.ended, end.news) = (true, true),
+            _ => (end.ended, end.due) = (true, true),
         }
         end.out.push(&frame);
         None
     }
 
-    pub(super) fn handle_tunnel(&mut self, from: NodeId, id: u64, to_home: bool, pipe: Pipe) {
-        if to_home { self.handle_at_far(from, id, pipe) } else { self.handle_at_near(from, id, pipe) }
+    pub(super) fn handle_tunnel(&mut self, from: NodeId, id: u64, to_origin: bool, pipe: Pipe) {
+        if to_origin { self.handle_at_far(from, id, pipe) } else { self.handle_at_near(from, id, pipe) }
     }
 
     fn handle_at_far(&mut self, from: NodeId, id: u64, mut pipe: Pipe) {
@@ -215,7 +216,7 @@ impl Core {
                 self.tunnels.far.remove(&client);
                 self.handle_client_gone(client);
             }
-            return self.say_over(from, id, false);
+            return self.send_over(from, id, false);
         }
         let client = match (known, pipe.open.take()) {
             (Some(client), _) => client,
@@ -227,11 +228,11 @@ impl Core {
                 self.handle_request(client, user, request);
                 client
             }
-            _ => return self.say_over(from, id, false),
+            _ => return self.send_over(from, id, false),
         };
         let now_ms = self.now_ms;
         let Some((_, _, end)) = self.tunnels.far.get_mut(&client) else { return };
-        let (frames, arrived) = end.hear(&pipe, now_ms);
+        let (frames, arrived) = end.handle_pipe(&pipe, now_ms);
         // Frames of a program are small: they count as taken.
         end.taken = end.have;
         self.handle_taken(client, arrived as usize);
@@ -248,14 +249,14 @@ impl Core {
         let client = ClientId(id);
         let now_ms = self.now_ms;
         let Some(near) = self.tunnels.near.get_mut(&client) else {
-            // An earlier life's, or one whose end was not heard.
+            // An earlier incarnation's, or one whose end was not heard.
             if !pipe.over {
-                self.say_over(from, id, true);
+                self.send_over(from, id, true);
             }
             return;
         };
-        let (gone, home) = (near.gone, near.home);
-        let (frames, _) = near.end.hear(&pipe, now_ms);
+        let (gone, origin) = (near.gone, near.origin);
+        let (frames, _) = near.end.handle_pipe(&pipe, now_ms);
         let complete = near.end.end.is_some_and(|end| near.end.have >= end);
         for (kind, number, payload) in frames.into_iter().filter(|_| !gone) {
             if kind == Kind::Resume {
@@ -267,7 +268,7 @@ impl Core {
             self.act(Action::ToClient(client, frame));
         }
         if complete && !pipe.over {
-            self.say_over(home, id, true);
+            self.send_over(origin, id, true);
         }
         if complete || pipe.over {
             self.end_near(client);
@@ -284,29 +285,29 @@ impl Core {
         self.act(Action::Release(client));
     }
 
-    fn say_over(&mut self, to: NodeId, id: u64, to_home: bool) {
+    fn send_over(&mut self, to: NodeId, id: u64, to_origin: bool) {
         let pipe = Pipe { over: true, ..End::new().pipe() };
-        self.route(to, Routed::Tunnel { id, to_home, pipe });
+        self.route(to, Routed::Tunnel { id, to_origin, pipe });
     }
 
     /// Says what is to be said, and ends what has lost its other side.
     pub(super) fn flush_tunnels(&mut self) {
         let now_ms = self.now_ms;
         let Some(members) = &self.members else { return };
-        let mut said = Vec::new();
+        let mut outgoing = Vec::new();
         let (mut lost_near, mut lost_far) = (Vec::new(), Vec::new());
         for (client, near) in &mut self.tunnels.near {
-            if !members.is_alive(near.home) {
+            if !members.is_alive(near.origin) {
                 lost_near.push(*client);
             } else if near.gone {
-                if now_ms >= near.end.said_ms + AGAIN_MS {
-                    near.end.said_ms = now_ms;
-                    said.push((near.home, client.0, true, Pipe { over: true, ..near.end.pipe() }));
+                if now_ms >= near.end.sent_ms + RESEND_MS {
+                    near.end.sent_ms = now_ms;
+                    outgoing.push((near.origin, client.0, true, Pipe { over: true, ..near.end.pipe() }));
                 }
             } else {
-                for pipe in near.end.say(now_ms) {
+                for pipe in near.end.poll_pipes(now_ms) {
                     let open = Some((near.user, near.request.clone()));
-                    said.push((near.home, client.0, true, Pipe { open, ..pipe }));
+                    outgoing.push((near.origin, client.0, true, Pipe { open, ..pipe }));
                 }
             }
         }
@@ -315,10 +316,10 @@ impl Core {
                 lost_far.push(*client);
                 continue;
             }
-            said.extend(end.say(now_ms).into_iter().map(|pipe| (*node, *id, false, pipe)));
+            outgoing.extend(end.poll_pipes(now_ms).into_iter().map(|pipe| (*node, *id, false, pipe)));
         }
-        for (to, id, to_home, pipe) in said {
-            self.route(to, Routed::Tunnel { id, to_home, pipe });
+        for (to, id, to_origin, pipe) in outgoing {
+            self.route(to, Routed::Tunnel { id, to_origin, pipe });
         }
         lost_near.into_iter().for_each(|client| self.end_near(client));
         for client in lost_far {

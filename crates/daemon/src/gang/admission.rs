@@ -1,4 +1,5 @@
-//! Jobs on their way to their nodes and into the matrix: what the main loop of the head asks the scheduler for, and what it is told.
+//! Jobs on their way to their nodes and into the matrix: what the main loop of the controller asks the
+//! scheduler for, and what it is told.
 //!
 //! ```text
 //! main loop                          here
@@ -9,14 +10,15 @@
 //!  Over ----------------------------> its nodes and its memory are free
 //! ```
 //!
-//! The scheduler alone says where a job runs; the main loop knows it only from Placed. If a node is lost between the two the main loop
-//! submits it anew. The simulator of the daemons' core drives this as the switch thread does.
+//! The scheduler alone says where a job runs; the main loop knows it only from Placed. If a node is lost
+//! between the two the main loop submits it anew. The simulator of the daemons' core drives this as the
+//! switch thread does.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use tutti_sched::{Demand, Event, JobId, JobState, Part, Scheduler, Wait};
 
-use super::Said;
+use super::SwitchEvent;
 
 /// Jobs at the head of the queue of which it is said why they wait.
 const REASONS_MAX: usize = 64;
@@ -25,7 +27,7 @@ const REASONS_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Verdict {
     /// For the main loop.
-    Say(Said),
+    Emit(SwitchEvent),
     /// The job takes its turns from now on, on these slots.
     Begin(JobId, Vec<Part>),
 }
@@ -69,7 +71,7 @@ impl Admission {
             let _ = scheduler.submit_running(now_ns, job, demand);
         } else if let Err(error) = scheduler.submit(now_ns, job, demand) {
             self.jobs.remove(&job);
-            self.verdicts.push_back(Verdict::Say(Said::Refused(job, error)));
+            self.verdicts.push_back(Verdict::Emit(SwitchEvent::Refused(job, error)));
         }
     }
 
@@ -82,12 +84,12 @@ impl Admission {
             && let Err(error) = scheduler.submit_running(now_ns, job, demand)
         {
             let text = format!("job {job} is not gang-scheduled: {error}");
-            self.verdicts.push_back(Verdict::Say(Said::Line(text)));
+            self.verdicts.push_back(Verdict::Emit(SwitchEvent::LogLine(text)));
         }
         self.enter(now_ns, scheduler, job);
     }
 
-    /// It ran before this head knew of it.
+    /// It ran before this controller knew of it.
     pub(crate) fn is_found(&self, job: JobId) -> bool {
         self.jobs.get(&job).is_some_and(|entry| entry.runs.is_some())
     }
@@ -112,7 +114,7 @@ impl Admission {
                 self.enter(now_ns, scheduler, job);
             } else if entry.runs.is_none() {
                 let nodes = parts.iter().map(|part| (part.node, part.ranks)).collect();
-                self.verdicts.push_back(Verdict::Say(Said::Placed(job, nodes)));
+                self.verdicts.push_back(Verdict::Emit(SwitchEvent::Placed(job, nodes)));
             }
         }
         if std::mem::take(&mut self.changed) {
@@ -122,7 +124,7 @@ impl Admission {
                     && let Some(why) = why
                 {
                     entry.waits = Some(why);
-                    self.verdicts.push_back(Verdict::Say(Said::Waits(job, why)));
+                    self.verdicts.push_back(Verdict::Emit(SwitchEvent::Waits(job, why)));
                 }
             }
         }
@@ -175,8 +177,10 @@ mod tests {
         admission.submit(0, &mut scheduler, first, &demand, false);
         admission.submit(0, &mut scheduler, other, &demand, false);
         let said = all(&mut admission, &mut scheduler);
-        assert_eq!(said[0], Verdict::Say(Said::Placed(first, vec![(NodeId(0), 1)])));
-        assert!(matches!(said[1], Verdict::Say(Said::Waits(job, Wait::Memory { .. })) if job == other));
+        assert_eq!(said[0], Verdict::Emit(SwitchEvent::Placed(first, vec![(NodeId(0), 1)])));
+        assert!(
+            matches!(said[1], Verdict::Emit(SwitchEvent::Waits(job, Wait::Memory { .. })) if job == other)
+        );
         assert_eq!(said.len(), 2);
         admission.begin(0, &mut scheduler, first);
         assert!(
@@ -186,7 +190,7 @@ mod tests {
         admission.end(first);
         assert_eq!(
             all(&mut admission, &mut scheduler),
-            [Verdict::Say(Said::Placed(other, vec![(NodeId(0), 1)]))]
+            [Verdict::Emit(SwitchEvent::Placed(other, vec![(NodeId(0), 1)]))]
         );
     }
 

@@ -1,5 +1,6 @@
-//! Ranks move to the cores of the slots that the matrix gives their job (DESIGN 7): two jobs of one rank each that share a row are not
-//! both on the first core, where their starters, which know nothing of each other, have put them.
+//! Ranks move to the cores of the slots that the matrix gives their job (DESIGN 7): two jobs of one rank each
+//! that share a row are not both on the first core, where their starters, which know nothing of each other,
+//! have put them.
 
 use std::collections::HashSet;
 
@@ -11,7 +12,7 @@ use tutti_os::stat::owner;
 use super::page::starter_of;
 use tutti_sched::Slots;
 
-use super::Here;
+use super::LocalRanks;
 
 /// Threads of a rank and of what it has started that are bound.
 const BOUND_MAX: usize = 4096;
@@ -33,18 +34,19 @@ impl Cores {
         (cores.len() >= ranks).then(|| cores[..ranks].to_vec())
     }
 
-    /// Binds ranks that have a core each to those of the slots. What is no process of the user's in the job's cgroup is left alone: who
-    /// names pids may be a user.
-    pub(super) fn bind(&self, slots: &Slots, here: &Here, group: &JobGroup) {
-        let Some(cores) = self.of_ranks(slots, here.pids.len()) else { return };
-        // A session that has some of the cores keeps to them (taskset): then where its starter has put the ranks is right.
-        let may = here.pids.first().and_then(|rank| cores_of_starter(*rank, here.user));
+    /// Binds ranks that have a core each to those of the slots. What is no process of the user's in the job's
+    /// cgroup is left alone: who names pids may be a user.
+    pub(super) fn bind(&self, slots: &Slots, ranks: &LocalRanks, group: &JobGroup) {
+        let Some(cores) = self.of_ranks(slots, ranks.pids.len()) else { return };
+        // A session that has some of the cores keeps to them (taskset): then where its starter has put the
+        // ranks is right.
+        let may = ranks.pids.first().and_then(|rank| cores_of_starter(*rank, ranks.user));
         if !may.is_some_and(|may| cores.iter().all(|core| may.is_set(*core))) {
             return;
         }
         let family =
-            Family { user: here.user, members: group.members().into_iter().collect(), every: self.every() };
-        for (rank, core) in here.pids.iter().zip(cores) {
+            Family { user: ranks.user, members: group.members().into_iter().collect(), every: self.every() };
+        for (rank, core) in ranks.pids.iter().zip(cores) {
             let mut set = CpuSet::new();
             set.set(core);
             family.bind(*rank, &set);
@@ -73,8 +75,9 @@ struct Family {
 }
 
 impl Family {
-    /// Binds all threads of a process, and of its descendants in the job: the rank may stand below a wrapper. How many there are, and how
-    /// far below each other, a user says: no more than [`BOUND_MAX`] threads are bound.
+    /// Binds all threads of a process, and of its descendants in the job: the rank may stand below a wrapper.
+    /// How many there are, and how far below each other, a user says: no more than [`BOUND_MAX`] threads are
+    /// bound.
     fn bind(&self, pid: u32, set: &CpuSet) {
         let (mut waiting, mut left) = (vec![pid], BOUND_MAX);
         while let Some(pid) = waiting.pop() {

@@ -1,8 +1,10 @@
-//! Where a daemon finds the page on which it tells a job of its turns ([`tutti_shm::daemon_page`]): among the descriptors of the job's starter.
+//! Where a daemon finds the page on which it tells a job of its turns ([`tutti_shm::daemon_page`]): among the
+//! descriptors of the job's starter.
 //!
-//! The ranks run before any daemon knows of them, and daemons come and go; so the starter makes the page, and each daemon looks for it when it
-//! begins to give the job its turns. Which process is a starter may have been said by a user: what is opened is first looked at by a
-//! descriptor that opens nothing (`O_PATH`), and has to be the page of a process of that user, a file of his own.
+//! The ranks run before any daemon knows of them, and daemons come and go; so the starter makes the page, and
+//! each daemon looks for it when it begins to give the job its turns. Which process is a starter may have
+//! been said by a user: what is opened is first looked at by a descriptor that opens nothing (`O_PATH`), and
+//! has to be the page of a process of that user, a file of his own.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -43,8 +45,8 @@ pub fn starters_of(ranks: &[u32], user: u32) -> Vec<u32> {
     starters
 }
 
-/// The page of this starter, which is the user's. None when it has none, or we may not look at its descriptors: that the first one
-/// says, and often the folder.
+/// The page of this starter, which is the user's. None when it has none, or we may not look at its
+/// descriptors: that the first one says, and often the folder.
 pub fn adopt(starter: Pid, user: u32, now_ns: u64) -> Option<Teller> {
     let path = format!("/proc/{}/fd", starter.as_raw_nonzero());
     let folder =
@@ -69,7 +71,8 @@ pub fn adopt(starter: Pid, user: u32, now_ns: u64) -> Option<Teller> {
 /// The page, if this is it, among the descriptors of a process.
 fn adopt_descriptor(folder: &OwnedFd, number: &CStr, user: u32, now_ns: u64) -> Option<Teller> {
     let seen = openat(folder, number, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    // A file system of the user's could keep who asks it waiting: what is cached of the file says whether it is in memory of the kernel's.
+    // A file system of the user's could keep who asks it waiting: what is cached of the file says whether it
+    // is in memory of the kernel's.
     let wanted = StatxFlags::TYPE | StatxFlags::SIZE | StatxFlags::UID;
     let stat = statx(&seen, "", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, wanted).ok()?;
     let is_page = memory_device() == Some((stat.stx_dev_major, stat.stx_dev_minor))

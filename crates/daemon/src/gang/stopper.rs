@@ -9,15 +9,19 @@
 //! ```
 //!
 //! - Who was stopped already (by a user, a debugger) is not noted, and stays as he is.
-//! - A noted process is known by when it began, and signalled by its pidfd: a number that the kernel gives to somebody else is nobody's news.
-//! - Somebody else's SIGCONT lets a process escape; while the job stands still it is swept again, every [`GUARD_NS`], a crowd more rarely.
-//! - Processes of another user than the job's are left alone: who is a rank the job says itself, and root could stop anybody.
-//! - The switch thread waits for no lock: where the errand is under way, it leaves its wish. A wish is obeyed also if it comes in the
-//!   middle of the one before.
+//! - A noted process is known by when it began, and signalled by its pidfd: a number that the kernel gives to
+//!   somebody else is nobody's news.
+//! - Somebody else's SIGCONT lets a process escape; while the job stands still it is swept again, every
+//!   [`GUARD_NS`], a crowd more rarely.
+//! - Processes of another user than the job's are left alone: who is a rank the job says itself, and root
+//!   could stop anybody.
+//! - The switch thread waits for no lock: where the errand is under way, it leaves its wish. A wish is obeyed
+//!   also if it comes in the middle of the one before.
 //! - If the daemon stops right here, the starter sends SIGCONT to all (`tutti_starter`).
 //!
-//! What it cannot do: a SIGSTOP that a user sends to one whom we have stopped already is lost with our SIGCONT; parents that ask for stops
-//! of their children hear of ours. A crowd stands still when it has been gone through, which takes as long as it is large.
+//! What it cannot do: a SIGSTOP that a user sends to one whom we have stopped already is lost with our
+//! SIGCONT; parents that ask for stops of their children hear of ours. A crowd stands still when it has been
+//! gone through, which takes as long as it is large.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -28,17 +32,18 @@ use tutti_os::descendants;
 use tutti_os::stat::Stat;
 use tutti_os::stat::owner;
 
-use super::errands::{Errand, Errands};
-use super::freezer::{ASLEEP_PART, Activity, THREADS_MAX};
+use super::cgroup_freezer::{ASLEEP_PART, Activity, THREADS_MAX};
+use super::freeze_state::FreezeState;
 use super::now_ns;
-use super::standstill::Standstill;
+use super::worker::{Task, Worker};
 
 /// Passes of a sweep: a program that forks faster than it is stopped is looked at again later.
 const PASSES_MAX: u32 = 8;
 /// Processes and threads of a job that the switch thread goes through itself: 2 ms at most.
 const FEW: usize = 48;
-/// Between two sweeps of a job that is being stopped, at first; then twice as long each time. Dearer than a look at a cgroup.
-const LOOK_NS: u64 = 200_000;
+/// Between two sweeps of a job that is being stopped, at first; then twice as long each time. Dearer than a
+/// look at a cgroup.
+const POLL_NS: u64 = 200_000;
 /// Between two looks for somebody who has escaped.
 const GUARD_NS: u64 = 20_000_000;
 /// A crowd is looked at for them no more than this part of the time.
@@ -46,7 +51,8 @@ const GUARD_PART: u64 = 20;
 /// Between two looks at who works: dearer than a look at a cgroup.
 const ACTIVITY_NS: u64 = 20_000_000;
 
-/// Processes that were stopped, and when each began: pids are used again, and descriptors for so many there are not.
+/// Processes that were stopped, and when each began: pids are used again, and descriptors for so many there
+/// are not.
 type Stopped = HashMap<Pid, u64>;
 
 /// Who is stopped, for whoever stops them.
@@ -55,7 +61,7 @@ pub(super) struct Crowd {
     starter: Pid,
     user: u32,
     /// Twice the number of the newest wish, and one more to stop. Writer: the switch thread.
-    wish: AtomicU64,
+    wanted: AtomicU64,
     /// The newest wish that was obeyed. Writer: the errand.
     done: AtomicU64,
     /// An errand is left that has not begun.
@@ -72,24 +78,24 @@ impl Crowd {
         self.left.store(false, Ordering::SeqCst);
         let mut stopped = self.lock();
         loop {
-            let wish = self.wish.load(Ordering::SeqCst);
-            let is_new = || self.wish.load(Ordering::SeqCst) != wish;
+            let wanted = self.wanted.load(Ordering::SeqCst);
+            let is_new = || self.wanted.load(Ordering::SeqCst) != wanted;
             let began_ns = now_ns();
-            let is_done = if wish & 1 == 1 {
+            let is_done = if wanted & 1 == 1 {
                 let all = || {
                     let all = descendants::all_of(self.starter);
                     self.count.store(all.len(), Ordering::Relaxed);
                     Some(all)
                 };
-                let still = self.sweep(&mut stopped, all, is_new);
+                let progress = self.sweep(&mut stopped, all, is_new);
                 self.took_ns.store(now_ns().saturating_sub(began_ns), Ordering::Relaxed);
-                still == Some(true)
+                progress == Some(true)
             } else {
                 let_go(&mut stopped);
                 true
             };
             if is_done {
-                self.done.store(wish, Ordering::SeqCst);
+                self.done.store(wanted, Ordering::SeqCst);
             }
             if !is_new() {
                 return;
@@ -102,7 +108,8 @@ impl Crowd {
         self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops who runs; `true` when nobody does any more, none when there are too many or something else is wished.
+    /// Stops who runs; `true` when nobody does any more, none when there are too many or something else is
+    /// wished.
     fn sweep(
         &self,
         stopped: &mut Stopped,
@@ -120,7 +127,8 @@ impl Crowd {
                     continue;
                 }
                 moves = true;
-                // What has its number by now may be nobody of ours: it is, if it still descends from the starter at the next pass.
+                // What has its number by now may be nobody of ours: it is, if it still descends from the
+                // starter at the next pass.
                 if stopped.get(&pid) == Some(&stat.since) {
                     send(pid, stat.since, Signal::STOP);
                     continue;
@@ -154,23 +162,23 @@ fn send(pid: Pid, since: u64, signal: Signal) -> bool {
 #[derive(Debug)]
 pub(super) struct Stopper {
     crowd: Arc<Crowd>,
-    errands: Errands,
+    worker: Worker,
     /// There were more than [`FEW`] when they were last to be stopped.
     is_crowd: bool,
     /// When somebody last looked who works, and what they had worked by then, in ns.
     seen: Option<(u64, u64)>,
     asleep: bool,
-    still: Standstill,
+    progress: FreezeState,
     guard_ns: u64,
 }
 
 impl Stopper {
     /// For this user's job that descends from this starter.
-    pub(super) fn new(starter: Pid, user: u32, errands: Errands) -> Self {
+    pub(super) fn new(starter: Pid, user: u32, worker: Worker) -> Self {
         let crowd = Crowd {
             starter,
             user,
-            wish: AtomicU64::new(0),
+            wanted: AtomicU64::new(0),
             done: AtomicU64::new(0),
             left: AtomicBool::new(false),
             count: AtomicUsize::new(0),
@@ -179,45 +187,45 @@ impl Stopper {
         };
         Stopper {
             crowd: Arc::new(crowd),
-            errands,
+            worker,
             is_crowd: false,
             seen: None,
             asleep: false,
-            still: Standstill::default(),
+            progress: FreezeState::default(),
             guard_ns: 0,
         }
     }
 
     pub(super) fn freeze(&mut self, now_ns: u64) {
-        self.still.ask(now_ns, LOOK_NS);
+        self.progress.request(now_ns, POLL_NS);
         self.asleep = false;
-        self.wish(true);
+        self.wanted(true);
         // It may have become smaller.
         self.is_crowd &= self.crowd.count.load(Ordering::Relaxed) > FEW;
         self.sweep();
     }
 
     pub(super) fn thaw(&mut self, now_ns: u64) {
-        self.still.end();
+        self.progress.end();
         if let Some((then_ns, _)) = &mut self.seen {
-            *then_ns = (*then_ns + now_ns.saturating_sub(self.still.asked_ns())).min(now_ns);
+            *then_ns = (*then_ns + now_ns.saturating_sub(self.progress.requested_ns())).min(now_ns);
         }
-        self.wish(false);
+        self.wanted(false);
         if !self.is_crowd
-            && let Some(mut stopped) = self.try_own()
+            && let Some(mut stopped) = self.try_lock()
         {
             return let_go(&mut stopped);
         }
         self.leave();
     }
 
-    fn wish(&self, stop: bool) {
-        let number = (self.crowd.wish.load(Ordering::Relaxed) >> 1) + 1;
-        self.crowd.wish.store(number << 1 | u64::from(stop), Ordering::SeqCst);
+    fn wanted(&self, stop: bool) {
+        let number = (self.crowd.wanted.load(Ordering::Relaxed) >> 1) + 1;
+        self.crowd.wanted.store(number << 1 | u64::from(stop), Ordering::SeqCst);
     }
 
     /// What was stopped, if no errand is under way or left.
-    fn try_own(&self) -> Option<MutexGuard<'_, Stopped>> {
+    fn try_lock(&self) -> Option<MutexGuard<'_, Stopped>> {
         let stopped = self.crowd.stopped.try_lock().ok()?;
         (!self.crowd.left.load(Ordering::SeqCst)).then_some(stopped)
     }
@@ -225,7 +233,7 @@ impl Stopper {
     /// Another thread obeys the wish.
     fn leave(&self) {
         if !self.crowd.left.swap(true, Ordering::SeqCst) {
-            self.errands.put(Errand::Crowd(Arc::clone(&self.crowd)));
+            self.worker.put(Task::Crowd(Arc::clone(&self.crowd)));
         }
     }
 
@@ -233,14 +241,14 @@ impl Stopper {
     fn sweep(&mut self) -> bool {
         if !self.is_crowd {
             let few = || descendants::some_of(self.crowd.starter, FEW);
-            let own = self.try_own().map(|mut stopped| self.crowd.sweep(&mut stopped, few, || false));
+            let own = self.try_lock().map(|mut stopped| self.crowd.sweep(&mut stopped, few, || false));
             match own {
-                Some(Some(still)) => return still,
+                Some(Some(progress)) => return progress,
                 Some(None) => self.is_crowd = true,
                 None => {}
             }
         }
-        let is_done = self.crowd.done.load(Ordering::SeqCst) == self.crowd.wish.load(Ordering::Relaxed);
+        let is_done = self.crowd.done.load(Ordering::SeqCst) == self.crowd.wanted.load(Ordering::Relaxed);
         if !is_done {
             self.leave();
         }
@@ -252,19 +260,19 @@ impl Stopper {
         self.is_crowd
     }
 
-    pub(super) fn still(&self) -> &Standstill {
-        &self.still
+    pub(super) fn progress(&self) -> &FreezeState {
+        &self.progress
     }
 
     /// Nobody waits until all stand still: that is looked for after so long.
-    pub(super) fn calm(&mut self, now_ns: u64, pause_ns: u64) {
-        self.still.calm(now_ns, pause_ns);
+    pub(super) fn defer(&mut self, now_ns: u64, pause_ns: u64) {
+        self.progress.defer(now_ns, pause_ns);
     }
 
     /// `true`: all of it has just been found to stand still.
     pub(super) fn try_confirm(&mut self, now_ns: u64) -> bool {
-        if !self.still.is_asked() {
-            if self.still.is_confirmed() && now_ns >= self.guard_ns {
+        if !self.progress.is_requested() {
+            if self.progress.is_confirmed() && now_ns >= self.guard_ns {
                 self.guard_ns = self.next_guard_ns(now_ns);
                 if self.is_crowd {
                     self.leave();
@@ -275,12 +283,12 @@ impl Stopper {
             return false;
         }
         if self.sweep() {
-            self.still.confirm();
+            self.progress.confirm();
             self.guard_ns = self.next_guard_ns(now_ns);
         } else {
-            self.still.put_off(now_ns);
+            self.progress.put_off(now_ns);
         }
-        self.still.is_confirmed()
+        self.progress.is_confirmed()
     }
 
     fn next_guard_ns(&self, now_ns: u64) -> u64 {
@@ -293,9 +301,10 @@ impl Stopper {
         self.asleep
     }
 
-    /// What its processes have done since the last look; none: it stands still, or there is nothing to compare with.
+    /// What its processes have done since the last look; none: it stands still, or there is nothing to
+    /// compare with.
     pub(super) fn try_activity(&mut self, now_ns: u64) -> Option<Activity> {
-        if self.still.is_still() {
+        if self.progress.is_held() {
             return None;
         }
         let (then_ns, then_worked_ns) = match self.seen {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tutti_sched::{Down, Members, Membership, Order};
 
-use super::lanes::{encode, read_word};
+use super::switch_links::{decode_message, encode};
 use super::*;
 
 const PARENT: LinkId = LinkId(1);
@@ -17,21 +17,23 @@ fn neighbour(link: LinkId, node: u32) -> Neighbour {
 }
 
 fn nodes(count: usize) -> Command {
-    let seat = Seat { alive: true, slots: 1, memory_bytes: 0 };
-    Command::Members { me: NodeId(1), arity: 4, nodes: vec![seat; count] }
+    let resources = NodeResources { alive: true, slots: 1, memory_bytes: 0 };
+    Command::Members { me: NodeId(1), arity: 4, nodes: vec![resources; count] }
 }
 
-fn state_of_the_tree(number: u64) -> Word {
+fn state_of_the_tree(number: u64) -> SwitchMessage {
     let members = Members { membership: Membership(number), ..Members::default() };
-    Word::Sched(Down::Order(Order::Members(members)))
+    SwitchMessage::Sched(Down::Order(Order::Members(members)))
 }
 
 /// Waits until the thread has said this to the child; says whether it did.
-fn says(switcher: &Switcher, expected: &Word) -> bool {
+fn has_sent(switcher: &Switcher, expected: &SwitchMessage) -> bool {
     let until = Instant::now() + Duration::from_secs(5);
     while Instant::now() < until {
-        while let Some((link, _, word)) = switcher.words().take() {
-            if link == CHILD && read_word(&word).is_some_and(|word: Word| word == *expected) {
+        while let Some((link, _, message)) = switcher.outbox().take() {
+            if link == CHILD
+                && decode_message(&message).is_some_and(|message: SwitchMessage| message == *expected)
+            {
                 return true;
             }
         }
@@ -42,21 +44,21 @@ fn says(switcher: &Switcher, expected: &Word) -> bool {
 
 #[test]
 fn switch_thread_early_child_gets_missed_messages() {
-    let switcher = Switcher::start(&Gangs::default(), false, None, |_| {}).unwrap();
+    let switcher = Switcher::start(&GangSettings::default(), false, None, |_| {}).unwrap();
     let from_above = |number: u64| {
-        let word = encode(&state_of_the_tree(number), Vec::new());
-        switcher.tell(Command::Word(PARENT, number, word));
+        let message = encode(&state_of_the_tree(number), Vec::new());
+        switcher.send(Command::Message(PARENT, number, message));
     };
-    switcher.tell(nodes(2));
-    switcher.tell(Command::Open(neighbour(PARENT, 0)));
+    switcher.send(nodes(2));
+    switcher.send(Command::OpenLink(neighbour(PARENT, 0)));
     from_above(1);
-    switcher.tell(Command::Open(neighbour(CHILD, 5)));
-    switcher.tell(Command::Greet(NodeId(5)));
-    assert!(says(&switcher, &state_of_the_tree(1)), "who comes is told what is in force");
+    switcher.send(Command::OpenLink(neighbour(CHILD, 5)));
+    switcher.send(Command::ChildJoined(NodeId(5)));
+    assert!(has_sent(&switcher, &state_of_the_tree(1)), "who comes is told what is in force");
     from_above(2);
-    switcher.tell(nodes(6));
+    switcher.send(nodes(6));
     assert!(
-        says(&switcher, &state_of_the_tree(2)),
+        has_sent(&switcher, &state_of_the_tree(2)),
         "its reports would be of an old state of the tree for ever"
     );
 }

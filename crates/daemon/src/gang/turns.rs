@@ -1,7 +1,8 @@
-//! What the switch thread has done lately, for the log: a ring of fixed size, written by the thread, emptied by the main loop.
+//! What the switch thread has done lately, for the log: a ring of fixed size, written by the thread, emptied
+//! by the main loop.
 //!
-//! The thread may not wait, allocate or write a log, so it leaves four words for each turn; when the ring is full
-//! because the main loop has had no core for long, turns are counted as lost.
+//! The thread may not wait, allocate or write a log, so it leaves four words for each turn; when the ring is
+//! full because the main loop has had no core for long, turns are counted as lost.
 //!
 //! | word | writer | meaning |
 //! |---|---|---|
@@ -20,13 +21,13 @@ use tutti_sched::{Generation, JobId, Report, Stage};
 use super::now_ns;
 
 /// Records that wait for the main loop: seconds of switches, also with slices of 5 ms.
-const ROOM: usize = 4096;
+const CAPACITY: usize = 4096;
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// What.
-    pub what: TurnKind,
+    pub kind: TurnKind,
     /// When it began, by the node's monotonic clock.
     pub at_ns: u64,
     /// In this generation.
@@ -51,7 +52,7 @@ struct Ring {
 
 impl Default for Turns {
     fn default() -> Self {
-        let records = (0..ROOM).map(|_| Default::default()).collect();
+        let records = (0..CAPACITY).map(|_| Default::default()).collect();
         let zero = AtomicU64::default;
         Turns(Arc::new(Ring { put: zero(), taken: zero(), lost: zero(), records }))
     }
@@ -62,13 +63,13 @@ impl Turns {
     pub fn put(&self, turn: Turn) {
         let ring = &*self.0;
         let put = ring.put.load(Ordering::Relaxed);
-        if put - ring.taken.load(Ordering::Acquire) >= ROOM as u64 {
+        if put - ring.taken.load(Ordering::Acquire) >= CAPACITY as u64 {
             ring.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let what = (turn.what as u64) << 56 | turn.took_ns.min((1 << 56) - 1);
-        let words = [turn.at_ns, turn.generation, turn.job, what];
-        for (word, value) in ring.records[put as usize % ROOM].iter().zip(words) {
+        let kind = (turn.kind as u64) << 56 | turn.took_ns.min((1 << 56) - 1);
+        let words = [turn.at_ns, turn.generation, turn.job, kind];
+        for (word, value) in ring.records[put as usize % CAPACITY].iter().zip(words) {
             word.store(value, Ordering::Relaxed);
         }
         ring.put.store(put + 1, Ordering::Release);
@@ -77,19 +78,20 @@ impl Turns {
     /// It is half full.
     pub fn is_half_full(&self) -> bool {
         let waiting = self.0.put.load(Ordering::Relaxed) - self.0.taken.load(Ordering::Relaxed);
-        waiting >= ROOM as u64 / 2
+        waiting >= CAPACITY as u64 / 2
     }
 
-    /// The main loop takes them all. `wall_us` is the time since 1970 and `now_ns` that of the monotonic clock, now. None: nothing
-    /// has been done.
+    /// The main loop takes them all. `wall_us` is the time since 1970 and `now_ns` that of the monotonic
+    /// clock, now. None: nothing has been done.
     pub fn take(&self, wall_us: u64, now_ns: u64) -> Option<TurnBatch> {
         let ring = &*self.0;
         let (from, to) = (ring.taken.load(Ordering::Relaxed), ring.put.load(Ordering::Acquire));
         let read = |at: u64| {
-            let words = ring.records[at as usize % ROOM].each_ref().map(|word| word.load(Ordering::Relaxed));
-            let [at_ns, generation, job, what] = words;
-            let (what, took_ns) = (KINDS[(what >> 56) as usize], what & ((1 << 56) - 1));
-            Turn { what, at_ns, generation, job, took_ns }
+            let words =
+                ring.records[at as usize % CAPACITY].each_ref().map(|word| word.load(Ordering::Relaxed));
+            let [at_ns, generation, job, kind] = words;
+            let (kind, took_ns) = (KINDS[(kind >> 56) as usize], kind & ((1 << 56) - 1));
+            Turn { kind, at_ns, generation, job, took_ns }
         };
         let turns: Vec<Turn> = (from..to).map(read).collect();
         ring.taken.store(to, Ordering::Release);
@@ -99,7 +101,7 @@ impl Turns {
         // Moments are rounded, not differences: what came before something else does so in the log too.
         let short = |turn: &Turn| {
             let (from_us, to_us) = (turn.at_ns / 1000, (turn.at_ns + turn.took_ns) / 1000);
-            (turn.what, from_us - clock_us, turn.generation, turn.job, to_us - from_us)
+            (turn.kind, from_us - clock_us, turn.generation, turn.job, to_us - from_us)
         };
         let lost = ring.lost.swap(0, Ordering::Relaxed);
         Some(TurnBatch { since_us, clock_us, lost, turns: turns.iter().map(short).collect() })
@@ -127,22 +129,22 @@ impl Recorder {
     }
 
     /// What was done with a job, from when to when.
-    pub(super) fn put(&self, what: TurnKind, job: JobId, from_ns: u64, to_ns: u64) {
+    pub(super) fn put(&self, kind: TurnKind, job: JobId, from_ns: u64, to_ns: u64) {
         let took_ns = to_ns.saturating_sub(from_ns);
-        self.turns.put(Turn { what, at_ns: from_ns, generation: self.generation.0, job: job.0, took_ns });
+        self.turns.put(Turn { kind, at_ns: from_ns, generation: self.generation.0, job: job.0, took_ns });
     }
 
-    /// On the head: a barrier of all nodes of a job is complete, just now.
+    /// On the controller: a barrier of all nodes of a job is complete, just now.
     pub(super) fn reached(&self, report: &Report) {
         let Report::Reached { job, stage, .. } = report else { return };
         let now_ns = now_ns();
-        let what = match stage {
+        let kind = match stage {
             Stage::Frozen => TurnKind::Frozen,
             Stage::Saved => TurnKind::Saved,
             Stage::Restored => TurnKind::Restored,
             Stage::Idle | Stage::Suspended => return,
         };
-        self.put(what, *job, now_ns, now_ns);
+        self.put(kind, *job, now_ns, now_ns);
     }
 }
 
@@ -151,7 +153,7 @@ mod tests {
     use super::*;
 
     fn thaw(at_ns: u64) -> Turn {
-        Turn { what: TurnKind::Thaw, at_ns, generation: 7, job: 3, took_ns: 12_400 }
+        Turn { kind: TurnKind::Thaw, at_ns, generation: 7, job: 3, took_ns: 12_400 }
     }
 
     #[test]
@@ -159,29 +161,29 @@ mod tests {
         let turns = Turns::default();
         assert_eq!(turns.take(1_000_000, 50_000), None);
         turns.put(thaw(10_000));
-        turns.put(Turn { what: TurnKind::Restored, at_ns: 25_000, generation: 8, job: 9, took_ns: 0 });
-        let stretch = turns.take(1_000_000, 50_000).unwrap();
-        assert_eq!(stretch.since_us, 1_000_000 - 40);
-        assert_eq!(stretch.turns, [(TurnKind::Thaw, 0, 7, 3, 12), (TurnKind::Restored, 15, 8, 9, 0)]);
+        turns.put(Turn { kind: TurnKind::Restored, at_ns: 25_000, generation: 8, job: 9, took_ns: 0 });
+        let batch = turns.take(1_000_000, 50_000).unwrap();
+        assert_eq!(batch.since_us, 1_000_000 - 40);
+        assert_eq!(batch.turns, [(TurnKind::Thaw, 0, 7, 3, 12), (TurnKind::Restored, 15, 8, 9, 0)]);
         assert_eq!(turns.take(1_000_000, 50_000), None);
-        let text = serde_json::to_string(&stretch).unwrap();
+        let text = serde_json::to_string(&batch).unwrap();
         assert_eq!(
             text,
             r#"{"since_us":999960,"clock_us":10,"lost":0,"turns":[["thaw",0,7,3,12],["restored",15,8,9,0]]}"#
         );
-        assert_eq!(serde_json::from_str::<TurnBatch>(&text).unwrap(), stretch);
+        assert_eq!(serde_json::from_str::<TurnBatch>(&text).unwrap(), batch);
     }
 
     #[test]
     fn turn_records_without_room_are_counted() {
         let turns = Turns::default();
-        (0..ROOM as u64 + 5).for_each(|at| turns.put(thaw(at * 1000)));
+        (0..CAPACITY as u64 + 5).for_each(|at| turns.put(thaw(at * 1000)));
         assert!(turns.is_half_full());
-        let stretch = turns.take(0, 0).unwrap();
-        assert_eq!((stretch.lost, stretch.turns.len()), (5, ROOM));
+        let batch = turns.take(0, 0).unwrap();
+        assert_eq!((batch.lost, batch.turns.len()), (5, CAPACITY));
         turns.put(thaw(77_000));
-        let stretch = turns.take(0, 0).unwrap();
-        assert_eq!((stretch.lost, stretch.turns.len()), (0, 1));
+        let batch = turns.take(0, 0).unwrap();
+        assert_eq!((batch.lost, batch.turns.len()), (0, 1));
     }
 
     #[test]
@@ -195,7 +197,7 @@ mod tests {
                     std::thread::yield_now();
                 }
                 writer.put(Turn {
-                    what: TurnKind::Freeze,
+                    kind: TurnKind::Freeze,
                     at_ns: n,
                     generation: n,
                     job: n,

@@ -1,4 +1,5 @@
-//! What has room in a message between daemons: how long orders and states are, and how long users may make them.
+//! What has room in a message between daemons: how long orders and states are, and how long users may make
+//! them.
 
 use tutti_protocol::pmi::share_bytes;
 use tutti_protocol::users::programs_bytes;
@@ -10,27 +11,30 @@ use crate::members::NodeId;
 
 /// Bytes of a message between daemons, at most: a longer one breaks the link.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 20;
-/// Bytes of the state of a part, or of an order, at most, about: each has room in a message, and so have all views of a job, in the
-/// answer to who wants them.
+/// Bytes of the state of a part, or of an order, at most, about: each has room in a message, and so have all
+/// views of a job, in the answer to who wants them.
 pub(crate) const STATE_BYTES_MAX: usize = 56 << 20;
 const _: () = assert!(STATE_BYTES_MAX + (8 << 20) <= MESSAGE_BYTES_MAX && VIEWS_BYTES_MAX <= STATE_BYTES_MAX);
-/// Bytes of a state or an order that is as short as can be, about, and of an address, or a line, beside its text.
+/// Bytes of a state or an order that is as short as can be, about, and of an address, or a line, beside its
+/// text.
 const BASE_BYTES: usize = 512;
 const ADDRESS_BYTES: usize = 48;
 /// Bytes of a group's number, and of what is said of a session, about.
 const GROUP_BYTES: usize = 5;
 const SESSION_BYTES: usize = 768;
 const LINE_BYTES: usize = 64;
-/// Bytes of a job that is as short as can be, in the memory of the head, and of a text of it beside what it says.
+/// Bytes of a job that is as short as can be, in the memory of the controller.
 const JOB_BYTES: usize = 2 << 10;
-/// Bytes of the lines of all parts of a job together, at most, by ranks; and what each part, and each of its ranks, has beside it
-/// for pids, cores, addresses and ends.
+
+/// Bytes of the lines of all parts of a job together, at most, by ranks; and what each part, and each of its
+/// ranks, has beside it for pids, cores, addresses and ends.
 const LINES_BYTES_MAX: u64 = 4 << 20;
 const PART_BYTES: u64 = 16 << 10;
 const RANK_BYTES: u64 = 512;
 
 impl Launch {
-    /// How long it is in a message, about: its arguments and variables, which a user may make as long as he likes.
+    /// How long it is in a message, about: its arguments and variables, which a user may make as long as he
+    /// likes.
     pub(crate) fn bytes(&self) -> usize {
         let pair = |(name, value): &(Text, Text)| name.as_bytes().len() + value.as_bytes().len();
         let program = |program: &Program| {
@@ -42,18 +46,20 @@ impl Launch {
     }
 
     /// What it takes in memory beside its environment, about.
-    pub(crate) fn own_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes_held(&self) -> usize {
         JOB_BYTES + programs_bytes(&self.job)
     }
 
-    /// Bytes that the part of a node may say in lines, pids, cores, addresses and ends ([`PartState::said_bytes`]), at most.
-    pub(crate) fn said_bytes_max(&self, node: NodeId) -> usize {
+    /// Bytes that the part of a node may say in lines, pids, cores, addresses and ends
+    /// ([`PartState::reported_bytes`]), at most.
+    pub(crate) fn reported_bytes_max(&self, node: NodeId) -> usize {
         let (here, all) = (self.ranks_on(node), self.job.ranks().max(1));
         let of_lines = u128::from(LINES_BYTES_MAX) * u128::from(here) / u128::from(all);
         (PART_BYTES + here * RANK_BYTES) as usize + of_lines as usize
     }
 
-    /// Bytes of keys and values that the ranks of a node may put over PMI for one barrier, at most. Alone it tells nobody.
+    /// Bytes of keys and values that the ranks of a node may put over PMI for one barrier, at most. Alone it
+    /// tells nobody.
     pub(crate) fn fence_bytes_max(&self, node: NodeId) -> usize {
         if self.nodes.len() > 1 { share_bytes(self.job.ranks()) * self.ranks_on(node) as usize } else { 0 }
     }
@@ -73,12 +79,12 @@ impl PartState {
     /// How long it is in a message, about.
     pub(crate) fn bytes(&self) -> usize {
         let seen = self.held.as_ref().map_or(0, |held| held.seen.len());
-        BASE_BYTES + self.said_bytes() + self.fence.puts.len() + seen
+        BASE_BYTES + self.reported_bytes() + self.fence.puts.len() + seen
     }
 
     /// How long it is without what ranks have put over PMI and what is seen of them.
-    pub(crate) fn said_bytes(&self) -> usize {
-        let deadlock = self.still.as_ref().and_then(|still| still.deadlock.as_ref());
+    pub(crate) fn reported_bytes(&self) -> usize {
+        let deadlock = self.stalled.as_ref().and_then(|stalled| stalled.deadlock.as_ref());
         let lines = self.warnings.iter().chain(&self.cores).chain(&self.refused).chain(deadlock);
         let lines: usize = lines.map(|line| LINE_BYTES + line.len()).sum();
         let ends = self.ended.len() * size_of::<Ended>().max(LINE_BYTES);

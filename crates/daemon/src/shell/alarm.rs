@@ -1,5 +1,6 @@
-//! The daemon's alarm clock, a descriptor of the kernel's, and a bell that others ring. The runtime's own timers wake a thread up to three times for one that is a
-//! second away, which is most of what a daemon without jobs does.
+//! The daemon's alarm clock, a descriptor of the kernel's, and a bell that others ring. The runtime's own
+//! timers wake a thread up to three times for one that is a second away, which is most of what a daemon
+//! without jobs does.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};

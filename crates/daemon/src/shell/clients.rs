@@ -1,4 +1,5 @@
-//! The local socket: programs of users. Who they are the kernel says (SO_PEERCRED), never they themselves (DESIGN-NOTES W30).
+//! The local socket: programs of users. Who they are the kernel says (SO_PEERCRED), never they themselves
+//! (DESIGN-NOTES W30).
 
 use std::fs::File;
 use std::io;
@@ -19,11 +20,11 @@ use tokio::time::timeout;
 use tutti_os::peer_pidfd;
 use tutti_os::session::Session;
 use tutti_os::stat::Stat;
-use tutti_protocol::wire::{self, Back, Decoder, Head, Kind};
+use tutti_protocol::wire::{self, Back, Decoder, Head as FrameHeader, Kind};
 
-use super::guests::{Debts, Guest};
+use super::quota::{ConnectionPermit, Debts};
 use super::{
-    ClientId, Event, Happened, Happenings, JobId, Shell, ShellError, failed, random_number, report_accept,
+    ClientId, Event, JobId, Shell, ShellError, ShellEvent, ShellEvents, failed, random_number, report_accept,
     starters,
 };
 use crate::message::{Answer, Request, STATE_BYTES_MAX, User};
@@ -42,24 +43,28 @@ pub(super) struct Client {
     pub stopped: bool,
 }
 
-/// What a program may say before its first request is whole: arguments and environment, which the kernel bounds too.
+/// What a program may say before its first request is whole: arguments and environment, which the kernel
+/// bounds too.
 const REQUEST_BYTES_MAX: usize = 8 << 20;
 /// Values in it: arguments, variables, numbers.
 const WORDS_MAX: usize = 1 << 18;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 32 << 10;
-/// What a program may say in one frame after it. Whose job runs already is its starter, which also says what it sees for a snapshot.
+/// What a program may say in one frame after it. Whose job runs already is its starter, which also says what
+/// it sees for a snapshot.
 const FRAME_BYTES_MAX: usize = wire::DATA_BYTES_MAX;
 /// The first request is whole after this time, or it is none.
 const REQUEST_MAX: Duration = Duration::from_secs(5);
 /// Who has been answered reads it within this time.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
-/// A daemon that has been killed lets go of its socket so late at most: after `kill -9` another one may be started at once.
+/// A daemon that has been killed lets go of its socket so late at most: after `kill -9` another one may be
+/// started at once.
 const DYING_MAX: Duration = Duration::from_secs(1);
 
-/// Opens the socket; one that a dead daemon has left is replaced. Who holds the lock beside it is its owner: two daemons that are
-/// started at once do not take it from each other. `is_on_demand`: whoever has started this one looks again himself.
+/// Opens the socket; one that a dead daemon has left is replaced. Who holds the lock beside it is its owner:
+/// two daemons that are started at once do not take it from each other. `is_on_demand`: whoever has started
+/// this one looks again himself.
 pub(super) fn bind(path: &Path, is_on_demand: bool) -> Result<(UnixListener, File), ShellError> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".lock");
@@ -89,8 +94,10 @@ impl Shell {
             let groups = tutti_os::peer_groups(stream.as_fd());
             let peer = Peer { user, groups, pid, machine: Arc::clone(&self.machine) };
             let client = ClientId(self.number());
-            match self.guests.admit(user.uid) {
-                Ok(guest) => drop(tokio::spawn(serve(client, peer, guest, stream, self.happenings.clone()))),
+            match self.quota.admit(user.uid) {
+                Ok(permit) => {
+                    drop(tokio::spawn(serve(client, peer, permit, stream, self.shell_events.clone())))
+                }
                 // What fits into an empty socket; nobody waits for it to be read.
                 Err(text) => drop(stream.try_write(&refusal(text))),
             }
@@ -160,12 +167,18 @@ impl Peer {
     }
 }
 
-async fn serve(client: ClientId, peer: Peer, mut guest: Guest, stream: UnixStream, happenings: Happenings) {
+async fn serve(
+    client: ClientId,
+    peer: Peer,
+    mut permit: ConnectionPermit,
+    stream: UnixStream,
+    shell_events: ShellEvents,
+) {
     let (user, pid) = (peer.user, peer.pid);
     let (mut reader, mut writer) = stream.into_split();
     let (sender, mut queue) = mpsc::unbounded_channel::<Vec<u8>>();
-    let tell = happenings.clone();
-    let debts = guest.debts();
+    let tell = shell_events.clone();
+    let debts = permit.debts();
     let paid = debts.clone();
     tokio::spawn(async move {
         while let Some(bytes) = queue.recv().await {
@@ -180,7 +193,7 @@ async fn serve(client: ClientId, peer: Peer, mut guest: Guest, stream: UnixStrea
             if !written {
                 break;
             }
-            let _ = tell.send(Happened::Core(Event::Taken(client, bytes.len())));
+            let _ = tell.send(ShellEvent::Core(Event::Taken(client, bytes.len())));
         }
         // Nobody reads the rest.
         queue.close();
@@ -190,15 +203,15 @@ async fn serve(client: ClientId, peer: Peer, mut guest: Guest, stream: UnixStrea
     });
     // The shell alone keeps the writer alive: when it lets go, the connection ends behind what was written.
     let weak = sender.downgrade();
-    if happenings.send(Happened::Client { client, writer: sender, debts, pid }).is_err() {
+    if shell_events.send(ShellEvent::Client { client, writer: sender, debts, pid }).is_err() {
         return;
     }
     let mut decoder = Decoder::default();
-    let heard = listen(client, &peer, &mut guest, &mut reader, &mut decoder, &happenings).await;
+    let heard = listen(client, &peer, &mut permit, &mut reader, &mut decoder, &shell_events).await;
     if let Ok(Some(back)) = heard {
         let (listen, refused) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
         let (number, job) = (client.0, JobId(back.job));
-        let told = Happened::Back {
+        let told = ShellEvent::Back {
             client,
             uid: user.uid,
             pid,
@@ -206,25 +219,25 @@ async fn serve(client: ClientId, peer: Peer, mut guest: Guest, stream: UnixStrea
             listen: Arc::clone(&listen),
             refused: Arc::clone(&refused),
         };
-        if happenings.send(told).is_ok() {
+        if shell_events.send(told).is_ok() {
             drop(weak);
             listen.notified().await;
             // Whatever somebody else says is nothing that this job's starter says.
             if refused.load(Ordering::Relaxed) {
                 return;
             }
-            starters::hear(job, number, reader, decoder, listen, happenings).await;
+            starters::read_frames(job, number, reader, decoder, listen, shell_events).await;
         }
         return;
     }
     if let Err(text) = heard {
         let frame = refusal(text);
         if let Some(sender) = weak.upgrade() {
-            guest.debts().owe(frame.len());
+            permit.debts().owe(frame.len());
             let _ = sender.send(frame);
         }
     }
-    let _ = happenings.send(Happened::Core(Event::ClientGone(client)));
+    let _ = shell_events.send(ShellEvent::Core(Event::ClientGone(client)));
 }
 
 impl Shell {
@@ -256,22 +269,22 @@ impl Shell {
 async fn listen(
     client: ClientId,
     peer: &Peer,
-    guest: &mut Guest,
+    permit: &mut ConnectionPermit,
     reader: &mut OwnedReadHalf,
     decoder: &mut Decoder,
-    happenings: &Happenings,
+    shell_events: &ShellEvents,
 ) -> Result<Option<Back>, String> {
-    let asked = timeout(REQUEST_MAX, hear_first(guest, reader, decoder)).await;
+    let asked = timeout(REQUEST_MAX, read_first(permit, reader, decoder)).await;
     let late = |_| format!("no whole request has come within {} seconds", REQUEST_MAX.as_secs());
     let mut request = match asked.map_err(late)?? {
         Some(First::Request(request)) => request,
         Some(First::Back(back)) => {
-            guest.is_known();
+            permit.is_known();
             return Ok(Some(back));
         }
         None => return Ok(None),
     };
-    guest.is_known();
+    permit.is_known();
     // It may have been long.
     decoder.shrink();
     let mut frame_bytes_max = FRAME_BYTES_MAX;
@@ -284,14 +297,14 @@ async fn listen(
     }
     let stream: &UnixStream = reader.as_ref();
     peer.vouch(&mut request, stream.as_fd())?;
-    if happenings.send(Happened::Core(Event::Request(client, peer.user, request))).is_err() {
+    if shell_events.send(ShellEvent::Core(Event::Request(client, peer.user, request))).is_err() {
         return Ok(None);
     }
     loop {
         let mut waiting = decoder.waiting();
-        while let Some((head, payload)) = decoder.next_frame().map_err(|error| error.to_string())? {
-            let event = Event::Frame(client, head.kind, head.rank, payload.to_vec());
-            if happenings.send(Happened::Core(event)).is_err() {
+        while let Some((header, payload)) = decoder.next_frame().map_err(|error| error.to_string())? {
+            let event = Event::Frame(client, header.kind, header.rank, payload.to_vec());
+            if shell_events.send(ShellEvent::Core(event)).is_err() {
                 return Ok(None);
             }
             waiting = 0;
@@ -307,7 +320,8 @@ async fn listen(
     }
 }
 
-/// Reads what has come, at most [`READ_BYTES`], into a buffer that no connection keeps; 0: the other end is gone.
+/// Reads what has come, at most [`READ_BYTES`], into a buffer that no connection keeps; 0: the other end is
+/// gone.
 pub(super) async fn read_some(reader: &OwnedReadHalf, decoder: &mut Decoder) -> usize {
     while reader.readable().await.is_ok() {
         let mut bytes = [0; READ_BYTES];
@@ -344,7 +358,8 @@ enum First {
     Back(Back),
 }
 
-/// How many values a text as JSON has, at most: what each takes in memory does not depend on its length alone.
+/// How many values a text as JSON has, at most: what each takes in memory does not depend on its length
+/// alone.
 fn words_of(json: &[u8]) -> usize {
     let (mut words, mut is_text, mut is_escaped) = (1, false, false);
     for byte in json {
@@ -360,15 +375,15 @@ fn words_of(json: &[u8]) -> usize {
 }
 
 /// The first frame; none: the program has gone.
-async fn hear_first(
-    guest: &mut Guest,
+async fn read_first(
+    permit: &mut ConnectionPermit,
     reader: &mut OwnedReadHalf,
     decoder: &mut Decoder,
 ) -> Result<Option<First>, String> {
     loop {
         let waiting = decoder.waiting();
         match decoder.next_frame().map_err(|error| error.to_string())? {
-            Some((Head { kind: Kind::Ask, .. }, payload)) => {
+            Some((FrameHeader { kind: Kind::Ask, .. }, payload)) => {
                 if words_of(payload) > WORDS_MAX {
                     return Err(format!("a request of more than {WORDS_MAX} words"));
                 }
@@ -376,7 +391,7 @@ async fn hear_first(
                     .map(|request| Some(First::Request(request)))
                     .map_err(|error| format!("the request is not one of this version: {error}"));
             }
-            Some((Head { kind: Kind::Back, .. }, payload)) => {
+            Some((FrameHeader { kind: Kind::Back, .. }, payload)) => {
                 let back = serde_json::from_slice(payload);
                 return back.map(|back| Some(First::Back(back))).map_err(|error| error.to_string());
             }
@@ -388,7 +403,7 @@ async fn hear_first(
         }
         match read_some(reader, decoder).await {
             0 => return Ok(None),
-            read => guest.hold(read)?,
+            read => permit.hold(read)?,
         }
     }
 }
@@ -443,7 +458,8 @@ mod tests {
             let session = job.session.as_ref().expect("the kernel knows it");
             assert_eq!((&job.groups, session.limits.len(), &*session.machine), (&vec![5], 16, "here"));
         }
-        // Whatever is made of the ids of two jobs: half of the bits of their keys differ, and which ones nobody can say.
+        // Whatever is made of the ids of two jobs: half of the bits of their keys differ, and which ones
+        // nobody can say.
         let (mut ever, mut always) = (0, u64::MAX);
         for pair in jobs.windows(2) {
             let differ = pair[0].key ^ pair[1].key;

@@ -1,5 +1,6 @@
-//! What starters write on standard error, for the daemon's log: the process is the user's, who may write there what and as much as he
-//! likes. So it is a pipe, of which so much is read and no more, and each line says whose it is.
+//! What starters write on standard error, for the daemon's log: the process is the user's, who may write
+//! there what and as much as he likes. So it is a pipe, of which so much is read and no more, and each line
+//! says whose it is.
 //!
 //! | bound | value | beyond it |
 //! |---|---|---|
@@ -37,7 +38,7 @@ impl Complaints {
     }
 
     /// Reads what the starter of a job says until it has closed its end.
-    pub(super) fn hear(&self, job: JobId, uid: u32, errors: OwnedFd) {
+    pub(super) fn read_frames(&self, job: JobId, uid: u32, errors: OwnedFd) {
         let Ok(errors) = Receiver::from_owned_fd(errors) else { return };
         let all = self.clone();
         tokio::spawn(async move {
@@ -170,11 +171,11 @@ mod tests {
         let long = [&[b'x'; 600][..], b"\n"].concat();
         let found =
             logged(&complaints, 5, vec![b"a\x1b[2J".to_vec(), b"b\n\n".to_vec(), long, b"end".to_vec()]);
-        let head = "the starter of job 7 of user 5: ";
-        let cut = format!("{head}{} ...", "x".repeat(512));
+        let controller = "the starter of job 7 of user 5: ";
+        let cut = format!("{controller}{} ...", "x".repeat(512));
         assert_eq!(
             found,
-            [format!("{head}a\\u{{1b}}[2Jb"), cut, format!("{head}end"), "closed: false".into()]
+            [format!("{controller}a\\u{{1b}}[2Jb"), cut, format!("{controller}end"), "closed: false".into()]
         );
     }
 

@@ -1,5 +1,5 @@
-//! The logs of the head, one JSON object a line: of events, which also says which number the next job has, and of the turns of gangs,
-//! apart from it because there are many.
+//! The logs of the controller, one JSON object a line: of events, which also says which number the next job
+//! has, and of the turns of gangs, apart from it because there are many.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -23,10 +23,10 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// The log at this path; a node that is not the head has none.
-    pub(super) fn open(path: &Path, is_head: bool) -> Result<Self, ShellError> {
+    /// The log at this path; a node that is not the controller has none.
+    pub(super) fn open(path: &Path, is_controller: bool) -> Result<Self, ShellError> {
         let mut log = Log { file: None, path: path.to_owned(), bytes: 0, lost: None };
-        if is_head {
+        if is_controller {
             let opened = open(path).and_then(|file| Ok((whole_lines(path, &file)?, file)));
             let (bytes, file) = opened.map_err(failed(format!("open {}", path.display())))?;
             (log.bytes, log.file) = (bytes, Some(file));
@@ -78,7 +78,8 @@ fn open(path: &Path) -> std::io::Result<File> {
     File::options().append(true).create(true).open(path)
 }
 
-/// Bytes of a log that ends with a whole line from now on: a daemon that died in the middle of one may have left a piece.
+/// Bytes of a log that ends with a whole line from now on: a daemon that died in the middle of one may have
+/// left a piece.
 fn whole_lines(path: &Path, file: &File) -> std::io::Result<u64> {
     let text = std::fs::read(path)?;
     let bytes = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end as u64 + 1);

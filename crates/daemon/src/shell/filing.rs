@@ -1,20 +1,20 @@
-//! Files of jobs that wait for nodes, written by a thread of its own: a disk takes some milliseconds to have something for good, or
-//! a second, and the loop waits for nobody.
+//! Files of jobs that wait for nodes, written by a thread of its own: a disk takes some milliseconds to have
+//! something for good, or a second, and the loop waits for nobody.
 //!
 //! ```text
 //! put    -> written, on the disk -> it has its name -> the name on the disk -> done: the user is told     (in the order of puts)
 //! remove -> what has no name yet gets none; what has one loses it, before remove returns
 //! ```
 //!
-//! So an order that leaves behind a `remove` never meets the file of its job again. What happens if it stops right here: a file is there as
-//! a whole or not at all, and nobody has been told of one that is not.
+//! So an order that leaves behind a `remove` never meets the file of its job again. What happens if it stops
+//! right here: a file is there as a whole or not at all, and nobody has been told of one that is not.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::kept::Folder;
+use super::records::Folder;
 use crate::core::Queued;
 use crate::message::JobId;
 
@@ -39,8 +39,8 @@ struct Stack {
 }
 
 impl Filing {
-    /// Begins; `sync` brings what was written to the disk, of a file or of the folder, `done` is called for each put, in their order, both
-    /// by the thread.
+    /// Begins; `sync` brings what was written to the disk, of a file or of the folder, `done` is called for
+    /// each put, in their order, both by the thread.
     ///
     /// # Errors
     /// When there is no thread to be had.
@@ -98,8 +98,8 @@ impl Desk {
         Some(next)
     }
 
-    /// One that nobody waits for is there after a power cut too: on the disk before it has its name, and the name before anybody is
-    /// told.
+    /// One that nobody waits for is there after a power cut too: on the disk before it has its name, and the
+    /// name before anybody is told.
     fn write(
         &self,
         job: JobId,

@@ -1,7 +1,9 @@
-//! The cgroups of jobs whose ranks run here, for the switch thread: what the kernel says of the ranks' processes.
+//! The cgroups of jobs whose ranks run here, for the switch thread: what the kernel says of the ranks'
+//! processes.
 //!
-//! Which processes are ranks a starter or an `mpiexec` says, and both are the user's. So a pid counts only if it is of a living
-//! process of that user, and its cgroup only if the user may freeze it himself ([`JobGroup::of_rank`]).
+//! Which processes are ranks a starter or an `mpiexec` says, and both are the user's. So a pid counts only if
+//! it is of a living process of that user, and its cgroup only if the user may freeze it himself
+//! ([`JobGroup::of_rank`]).
 
 use std::sync::Arc;
 
@@ -15,27 +17,28 @@ use tutti_protocol::wire::Job;
 
 use super::{JobId, Shell};
 use crate::core::Residents;
-use crate::gang::{Command, Here};
+use crate::gang::{Command, LocalRanks};
 
 /// So many ranks of a job are looked at, also if an `mpiexec` says that it has more.
 const RANKS_MAX: usize = 4096;
 
 impl Shell {
     /// The ranks of a job run here.
-    pub(super) fn tell_of_residents(&self, job: JobId, residents: Residents) {
+    pub(super) fn send_residents(&self, job: JobId, residents: Residents) {
         let Residents { number, user, mut pids, bound } = residents;
         pids.truncate(RANKS_MAX);
         let starters = starters_of(&pids, user);
         let made = self.starters.get(&job).and_then(|starter| starter.group.as_ref()?.job_group().ok());
         let groups = made.map_or_else(|| groups_of(&pids, user, number), |group| vec![group]);
         let groups = groups.into_iter().map(Arc::new).collect();
-        self.switcher.tell(Command::Here(job, Box::new(Here { user, groups, pids, starters, bound })));
+        self.switcher
+            .send(Command::RanksStarted(job, Box::new(LocalRanks { user, groups, pids, starters, bound })));
     }
 }
 
 impl Shell {
-    /// Makes the cgroups of a part that is about to begin. For root's daemon; none where it cannot: then there are no limits, and the job
-    /// is stopped by signals.
+    /// Makes the cgroups of a part that is about to begin. For root's daemon; none where it cannot: then
+    /// there are no limits, and the job is stopped by signals.
     pub(super) fn make_group(&mut self, described: &Job) -> Option<PartGroup> {
         if !rustix::process::geteuid().is_root() {
             return None;

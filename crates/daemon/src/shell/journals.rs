@@ -1,9 +1,10 @@
-//! The journals of output files (`core/home/files.rs`): a file for each job that was submitted here, which only the daemon's
-//! owner may read. The file is also what writers lock.
+//! The journals of output files (`core/origin/files.rs`): a file for each job that was submitted here, which
+//! only the daemon's owner may read. The file is also what writers lock.
 //!
-//! Writer: the daemon, before a batch goes to the job's writer. A record is written in place, in the one of two slots that has the
-//! older one, so that a full disk, on which both have room already, is none for it. What happens if it stops right here: the
-//! record is whole (its checksum says so) or the one before it counts. What was in the memory of a machine that stopped is lost.
+//! Writer: the daemon, before a batch goes to the job's writer. A record is written in place, in the one of
+//! two slots that has the older one, so that a full disk, on which both have room already, is none for it.
+//! What happens if it stops right here: the record is whole (its checksum says so) or the one before it
+//! counts. What was in the memory of a machine that stopped is lost.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,8 +22,8 @@ use crate::message::JobId;
 /// Bytes of a slot; what is not used of it takes no room on the disk.
 const SLOT_BYTES: u64 = 4 << 20;
 /// Number of the record, length, checksum.
-const HEAD_BYTES: usize = 24;
-/// Journals of jobs that are over, for a head that does not know yet that they are.
+const HEADER_BYTES: usize = 24;
+/// Journals of jobs that are over, for a controller that does not know yet that they are.
 const OVER_MAX: usize = 64;
 /// Nobody comes back to a job after this time.
 const OLD: Duration = Duration::from_secs(90 * 86_400);
@@ -70,7 +71,8 @@ impl Journals {
         open
     }
 
-    /// A full disk costs the certainty that no byte stands twice in the job's files should the daemon die, and nothing else.
+    /// A full disk costs the certainty that no byte stands twice in the job's files should the daemon die,
+    /// and nothing else.
     pub(super) fn put(&mut self, job: JobId, journal: &Journal) {
         let number = self.numbers.entry(job).or_insert(0);
         *number += 1;
@@ -103,10 +105,10 @@ impl Journals {
 
 fn write(path: &Path, number: u64, journal: &Journal) -> io::Result<()> {
     let bytes = postcard::to_allocvec(journal).map_err(io::Error::other)?;
-    if (bytes.len() + HEAD_BYTES) as u64 > SLOT_BYTES {
+    if (bytes.len() + HEADER_BYTES) as u64 > SLOT_BYTES {
         return Err(io::Error::other("the record is too long"));
     }
-    let mut record = Vec::with_capacity(HEAD_BYTES + bytes.len());
+    let mut record = Vec::with_capacity(HEADER_BYTES + bytes.len());
     for word in [number, bytes.len() as u64, checksum(number, &bytes)] {
         record.extend_from_slice(&word.to_le_bytes());
     }
@@ -119,12 +121,12 @@ fn write(path: &Path, number: u64, journal: &Journal) -> io::Result<()> {
 fn read(path: &Path) -> Option<(u64, Journal)> {
     let file = File::open(path).ok()?;
     let slot = |at: u64| {
-        let mut head = [0; HEAD_BYTES];
-        file.read_exact_at(&mut head, at * SLOT_BYTES).ok()?;
-        let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
+        let mut header = [0; HEADER_BYTES];
+        file.read_exact_at(&mut header, at * SLOT_BYTES).ok()?;
+        let word = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
         let (number, length, sum) = (word(0), word(8), word(16));
         let mut bytes = vec![0; usize::try_from(length).ok().filter(|length| *length < SLOT_BYTES as usize)?];
-        file.read_exact_at(&mut bytes, at * SLOT_BYTES + HEAD_BYTES as u64).ok()?;
+        file.read_exact_at(&mut bytes, at * SLOT_BYTES + HEADER_BYTES as u64).ok()?;
         let journal = (checksum(number, &bytes) == sum).then(|| postcard::from_bytes(&bytes).ok())??;
         Some((number, journal))
     };
@@ -141,9 +143,9 @@ fn checksum(number: u64, bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    fn journal(ask: u64) -> Journal {
+    fn journal(request_id: u64) -> Journal {
         let mut journal = Journal::default();
-        journal.ask = ask;
+        journal.request_id = request_id;
         journal
     }
 
@@ -151,15 +153,15 @@ mod tests {
     fn journal_that_is_half_written_counts_as_not_written() {
         let folder = std::env::temp_dir().join(format!("tutti-journals-{}", std::process::id()));
         let mut journals = Journals::open(folder.clone()).expect("a folder");
-        for ask in 1..=3 {
-            journals.put(JobId(7), &journal(ask));
+        for request_id in 1..=3 {
+            journals.put(JobId(7), &journal(request_id));
         }
         let path = folder.join("7.journal");
         let load = || Journals::open(folder.clone()).expect("a folder").load();
         assert_eq!(load(), [(JobId(7), journal(3))]);
         // The third record stands where the first did.
         let file = File::options().write(true).open(&path).expect("a file");
-        file.write_all_at(&[0xff], SLOT_BYTES + HEAD_BYTES as u64).expect("written");
+        file.write_all_at(&[0xff], SLOT_BYTES + HEADER_BYTES as u64).expect("written");
         assert_eq!(load(), [(JobId(7), journal(2))]);
         let mut next = Journals::open(folder.clone()).expect("a folder");
         assert_eq!(next.load().len(), 1);

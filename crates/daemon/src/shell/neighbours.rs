@@ -1,11 +1,12 @@
-//! Daemons of other users on this machine: none of them can stop another's jobs, so they share the machine by its clock
-//! (DESIGN-NOTES W16; [`Window`]).
+//! Daemons of other users on this machine: none of them can stop another's jobs, so they share the machine by
+//! its clock (DESIGN-NOTES W16; [`Window`]).
 //!
 //! ```text
 //! our jobs want to run -> listen on the abstract socket tutti/UID/NUMBER -> every LOOK_MS: who else does, and works? -> of k users we are the i-th
 //! ```
 //!
-//! A name is no proof that somebody needs a share: it costs nothing. A user counts, once, while all of this holds, each by the kernel's word:
+//! A name is no proof that somebody needs a share: it costs nothing. A user counts, once, while all of this
+//! holds, each by the kernel's word:
 //!
 //! | | so that nobody counts |
 //! |---|---|
@@ -13,9 +14,10 @@
 //! | the user has a process in our user namespace | under the uids that a user may have below its own (`/etc/subuid`) |
 //! | the user's processes work: at least one part in [`WORKED_PART`] of a core, for [`STAY_MS`] | without jobs |
 //!
-//! More than [`SHARES_MAX`] users share the shares. Nothing is ever said on these sockets. Users are numbered by their uids: all who see each
-//! other count alike, and until a new one has been seen by all, two may run at once. Looking takes time that others decide on, so a
-//! thread of its own does it; it has what is known, and hands it back. What happens if it stops right here: the windows stay as they are.
+//! More than [`SHARES_MAX`] users share the shares. Nothing is ever said on these sockets. Users are numbered
+//! by their uids: all who see each other count alike, and until a new one has been seen by all, two may run
+//! at once. Looking takes time that others decide on, so a thread of its own does it; it has what is known,
+//! and hands it back. What happens if it stops right here: the windows stay as they are.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Read;
@@ -29,7 +31,7 @@ use tutti_os::stat::Stat;
 use tutti_os::stat::owner;
 use tutti_sched::Window;
 
-use super::{Happened, Shell};
+use super::{Shell, ShellEvent};
 use crate::gang::Command;
 
 /// Between two looks while our jobs want to run.
@@ -42,7 +44,8 @@ const ASKED_MAX: usize = 256;
 const LIST_BYTES_MAX: u64 = 4 << 20;
 /// A user has no less of the machine than one part in so many, whoever else there is.
 const SHARES_MAX: u32 = 8;
-/// Who works for less than this part of the time of one core needs no share: half of the smallest that there is.
+/// Who works for less than this part of the time of one core needs no share: half of the smallest that there
+/// is.
 const WORKED_PART: u64 = 2 * SHARES_MAX as u64;
 /// Who counts does so until it has not worked for so long: gangs rest now and then.
 const STAY_MS: u64 = 2000;
@@ -57,14 +60,14 @@ pub(super) struct Neighbours {
     listener: Option<UnixListener>,
     /// None: a thread has it, and looks.
     census: Option<Census>,
-    looked_ms: u64,
+    judged_ms: u64,
     window: Option<Window>,
 }
 
 impl Neighbours {
     pub(super) fn new() -> Self {
         let uid = rustix::process::geteuid().as_raw();
-        Neighbours { uid, listener: None, census: Some(Census::new(uid)), looked_ms: 0, window: None }
+        Neighbours { uid, listener: None, census: Some(Census::new(uid)), judged_ms: 0, window: None }
     }
 
     /// What is to look for others now, if it is time; it comes back by [`Self::take`].
@@ -75,11 +78,11 @@ impl Neighbours {
             return None;
         }
         // A clock that was set back looks at once.
-        if self.listener.is_some() && (self.looked_ms..self.looked_ms + LOOK_MS).contains(&now_ms) {
+        if self.listener.is_some() && (self.judged_ms..self.judged_ms + LOOK_MS).contains(&now_ms) {
             return None;
         }
         let census = self.census.take()?;
-        self.looked_ms = now_ms;
+        self.judged_ms = now_ms;
         self.announce();
         Some(census)
     }
@@ -118,7 +121,7 @@ struct Listener {
 
 impl Listener {
     /// The process is there, and the user's.
-    fn lives(&self) -> bool {
+    fn is_alive(&self) -> bool {
         Stat::of(self.pid).is_some_and(|stat| stat.since == self.since && !stat.is_dead())
             && owner(self.pid) == Some(self.uid)
     }
@@ -146,10 +149,11 @@ impl Census {
     }
 
     /// Looks who else is there and works; gives our windows.
-    fn look(&mut self, now_ms: u64) -> Option<Window> {
+    fn poll(&mut self, now_ms: u64) -> Option<Window> {
         let mut list = String::new();
         if let Ok(file) = std::fs::File::open("/proc/net/unix") {
-            // A name that is no text ends it, as the bound does: whoever makes such names is seen by nobody behind them.
+            // A name that is no text ends it, as the bound does: whoever makes such names is seen by nobody
+            // behind them.
             let _ = file.take(LIST_BYTES_MAX).read_to_string(&mut list);
         }
         let listeners = self.listeners(&list);
@@ -157,17 +161,18 @@ impl Census {
         self.window_among(&work, now_ms)
     }
 
-    /// Users that listen. `sockets` is what /proc/net/unix says: the name is the last word of a line, an abstract one begins with @.
+    /// Users that listen. `sockets` is what /proc/net/unix says: the name is the last word of a line, an
+    /// abstract one begins with @.
     fn listeners(&mut self, sockets: &str) -> BTreeSet<u32> {
         let names = sockets.lines().filter_map(|line| line.rsplit_once(" @").map(|(_, name)| name));
         let names: BTreeSet<&str> = names.filter(|name| name.starts_with(NAME)).collect();
         self.known.retain(|name, listener| {
-            names.contains(name.as_str()) && listener.is_none_or(|listener| listener.lives())
+            names.contains(name.as_str()) && listener.is_none_or(|listener| listener.is_alive())
         });
         let new: Vec<&str> = names.into_iter().filter(|name| !self.known.contains_key(*name)).collect();
         for name in new.into_iter().take(ASKED_MAX) {
-            let said = name[NAME.len()..].split('/').next().and_then(|uid| uid.parse().ok());
-            let found = listener(name).filter(|found| Some(found.uid) == said && found.lives());
+            let event = name[NAME.len()..].split('/').next().and_then(|uid| uid.parse().ok());
+            let found = listener(name).filter(|found| Some(found.uid) == event && found.is_alive());
             self.known.insert(name.to_owned(), found);
         }
         let users = self.known.values().flatten().map(|listener| listener.uid);
@@ -217,7 +222,8 @@ fn listener(name: &str) -> Option<Listener> {
     Some(Listener { uid: peer.uid.as_raw(), pid: peer.pid, since: Stat::of(peer.pid)?.since })
 }
 
-/// What the processes of each of these users have worked, in ticks; nothing of a user without one in our user namespace.
+/// What the processes of each of these users have worked, in ticks; nothing of a user without one in our user
+/// namespace.
 fn work_of(users: &BTreeSet<u32>) -> BTreeMap<u32, u64> {
     let ours = std::fs::read("/proc/self/uid_map").unwrap_or_default();
     let (mut work, mut at_home) = (BTreeMap::new(), BTreeSet::new());
@@ -239,14 +245,14 @@ fn work_of(users: &BTreeSet<u32>) -> BTreeMap<u32, u64> {
 }
 
 impl Shell {
-    /// The head of a cluster of this machine alone shares it with the daemons of other users.
+    /// The controller of a cluster of this machine alone shares it with the daemons of other users.
     pub(super) fn share_machine(&mut self, now_ms: u64) {
         let wanted = self.core.is_of_one_machine() && self.switcher.is_wanted();
         if let Some(mut census) = self.neighbours.begin(wanted, now_ms) {
-            let happenings = self.happenings.clone();
+            let shell_events = self.shell_events.clone();
             tokio::task::spawn_blocking(move || {
-                let window = census.look(now_ms);
-                let _ = happenings.send(Happened::Neighbours(Box::new(census), window));
+                let window = census.poll(now_ms);
+                let _ = shell_events.send(ShellEvent::Neighbours(Box::new(census), window));
             });
         }
         if !wanted {
@@ -272,7 +278,7 @@ impl Shell {
             }
             None => tracing::info!("no other user's jobs share this machine"),
         }
-        self.switcher.tell(Command::Share(window));
+        self.switcher.send(Command::Share(window));
     }
 }
 
@@ -311,29 +317,29 @@ mod tests {
     #[test]
     fn neighbours_count_while_they_work() {
         let mut census = census(100);
-        let mut look = |now_ms, work: &[(u32, u64)]| {
+        let mut poll = |now_ms, work: &[(u32, u64)]| {
             let window = census.window_among(&work.iter().copied().collect(), now_ms);
             window.map(|Window { index, count }| (index, count))
         };
-        assert_eq!(look(0, &[(7, 1000), (200, 5000)]), None, "nothing is known of them yet");
+        assert_eq!(poll(0, &[(7, 1000), (200, 5000)]), None, "nothing is known of them yet");
         // A sixteenth of half a second is just above 3 ticks.
-        assert_eq!(look(500, &[(7, 1004), (200, 5003)]), Some((1, 2)));
-        assert_eq!(look(1000, &[(7, 1004), (200, 5000 + 50)]), Some((1, 3)));
+        assert_eq!(poll(500, &[(7, 1004), (200, 5003)]), Some((1, 2)));
+        assert_eq!(poll(1000, &[(7, 1004), (200, 5000 + 50)]), Some((1, 3)));
         // Who rests stays for two seconds.
-        assert_eq!(look(1500, &[(7, 1004), (200, 5100)]), Some((1, 3)));
-        assert_eq!(look(2600, &[(7, 1004), (200, 5200)]), Some((0, 2)));
-        assert_eq!(look(3100, &[(7, 1054)]), Some((1, 2)), "the other has gone");
-        assert_eq!(look(100, &[(7, 1154)]), Some((1, 2)), "the clock was set back");
-        assert_eq!(look(9000, &[]), None);
+        assert_eq!(poll(1500, &[(7, 1004), (200, 5100)]), Some((1, 3)));
+        assert_eq!(poll(2600, &[(7, 1004), (200, 5200)]), Some((0, 2)));
+        assert_eq!(poll(3100, &[(7, 1054)]), Some((1, 2)), "the other has gone");
+        assert_eq!(poll(100, &[(7, 1154)]), Some((1, 2)), "the clock was set back");
+        assert_eq!(poll(9000, &[]), None);
     }
 
     #[test]
     fn neighbours_leave_everybody_an_eighth() {
         let mut census = census(100);
-        let mut look = |now_ms, worked| {
+        let mut poll = |now_ms, worked| {
             let work = (90..90 + 30).filter(|uid| *uid != 100).map(|uid| (uid, worked)).collect();
             census.window_among(&work, now_ms).map(|Window { index, count }| (index, count))
         };
-        assert_eq!((look(0, 0), look(500, 50)), (None, Some((2, SHARES_MAX))));
+        assert_eq!((poll(0, 0), poll(500, 50)), (None, Some((2, SHARES_MAX))));
     }
 }

@@ -1,15 +1,18 @@
-//! Processes that the kernel gives to the daemon: it is the subreaper of what its starters leave behind when they die.
+//! Processes that the kernel gives to the daemon: it is the subreaper of what its starters leave behind when
+//! they die.
 //!
 //! ```text
 //! SIGCHLD -> at most every PAUSE: all children -> ours (a starter, until somebody has its status): left alone
 //!                                              -> any other: killed if it lives, its status taken when it is dead
 //! ```
 //!
-//! While a starter lives it adopts what its ranks leave, and ends it. So what the daemon adopts belongs to a part whose starter is dead,
-//! and that part is over. What happens if it stops right here: the next look finds the same children.
+//! While a starter lives it adopts what its ranks leave, and ends it. So what the daemon adopts belongs to a
+//! part whose starter is dead, and that part is over. What happens if it stops right here: the next look
+//! finds the same children.
 //!
-//! A starter's status is taken by whoever holds its `Child`. It is one of [`Wards`] from its start, in the thread that starts all, until
-//! then; looks are in that thread too, so no child of ours is ever taken for somebody else's.
+//! A starter's status is taken by whoever holds its `Child`. It is one of [`Wards`] from its start, in the
+//! thread that starts all, until then; looks are in that thread too, so no child of ours is ever taken for
+//! somebody else's.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,8 +39,9 @@ pub(super) struct Wards {
 }
 
 impl Wards {
-    /// Before any starter is there. Whoever has children already, from before it became this program, or is the first process of a
-    /// container, may adopt what is no job's: its status is taken when it is dead, and it is left alone until then.
+    /// Before any starter is there. Whoever has children already, from before it became this program, or is
+    /// the first process of a container, may adopt what is no job's: its status is taken when it is dead, and
+    /// it is left alone until then.
     pub(super) fn new() -> Self {
         let is_init = getpid() == Pid::INIT;
         Wards { pids: Arc::default(), kills: !is_init && descendants::children_of(getpid()).is_empty() }
@@ -58,7 +62,8 @@ impl Wards {
         self.pids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Kills adopted children that live, and takes the status of dead ones. `true`: some were killed, and are to be looked at again.
+    /// Kills adopted children that live, and takes the status of dead ones. `true`: some were killed, and are
+    /// to be looked at again.
     pub(super) fn end_orphans(&self) -> bool {
         let mut any = false;
         for pid in descendants::children_of(getpid()) {

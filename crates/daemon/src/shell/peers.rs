@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use super::{Event, Happened, Happenings, LinkId, Shell, report_accept};
+use super::{Event, LinkId, Shell, ShellEvent, ShellEvents, report_accept};
 use crate::gang::{Command, LABEL, Neighbour, SECRET_BYTES, Secret};
 use crate::members::NodeId;
 use crate::message::{MESSAGE_BYTES_MAX, Message};
@@ -25,14 +25,14 @@ const SAID_AGAIN: Duration = Duration::from_secs(10);
 
 /// Who has connected and not shown the key: anybody who reaches the port.
 #[derive(Debug, Default)]
-pub(super) struct Strangers {
+pub(super) struct PendingPeers {
     /// One share each.
     here: Arc<()>,
     /// When somebody was last turned away, and how many since without a line.
-    said: Arc<Mutex<(Option<Instant>, u64)>>,
+    event: Arc<Mutex<(Option<Instant>, u64)>>,
 }
 
-impl Strangers {
+impl PendingPeers {
     /// Room for one more, until it is dropped.
     fn admit(&self) -> Option<Arc<()>> {
         (Arc::strong_count(&self.here) <= STRANGERS_MAX).then(|| Arc::clone(&self.here))
@@ -40,13 +40,13 @@ impl Strangers {
 }
 
 /// One line now and then: whoever reaches the port does not fill a disk.
-fn complain(said: &Mutex<(Option<Instant>, u64)>, address: SocketAddr, why: &str) {
-    let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-    if said.0.is_some_and(|when| when.elapsed() < SAID_AGAIN) {
-        said.1 += 1;
+fn complain(event: &Mutex<(Option<Instant>, u64)>, address: SocketAddr, why: &str) {
+    let mut event = event.lock().unwrap_or_else(PoisonError::into_inner);
+    if event.0.is_some_and(|when| when.elapsed() < SAID_AGAIN) {
+        event.1 += 1;
         return;
     }
-    let more = std::mem::replace(&mut *said, (Some(Instant::now()), 0)).1;
+    let more = std::mem::replace(&mut *event, (Some(Instant::now()), 0)).1;
     let more = if more > 0 { format!(" ({more} others before)") } else { String::new() };
     tracing::warn!("{address} is not a member of this cluster: {why}{more}");
 }
@@ -89,10 +89,10 @@ impl Shell {
         let accepted = accepted.map(|(stream, address)| {
             let link = LinkId(self.number());
             let acceptor = TlsAcceptor::from(Arc::clone(&self.credential.server));
-            let happenings = self.happenings.clone();
-            let said = Arc::clone(&self.strangers.said);
-            let Some(place) = self.strangers.admit() else {
-                return complain(&said, address, "too many connect and do not show the key");
+            let shell_events = self.shell_events.clone();
+            let event = Arc::clone(&self.pending_peers.event);
+            let Some(place) = self.pending_peers.admit() else {
+                return complain(&event, address, "too many connect and do not show the key");
             };
             tokio::spawn(async move {
                 let _ = stream.set_nodelay(true);
@@ -102,11 +102,16 @@ impl Shell {
                     Ok(Ok(stream)) => {
                         let secret =
                             stream.get_ref().1.export_keying_material([0; SECRET_BYTES], LABEL, None);
-                        serve(link, stream, happenings, Far { dialled: false, address, secret: secret.ok() })
-                            .await;
+                        serve(
+                            link,
+                            stream,
+                            shell_events,
+                            Far { dialled: false, address, secret: secret.ok() },
+                        )
+                        .await;
                     }
-                    Ok(Err(error)) => complain(&said, address, &error.to_string()),
-                    Err(_) => complain(&said, address, "it did not identify itself"),
+                    Ok(Err(error)) => complain(&event, address, &error.to_string()),
+                    Err(_) => complain(&event, address, "it did not identify itself"),
                 }
             });
         });
@@ -116,7 +121,7 @@ impl Shell {
     pub(super) fn dial(&mut self, address: SocketAddr) {
         let link = LinkId(self.number());
         let connector = TlsConnector::from(Arc::clone(&self.credential.client));
-        let happenings = self.happenings.clone();
+        let shell_events = self.shell_events.clone();
         tokio::spawn(async move {
             let connect = async {
                 let stream = TcpStream::connect(address).await?;
@@ -127,13 +132,15 @@ impl Shell {
             match tokio::time::timeout(HANDSHAKE, connect).await {
                 Ok(Ok(stream)) => {
                     let secret = stream.get_ref().1.export_keying_material([0; SECRET_BYTES], LABEL, None);
-                    serve(link, stream, happenings, Far { dialled: true, address, secret: secret.ok() })
+                    serve(link, stream, shell_events, Far { dialled: true, address, secret: secret.ok() })
                         .await;
                 }
-                Ok(Err(error)) => drop(happenings.send(Happened::Core(Event::DialFailed(error.to_string())))),
+                Ok(Err(error)) => {
+                    drop(shell_events.send(ShellEvent::Core(Event::DialFailed(error.to_string()))))
+                }
                 Err(_) => {
                     let why = format!("nothing has come for {} s", HANDSHAKE.as_secs());
-                    drop(happenings.send(Happened::Core(Event::DialFailed(why))));
+                    drop(shell_events.send(ShellEvent::Core(Event::DialFailed(why))));
                 }
             }
         });
@@ -142,17 +149,17 @@ impl Shell {
 
 impl Shell {
     /// The switch thread may use its own way to who is at the other end of a link.
-    pub(super) fn open_lane(&self, link: LinkId, node: NodeId, is_parent: bool) {
+    pub(super) fn open_switch_link(&self, link: LinkId, node: NodeId, is_parent: bool) {
         let Some(Peer { far: Far { address, secret: Some(secret), .. }, .. }) = self.peers.get(&link) else {
             return;
         };
         let neighbour = Neighbour { link, node, is_parent, address: *address, secret: *secret };
-        self.switcher.tell(Command::Open(neighbour));
+        self.switcher.send(Command::OpenLink(neighbour));
     }
 
     pub(super) fn forget_peer(&mut self, link: LinkId) {
         if self.peers.remove(&link).is_some() {
-            self.switcher.tell(Command::Close(link));
+            self.switcher.send(Command::CloseLink(link));
         }
     }
 }
@@ -161,12 +168,12 @@ impl Shell {
 async fn serve<S: AsyncRead + AsyncWrite + Send + 'static>(
     link: LinkId,
     stream: S,
-    happenings: Happenings,
+    shell_events: ShellEvents,
     far: Far,
 ) {
     let (mut reader, mut writer) = tokio::io::split(stream);
     let (sender, mut queue) = mpsc::unbounded_channel::<Vec<u8>>();
-    if happenings.send(Happened::Peer(link, Peer { writer: sender, far })).is_err() {
+    if shell_events.send(ShellEvent::Peer(link, Peer { writer: sender, far })).is_err() {
         return;
     }
     let write = async {
@@ -182,13 +189,13 @@ async fn serve<S: AsyncRead + AsyncWrite + Send + 'static>(
     };
     let read = async {
         while let Ok(message) = read_message(&mut reader).await {
-            if happenings.send(Happened::Core(Event::Message(link, message))).is_err() {
+            if shell_events.send(ShellEvent::Core(Event::Message(link, message))).is_err() {
                 break;
             }
         }
     };
     tokio::select! { () = write => {}, () = read => {} }
-    let _ = happenings.send(Happened::Core(Event::LinkDown(link)));
+    let _ = shell_events.send(ShellEvent::Core(Event::LinkDown(link)));
 }
 
 async fn read_message(reader: &mut (impl AsyncRead + Unpin)) -> io::Result<Message> {

@@ -23,10 +23,10 @@ pub(super) struct PublicList {
 }
 
 impl PublicList {
-    /// Only a head knows all jobs; without a socket nobody else sees them.
-    pub(super) fn new(is_head: bool) -> Self {
+    /// Only a controller knows all jobs; without a socket nobody else sees them.
+    pub(super) fn new(is_controller: bool) -> Self {
         let with_arguments = std::env::var_os(ARGUMENTS_VARIABLE).is_some_and(|value| value == "1");
-        let listener = is_head.then(listen).and_then(Result::ok);
+        let listener = is_controller.then(listen).and_then(Result::ok);
         PublicList { listener, with_arguments, asked: HashMap::new(), second: 0 }
     }
 

@@ -1,5 +1,5 @@
-//! Starters: one process for each part of a job on this node. Its stdin is its end of the wire. One that an earlier daemon has
-//! started comes over the local socket.
+//! Starters: one process for each part of a job on this node. Its stdin is its end of the wire. One that an
+//! earlier daemon has started comes over the local socket.
 
 use std::ffi::{CString, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -27,15 +27,17 @@ use tutti_protocol::linker_variables::withhold;
 use tutti_protocol::wire::{self, Back, Daemon, Decoder, Job, Kind, Text};
 
 use super::clients;
-use super::kept::{File, started};
 use super::orphans::Wards;
-use super::{ClientId, Event, Happened, Happenings, JobId, Shell, random_number};
+use super::records::{File, started};
+use super::{ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, random_number};
 use crate::message::{Launch, STATE_BYTES_MAX};
 
-/// Who has closed its wire, or was told to end for good, is dead after this time: it gives what it has started as long as that.
+/// Who has closed its wire, or was told to end for good, is dead after this time: it gives what it has
+/// started as long as that.
 const DYING_MAX: Duration = Duration::from_secs(30);
 
-/// Who was told to kill its part has said that the job is over after this time, or root's daemon kills all of it.
+/// Who was told to kill its part has said that the job is over after this time, or root's daemon kills all of
+/// it.
 const KILL_MAX: Duration = Duration::from_secs(20);
 
 pub(super) struct Starter {
@@ -130,8 +132,8 @@ impl Starter {
         self.wire.iter().for_each(|wire| wire.listen.notify_one());
     }
 
-    /// Ends what is left of its part, and it itself; no daemon will follow this one. One that is still away hears it when it
-    /// comes.
+    /// Ends what is left of its part, and it itself; no daemon will follow this one. One that is still away
+    /// hears it when it comes.
     pub(super) fn end(&mut self) {
         if self.enrolled {
             // Its job goes on without us.
@@ -145,13 +147,14 @@ impl Starter {
         self.listen();
     }
 
-    /// It has been told to kill its part. Its user can stop it: after a while root's daemon kills the starter and all that is left.
-    pub(super) fn kill_later(&self, job: JobId, happenings: &Happenings) {
+    /// It has been told to kill its part. Its user can stop it: after a while root's daemon kills the starter
+    /// and all that is left.
+    pub(super) fn kill_later(&self, job: JobId, shell_events: &ShellEvents) {
         let (Some(wire), Some(_)) = (&self.wire, &self.group) else { return };
-        let (number, happenings) = (wire.number, happenings.clone());
+        let (number, shell_events) = (wire.number, shell_events.clone());
         tokio::spawn(async move {
             tokio::time::sleep(KILL_MAX).await;
-            let _ = happenings.send(Happened::Overdue(job, number));
+            let _ = shell_events.send(ShellEvent::Overdue(job, number));
         });
     }
 
@@ -163,7 +166,7 @@ impl Starter {
     }
 
     /// It has said something; whether nobody wants to hear it any more.
-    pub(super) fn is_past_hearing(&self) -> bool {
+    pub(super) fn is_abandoned(&self) -> bool {
         if self.ended {
             self.listen();
         }
@@ -171,14 +174,14 @@ impl Starter {
     }
 
     /// How it has died. Who lives on for longer is killed: a user may do with his starter what he likes.
-    fn reap_blocking(&mut self, patience: Duration, wards: &Wards) -> String {
-        let deadline = Instant::now() + patience;
+    fn reap_blocking(&mut self, grace: Duration, wards: &Wards) -> String {
+        let deadline = Instant::now() + grace;
         let File { pid, since, .. } = self.file;
-        let lives = || started(pid) == Some(since);
-        while lives() && Instant::now() < deadline {
+        let is_alive = || started(pid) == Some(since);
+        while is_alive() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
-        if lives()
+        if is_alive()
             && let Some(pid) = Pid::from_raw(pid as i32)
         {
             let _ = kill_process(pid, Signal::KILL);
@@ -239,7 +242,14 @@ impl Shell {
                 });
                 let (listen, number) = (Arc::new(Notify::new()), self.number());
                 let hearing = Arc::clone(&listen);
-                tokio::spawn(hear(job, number, reader, Decoder::default(), hearing, self.happenings.clone()));
+                tokio::spawn(read_frames(
+                    job,
+                    number,
+                    reader,
+                    Decoder::default(),
+                    hearing,
+                    self.shell_events.clone(),
+                ));
                 let mut frame = Vec::new();
                 wire::put_json(&mut frame, Kind::Job, &described);
                 let _ = writer.send(frame);
@@ -254,7 +264,7 @@ impl Shell {
                         None => cgroup::place(&cgroup::name(&described.name())),
                     },
                     group: group.as_ref().map(|group| group.place().clone()),
-                    kept: None,
+                    record: None,
                 };
                 if let Some(group) = &group {
                     self.core.handle(super::now_ms(), Event::Limited(job, group.enforced));
@@ -263,11 +273,12 @@ impl Shell {
                 let (child, enrolled, ended) = (Some(child), false, false);
                 self.starters.insert(job, Starter { child, enrolled, wire, ended, group, file });
             }
-            Err(text) => drop(self.happenings.send(Happened::Core(Event::StarterGone(job, text)))),
+            Err(text) => drop(self.shell_events.send(ShellEvent::Core(Event::StarterGone(job, text)))),
         }
     }
 
-    /// Who says that it is a starter of an earlier daemon is one if it is the process that we know, and has its token.
+    /// Who says that it is a starter of an earlier daemon is one if it is the process that we know, and has
+    /// its token.
     pub(super) fn welcome_back(
         &mut self,
         (client, uid, pid): (ClientId, u32, Option<Pid>),
@@ -292,7 +303,7 @@ impl Shell {
             None => {
                 tracing::warn!("job {job} of user {uid} is not known here, it ends");
                 refused.store(true, Ordering::Relaxed);
-                let file = File { token: 0, pid: 0, since: 0, cgroup: None, group: None, kept: None };
+                let file = File { token: 0, pid: 0, since: 0, cgroup: None, group: None, record: None };
                 let (enrolled, ended, group) = (false, false, None);
                 Starter { child: None, enrolled, wire: Some(wire), ended, group, file }.end();
                 None
@@ -303,14 +314,15 @@ impl Shell {
     /// The connection of an mpiexec becomes the wire of its job.
     pub(super) fn enrol(&mut self, client: ClientId, job: JobId) {
         let Some(known) = self.clients.remove(&client) else {
-            // It went after its request had been taken and before this: whoever waits for its part hears of it.
+            // It went after its request had been taken and before this: whoever waits for its part hears of
+            // it.
             let gone = Event::StarterGone(job, "its mpiexec has died".into());
-            let _ = self.happenings.send(Happened::Core(gone));
+            let _ = self.shell_events.send(ShellEvent::Core(gone));
             return;
         };
         let pid = known.pid.map_or(0, |pid| pid.as_raw_nonzero().get() as u32);
         let file =
-            File { token: 0, pid, since: started(pid).unwrap_or(0), cgroup: None, group: None, kept: None };
+            File { token: 0, pid, since: started(pid).unwrap_or(0), cgroup: None, group: None, record: None };
         let wire = Wire { number: client.0, writer: known.writer, listen: Arc::new(Notify::new()) };
         self.enrolled.insert(client, job);
         let (enrolled, ended, group) = (true, false, None);
@@ -397,7 +409,7 @@ impl Shell {
         };
         let (pid, pidfd) = fork_starter(&entry)
             .map_err(|error| format!("cannot start a process on node {name}: {error}"))?;
-        self.complaints.hear(job, uid, errors);
+        self.complaints.read_frames(job, uid, errors);
         let _ = rustix::io::ioctl_fionbio(&failed, true);
         let directory = escape_control(&text(&launch.directory).to_string_lossy());
         Ok((Process { pid: pid.as_raw_nonzero().get() as u32, pidfd, failed, directory, uid }, stream))
@@ -419,18 +431,19 @@ impl Shell {
         Ok(Some(cpu_list::mask_of(&both)))
     }
 
-    /// A starter has closed its wire: it is dead or about to be. One that has said something `wrong` is none any more.
+    /// A starter has closed its wire: it is dead or about to be. One that has said something `wrong` is none
+    /// any more.
     pub(super) fn bury(&mut self, job: JobId, number: u64, wrong: Option<String>) {
         let is_its = |starter: &Starter| starter.wire.as_ref().is_some_and(|wire| wire.number == number);
         if !self.starters.get(&job).is_some_and(is_its) {
             return;
         }
         let Some(mut starter) = self.starters.remove(&job) else { return };
-        let (happenings, wards) = (self.happenings.clone(), self.wards.clone());
+        let (shell_events, wards) = (self.shell_events.clone(), self.wards.clone());
         let (program, node) = (self.settings.starter.clone(), self.settings.name.clone());
         tokio::task::spawn_blocking(move || {
-            let patience = if wrong.is_some() { Duration::ZERO } else { DYING_MAX };
-            let how = starter.reap_blocking(patience, &wards);
+            let grace = if wrong.is_some() { Duration::ZERO } else { DYING_MAX };
+            let how = starter.reap_blocking(grace, &wards);
             let failure = starter.child.as_ref().and_then(|child| child.failure(&program, &node));
             // Who ended by itself has done so.
             starter.file.cgroup.iter().for_each(|path| cgroup::remove(path));
@@ -440,7 +453,7 @@ impl Shell {
                 (None, Some(wrong)) => format!("the starter broke its protocol ({wrong}); the job is ended"),
                 (None, None) => format!("the starter died ({how}); the job is ended"),
             };
-            let _ = happenings.send(Happened::Core(Event::StarterGone(job, text)));
+            let _ = shell_events.send(ShellEvent::Core(Event::StarterGone(job, text)));
         });
     }
 }
@@ -455,25 +468,25 @@ fn zero_ended(bytes: &[u8]) -> Result<CString, String> {
 }
 
 /// Reads frames, as many at a time as came together, each time after the core has asked for them.
-pub(super) async fn hear(
+pub(super) async fn read_frames(
     job: JobId,
     number: u64,
     reader: OwnedReadHalf,
     mut decoder: Decoder,
     listen: Arc<Notify>,
-    happenings: Happenings,
+    shell_events: ShellEvents,
 ) {
     let wrong = loop {
         let mut frames = Vec::new();
         let wrong = loop {
             match decoder.next_frame() {
-                Ok(Some((head, payload))) => frames.push((head.kind, head.rank, payload.to_vec())),
+                Ok(Some((header, payload))) => frames.push((header.kind, header.rank, payload.to_vec())),
                 Ok(None) => break None,
                 Err(error) => break Some(error.to_string()),
             }
         };
         if !frames.is_empty() {
-            if happenings.send(Happened::Core(Event::Starter(job, frames))).is_err() {
+            if shell_events.send(ShellEvent::Core(Event::Starter(job, frames))).is_err() {
                 return;
             }
             listen.notified().await;
@@ -488,7 +501,7 @@ pub(super) async fn hear(
             break None;
         }
     };
-    let _ = happenings.send(Happened::StarterClosed(job, number, wrong));
+    let _ = shell_events.send(ShellEvent::StarterClosed(job, number, wrong));
 }
 
 #[cfg(test)]

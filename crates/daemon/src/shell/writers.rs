@@ -1,5 +1,5 @@
-//! Writers of output files: one process for each job that was submitted here with files, its user's (`tutti_protocol::writer`).
-//! Its stdin is its wire, its stdout what it locks.
+//! Writers of output files: one process for each job that was submitted here with files, its user's
+//! (`tutti_protocol::writer`). Its stdin is its wire, its stdout what it locks.
 
 use std::collections::HashMap;
 use std::process::{Child, Command, Stdio};
@@ -16,8 +16,8 @@ use tutti_protocol::wire::{self, Decoder, Kind};
 use tutti_protocol::writer::{Identity, Open, Opened};
 
 use super::orphans::Wards;
-use super::{Event, Happened, Happenings, JobId, Shell};
-use crate::core::WriterSaid;
+use super::{Event, JobId, Shell, ShellEvent, ShellEvents};
+use crate::core::WriterEvent;
 use crate::message::User;
 
 /// A writer whose wire has ended, and which stands in a write, is killed after this time.
@@ -33,13 +33,14 @@ pub(super) struct Writer {
 }
 
 impl Shell {
-    /// Starts the writer of a job and tells it its files. One that this daemon has started before has ended, or is about to.
+    /// Starts the writer of a job and tells it its files. One that this daemon has started before has ended,
+    /// or is about to.
     pub(super) fn open_files(&mut self, job: JobId, user: User, groups: &[u32], mut open: Open) {
         let me = rustix::process::geteuid().as_raw();
         if user.uid != me && me != 0 {
             let name = &self.settings.name;
             let text = format!("the daemon of node {name} is not root: it writes files of its owner only");
-            return self.writer_said(job, WriterSaid::Opened(Opened::Refused(text)));
+            return self.forward_writer_event(job, WriterEvent::Opened(Opened::Refused(text)));
         }
         open.identity =
             (user.uid != me).then(|| Identity { uid: user.uid, gid: user.gid, groups: groups.to_vec() });
@@ -59,28 +60,33 @@ impl Shell {
                     }
                 });
                 let reaped = (child, self.wards.clone());
-                tokio::spawn(listen(job, number, reader, reaped, self.happenings.clone()));
+                tokio::spawn(listen(job, number, reader, reaped, self.shell_events.clone()));
                 let mut frame = Vec::new();
                 wire::put_json(&mut frame, Kind::Files, &open);
                 let _ = frames.send(frame);
                 self.writers.insert(job, Writer { number, frames });
             }
-            Err(text) => self.writer_said(job, WriterSaid::Gone(text)),
+            Err(text) => self.forward_writer_event(job, WriterEvent::Gone(text)),
         }
     }
 
     /// A writer has said something; it counts if it is the job's present one.
-    pub(super) fn hear_writer(&mut self, job: JobId, number: u64, said: WriterSaid) -> Option<Event> {
+    pub(super) fn handle_writer_event(
+        &mut self,
+        job: JobId,
+        number: u64,
+        event: WriterEvent,
+    ) -> Option<Event> {
         self.writers.get(&job).filter(|writer| writer.number == number)?;
-        if matches!(said, WriterSaid::Gone(_)) {
+        if matches!(event, WriterEvent::Gone(_)) {
             self.writers.remove(&job);
         }
-        Some(Event::Writer(job, said))
+        Some(Event::Writer(job, event))
     }
 
     /// Behind what happens now.
-    fn writer_said(&self, job: JobId, said: WriterSaid) {
-        let _ = self.happenings.send(Happened::Core(Event::Writer(job, said)));
+    fn forward_writer_event(&self, job: JobId, event: WriterEvent) {
+        let _ = self.shell_events.send(ShellEvent::Core(Event::Writer(job, event)));
     }
 
     pub(super) fn write_files(&self, job: JobId, frames: Vec<u8>) {
@@ -114,16 +120,16 @@ async fn listen(
     number: u64,
     mut reader: OwnedReadHalf,
     (child, wards): (Child, Wards),
-    happenings: Happenings,
+    shell_events: ShellEvents,
 ) {
     let mut decoder = Decoder::default();
     let mut bytes = vec![0; 16 << 10];
     let why = loop {
         let waiting = decoder.waiting();
-        let said = match decoder.next_frame() {
-            Ok(Some((head, payload))) => match head.kind {
-                Kind::Opened => serde_json::from_slice(payload).map(WriterSaid::Opened).ok(),
-                Kind::Written => serde_json::from_slice(payload).map(WriterSaid::Written).ok(),
+        let event = match decoder.next_frame() {
+            Ok(Some((header, payload))) => match header.kind {
+                Kind::Opened => serde_json::from_slice(payload).map(WriterEvent::Opened).ok(),
+                Kind::Written => serde_json::from_slice(payload).map(WriterEvent::Written).ok(),
                 _ => None,
             },
             Ok(None) if waiting > ANSWER_BYTES_MAX => None,
@@ -136,8 +142,8 @@ async fn listen(
             },
             Err(_) => None,
         };
-        let Some(said) = said else { break "the writer broke its protocol" };
-        if happenings.send(Happened::Writer(job, number, said)).is_err() {
+        let Some(event) = event else { break "the writer broke its protocol" };
+        if shell_events.send(ShellEvent::Writer(job, number, event)).is_err() {
             break "the daemon has ended";
         }
     };
@@ -145,7 +151,7 @@ async fn listen(
     drop(reader);
     let how = tokio::task::spawn_blocking(move || reap_blocking(child, &wards)).await.unwrap_or_default();
     let text = format!("{why} ({how})");
-    let _ = happenings.send(Happened::Writer(job, number, WriterSaid::Gone(text)));
+    let _ = shell_events.send(ShellEvent::Writer(job, number, WriterEvent::Gone(text)));
 }
 
 /// How it has ended; one that does not is killed.

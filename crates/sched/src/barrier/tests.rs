@@ -159,7 +159,8 @@ fn barrier_names_a_late_controller() {
     assert_eq!(seven.at_controller, [late(0, Stage::Frozen)]);
 }
 
-/// A controller begins alone, and gives those below it as much time as one that has known them from the beginning.
+/// A controller begins alone, and gives those below it as much time as one that has known them from the
+/// beginning.
 #[test]
 fn barrier_patience_follows_the_size_of_the_tree() {
     let mut seven = Seven::new();

@@ -1,8 +1,10 @@
-//! Who is late: nodes that have not frozen a job, and what is said of them. Who is expelled for it, strict switches say (`strict`).
+//! Who is late: nodes that have not frozen a job, and what is said of them. Who is expelled for it, strict
+//! switches say (`strict`).
 //!
-//! A report names a node and a job, again and again while it is so; the parents of the node may name each other above it, so the deepest
-//! counts. Where nobody can tell, since all nodes of a job lack alike, all are named. People hear of a node once it has kept a job for
-//! [`PATIENCE_NS`] or ten slices, whichever is more, and again when it has frozen all that it was named for.
+//! A report names a node and a job, again and again while it is so; the parents of the node may name each
+//! other above it, so the deepest counts. Where nobody can tell, since all nodes of a job lack alike, all are
+//! named. People hear of a node once it has kept a job for [`PATIENCE_NS`] or ten slices, whichever is more,
+//! and again when it has frozen all that it was named for.
 
 use std::collections::{BTreeMap, BTreeSet};
 

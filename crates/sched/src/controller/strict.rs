@@ -5,10 +5,11 @@
 //!  comes:   Waiting --all on its slots Saved--> Restoring --RESTORED--> Running
 //! ```
 //!
-//! Each step of a job is a barrier of its nodes that count, and begins at a time. A node that is named (`Report::Late`) as lacking in a step
-//! that has been open for ten slices is expelled; if the step is open still longer and nobody could say who lacks, since all nodes
-//! of the job lack alike, all are. A job of which no node counts is waited for by nobody: who leaves counts as saved, who comes as absent
-//! until a node of it is back.
+//! Each step of a job is a barrier of its nodes that count, and begins at a time. A node that is named
+//! (`Report::Late`) as lacking in a step that has been open for ten slices is expelled; if the step is open
+//! still longer and nobody could say who lacks, since all nodes of the job lack alike, all are. A job of
+//! which no node counts is waited for by nobody: who leaves counts as saved, who comes as absent until a node
+//! of it is back.
 
 use std::collections::BTreeMap;
 
@@ -195,7 +196,8 @@ impl Controller {
     /// A node lacks: strict switches go on without it if they have waited long enough.
     pub(super) fn expel_late(&mut self, now_ns: u64, node: NodeId, job: JobId, stage: Stage) {
         let late_ns = LATE_SLICES * self.scheduler.slice_ns();
-        // Several may be late alike: that one has been expelled gives the others no more time, but for who may have waited for it.
+        // Several may be late alike: that one has been expelled gives the others no more time, but for who
+        // may have waited for it.
         let waited =
             self.tree.members().expelled.iter().any(|&other| self.tree.next_hop(node, other).is_some());
         let from_ns = if self.tree.counts(node) && !waited { 0 } else { self.late.tree_ns };
@@ -212,7 +214,8 @@ impl Controller {
         self.expel(now_ns, nodes.filter(|&other| other == node || below(other)).collect());
     }
 
-    /// Expels all nodes of jobs in whose steps all lack alike, for so long that somebody else would have been named.
+    /// Expels all nodes of jobs in whose steps all lack alike, for so long that somebody else would have been
+    /// named.
     pub(super) fn expel_nameless(&mut self, now_ns: u64) {
         let nameless_ns = self.nameless_step_ns();
         let Some(strict) = self.strict.as_ref().filter(|strict| !strict.complete) else { return };

@@ -37,7 +37,8 @@ fn down(controller: &mut Controller) -> Vec<Order> {
     all.filter_map(|down| if let Down::Order(order) = down { Some(order) } else { None }).collect()
 }
 
-/// After a daemon has come back its reports are of another time than those of the others, for as long as the job runs.
+/// After a daemon has come back its reports are of another time than those of the others, for as long as the
+/// job runs.
 #[test]
 fn strict_switch_expels_no_node_for_a_job_that_is_to_run() {
     let mut controller = controller();
@@ -58,7 +59,8 @@ fn controller_joining_node_gets_per_job_orders() {
     assert!(orders.contains(&Order::Run(JOB, Generation(1))), "{orders:?}");
 }
 
-/// The daemon that would have said that a rank is awake is gone, and the one after it does not know that anybody was told otherwise.
+/// The daemon that would have said that a rank is awake is gone, and the one after it does not know that
+/// anybody was told otherwise.
 #[test]
 fn controller_drops_idle_reports_of_lost_nodes() {
     let mut controller = controller();
@@ -139,7 +141,8 @@ fn controller_reports_expelled_instead_of_late() {
     assert_eq!(controller.poll_lags(), Some(Lags::default()));
 }
 
-/// RESUME may have reached some of its nodes when the controller before died: the others would keep it frozen for ever.
+/// RESUME may have reached some of its nodes when the controller before died: the others would keep it frozen
+/// for ever.
 #[test]
 fn controller_takeover_resends_suspend_state_to_all_nodes() {
     for suspended in [false, true] {

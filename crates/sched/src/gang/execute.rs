@@ -117,7 +117,8 @@ impl NodeSwitch {
     /// True if a frozen job that is to run may be thawed by now.
     fn may_thaw(&self, at: usize) -> bool {
         let local = &self.jobs[at];
-        // RUN may be repeated together with SAVE or RESTORE, after a change of the tree: nobody runs while its channels are copied.
+        // RUN may be repeated together with SAVE or RESTORE, after a change of the tree: nobody runs while
+        // its channels are copied.
         if local.saving.is_some() || local.restoring.is_some() {
             return false;
         }
@@ -142,8 +143,8 @@ impl NodeSwitch {
         }
     }
 
-    /// Copies and loads the channel state of jobs for which that has been ordered. The order may come before the job is frozen: a
-    /// daemon that is new finds its jobs running.
+    /// Copies and loads the channel state of jobs for which that has been ordered. The order may come before
+    /// the job is frozen: a daemon that is new finds its jobs running.
     fn save_and_restore(&mut self) {
         let generation = self.generation();
         for local in self.jobs.iter_mut().filter(|local| local.is_frozen() && !local.dying) {

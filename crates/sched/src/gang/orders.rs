@@ -1,5 +1,6 @@
-//! Orders for one job, and who is in the tree. A daemon that is new hears them before it hears of the job from its starter, and the controller says them once: they
-//! are kept until the job is here. A strict switch would wait for ever for who has not heard RESTORE.
+//! Orders for one job, and who is in the tree. A daemon that is new hears them before it hears of the job
+//! from its starter, and the controller says them once: they are kept until the job is here. A strict switch
+//! would wait for ever for who has not heard RESTORE.
 
 use std::collections::VecDeque;
 
@@ -7,8 +8,8 @@ use super::{Action, NodeSwitch};
 use crate::message::{Members, Order, Plan, Switch};
 use crate::types::JobId;
 
-/// Orders for jobs that are not here, the newest of each kind. Of a job that never comes they are forgotten when it has ended, or
-/// pushed out by others.
+/// Orders for jobs that are not here, the newest of each kind. Of a job that never comes they are forgotten
+/// when it has ended, or pushed out by others.
 #[derive(Clone, Debug)]
 pub(super) struct Early {
     orders: VecDeque<Order>,

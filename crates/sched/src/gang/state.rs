@@ -21,7 +21,8 @@ pub(super) struct Local {
     /// The number of the last suspend or resume.
     pub(super) serial: u64,
     pub(super) dying: bool,
-    /// The generations of the last SAVE, RESTORE and RUN; of the last save and restore that were begun; and of those under way.
+    /// The generations of the last SAVE, RESTORE and RUN; of the last save and restore that were begun; and
+    /// of those under way.
     pub(super) save: Option<Generation>,
     pub(super) restore: Option<Generation>,
     pub(super) saved: Option<Generation>,
@@ -154,8 +155,9 @@ impl Local {
         (self.assumed || self.freezing_since_ns().is_some()) && !self.dying
     }
 
-    /// When the job will be idle, if nothing happens; None if it has been said in this stint. A job that is seen asleep may have been
-    /// woken by what came while it was frozen, so the time begins anew with each stint. Who dozes was never frozen.
+    /// When the job will be idle, if nothing happens; None if it has been said in this stint. A job that is
+    /// seen asleep may have been woken by what came while it was frozen, so the time begins anew with each
+    /// stint. Who dozes was never frozen.
     fn idle_at_ns(&self, idle_ns: u64) -> Option<u64> {
         let since_ns =
             self.asleep_since_ns.filter(|_| !self.dying && self.idle_reported_in != Some(self.stint))?;
@@ -186,8 +188,8 @@ impl NodeSwitch {
         }
     }
 
-    /// Jobs that do not get frozen are named, again and again: the controller may not have waited for them before. Who has been expelled is not
-    /// waited for; that it still does not forward, others say.
+    /// Jobs that do not get frozen are named, again and again: the controller may not have waited for them
+    /// before. Who has been expelled is not waited for; that it still does not forward, others say.
     pub(super) fn check_stuck(&mut self, now_ns: u64) {
         for local in self.jobs.iter_mut().filter(|local| local.must_report()) {
             if now_ns >= local.stuck_at_ns {
@@ -213,8 +215,8 @@ impl NodeSwitch {
         }
     }
 
-    /// True if the job runs in this turn of a node that is alone: the first from `turn` on, and each that shares no slot with
-    /// those before it.
+    /// True if the job runs in this turn of a node that is alone: the first from `turn` on, and each that
+    /// shares no slot with those before it.
     pub(super) fn has_turn(&self, at: usize, turn: usize) -> bool {
         let count = self.jobs.len();
         let mut taken = Slots::NONE;

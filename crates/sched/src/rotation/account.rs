@@ -3,8 +3,9 @@
 use crate::scheduler::Scheduler;
 use crate::types::{Generation, JobId};
 
-/// How many slices a job that was left out can have to its credit, or so long, whichever is more: how long a machine takes to
-/// freeze somebody has nothing to do with the slice, and what falls beyond the credit hides the weights.
+/// How many slices a job that was left out can have to its credit, or so long, whichever is more: how long a
+/// machine takes to freeze somebody has nothing to do with the slice, and what falls beyond the credit hides
+/// the weights.
 const CREDIT_SLICES: u64 = 10;
 /// See [`CREDIT_SLICES`].
 const CREDIT_NS: u64 = 1_000_000_000;
@@ -125,7 +126,8 @@ impl Scheduler {
         }
     }
 
-    /// All jobs count as awake until it is said anew that they sleep: whoever was to say that one is awake may be gone.
+    /// All jobs count as awake until it is said anew that they sleep: whoever was to say that one is awake
+    /// may be gone.
     pub(crate) fn forget_idle(&mut self) {
         let level = self.virtual_time();
         for record in self.jobs.values_mut().filter(|record| record.turn.idle_since_ns.is_some()) {

@@ -65,7 +65,8 @@ impl World {
         self.report.overlaps += u64::from(overlap);
     }
 
-    /// True if what is done on this node is compared with all others: of a large cluster some nodes, and none that nobody waits for.
+    /// True if what is done on this node is compared with all others: of a large cluster some nodes, and none
+    /// that nobody waits for.
     fn is_checked(&self, node: NodeId) -> bool {
         let counts =
             self.nodes[node.0 as usize].is_settled(self.now_ns) && self.controller.tree().counts(node);
@@ -186,7 +187,8 @@ impl World {
         self.run_until(self.now_ns + window_ns);
         let switched = self.report.switches - switches;
         let after = self.ran(&self.controller.scheduler().jobs().collect::<Vec<_>>());
-        // What a switch may cost each time: every hop slow, the bounded wait, and in strict mode five ways over the tree.
+        // What a switch may cost each time: every hop slow, the bounded wait, and in strict mode five ways
+        // over the tree.
         let switch_ns = 5 * u64::from(2 * self.controller.tree().height() + 3) * 100_000 + 500_000;
         let lost_ns = (switched + 2) * switch_ns;
         for (job, parts) in &after {

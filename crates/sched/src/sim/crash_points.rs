@@ -1,5 +1,5 @@
-//! Faults that wait for their moment: each strikes when some job comes to a given step of a switch on some node, so that every kind
-//! of fault meets every step often. How often is counted ([`FaultCoverage`]).
+//! Faults that wait for their moment: each strikes when some job comes to a given step of a switch on some
+//! node, so that every kind of fault meets every step often. How often is counted ([`FaultCoverage`]).
 
 use super::calendar::Event;
 use super::node::Real;
@@ -48,7 +48,8 @@ pub enum Phase {
 /// All steps, each at its own index.
 pub const PHASES: [Phase; 5] = [Phase::Runs, Phase::Freezes, Phase::Waits, Phase::Saves, Phase::Restores];
 
-/// How many faults of each kind met a job in each step: a row for each of [`KINDS`], a column for each of [`PHASES`].
+/// How many faults of each kind met a job in each step: a row for each of [`KINDS`], a column for each of
+/// [`PHASES`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCoverage(pub [[u64; PHASES.len()]; KINDS.len()]);
 

@@ -70,7 +70,7 @@ impl World {
         }
         self.report.heads += 1;
         self.failover.since_ns = Some(self.now_ns);
-        self.end_daemon(NodeId::HEAD);
+        self.end_daemon(NodeId::CONTROLLER);
         let back_ns = self.now_ns + self.random.between((1_000_000, 1_000_000_000));
         self.push(back_ns, Event::ControllerBack);
         true
@@ -85,14 +85,14 @@ impl World {
         let first = old.generation().0.max(old.version().0) + 1_000_000;
         let numbers = Config { generation: Generation(first), version: Version(first), ..config(&options) };
         let mut scheduler = Scheduler::new(numbers).expect("the options make sense");
-        scheduler.handle_node(now_ns, NodeId::HEAD, options.slots, 0);
+        scheduler.handle_node(now_ns, NodeId::CONTROLLER, options.slots, 0);
         let tree = Tree::new(options.arity, 1);
         self.controller = Controller::new(scheduler, tree.clone());
         self.failover.first = Generation(first);
         self.failover.jobs.values_mut().for_each(|known| known.adopted = None);
         self.rows.insert(Generation(first), Vec::new());
         let node = &mut self.nodes[0];
-        node.agent = Some(agent(&options, NodeId::HEAD, tree));
+        node.agent = Some(agent(&options, NodeId::CONTROLLER, tree));
         node.incarnation += 1;
         node.timer_ns = None;
         node.fuzzy_until_ns = node.fuzzy_until_ns.max(now_ns + 500_000_000);
@@ -143,7 +143,7 @@ impl World {
             // The first that comes knows what nodes there were.
             while (self.controller.tree().nodes() as usize) < self.nodes.len() {
                 let other = self.controller.handle_join(now_ns, slots, 0);
-                self.with_any(NodeId::HEAD, |agent| agent.handle_nodes(now_ns, other.0 + 1));
+                self.with_any(NodeId::CONTROLLER, |agent| agent.handle_nodes(now_ns, other.0 + 1));
                 self.controller.handle_node_lost(now_ns, other);
             }
             self.controller.handle_node_back(now_ns, node, slots, 0);
@@ -156,7 +156,8 @@ impl World {
         self.poll_controller();
     }
 
-    /// The nodes of a job that the controller has ordered, or taken over: every daemon above or on them hears of it.
+    /// The nodes of a job that the controller has ordered, or taken over: every daemon above or on them hears
+    /// of it.
     pub(super) fn ordered_on(&self, job: JobId) -> Option<Vec<NodeId>> {
         let known = self.failover.jobs.get(&job).filter(|known| !known.nodes.is_empty())?;
         let is_controllers = known.adopted.is_some() || self.controller.scheduler().state(job).is_some();

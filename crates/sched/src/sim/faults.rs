@@ -259,7 +259,8 @@ impl World {
         true
     }
 
-    /// All below a node that is cut off hear nothing either, and work through what has come meanwhile when it is not any more.
+    /// All below a node that is cut off hear nothing either, and work through what has come meanwhile when it
+    /// is not any more.
     fn blur(&mut self, node: NodeId) {
         let until_ns = self.nodes[node.0 as usize].cut_until_ns;
         if until_ns >= self.now_ns {

@@ -6,7 +6,8 @@ use crate::demand::Demand;
 use crate::matrix::Policy;
 use crate::message::{Mode, Stage};
 
-/// Switches between two jobs that are on all nodes, without faults. Means over the switches, from the controller's decision on.
+/// Switches between two jobs that are on all nodes, without faults. Means over the switches, from the
+/// controller's decision on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SwitchTime {
     /// Nodes.

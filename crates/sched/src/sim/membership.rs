@@ -1,7 +1,8 @@
 //! Links and lists: how daemons come to their places in the tree, as `tuttid` does it.
 //!
-//! The controller alone says who is a node and whose child: its list goes to all, to each when it likes. Whoever finds another parent there, or
-//! whose link breaks, dials; the parent may not have the list yet. It greets the child, which has missed what went down meanwhile.
+//! The controller alone says who is a node and whose child: its list goes to all, to each when it likes.
+//! Whoever finds another parent there, or whose link breaks, dials; the parent may not have the list yet. It
+//! greets the child, which has missed what went down meanwhile.
 
 use super::calendar::Event;
 use super::node::Node;

@@ -1,7 +1,8 @@
 //! What the policies lose: a seeded mix of jobs on the scheduler alone, every switch free and at once.
 //!
-//! Lost capacity is what no job has of the slots while there are jobs. In the tree a job of 5 nodes takes a partition of 8: what nobody uses of
-//! that is **internal** fragmentation; the rest, columns of a row into which no job fits, is **external**.
+//! Lost capacity is what no job has of the slots while there are jobs. In the tree a job of 5 nodes takes a
+//! partition of 8: what nobody uses of that is **internal** fragmentation; the rest, columns of a row into
+//! which no job fits, is **external**.
 
 use std::collections::BTreeMap;
 
@@ -113,7 +114,8 @@ pub fn run(mix: Mix) -> Lost {
     }
 }
 
-/// Sizes: a third single nodes, the others up to the whole machine, small ones more often; times from 0.1 to 20 s, short ones more often.
+/// Sizes: a third single nodes, the others up to the whole machine, small ones more often; times from 0.1 to
+/// 20 s, short ones more often.
 fn draw(mix: Mix) -> Vec<Load> {
     let mut random = Random::new(mix.seed);
     let mut at_ns = 0;

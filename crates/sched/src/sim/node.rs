@@ -24,7 +24,8 @@ pub(super) struct Process {
     pub(super) real: Real,
     /// The number of the last write to the freezer: what an older one leads to is void.
     pub(super) epoch: u64,
-    /// It runs no instruction of its own since it has been told to freeze, which its daemon has taken for frozen.
+    /// It runs no instruction of its own since it has been told to freeze, which its daemon has taken for
+    /// frozen.
     pub(super) assumed: bool,
     /// Since when it runs, and how long it has run before.
     pub(super) since_ns: Option<u64>,

@@ -1,4 +1,5 @@
-//! Who takes no turns for a while: suspended and idle jobs, those of lost and late nodes, all while the controller changes.
+//! Who takes no turns for a while: suspended and idle jobs, those of lost and late nodes, all while the
+//! controller changes.
 
 use tutti_sched::{Config, Demand, JobId, JobState, NodeId, Switch};
 
@@ -139,7 +140,8 @@ fn generations_continue_under_a_new_controller() {
     assert_eq!(generations, (42..42 + generations.len() as u64).collect::<Vec<_>>());
 }
 
-/// Nodes whose daemons live on know their jobs under the slots of the controller before: two of them on one slot would never run together.
+/// Nodes whose daemons live on know their jobs under the slots of the controller before: two of them on one
+/// slot would never run together.
 
 #[test]
 fn controller_takeover_plans_found_jobs_on_their_slots() {

@@ -6,7 +6,7 @@
 //!      -> Back(token, base, ...), all reports, all output from `base` on -> as before
 //! ```
 //!
-//! Reports are kept for good (there are some per rank), output until the daemon says Taken: then the job's home has it. After
+//! Reports are kept for good (there are some per rank), output until the daemon says Taken: then the job's origin has it. After
 //! [`Daemon::patience_ms`] without a daemon a job of several nodes is ended, since the cluster has given it up long before; one
 //! of this node alone goes on, and what it writes is thrown away.
 

@@ -4,7 +4,7 @@
 //! ```text
 //! every second: bells of all ranks, all asleep? -> the same a second before?
 //!     one node:      -> view -> bells again, the same? -> deadlock()? -> one line, Still(deadlock)
-//!     several nodes: -> Still                                              (the head takes a snapshot when all nodes have said so)
+//!     several nodes: -> Still                                              (the controller takes a snapshot when all nodes have said so)
 //!     a bell rung since -> Still(none), and a line if one was said
 //! ```
 //!
@@ -20,7 +20,7 @@ const LOOK_NS: u64 = 1_000_000_000;
 /// A job that stands still and in which no deadlock was found is judged again at the next look, two looks later, four, and so on up to so many:
 /// threads of a rank may compute, and end.
 const LOOKS_MAX: u32 = 120;
-/// Lines that are said of this in the life of a job, at most.
+/// Lines that are said of this in the incarnation of a job, at most.
 const LINES_MAX: usize = 8;
 
 /// What was seen so far.

@@ -17,9 +17,9 @@ impl Core {
     pub(super) fn pass_order_on(&mut self, job: JobId, order: &Order) {
         let Some(part) = self.parts.parts.get_mut(&job) else { return };
         let was_suspended = part.state.suspended;
-        let frames = part.take_news(order);
+        let frames = part.take_frames(order);
         if was_suspended && !part.state.suspended {
-            self.note_part(job);
+            self.publish_part(job);
         }
         for (kind, number, payload) in frames {
             self.act(Action::ToStarter(job, kind, number, payload));
@@ -49,12 +49,12 @@ impl Core {
 
 impl Part {
     /// What the starter has not been told of the order. From now on it has.
-    fn take_news(&mut self, order: &Order) -> Vec<Frame> {
+    fn take_frames(&mut self, order: &Order) -> Vec<Frame> {
         let mut frames = Vec::new();
         let several = self.launch.nodes.len() > 1;
         if let Some(peers) = &order.peers
             && several
-            && !std::mem::replace(&mut self.told_peers, true)
+            && !std::mem::replace(&mut self.sent_peers, true)
         {
             frames.push((Kind::Peers, 0, serde_json::to_vec(peers).expect("addresses are serialisable")));
         }
@@ -72,11 +72,11 @@ impl Part {
                 self.signals = *number;
             }
         }
-        if order.fence.number > self.told_fence && several {
-            self.told_fence = order.fence.number;
+        if order.fence.number > self.sent_fence && several {
+            self.sent_fence = order.fence.number;
             frames.push((Kind::Fence, order.fence.number, order.fence.puts.clone()));
         }
-        if order.leave && several && !std::mem::replace(&mut self.told_leave, true) {
+        if order.leave && several && !std::mem::replace(&mut self.sent_leave, true) {
             frames.push((Kind::Leave, 0, Vec::new()));
         }
         frames
@@ -100,24 +100,24 @@ impl Part {
     /// Whether it is to stand still for a snapshot.
     fn take_hold(&mut self, order: &Order, frames: &mut Vec<Frame>) {
         let hold = order.hold.filter(|_| order.run != Run::Kill);
-        if let Some(told) = self.told_hold
+        if let Some(told) = self.sent_hold
             && hold.is_none_or(|hold| hold.number != told.number)
         {
-            self.told_hold = None;
+            self.sent_hold = None;
             frames.push((Kind::Release, 0, [told.number, 0].map(u64::to_le_bytes).concat()));
         }
         if let Some(hold) = hold
-            && self.told_hold.is_none()
+            && self.sent_hold.is_none()
         {
-            self.told_hold = Some(hold);
+            self.sent_hold = Some(hold);
             frames.push((Kind::Hold, 0, [hold.number, hold.data_bytes].map(u64::to_le_bytes).concat()));
         }
     }
 
     /// Whether its ranks wait for each other for ever, for an mpiexec that runs them itself.
     fn take_stuck(&mut self, order: &Order) -> Option<Frame> {
-        let told_stuck = std::mem::replace(&mut self.told_stuck, order.stuck.is_some());
-        let line = order.stuck.as_deref().filter(|_| self.launch.enrolled && !told_stuck)?;
+        let sent_stuck = std::mem::replace(&mut self.sent_stuck, order.stuck.is_some());
+        let line = order.stuck.as_deref().filter(|_| self.launch.enrolled && !sent_stuck)?;
         let warning = serde_json::to_vec(&Report::Warning(line.to_owned()));
         Some((Kind::Report, 0, warning.expect("reports are serialisable")))
     }

@@ -1,6 +1,7 @@
 //! What starters say becomes what is with the part.
 //!
-//! A starter is its user's, who may speak in its place: what it says has room in a message between daemons, or its job is ended.
+//! A starter is its user's, who may speak in its place: what it says has room in a message between daemons,
+//! or its job is ended.
 
 use std::sync::Arc;
 
@@ -51,7 +52,7 @@ impl Core {
         let part = self.me.zip(self.parts.parts.get(&job));
         match part.and_then(|(me, part)| part.excess(me)) {
             Some(text) => self.silence_part(job, &text),
-            None => self.note_part(job),
+            None => self.publish_part(job),
         }
     }
 
@@ -59,7 +60,7 @@ impl Core {
     fn silence_part(&mut self, job: JobId, text: &str) {
         let text = format!("node {}: {text}; the job is ended", self.config.about.name);
         self.end_part(job, text);
-        self.tell_gang_of_part(job, false);
+        self.forward_part(job, false);
     }
 
     fn handle_starter_report(&mut self, job: JobId, report: Report) {
@@ -74,7 +75,7 @@ impl Core {
             Report::Started { pids, cores } => {
                 (state.pids, state.cores) = (pids, cores);
                 reach(state, Phase::Running);
-                self.tell_gang_of_part(job, true);
+                self.forward_part(job, true);
             }
             Report::Stopped => {
                 let user = part.launch.user;
@@ -82,13 +83,13 @@ impl Core {
                     // It stands still already: nobody need tell it.
                     (part.run, state.suspended) = (part.run.max(Run::Stop), true);
                 }
-                self.demand(user, Request::Control(job, Control::Suspend));
+                self.post_request(user, Request::Control(job, Control::Suspend));
             }
             Report::Continued => {
                 let user = part.launch.user;
                 part.run = if part.run == Run::Stop { Run::Go } else { part.run };
                 state.suspended = false;
-                self.demand(user, Request::Control(job, Control::Resume));
+                self.post_request(user, Request::Control(job, Control::Resume));
             }
             Report::Detached => {}
             Report::Suspended => state.suspended = part.run == Run::Stop,
@@ -97,25 +98,25 @@ impl Core {
             }
             Report::Ended(ended) => state.ended.push(ended),
             Report::Warning(text) => state.warnings.push(text),
-            Report::Still(still) => state.still = still,
+            Report::Still(stalled) => state.stalled = stalled,
             Report::Refused(text) => {
                 state.refused.get_or_insert(text);
             }
             Report::Left => {
                 reach(state, Phase::Left);
-                self.tell_gang_of_part(job, false);
+                self.forward_part(job, false);
             }
             Report::End { status } => {
                 state.status = status;
                 state.written = Some(part.outlet.end());
                 reach(state, Phase::Over);
                 part.alive = false;
-                self.tell_gang_of_part(job, false);
+                self.forward_part(job, false);
             }
             Report::InputTaken | Report::InputUnwanted => {
                 part.unwanted |= report == Report::InputUnwanted;
                 part.taken = true;
-                self.say_input_taken(job);
+                self.ack_input(job);
             }
         }
     }
@@ -131,8 +132,8 @@ impl Core {
         if part.run != Run::Kill {
             state.refused.get_or_insert_with(|| why.to_owned());
         }
-        self.tell_gang_of_part(job, false);
-        self.note_part(job);
+        self.forward_part(job, false);
+        self.publish_part(job);
     }
 }
 
@@ -145,7 +146,7 @@ impl Part {
     fn excess(&self, me: NodeId) -> Option<String> {
         let (state, launch) = (&self.state, &self.launch);
         let of = |what, bytes, bytes_max| (bytes > bytes_max).then(|| excess(what, bytes, bytes_max));
-        of("what the starter says of its ranks", state.said_bytes(), launch.said_bytes_max(me))
+        of("what the starter says of its ranks", state.reported_bytes(), launch.reported_bytes_max(me))
             .or_else(|| {
                 let puts = state.fence.puts.len();
                 of("what the ranks have put over PMI", puts, launch.fence_bytes_max(me))
@@ -159,7 +160,7 @@ impl Part {
         let number = u64::from_le_bytes(*number);
         let held = match (kind, &mut self.state.held) {
             (Kind::Held, _) => {
-                let Some(hold) = self.told_hold.filter(|hold| hold.number == number) else { return false };
+                let Some(hold) = self.sent_hold.filter(|hold| hold.number == number) else { return false };
                 // Who says that he is its starter need not keep to it.
                 let ranks = me.map_or(0, |me| self.launch.ranks_on(me));
                 let bytes_max = View::bytes_max(ranks, self.launch.job.ranks(), hold.data_bytes);

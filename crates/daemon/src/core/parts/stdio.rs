@@ -1,4 +1,4 @@
-//! Output of the ranks here on its way to the job's home, and stdin on its way to them.
+//! Output of the ranks here on its way to the job's origin, and stdin on its way to them.
 
 use tutti_protocol::wire::Kind;
 
@@ -10,13 +10,14 @@ impl Core {
         let Some(part) = self.parts.parts.get_mut(&job) else { return };
         let before = part.outlet.base();
         part.outlet.handle_room(have, limit, self.now_ms);
-        let (base, home, here) = (part.outlet.base(), part.launch.home, part.here);
+        let (base, origin, here) = (part.outlet.base(), part.launch.origin, part.here);
         if base > before {
             self.act(Action::ToStarter(job, Kind::Taken, 0, base.to_le_bytes().to_vec()));
         }
         if have.is_none() && here {
-            // The home may have nothing to wait for. Where its output begins, a starter of an earlier life says when it is back.
-            self.route(home, Routed::Data { job, offset: base, start: base, bytes: Vec::new() });
+            // The origin may have nothing to wait for. Where its output begins, a starter of an earlier
+            // incarnation says when it is back.
+            self.route(origin, Routed::Data { job, offset: base, start: base, bytes: Vec::new() });
         }
     }
 
@@ -28,8 +29,8 @@ impl Core {
             while let Some(part) = self.parts.parts.get_mut(&job)
                 && let Some((offset, bytes)) = part.outlet.poll(now_ms)
             {
-                let (home, start) = (part.launch.home, part.outlet.base());
-                self.route(home, Routed::Data { job, offset, start, bytes });
+                let (origin, start) = (part.launch.origin, part.outlet.base());
+                self.route(origin, Routed::Data { job, offset, start, bytes });
             }
             let Some(part) = self.parts.parts.get_mut(&job) else { continue };
             let listens = part.alive && (part.outlet.has_room() || part.run == Run::Kill);
@@ -49,16 +50,16 @@ impl Core {
         }
         let has = piece <= part.piece;
         if part.unwanted || !part.alive || has && part.taken {
-            self.say_input_taken(job);
+            self.ack_input(job);
         } else if !has && part.here {
             (part.piece, part.taken) = (piece, false);
             self.act(Action::ToStarter(job, Kind::Input, piece as u32, bytes));
         }
     }
 
-    pub(super) fn say_input_taken(&mut self, job: JobId) {
+    pub(super) fn ack_input(&mut self, job: JobId) {
         let Some(part) = self.parts.parts.get(&job) else { return };
-        let (home, unwanted) = (part.launch.home, part.unwanted || !part.alive);
-        self.route(home, Routed::InputTaken { job, piece: part.piece, unwanted });
+        let (origin, unwanted) = (part.launch.origin, part.unwanted || !part.alive);
+        self.route(origin, Routed::InputTaken { job, piece: part.piece, unwanted });
     }
 }

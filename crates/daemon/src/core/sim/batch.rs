@@ -13,7 +13,7 @@ fn cluster_sim_batch_jobs_end_well_without_faults() {
 
 #[test]
 fn cluster_sim_batch_jobs_end_despite_link_and_daemon_faults() {
-    run_all(20, None, Faults { batch: true, head_dies: false, ..ALL });
+    run_all(20, None, Faults { batch: true, controller_dies: false, ..ALL });
 }
 
 #[test]
@@ -30,7 +30,8 @@ fn await_that(world: &mut World, seed: u64, what: &str, is_so: impl Fn(&World) -
     }
 }
 
-/// The limit goes on under the next head: TERM once (the starter holds that), then KILL, and the status says so.
+/// The limit goes on under the next controller: TERM once (the starter holds that), then KILL, and the status
+/// says so.
 #[test]
 fn cluster_sim_time_limit_survives_controller_death() {
     let mut tried = 0;
@@ -39,11 +40,11 @@ fn cluster_sim_time_limit_survives_controller_death() {
         world.run_until(5_000);
         world.let_jobs_hang(1..2);
         let batch = Batch { time_ms: Some(4_000), ..Batch::default() };
-        let asked = world.submit_on(1, &[1, 2], batch);
-        await_that(&mut world, seed, "it is submitted", |world| world.is_answered(asked));
+        let submitted = world.submit_on(1, &[1, 2], batch);
+        await_that(&mut world, seed, "it is submitted", |world| world.is_answered(submitted));
         await_that(&mut world, seed, "it has begun", |world| world.has_started(JobId(1)));
         let began_ms = world.now_ms;
-        let waits = world.user_asks(2, Request::Wait(JobId(1)));
+        let waits = world.user_requests(2, Request::Wait(JobId(1)));
         // Before it starts, while it runs, and between TERM and KILL.
         world.run_until(began_ms + seed % 15 * 1_000);
         let replaces = seed % 4 > 0;
@@ -61,13 +62,15 @@ fn cluster_sim_time_limit_survives_controller_death() {
         let cause = row.cause.as_deref().unwrap_or_default();
         assert!(cause.contains("time limit of 0:04 (--time)"), "TUTTI_SIM_SEED={seed}: {row:?}");
         let took_ms = world.now_ms - began_ms;
-        // The head may have died before it knew that the ranks run; then it is the next one that counts from there.
+        // The controller may have died before it knew that the ranks run; then it is the next one that counts
+        // from there.
         assert!((13_500..20_000).contains(&took_ms), "TUTTI_SIM_SEED={seed}: {took_ms} ms");
     }
     assert!(tried > 40 || seeds(2).len() == 1, "{tried} jobs reached their limit");
 }
 
-/// Three jobs wait for one: until it is over, until it has ended well, and until the second is over. Heads die at any time.
+/// Three jobs wait for one: until it is over, until it has ended well, and until the second is over. Heads
+/// die at any time.
 #[test]
 fn cluster_sim_dependencies_survive_controller_deaths() {
     let mut tried = 0;
@@ -83,9 +86,9 @@ fn cluster_sim_dependencies_survive_controller_deaths() {
         let behind = |job, ok| Batch { after: vec![After { job, ok }], ..Batch::default() };
         let mut dependents = Vec::new();
         for (job, ok) in [(JobId(1), false), (JobId(1), true), (JobId(3), false)] {
-            let asked = world.submit_on(2, &[1], behind(job, ok));
-            await_that(&mut world, seed, "it is submitted", |world| world.job_of(asked).is_some());
-            dependents.push(world.job_of(asked).expect("it has a number"));
+            let submitted = world.submit_on(2, &[1], behind(job, ok));
+            await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+            dependents.push(world.job_of(submitted).expect("it has a number"));
         }
         assert_eq!(dependents, [2, 3, 4].map(JobId), "TUTTI_SIM_SEED={seed}");
         if seed % 3 == 0 {
@@ -93,25 +96,25 @@ fn cluster_sim_dependencies_survive_controller_deaths() {
             world.run_until(world.now_ms + seed * 37 % 6_000);
         }
         let waits: Vec<usize> =
-            dependents.iter().map(|job| world.user_asks(3, Request::Wait(*job))).collect();
+            dependents.iter().map(|job| world.user_requests(3, Request::Wait(*job))).collect();
         if dependents.iter().any(|job| world.has_started(*job)) {
             // A starter of the first has died; that it is over then the world holds.
             continue;
         }
-        let kill = world.user_asks(2, Request::Control(JobId(1), Control::Kill));
+        let kill = world.user_requests(2, Request::Control(JobId(1), Control::Kill));
         if seed % 2 == 0 {
             world.run_until(world.now_ms + seed * 13 % 300);
             world.replace_daemon_after(0, seed / 2 % 8, 800);
         }
         await_that(&mut world, seed, "it is killed", |world| world.is_answered(kill));
-        // The head may have died between the answer and the order.
+        // The controller may have died between the answer and the order.
         world.run_until(world.now_ms + 15_000);
-        world.user_asks(2, Request::Control(JobId(1), Control::Kill));
+        world.user_requests(2, Request::Control(JobId(1), Control::Kill));
         for wait in &waits {
             await_that(&mut world, seed, "they are over", |world| world.is_answered(*wait));
         }
         // Those that started did so behind the first: the world holds that.
-        // One whose nodes were just chosen is lost with the head, and nothing is known of it.
+        // One whose nodes were just chosen is lost with the controller, and nothing is known of it.
         let is_lost = |wait: usize| world.rows(wait).is_none();
         assert!(world.has_started(JobId(2)) || is_lost(waits[0]), "TUTTI_SIM_SEED={seed}");
         assert!(!world.has_started(JobId(3)), "TUTTI_SIM_SEED={seed}: the first was killed");

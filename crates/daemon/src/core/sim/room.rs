@@ -39,13 +39,13 @@ fn report(report: &Report) -> (Kind, u32, Vec<u8>) {
     (Kind::Report, 0, serde_json::to_vec(report).unwrap())
 }
 
-/// What is said in place of the starter of the first job ends that job, with this line, and nothing else. `World` holds that each
-/// message on the way has room.
+/// What is said in place of the starter of the first job ends that job, with this line, and nothing else.
+/// `World` holds that each message on the way has room.
 #[track_caller]
 fn assert_it_ends_its_job_alone(frames: &[(Kind, u32, Vec<u8>)], line: &str) {
     let (mut world, [first, second]) = two_jobs(&[1, 2]);
     for frame in frames {
-        world.say_as_starter(1, JOBS[0], frame.clone());
+        world.send_as_starter(1, JOBS[0], frame.clone());
     }
     while !world.has_ended(first) && world.now_ms < 60_000 {
         world.run_until(world.now_ms + 100);
@@ -139,7 +139,8 @@ fn orders_in_messages(environment: usize, keys: usize) -> Vec<usize> {
     messages(core).into_iter().map(|(orders, _)| orders).filter(|orders| *orders > 0).collect()
 }
 
-/// What users gave to their jobs, and what these have put over PMI: any of it has room in a message, all of it together need not.
+/// What users gave to their jobs, and what these have put over PMI: any of it has room in a message, all of
+/// it together need not.
 #[test]
 fn message_room_for_launches_and_keys() {
     assert_eq!(orders_in_messages(1 << 20, 0), [2]);

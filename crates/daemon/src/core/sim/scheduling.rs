@@ -1,9 +1,9 @@
-//! The scheduler of the simulated head: what its switch thread has of it, without turns.
+//! The scheduler of the simulated controller: what its switch thread has of it, without turns.
 
 use tutti_sched::{Config, NodeId, Scheduler};
 
 use crate::gang::admission::{Admission, Verdict};
-use crate::gang::{Command, Said, Seat};
+use crate::gang::{Command, NodeResources, SwitchEvent};
 
 /// Memory of each node.
 pub(super) const MEMORY_BYTES: u64 = 1000;
@@ -12,7 +12,7 @@ pub(super) const MEMORY_BYTES: u64 = 1000;
 pub(super) struct Scheduling {
     scheduler: Scheduler,
     admission: Admission,
-    nodes: Vec<Seat>,
+    nodes: Vec<NodeResources>,
 }
 
 impl Scheduling {
@@ -22,14 +22,16 @@ impl Scheduling {
     }
 
     /// What the main loop has said; what it is told.
-    pub(super) fn handle(&mut self, now_ms: u64, command: Command) -> Vec<Said> {
+    pub(super) fn handle(&mut self, now_ms: u64, command: Command) -> Vec<SwitchEvent> {
         let (now_ns, scheduler) = (now_ms * 1_000_000, &mut self.scheduler);
         match command {
             Command::Members { nodes, .. } => {
-                for (at, seat) in nodes.iter().enumerate() {
+                for (at, resources) in nodes.iter().enumerate() {
                     let (node, before) = (NodeId(at as u32), self.nodes.get(at));
-                    match (before.is_some_and(|before| before.alive), seat.alive) {
-                        (false, true) => scheduler.handle_node(now_ns, node, seat.slots, seat.memory_bytes),
+                    match (before.is_some_and(|before| before.alive), resources.alive) {
+                        (false, true) => {
+                            scheduler.handle_node(now_ns, node, resources.slots, resources.memory_bytes)
+                        }
                         (true, false) => drop(scheduler.handle_node_lost(now_ns, node)),
                         _ => {}
                     }
@@ -40,10 +42,10 @@ impl Scheduling {
             Command::Submit(job, demand, runs) => {
                 self.admission.submit(now_ns, scheduler, job, &demand, runs);
             }
-            Command::Begin(job) => self.admission.begin(now_ns, scheduler, job),
+            Command::JobStarted(job) => self.admission.begin(now_ns, scheduler, job),
             Command::Suspend(job, true) => scheduler.suspend(now_ns, job),
             Command::Suspend(job, false) => scheduler.resume(now_ns, job),
-            Command::Over(job) | Command::Gone(job) => {
+            Command::JobOver(job) | Command::JobForgotten(job) => {
                 scheduler.end(now_ns, job);
                 self.admission.end(job);
             }
@@ -51,7 +53,7 @@ impl Scheduling {
         }
         let verdicts = std::iter::from_fn(|| self.admission.poll(now_ns, &mut self.scheduler));
         verdicts
-            .filter_map(|verdict| if let Verdict::Say(said) = verdict { Some(said) } else { None })
+            .filter_map(|verdict| if let Verdict::Emit(event) = verdict { Some(event) } else { None })
             .collect()
     }
 

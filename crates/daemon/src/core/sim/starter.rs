@@ -1,4 +1,5 @@
-//! A starter as far as its daemon sees it: what it reports, in which order, and what it does when it is told something.
+//! A starter as far as its daemon sees it: what it reports, in which order, and what it does when it is told
+//! something.
 
 use std::ops::Range;
 
@@ -39,7 +40,7 @@ pub(super) struct Starter {
     written: u64,
     log: Vec<Frame>,
     /// Frames of the log that the daemon has.
-    told: usize,
+    sent: usize,
     base: u64,
     pub connected: bool,
     pub listens: bool,
@@ -50,7 +51,7 @@ pub(super) struct Starter {
     piece: u32,
     taken: bool,
     status: u8,
-    pub heard_signals: Vec<u32>,
+    pub received_signals: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,7 +64,7 @@ enum Phase {
 }
 
 /// Bytes that no daemon has taken, at most.
-const KEPT_BYTES: usize = 512 << 10;
+const BUFFER_BYTES: usize = 512 << 10;
 
 impl Starter {
     pub(super) fn new(job: u64, described: &Job, fate: Fate, lines: u64) -> Self {
@@ -75,7 +76,7 @@ impl Starter {
             lines,
             written: 0,
             log: Vec::new(),
-            told: 0,
+            sent: 0,
             base: 0,
             connected: true,
             listens: true,
@@ -86,7 +87,7 @@ impl Starter {
             piece: 0,
             taken: false,
             status: 0,
-            heard_signals: Vec::new(),
+            received_signals: Vec::new(),
         }
     }
 
@@ -111,8 +112,8 @@ impl Starter {
         self.several && self.may_leave && self.status == 0
     }
 
-    /// A little of its life.
-    pub(super) fn live(&mut self, random: &mut Random) {
+    /// A little of its incarnation.
+    pub(super) fn step(&mut self, random: &mut Random) {
         match self.phase {
             Phase::Preparing if self.fate == Fate::Refused => {
                 self.status = 1;
@@ -151,13 +152,13 @@ impl Starter {
         self.phase = Phase::Running;
     }
 
-    fn kept_bytes(&self) -> usize {
+    fn unsent_bytes(&self) -> usize {
         self.log.iter().filter(|frame| frame.kind == Kind::Output).map(|frame| frame.payload.len()).sum()
     }
 
     fn write(&mut self, random: &mut Random) {
         for _ in 0..1 + random.below(4) {
-            if self.written < self.lines && self.kept_bytes() < KEPT_BYTES {
+            if self.written < self.lines && self.unsent_bytes() < BUFFER_BYTES {
                 for rank in self.ranks.clone() {
                     let mut payload = format!("{} ", self.written).into_bytes();
                     let more = if random.below(8) == 0 { 9000 } else { random.below(60) as usize };
@@ -194,7 +195,7 @@ impl Starter {
     }
 
     /// The daemon says something.
-    pub(super) fn hear(&mut self, kind: Kind, number: u32, payload: &[u8]) {
+    pub(super) fn receive(&mut self, kind: Kind, number: u32, payload: &[u8]) {
         match kind {
             Kind::Peers => {
                 assert!(!self.has_peers, "peers twice");
@@ -216,8 +217,8 @@ impl Starter {
             }
             Kind::Resume => self.frozen = false,
             Kind::Signal => {
-                assert!(number != 15 || !self.heard_signals.contains(&15), "TERM twice");
-                self.heard_signals.push(number);
+                assert!(number != 15 || !self.received_signals.contains(&15), "TERM twice");
+                self.received_signals.push(number);
             }
             Kind::Input => {
                 assert!(number != self.piece, "a piece of stdin twice");
@@ -231,37 +232,37 @@ impl Starter {
     /// Output below this place is not needed any more.
     fn forget(&mut self, have: u64) {
         let mut place = self.base;
-        let (mut kept, mut told) = (Vec::new(), 0);
+        let (mut record, mut sent) = (Vec::new(), 0);
         for (at, frame) in std::mem::take(&mut self.log).into_iter().enumerate() {
             let is_output = frame.kind == Kind::Output;
             place += if is_output { frame.payload.len() as u64 + 12 } else { 0 };
             if is_output && place <= have {
                 self.base = place;
             } else {
-                told += usize::from(at < self.told);
-                kept.push(frame);
+                sent += usize::from(at < self.sent);
+                record.push(frame);
             }
         }
-        (self.log, self.told) = (kept, told);
+        (self.log, self.sent) = (record, sent);
     }
 
     /// What the daemon has not heard, if it listens.
-    pub(super) fn say(&mut self) -> Vec<(Kind, u32, Vec<u8>)> {
-        if !self.connected || !self.listens || self.told == self.log.len() {
+    pub(super) fn poll_frames(&mut self) -> Vec<(Kind, u32, Vec<u8>)> {
+        if !self.connected || !self.listens || self.sent == self.log.len() {
             return Vec::new();
         }
-        let end = self.log.len().min(self.told + 40);
+        let end = self.log.len().min(self.sent + 40);
         let frames =
-            self.log[self.told..end].iter().map(|frame| (frame.kind, frame.rank, frame.payload.clone()));
+            self.log[self.sent..end].iter().map(|frame| (frame.kind, frame.rank, frame.payload.clone()));
         let frames = frames.collect();
-        (self.told, self.listens) = (end, false);
+        (self.sent, self.listens) = (end, false);
         frames
     }
 
     /// Another daemon is there: what it is told first.
     pub(super) fn come_back(&mut self) -> Back {
         self.log.retain(|frame| !frame.passing);
-        (self.told, self.connected, self.listens) = (0, true, false);
+        (self.sent, self.connected, self.listens) = (0, true, false);
         let (frozen, has_peers) = (self.frozen, self.has_peers);
         Back {
             job: self.job,

@@ -18,8 +18,8 @@ pub(super) struct Client {
     pub answered: bool,
     /// What it has been told of jobs, or that there are none.
     pub rows: Option<Vec<JobRow>>,
-    /// It has heard that the head does not answer.
-    told: bool,
+    /// It has heard that the controller does not answer.
+    sent: bool,
     pub released: bool,
     pub gone: bool,
     /// It takes what comes.
@@ -44,7 +44,7 @@ impl Client {
             job: None,
             answered: false,
             rows: None,
-            told: false,
+            sent: false,
             released: false,
             gone: false,
             reads: true,
@@ -73,38 +73,38 @@ impl Client {
         assert!(!self.released, "frames behind the last");
         self.waiting += bytes.len();
         self.decoder.extend(bytes);
-        while let Some((head, payload)) = self.decoder.next_frame().expect("frames of the wire") {
+        while let Some((header, payload)) = self.decoder.next_frame().expect("frames of the wire") {
             let payload = &payload.to_vec();
             assert_eq!(self.end, None, "something behind the end");
             // From another node the answer comes as a frame among the others.
-            if head.kind == Kind::Answer {
+            if header.kind == Kind::Answer {
                 self.answer(&serde_json::from_slice(payload).unwrap());
                 continue;
             }
             if !self.answered {
                 let waits = serde_json::from_slice(payload).is_ok_and(
-                    |report| matches!(report, Report::Warning(text) if text.contains(" waits for the head")),
+                    |report| matches!(report, Report::Warning(text) if text.contains(" waits for the controller")),
                 );
-                assert!(waits && !std::mem::replace(&mut self.told, true), "frames without an answer");
+                assert!(waits && !std::mem::replace(&mut self.sent, true), "frames without an answer");
                 continue;
             }
-            match head.kind {
+            match header.kind {
                 Kind::Output => {
                     let text = String::from_utf8_lossy(payload);
                     let number: u64 = text.split(' ').next().unwrap().parse().expect("a whole frame");
                     // Who comes later has what is still kept.
                     let first = if self.runs { 0 } else { number };
-                    let next = self.next.entry(head.rank).or_insert(first);
-                    assert_eq!(number, *next, "output of rank {} of job {:?}", head.rank, self.job);
+                    let next = self.next.entry(header.rank).or_insert(first);
+                    assert_eq!(number, *next, "output of rank {} of job {:?}", header.rank, self.job);
                     *next += 1;
                 }
-                Kind::Report => self.hear(serde_json::from_slice(payload).unwrap()),
+                Kind::Report => self.receive(serde_json::from_slice(payload).unwrap()),
                 other => panic!("{other:?} to a front end"),
             }
         }
     }
 
-    fn hear(&mut self, report: Report) {
+    fn receive(&mut self, report: Report) {
         match report {
             Report::End { status } => self.end = Some(status),
             Report::Started { .. } => self.started += 1,

@@ -15,7 +15,7 @@ mod check;
 mod files;
 mod machines;
 mod network;
-mod wishes;
+mod workload;
 
 pub(super) use machines::KEEP_MS;
 use machines::Machine;
@@ -28,10 +28,10 @@ const DISK_MS: u64 = 20;
 #[derive(Debug)]
 enum Next {
     Tick(usize, u64),
-    /// For a Core in this life; with a link only if that is still there.
+    /// For a Core in this incarnation; with a link only if that is still there.
     Core(usize, u64, Option<LinkId>, Event),
     Starter(usize, JobId),
-    /// The disk of the head has the next file of a job that waits.
+    /// The disk of the controller has the next file of a job that waits.
     Files(usize, u64),
     Takes(usize),
     /// A writer of output files does something.
@@ -57,15 +57,16 @@ pub(super) struct World {
     started: BTreeMap<(JobId, usize), u32>,
     launches: BTreeMap<JobId, Launch>,
     /// By question: submitted jobs.
-    asked: BTreeMap<(NodeId, u64), JobId>,
+    submitted: BTreeMap<(NodeId, u64), JobId>,
     fates: BTreeMap<JobId, (Fate, u64)>,
     /// Ranks of a part, and the lines that each writes.
     lines: BTreeMap<(JobId, usize), (std::ops::Range<u64>, u64)>,
     /// Jobs that have got nodes.
     pub placed: u64,
-    /// Messages with states that have come to the head.
-    pub states_at_head: u64,
-    /// Users also say how long jobs may run and which others they wait for, and wait for jobs themselves: from this number.
+    /// Messages with states that have come to the controller.
+    pub states_at_controller: u64,
+    /// Users also say how long jobs may run and which others they wait for, and wait for jobs themselves:
+    /// from this number.
     pub batch: Option<Random>,
     /// Starters of jobs that others wait for live as long as their daemons say.
     pub strict_order: bool,
@@ -73,8 +74,8 @@ pub(super) struct World {
     peace: bool,
     /// Something has failed.
     troubled: bool,
-    /// The head was killed: the next one cannot know what its front end was told.
-    head_died: bool,
+    /// The controller was killed: the next one cannot know what its front end was told.
+    controller_died: bool,
 }
 
 impl World {
@@ -93,16 +94,16 @@ impl World {
             last_job: 0,
             started: BTreeMap::new(),
             launches: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            submitted: BTreeMap::new(),
             fates: BTreeMap::new(),
             lines: BTreeMap::new(),
             placed: 0,
-            states_at_head: 0,
+            states_at_controller: 0,
             batch: None,
             strict_order: false,
             peace: false,
             troubled: false,
-            head_died: false,
+            controller_died: false,
         };
         for node in 0..nodes {
             world.machines.push(Machine::default());
@@ -142,43 +143,47 @@ impl World {
 
     fn happen(&mut self, next: Next) {
         match next {
-            Next::Tick(node, life) => {
-                if self.machines[node].life == life && self.machines[node].core.is_some() {
+            Next::Tick(node, incarnation) => {
+                if self.machines[node].incarnation == incarnation && self.machines[node].core.is_some() {
                     let wait = TICK_MS + self.random.below(8);
-                    self.push(self.now_ms + wait, Next::Tick(node, life));
+                    self.push(self.now_ms + wait, Next::Tick(node, incarnation));
                     let machine = &self.machines[node];
                     let is_due = |core: &Core| core.wait_ms(self.clock(node)) == 0;
                     if machine.core.as_ref().is_some_and(is_due) {
-                        self.tell(node, Event::Tick);
+                        self.deliver(node, Event::Tick);
                     }
                 }
             }
-            Next::Core(node, life, link, event) => {
+            Next::Core(node, incarnation, link, event) => {
                 let is_there = link.is_none_or(|link| self.ends.contains_key(&link));
-                if is_there && self.machines[node].life == life {
+                if is_there && self.machines[node].incarnation == incarnation {
                     if let (Some(link), Event::LinkDown(_)) = (link, &event) {
                         self.ends.remove(&link);
                     }
                     let is_states = matches!(event, Event::Message(_, Message::States { .. }));
-                    self.states_at_head += u64::from(node == 0 && is_states);
-                    self.tell(node, event);
+                    self.states_at_controller += u64::from(node == 0 && is_states);
+                    self.deliver(node, event);
                 }
             }
-            Next::Starter(node, job) => self.starter_lives(node, job),
+            Next::Starter(node, job) => self.step_starter(node, job),
             Next::Takes(client) => {
                 let taking = &mut self.clients[client];
                 if taking.reads && !taking.gone && taking.waiting > 0 {
                     let (bytes, id, node) = (std::mem::take(&mut taking.waiting), taking.id, taking.node);
-                    self.tell(node, Event::Taken(id, bytes));
+                    self.deliver(node, Event::Taken(id, bytes));
                 }
             }
-            Next::Files(node, life) => {
+            Next::Files(node, incarnation) => {
                 let machine = &mut self.machines[node];
-                if let Some(job) = (machine.life == life).then(|| machine.write_file()).flatten() {
-                    self.tell(node, Event::Filed(job, Ok(())));
+                if let Some(job) =
+                    (machine.incarnation == incarnation).then(|| machine.write_file()).flatten()
+                {
+                    self.deliver(node, Event::Filed(job, Ok(())));
                 }
             }
-            Next::Writer(node, life, job) if self.machines[node].life == life => self.writer_lives(node, job),
+            Next::Writer(node, incarnation, job) if self.machines[node].incarnation == incarnation => {
+                self.step_writer(node, job)
+            }
             Next::Writer(..) => {}
             Next::Start(node) => self.start_daemon(node),
             Next::Nothing => {}
@@ -188,13 +193,13 @@ impl World {
                     && !starter.connected
                 {
                     let back = starter.come_back();
-                    self.tell(node, Event::Back(job, back));
+                    self.deliver(node, Event::Back(job, back));
                 }
             }
         }
     }
 
-    fn tell(&mut self, node: usize, event: Event) {
+    fn deliver(&mut self, node: usize, event: Event) {
         let clock = self.clock(node);
         if let Some(core) = &mut self.machines[node].core {
             core.handle(clock, event);
@@ -220,7 +225,7 @@ impl World {
     }
 
     fn do_action(&mut self, node: usize, action: Action) {
-        let life = self.machines[node].life;
+        let incarnation = self.machines[node].incarnation;
         match action {
             Action::Dial(address) => self.dial(node, usize::from(address.port()) - 1),
             Action::Send(link, message) => self.send(link, message),
@@ -239,7 +244,7 @@ impl World {
                 if let Some(starter) =
                     self.machines[node].starters.get_mut(&job).filter(|starter| starter.connected)
                 {
-                    starter.hear(kind, number, &payload);
+                    starter.receive(kind, number, &payload);
                 }
             }
             Action::Listen(job) => {
@@ -250,25 +255,25 @@ impl World {
                 self.machines[node].starters.remove(&job);
                 self.machines[node].files.remove(&job);
             }
-            Action::Keep(job, kept) => drop(self.machines[node].files.insert(job, *kept)),
-            Action::KeepOutput(job, journal) => drop(self.machines[node].journals.insert(job, *journal)),
-            Action::DropOutput(job) => drop(self.machines[node].journals.remove(&job)),
+            Action::RecordStarter(job, record) => drop(self.machines[node].files.insert(job, *record)),
+            Action::RecordOutput(job, journal) => drop(self.machines[node].journals.insert(job, *journal)),
+            Action::ForgetOutput(job) => drop(self.machines[node].journals.remove(&job)),
             Action::OpenFiles(job, _, _, open) => self.open_files(node, job, &open),
             Action::WriteFiles(job, frames) => self.write_files(node, job, &frames),
             Action::CloseFiles(job) => drop(self.machines[node].writers.remove(&job)),
             Action::Queue(job, Some(queued)) => {
                 self.machines[node].filing.push_back((job, Some(*queued)));
-                self.later(DISK_MS, Next::Files(node, life));
+                self.later(DISK_MS, Next::Files(node, incarnation));
             }
             Action::Queue(job, None) => self.machines[node].remove_file(job),
             Action::Gang(command) => {
                 let now_ms = self.now_ms;
                 let scheduling = self.machines[node].scheduling.as_mut();
-                let said = scheduling.map_or_else(Vec::new, |scheduling| scheduling.handle(now_ms, command));
+                let event = scheduling.map_or_else(Vec::new, |scheduling| scheduling.handle(now_ms, command));
                 // Whatever it says comes in order, and late.
                 let at_ms = self.now_ms + 1;
-                for said in said {
-                    self.push(at_ms, Next::Core(node, life, None, Event::Gang(said)));
+                for event in event {
+                    self.push(at_ms, Next::Core(node, incarnation, None, Event::Gang(event)));
                 }
             }
             Action::Log(event) => {
@@ -277,7 +282,11 @@ impl World {
                 }
                 self.placed += u64::from(event.event == "placed");
             }
-            Action::Continue(_) | Action::Say(_) | Action::Warn(_) | Action::Lane(..) | Action::Here(..) => {}
+            Action::Continue(_)
+            | Action::Info(_)
+            | Action::Warn(_)
+            | Action::OpenSwitchLink(..)
+            | Action::RanksStarted(..) => {}
             Action::LogTurns(_) => {}
             Action::Leave => panic!("node {node} leaves"),
         }
@@ -303,6 +312,6 @@ impl World {
             self.clients[at].reads = true;
             self.later(10, Next::Takes(at));
         }
-        self.let_all_go_on();
+        self.resume_all();
     }
 }

@@ -3,7 +3,7 @@
 use tutti_protocol::wire::{Decoder, Kind};
 use tutti_protocol::writer::{Open, Opened, Written};
 
-use crate::core::WriterSaid;
+use crate::core::WriterEvent;
 
 /// A writer.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Writer {
     }
 
     /// Does what it has been told, and stops in the middle of what is one byte more than `bytes`.
-    pub(super) fn live(&mut self, files: &mut Vec<Vec<u8>>, mut bytes: usize) -> Option<WriterSaid> {
+    pub(super) fn step(&mut self, files: &mut Vec<Vec<u8>>, mut bytes: usize) -> Option<WriterEvent> {
         let lengths = |files: &[Vec<u8>]| files.iter().map(|file| file.len() as u64).collect::<Vec<_>>();
         if !std::mem::replace(&mut self.opened, true) {
             files.resize_with(self.open.files.len(), Vec::new);
@@ -32,13 +32,13 @@ impl Writer {
                 files.iter_mut().for_each(Vec::clear);
             }
             let lengths = lengths(files).into_iter().map(Some).collect();
-            return Some(WriterSaid::Opened(Opened::Ready { lengths, inode: 1 }));
+            return Some(WriterEvent::Opened(Opened::Ready { lengths, inode: 1 }));
         }
-        while let Some((head, payload)) = self.inbox.next_frame().expect("frames of the wire") {
-            match head.kind {
+        while let Some((header, payload)) = self.inbox.next_frame().expect("frames of the wire") {
+            match header.kind {
                 Kind::Write => {
                     let taken = payload.len().min(bytes);
-                    files[head.rank as usize].extend(&payload[..taken]);
+                    files[header.rank as usize].extend(&payload[..taken]);
                     self.written.bytes += taken as u64;
                     if taken < payload.len() {
                         return None;
@@ -47,7 +47,7 @@ impl Writer {
                 }
                 Kind::Flush => {
                     self.written.lengths = (0..).zip(lengths(files)).collect();
-                    return Some(WriterSaid::Written(std::mem::take(&mut self.written)));
+                    return Some(WriterEvent::Written(std::mem::take(&mut self.written)));
                 }
                 kind => panic!("{kind:?} to a writer"),
             }

@@ -22,8 +22,8 @@ impl Job {
     fn stopper(&self) -> Stopper {
         let starter = Pid::from_child(&self.0);
         // The thread ends with the stopper.
-        let (errands, _thread) = Errands::start().unwrap();
-        Stopper::new(starter, rustix::process::geteuid().as_raw(), errands)
+        let (worker, _thread) = Worker::start().unwrap();
+        Stopper::new(starter, rustix::process::geteuid().as_raw(), worker)
     }
 
     fn states(&self) -> Vec<u8> {

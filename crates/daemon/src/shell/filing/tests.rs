@@ -40,14 +40,14 @@ fn queued(detached: bool) -> Box<Queued> {
         umask: 0,
         terms: Terms::default(),
         output: None,
-        home: NodeId::HEAD,
+        origin: NodeId::CONTROLLER,
         nodes: Vec::new(),
         first_ranks: Vec::new(),
         key: 0,
         detached,
         submitted_ms: 0,
-        ask: 0,
-        lives: Vec::new(),
+        request_id: 0,
+        incarnations: Vec::new(),
         enrolled: false,
     };
     Box::new(Queued { launch, demand: Demand::any(1, 1), suspended: false, over: Vec::new() })
@@ -86,11 +86,11 @@ impl Slow {
         self.done.recv_timeout(LIMIT).expect("a file is written, or not")
     }
 
-    fn kept(&self) -> Vec<JobId> {
-        let mut kept: Vec<JobId> =
+    fn records(&self) -> Vec<JobId> {
+        let mut records: Vec<JobId> =
             Folder::open(&self.path).unwrap().queued().into_iter().map(|(job, _)| job).collect();
-        kept.sort();
-        kept
+        records.sort();
+        records
     }
 
     fn names(&self) -> usize {
@@ -110,14 +110,14 @@ fn queue_file_is_written_before_the_answer_without_blocking() {
     slow.filing.put(JobId(1), queued(true));
     slow.filing.put(JobId(2), queued(false));
     slow.await_begun();
-    assert_eq!((slow.kept(), slow.done.try_recv().is_err()), (vec![], true), "the file is not there yet");
+    assert_eq!((slow.records(), slow.done.try_recv().is_err()), (vec![], true), "the file is not there yet");
     slow.let_go.send(Ok(())).unwrap();
     slow.await_begun();
-    assert_eq!((slow.kept(), slow.done.try_recv().is_err()), (vec![JobId(1)], true), "its name is not");
+    assert_eq!((slow.records(), slow.done.try_recv().is_err()), (vec![JobId(1)], true), "its name is not");
     slow.let_go.send(Ok(())).unwrap();
     assert_eq!([slow.await_done(), slow.await_done()], [(JobId(1), Ok(())), (JobId(2), Ok(()))]);
     // Who waits for his job does so without its file.
-    assert_eq!((slow.kept(), slow.begun.try_recv().is_err()), (vec![JobId(1), JobId(2)], true));
+    assert_eq!((slow.records(), slow.begun.try_recv().is_err()), (vec![JobId(1), JobId(2)], true));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn queue_file_removed_while_written_never_appears() {
     slow.let_go.send(Ok(())).unwrap();
     assert_eq!([slow.await_done(), slow.await_done()], [(JobId(1), Ok(())), (JobId(2), Ok(()))]);
     slow.await_begun();
-    assert_eq!((slow.kept(), slow.names()), (vec![], 1), "the third is on its way");
+    assert_eq!((slow.records(), slow.names()), (vec![], 1), "the third is on its way");
     slow.let_go.send(Ok(())).unwrap();
     slow.await_begun();
     // It has its name, which is not on the disk.

@@ -8,27 +8,27 @@ use super::*;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// What becomes of a wire on which this is said: how much of it was heard, and what was wrong.
-fn heard(said: Vec<u8>) -> (usize, Option<String>) {
+fn heard(event: Vec<u8>) -> (usize, Option<String>) {
     let (own, mut end) = Stream::pair().unwrap();
     own.set_nonblocking(true).unwrap();
     // It may be closed before all is said.
-    let speaker = std::thread::spawn(move || drop(end.write_all(&said)));
+    let speaker = std::thread::spawn(move || drop(end.write_all(&event)));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let found = runtime.block_on(async {
         let (reader, _writer) = UnixStream::from_std(own).unwrap().into_split();
-        let (happenings, mut happened) = mpsc::unbounded_channel();
+        let (shell_events, mut shell_event) = mpsc::unbounded_channel();
         let listen = Arc::new(Notify::new());
-        let hearing = hear(JobId(1), 7, reader, Decoder::default(), Arc::clone(&listen), happenings);
+        let hearing = read_frames(JobId(1), 7, reader, Decoder::default(), Arc::clone(&listen), shell_events);
         tokio::spawn(hearing);
         let mut frames = 0;
         loop {
-            let next = tokio::time::timeout(LIMIT, happened.recv()).await.expect("the end of the wire");
+            let next = tokio::time::timeout(LIMIT, shell_event.recv()).await.expect("the end of the wire");
             match next {
-                Some(Happened::Core(Event::Starter(_, more))) => {
+                Some(ShellEvent::Core(Event::Starter(_, more))) => {
                     frames += more.len();
                     listen.notify_one();
                 }
-                Some(Happened::StarterClosed(JobId(1), 7, wrong)) => return (frames, wrong),
+                Some(ShellEvent::StarterClosed(JobId(1), 7, wrong)) => return (frames, wrong),
                 _ => panic!("nothing else happens"),
             }
         }
@@ -64,7 +64,7 @@ fn starter_that_closed_its_wire_is_killed() {
     let pidfd = pidfd_open(Pid::from_child(&sleeper), PidfdFlags::empty()).unwrap();
     let (failed, _) = pipe_with(PipeFlags::CLOEXEC).unwrap();
     let child = Process { pid, pidfd, failed, directory: String::new(), uid: 0 };
-    let file = File { token: 0, pid, since: started(pid).unwrap(), cgroup: None, group: None, kept: None };
+    let file = File { token: 0, pid, since: started(pid).unwrap(), cgroup: None, group: None, record: None };
     let mut starter = Starter { child: Some(child), ..Starter::away(file) };
     let wards = Wards::new();
     wards.add(pid);

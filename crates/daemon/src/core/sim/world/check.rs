@@ -63,9 +63,9 @@ impl World {
         }) && self.clients.iter().all(is_done)
     }
 
-    /// Who is exclusive has no company, and memory is not given out twice. While everybody hears of everybody: who is cut off
-    /// may run what the head holds for lost.
-    pub(super) fn check_company(&self, node: usize, launch: &Launch) {
+    /// Who is exclusive has no company, and memory is not given out twice. While everybody hears of
+    /// everybody: who is cut off may run what the controller holds for lost.
+    pub(super) fn check_exclusive(&self, node: usize, launch: &Launch) {
         if self.troubled {
             return;
         }
@@ -82,7 +82,8 @@ impl World {
         );
     }
 
-    /// A job that waits for others starts behind them; one that wants them to have ended well, never behind one that has not.
+    /// A job that waits for others starts behind them; one that wants them to have ended well, never behind
+    /// one that has not.
     pub(super) fn check_order(&self, job: JobId, launch: &Launch) {
         for after in &launch.batch.after {
             let runs = |machine: &Machine| {
@@ -155,8 +156,8 @@ impl World {
                 |line| matches!(line, Report::Warning(text) | Report::Refused(text) if text.contains(part)),
             )
         };
-        let said_twice = says("does not answer any more") && says("were lost with its daemon");
-        assert!(self.head_died || !said_twice, "{client:?}");
+        let reported_twice = says("does not answer any more") && says("were lost with its daemon");
+        assert!(self.controller_died || !reported_twice, "{client:?}");
         if self.troubled {
             return;
         }

@@ -1,4 +1,5 @@
-//! Output files of submitted jobs: no byte twice, none out of order, and of a job that has ended well none is missing.
+//! Output files of submitted jobs: no byte twice, none out of order, and of a job that has ended well none is
+//! missing.
 
 use std::collections::BTreeMap;
 
@@ -6,36 +7,36 @@ use tutti_protocol::writer::Open;
 
 use super::{Next, World};
 use crate::core::sim::writer::Writer;
-use crate::core::{Event, WriterSaid};
+use crate::core::{Event, WriterEvent};
 use crate::message::JobId;
 use crate::message::output::is_of_ranks;
 
 impl World {
     pub(super) fn open_files(&mut self, node: usize, job: JobId, open: &Open) {
-        let life = self.machines[node].life;
+        let incarnation = self.machines[node].incarnation;
         self.machines[node].writers.insert(job, Writer::new(open.clone()));
-        self.later(40, Next::Writer(node, life, job));
+        self.later(40, Next::Writer(node, incarnation, job));
     }
 
     pub(super) fn write_files(&mut self, node: usize, job: JobId, frames: &[u8]) {
-        let life = self.machines[node].life;
+        let incarnation = self.machines[node].incarnation;
         if let Some(writer) = self.machines[node].writers.get_mut(&job) {
             writer.put(frames);
-            self.later(20, Next::Writer(node, life, job));
+            self.later(20, Next::Writer(node, incarnation, job));
         }
     }
 
-    pub(super) fn writer_lives(&mut self, node: usize, job: JobId) {
+    pub(super) fn step_writer(&mut self, node: usize, job: JobId) {
         let dies = !self.peace && self.random.below(100) == 0;
         let bytes = if dies { self.random.below(3000) as usize } else { usize::MAX };
         let machine = &mut self.machines[node];
         let Some(writer) = machine.writers.get_mut(&job) else { return };
-        let said = writer.live(machine.disk.entry(job).or_default(), bytes);
+        let event = writer.step(machine.disk.entry(job).or_default(), bytes);
         if dies {
             machine.writers.remove(&job);
-            self.tell(node, Event::Writer(job, WriterSaid::Gone("killed".into())));
-        } else if let Some(said) = said {
-            self.tell(node, Event::Writer(job, said));
+            self.deliver(node, Event::Writer(job, WriterEvent::Gone("killed".into())));
+        } else if let Some(event) = event {
+            self.deliver(node, Event::Writer(job, event));
         }
     }
 
@@ -44,18 +45,21 @@ impl World {
         for (job, mut writer) in std::mem::take(&mut self.machines[node].writers) {
             let bytes = if self.random.below(2) == 0 { usize::MAX } else { self.random.below(3000) as usize };
             let files = self.machines[node].disk.entry(job).or_default();
-            let _ = writer.live(files, bytes);
+            let _ = writer.step(files, bytes);
         }
     }
 
     pub(super) fn check_files(&self) {
-        let Some(head) = self.machines[0].core.as_ref().and_then(|core| core.head.as_ref()) else { return };
+        let Some(controller) = self.machines[0].core.as_ref().and_then(|core| core.controller.as_ref())
+        else {
+            return;
+        };
         for (job, launch) in &self.launches {
             let Some(output) = launch.output.as_ref().filter(|_| launch.detached) else { continue };
             let of_ranks = is_of_ranks(output.out.as_ref().expect("a pattern").as_bytes());
-            let home = self.machines.iter().position(|machine| machine.disk.contains_key(job));
-            let files = home.map_or(&[][..], |home| &self.machines[home].disk[job]);
-            let is_complete = head.is_complete(*job);
+            let origin = self.machines.iter().position(|machine| machine.disk.contains_key(job));
+            let files = origin.map_or(&[][..], |origin| &self.machines[origin].disk[job]);
+            let is_complete = controller.is_complete(*job);
             let parts = self.lines.iter().filter(|((of, _), _)| of == job);
             let lines: BTreeMap<u64, u64> =
                 parts.flat_map(|(_, (ranks, lines))| ranks.clone().map(|rank| (rank, *lines))).collect();

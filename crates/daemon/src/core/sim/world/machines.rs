@@ -1,4 +1,5 @@
-//! Machines: daemons that are started, die and are started anew, the starters that they leave behind, and the clocks that both see.
+//! Machines: daemons that are started, die and are started anew, the starters that they leave behind, and the
+//! clocks that both see.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -9,13 +10,14 @@ use super::{Next, World};
 use crate::core::sim::scheduling::{MEMORY_BYTES, Scheduling};
 use crate::core::sim::starter::{Fate, Starter};
 use crate::core::sim::writer::Writer;
-use crate::core::{Config, Core, Event, Journal, Kept, LinkId, Queued, TICK_MS};
+use crate::core::{Config, Core, Event, Journal, LinkId, Queued, StarterRecord, TICK_MS};
 use crate::members::About;
 use crate::message::{JobId, Launch};
 
 /// Who has not been heard of for so long is lost.
 const LOST_MS: u64 = 2_000;
-/// Jobs on several nodes wait so long for a head that is lost: longer than any daemon is away in runs of faults.
+/// Jobs on several nodes wait so long for a controller that is lost: longer than any daemon is away in runs
+/// of faults.
 pub(in crate::core::sim) const KEEP_MS: u64 = 30_000;
 /// What a clock shows when all begins.
 const START_MS: u64 = 1_700_000_000_000;
@@ -23,13 +25,13 @@ const START_MS: u64 = 1_700_000_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Machine {
     pub(super) core: Option<Core>,
-    pub(super) life: u64,
+    pub(super) incarnation: u64,
     /// It is killed when it has done so many more things, and another is started in so many ms at most.
     pub(super) dies_after: Option<(u64, u64)>,
     /// What its clock shows beyond ours.
     pub(super) ahead_ms: i64,
     pub(super) starters: BTreeMap<JobId, Starter>,
-    pub(super) files: BTreeMap<JobId, Kept>,
+    pub(super) files: BTreeMap<JobId, StarterRecord>,
     /// Files of jobs that wait for nodes, and those that are being written; none: not wanted any more.
     pub(super) queued: BTreeMap<JobId, Queued>,
     pub(super) filing: VecDeque<(JobId, Option<Queued>)>,
@@ -37,7 +39,7 @@ pub(super) struct Machine {
     pub(super) journals: BTreeMap<JobId, Journal>,
     pub(super) writers: BTreeMap<JobId, Writer>,
     pub(super) disk: BTreeMap<JobId, Vec<Vec<u8>>>,
-    /// On the head.
+    /// On the controller.
     pub(super) scheduling: Option<Scheduling>,
 }
 
@@ -72,13 +74,14 @@ impl World {
         if self.machines[node].core.is_some() {
             return;
         }
-        let life = self.number();
+        let incarnation = self.number();
         let address = |port: usize| SocketAddr::from(([127, 0, 0, 1], port as u16 + 1));
         let machine = &mut self.machines[node];
         let files = machine.files.iter();
         let alive = |job: &JobId| machine.starters.contains_key(job);
-        let kept: Vec<(JobId, Kept)> =
-            files.map(|(job, kept)| (*job, Kept { alive: alive(job), ..kept.clone() })).collect();
+        let record: Vec<(JobId, StarterRecord)> = files
+            .map(|(job, record)| (*job, StarterRecord { alive: alive(job), ..record.clone() }))
+            .collect();
         let back: Vec<JobId> = machine.starters.keys().copied().collect();
         let config = Config {
             about: About {
@@ -89,18 +92,18 @@ impl World {
                 memory_bytes: MEMORY_BYTES,
                 limits_memory: false,
                 freezes: false,
-                incarnation: life,
+                incarnation,
                 preferred: Default::default(),
                 machine: String::new(),
             },
-            head: (node > 0).then(|| address(0)),
+            controller: (node > 0).then(|| address(0)),
             arity: self.arity,
             lost_ms: LOST_MS,
             keep_ms: KEEP_MS,
             owner: 1,
             first_job: self.last_job + 1,
-            before: (machine.life > 0).then_some(machine.life),
-            kept,
+            before: (machine.incarnation > 0).then_some(machine.incarnation),
+            starters: record,
             journals: machine.journals.iter().map(|(job, journal)| (*job, journal.clone())).collect(),
             queued: machine.queued.iter().map(|(job, queued)| (*job, queued.clone())).collect(),
             policy: Default::default(),
@@ -109,18 +112,19 @@ impl World {
         let clock = self.clock(node);
         let machine = &mut self.machines[node];
         machine.scheduling = (node == 0).then(Scheduling::new);
-        (machine.life, machine.core) = (life, Some(Core::new(config, clock)));
+        (machine.incarnation, machine.core) = (incarnation, Some(Core::new(config, clock)));
         for job in back {
             self.later(600, Next::Back(node, job));
         }
-        self.later(TICK_MS, Next::Tick(node, life));
+        self.later(TICK_MS, Next::Tick(node, incarnation));
         self.act(node);
     }
 
-    /// Some daemon is killed, perhaps in the middle of what it does next, and perhaps some of its starters with it.
-    pub(in crate::core::sim) fn kill_a_daemon(&mut self, also_the_head: bool) {
+    /// Some daemon is killed, perhaps in the middle of what it does next, and perhaps some of its starters
+    /// with it.
+    pub(in crate::core::sim) fn kill_a_daemon(&mut self, including_controller: bool) {
         self.troubled = true;
-        let first = u64::from(!also_the_head);
+        let first = u64::from(!including_controller);
         let node = (first + self.random.below(self.machines.len() as u64 - first)) as usize;
         if self.machines[node].core.is_none() {
             return;
@@ -135,7 +139,8 @@ impl World {
         self.machines[node].starters.retain(|_, _| random.below(4) > 0);
     }
 
-    /// The daemon of a node dies when it has done so many more things; another is started in so many ms at most.
+    /// The daemon of a node dies when it has done so many more things; another is started in so many ms at
+    /// most.
     pub(in crate::core::sim) fn replace_daemon_after(&mut self, node: usize, actions: u64, most_ms: u64) {
         self.machines[node].dies_after = Some((actions, most_ms));
     }
@@ -148,7 +153,7 @@ impl World {
     /// The daemon of a node dies, and none of its starters; another is started in so many ms at most.
     pub(in crate::core::sim) fn replace_daemon(&mut self, node: usize, most_ms: u64) {
         self.troubled = true;
-        self.head_died |= node == 0;
+        self.controller_died |= node == 0;
         let machine = &mut self.machines[node];
         (machine.core, machine.dies_after) = (None, None);
         if self.random.below(2) == 0 {
@@ -166,12 +171,13 @@ impl World {
         let (machine, started) = (&mut self.machines[node], &mut self.started);
         machine.starters.retain(|job, starter| {
             starter.connected = false;
-            // What a starter is told leaves the daemon after all that it does at once: without a file nothing was said.
-            let was_told = machine.files.contains_key(job);
-            if !was_told {
+            // What a starter is told leaves the daemon after all that it does at once: without a file nothing
+            // was said.
+            let was_sent = machine.files.contains_key(job);
+            if !was_sent {
                 started.remove(&(*job, node));
             }
-            was_told
+            was_sent
         });
         self.later(most_ms, Next::Start(node));
     }
@@ -185,13 +191,13 @@ impl World {
     }
 
     /// Somebody speaks in the place of a starter.
-    pub(in crate::core::sim) fn say_as_starter(
+    pub(in crate::core::sim) fn send_as_starter(
         &mut self,
         node: usize,
         job: JobId,
         frame: (Kind, u32, Vec<u8>),
     ) {
-        self.tell(node, Event::Starter(job, vec![frame]));
+        self.deliver(node, Event::Starter(job, vec![frame]));
     }
 
     /// Ranks of jobs, by node: those that run or stand still.
@@ -225,33 +231,33 @@ impl World {
 
     /// A daemon starts a job's part on its node.
     pub(super) fn start(&mut self, node: usize, job: JobId, launch: &Launch, described: &Job) {
-        let life = self.machines[node].life;
+        let incarnation = self.machines[node].incarnation;
         assert_eq!(self.started.insert((job, node), 1), None, "job {job} twice on node {node}");
         self.launches.insert(job, launch.clone());
-        let other = self.asked.insert((launch.home, launch.ask), job);
+        let other = self.submitted.insert((launch.origin, launch.request_id), job);
         assert!(other.is_none_or(|other| other == job), "one question, jobs {other:?} and {job}");
-        self.check_company(node, launch);
+        self.check_exclusive(node, launch);
         self.check_order(job, launch);
         let (fate, lines) = self.fate(job, launch, node);
         if self.random.below(60) == 0 && !self.peace {
             let gone = Event::StarterGone(job, "the starter died".into());
-            return self.later(50, Next::Core(node, life, None, gone));
+            return self.later(50, Next::Core(node, incarnation, None, gone));
         }
         self.lines.insert((job, node), (described.local_ranks(), lines));
         self.machines[node].starters.insert(job, Starter::new(job.0, described, fate, lines));
         self.later(60, Next::Starter(node, job));
     }
 
-    pub(super) fn starter_lives(&mut self, node: usize, job: JobId) {
+    pub(super) fn step_starter(&mut self, node: usize, job: JobId) {
         let peace = self.peace;
         let Some(starter) = self.machines[node].starters.get_mut(&job) else { return };
         if peace && starter.fate == Fate::Hangs {
             starter.fate = Fate::Ends;
         }
         let was_there = !starter.is_over();
-        starter.live(&mut self.random);
+        starter.step(&mut self.random);
         let left_well = was_there && starter.is_over() && starter.left_well();
-        let frames = starter.say();
+        let frames = starter.poll_frames();
         if left_well {
             // S21: as long as one of its ranks may send, its sockets are open on all its nodes.
             let others = self.machines.iter().filter_map(|machine| machine.starters.get(&job));
@@ -259,20 +265,20 @@ impl World {
         }
         self.later(60, Next::Starter(node, job));
         if !frames.is_empty() {
-            self.tell(node, Event::Starter(job, frames));
+            self.deliver(node, Event::Starter(job, frames));
         }
     }
 
-    /// A job that runs already: it stops and goes on, and ends well or by the death of its mpiexec. When its daemon dies it
-    /// goes on without one.
+    /// A job that runs already: it stops and goes on, and ends well or by the death of its mpiexec. When its
+    /// daemon dies it goes on without one.
     pub(super) fn enrol(&mut self, node: usize, job: JobId) {
-        let life = self.machines[node].life;
+        let incarnation = self.machines[node].incarnation;
         let ends_ms = 30 + self.random.below(3000);
         let stops = self.random.below(3) == 0;
         let dies = self.random.below(4) == 0;
         let mut say = |after_ms, report: &Report| {
             let frame = (Kind::Report, 0, serde_json::to_vec(report).unwrap());
-            self.later(after_ms, Next::Core(node, life, None, Event::Starter(job, vec![frame])));
+            self.later(after_ms, Next::Core(node, incarnation, None, Event::Starter(job, vec![frame])));
         };
         say(5, &Report::Started { pids: vec![1], cores: vec![String::new()] });
         if stops {
@@ -283,7 +289,7 @@ impl World {
             say(ends_ms, &Report::End { status: 0 });
         }
         let gone = Event::StarterGone(job, "its mpiexec has died".into());
-        self.later(ends_ms + 1, Next::Core(node, life, None, gone));
+        self.later(ends_ms + 1, Next::Core(node, incarnation, None, gone));
     }
 
     pub(super) fn fate(&mut self, job: JobId, launch: &Launch, node: usize) -> (Fate, u64) {

@@ -1,4 +1,5 @@
-//! Links between daemons: what is said on one comes in order and late, or not at all once it has broken or fallen silent.
+//! Links between daemons: what is said on one comes in order and late, or not at all once it has broken or
+//! fallen silent.
 
 use super::{Next, World};
 use crate::core::{Event, LinkId};
@@ -8,7 +9,7 @@ use crate::message::{MESSAGE_BYTES_MAX, Message};
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) node: usize,
-    life: u64,
+    incarnation: u64,
     peer: LinkId,
     /// Nothing that is said arrives any more.
     silent: bool,
@@ -18,18 +19,19 @@ pub(super) struct End {
 
 impl World {
     pub(super) fn dial(&mut self, from: usize, to: usize) {
-        let life = self.machines[from].life;
+        let incarnation = self.machines[from].incarnation;
         let is_there = self.machines.get(to).is_some_and(|machine| machine.core.is_some());
         if !is_there || !self.peace && self.random.below(20) == 0 {
-            return self.later(50, Next::Core(from, life, None, Event::DialFailed("refused".into())));
+            return self.later(50, Next::Core(from, incarnation, None, Event::DialFailed("refused".into())));
         }
-        let to_life = self.machines[to].life;
+        let to_incarnation = self.machines[to].incarnation;
         let (near, far) = (LinkId(self.number()), LinkId(self.number()));
         let last_ms = self.now_ms + 5;
-        self.ends.insert(near, End { node: from, life, peer: far, silent: false, last_ms });
-        self.ends.insert(far, End { node: to, life: to_life, peer: near, silent: false, last_ms });
-        self.push(self.now_ms + 2, Next::Core(to, to_life, Some(far), Event::Accepted(far)));
-        self.push(self.now_ms + 4, Next::Core(from, life, Some(near), Event::Dialled(near)));
+        self.ends.insert(near, End { node: from, incarnation, peer: far, silent: false, last_ms });
+        self.ends
+            .insert(far, End { node: to, incarnation: to_incarnation, peer: near, silent: false, last_ms });
+        self.push(self.now_ms + 2, Next::Core(to, to_incarnation, Some(far), Event::Accepted(far)));
+        self.push(self.now_ms + 4, Next::Core(from, incarnation, Some(near), Event::Dialled(near)));
     }
 
     pub(super) fn send(&mut self, link: LinkId, message: Message) {
@@ -40,8 +42,10 @@ impl World {
         let (peer, last_ms) = (end.peer, end.last_ms);
         let at_ms = last_ms.max(self.now_ms + 1 + self.random.below(20));
         self.ends.get_mut(&link).unwrap().last_ms = at_ms;
-        let Some((to, to_life)) = self.ends.get(&peer).map(|end| (end.node, end.life)) else { return };
-        self.push(at_ms, Next::Core(to, to_life, Some(peer), Event::Message(peer, message)));
+        let Some((to, to_incarnation)) = self.ends.get(&peer).map(|end| (end.node, end.incarnation)) else {
+            return;
+        };
+        self.push(at_ms, Next::Core(to, to_incarnation, Some(peer), Event::Message(peer, message)));
     }
 
     /// One side lets go: the other hears it, behind what was said.
@@ -49,7 +53,10 @@ impl World {
         let Some(end) = self.ends.remove(&link) else { return };
         if let Some(peer) = self.ends.get(&end.peer).filter(|_| !end.silent) {
             let at_ms = end.last_ms.max(self.now_ms + 1);
-            self.push(at_ms, Next::Core(peer.node, peer.life, Some(end.peer), Event::LinkDown(end.peer)));
+            self.push(
+                at_ms,
+                Next::Core(peer.node, peer.incarnation, Some(end.peer), Event::LinkDown(end.peer)),
+            );
         }
     }
 
@@ -66,8 +73,8 @@ impl World {
         let Some(link) = self.any_link() else { return };
         let peer = self.ends[&link].peer;
         for link in [link, peer] {
-            if let Some(End { node, life, .. }) = self.ends.remove(&link) {
-                self.later(30, Next::Core(node, life, None, Event::LinkDown(link)));
+            if let Some(End { node, incarnation, .. }) = self.ends.remove(&link) {
+                self.later(30, Next::Core(node, incarnation, None, Event::LinkDown(link)));
             }
         }
     }

@@ -1,0 +1,492 @@
+//! One job as the controller knows it: what its parts say becomes what is to be with them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tutti_protocol::wire::{Ended, Inherits, Input, Program, Reached, Report};
+
+use super::bounds::{CAUSE_BYTES_MAX, DIRECTORY_BYTES_MAX, shorten};
+use super::queue::Waits;
+use super::snapshot::Taking;
+use super::stuck::Stuck;
+use crate::members::NodeId;
+use crate::message::output::{OutputPlan, OutputState};
+use crate::message::{
+    Clock, End, Fence, JobId, JobState, Launch, Notice, Order, PartState, Phase, Renewed, Run, ended_text,
+};
+
+/// Signals of an order; older ones have long been handed on.
+const SIGNALS_MAX: usize = 16;
+/// Characters of a command that are listed.
+const COMMAND_CHARS: usize = 60;
+
+/// What a user was told of a part.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reported {
+    warnings: usize,
+    ended: usize,
+    /// It has ended, and whatever it says now of why is a consequence.
+    ending: bool,
+}
+
+/// A job of the cluster.
+#[derive(Debug)]
+pub(super) struct JobRecord {
+    pub(super) id: JobId,
+    pub(super) launch: Arc<Launch>,
+    pub(super) order: Order,
+    pub(super) command: String,
+    pub(super) started_ms: Option<u64>,
+    pub(super) ended_ms: Option<u64>,
+    pub(super) status: u8,
+    /// Why it ended, as its user was told first.
+    pub(super) cause: Option<String>,
+    /// A signal that was to end it, and who sent it.
+    pub(super) ended_by: Option<String>,
+    /// The part that ended the job.
+    pub(super) ender: Option<NodeId>,
+    /// A user asked for its end.
+    pub(super) by_user: bool,
+    /// It outlives its origin.
+    pub(super) detached: bool,
+    pub(super) reported_started: bool,
+    pub(super) reported_suspended: bool,
+    /// What was told of parts, by node.
+    reported: BTreeMap<NodeId, Reported>,
+    /// Nodes that were lost.
+    pub(super) lost: BTreeSet<NodeId>,
+    pub(super) signals: u64,
+    pub(super) notices: Vec<Notice>,
+    pub(super) received: u64,
+    pub(super) sent_ms: u64,
+    pub(super) over: bool,
+    /// It is over, and its origin has written its output.
+    done: bool,
+    /// What the last end report says, by node.
+    pub(super) written: Option<Vec<(NodeId, u64)>>,
+    /// This controller has chosen its nodes, so all that became of it since is known here.
+    chosen: bool,
+    /// Until when nodes that are not there may say what is left of a job of an earlier controller.
+    pub(super) adopted_until_ms: Option<u64>,
+    /// Nodes whose ranks have left, with their status, that the log does not have yet; and all of them.
+    pub(super) left: Vec<(NodeId, u8)>,
+    reported_left: BTreeSet<NodeId>,
+    /// A snapshot under way, and the number of the last.
+    pub(super) taking: Option<Taking>,
+    pub(super) last_hold: u64,
+    /// Whether its ranks wait for each other for ever.
+    pub(super) stuck: Stuck,
+    /// Pids by node, for the list.
+    pub(super) pids: Vec<(NodeId, Vec<u32>)>,
+    /// It has no nodes yet.
+    pub(super) queued: Option<Waits>,
+    /// Who waits for its end: the node, and the question.
+    pub(super) waiters: BTreeSet<(NodeId, u64)>,
+    /// Slices that it has had, as the switch thread has said last.
+    pub(super) turns: u64,
+    /// What is with the files of its output, as its origin has said last.
+    pub(super) output: OutputState,
+    /// Its origin was lost when it was over: until then it is waited for.
+    origin_until_ms: Option<u64>,
+}
+
+impl JobRecord {
+    /// A job that has its nodes, or none yet ([`Self::queued`]).
+    pub(super) fn new(id: JobId, launch: Launch) -> Self {
+        let detached = launch.detached;
+        let launch = Arc::new(launch);
+        let order = Order {
+            version: 1,
+            launch: Some(Arc::clone(&launch)),
+            peers: None,
+            run: Run::Go,
+            hold: None,
+            leave: false,
+            window: None,
+            signals: Vec::new(),
+            fence: Arc::default(),
+            stuck: None,
+            clock: Clock::default(),
+            end: None,
+            renewed: Vec::new(),
+            forget: false,
+        };
+        JobRecord {
+            id,
+            command: command(&launch),
+            order,
+            started_ms: None,
+            ended_ms: None,
+            status: 0,
+            cause: None,
+            ended_by: None,
+            ender: None,
+            by_user: false,
+            detached,
+            reported_started: false,
+            reported_suspended: false,
+            reported: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            signals: 0,
+            notices: placed(&launch).into_iter().collect(),
+            received: 0,
+            sent_ms: 0,
+            over: false,
+            done: false,
+            written: None,
+            chosen: false,
+            adopted_until_ms: None,
+            left: Vec::new(),
+            reported_left: BTreeSet::new(),
+            taking: None,
+            last_hold: 0,
+            stuck: Stuck::default(),
+            pids: Vec::new(),
+            queued: None,
+            waiters: BTreeSet::new(),
+            turns: 0,
+            output: OutputState::default(),
+            origin_until_ms: None,
+            launch,
+        }
+    }
+
+    /// It has nodes from now on.
+    pub(super) fn place(&mut self, nodes: Vec<NodeId>, first_ranks: Vec<u32>, incarnations: Vec<u64>) {
+        (self.queued, self.chosen) = (None, true);
+        self.launch = Arc::new(Launch { nodes, first_ranks, incarnations, ..Launch::clone(&self.launch) });
+        self.order.launch = Some(Arc::clone(&self.launch));
+        self.notices.extend(placed(&self.launch));
+    }
+
+    /// The job ends everywhere; the first who says so gives the status.
+    pub(super) fn end_by(&mut self, ender: Option<NodeId>, status: u8) {
+        if self.order.run != Run::Kill {
+            self.order.run = Run::Kill;
+            self.ender = ender;
+        }
+        self.record_status(status);
+    }
+
+    /// What another controller knew of the job.
+    pub(super) fn learn(&mut self, order: &Order) {
+        let known = &mut self.order;
+        if order.version >= known.version {
+            known.clock = order.clock;
+        }
+        known.version = known.version.max(order.version);
+        known.run = known.run.max(order.run);
+        known.leave |= order.leave;
+        known.window = order.window.or(known.window);
+        known.peers = known.peers.take().or_else(|| order.peers.clone());
+        if order.signals.last() > known.signals.last() {
+            known.signals.clone_from(&order.signals);
+        }
+        if order.fence.number > known.fence.number {
+            known.fence = Arc::clone(&order.fence);
+        }
+        for renewed in &order.renewed {
+            match known.renewed.iter_mut().find(|known| known.node == renewed.node) {
+                Some(known) if known.before >= renewed.before => {}
+                Some(known) => *known = *renewed,
+                None => known.renewed.push(*renewed),
+            }
+        }
+        self.signals = known.signals.last().map_or(0, |(number, _)| *number);
+        if let Some(end) = order.end {
+            (self.ender, self.by_user) = (end.by, end.by_user);
+            self.record_status(end.status);
+        }
+        self.learn_clock();
+    }
+
+    /// What follows the first is a consequence of it.
+    pub(super) fn record_cause(&mut self, text: String) {
+        self.cause.get_or_insert(text);
+    }
+
+    pub(super) fn record_status(&mut self, status: u8) {
+        if self.status == 0 {
+            self.status = status;
+        }
+    }
+
+    pub(super) fn signal(&mut self, signal: u32) {
+        self.signals += 1;
+        self.order.signals.push((self.signals, signal));
+        let excess = self.order.signals.len().saturating_sub(SIGNALS_MAX);
+        self.order.signals.drain(..excess);
+    }
+
+    pub(super) fn report(&mut self, report: Report) {
+        match &report {
+            Report::Refused(text) => self.record_cause(text.clone()),
+            Report::Ended(ended) => {
+                // That memory was short a warning before this has said.
+                let warning = |notice: &Notice| match notice {
+                    Notice::Report(Report::Warning(text)) => Some(text.clone()),
+                    _ => None,
+                };
+                let text = ended_text(ended).or_else(|| self.notices.iter().rev().find_map(warning));
+                text.into_iter().for_each(|text| self.record_cause(text));
+            }
+            _ => {}
+        }
+        self.notices.push(Notice::Report(report));
+    }
+
+    pub(super) fn state(&self) -> JobState {
+        match self.order.run {
+            _ if self.is_done() => JobState::Over,
+            _ if self.over => JobState::Ending,
+            Run::Kill => JobState::Ending,
+            Run::Stop => JobState::Suspended,
+            Run::Go if self.queued.is_some() => JobState::Waiting,
+            Run::Go if self.reported_started => JobState::Running,
+            Run::Go => JobState::Starting,
+        }
+    }
+
+    /// The node is lost whose files it writes to: what it wrote is kept a while for a daemon that comes back.
+    pub(super) fn waits_for_origin(&mut self, now_ms: u64, keep_ms: u64) -> bool {
+        let has_files = self.launch.output.is_some() && !self.launch.enrolled;
+        has_files && now_ms < *self.origin_until_ms.get_or_insert(now_ms + keep_ms)
+    }
+
+    /// It has ended, or is about to, and what it wrote is nowhere: it has not ended well.
+    pub(super) fn fail_late(&mut self, text: String) {
+        self.record_cause(text);
+        self.record_status(1);
+    }
+
+    /// It is waited for no longer.
+    pub(super) fn lose_output(&mut self, origin: &str) {
+        if self.launch.output.is_some() {
+            let text = format!(
+                "node {origin}, where the job was submitted, did not come back: the end of the output is lost"
+            );
+            self.output.trouble.get_or_insert(text);
+        }
+    }
+
+    /// The files of its output, for people.
+    pub(super) fn shown_output(&self) -> Vec<String> {
+        let launch = &self.launch;
+        launch.output.as_ref().map_or_else(Vec::new, |output| output.shown(self.id, &launch.directory))
+    }
+
+    /// It is over, and its output is in its files.
+    pub(super) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Whether that is new.
+    pub(super) fn poll_done(&mut self) -> bool {
+        let is_written = || self.order.forget || self.received >= self.notices.len() as u64;
+        let done = self.over && (self.launch.output.is_none() || is_written());
+        done && !std::mem::replace(&mut self.done, true)
+    }
+
+    /// Nobody may do anything to it that is not the job's own end.
+    pub(super) fn is_ending(&self) -> bool {
+        self.over || self.order.run == Run::Kill
+    }
+
+    /// A job without parts stands still and ends by word alone.
+    fn judge_waiting(&mut self, wall_ms: u64) {
+        if self.order.run == Run::Stop && !std::mem::replace(&mut self.reported_suspended, true) {
+            self.report(Report::Suspended);
+        }
+        if self.order.run == Run::Kill && !self.over {
+            self.over = true;
+            self.ended_ms = Some(wall_ms);
+            self.report_end(Vec::new());
+        }
+    }
+
+    /// What the parts say becomes what is to be.
+    pub(super) fn judge(&mut self, states: &BTreeMap<NodeId, PartState>, wall_ms: u64) {
+        if self.queued.is_some() {
+            return self.judge_waiting(wall_ms);
+        }
+        for (node, part) in states {
+            self.handle_part(*node, part);
+            if let Some(incarnation) = part.unbegun {
+                self.renew(*node, incarnation);
+            }
+        }
+        let parts: Vec<Option<&PartState>> = self
+            .launch
+            .nodes
+            .iter()
+            .filter(|node| !self.lost.contains(node))
+            .map(|node| states.get(node))
+            .collect();
+        let all = |phase| parts.iter().all(|part| part.is_some_and(|part| part.phase >= phase));
+        let whole = self.lost.is_empty();
+        if whole && all(Phase::Ready) && self.order.peers.is_none() && !self.is_ending() {
+            self.order.peers = Some(Reached::of_all(parts.iter().flatten().map(|part| &part.reached)));
+        }
+        if whole && all(Phase::Running) && !self.reported_started && !self.is_ending() {
+            self.reported_started = true;
+            self.record_start(wall_ms);
+            self.pids = self.launch.nodes.iter().map(|node| (*node, states[node].pids.clone())).collect();
+            let pids = parts.iter().flatten().flat_map(|part| part.pids.clone()).collect();
+            let cores = parts.iter().flatten().flat_map(|part| part.cores.clone()).collect();
+            self.report(Report::Started { pids, cores });
+        }
+        let suspended = self.order.run == Run::Stop
+            && parts.iter().all(|part| part.is_some_and(|part| part.suspended || part.phase >= Phase::Left));
+        if suspended && !std::mem::replace(&mut self.reported_suspended, true) {
+            self.report(Report::Suspended);
+        }
+        let next = self.order.fence.number + 1;
+        if whole && parts.iter().all(|part| part.is_some_and(|part| part.fence.number == next)) {
+            let puts = parts.iter().flatten().flat_map(|part| part.fence.puts.iter().copied()).collect();
+            self.order.fence = Arc::new(Fence { number: next, puts });
+        }
+        self.order.leave |= all(Phase::Left);
+        if all(Phase::Over) && !self.over {
+            self.over = true;
+            self.ended_ms = Some(wall_ms);
+            let statuses: Vec<u8> = parts.iter().flatten().map(|part| part.status).collect();
+            statuses.into_iter().for_each(|status| self.record_status(status));
+            if let Some(text) = self.ended_by.take().filter(|_| self.status != 0) {
+                self.record_cause(text);
+            }
+        }
+        if self.over {
+            let nodes = self.launch.nodes.iter().filter(|node| !self.lost.contains(node));
+            self.report_end(nodes.filter_map(|node| Some((*node, states.get(node)?.written?))).collect());
+        }
+        if self.order.run == Run::Kill {
+            self.order.end = Some(End { by: self.ender, status: self.status, by_user: self.by_user });
+        }
+    }
+
+    /// A part whose daemon died before it began it begins with the one that is there now, unless the job ran
+    /// for an earlier controller: then it may be one that was over.
+    fn renew(&mut self, node: NodeId, incarnation: u64) {
+        let Some((named, before)) = self.order.incarnation(&self.launch, node).filter(|_| !self.is_ending())
+        else {
+            return;
+        };
+        if !self.chosen || self.order.peers.is_some() {
+            self.end_by(Some(node), 1);
+            self.report(Report::Refused("a daemon died before it began its part; the job is ended".into()));
+        } else if named != incarnation {
+            self.order.renewed.retain(|renewed| renewed.node != node);
+            self.order.renewed.push(Renewed { node, incarnation, before: before + 1 });
+        }
+    }
+
+    /// The end, with what the origin is to have of each node; said again when a node has been lost since.
+    pub(super) fn report_end(&mut self, written: Vec<(NodeId, u64)>) {
+        if self.written.as_ref() != Some(&written) {
+            let cause = self.cause.clone();
+            self.notices.push(Notice::End { status: self.status, written: written.clone(), cause });
+            self.written = Some(written);
+        }
+    }
+
+    /// Nobody but the list needs it any more: what its user has said at length, and what became of each rank,
+    /// is not kept.
+    pub(super) fn shed(&mut self) {
+        let ranks = self.launch.job.ranks();
+        let mut launch = Launch::clone(&self.launch);
+        launch.environment.clear();
+        launch.groups = Vec::new();
+        // The names of its output are shown below it.
+        if launch.directory.as_bytes().len() > DIRECTORY_BYTES_MAX {
+            launch.directory = "".into();
+        }
+        launch.job.programs.truncate(1);
+        for program in &mut launch.job.programs {
+            *program = Program {
+                file: "".into(),
+                arguments: Vec::new(),
+                // No job has more.
+                ranks: u32::try_from(ranks).unwrap_or(u32::MAX),
+                directory: None,
+                inherits: Inherits::All,
+                variables: Vec::new(),
+            };
+        }
+        self.launch = Arc::new(launch);
+        (self.order.launch, self.order.peers, self.order.stuck) = (None, None, None);
+        (self.order.fence, self.order.signals) = (Arc::default(), Vec::new());
+        (self.notices, self.received) = (Vec::new(), 0);
+        (self.reported, self.reported_left, self.left) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        self.cause.iter_mut().for_each(|text| shorten(text, CAUSE_BYTES_MAX));
+    }
+
+    /// What one part says.
+    fn handle_part(&mut self, node: NodeId, part: &PartState) {
+        if part.phase >= Phase::Left && self.reported_left.insert(node) {
+            self.left.push((node, part.status));
+        }
+        if let Some(status) = part.ending {
+            self.end_by(Some(node), status);
+        }
+        // Of a node that was lost the user has been told so, whatever it says should it come back.
+        let is_news = !self.by_user && self.ender == Some(node) && !self.lost.contains(&node);
+        let reported = self.reported.get(&node).copied().unwrap_or_default();
+        part.warnings
+            .iter()
+            .skip(reported.warnings)
+            .for_each(|text| self.report(Report::Warning(text.clone())));
+        let new: Vec<Ended> = part.ended.iter().skip(reported.ended).copied().collect();
+        for ended in new {
+            self.record_status(ended.cause.status());
+            if is_news {
+                self.report(Report::Ended(ended));
+            }
+        }
+        if let Some(text) = part.refused.clone().filter(|_| is_news && !reported.ending) {
+            self.report(Report::Refused(text));
+        }
+        let (warnings, ended) = (part.warnings.len(), part.ended.len());
+        self.reported.insert(node, Reported { warnings, ended, ending: part.ending.is_some() });
+    }
+}
+
+/// Where it runs, for its origin; none: that is not known yet.
+fn placed(launch: &Launch) -> Option<Notice> {
+    let takers = match launch.job.input {
+        Input::None => Vec::new(),
+        Input::All => launch.nodes.clone(),
+        Input::Rank(rank) => {
+            let index = launch.first_ranks.partition_point(|first| *first <= rank);
+            index.checked_sub(1).map(|index| launch.nodes[index]).into_iter().collect()
+        }
+    };
+    let takers = if launch.detached { Vec::new() } else { takers };
+    let output = launch.output.clone().filter(|_| !launch.enrolled).map(|output| {
+        Box::new(OutputPlan {
+            output,
+            directory: launch.directory.clone(),
+            umask: launch.umask,
+            groups: launch.groups.clone(),
+            first_ranks: launch.first_ranks.clone(),
+            ranks: launch.job.ranks() as u32,
+            request_id: launch.request_id,
+        })
+    });
+    let placed = Notice::Placed { nodes: launch.nodes.clone(), user: launch.user, takers, output };
+    (!launch.nodes.is_empty()).then_some(placed)
+}
+
+/// What runs, shortened.
+pub(super) fn command(launch: &Launch) -> String {
+    let words = launch.job.programs.iter().map(|program| {
+        let words: Vec<_> =
+            program.arguments.iter().map(|word| String::from_utf8_lossy(word.as_bytes())).collect();
+        words.join(" ")
+    });
+    let text: String =
+        words.collect::<Vec<_>>().join(" : ").chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    match text.char_indices().nth(COMMAND_CHARS) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text,
+    }
+}

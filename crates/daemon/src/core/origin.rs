@@ -1,0 +1,448 @@
+//! The origin of a job: the node where it was submitted. It has the front end, if there is one, what the job
+//! has written lately, and the questions that users of this node ask the controller.
+//!
+//! To its front end the origin looks like a starter of all ranks: the same frames, both ways.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use tutti_protocol::wire::{self, Kind, Report};
+
+use super::parts::FIRST_ROOM_BYTES;
+use super::{Action, ClientId, Core, WriterEvent};
+use crate::members::NodeId;
+use crate::message::output::OutputPlan;
+use crate::message::{Answer, JobId, Notice, Routed, User};
+
+mod files;
+mod front_end;
+mod input;
+mod output;
+mod requests;
+
+pub use files::Journal;
+use files::{FileActions, Files};
+use input::Input;
+use output::Stream;
+use requests::PendingRequest;
+
+/// Jobs that are over whose output is kept.
+const OVER_MAX: usize = 64;
+/// A question without an answer is asked again.
+const RESEND_MS: u64 = 1000;
+/// A controller that has said nothing of a job for so long is asked whether it knows it.
+const SILENCE_MS: u64 = 5000;
+/// What is left to write of a job that is over is given up when its files have taken nothing for so long.
+const WRITING_MS: u64 = 60_000;
+/// Reports that are remembered, so that a new controller does not say them again to the front end.
+const REPORTED_MAX: usize = 1024;
+
+#[derive(Debug, Default)]
+struct OriginJob {
+    client: Option<ClientId>,
+    user: Option<User>,
+    /// Its mpiexec has what it writes.
+    enrolled: bool,
+    /// Its front end's death is its own.
+    coupled: bool,
+    /// The front end's process is stopped.
+    front_stopped: bool,
+    /// The job stands still.
+    suspended: bool,
+    streams: BTreeMap<NodeId, Stream>,
+    /// Where the output goes, besides to who watches.
+    files: Option<Box<Files>>,
+    /// The controller has not heard what is with them.
+    files_changed: bool,
+    /// The node that has begun to say a line longer than a frame, and until when the others wait for its
+    /// rest.
+    line_holder: Option<(NodeId, u64)>,
+    /// Bytes on their way to the front end.
+    in_flight_bytes: usize,
+    /// Whole frames.
+    log: VecDeque<Vec<u8>>,
+    log_bytes: usize,
+    /// Reports that have been heard, of the controller in this incarnation of it.
+    received: u64,
+    incarnation: u64,
+    /// When something was last heard of it, or asked.
+    contact_ms: u64,
+    /// When it was last asked for the rest of the output. Since the job is over the controller says so again
+    /// and again, which is no answer.
+    requested_ms: u64,
+    /// What the front end has been told.
+    reported: Vec<Report>,
+    end: Option<(u8, Vec<(NodeId, u64)>)>,
+    /// Why it has ended, if not by itself.
+    cause: Option<String>,
+    over: bool,
+    input: Input,
+}
+
+/// What a node has as the origin of jobs.
+#[derive(Debug, Default)]
+pub(super) struct Origin {
+    jobs: BTreeMap<JobId, OriginJob>,
+    /// Of jobs whose nodes are not known here yet.
+    journals: BTreeMap<JobId, Journal>,
+    clients: BTreeMap<ClientId, JobId>,
+    pending: BTreeMap<u64, PendingRequest>,
+    /// Jobs that run already and are to take part, and who waits for the answer; none: it has gone away.
+    enrolling: BTreeMap<JobId, Option<ClientId>>,
+    last_request: u64,
+    /// Nothing has been heard of the controller for so long that front ends were told.
+    controller_gone: bool,
+    /// Before the first piece of stdin of a job: larger than any of an earlier incarnation of this daemon.
+    pieces: u64,
+}
+
+impl Origin {
+    pub(super) fn is_front_end(&self, client: ClientId) -> bool {
+        self.clients.contains_key(&client)
+    }
+
+    /// Numbers of questions are never those of another incarnation.
+    pub(super) fn begin(&mut self, incarnation: u64, wall_ms: u64, journals: Vec<(JobId, Journal)>) {
+        self.last_request = incarnation;
+        self.journals = journals.into_iter().collect();
+        self.pieces = wall_ms << 16;
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.pending.is_empty() && self.jobs.values().all(|entry| entry.over)
+    }
+}
+
+impl Core {
+    /// A report for the front end.
+    fn report(&mut self, job: JobId, report: &Report) {
+        let mut frame = Vec::new();
+        wire::put_json(&mut frame, Kind::Report, report);
+        self.give(job, frame);
+    }
+
+    fn give(&mut self, job: JobId, frame: Vec<u8>) {
+        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+        if let Some(client) = entry.client {
+            entry.in_flight_bytes += frame.len();
+            self.act(Action::ToClient(client, frame));
+        }
+    }
+
+    pub(super) fn handle_reports(
+        &mut self,
+        job: JobId,
+        request_id: u64,
+        incarnation: u64,
+        first: u64,
+        reports: Vec<Notice>,
+    ) {
+        // Reports of a job answer the question for it, should the answer have been lost.
+        if self.origin.pending.contains_key(&request_id) {
+            self.handle_answer(request_id, Answer::Job(job));
+        }
+        // Whose daemon was started anew has no such job, and begins one that nobody waits for.
+        let entry = self.origin.jobs.entry(job).or_default();
+        if entry.incarnation != incarnation {
+            (entry.incarnation, entry.received) = (incarnation, 0);
+        }
+        entry.contact_ms = self.now_ms;
+        for (number, notice) in (first..).zip(reports) {
+            // Who has heard the end, and waits for output that no node has any more, asks for it until the
+            // controller has forgotten the job.
+            let is_last = request_id == 0 && matches!(notice, Notice::End { .. });
+            let is_next = |entry: &&mut OriginJob| number == entry.received || is_last && entry.end.is_some();
+            let Some(entry) = self.origin.jobs.get_mut(&job).filter(is_next) else { continue };
+            entry.received = entry.received.max(number + 1);
+            self.handle_notice(job, notice);
+        }
+        self.try_to_end(job);
+        // What the controller says of a job that it has forgotten is not to be said again.
+        let Some(entry) = self.origin.jobs.get(&job).filter(|_| request_id != 0) else { return };
+        // The end has been heard when all that belongs before it is here.
+        let below = if entry.end.is_some() && !entry.over { entry.received - 1 } else { entry.received };
+        self.ack_reports(job, below);
+    }
+
+    fn handle_notice(&mut self, job: JobId, notice: Notice) {
+        let Some(entry) = self.origin.jobs.get_mut(&job).filter(|entry| !entry.over) else { return };
+        match notice {
+            Notice::Placed { nodes, user, takers, output } => {
+                let user = *entry.user.get_or_insert(user);
+                let first = entry.streams.is_empty();
+                for &node in &nodes {
+                    let room = || Stream { limit: FIRST_ROOM_BYTES, ..Stream::default() };
+                    entry.streams.entry(node).or_insert_with(room);
+                }
+                if first {
+                    entry.input.takers = takers;
+                }
+                if let Some(plan) = output.filter(|_| entry.files.is_none()) {
+                    self.begin_files(job, user, &nodes, *plan);
+                }
+            }
+            Notice::Resumed => {
+                entry.suspended = false;
+                if let Some(client) = entry.client {
+                    self.act(Action::Continue(client));
+                }
+            }
+            Notice::Report(Report::Suspended) => {
+                let was_told = std::mem::replace(&mut entry.suspended, true);
+                if !was_told && self.stops_front_end(job) {
+                    self.report(job, &Report::Suspended);
+                }
+            }
+            Notice::Report(report) => {
+                if entry.reported.contains(&report) {
+                    return;
+                }
+                if entry.reported.len() < REPORTED_MAX {
+                    entry.reported.push(report.clone());
+                }
+                let wants = matches!(report, Report::Started { .. }) && entry.input.takers.is_empty();
+                self.report(job, &report);
+                if wants {
+                    self.report(job, &Report::InputUnwanted);
+                }
+            }
+            Notice::End { status, written, cause } => {
+                if entry.end.is_none() {
+                    entry.requested_ms = self.now_ms;
+                }
+                (entry.end, entry.cause) = (Some((status, written)), cause);
+            }
+        }
+    }
+
+    /// The end is told when all output is there.
+    fn try_to_end(&mut self, job: JobId) {
+        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+        let Some((_, written)) = &entry.end else { return };
+        let complete = written
+            .iter()
+            .all(|(node, end)| entry.streams.get(node).is_none_or(|stream| stream.have >= *end));
+        if !complete || entry.over {
+            return;
+        }
+        // No rest of a line comes any more.
+        entry.line_holder = None;
+        self.pass_frames(job);
+        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+        if entry.files.as_ref().is_some_and(|files| !files.is_empty()) {
+            return;
+        }
+        self.end_files(job);
+        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+        let Some((status, _)) = &entry.end else { return };
+        entry.over = true;
+        let report = Report::End { status: *status };
+        let below = entry.received;
+        entry.streams.clear();
+        entry.reported.clear();
+        self.ack_reports(job, below);
+        self.report(job, &report);
+        if let Some(client) = self.origin.jobs.get_mut(&job).and_then(|entry| entry.client.take()) {
+            self.origin.clients.remove(&client);
+            // One that stands still with its job is to see the end of it.
+            self.act(Action::Continue(client));
+            self.act(Action::Release(client));
+        }
+        self.forget_old();
+    }
+
+    /// How far the reports of a job have been heard, and what is with its files.
+    fn ack_reports(&mut self, job: JobId, below: u64) {
+        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+        entry.files_changed = false;
+        let output = entry.files.as_ref().map(|files| Box::new(files.status.clone()));
+        let incarnation = entry.incarnation;
+        self.route(NodeId::CONTROLLER, Routed::ReportsReceived { job, incarnation, below, output });
+    }
+
+    /// A job that writes to files has its nodes: the files are opened.
+    fn begin_files(&mut self, job: JobId, user: User, nodes: &[NodeId], plan: OutputPlan) {
+        let name = |node: &NodeId| {
+            let member = self.members.as_ref().and_then(|members| members.nodes.get(node));
+            member.map_or_else(|| node.to_string(), |member| member.about.name.clone())
+        };
+        let names: Vec<String> = nodes.iter().map(name).collect();
+        let journal = self.origin.journals.remove(&job);
+        let mut files = Box::new(Files::new(job, plan, &names, journal, self.now_ms));
+        let actions = files.begin();
+        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+        (entry.files, entry.user) = (Some(files), Some(user));
+        self.apply_file_actions(job, actions);
+    }
+
+    /// The writer of a job says something.
+    pub(super) fn handle_writer(&mut self, job: JobId, reported: WriterEvent) {
+        let now_ms = self.now_ms;
+        let Some(files) = self.files_of(job) else { return };
+        let actions = match reported {
+            WriterEvent::Opened(opened) => files.handle_opened(opened, now_ms),
+            WriterEvent::Written(written) => files.handle_written(written, now_ms),
+            WriterEvent::Gone(text) => files.handle_gone(&text),
+        };
+        self.apply_file_actions(job, actions);
+        self.write_on(job);
+        self.try_to_end(job);
+    }
+
+    fn files_of(&mut self, job: JobId) -> Option<&mut Files> {
+        self.origin.jobs.get_mut(&job)?.files.as_deref_mut()
+    }
+
+    /// The next batch, if there is one and the writer has none.
+    fn write_on(&mut self, job: JobId) {
+        let Some(files) = self.files_of(job) else { return };
+        let actions = files.poll();
+        self.apply_file_actions(job, actions);
+    }
+
+    fn apply_file_actions(&mut self, job: JobId, actions: FileActions) {
+        if let Some(journal) = actions.journal {
+            self.act(Action::RecordOutput(job, Box::new(journal)));
+        }
+        if let Some(open) = actions.open {
+            let entry = self.origin.jobs.get(&job);
+            let Some((user, files)) = entry.and_then(|entry| entry.user.zip(entry.files.as_ref())) else {
+                return;
+            };
+            let groups = files.groups().to_vec();
+            self.act(Action::OpenFiles(job, user, groups, Box::new(open)));
+        }
+        if !actions.frames.is_empty() {
+            self.act(Action::WriteFiles(job, actions.frames));
+        }
+        if actions.close {
+            self.act(Action::CloseFiles(job));
+        }
+        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+        let mut nodes = actions.taken;
+        if actions.resumes {
+            nodes.extend(entry.streams.keys());
+        }
+        if actions.status_changed {
+            let below = if entry.end.is_some() && !entry.over { entry.received - 1 } else { entry.received };
+            self.ack_reports(job, below);
+        } else {
+            entry.files_changed |= entry.files.as_ref().is_some_and(|files| files.status.lost_bytes > 0);
+        }
+        nodes.into_iter().for_each(|node| self.give_room(job, node, true));
+    }
+
+    /// All output of a job is in its files.
+    fn end_files(&mut self, job: JobId) {
+        if let Some(files) = self.files_of(job) {
+            let actions = files.end();
+            self.apply_file_actions(job, actions);
+        } else if self.origin.journals.remove(&job).is_some() {
+            // It has never had nodes.
+            self.act(Action::ForgetOutput(job));
+        }
+    }
+
+    /// The controller hears what has been lost, once a tick at most; what is not taken for long is given up
+    /// when it is the last.
+    fn tick_files(&mut self) {
+        let now_ms = self.now_ms;
+        let (mut changed, mut stuck) = (Vec::new(), Vec::new());
+        for (job, entry) in self.origin.jobs.iter_mut().filter(|(_, entry)| !entry.over) {
+            let Some(files) = &entry.files else { continue };
+            if entry.files_changed {
+                changed.push((*job, if entry.end.is_some() { entry.received - 1 } else { entry.received }));
+            }
+            if entry.end.is_some() && !files.is_empty() && now_ms >= files.moved_ms + WRITING_MS {
+                stuck.push(*job);
+            }
+        }
+        changed.into_iter().for_each(|(job, below)| self.ack_reports(job, below));
+        for job in stuck {
+            let Some(files) = self.files_of(job) else { continue };
+            let actions = files.refuse(format!("its files have taken nothing for {} s", WRITING_MS / 1000));
+            self.apply_file_actions(job, actions);
+            self.try_to_end(job);
+        }
+    }
+
+    fn forget_old(&mut self) {
+        let over: Vec<JobId> =
+            self.origin.jobs.iter().filter(|(_, entry)| entry.over).map(|(job, _)| *job).collect();
+        for job in over.iter().take(over.len().saturating_sub(OVER_MAX)) {
+            let had_files = self.origin.jobs.remove(job).is_some_and(|entry| entry.files.is_some());
+            if had_files {
+                self.act(Action::ForgetOutput(*job));
+            }
+        }
+    }
+
+    pub(super) fn tick_origin(&mut self) {
+        self.resend_requests();
+        self.notify_waiting();
+        self.report_controller_state();
+        self.resend_inputs();
+        self.end_lines();
+        self.tick_files();
+        self.query_silent_jobs();
+    }
+
+    /// Who watches a job hears once that nothing is heard of the controller, and once that it is back.
+    fn report_controller_state(&mut self) {
+        let silent_ms = self.controller_silent_ms();
+        let is_gone = silent_ms >= self.config.lost_ms;
+        if std::mem::replace(&mut self.origin.controller_gone, is_gone) == is_gone {
+            return;
+        }
+        let name = &self.config.about.name;
+        let text = match is_gone {
+            false => format!("{name} hears from the controller again"),
+            true => format!(
+                "{name} has heard nothing from the controller for {} s: the job stays as it is until it is back, running or frozen",
+                silent_ms / 1000
+            ),
+        };
+        let watched = self.origin.jobs.iter().filter(|(_, entry)| entry.client.is_some() && !entry.over);
+        let watched: Vec<JobId> = watched.map(|(job, _)| *job).collect();
+        watched.into_iter().for_each(|job| self.report(job, &Report::Warning(text.clone())));
+    }
+
+    /// What the controller has said nothing of for long it may not know any more; what a node owes it may not
+    /// know that.
+    fn query_silent_jobs(&mut self) {
+        let now_ms = self.now_ms;
+        let mut silent = Vec::new();
+        for (job, entry) in self.origin.jobs.iter_mut().filter(|(_, entry)| !entry.over) {
+            let due_ms = if entry.end.is_some() {
+                entry.requested_ms + RESEND_MS
+            } else {
+                entry.contact_ms + SILENCE_MS
+            };
+            if now_ms >= due_ms {
+                (entry.contact_ms, entry.requested_ms) = (now_ms, now_ms);
+                let below = if entry.end.is_some() { entry.received - 1 } else { entry.received };
+                let nodes: Vec<NodeId> = entry.streams.keys().copied().collect();
+                silent.push((*job, below, nodes));
+            }
+        }
+        for (job, below, nodes) in silent {
+            self.ack_reports(job, below);
+            nodes.into_iter().for_each(|node| self.give_room(job, node, true));
+        }
+    }
+}
+
+#[cfg(test)]
+impl Origin {
+    pub(super) fn leftovers(&self) -> Vec<String> {
+        let pending = self.pending.values().map(|pending| format!("{pending:?}"));
+        let open = self.jobs.iter().filter(|(_, entry)| !entry.over);
+        let open = open.map(|(job, entry)| {
+            format!(
+                "home of job {job}: streams {:?}, end {:?}, heard {}",
+                entry.streams, entry.end, entry.received
+            )
+        });
+        let clients = self.clients.iter().map(|client| format!("{client:?}"));
+        pending.chain(open).chain(clients).collect()
+    }
+}

@@ -1,0 +1,74 @@
+//! Stdin on its way from the front end to the ranks that get it: one piece at a time, said again each second
+//! until all have it.
+
+use tutti_protocol::wire::Report;
+
+use super::RESEND_MS;
+use crate::core::Core;
+use crate::members::NodeId;
+use crate::message::{JobId, Routed};
+
+/// Stdin on its way to the ranks.
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    /// Nodes whose ranks get it.
+    pub(super) takers: Vec<NodeId>,
+    pub(super) piece: u64,
+    pub(super) bytes: Vec<u8>,
+    /// Who has not yet taken the piece.
+    pub(super) waiting: Vec<NodeId>,
+    pub(super) sent_ms: u64,
+}
+
+impl Core {
+    pub(super) fn put_input(&mut self, job: JobId, bytes: &[u8]) {
+        let first = self.origin.pieces;
+        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+        entry.input.piece = entry.input.piece.max(first) + 1;
+        entry.input.bytes = bytes.to_vec();
+        entry.input.waiting = entry.input.takers.clone();
+        self.send_input(job);
+    }
+
+    pub(super) fn send_input(&mut self, job: JobId) {
+        let now_ms = self.now_ms;
+        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+        entry.input.sent_ms = now_ms;
+        let (piece, bytes) = (entry.input.piece, entry.input.bytes.clone());
+        for node in entry.input.waiting.clone() {
+            self.route(node, Routed::Input { job, piece, bytes: bytes.clone() });
+        }
+    }
+
+    /// Pieces that some node has not taken are said again.
+    pub(super) fn resend_inputs(&mut self) {
+        let now_ms = self.now_ms;
+        let is_due = |input: &Input| !input.waiting.is_empty() && now_ms >= input.sent_ms + RESEND_MS;
+        let due = self.origin.jobs.iter().filter(|(_, entry)| is_due(&entry.input));
+        let due: Vec<JobId> = due.map(|(job, _)| *job).collect();
+        due.into_iter().for_each(|job| self.send_input(job));
+    }
+
+    pub(in crate::core) fn handle_input_taken(
+        &mut self,
+        from: NodeId,
+        job: JobId,
+        piece: u64,
+        unwanted: bool,
+    ) {
+        let Some(entry) = self.origin.jobs.get_mut(&job) else { return };
+        let input = &mut entry.input;
+        let waited = input.waiting.contains(&from);
+        if unwanted {
+            input.takers.retain(|node| *node != from);
+        }
+        if unwanted || piece == input.piece {
+            input.waiting.retain(|node| *node != from);
+        }
+        if unwanted && input.takers.is_empty() {
+            self.report(job, &Report::InputUnwanted);
+        } else if waited && input.waiting.is_empty() {
+            self.report(job, &Report::InputTaken);
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! How a job is stopped and let go: its cgroups, or signals where there are none. It has one of either on a
+//! node, and one for each of its virtual nodes if it was started with some.
+//!
+//! A job that sleeps everywhere takes nobody's time, and whoever is frozen cannot wake up. So one that sleeps
+//! when its turn ends is left as it is, and is said to stand still: it *dozes*. It is looked at every few
+//! milliseconds; when it has worked for more than [`BUDGET_NS`] and then more than one part in
+//! [`REFILL_PART`] of the time, it is stopped after all, and gets its turn. So a server that waits for a
+//! question answers while another job has the cores.
+//!
+//! What is done with a job its ranks are told before it is done, on the page that each of its starters has
+//! for that.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::Pid;
+use tutti_os::stat::owner;
+
+use super::cgroup_freezer::{Activity, CgroupFreezer};
+use super::page::{self, Teller};
+use super::stopper::Stopper;
+use super::worker::Worker;
+use super::{FreezeMethod, LocalRanks, now_ns};
+
+/// So long a job that dozes may work at once.
+const BUDGET_NS: u64 = 5_000_000;
+/// So long nobody looks whether a job stands still of which it is enough that it was told so. Half of what is
+/// said to be too long.
+const ASSUMED_CHECK_NS: u64 = 500_000_000;
+/// The same, where somebody wants to know after all; then twice as long each time.
+const EXPEDITED_NS: u64 = 40_000;
+/// It gets back one part of the time in so many.
+const REFILL_PART: u64 = 20;
+/// So long after it has been told to freeze neighbours are not heard, where the next step waits for it: each
+/// would wake the thread up.
+const AWAITED_NS: u64 = 1_000_000;
+
+/// What a job does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Load {
+    /// It has hardly worked, and does not now.
+    Idle,
+    Light,
+    /// Half of the time or more, or would if there were more cores.
+    Heavy,
+}
+
+#[derive(Debug)]
+pub(super) struct JobFreezer {
+    mechanism: Mechanism,
+    /// It dozes: so long it may still work, in ns.
+    exempt: Option<u64>,
+    /// It was told to freeze, and that was enough: see [`Self::try_assume`].
+    assumed: bool,
+    /// See [`Self::is_unchecked`].
+    unchecked: bool,
+    /// The pages of its starters here.
+    pages: Vec<Teller>,
+    /// Of its ranks, for signals where its cgroup cannot be frozen.
+    starters: Vec<u32>,
+    worker: Worker,
+    user: u32,
+    /// The kernel has not frozen it when it was told to.
+    refused: Option<Errno>,
+    /// The same, until somebody is told.
+    unreported: Option<FreezeFailure>,
+}
+
+/// What went wrong when a cgroup was to be frozen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FreezeFailure {
+    pub(super) error: Errno,
+    /// It is stopped by signals from now on; else it goes on running.
+    pub(super) by_signals: bool,
+}
+
+#[derive(Debug)]
+enum Mechanism {
+    Cgroups(Vec<CgroupFreezer>),
+    Signals(Vec<Stopper>),
+}
+
+/// The same with all of them, whatever they are.
+macro_rules! with {
+    ($freezer:expr, $iter:ident, $all:ident => $what:expr) => {
+        match $freezer {
+            Mechanism::Cgroups(all) => {
+                #[allow(unused_mut, reason = "some of what is done needs it")]
+                let mut $all = all.$iter();
+                $what
+            }
+            Mechanism::Signals(all) => {
+                #[allow(unused_mut, reason = "some of what is done needs it")]
+                let mut $all = all.$iter();
+                $what
+            }
+        }
+    };
+}
+
+impl JobFreezer {
+    /// Of a job whose ranks on this node are these.
+    pub(super) fn of(ranks: &LocalRanks, worker: &Worker) -> Option<Self> {
+        let LocalRanks { user, groups, pids, starters, .. } = ranks;
+        // Which ranks are in which of several nobody has said.
+        let rank = pids.first().copied().filter(|_| groups.len() == 1);
+        let freezers: Option<Vec<_>> =
+            groups.iter().map(|group| CgroupFreezer::open(group, rank).ok()).collect();
+        let mechanism = match freezers.filter(|freezers| !freezers.is_empty()) {
+            Some(freezers) => Mechanism::Cgroups(freezers),
+            None => Mechanism::Signals(stoppers(starters, *user, worker)?),
+        };
+        Some(JobFreezer {
+            mechanism,
+            exempt: None,
+            assumed: false,
+            unchecked: false,
+            pages: pages(starters, *user),
+            starters: starters.clone(),
+            worker: worker.clone(),
+            user: *user,
+            refused: None,
+            unreported: None,
+        })
+    }
+
+    pub(super) fn method(&self) -> FreezeMethod {
+        match self.mechanism {
+            Mechanism::Cgroups(_) => FreezeMethod::Cgroup,
+            Mechanism::Signals(_) => FreezeMethod::Signals,
+        }
+    }
+
+    /// `true`: it sleeps, and is left as it is until it works.
+    pub(super) fn try_exempt(&mut self) -> bool {
+        let asleep = with!(&self.mechanism, iter, all => all.all(|one| one.is_asleep()));
+        self.exempt = asleep.then_some(BUDGET_NS);
+        asleep
+    }
+
+    /// It is left as it is, since it sleeps.
+    pub(super) fn is_exempt(&self) -> bool {
+        self.exempt.is_some()
+    }
+
+    pub(super) fn freeze(&mut self, now_ns: u64) {
+        (self.exempt, self.assumed, self.unchecked) = (None, false, true);
+        self.pages.iter_mut().for_each(|page| page.begin(now_ns));
+        let refused = match &mut self.mechanism {
+            Mechanism::Cgroups(all) => {
+                all.iter_mut().filter_map(|one| one.freeze(now_ns).err()).fold(None, |_, error| Some(error))
+            }
+            Mechanism::Signals(all) => {
+                all.iter_mut().for_each(|one| one.freeze(now_ns));
+                None
+            }
+        };
+        match refused {
+            Some(error) => self.fall_back(now_ns, error),
+            None => self.refused = None,
+        }
+    }
+
+    /// The kernel does not freeze its cgroup: it is stopped by signals. Where these cannot be sent either it
+    /// runs on, and counts as late.
+    fn fall_back(&mut self, now_ns: u64, error: Errno) {
+        let signals = stoppers(&self.starters, self.user, &self.worker);
+        let by_signals = signals.is_some();
+        if let (Some(mut stoppers), Mechanism::Cgroups(freezers)) = (signals, &mut self.mechanism) {
+            freezers.iter_mut().for_each(|one| one.thaw(now_ns));
+            stoppers.iter_mut().for_each(|one| one.freeze(now_ns));
+            self.mechanism = Mechanism::Signals(stoppers);
+        }
+        // Once as long as nothing changes.
+        if self.refused.replace(error) != Some(error) {
+            self.unreported = Some(FreezeFailure { error, by_signals });
+        }
+    }
+
+    /// What went wrong since the last call.
+    pub(super) fn take_failure(&mut self) -> Option<FreezeFailure> {
+        self.unreported.take()
+    }
+
+    /// It has just been told to freeze. `true`: nobody has to wait for more: none of its ranks runs an
+    /// instruction of its own. That it does stand still is looked for much later, for those who keep the
+    /// machines.
+    pub(super) fn try_assume(&mut self, now_ns: u64) -> bool {
+        self.assumed = matches!(self.mechanism, Mechanism::Cgroups(_)) && self.refused.is_none();
+        if self.assumed {
+            self.defer(now_ns, ASSUMED_CHECK_NS);
+        }
+        self.assumed
+    }
+
+    /// See [`Self::try_assume`].
+    pub(super) fn is_assumed(&self) -> bool {
+        self.assumed
+    }
+
+    /// Somebody wants to know by now whether it stands still.
+    pub(super) fn expedite(&mut self, now_ns: u64) {
+        self.defer(now_ns, EXPEDITED_NS);
+    }
+
+    /// Freezes who dozes, and is said to stand still already: sleepers take 0.2 ms.
+    pub(super) fn freeze_blocking(&mut self, now_ns: u64) {
+        self.freeze(now_ns);
+        for _ in 0..20 {
+            if self.try_confirm(now_ns) {
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+
+    pub(super) fn thaw(&mut self) {
+        if self.exempt.take().is_some() {
+            return;
+        }
+        let now_ns = now_ns();
+        self.assumed = false;
+        self.pages.iter_mut().for_each(|page| page.end(now_ns));
+        with!(&mut self.mechanism, iter_mut, all => all.by_ref().for_each(|one| one.thaw(now_ns)));
+    }
+
+    /// It has more processes than the switch thread looks at: another thread stops it, and lets it go on.
+    pub(super) fn is_crowd(&self) -> bool {
+        if let Mechanism::Signals(all) = &self.mechanism { all.iter().any(Stopper::is_crowd) } else { false }
+    }
+
+    /// The switch that it runs in, and when its slice ends; 0: nobody waits for its end.
+    pub(super) fn publish_turn(&self, generation: u64, slice_end_ns: u64) {
+        self.pages.iter().for_each(|page| page.publish_turns(generation, slice_end_ns));
+    }
+
+    /// It has been told to freeze and has not said that it has.
+    pub(super) fn is_freezing(&self) -> bool {
+        with!(&self.mechanism, iter, all => all.any(|one| one.progress().is_requested()))
+    }
+
+    /// It has been told to freeze, and not to go on.
+    pub(super) fn is_held(&self) -> bool {
+        with!(&self.mechanism, iter, all => all.any(|one| one.progress().is_held()))
+    }
+
+    /// It has just been told to freeze, and the next step waits until it does: at most until then.
+    pub(super) fn awaited_until_ns(&self, now_ns: u64) -> Option<u64> {
+        let defer = with!(&self.mechanism, iter, all => all.any(|one| one.progress().is_deferred()));
+        let until_ns = self.requested_ns() + AWAITED_NS;
+        (self.is_freezing() && !defer && now_ns < until_ns).then_some(until_ns)
+    }
+
+    /// Nobody waits until it stands still: it is looked at after so long.
+    pub(super) fn defer(&mut self, now_ns: u64, pause_ns: u64) {
+        self.unchecked = false;
+        with!(&mut self.mechanism, iter_mut, all => all.by_ref().filter(|one| one.progress().is_requested()).for_each(|one| one.defer(now_ns, pause_ns)));
+    }
+
+    /// How long it took from [`Self::freeze`] until now; 0: nobody has looked in time.
+    pub(super) fn took_ns(&self, now_ns: u64) -> u64 {
+        let defer = with!(&self.mechanism, iter, all => all.any(|one| one.progress().is_deferred()));
+        if defer { 0 } else { now_ns.saturating_sub(self.requested_ns()) }
+    }
+
+    /// It has been told to freeze and not been looked at since, and somebody waits for it.
+    pub(super) fn is_unchecked(&self) -> bool {
+        self.unchecked
+    }
+
+    /// When it was last told to freeze.
+    pub(super) fn requested_ns(&self) -> u64 {
+        with!(&self.mechanism, iter, all => all.by_ref().map(|one| one.progress().requested_ns()).max().unwrap_or(0))
+    }
+
+    /// When to look again.
+    pub(super) fn poll_ns(&self) -> u64 {
+        let check = |freezing: bool, poll_ns| if freezing { poll_ns } else { u64::MAX };
+        with!(&self.mechanism, iter, all => all.by_ref().map(|one| check(one.progress().is_requested(), one.progress().poll_ns())).min())
+            .unwrap_or(u64::MAX)
+    }
+
+    /// What tells, late, of a change, if anything does.
+    pub(super) fn events(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let freezers =
+            if let Mechanism::Cgroups(freezers) = &self.mechanism { freezers.as_slice() } else { &[] };
+        freezers.iter().filter_map(CgroupFreezer::events)
+    }
+
+    /// `true`: all of it has just been found to stand still.
+    pub(super) fn try_confirm(&mut self, now_ns: u64) -> bool {
+        self.unchecked = false;
+        let unreported = with!(&mut self.mechanism, iter_mut, all => all.by_ref().filter_map(|one| one.try_confirm(now_ns).then_some(())).count())
+            > 0;
+        unreported && !self.is_freezing()
+    }
+
+    /// What its processes have done since the last look; none: it stands still, or it is too early. Who dozes
+    /// sleeps until he has worked for too long: then he is stopped, and awake.
+    pub(super) fn try_load(&mut self, now_ns: u64) -> Option<Load> {
+        let none = Activity { asleep: true, worked_ns: 0, wanted_ns: 0, passed_ns: 0 };
+        let activity = with!(&mut self.mechanism, iter_mut, all => {
+            all.try_fold(none, |sum, one| Some(sum.and(one.try_activity(now_ns)?)))
+        })?;
+        let Activity { asleep, worked_ns, passed_ns, .. } = activity;
+        let Some(budget_ns) = self.exempt else {
+            return Some(match asleep {
+                true => Load::Idle,
+                false if activity.is_hard() => Load::Heavy,
+                false => Load::Light,
+            });
+        };
+        let left_ns = (budget_ns + passed_ns / REFILL_PART).min(BUDGET_NS).checked_sub(worked_ns);
+        match left_ns {
+            Some(_) => self.exempt = left_ns,
+            None => self.freeze(now_ns),
+        }
+        Some(if left_ns.is_some() { Load::Idle } else { Load::Light })
+    }
+}
+
+/// What stops by signals all that descends from these processes of a user's; none if nobody is there.
+fn stoppers(starters: &[u32], user: u32, worker: &Worker) -> Option<Vec<Stopper>> {
+    let starters = starters.iter().filter_map(|starter| Pid::from_raw(*starter as i32));
+    let theirs = starters.filter(|starter| owner(*starter) == Some(user));
+    let stoppers: Vec<Stopper> = theirs.map(|starter| Stopper::new(starter, user, worker.clone())).collect();
+    (!stoppers.is_empty()).then_some(stoppers)
+}
+
+/// The pages of these starters. Without them a job takes its turns all the same, and does not know of them.
+fn pages(starters: &[u32], user: u32) -> Vec<Teller> {
+    let starters = starters.iter().filter_map(|starter| Pid::from_raw(*starter as i32));
+    let now_ns = now_ns();
+    starters.filter_map(|starter| page::adopt(starter, user, now_ns)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::{Child, Command};
+    use std::sync::Arc;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use rustix::process::Signal;
+    use tutti_os::cgroup::JobGroup;
+    use tutti_os::stat::Stat;
+
+    use super::*;
+
+    /// A folder that looks like a cgroup to which nothing can be written.
+    fn refusing(name: &str) -> Arc<JobGroup> {
+        let folder = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        mknodat(CWD, folder.join("cgroup.freeze"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        std::fs::write(folder.join("cgroup.events"), "frozen 0\n").unwrap();
+        let group = JobGroup::new(std::fs::File::open(&folder).unwrap().into()).unwrap();
+        Arc::new(group)
+    }
+
+    fn remove(name: &str) {
+        std::fs::remove_dir_all(std::env::temp_dir().join(format!("{name}-{}", std::process::id()))).unwrap();
+    }
+
+    /// A shell that has started a rank.
+    fn start() -> (Child, Pid) {
+        let mut shell = Command::new("sh");
+        let mut shell = shell.args(["-c", "sleep 60; true"]).process_group(0).spawn().unwrap();
+        loop {
+            if let Some(rank) = tutti_os::descendants::all_of(Pid::from_child(&shell)).first() {
+                return (shell, *rank);
+            }
+            assert!(shell.try_wait().unwrap().is_none(), "it lives");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn job_freezer_falls_back_to_signals() {
+        let group = refusing("tutti-brake-signals");
+        let (mut starter, rank) = start();
+        let user = rustix::process::geteuid().as_raw();
+        let pids = vec![rank.as_raw_nonzero().get() as u32];
+        let starters = page::starters_of(&pids, user);
+        let ranks = LocalRanks { user, groups: vec![group], pids, starters, bound: false };
+        let mut freezer = JobFreezer::of(&ranks, &Worker::start().unwrap().0).unwrap();
+        assert_eq!(freezer.method(), FreezeMethod::Cgroup);
+        freezer.freeze(0);
+        let failure = Some(FreezeFailure { error: Errno::SPIPE, by_signals: true });
+        assert_eq!(
+            (freezer.method(), freezer.take_failure(), freezer.take_failure()),
+            (FreezeMethod::Signals, failure, None)
+        );
+        assert!(!freezer.try_assume(0), "that it stands still must be seen");
+        while !freezer.try_confirm(0) {
+            std::thread::yield_now();
+        }
+        assert!(Stat::of(rank).unwrap().is_stopped());
+        freezer.thaw();
+        while Stat::of(rank).unwrap().is_stopped() {
+            std::thread::yield_now();
+        }
+        rustix::process::kill_process_group(Pid::from_child(&starter), Signal::KILL).unwrap();
+        starter.wait().unwrap();
+        remove("tutti-brake-signals");
+    }
+
+    #[test]
+    fn job_freezer_without_any_method_counts_as_late() {
+        let group = refusing("tutti-brake-late");
+        let ranks = LocalRanks { groups: vec![group], ..LocalRanks::default() };
+        let mut freezer = JobFreezer::of(&ranks, &Worker::start().unwrap().0).unwrap();
+        for _ in 0..2 {
+            freezer.freeze(0);
+            assert!(!freezer.try_assume(0) && !freezer.try_confirm(1_000) && freezer.is_freezing());
+            freezer.thaw();
+        }
+        let failure = Some(FreezeFailure { error: Errno::SPIPE, by_signals: false });
+        assert_eq!((freezer.take_failure(), freezer.take_failure()), (failure, None), "once");
+        remove("tutti-brake-late");
+    }
+}

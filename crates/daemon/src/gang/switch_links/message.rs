@@ -1,0 +1,32 @@
+//! What switch threads say to each other, and its bytes. The fuzzer has this file to itself (`fuzz/targets`).
+//!
+//! | message | way | meaning |
+//! |---|---|---|
+//! | [`SwitchMessage`] | down | plans and orders of the scheduler, slots of jobs |
+//! | [`tutti_sched::Report`] | up | what nodes have reached |
+//!
+//! A switch link has one kind each way, so a message does not say which it is; nor have its fields names,
+//! since both ends are of one version.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tutti_sched::{Down, JobId, Part};
+
+/// What goes down the tree from thread to thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum SwitchMessage {
+    /// A plan or an order.
+    Sched(Down),
+    /// The slots of a job.
+    Slots(JobId, Vec<Part>),
+}
+
+/// The bytes of a message, behind those of `into`.
+pub fn encode(message: &impl Serialize, into: Vec<u8>) -> Vec<u8> {
+    postcard::to_extend(message, into).expect("messages are serialisable")
+}
+
+/// What [`encode`] has made; nothing, if it is anything else.
+pub fn decode_message<T: DeserializeOwned>(message: &[u8]) -> Option<T> {
+    postcard::take_from_bytes(message).ok().and_then(|(message, rest)| rest.is_empty().then_some(message))
+}

@@ -1,0 +1,373 @@
+//! What the switch thread does with the jobs on its node: tells the agent of them, stops them and lets them
+//! go on, looks who sleeps.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tutti_os::cgroup::JobGroup;
+use tutti_sched::agent::Agent;
+use tutti_sched::gang::{Action, Arrival};
+use tutti_sched::{Generation, JobId, NodeId, Part, Slots};
+
+use super::{IDLE_NS, Node, SwitchThread};
+use crate::gang::job_freezer::{JobFreezer, Load};
+use crate::gang::worker::Task;
+use crate::gang::{FreezeMethod, LocalRanks, SwitchEvent, now_ns};
+use tutti_protocol::turns::TurnKind;
+
+/// A slice that is over for so long has no end: who waited for it sleeps, or is gone.
+const OVERDUE_NS: u64 = 5_000_000;
+/// A job that works hard is looked at half as often each time, down to one look in so many, and no more
+/// rarely than this: if it falls asleep, others lose that much, once.
+const RARELY: u64 = 16;
+const POLL_NS_MAX: u64 = 100_000_000;
+/// So long the freezer of who has left is not looked at, where nobody waits for it; of a shorter slice, for
+/// half of it. Whoever shared a core with the switch thread comes to stand still when the kernel gives him
+/// that core the next time: mostly within 4 ms.
+const DEFERRED_NS: u64 = 5_000_000;
+/// Not even at the end of a slice more often than this.
+const DEFERRED_NS_MIN: u64 = 200_000;
+/// Between two looks at who works, where one of several jobs dozes: so soon after it has used up what it may
+/// work it stands still.
+const POLL_EXEMPT_NS: u64 = 5_000_000;
+/// The same where none does: half of what makes a gang idle. Each look takes a rank's core for a moment.
+const POLL_NS: u64 = IDLE_NS / 2;
+/// The same where there is one, for which somebody may be waiting on other nodes.
+const POLL_ALONE_NS: u64 = 50_000_000;
+
+/// A job as this node knows it.
+#[derive(Debug, Default)]
+pub(super) struct Job {
+    pub(super) nodes: Vec<NodeId>,
+    /// The agent knows of it.
+    pub(super) known: bool,
+    pub(super) parts: Vec<Part>,
+    pub(super) freezer: Option<JobFreezer>,
+    /// Its ranks here, if each has a core of its own, and their cgroup.
+    pub(super) bound: Option<(Arc<LocalRanks>, Arc<JobGroup>)>,
+    /// It runs here, and the agent knows.
+    pub(super) is_here: bool,
+    /// It was said that it did not freeze.
+    pub(super) stuck: bool,
+    /// It was said that it has many processes.
+    pub(super) crowd: bool,
+    /// When it was last looked at, or thawed; it has not been looked at since it was thawed.
+    polled_ns: u64,
+    unpolled: bool,
+    /// It is looked at when so many pauses have passed.
+    pauses: u64,
+    /// It worked hard when it was last looked at; and so many slices it has not been since.
+    is_heavy: bool,
+    skipped: u64,
+    /// When it was last looked at.
+    sampled_ns: u64,
+}
+
+impl Job {
+    /// When it is looked at again.
+    pub(super) fn poll_ns(&self, pause_ns: u64) -> u64 {
+        self.polled_ns + (pause_ns * self.pauses.max(1)).min(POLL_NS_MAX)
+    }
+
+    /// The same at the end of a slice: at who has always worked hard, now and then.
+    fn poll_rarely(&mut self, now_ns: u64, id: JobId, agent: &mut Agent) {
+        let skipped = self.is_heavy && self.skipped + 1 < RARELY && now_ns < self.sampled_ns + POLL_NS_MAX;
+        self.skipped = if skipped { self.skipped + 1 } else { 0 };
+        if !skipped {
+            self.check(now_ns, id, agent);
+        }
+    }
+
+    /// Tells the agent whether it sleeps.
+    fn check(&mut self, now_ns: u64, id: JobId, agent: &mut Agent) {
+        (self.polled_ns, self.unpolled) = (now_ns, false);
+        let Some(load) = self.freezer.as_mut().and_then(|freezer| freezer.try_load(now_ns)) else {
+            // Who is only about to be thawed does what he did before. Anybody else seems to sleep, and the
+            // next look tells.
+            if self.freezer.as_ref().is_none_or(|freezer| !freezer.is_held()) {
+                (self.is_heavy, self.pauses) = (false, 1);
+            }
+            return;
+        };
+        self.sampled_ns = now_ns;
+        self.is_heavy = load == Load::Heavy;
+        self.pauses = if self.is_heavy { (self.pauses.max(1) * 2).min(RARELY) } else { 1 };
+        agent.handle_asleep(now_ns, id, load == Load::Idle);
+    }
+}
+
+/// A round of looks that takes longer is followed by a rest of so many times as long.
+const LONG_POLL_NS: u64 = 200_000;
+const PAUSE_PART: u64 = 20;
+
+/// What jobs are told of the switch in force.
+#[derive(Debug, Default)]
+pub(super) struct Slice {
+    pub(super) generation: Generation,
+    /// 0: nobody waits for it.
+    pub(super) end_ns: u64,
+    /// Those that run have not been told yet.
+    pub(super) is_new: bool,
+}
+
+impl SwitchThread {
+    /// The agent is told what is known of a job by now.
+    pub(super) fn announce_job(&mut self, now_ns: u64, id: JobId) {
+        let (Some(node), Some(job)) = (&mut self.node, self.jobs.get_mut(&id)) else { return };
+        if job.nodes.is_empty() {
+            return;
+        }
+        let part = job
+            .parts
+            .iter()
+            .find(|part| part.node == node.me)
+            .filter(|_| job.freezer.is_some() && !job.is_here);
+        if let Some(part) = part {
+            job.is_here = true;
+            job.known = true;
+            let slots = if part.slots.is_empty() { Slots::first(1) } else { part.slots };
+            if let Some((is_here, group)) = &job.bound {
+                self.worker.put(Task::Bind(id, slots, Arc::clone(is_here), Arc::clone(group)));
+            }
+            node.agent.handle_job(now_ns, id, &job.nodes, Some((slots, Arrival::Running)));
+        } else if !job.known {
+            job.known = true;
+            node.agent.handle_job(now_ns, id, &job.nodes, None);
+        }
+    }
+
+    /// Jobs that go on running hear of a new slice. Who is thawed has heard before.
+    pub(super) fn publish_slice(&mut self) {
+        let Some(node) = &self.node else { return };
+        if std::mem::take(&mut self.slice.is_new) {
+            for (id, job) in self.jobs.iter().filter(|(id, _)| node.agent.switch().is_thawed(**id)) {
+                job.freezer.iter().for_each(|freezer| self.slice.publish_turn(node, *id, freezer));
+            }
+        }
+    }
+
+    pub(super) fn execute(&mut self, action: &Action) {
+        let Some(node) = &mut self.node else { return };
+        match action {
+            Action::Freeze(id) => {
+                let Some(job) = self.jobs.get_mut(id) else { return };
+                let began_ns = now_ns();
+                // Its slice was shorter than the time between two looks.
+                if job.unpolled && self.poll_pause.is_over(began_ns) {
+                    job.poll_rarely(began_ns, *id, &mut node.agent);
+                    self.poll_pause.begin(began_ns, now_ns());
+                }
+                let Some(freezer) = &mut job.freezer else { return };
+                if node.agent.switch().may_exempt(*id) && freezer.try_exempt() {
+                    (job.polled_ns, job.pauses) = (began_ns, 1);
+                    self.recorder.put(TurnKind::Freeze, *id, began_ns, began_ns);
+                    node.agent.handle_exempt(began_ns, *id);
+                } else {
+                    freezer.freeze(began_ns);
+                }
+            }
+            Action::Thaw(id) => {
+                if let Some(job) = self.jobs.get_mut(id)
+                    && let Some(freezer) = &mut job.freezer
+                {
+                    let began_ns = now_ns();
+                    self.slice.publish_turn(node, *id, freezer);
+                    freezer.thaw();
+                    (job.polled_ns, job.unpolled) = (began_ns, true);
+                    if !job.is_heavy {
+                        job.pauses = 1;
+                    }
+                    self.recorder.put(TurnKind::Thaw, *id, began_ns, now_ns());
+                }
+                let now_ns = now_ns();
+                node.agent.handle_thawed(now_ns, *id);
+                if node.agent.switch().is_strict() {
+                    return;
+                }
+                // Who comes has the cores: that those who leave by signals have left is looked for at
+                // leisure.
+                let pause_ns = (self.slice.left_ns(now_ns) / 2).clamp(DEFERRED_NS_MIN, DEFERRED_NS);
+                let leaving = self.jobs.iter_mut().filter(|(other, _)| *other != id);
+                leaving
+                    .filter_map(|(_, job)| job.freezer.as_mut())
+                    .filter(|freezer| freezer.method() == FreezeMethod::Signals)
+                    .for_each(|freezer| freezer.defer(now_ns, pause_ns));
+            }
+            // What is in the channels stays where it is, the job's own memory: there is nothing to copy
+            // (DESIGN 5).
+            Action::Save(job) | Action::Restore(job) => {
+                let now_ns = now_ns();
+                if let Action::Save(_) = action {
+                    self.recorder.put(TurnKind::Save, *job, now_ns, now_ns);
+                    node.agent.handle_saved(now_ns, *job);
+                } else {
+                    self.recorder.put(TurnKind::Restore, *job, now_ns, now_ns);
+                    node.agent.handle_restored(now_ns, *job);
+                }
+            }
+            Action::Stuck(job) => {
+                // Once a job: on a machine that others keep busy it may happen at every switch.
+                if let Some(entry) = self.jobs.get_mut(job).filter(|entry| !entry.stuck) {
+                    entry.stuck = true;
+                    let why = "it is in a long system call, or others keep the cores busy";
+                    (self.emit)(SwitchEvent::LogLine(format!(
+                        "job {job} takes more than 1 s to freeze: {why}"
+                    )));
+                }
+            }
+            Action::Bind(job, slots) => {
+                if let Some((is_here, group)) = self.jobs.get(job).and_then(|job| job.bound.as_ref()) {
+                    let (is_here, group) = (Arc::clone(is_here), Arc::clone(group));
+                    self.worker.put(Task::Bind(*job, *slots, is_here, group));
+                }
+            }
+            // Jobs are killed by the main loop's orders.
+            Action::Kill(_) => {}
+            Action::Forward(_) | Action::Reached(..) | Action::Woken(_) | Action::Here(_) => {}
+        }
+    }
+
+    /// `true`: a job has been found to stand still, or has just been told to where that is enough.
+    pub(super) fn confirm(&mut self, now_ns: u64, which: impl Fn(&JobFreezer) -> bool) -> bool {
+        let Some(node) = &mut self.node else { return false };
+        let mut any = false;
+        for (id, job) in &mut self.jobs {
+            let Some(freezer) = job.freezer.as_mut().filter(|freezer| which(freezer)) else { continue };
+            if freezer.is_unchecked()
+                && node.agent.switch().may_assume_frozen(*id)
+                && freezer.try_assume(now_ns)
+            {
+                any = true;
+                self.recorder.put(TurnKind::Freeze, *id, freezer.requested_ns(), freezer.requested_ns());
+                node.agent.handle_freeze_requested(now_ns, *id);
+            } else if freezer.try_confirm(now_ns) {
+                any = true;
+                if !freezer.is_assumed() {
+                    let (requested_ns, took_ns) = (freezer.requested_ns(), freezer.took_ns(self::now_ns()));
+                    self.recorder.put(TurnKind::Freeze, *id, requested_ns, requested_ns + took_ns);
+                }
+                node.agent.handle_frozen(now_ns, *id);
+            }
+        }
+        any
+    }
+
+    /// Looks at the freezers that have not said frozen, and at who works.
+    pub(super) fn check(&mut self, now_ns: u64) {
+        self.confirm(now_ns, |freezer| !freezer.is_assumed() || now_ns >= freezer.poll_ns());
+        let Some(node) = &mut self.node else { return };
+        if !self.poll_pause.is_over(now_ns) {
+            return;
+        }
+        if let Some(pause_ns) = poll_interval_ns(&self.jobs, node) {
+            let due = |job: &Job| job.is_here && now_ns >= job.poll_ns(pause_ns);
+            for (id, job) in self.jobs.iter_mut().filter(|(_, job)| due(job)) {
+                // Who stands still shows nothing.
+                if node.agent.switch().is_thawed(*id)
+                    || job.freezer.as_ref().is_some_and(JobFreezer::is_exempt)
+                {
+                    job.check(now_ns, *id, &mut node.agent);
+                }
+            }
+            self.poll_pause.begin(now_ns, self::now_ns());
+        }
+    }
+}
+
+/// How long nobody is looked at: looks take as long as there are jobs, and processes in them, and the switch
+/// thread goes before everybody.
+#[derive(Debug, Default)]
+pub(super) struct PollPause {
+    until_ns: u64,
+}
+
+impl PollPause {
+    /// A look has taken so long, until now: one that was long is paid for.
+    fn begin(&mut self, began_ns: u64, now_ns: u64) {
+        let took_ns = now_ns.saturating_sub(began_ns);
+        if took_ns > LONG_POLL_NS {
+            self.until_ns = now_ns.saturating_add(took_ns.saturating_mul(PAUSE_PART));
+        }
+    }
+
+    fn is_over(&self, now_ns: u64) -> bool {
+        now_ns >= self.until_ns
+    }
+
+    /// A look that is due then is not before.
+    pub(super) fn put_off(&self, poll_ns: u64) -> u64 {
+        poll_ns.max(self.until_ns)
+    }
+}
+
+impl Slice {
+    /// When it has no end any more.
+    pub(super) fn overdue_ns(&self) -> Option<u64> {
+        (self.end_ns > 0).then(|| self.end_ns.saturating_add(OVERDUE_NS))
+    }
+
+    /// Time has passed.
+    pub(super) fn handle_time(&mut self, now_ns: u64) {
+        if self.overdue_ns().is_some_and(|overdue_ns| now_ns >= overdue_ns) {
+            (self.end_ns, self.is_new) = (0, true);
+        }
+    }
+
+    /// How long it still lasts; for ever, if nobody waits for its end.
+    fn left_ns(&self, now_ns: u64) -> u64 {
+        if self.end_ns == 0 { u64::MAX } else { self.end_ns.saturating_sub(now_ns) }
+    }
+
+    fn publish_turn(&self, node: &Node, job: JobId, freezer: &JobFreezer) {
+        let switch = node.agent.switch();
+        let endpoints = switch.must_yield(job) && !switch.is_alone();
+        freezer.publish_turn(self.generation.0, if endpoints { self.end_ns } else { 0 });
+    }
+}
+
+/// Between two looks at who works; none: nobody waits for anybody to be idle.
+pub(super) fn poll_interval_ns(jobs: &BTreeMap<JobId, Job>, node: &Node) -> Option<u64> {
+    match jobs.values().filter(|job| job.is_here).count() {
+        0 => None,
+        1 if node.agent.tree().nodes() == 1 => None,
+        1 => Some(POLL_ALONE_NS),
+        _ if jobs.values().filter_map(|job| job.freezer.as_ref()).any(JobFreezer::is_exempt) => {
+            Some(POLL_EXEMPT_NS)
+        }
+        _ => Some(POLL_NS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::gang::worker::Worker;
+    use tutti_sched::Tree;
+    use tutti_sched::gang::Timing;
+
+    use super::*;
+
+    /// The agent says that a job goes on before its freezer has been written to. A look in between would find
+    /// nothing, and looks would begin anew with every slice.
+    #[test]
+    fn switch_thread_keeps_activity_across_a_freeze() {
+        let folder = std::env::temp_dir().join(format!("tutti-job-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for name in ["cgroup.freeze", "cgroup.events"] {
+            std::fs::write(folder.join(name), "frozen 1\n").unwrap();
+        }
+        let mut agent = Agent::new(NodeId(0), Tree::new(1, 1), Timing::default(), 1_000_000_000, 1);
+        let group = JobGroup::new(std::fs::File::open(&folder).unwrap().into()).unwrap();
+        let is_here = LocalRanks { groups: vec![Arc::new(group)], ..LocalRanks::default() };
+        let freezer = JobFreezer::of(&is_here, &Worker::start().unwrap().0);
+        let mut job = Job { freezer, is_heavy: true, pauses: 8, ..Job::default() };
+        let freezer = job.freezer.as_mut().expect("it has the files of a cgroup");
+        freezer.freeze(0);
+        assert!(freezer.try_confirm(1_000) && freezer.is_held());
+        job.check(2_000, JobId(1), &mut agent);
+        assert_eq!((job.is_heavy, job.pauses), (true, 8));
+        job.freezer.as_mut().expect("it is there").thaw();
+        job.check(3_000, JobId(1), &mut agent);
+        assert_eq!((job.is_heavy, job.pauses), (false, 1), "nothing is known of it, and it could be");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,189 @@
+//! What a daemon keeps of its starters, for the daemon that takes its place: a file for each, which only its
+//! owner may read (there is a token in it, and a user's environment).
+//!
+//! Writer: the daemon, when an order has changed; it removes the file when the job is over. What happens if
+//! it stops right here: files are replaced as a whole, so the next daemon reads the old or the new one. A
+//! machine that starts anew has no starters, and so files of none; they are removed. One beside the folder
+//! has the daemon's own number ([`Manifest`]): what has no file, the daemon before did not begin. A second
+//! such folder, on the controller, has the jobs that wait for nodes (`core/controller/queue.rs`, written in
+//! [`super::filing`]).
+
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
+use tutti_os::cgroup::{self, PartGroup, PartPlace};
+use tutti_os::stat::Stat;
+
+use super::{ShellError, failed};
+use crate::core::{Queued, StarterRecord};
+use crate::message::JobId;
+
+/// Files are written in pieces of so many bytes.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// What the file of a starter says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct File {
+    /// What it must say to be taken back.
+    pub token: u64,
+    /// Its process.
+    pub pid: u32,
+    /// When that was started, in clock ticks since boot: pids are used again.
+    pub since: u64,
+    /// Its cgroup, if it could make one.
+    pub cgroup: Option<PathBuf>,
+    /// The cgroups that root's daemon has made for its part.
+    #[serde(default)]
+    pub group: Option<PartPlace>,
+    /// For the core.
+    pub record: Option<StarterRecord>,
+}
+
+/// The folder of these files.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub(super) fn open(path: &Path) -> Result<Self, ShellError> {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.map_err(failed(format!("make {}", path.display())))?;
+        Ok(Folder(path.to_owned()))
+    }
+
+    pub(super) fn file(&self, job: JobId) -> PathBuf {
+        self.0.join(format!("{job}.json"))
+    }
+
+    /// What has no name yet; there is one at a time.
+    fn new_file(&self) -> PathBuf {
+        self.0.join("new")
+    }
+
+    /// Of a job that has nodes a full disk costs the incarnation beyond the daemon's, and nothing else.
+    ///
+    /// # Errors
+    /// When it is not written; the user need not know.
+    pub(super) fn put(&self, job: JobId, file: &File) -> io::Result<()> {
+        self.begin(file).and_then(|_| self.name(job)).inspect_err(|error| {
+            self.discard();
+            tracing::error!("cannot write {}: {error}", self.file(job).display());
+        })
+    }
+
+    /// Writes a file that has no name.
+    pub(super) fn begin(&self, file: &impl Serialize) -> io::Result<std::fs::File> {
+        let mut options = std::fs::OpenOptions::new();
+        let out = options.write(true).create(true).truncate(true).mode(0o600).open(self.new_file())?;
+        // Piece by piece: a user's environment may be long, and is in memory once already.
+        let mut pieces = io::BufWriter::with_capacity(PIECE_BYTES, out);
+        serde_json::to_writer(&mut pieces, file)?;
+        pieces.into_inner().map_err(io::IntoInnerError::into_error)
+    }
+
+    /// Gives it the name of a job, whose file it replaces.
+    pub(super) fn name(&self, job: JobId) -> io::Result<()> {
+        std::fs::rename(self.new_file(), self.file(job))
+    }
+
+    /// It is not wanted, or could not be written: it takes room that there is not.
+    pub(super) fn discard(&self) {
+        let _ = std::fs::remove_file(self.new_file());
+    }
+
+    /// The folder itself.
+    pub(super) fn open_folder(&self) -> io::Result<std::fs::File> {
+        std::fs::File::open(&self.0)
+    }
+
+    pub(super) fn remove(&self, job: JobId) {
+        let _ = std::fs::remove_file(self.file(job));
+    }
+
+    /// The jobs that waited for nodes when an earlier controller ended. A file of another version is none,
+    /// and stays for who looks.
+    pub(super) fn queued(&self) -> Vec<(JobId, Queued)> {
+        let files = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let read = |path: PathBuf| {
+            let job = JobId(path.file_stem()?.to_str()?.parse().ok()?);
+            let queued = serde_json::from_slice(&std::fs::read(&path).ok()?);
+            queued
+                .inspect_err(|error| tracing::error!("{} is not read: {error}", path.display()))
+                .ok()
+                .map(|queued| (job, queued))
+        };
+        files.filter_map(|entry| read(entry.path())).collect()
+    }
+
+    /// All that an earlier daemon has left. What belongs to starters that are dead, cgroups with all that is
+    /// in them, is removed.
+    pub(super) fn sweep(&self) -> Vec<(JobId, File)> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let job = path.file_stem().and_then(|name| name.to_str()?.parse().ok()).map(JobId);
+            let file =
+                std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<File>(&bytes).ok());
+            match (job, file) {
+                (Some(job), Some(mut file)) if file.record.is_some() => {
+                    let alive = started(file.pid) == Some(file.since);
+                    file.record.iter_mut().for_each(|record| record.alive = alive);
+                    if !alive {
+                        file.cgroup.iter().for_each(|path| cgroup::remove(path));
+                        let group = file.group.as_ref().and_then(PartGroup::reopen);
+                        group.iter().for_each(PartGroup::remove_blocking);
+                    }
+                    found.push((job, file));
+                }
+                _ => drop(std::fs::remove_file(&path)),
+            }
+        }
+        found
+    }
+}
+
+/// Whose files these are: what is in a file beside the folder.
+#[derive(Debug, Serialize, Deserialize)]
+struct Owner {
+    /// The daemon's incarnation.
+    incarnation: u64,
+    /// The kernel's, which is another when the machine has been started anew.
+    boot: String,
+}
+
+/// Says that whatever the daemon has begun and is not over has left a file. A starter is told its job by a
+/// task that runs after all that the daemon does at once, and so after the file has been written; if one
+/// cannot be written this one is removed.
+#[derive(Debug)]
+pub(super) struct Manifest(PathBuf);
+
+impl Manifest {
+    /// Takes over what the daemon before has left in the folder; its number, if that is all.
+    pub(super) fn take(parts: &Path, incarnation: u64) -> (Self, Option<u64>) {
+        let manifest = Manifest(parts.with_extension("life"));
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let read = || serde_json::from_slice::<Owner>(&std::fs::read(&manifest.0).ok()?).ok();
+        let before = read().filter(|before| !boot.is_empty() && before.boot == boot);
+        // What is half written says nothing; what is not replaced would say it of the daemon before.
+        let written = serde_json::to_vec(&Owner { incarnation, boot })
+            .map_err(io::Error::from)
+            .and_then(|bytes| std::fs::write(&manifest.0, bytes));
+        if written.is_err() {
+            manifest.renounce();
+        }
+        (manifest, before.map(|before| before.incarnation))
+    }
+
+    /// Jobs may have been begun here from now on of which there is no file.
+    pub(super) fn renounce(&self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// When a living process was started, in clock ticks since boot.
+pub(super) fn started(pid: u32) -> Option<u64> {
+    let stat = Stat::of(Pid::from_raw(i32::try_from(pid).ok()?)?)?;
+    (!stat.is_dead()).then_some(stat.since)
+}
