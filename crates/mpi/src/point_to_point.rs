@@ -101,7 +101,7 @@ impl Guard {
             return None;
         }
         // A receive that will be told is told soon.
-        let hurry = self.core_sharing.shares_core() || self.engine.would_advertise(from, capacity);
+        let hurry = self.rank.core_sharing.shares_core() || self.engine.would_advertise(from, capacity);
         let polls = if hurry { 1 } else { fast_path::POLLS };
         for _ in 0..polls {
             // SAFETY: our contract.
@@ -125,7 +125,7 @@ impl Guard {
         if (tag < 0 && tag != MPI_ANY_TAG) || !self.engine.has_no_waiter() {
             return None;
         }
-        let polls = if self.core_sharing.shares_core() { 1 } else { fast_path::POLLS };
+        let polls = if self.rank.core_sharing.shares_core() { 1 } else { fast_path::POLLS };
         // SAFETY: our contract.
         let (from, tag, bytes) =
             unsafe { self.engine.try_take_small_from_any(context, tag, at, capacity, polls)? };

@@ -1,7 +1,8 @@
 //! The state of this process: one value, one lock, alive from Init to Finalize.
 //!
-//! Every call enters through [`enter`] and works on the [`Guard`]. A wait gives the lock back between polls (`waiting.rs`). No lock is
-//! held and nothing is borrowed while a function of the user runs (F20).
+//! Every call enters through [`enter`] and works on the [`Guard`]. A wait gives the lock back between polls
+//! ([`tutti_runtime::waiting`]). No lock is held and nothing is borrowed while a function of the user runs
+//! (F20).
 
 use std::cell::UnsafeCell;
 use std::collections::{HashMap, VecDeque};
@@ -12,12 +13,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use core::ffi::{CStr, c_int};
 
 use tutti_datatype::Datatype;
-use tutti_runtime::attach::{self, AttachError};
-use tutti_runtime::job::Job;
-use tutti_runtime::net::Net;
-use tutti_runtime::wait::CoreSharing;
+use tutti_runtime::attach::AttachError;
+use tutti_runtime::rank::{self, LOCK, LockedRank};
 use tutti_shm::ticket::APPLICATION_VARIABLE;
-use tutti_shm::waits::Waits;
 
 use crate::abi::*;
 use crate::buffered::Attached;
@@ -28,12 +26,9 @@ use crate::engine::Engine;
 use crate::errhandler;
 use crate::error::{Error, Result};
 use crate::handle::{Kind, Slab};
-use crate::lock::Lock;
 use crate::request::{Request, RequestKind};
-use crate::service;
 use crate::wait_goal::Goal;
-use crate::waiting::Test;
-use tutti_runtime::log;
+use crate::waiting;
 
 /// Everything this process knows.
 #[derive(Debug)]
@@ -74,10 +69,6 @@ pub struct Process {
     pub buffers: HashMap<usize, Attached>,
     /// Groups for the translation of sources, of messages taken out of matching, by handle.
     pub message_groups: HashMap<usize, Option<Rc<Group>>>,
-    /// Whether waits have a core to themselves.
-    pub core_sharing: CoreSharing,
-    /// Threads that wait inside the library.
-    pub waits: Waits<Test>,
     /// The function that was called last, if it was not done at once.
     pub call: &'static CStr,
     /// What the checker knows, when there is one.
@@ -90,28 +81,28 @@ pub const BEFORE: u8 = 0;
 pub const RUNNING: u8 = 1;
 /// After Finalize.
 pub const AFTER: u8 = 2;
-/// Between Init and Finalize, while the program is being checked: every way in is the slow one ([`crate::check`]).
+/// Between Init and Finalize, while the program is being checked: every way in is the slow one
+/// ([`crate::check`]).
 pub const CHECKED: u8 = 3;
 /// In a process that was forked between Init and Finalize: it has no place in the job, nor the job's segments
 /// (`MADV_DONTFORK`), so no call may look at the state that it has a copy of.
 pub const FORKED: u8 = 4;
 
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
-pub(crate) static LOCK: Lock = Lock::new();
 static PROCESS: Cell = Cell(UnsafeCell::new(None));
 
 struct Cell(UnsafeCell<Option<Process>>);
 
-// SAFETY: the content is reached only through a Guard, which holds the process lock; where the lock is not needed the user has
-// promised that one thread at a time calls MPI (thread levels below MPI_THREAD_MULTIPLE).
+// SAFETY: the content is reached only through a Guard, which holds the process lock; where the lock is not
+// needed the user has promised that one thread at a time calls MPI (thread levels below MPI_THREAD_MULTIPLE).
 unsafe impl Sync for Cell {}
 
 /// The right to use the process's state.
 #[derive(Debug)]
 pub struct Guard {
     process: *mut Process,
-    /// The calling thread is among those that wait.
-    pub(crate) is_waiting: bool,
+    /// What all interfaces of the process share.
+    pub rank: LockedRank,
 }
 
 /// Which phase the process is in.
@@ -129,7 +120,8 @@ pub fn enter() -> Option<Guard> {
     take_lock()
 }
 
-/// Enters the library for a short way; `None` before Init, after Finalize, and while the program is being checked.
+/// Enters the library for a short way; `None` before Init, after Finalize, and while the program is being
+/// checked.
 #[inline(always)]
 pub fn enter_running() -> Option<Guard> {
     if phase() != RUNNING {
@@ -158,7 +150,8 @@ fn take_lock() -> Option<Guard> {
     // SAFETY: RUNNING and CHECKED say that the value is there and stays; the lock is ours.
     let process = unsafe { (*PROCESS.0.get()).as_mut() };
     match process {
-        Some(process) => Some(Guard { process, is_waiting: false }),
+        // SAFETY: the lock is ours, and the rank started before the process.
+        Some(process) => Some(Guard { process, rank: unsafe { LockedRank::new() } }),
         None => {
             LOCK.release();
             None
@@ -171,19 +164,16 @@ fn take_lock() -> Option<Guard> {
 /// # Errors
 /// When there is a ticket but the place cannot be had.
 pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
-    let place = attach::attach()?;
-    if let Some(remark) = &place.remark {
-        log::line(format_args!("{remark}"));
-    }
-    let is_alone = place.starter.is_none();
-    let job = Job::enter(place);
+    rank::start()?;
+    let mut rank = rank::enter().expect("the rank has just started");
+    let job = rank.job.clone();
+    let is_alone = job.starter().is_none();
     let check = crate::check::start(&job);
     crate::stats::start();
     crate::invariant::report_broken_ones(job.rank());
-    let net = Net::open(&job).map_err(AttachError::Network)?;
-    let socket = net.as_ref().map(Net::duplicate_socket).transpose().map_err(AttachError::Network)?;
-    if required == MPI_THREAD_MULTIPLE || net.is_some() {
-        LOCK.need();
+    rank.open_network()?;
+    if required == MPI_THREAD_MULTIPLE {
+        LOCK.need_while_held();
     }
     crate::info::remember_start(job.ranks(), required);
     let world = Rc::new(Group::new((0..job.ranks() as u32).collect()));
@@ -194,13 +184,12 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
     for comm in &mut predefined_comms {
         comm.errhandler = errhandler::initial();
     }
-    let engine = Engine::new(job, net);
+    let engine = Engine::new(job, rank.router.clone(), Some(waiting::lend_client));
     engine.expose_unexpected(LOCK.word());
     let job = &engine.job;
     let process = Process {
         universe_size: job.ranks() as c_int,
         app_number: if is_alone { None } else { app_number() },
-        core_sharing: CoreSharing::new(job.is_oversubscribed()),
         engine,
         predefined_comms,
         comms: Slab::new(Kind::Comm),
@@ -218,20 +207,22 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
         next_partition: 0,
         buffers: HashMap::new(),
         message_groups: HashMap::new(),
-        waits: Waits::new(),
         call: c"MPI_Init",
         check,
     };
-    // SAFETY: Init is called once and before anything else (checked by the caller), so nobody else looks at the cell.
+    // SAFETY: Init is called once and before anything else (checked by the caller), so nobody else looks at
+    // the cell.
     unsafe { *PROCESS.0.get() = Some(process) };
     // SAFETY: the function is static, and the library is never unloaded (`-z nodelete`).
     unsafe { libc::pthread_atfork(None, None, Some(enter_child)) };
     let phase = if crate::check::is_on() { CHECKED } else { RUNNING };
     PHASE.store(phase, Ordering::Release);
-    socket.map_or(Ok(()), |socket| service::start(socket).map_err(AttachError::Network))
+    rank.register(&waiting::Mpi);
+    rank.serve()
 }
 
-/// The first thing that a forked child does. Every call's one test of the phase then finds that the process is no rank.
+/// The first thing that a forked child does. Every call's one test of the phase then finds that the process
+/// is no rank.
 extern "C" fn enter_child() {
     if matches!(phase(), RUNNING | CHECKED) {
         PHASE.store(FORKED, Ordering::Relaxed);
@@ -254,7 +245,8 @@ pub fn handler_before_fork() -> Option<MPI_Errhandler> {
     if phase() != FORKED {
         return None;
     }
-    // SAFETY: the copy belongs to this process, none of whose threads changes it any more; a handler is one word.
+    // SAFETY: the copy belongs to this process, none of whose threads changes it any more; a handler is one
+    // word.
     let process = unsafe { (*PROCESS.0.get()).as_ref() };
     process.map(|process| process.predefined_comms[0].errhandler)
 }
@@ -286,13 +278,10 @@ pub fn finish(mut guard: Guard) {
     guard.wait(None, Goal::Pending(&sends), |process| process.engine.is_flushed().then_some(()));
     guard.engine.publish_all();
     crate::stats::leave(&guard);
-    guard.engine.job.leave();
     PHASE.store(AFTER, Ordering::Release);
-    // The service thread goes too: there are processes that end with their last thread.
-    service::sent();
-    drop(guard);
-    // The state itself is kept: a thread that wrongly still waits must not find freed memory, and the segment must stay
-    // mapped as long as others copy from it. The process is about to end anyway.
+    // The state itself is kept: a thread that wrongly still waits must not find freed memory. The process is
+    // about to end anyway.
+    guard.rank.leave_job();
 }
 
 /// Kernel's number of the calling thread.
@@ -301,7 +290,21 @@ pub fn thread_id() -> libc::pid_t {
     unsafe { libc::gettid() }
 }
 
+/// Works on the state for somebody else who holds the process lock.
+pub(crate) fn with_state<T>(action: impl FnOnce(&mut Process) -> T) -> T {
+    // SAFETY: the waits and the router of the rank call this, under the process lock, and none of our own
+    // calls has borrowed the state meanwhile: those reach it through a guard, a step at a time.
+    let process = unsafe { (*PROCESS.0.get()).as_mut() };
+    action(process.expect("who has registered has a state"))
+}
+
 impl Guard {
+    /// The state for a thread that has locked the rank already.
+    pub(crate) fn borrow(rank: LockedRank) -> Self {
+        let process = with_state(std::ptr::from_mut);
+        Guard { process, rank }
+    }
+
     /// A datatype by handle.
     ///
     /// # Errors

@@ -1,11 +1,8 @@
-//! What this process says of its waits while all its threads sleep (`tutti_shm::report::Sleep`): for a snapshot, and for whoever looks for
-//! deadlocks from outside.
+//! What a thread in a call of MPI waits for ([`Goal`]), and how that is described to an onlooker if all
+//! threads sleep ([`tutti_runtime::sleep`]).
 //!
-//! It is said behind the last look before a sleep and taken back after it, so a wait that is over sooner costs nothing. The service
-//! thread takes it back before it looks at the network, since it may take what the sleeper waits for.
-//!
-//! Each thread that waits has a [`Goal`]. It becomes one alternative, or several of which one is enough; all parts of an alternative must end. A
-//! collective operation that was started goes on by itself, and may let others go on: it is told as an alternative of the background.
+//! A goal becomes one alternative, or several of which one is enough. A collective operation that was started
+//! goes on by itself, and may let others go on: it is an alternative of the background.
 
 use std::fmt;
 
@@ -17,8 +14,8 @@ use crate::partitioned::Partitioned;
 use crate::point_to_point::Named as NamedRequest;
 use crate::process::{Guard, Process};
 use crate::request::{Request, RequestKind};
-use tutti_shm::report::{Asleep, Named, Sleep, Wait, What};
-use tutti_shm::sync::Ordering;
+use tutti_runtime::sleep::SleepReport;
+use tutti_shm::report::{Wait, What};
 
 /// Names ranks of the world to the function that it is given.
 pub type Members<'a> = dyn Fn(&mut dyn FnMut(u32)) + 'a;
@@ -68,113 +65,78 @@ impl fmt::Debug for Goal<'_> {
     }
 }
 
-impl Process {
-    fn own_sleep(&self) -> &Sleep {
-        &self.engine.job.report(self.engine.job.rank()).sleep
-    }
-
-    /// All threads of the process that are in the library sleep, or are about to, and have looked at everything; `own` is the goal of the
-    /// calling thread if it waits.
-    pub fn report_sleep(&self, own: Option<Goal<'_>>) {
-        let sleep = self.own_sleep();
-        let mut advertising =
-            SleepReport { process: self, named: Named::default(), alternative: 0, background: false };
-        for goal in own.into_iter().chain(self.goals_of_sleepers()) {
-            advertising.put_goal(goal);
-        }
-        advertising.background = true;
-        for schedule in &self.schedules {
-            if advertising.named.has_more_background() {
-                break;
-            }
-            advertising.put_alternative(|advertising| advertising.put_step(schedule));
-        }
-        let wait_goal = Asleep {
-            threads: self.waits.waiting(),
-            multiple: self.thread_level >= MPI_THREAD_MULTIPLE,
-            unasked: self.engine.unasked(),
-            owes: self.engine.owes(),
-            ..Asleep::default()
-        };
-        // Where any thread may call, the last call need not be the one that waits.
-        let call = if wait_goal.multiple { c"" } else { self.call };
-        sleep.write_call(call.to_bytes());
-        sleep.write(&advertising.named, &wait_goal);
-        let endpoint = self.engine.job.endpoint(self.engine.job.rank());
-        sleep.settled.store(endpoint.sleeping.load(Ordering::Relaxed), Ordering::Release);
-    }
-
-    /// Somebody looks: whether it was said that all sleep.
-    pub fn take_back_asleep(&self) -> bool {
-        let settled = &self.own_sleep().settled;
-        let said = settled.load(Ordering::Relaxed) != 0;
-        if said {
-            settled.store(0, Ordering::Release);
-        }
-        said
-    }
+/// Describes what a thread waits for.
+pub fn describe(process: &Process, goal: Goal<'_>, report: &mut SleepReport) {
+    Description { process, report }.put_goal(goal);
 }
 
-/// Parts of an alternative that are looked at: with all of those under way, it is as well to say no more of the others, which may be
-/// many. A part that never ends is named when those have ended.
+/// Describes the collective operations that go on by themselves, and what holds besides the waits.
+pub fn describe_background(process: &Process, report: &mut SleepReport) {
+    let mut description = Description { process, report: &mut *report };
+    for schedule in &process.schedules {
+        if description.report.is_full() {
+            break;
+        }
+        description.put_alternative(|description| description.put_step(schedule));
+    }
+    let multiple = process.thread_level >= MPI_THREAD_MULTIPLE;
+    // Where any thread may call, the last call need not be the one that waits.
+    let call = if multiple { c"" } else { process.call };
+    let engine = &process.engine;
+    report.put_facts(engine.unasked(), engine.owes(), multiple, call.to_bytes());
+}
+
+/// Parts of an alternative that are looked at: with all of those under way, it is as well to say no more of
+/// the others, which may be many. A part that never ends is named when those have ended.
 const LOOKED_AT_MAX: usize = 1000;
 
-/// The waits of a process as they are being told.
-struct SleepReport<'a> {
+/// A wait of a process as it is being described.
+struct Description<'a, 'b> {
     process: &'a Process,
-    named: Named,
-    /// Number of the alternative that is being told.
-    alternative: u32,
-    background: bool,
+    report: &'b mut SleepReport,
 }
 
-impl SleepReport<'_> {
+impl Description<'_, '_> {
+    fn put_alternative(&mut self, put_parts: impl FnOnce(&mut Description<'_, '_>)) {
+        let process = self.process;
+        self.report.put_alternative(|report| put_parts(&mut Description { process, report }));
+    }
+
+    fn put(&mut self, wait: Wait) {
+        self.report.put(wait);
+    }
+
     fn put_goal(&mut self, goal: Goal<'_>) {
         match goal {
             Goal::Any(requests) => {
                 for (_, index) in requests {
-                    if self.named.has_more() {
+                    if self.report.is_full() {
                         break;
                     }
-                    self.put_alternative(|advertising| advertising.put_request(*index));
+                    self.put_alternative(|description| description.put_request(*index));
                 }
             }
-            Goal::Request(index) => self.put_alternative(|advertising| advertising.put_request(index)),
-            Goal::All(first, rest) => self.put_alternative(|advertising| {
-                advertising.put_request(first);
-                let process = advertising.process;
-                advertising.put_some(rest.iter().filter_map(|handle| match process.named_request(*handle) {
+            Goal::Request(index) => self.put_alternative(|description| description.put_request(index)),
+            Goal::All(first, rest) => self.put_alternative(|description| {
+                description.put_request(first);
+                let process = description.process;
+                description.put_some(rest.iter().filter_map(|handle| match process.named_request(*handle) {
                     Ok(NamedRequest::Pending(index)) => Some(index),
                     _ => None,
                 }));
             }),
-            Goal::Step(schedule) => self.put_alternative(|advertising| advertising.put_step(schedule)),
-            Goal::Message { context, source: peer, tag } => self.put_alternative(|advertising| {
-                advertising.put(Wait { what: What::Probe, peer, tag, context, ..Wait::other(0, false) });
+            Goal::Step(schedule) => self.put_alternative(|description| description.put_step(schedule)),
+            Goal::Message { context, source: peer, tag } => self.put_alternative(|description| {
+                description.put(Wait { what: What::Probe, peer, tag, context, ..Wait::other(0, false) });
             }),
-            Goal::Members { context, missing } => self.put_alternative(|advertising| {
+            Goal::Members { context, missing } => self.put_alternative(|description| {
                 missing(&mut |world| {
                     let peer = world as i32;
-                    advertising.put(Wait { what: What::Member, peer, context, ..Wait::other(0, false) });
+                    description.put(Wait { what: What::Member, peer, context, ..Wait::other(0, false) });
                 });
             }),
-            Goal::Pending(which) => self.put_alternative(|advertising| advertising.put_pending(which)),
+            Goal::Pending(which) => self.put_alternative(|description| description.put_pending(which)),
         }
-    }
-
-    /// One with nothing in it is told to be something else: it must not look as if it were not there.
-    fn put_alternative(&mut self, put_parts: impl FnOnce(&mut Self)) {
-        let before = self.named.count();
-        put_parts(self);
-        if self.named.count() == before {
-            self.put(Wait::other(0, false));
-        }
-        self.alternative += 1;
-    }
-
-    fn put(&mut self, wait: Wait) {
-        let (alternative, background) = (self.alternative, self.background);
-        self.named.push(Wait { alternative, background, ..wait });
     }
 
     fn put_step(&mut self, schedule: &Schedule) {
@@ -193,7 +155,7 @@ impl SleepReport<'_> {
         let is_pending = |index: &u32| !self.process.engine.is_done(*index);
         for (looked_at, index) in requests.filter(is_pending).enumerate() {
             steps::count(1);
-            if looked_at == LOOKED_AT_MAX || self.named.is_settled(self.alternative, self.background) {
+            if looked_at == LOOKED_AT_MAX || self.report.is_settled() {
                 return self.put(Wait { matched: true, ..Wait::other(0, false) });
             }
             self.put_request(index);
@@ -218,15 +180,13 @@ impl SleepReport<'_> {
                 return;
             }
             RequestKind::Compound | RequestKind::Generalized => {
-                let before = self.named.count();
+                let before = self.report.count();
                 if let Some(Extra::Flush(attached)) = request.extra.as_deref() {
                     self.put_pending(&|request| attached.holds(request));
                 }
                 let partitions = engine.partitioned(index).into_iter().flat_map(Partitioned::under_way);
                 self.put_some(engine.pending_parts(index).chain(partitions));
-                if self.named.count() == before {
-                    self.put(Wait::other(0, false));
-                }
+                self.report.put_unless_since(before);
                 return;
             }
         };
@@ -238,8 +198,8 @@ impl SleepReport<'_> {
 }
 
 impl Guard {
-    /// Waits until `find` gives something about a message that no receive was posted for. It runs under the lock, maybe on another
-    /// thread of this process: what it takes, no other wait takes.
+    /// Waits until `find` gives something about a message that no receive was posted for. It runs under the
+    /// lock, maybe on another thread of this process: what it takes, no other wait takes.
     pub fn await_message<T>(
         &mut self,
         context: u32,

@@ -40,7 +40,8 @@ pub struct Place {
 pub struct Network {
     /// Which rank is on which node, and the addresses of all.
     pub peers: Peers,
-    /// The UDP socket of this rank, made by the starter and close-on-exec. The starter holds it open until the job ends.
+    /// The UDP socket of this rank, made by the starter and close-on-exec. The starter holds it open until
+    /// the job ends.
     pub socket: OwnedFd,
 }
 
@@ -200,8 +201,8 @@ fn singleton(remark: Option<String>) -> Result<Place, AttachError> {
 /// Environment variable that lets a process run as a singleton below another MPI's launcher.
 const SINGLETON_VARIABLE: &str = "TUTTI_SINGLETON";
 
-/// Refuses to be one of several worlds of size 1 that another MPI's launcher has started (F24). The first of its processes
-/// says why.
+/// Refuses to be one of several worlds of size 1 that another MPI's launcher has started (F24). The first of
+/// its processes says why.
 fn refuse_foreign_launcher() -> Result<(), AttachError> {
     let number = |variable: &str| std::env::var(variable).ok()?.parse::<u32>().ok();
     let launchers = [
@@ -260,8 +261,9 @@ impl Starter {
     fn receive_welcome(&self) -> io::Result<Answer> {
         let mut bytes = [0_u8; Welcome::BYTES + 1];
         let mut gifts = Vec::new();
-        // SAFETY: zeroed is a valid value of these plain structures; the pointers stay valid during the call; the control
-        // buffer is aligned for cmsghdr and has room for the gifts; descriptors that arrive are owned by nobody else.
+        // SAFETY: zeroed is a valid value of these plain structures; the pointers stay valid during the call;
+        // the control buffer is aligned for cmsghdr and has room for the gifts; descriptors that arrive are
+        // owned by nobody else.
         unsafe {
             let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
             let mut control = [0_u64; 8];
@@ -293,8 +295,8 @@ impl Starter {
 }
 
 fn open_socket(name: &str) -> io::Result<OwnedFd> {
-    // SAFETY: the address is filled within its bounds (a ticket's name has at most 100 bytes); the fresh descriptor is
-    // owned by nobody else.
+    // SAFETY: the address is filled within its bounds (a ticket's name has at most 100 bytes); the fresh
+    // descriptor is owned by nobody else.
     unsafe {
         let fd = libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0);
         if fd < 0 {

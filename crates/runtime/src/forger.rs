@@ -1,5 +1,6 @@
-//! Forged packets on purpose: `TUTTI_FORGE=N` lets a rank send N of them behind every datagram, to the same rank and from its own
-//! socket, so that nothing but their contents gives them away. Tests count that all are refused.
+//! Forged packets on purpose: `TUTTI_FORGE=N` lets a rank send N of them behind every datagram, to the same
+//! rank and from its own socket, so that nothing but their contents gives them away. Tests count that all are
+//! refused.
 //!
 //! | forgery | why nobody may take it |
 //! |---|---|
@@ -7,7 +8,8 @@
 //! | a real packet cut off, or with bytes behind it | its length is another |
 //! | a real packet with flipped bits, in its key too | another key |
 //!
-//! Whoever knows the key of a job can say anything; there is no defence against that, and none is tested here.
+//! Whoever knows the key of a job can say anything; there is no defence against that, and none is tested
+//! here.
 
 use tutti_channel::packet::HEADER_BYTES;
 use tutti_channel::sim::Random;

@@ -4,14 +4,16 @@
 
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use tutti_shm::bulk_ring::{self, Parts};
 use tutti_shm::collective::{BlockHeader, Member};
 use tutti_shm::coop_copy::{self, Joint};
 use tutti_shm::endpoint::{ATTACHED, Endpoint, FINALIZED};
 use tutti_shm::envelope_ring;
-use tutti_shm::layout::Layout;
+use tutti_shm::layout::{Geometry, Layout};
 use tutti_shm::report::Report;
+use tutti_shm::segment::Mapping;
 use tutti_shm::sync::{AtomicU64, Ordering, fence};
 use tutti_shm::ticket::Notice;
 use tutti_shm::{LINE_BYTES, doorbell};
@@ -36,9 +38,11 @@ pub struct Rings {
     pub joints_out: [Joint; 2],
     /// Messages from the peer that both copy: those that the peer opens, and those that this rank opens.
     pub joints_in: [Joint; 2],
-    /// The told receive of the peer that we serve last, and those of ours that it serves. Writers: this rank, the peer.
+    /// The told receive of the peer that we serve last, and those of ours that it serves. Writers: this rank,
+    /// the peer.
     claims: [NonNull<AtomicU64>; 2],
-    /// Up to which number the peer has taken its told receives back, and we ours. Writers: the peer, this rank.
+    /// Up to which number the peer has taken its told receives back, and we ours. Writers: the peer, this
+    /// rank.
     voids: [NonNull<AtomicU64>; 2],
     /// Eager bytes of ours that the peer's receives have taken. Writer: the peer.
     released_by_peer: NonNull<AtomicU64>,
@@ -48,7 +52,8 @@ pub struct Rings {
     endpoint: NonNull<Endpoint>,
 }
 
-// SAFETY: the words lie in the job's segment, which outlives the rings (contract of `Job::rings`), and are atomics.
+// SAFETY: the words lie in the job's segment, which outlives the rings (contract of `Job::rings`), and are
+// atomics.
 unsafe impl Send for Rings {}
 
 impl Rings {
@@ -59,8 +64,9 @@ impl Rings {
         unsafe { self.released_by_peer.as_ref() }.load(Ordering::Acquire)
     }
 
-    /// Says that the next message is for this told receive of the peer; returns up to which number the peer has taken such
-    /// receives back. Either the peer sees the claim in [`Rings::void`], or we see here that it has taken the receive back.
+    /// Says that the next message is for this told receive of the peer; returns up to which number the peer
+    /// has taken such receives back. Either the peer sees the claim in [`Rings::void`], or we see here that
+    /// it has taken the receive back.
     pub fn claim(&self, receive: u64) -> u64 {
         // SAFETY: see the Send implementation.
         unsafe { self.claims[0].as_ref() }.store(receive, Ordering::Release);
@@ -98,24 +104,34 @@ impl Rings {
     }
 }
 
-/// A process's view of its job.
-#[derive(Debug)]
+/// A process's view of its job. Clones are the same view.
+#[derive(Clone, Debug)]
 pub struct Job {
-    place: Place,
-    clock: Clock,
+    /// Where the segment in `place` is mapped.
+    segment: Mapping,
+    geometry: Geometry,
     layout: Layout,
     /// World rank of this node's first rank.
     first: usize,
+    local_rank: usize,
+    clock: Clock,
+    place: Arc<Place>,
 }
 
 impl Job {
     /// Enters the job: publishes this process in its endpoint.
     pub fn enter(mut place: Place) -> Self {
-        let layout = *place.segment.layout();
-        let first = place.segment.geometry().first_rank as usize;
-        let clock = Clock::over(place.page.take());
-        let job = Job { place, clock, layout, first };
-        yama::allow_starter(job.place.segment.geometry().starter_pid);
+        let geometry = *place.segment.geometry();
+        let job = Job {
+            segment: place.segment.mapping(),
+            geometry,
+            layout: *place.segment.layout(),
+            first: geometry.first_rank as usize,
+            local_rank: place.local_rank as usize,
+            clock: Clock::over(place.page.take()),
+            place: Arc::new(place),
+        };
+        yama::allow_starter(geometry.starter_pid);
         let endpoint = job.endpoint(job.rank());
         endpoint.pid.store(std::process::id(), Ordering::Relaxed);
         endpoint.state.store(ATTACHED, Ordering::Release);
@@ -125,13 +141,13 @@ impl Job {
     /// World rank of this process.
     #[inline(always)]
     pub fn rank(&self) -> usize {
-        self.first + self.place.local_rank as usize
+        self.first + self.local_rank
     }
 
     /// Ranks of the job, on all nodes.
     #[inline(always)]
     pub fn ranks(&self) -> usize {
-        self.place.segment.geometry().world_ranks as usize
+        self.geometry.world_ranks as usize
     }
 
     /// World ranks of this node: they follow each other.
@@ -142,7 +158,7 @@ impl Job {
 
     /// Number of this node in the job.
     pub fn node(&self) -> u32 {
-        self.place.segment.geometry().node
+        self.geometry.node
     }
 
     /// Nodes of the job.
@@ -172,40 +188,40 @@ impl Job {
 
     /// More ranks than cores: whoever waits must make room.
     pub fn is_oversubscribed(&self) -> bool {
-        self.place.segment.geometry().local_ranks > self.place.segment.geometry().cores
+        self.geometry.local_ranks > self.geometry.cores
     }
 
     /// Random number of the job.
     pub fn id(&self) -> u64 {
-        self.place.segment.geometry().job
+        self.geometry.job
     }
 
     /// The endpoint of a rank of this node.
     #[inline(always)]
     pub fn endpoint(&self, rank: usize) -> &Endpoint {
-        // SAFETY: the layout says that an endpoint lies there; its fields are atomics; the segment lives as long as self.
-        unsafe { self.place.segment.at(self.layout.endpoint_at(rank - self.first)).as_ref() }
+        // SAFETY: the layout says that an endpoint lies there; its fields are atomics; the segment lives as
+        // long as self.
+        unsafe { self.segment.at(self.layout.endpoint_at(rank - self.first)).as_ref() }
     }
 
     /// The report of a local rank.
     pub fn report(&self, rank: usize) -> &Report {
         // SAFETY: as for endpoint.
-        unsafe { self.place.segment.at(self.layout.report_at(rank - self.first)).as_ref() }
+        unsafe { self.segment.at(self.layout.report_at(rank - self.first)).as_ref() }
     }
 
     /// Whether all ranks of the job are on this node.
     pub fn is_whole(&self) -> bool {
-        let geometry = self.place.segment.geometry();
-        geometry.world_ranks == geometry.local_ranks
+        self.geometry.world_ranks == self.geometry.local_ranks
     }
 
     /// The rings to and from `peer`, a rank of this node.
     ///
     /// # Safety
-    /// Called once for each peer in the life of the process: the rings' positions are kept in the values returned, which
-    /// must not outlive the job.
+    /// Called once for each peer in the life of the process: the rings' positions are kept in the values
+    /// returned, which must not outlive the job.
     pub unsafe fn rings(&self, peer: usize) -> Rings {
-        let (layout, segment) = (&self.layout, &self.place.segment);
+        let (layout, segment) = (&self.layout, &self.segment);
         let (me, peer) = (self.rank() - self.first, peer - self.first);
         let count = layout.envelope_lines;
         let bulk = |from, to| Parts {
@@ -253,10 +269,11 @@ impl Job {
     /// # Safety
     /// Called once for each peer; the value must not outlive the job.
     pub unsafe fn flow(&self, peer: usize) -> SegmentFlow {
-        let (layout, segment, me) = (&self.layout, &self.place.segment, self.place.local_rank as usize);
+        let (layout, segment, me) = (&self.layout, &self.segment, self.local_rank);
         let (words, fifo) =
             (segment.at(layout.flow_words_at(me, peer)), segment.at(layout.fifo_at(me, peer)));
-        // SAFETY: the layout keeps the areas apart, and they end inside the segment; made once by our contract.
+        // SAFETY: the layout keeps the areas apart, and they end inside the segment; made once by our
+        // contract.
         unsafe { SegmentFlow::new(words, fifo, layout.fifo_bytes) }
     }
 
@@ -287,7 +304,7 @@ impl Job {
     /// Header of a collective block.
     pub fn block(&self, block: usize) -> &BlockHeader {
         // SAFETY: as for endpoint.
-        unsafe { self.place.segment.at(self.layout.block_at(block)).as_ref() }
+        unsafe { self.segment.at(self.layout.block_at(block)).as_ref() }
     }
 
     /// Flag lines of a member in a collective block; members are numbered within the communicator.
@@ -296,13 +313,13 @@ impl Job {
         assert!(member < self.layout.local_ranks);
         let offset = self.layout.block_at(block) + LINE_BYTES + member * size_of::<Member>();
         // SAFETY: as for endpoint.
-        unsafe { self.place.segment.at(offset).as_ref() }
+        unsafe { self.segment.at(offset).as_ref() }
     }
 
     /// Data area of a member in a collective block: two slots of `collective::SLOT_BYTES`.
     #[inline(always)]
     pub fn member_data(&self, block: usize, member: usize) -> NonNull<u8> {
-        self.place.segment.at(self.layout.block_data_at(block, member))
+        self.segment.at(self.layout.block_data_at(block, member))
     }
 
     /// Says to everyone, and to the starter, that this rank has finalized.

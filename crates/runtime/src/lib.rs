@@ -1,13 +1,27 @@
-//! What a process of a job links: it redeems its ticket ([`attach`]), knows its peers ([`job`]) and waits ([`wait`]).
+//! What a process of a job links, whatever it calls: messages, remote memory or both.
 //!
-//! Order of use: [`attach::attach`] once, then [`job::Job`] for everything that lies in the segment, [`wait::Waiter`] around
-//! every loop that waits for others.
+//! | module | what it is |
+//! |---|---|
+//! | [`attach`], [`job`] | the place in the job: ticket, segment, peers of this node |
+//! | [`rank`], [`lock`] | what all interfaces of the process share, and the lock over it |
+//! | [`waiting`], [`wait`], [`sleep`] | how a thread waits: spin, yield, sleep; what it says while it sleeps |
+//! | [`net`], [`router`] | the ranks of other nodes; each kind of record goes to the interface that takes it |
+//! | [`service`] | the thread that looks at the network while the program computes |
+//!
+//! An interface calls [`rank::start`], registers itself and its records, calls [`rank::Rank::serve`]; then
+//! each of its calls enters by [`rank::enter`] and waits by [`waiting::wait`].
 
 pub mod attach;
 pub mod clock;
 pub mod forger;
 pub mod job;
+pub mod lock;
 pub mod log;
 pub mod net;
+pub mod rank;
+pub mod router;
+pub mod service;
+pub mod sleep;
 pub mod wait;
+pub mod waiting;
 pub mod yama;

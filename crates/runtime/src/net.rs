@@ -1,6 +1,8 @@
-//! The way to ranks of other nodes: a channel endpoint over a datagram transport, and its flows in the segment.
+//! The way to ranks of other nodes: a channel endpoint over a datagram transport, and its flows in the
+//! segment.
 //!
-//! Whoever makes progress polls it ([`Net::receive`], [`Net::transmit`]); nothing here waits. Time is read once per call.
+//! Whoever makes progress polls it ([`Net::receive`], [`Net::transmit`]); nothing here waits. Time is read
+//! once per call.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -33,7 +35,8 @@ const GATHERED_BYTES: usize = 4 << 10;
 const RUN_BYTES_MAX: usize = 65535 - 48;
 /// Datagrams of one burst.
 const BURST_MAX: usize = 64;
-/// Datagrams offered to the transport in one call: two bursts, since a run that is cut in two is two messages for the kernel.
+/// Datagrams offered to the transport in one call: two bursts, since a run that is cut in two is two messages
+/// for the kernel.
 const BATCH_MAX: usize = 2 * BURST_MAX;
 
 const _: () = assert!(WORDS <= FLOW_WORDS);
@@ -46,13 +49,14 @@ pub struct SegmentFlow {
     fifo_bytes: usize,
 }
 
-// SAFETY: the pointers lead into the job's segment, which outlives them (contract of `Job::flow`); this rank alone writes
-// there, and whoever has the value has the right to.
+// SAFETY: the pointers lead into the job's segment, which outlives them (contract of `Job::flow`); this rank
+// alone writes there, and whoever has the value has the right to.
 unsafe impl Send for SegmentFlow {}
 
 impl SegmentFlow {
     /// # Safety
-    /// Both areas lie in a mapping that outlives the value, `fifo` is valid for `fifo_bytes`, and nobody else writes there.
+    /// Both areas lie in a mapping that outlives the value, `fifo` is valid for `fifo_bytes`, and nobody else
+    /// writes there.
     pub(crate) unsafe fn new(words: NonNull<FlowWords>, fifo: NonNull<u8>, fifo_bytes: usize) -> Self {
         SegmentFlow { words, fifo, fifo_bytes }
     }
@@ -82,8 +86,8 @@ impl FlowMemory for SegmentFlow {
 /// A sink that may tell where data of bulk messages belong, so that the kernel puts them there.
 ///
 /// # Safety
-/// What [`Memory::place`] gives is valid for reading and writing `bytes` until the message is complete, and holds nothing that
-/// anybody relies on.
+/// What [`Memory::place`] gives is valid for reading and writing `bytes` until the message is complete, and
+/// holds nothing that anybody relies on.
 pub unsafe trait Memory: Sink {
     /// Where the bytes at `offset` of the message accepted with `tag` belong, if they lie in one piece.
     fn place(&mut self, tag: u64, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
@@ -160,7 +164,8 @@ impl Net {
         let here = job.local_ranks();
         let flows = (0..job.ranks())
             .filter(|rank| !here.contains(rank))
-            // SAFETY: once for each rank, since this is called once; the engine keeps the value beside the job.
+            // SAFETY: once for each rank, since this is called once; the engine keeps the value beside the
+            // job.
             .map(|rank| (Rank(rank as u32), unsafe { job.flow(rank) }));
         let identity =
             Identity { key: Key(peers.key()), incarnation: Incarnation(0), rank: Rank(job.rank() as u32) };
@@ -171,7 +176,8 @@ impl Net {
 
     fn new(endpoint: Endpoint<SegmentFlow>, transport: Box<dyn Transport>, clock: Clock) -> Self {
         let config = endpoint.config();
-        // What is planned, also when the data are put with the heads: single datagrams, and a burst behind them.
+        // What is planned, also when the data are put with the heads: single datagrams, and a burst behind
+        // them.
         let burst_bytes = (TRANSMITS_MAX + config.burst_datagrams) * config.datagram_bytes;
         let burst = vec![0; burst_bytes].into_boxed_slice();
         Net {
@@ -302,7 +308,8 @@ impl Net {
         }
     }
 
-    /// Asks the endpoint what to send: several small things go in one call, a long one is not kept waiting for others.
+    /// Asks the endpoint what to send: several small things go in one call, a long one is not kept waiting
+    /// for others.
     fn plan(&mut self, source: &mut impl Source) -> bool {
         let now = now(&self.clock);
         let (mut used, mut datagrams) = (0, 0);
@@ -349,8 +356,8 @@ impl Net {
         }
     }
 
-    /// What the socket has not taken must not depend on the program's memory any more: by the time there is room, its message may
-    /// have arrived by other datagrams, and be forgotten.
+    /// What the socket has not taken must not depend on the program's memory any more: by the time there is
+    /// room, its message may have arrived by other datagrams, and be forgotten.
     #[cold]
     fn keep_rest(&mut self, source: &impl Source) {
         if self.planned.iter().all(|transmit| transmit.lies_in.is_none()) {
@@ -406,12 +413,13 @@ fn expected(endpoint: &Endpoint<SegmentFlow>, sink: &mut impl Memory) -> Option<
     let expected = endpoint.expected()?;
     let at = sink.place(expected.tag, expected.offset, expected.bytes)?;
     let each_bytes = endpoint.config().fragment_bytes();
-    // SAFETY: contract of `Memory`: a receive buffer that stays while the places are used, that is until the next event; none
-    // of these bytes has been received yet.
+    // SAFETY: contract of `Memory`: a receive buffer that stays while the places are used, that is until the
+    // next event; none of these bytes has been received yet.
     Some((expected, unsafe { Places::new(at, expected.bytes, FRAGMENT_BYTES_BEFORE, each_bytes) }))
 }
 
-/// The datagrams of what is planned, whose bytes lie one behind the other in `burst`; the data of bulk messages with the source.
+/// The datagrams of what is planned, whose bytes lie one behind the other in `burst`; the data of bulk
+/// messages with the source.
 fn datagrams<'a>(
     planned: &'a [Transmit],
     burst: &'a [u8],
@@ -431,7 +439,8 @@ fn datagrams<'a>(
     })
 }
 
-/// The numbers of the channels of a job. `datagram_bytes` is what its nodes have agreed on: fragments are counted by it on both sides.
+/// The numbers of the channels of a job. `datagram_bytes` is what its nodes have agreed on: fragments are
+/// counted by it on both sides.
 fn config(budget: &Budget, datagram_bytes: usize, fifo_bytes: usize) -> Config {
     let datagram_bytes = datagram_bytes.min(DATAGRAM_BYTES_MAX).min(fifo_bytes / 2);
     let charge = |bytes: usize| (bytes as u32, budget.charge_bytes(bytes) as u32);

@@ -6,8 +6,9 @@
 //! | more than the cores | not at all: 200 polls first cost 60 % | about 100 times | then |
 //! | the same, but the others sleep | some microseconds before each yield | about 100 times | then |
 //!
-//! Whether the others sleep, wherever they do, is told by the kernel: it counts when a process had to hand on its core. A rank
-//! whose last [`QUIET_YIELDS`] yields changed nothing has its core to itself, until one yield does; see [`CoreSharing`].
+//! Whether the others sleep, wherever they do, is told by the kernel: it counts when a process had to hand on
+//! its core. A rank whose last [`QUIET_YIELDS`] yields changed nothing has its core to itself, until one
+//! yield does; see [`CoreSharing`].
 
 use std::time::{Duration, Instant};
 
@@ -69,7 +70,8 @@ pub fn yield_core() {
     unsafe { libc::sched_yield() };
 }
 
-/// How often the calling thread had to hand on its core although it could have gone on, with a number of the thread.
+/// How often the calling thread had to hand on its core although it could have gone on, with a number of the
+/// thread.
 fn switches() -> (usize, i64) {
     thread_local!(static THREAD: u8 = const { 0 });
     // SAFETY: zero is a value of this C structure.

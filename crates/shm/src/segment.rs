@@ -52,18 +52,38 @@ pub enum SegmentError {
 /// A mapped segment. Unmapped when dropped.
 #[derive(Debug)]
 pub struct Segment {
-    base: NonNull<u8>,
-    bytes: usize,
+    mapping: Mapping,
     geometry: Geometry,
     layout: Layout,
     descriptor: OwnedFd,
 }
 
-// SAFETY: the mapping is plain memory that lives as long as the value; what is stored in it is accessed through atomics or
-// under the protocols of the rings.
-unsafe impl Send for Segment {}
+/// Where a segment is mapped, for those who keep the [`Segment`] itself elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping is plain memory; what is stored in it is accessed through atomics or under the
+// protocols of the rings.
+unsafe impl Send for Mapping {}
 // SAFETY: as above.
-unsafe impl Sync for Segment {}
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Pointer to `T` at an offset from [`Layout`]; good as long as the segment.
+    ///
+    /// # Panics
+    /// When `T` does not lie inside the segment or is misaligned.
+    pub fn at<T>(&self, offset: usize) -> NonNull<T> {
+        assert!(offset.checked_add(size_of::<T>()).is_some_and(|end| end <= self.bytes));
+        // SAFETY: just checked to stay inside the mapping.
+        let pointer = unsafe { self.base.add(offset) }.cast::<T>();
+        assert!(pointer.is_aligned());
+        pointer
+    }
+}
 
 impl Segment {
     /// Makes a sealed, zeroed segment for `geometry`.
@@ -101,7 +121,7 @@ impl Segment {
                 bytes: bytes as u64,
             })
         };
-        Ok(Segment { base, bytes, geometry, layout: Layout::new(&geometry), descriptor })
+        Ok(Segment { mapping: Mapping { base, bytes }, geometry, layout: Layout::new(&geometry), descriptor })
     }
 
     /// Maps a segment that came from the starter.
@@ -118,7 +138,7 @@ impl Segment {
         let layout = header.layout(bytes).map_err(|found| SegmentError::Foreign { found })?;
         let bytes = layout.total_bytes();
         let base = map(descriptor.as_fd(), bytes).map_err(failed("map", bytes))?;
-        Ok(Segment { base, bytes, geometry: header.geometry, layout, descriptor })
+        Ok(Segment { mapping: Mapping { base, bytes }, geometry: header.geometry, layout, descriptor })
     }
 
     /// The share of a local rank in the memory that ranks open to each other; none where the size of files is limited, or the process has
@@ -127,7 +147,7 @@ impl Segment {
     /// # Panics
     /// When there is no such rank.
     pub fn arena(&self, local_rank: u32) -> Option<Arena> {
-        let (begin, end) = (arena_begin(self.bytes), file_bytes(self.descriptor()).ok()? as u64);
+        let (begin, end) = (arena_begin(self.mapping.bytes), file_bytes(self.descriptor()).ok()? as u64);
         let arena = Range { offset: begin, bytes: end.checked_sub(begin)? };
         let descriptor = self.descriptor.try_clone().ok()?;
         Some(Arena::new(descriptor, arena, self.geometry.local_ranks, local_rank))
@@ -148,7 +168,8 @@ impl Segment {
         self.descriptor.as_fd()
     }
 
-    /// A copy of the words that a local rank has published of its flow to world rank `to`, which is on another node.
+    /// A copy of the words that a local rank has published of its flow to world rank `to`, which is on
+    /// another node.
     ///
     /// # Panics
     /// When there is no such flow.
@@ -158,16 +179,17 @@ impl Segment {
         std::array::from_fn(|word| flow.words[word].load(Ordering::Acquire))
     }
 
+    /// Where it is mapped; not to be used when the segment is gone.
+    pub fn mapping(&self) -> Mapping {
+        self.mapping
+    }
+
     /// Pointer to `T` at an offset from [`Layout`].
     ///
     /// # Panics
     /// When `T` does not lie inside the segment or is misaligned.
     pub fn at<T>(&self, offset: usize) -> NonNull<T> {
-        assert!(offset.checked_add(size_of::<T>()).is_some_and(|end| end <= self.bytes));
-        // SAFETY: just checked to stay inside the mapping.
-        let pointer = unsafe { self.base.add(offset) }.cast::<T>();
-        assert!(pointer.is_aligned());
-        pointer
+        self.mapping.at(offset)
     }
 }
 
@@ -199,7 +221,7 @@ impl Header {
 impl Drop for Segment {
     fn drop(&mut self) {
         // SAFETY: base and bytes are those that mmap returned; borrows of the mapping end with this value.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+        unsafe { libc::munmap(self.mapping.base.as_ptr().cast(), self.mapping.bytes) };
     }
 }
 

@@ -1,16 +1,17 @@
 //! Deadlock: every rank of the job waits, and nothing is on its way that could end a wait.
 //!
-//! A rank that would sleep says in its report what it waits for, looks once more at everything, counts the look if it found
-//! nothing, and sleeps for [`NAP`] at most. The lowest rank that has not left the job compares all reports: if every rank has
-//! waited since one moment without moving anything, and each has looked twice since then, the second look began after that
-//! moment and would have found whatever was sent before it; and since then nobody has sent anything. So it is true for good
-//! (the argument stands in `tutti_shm::report`).
+//! A rank that would sleep says in its report what it waits for, looks once more at everything, counts the
+//! look if it found nothing, and sleeps for [`NAP`] at most. The lowest rank that has not left the job
+//! compares all reports: if every rank has waited since one moment without moving anything, and each has
+//! looked twice since then, the second look began after that moment and would have found whatever was sent
+//! before it; and since then nobody has sent anything. So it is true for good (the argument stands in
+//! `tutti_shm::report`).
 //!
-//! Whether anything moved is seen by the positions of this rank's ends of all rings ([`Engine::footprint`]), so nothing is counted on
-//! the way of messages.
+//! Whether anything moved is seen by the positions of this rank's ends of all rings ([`Engine::footprint`]),
+//! so nothing is counted on the way of messages.
 //!
-//! Nothing is said of a job on several nodes, nor of a process with several threads under MPI_THREAD_MULTIPLE, where another
-//! thread may be about to send.
+//! Nothing is said of a job on several nodes, nor of a process with several threads under
+//! MPI_THREAD_MULTIPLE, where another thread may be about to send.
 
 use std::time::Duration;
 
@@ -18,15 +19,14 @@ use super::{LAST_CALL, Severity, function, line_up, ranks_text};
 use crate::abi::*;
 use crate::comm::{CONTEXTS_PER_COMM, Channel};
 use crate::engine::Engine;
-use crate::process::{Guard, Process};
+use crate::process::Guard;
 use crate::request::{Request, RequestKind};
-use crate::wait_goal::Goal;
 use tutti_runtime::log;
 use tutti_runtime::wait::{Backoff, Waiter};
+use tutti_runtime::waiting::Idle;
 use tutti_shm::endpoint::{ATTACHED, FINALIZED};
 use tutti_shm::report::Report;
 use tutti_shm::sync::Ordering;
-use tutti_shm::waits::RestEnd;
 
 /// A rank that sleeps looks again after so long.
 const NAP: Duration = Duration::from_millis(20);
@@ -65,38 +65,27 @@ impl Waiting {
 
 /// Nothing to do for now: the last thing before a sleep is a look whether anybody can still go on.
 #[cold]
-pub fn idle(
-    guard: &mut Guard,
-    backoff: Backoff,
-    waiter: &mut Waiter,
-    goal: Goal<'_>,
-    is_over: &mut dyn FnMut(&mut Process) -> bool,
-) -> RestEnd {
+pub fn idle(guard: &mut Guard, backoff: Backoff, waiter: &mut Waiter) -> Idle {
     match backoff {
-        Backoff::Poll => guard.in_between(core::hint::spin_loop),
-        Backoff::Yield => guard.offer_core(),
-        Backoff::Sleep if guard.waits.waiting() > 1 => {
+        Backoff::Poll => guard.rank.in_between(core::hint::spin_loop),
+        Backoff::Yield => guard.rank.offer_core(),
+        Backoff::Sleep if guard.rank.waits.waiting() > 1 => {
             // Another thread waits too and may find what this one waits for.
-            guard.in_between(|| std::thread::sleep(Duration::from_millis(1)));
+            guard.rank.in_between(|| std::thread::sleep(Duration::from_millis(1)));
             waiter.reset();
         }
-        Backoff::Sleep => return sleep(guard, waiter, goal, is_over),
+        Backoff::Sleep => return look_before_sleep(guard, waiter),
     }
-    RestEnd::Look
+    Idle::Look
 }
 
-/// Sleeps for a short time, and looks whether anybody can still go on.
-fn sleep(
-    guard: &mut Guard,
-    waiter: &mut Waiter,
-    goal: Goal<'_>,
-    is_over: &mut dyn FnMut(&mut Process) -> bool,
-) -> RestEnd {
+/// Looks whether anybody can still go on; if nothing has moved, the thread sleeps for a short time.
+fn look_before_sleep(guard: &mut Guard, waiter: &mut Waiter) -> Idle {
     guard.engine.publish_all();
     guard.report_waiting();
     if guard.progress(None) {
         waiter.reset();
-        return RestEnd::Look;
+        return Idle::Look;
     }
     let footprint = guard.engine.footprint();
     if guard.waiting().is_some_and(|waiting| waiting.footprint == Some(footprint)) {
@@ -104,7 +93,7 @@ fn sleep(
         looks.store(looks.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
         guard.check_deadlock();
     }
-    guard.rest(waiter, Some(NAP), goal, is_over)
+    Idle::Rest(NAP)
 }
 
 impl Engine {
@@ -195,7 +184,8 @@ impl Guard {
         if !job.is_whole() || (0..job.rank()).any(|rank| !self.has_left(rank)) {
             return;
         }
-        // In this order: a rank's looks grow after its moves. What begins a comparison is read the other way round.
+        // In this order: a rank's looks grow after its moves. What begins a comparison is read the other way
+        // round.
         let looks = self.looks_of_all();
         let moves = self.moves_if_blocked();
         let Some(waiting) = self.waiting() else { return };

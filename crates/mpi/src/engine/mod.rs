@@ -35,7 +35,8 @@ mod numbered;
 mod pace;
 mod peer;
 mod remote;
-mod remote_arrival;
+mod remote_client;
+mod remote_state;
 #[cfg(test)]
 mod remote_tests;
 mod remote_write;
@@ -50,8 +51,11 @@ mod many_tests;
 #[cfg(test)]
 mod protocol_tests;
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use tutti_runtime::job::Job;
-use tutti_runtime::net::Net;
+use tutti_runtime::router::{Lend, Router};
 use tutti_shm::envelope::{CANCEL, CANCELLED, COOP, CTS, EAGER, FIN, RTR, RTS, STREAM, WRITE};
 use tutti_shm::envelope_ring::Envelope;
 use tutti_shm::sync::Ordering;
@@ -148,13 +152,15 @@ pub struct Engine {
 
 impl Engine {
     /// The engine of a process that has entered its job; made once.
-    pub fn new(job: Job, net: Option<Net>) -> Self {
+    ///
+    /// `lend` lends [`Engine::lend_client`] to whoever else polls the network in this process.
+    pub fn new(job: Job, router: Option<Rc<RefCell<Router>>>, lend: Option<Lend>) -> Self {
         let ranks = job.ranks();
         // SAFETY: called once for each peer; the rings stay inside the engine, beside the job that they belong to.
         let peers = Peers::new(job.local_ranks(), |peer| Peer::new(unsafe { job.rings(peer) }));
         let (oversubscribed, me) = (job.is_oversubscribed(), job.rank());
         Engine {
-            remote: net.map(|net| Box::new(Remote::new(net, ranks))),
+            remote: router.map(|router| Box::new(Remote::new(router, ranks, lend))),
             job,
             requests: Slab::new(Kind::Request),
             counters: Counters::default(),

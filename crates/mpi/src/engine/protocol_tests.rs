@@ -25,6 +25,7 @@ pub(super) fn world(ranks: u32) -> World {
         Engine::new(
             Job::enter(Place { segment, page: None, local_rank, starter: None, network: None, remark: None }),
             None,
+            None,
         )
     });
     World(engines.collect())

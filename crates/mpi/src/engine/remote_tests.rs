@@ -1,13 +1,16 @@
 //! Two engines, each with a segment and a thread of its own, over UDP on the loopback interface.
 
+use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tutti_datatype::Buffer;
 use tutti_runtime::attach::{Network, Place};
 use tutti_runtime::job::Job;
 use tutti_runtime::net::Net;
+use tutti_runtime::router::Router;
 use tutti_shm::layout::Geometry;
 use tutti_shm::peers::Peers;
 use tutti_shm::segment::Segment;
@@ -38,8 +41,8 @@ fn engine(rank: u32, socket: OwnedFd, addresses: &[SocketAddr]) -> Engine {
         starter: None,
         remark: None,
     });
-    let net = Net::open(&job).unwrap();
-    Engine::new(job, net)
+    let router = Net::open(&job).unwrap().map(|net| Rc::new(RefCell::new(Router::new(net, job.ranks()))));
+    Engine::new(job, router, None)
 }
 
 fn data(seed: usize, bytes: usize) -> Vec<u8> {

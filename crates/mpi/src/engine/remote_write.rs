@@ -1,4 +1,5 @@
-//! The write protocol: receives are told to their senders, and messages written to them. The rule stands in [`super::rtr`].
+//! The write protocol: receives are told to their senders, and messages written to them. The rule stands in
+//! [`super::rtr`].
 //!
 //! ```text
 //! receiver                                    sender
@@ -7,9 +8,10 @@
 //! takes WRITE: it must match that receive <-  or the data follow through the bulk ring
 //! ```
 //!
-//! To cancel a advertised receive the receiver takes back all that it has told to this sender (`void`), then looks what the sender
-//! claims: of the two words, each written by one side and followed by a fence, at least one is seen (F18). A sender that sees
-//! the receive taken back sends in the ordinary way; a receiver that sees it claimed lets it go on.
+//! To cancel a advertised receive the receiver takes back all that it has told to this sender (`void`), then
+//! looks what the sender claims: of the two words, each written by one side and followed by a fence, at least
+//! one is seen (F18). A sender that sees the receive taken back sends in the ordinary way; a receiver that
+//! sees it claimed lets it go on.
 
 use tutti_rma::copy::{Copy, Cut, Side};
 use tutti_rma::{Memory, Remote};
@@ -38,8 +40,9 @@ impl Engine {
 
     #[inline(never)]
     fn may_advertise_to(&self, from: usize) -> bool {
-        // Ranks that share cores take turns anyway, so an answer saves nothing, and one copy by the receiver alone is faster
-        // (docs/benchmarks/2026-11-22.md). A checked message says what its data are, in an envelope that a written one does not have.
+        // Ranks that share cores take turns anyway, so an answer saves nothing, and one copy by the receiver
+        // alone is faster (docs/benchmarks/2026-11-22.md). A checked message says what its data are, in an
+        // envelope that a written one does not have.
         if self.oversubscribed || from == self.me || !self.peers.has(from) || check::is_on() {
             return false;
         }
@@ -129,8 +132,8 @@ impl Engine {
         }
     }
 
-    /// Sends a message to the advertised receive that it matches; `None` when there is none or the message is small, else whether the
-    /// ring had room.
+    /// Sends a message to the advertised receive that it matches; `None` when there is none or the message is
+    /// small, else whether the ring had room.
     pub(super) fn write_to_advertised(&mut self, to: usize, index: u32) -> Option<bool> {
         let request = self.requests.get(index);
         let (context, tag, bytes) = (request.context, request.tag, request.buffer.bytes);
@@ -165,7 +168,8 @@ impl Engine {
         Some(true)
     }
 
-    /// The advertised receive that the next message takes, claimed so that its receiver does not take it back.
+    /// The advertised receive that the next message takes, claimed so that its receiver does not take it
+    /// back.
     fn claim_advertised(&mut self, to: usize, context: u32, tag: i32) -> Option<AdvertisedReceive> {
         let peer = &mut self.peers[to];
         loop {
@@ -217,7 +221,8 @@ impl Engine {
         self.add_copy(from, Lane::WrittenIn, copy);
     }
 
-    /// Whether a receive that was told, and is not matched, can be withdrawn: not if its message is on the way.
+    /// Whether a receive that was told, and is not matched, can be withdrawn: not if its message is on the
+    /// way.
     #[cold]
     pub(super) fn take_back(&mut self, index: u32) -> bool {
         let request = self.requests.get(index);

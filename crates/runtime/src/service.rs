@@ -1,5 +1,6 @@
-//! The service thread of a rank whose job spans nodes (DESIGN 3, F5): while the program computes, or all of its threads sleep,
-//! it looks after the network, so that retransmission, acknowledgements and large messages go on.
+//! The service thread of a rank whose job spans nodes (DESIGN 3, F5): while the program computes, or all of
+//! its threads sleep, it looks after the network, so that retransmission, acknowledgements and large messages
+//! go on.
 //!
 //! ```text
 //! PARKED (futex, 1 ms at a time) --nobody has looked since, or poked--> SERVING (ppoll on the socket, then progress)
@@ -9,19 +10,22 @@
 //!   '------ a thread of the program looks, and rings -------------- ASLEEP (ppoll on the socket and the bell)
 //! ```
 //!
-//! A thread of the program that waits looks at the socket itself, which is faster; [`polled`] says so, and the service
-//! thread keeps away. A thread that is about to sleep [`poke`]s it, after its last look. A thread that lets small messages wait for
-//! others ([`will_poll`]) may go away and compute: the service thread naps a little and sends what still waits. One that sends ([`sent`]) while the
-//! service thread is asleep has set a timer that it does not know of, and rings. Who stops where: the words below
-//! are hints, but for `ASLEEP` and the bell, without which nobody would look; every look and every datagram is handled under the process lock.
+//! A thread of the program that waits looks at the socket itself, which is faster; [`polled`] says so, and
+//! the service thread keeps away. A thread that is about to sleep [`poke`]s it, after its last look. A thread
+//! that lets small messages wait for others ([`will_poll`]) may go away and compute: the service thread naps
+//! a little and sends what still waits. One that sends ([`sent`]) while the service thread is asleep has set
+//! a timer that it does not know of, and rings. Who stops where: the words below are hints, but for `ASLEEP`
+//! and the bell, without which nobody would look; every look and every datagram is handled under the process
+//! lock.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::process;
 use tutti_shm::waits;
+
+use crate::rank;
 
 /// How long the program may go without a look at the network before the service thread takes over.
 const TICK: Duration = Duration::from_millis(1);
@@ -37,7 +41,8 @@ static POKES: AtomicU32 = AtomicU32::new(0);
 static PARKED: AtomicBool = AtomicBool::new(false);
 /// Messages wait to be sent soon. Written under the process lock.
 static SOON: AtomicBool = AtomicBool::new(false);
-/// The service thread sleeps, or is about to, until a datagram or the bell wakes it. Written under the process lock.
+/// The service thread sleeps, or is about to, until a datagram or the bell wakes it. Written under the
+/// process lock.
 static ASLEEP: AtomicBool = AtomicBool::new(false);
 /// An eventfd.
 static BELL: OnceLock<OwnedFd> = OnceLock::new();
@@ -75,8 +80,8 @@ pub fn poke() {
     }
 }
 
-/// Whether the service thread will send within some 0.1 ms what waits; at the latest at its next tick. The caller holds the
-/// process lock.
+/// Whether the service thread will send within some 0.1 ms what waits; at the latest at its next tick. The
+/// caller holds the process lock.
 #[inline]
 pub fn will_poll() -> bool {
     SOON.load(Ordering::Relaxed) || wake_soon()
@@ -99,11 +104,15 @@ fn wake() {
     }
 }
 
-/// Starts the thread; `socket` is a duplicate of the rank's socket.
+/// Starts the thread, if it does not run yet; `socket` is a duplicate of the rank's socket. The caller holds
+/// the process lock.
 ///
 /// # Errors
 /// When there can be no more descriptors or threads.
 pub fn start(socket: OwnedFd) -> std::io::Result<()> {
+    if BELL.get().is_some() {
+        return Ok(());
+    }
     let bell = make_bell()?;
     let rung = bell.as_raw_fd();
     let _ = BELL.set(bell);
@@ -158,41 +167,41 @@ fn run(socket: &OwnedFd, bell: RawFd) {
             let Some(backoff) = poll(false, is_calm) else { return };
             is_calm = !await_datagram(socket, bell, backoff) && backoff == Backoff::Until(LOOK_MAX);
         }
-        if process::phase() == process::AFTER {
+        if rank::has_left() {
             return;
         }
     }
 }
 
-/// Looks at the network, or only if something waits to be sent; gives how long there is nothing to do, `None` after Finalize. Who is
-/// calm, since nothing has come for [`LOOK_MAX`], may sleep.
+/// Looks at the network, or only if something waits to be sent; gives how long there is nothing to do, `None`
+/// after the rank has left. Who is calm, since nothing has come for [`LOOK_MAX`], may sleep.
 fn poll(if_unsent: bool, is_calm: bool) -> Option<Backoff> {
-    let mut guard = process::enter()?;
+    let mut rank = rank::enter()?;
     SOON.store(false, Ordering::SeqCst);
     ASLEEP.store(false, Ordering::Relaxed);
+    let router = rank.router.clone()?;
     // What is taken in now may be what a sleeper waits for.
-    let were_asleep = guard.take_back_asleep();
+    let were_asleep = rank.take_back_asleep();
     // Who waits until nothing is under way any more (Finalize) waits for timers too.
-    let is_due = guard.engine.network_timeout().is_some_and(|timeout| timeout.is_zero());
-    let moved = (guard.engine.has_unsent() || !if_unsent) && guard.engine.poll_remote();
+    let is_due = router.borrow().timeout().is_some_and(|timeout| timeout.is_zero());
+    let has_unsent = router.borrow().has_unsent();
+    let moved = (has_unsent || !if_unsent) && router.borrow_mut().poll();
     let may_sleep = is_calm && !moved;
-    if (moved || is_due || may_sleep) && guard.waits.has_sleepers() {
-        waits::wake_completed(&mut guard);
+    if (moved || is_due || may_sleep) && rank.waits.has_sleepers() {
+        waits::wake_completed(&mut rank);
     }
-    if were_asleep && guard.waits.has_sleepers() && guard.waits.awake() == 0 {
-        guard.report_sleep(None);
+    if were_asleep && rank.waits.has_sleepers() && rank.waits.awake() == 0 {
+        rank.report_sleep(None);
     }
     // Behind everything that could have sent something.
-    let backoff = if may_sleep && guard.engine.is_network_clear() {
+    let backoff = if may_sleep && router.borrow().is_clear() {
         Backoff::Endless
     } else {
-        Backoff::Until(guard.engine.network_timeout().map_or(LOOK_MAX, |timeout| timeout.min(LOOK_MAX)))
+        Backoff::Until(router.borrow().timeout().map_or(LOOK_MAX, |timeout| timeout.min(LOOK_MAX)))
     };
     ASLEEP.store(backoff == Backoff::Endless, Ordering::Relaxed);
-    if moved {
-        guard.leave();
-    } else {
-        guard.leave_quietly();
+    if !moved {
+        rank.leave_quietly();
     }
     Some(backoff)
 }
@@ -234,7 +243,8 @@ fn await_datagram(socket: &OwnedFd, bell: RawFd, backoff: Backoff) -> bool {
 
 /// A thread started by `action` takes no signal of the program's.
 fn with_signals_blocked<T>(action: impl FnOnce() -> T) -> T {
-    // SAFETY: zeroed is a valid signal set; the sets are valid during the calls, which change this thread's mask and back.
+    // SAFETY: zeroed is a valid signal set; the sets are valid during the calls, which change this thread's
+    // mask and back.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();

@@ -1,4 +1,5 @@
-//! The process lock: one for the whole library (F16), taken only when the program asked for MPI_THREAD_MULTIPLE.
+//! The process lock: one for the whole library, taken only when several threads may come: those of the
+//! program, or the service thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -18,6 +19,14 @@ impl Lock {
     /// From now on several threads may come. Called before the second one can.
     pub fn need(&self) {
         self.needed.store(true, Ordering::Relaxed);
+    }
+
+    /// The same, by a caller that has acquired the lock and will release it.
+    pub fn need_while_held(&self) {
+        if !self.is_needed() {
+            self.word.store(1, Ordering::Relaxed);
+            self.need();
+        }
     }
 
     /// Whether several threads may come.

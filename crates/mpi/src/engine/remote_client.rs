@@ -1,29 +1,34 @@
-//! What the engine does with records and bulk data of other nodes, and with a receive that finds such a message waiting.
+//! What the engine does with records and bulk data of other nodes, and with a receive that finds such a
+//! message waiting.
 
 use std::ptr::NonNull;
 
-use tutti_channel::{Rank, Sink, Taken};
-use tutti_datatype::SignatureWord;
-use tutti_runtime::net::Memory;
+use tutti_channel::{BulkError, Taken};
+use tutti_datatype::{Buffer, SignatureWord};
+use tutti_runtime::router::{Client, Outbox};
 use tutti_shm::envelope::{CANCEL, CANCELLED, CREDIT, Head, PART};
 
 use super::matching::{Body, Matching, SHORT_BYTES, Unexpected};
-use super::remote::{Accept, Cts, Inbound, State, Target};
-use super::{CTS, Counters, EAGER, FIN, RTS, STREAM, finish, finish_receive};
+use super::remote_state::{Accept, Cts, Inbound, Outgoing, State, Target, send_record};
+use super::{CTS, Counters, EAGER, FIN, Mode, RTS, STREAM, finish, finish_receive};
 use crate::handle::Slab;
 use crate::request::Request;
 
-/// Where the channel puts what arrives.
-pub(super) struct Arrivals<'a> {
+/// Messages up to this many bytes are sent without asking: asking costs a round trip, some 20 us.
+const EAGER_BYTES_MAX: usize = 64 << 10;
+
+/// What the engine does with its records and bulk messages.
+pub(super) struct RemoteClient<'a> {
     pub state: &'a mut State,
     pub requests: &'a mut Slab<Request>,
     pub matching: &'a mut Matching,
     pub counters: &'a mut Counters,
 }
 
-impl Sink for Arrivals<'_> {
-    fn record(&mut self, from: Rank, record: &[u8]) -> Taken {
-        let from = from.0 as usize;
+// SAFETY: the user keeps a receive buffer valid, and looks at nothing in it, until the receive is done (MPI
+// 3.7), a send buffer until the send is done; what is asked for is a part of it that has not come.
+unsafe impl Client for RemoteClient<'_> {
+    fn record(&mut self, from: usize, record: &[u8]) -> Taken {
         let (head, data) = Head::decode(record)
             .unwrap_or_else(|| panic!("a record of {} bytes from rank {from} has no head", record.len()));
         let peer = &mut self.state.peers[from];
@@ -60,23 +65,47 @@ impl Sink for Arrivals<'_> {
 
     fn fragment(&mut self, tag: u64, offset: u64, bytes: &[u8]) {
         let buffer = &self.requests.get(tag as u32).buffer;
-        // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7); bytes is a slice.
+        // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7); bytes is a
+        // slice.
         unsafe { buffer.store(offset as usize, bytes.as_ptr(), bytes.len()) };
     }
-}
 
-// SAFETY: the user keeps a receive buffer valid, and looks at nothing in it, until the receive is done (MPI 3.7); what is asked for
-// is a part of it that has not come.
-unsafe impl Memory for Arrivals<'_> {
     fn place(&mut self, tag: u64, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
         let buffer = &self.requests.get(tag as u32).buffer;
         let offset = offset as usize;
         let is_inside = buffer.map.is_none() && offset + bytes <= buffer.bytes;
         is_inside.then(|| NonNull::new(buffer.at.wrapping_add(offset)))?
     }
+
+    fn read(&mut self, tag: u64, offset: u64, into: &mut [u8]) {
+        let buffer = &self.requests.get(tag as u32).buffer;
+        // SAFETY: the user keeps a send buffer valid until the send is done (MPI 3.7); the channel asks for
+        // bytes of the message.
+        unsafe { buffer.load(offset as usize, into.as_mut_ptr(), into.len()) };
+    }
+
+    fn slice(&self, tag: u64, offset: u64, bytes: usize) -> Option<&[u8]> {
+        let buffer = &self.requests.get(tag as u32).buffer;
+        // SAFETY: as above, and nobody writes there: the send is not done while the channel asks.
+        (buffer.map.is_none())
+            .then(|| unsafe { std::slice::from_raw_parts(buffer.at.add(offset as usize), bytes) })
+    }
+
+    fn bulk_sent(&mut self, tag: u64) {
+        finish(self.requests, tag as u32);
+    }
+
+    fn bulk_received(&mut self, tag: u64) {
+        finish_receive(self.requests, tag as u32);
+    }
+
+    fn advance(&mut self, outbox: &mut Outbox<'_>) {
+        self.push_bulk(outbox);
+        self.push_out(outbox);
+    }
 }
 
-impl Arrivals<'_> {
+impl RemoteClient<'_> {
     fn take_message(&mut self, from: usize, head: &Head, data: &[u8]) {
         let bytes = usize::try_from(head.length).expect("a message fits into memory");
         let body = match head.kind {
@@ -154,6 +183,117 @@ impl Arrivals<'_> {
     fn take_rts(&mut self, from: usize, number: u32) -> u32 {
         let rendezvous = self.state.peers[from].rendezvous.take(number);
         rendezvous.unwrap_or_else(|| panic!("rank {from} answers message {number}, which was not announced"))
+    }
+}
+
+impl RemoteClient<'_> {
+    /// Puts into the FIFOs what they take.
+    pub fn push_out(&mut self, outbox: &mut Outbox<'_>) {
+        let mut position = 0;
+        while let Some(&to) = self.state.busy.get(position) {
+            while let Some(outgoing) = self.state.peers[to].backlog.pop_front() {
+                if let Some(again) = self.push_one(to, outgoing, outbox) {
+                    self.state.peers[to].backlog.push_front(again);
+                    break;
+                }
+            }
+            if self.state.peers[to].backlog.is_empty() {
+                self.state.busy.swap_remove(position);
+            } else {
+                position += 1;
+            }
+        }
+    }
+
+    /// Sends one thing of the backlog, or gives back what is left of it when the FIFO is full.
+    fn push_one(&mut self, to: usize, outgoing: Outgoing, outbox: &mut Outbox<'_>) -> Option<Outgoing> {
+        match outgoing {
+            Outgoing::Control(head) => {
+                let sent = send_record(outbox, to, &head, &Buffer::empty(), 0, 0);
+                (!sent).then_some(Outgoing::Control(head))
+            }
+            Outgoing::Send { request, mode } => self.launch(to, request, mode, outbox),
+            Outgoing::Rest { request, mut offset } => {
+                let buffer = &self.requests.get(request).buffer;
+                let head = Head { kind: PART, ..Head::default() };
+                while offset < buffer.bytes {
+                    let bytes = self.state.record_data_max.min(buffer.bytes - offset);
+                    if !send_record(outbox, to, &head, buffer, offset, bytes) {
+                        return Some(Outgoing::Rest { request, offset });
+                    }
+                    offset += bytes;
+                }
+                finish(self.requests, request);
+                None
+            }
+        }
+    }
+
+    /// Starts a message in the way that fits it.
+    fn launch(&mut self, to: usize, request: u32, mode: Mode, outbox: &mut Outbox<'_>) -> Option<Outgoing> {
+        let pending = self.requests.get(request);
+        let bytes = pending.buffer.bytes;
+        let peer = &mut self.state.peers[to];
+        let asks = mode == Mode::Synchronous || bytes > EAGER_BYTES_MAX || !peer.has_credit(bytes);
+        let first = if asks { 0 } else { bytes.min(self.state.record_data_max) };
+        let head = Head {
+            kind: if asks {
+                RTS
+            } else if first == bytes {
+                EAGER
+            } else {
+                STREAM
+            },
+            context: pending.context,
+            tag: pending.tag,
+            number: peer.next_message,
+            length: bytes as u64,
+            word: peer.released(),
+            signature: pending.buffer.word().0,
+        };
+        if !send_record(outbox, to, &head, &pending.buffer, 0, first) {
+            return Some(Outgoing::Send { request, mode });
+        }
+        peer.next_message = peer.next_message.wrapping_add(1);
+        if asks {
+            self.counters.rendezvous += 1;
+            peer.rendezvous.push(head.number, request);
+            self.requests.get_mut(request).posted = u64::from(head.number);
+            return None;
+        }
+        peer.charge(bytes);
+        if first == bytes {
+            self.counters.eager += 1;
+            finish(self.requests, request);
+            return None;
+        }
+        self.counters.streamed += 1;
+        let rest = Outgoing::Rest { request, offset: first };
+        self.push_one(to, rest, outbox)
+    }
+
+    /// Accepts and sends in bulk as far as there are places.
+    fn push_bulk(&mut self, outbox: &mut Outbox<'_>) {
+        while let Some(accept) = self.state.to_accept.front() {
+            match outbox.accept_bulk(accept.from, accept.bytes, u64::from(accept.request)) {
+                Ok(word) => {
+                    let (from, number) = (accept.from, accept.number);
+                    self.state.send_control(from, Head { kind: CTS, number, word, ..Head::default() });
+                }
+                Err(BulkError::Full) => break,
+                Err(error) => panic!("a message of rank {} cannot be accepted: {error}", accept.from),
+            }
+            self.state.to_accept.pop_front();
+        }
+        while let Some(clear) = self.state.to_send.front() {
+            let bytes = self.requests.get(clear.request).buffer.bytes;
+            match outbox.send_bulk(clear.to, clear.name, bytes, u64::from(clear.request)) {
+                Ok(()) => {}
+                Err(BulkError::Full) => break,
+                Err(error) => panic!("a message cannot be sent to rank {}: {error}", clear.to),
+            }
+            self.state.to_send.pop_front();
+        }
     }
 }
 

@@ -1,0 +1,252 @@
+//! What the engine knows of ranks of other nodes besides the channel: credit, what waits for room, what
+//! streams in.
+
+use std::collections::VecDeque;
+
+use tutti_channel::SendError;
+use tutti_datatype::Buffer;
+use tutti_runtime::net::DATAGRAM_BYTES_MAX;
+use tutti_runtime::router::Outbox;
+use tutti_shm::envelope::{CREDIT, EAGER, HEAD_BYTES, Head, SIGNED_HEAD_BYTES};
+
+use super::numbered::Numbered;
+use super::{EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, Message, Mode};
+use crate::check;
+
+/// What the engine knows of them besides the channel.
+#[derive(Debug)]
+pub struct State {
+    /// By world rank; those of this node are never used.
+    pub peers: Vec<Peer>,
+    /// Matched messages that are to be accepted in bulk.
+    pub to_accept: VecDeque<Accept>,
+    /// Cleared messages that are to be sent in bulk.
+    pub to_send: VecDeque<Cts>,
+    /// Peers with a backlog, each once.
+    pub busy: Vec<usize>,
+    /// Bytes of data in a record.
+    pub record_data_max: usize,
+}
+
+/// What the engine keeps for a rank of another node.
+#[derive(Debug, Default)]
+pub struct Peer {
+    /// What waits for room in the FIFO, in order.
+    pub backlog: VecDeque<Outgoing>,
+    /// Requests of the announced sends.
+    pub rendezvous: Numbered<u32>,
+    /// The message that is streaming in.
+    pub inbound: Option<Inbound>,
+    /// Number of the next message that streams in.
+    pub next_inbound: u32,
+    /// Number of the next message to the rank.
+    pub next_message: u32,
+    eager_sent: u64,
+    pub eager_known_released: u64,
+    eager_released: u64,
+    eager_published: u64,
+}
+
+/// Something that waits for room in a FIFO.
+#[derive(Debug)]
+pub enum Outgoing {
+    /// A record without data.
+    Control(Head),
+    /// A send that has not started.
+    Send { request: u32, mode: Mode },
+    /// An eager message of several records, of which so many bytes are in the FIFO.
+    Rest { request: u32, offset: usize },
+}
+
+/// An eager message of several records on its way in.
+#[derive(Debug)]
+pub struct Inbound {
+    /// Its name among the unexpected messages.
+    pub number: u32,
+    pub bytes: usize,
+    pub arrived: usize,
+    pub target: Target,
+}
+
+#[derive(Debug)]
+pub enum Target {
+    /// The buffer of a receive.
+    Receive(u32),
+    /// Memory of ours, until a receive comes.
+    Held(Vec<u8>),
+}
+
+/// A matched message that is to come in bulk.
+#[derive(Debug)]
+pub struct Accept {
+    pub from: usize,
+    pub number: u32,
+    pub request: u32,
+    pub bytes: usize,
+}
+
+/// A message that its receiver has cleared.
+#[derive(Debug)]
+pub struct Cts {
+    pub to: usize,
+    pub name: u64,
+    pub request: u32,
+}
+
+impl State {
+    /// Nothing was exchanged yet, in a job of so many ranks.
+    pub fn new(ranks: usize, record_bytes_max: usize) -> Self {
+        State {
+            peers: (0..ranks).map(|_| Peer::default()).collect(),
+            to_accept: VecDeque::new(),
+            to_send: VecDeque::new(),
+            busy: Vec::new(),
+            record_data_max: record_bytes_max - if check::is_on() { SIGNED_HEAD_BYTES } else { HEAD_BYTES },
+        }
+    }
+
+    /// Puts something behind what waits for room to a rank.
+    pub fn put_off(&mut self, to: usize, outgoing: Outgoing) {
+        if self.peers[to].backlog.is_empty() {
+            self.busy.push(to);
+        }
+        self.peers[to].backlog.push_back(outgoing);
+    }
+
+    /// Sends a record without data, in order with everything else.
+    pub fn send_control(&mut self, to: usize, head: Head) {
+        self.put_off(to, Outgoing::Control(head));
+    }
+
+    /// An eager message of `from` has reached a receive's buffer.
+    pub fn release_credit(&mut self, from: usize, bytes: usize) {
+        let peer = &mut self.peers[from];
+        peer.eager_released += bytes as u64 + EAGER_OVERHEAD_BYTES;
+        // Every record carries the count. Alone it costs a datagram, in front of an answer that would have
+        // carried it too, so it goes seldom: a sender without credit announces.
+        if peer.eager_released - peer.eager_published >= EAGER_CREDIT_BYTES / 2 {
+            let word = peer.eager_released;
+            peer.eager_published = word;
+            self.send_control(from, Head { kind: CREDIT, word, ..Head::default() });
+        }
+    }
+}
+
+impl Peer {
+    /// Whether so many bytes may be sent eagerly.
+    pub fn has_credit(&self, bytes: usize) -> bool {
+        let after = self.eager_sent + bytes as u64 + EAGER_OVERHEAD_BYTES;
+        after <= self.eager_known_released + EAGER_CREDIT_BYTES
+    }
+
+    /// So many bytes are sent eagerly.
+    pub fn charge(&mut self, bytes: usize) {
+        self.eager_sent += bytes as u64 + EAGER_OVERHEAD_BYTES;
+    }
+
+    /// The count of released bytes, to be sent with a record.
+    pub fn released(&mut self) -> u64 {
+        self.eager_published = self.eager_released;
+        self.eager_released
+    }
+}
+
+impl State {
+    /// Whether a send waits for its receive.
+    pub fn is_rendezvous(&self, to: usize, message: u32, request: u32) -> bool {
+        self.peers[to].rendezvous.get(message) == Some(&request)
+    }
+
+    /// Whether this send is announced, and nothing else of it is under way.
+    pub fn has_rendezvous(&self, to: usize, message: u32, request: u32) -> bool {
+        self.peers[to].backlog.is_empty() && self.is_rendezvous(to, message, request)
+    }
+
+    /// How far a send or a receive has come by records: each way there is one message at a time.
+    pub fn moved_bytes(&self, peer: usize, request: u32) -> Option<usize> {
+        let peer = &self.peers[peer];
+        let sent = match peer.backlog.front() {
+            Some(Outgoing::Rest { request: send, offset }) if *send == request => Some(*offset),
+            _ => None,
+        };
+        let is_into =
+            |inbound: &&Inbound| matches!(inbound.target, Target::Receive(receive) if receive == request);
+        let inbound = peer.inbound.as_ref().filter(is_into);
+        sent.or_else(|| inbound.map(|inbound| inbound.arrived))
+    }
+
+    /// Whether something waits for room, or for a place among the bulk messages.
+    pub fn owes(&self) -> bool {
+        let State { busy, to_accept, to_send, .. } = self;
+        !to_accept.is_empty() || !to_send.is_empty() || !busy.is_empty()
+    }
+
+    /// Whether nothing is owed to other nodes but what the channel has.
+    pub fn is_flushed(&self) -> bool {
+        let owes = |peer: &Peer| !peer.backlog.is_empty() || !peer.rendezvous.is_empty();
+        self.to_send.is_empty() && !self.peers.iter().any(owes)
+    }
+
+    /// Puts a small message into the FIFO, if nothing waits before it and there is room and credit.
+    pub fn try_eager(&mut self, outbox: &mut Outbox<'_>, message: &Message) -> bool {
+        let to = message.to as usize;
+        let bytes = message.buffer.bytes;
+        let peer = &mut self.peers[to];
+        if message.mode != Mode::Standard
+            || bytes > self.record_data_max
+            || !peer.backlog.is_empty()
+            || !peer.has_credit(bytes)
+        {
+            return false;
+        }
+        let head = Head {
+            kind: EAGER,
+            context: message.context,
+            tag: message.tag,
+            length: bytes as u64,
+            word: peer.released(),
+            ..Head::default()
+        };
+        let sent = send_record(outbox, to, &head, &message.buffer, 0, bytes);
+        if sent {
+            peer.charge(bytes);
+        }
+        sent
+    }
+}
+
+/// Puts a record with bytes of a message into the FIFO; false when it is full.
+pub fn send_record(
+    outbox: &mut Outbox<'_>,
+    to: usize,
+    head: &Head,
+    buffer: &Buffer,
+    offset: usize,
+    bytes: usize,
+) -> bool {
+    let (encoded, head_bytes) = (head.encode(), head.bytes());
+    let head = &encoded[..head_bytes];
+    let sent = if buffer.map.is_none() {
+        // SAFETY: the user keeps a send buffer valid until the send is done; the bytes lie inside; an empty
+        // one may be null.
+        let body = unsafe {
+            if bytes == 0 { &[][..] } else { std::slice::from_raw_parts(buffer.at.add(offset), bytes) }
+        };
+        outbox.try_send(to, head, body)
+    } else {
+        let mut packed = [0; RECORD_BYTES_MAX];
+        // SAFETY: as above; a record is not longer than the array.
+        unsafe { buffer.load(offset, packed[..bytes].as_mut_ptr(), bytes) };
+        outbox.try_send(to, head, &packed[..bytes])
+    };
+    match sent {
+        Ok(()) => true,
+        Err(SendError::Full) => false,
+        // Its message would never be received; the program that sends it is wrong, but so it may end.
+        Err(SendError::Exited(_)) => true,
+        Err(error) => panic!("a record to rank {to} is refused: {error}"),
+    }
+}
+
+/// Bytes of data in a record, at most: those of the longest datagram.
+const RECORD_BYTES_MAX: usize = DATAGRAM_BYTES_MAX;

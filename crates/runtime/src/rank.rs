@@ -1,0 +1,252 @@
+//! This process as a rank: what all interfaces of the process (messages, remote memory) share, under one
+//! lock.
+//!
+//! ```text
+//! start      attach, job, network; the process lock from here on
+//! register   each interface: what it does while threads wait, which records are its own ([`crate::router`])
+//! serve      the service thread, if there is a network
+//! enter      any thread, any interface: a [`LockedRank`] until it is dropped
+//! leave      when the last interface leaves, the rank has left its job
+//! ```
+
+use std::cell::{RefCell, UnsafeCell};
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use tutti_shm::endpoint::Endpoint;
+use tutti_shm::waits::Waits;
+
+use crate::attach::{self, AttachError};
+use crate::job::Job;
+use crate::lock::Lock;
+use crate::log;
+use crate::net::Net;
+use crate::router::Router;
+use crate::service;
+use crate::sleep::SleepReport;
+use crate::wait::CoreSharing;
+use crate::waiting::Test;
+
+/// The process lock: one for all interfaces, taken only when several threads may come.
+pub static LOCK: Lock = Lock::new();
+
+static PHASE: AtomicU8 = AtomicU8::new(Phase::Before as u8);
+static RANK: Cell = Cell(UnsafeCell::new(None));
+
+struct Cell(UnsafeCell<Option<Rank>>);
+
+// SAFETY: the content is reached only through a LockedRank, which holds the process lock; where the lock is
+// not needed the program has promised that one thread at a time calls the library.
+unsafe impl Sync for Cell {}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Phase {
+    Before,
+    Running,
+    /// All interfaces have left, or the process is a forked child, which has no place in the job.
+    After,
+}
+
+/// Interfaces of a process.
+pub const INTERFACES_MAX: usize = 4;
+
+/// What the interfaces of a process share.
+#[derive(Debug)]
+pub struct Rank {
+    /// The job that this process belongs to.
+    pub job: Job,
+    /// Peers on other nodes; none in a job that has one node.
+    pub router: Option<Rc<RefCell<Router>>>,
+    /// Threads that wait inside the library.
+    pub waits: Waits<Test>,
+    /// Whether waits have a core to themselves.
+    pub core_sharing: CoreSharing,
+    /// This rank's own endpoint, in the segment.
+    pub(crate) endpoint: NonNull<Endpoint>,
+    /// The interfaces of the process, in the order in which they registered.
+    interfaces: [Option<&'static dyn Interface>; INTERFACES_MAX],
+    /// Interfaces that have not left.
+    users: usize,
+}
+
+/// What an interface does for threads of the process that wait, whichever interface they wait in. Called
+/// under the process lock.
+pub trait Interface: Sync + std::fmt::Debug {
+    /// Takes in what peers of this node have published, and goes on with what was started. Returns whether
+    /// anything moved.
+    fn progress(&self, rank: &mut LockedRank) -> bool;
+    /// Nobody will look for now: tells peers what was consumed.
+    fn publish(&self);
+    /// Adds what is under way without a thread that waits for it.
+    fn describe_background(&self, report: &mut SleepReport);
+    /// Whether something is under way that only a thread which waits goes on with.
+    fn has_background(&self) -> bool;
+}
+
+/// The right to use the rank's state. Dropping it gives the lock back.
+#[derive(Debug)]
+pub struct LockedRank {
+    /// The calling thread is among those that wait.
+    pub(crate) is_waiting: bool,
+}
+
+/// Takes this process's place in its job, or joins the interface that has. The caller makes sure that this is
+/// not called by two threads at once.
+///
+/// # Errors
+/// When there is a ticket but the place cannot be had.
+pub fn start() -> Result<(), AttachError> {
+    if let Some(mut rank) = enter() {
+        rank.users += 1;
+        return Ok(());
+    }
+    let place = attach::attach()?;
+    if let Some(remark) = &place.remark {
+        log::line(format_args!("{remark}"));
+    }
+    let job = Job::enter(place);
+    let rank = Rank {
+        router: None,
+        waits: Waits::new(),
+        core_sharing: CoreSharing::new(job.is_oversubscribed()),
+        endpoint: NonNull::from(job.endpoint(job.rank())),
+        interfaces: [None; INTERFACES_MAX],
+        users: 1,
+        job,
+    };
+    // SAFETY: nobody looks at the cell before the phase says so, and our caller is alone here.
+    unsafe { *RANK.0.get() = Some(rank) };
+    // SAFETY: the function is static, and the library is never unloaded (`-z nodelete`).
+    unsafe { libc::pthread_atfork(None, None, Some(enter_child)) };
+    PHASE.store(Phase::Running as u8, Ordering::Release);
+    Ok(())
+}
+
+/// The first thing that a forked child does: it has no place in the job, nor the job's segments
+/// (`MADV_DONTFORK`).
+extern "C" fn enter_child() {
+    PHASE.store(Phase::After as u8, Ordering::Relaxed);
+}
+
+/// Enters the library; `None` before [`start`], after the last interface has left, and in a forked child.
+#[inline]
+pub fn enter() -> Option<LockedRank> {
+    if PHASE.load(Ordering::Relaxed) != Phase::Running as u8 {
+        return None;
+    }
+    LOCK.acquire();
+    // SAFETY: the phase says that the value is there, and it stays; the lock is ours.
+    Some(unsafe { LockedRank::new() })
+}
+
+/// Whether all interfaces have left.
+pub(crate) fn has_left() -> bool {
+    PHASE.load(Ordering::Relaxed) == Phase::After as u8
+}
+
+impl Rank {
+    /// Opens the way to the ranks of other nodes, if there are any and it is not open yet: then the lock is
+    /// needed from now on.
+    ///
+    /// # Errors
+    /// Those of [`Net::open`].
+    pub fn open_network(&mut self) -> Result<(), AttachError> {
+        if self.router.is_none()
+            && let Some(net) = Net::open(&self.job).map_err(AttachError::Network)?
+        {
+            LOCK.need_while_held();
+            self.router = Some(Rc::new(RefCell::new(Router::new(net, self.job.ranks()))));
+        }
+        Ok(())
+    }
+
+    /// From now on threads that wait serve this interface too.
+    ///
+    /// # Panics
+    /// When there are more than [`INTERFACES_MAX`].
+    pub fn register(&mut self, interface: &'static dyn Interface) {
+        let free = self.interfaces.iter_mut().find(|slot| slot.is_none());
+        *free.expect("a process has few interfaces") = Some(interface);
+    }
+
+    pub(crate) fn interfaces(&self) -> impl Iterator<Item = &'static dyn Interface> + use<> {
+        self.interfaces.into_iter().flatten()
+    }
+
+    /// Whether several interfaces have registered.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.interfaces[1].is_some()
+    }
+
+    /// Starts the service thread, if there is a network and it does not run yet.
+    ///
+    /// # Errors
+    /// When there can be no more descriptors or threads.
+    pub fn serve(&self) -> Result<(), AttachError> {
+        let Some(router) = &self.router else { return Ok(()) };
+        let socket = router.borrow().duplicate_socket().map_err(AttachError::Network)?;
+        service::start(socket).map_err(AttachError::Network)
+    }
+}
+
+impl LockedRank {
+    /// # Safety
+    /// The calling thread holds the lock of a rank that has started, and has no other value of this type that
+    /// it uses.
+    #[inline(always)]
+    pub unsafe fn new() -> Self {
+        LockedRank { is_waiting: false }
+    }
+
+    /// The same right once more, for a call that is made meanwhile.
+    ///
+    /// # Safety
+    /// Nothing is borrowed from `self` until the value was used for the last time.
+    pub unsafe fn lend(&mut self) -> ManuallyDrop<LockedRank> {
+        ManuallyDrop::new(LockedRank { is_waiting: self.is_waiting })
+    }
+
+    /// An interface has nothing to do in the job any more. The last one leaves it.
+    pub fn leave_job(mut self) {
+        self.users -= 1;
+        if self.users > 0 {
+            return;
+        }
+        self.job.leave();
+        PHASE.store(Phase::After as u8, Ordering::Release);
+        // The service thread goes too: there are processes that end with their last thread.
+        service::sent();
+        // The state itself is kept: a thread that wrongly still waits must not find freed memory, and the
+        // segment must stay mapped as long as others copy from it. The process is about to end anyway.
+    }
+}
+
+impl Deref for LockedRank {
+    type Target = Rank;
+
+    #[inline(always)]
+    fn deref(&self) -> &Rank {
+        // SAFETY: the value says that we hold the lock and that the rank has started; the state is never
+        // taken away.
+        unsafe { (*RANK.0.get()).as_ref().unwrap_unchecked() }
+    }
+}
+
+impl DerefMut for LockedRank {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Rank {
+        // SAFETY: as above.
+        unsafe { (*RANK.0.get()).as_mut().unwrap_unchecked() }
+    }
+}
+
+impl Drop for LockedRank {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
