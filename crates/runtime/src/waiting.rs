@@ -95,7 +95,7 @@ pub fn wait<W: Waiting, T>(
 }
 
 /// Makes progress until the wait `is_over`.
-#[inline]
+#[inline(never)]
 pub fn wait_until<W: Waiting>(
     host: &mut W,
     hint: Option<usize>,
