@@ -290,6 +290,8 @@ impl Core {
             job.order.forget = true;
             job.shed();
         } else if !members.is_alive(job.launch.origin)
+            // Nodes are still coming back to a controller that has just begun.
+            && job.adopted_until_ms.is_none()
             && !job.waits_for_origin(self.now_ms, self.config.keep_ms)
         {
             job.lose_output(&name(members, job.launch.origin));

@@ -274,6 +274,32 @@ fn cluster_sim_part_starts_although_children_report_first() {
     assert!(tried > 60 || seeds(2).len() == 1, "{tried} jobs could end well");
 }
 
+/// A job ends while its origin has not come back to a new controller: its output waits for it, and so does its end.
+#[test]
+fn cluster_sim_output_waits_for_an_origin_that_comes_back_late() {
+    let mut tried = 0;
+    for seed in seeds(150) {
+        let mut world = World::new(seed, 4, 4);
+        world.run_until(5_000);
+        world.let_nothing_else_fail();
+        world.let_jobs_end_well(0..100);
+        world.run_from(1, &[2, 3]);
+        while !(world.has_begun_on(2) && world.has_begun_on(3)) {
+            world.run_until(world.now_ms + 1);
+        }
+        world.run_until(world.now_ms + seed % 7 * 20);
+        world.replace_daemon(0, 300);
+        let limit_ms = world.now_ms + 120_000;
+        while !world.is_quiet() && world.now_ms < limit_ms {
+            world.run_until(world.now_ms + 1_000);
+        }
+        tried += u32::from(world.all_ended_well());
+        println!("TUTTI_SIM_SEED={seed}");
+        world.check_end();
+    }
+    assert!(tried > 100 || seeds(2).len() == 1, "{tried} jobs ended well");
+}
+
 /// A part that a daemon has begun is over when that dies with its starter, also if the next one dies before
 /// it can say so: the third knows only that it was not begun by the second. `World` holds that no part begins
 /// twice.

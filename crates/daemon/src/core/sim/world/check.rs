@@ -1,6 +1,6 @@
 //! What must hold: while jobs run, and when all is quiet.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tutti_protocol::wire::Report;
 
@@ -158,6 +158,15 @@ impl World {
         };
         let reported_twice = says("does not answer any more") && says("were lost with its daemon");
         assert!(self.controller_died || !reported_twice, "{client:?}");
+        // Who is told that the job has ended well, and nothing else, has all of its output.
+        if client.end == Some(0) && !says("lost") {
+            let parts = self.lines.iter().filter(|((of, _), _)| *of == job);
+            let expected: BTreeMap<u32, u64> = parts
+                .flat_map(|(_, (ranks, lines))| ranks.clone().map(|rank| (rank as u32, *lines)))
+                .filter(|(_, lines)| *lines > 0)
+                .collect();
+            assert_eq!(*client.output(), expected, "{client:?} of job {job}\n{}", self.picture());
+        }
         if self.troubled {
             return;
         }

@@ -96,6 +96,11 @@ impl World {
 
     /// One job of a rank for each of these nodes, of all if none is named; gives its front end.
     pub(in crate::core::sim) fn run_on(&mut self, nodes: &[usize]) -> usize {
+        self.run_from(0, nodes)
+    }
+
+    /// The same for a front end of node `origin`.
+    pub(in crate::core::sim) fn run_from(&mut self, origin: usize, nodes: &[usize]) -> usize {
         let ranks = if nodes.is_empty() { self.machines.len() } else { nodes.len() } as u32;
         let mut submit = self.submit();
         submit.job.programs[0].ranks = ranks;
@@ -103,10 +108,7 @@ impl World {
         submit.hosts = nodes.iter().map(|node| Host { name: format!("node{node}"), ranks: None }).collect();
         submit.terms = Terms::default();
         submit.batch = Batch::default();
-        let client = ClientId(self.number());
-        self.clients.push(Client::new(client, 0, true));
-        self.deliver(0, Event::Request(client, User { uid: 1, gid: 1 }, Request::Run(Box::new(submit))));
-        self.clients.len() - 1
+        self.user_requests(origin, Request::Run(Box::new(submit)))
     }
 
     /// No job stands still, and none that waits for a part that has failed.
