@@ -1,14 +1,17 @@
-# The simulator of the channels with fresh seeds, for as long as one likes: make soak SECONDS=36000. It ends at the first
-# failure and prints its seed; TUTTI_SIM_SEED=... make soak repeats it.
-SECONDS ?= 3600
+# Everything random, with fresh seeds, for as long as one likes: make soak SECONDS=36000. Each part ends at the first failure
+# and prints its seed; TUTTI_SIM_SEED=... make soak-channel repeats it.
+SECONDS ?= 600
 .PHONY: soak
-soak: ## run the channels' simulator with fresh seeds for SECONDS
+soak: soak-channel soak-gang soak-cluster soak-hostile fuzz ## simulators with fresh seeds for SECONDS (600) each, faults of jobs and daemons, then the fuzzers
+
+.PHONY: soak-channel
+soak-channel: ## run the channels' simulator with fresh seeds for SECONDS
 	TUTTI_SIM_SECONDS=$(SECONDS) $(CARGO) test -p tutti-channel --test simulation -- --nocapture \
 		$(if $(TUTTI_SIM_SEED),simulation_delivers,--ignored soak)
 
 # The same for the gang switch and its scheduler.
 .PHONY: soak-gang
-soak-gang: dist ## run the gang switch's simulator with fresh seeds for SECONDS, then TURNS (20000) of 5 ms on real processes
+soak-gang: testing ## run the gang switch's simulator with fresh seeds for SECONDS, then TURNS (20000) of 5 ms on real processes
 	TUTTI_SIM_SECONDS=$(SECONDS) $(CARGO) test -p tutti-sched --test simulation -- --nocapture --ignored soak
 	TUTTI_TURNS=$(or $(TURNS),20000) $(CARGO) test -p tutti-tests --test gang -- --nocapture --ignored messages_arrive_once_in_order_soak
 

@@ -1,6 +1,6 @@
 # All that must hold before a change lands. The tests come last, so that the runner's closing lines are in view.
 .PHONY: test fmt clippy doc unit
-test: dist fmt clippy doc loom unit ## build target/dist, then format, lints, documentation, all tests
+test: testing fmt clippy doc loom unit ## build target/dist, then format, lints, documentation, all tests
 
 fmt: ## the format is rustfmt's
 	$(CARGO) fmt --all --check

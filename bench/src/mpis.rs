@@ -229,7 +229,8 @@ pub fn command(places: &Places, kind: Kind, case: &Case, cores: usize, args: &[S
             .arg(places.root.join("bench/nodes/at")),
         Kind::Tutti if two_nodes => {
             if let Nodes::Lossy(faults) = case.nodes {
-                command.env("TUTTI_FAULTS", faults);
+                let testing = places.target.join("testing/libtutti.so");
+                command.env("LD_PRELOAD", testing).env("TUTTI_FAULTS", faults);
             }
             command.args(["--netns", "2"])
         }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use tutti_testkit::Random;
 use tutti_tests::{Scratch, compile};
 
 use crate::Cluster;
@@ -60,7 +61,7 @@ struct Stage {
     bystanders: Vec<Running>,
     /// How many jobs have been hit.
     hit: u32,
-    random: u64,
+    random: Random,
     /// What each daemon holds when nothing but the bystanders is there.
     held: Vec<Held>,
 }
@@ -79,20 +80,11 @@ impl Stage {
             job.await_line("traffic: up");
             job
         });
-        let random = std::env::var("TUTTI_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-        let random = random.unwrap_or_else(|| u64::from(std::process::id()));
-        println!("TUTTI_TEST_SEED={random}");
+        let random = Random::new(tutti_testkit::seed());
         let bystanders = Vec::from(bystanders);
         await_that("both run", || jobs(&cluster) == [1, 2].map(|job| (job, "running".to_owned())).into());
         let held = (0..NODES).map(|node| Held::by(cluster.daemon(node))).collect();
         Stage { cluster, scratch, bystanders, hit: 0, random, held }
-    }
-
-    fn random(&mut self, below: u64) -> u64 {
-        // Knuth's multiplier: the upper bits are good enough for moments.
-        self.random =
-            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.random >> 33) % below
     }
 
     fn go(&self) -> PathBuf {
@@ -109,7 +101,7 @@ impl Stage {
         let mut job = start(&self.cluster, &words);
         self.hit += 1;
         if early {
-            std::thread::sleep(Duration::from_millis(self.random(60)));
+            std::thread::sleep(Duration::from_millis(self.random.below(60)));
         } else {
             job.await_line("up");
             await_that("all are up", || {

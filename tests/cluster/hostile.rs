@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::time::Duration;
-use tutti_testkit::{Need, skip};
+use tutti_testkit::{Need, Random, skip};
 
 use crate::Cluster;
 use crate::harness::{LIMIT, RANK, await_that};
@@ -53,16 +53,10 @@ fn assert_unharmed(cluster: &Cluster, daemon: rustix::process::Pid) {
 fn local_socket_garbage_changes_nothing() {
     let cluster = Cluster::up("cluster-rubbish", 1, &[]);
     let daemon = cluster.daemon(0);
-    let seed = std::process::id().into();
-    println!("seed {seed}");
-    let mut random: u64 = seed;
+    let mut random = Random::new(tutti_testkit::seed());
     for _ in 0..200 {
-        let length = random as usize % 300;
-        let next = || {
-            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (random >> 33) as u8
-        };
-        let bytes: Vec<u8> = std::iter::repeat_with(next).take(12 + length).collect();
+        let mut bytes = vec![0; 12 + random.below(300) as usize];
+        random.fill(&mut bytes);
         answer(&cluster, &bytes);
     }
     // Heads that announce more than there may be, and kinds that are not there.
@@ -130,10 +124,10 @@ fn daemon_port_garbage_changes_nothing() {
     let first = said.lines().find(|line| line.contains("listens on ")).expect("its first line");
     let port = first.rsplit(' ').next().expect("an address").to_owned();
     let connect = || std::net::TcpStream::connect(&port).expect("the daemon lives");
-    let mut random = u64::from(std::process::id());
+    let mut random = Random::new(tutti_testkit::seed());
     for _ in 0..200 {
-        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        let bytes: Vec<u8> = (0..random >> 55).map(|at| (random >> (at % 50)) as u8).collect();
+        let mut bytes = vec![0; random.below(512) as usize];
+        random.fill(&mut bytes);
         let _ = connect().write_all(&bytes);
     }
     // A client's hello of TLS, cut at every byte.

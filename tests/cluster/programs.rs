@@ -1,7 +1,7 @@
 //! MPI programs mean the same on the nodes of a cluster as on one: those of the conformance suites, on few daemons and on many.
 //! (mpi4py's own suite on a cluster: `make test-mpi4py MPI4PY_NETWORK=cluster2`.)
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tutti_tests::{CONFORMANCE, Scratch, compile, run};
 
@@ -28,14 +28,9 @@ fn pass(name: &str, clusters: &[u32], ranks: u32, programs: &[Program]) {
     }
 }
 
-/// Differs from run to run, and is printed; TUTTI_TEST_SEED repeats a run.
+/// A seed that changes from run to run, and is printed. TUTTI_TEST_SEED repeats a run.
 fn seed() -> String {
-    let seed = std::env::var("TUTTI_TEST_SEED").unwrap_or_else(|_| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
-        now.subsec_nanos().to_string()
-    });
-    println!("TUTTI_TEST_SEED={seed}");
-    seed
+    tutti_testkit::seed().to_string()
 }
 
 #[test]

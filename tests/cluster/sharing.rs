@@ -260,16 +260,12 @@ fn job_without_turns_runs_all_the_time() {
 
 #[test]
 fn policies_run_the_same_jobs_to_their_ends() {
-    let seed = std::env::var("TUTTI_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1998_u64);
-    eprintln!("TUTTI_TEST_SEED={seed} repeats this mix of jobs");
+    let seed = tutti_testkit::seed();
     for policy in ["matrix", "dqt"] {
         let options = ["--slots", "2", "--slice", "10", "--memory", "1G", "--policy", policy];
         let cluster = Cluster::up("cluster-policies", 3, &options);
-        let mut state = seed;
-        let mut below = |bound: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % bound
-        };
+        let mut random = tutti_testkit::Random::new(seed);
+        let mut below = |bound: u64| random.below(bound);
         for job in 1..=8_u64 {
             let nodes = 1 + below(3);
             let ranks = nodes + below(3);

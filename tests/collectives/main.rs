@@ -2,19 +2,16 @@
 //! however the ranks are late. Everything runs from `target/dist`.
 
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tutti_tests::{Scratch, compile, program, run};
 
 /// Many ranks on few busy cores are slow; nothing here takes a tenth of it on a free machine.
 const LIMIT: Duration = Duration::from_secs(110);
 
-/// A seed that changes from run to run; the program prints it. TUTTI_TEST_SEED repeats a run.
+/// A seed that changes from run to run, and is printed. TUTTI_TEST_SEED repeats a run.
 fn seed() -> String {
-    std::env::var("TUTTI_TEST_SEED").unwrap_or_else(|_| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
-        now.subsec_nanos().to_string()
-    })
+    tutti_testkit::seed().to_string()
 }
 
 /// Runs the conformance program on so many ranks.

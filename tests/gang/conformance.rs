@@ -22,7 +22,7 @@ fn pass(name: &str, up: &[&str], beside: bool) {
         assert!(ran.stdout.contains(&format!("{name}: ok\n")), "{ran}");
     }
     let random = compile("tests/point_to_point/programs/random.c", scratch.path());
-    let (program, seed) = (random.to_string_lossy(), crate::seed().to_string());
+    let (program, seed) = (random.to_string_lossy(), tutti_testkit::seed().to_string());
     let words = ["run", "-N", "2", "-n", "3", &program, &seed, "12"];
     let mut runs = 0;
     while runs == 0 || log::thaws(&cluster) < THAWS {

@@ -2,6 +2,7 @@
 //! and his messages are right.
 
 use rustix::process::{Pid, Signal, kill_process};
+use tutti_testkit::Random;
 
 use crate::Cluster;
 use crate::cluster::SLOWLY_LOST;
@@ -9,19 +10,9 @@ use crate::harness::{Running, await_that};
 use crate::traffic::Traffic;
 use crate::turns::{Turns, groups};
 
-/// Numbers that look random.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        (self.0 >> 33) % bound
-    }
-
-    /// Some moment within two slices: between the steps of a switch, in the middle of one, in a turn.
-    fn pause(&mut self) {
-        std::thread::sleep(std::time::Duration::from_micros(self.below(10_000)));
-    }
+/// Some moment within two slices: between the steps of a switch, in the middle of one, in a turn.
+fn pause(random: &mut Random) {
+    std::thread::sleep(std::time::Duration::from_micros(random.below(10_000)));
 }
 
 /// What no daemon ends any more ends with its test.
@@ -137,33 +128,33 @@ fn is_named(pid: &Pid, name: &str) -> bool {
 }
 
 #[track_caller]
-fn strike(cluster: &Cluster, job: Running, number: u32, fault: Fault, draw: &mut Draw) {
+fn strike(cluster: &Cluster, job: Running, number: u32, fault: Fault, random: &mut Random) {
     let number = number.to_string();
     let processes = job.mark.processes();
-    let kill_one = |name: &str, draw: &mut Draw| {
+    let kill_one = |name: &str, random: &mut Random| {
         let named: Vec<_> = processes.iter().filter(|pid| is_named(pid, name)).collect();
-        let pid = *named[draw.below(named.len() as u64) as usize];
-        draw.pause();
+        let pid = *named[random.below(named.len() as u64) as usize];
+        pause(random);
         kill_process(pid, Signal::KILL).expect("it lives");
     };
     match fault {
-        Fault::Rank => kill_one("traffic", draw),
-        Fault::Starter => kill_one("tutti-starter", draw),
+        Fault::Rank => kill_one("traffic", random),
+        Fault::Starter => kill_one("tutti-starter", random),
         Fault::Job => {
-            draw.pause();
+            pause(random);
             cluster.tutti(&["kill", &number]).expect_success();
         }
         Fault::Terminated => {
-            draw.pause();
+            pause(random);
             job.signal(Signal::TERM);
         }
         Fault::FrontEnd => {
-            draw.pause();
+            pause(random);
             job.signal(Signal::KILL);
         }
         Fault::Suspended => {
             cluster.tutti(&["suspend", &number]).expect_success();
-            kill_one("traffic", draw);
+            kill_one("traffic", random);
         }
     }
     let left = groups(&job);
@@ -184,14 +175,14 @@ fn survives(name: &str, up: &[&str]) {
     let cluster = Cluster::up(name, 2, &[&["--slice", "5"], up].concat());
     let (traffic, hit) = (Traffic::new(name), Traffic::new(&format!("{name}-hit")));
     let bystander = traffic.start(&cluster, 1, 2, 4, None);
-    let seed = crate::seed();
+    let seed = tutti_testkit::seed();
     println!("seed {seed}");
-    let mut draw = Draw(seed);
+    let mut random = Random::new(seed);
     for (job, fault) in FAULTS.into_iter().enumerate() {
         let running = hit.start(&cluster, 2, 2, 4, None);
         let Some(mut turns) = Turns::of(&[&bystander, &running]) else { return };
         turns.await_more(4, crate::harness::LIMIT);
-        strike(&cluster, running, job as u32 + 2, fault, &mut draw);
+        strike(&cluster, running, job as u32 + 2, fault, &mut random);
     }
     traffic.end(vec![bystander]);
 }

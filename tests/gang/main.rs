@@ -20,15 +20,4 @@ mod switch_links;
 mod traffic;
 mod turns;
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use cluster::Cluster;
-
-/// Where random numbers begin: `TUTTI_TEST_SEED`, or the time.
-fn seed() -> u64 {
-    let given = std::env::var("TUTTI_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-    given.unwrap_or_else(|| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
-        u64::from(now.subsec_nanos())
-    })
-}

@@ -17,7 +17,7 @@ use crate::steered::Steered;
 fn start(program: &Steered, cluster: &Cluster, nodes: u32, ranks: u32, what: &str, faults: &str) -> Running {
     let (nodes, count) = (nodes.to_string(), ranks.to_string());
     let mut command = cluster.command(&program.words(&["run", "-N", &nodes, "-n", &count], what));
-    command.env("TUTTI_FAULTS", faults);
+    command.env("LD_PRELOAD", tutti_tests::testing_library()).env("TUTTI_FAULTS", faults);
     let mut job = Running::start_command(&mut command);
     (0..ranks).for_each(|_| job.await_line("snapshot: up"));
     job

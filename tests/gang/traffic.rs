@@ -64,7 +64,10 @@ impl Traffic {
         let mut command = cluster.command(&words);
         command.envs(self.env.iter().copied());
         if let Some(faults) = faults {
-            command.env("TUTTI_FAULTS", faults).env("TUTTI_STATS", "json");
+            command
+                .env("LD_PRELOAD", tutti_tests::testing_library())
+                .env("TUTTI_FAULTS", faults)
+                .env("TUTTI_STATS", "json");
         }
         let mut job = Running::start_command(&mut command);
         job.await_line("traffic: up");
@@ -132,7 +135,7 @@ fn take_turns(name: &str, up: &[&str], ranks: u32, faults: bool, turns: u64) {
     }
     let cluster = Cluster::up(name, 2, &[&["--slice", "5"], up].concat());
     let traffic = Traffic::new(name);
-    let seed = crate::seed();
+    let seed = tutti_testkit::seed();
     let faults_of = |job| faults.then(|| format!("loss=1%,dup=0.5%,reorder=2%,seed={}", seed + job));
     let jobs: Vec<_> = (1..=2)
         .map(|job| traffic.start(&cluster, job, 2, ranks, faults_of(u64::from(job)).as_deref()))
@@ -183,7 +186,7 @@ fn messages_arrive_once_in_order_soak() {
     for (name, up) in [("gang-soak", &["--netns"][..]), ("gang-soak-strict", &["--netns", "--strict"])] {
         let cluster = Cluster::up(name, 4, &[&["--slice", "5", "--slots", "1"], up].concat());
         let traffic = Traffic::new(name);
-        let seed = crate::seed();
+        let seed = tutti_testkit::seed();
         let faults = |job| format!("loss=1%,dup=0.5%,reorder=2%,seed={}", seed + u64::from(job));
         let jobs: Vec<_> =
             (1..=2).map(|job| traffic.start(&cluster, job, 4, 4, Some(&faults(job)))).collect();

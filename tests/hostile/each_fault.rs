@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tutti_os::stat::Stat;
+use tutti_testkit::Random;
 
 use crate::Machine;
 use crate::harness::{Running, await_that, comes_true};
@@ -62,7 +63,7 @@ struct Stage {
     bystanders: Vec<Running>,
     /// All processes of the users, and all cgroups, while nothing but the bystanders is there.
     around: (BTreeSet<i32>, BTreeSet<PathBuf>),
-    random: u64,
+    random: Random,
     /// How many jobs have been hit.
     hit: u32,
     /// Numbers of all jobs.
@@ -74,9 +75,7 @@ impl Stage {
         let machine = Machine::up_within_groups(name, NODES, USERS as u32, &OPTIONS)?;
         let before = Before::note(&machine, NODES);
         let program = machine.compile("tests/gang/programs/traffic.c");
-        let random = std::env::var("TUTTI_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-        let random = random.unwrap_or_else(|| u64::from(std::process::id()));
-        println!("TUTTI_TEST_SEED={random}");
+        let random = Random::new(tutti_testkit::seed());
         let (around, ids) = (Default::default(), BTreeSet::new());
         let mut stage =
             Stage { machine, program, before, bystanders: Vec::new(), around, random, hit: 0, ids };
@@ -102,13 +101,6 @@ impl Stage {
 
     fn file(&self, name: &str) -> PathBuf {
         self.machine.users.root().join(name)
-    }
-
-    fn random(&mut self, below: u64) -> u64 {
-        // Knuth's multiplier: the upper bits are good enough for moments.
-        self.random =
-            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.random >> 33) % below
     }
 
     fn running(&self) -> usize {
@@ -138,7 +130,7 @@ impl Stage {
         let mut job = self.traffic(user, "node2:1,node3:1", &end);
         self.hit += 1;
         if early {
-            std::thread::sleep(Duration::from_millis(self.random(EARLY_MAX_MS)));
+            std::thread::sleep(Duration::from_millis(self.random.below(EARLY_MAX_MS)));
         } else {
             job.await_line("traffic: up");
             await_that("all are up", || self.running() == USERS + 1);
@@ -187,7 +179,7 @@ impl Stage {
             (Fault::Killed, _) => _ = kill_process(pid, Signal::KILL),
             (Fault::Paused, _) => {
                 let _ = kill_process(pid, Signal::STOP);
-                std::thread::sleep(Duration::from_millis(self.random(PAUSE_MAX_MS)));
+                std::thread::sleep(Duration::from_millis(self.random.below(PAUSE_MAX_MS)));
                 let _ = kill_process(pid, Signal::CONT);
             }
         }

@@ -11,6 +11,8 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 
+use tutti_testkit::Random;
+
 use crate::machine::ASK;
 
 /// Connections that are kept open.
@@ -76,7 +78,7 @@ fn address(text: &str) -> Option<SocketAddrV4> {
 
 /// Who sends rubbish.
 pub struct Sender {
-    random: u64,
+    random: Random,
     open: VecDeque<OwnedFd>,
     /// How often something was taken by a socket.
     pub sent: u64,
@@ -85,21 +87,15 @@ pub struct Sender {
 impl Sender {
     /// Another seed, other rubbish.
     pub fn new(seed: u64) -> Self {
-        Sender { random: seed, open: VecDeque::new(), sent: 0 }
-    }
-
-    fn random(&mut self, below: u64) -> u64 {
-        self.random =
-            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.random >> 33) % below
+        Sender { random: Random::new(seed), open: VecDeque::new(), sent: 0 }
     }
 
     /// Random bytes; a third begin as a request does.
     fn bytes(&mut self) -> Vec<u8> {
-        let length = 1 + self.random(BYTES_MAX);
-        let mut bytes: Vec<u8> = (0..length).map(|_| self.random(256) as u8).collect();
-        if self.random(3) == 0 {
-            let head = [ASK, 0, self.random(BYTES_MAX) as u32].map(u32::to_ne_bytes);
+        let length = 1 + self.random.below(BYTES_MAX);
+        let mut bytes: Vec<u8> = (0..length).map(|_| self.random.below(256) as u8).collect();
+        if self.random.below(3) == 0 {
+            let head = [ASK, 0, self.random.below(BYTES_MAX) as u32].map(u32::to_ne_bytes);
             bytes.splice(..0, head.into_iter().flatten());
         }
         bytes
@@ -120,7 +116,7 @@ impl Sender {
         let Some(connection) = sent else { return };
         self.sent += 1;
         // Some stay and say nothing more.
-        if self.random(2) == 0 {
+        if self.random.below(2) == 0 {
             self.open.push_back(connection);
             if self.open.len() > OPEN_MAX {
                 self.open.pop_front();

@@ -104,3 +104,19 @@ fn specification_names_existing_tests() {
     assert!((40..=60).contains(&promises), "{promises} promises");
     assert!(missing.is_empty(), "SPECIFICATION.md names tests that do not exist: {missing:?}");
 }
+
+/// Faults on purpose are in the second build of the library only, which is not installed.
+#[test]
+fn installed_programs_have_no_faults_on_purpose() {
+    let faults = ["TUTTI_FAULTS", "TUTTI_FORGE"];
+    let has = |path: &std::path::Path, word: &str| {
+        let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        bytes.windows(word.len()).any(|part| part == word.as_bytes())
+    };
+    for file in ["lib/libtutti.so.1", "bin/tuttid", "bin/tutti", "libexec/tutti/tutti-starter"] {
+        let path = tutti_tests::dist().join(file);
+        assert!(!faults.iter().any(|word| has(&path, word)), "{} makes faults on purpose", path.display());
+    }
+    let testing = tutti_tests::testing_library();
+    assert!(faults.iter().all(|word| has(&testing, word)), "{} makes none", testing.display());
+}

@@ -176,22 +176,16 @@ fn starter_death_ends_the_job() {
 /// Kills mpiexec or the starter at random moments of a job's start and life.
 #[test]
 fn mpiexec_killed_at_any_moment_leaves_nothing_behind() {
-    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(std::process::id);
-    println!("SEED={seed}");
-    let mut state = u64::from(seed) | 1;
-    let mut random = |below: u64| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 33) % below
-    };
+    let mut random = tutti_testkit::Random::new(tutti_testkit::seed());
     let before = empty_cgroups();
     for _ in 0..40 {
         let mut job = Running::start(&["-n", "2", RANK, "attach", "stray", "fork", "hang"]);
-        std::thread::sleep(Duration::from_micros(random(40_000)));
+        std::thread::sleep(Duration::from_micros(random.below(40_000)));
         let mpiexec = job.pid();
         let children = format!("/proc/{0}/task/{0}/children", mpiexec.as_raw_nonzero());
         let children = std::fs::read_to_string(children).unwrap_or_default();
         let starter = children.split_whitespace().next().and_then(|pid| Pid::from_raw(pid.parse().ok()?));
-        let victim = if random(2) == 0 { mpiexec } else { starter.unwrap_or(mpiexec) };
+        let victim = if random.below(2) == 0 { mpiexec } else { starter.unwrap_or(mpiexec) };
         kill_process(victim, Signal::KILL).expect("it is there, dead or alive, until its parent looks");
         job.child.wait().expect("our child");
         job.mark.assert_nothing_left();

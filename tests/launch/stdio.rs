@@ -27,13 +27,7 @@ fn stdout_bytes_pass_unchanged() {
     let scratch = Scratch::new("bytes");
     let path = scratch.path().join("bytes");
     let mut bytes = vec![0_u8; 3 << 20];
-    let mut state = 88172645463325252_u64;
-    for byte in &mut bytes {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        *byte = state as u8;
-    }
+    tutti_testkit::Random::new(1).fill(&mut bytes);
     std::fs::write(&path, &bytes).expect("a file");
     let mut child = program("mpiexec")
         .args(["-n", "1", "cat"])

@@ -64,13 +64,19 @@ fn shower(scratch: &Scratch, random: &std::path::Path) -> Counted {
     let files = outputs.each_ref().map(|path| fs::File::create(path).expect("a file of our own"));
     let [stdout, stderr] = files;
     let mut mpiexec = Network::Udp.mpiexec(RANKS);
-    mpiexec.arg(random).args([&seed, ROUNDS]).env("TUTTI_FORGE", EACH).env("TUTTI_STATS", "json");
+    mpiexec
+        .arg(random)
+        .args([&seed, ROUNDS])
+        .env("LD_PRELOAD", tutti_tests::testing_library())
+        .env("TUTTI_FORGE", EACH)
+        .env("TUTTI_STATS", "json");
     mpiexec.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
     let mut job = Job(mpiexec.spawn().expect("mpiexec starts"));
     let began = Instant::now();
     let stranger = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     stranger.set_nonblocking(true).expect("a socket that does not wait");
-    let (mut targets, mut counted, mut noise) = (Vec::new(), Counted::default(), 1_u64);
+    let (mut targets, mut counted, mut noise) =
+        (Vec::new(), Counted::default(), tutti_testkit::Random::new(1));
     let status = loop {
         if let Some(status) = job.0.try_wait().expect("our own child") {
             break status;
@@ -81,11 +87,8 @@ fn shower(scratch: &Scratch, random: &std::path::Path) -> Counted {
         }
         for &port in &targets {
             let mut packet = [0; 200];
-            for bytes in packet.chunks_mut(8) {
-                noise = noise.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-                bytes.copy_from_slice(&noise.to_le_bytes());
-            }
-            let length = 1 + (noise >> 40) as usize % packet.len();
+            noise.fill(&mut packet);
+            let length = 1 + noise.below(packet.len() as u64) as usize;
             counted.strange += u64::from(stranger.send_to(&packet[..length], ("127.0.0.1", port)).is_ok());
         }
         // Enough to be noticed, and the cores are the ranks'.

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use tutti_stepper::cgroup::Cgroup;
+use tutti_testkit::cgroup::Cgroup;
 use tutti_tests::{Scratch, compile};
 
 use crate::{LIMIT, Network, seed};
@@ -71,23 +71,19 @@ fn messages_survive_random_freezes_on_a_faulty_network() {
         println!("no cgroup can be made here, so random freezes were not tried");
         return;
     };
-    let mut draw = seed.parse::<u64>().unwrap_or(1) | 1;
-    let mut below = |bound: u64| {
-        draw = draw.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        (draw >> 33) % bound
-    };
+    let mut random = tutti_testkit::Random::new(seed.parse().expect("a number"));
     let mut freezes = 0;
     let status = loop {
         if let Some(status) = job.0.try_wait().expect("our own child") {
             break status;
         }
         assert!(began.elapsed() < LIMIT, "not at its end after {freezes} freezes");
-        let cgroup = &cgroups[below(RANKS as u64) as usize];
+        let cgroup = &cgroups[random.below(RANKS as u64) as usize];
         cgroup.set_frozen(true);
-        std::thread::sleep(Duration::from_micros([0, 50, 300, 5000][below(4) as usize]));
+        std::thread::sleep(Duration::from_micros([0, 50, 300, 5000][random.below(4) as usize]));
         cgroup.set_frozen(false);
         freezes += 1;
-        std::thread::sleep(Duration::from_micros(below(3000)));
+        std::thread::sleep(Duration::from_micros(random.below(3000)));
     };
     let said = fs::read_to_string(&output).expect("what it said");
     println!("{freezes} freezes in {:?}", began.elapsed());

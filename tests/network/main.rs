@@ -7,7 +7,7 @@ mod forged;
 mod freezes;
 
 use std::process::Command;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tutti_testkit::{Need, skip_part};
 use tutti_tests::{CONFORMANCE, Scratch, compile, program, run};
@@ -15,12 +15,9 @@ use tutti_tests::{CONFORMANCE, Scratch, compile, program, run};
 /// Many ranks on few busy cores are slow; nothing here takes a tenth of it on a free machine.
 const LIMIT: Duration = Duration::from_secs(110);
 
-/// A seed that changes from run to run; a failure prints it. TUTTI_TEST_SEED repeats a run.
+/// A seed that changes from run to run, and is printed. TUTTI_TEST_SEED repeats a run.
 fn seed() -> String {
-    std::env::var("TUTTI_TEST_SEED").unwrap_or_else(|_| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
-        now.subsec_nanos().to_string()
-    })
+    tutti_testkit::seed().to_string()
 }
 
 /// How the ranks of a job reach each other.
@@ -44,6 +41,7 @@ impl Network {
             Network::Udp => mpiexec.env("TUTTI_TRANSPORT", "udp"),
             Network::Faulty => mpiexec
                 .env("TUTTI_TRANSPORT", "udp")
+                .env("LD_PRELOAD", tutti_tests::testing_library())
                 .env("TUTTI_FAULTS", format!("loss=1%,dup=0.5%,reorder=2%,seed={}", seed())),
             Network::TwoNodes => mpiexec.args(["--virtual-nodes", "2"]),
             Network::TwoNamespaces => mpiexec.args(["--netns", "2"]),
@@ -240,7 +238,12 @@ fn finalize_completes_although_last_acks_are_lost() {
     for seed in 1..=12 {
         let faults = format!("loss=10%,dup=1%,reorder=2%,seed={seed}");
         let mut mpiexec = program("mpiexec");
-        mpiexec.env("TUTTI_TRANSPORT", "udp").env("TUTTI_FAULTS", &faults).args(["-n", "3"]).arg(&modes);
+        mpiexec
+            .env("TUTTI_TRANSPORT", "udp")
+            .env("LD_PRELOAD", tutti_tests::testing_library())
+            .env("TUTTI_FAULTS", &faults)
+            .args(["-n", "3"])
+            .arg(&modes);
         run(&mut mpiexec, LIMIT).expect_success();
     }
 }
@@ -252,7 +255,11 @@ fn service_thread_finishes_sends_after_sleeping() {
     for (number, loss) in ["loss=0%", "loss=30%,dup=1%,reorder=2%"].into_iter().enumerate() {
         let mut mpiexec = program("mpiexec");
         let faults = format!("{loss},seed={}", seed());
-        mpiexec.env("TUTTI_TRANSPORT", "udp").env("TUTTI_FAULTS", faults).args(["-n", "2"]);
+        mpiexec
+            .env("TUTTI_TRANSPORT", "udp")
+            .env("LD_PRELOAD", tutti_tests::testing_library())
+            .env("TUTTI_FAULTS", faults)
+            .args(["-n", "2"]);
         mpiexec.arg(&away).arg("messages").arg(scratch.path().join(number.to_string()));
         let ran = run(&mut mpiexec, LIMIT).expect_success();
         assert!(ran.stdout.contains("away: all right"), "{ran}");

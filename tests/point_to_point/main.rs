@@ -1,19 +1,16 @@
 //! The promises of point-to-point messages (MPI chapter 3): every message once, in order, with its data, whatever its size, mode and
 //! the order of calls. Everything runs from `target/dist`.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tutti_tests::{Scratch, compile, program, run};
 
 /// Many ranks on few busy cores are slow; nothing here takes a tenth of it on a free machine.
 const LIMIT: Duration = Duration::from_secs(110);
 
-/// A seed that changes from run to run; a failure prints it. TUTTI_TEST_SEED repeats a run.
+/// A seed that changes from run to run, and is printed. TUTTI_TEST_SEED repeats a run.
 fn seed() -> String {
-    std::env::var("TUTTI_TEST_SEED").unwrap_or_else(|_| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
-        now.subsec_nanos().to_string()
-    })
+    tutti_testkit::seed().to_string()
 }
 
 #[track_caller]

@@ -7,7 +7,6 @@
 
 pub mod peers;
 pub mod users;
-mod waiting;
 
 use std::{
     fmt,
@@ -21,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use waiting::{LIMIT, await_that, comes_true};
+pub use tutti_testkit::{LIMIT, Scratch, await_that, comes_true};
 
 /// The root of the source tree.
 pub fn root() -> PathBuf {
@@ -36,6 +35,17 @@ pub fn dist() -> PathBuf {
     let dist = std::env::var_os("TUTTI_DIST").map_or_else(|| root().join("target/dist"), PathBuf::from);
     assert!(dist.join("bin").is_dir(), "{} is missing: run `make` first", dist.display());
     dist
+}
+
+/// The second build of `libtutti.so.1`, which makes faults on purpose (`TUTTI_FAULTS`, `TUTTI_FORGE`). Ranks take it
+/// instead of the installed one when `LD_PRELOAD` names it: `mpiexec` puts its own library first into `LD_LIBRARY_PATH`.
+///
+/// # Panics
+/// If it has not been built.
+pub fn testing_library() -> PathBuf {
+    let library = root().join("target/testing/libtutti.so");
+    assert!(library.exists(), "{} is missing: run `make testing` first", library.display());
+    library
 }
 
 /// A program of the installation tree, e.g. `mpiexec`; alone, without the daemon of this user, unless the test says otherwise.
@@ -209,27 +219,4 @@ pub fn compile(source: &str, folder: &Path) -> PathBuf {
         let _ = std::fs::hard_link(&program, &kept);
     }
     program
-}
-
-/// A folder of its own for a test, removed when dropped.
-pub struct Scratch(PathBuf);
-
-impl Scratch {
-    /// Makes the folder, under `target/tmp`; `name` is the test's.
-    pub fn new(name: &str) -> Self {
-        let path = root().join("target/tmp").join(format!("{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        Self(path)
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

@@ -31,6 +31,7 @@ mod path;
 mod pieces;
 mod ports;
 mod save;
+#[cfg(any(test, feature = "testing"))]
 pub mod sim;
 mod steady;
 mod stream;

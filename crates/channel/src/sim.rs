@@ -25,14 +25,14 @@ mod board;
 mod faults;
 mod network;
 mod node;
-mod random;
 mod rank;
 mod trace;
 mod world;
 
 pub use board::{Board, SimMemory, record_of};
-pub use random::Random;
 pub use world::{Report, World};
+
+use tutti_testkit::Random;
 
 use crate::config::Config;
 use crate::types::Seq;

@@ -1,7 +1,7 @@
 //! Packets of nobody: random bytes, and real packets with bytes changed, at an endpoint that is at work.
 
-use tutti_channel::sim::Random;
 use tutti_channel::{Config, Endpoint, Identity, Incarnation, Key, PlainMemory, Rank, Sink, Source, Taken};
+use tutti_testkit::Random;
 
 mod sides;
 

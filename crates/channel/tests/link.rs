@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use tutti_channel::sim::Random;
 use tutti_channel::{
     Config, Endpoint, Event, Identity, Incarnation, Key, Now, PlainMemory, Rank, Sink, Source, Taken,
 };
+use tutti_testkit::Random;
 
 /// A wire of a gigabyte a second, 20 us long, with a queue of 1 MiB in front of it.
 const NS_PER_BYTE: f64 = 1.0;
@@ -49,7 +49,7 @@ impl Wire {
             return;
         }
         self.free_at = start + (datagram.len() as f64 * NS_PER_BYTE) as u64;
-        if !self.random.chance(self.loss_permille) {
+        if !self.random.chance(self.loss_permille.into()) {
             self.packets.push_back((self.free_at + DELAY_NS, datagram.to_vec()));
         }
     }

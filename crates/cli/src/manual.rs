@@ -65,7 +65,6 @@ fn mpiexec() -> String {
          Ranks find themselves in TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK and TUTTI_LOCAL_SIZE, and in the names that other\n\
          launchers use.\n\
          .TP\n.B TUTTI_TRANSPORT\nudp: every rank is a virtual node of its own, so that all messages go over UDP; shm: the default.\n\
-         .TP\n.B TUTTI_FAULTS\nFaults on purpose between nodes, such as loss=1%,dup=0.5%,reorder=2%,delay=1%,seed=7.\n\
          .TP\n.B MPIEXEC_TIMEOUT\nEnd of the job in seconds, as \\-\\-timeout.\n\
          .TP\n.B TUTTI_CHECK\n1: the ranks look for mistakes of the program (calls that do not match, types that do not match,\n\
          overlapping buffers, deadlock, what is left at MPI_Finalize) and say them on stderr; a mistake that makes results\n\

@@ -5,7 +5,6 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use tutti_os::netns::{NAMESPACES_MAX, Namespaces, NetnsError};
 use tutti_protocol::spread::{SpreadError, first_ranks};
-use tutti_transport::faults::{BadFaults, Faults};
 
 use crate::cluster::Host;
 use crate::options::Options;
@@ -60,9 +59,6 @@ pub enum NodesError {
     /// The environment says something else.
     #[error("{TRANSPORT_VARIABLE} has the value {0:?}, expected udp or shm")]
     Transport(String),
-    /// The faults that the ranks are to make are none.
-    #[error(transparent)]
-    Faults(#[from] BadFaults),
 }
 
 impl Nodes {
@@ -73,12 +69,7 @@ impl Nodes {
     pub fn of(options: &Options, ranks: u64, hosts: Vec<Host>) -> Result<Self, NodesError> {
         let transport =
             std::env::var_os(TRANSPORT_VARIABLE).map(|value| value.to_string_lossy().into_owned());
-        let nodes = Nodes::choose(options, ranks, hosts, transport.as_deref())?;
-        if !matches!(nodes, Nodes::One) {
-            // Every rank reads it; that it is wrong is said once.
-            Faults::from_environment()?;
-        }
-        Ok(nodes)
+        Nodes::choose(options, ranks, hosts, transport.as_deref())
     }
 
     /// They are those of the cluster.

@@ -11,38 +11,99 @@
 //! Whoever knows the key of a job can say anything; there is no defence against that, and none is tested
 //! here.
 
+use std::io;
+use std::os::fd::BorrowedFd;
+
 use tutti_channel::packet::HEADER_BYTES;
-use tutti_channel::sim::Random;
-use tutti_transport::{Outgoing, Transport};
+use tutti_testkit::Random;
+use tutti_transport::faults::{Faults, Faulty};
+use tutti_transport::udp::Udp;
+use tutti_transport::{Arrival, Budget, Counters, Datagram, Made, Outgoing, Places, Transport};
 
 /// Environment variable with the number of forged packets behind every datagram.
-pub const FORGE_VARIABLE: &str = "TUTTI_FORGE";
+const FORGE_VARIABLE: &str = "TUTTI_FORGE";
 /// Where the key stands in a packet.
 const KEY: std::ops::Range<u64> = 8..16;
 
+/// The socket of a rank with the faults that the environment asks for (`TUTTI_FAULTS`), and with forged packets.
+///
+/// # Errors
+/// When `TUTTI_FAULTS` holds no faults.
+pub fn with_faults(udp: Udp, rank: usize) -> io::Result<Box<dyn Transport>> {
+    let faulty: Box<dyn Transport> = match Faults::from_environment().map_err(io::Error::other)? {
+        Some(faults) => Box::new(Faulty::new(udp, faults, rank as u32)),
+        None => Box::new(udp),
+    };
+    let each = std::env::var(FORGE_VARIABLE).ok().and_then(|each| each.parse().ok()).unwrap_or(0);
+    if each == 0 {
+        return Ok(faulty);
+    }
+    // Seeds are those of the ranks.
+    let random = Random::new(rank as u64);
+    Ok(Box::new(Forger { inner: faulty, each, random, packet: Vec::new(), sent: 0 }))
+}
+
 /// Makes and sends them.
 #[derive(Debug)]
-pub struct Forger {
+struct Forger<T> {
+    inner: T,
     each: u32,
     random: Random,
     packet: Vec<u8>,
     /// Sent so far.
-    pub sent: u64,
+    sent: u64,
 }
 
-impl Forger {
-    /// What the environment asks for, if anything. Seeds are those of the ranks.
-    pub fn from_environment(rank: usize) -> Option<Self> {
-        let each = std::env::var(FORGE_VARIABLE).ok()?.parse().ok().filter(|each| *each > 0)?;
-        Some(Forger { each, random: Random::new(rank as u64), packet: Vec::new(), sent: 0 })
+impl<T: Transport> Transport for Forger<T> {
+    fn peers(&self) -> usize {
+        self.inner.peers()
     }
 
+    fn datagram_bytes_max(&self) -> usize {
+        self.inner.datagram_bytes_max()
+    }
+
+    fn budget(&self) -> &Budget {
+        self.inner.budget()
+    }
+
+    fn send(&mut self, batch: &[Outgoing<'_>]) -> io::Result<usize> {
+        let sent = self.inner.send(batch)?;
+        for datagram in &batch[..sent] {
+            self.follow(datagram)?;
+        }
+        Ok(sent)
+    }
+
+    fn receive(&mut self, take: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
+        self.inner.receive(take)
+    }
+
+    fn receive_placed(
+        &mut self,
+        places: &Places,
+        take: &mut dyn FnMut(Arrival<'_>) -> bool,
+    ) -> io::Result<usize> {
+        self.inner.receive_placed(places, take)
+    }
+
+    fn counters(&self) -> Counters {
+        let counters = self.inner.counters();
+        Counters { made: Made { forged: self.sent, ..counters.made }, ..counters }
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.descriptor()
+    }
+}
+
+impl<T: Transport> Forger<T> {
     /// Sends forgeries of a datagram. What the socket does not take now is never sent.
-    pub fn follow(&mut self, datagram: &Outgoing<'_>, transport: &mut dyn Transport) -> std::io::Result<()> {
+    fn follow(&mut self, datagram: &Outgoing<'_>) -> io::Result<()> {
         for _ in 0..self.each {
-            self.forge(datagram, transport.datagram_bytes_max());
+            self.forge(datagram, self.inner.datagram_bytes_max());
             let forged = Outgoing { peer: datagram.peer, head: &self.packet, body: &[] };
-            self.sent += transport.send(&[forged])? as u64;
+            self.sent += self.inner.send(&[forged])? as u64;
         }
         Ok(())
     }

@@ -13,7 +13,8 @@
 
 pub mod attach;
 pub mod clock;
-pub mod forger;
+#[cfg(feature = "testing")]
+mod forger;
 pub mod job;
 pub mod lock;
 pub mod log;

@@ -16,12 +16,10 @@ use tutti_channel::{
 };
 use tutti_shm::flow::{FLOW_WORDS, FlowWords};
 use tutti_shm::sync::Ordering;
-use tutti_transport::faults::{Faults, Faulty, Made};
 use tutti_transport::udp::Udp;
-use tutti_transport::{Arrival, Budget, Outgoing, Places, Transport};
+use tutti_transport::{Arrival, Budget, Made, Outgoing, Places, Transport};
 
 use crate::clock::Clock;
-use crate::forger::Forger;
 use crate::job::Job;
 
 /// Datagrams are not longer than this, however much the path takes: what is lost is lost whole.
@@ -108,7 +106,6 @@ pub struct Net {
     /// What lies in `burst`, one behind the other, and how many of those datagrams the socket has taken.
     planned: Vec<Transmit>,
     gone: usize,
-    forger: Option<Forger>,
 }
 
 /// What has become of a rank's datagrams.
@@ -126,7 +123,7 @@ pub struct Traffic {
     pub dropped: u64,
     /// Handed out after a silence, to ask what has arrived.
     pub probes: u64,
-    /// Sent besides ([`crate::forger`]).
+    /// Forged and sent besides, by a library built for tests.
     pub forged: u64,
     /// Data packets that came a second time.
     pub duplicates: u64,
@@ -156,10 +153,10 @@ impl Net {
         if let (Some(other), None) = (others.next(), others.next()) {
             udp.settle_on(other as u32)?;
         }
-        let transport: Box<dyn Transport> = match Faults::from_environment().map_err(io::Error::other)? {
-            Some(faults) => Box::new(Faulty::new(udp, faults, job.rank() as u32)),
-            None => Box::new(udp),
-        };
+        #[cfg(not(feature = "testing"))]
+        let transport: Box<dyn Transport> = Box::new(udp);
+        #[cfg(feature = "testing")]
+        let transport = crate::forger::with_faults(udp, job.rank())?;
         let config = config(transport.budget(), peers.datagram_bytes(), job.fifo_bytes());
         let here = job.local_ranks();
         let flows = (0..job.ranks())
@@ -170,8 +167,7 @@ impl Net {
         let identity =
             Identity { key: Key(peers.key()), incarnation: Incarnation(0), rank: Rank(job.rank() as u32) };
         let endpoint = Endpoint::new(identity, config, now(job.clock()), flows).map_err(io::Error::other)?;
-        let forger = Forger::from_environment(job.rank());
-        Ok(Some(Net { forger, ..Net::new(endpoint, transport, job.clock().clone()) }))
+        Ok(Some(Net::new(endpoint, transport, job.clock().clone())))
     }
 
     fn new(endpoint: Endpoint<SegmentFlow>, transport: Box<dyn Transport>, clock: Clock) -> Self {
@@ -188,7 +184,6 @@ impl Net {
             burst,
             planned: Vec::with_capacity(TRANSMITS_MAX),
             gone: 0,
-            forger: None,
         }
     }
 
@@ -333,13 +328,7 @@ impl Net {
                 *slot = datagram;
                 count += 1;
             }
-            let sent = self.transport.send(&batch[..count]);
-            if let (Some(forger), Ok(sent)) = (&mut self.forger, &sent) {
-                for datagram in &batch[..*sent] {
-                    forger.follow(datagram, &mut *self.transport).expect("the socket was written just now");
-                }
-            }
-            match sent {
+            match self.transport.send(&batch[..count]) {
                 Ok(sent) if sent < count => {
                     self.gone += sent;
                     self.keep_rest(source);
@@ -386,7 +375,7 @@ impl Net {
             unknown_senders: transport.unknown_senders,
             dropped: transport.dropped,
             probes: endpoint.probes,
-            forged: self.forger.as_ref().map_or(0, |forger| forger.sent),
+            forged: transport.made.forged,
             duplicates: endpoint.duplicates,
             gaps: endpoint.gaps,
             made: transport.made,

@@ -25,6 +25,7 @@ mod matrix;
 mod message;
 mod rotation;
 mod scheduler;
+#[cfg(any(test, feature = "testing"))]
 pub mod sim;
 mod space;
 pub mod tree;

@@ -29,13 +29,13 @@ pub mod measure;
 mod membership;
 pub mod mix;
 mod node;
-mod random;
 mod world;
 
 pub use costs::Costs;
 pub use crash_points::{FaultCoverage, KINDS, Kind, PHASES, Phase};
-pub use random::Random;
 pub use world::World;
+
+use tutti_testkit::Random;
 
 use crate::matrix::Policy;
 use crate::message::Mode;

@@ -196,7 +196,7 @@ fn credit_counts_turns_by_weight() {
     for policy in POLICIES {
         let mut cluster = Cluster::new(policy, 1);
         let jobs = [100, 300].map(|weight| cluster.submit(&Demand { weight, ..Demand::any(1, 2) }));
-        let (mut now_ns, mut state) = (0_u64, 1_u64);
+        let (mut now_ns, mut random) = (0_u64, tutti_testkit::Random::new(1));
         while cluster.scheduler.account(jobs[0]).unwrap().turns < 50 {
             let before = cluster.scheduler.running().to_vec();
             if let Some(switch) = cluster.scheduler.next_row(now_ns) {
@@ -205,9 +205,8 @@ fn credit_counts_turns_by_weight() {
                 }
             }
             // A machine that others keep busy: some slices are much too long.
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            now_ns = cluster.scheduler.slice_end_ns().max(now_ns)
-                + [0, 0, 0, 1_000_000_000][(state >> 62) as usize];
+            let over_ns = [0, 0, 0, 1_000_000_000][random.below(4) as usize];
+            now_ns = cluster.scheduler.slice_end_ns().max(now_ns) + over_ns;
         }
         let turns = jobs.map(|job| cluster.scheduler.account(job).unwrap().turns);
         assert!(turns[1].abs_diff(3 * turns[0]) <= turns[0] / 2, "{turns:?}, {policy}");

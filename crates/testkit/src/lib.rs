@@ -1,8 +1,24 @@
-//! What the tests of all crates share. A `[dev-dependencies]` entry, never part of what is installed.
+//! What the tests of all crates share. A `[dev-dependencies]` entry, never part of what is installed: simulators and faults
+//! on purpose use it behind the feature `testing` of their crates, which only tests switch on.
 //!
-//! - [`skip()`]: a test that cannot run on this machine says so, and is counted as skipped instead of passed.
-#![forbid(unsafe_code)]
+//! | module | what |
+//! |---|---|
+//! | [`skip`] | a test that cannot run on this machine says so, and is counted as skipped instead of passed |
+//! | [`random`] | one seeded generator; the seed of a run |
+//! | [`waiting`] | waiting for an event, with a deadline |
+//! | [`scratch`] | a folder that is gone when the test is |
+//! | [`stepper`], [`cgroup`] | a child process that stops at every instruction, or is frozen |
+#![deny(unsafe_code)]
 
+pub mod cgroup;
+pub mod random;
+pub mod scratch;
 pub mod skip;
+#[allow(unsafe_code)]
+pub mod stepper;
+pub mod waiting;
 
+pub use random::{Random, mix, seed};
+pub use scratch::Scratch;
 pub use skip::{Need, skip, skip_part};
+pub use waiting::{LIMIT, await_that, comes_true};

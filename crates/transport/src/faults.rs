@@ -14,7 +14,9 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::str::FromStr;
 
-use crate::{Arrival, Budget, Counters, Datagram, Outgoing, Places, Transport};
+use tutti_testkit::{Random, mix};
+
+use crate::{Arrival, Budget, Counters, Datagram, Made, Outgoing, Places, Transport};
 
 /// Environment variable that holds [`Faults`].
 pub const FAULTS_VARIABLE: &str = "TUTTI_FAULTS";
@@ -88,17 +90,6 @@ impl Faults {
     }
 }
 
-/// Faults that were made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Made {
-    /// Datagrams that were never sent.
-    pub lost: u64,
-    /// Sent twice.
-    pub doubled: u64,
-    /// Held back.
-    pub late: u64,
-}
-
 /// What becomes of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
@@ -117,7 +108,7 @@ enum Fate {
 pub struct Faulty<T> {
     inner: T,
     faults: Faults,
-    random: u64,
+    random: Random,
     held: Vec<Held>,
     made: Made,
 }
@@ -134,17 +125,12 @@ impl<T: Transport> Faulty<T> {
     /// Gives `inner`, which is that of peer `own`, faults.
     pub fn new(inner: T, faults: Faults, own: u32) -> Self {
         // Spread, so that neighbouring seeds and peers have nothing in common.
-        let random = splitmix(faults.seed ^ splitmix(u64::from(own)));
+        let random = Random::new(mix(faults.seed ^ mix(u64::from(own))));
         Faulty { inner, faults, random, held: Vec::new(), made: Made::default() }
     }
 
-    fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        splitmix(self.random)
-    }
-
     fn fate(&mut self) -> Fate {
-        let drawn = self.draw();
+        let drawn = self.random.number();
         let (place, detail) = (drawn as u32, (drawn >> 32) as u32);
         let Faults { loss, duplication, reordering, delay, .. } = self.faults;
         let mut end = 0_u32;
@@ -273,13 +259,6 @@ impl<T: Transport> Transport for Faulty<T> {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inner.descriptor()
     }
-}
-
-/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): every bit of the result depends on every bit of the argument.
-fn splitmix(mut value: u64) -> u64 {
-    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 //! | transport | what carries the datagrams |
 //! |---|---|
 //! | [`udp::Udp`] | a UDP socket that the starter made; runs of equal datagrams to one peer travel as one (GSO, GRO) |
-//! | [`sim::Sim`] | memory; exact and repeatable, for tests |
-//! | [`faults::Faulty`] | another transport, with seeded loss, duplication, reordering and delay (`TUTTI_FAULTS`) |
+//! | `sim::Sim` | memory; exact and repeatable, for tests |
+//! | `faults::Faulty` | another transport, with seeded loss, duplication, reordering and delay (`TUTTI_FAULTS`), for tests |
 //!
 //! Peers are numbers: the index into the table that the transport was made with, for a job its world ranks. A datagram from
 //! an address that is not in the table is dropped and counted, and nothing is ever sent to an address that came in a
@@ -23,8 +23,10 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
 pub mod budget;
+#[cfg(any(test, feature = "testing"))]
 pub mod faults;
 mod os;
+#[cfg(any(test, feature = "testing"))]
 pub mod sim;
 pub mod udp;
 
@@ -123,7 +125,20 @@ pub struct Counters {
     /// Refused by the kernel when sent (no route, a firewall): lost.
     pub refused: u64,
     /// What was done to them on purpose.
-    pub made: faults::Made,
+    pub made: Made,
+}
+
+/// Faults that were made on purpose; none but in a library built for tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// Datagrams that were never sent.
+    pub lost: u64,
+    /// Sent twice.
+    pub doubled: u64,
+    /// Held back.
+    pub late: u64,
+    /// Forged, and sent besides.
+    pub forged: u64,
 }
 
 /// A way for datagrams.

@@ -1,3 +1,5 @@
+use tutti_testkit::Random;
+
 use super::*;
 use proptest::prelude::*;
 
@@ -17,13 +19,8 @@ proptest! {
         loss in 0u32..60,
         seed in any::<u64>(),
     ) {
-        let mut random = seed | 1;
-        let mut chance = move |percent: u32| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            (random >> 32) as u32 % 100 < percent
-        };
+        let mut random = Random::new(seed);
+        let mut chance = move |percent: u32| random.chance(10 * u64::from(percent));
         let (mut out, mut place) = (Outgoing::idle(), incoming(bytes));
         out.begin(BulkId { slot: 0, turn: 0 }, 1, bytes, FRAGMENT_BYTES);
         let (mut order, mut under_way, mut stored) = (0, Vec::new(), 0);

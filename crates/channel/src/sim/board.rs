@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::random::mix;
 use crate::cut::{BulkIn, FlowWords, cut, in_flight};
 use crate::ports::{FlowMemory, FlowWord, WORDS};
 use crate::types::{BulkId, Seq};
+use tutti_testkit::mix;
 
 /// A bulk message of the model.
 #[derive(Clone, Debug)]

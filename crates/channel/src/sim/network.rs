@@ -59,12 +59,12 @@ impl Network {
             self.lost += 1;
             return [None, None];
         }
-        if self.half[from] != self.half[to] || random.chance(self.loss_permille) {
+        if self.half[from] != self.half[to] || random.chance(self.loss_permille.into()) {
             self.lost += 1;
             return [None, None];
         }
         let first = Some(self.delay_ns(random));
-        if !random.chance(self.repeat_permille) {
+        if !random.chance(self.repeat_permille.into()) {
             return [first, None];
         }
         self.repeated += 1;
@@ -73,7 +73,7 @@ impl Network {
 
     fn delay_ns(&self, random: &mut Random) -> u64 {
         let usual = 20_000 + random.below(1000);
-        if !random.chance(self.late_permille) {
+        if !random.chance(self.late_permille.into()) {
             return usual;
         }
         // Mostly overtaken by a few, now and then by very many.

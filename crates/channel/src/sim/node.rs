@@ -60,7 +60,7 @@ pub(super) struct Program {
 impl Sink for Program {
     fn record(&mut self, from: Rank, record: &[u8]) -> Taken {
         let from = from.0 as usize;
-        if self.deaf || self.random.chance(self.refuse_permille) {
+        if self.deaf || self.random.chance(self.refuse_permille.into()) {
             self.refused[from] = true;
             return Taken::Full;
         }

@@ -26,7 +26,7 @@ mod users;
 mod world;
 mod writer;
 
-use tutti_sched::sim::Random;
+use tutti_testkit::Random;
 use world::{KEEP_MS, World};
 
 use super::{Action, TICK_MS};

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use tutti_channel::SendError;
 use tutti_channel::cut::{Cut, cut, in_flight};
-use tutti_channel::sim::Random;
 use tutti_runtime::net::Net;
-use tutti_stepper::{Child, Shared, stay_on_this_core, stop_here};
+use tutti_testkit::Random;
+use tutti_testkit::stepper::{Child, Shared, stay_on_this_core, stop_here};
 
 use crate::nodes::Nodes;
 use crate::other_side::OtherSide;

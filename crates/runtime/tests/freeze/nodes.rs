@@ -6,13 +6,13 @@ use std::os::fd::OwnedFd;
 
 use tutti_channel::WORDS;
 use tutti_channel::cut::FlowWords;
-use tutti_channel::sim::Random;
 use tutti_runtime::attach::{Network, Place};
 use tutti_runtime::job::Job;
 use tutti_runtime::net::Net;
 use tutti_shm::layout::Geometry;
 use tutti_shm::peers::Peers;
 use tutti_shm::segment::Segment;
+use tutti_testkit::Random;
 use tutti_transport::udp;
 
 /// More than a datagram has.

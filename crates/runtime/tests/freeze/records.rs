@@ -2,11 +2,10 @@
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::UNIX_EPOCH;
 
 use tutti_channel::{Rank, Sink, Source, Taken};
 use tutti_runtime::net::Memory;
-use tutti_stepper::{Shareable, Shared};
+use tutti_testkit::stepper::{Shareable, Shared};
 
 /// Records to the stepped rank, at most.
 const TAKEN_MAX: usize = 64;
@@ -16,12 +15,10 @@ const TAKEN_BYTES_MAX: usize = 8 << 10;
 /// The records of each rank, in order.
 pub type Plan = [Vec<Vec<u8>>; 2];
 
-/// TUTTI_SEED, else from the clock; printed, so that a failure can be repeated.
+/// The seed of a run, printed with its test.
 pub fn seed(name: &str) -> u64 {
-    let seed = std::env::var("TUTTI_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| UNIX_EPOCH.elapsed().expect("a clock after 1970").as_nanos() as u64);
-    println!("{name}: TUTTI_SEED={seed}");
-    seed
+    print!("{name}: ");
+    tutti_testkit::seed()
 }
 
 /// Records of these lengths, each unlike all others.

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tutti_channel::sim::Random;
 use tutti_channel::{Rank, SendError, Sink, Taken};
 use tutti_runtime::net::Memory;
-use tutti_stepper::cgroup::Cgroup;
-use tutti_stepper::{Child, Shareable, Shared};
+use tutti_testkit::Random;
+use tutti_testkit::cgroup::Cgroup;
+use tutti_testkit::stepper::{Child, Shareable, Shared};
 
 use crate::nodes::Nodes;
 use crate::records::{NoBulk, seed};

@@ -1,7 +1,7 @@
 //! What things cost: by default what was measured on a 2-core EPYC virtual machine, Linux 6.18, switch thread
 //! at real-time priority (design notes on the switch, section 0: F4, F5, F8, F9, F10).
 
-use super::random::Random;
+use tutti_testkit::Random;
 
 /// Times in nanoseconds; pairs are the least and the most.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use super::random::Random;
 use crate::demand::Demand;
 use crate::matrix::Policy;
 use crate::scheduler::{Config, Event, JobState, Scheduler};
 use crate::types::{JobId, NodeId};
+use tutti_testkit::Random;
 
 /// A mix of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

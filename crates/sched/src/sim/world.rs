@@ -7,7 +7,6 @@ use super::crash_points::{Kind, Phase};
 use super::failover::{Known, Succession};
 use super::faults::Mood;
 use super::node::{Node, Process};
-use super::random::Random;
 use super::{Options, Report};
 use crate::agent::{Agent, Output};
 use crate::controller::{Controller, Notice};
@@ -18,6 +17,7 @@ use crate::rotation::credit_ns;
 use crate::scheduler::{Config, Event as Placed, JobState, Scheduler};
 use crate::tree::Tree;
 use crate::types::{Generation, JobId, NodeId};
+use tutti_testkit::Random;
 
 /// No run has a tenth as many events.
 const EVENTS_MAX: u64 = 20_000_000;

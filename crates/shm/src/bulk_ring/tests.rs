@@ -1,5 +1,7 @@
 //! One-process tests of the bulk ring: order, laps, fullness, and data that look like descriptors.
 
+use tutti_testkit::Random;
+
 use super::*;
 
 const SLOT_LINES: usize = 16;
@@ -53,26 +55,18 @@ fn take(ring: &mut Consumer) -> Option<(Chunk, Vec<u8>)> {
     Some((chunk, data))
 }
 
-/// Deterministic, so a failure can be repeated.
-fn next(seed: &mut u64) -> u64 {
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 7;
-    *seed ^= *seed << 17;
-    *seed
-}
-
 #[test]
 fn bulk_ring_delivers_chunks_once_in_order() {
     // Longer than 255 laps, after which the lap numbers begin again.
     const CHUNKS: u64 = 300 * SLOTS as u64;
     for seed in 1..20 {
-        let mut random = seed * 0x9e37_79b9;
+        let mut random = Random::new(seed);
         let (mut producer, mut consumer, _memory) = ring();
         let mut sizes = std::collections::VecDeque::new();
         let (mut sent, mut received) = (0, 0);
         while received < CHUNKS {
-            if next(&mut random).is_multiple_of(2) {
-                let bytes = 1 + next(&mut random) as usize % SLOT_BYTES;
+            if random.number().is_multiple_of(2) {
+                let bytes = 1 + random.number() as usize % SLOT_BYTES;
                 let put = put(&mut producer, sent, bytes);
                 assert_eq!(put, sizes.len() < SLOTS, "seed {seed}: {} chunks in the ring", sizes.len());
                 if put {

@@ -2,6 +2,8 @@
 
 use std::ptr::NonNull;
 
+use tutti_testkit::Random;
+
 use super::*;
 
 fn ring(count: usize) -> (Producer, Consumer, Box<(Vec<Line>, Consumed)>) {
@@ -24,24 +26,16 @@ fn message(n: u64, bytes: usize) -> (Envelope, Vec<u8>) {
     (envelope, (0..bytes).map(|i| (n as usize + i) as u8).collect())
 }
 
-/// Deterministic, so a failure can be repeated.
-fn next(seed: &mut u64) -> u64 {
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 7;
-    *seed ^= *seed << 17;
-    *seed
-}
-
 #[test]
 fn envelope_ring_delivers_messages_once_in_order() {
     for seed in 1..200 {
-        let mut random = seed * 0x9e37_79b9;
+        let mut random = Random::new(seed);
         let (mut producer, mut consumer, _memory) = ring([4, 8, 64][seed as usize % 3]);
         let (mut sent, mut received) = (0, 0);
         let mut sizes = std::collections::VecDeque::new();
         for _ in 0..2000 {
-            if next(&mut random).is_multiple_of(2) {
-                let bytes = next(&mut random) as usize % (producer.inline_bytes_max() + 1);
+            if random.number().is_multiple_of(2) {
+                let bytes = random.number() as usize % (producer.inline_bytes_max() + 1);
                 let (envelope, data) = message(sent, bytes);
                 if producer.try_push(&envelope, &data) {
                     sizes.push_back(bytes);
@@ -67,14 +61,14 @@ fn envelope_ring_delivers_messages_once_in_order() {
 #[test]
 fn envelope_ring_payload_is_never_taken_for_a_header() {
     for seed in 1..100 {
-        let mut random = seed * 0x9e37_79b9;
+        let mut random = Random::new(seed);
         let (mut producer, mut consumer, _memory) = ring(16);
         for n in 0..1000 {
             // In turns messages of any size and, for more than a turn of the ring, of one line.
             let bytes_max = if n / 40 % 2 == 0 { producer.inline_bytes_max() } else { 40 };
-            let bytes = next(&mut random) as usize % (bytes_max + 1);
+            let bytes = random.number() as usize % (bytes_max + 1);
             let fake = |_| {
-                let due = u64::from(producer.sequence) + next(&mut random) % 20;
+                let due = u64::from(producer.sequence) + random.number() % 20;
                 (2 | 1 << 16 | due << 32).to_ne_bytes()
             };
             let inline = (0..45).flat_map(fake).collect::<Vec<u8>>();
@@ -155,14 +149,14 @@ fn envelope_ring_empty_takes_any_message() {
 #[test]
 fn envelope_ring_has_room_exactly_when_push_succeeds() {
     for seed in 1..100 {
-        let mut random = seed * 0x9e37_79b9;
+        let mut random = Random::new(seed);
         let (mut producer, mut consumer, _memory) = ring([4, 8, 16][seed as usize % 3]);
         for sent in 0..500 {
-            let bytes = next(&mut random) as usize % (producer.inline_bytes_max() + 1);
+            let bytes = random.number() as usize % (producer.inline_bytes_max() + 1);
             let (envelope, data) = message(sent, bytes);
             let room = producer.has_room_for(bytes);
             assert_eq!(producer.try_push(&envelope, &data), room, "seed {seed}, message {sent}");
-            while !next(&mut random).is_multiple_of(3) {
+            while !random.number().is_multiple_of(3) {
                 let Some(found) = consumer.peek() else { break };
                 found.consume();
             }
@@ -201,13 +195,13 @@ fn envelope_ring_sequence_wraps() {
 #[test]
 fn envelope_ring_observer_sees_unconsumed_messages() {
     for seed in 1..40 {
-        let mut random = seed * 0x9e37_79b9;
+        let mut random = Random::new(seed);
         let (mut producer, mut consumer, memory) = ring([16, 64][seed as usize % 2]);
         let mut there = std::collections::VecDeque::new();
         for n in 0..2000 {
-            let bytes = (next(&mut random) % 200) as usize;
+            let bytes = (random.number() % 200) as usize;
             let (envelope, data) = message(n, bytes.min(producer.inline_bytes_max()));
-            if next(&mut random).is_multiple_of(2) && producer.try_push(&envelope, &data) {
+            if random.number().is_multiple_of(2) && producer.try_push(&envelope, &data) {
                 there.push_back(envelope);
             } else if let Some(message) = consumer.peek() {
                 message.consume();
@@ -221,16 +215,14 @@ fn envelope_ring_observer_sees_unconsumed_messages() {
 
 #[test]
 fn envelope_ring_walk_of_any_memory_terminates() {
-    let mut random = 7;
+    let mut random = Random::new(7);
     for _ in 0..2000 {
         let lines: Vec<Line> = (0..16)
-            .map(|_| Line {
-                words: std::array::from_fn(|_| AtomicU64::new(next(&mut random) & 0x3_0003_ffff)),
-            })
+            .map(|_| Line { words: std::array::from_fn(|_| AtomicU64::new(random.number() & 0x3_0003_ffff)) })
             .collect();
         let consumed = Consumed::default();
-        consumed.mark.store(next(&mut random), Ordering::Relaxed);
-        consumed.due.store(next(&mut random) as u32 % 4, Ordering::Relaxed);
+        consumed.mark.store(random.number(), Ordering::Relaxed);
+        consumed.due.store(random.number() as u32 % 4, Ordering::Relaxed);
         assert!(waiting(&lines, &consumed).count() <= 16);
     }
 }

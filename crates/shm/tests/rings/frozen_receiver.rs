@@ -4,11 +4,13 @@
 use std::sync::atomic::Ordering;
 
 use tutti_shm::envelope_ring::{Envelope, Producer};
-use tutti_stepper::{Child, stop_here};
+use tutti_testkit::stepper::{Child, stop_here};
+
+use tutti_testkit::Random;
 
 use crate::memory::{
-    CHUNK_BYTES_MAX, INLINE_BYTES_MAX, LINES, Memory, Message, Random, chunk_bytes, chunk_data, put_chunk,
-    take, take_chunk,
+    CHUNK_BYTES_MAX, INLINE_BYTES_MAX, LINES, Memory, Message, chunk_bytes, chunk_data, put_chunk, take,
+    take_chunk,
 };
 use crate::script::SharedScript;
 
@@ -185,7 +187,7 @@ fn frozen_receiver_frees_a_bulk_slot_at_one_instruction() {
 fn frozen_receiver_never_blocks_the_sender() {
     const MESSAGES: u64 = 40;
     let (memory, script) = (Memory::new(), SharedScript::new());
-    let mut random = Random::seeded();
+    let mut random = Random::new(tutti_testkit::seed());
     let mut child = Child::fork_traced(|| {
         tutti_shm::distance::stop_measuring();
         let memory = memory.again();

@@ -3,10 +3,12 @@
 
 use std::sync::atomic::Ordering;
 
-use tutti_stepper::{Child, stop_here};
+use tutti_testkit::stepper::{Child, stop_here};
+
+use tutti_testkit::Random;
 
 use crate::memory::{
-    INLINE_BYTES_MAX, Memory, Message, Random, chunk_data, put_chunk, put_chunk_of, take, take_chunk,
+    INLINE_BYTES_MAX, Memory, Message, chunk_data, put_chunk, put_chunk_of, take, take_chunk,
 };
 use crate::script::SharedScript;
 
@@ -149,7 +151,7 @@ fn frozen_sender_publishes_a_bulk_chunk_at_one_instruction() {
 fn frozen_sender_never_blocks_the_receiver() {
     const MESSAGES: u64 = 40;
     let (memory, script) = (Memory::new(), SharedScript::new());
-    let mut random = Random::seeded();
+    let mut random = Random::new(tutti_testkit::seed());
     let sizes = (0..MESSAGES).map(|_| random.below(INLINE_BYTES_MAX as u64 + 1) as usize).collect::<Vec<_>>();
     let mut child = Child::fork_traced(|| {
         tutti_shm::distance::stop_measuring();

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 use tutti_shm::doorbell::{ring_if_sleeping, sleep_if};
-use tutti_stepper::{Child, Step, stop_here};
+use tutti_testkit::stepper::{Child, Step, stop_here};
 
 use crate::memory::Memory;
 use crate::script::SharedScript;

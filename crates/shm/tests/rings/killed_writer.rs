@@ -2,19 +2,21 @@
 
 use std::thread;
 
-use tutti_stepper::Child;
+use tutti_testkit::stepper::Child;
 
-use crate::memory::{INLINE_BYTES_MAX, Memory, Message, Random, put_chunk, take, take_chunk};
+use tutti_testkit::Random;
+
+use crate::memory::{INLINE_BYTES_MAX, Memory, Message, put_chunk, take, take_chunk};
 
 const ROUNDS: u32 = 150;
 
 #[test]
 fn killed_writer_leaves_whole_messages_only() {
-    let mut random = Random::seeded();
+    let mut random = Random::new(tutti_testkit::seed());
     let (mut envelopes, mut chunks) = (0, 0);
     for _ in 0..ROUNDS {
         let memory = Memory::new();
-        let mut their_random = random;
+        let mut their_random = random.clone();
         let child = Child::fork(|| {
             // The mapping made before the fork is not there in the child.
             let memory = memory.again();

@@ -107,28 +107,6 @@ impl Memory {
     }
 }
 
-/// Repeatable random numbers.
-#[derive(Clone, Copy)]
-pub struct Random(u64);
-
-impl Random {
-    /// From TUTTI_SEED, else from the clock; printed, so that a failure can be repeated.
-    pub fn seeded() -> Self {
-        let seed = std::env::var("TUTTI_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| {
-            std::time::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_nanos() as u64 | 1
-        });
-        println!("TUTTI_SEED={seed}");
-        Random(seed)
-    }
-
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % limit
-    }
-}
-
 /// A message that knows its number, with data whose every word looks like a header that could stand in that place.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Message {

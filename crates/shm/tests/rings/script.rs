@@ -3,7 +3,7 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use tutti_stepper::{Shareable, Shared};
+use tutti_testkit::stepper::{Shareable, Shared};
 
 /// What they tell each other.
 #[repr(C)]

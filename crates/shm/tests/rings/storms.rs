@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 use tutti_shm::bulk_ring;
 use tutti_shm::doorbell::{ring_if_sleeping, sleep_if};
 use tutti_shm::envelope_ring;
-use tutti_stepper::cgroup::Cgroup;
-use tutti_stepper::{Child, DEADLINE};
+use tutti_testkit::cgroup::Cgroup;
+use tutti_testkit::stepper::{Child, DEADLINE};
 
-use crate::memory::{Memory, Message, Random, put_chunk, take, take_chunk};
+use tutti_testkit::Random;
+
+use crate::memory::{Memory, Message, put_chunk, take, take_chunk};
 use crate::script::{Script, SharedScript};
 
 /// Messages of the game, both directions counted.
@@ -97,13 +99,13 @@ impl Freezer {
 
 fn storm(name: &str, freezer: impl FnOnce(&[Child; 2]) -> Option<Freezer>) {
     let (memory, script) = (Memory::new(), SharedScript::new());
-    let mut random = Random::seeded();
+    let mut random = Random::new(tutti_testkit::seed());
     let mut children = [0, 1].map(|me| {
         Child::fork(|| {
             while script.gate.load(Ordering::Acquire) == 0 {
                 thread::yield_now();
             }
-            play(&memory.again(), me, &script, random);
+            play(&memory.again(), me, &script, random.clone());
         })
     });
     let Some(freezer) = freezer(&children) else {

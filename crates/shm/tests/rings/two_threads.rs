@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use tutti_shm::doorbell::{ring_after_swap, ring_if_sleeping, sleep_if};
 use tutti_shm::endpoint::Endpoint;
 
-use crate::memory::{INLINE_BYTES_MAX, Memory, Message, Random, put_chunk, take, take_chunk};
+use tutti_testkit::Random;
+
+use crate::memory::{INLINE_BYTES_MAX, Memory, Message, put_chunk, take, take_chunk};
 
 const MESSAGES: u64 = 20_000;
 
@@ -23,8 +25,8 @@ fn dawdle(random: &mut Random) {
 #[test]
 fn rings_deliver_in_order_between_slow_and_sleeping_threads() {
     let memory = Memory::new();
-    let mut random = Random::seeded();
-    let mut their_random = random;
+    let mut random = Random::new(tutti_testkit::seed());
+    let mut their_random = random.clone();
     let (mut envelopes, mut bulk) = memory.senders(0);
     let (mut inbox, mut bulk_in) = memory.receivers(0);
     thread::scope(|scope| {
@@ -87,8 +89,8 @@ fn race(name: &str, publish: fn(&AtomicU32, &Endpoint, u32)) {
             }
         }
     };
-    let mut random = Random::seeded();
-    let mut their_random = random;
+    let mut random = Random::new(tutti_testkit::seed());
+    let mut their_random = random.clone();
     let (mut rung, mut seen, mut rounds, mut lost) = (0, 0, 0, false);
     thread::scope(|scope| {
         scope.spawn(|| {

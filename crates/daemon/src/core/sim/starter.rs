@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use tutti_protocol::wire::{Back, Cause, Ended, Job, Kind, Reached, Report};
-use tutti_sched::sim::Random;
+use tutti_testkit::Random;
 
 /// How its ranks are going to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

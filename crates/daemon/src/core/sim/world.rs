@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use tutti_sched::sim::Random;
+use tutti_testkit::Random;
 
 use super::starter::Fate;
 use super::users::Client;

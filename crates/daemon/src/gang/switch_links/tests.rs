@@ -122,13 +122,8 @@ fn switch_link_counts_forgeries_within_a_bound() {
     let real = &real[..length];
     stranger.send_to(real, port).unwrap();
     assert_eq!(generation(&pair.await_message(1000)), 1);
-    let mut random = 11_u64;
-    let mut draw = |bound: u64| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random % bound
-    };
+    let mut random = tutti_testkit::Random::new(11);
+    let mut draw = |bound: u64| random.below(bound);
     let mut now_ns = SECOND_NS;
     for round in 0..30_000 {
         let mut bytes = match round % 3 {

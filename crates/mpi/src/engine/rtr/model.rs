@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 
 use tutti_datatype::Buffer;
+use tutti_testkit::Random;
 
 use super::*;
 use crate::abi::MPI_ANY_SOURCE;
@@ -19,22 +20,6 @@ const SENDERS: usize = 2;
 const STEPS: u32 = 60;
 const LARGE: usize = 1000;
 const CONTEXT: u32 = 7;
-
-/// Repeatable random numbers.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % limit
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-}
 
 /// Which rule the run follows.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -118,8 +103,8 @@ struct Run {
 
 impl Run {
     fn new(rule: Rule, seed: u64) -> Self {
-        let mut random = Random(seed);
-        let small_memory = rule == Rule::Replay && random.chance(30);
+        let mut random = Random::new(seed);
+        let small_memory = rule == Rule::Replay && random.chance(300);
         let sender = || Sender {
             rtr: RtrSender {
                 limits: if small_memory {
@@ -179,7 +164,7 @@ impl Run {
             0..4 => {
                 let from = self.random.below(SENDERS as u64) as usize;
                 let idle = matches!(self.senders[from].doing, Doing::Nothing);
-                if idle && self.random.chance(40) {
+                if idle && self.random.chance(400) {
                     self.take_requests(from);
                 } else {
                     self.send(from);
@@ -187,7 +172,7 @@ impl Run {
             }
             _ if self.receiver.cancelling.is_some() => self.finish_cancel(),
             4..7 => self.post(),
-            7 if self.rule == Rule::Replay && self.random.chance(8) => self.begin_cancel(),
+            7 if self.rule == Rule::Replay && self.random.chance(80) => self.begin_cancel(),
             _ => {
                 let from = self.random.below(SENDERS as u64) as usize;
                 self.take(from);
@@ -215,7 +200,7 @@ impl Run {
         let sender = &mut self.senders[from];
         match std::mem::replace(&mut sender.doing, Doing::Nothing) {
             Doing::Nothing => {
-                let (tag, large) = (self.random.below(2) as i32, self.random.chance(50));
+                let (tag, large) = (self.random.below(2) as i32, self.random.chance(500));
                 if self.rule == Rule::Paper {
                     let remote_write = if large { sender.paper_find(tag) } else { None };
                     self.put(from, tag, large, remote_write);
@@ -258,8 +243,8 @@ impl Run {
             0 => MPI_ANY_SOURCE,
             n => n as i32 % SENDERS as i32,
         };
-        let tag = if self.random.chance(20) { MPI_ANY_TAG } else { self.random.below(2) as i32 };
-        let large = self.random.chance(70);
+        let tag = if self.random.chance(200) { MPI_ANY_TAG } else { self.random.below(2) as i32 };
+        let large = self.random.chance(700);
         let capacity = if large { LARGE } else { 1 };
         let buffer = Buffer::contiguous(std::ptr::null_mut(), capacity);
         let receiver = &mut self.receiver;
@@ -389,21 +374,11 @@ impl Sender {
     }
 }
 
-/// A seed from the clock, or TUTTI_SEED; printed, so that a failure can be repeated.
-fn seed() -> u64 {
-    let seed = std::env::var("TUTTI_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or_else(|| std::time::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_nanos() as u64);
-    println!("TUTTI_SEED={seed}");
-    seed
-}
-
 fn runs(rule: Rule, count: u64) -> (u64, Tally) {
-    let base = seed();
+    let base = tutti_testkit::seed();
     let (mut reordered, mut sum) = (0, Tally::default());
     for run in 0..count {
-        let seed = (base.wrapping_add(run).wrapping_mul(0x9e37_79b9_7f4a_7c15)) | 1;
+        let seed = base.wrapping_add(run);
         let tally = Run::new(rule, seed).go();
         assert!(
             rule == Rule::Paper || !tally.reordered,

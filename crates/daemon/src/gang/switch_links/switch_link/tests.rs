@@ -1,8 +1,10 @@
+use tutti_testkit::Random;
+
 use super::*;
 
 /// Two switch links, a network between them that loses, repeats and reorders, and a link that does not.
 struct World {
-    seed: u64,
+    random: Random,
     now_ns: u64,
     links: [SwitchLink; 2],
     /// Who it is for, its number, what it says.
@@ -17,7 +19,7 @@ struct World {
 impl World {
     fn new(seed: u64) -> Self {
         World {
-            seed,
+            random: Random::new(seed),
             now_ns: 1_000_000_000,
             links: [SwitchLink::new(1_000_000_000), SwitchLink::new(1_000_000_000)],
             network: Vec::new(),
@@ -30,10 +32,7 @@ impl World {
     }
 
     fn below(&mut self, bound: u64) -> u64 {
-        self.seed ^= self.seed << 13;
-        self.seed ^= self.seed >> 7;
-        self.seed ^= self.seed << 17;
-        self.seed % bound
+        self.random.below(bound)
     }
 
     fn push(&mut self, from: usize, message: Vec<u8>) {
@@ -108,7 +107,7 @@ impl World {
 #[test]
 fn switch_link_delivers_once_in_order_despite_faults() {
     for seed in 1..=2000 {
-        let mut world = World::new(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
+        let mut world = World::new(seed);
         for step in 0..400_u32 {
             match world.below(20) {
                 0 => world.loss_percent = [0, 10, 50, 100][world.below(4) as usize],
@@ -319,16 +318,14 @@ fn switch_link_one_way_path_is_not_used() {
 
 #[test]
 fn switch_link_lies_do_no_harm() {
-    let mut seed = 3_u64;
+    let mut random = Random::new(3);
     let mut switch_link = SwitchLink::new(0);
     for _ in 0..200_000 {
         let mut bytes = [0_u8; 60];
         for byte in &mut bytes {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            *byte = if seed.is_multiple_of(3) { (seed >> 20) as u8 } else { 0 };
+            *byte = if random.below(3) == 0 { random.number() as u8 } else { 0 };
         }
+        let seed = random.number();
         let length = (seed >> 30) as usize % 61;
         if let Some(text) = Payload::parse(&bytes[..length]) {
             switch_link.handle(1, seed, &text, &mut |_| {});

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use crate::DEADLINE;
+use crate::stepper::DEADLINE;
 
 /// The cgroup. Killed and removed when dropped.
 #[derive(Debug)]

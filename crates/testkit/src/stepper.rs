@@ -9,8 +9,6 @@
 //! go_on(); expect_success() --------------> runs to its end
 //! ```
 
-pub mod cgroup;
-
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
