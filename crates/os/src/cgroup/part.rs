@@ -37,6 +37,8 @@ const STARTER: &str = "starter";
 const JOINER: u32 = 65_535;
 /// Memory of the starter beside that of the ranks.
 const STARTER_BYTES: u64 = 64 << 20;
+/// How often a part is made that another daemon sweeps while it is being made.
+const CREATE_MAX: u32 = 3;
 /// Controllers of limits.
 const CONTROLLERS: [&str; 2] = ["memory", "pids"];
 
@@ -89,14 +91,20 @@ impl PartGroup {
     pub fn create(name: &str, limits: Limits) -> io::Result<Self> {
         let place = PartPlace { parent: own_place()?, name: name.to_owned() };
         let parent = mount()?.open_directory(&place.parent)?;
-        // One of the same name would be a job with the same number, which is drawn.
-        mkdirat(&parent, place.directory_name(), Mode::from_raw_mode(0o755))?;
-        let made = Self::furnish(place.clone(), parent, limits);
-        if made.is_err() {
+        let mut left = CREATE_MAX;
+        loop {
+            left -= 1;
+            // One of the same name would be a job with the same number, which is drawn.
+            mkdirat(&parent, place.directory_name(), Mode::from_raw_mode(0o755))?;
+            let made = Self::furnish(place.clone(), parent.try_clone()?, limits);
+            let Err(error) = &made else { return made };
             // Nobody is in it.
-            let _ = PartGroup::reopen(&place).map(|part| part.try_remove());
+            remove_unfinished(&parent, &place);
+            // A daemon that begins beside this one has swept it before it was locked.
+            if error.kind() != io::ErrorKind::NotFound || left == 0 {
+                return made;
+            }
         }
-        made
     }
 
     fn furnish(place: PartPlace, parent: OwnedFd, limits: Limits) -> io::Result<Self> {
@@ -303,7 +311,10 @@ fn with_names(directory: OwnedFd) -> (OwnedFd, Vec<String>) {
 }
 
 fn sweep_part(place: &PartPlace) -> bool {
-    let Some(part) = PartGroup::reopen(place) else { return false };
+    let Some(part) = PartGroup::reopen(place) else {
+        let parent = Mount::open().and_then(|mount| mount.open_directory(&place.parent).ok());
+        return parent.is_some_and(|parent| remove_unfinished(&parent, place));
+    };
     // Its own lock becomes one that nobody else has.
     let is_held = flock(&part.directory, FlockOperation::NonBlockingLockExclusive).is_err();
     if is_held || part.has_starter() {
@@ -311,6 +322,22 @@ fn sweep_part(place: &PartPlace) -> bool {
     }
     part.remove_blocking();
     true
+}
+
+/// Removes what a daemon that was killed has begun to make: the kernel removes only what nobody is in. Whether it is gone.
+fn remove_unfinished(parent: &OwnedFd, place: &PartPlace) -> bool {
+    let part = place.directory_name();
+    if !is_ours(parent, &part) {
+        return false;
+    }
+    let job = name(&place.name);
+    for inner in [format!("{part}/{job}/{INNER}"), format!("{part}/{job}"), format!("{part}/{STARTER}")] {
+        let _ = unlinkat(parent, inner, AtFlags::REMOVEDIR);
+    }
+    for group in CONTROLLERS.iter().filter_map(|controller| Version1::reopen(controller, &part)) {
+        let _ = group.try_remove();
+    }
+    unlinkat(parent, part, AtFlags::REMOVEDIR).is_ok()
 }
 
 /// One that a starter has made. The kernel removes it only if nobody is in it.
@@ -453,5 +480,26 @@ mod tests {
         }
         assert!(!is_there(&places[0]));
         held.remove_blocking();
+    }
+
+    /// A daemon that is killed while it makes the groups of a part leaves some of them.
+    #[test]
+    fn part_groups_that_were_never_finished_are_swept() {
+        for made in 0..4 {
+            let Some(part) = create(&format!("unit-unfinished-{made}")) else { return };
+            let (place, job) = (part.place().clone(), name(&part.place().name));
+            let inner = [format!("{job}/{INNER}"), job, STARTER.to_owned()];
+            for path in &inner[..3 - made.min(3)] {
+                unlinkat(&part.directory, path, AtFlags::REMOVEDIR).unwrap();
+            }
+            let parent = part.parent.try_clone().unwrap();
+            drop(part);
+            assert!(open(&parent, &place.directory_name()).is_ok());
+            let deadline = Instant::now() + REMOVAL_MAX;
+            while open(&parent, &place.directory_name()).is_ok() && Instant::now() < deadline {
+                sweep_blocking();
+            }
+            assert!(open(&parent, &place.directory_name()).is_err(), "{made} of its groups");
+        }
     }
 }

@@ -4,7 +4,6 @@
 use tutti_protocol::wire::{self, Kind, Report};
 
 use super::OriginJob;
-use super::requests::PENDING_MAX;
 use crate::core::{Action, ClientId, Core};
 use crate::members::NodeId;
 use crate::message::{Answer, Control, JobId, Request, User};
@@ -47,7 +46,7 @@ impl Core {
             _ => return,
         };
         // A front end that asks faster than it is answered is not asked for it.
-        if self.origin.pending.len() < PENDING_MAX {
+        if self.origin.has_room(user) {
             self.post_request(user, Request::Control(job, control));
         }
     }

@@ -14,8 +14,8 @@ pub(super) const NO_CLIENT: ClientId = ClientId(0);
 const NOTIFY_MS: u64 = 3000;
 /// A query is given up then: longer than the controller may take for a snapshot.
 const QUERY_MS: u64 = 10_000;
-/// Questions that wait for the controller; beyond it what front ends want of their jobs is dropped.
-pub(super) const PENDING_MAX: usize = 8192;
+/// Requests of a user that wait for the controller; beyond it what front ends want of their jobs is dropped.
+const PENDING_MAX: usize = 1024;
 
 /// Bytes of requests of a user that wait for the controller; a longer one is not taken beside others.
 const UNANSWERED_BYTES_MAX: usize = 16 << 20;
@@ -57,6 +57,11 @@ impl PendingRequest {
 }
 
 impl Origin {
+    /// Whether one more request of a user's front ends may wait for the controller.
+    pub(super) fn has_room(&self, user: User) -> bool {
+        self.pending.values().filter(|pending| pending.user.uid == user.uid).count() < PENDING_MAX
+    }
+
     /// What a user has asked at length and the controller has not answered.
     fn unanswered_bytes(&self, user: User) -> usize {
         let his = self.pending.values().filter(|pending| pending.user.uid == user.uid);
