@@ -144,7 +144,8 @@ impl Stage {
             format!("{part:?} {fault:?} of user {user}, early: {early}: {status}, {said:?}, {lines:?}");
         // What is wrong with a message is said on stderr.
         assert!(!said.contains("traffic "), "{context}");
-        let count = said.lines().count();
+        // On a busy machine a controller may be away for longer than the front end waits in silence.
+        let count = said.lines().filter(|line| !line.contains(" waits for the controller")).count();
         let is_whole = status == 0 && count == 0 && lines.last().is_some_and(|line| line.ends_with(WHOLE));
         let as_expected = match (part, fault) {
             (_, Fault::Paused) => is_whole,

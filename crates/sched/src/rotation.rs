@@ -26,7 +26,9 @@ mod account;
 mod window;
 
 pub use account::Account;
-pub(crate) use account::{Freeze, Turn, credit_ns};
+#[cfg(test)]
+pub(crate) use account::credit_ns;
+pub(crate) use account::{Freeze, Turn};
 pub use window::Window;
 
 /// Where the rotation stands.
