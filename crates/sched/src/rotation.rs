@@ -26,7 +26,7 @@ mod account;
 mod window;
 
 pub use account::Account;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub(crate) use account::credit_ns;
 pub(crate) use account::{Freeze, Turn};
 pub use window::Window;
