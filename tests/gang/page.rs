@@ -9,6 +9,7 @@ use tutti_tests::{Scratch, compile};
 use crate::Cluster;
 use crate::cluster::SLOWLY_LOST;
 use crate::harness::{LIMIT, Running, await_that};
+use crate::log;
 use crate::turns::Turns;
 
 /// Between what is done with a rank and what it is told: a fifth of a slice here.
@@ -136,8 +137,8 @@ fn take_turns(cluster: &Cluster, watch: &Watch, signals: bool) {
     let place = ["-N", "2", "-n", "4"];
     let jobs: Vec<_> = (0..2).map(|_| watch.start(cluster, &place)).collect();
     if signals {
-        // Whoever looks by cgroups sees nothing here.
-        std::thread::sleep(Duration::from_secs(5));
+        // Cgroups show nothing here; the daemon's log counts what both jobs had on its node.
+        await_that("each job has had its turns", || log::thaws(cluster) >= 8);
     } else {
         let Some(mut turns) = Turns::of(&[&jobs[0], &jobs[1]]) else { return };
         turns.await_more(6, LIMIT);

@@ -9,17 +9,13 @@ use std::process::{Child, Command};
 pub struct Cgroups(PathBuf);
 
 impl Cgroups {
-    /// None, with a line, where none can be made.
+    /// None where none can be made.
     pub fn make(name: &str) -> Option<Self> {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("/proc");
         let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "));
         let point = mount.and_then(|line| line.split(' ').nth(4)).map(Path::new);
         let path = point.map(|point| point.join(format!("{name}-{}", std::process::id())));
-        let made = path.filter(|path| std::fs::create_dir(path).is_ok()).map(Cgroups);
-        if made.is_none() {
-            eprintln!("skipped: no cgroup can be made here");
-        }
-        made
+        path.filter(|path| std::fs::create_dir(path).is_ok()).map(Cgroups)
     }
 
     /// A cgroup inside.
@@ -86,7 +82,7 @@ pub struct DaemonGroups {
 }
 
 impl DaemonGroups {
-    /// None, with a line, where none can be made.
+    /// None where none can be made.
     pub fn make(name: &str) -> Option<Self> {
         let version2 = Cgroups::make(name)?;
         let name = format!("{name}-{}", std::process::id());

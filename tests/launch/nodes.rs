@@ -152,8 +152,16 @@ fn virtual_nodes_empty_node_stays_until_the_job_ends() {
     ]);
     job.await_line("here");
     await_that("rank 0 has left", || named(&job, "test-rank").len() == 1);
-    // Long enough for a starter that would leave to do so.
-    std::thread::sleep(Duration::from_millis(200));
+    await_that("its starter has reaped it", || {
+        let children = |starter: &Pid| {
+            let children = format!("/proc/{0}/task/{0}/children", starter.as_raw_nonzero());
+            std::fs::read_to_string(children).map_or(0, |text| text.split_whitespace().count())
+        };
+        // The rank of node 1 is left; a keeper beside each starter.
+        let mut counts: Vec<_> = named(&job, "tutti-starter").iter().map(children).collect();
+        counts.sort_unstable();
+        counts.len() == 2 && counts[0] + 1 == counts[1]
+    });
     await_that("both starters have their sockets", || {
         let starters = named(&job, "tutti-starter");
         starters.iter().map(|starter| udp_sockets(*starter)).collect::<Vec<_>>() == [1, 1]

@@ -180,7 +180,7 @@ fn mtu_of_different_links_is_negotiated() {
     let scratch = Scratch::new("network-mtus");
     let narrow = compile("tests/network/programs/narrow.c", scratch.path());
     if !Network::TwoNamespaces.can_be_had() {
-        return println!("network namespaces need root, so links of different MTU were not tried");
+        return tutti_testkit::skip(tutti_testkit::Need::NetworkNamespace, "network namespaces need root");
     }
     for (nodes, mtus) in [("2", "9000,1500"), ("2", "1500,9000"), ("3", "9000,1400,4000"), ("2", "9000")] {
         let mut mpiexec = program("mpiexec");
@@ -196,7 +196,7 @@ fn mtu_drop_slows_a_job_and_is_reported_once_per_rank() {
     let scratch = Scratch::new("network-narrower");
     let narrow = compile("tests/network/programs/narrow.c", scratch.path());
     if !Network::TwoNamespaces.can_be_had() {
-        return println!("network namespaces need root, so no link became narrower");
+        return tutti_testkit::skip(tutti_testkit::Need::NetworkNamespace, "network namespaces need root");
     }
     for (ranks, mtus) in [(2, "1500"), (4, "9000")] {
         let mut mpiexec = program("mpiexec");
@@ -215,7 +215,7 @@ fn mtu_black_hole_slows_a_job_and_ends_nothing() {
     let scratch = Scratch::new("network-vanish");
     let narrow = compile("tests/network/programs/narrow.c", scratch.path());
     if !Network::TwoNamespaces.can_be_had() {
-        return println!("network namespaces need root, so no datagrams vanished");
+        return tutti_testkit::skip(tutti_testkit::Need::NetworkNamespace, "network namespaces need root");
     }
     for mtus in ["1500", "9000"] {
         let mut mpiexec = program("mpiexec");

@@ -327,7 +327,7 @@ mod tests {
     fn freezer_removed_cgroup_counts_as_frozen() {
         let name = tutti_os::cgroup::name(&format!("freezer-{}", std::process::id()));
         let Some(cgroup) = tutti_os::cgroup::Cgroup::create(&name) else {
-            return eprintln!("skipped: no cgroup can be made here");
+            return tutti_testkit::skip(tutti_testkit::Need::Cgroup, "no cgroup can be made here");
         };
         let group = JobGroup::new(std::fs::File::open(cgroup.path().unwrap()).unwrap().into()).unwrap();
         let mut freezer = CgroupFreezer::open(&group, None).unwrap();

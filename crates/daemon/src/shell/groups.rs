@@ -89,7 +89,7 @@ mod tests {
         let user = rustix::process::geteuid().as_raw();
         let make = |node| Cgroup::create(&name(&part_name(job, Some(node))));
         let Some([one, two]) = make(0).zip(make(1)).map(|(one, two)| [one, two]) else {
-            return eprintln!("skipped: no cgroup can be made here");
+            return tutti_testkit::skip(tutti_testkit::Need::Cgroup, "no cgroup can be made here");
         };
         let start = || std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let mut ranks = [start(), start(), start()];

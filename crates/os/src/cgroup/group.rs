@@ -118,7 +118,7 @@ mod tests {
         outside.wait().unwrap();
         assert!(JobGroup::of_rank(Pid::from_child(&outside), user, job).is_none(), "gone");
         let Some(cgroup) = Cgroup::create(&name(&part_name(job, Some(3)))) else {
-            return eprintln!("skipped: no cgroup can be made here");
+            return tutti_testkit::skip(tutti_testkit::Need::Cgroup, "no cgroup can be made here");
         };
         let mut inside = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_child(&inside);
