@@ -61,11 +61,11 @@ fn environment_page_has_every_variable() {
     for folder in ["crates", "mk", "bindings/mpi"] {
         variables_in(&root().join(folder), &mut found);
     }
-    let page = std::fs::read_to_string(root().join("docs/environment.md")).expect("the page");
+    let page = std::fs::read_to_string(root().join("docs/user/environment.md")).expect("the page");
     let missing: Vec<_> = found.iter().filter(|name| !page.contains(&format!("`{name}`"))).collect();
     assert!(
         found.len() > 20 && missing.is_empty(),
-        "docs/environment.md lacks {missing:?} of {}",
+        "docs/user/environment.md lacks {missing:?} of {}",
         found.len()
     );
 }
@@ -119,4 +119,58 @@ fn installed_programs_have_no_faults_on_purpose() {
     }
     let testing = tutti_tests::testing_library();
     assert!(faults.iter().all(|word| has(&testing, word)), "{} makes none", testing.display());
+}
+
+/// Markdown files of the tree.
+fn documents_in(folder: &std::path::Path, found: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        let name = entry.file_name();
+        if path.is_dir() && name != "target" && !name.as_encoded_bytes().starts_with(b".") {
+            documents_in(&path, found);
+        } else if path.extension().is_some_and(|end| end == "md") {
+            found.push(path);
+        }
+    }
+}
+
+/// Lines that are neither code nor tables, headings or pictures; an empty one stands for those.
+fn prose(text: &str) -> Vec<&str> {
+    let mut is_code = false;
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        is_code ^= line.starts_with("```");
+        let is_other = line.starts_with("```") || line.starts_with("    ") || line.starts_with(['|', '#']);
+        lines.push(if is_code || is_other || line.starts_with("![") { "" } else { line });
+    }
+    lines
+}
+
+#[test]
+fn document_links_lead_to_files() {
+    let (mut documents, mut broken) = (Vec::new(), Vec::new());
+    documents_in(&root(), &mut documents);
+    for path in &documents {
+        let text = std::fs::read_to_string(path).expect("text");
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
+            let is_file = !target.is_empty() && !target.contains("://") && !target.contains(' ');
+            if is_file && !path.parent().expect("a folder").join(target).exists() {
+                broken.push(format!("{}: {target}", path.display()));
+            }
+        }
+    }
+    assert!(documents.len() > 30 && broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn document_lines_are_at_most_110_columns() {
+    let mut documents = Vec::new();
+    documents_in(&root(), &mut documents);
+    for path in documents {
+        let text = std::fs::read_to_string(&path).expect("text");
+        for (number, line) in prose(&text).into_iter().enumerate() {
+            let columns = line.chars().count();
+            assert!(columns <= 110, "{}:{}: {columns} columns", path.display(), number + 1);
+        }
+    }
 }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! No node needs to wait for another with its look: what a frozen rank has published does not change, and there is a moment at which all
-//! are frozen. The format of the file stands in docs/snapshot.md.
+//! are frozen. The format of the file stands in docs/user/snapshots.md.
 
 mod deadlock;
 mod file;
