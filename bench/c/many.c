@@ -10,8 +10,13 @@
  *   backwards    MPI_Isend of 8 bytes, each with its tag, to receives that are posted in the other order
  *   unexpected   MPI_Isend of 8 bytes, each with its tag, received in the other order when all are there
  *   partitions   one message of n partitions of 8 bytes, MPI_Wait
+ *   wild         the same of any source
+ *   probe        MPI_Iprobe for each of n messages, the last one first, before they are received
  *   cancel       receives that are cancelled in the other order
+ *   cancelsend   MPI_Issend whose receives are never posted, cancelled in the other order
  *   barriers     MPI_Ibarrier, MPI_Waitall
+ *   allreduces   MPI_Iallreduce of one int, MPI_Waitall
+ *   nested       MPI_Ibarrier on duplicates of MPI_COMM_WORLD, tested in turn until all are done; counted with the making
  *   persistent   MPI_Startall of 8 bytes to posted receives, MPI_Waitall
  *   waitany      MPI_Isend of 8 bytes to receives that are completed one by one by MPI_Waitany
  *   waitsome     the same by MPI_Waitsome
@@ -73,7 +78,7 @@ static void backwards(void) {
     posted(SMALL, 0, -1);
 }
 
-static void arrive_first(int synchronous, int step) {
+static void arrive_first(int synchronous, int step, int source, int probes) {
     int flag;
     if (rank == 0) {
         for (int i = 0; i < n; i++) {
@@ -85,17 +90,31 @@ static void arrive_first(int synchronous, int step) {
         MPI_Probe(peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Iprobe(peer, 2, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
         MPI_Recv(NULL, 0, MPI_BYTE, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        for (int i = n - 1; probes && i >= 0; i--) {
+            MPI_Iprobe(source, TAG + i, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+        }
+        int named = peer;
+        peer = source;
         receive_all(SMALL, TAG, step);
+        peer = named;
     }
     complete();
 }
 
 static void late(void) {
-    arrive_first(1, 0);
+    arrive_first(1, 0, peer, 0);
 }
 
 static void unexpected(void) {
-    arrive_first(0, -1);
+    arrive_first(0, -1, peer, 0);
+}
+
+static void wild(void) {
+    arrive_first(0, -1, MPI_ANY_SOURCE, 0);
+}
+
+static void probe(void) {
+    arrive_first(0, 1, peer, 1);
 }
 
 static void partitions(void) {
@@ -124,11 +143,53 @@ static void cancel(void) {
     complete();
 }
 
+static void cancelsend(void) {
+    int flag;
+    if (rank == 0) {
+        for (int i = 0; i < n; i++) {
+            MPI_Issend(at(0, SMALL), SMALL, MPI_BYTE, peer, TAG, MPI_COMM_WORLD, &requests[i]);
+        }
+        for (int i = n - 1; i >= 0; i--) {
+            MPI_Cancel(&requests[i]);
+        }
+    } else {
+        MPI_Iprobe(peer, 2, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    }
+    complete();
+}
+
 static void barriers(void) {
     for (int i = 0; i < n; i++) {
         MPI_Ibarrier(MPI_COMM_WORLD, &requests[i]);
     }
     complete();
+}
+
+static void allreduces(void) {
+    for (int i = 0; i < n; i++) {
+        MPI_Iallreduce(MPI_IN_PLACE, at(i, SMALL), 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[i]);
+    }
+    complete();
+}
+
+static void nested(void) {
+    static MPI_Comm made[16000];
+    int flag, left = n, count = n < 16000 ? n : 16000;
+    for (int i = 0; i < count; i++) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &made[i]);
+    }
+    for (int i = 0; i < n; i++) {
+        MPI_Ibarrier(made[i % count], &requests[i]);
+    }
+    for (int i = n - 1; left > 0; i = i > 0 ? i - 1 : n - 1) {
+        if (requests[i] != MPI_REQUEST_NULL) {
+            MPI_Test(&requests[i], &flag, MPI_STATUS_IGNORE);
+            left -= flag;
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        MPI_Comm_free(&made[i]);
+    }
 }
 
 static void persistent(void) {
@@ -219,10 +280,11 @@ static const struct {
     size_t bytes;
 } cases[] = {
     {"rendezvous", rendezvous, LARGE}, {"issend", issend, SMALL},         {"late", late, SMALL},
-    {"backwards", backwards, SMALL},   {"unexpected", unexpected, SMALL}, {"partitions", partitions, SMALL},
-    {"cancel", cancel, SMALL},         {"barriers", barriers, SMALL},     {"persistent", persistent, SMALL},
-    {"waitany", waitany, SMALL},       {"waitsome", waitsome, SMALL},     {"comms", comms, SMALL},
-    {"buffered", buffered, SMALL},
+    {"backwards", backwards, SMALL},   {"unexpected", unexpected, SMALL}, {"wild", wild, SMALL},
+    {"probe", probe, SMALL},           {"partitions", partitions, SMALL}, {"cancel", cancel, SMALL},
+    {"cancelsend", cancelsend, SMALL}, {"barriers", barriers, SMALL},     {"allreduces", allreduces, SMALL},
+    {"nested", nested, SMALL},         {"persistent", persistent, SMALL}, {"waitany", waitany, SMALL},
+    {"waitsome", waitsome, SMALL},     {"comms", comms, SMALL},           {"buffered", buffered, SMALL},
 };
 
 /* Whether a name is in a list separated by commas. */
