@@ -14,7 +14,7 @@ use crate::compound::Extra;
 use crate::engine::{Message, Mode, Started};
 use crate::error::{Error, Result, check};
 use crate::process::Guard;
-use crate::request::{Request, RequestKind};
+use crate::request::{Request, RequestKind, WhenDone};
 use crate::wait_goal::Goal;
 
 /// A buffer attached by the user.
@@ -107,7 +107,7 @@ impl Guard {
                 return;
             }
             request.extra = Some(Box::new(Extra::Owned(owned)));
-            request.orphaned = true;
+            request.when_done = WhenDone::Free;
         }
     }
 

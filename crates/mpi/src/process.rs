@@ -5,7 +5,7 @@
 //! (F20).
 
 use std::cell::UnsafeCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -19,7 +19,7 @@ use tutti_shm::ticket::APPLICATION_VARIABLE;
 
 use crate::abi::*;
 use crate::buffered::Attached;
-use crate::collective::schedule::Schedule;
+use crate::collective::schedules::Schedules;
 use crate::comm::{CONTEXTS_PER_COMM, Comm, Group};
 use crate::datatype::Predefined;
 use crate::engine::Engine;
@@ -54,7 +54,7 @@ pub struct Process {
     /// Reduction operations made by the user.
     pub ops: Slab<crate::collective::op::UserOperation>,
     /// Collective operations that were started and are not finished.
-    pub schedules: VecDeque<Box<Schedule>>,
+    pub schedules: Schedules,
     /// Open sessions.
     pub sessions: Slab<crate::session::Session>,
     /// Thread level given by Init.
@@ -198,7 +198,7 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
         types: Slab::new(Kind::Datatype),
         attributes: Default::default(),
         ops: Slab::new(Kind::Op),
-        schedules: VecDeque::new(),
+        schedules: Schedules::default(),
         sessions: Slab::new(Kind::Session),
         thread_level: required,
         main_thread: thread_id(),

@@ -2,6 +2,8 @@
 
 use core::ffi::c_int;
 use core::mem::offset_of;
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
 use tutti_datatype::{Buffer, SignatureWord};
@@ -10,7 +12,7 @@ use crate::abi::*;
 use crate::comm::Group;
 use crate::compound::Extra;
 use crate::engine::Suspect;
-use crate::handle::NONE;
+use crate::handle::{Kind, NONE, Slab};
 
 /// A pending or finished operation.
 ///
@@ -20,7 +22,7 @@ use crate::handle::NONE;
 pub struct Request {
     /// Bytes received, sent or matched.
     pub bytes: usize,
-    /// Of a receive its number in the order of posting, of an announced send the number of its message.
+    /// Of a receive its number in the order of posting; of a send its ticket in the backlog, then the number of its message.
     pub posted: u64,
     /// Matching: context of the communicator.
     pub context: u32,
@@ -36,8 +38,8 @@ pub struct Request {
     pub kind: RequestKind,
     /// Finished; the outcome stands here.
     pub done: bool,
-    /// The user has freed it; it goes when it is done.
-    pub orphaned: bool,
+    /// What happens when it is done.
+    pub when_done: WhenDone,
     /// A receive or send of contiguous data that owns nothing: no map, no group, nothing extra.
     pub is_plain: bool,
     /// Memory that the operation reads or writes.
@@ -73,6 +75,85 @@ pub enum RequestKind {
     Collective,
 }
 
+/// What happens to a request when it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum WhenDone {
+    /// Its outcome stays for a call that completes it.
+    Keep,
+    /// The user has freed it: it goes.
+    Free,
+    /// A schedule waits for it.
+    Advance,
+}
+
+/// All requests of a process.
+#[derive(Debug)]
+pub struct Requests {
+    slab: Slab<Request>,
+    /// Those that are done and for which a schedule waits, in the order in which they were done.
+    awaited: VecDeque<u32>,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        Requests { slab: Slab::new(Kind::Request), awaited: VecDeque::new() }
+    }
+}
+
+impl Deref for Requests {
+    type Target = Slab<Request>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Slab<Request> {
+        &self.slab
+    }
+}
+
+impl DerefMut for Requests {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Slab<Request> {
+        &mut self.slab
+    }
+}
+
+impl Requests {
+    /// Marks a request as done.
+    #[inline(always)]
+    pub fn finish(&mut self, index: u32) {
+        let request = self.slab.get_mut(index);
+        request.done = true;
+        if request.when_done != WhenDone::Keep {
+            self.follow_up(index);
+        }
+    }
+
+    #[inline(never)]
+    fn follow_up(&mut self, index: u32) {
+        if self.slab.get(index).when_done == WhenDone::Free {
+            self.slab.free(index);
+        } else {
+            self.awaited.push_back(index);
+        }
+    }
+
+    /// A schedule waits for a request that is not done; [`Requests::take_awaited`] gives it when it is.
+    pub fn advance_when_done(&mut self, index: u32) {
+        self.slab.get_mut(index).when_done = WhenDone::Advance;
+    }
+
+    /// Whether a schedule can go on.
+    #[inline(always)]
+    pub fn has_awaited(&self) -> bool {
+        !self.awaited.is_empty()
+    }
+
+    /// The next request that is done and for which a schedule waits.
+    pub fn take_awaited(&mut self) -> Option<u32> {
+        self.awaited.pop_front()
+    }
+}
+
 impl Request {
     /// A pending operation.
     #[inline]
@@ -87,7 +168,7 @@ impl Request {
             error: MPI_SUCCESS,
             kind,
             done: false,
-            orphaned: false,
+            when_done: WhenDone::Keep,
             is_plain: false,
             buffer,
             group: None,

@@ -73,7 +73,7 @@ pub fn describe(process: &Process, goal: Goal<'_>, report: &mut SleepReport) {
 /// Describes the collective operations that go on by themselves, and what holds besides the waits.
 pub fn describe_background(process: &Process, report: &mut SleepReport) {
     let mut description = Description { process, report: &mut *report };
-    for schedule in &process.schedules {
+    for schedule in process.schedules.iter() {
         if description.report.is_full() {
             break;
         }
@@ -172,8 +172,7 @@ impl Description<'_, '_> {
             RequestKind::Send => What::Send,
             RequestKind::Receive => What::Receive,
             RequestKind::Collective => {
-                let mut schedules = self.process.schedules.iter();
-                match schedules.find(|schedule| schedule.request() == index) {
+                match self.process.schedules.of(index) {
                     Some(schedule) => self.put_step(schedule),
                     None => self.put(Wait::other(0, false)),
                 }

@@ -40,7 +40,7 @@ impl Guard {
     #[inline(always)]
     pub fn progress(&mut self, hint: Option<usize>) -> bool {
         let moved = self.engine.progress(hint);
-        if !self.schedules.is_empty() {
+        if self.engine.requests.has_awaited() {
             self.advance_schedules();
         }
         moved

@@ -9,7 +9,7 @@ use crate::compound::{Extra, Generalized};
 use crate::errhandler::call;
 use crate::error::Error;
 use crate::point_to_point::Named;
-use crate::request::{Request, RequestKind};
+use crate::request::{Request, RequestKind, WhenDone};
 
 /// Makes a request that the user will finish.
 #[inline]
@@ -44,7 +44,7 @@ pub unsafe fn MPI_Grequest_complete(request: MPI_Request) -> c_int {
             return Err(wrong());
         }
         made.done = true;
-        if made.orphaned {
+        if made.when_done == WhenDone::Free {
             guard.take_with_extra(index);
         }
         Ok(())

@@ -16,7 +16,13 @@ fn outcome(guard: &Guard, comm: MPI_Comm, found: Found) -> Result<Outcome> {
 }
 
 /// What has come.
-fn probed(guard: &Guard, comm: MPI_Comm, context: u32, source: c_int, tag: c_int) -> Result<Option<Outcome>> {
+fn probed(
+    guard: &mut Guard,
+    comm: MPI_Comm,
+    context: u32,
+    source: c_int,
+    tag: c_int,
+) -> Result<Option<Outcome>> {
     guard.engine.probe(context, source, tag).map(|found| outcome(guard, comm, found)).transpose()
 }
 

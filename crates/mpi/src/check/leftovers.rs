@@ -9,7 +9,7 @@ use super::{CALL, Severity, counted, line_up, name_of};
 use crate::abi::*;
 use crate::comm::CONTEXTS_PER_COMM;
 use crate::process::Guard;
-use crate::request::RequestKind;
+use crate::request::{RequestKind, WhenDone};
 
 /// Looks at the end of MPI_Finalize, before this process leaves its job.
 pub fn look(guard: &mut Guard) {
@@ -87,7 +87,7 @@ impl Guard {
             // What belongs to the library's own operations has other contexts; what stands for nothing is the user's.
             let is_internal = matches!(request.kind, RequestKind::Send | RequestKind::Receive)
                 && !request.context.is_multiple_of(CONTEXTS_PER_COMM);
-            if request.orphaned || is_internal || parts.contains(&index) {
+            if request.when_done == WhenDone::Free || is_internal || parts.contains(&index) {
                 continue;
             }
             let inactive = self.engine.is_inactive(request);

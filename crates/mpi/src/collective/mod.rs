@@ -14,6 +14,7 @@ pub mod plan;
 mod reduction;
 mod remote;
 pub mod schedule;
+pub mod schedules;
 mod single_copy;
 mod tree;
 pub mod work;

@@ -19,7 +19,7 @@ use crate::engine::{Message, Mode, Started};
 use crate::error::{Error, Result};
 use crate::handle::NONE;
 use crate::process::{Guard, Process};
-use crate::request::{Request, RequestKind};
+use crate::request::{Request, RequestKind, WhenDone};
 use crate::wait_goal::Goal;
 
 /// Messages of this size that go both ways at the same time are fetched by their receivers.
@@ -34,6 +34,8 @@ pub struct Schedule {
     next: usize,
     /// Requests of the operations that have been started, by their number; [`NONE`] when finished.
     started: Vec<u32>,
+    /// The first of `started` of which the step that awaits all does not know yet.
+    settled: usize,
     operations: usize,
     memory: Vec<Memory>,
     error: Option<Error>,
@@ -78,6 +80,7 @@ impl Schedule {
             steps: Vec::new(),
             next: 0,
             started: Vec::new(),
+            settled: 0,
             operations: 0,
             memory: Vec::new(),
             error: None,
@@ -200,10 +203,11 @@ impl Schedule {
                     }
                 }
                 Step::AwaitAll => {
-                    for operation in 0..self.started.len() {
-                        if let Some(blocked) = self.settle(guard, operation) {
+                    while self.settled < self.started.len() {
+                        if let Some(blocked) = self.settle(guard, self.settled) {
                             return blocked;
                         }
+                        self.settled += 1;
                     }
                 }
                 // SAFETY: both are memory of the schedule or the user's, valid while the operation is pending.
@@ -237,6 +241,12 @@ impl Schedule {
     /// The request that is done when the whole is, if it was left with the process; else [`NONE`].
     pub fn request(&self) -> u32 {
         self.request
+    }
+
+    /// The same, of this request.
+    #[cfg(test)]
+    pub fn with_request(self, request: u32) -> Self {
+        Schedule { request, ..self }
     }
 
     /// The requests of which all must be done before the step at which it stands is over.
@@ -333,24 +343,27 @@ impl Guard {
         let pending = Request::new(RequestKind::Collective, Buffer::empty(), 0, MPI_ANY_SOURCE, MPI_ANY_TAG);
         let request = self.engine.requests.insert(pending);
         let function = schedule.function.or(Some(self.call));
-        let mut schedule = Box::new(Schedule { request, function, ..schedule });
-        if schedule.advance(self) == Advance::Finished {
-            self.conclude(&mut schedule);
-        } else {
-            self.schedules.push_back(schedule);
-        }
+        self.advance_schedule(Box::new(Schedule { request, function, ..schedule }));
         request
     }
 
-    /// Goes on with every schedule that was launched. A schedule is out of the list while a function of the user may run.
+    /// Goes on with every schedule that was launched and can go on.
     #[cold]
     pub fn advance_schedules(&mut self) {
-        for _ in 0..self.schedules.len() {
-            let Some(mut schedule) = self.schedules.pop_front() else { break };
-            if schedule.advance(self) == Advance::Finished {
-                self.conclude(&mut schedule);
-            } else {
-                self.schedules.push_back(schedule);
+        loop {
+            let Process { schedules, engine, .. } = &mut **self;
+            let Some(schedule) = schedules.take_ready(&mut engine.requests) else { break };
+            self.advance_schedule(schedule);
+        }
+    }
+
+    /// Goes on with a schedule, which is not among the others meanwhile: a function of the user may run.
+    fn advance_schedule(&mut self, mut schedule: Box<Schedule>) {
+        match schedule.advance(self) {
+            Advance::Finished => self.conclude(&mut schedule),
+            Advance::Blocked(awaited) => {
+                let Process { schedules, engine, .. } = &mut **self;
+                schedules.put(schedule, awaited, &mut engine.requests);
             }
         }
     }
@@ -363,7 +376,7 @@ impl Guard {
             request.extra = Some(Box::new(Extra::Failed(error.text)));
         }
         request.done = true;
-        if request.orphaned {
+        if request.when_done == WhenDone::Free {
             self.engine.requests.remove(index);
         }
     }

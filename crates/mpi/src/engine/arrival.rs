@@ -8,7 +8,7 @@ use super::matching::{Body, SHORT_BYTES, Unexpected};
 use super::transfer::{Sink, Stream};
 use super::{
     CANCEL, CANCELLED, COOP, CTS, EAGER, EAGER_BYTES_MAX, ENVELOPES_PER_TURN, Engine, FIN, Message, Mode,
-    RTR, RTS, STREAM, Started, WRITE, finish, finish_receive,
+    RTR, RTS, STREAM, Started, WRITE, finish_receive,
 };
 use crate::check;
 use crate::request::{Request, RequestKind};
@@ -147,7 +147,7 @@ impl Engine {
             Body::Local { request: send, buffer } => {
                 copy_between(&buffer, &request.buffer);
                 finish_receive(&mut self.requests, index);
-                finish(&mut self.requests, send);
+                self.requests.finish(send);
             }
         }
     }

@@ -5,7 +5,7 @@
 //! between the two ranks, or messages that come in the order in which their receives were posted. A blocking receive looks into
 //! the ring for a few microseconds before it posts anything.
 
-use super::{EAGER, EAGER_BYTES_MAX, ENVELOPES_PER_TURN, Engine, finish};
+use super::{EAGER, EAGER_BYTES_MAX, ENVELOPES_PER_TURN, Engine};
 use crate::abi::MPI_ANY_TAG;
 use crate::handle::NONE;
 use crate::request::Request;
@@ -150,7 +150,7 @@ impl Engine {
             (request.tag, request.bytes) = (envelope.tag, bytes);
             matching.take_candidate(from, std::mem::replace(&mut request.next, NONE));
             peer.release_credit(bytes);
-            finish(requests, index);
+            requests.finish(index);
         }
     }
 

@@ -143,3 +143,59 @@ fn questions_about_pending_operations_cost_the_same_each_however_many_are_pendin
         }
     });
 }
+
+#[test]
+fn receives_posted_against_the_order_of_arrival_cost_the_same_each_however_many_are_pending() {
+    assert_linear(|n| {
+        let mut many = Many::new(SMALL);
+        (0..n).rev().for_each(|tag| many.receive(A as i32, tag));
+        (0..n).for_each(|tag| many.send(tag, Mode::Standard));
+        many.finish();
+    });
+    assert_linear(|n| {
+        let mut many = Many::new(SMALL);
+        (0..n).rev().for_each(|tag| many.receive(if tag % 2 == 0 { MPI_ANY_SOURCE } else { A as i32 }, tag));
+        (0..n).for_each(|tag| many.send(tag, Mode::Standard));
+        many.finish();
+    });
+}
+
+#[test]
+fn unexpected_messages_taken_against_the_order_of_arrival_cost_the_same_each_however_many_are_pending() {
+    for source in [A as i32, MPI_ANY_SOURCE] {
+        assert_linear(|n| {
+            let mut many = Many::new(SMALL);
+            (0..n).for_each(|tag| many.send(tag, Mode::Standard));
+            many.finish_arrival();
+            for tag in (0..n).rev() {
+                let found = many.world.0[B].probe(CONTEXT, source, tag).map(|found| found.tag);
+                assert_eq!(found, Some(tag), "probe behind many");
+                many.receive(source, tag);
+            }
+            many.finish();
+        });
+    }
+}
+
+#[test]
+fn receives_and_sends_are_cancelled_at_the_same_cost_however_many_are_pending() {
+    assert_linear(|n| {
+        let mut many = Many::new(SMALL);
+        (0..n).for_each(|tag| many.receive(A as i32, tag));
+        for index in std::mem::take(&mut many.receives).into_iter().rev() {
+            many.world.0[B].cancel(index);
+            assert!(many.world.0[B].requests.get(index).cancelled);
+        }
+    });
+    assert_linear(|n| {
+        let mut many = Many::new(SMALL);
+        // Some are known to the receiver, the others wait for room in the ring.
+        (0..n).for_each(|tag| many.send(tag, Mode::Synchronous));
+        many.world.0[B].progress(None);
+        for &index in many.sends.iter().rev() {
+            many.world.0[A].cancel(index);
+        }
+        many.finish();
+        assert!(many.sends.iter().all(|&index| many.world.0[A].requests.get(index).cancelled));
+    });
+}

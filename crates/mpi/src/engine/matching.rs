@@ -2,15 +2,24 @@
 //!
 //! Posting numbers decide between the two queues (F34). Messages of one source are kept in order of arrival, which is the order
 //! of sending; between sources MPI demands no order, and a wildcard looks at them in turn.
+//!
+//! Queues are lists, which is cheapest as long as a search ends early. One that has passed [`WALK_MAX`] entries builds an index of its
+//! queue ([`posted_index`], [`super::unexpected`]), so that n pending operations cost n times one in whatever order they meet.
+
+mod posted_index;
+#[cfg(test)]
+mod tests;
 
 use tutti_datatype::{Buffer, SignatureWord};
 use tutti_shm::unexpected::Root;
 
 use super::rtr::overlap;
-use super::unexpected::UnexpectedQueue;
+use super::steps;
+use super::unexpected::{First, UnexpectedQueue};
 use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_Message};
 use crate::handle::{Kind, NONE, Slab};
 use crate::request::Request;
+use posted_index::PostedIndex;
 
 /// A message that no receive has taken yet.
 #[derive(Debug)]
@@ -40,12 +49,25 @@ pub enum Body {
 }
 
 impl Body {
+    /// What it is, without what is known of its data.
+    fn plain(&self) -> &Body {
+        match self {
+            Body::Signed(_, body) => body.plain(),
+            body => body,
+        }
+    }
+
     /// Whether its data come under this message number.
     fn is_streaming(&self, number: u32) -> bool {
-        match self {
-            Body::Streaming(mine) => *mine == number,
-            Body::Signed(_, body) => body.is_streaming(number),
-            _ => false,
+        matches!(self.plain(), Body::Streaming(mine) if *mine == number)
+    }
+
+    /// What its sender calls it, if it may be asked for by that.
+    pub fn message_number(&self) -> Option<u32> {
+        match self.plain() {
+            Body::Streaming(number) | Body::Rendezvous { message: number, .. } => Some(*number),
+            Body::Local { request, .. } => Some(*request),
+            _ => None,
         }
     }
 
@@ -71,6 +93,11 @@ pub struct Found {
     /// Bytes of the message.
     pub bytes: usize,
 }
+
+/// Entries of a queue that a search passes before it builds an index.
+pub const WALK_MAX: usize = 64;
+/// With fewer entries an index is dropped.
+pub const INDEXED_MIN: usize = WALK_MAX / 2;
 
 /// Pending receives that are looked at before another one is told; with more before it, it is not.
 const EARLIER_MAX: usize = 128;
@@ -114,6 +141,8 @@ pub struct Matching {
     extracted: Slab<(usize, Unexpected)>,
     /// Source at which the next wildcard search begins.
     turn: usize,
+    /// Indexes of long posted queues, by source, that of `any` last; empty until one was needed.
+    posted_indexes: Vec<Option<Box<PostedIndex>>>,
 }
 
 impl Matching {
@@ -125,6 +154,7 @@ impl Matching {
             next_posted: 0,
             extracted: Slab::new(Kind::Message),
             turn: 0,
+            posted_indexes: Vec::new(),
         }
     }
 
@@ -226,21 +256,112 @@ impl Matching {
         context: u32,
         tag: i32,
     ) -> Option<u32> {
-        let named = search(requests, self.posted[from], context, tag);
+        let any = self.posted.len();
+        let named = self.search(requests, from, self.posted[from], context, tag);
         let chosen_any = if self.any.first == NONE {
             None
         } else {
-            search(requests, self.any, context, tag).filter(|(_, any)| {
+            self.search(requests, any, self.any, context, tag).filter(|(_, any)| {
                 named.is_none_or(|(_, index)| requests.get(*any).posted < requests.get(index).posted)
             })
         };
         if let Some((before, index)) = chosen_any {
             unlink(requests, &mut self.any, before, index);
+            if before != NONE {
+                self.forget(any, requests.get(index).posted);
+            }
             return Some(index);
         }
         let (before, index) = named?;
         unlink(requests, &mut self.posted[from], before, index);
+        if before != NONE {
+            self.forget(from, requests.get(index).posted);
+        }
         Some(index)
+    }
+
+    /// First request of a queue that takes a message: its predecessor and itself. `which` is the number of the queue's index.
+    #[inline(always)]
+    fn search(
+        &mut self,
+        requests: &Slab<Request>,
+        which: usize,
+        queue: Queue,
+        context: u32,
+        tag: i32,
+    ) -> Option<(u32, u32)> {
+        if queue.first == NONE {
+            return None;
+        }
+        let first = requests.get(queue.first);
+        if takes(first, context, tag) {
+            return Some((NONE, queue.first));
+        }
+        if first.next == NONE {
+            return None;
+        }
+        self.search_behind(requests, which, queue.first, context, tag)
+    }
+
+    /// The same behind the first one.
+    #[inline(never)]
+    fn search_behind(
+        &mut self,
+        requests: &Slab<Request>,
+        which: usize,
+        first: u32,
+        context: u32,
+        tag: i32,
+    ) -> Option<(u32, u32)> {
+        if let Some(index) = self.posted_index(requests, which, first) {
+            return index.find(context, tag);
+        }
+        let (mut before, mut index) = (first, requests.get(first).next);
+        for _ in 0..WALK_MAX {
+            if index == NONE {
+                return None;
+            }
+            steps::count(1);
+            let request = requests.get(index);
+            if takes(request, context, tag) {
+                return Some((before, index));
+            }
+            (before, index) = (index, request.next);
+        }
+        self.build_posted_index(requests, which, first).find(context, tag)
+    }
+
+    /// The index of a queue that begins so, if it has one and is still long.
+    fn posted_index(
+        &mut self,
+        requests: &Slab<Request>,
+        which: usize,
+        first: u32,
+    ) -> Option<&mut PostedIndex> {
+        let slot = self.posted_indexes.get_mut(which)?;
+        slot.as_mut()?.update(requests, first);
+        if slot.as_ref().is_some_and(|index| index.len() < INDEXED_MIN) {
+            *slot = None;
+        }
+        slot.as_deref_mut()
+    }
+
+    #[cold]
+    fn build_posted_index(&mut self, requests: &Slab<Request>, which: usize, first: u32) -> &mut PostedIndex {
+        if self.posted_indexes.is_empty() {
+            self.posted_indexes.resize_with(self.posted.len() + 1, || None);
+        }
+        let index = self.posted_indexes[which].insert(Box::default());
+        index.update(requests, first);
+        index
+    }
+
+    /// A receive has left its queue from the middle.
+    #[inline(never)]
+    fn forget(&mut self, which: usize, number: u64) {
+        if let Some(Some(index)) = self.posted_indexes.get_mut(which) {
+            index.forget(number);
+        }
     }
 
     /// Whether the receive that was posted last may be told to its sender: not if an earlier one that the sender does not know
@@ -286,7 +407,7 @@ impl Matching {
         let (source, context, tag) = (receive.peer, receive.context, receive.tag);
         if source != MPI_ANY_SOURCE {
             let from = source as usize;
-            let at = position(&self.unexpected, from, context, tag)?;
+            let at = self.unexpected.find(from, context, tag)?;
             return Some((from, self.unexpected.remove(from, at)));
         }
         let (from, at) = self.find(context, source, tag)?;
@@ -295,7 +416,7 @@ impl Matching {
     }
 
     /// Looks without taking.
-    pub fn probe(&self, context: u32, source: i32, tag: i32) -> Option<Found> {
+    pub fn probe(&mut self, context: u32, source: i32, tag: i32) -> Option<Found> {
         let (from, at) = self.find(context, source, tag)?;
         let message = self.unexpected.get(at);
         Some(Found { source: from as u32, tag: message.tag, bytes: message.bytes })
@@ -303,9 +424,7 @@ impl Matching {
 
     /// The stream of an unexpected message is complete.
     pub fn complete_stream(&mut self, from: usize, number: u32, data: Box<[u8]>) {
-        let mut unexpected = self.unexpected.of(from);
-        let found = unexpected.find(|(_, message)| message.body.is_streaming(number)).map(|(at, _)| at);
-        drop(unexpected);
+        let found = self.unexpected.find_message(from, number, |body| body.is_streaming(number));
         if let Some(at) = found {
             return self.unexpected.complete(at, |body| body.complete(data));
         }
@@ -326,17 +445,35 @@ impl Matching {
 
     /// Takes a posted receive back; false when it is matched already.
     pub fn withdraw(&mut self, requests: &mut Slab<Request>, index: u32) -> bool {
-        let source = requests.get(index).peer;
-        let queue = if source == MPI_ANY_SOURCE { &mut self.any } else { &mut self.posted[source as usize] };
-        let (mut before, mut at) = (NONE, queue.first);
-        while at != NONE && at != index {
-            (before, at) = (at, requests.get(at).next);
-        }
-        if at == NONE {
+        if !self.is_posted(requests, index) {
             return false;
         }
+        let (source, number) = (requests.get(index).peer, requests.get(index).posted);
+        let is_any = source == MPI_ANY_SOURCE;
+        let which = if is_any { self.posted.len() } else { source as usize };
+        let first = if is_any { self.any.first } else { self.posted[which].first };
+        let before = self.predecessor(requests, which, first, index);
+        let queue = if is_any { &mut self.any } else { &mut self.posted[which] };
         unlink(requests, queue, before, index);
+        self.forget(which, number);
         true
+    }
+
+    /// The receive in front of another one of a queue.
+    fn predecessor(&mut self, requests: &Slab<Request>, which: usize, first: u32, index: u32) -> u32 {
+        let number = requests.get(index).posted;
+        if let Some(posted) = self.posted_index(requests, which, first) {
+            return posted.predecessor(number);
+        }
+        let (mut before, mut at) = (NONE, first);
+        for _ in 0..WALK_MAX {
+            steps::count(1);
+            if at == index {
+                return before;
+            }
+            (before, at) = (at, requests.get(at).next);
+        }
+        self.build_posted_index(requests, which, first).predecessor(number)
     }
 
     /// Takes a message out for a receive that will name it.
@@ -350,21 +487,19 @@ impl Matching {
 
     /// Drops the message of a sender that is announced under a number, unless a receive or a matched probe has taken it.
     pub fn withdraw_announced(&mut self, from: usize, number: u32) -> bool {
-        let is_it = |body: &Body| matches!(body, Body::Rendezvous { message, .. } if *message == number);
-        self.withdraw_message(from, is_it)
+        let is_it =
+            |body: &Body| matches!(body.plain(), Body::Rendezvous { message, .. } if *message == number);
+        self.withdraw_message(from, number, is_it)
     }
 
     /// The same of a message to this process itself, by its send.
     pub fn withdraw_local(&mut self, me: usize, send: u32) -> bool {
-        self.withdraw_message(me, |body| matches!(body, Body::Local { request, .. } if *request == send))
+        let is_it = |body: &Body| matches!(body.plain(), Body::Local { request, .. } if *request == send);
+        self.withdraw_message(me, send, is_it)
     }
 
-    fn withdraw_message(&mut self, from: usize, is_it: impl Fn(&Body) -> bool) -> bool {
-        let inner = |message: &Unexpected| match &message.body {
-            Body::Signed(_, body) => is_it(body),
-            body => is_it(body),
-        };
-        let found = self.unexpected.of(from).find(|(_, message)| inner(message)).map(|(at, _)| at);
+    fn withdraw_message(&mut self, from: usize, number: u32, is_it: impl Fn(&Body) -> bool) -> bool {
+        let found = self.unexpected.find_message(from, number, is_it);
         if let Some(at) = found {
             self.unexpected.remove(from, at);
         }
@@ -403,35 +538,37 @@ impl Matching {
     }
 
     /// The sender of a message, and its place.
-    fn find(&self, context: u32, source: i32, tag: i32) -> Option<(usize, u32)> {
+    fn find(&mut self, context: u32, source: i32, tag: i32) -> Option<(usize, u32)> {
         if source != MPI_ANY_SOURCE {
-            return Some((source as usize, position(&self.unexpected, source as usize, context, tag)?));
+            return Some((source as usize, self.unexpected.find(source as usize, context, tag)?));
         }
         let ranks = self.unexpected.senders();
-        (0..ranks)
-            .map(|i| (self.turn + i) % ranks)
-            .find_map(|from| Some((from, position(&self.unexpected, from, context, tag)?)))
-    }
-}
-
-#[inline(always)]
-fn position(keep: &UnexpectedQueue, from: usize, context: u32, tag: i32) -> Option<u32> {
-    let is_it = |m: &Unexpected| m.context == context && (tag == m.tag || tag == MPI_ANY_TAG);
-    keep.of(from).find(|(_, message)| is_it(message)).map(|(at, _)| at)
-}
-
-/// First request of a queue that takes a message: its predecessor and itself.
-#[inline(always)]
-fn search(requests: &Slab<Request>, queue: Queue, context: u32, tag: i32) -> Option<(u32, u32)> {
-    let (mut before, mut index) = (NONE, queue.first);
-    while index != NONE {
-        let request = requests.get(index);
-        if request.context == context && (request.tag == tag || request.tag == MPI_ANY_TAG) {
-            return Some((before, index));
+        let mut from = self.turn;
+        for seen in 0..ranks {
+            from = if from < ranks { from } else { 0 };
+            match self.unexpected.find_first(from, context, tag) {
+                First::Matches(at) => return Some((from, at)),
+                First::Differs => return self.find_behind(from, ranks - seen, context, tag),
+                First::Missing => from += 1,
+            }
         }
-        (before, index) = (index, request.next);
+        None
     }
-    None
+
+    /// The same from this sender on, of so many, when its first message is another one.
+    #[inline(never)]
+    fn find_behind(&mut self, from: usize, left: usize, context: u32, tag: i32) -> Option<(usize, u32)> {
+        let ranks = self.unexpected.senders();
+        (from..from + left)
+            .map(|from| if from < ranks { from } else { from - ranks })
+            .find_map(|from| Some((from, self.unexpected.find(from, context, tag)?)))
+    }
+}
+
+/// Whether a receive takes a message.
+#[inline(always)]
+fn takes(request: &Request, context: u32, tag: i32) -> bool {
+    request.context == context && (request.tag == tag || request.tag == MPI_ANY_TAG)
 }
 
 #[inline(always)]

@@ -27,11 +27,12 @@
 //! Eager data that wait at the receiver are bounded by credit: a sender with [`EAGER_CREDIT_BYTES`] out announces instead.
 
 mod arrival;
+mod backlog;
 mod copies;
 mod counters;
 pub mod fast_path;
 mod matching;
-mod numbered;
+pub(crate) mod numbered;
 mod pace;
 mod peer;
 mod remote;
@@ -64,8 +65,7 @@ use tutti_datatype::{Buffer, SignatureWord};
 
 use crate::abi::*;
 use crate::check;
-use crate::handle::{Kind, Slab};
-use crate::request::{Request, RequestKind};
+use crate::request::{Request, RequestKind, Requests, WhenDone};
 use matching::Matching;
 use peer::{Outgoing, Peer, Peers};
 use remote::Remote;
@@ -134,7 +134,7 @@ pub struct Engine {
     /// The job that this process belongs to.
     pub job: Job,
     /// Pending and finished operations.
-    pub requests: Slab<Request>,
+    pub requests: Requests,
     /// What was counted.
     pub counters: Counters,
     peers: Peers,
@@ -162,7 +162,7 @@ impl Engine {
         Engine {
             remote: router.map(|router| Box::new(Remote::new(router, ranks, lend))),
             job,
-            requests: Slab::new(Kind::Request),
+            requests: Requests::default(),
             counters: Counters::default(),
             peers,
             matching: Matching::new(ranks),
@@ -209,7 +209,8 @@ impl Engine {
             }
             self.note_send(to);
         }
-        self.peers[to].backlog.push_back(Outgoing::Send { request: index, mode: message.mode });
+        let ticket = self.peers[to].backlog.push_back(Outgoing::Send { request: index, mode: message.mode });
+        self.requests.get_mut(index).posted = ticket;
         self.push_out(to);
         // A checked send stays until the program has completed it.
         if self.requests.get(index).done && !check::is_on() {
@@ -252,7 +253,8 @@ impl Engine {
 
     fn cancel_send(&mut self, index: u32) {
         let request = self.requests.get(index);
-        let (to, number) = (request.peer as usize, request.posted as u32);
+        let (to, posted) = (request.peer as usize, request.posted);
+        let number = posted as u32;
         if to == self.me {
             if self.matching.withdraw_local(to, index) {
                 self.finish_cancelled(index);
@@ -260,13 +262,12 @@ impl Engine {
             return;
         }
         if !self.peers.has(to) {
-            self.cancel_send_to_node(to, number, index);
+            self.cancel_send_to_node(to, posted, index);
             return;
         }
         let peer = &mut self.peers[to];
         let waits = |one: &Outgoing| matches!(one, Outgoing::Send { request, .. } if *request == index);
-        if let Some(position) = peer.backlog.iter().position(waits) {
-            peer.backlog.remove(position);
+        if peer.backlog.withdraw(posted, waits) {
             self.finish_cancelled(index);
         } else if peer.rendezvous.get(number) == Some(&index) {
             self.send_control(to, CANCEL, number);
@@ -320,7 +321,7 @@ impl Engine {
     }
 
     /// Looks for a message that a receive with these arguments would take; wildcards allowed.
-    pub fn probe(&self, context: u32, source: i32, tag: i32) -> Option<Found> {
+    pub fn probe(&mut self, context: u32, source: i32, tag: i32) -> Option<Found> {
         self.matching.probe(context, source, tag)
     }
 
@@ -455,7 +456,7 @@ impl Engine {
         if request.done {
             self.requests.remove(index);
         } else {
-            request.orphaned = true;
+            request.when_done = WhenDone::Free;
         }
     }
 
@@ -469,26 +470,16 @@ impl Engine {
 
     #[inline]
     fn finish(&mut self, index: u32) {
-        finish(&mut self.requests, index);
-    }
-}
-
-/// Marks a request as done.
-#[inline(always)]
-fn finish(requests: &mut Slab<Request>, index: u32) {
-    let request = requests.get_mut(index);
-    request.done = true;
-    if request.orphaned {
-        requests.free(index);
+        self.requests.finish(index);
     }
 }
 
 /// Marks a receive as done: `bytes` is the length of the message.
 #[inline(always)]
-fn finish_receive(requests: &mut Slab<Request>, index: u32) {
+fn finish_receive(requests: &mut Requests, index: u32) {
     let request = requests.get_mut(index);
     if request.bytes > request.buffer.bytes {
         request.error = MPI_ERR_TRUNCATE;
     }
-    finish(requests, index);
+    requests.finish(index);
 }

@@ -8,6 +8,7 @@ use tutti_rma::copy::Cut;
 use tutti_runtime::job::Rings;
 use tutti_shm::envelope_ring::Envelope;
 
+use super::backlog::Backlog;
 use super::copies::Lanes;
 use super::numbered::Numbered;
 use super::pace::Pace;
@@ -72,7 +73,7 @@ pub struct Peer {
     /// The rings in both directions.
     pub rings: Rings,
     /// What waits for room in the envelope ring, in order.
-    pub backlog: VecDeque<Outgoing>,
+    pub backlog: Backlog<Outgoing>,
     /// Messages on their way out through the bulk ring, in order.
     pub streams: VecDeque<Stream>,
     /// Messages on their way in through the bulk ring, one after the other.
@@ -165,7 +166,7 @@ impl Peer {
             if check::is_on() { 0 } else { rings.out.inline_bytes_max().min(INLINE_BYTES_MAX) };
         Peer {
             rings,
-            backlog: VecDeque::new(),
+            backlog: Backlog::default(),
             streams: VecDeque::new(),
             sinks: Numbered::default(),
             arriving: 0,

@@ -101,7 +101,8 @@ impl Engine {
         request.bytes = request.buffer.bytes;
         let index = self.requests.insert(request);
         let (mut router, route, mut client) = self.network();
-        client.state.put_off(to, Outgoing::Send { request: index, mode: message.mode });
+        let ticket = client.state.put_off(to, Outgoing::Send { request: index, mode: message.mode });
+        client.requests.get_mut(index).posted = ticket;
         client.push_out(&mut router.outbox(route));
         // Of a burst of announcements all but the first go together, as small messages do.
         let message = client.requests.get(index).posted as u32;
@@ -119,12 +120,12 @@ impl Engine {
     }
 
     /// Withdraws a send to another node that is not matched yet; its receiver is asked, if it knows of it.
-    pub(super) fn cancel_send_to_node(&mut self, to: usize, number: u32, index: u32) {
+    pub(super) fn cancel_send_to_node(&mut self, to: usize, posted: u64, index: u32) {
+        let number = posted as u32;
         let (mut router, route, mut client) = self.network();
         let peer = &mut client.state.peers[to];
         let waits = |one: &Outgoing| matches!(one, Outgoing::Send { request, .. } if *request == index);
-        if let Some(position) = peer.backlog.iter().position(waits) {
-            peer.backlog.remove(position);
+        if peer.backlog.withdraw(posted, waits) {
             if peer.backlog.is_empty() {
                 client.state.busy.retain(|busy| *busy != to);
             }

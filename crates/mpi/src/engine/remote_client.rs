@@ -10,9 +10,8 @@ use tutti_shm::envelope::{CANCEL, CANCELLED, CREDIT, Head, PART};
 
 use super::matching::{Body, Matching, SHORT_BYTES, Unexpected};
 use super::remote_state::{Accept, Cts, Inbound, Outgoing, State, Target, send_record};
-use super::{CTS, Counters, EAGER, FIN, Mode, RTS, STREAM, finish, finish_receive};
-use crate::handle::Slab;
-use crate::request::Request;
+use super::{CTS, Counters, EAGER, FIN, Mode, RTS, STREAM, finish_receive};
+use crate::request::Requests;
 
 /// Messages up to this many bytes are sent without asking: asking costs a round trip, some 20 us.
 const EAGER_BYTES_MAX: usize = 64 << 10;
@@ -20,7 +19,7 @@ const EAGER_BYTES_MAX: usize = 64 << 10;
 /// What the engine does with its records and bulk messages.
 pub(super) struct RemoteClient<'a> {
     pub state: &'a mut State,
-    pub requests: &'a mut Slab<Request>,
+    pub requests: &'a mut Requests,
     pub matching: &'a mut Matching,
     pub counters: &'a mut Counters,
 }
@@ -44,7 +43,7 @@ unsafe impl Client for RemoteClient<'_> {
             }
             FIN => {
                 let request = self.take_rts(from, head.number);
-                finish(self.requests, request);
+                self.requests.finish(request);
             }
             CREDIT => peer.eager_known_released = peer.eager_known_released.max(head.word),
             CANCEL => {
@@ -56,7 +55,7 @@ unsafe impl Client for RemoteClient<'_> {
             CANCELLED => {
                 let request = self.take_rts(from, head.number);
                 self.requests.get_mut(request).cancelled = true;
-                finish(self.requests, request);
+                self.requests.finish(request);
             }
             other => panic!("a record of unknown kind {other} from rank {from}"),
         }
@@ -92,7 +91,7 @@ unsafe impl Client for RemoteClient<'_> {
     }
 
     fn bulk_sent(&mut self, tag: u64) {
-        finish(self.requests, tag as u32);
+        self.requests.finish(tag as u32);
     }
 
     fn bulk_received(&mut self, tag: u64) {
@@ -223,7 +222,7 @@ impl RemoteClient<'_> {
                     }
                     offset += bytes;
                 }
-                finish(self.requests, request);
+                self.requests.finish(request);
                 None
             }
         }
@@ -264,7 +263,7 @@ impl RemoteClient<'_> {
         peer.charge(bytes);
         if first == bytes {
             self.counters.eager += 1;
-            finish(self.requests, request);
+            self.requests.finish(request);
             return None;
         }
         self.counters.streamed += 1;
@@ -300,7 +299,7 @@ impl RemoteClient<'_> {
 /// Brings a message and the receive that takes it together.
 pub(super) fn deliver(
     state: &mut State,
-    requests: &mut Slab<Request>,
+    requests: &mut Requests,
     from: usize,
     message: Unexpected,
     index: u32,
@@ -335,7 +334,7 @@ pub(super) fn deliver(
     }
 }
 
-fn deliver_held(state: &mut State, requests: &mut Slab<Request>, from: usize, data: &[u8], index: u32) {
+fn deliver_held(state: &mut State, requests: &mut Requests, from: usize, data: &[u8], index: u32) {
     // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7); data is a slice.
     unsafe { requests.get(index).buffer.store(0, data.as_ptr(), data.len()) };
     state.release_credit(from, data.len());

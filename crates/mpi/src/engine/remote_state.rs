@@ -9,6 +9,7 @@ use tutti_runtime::net::DATAGRAM_BYTES_MAX;
 use tutti_runtime::router::Outbox;
 use tutti_shm::envelope::{CREDIT, EAGER, HEAD_BYTES, Head, SIGNED_HEAD_BYTES};
 
+use super::backlog::Backlog;
 use super::numbered::Numbered;
 use super::{EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, Message, Mode};
 use crate::check;
@@ -32,7 +33,7 @@ pub struct State {
 #[derive(Debug, Default)]
 pub struct Peer {
     /// What waits for room in the FIFO, in order.
-    pub backlog: VecDeque<Outgoing>,
+    pub backlog: Backlog<Outgoing>,
     /// Requests of the announced sends.
     pub rendezvous: Numbered<u32>,
     /// The message that is streaming in.
@@ -105,12 +106,12 @@ impl State {
         }
     }
 
-    /// Puts something behind what waits for room to a rank.
-    pub fn put_off(&mut self, to: usize, outgoing: Outgoing) {
+    /// Puts something behind what waits for room to a rank; gives its ticket there.
+    pub fn put_off(&mut self, to: usize, outgoing: Outgoing) -> u64 {
         if self.peers[to].backlog.is_empty() {
             self.busy.push(to);
         }
-        self.peers[to].backlog.push_back(outgoing);
+        self.peers[to].backlog.push_back(outgoing)
     }
 
     /// Sends a record without data, in order with everything else.

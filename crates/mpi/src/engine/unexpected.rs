@@ -1,15 +1,21 @@
 //! The messages that no receive has asked for, by sender, in order of arrival.
 //!
 //! Places never move and a chunk of them never goes, so an onlooker finds each message whatever this process is doing when it is frozen
-//! (`tutti_shm::unexpected`): places begin with what he reads. The order of a sender's messages is a list through them.
+//! (`tutti_shm::unexpected`): places begin with what it reads. The order of a sender's messages is a list through them. A search that
+//! has come far builds an index of its sender's messages ([`index`]).
+
+mod index;
 
 use std::sync::atomic::Ordering;
 
 use tutti_shm::envelope::{EAGER, RTS, STREAM};
 use tutti_shm::unexpected::{ChunkHead, Entry, Mark, Root};
 
-use super::matching::{Body, Unexpected};
+use super::matching::{Body, INDEXED_MIN, Unexpected, WALK_MAX};
+use super::steps;
+use crate::abi::MPI_ANY_TAG;
 use crate::handle::NONE;
+use index::{Entry as IndexEntry, UnexpectedIndex};
 
 /// Places of a chunk.
 const PLACES: usize = 64;
@@ -47,6 +53,8 @@ pub(super) struct UnexpectedQueue {
     /// Number of the last that came.
     number: u64,
     count: usize,
+    /// Indexes of long queues, by sender; empty until one was needed.
+    indexes: Vec<Option<Box<UnexpectedIndex>>>,
 }
 
 impl UnexpectedQueue {
@@ -59,6 +67,7 @@ impl UnexpectedQueue {
             queues: vec![Queue { first: NONE, last: NONE }; ranks],
             number: 0,
             count: 0,
+            indexes: Vec::new(),
         }
     }
 
@@ -104,6 +113,125 @@ impl UnexpectedQueue {
             at = self.place(at).next;
             Some(found)
         })
+    }
+
+    /// Whether a receive takes the oldest message of a sender.
+    #[inline(always)]
+    pub fn find_first(&self, from: usize, context: u32, tag: i32) -> First {
+        match self.first(from) {
+            None => First::Missing,
+            Some(first) if is_for(self.get(first), context, tag) => First::Matches(first),
+            Some(_) => First::Differs,
+        }
+    }
+
+    /// The place of the oldest message of a sender that a receive takes.
+    #[inline(always)]
+    pub fn find(&mut self, from: usize, context: u32, tag: i32) -> Option<u32> {
+        match self.find_first(from, context, tag) {
+            First::Missing => None,
+            First::Matches(first) => Some(first),
+            First::Differs => self.find_behind(from, context, tag),
+        }
+    }
+
+    #[inline(never)]
+    fn find_behind(&mut self, from: usize, context: u32, tag: i32) -> Option<u32> {
+        if self.is_indexed(from) {
+            return self.find_indexed(from, context, tag);
+        }
+        match self.walk(from, |message| is_for(message, context, tag)) {
+            Walk::Found(at) => Some(at),
+            Walk::Ended => None,
+            Walk::Long => {
+                self.build_index(from);
+                self.find_indexed(from, context, tag)
+            }
+        }
+    }
+
+    /// The place of the message of a sender that the sender calls so, and that is what is asked for.
+    pub fn find_message(&mut self, from: usize, number: u32, is_it: impl Fn(&Body) -> bool) -> Option<u32> {
+        if !self.is_indexed(from) {
+            match self.walk(from, |message| is_it(&message.body)) {
+                Walk::Found(at) => return Some(at),
+                Walk::Ended => return None,
+                Walk::Long => self.build_index(from),
+            }
+        }
+        let found = self.indexes[from].as_ref()?.find_message(number, |entry| self.is_there(entry))?;
+        is_it(&self.get(found).body).then_some(found)
+    }
+
+    /// The first message of a sender that is asked for, unless it is far behind.
+    fn walk(&self, from: usize, is_it: impl Fn(&Unexpected) -> bool) -> Walk {
+        let mut messages = self.of(from).inspect(|_| steps::count(1));
+        let found = messages.by_ref().take(WALK_MAX).find(|(_, message)| is_it(message));
+        match found {
+            Some((at, _)) => Walk::Found(at),
+            None if messages.next().is_none() => Walk::Ended,
+            None => Walk::Long,
+        }
+    }
+
+    fn find_indexed(&mut self, from: usize, context: u32, tag: i32) -> Option<u32> {
+        let mut index = self.indexes[from].take()?;
+        let found = index.find(context, tag, |entry| self.is_there(entry));
+        self.indexes[from] = Some(index);
+        found
+    }
+
+    /// Whether a message that an index knows waits yet.
+    fn is_there(&self, entry: IndexEntry) -> bool {
+        self.place(entry.at).mark.number.load(Ordering::Relaxed) == entry.number
+    }
+
+    /// Whether a sender's messages have an index, which is up to date then.
+    fn is_indexed(&mut self, from: usize) -> bool {
+        if self.count < INDEXED_MIN {
+            self.indexes.clear();
+        }
+        let Some(mut index) = self.indexes.get_mut(from).and_then(Option::take) else { return false };
+        let mut added = Vec::new();
+        let mut at = self.queues[from].last;
+        while at != NONE && self.entry(at).0.number > index.newest() {
+            added.push(at);
+            at = self.place(at).before;
+        }
+        for at in added.into_iter().rev() {
+            let (entry, context, tag, message) = self.entry(at);
+            index.add(entry, context, tag, message);
+        }
+        if index.is_stale() {
+            *index = UnexpectedIndex::new(self.of(from).map(|(at, _)| self.entry(at)));
+        }
+        let is_long = index.len() >= INDEXED_MIN;
+        if is_long {
+            self.indexes[from] = Some(index);
+        }
+        is_long
+    }
+
+    #[cold]
+    fn build_index(&mut self, from: usize) {
+        let index = UnexpectedIndex::new(self.of(from).map(|(at, _)| self.entry(at)));
+        if self.indexes.is_empty() {
+            self.indexes.resize_with(self.queues.len(), || None);
+        }
+        self.indexes[from] = Some(Box::new(index));
+    }
+
+    /// How many senders have an index.
+    #[cfg(test)]
+    pub fn indexes(&self) -> usize {
+        self.indexes.iter().flatten().count()
+    }
+
+    /// What an index knows of the message at a place: context, tag and what its sender calls it.
+    fn entry(&self, at: u32) -> (IndexEntry, u32, i32, Option<u32>) {
+        let (place, message) = (self.place(at), self.get(at));
+        let number = place.mark.number.load(Ordering::Relaxed);
+        (IndexEntry { number, at }, message.context, message.tag, message.body.message_number())
     }
 
     /// Keeps a message behind the others of its sender.
@@ -198,6 +326,30 @@ impl UnexpectedQueue {
         self.chunks.push(chunk);
         self.free = first;
     }
+}
+
+/// The oldest message of a sender.
+pub(super) enum First {
+    /// There is none.
+    Missing,
+    /// It is asked for, and is at this place.
+    Matches(u32),
+    /// It is another one.
+    Differs,
+}
+
+/// What a search along a list has come to.
+enum Walk {
+    Found(u32),
+    Ended,
+    /// More messages than are looked through.
+    Long,
+}
+
+/// Whether a receive takes a message.
+#[inline(always)]
+fn is_for(message: &Unexpected, context: u32, tag: i32) -> bool {
+    message.context == context && (tag == message.tag || tag == MPI_ANY_TAG)
 }
 
 /// By which kind of message it came, and where how many of its data are.
