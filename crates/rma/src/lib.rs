@@ -13,6 +13,7 @@
 #![deny(unsafe_code)]
 
 pub mod accumulate;
+pub mod control;
 pub mod copy;
 mod os;
 
