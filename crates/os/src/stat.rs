@@ -17,6 +17,8 @@ pub struct Stat {
     pub state: u8,
     /// Who is told of its death; 0: nobody in this pid namespace.
     pub parent: i32,
+    /// Its process group; 0: begun outside this pid namespace.
+    pub group: i32,
     /// What it has worked, with its children that are dead and buried, in clock ticks.
     pub worked: u64,
     /// When it was started, in clock ticks since boot: pids are used again.
@@ -62,12 +64,13 @@ impl Stat {
         let state = *fields.next()?.as_bytes().first()?;
         let parent = fields.next()?.parse().ok()?;
         // Its own time in programs and in the kernel, then that of its children.
-        let mut times = fields.by_ref().skip(9).map(|ticks| ticks.parse::<u64>().ok());
+        let group = fields.next()?.parse().ok()?;
+        let mut times = fields.by_ref().skip(8).map(|ticks| ticks.parse::<u64>().ok());
         let mut worked = 0_u64;
         for _ in 0..4 {
             worked = worked.saturating_add(times.next()??);
         }
-        Some(Stat { state, parent, worked, since: fields.nth(4)?.parse().ok()? })
+        Some(Stat { state, parent, group, worked, since: fields.nth(4)?.parse().ok()? })
     }
 }
 
@@ -87,7 +90,7 @@ mod tests {
 
     #[test]
     fn proc_stat_name_may_hold_anything() {
-        let found = Some(Stat { state: b'S', parent: 12, worked: 3, since: 4711 });
+        let found = Some(Stat { state: b'S', parent: 12, group: 17, worked: 3, since: 4711 });
         for name in ["cat", "a b", "a) S 1 2", ") ", "(((", "tmux: server", ") Z 1 1 1", "a\nb"] {
             assert_eq!(Stat::parse(format!("17 ({name}) {REST}\n").as_bytes()), found, "{name:?}");
         }

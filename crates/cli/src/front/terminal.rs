@@ -3,6 +3,7 @@
 
 use rustix::stdio::{stdin, stdout};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use tutti_os::stat::Stat;
 
 /// The terminal of a job with `--pty`.
 #[derive(Debug)]
@@ -56,7 +57,10 @@ pub(super) fn window() -> Option<u32> {
 /// Reading a terminal from its background would stop us, and the job with us.
 pub(super) fn in_foreground() -> bool {
     match rustix::termios::tcgetpgrp(stdin()) {
-        Ok(foreground) => foreground == rustix::process::getpgrp(),
+        Ok(foreground) => {
+            let own = Stat::of(rustix::process::getpid()).map(|stat| stat.group);
+            own == Some(foreground.as_raw_nonzero().get())
+        }
         Err(_) => true,
     }
 }
