@@ -174,3 +174,34 @@ fn document_lines_are_at_most_110_columns() {
         }
     }
 }
+
+/// Words of each sentence. It ends with a full stop, question mark, exclamation mark or colon, with its paragraph, or with
+/// its item of a list.
+fn sentence_lengths(text: &str) -> Vec<usize> {
+    let (mut lengths, mut words) = (Vec::new(), 0);
+    for line in prose(text) {
+        if line.trim().is_empty() || line.trim_start().starts_with(['-', '*']) {
+            lengths.push(std::mem::take(&mut words));
+        }
+        for word in line.split_whitespace() {
+            words += 1;
+            if word.ends_with(['.', '!', '?', ':']) {
+                lengths.push(std::mem::take(&mut words));
+            }
+        }
+    }
+    lengths.push(words);
+    lengths.retain(|words| *words > 0);
+    lengths
+}
+
+#[test]
+fn document_sentences_are_short() {
+    let (mut documents, mut lengths) = (Vec::new(), Vec::new());
+    documents_in(&root(), &mut documents);
+    for path in documents {
+        lengths.extend(sentence_lengths(&std::fs::read_to_string(&path).expect("text")));
+    }
+    let long = lengths.iter().filter(|words| **words >= 30).count();
+    assert!(10 * long < lengths.len(), "{long} of {} sentences have 30 words or more", lengths.len());
+}
