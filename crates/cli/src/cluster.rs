@@ -21,13 +21,13 @@ pub use tutti_protocol::users::{Answer, Control, Host, JobRow, JobState, NodeRow
 pub use tutti_sched::JobId;
 
 /// A daemon that says nothing for so long is said to do so: it would have said after 3 s that it waits itself.
-const TELL: Duration = Duration::from_millis(3500);
+const NOTICE_DELAY: Duration = Duration::from_millis(3500);
 /// A query is given up then: a daemon that lives would have after 10 s.
 const QUERY: Duration = Duration::from_secs(11);
 
 /// A daemon that dies is awaited so long by who waits for a job, with looks so far apart.
-const ANEW: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(100);
+const RECONNECT_MAX: Duration = Duration::from_secs(60);
+const RETRY: Duration = Duration::from_millis(100);
 /// What is said of a daemon that has died meanwhile.
 const GONE: &str = "the daemon went away without an answer";
 
@@ -62,10 +62,10 @@ enum ConnectError {
         path.display(),
         paths::SOCKET_VARIABLE
     )]
-    Nobody { path: std::path::PathBuf, error: std::io::Error },
+    NoDaemon { path: std::path::PathBuf, error: std::io::Error },
     /// There is one that is not for us.
     #[error("{0}")]
-    NotOurs(String),
+    ForeignDaemon(String),
 }
 
 fn try_stream() -> Result<UnixStream, ConnectError> {
@@ -77,13 +77,13 @@ fn try_stream() -> Result<UnixStream, ConnectError> {
     let found = UnixStream::connect(&path).or_else(|error| own().ok_or(error)).map_err(|error| {
         if error.kind() == std::io::ErrorKind::PermissionDenied {
             let text = format!("the daemon at {} is another user's: {error}", path.display());
-            return ConnectError::NotOurs(text);
+            return ConnectError::ForeignDaemon(text);
         }
-        ConnectError::Nobody { path: path.clone(), error }
+        ConnectError::NoDaemon { path: path.clone(), error }
     })?;
     match stranger(&found) {
         None => Ok(found),
-        Some(uid) => Err(ConnectError::NotOurs(format!(
+        Some(uid) => Err(ConnectError::ForeignDaemon(format!(
             "the daemon at {} is user {uid}'s, which is neither you nor root: it is not asked ({} names another folder)",
             path.display(),
             paths::FOLDER_VARIABLE
@@ -95,26 +95,26 @@ fn try_stream() -> Result<UnixStream, ConnectError> {
 /// names a socket means it.
 fn stranger(stream: &UnixStream) -> Option<u32> {
     let peer = rustix::net::sockopt::socket_peercred(stream).ok()?.uid;
-    let is_ours = peer.is_root() || peer == rustix::process::geteuid();
-    (!is_ours && !paths::is_named()).then(|| peer.as_raw())
+    let is_trusted = peer.is_root() || peer == rustix::process::geteuid();
+    (!is_trusted && !paths::is_named()).then(|| peer.as_raw())
 }
 
 /// Asks the cluster; gives the answer, and the frames that may follow it.
 ///
 /// # Errors
 /// When there is no daemon or it does not want to; a text for the user.
-pub fn ask(request: &Request) -> Result<(Answer, Frames), String> {
-    ask_over(stream()?, request)
+pub fn request(request: &Request) -> Result<(Answer, Frames), String> {
+    request_over(stream()?, request)
 }
 
 /// The same; none: there is no daemon.
 ///
 /// # Errors
 /// When a daemon does not want to, or is not ours to ask; a text for the user.
-pub fn ask_if_there(request: &Request) -> Result<Option<Answer>, String> {
+pub fn request_if_running(request: &Request) -> Result<Option<Answer>, String> {
     match try_stream() {
-        Ok(stream) => ask_over(stream, request).map(|(answer, _)| Some(answer)),
-        Err(ConnectError::Nobody { .. }) => Ok(None),
+        Ok(stream) => request_over(stream, request).map(|(answer, _)| Some(answer)),
+        Err(ConnectError::NoDaemon { .. }) => Ok(None),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -126,30 +126,30 @@ pub fn ask_if_there(request: &Request) -> Result<Option<Answer>, String> {
 pub fn wait_for(job: JobId) -> Result<u8, String> {
     let mut stream = stream()?;
     loop {
-        match ask_over(stream, &Request::Wait(job)) {
+        match request_over(stream, &Request::Wait(job)) {
             Ok((Answer::Jobs(rows), _)) => {
                 let row = rows.first().ok_or("the daemon is of another version")?;
                 return Ok(row.status.unwrap_or(1));
             }
             Ok(_) => return Err("the daemon is of another version".into()),
             Err(text) if text != GONE => return Err(text),
-            Err(_) => stream = anew()?,
+            Err(_) => stream = reconnect()?,
         }
     }
 }
 
 /// A daemon that is started in the place of one that has died.
-fn anew() -> Result<UnixStream, String> {
-    let deadline = Instant::now() + ANEW;
+fn reconnect() -> Result<UnixStream, String> {
+    let deadline = Instant::now() + RECONNECT_MAX;
     loop {
         match stream() {
-            Err(_) if Instant::now() < deadline => std::thread::sleep(LOOK),
+            Err(_) if Instant::now() < deadline => std::thread::sleep(RETRY),
             found => return found,
         }
     }
 }
 
-fn ask_over(mut stream: UnixStream, request: &Request) -> Result<(Answer, Frames), String> {
+fn request_over(mut stream: UnixStream, request: &Request) -> Result<(Answer, Frames), String> {
     let mut bytes = Vec::new();
     wire::put_json(&mut bytes, Kind::Ask, request);
     stream.write_all(&bytes).map_err(|error| format!("cannot ask the daemon: {error}"))?;
@@ -184,7 +184,7 @@ impl Frames {
             .map_or(0, |peer| peer.pid.as_raw_nonzero().get());
         let waits = matches!(request, Request::Wait(_));
         // Who waits for a job hears of it when it is over.
-        let (began, mut told) = (Instant::now(), waits);
+        let (began, mut notified) = (Instant::now(), waits);
         loop {
             match self.decoder.next_frame() {
                 Ok(Some((Head { kind: Kind::Answer, .. }, payload))) => {
@@ -193,7 +193,7 @@ impl Frames {
                 // The daemon says for whom it waits.
                 Ok(Some((Head { kind: Kind::Report, .. }, payload))) => {
                     if let Ok(Report::Warning(text)) = serde_json::from_slice(payload) {
-                        told = true;
+                        notified = true;
                         complain(&text);
                     }
                     continue;
@@ -202,19 +202,19 @@ impl Frames {
                 Ok(None) => {}
                 Err(error) => return Err(format!("the daemon is of another version: {error}")),
             }
-            let next = if !told { Some(TELL) } else { (!changes).then_some(QUERY) };
+            let next = if !notified { Some(NOTICE_DELAY) } else { (!changes).then_some(QUERY) };
             let left = next.map(|next| (began + next).saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) && told {
+            if left == Some(Duration::ZERO) && notified {
                 return Err(format!(
                     "the daemon (pid {daemon}) has not answered for {} s; if it is stopped, kill -CONT {daemon} lets it go on",
                     QUERY.as_secs()
                 ));
             }
             if left == Some(Duration::ZERO) {
-                told = true;
+                notified = true;
                 complain(&format!(
                     "the daemon (pid {daemon}) has not answered for {} s; Ctrl-C gives up",
-                    TELL.as_secs()
+                    NOTICE_DELAY.as_secs()
                 ));
                 continue;
             }

@@ -225,7 +225,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         }
         Command::Wait { jobs } => Ok(wait(&jobs)),
         Command::Status { job, json } => status(JobId(job), json),
-        Command::Nodes { json } => match cluster::ask(&Request::Nodes)?.0 {
+        Command::Nodes { json } => match cluster::request(&Request::Nodes)?.0 {
             Answer::Nodes(rows) => show(&rows, json, print_nodes),
             _ => Err("the daemon is of another version".into()),
         },
@@ -253,7 +253,7 @@ fn submit(arguments: &[OsString]) -> ExitCode {
         Ok(submission) => submission,
         Err(status) => return status,
     };
-    match cluster::ask(&Request::Submit(Box::new(submission))) {
+    match cluster::request(&Request::Submit(Box::new(submission))) {
         Ok((Answer::Job(job), _)) if in_json => {
             crate::print(Some(format!("{}\n", json!({ "job": job }))), "")
         }
@@ -289,7 +289,7 @@ impl Filter {
 /// Where there is no daemon, nothing runs.
 fn ps(all: bool, filter: &Filter, json: bool, with_others: bool) -> Result<ExitCode, String> {
     let all = all || filter.state.iter().any(|state| state == "over");
-    let answer = cluster::ask_if_there(&Request::Jobs { all })?;
+    let answer = cluster::request_if_running(&Request::Jobs { all })?;
     let is_alone = answer.is_none();
     let mut rows = match answer {
         None => Vec::new(),
@@ -327,7 +327,7 @@ fn number_of(other: &PublicRow) -> String {
 
 /// A job that the daemon knows, else one of the log.
 fn status(job: JobId, json: bool) -> Result<ExitCode, String> {
-    let answer = cluster::ask_if_there(&Request::Job(job));
+    let answer = cluster::request_if_running(&Request::Job(job));
     let is_alone = matches!(answer, Ok(None));
     match answer {
         Ok(Some(Answer::Jobs(rows))) => return show(&rows, json, print_status),
@@ -368,7 +368,7 @@ fn show<T: serde::Serialize>(rows: &[T], json: bool, print: fn(&[T]) -> String) 
 /// Every job is tried; the first refusal is the error.
 fn control(jobs: &[u64], control: Control, json: bool) -> Result<ExitCode, String> {
     let tried: Vec<_> =
-        jobs.iter().map(|job| cluster::ask(&Request::Control(JobId(*job), control))).collect();
+        jobs.iter().map(|job| cluster::request(&Request::Control(JobId(*job), control))).collect();
     tried.into_iter().collect::<Result<Vec<_>, _>>()?;
     Ok(crate::print(Some(if json { format!("{}\n", json!({ "jobs": jobs })) } else { String::new() }), ""))
 }

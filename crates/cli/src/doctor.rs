@@ -47,7 +47,8 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     }
     let facts = Facts::read();
     let mut checks = checks::of_machine(&facts);
-    checks.extend(options.program.as_ref().map(|program| checks::of_program(program, &file::look(program))));
+    checks
+        .extend(options.program.as_ref().map(|program| checks::of_program(program, &file::inspect(program))));
     checks.extend(match nodes::checks(options.program.as_deref()) {
         Ok(checks) => checks,
         Err(text) => vec![checks::fix("nodes", text, "see `tutti nodes` and the daemons' logs")],

@@ -32,7 +32,7 @@ use crate::cluster::{self, JobId};
 use crate::description;
 use crate::link::{self, Link};
 use crate::nodes::{Nodes, Wanted};
-use crate::options::{self, Face, Options, Request};
+use crate::options::{self, Launcher, Options, Request};
 use crate::output;
 use crate::stdio::Stdio;
 use crate::{program, script};
@@ -56,14 +56,14 @@ pub const USAGE: u8 = 2;
 
 /// Runs the command line under the given name.
 pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
-    let face = if name == "tutti run" { Face::Run } else { Face::Mpiexec };
-    let mut options = match options::parse_as(&arguments, face) {
+    let launcher = if name == "tutti run" { Launcher::Run } else { Launcher::Mpiexec };
+    let mut options = match options::parse_as(&arguments, launcher) {
         Ok(Request::Run(options)) => with_environment(*options),
         Ok(Request::Version) => return crate::print(Some(format!("{}\n", options::VERSION)), ""),
-        Ok(Request::Help) => return crate::print(Some(options::help(name, face)), ""),
+        Ok(Request::Help) => return crate::print(Some(options::help(name, launcher)), ""),
         Err(error) => return refuse(name, &error.to_string(), USAGE),
     };
-    options.cluster = face == Face::Run && is_for_the_cluster(&options);
+    options.cluster = launcher == Launcher::Run && is_for_the_cluster(&options);
     report_ignored(name, &options);
     match description::describe(&options) {
         Ok(described) => {
@@ -76,7 +76,7 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
                             Enrolment::new(&described.job, nodes, described.terms, &described.batch.name)
                         })
                         .flatten();
-                    ExitCode::from(front.go_on())
+                    ExitCode::from(front.run())
                 }
                 Err(error) => refuse(name, &error, 1),
             }
@@ -92,9 +92,9 @@ pub fn attach(job: JobId) -> ExitCode {
     let Ok(Request::Run(options)) = options::parse(&words) else {
         unreachable!("a program alone is a command line")
     };
-    let link = || Ok((vec![Link::ask(&cluster::Request::Attach(job))?], None));
+    let link = || Ok((vec![Link::request(&cluster::Request::Attach(job))?], None));
     match Front::start(name, *options, 0, link) {
-        Ok(mut front) => ExitCode::from(front.go_on()),
+        Ok(mut front) => ExitCode::from(front.run()),
         Err(error) => refuse(name, &error, 1),
     }
 }
@@ -105,13 +105,13 @@ pub fn attach(job: JobId) -> ExitCode {
 /// When it is wrong; it has been said, this is the exit status.
 pub fn submission(arguments: &[OsString]) -> Result<(cluster::Submit, bool), ExitCode> {
     let name = "tutti submit";
-    let parsed = options::parse_as(arguments, Face::Submit);
+    let parsed = options::parse_as(arguments, Launcher::Submit);
     let parsed =
         parsed.map_err(|error| error.to_string()).and_then(|request| with_script(request, arguments));
     let mut options = match parsed {
         Ok(Request::Run(options)) => with_environment(*options),
         Ok(Request::Version) => return Err(crate::print(Some(format!("{}\n", options::VERSION)), "")),
-        Ok(Request::Help) => return Err(crate::print(Some(options::help(name, Face::Submit)), "")),
+        Ok(Request::Help) => return Err(crate::print(Some(options::help(name, Launcher::Submit)), "")),
         Err(text) => return Err(refuse(name, &text, USAGE)),
     };
     options.cluster = true;
@@ -150,7 +150,7 @@ fn with_script(request: Request, arguments: &[OsString]) -> Result<Request, Stri
         return Ok(request);
     }
     words.extend_from_slice(arguments);
-    let mut both = options::parse_as(&words, Face::Submit).map_err(|error| error.to_string())?;
+    let mut both = options::parse_as(&words, Launcher::Submit).map_err(|error| error.to_string())?;
     if let Request::Run(both) = &mut both {
         // Lists do not add up.
         if !given.hosts.is_empty() || !given.host_files.is_empty() {
@@ -208,7 +208,7 @@ enum End {
     /// It runs.
     Open,
     /// It was asked to end by this signal.
-    Asked(i32),
+    Requested(i32),
     /// We go, it goes on.
     Detaching,
     /// It is being killed; this is our exit status.
@@ -318,7 +318,7 @@ impl Front {
     }
 
     /// Until the job is over; gives the exit status.
-    fn go_on(&mut self) -> u8 {
+    fn run(&mut self) -> u8 {
         self.links.iter_mut().for_each(Link::send);
         loop {
             self.handle_frames();
@@ -342,7 +342,7 @@ impl Front {
                     self.links[index].send();
                 }
                 let read = flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR);
-                if read && self.hears(index) && !self.links[index].receive() {
+                if read && self.can_read(index) && !self.links[index].receive() {
                     self.bury_starter(index);
                 }
             }
@@ -355,7 +355,7 @@ impl Front {
     }
 
     /// Whether frames of a link may be taken now: not reading the wire is what makes ranks wait when our stdout does.
-    fn hears(&self, index: usize) -> bool {
+    fn can_read(&self, index: usize) -> bool {
         self.stdio.is_idle() && self.floor.is_none_or(|(holder, _)| holder == index)
     }
 
@@ -366,7 +366,7 @@ impl Front {
         let mut listened = Vec::new();
         for (index, link) in self.links.iter().enumerate().filter(|(_, link)| link.is_alive()) {
             let send = if link.has_to_send() { PollFlags::OUT } else { PollFlags::empty() };
-            let receive = if self.hears(index) { PollFlags::IN } else { PollFlags::empty() };
+            let receive = if self.can_read(index) { PollFlags::IN } else { PollFlags::empty() };
             // One that we do not want to hear would tell of its end again and again.
             if !(send | receive).is_empty() {
                 polled.push(PollFd::from_borrowed_fd(link.descriptor(), send | receive));
@@ -386,9 +386,9 @@ impl Front {
             polled.push(PollFd::from_borrowed_fd(link.descriptor(), send | PollFlags::IN));
             polled.len() - 1
         });
-        let look = self.enrolment.as_ref().and_then(Enrolment::look);
-        let watch = self.daemon.as_ref().map(Watch::look);
-        let wakes = [self.deadline, self.floor.map(|(_, until)| until), look, watch];
+        let wake_at = self.enrolment.as_ref().and_then(Enrolment::wake_at);
+        let watch = self.daemon.as_ref().map(Watch::wake_at);
+        let wakes = [self.deadline, self.floor.map(|(_, until)| until), wake_at, watch];
         let mut left =
             wakes.into_iter().flatten().min().map(|wake| wake.saturating_duration_since(Instant::now()));
         if !idle && output_at.is_none() {

@@ -99,7 +99,7 @@ impl Link {
     ///
     /// # Errors
     /// When there is no daemon; a text for the user.
-    pub fn ask(request: &cluster::Request) -> Result<Self, String> {
+    pub fn request(request: &cluster::Request) -> Result<Self, String> {
         Link::over(cluster::connect()?, request)
     }
 
@@ -215,7 +215,7 @@ pub fn start_all(described: &Described) -> Result<(Vec<Link>, Option<Namespaces>
     let Described { job, nodes, .. } = described;
     if let Nodes::Cluster(nodes) = nodes {
         let submit = cluster::submission(job, nodes, described.per_node, described.terms, &described.batch)?;
-        return Ok((vec![Link::ask(&cluster::Request::Run(Box::new(submit)))?], None));
+        return Ok((vec![Link::request(&cluster::Request::Run(Box::new(submit)))?], None));
     }
     let firsts = nodes.first_ranks();
     if firsts.is_empty() {

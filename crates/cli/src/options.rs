@@ -18,8 +18,8 @@ use tutti_shm::ticket::INITIAL_HANDLER_VARIABLE;
 
 mod table;
 
-pub use table::{Face, Listed, help, listed};
 use table::{Key, OF_A_PROGRAM, OPTIONS, Spec, Unfit};
+pub use table::{Launcher, Listed, help, listed};
 
 /// What `--version` prints. CMake's FindMPI runs it and wants no more than success.
 pub const VERSION: &str = concat!("mpiexec (Tutti) ", env!("CARGO_PKG_VERSION"));
@@ -166,14 +166,14 @@ pub enum OptionError {
 /// # Errors
 /// With one line about the first thing that is wrong.
 pub fn parse(arguments: &[OsString]) -> Result<Request, OptionError> {
-    parse_as(arguments, Face::Mpiexec)
+    parse_as(arguments, Launcher::Mpiexec)
 }
 
 /// The same, for any of those commands.
 ///
 /// # Errors
 /// With one line about the first thing that is wrong.
-pub fn parse_as(arguments: &[OsString], face: Face) -> Result<Request, OptionError> {
+pub fn parse_as(arguments: &[OsString], launcher: Launcher) -> Result<Request, OptionError> {
     let mut options = Options {
         programs: Vec::new(),
         hosts: Vec::new(),
@@ -208,7 +208,7 @@ pub fn parse_as(arguments: &[OsString], face: Face) -> Result<Request, OptionErr
     let sections: Vec<&[OsString]> = arguments.split(|word| word == ":").collect();
     let several = sections.len() > 1;
     for section in sections {
-        let program = match parse_section(section, face, &mut options, &mut all)? {
+        let program = match parse_section(section, launcher, &mut options, &mut all)? {
             Section::Program(program) => program,
             Section::Instead(request) => return Ok(request),
         };
@@ -242,7 +242,7 @@ enum Section {
 
 fn parse_section(
     section: &[OsString],
-    face: Face,
+    launcher: Launcher,
     options: &mut Options,
     all: &mut ForAll,
 ) -> Result<Section, OptionError> {
@@ -267,7 +267,7 @@ fn parse_section(
             break;
         };
         let mut values = with_values(option, &name, values, &mut words)?;
-        match option.key.unfit(face) {
+        match option.key.unfit(launcher) {
             Some(Unfit::Refused(why)) => return Err(OptionError::Unsupported { option: name, why }),
             Some(Unfit::Ignored(why)) => {
                 options.ignored.push((name, why));
@@ -283,23 +283,23 @@ fn parse_section(
             Key::NoneInherited if name.contains("genv") => all.inherits = Inherits::Only(Vec::new()),
             Key::AllInherited => all.inherits = Inherits::All,
             // Slurm's, not Open MPI's.
-            Key::Tagged if face == Face::Submit => {
+            Key::Tagged if launcher == Launcher::Submit => {
                 for_job(options, Key::SubmitOutput, &name, &values)?;
             }
-            Key::Stdin if face == Face::Submit && values[0] != "none" => {
+            Key::Stdin if launcher == Launcher::Submit && values[0] != "none" => {
                 return Err(OptionError::Unsupported {
                     option: name,
                     why: "a submitted job has no stdin; tutti run has it",
                 });
             }
-            Key::SubmitOutput | Key::SubmitErrors | Key::OpenMode if face != Face::Submit => {
+            Key::SubmitOutput | Key::SubmitErrors | Key::OpenMode if launcher != Launcher::Submit => {
                 return Err(OptionError::Elsewhere {
                     option: name,
                     text: "is for tutti submit: here --outfile-pattern, --errfile-pattern and --output-filename write files",
                 });
             }
-            key if !face.has(key) => return Err(OptionError::Unknown(name)),
-            Key::RanksPerNode if face.counts_nodes() && name == "-N" => {
+            key if !launcher.has(key) => return Err(OptionError::Unknown(name)),
+            Key::RanksPerNode if launcher.counts_nodes() && name == "-N" => {
                 for_job(options, Key::Nodes, &name, &values)?;
             }
             key if OF_A_PROGRAM.contains(&key) => for_program(&mut program, key, &name, &values)?,

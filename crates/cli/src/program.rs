@@ -102,10 +102,10 @@ pub fn find(
         }
     }
     // Both families take `mpiexec a.out` for `mpiexec ./a.out`.
-    let beside = Path::new(".").join(word);
-    if here(&beside).exists() {
-        check(&name, &here(&beside))?;
-        return Ok(beside);
+    let local = Path::new(".").join(word);
+    if here(&local).exists() {
+        check(&name, &here(&local))?;
+        return Ok(local);
     }
     Err(refused.unwrap_or(ProgramError::NotInPath(name)))
 }

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use crate::options::{Face, OptionError, Request, parse_as};
+use crate::options::{Launcher, OptionError, Request, parse_as};
 
 /// Options stand in the first bytes of a script.
 const HEAD_BYTES: u64 = 64 << 10;
@@ -78,7 +78,7 @@ fn in_text(file: &str, text: &str) -> Result<Vec<OsString>, ScriptError> {
         // Only options may stand there: the program is the script.
         let program = OsStr::new("program");
         let line: Vec<OsString> = words.iter().cloned().chain([program.into()]).collect();
-        match parse_as(&line, Face::Submit) {
+        match parse_as(&line, Launcher::Submit) {
             Ok(Request::Run(parsed))
                 if parsed.programs.len() == 1 && parsed.programs[0].words == [program] => {}
             Ok(_) => return Err(wrong()),

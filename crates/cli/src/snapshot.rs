@@ -60,7 +60,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
 }
 
 fn take(job: JobId) -> Result<Snapshot, String> {
-    let (answer, mut frames) = cluster::ask(&Request::Snapshot(job))?;
+    let (answer, mut frames) = cluster::request(&Request::Snapshot(job))?;
     if answer != Answer::Done {
         return Err("the daemon is of another version".into());
     }

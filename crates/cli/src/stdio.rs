@@ -38,7 +38,7 @@ pub struct Stdio {
 #[derive(Debug)]
 enum Target {
     /// Our own stream; whether it is a file.
-    Own(OwnedFd, bool),
+    Copy(OwnedFd, bool),
     /// Files by name, made when the first rank of each writes something.
     Files(OsString, HashMap<OsString, File>),
 }
@@ -56,7 +56,7 @@ impl Stdio {
         let own = |descriptor: BorrowedFd<'_>| -> io::Result<Target> {
             let file = rustix::fs::fstat(descriptor)
                 .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
-            Ok(Target::Own(descriptor.try_clone_to_owned()?, file))
+            Ok(Target::Copy(descriptor.try_clone_to_owned()?, file))
         };
         let target = |file: Option<OsString>, descriptor: BorrowedFd<'_>| match file {
             Some(pattern) => Ok(Target::Files(pattern, HashMap::new())),
@@ -87,7 +87,7 @@ impl Stdio {
             return None;
         }
         match self.target() {
-            Target::Own(descriptor, false) => Some(descriptor.as_fd()),
+            Target::Copy(descriptor, false) => Some(descriptor.as_fd()),
             _ => None,
         }
     }
@@ -135,7 +135,7 @@ impl Stdio {
             _ => &mut self.output,
         };
         let (result, name) = match target {
-            Target::Own(descriptor, file) => {
+            Target::Copy(descriptor, file) => {
                 let bytes = if *file { rest.len() } else { rest.len().min(SMALL_BYTES) };
                 let name = if to == Kind::Errors { "standard error" } else { "standard output" };
                 (rustix::io::write(&*descriptor, &rest[..bytes]), name.to_owned())

@@ -4,9 +4,9 @@
 //! happened it waits for that. The logs are read as they stand, so it also works when the daemons are gone, and on a copy of them. The page is one file
 //! with everything in it; its script only shows a part larger and the time under the pointer.
 
+mod chart;
 mod clock;
 mod flags;
-mod lanes;
 mod log;
 mod page;
 mod switch;
@@ -19,13 +19,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tutti_protocol::paths;
 
 use crate::file;
-use lanes::{Lanes, Look};
+use chart::{Chart, Style};
 use log::{History, Span};
 
 pub use log::lines;
 
-/// Nodes tell the controller of their turns once a second; until then it is on its way for a moment.
-const TOLD: Duration = Duration::from_millis(1500);
+/// Nodes tell the head of their turns once a second; until then it is on its way for a moment.
+const SETTLE: Duration = Duration::from_millis(1500);
 
 /// What `tutti timeline` takes.
 #[derive(Clone, Debug, clap::Args)]
@@ -69,32 +69,32 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     let now = SystemTime::now();
     if options.logs.is_none() && [&events, &turns].iter().any(|log| is_fresh(log, now)) {
         // Without a node's last turns a job would seem to run where it stood still.
-        std::thread::sleep(TOLD);
+        std::thread::sleep(SETTLE);
     }
     let until_us = now.duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_micros() as u64);
     let history = log::read(&events, &turns, until_us)?;
     let span = history.span(options.job, options.last)?;
     let history = history.only(span);
     let text = if is_picture {
-        let look = Look::new(&history, span);
-        Lanes { history: &history, look: &look, span, events: true }.draw()
+        let style = Style::new(&history, span);
+        Chart { history: &history, style: &style, span, events: true }.draw()
     } else {
         page::page(&history, span, options.job)
     };
     file::write(&options.output, text.as_bytes())?;
     // A page on stdout ends with its last line.
-    let said = if is_stream {
+    let printed = if is_stream {
         String::new()
     } else {
         format!("{}: {} KiB\n", options.output.display(), text.len().div_ceil(1024))
     };
-    Ok(crate::print(Some(said), ""))
+    Ok(crate::print(Some(printed), ""))
 }
 
 /// True if it has been written to so lately that what nodes have done since may be on its way.
 fn is_fresh(log: &Path, now: SystemTime) -> bool {
     let written = std::fs::metadata(log).and_then(|log| log.modified());
-    written.is_ok_and(|written| now.duration_since(written).unwrap_or_default() < TOLD)
+    written.is_ok_and(|written| now.duration_since(written).unwrap_or_default() < SETTLE)
 }
 
 impl History {

@@ -16,11 +16,11 @@ use crate::cluster::{self, Answer, JobId, Request};
 use crate::nodes::LOOPBACK;
 
 /// The daemons have this time to find each other.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Processes of jobs have this time to be gone after the daemons.
 const LEFT: Duration = Duration::from_secs(2);
 /// Between two looks.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL: Duration = Duration::from_millis(10);
 
 /// What `tutti up` takes.
 #[derive(Clone, Debug, clap::Args)]
@@ -86,9 +86,9 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
         return Err(format!("--netns takes at most {NAMESPACES_MAX} nodes, not {}", options.nodes));
     }
     let machine_bytes = tutti_os::memory::of_machine();
-    if let Some(asked) = options.memory.filter(|asked| machine_bytes > 0 && *asked > machine_bytes) {
-        let (asked, there) = (size::text(asked), size::text(machine_bytes));
-        return Err(format!("--memory: {asked} on a node is more than the {there} of this machine"));
+    if let Some(wanted) = options.memory.filter(|wanted| machine_bytes > 0 && *wanted > machine_bytes) {
+        let (wanted, there) = (size::text(wanted), size::text(machine_bytes));
+        return Err(format!("--memory: {wanted} on a node is more than the {there} of this machine"));
     }
     let namespaces = options.netns.then(|| Namespaces::create(options.nodes, &[])).transpose();
     let namespaces = namespaces.map_err(|error| error.to_string())?;
@@ -110,17 +110,17 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
         }?;
         head.get_or_insert(address);
     }
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while alive()? < options.nodes as usize {
         daemons.check(&folder)?;
         if Instant::now() >= deadline {
             return Err(format!(
                 "the daemons did not find each other in {} s: their logs are in {}",
-                PATIENCE.as_secs(),
+                TIMEOUT.as_secs(),
                 folder.display()
             ));
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL);
     }
     daemons.0.clear();
     let text = if options.json {
@@ -133,7 +133,7 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
 
 /// The nodes that the controller knows.
 fn alive() -> Result<usize, String> {
-    match cluster::ask(&Request::Nodes)?.0 {
+    match cluster::request(&Request::Nodes)?.0 {
         Answer::Nodes(rows) => Ok(rows.iter().filter(|row| row.alive).count()),
         _ => Err("the daemon is of another version".into()),
     }
@@ -200,16 +200,16 @@ impl Daemons {
             .spawn()
             .map_err(|error| format!("cannot start {}: {error}", paths::daemon().display()))?;
         self.0.push((name, child));
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
-            if let Some(address) = heard_on(&log_file) {
+            if let Some(address) = listening_address(&log_file) {
                 return Ok(address);
             }
             self.check(folder)?;
             if Instant::now() >= deadline {
                 return Err(format!("the daemon of node{node} does not begin: see {}", log_file.display()));
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL);
         }
     }
 
@@ -240,7 +240,7 @@ impl Drop for Daemons {
 }
 
 /// The address at the end of the daemon's first line.
-fn heard_on(log: &Path) -> Option<String> {
+fn listening_address(log: &Path) -> Option<String> {
     let text = std::fs::read_to_string(log).ok()?;
     let line = text.lines().find(|line| line.contains("listens on "))?;
     text.contains('\n').then(|| line.rsplit(' ').next().map(str::to_owned)).flatten()
@@ -252,19 +252,19 @@ fn heard_on(log: &Path) -> Option<String> {
 /// When there are none or they do not let us; a text for the user.
 pub fn down() -> Result<ExitCode, String> {
     let jobs = jobs_here();
-    cluster::ask(&Request::Down)?;
+    cluster::request(&Request::Down)?;
     let folder = paths::socket().parent().map(Path::to_path_buf).unwrap_or_default();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while std::fs::read_dir(&folder).is_ok_and(|files| files.flatten().any(|file| is_answered(&file.path())))
     {
         if Instant::now() >= deadline {
             return Err(format!("a daemon whose socket is in {} does not end", folder.display()));
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL);
     }
     let deadline = Instant::now() + LEFT;
     while jobs.iter().any(Left::is_there) && Instant::now() < deadline {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL);
     }
     let left: Vec<String> = jobs.iter().filter(|job| job.is_there()).map(Left::text).collect();
     if left.is_empty() {
@@ -303,8 +303,10 @@ fn began(pid: u32) -> Option<String> {
 
 /// Processes that the cluster runs here. What a plain mpiexec has started goes on without daemons.
 fn jobs_here() -> Vec<Left> {
-    let Ok((Answer::Nodes(nodes), _)) = cluster::ask(&Request::Nodes) else { return Vec::new() };
-    let Ok((Answer::Jobs(jobs), _)) = cluster::ask(&Request::Jobs { all: false }) else { return Vec::new() };
+    let Ok((Answer::Nodes(nodes), _)) = cluster::request(&Request::Nodes) else { return Vec::new() };
+    let Ok((Answer::Jobs(jobs), _)) = cluster::request(&Request::Jobs { all: false }) else {
+        return Vec::new();
+    };
     let is_here = |name: &str| {
         let address = nodes.iter().find(|node| node.name == name).and_then(|node| node.address.parse().ok());
         // Nobody can be bound to the address of another machine.
@@ -332,7 +334,7 @@ mod tests {
         let began = began(child.id()).expect("it lives");
         let mut left = Left { job: JobId(7), pid: child.id(), began };
         assert!(left.is_there());
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !left.text().contains("(sleep)") {
             assert!(Instant::now() < deadline, "{}", left.text());
         }

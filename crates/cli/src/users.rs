@@ -20,11 +20,11 @@ fn look_up(uid: u32) -> String {
         (fields.nth(1)?.parse() == Ok(uid)).then_some(name)
     };
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let asked = || {
+    let from_getent = || {
         let found = Command::new("getent").args(["passwd", &uid.to_string()]).output().ok()?;
         name(std::str::from_utf8(&found.stdout).ok()?)
     };
-    users.lines().find_map(name).or_else(asked).unwrap_or_else(|| uid.to_string())
+    users.lines().find_map(name).or_else(from_getent).unwrap_or_else(|| uid.to_string())
 }
 
 #[cfg(test)]

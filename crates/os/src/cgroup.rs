@@ -310,7 +310,7 @@ mod tests {
         (around, cgroup)
     }
 
-    fn said(folder: &Path, file: &str) -> String {
+    fn contents_of(folder: &Path, file: &str) -> String {
         std::fs::read_to_string(folder.join(file)).unwrap_or_else(|_| "absent".into())
     }
 
@@ -321,10 +321,10 @@ mod tests {
         assert!(cgroup.limit_memory(512 << 20));
         let job = around.join("job");
         assert_eq!(
-            [files[0], files[1], files[2]].map(|file| said(&job, file)),
+            [files[0], files[1], files[2]].map(|file| contents_of(&job, file)),
             ["536870912", "0", "1"].map(str::to_owned)
         );
-        assert_eq!(said(&around, "cgroup.subtree_control"), "absent", "it was there already");
+        assert_eq!(contents_of(&around, "cgroup.subtree_control"), "absent", "it was there already");
         for (events, has) in [
             ("", false),
             ("low 0\nhigh 0\nmax 9\noom 1\noom_kill 0\noom_group_kill 0\n", false),
@@ -351,7 +351,7 @@ mod tests {
             }
             assert!(!cgroup.limit_memory(1 << 20) && !cgroup.has_run_out());
             if around_it == "file" {
-                assert_eq!(said(&around, "cgroup.subtree_control"), "+memory", "it was tried");
+                assert_eq!(contents_of(&around, "cgroup.subtree_control"), "+memory", "it was tried");
             }
             let mut left: Vec<_> =
                 std::fs::read_dir(around.join("job")).expect("it is there").flatten().collect();

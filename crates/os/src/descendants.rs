@@ -16,10 +16,10 @@ pub fn any() -> bool {
     !matches!(waitid(WaitId::All, options), Err(rustix::io::Errno::CHILD))
 }
 
-/// Takes the status of dead orphans; `kept` are ranks whose pids must stay theirs (W10).
-pub fn reap_orphans(kept: impl Fn(Pid) -> bool) {
+/// Takes the status of dead orphans; `is_reserved` are ranks whose pids must stay theirs (W10).
+pub fn reap_orphans(is_reserved: impl Fn(Pid) -> bool) {
     for pid in children_of(rustix::process::getpid()) {
-        if !kept(pid) {
+        if !is_reserved(pid) {
             let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
         }
     }

@@ -128,7 +128,7 @@ fn make() -> Result<Made, NetnsError> {
     })?;
     let descriptor = current().map_err(failed("open a network namespace"))?;
     let netlink = Netlink::open().map_err(failed("speak with a network namespace"))?;
-    netlink.ask(Message::link(0, LOOPBACK, true)).map_err(failed("start a loopback interface"))?;
+    netlink.request(Message::link(0, LOOPBACK, true)).map_err(failed("start a loopback interface"))?;
     Ok((descriptor, netlink))
 }
 
@@ -153,30 +153,32 @@ fn hardware_of(node: u32) -> [u8; 6] {
 
 fn join(nodes: &[Made], switch: Option<&Made>, mtus: &[u32]) -> io::Result<()> {
     match (nodes, switch) {
-        ([(_, one), (other, _)], None) => one.ask(Message::cable("tutti", CABLE, "tutti", CABLE, other))?,
+        ([(_, one), (other, _)], None) => {
+            one.request(Message::cable("tutti", CABLE, "tutti", CABLE, other))?
+        }
         (_, None) => {}
         (_, Some((_, switch))) => {
-            switch.ask(Message::bridge("tutti", BRIDGE))?;
-            switch.ask(Message::link(0, BRIDGE, true))?;
+            switch.request(Message::bridge("tutti", BRIDGE))?;
+            switch.request(Message::link(0, BRIDGE, true))?;
             for (number, (node, _)) in (BRIDGE + 1..).zip(nodes) {
-                switch.ask(Message::cable(&format!("port{number}"), number, "tutti", CABLE, node))?;
+                switch.request(Message::cable(&format!("port{number}"), number, "tutti", CABLE, node))?;
                 if let Some(longest) = mtus.iter().max() {
-                    switch.ask(Message::mtu(number, *longest))?;
+                    switch.request(Message::mtu(number, *longest))?;
                 }
-                switch.ask(Message::link(BRIDGE, number, true))?;
+                switch.request(Message::link(BRIDGE, number, true))?;
             }
         }
     }
     if nodes.len() > 1 {
         for (node, (_, netlink)) in nodes.iter().enumerate() {
             if let Some(mtu) = mtus.get(node).or(mtus.last()) {
-                netlink.ask(Message::mtu(CABLE, *mtu))?;
+                netlink.request(Message::mtu(CABLE, *mtu))?;
             }
-            netlink.ask(Message::hardware(CABLE, hardware_of(node as u32)))?;
-            netlink.ask(Message::address(CABLE, address_of(node as u32), 16))?;
-            netlink.ask(Message::link(0, CABLE, true))?;
+            netlink.request(Message::hardware(CABLE, hardware_of(node as u32)))?;
+            netlink.request(Message::address(CABLE, address_of(node as u32), 16))?;
+            netlink.request(Message::link(0, CABLE, true))?;
             for other in (0..nodes.len() as u32).filter(|other| *other as usize != node) {
-                netlink.ask(Message::neighbour(CABLE, address_of(other), hardware_of(other)))?;
+                netlink.request(Message::neighbour(CABLE, address_of(other), hardware_of(other)))?;
             }
         }
     }
@@ -194,7 +196,7 @@ impl Netlink {
     }
 
     /// Sends a request and waits for the kernel's answer, which comes at once.
-    fn ask(&self, message: Message) -> io::Result<()> {
+    fn request(&self, message: Message) -> io::Result<()> {
         send(&self.0, &message.finish(), SendFlags::empty())?;
         let mut answer = [0_u8; 4096];
         let (length, _) = recv(&self.0, &mut answer[..], RecvFlags::empty())?;

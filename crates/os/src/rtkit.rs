@@ -98,39 +98,41 @@ impl Line {
     fn log_in(&mut self) -> io::Result<()> {
         let user = rustix::process::geteuid().as_raw().to_string();
         let digits: String = user.bytes().map(|digit| format!("{digit:02x}")).collect();
-        self.say(format!("\0AUTH EXTERNAL {digits}\r\n").as_bytes())?;
+        self.send(format!("\0AUTH EXTERNAL {digits}\r\n").as_bytes())?;
         let mut answer = Vec::new();
         while !answer.ends_with(b"\r\n") {
             if answer.len() > 1024 {
                 return Err(odd("an answer without end"));
             }
             let mut byte = [0];
-            self.hear(&mut byte)?;
+            self.recv(&mut byte)?;
             answer.push(byte[0]);
         }
         if !answer.starts_with(b"OK ") {
             return Err(Error::new(ErrorKind::PermissionDenied, "the bus lets us not in"));
         }
-        self.say(b"BEGIN\r\n")
+        self.send(b"BEGIN\r\n")
     }
 
     /// Until this call is answered; what else comes, signals for instance, is nobody's.
     fn call(&mut self, serial: u32, message: &[u8]) -> io::Result<()> {
-        self.say(message)?;
+        self.send(message)?;
         loop {
             let mut head = [0; 16];
-            self.hear(&mut head)?;
+            self.recv(&mut head)?;
             let word = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("four bytes"));
             let (body, fields) = (word(4) as usize, word(12) as usize);
             if head[0] != b'l' || body > MESSAGE_MAX || fields > MESSAGE_MAX {
                 return Err(odd("no message of a bus of this machine"));
             }
             let mut rest = vec![0; fields.next_multiple_of(8) + body];
-            self.hear(&mut rest)?;
-            let Some(answered) = answered(&rest[..fields]) else { return Err(odd("fields that are none")) };
+            self.recv(&mut rest)?;
+            let Some(reply_serial) = reply_serial(&rest[..fields]) else {
+                return Err(odd("fields that are none"));
+            };
             match head[1] {
-                RETURN if answered == serial => return Ok(()),
-                ERROR if answered == serial => {
+                RETURN if reply_serial == serial => return Ok(()),
+                ERROR if reply_serial == serial => {
                     return Err(Error::new(
                         ErrorKind::PermissionDenied,
                         "RealtimeKit refuses, or is not there",
@@ -146,12 +148,12 @@ impl Line {
         if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
     }
 
-    fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.set_write_timeout(self.left()?)?;
         self.stream.write_all(bytes)
     }
 
-    fn hear(&mut self, mut into: &mut [u8]) -> io::Result<()> {
+    fn recv(&mut self, mut into: &mut [u8]) -> io::Result<()> {
         while !into.is_empty() {
             self.stream.set_read_timeout(self.left()?)?;
             match self.stream.read(into) {
@@ -170,8 +172,8 @@ fn odd(what: &str) -> Error {
 }
 
 /// The call that a message with these header fields answers, or 0; none: these are no fields.
-fn answered(fields: &[u8]) -> Option<u32> {
-    let (mut at, mut answered) = (0, 0);
+fn reply_serial(fields: &[u8]) -> Option<u32> {
+    let (mut at, mut reply_serial) = (0, 0);
     while at < fields.len() {
         at = at.next_multiple_of(8);
         let code = *fields.get(at)?;
@@ -188,10 +190,10 @@ fn answered(fields: &[u8]) -> Option<u32> {
             _ => return None,
         };
         if (code, kind) == (5, b'u') {
-            answered = word;
+            reply_serial = word;
         }
     }
-    Some(answered)
+    Some(reply_serial)
 }
 
 #[cfg(test)]

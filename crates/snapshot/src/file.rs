@@ -23,18 +23,18 @@ pub enum FileError {
     #[error("it is of version {0}, and this program reads version {VERSION}")]
     Version(u32),
     /// Cut off, or longer than it says.
-    #[error("{found} bytes are there, and {said} were written")]
+    #[error("{found} bytes are there, and {expected} were written")]
     Length {
         /// As written.
-        said: usize,
+        expected: usize,
         /// As found.
         found: usize,
     },
     /// Changed.
-    #[error("it is damaged: the checksum is {found:08x}, and {said:08x} was written")]
+    #[error("it is damaged: the checksum is {found:08x}, and {expected:08x} was written")]
     Checksum {
         /// As written.
-        said: u32,
+        expected: u32,
         /// Of the bytes there are.
         found: u32,
     },
@@ -68,15 +68,15 @@ pub fn read(bytes: &[u8]) -> Result<Snapshot, FileError> {
     if version != VERSION {
         return Err(FileError::Version(version));
     }
-    let said = words.next().and_then(|word| word.parse().ok()).ok_or(FileError::Foreign)?;
+    let expected = words.next().and_then(|word| word.parse().ok()).ok_or(FileError::Foreign)?;
     let crc = words.next().and_then(|word| u32::from_str_radix(word, 16).ok()).ok_or(FileError::Foreign)?;
     let body = &bytes[end + 1..];
-    if body.len() != said {
-        return Err(FileError::Length { said, found: body.len() });
+    if body.len() != expected {
+        return Err(FileError::Length { expected, found: body.len() });
     }
     let found = tutti_channel::crc32(body);
     if found != crc {
-        return Err(FileError::Checksum { said: crc, found });
+        return Err(FileError::Checksum { expected: crc, found });
     }
     serde_json::from_slice(body).map_err(|error| FileError::Contents(error.to_string()))
 }

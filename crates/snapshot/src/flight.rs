@@ -69,8 +69,8 @@ type Flows<'a> = HashMap<(u32, u32), &'a Flow>;
 
 /// `expected`: the next record that its other end takes.
 fn of_flow<'a>(flow: &'a Flow, expected: u32, found: &mut Vec<InFlight<'a>>) -> Result<(), CutError> {
-    let sender = words(flow, flow.rcv_nxt);
-    let cut = cut(&sender, &words(flow, expected))?;
+    let sender = flow_words(flow, flow.rcv_nxt);
+    let cut = cut(&sender, &flow_words(flow, expected))?;
     let taken = cut.from.since(sender.snd_una).cast_unsigned() as usize;
     let sent = cut.end.since(sender.snd_una).cast_unsigned() as usize;
     let place = |at| if at < sent { Place::Network } else { Place::Queue };
@@ -79,7 +79,7 @@ fn of_flow<'a>(flow: &'a Flow, expected: u32, found: &mut Vec<InFlight<'a>>) -> 
     Ok(())
 }
 
-fn words(flow: &Flow, rcv_nxt: u32) -> FlowWords {
+fn flow_words(flow: &Flow, rcv_nxt: u32) -> FlowWords {
     FlowWords {
         snd_una: Seq(flow.snd_una),
         una_offset: 0,

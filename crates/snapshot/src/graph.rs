@@ -42,7 +42,7 @@ fn targets(one: &Alternative) -> String {
     format!("{all}{}", parts.join(" and "))
 }
 
-fn whom(any: &[Alternative], more: bool) -> String {
+fn targets_text(any: &[Alternative], more: bool) -> String {
     let mut parts: Vec<String> = any.iter().map(targets).collect();
     parts.dedup();
     if more || any.is_empty() {
@@ -58,7 +58,7 @@ impl Snapshot {
         let mut by_targets: BTreeMap<String, Vec<u32>> = BTreeMap::new();
         for view in self.nodes.iter().flat_map(|node| &node.ranks) {
             if let Doing::Waits { any, more, .. } = &view.doing {
-                by_targets.entry(whom(any, *more)).or_default().push(view.rank);
+                by_targets.entry(targets_text(any, *more)).or_default().push(view.rank);
             }
         }
         let mut lines: Vec<(Vec<u32>, String)> =
@@ -107,12 +107,16 @@ fn put_rank(view: &RankView, found: Option<&Deadlock>, text: &mut String) {
                 (false, 1) => "solid",
                 _ => "dashed",
             };
-            let whom = match wait.peer {
+            let targets_text = match wait.peer {
                 Some(peer) => peer.to_string(),
                 None if wait.what == What::Other => "something".into(),
                 None => "\"any rank\"".into(),
             };
-            let _ = writeln!(text, "  {rank} -> {whom} [label=\"{}\", style={style}{color}];", label(wait));
+            let _ = writeln!(
+                text,
+                "  {rank} -> {targets_text} [label=\"{}\", style={style}{color}];",
+                label(wait)
+            );
         }
     }
 }
@@ -173,7 +177,7 @@ mod tests {
         snapshot.put_graph(snapshot.deadlock().as_ref(), &mut text);
         assert_eq!(
             text,
-            "who waits for whom:\n  rank 0 -> rank 1\n  rank 1 -> all of ranks 0, 4\n  \
+            "waiter waits for targets_text:\n  rank 0 -> rank 1\n  rank 1 -> all of ranks 0, 4\n  \
              rank 2 -> any of: rank 4; any rank\n  ranks 3, 5 -> rank 4\n  a cycle: rank 0 -> rank 1 -> rank 0\n"
         );
     }

@@ -69,7 +69,7 @@ struct Reduction {
     may: Vec<[bool; 2]>,
     due: Vec<Actor>,
     /// Waits that were looked at.
-    looks: usize,
+    checks: usize,
 }
 
 impl Reduction {
@@ -80,7 +80,7 @@ impl Reduction {
             followers: std::iter::repeat_with(Followers::default).take(parties.len() + 1).collect(),
             may: vec![[false; 2]; parties.len()],
             due: Vec::new(),
-            looks: 0,
+            checks: 0,
         };
         for (party, waits) in parties.iter().enumerate() {
             match waits {
@@ -135,7 +135,7 @@ impl Reduction {
     }
 
     fn end(&mut self, wait: usize) {
-        self.looks += 1;
+        self.checks += 1;
         let Some(at) = self.waits[wait].take() else { return };
         let alternative = &mut self.alternatives[at];
         alternative.waits -= 1;
@@ -227,7 +227,7 @@ mod tests {
         let parties: Vec<Party> = chain.chain(others).chain([Party::Free, Party::Gone]).collect();
         let mut reduction = Reduction::of(&parties);
         reduction.run();
-        assert!(reduction.looks <= 2 * reduction.waits.len(), "{} looks", reduction.looks);
+        assert!(reduction.checks <= 2 * reduction.waits.len(), "{} looks", reduction.checks);
         assert_eq!(reduction.waits.len(), 4 * MANY);
         assert_eq!(stuck(&parties).len(), MANY);
     }
@@ -281,9 +281,9 @@ mod tests {
         ) {
             let mut seen = vec![false; 1 << (2 * parties.len())];
             explore(&parties, 0, &mut seen);
-            let goes_on = |at: usize| seen.iter().enumerate().any(|(done, seen)| *seen && done >> at & 1 != 0);
+            let can_end = |at: usize| seen.iter().enumerate().any(|(done, seen)| *seen && done >> at & 1 != 0);
             let waits = |at: &usize| matches!(parties[*at], Party::Waits { .. });
-            let expected: Vec<usize> = (0..4).filter(waits).filter(|at| !goes_on(*at)).collect();
+            let expected: Vec<usize> = (0..4).filter(waits).filter(|at| !can_end(*at)).collect();
             prop_assert_eq!(stuck(&parties), expected);
         }
     }

@@ -21,11 +21,11 @@ const RECEIVES_PER_TURN: usize = 8;
 /// Those who have left this node.
 #[derive(Debug, Default)]
 pub struct Exited {
-    ranks: Vec<StandIn>,
+    ranks: Vec<ExitedSocket>,
 }
 
 #[derive(Debug)]
-struct StandIn {
+struct ExitedSocket {
     local_rank: u32,
     answers: ExitedRank,
     socket: Udp,
@@ -57,7 +57,7 @@ impl Exited {
         };
         let answers = ExitedRank::new(identity, expected);
         let socket = Udp::attach(socket.try_clone()?, peers.addresses())?;
-        self.ranks.push(StandIn { local_rank, answers, socket });
+        self.ranks.push(ExitedSocket { local_rank, answers, socket });
         Ok(())
     }
 
@@ -69,7 +69,7 @@ impl Exited {
     /// Answers what has come for a rank. What cannot be answered now will be asked again.
     pub fn handle_readable(&mut self, local_rank: u32) {
         let Some(rank) = self.ranks.iter_mut().find(|rank| rank.local_rank == local_rank) else { return };
-        let StandIn { answers, socket, .. } = rank;
+        let ExitedSocket { answers, socket, .. } = rank;
         for _ in 0..RECEIVES_PER_TURN {
             let mut replies = Vec::new();
             let taken = socket.receive(&mut |datagram| {

@@ -42,8 +42,8 @@ impl Keeper {
         let front_end = pidfd_open(front_end, PidfdFlags::empty()).ok()?;
         let mark = format!("TUTTI_JOB={job:016x}").into_bytes();
         let cgroup = cgroup.map(PathBuf::from);
-        let process = tutti_os::fork_beside(|| {
-            tutti_os::become_unnoticed(c"tutti-keeper", [&watched, &front_end]);
+        let process = tutti_os::fork_sibling(|| {
+            tutti_os::hide_process(c"tutti-keeper", [&watched, &front_end]);
             keep(&watched, &front_end, &mark, cgroup.as_deref());
         });
         Some(Keeper { pipe, process: process.ok()? })
@@ -106,11 +106,11 @@ mod tests {
             std::process::Command::new("sleep").arg("60").env("TUTTI_JOB", number).spawn().unwrap()
         };
         let number = format!("{:016x}", std::process::id());
-        let (mut ours, mut other) = (start(&number), start(&format!("{number}0")));
+        let (mut own, mut other) = (start(&number), start(&format!("{number}0")));
         let mark = format!("TUTTI_JOB={number}").into_bytes();
         // Between fork and exec the child still has our environment.
         while !kill_marked(&mark) {}
-        assert!(!ours.wait().unwrap().success());
+        assert!(!own.wait().unwrap().success());
         assert!(other.try_wait().unwrap().is_none());
         other.kill().unwrap();
         other.wait().unwrap();

@@ -32,7 +32,7 @@ use tutti_protocol::wire::{Input, Job, Kind, MemoryLimit, Reached};
 /// Descriptors of the starter for one rank: pidfds, output, errors, input, connection, PMI, UDP socket.
 const DESCRIPTORS_PER_RANK: u64 = 8;
 /// Descriptors of the starter beside them.
-const DESCRIPTORS_BESIDE: u64 = 48 + crate::tickets::PENDING_MAX as u64;
+const DESCRIPTORS_EXTRA: u64 = 48 + crate::tickets::PENDING_MAX as u64;
 
 /// What the front end is told.
 #[derive(Debug)]
@@ -375,7 +375,7 @@ fn hint(error: &io::Error) -> &'static str {
 
 /// Makes room for the descriptors of all ranks; gives the limits that ranks are to get back.
 fn raise_descriptors(ranks: u64) -> Result<Option<(u64, u64)>, LaunchError> {
-    let needed = ranks * DESCRIPTORS_PER_RANK + DESCRIPTORS_BESIDE;
+    let needed = ranks * DESCRIPTORS_PER_RANK + DESCRIPTORS_EXTRA;
     let limit = getrlimit(Resource::Nofile);
     let (soft, hard) = (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX));
     if needed <= soft {

@@ -42,7 +42,7 @@ struct Stream {
     descriptor: Option<OwnedFd>,
     bytes: Vec<u8>,
     /// When bytes last came.
-    heard_ns: u64,
+    last_read_ns: u64,
     /// How long it must be silent before a part of a line goes.
     silence_ns: u64,
     /// What has been forwarded ends within a line.
@@ -62,7 +62,7 @@ impl Streams {
             kind,
             descriptor: Some(descriptor),
             bytes: Vec::new(),
-            heard_ns: 0,
+            last_read_ns: 0,
             silence_ns,
             inside_line: false,
         });
@@ -96,7 +96,7 @@ impl Streams {
         stream.bytes.reserve_exact(BUFFER_BYTES - before);
         match rustix::io::read(descriptor, rustix::buffer::spare_capacity(&mut stream.bytes)) {
             Ok(read) if read > 0 => {
-                stream.heard_ns = now_ns;
+                stream.last_read_ns = now_ns;
                 true
             }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => false,
@@ -146,7 +146,7 @@ impl Streams {
         let waiting = self.streams.iter().enumerate().filter(|(index, stream)| {
             self.floor == Some(*index) || (self.floor.is_none() && !stream.bytes.is_empty())
         });
-        waiting.map(|(_, stream)| stream.heard_ns + stream.silence_ns).min()
+        waiting.map(|(_, stream)| stream.last_read_ns + stream.silence_ns).min()
     }
 
     fn forward_one(&mut self, index: usize, out: &mut Vec<u8>, room: usize, now_ns: u64) {
@@ -173,8 +173,8 @@ impl Streams {
         if bytes > 0 {
             stream.put(bytes, self.label, out);
         }
-        let line_goes_on = !over && line_end.is_none();
-        self.floor = (line_goes_on && (full || holds_floor)).then_some(index);
+        let line_continues = !over && line_end.is_none();
+        self.floor = (line_continues && (full || holds_floor)).then_some(index);
     }
 }
 
@@ -210,7 +210,7 @@ impl Stream {
     }
 
     fn is_silent(&self, now_ns: u64) -> bool {
-        self.bytes.len() < BUFFER_BYTES && now_ns >= self.heard_ns + self.silence_ns
+        self.bytes.len() < BUFFER_BYTES && now_ns >= self.last_read_ns + self.silence_ns
     }
 }
 

@@ -47,7 +47,7 @@ const LAST_READS: usize = 64;
 
 /// What a rank has said that others should know. Ranks are counted on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum PmiEvent {
     /// It has begun with MPI.
     Started(u32),
     /// It is done with it.
@@ -63,7 +63,7 @@ pub enum Said {
 /// The server.
 #[derive(Debug)]
 pub struct Pmi {
-    seats: Vec<Seat>,
+    clients: Vec<PmiClient>,
     store: Store,
     /// World rank of the first.
     first: u32,
@@ -77,14 +77,14 @@ pub struct Pmi {
     /// Barriers that are over.
     fences: u32,
     /// The hub knows that all ranks of this node are in the next one.
-    told: bool,
+    fence_reported: bool,
     /// This is the job's only node.
     alone: bool,
 }
 
 /// A rank's place.
 #[derive(Debug, Default)]
-struct Seat {
+struct PmiClient {
     /// None: it has closed its end, or is not to be heard any more.
     socket: Option<OwnedFd>,
     lines: Lines,
@@ -94,9 +94,9 @@ struct Seat {
     /// Lines of a request for more processes are being read.
     spawn: Option<Spawn>,
     /// The user has been told that there is no room for its keys.
-    told_full: bool,
+    reported_full: bool,
     /// The user has been told that it cannot start more processes.
-    told_spawn: bool,
+    reported_spawn: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +104,7 @@ struct Spawn {
     /// Parts that it will have, as far as it has been said.
     parts: u32,
     /// Parts that have come whole.
-    whole: u32,
+    complete: u32,
     /// Inside of a part.
     open: bool,
 }
@@ -122,7 +122,7 @@ impl Pmi {
             Some(*end)
         });
         Pmi {
-            seats: Vec::new(),
+            clients: Vec::new(),
             store,
             first: local.start as u32,
             local: ranks,
@@ -130,7 +130,7 @@ impl Pmi {
             programs: programs.collect(),
             space: format!("kvs_{:016x}", job.id),
             fences: 0,
-            told: false,
+            fence_reported: false,
             alone: job.part.is_none(),
         }
     }
@@ -141,89 +141,89 @@ impl Pmi {
     /// When the kernel gives no socket.
     pub fn add(&mut self) -> io::Result<OwnedFd> {
         let (own, end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        self.seats.push(Seat { socket: Some(own), ..Seat::default() });
+        self.clients.push(PmiClient { socket: Some(own), ..PmiClient::default() });
         Ok(end)
     }
 
     /// To be polled for these, then given to [`Self::handle_ready`].
     pub fn polled(&self) -> impl Iterator<Item = (u32, BorrowedFd<'_>, PollFlags)> {
-        self.seats.iter().enumerate().filter_map(|(rank, seat)| {
-            let flags = match seat {
-                Seat { out, .. } if !out.is_empty() => PollFlags::OUT,
-                Seat { waits: true, .. } => return None,
+        self.clients.iter().enumerate().filter_map(|(rank, client)| {
+            let flags = match client {
+                PmiClient { out, .. } if !out.is_empty() => PollFlags::OUT,
+                PmiClient { waits: true, .. } => return None,
                 _ => PollFlags::IN,
             };
-            Some((rank as u32, seat.socket.as_ref()?.as_fd(), flags))
+            Some((rank as u32, client.socket.as_ref()?.as_fd(), flags))
         })
     }
 
     /// A rank has said something, or has room for its answer.
-    pub fn handle_ready(&mut self, rank: u32) -> Vec<Said> {
-        let mut said = Vec::new();
-        self.seats[rank as usize].flush();
-        self.read(rank, &mut said);
-        self.go_on(&mut said);
-        said
+    pub fn handle_ready(&mut self, rank: u32) -> Vec<PmiEvent> {
+        let mut events = Vec::new();
+        self.clients[rank as usize].flush();
+        self.read(rank, &mut events);
+        self.run_ready(&mut events);
+        events
     }
 
     /// A rank is dead: what it said before is heard before its death is judged.
-    pub fn handle_death(&mut self, rank: u32) -> Vec<Said> {
-        let mut said = Vec::new();
+    pub fn handle_death(&mut self, rank: u32) -> Vec<PmiEvent> {
+        let mut events = Vec::new();
         for _ in 0..LAST_READS {
-            if self.seats.get(rank as usize).is_none_or(|seat| !seat.is_heard()) {
+            if self.clients.get(rank as usize).is_none_or(|client| !client.is_readable()) {
                 break;
             }
-            if !self.read(rank, &mut said) {
+            if !self.read(rank, &mut events) {
                 break;
             }
         }
-        self.go_on(&mut said);
-        said
+        self.run_ready(&mut events);
+        events
     }
 
     /// All ranks of the job are in a barrier; this is what they have put since the last one.
     ///
     /// # Errors
     /// When these are no keys and values.
-    pub fn handle_fence(&mut self, fence: u32, puts: &[u8]) -> Result<Vec<Said>, NoPmi> {
-        let mut said = Vec::new();
+    pub fn handle_fence(&mut self, fence: u32, puts: &[u8]) -> Result<Vec<PmiEvent>, NoPmi> {
+        let mut events = Vec::new();
         if fence == self.fences + 1 {
             if !self.store.merge(puts) {
                 return Err(NoPmi);
             }
             self.release();
-            self.go_on(&mut said);
+            self.run_ready(&mut events);
         }
-        Ok(said)
+        Ok(events)
     }
 
     /// What the hub is to be told: the number of the barrier in which all ranks of this node are, and what they have put.
     pub fn poll_fence(&mut self) -> Option<(u32, Vec<u8>)> {
-        let due = !self.alone && !self.told && self.all_wait();
+        let due = !self.alone && !self.fence_reported && self.all_wait();
         due.then(|| {
-            self.told = true;
+            self.fence_reported = true;
             (self.fences + 1, self.store.take_fresh())
         })
     }
 
     fn all_wait(&self) -> bool {
-        self.seats.len() == self.local && self.seats.iter().all(|seat| seat.waits)
+        self.clients.len() == self.local && self.clients.iter().all(|client| client.waits)
     }
 
     /// The barrier is over.
     fn release(&mut self) {
         self.fences += 1;
-        self.told = false;
-        for seat in &mut self.seats {
-            seat.waits = false;
-            seat.answer("cmd=barrier_out rc=0");
+        self.fence_reported = false;
+        for client in &mut self.clients {
+            client.waits = false;
+            client.answer("cmd=barrier_out rc=0");
         }
     }
 
     /// Takes the lines that have come, of all ranks, until nothing more can be done.
-    fn go_on(&mut self, said: &mut Vec<Said>) {
+    fn run_ready(&mut self, events: &mut Vec<PmiEvent>) {
         loop {
-            (0..self.seats.len() as u32).for_each(|rank| self.take_lines(rank, said));
+            (0..self.clients.len() as u32).for_each(|rank| self.take_lines(rank, events));
             if !self.alone || !self.all_wait() {
                 return;
             }
@@ -234,69 +234,74 @@ impl Pmi {
     }
 
     /// Reads once; `false` when there was nothing.
-    fn read(&mut self, rank: u32, said: &mut Vec<Said>) -> bool {
-        let seat = &mut self.seats[rank as usize];
-        let Some(socket) = seat.socket.as_ref().filter(|_| seat.is_heard()) else { return false };
+    fn read(&mut self, rank: u32, events: &mut Vec<PmiEvent>) -> bool {
+        let client = &mut self.clients[rank as usize];
+        let Some(socket) = client.socket.as_ref().filter(|_| client.is_readable()) else { return false };
         let mut bytes = [0_u8; READ_BYTES];
         match recv(socket, &mut bytes[..], RecvFlags::DONTWAIT) {
             Ok((read, _)) if read > 0 => {
-                seat.lines.extend(&bytes[..read]);
-                self.take_lines(rank, said);
+                client.lines.extend(&bytes[..read]);
+                self.take_lines(rank, events);
                 true
             }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => false,
             // Deaths are seen elsewhere: a program may close what it does not use.
             _ => {
-                seat.socket = None;
+                client.socket = None;
                 false
             }
         }
     }
 
-    fn take_lines(&mut self, rank: u32, said: &mut Vec<Said>) {
-        while self.seats[rank as usize].is_heard() {
-            let line = match self.seats[rank as usize].lines.next_line() {
+    fn take_lines(&mut self, rank: u32, events: &mut Vec<PmiEvent>) {
+        while self.clients[rank as usize].is_readable() {
+            let line = match self.clients[rank as usize].lines.next_line() {
                 Ok(Some(line)) => line.to_vec(),
                 Ok(None) => return,
-                Err(NoPmi) => return self.refuse(rank, said),
+                Err(NoPmi) => return self.refuse(rank, events),
             };
-            if self.handle_line(rank, &line, said).is_err() {
-                return self.refuse(rank, said);
+            if self.handle_line(rank, &line, events).is_err() {
+                return self.refuse(rank, events);
             }
         }
     }
 
     /// Nothing more is heard from a rank that does not speak PMI.
-    fn refuse(&mut self, rank: u32, said: &mut Vec<Said>) {
-        let seat = &mut self.seats[rank as usize];
-        seat.socket = None;
-        seat.lines.clear();
-        said.push(Said::NoPmi(rank));
+    fn refuse(&mut self, rank: u32, events: &mut Vec<PmiEvent>) {
+        let client = &mut self.clients[rank as usize];
+        client.socket = None;
+        client.lines.clear();
+        events.push(PmiEvent::NoPmi(rank));
     }
 
-    fn handle_line(&mut self, rank: u32, line: &[u8], said: &mut Vec<Said>) -> Result<(), NoPmi> {
-        if self.seats[rank as usize].spawn.is_some_and(|spawn| spawn.open) {
-            self.handle_spawn_line(rank, line, said);
+    fn handle_line(&mut self, rank: u32, line: &[u8], events: &mut Vec<PmiEvent>) -> Result<(), NoPmi> {
+        if self.clients[rank as usize].spawn.is_some_and(|spawn| spawn.open) {
+            self.handle_spawn_line(rank, line, events);
             return Ok(());
         }
         let request = Request::parse(line)?;
         let answer = match request.space().filter(|space| *space != self.space.as_bytes()) {
             Some(_) => Some(format!("cmd={}_result rc=-1 msg=no_such_kvs", request.verb()).into()),
-            None => self.handle_request(rank, request, said),
+            None => self.handle_request(rank, request, events),
         };
         if let Some(answer) = answer {
-            self.seats[rank as usize].answer_bytes(&answer);
+            self.clients[rank as usize].answer_bytes(&answer);
         }
         Ok(())
     }
 
     /// Does what a rank asks for; gives the answer, if it is to have one now.
-    fn handle_request(&mut self, rank: u32, request: Request<'_>, said: &mut Vec<Said>) -> Option<Vec<u8>> {
-        let seat = &mut self.seats[rank as usize];
+    fn handle_request(
+        &mut self,
+        rank: u32,
+        request: Request<'_>,
+        events: &mut Vec<PmiEvent>,
+    ) -> Option<Vec<u8>> {
+        let client = &mut self.clients[rank as usize];
         Some(match request {
             Request::Init { version } => {
                 let code = if version == 1 { 0 } else { -1 };
-                said.extend((code == 0).then_some(Said::Started(rank)));
+                events.extend((code == 0).then_some(PmiEvent::Started(rank)));
                 format!("cmd=response_to_init pmi_version=1 pmi_subversion=1 rc={code}").into()
             }
             Request::Maxes => format!("cmd=maxes rc=0 {MAXES}").into(),
@@ -307,7 +312,7 @@ impl Pmi {
             }
             Request::UniverseSize => format!("cmd=universe_size rc=0 size={}", self.world).into(),
             Request::SpaceName => format!("cmd=my_kvsname rc=0 kvsname={}", self.space).into(),
-            Request::Put { key, value, .. } => self.put(rank, key, value, said).into(),
+            Request::Put { key, value, .. } => self.put(rank, key, value, events).into(),
             Request::Get { key, .. } => match self.store.get(key) {
                 Some(value) => [b"cmd=get_result rc=0 value=", value].concat(),
                 None => [b"cmd=get_result rc=-1 msg=key_", key, b"_not_found"].concat(),
@@ -320,7 +325,7 @@ impl Pmi {
                 None => "cmd=getbyidx_results rc=-2 reason=no_more_keyvals".into(),
             },
             Request::Finalize => {
-                said.push(Said::Finished(rank));
+                events.push(PmiEvent::Finished(rank));
                 "cmd=finalize_ack rc=0".into()
             }
             Request::Other(command) => {
@@ -328,28 +333,28 @@ impl Pmi {
                 [b"cmd=", name, b"_result rc=-1 msg=not_supported"].concat()
             }
             Request::Barrier => {
-                seat.waits = true;
+                client.waits = true;
                 return None;
             }
             Request::Abort(code) => {
-                said.push(Said::Abort(rank, code));
+                events.push(PmiEvent::Abort(rank, code));
                 return None;
             }
             Request::Spawn => {
-                seat.spawn.get_or_insert(Spawn { parts: 1, whole: 0, open: true }).open = true;
+                client.spawn.get_or_insert(Spawn { parts: 1, complete: 0, open: true }).open = true;
                 return None;
             }
         })
     }
 
-    fn put(&mut self, rank: u32, key: &[u8], value: &[u8], said: &mut Vec<Said>) -> &'static str {
+    fn put(&mut self, rank: u32, key: &[u8], value: &[u8], events: &mut Vec<PmiEvent>) -> &'static str {
         match self.store.put(rank, key, value) {
             Ok(()) => "cmd=put_result rc=0 msg=success",
             Err(store::Full) => {
-                if !std::mem::replace(&mut self.seats[rank as usize].told_full, true) {
+                if !std::mem::replace(&mut self.clients[rank as usize].reported_full, true) {
                     let kib = share_bytes(self.world) >> 10;
                     let world_rank = self.first + rank;
-                    said.push(Said::Line(format!(
+                    events.push(PmiEvent::Line(format!(
                         "rank {world_rank} has stored {kib} KiB over PMI, its share; more is refused"
                     )));
                 }
@@ -359,9 +364,9 @@ impl Pmi {
     }
 
     /// A line of a request for more processes; the last one is answered.
-    fn handle_spawn_line(&mut self, rank: u32, line: &[u8], said: &mut Vec<Said>) {
-        let seat = &mut self.seats[rank as usize];
-        let Some(spawn) = &mut seat.spawn else { return };
+    fn handle_spawn_line(&mut self, rank: u32, line: &[u8], events: &mut Vec<PmiEvent>) {
+        let client = &mut self.clients[rank as usize];
+        let Some(spawn) = &mut client.spawn else { return };
         if let Some(parts) = line.strip_prefix(b"totspawns=").and_then(number) {
             spawn.parts = parts;
         }
@@ -369,13 +374,13 @@ impl Pmi {
             return;
         }
         spawn.open = false;
-        spawn.whole += 1;
-        if spawn.whole >= spawn.parts {
-            seat.spawn = None;
-            seat.answer("cmd=spawn_result rc=-1 msg=not_supported");
-            if !std::mem::replace(&mut seat.told_spawn, true) {
+        spawn.complete += 1;
+        if spawn.complete >= spawn.parts {
+            client.spawn = None;
+            client.answer("cmd=spawn_result rc=-1 msg=not_supported");
+            if !std::mem::replace(&mut client.reported_spawn, true) {
                 let world_rank = self.first + rank;
-                said.push(Said::Line(format!(
+                events.push(PmiEvent::Line(format!(
                     "rank {world_rank} wants to start more processes (MPI_Comm_spawn), which programs of another MPI cannot here"
                 )));
             }
@@ -383,9 +388,9 @@ impl Pmi {
     }
 }
 
-impl Seat {
+impl PmiClient {
     /// Its next line may be taken.
-    fn is_heard(&self) -> bool {
+    fn is_readable(&self) -> bool {
         self.socket.is_some() && self.out.is_empty() && !self.waits
     }
 

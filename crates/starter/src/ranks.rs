@@ -21,7 +21,7 @@ use rustix::process::{
 };
 use tutti_shm::ticket::Notice;
 
-use crate::pmi::Said;
+use crate::pmi::PmiEvent;
 use crate::tickets::Event;
 use tutti_protocol::wire::{Cause, Ended};
 
@@ -169,20 +169,20 @@ impl Ranks {
 
     /// What a rank said over PMI. A wrapper may run several programs one after the other; whose process speaks is not known, so
     /// its end is that of the rank's own process.
-    pub fn handle_pmi(&mut self, said: &Said) -> Option<Ended> {
+    pub fn handle_pmi(&mut self, event: &PmiEvent) -> Option<Ended> {
         let set = |rank: u32, mpi, ranks: &mut Self| ranks.ranks[rank as usize].mpi = mpi;
-        match *said {
-            Said::Started(rank) => set(rank, Mpi::Attached, self),
-            Said::Finished(rank) => set(rank, Mpi::Finalized, self),
-            Said::Abort(rank, code) => {
+        match *event {
+            PmiEvent::Started(rank) => set(rank, Mpi::Attached, self),
+            PmiEvent::Finished(rank) => set(rank, Mpi::Finalized, self),
+            PmiEvent::Abort(rank, code) => {
                 set(rank, Mpi::Aborted(code), self);
                 return self.judge(rank, Cause::Abort(code));
             }
-            Said::NoPmi(rank) => {
+            PmiEvent::NoPmi(rank) => {
                 set(rank, Mpi::Aborted(1), self);
                 return self.judge(rank, Cause::NoPmi);
             }
-            Said::Line(_) => {}
+            PmiEvent::Line(_) => {}
         }
         None
     }

@@ -8,7 +8,7 @@
 //! In a job on several nodes the loop begins between prepare and launch, which waits for the addresses of all ranks.
 //!
 //! Single-threaded, no allocation of consequence, nothing here blocks but the poll. The front end's death (end of file on
-//! the wire, or SIGTERM by parent-death signal) ends the job, but that of a daemon does not (`lasting`); the starter's own
+//! the wire, or SIGTERM by parent-death signal) ends the job, but that of a daemon does not (`reconnect`); the starter's own
 //! death kills the ranks by theirs.
 
 use std::io;
@@ -27,7 +27,7 @@ use crate::pmi::Pmi;
 use crate::ranks::Ranks;
 use crate::readiness::now_ns;
 use crate::tickets::Tickets;
-use lasting::Lasting;
+use reconnect::Reconnect;
 use tutti_os::Signals;
 use tutti_os::cgroup::Cgroup;
 use tutti_os::descendants;
@@ -37,9 +37,9 @@ use tutti_protocol::wire::{Decoder, MemoryLimit, Report};
 mod events;
 mod front;
 mod hold;
-mod lasting;
-mod standing;
+mod reconnect;
 mod stuck;
+mod suspension;
 
 /// Bytes on their way to the front end, about; beyond it no output of ranks is read.
 const ROOM_BYTES: usize = 256 << 10;
@@ -105,20 +105,20 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
     let mut starter = Starter {
         debug: job.debug,
         front: Some(front),
-        lasting: job.daemon.clone().map(Lasting::new),
+        reconnect: job.daemon.clone().map(Reconnect::new),
         decoder,
         out: Vec::new(),
         sent: 0,
         signals,
         frozen: false,
-        stands: daemon_page::Hold::default(),
+        frozen_page: daemon_page::Hold::default(),
         suspended: false,
         hold: None,
         last_hold: 0,
         watch: None,
         refused: false,
         ready: None,
-        ending_told: false,
+        ending_reported: false,
         alone: job.part.is_none(),
         may_leave: false,
         orphans_ns: None,
@@ -135,7 +135,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
     }
     // Frames that came together with the job are in the decoder already: no poll will tell of them.
     starter.handle_frames();
-    starter.go_on();
+    starter.run();
     starter.finish();
     Ok(())
 }
@@ -184,7 +184,7 @@ struct Starter {
     /// The wire; none when the front end is dead.
     front: Option<OwnedFd>,
     /// What a daemon that follows this one is told; none: the front end is no daemon, or none is to follow.
-    lasting: Option<Lasting>,
+    reconnect: Option<Reconnect>,
     decoder: Decoder,
     /// Frames on their way, the first `sent` bytes of which are gone.
     out: Vec<u8>,
@@ -192,7 +192,7 @@ struct Starter {
     signals: Signals,
     frozen: bool,
     /// What the ranks are told of that.
-    stands: daemon_page::Hold,
+    frozen_page: daemon_page::Hold,
     /// A user has suspended the job.
     suspended: bool,
     /// It stands still for a snapshot.
@@ -205,7 +205,7 @@ struct Starter {
     /// The job, until its ranks may start.
     ready: Option<Ready>,
     /// The front end knows that the job is over.
-    ending_told: bool,
+    ending_reported: bool,
     /// This is the job's only node.
     alone: bool,
     /// No rank of the job is left anywhere.
@@ -217,7 +217,7 @@ struct Starter {
 
 impl Starter {
     /// Until all ranks are dead.
-    fn go_on(&mut self) {
+    fn run(&mut self) {
         while self.ready.is_some() || !self.parts.ranks.all_dead() {
             self.turn();
         }
@@ -286,7 +286,7 @@ impl Starter {
             if read && self.parts.streams.are_finished() {
                 break;
             }
-            if self.lasting.is_some() {
+            if self.reconnect.is_some() {
                 self.turn();
             } else if self.out.len() > self.sent {
                 self.wait_for_front();
@@ -302,7 +302,7 @@ impl Starter {
         self.log_debug(|| format!("the job is over, status {status}"));
         self.report(&Report::End { status });
         // A daemon may need it all again, until it says that it does not.
-        while self.lasting.is_some() {
+        while self.reconnect.is_some() {
             self.turn();
         }
         while self.front.is_some() && self.out.len() > self.sent {
@@ -314,7 +314,7 @@ impl Starter {
     /// Kills every process of the job at once. Their deaths are seen by the loop.
     fn kill(&mut self) {
         self.ready = None;
-        if !std::mem::replace(&mut self.ending_told, true) {
+        if !std::mem::replace(&mut self.ending_reported, true) {
             self.report(&Report::Ending { status: self.parts.ranks.status() });
         }
         match &self.parts.cgroup {

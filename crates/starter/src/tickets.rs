@@ -27,7 +27,7 @@ const MESSAGES_PER_TURN: usize = 16;
 
 /// What comes with a granted ticket.
 #[derive(Clone, Copy, Debug)]
-pub struct Gifts<'a> {
+pub struct AttachReply<'a> {
     /// The segment.
     pub segment: BorrowedFd<'a>,
     /// The daemon page, open for reading only.
@@ -157,7 +157,7 @@ impl Tickets {
     }
 
     /// Reads from a connection that has not redeemed a ticket. It leaves the list unless it has said nothing yet.
-    pub fn handle_pending(&mut self, index: usize, gifts: &Gifts<'_>) -> Option<Event> {
+    pub fn handle_pending(&mut self, index: usize, reply: &AttachReply<'_>) -> Option<Event> {
         let mut bytes = [0_u8; Attach::BYTES + 1];
         let read = net::recv(&self.pending[index].connection, &mut bytes[..], RecvFlags::DONTWAIT);
         let message = match read {
@@ -182,9 +182,9 @@ impl Tickets {
             answer(&connection, Welcome::AlreadyRedeemed, &[]);
             return None;
         }
-        let given = match &gifts.network {
-            None => vec![gifts.segment, gifts.page],
-            Some((table, sockets)) => vec![gifts.segment, gifts.page, *table, sockets[rank].as_fd()],
+        let given = match &reply.network {
+            None => vec![reply.segment, reply.page],
+            Some((table, sockets)) => vec![reply.segment, reply.page, *table, sockets[rank].as_fd()],
         };
         if !answer(&connection, Welcome::Granted, &given) {
             return None;
@@ -215,11 +215,11 @@ impl Tickets {
 }
 
 /// Sends an answer without waiting; `false` when the other side is gone or does not read.
-fn answer(connection: &OwnedFd, welcome: Welcome, gifts: &[BorrowedFd<'_>]) -> bool {
+fn answer(connection: &OwnedFd, welcome: Welcome, reply: &[BorrowedFd<'_>]) -> bool {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(GIFTS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    if !gifts.is_empty() {
-        assert!(control.push(SendAncillaryMessage::ScmRights(gifts)), "space for {GIFTS_MAX} descriptors");
+    if !reply.is_empty() {
+        assert!(control.push(SendAncillaryMessage::ScmRights(reply)), "space for {GIFTS_MAX} descriptors");
     }
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     net::sendmsg(connection, &[IoSlice::new(&welcome.encode())], &mut control, flags).is_ok()

@@ -12,9 +12,9 @@ use crate::cluster::{self, Answer, JobId, JobRow, JobState, Request};
 use crate::output::{self, Reader};
 
 /// Between two looks at the files of a job that runs.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(100);
 /// Looks at the files for each question whether the job is over.
-const LOOKS: u32 = 5;
+const POLLS_MAX: u32 = 5;
 /// Questions that a daemon may fail to answer, one after the other: another may take its place.
 const UNANSWERED_MAX: u32 = 60;
 
@@ -23,19 +23,19 @@ pub(super) fn run(job: JobId, follow: bool) -> Result<ExitCode, String> {
     let mut row = row_of(job)?;
     let mut unanswered = 0;
     // What it is allowed to see the daemon says.
-    let lately = if follow && row.state != JobState::Over { None } else { Some(Lately::ask(job)?) };
+    let lately = if follow && row.state != JobState::Over { None } else { Some(Lately::request(job)?) };
     let mut reader = None;
     loop {
         let is_over = row.state == JobState::Over;
         reader = reader.or_else(|| Reader::open(&row));
-        for _ in 0..if is_over { 1 } else { LOOKS } {
+        for _ in 0..if is_over { 1 } else { POLLS_MAX } {
             if reader.as_mut().is_some_and(|reader| !reader.copy().unwrap_or(false)) {
                 return Ok(ExitCode::FAILURE);
             }
             if is_over || !follow {
                 break;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL);
         }
         if is_over || !follow {
             break;
@@ -48,7 +48,7 @@ pub(super) fn run(job: JobId, follow: bool) -> Result<ExitCode, String> {
     }
     let lately = match lately {
         Some(lately) => lately,
-        None => Lately::ask(job)?,
+        None => Lately::request(job)?,
     };
     if reader.is_none() && !lately.show() {
         return Ok(ExitCode::FAILURE);
@@ -70,7 +70,7 @@ pub(super) fn run(job: JobId, follow: bool) -> Result<ExitCode, String> {
 }
 
 fn row_of(job: JobId) -> Result<JobRow, String> {
-    match cluster::ask(&Request::Job(job))?.0 {
+    match cluster::request(&Request::Job(job))?.0 {
         Answer::Jobs(mut rows) if rows.len() == 1 => Ok(rows.remove(0)),
         _ => Err("the daemon is of another version".into()),
     }
@@ -84,10 +84,10 @@ struct Lately {
 }
 
 impl Lately {
-    fn ask(job: JobId) -> Result<Self, String> {
-        let (_, mut said) = cluster::ask(&Request::Logs(job))?;
+    fn request(job: JobId) -> Result<Self, String> {
+        let (_, mut frames) = cluster::request(&Request::Logs(job))?;
         let mut lately = Lately { frames: Vec::new(), ends: Vec::new() };
-        while let Some((Head { kind, .. }, payload)) = said.next()? {
+        while let Some((Head { kind, .. }, payload)) = frames.next()? {
             match kind {
                 Kind::Output | Kind::Errors => lately.frames.push((kind, payload)),
                 Kind::Report => {

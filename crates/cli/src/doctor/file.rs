@@ -25,7 +25,7 @@ pub struct Found {
 ///
 /// # Errors
 /// When it cannot run; a text for the user.
-pub fn look(word: &OsStr) -> Result<Found, String> {
+pub fn inspect(word: &OsStr) -> Result<Found, String> {
     let path = program::find(word, None, None, std::env::var_os("PATH").as_deref())
         .map_err(|error| error.to_string())?;
     let path = std::path::absolute(&path).unwrap_or(path);
@@ -54,10 +54,10 @@ mod tests {
     fn doctor_program_is_found_and_hashed() {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(hash(&b"abc"[..]).unwrap(), abc);
-        let found = look(OsStr::new("sh")).unwrap();
+        let found = inspect(OsStr::new("sh")).unwrap();
         assert!(found.path.is_absolute() && found.bytes > 0 && found.sha256.is_some());
         assert_eq!(
-            look(OsStr::new("./no-such-program")),
+            inspect(OsStr::new("./no-such-program")),
             Err("cannot find the program ./no-such-program: no such file".into())
         );
     }

@@ -32,7 +32,7 @@ const PAIRS_MAX: usize = 20;
 /// # Errors
 /// When the job cannot be started; a text for the user.
 pub fn checks(program: Option<&OsStr>) -> Result<Vec<Check>, String> {
-    let rows = match cluster::ask_if_there(&Request::Nodes)? {
+    let rows = match cluster::request_if_running(&Request::Nodes)? {
         Some(Answer::Nodes(rows)) => rows,
         _ => return Ok(Vec::new()),
     };
@@ -46,11 +46,11 @@ pub fn checks(program: Option<&OsStr>) -> Result<Vec<Check>, String> {
             fix("nodes", format!("{} is lost", row.name), "look at its daemon's log, and start it again")
         })
         .collect();
-    let (reports, said) = look(&alive, program)?;
+    let (reports, output) = inspect(&alive, program)?;
     let names: Vec<String> = alive.iter().map(|row| row.name.clone()).collect();
     for (rank, name) in (0..).zip(&names) {
         if !reports.contains_key(&rank) {
-            let why = said.lines().last().unwrap_or("its rank said nothing").to_owned();
+            let why = output.lines().last().unwrap_or("its rank said nothing").to_owned();
             let advice = "install the same Tutti at the same place there, and see that jobs start on it";
             checks.push(fix("nodes", format!("{name} gave no report: {why}"), advice));
         }
@@ -60,7 +60,7 @@ pub fn checks(program: Option<&OsStr>) -> Result<Vec<Check>, String> {
 }
 
 /// Starts the job; gives the reports by rank, and what was said on stderr.
-fn look(alive: &[NodeRow], program: Option<&OsStr>) -> Result<(BTreeMap<u32, Report>, String), String> {
+fn inspect(alive: &[NodeRow], program: Option<&OsStr>) -> Result<(BTreeMap<u32, Report>, String), String> {
     let mut token = [0; 8];
     fill_random(&mut token).map_err(|error| format!("cannot draw random bytes: {error}"))?;
     let peers: Option<Vec<Peer>> = alive
@@ -101,10 +101,10 @@ fn look(alive: &[NodeRow], program: Option<&OsStr>) -> Result<(BTreeMap<u32, Rep
     let mut text = Vec::new();
     let _ = child.stdout.take().map(|out| out.take(REPORT_BYTES_MAX).read_to_end(&mut text));
     let _ = child.wait();
-    let said = reader.join().unwrap_or_default();
+    let output = reader.join().unwrap_or_default();
     let reports =
         text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Report>(line).ok());
-    Ok((reports.map(|report| (report.rank, report)).collect(), said))
+    Ok((reports.map(|report| (report.rank, report)).collect(), output))
 }
 
 /// Judges what the ranks have found; `names` and `rows` are by rank.
@@ -211,8 +211,8 @@ fn network<'a>(reports: &'a BTreeMap<u32, Report>, name: &impl Fn(u32) -> &'a st
         )
     });
     add("TCP", format!("every node reaches the others' daemons ({pairs} pairs)"), tcp.collect());
-    let lanes = each(|report| report.refused.iter().map(|rank| (*rank, String::new())).collect());
-    let lanes = lanes.map(|(from, to, _)| {
+    let refusals = each(|report| report.refused.iter().map(|rank| (*rank, String::new())).collect());
+    let refusals = refusals.map(|(from, to, _)| {
         let (from, to) = (name(from), name(to));
         fix(
             "UDP of daemons",
@@ -223,7 +223,7 @@ fn network<'a>(reports: &'a BTreeMap<u32, Report>, name: &impl Fn(u32) -> &'a st
     add(
         "UDP of daemons",
         "no node refuses the others' datagrams at its daemon's port".into(),
-        lanes.collect(),
+        refusals.collect(),
     );
     let ranks = each(|report| report.silent.iter().map(|rank| (*rank, String::new())).collect());
     let ranks = ranks.map(|(from, to, _)| {

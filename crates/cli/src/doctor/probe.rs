@@ -23,7 +23,7 @@ use super::file::{self, Found};
 /// A daemon that has not taken a connection by then is not reached.
 const CONNECT: Duration = Duration::from_secs(1);
 /// Questions that have no answer by then have none, and how long before one is asked again.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_millis(200);
 /// Connections tried at a time.
 const AT_ONCE: usize = 32;
@@ -80,7 +80,7 @@ pub fn run(task: &str) -> Result<(), String> {
     let mut report = Report {
         rank: pmi.rank,
         facts: Facts::read(),
-        program: task.program.as_ref().map(|program| file::look(program)),
+        program: task.program.as_ref().map(|program| file::inspect(program)),
         ..Report::default()
     };
     (report.tcp, report.refused) = daemons_not_reached(&task.peers, pmi.rank, own.data);
@@ -125,14 +125,14 @@ fn daemons_not_reached(peers: &[Peer], own: u32, data: IpAddr) -> (Vec<(u32, Str
 
 /// Whether the other node says that nobody, or a firewall, is at a UDP port. Silence says nothing: a switch thread answers no stranger.
 fn is_refused(data: IpAddr, control: SocketAddr) -> bool {
-    let asked = || -> io::Result<usize> {
+    let sent = || -> io::Result<usize> {
         let socket = UdpSocket::bind((data, 0))?;
         socket.connect(control)?;
         socket.set_read_timeout(Some(AGAIN))?;
         socket.send(b"tutti doctor")?;
         socket.recv(&mut [0; 16])
     };
-    asked().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+    sent().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
 /// Asks all others by datagrams and answers them, until the second barrier is over.
@@ -145,15 +145,15 @@ fn exchange(
 ) -> Result<(), String> {
     let own = pmi.rank;
     let mut silent: Vec<u32> = (0..ports.len() as u32).filter(|rank| *rank != own).collect();
-    let (began, mut asked, mut in_barrier) = (Instant::now(), None::<Instant>, false);
+    let (began, mut sent, mut in_barrier) = (Instant::now(), None::<Instant>, false);
     loop {
         let now = Instant::now();
-        if !in_barrier && (silent.is_empty() || now >= began + PATIENCE) {
+        if !in_barrier && (silent.is_empty() || now >= began + TIMEOUT) {
             report.silent.clone_from(&silent);
-            pmi.say("cmd=barrier_in\n")?;
+            pmi.send("cmd=barrier_in\n")?;
             in_barrier = true;
         }
-        if !in_barrier && asked.is_none_or(|asked| now >= asked + AGAIN) {
+        if !in_barrier && sent.is_none_or(|sent| now >= sent + AGAIN) {
             for rank in &silent {
                 let datagram = Datagram {
                     token: task.token,
@@ -165,13 +165,13 @@ fn exchange(
                 // What cannot be sent is not answered either.
                 let _ = socket.send_to(&datagram.encode(), ports[*rank as usize]);
             }
-            asked = Some(now);
+            sent = Some(now);
         }
         let mut ready =
             [PollFd::new(socket, PollFlags::IN), PollFd::from_borrowed_fd(pmi.stream.as_fd(), PollFlags::IN)];
         let timeout = Timespec::try_from(AGAIN).map_err(|error| error.to_string())?;
         let _ = poll(&mut ready, Some(&timeout));
-        let is_told = in_barrier && !ready[1].revents().is_empty();
+        let is_released = in_barrier && !ready[1].revents().is_empty();
         let mut bytes = [0; 64];
         while let Ok((length, from)) = socket.recv_from(&mut bytes) {
             let Some(datagram) = Datagram::decode(&bytes[..length], task.token) else { continue };
@@ -186,8 +186,8 @@ fn exchange(
             }
             silent.retain(|rank| *rank != datagram.rank);
         }
-        if is_told {
-            return pmi.hear("cmd=barrier_out").and_then(|_| pmi.finish());
+        if is_released {
+            return pmi.recv("cmd=barrier_out").and_then(|_| pmi.finish());
         }
     }
 }
@@ -247,8 +247,8 @@ impl Pmi {
         };
         let stream = tutti_os::take_descriptor(descriptor as i32).map_err(|error| error.to_string())?;
         let mut pmi = Pmi { stream: stream.into(), rank, name: String::new() };
-        pmi.ask("cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init")?;
-        let answer = pmi.ask("cmd=get_my_kvsname\n", "cmd=my_kvsname")?;
+        pmi.request("cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init")?;
+        let answer = pmi.request("cmd=get_my_kvsname\n", "cmd=my_kvsname")?;
         pmi.name = value(&answer, "kvsname").ok_or("PMI names no space")?;
         Ok(pmi)
     }
@@ -256,33 +256,33 @@ impl Pmi {
     /// Puts a number under this rank's name, and waits until all have.
     fn put(&mut self, key: &str, number: u16) -> Result<(), String> {
         let line = format!("cmd=put kvsname={} key={key}-{} value={number}\n", self.name, self.rank);
-        self.ask(&line, "cmd=put_result")?;
-        self.ask("cmd=barrier_in\n", "cmd=barrier_out").map(drop)
+        self.request(&line, "cmd=put_result")?;
+        self.request("cmd=barrier_in\n", "cmd=barrier_out").map(drop)
     }
 
     fn get(&mut self, key: &str, rank: u32) -> Result<u16, String> {
         let line = format!("cmd=get kvsname={} key={key}-{rank}\n", self.name);
-        let answer = self.ask(&line, "cmd=get_result")?;
+        let answer = self.request(&line, "cmd=get_result")?;
         value(&answer, "value")
             .and_then(|value| value.parse().ok())
             .ok_or_else(|| format!("PMI has nothing of rank {rank}"))
     }
 
     fn finish(&mut self) -> Result<(), String> {
-        self.ask("cmd=finalize\n", "cmd=finalize_ack").map(drop)
+        self.request("cmd=finalize\n", "cmd=finalize_ack").map(drop)
     }
 
-    fn ask(&mut self, line: &str, answer: &str) -> Result<String, String> {
-        self.say(line)?;
-        self.hear(answer)
+    fn request(&mut self, line: &str, answer: &str) -> Result<String, String> {
+        self.send(line)?;
+        self.recv(answer)
     }
 
-    fn say(&mut self, line: &str) -> Result<(), String> {
+    fn send(&mut self, line: &str) -> Result<(), String> {
         self.stream.write_all(line.as_bytes()).map_err(|error| format!("cannot reach the starter: {error}"))
     }
 
     /// A line that begins so.
-    fn hear(&mut self, begin: &str) -> Result<String, String> {
+    fn recv(&mut self, begin: &str) -> Result<String, String> {
         let (mut line, mut byte) = (Vec::new(), [0]);
         while byte != *b"\n" {
             self.stream.read_exact(&mut byte).map_err(|error| format!("the starter is gone: {error}"))?;

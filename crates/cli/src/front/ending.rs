@@ -24,7 +24,7 @@ impl Front {
                 self.kill(TIMED_OUT);
                 None
             }
-            End::Asked(signal) => {
+            End::Requested(signal) => {
                 self.kill(128 + signal as u8);
                 None
             }
@@ -52,10 +52,10 @@ impl Front {
             End::Killed(own) => own,
             _ => self.status,
         };
-        self.enrolment.iter_mut().for_each(|enrolment| enrolment.say(&Report::End { status }));
+        self.enrolment.iter_mut().for_each(|enrolment| enrolment.send_report(&Report::End { status }));
         let pipe = libc_signal(Signal::PIPE);
         for signal in [libc_signal(Signal::INT), libc_signal(Signal::TERM), libc_signal(Signal::HUP), pipe] {
-            let caught = self.end == End::Asked(signal) || matches!(self.end, End::Killed(_));
+            let caught = self.end == End::Requested(signal) || matches!(self.end, End::Killed(_));
             if caught && status == 128 + signal as u8 {
                 // Who waits for us sees what it would see of any program: a shell's loop ends on Ctrl-C.
                 tutti_os::raise_default(signal);

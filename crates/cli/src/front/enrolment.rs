@@ -28,7 +28,7 @@ use crate::nodes::Wanted;
 /// A job that is over by then has needed nobody.
 const AFTER: Duration = Duration::from_millis(50);
 /// Between two looks for a daemon, at first and at most.
-const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(2));
+const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(2));
 /// A daemon that we have started leaves when nobody has needed it for so long.
 const LEAVE_SECONDS: &str = "30";
 /// The daemon's log is begun anew beyond this size.
@@ -36,11 +36,11 @@ const LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// What the daemon wants of the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum EnrolAction {
     /// A frame for the starters.
     Put(Kind, u32, Vec<u8>),
     /// A line for the user.
-    Say(String),
+    Print(String),
     /// The job is to end.
     Kill,
 }
@@ -60,11 +60,11 @@ pub struct Enrolment {
     /// What starters have said of a snapshot, until all have.
     held: Vec<Vec<u8>>,
     /// Whether the ranks of each starter are still.
-    still: Vec<Option<Still>>,
+    stalled: Vec<Option<Still>>,
     /// Lines of the daemon that the user has, and whether the last still holds.
-    said: Vec<String>,
+    printed: Vec<String>,
     stuck: bool,
-    look: Option<Instant>,
+    wake_at: Option<Instant>,
     between: Duration,
     /// Whether the daemon at the other end of the link stands still.
     watched: Option<Watch>,
@@ -98,11 +98,11 @@ impl Enrolment {
             started: vec![None; numbers.len()],
             link: None,
             held: Vec::new(),
-            still: vec![None; numbers.len()],
-            said: Vec::new(),
+            stalled: vec![None; numbers.len()],
+            printed: Vec::new(),
             stuck: false,
-            look: None,
-            between: LOOK.0,
+            wake_at: None,
+            between: RETRY.0,
             watched: None,
             news: None,
             daemon: None,
@@ -115,17 +115,17 @@ impl Enrolment {
     pub fn handle_started(&mut self, index: usize, pids: Vec<u32>, cores: Vec<String>) {
         self.started[index] = Some((pids, cores));
         if self.started.iter().all(Option::is_some) {
-            self.look = Some(Instant::now() + AFTER);
+            self.wake_at = Some(Instant::now() + AFTER);
         }
     }
 
     /// The ranks of a starter are still, or go on: the daemon knows this of all together. A line for the user if that was not expected.
-    pub fn handle_still(&mut self, index: usize, still: Option<Still>) -> Option<String> {
-        let before = self.all_still();
-        self.still[index] = still;
-        let now = self.all_still();
+    pub fn handle_stalled(&mut self, index: usize, stalled: Option<Still>) -> Option<String> {
+        let before = self.all_stalled();
+        self.stalled[index] = stalled;
+        let now = self.all_stalled();
         if now != before {
-            self.say(&Report::Still(now.clone()));
+            self.send_report(&Report::Still(now.clone()));
         }
         (now.is_none() && std::mem::take(&mut self.stuck))
             .then(|| GOES_ON.to_owned())
@@ -133,23 +133,23 @@ impl Enrolment {
     }
 
     fn is_new(&mut self, text: &str) -> bool {
-        let is_new = !self.said.iter().any(|said| said == text);
+        let is_new = !self.printed.iter().any(|printed| printed == text);
         if is_new {
-            self.said.push(text.to_owned());
+            self.printed.push(text.to_owned());
         }
         is_new
     }
 
-    fn all_still(&self) -> Option<Still> {
-        let all: Vec<&Still> = self.still.iter().map(Option::as_ref).collect::<Option<_>>()?;
-        let number = all.iter().fold(0, |sum: u64, still| sum.wrapping_add(still.number));
-        Some(Still { number, deadlock: all.iter().find_map(|still| still.deadlock.clone()) })
+    fn all_stalled(&self) -> Option<Still> {
+        let all: Vec<&Still> = self.stalled.iter().map(Option::as_ref).collect::<Option<_>>()?;
+        let number = all.iter().fold(0, |sum: u64, stalled| sum.wrapping_add(stalled.number));
+        Some(Still { number, deadlock: all.iter().find_map(|stalled| stalled.deadlock.clone()) })
     }
 
     /// When there is something to do.
-    pub fn look(&self) -> Option<Instant> {
-        let watch = self.watched.as_ref().map(Watch::look);
-        self.look.into_iter().chain(watch).min()
+    pub fn wake_at(&self) -> Option<Instant> {
+        let watch = self.watched.as_ref().map(Watch::wake_at);
+        self.wake_at.into_iter().chain(watch).min()
     }
 
     /// A line for the user.
@@ -180,10 +180,10 @@ impl Enrolment {
     /// Looks for a daemon when it is time, and starts one.
     pub fn handle_time(&mut self, now: Instant) {
         self.watch(now);
-        if self.look.is_none_or(|look| now < look) {
+        if self.wake_at.is_none_or(|wake_at| now < wake_at) {
             return;
         }
-        self.look = None;
+        self.wake_at = None;
         let Some(wire) = connect() else { return self.start(now) };
         let request = self.request().and_then(|request| Link::over(wire, &request));
         match request {
@@ -207,8 +207,8 @@ impl Enrolment {
 
     /// Starts a daemon, unless one was named or ours is still on its way.
     fn start(&mut self, now: Instant) {
-        self.look = Some(now + self.between);
-        self.between = (self.between * 2).min(LOOK.1);
+        self.wake_at = Some(now + self.between);
+        self.between = (self.between * 2).min(RETRY.1);
         if paths::is_named()
             || self.daemon.as_mut().is_some_and(|daemon| matches!(daemon.try_wait(), Ok(None)))
         {
@@ -216,23 +216,23 @@ impl Enrolment {
         }
         match start_daemon() {
             Ok(daemon) => self.daemon = Some(daemon),
-            Err(text) => (self.look, self.refusal) = (None, Some(text)),
+            Err(text) => (self.wake_at, self.refusal) = (None, Some(text)),
         }
     }
 
     /// Reads what the daemon says.
-    pub fn handle_readable(&mut self) -> Vec<Wish> {
+    pub fn handle_readable(&mut self) -> Vec<EnrolAction> {
         let Some(link) = &mut self.link else { return Vec::new() };
         if !link.receive() {
             return self.lose();
         }
-        let (mut wishes, mut lines, mut answer) = (Vec::new(), Vec::new(), None);
+        let (mut actions, mut lines, mut answer) = (Vec::new(), Vec::new(), None);
         loop {
             match link.decoder.next_frame() {
                 Ok(Some((Head { kind: Kind::Answer, .. }, payload))) => {
                     answer = serde_json::from_slice::<Answer>(payload).ok();
                 }
-                Ok(Some((Head { kind: Kind::Kill, .. }, _))) => wishes.push(Wish::Kill),
+                Ok(Some((Head { kind: Kind::Kill, .. }, _))) => actions.push(EnrolAction::Kill),
                 Ok(Some((Head { kind: Kind::Report, .. }, payload))) => {
                     if let Ok(Report::Warning(text)) = serde_json::from_slice(payload) {
                         lines.push(text);
@@ -250,7 +250,7 @@ impl Enrolment {
                     if kind == Kind::Hold {
                         self.held.clear();
                     }
-                    wishes.push(Wish::Put(kind, rank, payload.to_vec()));
+                    actions.push(EnrolAction::Put(kind, rank, payload.to_vec()));
                 }
                 Ok(Some(_)) => {}
                 Ok(None) => break,
@@ -263,22 +263,22 @@ impl Enrolment {
         for text in lines {
             self.stuck = true;
             if self.is_new(&text) {
-                wishes.push(Wish::Say(text));
+                actions.push(EnrolAction::Print(text));
             }
         }
         match answer {
             Some(Answer::Job(job)) => {
-                (self.number, self.between) = (Some(job), LOOK.0);
+                (self.number, self.between) = (Some(job), RETRY.0);
                 let (pids, cores): (Vec<_>, Vec<_>) = self.started.iter().flatten().cloned().unzip();
-                self.say(&Report::Started { pids: pids.concat(), cores: cores.concat() });
-                self.say(&Report::Still(self.all_still()));
+                self.send_report(&Report::Started { pids: pids.concat(), cores: cores.concat() });
+                self.send_report(&Report::Still(self.all_stalled()));
             }
             Some(Answer::Refused(text)) => {
                 (self.refusal, self.link, self.watched) = (Some(text), None, None);
             }
             _ => {}
         }
-        wishes
+        actions
     }
 
     /// Sends what can be sent.
@@ -287,7 +287,7 @@ impl Enrolment {
     }
 
     /// Tells the daemon.
-    pub fn say(&mut self, report: &Report) {
+    pub fn send_report(&mut self, report: &Report) {
         if let Some(link) = self.link.as_mut().filter(|_| self.number.is_some()) {
             let payload = serde_json::to_vec(report).expect("reports are serialisable");
             link.put(Kind::Report, 0, &payload);
@@ -315,12 +315,12 @@ impl Enrolment {
     }
 
     /// The daemon is gone, perhaps in the middle of another's turn: nobody stays frozen.
-    fn lose(&mut self) -> Vec<Wish> {
+    fn lose(&mut self) -> Vec<EnrolAction> {
         (self.link, self.number, self.watched) = (None, None, None);
         self.cgroups.iter().for_each(|path| cgroup::thaw(path));
-        self.look = Some(Instant::now() + self.between);
-        self.between = (self.between * 2).min(LOOK.1);
-        vec![Wish::Put(Kind::Thaw, 0, Vec::new())]
+        self.wake_at = Some(Instant::now() + self.between);
+        self.between = (self.between * 2).min(RETRY.1);
+        vec![EnrolAction::Put(Kind::Thaw, 0, Vec::new())]
     }
 }
 
@@ -339,11 +339,11 @@ fn start_daemon() -> Result<Child, String> {
     let is_long = std::fs::metadata(&log).is_ok_and(|found| found.len() > LOG_BYTES_MAX);
     let log = paths::open_log(&log, is_long).map_err(failed)?;
     // It serves all jobs of the user: nothing of this one's environment is its business.
-    let kept = ["PATH", "HOME", "USER", "LANG", "TUTTI_STARTER", ARGUMENTS_VARIABLE];
-    let kept = kept.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let inherited = ["PATH", "HOME", "USER", "LANG", "TUTTI_STARTER", ARGUMENTS_VARIABLE];
+    let inherited = inherited.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     Command::new(&program)
         .env_clear()
-        .envs(kept)
+        .envs(inherited)
         .args(["--on-demand", "--listen", "127.0.0.1:0", "--leave-after", LEAVE_SECONDS, "--dir"])
         .arg(&folder)
         .stdin(Stdio::null())

@@ -6,7 +6,7 @@ use rustix::event::PollFlags;
 use rustix::process::Signal;
 use tutti_protocol::wire::{self, Head, Kind, Reached, Report};
 
-use super::enrolment::{Enrolment, Wish};
+use super::enrolment::{EnrolAction, Enrolment};
 use super::{End, Front, Keys, libc_signal};
 use crate::cluster::Answer;
 use crate::link::{Link, State};
@@ -27,7 +27,7 @@ impl Front {
         let mut index = 0;
         while index < self.links.len() && self.stdio.is_idle() {
             let held = self.floor.is_some();
-            if !self.hears(index) || !self.handle_frame(index) {
+            if !self.can_read(index) || !self.handle_frame(index) {
                 index += 1;
             } else if held && self.floor.is_none() {
                 // Those who waited for the end of the long line.
@@ -40,10 +40,10 @@ impl Front {
     fn handle_frame(&mut self, index: usize) -> bool {
         let (head, report) = match self.links[index].decoder.next_frame() {
             Ok(Some((head @ Head { kind: Kind::Output | Kind::Errors, .. }, payload))) => {
-                let goes_on =
+                let continues =
                     payload.last() != Some(&b'\n') && (self.floor.is_some() || head.bytes >= LONG_BYTES);
                 self.stdio.take(head.kind, head.rank, payload);
-                self.floor = goes_on.then(|| (index, Instant::now() + FLOOR));
+                self.floor = continues.then(|| (index, Instant::now() + FLOOR));
                 // A file takes it at once; for a pipe the poll decides.
                 while self.stdio.waits_for().is_none() && !self.stdio.is_idle() {
                     self.write();
@@ -52,7 +52,7 @@ impl Front {
             }
             Ok(Some((Head { kind: Kind::Fence, rank, .. }, payload))) => {
                 self.links[index].fence = Some((rank, payload.to_vec()));
-                self.tell_fence();
+                self.send_fence();
                 return true;
             }
             Ok(Some((Head { kind: kind @ (Kind::Held | Kind::Released), .. }, payload))) => {
@@ -108,11 +108,11 @@ impl Front {
         match report {
             Report::Addresses(reached) => {
                 self.links[index].reached = Some(reached);
-                self.tell_addresses();
+                self.send_addresses();
             }
             Report::Started { pids, cores } => {
                 self.links[index].input_room = true;
-                self.tell_places(index, &pids, &cores);
+                self.print_places(index, &pids, &cores);
                 if let Some(enrolment) = &mut self.enrolment {
                     enrolment.handle_started(index, pids, cores);
                 }
@@ -148,9 +148,9 @@ impl Front {
             }
             Report::Refused(_) => {}
             Report::Warning(text) => self.complain(&text),
-            Report::Still(still) => {
+            Report::Still(stalled) => {
                 let enrolment = self.enrolment.as_mut();
-                let line = enrolment.and_then(|enrolment| enrolment.handle_still(index, still));
+                let line = enrolment.and_then(|enrolment| enrolment.handle_stalled(index, stalled));
                 line.iter().for_each(|text| self.complain(text));
             }
             Report::Left => {
@@ -177,18 +177,18 @@ impl Front {
             self.links[index].suspended = false;
         } else if self.links.iter().all(|link| link.suspended || !link.is_alive()) {
             self.keys.iter_mut().for_each(Keys::give_back);
-            self.enrolment.iter_mut().for_each(|enrolment| enrolment.say(&Report::Stopped));
+            self.enrolment.iter_mut().for_each(|enrolment| enrolment.send_report(&Report::Stopped));
             // Stops here, until somebody continues us.
             tutti_os::raise_default(libc_signal(Signal::TSTP));
             self.keys.iter_mut().for_each(Keys::take);
             self.links.iter_mut().for_each(|link| link.suspended = false);
             self.put(Kind::Resume, 0, &[]);
-            self.enrolment.iter_mut().for_each(|enrolment| enrolment.say(&Report::Continued));
+            self.enrolment.iter_mut().for_each(|enrolment| enrolment.send_report(&Report::Continued));
         }
     }
 
     /// As soon as it is known where all ranks are reached, all nodes are told; then they start them.
-    fn tell_addresses(&mut self) {
+    fn send_addresses(&mut self) {
         let known: Option<Vec<_>> = self.links.iter().map(|link| link.reached.as_ref()).collect();
         let Some(known) = known else { return };
         let json = serde_json::to_vec(&Reached::of_all(known)).expect("addresses are serialisable");
@@ -196,7 +196,7 @@ impl Front {
     }
 
     /// As soon as all ranks of all nodes are in a barrier of PMI, all nodes are told, and what the others have put.
-    fn tell_fence(&mut self) {
+    fn send_fence(&mut self) {
         let number =
             self.links.iter().map(|link| link.fence.as_ref().map(|(number, _)| *number)).min().flatten();
         let Some(number) = number else { return };
@@ -204,7 +204,7 @@ impl Front {
         self.put(Kind::Fence, number, &puts.concat());
     }
 
-    fn tell_places(&self, index: usize, pids: &[u32], cores: &[String]) {
+    fn print_places(&self, index: usize, pids: &[u32], cores: &[String]) {
         let Link { first_rank, node, .. } = &self.links[index];
         let node = node.map_or_else(String::new, |node| format!(" on node {node}"));
         for (rank, (pid, cores)) in (*first_rank..).zip(pids.iter().zip(cores)) {
@@ -235,7 +235,7 @@ impl Front {
             enrolment.handle_writable();
         }
         let read = ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR);
-        let wishes = if read { enrolment.handle_readable() } else { Vec::new() };
+        let actions = if read { enrolment.handle_readable() } else { Vec::new() };
         let refusal = enrolment.refusal.take().filter(|_| self.options.verbose);
         if let Some(text) = refusal {
             self.complain(&format!("the job runs without turns: {text}"));
@@ -243,11 +243,11 @@ impl Front {
         if let Some(text) = self.enrolment.as_mut().and_then(Enrolment::poll_news) {
             self.complain(&text);
         }
-        for wish in wishes {
-            match wish {
-                Wish::Put(kind, number, payload) => self.put(kind, number, &payload),
-                Wish::Say(text) => self.complain(&text),
-                Wish::Kill => self.kill(128 + libc_signal(Signal::KILL) as u8),
+        for action in actions {
+            match action {
+                EnrolAction::Put(kind, number, payload) => self.put(kind, number, &payload),
+                EnrolAction::Print(text) => self.complain(&text),
+                EnrolAction::Kill => self.kill(128 + libc_signal(Signal::KILL) as u8),
             }
         }
     }

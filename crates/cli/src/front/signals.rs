@@ -8,7 +8,7 @@ use tutti_protocol::wire::Kind;
 use super::{End, Front, Keys, terminal};
 
 /// A job that was asked to end has this time before it is killed.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Front {
     pub(super) fn handle_signals(&mut self) {
@@ -33,8 +33,8 @@ impl Front {
             } else if signal == Signal::USR1 || signal == Signal::USR2 {
                 self.put(Kind::Signal, number as u32, &[]);
             } else if self.end == End::Open {
-                self.end = End::Asked(number);
-                self.deadline = Some(Instant::now() + PATIENCE);
+                self.end = End::Requested(number);
+                self.deadline = Some(Instant::now() + TIMEOUT);
                 self.put(Kind::Resume, 0, &[]);
                 self.put(Kind::Signal, number as u32, &[]);
             } else {
@@ -48,7 +48,7 @@ impl Front {
         if self.end == End::Open {
             self.end = End::Detaching;
             self.stdio.discard();
-            self.deadline = Some(Instant::now() + PATIENCE);
+            self.deadline = Some(Instant::now() + TIMEOUT);
             // One that stands still was stopped for our sake.
             self.put(Kind::Resume, 0, &[]);
             self.put(Kind::Detach, 0, &[]);

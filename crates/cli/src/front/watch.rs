@@ -27,7 +27,7 @@ impl Watch {
     }
 
     /// When it is looked at.
-    pub fn look(&self) -> Instant {
+    pub fn wake_at(&self) -> Instant {
         self.next
     }
 

@@ -2,7 +2,7 @@
 
 /// Whose command line it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Face {
+pub enum Launcher {
     /// `mpiexec`, `mpirun`.
     Mpiexec,
     /// `tutti run`.
@@ -11,15 +11,15 @@ pub enum Face {
     Submit,
 }
 
-impl Face {
+impl Launcher {
     /// -N is the number of nodes, as it is for those who come from Slurm; for Open MPI's mpirun it is the number of ranks on each.
     pub fn counts_nodes(self) -> bool {
-        self != Face::Mpiexec
+        self != Launcher::Mpiexec
     }
 
     /// It has this option.
     pub fn has(self, key: Key) -> bool {
-        self == Face::Submit || !OF_SUBMIT.contains(&key)
+        self == Launcher::Submit || !OF_SUBMIT.contains(&key)
     }
 }
 
@@ -101,10 +101,10 @@ pub enum Key {
 
 impl Key {
     /// Why a command does not do it; none: it does.
-    pub fn unfit(self, face: Face) -> Option<Unfit> {
+    pub fn unfit(self, launcher: Launcher) -> Option<Unfit> {
         match self {
             Key::Unfit(unfit) => Some(unfit),
-            _ if face != Face::Submit => None,
+            _ if launcher != Launcher::Submit => None,
             Key::VirtualNodes | Key::Namespaces | Key::NamespaceMtus => {
                 Some(Unfit::Refused(NO_VIRTUAL_NODES))
             }
@@ -427,15 +427,15 @@ pub fn listed() -> impl Iterator<Item = Listed> {
 }
 
 /// The text of `--help`.
-pub fn help(name: &str, face: Face) -> String {
-    let what = match face {
-        Face::Mpiexec => "Runs a parallel program: N processes (ranks) of it on this machine.",
-        Face::Run => {
+pub fn help(name: &str, launcher: Launcher) -> String {
+    let what = match launcher {
+        Launcher::Mpiexec => "Runs a parallel program: N processes (ranks) of it on this machine.",
+        Launcher::Run => {
             "Runs a parallel program on the cluster whose daemon is found here: N processes (ranks) of it, on as many nodes as -N\n\
              says. Without -n there is one rank for each slot of those nodes (of one node, if -N is not given). Where there is no\n\
              cluster it runs on this machine."
         }
-        Face::Submit => {
+        Launcher::Submit => {
             "Gives the cluster a parallel program to run, and does not wait for it: N processes (ranks) of it, on as many nodes as\n\
              -N says. Without -n there is one rank for each slot of those nodes (of one node, if -N is not given). A script may\n\
              have these options in lines that begin with #TUTTI, above its first command; those given here come before them."
@@ -446,30 +446,33 @@ pub fn help(name: &str, face: Face) -> String {
          {what}\n\n"
     );
     let is_shown = |option: &&Spec| {
-        let is_other = option.key == Key::Tagged && face == Face::Submit;
-        !option.help.is_empty() && face.has(option.key) && option.key.unfit(face).is_none() && !is_other
+        let is_other = option.key == Key::Tagged && launcher == Launcher::Submit;
+        !option.help.is_empty()
+            && launcher.has(option.key)
+            && option.key.unfit(launcher).is_none()
+            && !is_other
     };
     for option in OPTIONS.iter().filter(is_shown) {
-        let is_other = |name: &&&str| !(**name == "N" && face.counts_nodes());
+        let is_other = |name: &&&str| !(**name == "N" && launcher.counts_nodes());
         let names = option.names.iter().filter(is_other);
         let mut names: Vec<String> = names
             .map(|name| if name.len() <= 2 { format!("-{name}") } else { format!("--{name}") })
             .collect();
-        if option.key == Key::Nodes && face.counts_nodes() {
+        if option.key == Key::Nodes && launcher.counts_nodes() {
             names.insert(0, "-N".into());
         }
         let help = match option.key {
-            Key::Ranks if face.counts_nodes() => {
+            Key::Ranks if launcher.counts_nodes() => {
                 "number of ranks of this program (default: one for each slot of its nodes)"
             }
-            Key::Nodes if face.counts_nodes() => {
+            Key::Nodes if launcher.counts_nodes() => {
                 "run on N nodes of the cluster (-N is the number of ranks on each node for mpiexec alone)"
             }
-            Key::RanksPerNode if !face.counts_nodes() => {
+            Key::RanksPerNode if !launcher.counts_nodes() => {
                 "ranks per node (`tutti run -N` is the number of nodes)"
             }
             Key::Json => "print the job's number as JSON",
-            Key::Stdin if face == Face::Submit => "none: a submitted job has no stdin",
+            Key::Stdin if launcher == Launcher::Submit => "none: a submitted job has no stdin",
             _ => option.help,
         };
         let left = format!("{} {}", names.join(", "), option.values.join(" "));

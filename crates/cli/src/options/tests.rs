@@ -97,11 +97,11 @@ fn options_map_by_and_oversubscribe_say_what_is_done() {
 
 #[test]
 fn options_of_submit_that_need_a_front_end_are_refused_or_said() {
-    let submit = |line: &str| parse_as(&words(line), Face::Submit);
+    let submit = |line: &str| parse_as(&words(line), Launcher::Submit);
     for line in ["--pty a", "--stdin 0 a", "--stdin all a", "--virtual-nodes 2 a", "--netns 2 a"] {
         let error = submit(line).expect_err(line).to_string();
         assert!(error.contains(" is not supported: "), "{error}");
-        assert!(parse_as(&words(line), Face::Run).is_ok(), "{line}");
+        assert!(parse_as(&words(line), Launcher::Run).is_ok(), "{line}");
     }
     assert!(submit("--stdin none a").is_ok());
     let Ok(Request::Run(options)) = submit("-v --report-bindings --detach-on-hangup --display-map a") else {
@@ -152,7 +152,7 @@ fn options_errors_are_one_line() {
 
 #[test]
 fn help_names_every_own_option() {
-    let text = help("tutti submit", Face::Submit) + &help("mpiexec", Face::Mpiexec);
+    let text = help("tutti submit", Launcher::Submit) + &help("mpiexec", Launcher::Mpiexec);
     for option in OPTIONS.iter().filter(|option| !option.help.is_empty()) {
         for name in option.names {
             assert!(text.contains(&format!("-{name}")), "{name}");

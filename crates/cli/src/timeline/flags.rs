@@ -4,7 +4,7 @@
 
 use tutti_svg::{Anchor, GREY, Svg};
 
-use super::lanes::FAULT;
+use super::chart::FAULT;
 use super::log::Mark;
 
 /// Height of a flag.

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use tutti_svg::escape;
 
+use super::chart::{Chart, LEFT, RIGHT, Style};
 use super::clock::{Clock, STEPS_US};
-use super::lanes::{LEFT, Lanes, Look, RIGHT};
 use super::log::{History, Job, Span};
 use super::switch::{Switches, duration};
 
@@ -19,8 +19,8 @@ const SCRIPT: &str = include_str!("page.js");
 
 /// The whole page.
 pub fn page(history: &History, span: Span, job: Option<u64>) -> String {
-    let look = Look::new(history, span);
-    let whole = Lanes { history, look: &look, span, events: true };
+    let style = Style::new(history, span);
+    let whole = Chart { history, style: &style, span, events: true };
     let title = job.map_or_else(|| "Timeline".to_owned(), |job| format!("Timeline of job {job}"));
     let switches = Switches::new(history, span);
     let mut text = format!(
@@ -29,11 +29,11 @@ pub fn page(history: &History, span: Span, job: Option<u64>) -> String {
         history.nodes.len(),
         history.jobs.len(),
         duration(span.1 - span.0),
-        look.clock.date(span.0),
-        look.clock.date(span.1),
-        look.clock.zone()
+        style.clock.date(span.0),
+        style.clock.date(span.1),
+        style.clock.zone()
     );
-    text.push_str(&jobs(history, &look, span));
+    text.push_str(&jobs(history, &style, span));
     let exact = whole.is_exact();
     let how = if exact {
         "Each colour is a job, each strip a node: a job stands where its ranks run."
@@ -46,10 +46,10 @@ pub fn page(history: &History, span: Span, job: Option<u64>) -> String {
         whole.draw()
     );
     if !exact && let Some(part) = magnified(history, span) {
-        let part = Lanes { history, look: &look, span: part, events: false };
+        let part = Chart { history, style: &style, span: part, events: false };
         _ = write!(text, "<h2>A part of it, magnified</h2>\n<figure>{}</figure>\n", part.draw());
     }
-    if let Some((picture, words)) = switches.draw(history, &look, span) {
+    if let Some((picture, words)) = switches.draw(history, &style, span) {
         _ = write!(text, "<h2>One switch</h2><p>{words}</p>\n<figure>{picture}</figure>\n");
     }
     if let Some(summary) = switches.summary() {
@@ -62,7 +62,7 @@ pub fn page(history: &History, span: Span, job: Option<u64>) -> String {
             history.lost
         );
     }
-    text.push_str(&events(history, look.clock, span));
+    text.push_str(&events(history, style.clock, span));
     _ = write!(
         text,
         "<script>const LEFT={LEFT},RIGHT={RIGHT},STEPS={STEPS_US:?};\n{SCRIPT}</script></html>\n"
@@ -70,7 +70,7 @@ pub fn page(history: &History, span: Span, job: Option<u64>) -> String {
     text
 }
 
-fn jobs(history: &History, look: &Look, span: Span) -> String {
+fn jobs(history: &History, style: &Style, span: Span) -> String {
     // Few jobs have names: without any there is no column for them.
     let named = history.jobs.values().any(|job| job.name.is_some());
     let mut text = format!(
@@ -97,13 +97,13 @@ fn jobs(history: &History, look: &Look, span: Span) -> String {
             text,
             "<tr><td><svg width=\"22\" height=\"14\"><rect width=\"22\" height=\"14\" fill=\"{}\"/></svg><td class=\"r\">{id}<td>{}{}<td class=\"c\">{}<td class=\"r\">{}\
              <td class=\"r\">{}<td class=\"r\">{}<td class=\"r\">{} ({:.0} %)<td class=\"r\">{}<td>{ended}",
-            look.fill(*id),
+            style.fill(*id),
             escape(job.user.as_deref().unwrap_or("-")),
             name(job),
             escape(&job.command),
             job.nodes.len(),
-            look.clock.moment(job.submitted_us, span),
-            job.over_us.map_or_else(|| "-".into(), |over| look.clock.moment(over, span)),
+            style.clock.moment(job.submitted_us, span),
+            job.over_us.map_or_else(|| "-".into(), |over| style.clock.moment(over, span)),
             duration(ran),
             100.0 * ran as f64 / lived as f64,
             runs().map(Vec::len).max().unwrap_or(0),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tutti_protocol::turns::TurnKind;
 use tutti_svg::{Anchor, GREY, INK, Scale, Svg};
 
-use super::lanes::{LEFT, Look, RIGHT, WIDTH, draw_ticks, unit};
+use super::chart::{LEFT, RIGHT, Style, WIDTH, draw_ticks, unit};
 use super::log::{History, Span};
 
 /// What one generation did on a node.
@@ -113,7 +113,7 @@ impl Switches {
     }
 
     /// The switch of median length, magnified, with a line that says which; none: there is no switch to be shown.
-    pub fn draw(&self, history: &History, look: &Look, span: Span) -> Option<(String, String)> {
+    pub fn draw(&self, history: &History, style: &Style, span: Span) -> Option<(String, String)> {
         let switch = self.by_length.get(middle(self.by_length.len(), 50))?;
         let (begin, whole) = (switch.begin_us()?, switch.whole_us()?);
         let lane = (300.0 / switch.nodes.len() as f64).clamp(15.0, 34.0);
@@ -125,7 +125,7 @@ impl Switches {
         let values = (-0.12 * width / unit_us, 1.12 * width / unit_us);
         let scale = Scale { values, places: (LEFT, RIGHT), logarithmic: false };
         let mut svg = Svg::new();
-        svg.raw(&Look::patterns());
+        svg.raw(&Style::patterns());
         draw_ticks(&mut svg, &scale, top, bottom, unit);
         for (place, (index, node)) in switch.nodes.iter().enumerate() {
             let y = top + lane * place as f64;
@@ -135,18 +135,18 @@ impl Switches {
             let share = (lane - 6.0) / 2.0;
             for &(job, us, took_us) in &node.frozen {
                 let (written, frozen) = (at(us), at(us + took_us));
-                svg.rect([LEFT, y + 3.0, written - LEFT, share], &look.fill(job), "");
+                svg.rect([LEFT, y + 3.0, written - LEFT, share], &style.fill(job), "");
                 let outline = format!(
                     "fill-opacity=\"0.25\" stroke=\"{INK}\" stroke-width=\"0.6\" stroke-dasharray=\"3 2\""
                 );
-                svg.rect([written, y + 3.0, frozen - written, share], &look.fill(job), &outline);
+                svg.rect([written, y + 3.0, frozen - written, share], &style.fill(job), &outline);
             }
             for &(job, us, _) in &node.thawed {
-                svg.rect([at(us), y + 3.0 + share, RIGHT - at(us), share], &look.fill(job), "");
+                svg.rect([at(us), y + 3.0 + share, RIGHT - at(us), share], &style.fill(job), "");
             }
         }
         let (count, length) = (self.by_length.len(), duration(whole));
-        let still = match last_frozen {
+        let frozen_text = match last_frozen {
             // Overlapped: it is not waited for, so it was not looked for either.
             None => String::new(),
             Some(last) if last as f64 <= width => "; the dashed box ends when it is seen frozen".into(),
@@ -155,10 +155,10 @@ impl Switches {
                 duration(last)
             ),
         };
-        let at = look.clock.moment(begin, span);
+        let at = style.clock.moment(begin, span);
         let text = format!(
             "The median of {count}, by length: {length} from the first node's freeze to the last one's thaw, at {at}. Above in each strip \
-             the job that leaves{still}. Below the job that comes, from its thaw on."
+             the job that leaves{frozen_text}. Below the job that comes, from its thaw on."
         );
         svg.text(
             LEFT,
@@ -217,14 +217,14 @@ mod tests {
     fn timeline_switch_shown_is_the_median_of_the_figures() {
         let history = history(&[900, 100, 8_000, 200, 150]);
         let span = (0, 10_000_000);
-        let look = Look::new(&history, span);
+        let style = Style::new(&history, span);
         let switches = Switches::new(&history, span);
         let summary = switches.summary().unwrap();
         assert!(
             summary.starts_with("5 switches; from the first node's freeze to the last one's thaw 200 µs ("),
             "{summary}"
         );
-        let (picture, words) = switches.draw(&history, &look, span).unwrap();
+        let (picture, words) = switches.draw(&history, &style, span).unwrap();
         assert!(words.starts_with("The median of 5, by length: 200 µs "), "{words}");
         // That its job was seen to stand still only 30 ms later is said, and does not press the switch into a line.
         assert!(words.contains("the last one after 30.1 ms"), "{words}");
@@ -239,7 +239,7 @@ mod tests {
         let switches = Switches::new(&history, span);
         assert!(
             switches.summary().is_none()
-                && switches.draw(&history, &Look::new(&history, span), span).is_none()
+                && switches.draw(&history, &Style::new(&history, span), span).is_none()
         );
     }
 }

@@ -44,10 +44,10 @@ impl JobGroup {
     /// as one of this job.
     pub fn of_rank(rank: Pid, user: u32, job: u64) -> Option<(Self, bool)> {
         let pidfd = pidfd_open(rank, PidfdFlags::empty()).ok()?;
-        let is_theirs = owner(rank) == Some(user);
+        let is_of_user = owner(rank) == Some(user);
         let memberships = std::fs::read_to_string(format!("/proc/{}/cgroup", rank.as_raw_nonzero())).ok()?;
         // What was read is of the process that the descriptor names: its number has not been given to another one since.
-        if !is_theirs || !has_its_pid(&pidfd) {
+        if !is_of_user || !has_its_pid(&pidfd) {
             return None;
         }
         let place = place_in(&memberships)?;
@@ -59,9 +59,9 @@ impl JobGroup {
 
     /// The user may freeze it himself.
     fn is_delegated_to(&self, user: u32) -> bool {
-        let is_theirs = |file: &OwnedFd| fstat(file).is_ok_and(|found| found.st_uid == user);
+        let is_of_user = |file: &OwnedFd| fstat(file).is_ok_and(|found| found.st_uid == user);
         let freeze = self.open_file("cgroup.freeze", OFlags::RDONLY);
-        is_theirs(&self.directory) && freeze.is_ok_and(|freeze| is_theirs(&freeze))
+        is_of_user(&self.directory) && freeze.is_ok_and(|freeze| is_of_user(&freeze))
     }
 
     /// Opens a file of it.

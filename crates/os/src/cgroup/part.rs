@@ -168,10 +168,10 @@ impl PartGroup {
     pub fn reopen(place: &PartPlace) -> Option<Self> {
         let parent = Mount::open()?.open_directory(&place.parent).ok()?;
         let directory = open(&parent, &place.directory_name()).ok()?;
-        let is_ours = |directory: &OwnedFd| {
+        let is_own = |directory: &OwnedFd| {
             fstat(directory).is_ok_and(|found| found.st_uid == rustix::process::geteuid().as_raw())
         };
-        if !is_ours(&parent) || !is_ours(&directory) {
+        if !is_own(&parent) || !is_own(&directory) {
             return None;
         }
         let _ = flock(&directory, FlockOperation::NonBlockingLockShared);
@@ -295,7 +295,7 @@ pub fn sweep_blocking() -> usize {
     for (group, names) in version1 {
         for found in names.iter().filter(|found| open(&directory, found).is_err()) {
             swept +=
-                usize::from(is_ours(&group, found) && unlinkat(&group, found, AtFlags::REMOVEDIR).is_ok());
+                usize::from(is_own(&group, found) && unlinkat(&group, found, AtFlags::REMOVEDIR).is_ok());
         }
     }
     swept
@@ -344,14 +344,14 @@ fn remove_unfinished(parent: &OwnedFd, place: &PartPlace) -> bool {
 fn sweep_empty(directory: &OwnedFd, found: &str) -> bool {
     let Ok(job) = open(directory, found) else { return false };
     let is_held = flock(&job, FlockOperation::NonBlockingLockExclusive).is_err();
-    if is_held || !is_ours(directory, found) || is_populated(&job) {
+    if is_held || !is_own(directory, found) || is_populated(&job) {
         return false;
     }
     let _ = unlinkat(&job, INNER, AtFlags::REMOVEDIR);
     unlinkat(directory, found, AtFlags::REMOVEDIR).is_ok()
 }
 
-fn is_ours(directory: &OwnedFd, found: &str) -> bool {
+fn is_own(directory: &OwnedFd, found: &str) -> bool {
     let me = rustix::process::geteuid().as_raw();
     open(directory, found).is_ok_and(|found| fstat(found).is_ok_and(|found| found.st_uid == me))
 }

@@ -170,11 +170,11 @@ pub(super) unsafe fn fork_into(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Opt
     }
 }
 
-/// Forks a process that is no child of this one but of its parent, and lives `life`; gives its pidfd.
+/// Forks a process that is no child of this one but of its parent, and lives `main`; gives its pidfd.
 ///
 /// # Errors
 /// When the kernel makes no such process.
-pub fn fork_beside(life: impl FnOnce()) -> io::Result<OwnedFd> {
+pub fn fork_sibling(main: impl FnOnce()) -> io::Result<OwnedFd> {
     let mut pidfd: c_int = -1;
     let request = CloneArguments {
         flags: CLONE_PIDFD | CLONE_PARENT,
@@ -187,7 +187,7 @@ pub fn fork_beside(life: impl FnOnce()) -> io::Result<OwnedFd> {
         unsafe { libc::syscall(libc::SYS_clone3, ptr::from_ref(&request), size_of::<CloneArguments>()) };
     match result {
         0 => {
-            life();
+            main();
             // SAFETY: no arguments but the status; nothing of the parent's is flushed or dropped.
             unsafe { libc::_exit(0) }
         }
@@ -197,8 +197,8 @@ pub fn fork_beside(life: impl FnOnce()) -> io::Result<OwnedFd> {
     }
 }
 
-/// Leaves terminal, session, folder and all descriptors but two behind; for the child of [`fork_beside`], which uses no others.
-pub fn become_unnoticed(name: &CStr, kept: [&OwnedFd; 2]) {
+/// Leaves terminal, session, folder and all descriptors but two behind; for the child of [`fork_sibling`], which uses no others.
+pub fn hide_process(name: &CStr, kept: [&OwnedFd; 2]) {
     let (low, high) = {
         let numbers = kept.map(AsRawFd::as_raw_fd);
         (numbers[0].min(numbers[1]), numbers[0].max(numbers[1]))

@@ -67,12 +67,13 @@ impl<'a> Request<'a> {
         if line.iter().any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace()) {
             return Err(NoPmi);
         }
-        let (kind, command) = Words(line).next().ok_or(NoPmi)?;
+        let (kind, command) = KeyValues(line).next().ok_or(NoPmi)?;
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte == b'-';
         if command.is_empty() || !command.iter().all(is_name) {
             return Err(NoPmi);
         }
-        let value = |name: &str| Words(line).find(|(key, _)| *key == name.as_bytes()).map(|(_, value)| value);
+        let value =
+            |name: &str| KeyValues(line).find(|(key, _)| *key == name.as_bytes()).map(|(_, value)| value);
         let number = |name| value(name).and_then(number::<u32>);
         Ok(match (kind, command) {
             (b"cmd", b"init") => Request::Init { version: number("pmi_version").unwrap_or(0) },
@@ -122,9 +123,9 @@ pub fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
 }
 
 /// The words `name=value` of a line; one without `=` has an empty value.
-struct Words<'a>(&'a [u8]);
+struct KeyValues<'a>(&'a [u8]);
 
-impl<'a> Iterator for Words<'a> {
+impl<'a> Iterator for KeyValues<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {

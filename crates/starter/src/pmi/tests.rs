@@ -44,12 +44,12 @@ fn server(job: &Job) -> (Pmi, Vec<OwnedFd>) {
 }
 
 /// Says something as a rank; gives what the server makes of it.
-fn say(pmi: &mut Pmi, ends: &[OwnedFd], rank: u32, text: &str) -> Vec<Said> {
+fn send_lines(pmi: &mut Pmi, ends: &[OwnedFd], rank: u32, text: &str) -> Vec<PmiEvent> {
     send(&ends[rank as usize], text.as_bytes(), SendFlags::DONTWAIT).expect("room");
     pmi.handle_ready(rank)
 }
 
-fn hear(end: &OwnedFd) -> String {
+fn recv_lines(end: &OwnedFd) -> String {
     let mut bytes = vec![0; 256 << 10];
     let read = recv(end, &mut bytes[..], RecvFlags::DONTWAIT).map_or(0, |(read, _)| read);
     String::from_utf8_lossy(&bytes[..read]).into_owned()
@@ -58,11 +58,11 @@ fn hear(end: &OwnedFd) -> String {
 #[test]
 fn pmi_program_starts_as_with_its_own_launcher() {
     let (mut pmi, ends) = server(&job(&[1, 1], None));
-    let asked = "cmd=init pmi_version=1 pmi_subversion=1\ncmd=get_maxes\ncmd=get_appnum\ncmd=get_universe_size\n\
+    let request = "cmd=init pmi_version=1 pmi_subversion=1\ncmd=get_maxes\ncmd=get_appnum\ncmd=get_universe_size\n\
         cmd=get_my_kvsname\ncmd=get kvsname=kvs_00000000000000ab key=PMI_process_mapping\ncmd=get key=nothing\n";
-    assert_eq!(say(&mut pmi, &ends, 1, asked), [Said::Started(1)]);
+    assert_eq!(send_lines(&mut pmi, &ends, 1, request), [PmiEvent::Started(1)]);
     assert_eq!(
-        hear(&ends[1]),
+        recv_lines(&ends[1]),
         "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n\
          cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024\n\
          cmd=appnum rc=0 appnum=1\n\
@@ -71,30 +71,39 @@ fn pmi_program_starts_as_with_its_own_launcher() {
          cmd=get_result rc=0 value=(vector,(0,1,2))\n\
          cmd=get_result rc=-1 msg=key_nothing_not_found\n"
     );
-    assert_eq!(say(&mut pmi, &ends, 0, "cmd=put key=a value=b\ncmd=put kvsname=x key=a value=c\n"), []);
-    assert_eq!(hear(&ends[0]), "cmd=put_result rc=0 msg=success\ncmd=put_result rc=-1 msg=no_such_kvs\n");
-    assert_eq!(say(&mut pmi, &ends, 0, "cmd=getbyidx idx=1\ncmd=getbyidx idx=2\n"), []);
     assert_eq!(
-        hear(&ends[0]),
+        send_lines(&mut pmi, &ends, 0, "cmd=put key=a value=b\ncmd=put kvsname=x key=a value=c\n"),
+        []
+    );
+    assert_eq!(
+        recv_lines(&ends[0]),
+        "cmd=put_result rc=0 msg=success\ncmd=put_result rc=-1 msg=no_such_kvs\n"
+    );
+    assert_eq!(send_lines(&mut pmi, &ends, 0, "cmd=getbyidx idx=1\ncmd=getbyidx idx=2\n"), []);
+    assert_eq!(
+        recv_lines(&ends[0]),
         "cmd=getbyidx_results rc=0 nextidx=2 key=a value=b\ncmd=getbyidx_results rc=-2 reason=no_more_keyvals\n"
     );
-    assert_eq!(say(&mut pmi, &ends, 1, "cmd=finalize\n"), [Said::Finished(1)]);
-    assert_eq!(hear(&ends[1]), "cmd=finalize_ack rc=0\n");
-    assert_eq!(say(&mut pmi, &ends, 1, "cmd=abort exitcode=7 message=so be it\n"), [Said::Abort(1, 7)]);
+    assert_eq!(send_lines(&mut pmi, &ends, 1, "cmd=finalize\n"), [PmiEvent::Finished(1)]);
+    assert_eq!(recv_lines(&ends[1]), "cmd=finalize_ack rc=0\n");
+    assert_eq!(
+        send_lines(&mut pmi, &ends, 1, "cmd=abort exitcode=7 message=so be it\n"),
+        [PmiEvent::Abort(1, 7)]
+    );
 }
 
 #[test]
 fn pmi_barrier_completes_when_all_ranks_enter() {
     let (mut pmi, ends) = server(&job(&[3], None));
     // What is said behind the barrier waits for its end.
-    say(&mut pmi, &ends, 0, "cmd=barrier_in\ncmd=get_appnum\n");
-    say(&mut pmi, &ends, 2, "cmd=barrier_in\n");
-    assert_eq!((hear(&ends[0]), hear(&ends[2])), (String::new(), String::new()));
+    send_lines(&mut pmi, &ends, 0, "cmd=barrier_in\ncmd=get_appnum\n");
+    send_lines(&mut pmi, &ends, 2, "cmd=barrier_in\n");
+    assert_eq!((recv_lines(&ends[0]), recv_lines(&ends[2])), (String::new(), String::new()));
     assert_eq!(pmi.polled().map(|(rank, _, _)| rank).collect::<Vec<_>>(), [1]);
-    say(&mut pmi, &ends, 1, "cmd=barrier_in\n");
-    assert_eq!(hear(&ends[0]), "cmd=barrier_out rc=0\ncmd=appnum rc=0 appnum=0\n");
+    send_lines(&mut pmi, &ends, 1, "cmd=barrier_in\n");
+    assert_eq!(recv_lines(&ends[0]), "cmd=barrier_out rc=0\ncmd=appnum rc=0 appnum=0\n");
     assert_eq!(
-        (hear(&ends[1]), hear(&ends[2])),
+        (recv_lines(&ends[1]), recv_lines(&ends[2])),
         ("cmd=barrier_out rc=0\n".into(), "cmd=barrier_out rc=0\n".into())
     );
     assert_eq!(pmi.poll_fence(), None);
@@ -105,10 +114,15 @@ fn pmi_barrier_exchanges_keys_between_nodes() {
     let firsts = [0, 2];
     let (mut here, here_ends) = server(&job(&[3], part(0, &firsts)));
     let (mut there, there_ends) = server(&job(&[3], part(1, &firsts)));
-    say(&mut here, &here_ends, 0, "cmd=get key=PMI_process_mapping\ncmd=put key=a value=1\ncmd=barrier_in\n");
+    send_lines(
+        &mut here,
+        &here_ends,
+        0,
+        "cmd=get key=PMI_process_mapping\ncmd=put key=a value=1\ncmd=barrier_in\n",
+    );
     assert_eq!(here.poll_fence(), None);
-    say(&mut here, &here_ends, 1, "cmd=barrier_in\n");
-    say(&mut there, &there_ends, 0, "cmd=put key=b value=2\ncmd=barrier_in\n");
+    send_lines(&mut here, &here_ends, 1, "cmd=barrier_in\n");
+    send_lines(&mut there, &there_ends, 0, "cmd=put key=b value=2\ncmd=barrier_in\n");
     let ((one, mut puts), (other, more)) = (here.poll_fence().unwrap(), there.poll_fence().unwrap());
     assert_eq!((one, other, here.poll_fence()), (1, 1, None));
     puts.extend(more);
@@ -117,17 +131,17 @@ fn pmi_barrier_exchanges_keys_between_nodes() {
         assert_eq!(there.handle_fence(1, &puts), Ok(Vec::new()));
     }
     assert_eq!(
-        hear(&here_ends[0]),
+        recv_lines(&here_ends[0]),
         "cmd=get_result rc=0 value=(vector,(0,1,2),(1,1,1))\ncmd=put_result rc=0 msg=success\ncmd=barrier_out rc=0\n"
     );
-    assert_eq!(hear(&here_ends[1]), "cmd=barrier_out rc=0\n");
-    say(&mut there, &there_ends, 0, "cmd=get key=a\n");
-    assert!(hear(&there_ends[0]).ends_with("cmd=barrier_out rc=0\ncmd=get_result rc=0 value=1\n"));
+    assert_eq!(recv_lines(&here_ends[1]), "cmd=barrier_out rc=0\n");
+    send_lines(&mut there, &there_ends, 0, "cmd=get key=a\n");
+    assert!(recv_lines(&there_ends[0]).ends_with("cmd=barrier_out rc=0\ncmd=get_result rc=0 value=1\n"));
     // The next barrier has the next number, and nothing new to say.
-    say(&mut there, &there_ends, 0, "cmd=barrier_in\n");
+    send_lines(&mut there, &there_ends, 0, "cmd=barrier_in\n");
     assert_eq!(there.poll_fence(), Some((2, Vec::new())));
     assert_eq!(there.handle_fence(1, &puts), Ok(Vec::new()));
-    assert_eq!(hear(&there_ends[0]), "");
+    assert_eq!(recv_lines(&there_ends[0]), "");
     assert_eq!(there.handle_fence(2, b"rubbish"), Err(NoPmi));
 }
 
@@ -135,19 +149,19 @@ fn pmi_barrier_exchanges_keys_between_nodes() {
 fn pmi_spawn_is_refused_after_the_whole_request() {
     let (mut pmi, ends) = server(&job(&[1], None));
     let one = "mcmd=spawn\nnprocs=2\nexecname=a.out\ntotspawns=2\nspawnssofar=1\narg1=cmd=finalize\nendcmd\n";
-    assert_eq!(say(&mut pmi, &ends, 0, one), []);
-    assert_eq!(hear(&ends[0]), "");
-    let said = say(&mut pmi, &ends, 0, one);
+    assert_eq!(send_lines(&mut pmi, &ends, 0, one), []);
+    assert_eq!(recv_lines(&ends[0]), "");
+    let events = send_lines(&mut pmi, &ends, 0, one);
     assert!(
-        matches!(&said[..], [Said::Line(text)] if text.contains("rank 0 wants to start more processes")),
-        "{said:?}"
+        matches!(&events[..], [PmiEvent::Line(text)] if text.contains("rank 0 wants to start more processes")),
+        "{events:?}"
     );
-    assert_eq!(hear(&ends[0]), "cmd=spawn_result rc=-1 msg=not_supported\n");
+    assert_eq!(recv_lines(&ends[0]), "cmd=spawn_result rc=-1 msg=not_supported\n");
     // Its user is told once, however often it asks.
-    assert_eq!(say(&mut pmi, &ends, 0, &one.repeat(2)), []);
-    assert_eq!(hear(&ends[0]), "cmd=spawn_result rc=-1 msg=not_supported\n");
-    say(&mut pmi, &ends, 0, "cmd=publish_name service=a port=b\n");
-    assert_eq!(hear(&ends[0]), "cmd=publish_result rc=-1 msg=not_supported\n");
+    assert_eq!(send_lines(&mut pmi, &ends, 0, &one.repeat(2)), []);
+    assert_eq!(recv_lines(&ends[0]), "cmd=spawn_result rc=-1 msg=not_supported\n");
+    send_lines(&mut pmi, &ends, 0, "cmd=publish_name service=a port=b\n");
+    assert_eq!(recv_lines(&ends[0]), "cmd=publish_result rc=-1 msg=not_supported\n");
 }
 
 #[test]
@@ -157,17 +171,17 @@ fn pmi_memory_of_a_rank_is_bounded() {
     let mut lines = Vec::new();
     for number in 0..2000 {
         let value = "x".repeat(1000);
-        lines.extend(say(&mut pmi, &ends, 0, &format!("cmd=put key=key{number} value={value}\n")));
-        refused += usize::from(hear(&ends[0]).contains("rc=-1"));
+        lines.extend(send_lines(&mut pmi, &ends, 0, &format!("cmd=put key=key{number} value={value}\n")));
+        refused += usize::from(recv_lines(&ends[0]).contains("rc=-1"));
     }
     assert!((900..1200).contains(&refused), "{refused}");
     assert!(
-        matches!(&lines[..], [Said::Line(text)] if text.contains("rank 0 has stored 1024 KiB")),
+        matches!(&lines[..], [PmiEvent::Line(text)] if text.contains("rank 0 has stored 1024 KiB")),
         "{lines:?}"
     );
     // The other one has its own share.
-    say(&mut pmi, &ends, 1, "cmd=put key=mine value=1\n");
-    assert_eq!(hear(&ends[1]), "cmd=put_result rc=0 msg=success\n");
+    send_lines(&mut pmi, &ends, 1, "cmd=put key=mine value=1\n");
+    assert_eq!(recv_lines(&ends[1]), "cmd=put_result rc=0 msg=success\n");
     // Who does not take its answers is not read from.
     let mut sent = 0;
     while let Ok(bytes) = send(&ends[1], &b"cmd=get key=key0\n".repeat(100), SendFlags::DONTWAIT) {
@@ -175,27 +189,27 @@ fn pmi_memory_of_a_rank_is_bounded() {
         assert_eq!(pmi.handle_ready(1), []);
         assert!(sent < 64 << 20, "it takes everything");
     }
-    assert!(pmi.seats[1].out.len() < 2000 && pmi.seats[1].lines.waiting_bytes() < 2 * READ_BYTES);
+    assert!(pmi.clients[1].out.len() < 2000 && pmi.clients[1].lines.waiting_bytes() < 2 * READ_BYTES);
 }
 
 #[test]
 fn pmi_violation_is_reported_once() {
     for rubbish in ["hello\n", "cmd=\n", "\0\0\0\n", "cmd=put\n"] {
         let (mut pmi, ends) = server(&job(&[2], None));
-        assert_eq!(say(&mut pmi, &ends, 0, rubbish), [Said::NoPmi(0)], "{rubbish:?}");
+        assert_eq!(send_lines(&mut pmi, &ends, 0, rubbish), [PmiEvent::NoPmi(0)], "{rubbish:?}");
         assert_eq!(pmi.handle_ready(0), []);
-        say(&mut pmi, &ends, 1, "cmd=get_appnum\n");
-        assert_eq!(hear(&ends[1]), "cmd=appnum rc=0 appnum=0\n");
+        send_lines(&mut pmi, &ends, 1, "cmd=get_appnum\n");
+        assert_eq!(recv_lines(&ends[1]), "cmd=appnum rc=0 appnum=0\n");
     }
     let (mut pmi, ends) = server(&job(&[1], None));
-    let mut said = Vec::new();
+    let mut events = Vec::new();
     for _ in 0..64 {
         if send(&ends[0], &[b'a'; 16 << 10], SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_err() {
             break;
         }
-        said.extend(pmi.handle_ready(0));
+        events.extend(pmi.handle_ready(0));
     }
-    assert_eq!(said, [Said::NoPmi(0)]);
+    assert_eq!(events, [PmiEvent::NoPmi(0)]);
 }
 
 #[test]
@@ -203,7 +217,7 @@ fn pmi_last_requests_of_a_dead_rank_are_handled() {
     let (mut pmi, mut ends) = server(&job(&[2], None));
     send(&ends[0], b"cmd=init pmi_version=1\ncmd=finalize\ncmd=abo", SendFlags::empty()).expect("room");
     drop(ends.remove(0));
-    assert_eq!(pmi.handle_death(0), [Said::Started(0), Said::Finished(0)]);
+    assert_eq!(pmi.handle_death(0), [PmiEvent::Started(0), PmiEvent::Finished(0)]);
     assert_eq!(pmi.handle_death(0), []);
 }
 
@@ -218,7 +232,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
     fn pmi_server_survives_any_requests(
-        said in proptest::collection::vec((0_u32..3, proptest::collection::vec(prop_oneof![
+        requests in proptest::collection::vec((0_u32..3, proptest::collection::vec(prop_oneof![
             6 => prop::sample::select(vec![
                 "cmd=init pmi_version=1\n", "cmd=barrier_in\n", "cmd=put key=a value=b\n", "cmd=get key=a\n", "cmd=finalize\n",
                 "mcmd=spawn\n", "endcmd\n", "totspawns=3\n", "cmd=getbyidx idx=0\n", "cmd=abort exitcode=9\n", "cmd=pu", "\n",
@@ -228,13 +242,13 @@ proptest! {
         alone in any::<bool>(),
     ) {
         let (mut pmi, ends) = server(&job(&[3], if alone { None } else { part(0, &[0]) }));
-        for (rank, pieces) in said {
+        for (rank, pieces) in requests {
             let _ = send(&ends[rank as usize], &pieces.concat(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
             pmi.handle_ready(rank);
             if let Some((fence, puts)) = pmi.poll_fence() {
                 prop_assert!(pmi.handle_fence(fence, &puts).is_ok());
             }
-            let barriers = hear(&ends[rank as usize]).matches("barrier_out").count();
+            let barriers = recv_lines(&ends[rank as usize]).matches("barrier_out").count();
             prop_assert!(barriers as u32 <= pmi.fences);
         }
         for rank in 0..3 {

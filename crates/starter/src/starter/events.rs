@@ -6,12 +6,12 @@ use std::time::Duration;
 use rustix::event::{PollFlags, Timespec};
 use tutti_shm::ticket::Notice;
 
-use super::lasting::Lasting;
+use super::reconnect::Reconnect;
 use super::{Parts, Starter, hold, stuck};
 use crate::launch;
-use crate::pmi::{Pmi, Said};
+use crate::pmi::{Pmi, PmiEvent};
 use crate::readiness::{PollList, Source, now_ns};
-use crate::tickets::{Event, Gifts, Tickets};
+use crate::tickets::{AttachReply, Event, Tickets};
 use tutti_os::Failure;
 use tutti_os::cgroup::Cgroup;
 use tutti_os::descendants;
@@ -68,10 +68,10 @@ impl Starter {
             add(Source::Exited(rank), socket, PollFlags::IN);
         }
         let silence_ns = parts.streams.silence_ends_ns().filter(|_| !jammed);
-        let look_ns = self.lasting.as_ref().and_then(Lasting::look_ns);
-        let hold_ns = self.hold.as_ref().map(hold::Hold::look_ns);
-        let watch_ns = self.watch.as_ref().map(stuck::Watch::look_ns);
-        let wake_ns = [silence_ns, parts.ranks.grace_ends_ns(), self.orphans_ns, look_ns, hold_ns, watch_ns];
+        let due_ns = self.reconnect.as_ref().and_then(Reconnect::due_ns);
+        let hold_ns = self.hold.as_ref().map(hold::Hold::due_ns);
+        let watch_ns = self.watch.as_ref().map(stuck::Watch::due_ns);
+        let wake_ns = [silence_ns, parts.ranks.grace_ends_ns(), self.orphans_ns, due_ns, hold_ns, watch_ns];
         let timeout = wake_ns.into_iter().flatten().min().map(|wake_ns| {
             let ns = wake_ns.saturating_sub(now_ns());
             Timespec::try_from(Duration::from_nanos(ns)).expect("less than a century")
@@ -96,14 +96,14 @@ impl Starter {
                 let Parts { tickets, segment, page, peers, sockets, .. } = &mut self.parts;
                 if let (Some(tickets), Some(segment), Some((_, page))) = (tickets, segment, page) {
                     let network = peers.as_ref().map(|(table, _)| (table.as_fd(), &sockets[..]));
-                    let gifts = Gifts { segment: segment.descriptor(), page: page.as_fd(), network };
-                    if let Some(event) = tickets.handle_pending(index, &gifts) {
+                    let reply = AttachReply { segment: segment.descriptor(), page: page.as_fd(), network };
+                    if let Some(event) = tickets.handle_pending(index, &reply) {
                         self.handle_event(event);
                     }
                 }
             }
-            Source::Connection(rank) => self.hear(rank),
-            Source::Pmi(rank) => self.hear_pmi(|pmi| pmi.handle_ready(rank)),
+            Source::Connection(rank) => self.handle_notices(rank),
+            Source::Pmi(rank) => self.run_pmi(|pmi| pmi.handle_ready(rank)),
             Source::Failures => self.handle_failures(),
             Source::Stream(index) => {
                 self.parts.streams.handle_readable(index, now_ns());
@@ -117,34 +117,34 @@ impl Starter {
     pub(super) fn handle_death(&mut self, source: Source) {
         match source {
             Source::Rank(rank) => {
-                self.hear(rank);
-                self.hear_pmi(|pmi| pmi.handle_death(rank));
+                self.handle_notices(rank);
+                self.run_pmi(|pmi| pmi.handle_death(rank));
                 self.handle_failures();
                 if let Some(ended) = self.parts.ranks.handle_death(rank) {
                     self.handle_ended(ended);
                 }
             }
             Source::Inner(rank) => {
-                self.hear(rank);
+                self.handle_notices(rank);
                 self.parts.ranks.handle_inner_death(rank, now_ns());
             }
             _ => {}
         }
     }
 
-    fn hear(&mut self, rank: u32) {
+    fn handle_notices(&mut self, rank: u32) {
         let events = self.parts.tickets.as_mut().map(|tickets| tickets.handle_rank(rank));
         events.into_iter().flatten().for_each(|event| self.handle_event(event));
     }
 
     /// The server of PMI gets on; what comes of it is told to whom it concerns.
-    pub(super) fn hear_pmi(&mut self, goes_on: impl FnOnce(&mut Pmi) -> Vec<Said>) {
+    pub(super) fn run_pmi(&mut self, step: impl FnOnce(&mut Pmi) -> Vec<PmiEvent>) {
         let Some(pmi) = &mut self.parts.pmi else { return };
-        for said in goes_on(pmi) {
-            self.log_debug(|| format!("PMI: {said:?}"));
-            if let Some(ended) = self.parts.ranks.handle_pmi(&said) {
+        for event in step(pmi) {
+            self.log_debug(|| format!("PMI: {event:?}"));
+            if let Some(ended) = self.parts.ranks.handle_pmi(&event) {
                 self.handle_ended(ended);
-            } else if let Said::Line(text) = said {
+            } else if let PmiEvent::Line(text) = event {
                 self.report(&Report::Warning(text));
             }
         }
@@ -155,7 +155,7 @@ impl Starter {
             if self.front.is_some() {
                 self.out.extend(&frame);
             }
-            self.lasting.iter_mut().for_each(|lasting| lasting.keep_fence(frame.clone()));
+            self.reconnect.iter_mut().for_each(|reconnect| reconnect.keep_fence(frame.clone()));
             self.send();
         }
     }
@@ -163,7 +163,7 @@ impl Starter {
     fn handle_event(&mut self, event: Event) {
         self.log_debug(|| format!("{event:?}"));
         if let Event::Notice { rank, notice: Notice::Finalized } = event {
-            self.stand_in(rank);
+            self.add_exited(rank);
         }
         if let Some(ended) = self.parts.ranks.handle_event(event, now_ns()) {
             self.handle_ended(ended);
@@ -171,7 +171,7 @@ impl Starter {
     }
 
     /// A rank, counted on this node, has left; what still comes for it from other nodes is answered here.
-    fn stand_in(&mut self, rank: u32) {
+    fn add_exited(&mut self, rank: u32) {
         let Parts { segment, peers, sockets, exited, .. } = &mut self.parts;
         let (Some(segment), Some((_, peers))) = (segment, peers) else { return };
         let world_rank = segment.geometry().first_rank + rank;
@@ -227,7 +227,7 @@ impl Starter {
         while let Some(signal) = self.signals.next_signal() {
             if signal == libc::SIGCHLD {
                 self.orphans_ns.get_or_insert_with(|| now_ns() + ORPHANS_NS);
-                self.look_for_stop();
+                self.poll_rank_stop();
             } else {
                 self.log_debug(|| format!("signal {signal}: the job ends"));
                 self.parts.ranks.set_ending(128 + signal as u8);
@@ -243,7 +243,7 @@ impl Starter {
         if let Some(ended) = self.parts.ranks.handle_time(now_ns) {
             self.handle_ended(ended);
         }
-        if self.orphans_ns.is_some_and(|look_ns| now_ns >= look_ns) {
+        if self.orphans_ns.is_some_and(|due_ns| now_ns >= due_ns) {
             self.orphans_ns = None;
             let ranks = &self.parts.ranks;
             descendants::reap_orphans(|pid| ranks.contains(pid));

@@ -87,17 +87,17 @@ impl Starter {
             Kind::Leave => {
                 self.may_leave = true;
                 if head.rank == wire::FOR_GOOD {
-                    self.lasting = None;
+                    self.reconnect = None;
                 }
             }
             Kind::Taken => {
-                if let (Some(lasting), Ok(have)) = (&mut self.lasting, payload.try_into()) {
-                    lasting.handle_taken(u64::from_le_bytes(have));
+                if let (Some(reconnect), Ok(have)) = (&mut self.reconnect, payload.try_into()) {
+                    reconnect.handle_taken(u64::from_le_bytes(have));
                 }
             }
             Kind::Input => {
-                if let Some(lasting) = &mut self.lasting {
-                    (lasting.piece, lasting.taken) = (head.rank, false);
+                if let Some(reconnect) = &mut self.reconnect {
+                    (reconnect.piece, reconnect.taken) = (head.rank, false);
                 }
                 self.parts.inputs.handle_piece(payload);
             }
@@ -124,7 +124,7 @@ impl Starter {
 
     fn handle_fence(&mut self, fence: u32, puts: &[u8]) {
         let mut wrong = false;
-        self.hear_pmi(|pmi| {
+        self.run_pmi(|pmi| {
             pmi.handle_fence(fence, puts).unwrap_or_else(|_| {
                 wrong = true;
                 Vec::new()
@@ -136,8 +136,8 @@ impl Starter {
     }
 
     fn handle_peers(&mut self, payload: &[u8]) {
-        if let Some(lasting) = &mut self.lasting {
-            lasting.has_peers = true;
+        if let Some(reconnect) = &mut self.reconnect {
+            reconnect.has_peers = true;
         }
         let Some(ready) = self.ready.take() else {
             if self.parts.ranks.is_ending() {
@@ -155,7 +155,7 @@ impl Starter {
     }
 
     pub(super) fn lose_front(&mut self, why: &str) {
-        if self.lasting.is_some() {
+        if self.reconnect.is_some() {
             return self.go_away(why);
         }
         self.log_debug(|| format!("the front end {why}: the job ends"));
@@ -165,8 +165,8 @@ impl Starter {
     }
 
     pub(super) fn report(&mut self, report: &Report) {
-        if let Some(lasting) = &mut self.lasting {
-            lasting.keep_report(report);
+        if let Some(reconnect) = &mut self.reconnect {
+            reconnect.keep_report(report);
         }
         if self.front.is_some() {
             wire::put_json(&mut self.out, Kind::Report, report);
@@ -186,7 +186,7 @@ impl Starter {
         if self.is_jammed() {
             // What follows the end of a job that is killed waits for nobody.
             let drops = self.parts.ranks.is_ending();
-            self.lasting.iter_mut().for_each(|lasting| lasting.drops |= drops && lasting.is_full());
+            self.reconnect.iter_mut().for_each(|reconnect| reconnect.drops |= drops && reconnect.is_full());
         } else {
             let before = self.out.len();
             self.parts.streams.forward(&mut self.out, ROOM_BYTES, now_ns());
@@ -197,9 +197,9 @@ impl Starter {
 
     /// Output that has just been added to what is on its way.
     fn keep_output(&mut self, before: usize) {
-        match &mut self.lasting {
-            Some(lasting) if !lasting.drops => {
-                lasting.keep_output(&self.out[before..]);
+        match &mut self.reconnect {
+            Some(reconnect) if !reconnect.drops => {
+                reconnect.keep_output(&self.out[before..]);
                 if self.front.is_none() {
                     self.out.clear();
                 }
@@ -212,7 +212,7 @@ impl Starter {
 
     /// No more output fits on its way, or beside it.
     pub(super) fn is_jammed(&self) -> bool {
-        let waits = self.lasting.as_ref().is_some_and(|lasting| lasting.is_full() && !lasting.drops);
+        let waits = self.reconnect.as_ref().is_some_and(|reconnect| reconnect.is_full() && !reconnect.drops);
         waits || self.out.len() - self.sent >= ROOM_BYTES
     }
 

@@ -19,7 +19,7 @@ const HOLD_NS: u64 = 8_000_000_000;
 /// Who does not stand still after so long is not waited for.
 const FREEZE_NS: u64 = 2_000_000_000;
 /// Between two looks whether all stand still.
-const LOOK_NS: u64 = 200_000;
+const POLL_NS: u64 = 200_000;
 
 /// A hold that goes on.
 #[derive(Debug)]
@@ -27,13 +27,13 @@ pub(super) struct Hold {
     number: u64,
     data_bytes: usize,
     begun_ns: u64,
-    told: bool,
+    reported: bool,
 }
 
 impl Hold {
     /// When there is something to do.
-    pub(super) fn look_ns(&self) -> u64 {
-        if self.told { self.begun_ns + HOLD_NS } else { now_ns() + LOOK_NS }
+    pub(super) fn due_ns(&self) -> u64 {
+        if self.reported { self.begun_ns + HOLD_NS } else { now_ns() + POLL_NS }
     }
 }
 
@@ -46,7 +46,7 @@ impl Starter {
         }
         self.last_hold = number;
         let begun_ns = now_ns();
-        self.hold = Some(Hold { number, data_bytes: data_bytes as usize, begun_ns, told: false });
+        self.hold = Some(Hold { number, data_bytes: data_bytes as usize, begun_ns, reported: false });
         self.settle_freeze();
         self.handle_hold_time(begun_ns);
     }
@@ -54,10 +54,10 @@ impl Starter {
     /// A snapshot is complete, or given up.
     pub(super) fn handle_release(&mut self, payload: &[u8]) {
         let Some((number, _)) = wire::two_numbers(payload) else { return };
-        let whole = self.hold.as_ref().is_some_and(|hold| hold.number == number && hold.told);
+        let is_complete = self.hold.as_ref().is_some_and(|hold| hold.number == number && hold.reported);
         self.end_hold();
         let mut frame = Vec::new();
-        wire::put_numbers(&mut frame, Kind::Released, number, u64::from(whole));
+        wire::put_numbers(&mut frame, Kind::Released, number, u64::from(is_complete));
         self.put(&frame);
     }
 
@@ -74,12 +74,12 @@ impl Starter {
             return self.end_hold();
         }
         let is_late = now_ns >= hold.begun_ns + FREEZE_NS;
-        let is_still = !hold.told && self.stands_still();
-        if hold.told || !is_late && !is_still {
+        let is_frozen = !hold.reported && self.is_job_frozen();
+        if hold.reported || !is_late && !is_frozen {
             return;
         }
         let seen = match &self.parts.segment {
-            _ if !is_still => View::of_trouble("its ranks are not frozen"),
+            _ if !is_frozen => View::of_trouble("its ranks are not frozen"),
             Some(segment) => view(segment, hold.data_bytes),
             None => View::of_trouble("it has no ranks"),
         };
@@ -92,12 +92,12 @@ impl Starter {
         payload.extend(View::fitting(json, bytes_max).into_bytes());
         let mut frame = Vec::new();
         wire::put(&mut frame, Kind::Held, 0, &payload);
-        self.hold.iter_mut().for_each(|hold| hold.told = true);
+        self.hold.iter_mut().for_each(|hold| hold.reported = true);
         self.put(&frame);
     }
 
     /// No rank runs a single instruction.
-    fn stands_still(&self) -> bool {
+    fn is_job_frozen(&self) -> bool {
         match self.parts.cgroup.as_ref().and_then(tutti_os::cgroup::Cgroup::is_frozen) {
             Some(frozen) => frozen,
             None => {

@@ -16,24 +16,24 @@ use tutti_protocol::wire::{Report, Still};
 use tutti_snapshot::{GOES_ON, Snapshot, view};
 
 /// Between two looks: each costs a job that runs a few loads.
-const LOOK_NS: u64 = 1_000_000_000;
+const POLL_NS: u64 = 1_000_000_000;
 /// A job that stands still and in which no deadlock was found is judged again at the next look, two looks later, four, and so on up to so many:
 /// threads of a rank may compute, and end.
-const LOOKS_MAX: u32 = 120;
-/// Lines that are said of this in the incarnation of a job, at most.
+const CHECKS_MAX: u32 = 120;
+/// Lines that are said of this in the life of a job, at most.
 const LINES_MAX: usize = 8;
 
 /// What was seen so far.
 #[derive(Debug)]
 pub(super) struct Watch {
-    look_ns: u64,
+    due_ns: u64,
     /// The bells of all ranks when all that have not left were asleep.
     bells: Option<Vec<u32>>,
     /// What was told last.
-    still: Option<Still>,
+    stalled: Option<Still>,
     /// Looks until the job is judged again, and how many there were before the last time.
     judge_in: u32,
-    looks: u32,
+    check_interval: u32,
     /// Lines that were said.
     lines: usize,
 }
@@ -41,19 +41,26 @@ pub(super) struct Watch {
 impl Watch {
     /// Begins to look.
     pub(super) fn from(now_ns: u64) -> Self {
-        Watch { look_ns: now_ns + LOOK_NS, bells: None, still: None, judge_in: 0, looks: 0, lines: 0 }
+        Watch {
+            due_ns: now_ns + POLL_NS,
+            bells: None,
+            stalled: None,
+            judge_in: 0,
+            check_interval: 0,
+            lines: 0,
+        }
     }
 
     /// When to look next.
-    pub(super) fn look_ns(&self) -> u64 {
-        self.look_ns
+    pub(super) fn due_ns(&self) -> u64 {
+        self.due_ns
     }
 
     /// What stands at this look: all bells, if all are at rest; whether that is the same as before.
     fn is_same(&mut self, bells: Option<Vec<u32>>) -> bool {
         let is_same = bells.is_some() && self.bells == bells;
         if !is_same {
-            (self.bells, self.judge_in, self.looks) = (bells, 0, 0);
+            (self.bells, self.judge_in, self.check_interval) = (bells, 0, 0);
         }
         is_same
     }
@@ -64,12 +71,12 @@ impl Watch {
             self.judge_in -= 1;
             return false;
         }
-        self.looks = (2 * self.looks).clamp(1, LOOKS_MAX);
-        self.judge_in = self.looks - 1;
+        self.check_interval = (2 * self.check_interval).clamp(1, CHECKS_MAX);
+        self.judge_in = self.check_interval - 1;
         true
     }
 
-    fn may_say(&mut self) -> bool {
+    fn may_report(&mut self) -> bool {
         self.lines += 1;
         self.lines <= LINES_MAX
     }
@@ -77,33 +84,33 @@ impl Watch {
 
 impl Starter {
     pub(super) fn handle_watch_time(&mut self, now_ns: u64) {
-        let Some(watch) = self.watch.as_mut().filter(|watch| now_ns >= watch.look_ns) else { return };
-        watch.look_ns = now_ns + LOOK_NS;
+        let Some(watch) = self.watch.as_mut().filter(|watch| now_ns >= watch.due_ns) else { return };
+        watch.due_ns = now_ns + POLL_NS;
         let Some(segment) = &self.parts.segment else { return };
         let ranks = 0..segment.geometry().local_ranks as usize;
         let now: Option<Vec<u32>> = ranks.map(|rank| segment.rest(rank)).collect();
         if !watch.is_same(now) {
-            return self.say_they_go_on();
+            return self.report_wakeup();
         }
-        if watch.still.is_some() || self.alone && !watch.may_judge() {
+        if watch.stalled.is_some() || self.alone && !watch.may_judge() {
             return;
         }
         let deadlock = if self.alone { self.judge_alone() } else { None };
         let Some(watch) = self.watch.as_mut().filter(|_| !self.alone || deadlock.is_some()) else { return };
-        watch.still = Some(Still { number: now_ns, deadlock: deadlock.clone() });
-        let (told, line) = (watch.still.clone(), deadlock.filter(|_| watch.may_say()));
+        watch.stalled = Some(Still { number: now_ns, deadlock: deadlock.clone() });
+        let (reported, line) = (watch.stalled.clone(), deadlock.filter(|_| watch.may_report()));
         if let Some(text) = line {
             self.report(&Report::Warning(text));
         }
-        self.report(&Report::Still(told));
+        self.report(&Report::Still(reported));
     }
 
-    fn say_they_go_on(&mut self) {
+    fn report_wakeup(&mut self) {
         let Some(watch) = &mut self.watch else { return };
-        let Some(told) = watch.still.take() else { return };
-        let says = told.deadlock.is_some() && watch.may_say();
+        let Some(reported) = watch.stalled.take() else { return };
+        let may_print = reported.deadlock.is_some() && watch.may_report();
         self.report(&Report::Still(None));
-        if says {
+        if may_print {
             self.report(&Report::Warning(GOES_ON.into()));
         }
     }
@@ -133,17 +140,23 @@ mod tests {
     /// The looks, counted from the first, at which a job is judged of which this is seen.
     fn judged(bells: impl Iterator<Item = Option<Vec<u32>>>) -> Vec<usize> {
         let mut watch = Watch::from(0);
-        let look = |bells| watch.is_same(bells) && watch.may_judge();
-        let looks: Vec<bool> = bells.map(look).collect();
-        looks.iter().enumerate().filter(|(_, judged)| **judged).map(|(at, _)| at).collect()
+        let is_judged = |bells| watch.is_same(bells) && watch.may_judge();
+        let check_interval: Vec<bool> = bells.map(is_judged).collect();
+        check_interval.iter().enumerate().filter(|(_, judged)| **judged).map(|(at, _)| at).collect()
     }
 
     #[test]
     fn deadlock_search_backs_off_and_restarts_after_progress() {
-        let still = |bell: u32| Some(vec![bell, 3]);
+        let stalled = |bell: u32| Some(vec![bell, 3]);
         let expected = [1, 2, 4, 8, 16, 32, 64, 128, 248, 368];
-        assert_eq!(judged(std::iter::repeat_n(still(1), 400)), expected);
-        let moved = std::iter::repeat_n(still(1), 100).chain([still(3), still(3), None, still(3), still(3)]);
+        assert_eq!(judged(std::iter::repeat_n(stalled(1), 400)), expected);
+        let moved = std::iter::repeat_n(stalled(1), 100).chain([
+            stalled(3),
+            stalled(3),
+            None,
+            stalled(3),
+            stalled(3),
+        ]);
         assert_eq!(judged(moved), [1, 2, 4, 8, 16, 32, 64, 101, 104]);
         assert_eq!(judged(std::iter::repeat_n(None, 9)), [0; 0]);
     }

@@ -4,8 +4,8 @@ use rustix::net::{SendFlags, connect, recv, send, socket};
 /// World rank of the first ticket.
 const FIRST: u32 = 40;
 
-fn gifts(file: &std::fs::File) -> Gifts<'_> {
-    Gifts { segment: file.as_fd(), page: file.as_fd(), network: None }
+fn reply(file: &std::fs::File) -> AttachReply<'_> {
+    AttachReply { segment: file.as_fd(), page: file.as_fd(), network: None }
 }
 
 fn dial(tickets: &Tickets) -> OwnedFd {
@@ -14,11 +14,11 @@ fn dial(tickets: &Tickets) -> OwnedFd {
     socket
 }
 
-fn say(socket: &OwnedFd, bytes: &[u8]) {
+fn send_bytes(socket: &OwnedFd, bytes: &[u8]) {
     assert_eq!(send(socket, bytes, SendFlags::NOSIGNAL).unwrap(), bytes.len());
 }
 
-fn hear(socket: &OwnedFd) -> Option<Welcome> {
+fn recv_welcome(socket: &OwnedFd) -> Option<Welcome> {
     let mut bytes = [0; 64];
     let (length, _) = recv(socket, &mut bytes[..], RecvFlags::DONTWAIT).ok()?;
     Welcome::decode(&bytes[..length])
@@ -35,16 +35,16 @@ fn ticket_is_redeemed_once() {
     let mut tickets = Tickets::create(&format!("test-0x1111_0000-{}", std::process::id()), FIRST, 2).unwrap();
     for (expected, attached) in [(Welcome::Granted, true), (Welcome::AlreadyRedeemed, false)] {
         let socket = dial(&tickets);
-        say(&socket, &attach(&tickets, 1));
+        send_bytes(&socket, &attach(&tickets, 1));
         tickets.handle_listener();
-        let event = tickets.handle_pending(0, &gifts(&null));
+        let event = tickets.handle_pending(0, &reply(&null));
         let own = Event::Attached { rank: 1, pid: rustix::process::getpid() };
         assert_eq!(event, attached.then_some(own));
-        assert_eq!(hear(&socket), Some(expected));
+        assert_eq!(recv_welcome(&socket), Some(expected));
         if attached {
-            say(&socket, &Notice::Finalized.encode());
-            say(&socket, b"rubbish");
-            say(&socket, &Notice::Abort(3).encode());
+            send_bytes(&socket, &Notice::Finalized.encode());
+            send_bytes(&socket, b"rubbish");
+            send_bytes(&socket, &Notice::Abort(3).encode());
             let notices = [Notice::Finalized, Notice::Abort(3)];
             assert_eq!(tickets.handle_rank(1), notices.map(|notice| Event::Notice { rank: 1, notice }));
         }
@@ -68,10 +68,10 @@ fn ticket_server_refuses_other_text() {
     ];
     for (bytes, expected) in cases {
         let socket = dial(&tickets);
-        say(&socket, bytes);
+        send_bytes(&socket, bytes);
         tickets.handle_listener();
-        assert_eq!(tickets.handle_pending(0, &gifts(&null)), None);
-        assert_eq!(hear(&socket), Some(expected));
+        assert_eq!(tickets.handle_pending(0, &reply(&null)), None);
+        assert_eq!(recv_welcome(&socket), Some(expected));
         assert_eq!(tickets.pending().count(), 0);
     }
 }
@@ -84,15 +84,15 @@ fn ticket_server_silent_connections_are_bounded() {
     (0..3).for_each(|_| tickets.handle_listener());
     assert_eq!(tickets.pending().count(), PENDING_MAX + 1);
     let socket = dial(&tickets);
-    say(&socket, &attach(&tickets, 0));
+    send_bytes(&socket, &attach(&tickets, 0));
     tickets.handle_listener();
     let events: Vec<_> =
-        (0..=PENDING_MAX).rev().filter_map(|index| tickets.handle_pending(index, &gifts(&null))).collect();
+        (0..=PENDING_MAX).rev().filter_map(|index| tickets.handle_pending(index, &reply(&null))).collect();
     assert_eq!(events.len(), 1);
-    assert_eq!(hear(&socket), Some(Welcome::Granted));
+    assert_eq!(recv_welcome(&socket), Some(Welcome::Granted));
     drop(silent);
     for index in (0..tickets.pending().count()).rev() {
-        tickets.handle_pending(index, &gifts(&null));
+        tickets.handle_pending(index, &reply(&null));
     }
     assert_eq!(tickets.pending().count(), 0);
 }

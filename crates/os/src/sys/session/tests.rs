@@ -30,7 +30,7 @@ fn execute(
     identity: Option<Identity<'_>>,
     session: Option<&Session>,
 ) -> (String, Option<EntryFailure>) {
-    let (mut said, output) =
+    let (mut output_text, output) =
         pipe_with(PipeFlags::CLOEXEC).map(|(read, write)| (std::fs::File::from(read), write)).unwrap();
     let (mut failed, failure) =
         pipe_with(PipeFlags::CLOEXEC).map(|(read, write)| (std::fs::File::from(read), write)).unwrap();
@@ -57,7 +57,7 @@ fn execute(
     let (_, pidfd) = fork_starter(&entry).unwrap();
     drop((output, failure));
     let (mut text, mut bytes) = (String::new(), Vec::new());
-    said.read_to_string(&mut text).unwrap();
+    output_text.read_to_string(&mut text).unwrap();
     failed.read_to_end(&mut bytes).unwrap();
     waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED).unwrap();
     (text, EntryFailure::decode(&bytes))
@@ -84,11 +84,11 @@ fn starter_is_the_user_with_its_groups_and_no_capabilities() {
     }
     let groups: Vec<u32> = (40_000..40_100).collect();
     let script = "id -u; id -G; grep -E '^Cap(Inh|Prm|Eff|Amb)' /proc/self/status; umask; cut -d' ' -f6 /proc/self/stat; echo $$";
-    let (said, failed) = shell(script, c"/", Some(Identity { groups: &groups, ..STRANGER }), None);
-    let lines: Vec<&str> = said.lines().collect();
+    let (output_text, failed) = shell(script, c"/", Some(Identity { groups: &groups, ..STRANGER }), None);
+    let lines: Vec<&str> = output_text.lines().collect();
     assert_eq!((failed, lines[0]), (None, "23456"));
-    let said: Vec<u32> = lines[1].split(' ').map(|group| group.parse().unwrap()).collect();
-    assert_eq!(said, [&[23_457], &groups[..]].concat());
+    let output_text: Vec<u32> = lines[1].split(' ').map(|group| group.parse().unwrap()).collect();
+    assert_eq!(output_text, [&[23_457], &groups[..]].concat());
     assert!(lines[2..6].iter().all(|line| line.ends_with("\t0000000000000000")), "{lines:?}");
     assert_eq!((lines[6], lines[7]), ("0027", lines[8]), "its session is its own: {lines:?}");
 }
@@ -96,11 +96,11 @@ fn starter_is_the_user_with_its_groups_and_no_capabilities() {
 #[test]
 fn starter_of_the_daemons_user_stays_in_its_session_without_a_terminal() {
     // Virtual nodes of one machine: between sessions sched_yield does nothing (autogroup).
-    let (said, failed) = shell("cut -d' ' -f6,7 /proc/self/stat", c"/", None, None);
+    let (output_text, failed) = shell("cut -d' ' -f6,7 /proc/self/stat", c"/", None, None);
     // In a namespace whose first process has not begun it, the session has number 0.
     let own = std::fs::read_to_string("/proc/self/stat").unwrap();
     let session = own.rsplit(") ").next().unwrap().split(' ').nth(3).unwrap();
-    assert_eq!((failed, said.trim_end()), (None, format!("{session} 0").as_str()));
+    assert_eq!((failed, output_text.trim_end()), (None, format!("{session} 0").as_str()));
 }
 
 #[test]
@@ -114,9 +114,9 @@ fn starter_enters_its_directory_as_the_user() {
     std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o700)).unwrap();
     let path = CString::new(inner.to_str().unwrap()).unwrap();
     assert_eq!(shell("pwd", &path, None, None), (format!("{}\n", inner.display()), None));
-    let (said, failed) = shell("pwd", &path, Some(STRANGER), None);
+    let (output_text, failed) = shell("pwd", &path, Some(STRANGER), None);
     let wanted = EntryFailure { step: EntryStep::Directory, errno: libc::EACCES };
-    assert_eq!((said.as_str(), failed), ("", Some(wanted)));
+    assert_eq!((output_text.as_str(), failed), ("", Some(wanted)));
     let (_, failed) = execute(c"/nothing", "", c"/", None, None);
     assert_eq!(failed, Some(EntryFailure { step: EntryStep::Execute, errno: libc::ENOENT }));
     std::fs::remove_dir_all(&folder).unwrap();
@@ -141,9 +141,9 @@ fn starter_has_the_limits_and_priorities_of_the_session() {
         wanted.bounding &= !1;
         let script = "cut -d' ' -f19,41 /proc/self/stat; cat /proc/self/oom_score_adj; \
                       grep -e NoNew -e CapBnd /proc/self/status";
-        let (said, _) = shell(script, c"/", Some(STRANGER), Some(&wanted));
+        let (output_text, _) = shell(script, c"/", Some(STRANGER), Some(&wanted));
         let bounding = format!("CapBnd:\t{:016x}\nNoNewPrivs:\t0\n", wanted.bounding);
-        assert_eq!(said, format!("-3 3\n{score}\n{bounding}"));
+        assert_eq!(output_text, format!("-3 3\n{score}\n{bounding}"));
     }
 }
 
@@ -166,6 +166,9 @@ fn starter_has_no_descriptor_keyring_or_signal_of_the_daemon() {
     assert!(key > 0, "a key in the session keyring");
     let number = format!("{key:08x}");
     let stranger = rustix::process::geteuid().is_root().then_some(STRANGER);
-    let (said, _) = shell("cat /proc/keys", c"/", stranger, None);
-    assert!(said.contains("_ses") && (stranger.is_none() || !said.contains(&number)), "{said}");
+    let (output_text, _) = shell("cat /proc/keys", c"/", stranger, None);
+    assert!(
+        output_text.contains("_ses") && (stranger.is_none() || !output_text.contains(&number)),
+        "{output_text}"
+    );
 }

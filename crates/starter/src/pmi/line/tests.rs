@@ -88,8 +88,8 @@ proptest! {
                 found.push(line.to_vec());
             }
         }
-        let mut whole: Vec<Vec<u8>> = bytes.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
-        whole.pop();
-        prop_assert_eq!(found, whole);
+        let mut complete: Vec<Vec<u8>> = bytes.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+        complete.pop();
+        prop_assert_eq!(found, complete);
     }
 }

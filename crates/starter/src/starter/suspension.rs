@@ -10,7 +10,7 @@ use tutti_protocol::wire::Report;
 
 impl Starter {
     /// A key may have stopped rank 0 at its terminal. Where there is no cgroup, SIGSTOP is the daemon's way to end a turn.
-    pub(super) fn look_for_stop(&mut self) {
+    pub(super) fn poll_rank_stop(&mut self) {
         let watched = self.parts.terminal.is_some() && !self.frozen;
         let Some(pid) = self.parts.ranks.first_pid().filter(|_| watched) else { return };
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
@@ -53,8 +53,8 @@ impl Starter {
         }
         self.frozen = frozen;
         if let Some((page, _)) = &self.parts.page {
-            let tell = if frozen { daemon_page::Hold::begin } else { daemon_page::Hold::end };
-            tell(&mut self.stands, page, now_ns());
+            let update = if frozen { daemon_page::Hold::begin } else { daemon_page::Hold::end };
+            update(&mut self.frozen_page, page, now_ns());
         }
         let by_cgroup = self.parts.cgroup.as_ref().is_some_and(|cgroup| cgroup.freeze(frozen));
         if !by_cgroup {

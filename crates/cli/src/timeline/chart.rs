@@ -36,7 +36,7 @@ pub const FAULT: &str = "#D55E00";
 
 /// Which jobs are drawn, and how.
 #[derive(Debug, Default)]
-pub struct Look {
+pub struct Style {
     /// Place among the colours.
     colours: BTreeMap<u64, usize>,
     /// Jobs that run at the same time on a node share its strip.
@@ -45,26 +45,26 @@ pub struct Look {
     pub clock: Clock,
 }
 
-impl Look {
+impl Style {
     /// The looks of all jobs that run within a span.
     pub fn new(history: &History, (from, to): Span) -> Self {
-        let mut look = Look { clock: Clock::of_system(from), ..Look::default() };
+        let mut style = Style { clock: Clock::of_system(from), ..Style::default() };
         let here = |id: &u64| {
             let job = &history.jobs[id];
             job.submitted_us < to && job.over_us.is_none_or(|over| over > from)
         };
         for &id in history.jobs.keys().filter(|id| here(id)) {
-            look.colours.insert(id, look.colours.len());
-            let taken: Vec<usize> = look
+            style.colours.insert(id, style.colours.len());
+            let taken: Vec<usize> = style
                 .tracks
                 .iter()
                 .filter(|(other, _)| history.nodes.iter().any(|node| run_together(node, id, **other)))
                 .map(|(_, track)| *track)
                 .collect();
             let free = (0..).find(|track| !taken.contains(track)).unwrap_or(0);
-            look.tracks.insert(id, free);
+            style.tracks.insert(id, free);
         }
-        look
+        style
     }
 
     /// The jobs, by number.
@@ -115,15 +115,15 @@ fn run_together(node: &Node, one: u64, other: u64) -> bool {
 }
 
 /// A span, drawn: where it is, and what stands in it.
-pub struct Lanes<'a> {
+pub struct Chart<'a> {
     pub history: &'a History,
-    pub look: &'a Look,
+    pub style: &'a Style,
     pub span: Span,
     /// With the strip of events above.
     pub events: bool,
 }
 
-impl Lanes<'_> {
+impl Chart<'_> {
     /// Turns are wide enough to be seen one by one.
     pub fn is_exact(&self) -> bool {
         let (mut runs, mut total_us) = (0_u64, 0);
@@ -144,7 +144,7 @@ impl Lanes<'_> {
         let top = if self.events { EVENTS + 4.0 } else { 6.0 };
         let bottom = top + lane * nodes;
         let mut svg = Svg::new();
-        svg.raw(&Look::patterns());
+        svg.raw(&Style::patterns());
         self.axis(&mut svg, top, bottom);
         for (index, node) in self.history.nodes.iter().enumerate() {
             let y = top + lane * index as f64;
@@ -178,13 +178,13 @@ impl Lanes<'_> {
 
     fn axis(&self, svg: &mut Svg, top: f64, bottom: f64) {
         svg.raw("<g class=\"axis\">");
-        for (us, label) in self.look.clock.ticks(self.span) {
+        for (us, label) in self.style.clock.ticks(self.span) {
             let x = self.x(us);
             svg.line([x, top, x, bottom + 4.0], PALE, "");
             svg.text(x, bottom + 18.0, Anchor::Middle, label, "font-size=\"11\"");
         }
         svg.raw("</g>");
-        let (clock, begin) = (self.look.clock, self.span.0);
+        let (clock, begin) = (self.style.clock, self.span.0);
         let (day, zone) = (clock.date(begin), clock.zone());
         let words = format!("from {day} {zone}");
         svg.text(
@@ -206,7 +206,7 @@ impl Lanes<'_> {
              preserveAspectRatio=\"none\" data-from=\"{}\" data-top=\"{top}\" data-bottom=\"{}\" data-turn=\"{}\" data-since=\"{}\">",
             RIGHT - LEFT,
             short(span_ms),
-            self.look.clock.local_us(self.span.0) as f64 / 1000.0,
+            self.style.clock.local_us(self.span.0) as f64 / 1000.0,
             top + height,
             self.mean_run_ms(),
             (self.span.0 as f64 - self.history.start_us() as f64) / 1000.0
@@ -260,7 +260,7 @@ impl Lanes<'_> {
                 .iter()
                 .filter(|(_, runs)| runs.iter().any(|run| self.cut(*run).1 > self.cut(*run).0));
             let tracks =
-                ran.filter_map(|(job, _)| self.look.tracks.get(job)).max().map_or(1, |track| track + 1);
+                ran.filter_map(|(job, _)| self.style.tracks.get(job)).max().map_or(1, |track| track + 1);
             draw(node, lane * index as f64 + 1.0, (tracks, (lane - 2.0) / tracks as f64));
         }
     }
@@ -281,7 +281,7 @@ impl Lanes<'_> {
 
     /// A thin line where a job has ranks, whether they run or not: what runs is drawn over it.
     fn presence(&self, svg: &mut Svg, node: &Node, y: f64, (_, height): (usize, f64)) {
-        for id in self.look.jobs() {
+        for id in self.style.jobs() {
             let Some(job) = self.history.jobs.get(&id).filter(|job| job.nodes.contains(&node.name)) else {
                 continue;
             };
@@ -289,25 +289,25 @@ impl Lanes<'_> {
             let (from, to) = self.cut((started_us, job.over_us.unwrap_or(self.history.until_us)));
             if to > from {
                 let (x, width) = ((from - self.span.0) as f64 / 1000.0, (to - from) as f64 / 1000.0);
-                let at = y + height * (self.look.tracks[&id] as f64 + 1.0) - 3.0;
-                svg.rect([x, at, width, 3.0], &self.look.fill(id), "fill-opacity=\"0.45\"");
+                let at = y + height * (self.style.tracks[&id] as f64 + 1.0) - 3.0;
+                svg.rect([x, at, width, 3.0], &self.style.fill(id), "fill-opacity=\"0.45\"");
             }
         }
     }
 
     fn turns(&self, svg: &mut Svg, node: &Node, y: f64, (_, height): (usize, f64)) {
-        for job in self.look.jobs() {
+        for job in self.style.jobs() {
             let mut data = String::new();
             for run in node.runs.get(&job).into_iter().flatten() {
                 let (from, to) = self.cut(*run);
                 if to > from {
-                    let at = y + height * self.look.tracks[&job] as f64;
+                    let at = y + height * self.style.tracks[&job] as f64;
                     let (x, width) = ((from - self.span.0) as f64 / 1000.0, (to - from) as f64 / 1000.0);
                     _ = write!(data, "M{x} {}h{width}v{}h-{width}z", short(at), short(height));
                 }
             }
             if !data.is_empty() {
-                svg.path(&data, &format!("fill=\"{}\"", self.look.fill(job)), &self.title(job));
+                svg.path(&data, &format!("fill=\"{}\"", self.style.fill(job)), &self.title(job));
             }
         }
     }
@@ -318,7 +318,7 @@ impl Lanes<'_> {
         let columns = ((RIGHT - LEFT) / turns_wide.clamp(COLUMN, 8.0 * COLUMN)) as usize;
         let column_us = (self.span.1 - self.span.0) as f64 / columns as f64;
         let mut below = vec![vec![0.0; columns]; tracks];
-        for job in self.look.jobs() {
+        for job in self.style.jobs() {
             let Some(runs) = node.runs.get(&job) else { continue };
             let mut shares = vec![0.0; columns];
             for (from, to) in runs.iter().map(|run| self.cut(*run)).filter(|run| run.1 > run.0) {
@@ -330,7 +330,7 @@ impl Lanes<'_> {
                     at = until;
                 }
             }
-            let track = self.look.tracks[&job];
+            let track = self.style.tracks[&job];
             let mut data = String::new();
             for (column, share) in shares.iter().enumerate().filter(|(_, share)| **share > 0.004) {
                 let floor: &mut f64 = &mut below[track][column];
@@ -348,7 +348,7 @@ impl Lanes<'_> {
                 );
             }
             if !data.is_empty() {
-                svg.path(&data, &format!("fill=\"{}\"", self.look.fill(job)), &self.title(job));
+                svg.path(&data, &format!("fill=\"{}\"", self.style.fill(job)), &self.title(job));
             }
         }
     }
@@ -359,14 +359,14 @@ impl Lanes<'_> {
         self.each_node(lane, |node, y, (_, height)| {
             index += 1;
             let wanted = height >= 11.0 && (!many || index % LABELLED == 1);
-            for job in self.look.jobs().filter(|_| wanted) {
+            for job in self.style.jobs().filter(|_| wanted) {
                 for (from, to) in node.runs.get(&job).into_iter().flatten().map(|run| self.cut(*run)) {
                     let room = self.x(to) - self.x(from) - 16.0;
                     let fits = |text: &String| 7.0 * text.chars().count() as f64 <= room;
                     let short = self.history.jobs.get(&job).map_or("", Job::short_name);
                     let words = [format!("{job} {short}"), job.to_string()];
                     if let Some(words) = words.iter().find(|words| to > from && fits(words)) {
-                        let (middle, at) = ((self.x(from) + self.x(to)) / 2.0, top + y + height * (self.look.tracks[&job] as f64 + 0.5) + 4.0);
+                        let (middle, at) = ((self.x(from) + self.x(to)) / 2.0, top + y + height * (self.style.tracks[&job] as f64 + 0.5) + 4.0);
                         let halo = "class=\"label\" font-size=\"11\" stroke=\"white\" stroke-width=\"3\" paint-order=\"stroke\" stroke-linejoin=\"round\"";
                         svg.text(middle, at, Anchor::Middle, words, halo);
                     }
@@ -454,9 +454,9 @@ mod tests {
         };
         let span = history.span(Some(1), None).unwrap();
         assert!(span.0 < submitted_us, "there is room before the job");
-        let look = Look::new(&history, span);
-        let picture = Lanes { history: &history, look: &look, span, events: true }.draw();
-        let ten = look.clock.ticks(span).into_iter().find(|tick| tick.0 == submitted_us + 10_000_000);
+        let style = Style::new(&history, span);
+        let picture = Chart { history: &history, style: &style, span, events: true }.draw();
+        let ten = style.clock.ticks(span).into_iter().find(|tick| tick.0 == submitted_us + 10_000_000);
         let label = ten.expect("a tick at ten seconds").1;
         assert!(
             label.ends_with(":00:10") || label.ends_with(":30:10") || label.ends_with(":45:10"),

@@ -20,20 +20,20 @@ use crate::readiness::now_ns;
 use tutti_protocol::wire::{self, Back, Daemon, Decoder, HEAD_BYTES, Kind, Report};
 
 /// Output that is kept, about; beyond it no output of ranks is read.
-pub(super) const KEPT_BYTES: usize = 512 << 10;
+pub(super) const BACKLOG_BYTES: usize = 512 << 10;
 /// Between two attempts to reach a daemon.
 const RETRY_NS: u64 = 100_000_000;
 
 /// What is kept for a daemon that follows.
 #[derive(Debug)]
-pub(super) struct Lasting {
+pub(super) struct Reconnect {
     daemon: Daemon,
     /// Reports, each with the place in the output that it stands before.
     reports: Vec<(u64, Vec<u8>)>,
     /// The last barrier of PMI.
     fence: Option<Vec<u8>>,
     /// The last word on whether the ranks are still.
-    still: Option<Vec<u8>>,
+    stalled: Option<Vec<u8>>,
     /// Frames of output from `base` on.
     output: VecDeque<Vec<u8>>,
     base: u64,
@@ -49,13 +49,13 @@ pub(super) struct Lasting {
     pub has_peers: bool,
 }
 
-impl Lasting {
+impl Reconnect {
     pub(super) fn new(daemon: Daemon) -> Self {
-        Lasting {
+        Reconnect {
             daemon,
             reports: Vec::new(),
             fence: None,
-            still: None,
+            stalled: None,
             output: VecDeque::new(),
             base: 0,
             end: 0,
@@ -68,12 +68,12 @@ impl Lasting {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.end - self.base >= KEPT_BYTES as u64
+        self.end - self.base >= BACKLOG_BYTES as u64
     }
 
     /// When to look for a daemon, if there is none.
-    pub(super) fn look_ns(&self) -> Option<u64> {
-        self.away_ns.map(|(_, look_ns)| look_ns)
+    pub(super) fn due_ns(&self) -> Option<u64> {
+        self.away_ns.map(|(_, due_ns)| due_ns)
     }
 
     /// A report on its way to the daemon.
@@ -85,7 +85,7 @@ impl Lasting {
                 let mut frame = Vec::new();
                 wire::put_json(&mut frame, Kind::Report, report);
                 if matches!(report, Report::Still(_)) {
-                    self.still = Some(frame);
+                    self.stalled = Some(frame);
                     return;
                 }
                 self.reports.push((self.end, frame));
@@ -141,7 +141,7 @@ impl Lasting {
             place += frame.len() as u64;
         }
         reports.for_each(|(_, report)| out.extend(report));
-        self.fence.iter().chain(&self.still).for_each(|frame| out.extend(frame));
+        self.fence.iter().chain(&self.stalled).for_each(|frame| out.extend(frame));
     }
 
     fn connect(&self) -> Option<OwnedFd> {
@@ -155,7 +155,7 @@ impl Lasting {
 impl Starter {
     /// Somebody hears us, or may again.
     pub(super) fn is_reachable(&self) -> bool {
-        self.front.is_some() || self.lasting.is_some()
+        self.front.is_some() || self.reconnect.is_some()
     }
 
     /// The daemon is gone; another one may come.
@@ -167,27 +167,27 @@ impl Starter {
         // Nobody stays frozen in a turn that no daemon ends; who was stopped by a user stays so.
         self.end_turn();
         let now_ns = now_ns();
-        if let Some(lasting) = &mut self.lasting {
-            lasting.away_ns.get_or_insert((now_ns, now_ns + RETRY_NS));
+        if let Some(reconnect) = &mut self.reconnect {
+            reconnect.away_ns.get_or_insert((now_ns, now_ns + RETRY_NS));
         }
     }
 
     /// Looks for a daemon when it is time.
     pub(super) fn handle_away(&mut self, now_ns: u64) {
-        let Some(lasting) = &mut self.lasting else { return };
-        let Some((since_ns, look_ns)) = lasting.away_ns else { return };
-        if now_ns < look_ns {
+        let Some(reconnect) = &mut self.reconnect else { return };
+        let Some((since_ns, due_ns)) = reconnect.away_ns else { return };
+        if now_ns < due_ns {
             return;
         }
-        if let Some(socket) = lasting.connect() {
-            lasting.away_ns = None;
-            lasting.put_all(self.suspended, &mut self.out);
+        if let Some(socket) = reconnect.connect() {
+            reconnect.away_ns = None;
+            reconnect.put_all(self.suspended, &mut self.out);
             (self.front, self.decoder) = (Some(socket), Decoder::default());
             return self.send();
         }
-        lasting.away_ns = Some((since_ns, now_ns + RETRY_NS));
-        if now_ns >= since_ns.saturating_add(lasting.daemon.patience_ms.saturating_mul(1_000_000)) {
-            self.lasting = None;
+        reconnect.away_ns = Some((since_ns, now_ns + RETRY_NS));
+        if now_ns >= since_ns.saturating_add(reconnect.daemon.patience_ms.saturating_mul(1_000_000)) {
+            self.reconnect = None;
             self.suspended = false;
             self.settle_freeze();
             if !self.alone {
