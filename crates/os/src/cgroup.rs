@@ -21,7 +21,8 @@ pub use granted::{Granted, receive};
 pub use group::{JobGroup, has_its_pid};
 pub use part::{Enforced, Limits, PartGroup, PartPlace, sweep_blocking};
 
-/// How long the kernel may take to empty a killed cgroup before its removal is given up: who is killed dies when he gets a core.
+/// How long the kernel may take to empty a killed cgroup before its removal is given up: a killed process
+/// dies when it gets a core.
 const REMOVAL_MAX: Duration = Duration::from_secs(10);
 
 /// The cgroup inside a job's in which its processes are. The starter stops this one, when the job is suspended; the daemon
@@ -42,7 +43,7 @@ pub struct Cgroup {
 enum Rights {
     /// This process made it there. Killed and removed when dropped.
     Made(PathBuf),
-    /// It is root's, whose daemon has opened what is written.
+    /// It is root's; root's daemon has opened the files that are written.
     Granted {
         enter: OwnedFd,
         freeze: OwnedFd,
@@ -84,7 +85,7 @@ impl Cgroup {
         let inner = open(&directory, Path::new(INNER), OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
         // Kernels before 5.14 have no cgroup.kill: descendants are then killed one by one.
         open(&directory, Path::new("cgroup.kill"), OFlags::WRONLY).ok()?;
-        // As long as it is held nobody sweeps it.
+        // While it is held no sweep removes it.
         let _ = rustix::fs::flock(&directory, rustix::fs::FlockOperation::NonBlockingLockShared);
         Some(Cgroup { directory, inner, rights: Rights::Made(path.to_owned()) })
     }
@@ -100,7 +101,7 @@ impl Cgroup {
         if !self.has("memory.max") {
             let _ = write(&self.directory, "../cgroup.subtree_control", b"+memory");
         }
-        // In this order: who is limited is never killed one by one.
+        // In this order: a limited process is never killed alone.
         let is_limited = write(&self.directory, "memory.oom.group", b"1").is_ok()
             && write(&self.directory, "memory.max", bytes.to_string().as_bytes()).is_ok();
         if is_limited {
@@ -175,7 +176,7 @@ impl Cgroup {
         written.is_ok()
     }
 
-    /// Whether every process in it stands still; none: that cannot be seen.
+    /// Whether every process in it is frozen; none: that cannot be seen.
     pub fn is_frozen(&self) -> Option<bool> {
         let mut bytes = [0; 256];
         let file = open(&self.inner, Path::new("cgroup.events"), OFlags::RDONLY).ok()?;
@@ -267,7 +268,7 @@ pub fn thaw(path: &Path) {
 /// Kills what is in a cgroup of ours and removes it. The front end calls this when the starter has died.
 pub fn remove(path: &Path) {
     let me = rustix::process::geteuid().as_raw();
-    // Whoever has made one of the same name since keeps it.
+    // A newer one of the same name stays.
     if !rustix::fs::lstat(path).is_ok_and(|found| found.st_uid == me) {
         return;
     }
@@ -280,7 +281,7 @@ pub fn remove(path: &Path) {
         if Instant::now() > deadline {
             return;
         }
-        // The last members are on their way out: the kernel tells nobody when the last zombie has left.
+        // The last members are exiting: the kernel sends no event when the last zombie has left.
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -340,7 +341,8 @@ mod tests {
 
     #[test]
     fn cgroup_without_memory_controller_sets_no_limit() {
-        // The one around it does not say which controllers it hands down; says so, but hands down nothing; or lets nobody write.
+        // The parent lists no controllers to hand down; lists them, but hands down nothing; or lets no
+        // process write.
         for around_it in ["", "file", "folder"] {
             let (around, cgroup) = fake(&format!("absent-{around_it}"), &[]);
             let control = around.join("cgroup.subtree_control");

@@ -1,5 +1,5 @@
-//! What is left when ranks are dead: children of theirs that went on by themselves. This process is their subreaper, so
-//! the orphans among them are its children, and a chain of living processes always begins at one of them.
+//! Descendants that remain when ranks are dead. This process is their subreaper, so the orphans among them
+//! are its children. A chain of living processes always begins at one of them.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ pub fn any() -> bool {
     !matches!(waitid(WaitId::All, options), Err(rustix::io::Errno::CHILD))
 }
 
-/// Takes the status of dead orphans; `is_reserved` are ranks whose pids must stay theirs (W10).
+/// Takes the status of dead orphans; `is_reserved` are ranks whose pids must stay theirs.
 pub fn reap_orphans(is_reserved: impl Fn(Pid) -> bool) {
     for pid in children_of(rustix::process::getpid()) {
         if !is_reserved(pid) {
@@ -39,8 +39,8 @@ pub fn all_of(pid: Pid) -> Vec<Pid> {
     with_descendants(children_of(pid))
 }
 
-/// The same, of a process that has no more than `limit` processes and threads below it, itself counted; none of one that has more. So long
-/// it takes at most, whoever decides how many there are.
+/// The same, of a process with at most `limit` processes and threads below it, itself counted; none of one
+/// that has more. So the time is bounded, however many there are.
 pub fn some_of(pid: Pid, limit: usize) -> Option<Vec<Pid>> {
     let (mut found, mut next, mut left) = (vec![pid], 0, limit);
     while let Some(&pid) = found.get(next) {

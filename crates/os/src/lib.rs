@@ -1,4 +1,4 @@
-//! What the kernel of a node says and does: for starter, daemon and command line. Nothing here knows a job's protocol.
+//! Access to the kernel of a node: for starter, daemon and command line. Nothing here knows a job's protocol.
 //!
 //! | module | subject |
 //! |---|---|

@@ -1,8 +1,9 @@
 //! Network namespaces for the virtual nodes of a job, joined as machines are: two by a cable (a pair of veths), more by a
 //! switch (a bridge in a namespace of its own).
 //!
-//! Nothing here has a name outside: the namespaces live as long as a process is in them or the front end holds them open, and
-//! take their interfaces and addresses with them when they go. So nothing is left behind, whoever is killed.
+//! Nothing here has a name outside. The namespaces exist as long as a process is in them or the front end
+//! holds them open, and take their interfaces and addresses with them. So nothing is left behind, whichever
+//! process is killed.
 //!
 //! ```text
 //! node 0: lo, tutti 10.213.0.1/16 ---- tutti 10.213.0.2/16, lo :node 1            two nodes
@@ -10,8 +11,9 @@
 //! node i: lo, tutti 10.213.x.y/16 ---- port i, bridge :switch                     more
 //! ```
 //!
-//! Every node is told the hardware addresses of all others, for good: nobody asks for one, and such entries do not count in the
-//! kernel's table of neighbours, which has 1024 places for all namespaces together (`net.ipv4.neigh.default.gc_thresh3`).
+//! Every node gets permanent entries for the hardware addresses of all others. So there are no ARP requests,
+//! and such entries do not count in the kernel's table of neighbours. That has 1024 places for all namespaces
+//! together (`net.ipv4.neigh.default.gc_thresh3`).
 //!
 //! The caller is single-threaded: it goes into the namespaces and comes back.
 
@@ -23,7 +25,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Nodes, at most: each is told of all others.
+/// Nodes, at most: each gets an entry for all others.
 pub const NAMESPACES_MAX: u32 = 128;
 
 /// Number of the loopback interface in every namespace.
@@ -69,7 +71,7 @@ pub struct Namespaces {
     own: OwnedFd,
     /// By node.
     pub nodes: Vec<Namespace>,
-    /// That of the switch, which lives as long as this is open.
+    /// That of the switch, which exists as long as this is open.
     switch: Option<OwnedFd>,
 }
 
@@ -82,7 +84,7 @@ impl Namespaces {
         assert!((1..=NAMESPACES_MAX).contains(&nodes));
         let own = current().map_err(failed("open this network namespace"))?;
         let made = (0..nodes + u32::from(nodes > 2)).map(|_| make()).collect::<Result<Vec<_>, _>>();
-        // Who may not make one has not left and could not come back either.
+        // A process that may not make one has not left and could not come back either.
         let back = enter(&own);
         let mut made = made?;
         back.map_err(failed("come back to this network namespace"))?;
@@ -96,8 +98,8 @@ impl Namespaces {
         Ok(Namespaces { own, nodes: nodes.collect(), switch: switch.map(|(descriptor, _)| descriptor) })
     }
 
-    /// What must stay open as long as more than two nodes are to reach each other, if there is such a thing; a copy, for a
-    /// process that lives longer than this one.
+    /// What must stay open while more than two nodes are to reach each other, if there is such a thing; a
+    /// copy, for a process that outlives this one.
     ///
     /// # Errors
     /// When there are no more descriptors.
@@ -260,7 +262,7 @@ impl Message {
         message
     }
 
-    /// Who has an address on an interface's network: for good.
+    /// The owner of an address on an interface's network: for good.
     fn neighbour(number: u32, address: Ipv4Addr, hardware: [u8; 6]) -> Self {
         let mut message = Message::new(libc::RTM_NEWNEIGH, libc::NLM_F_CREATE | libc::NLM_F_REPLACE);
         // struct ndmsg
@@ -339,7 +341,7 @@ mod tests {
 
     use super::*;
 
-    /// Whose hardware addresses this namespace knows for good.
+    /// Permanent hardware addresses in this namespace.
     fn neighbours() -> io::Result<Vec<Ipv4Addr>> {
         /// ATF_COM and ATF_PERM (linux/if_arp.h).
         const FOR_GOOD: &str = "0x6";

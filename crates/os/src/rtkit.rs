@@ -1,11 +1,13 @@
-//! Real-time priority from RealtimeKit, which gives it to users who have no right to it: one question over the system's D-Bus.
+//! Real-time priority from RealtimeKit, which gives it to users without a right to it: one call over the
+//! system's D-Bus.
 //!
 //! ```text
 //! AUTH EXTERNAL uid -> OK -> BEGIN -> Hello -> its return -> MakeThreadRealtime(thread, priority) -> its return, or an error
 //! ```
 //!
-//! It answers only processes that let the kernel end them when a real-time thread of theirs does not sleep for long: RLIMIT_RTTIME. Nothing here
-//! waits longer than a limit for all of it, whoever is at the other end, and what he says is bounded and checked.
+//! It answers only processes with a limit RLIMIT_RTTIME: the kernel ends them when a real-time thread of
+//! theirs does not sleep for long. Nothing here waits longer than a limit for all of it. Replies are bounded
+//! and checked, whatever process sends them.
 
 use std::io::{self, Error, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -19,7 +21,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 pub const BUS: &str = "/run/dbus/system_bus_socket";
 /// What all of it may take.
 pub const LIMIT: Duration = Duration::from_secs(1);
-/// RealtimeKit gives 20 at most, if its administrator does not say less.
+/// RealtimeKit gives 20 at most, unless its administrator has set less.
 const PRIORITY: u32 = 10;
 /// So long a real-time thread may go without sleeping: RealtimeKit wants no more.
 const RTTIME_US: u64 = 200_000;
@@ -30,10 +32,10 @@ const CALL: u8 = 1;
 const RETURN: u8 = 2;
 const ERROR: u8 = 3;
 
-/// Asks for real-time priority for a thread of this process.
+/// Requests real-time priority for a thread of this process.
 ///
 /// # Errors
-/// When there is no bus, nobody answers in time, or he refuses.
+/// When there is no bus, no reply in time, or a refusal.
 pub fn make_real_time(bus: &Path, thread: u64, limit: Duration) -> io::Result<()> {
     let mut line = Line { stream: dial(bus)?, deadline: Instant::now() + limit };
     let current = getrlimit(Resource::Rttime);
@@ -47,7 +49,7 @@ pub fn make_real_time(bus: &Path, thread: u64, limit: Duration) -> io::Result<()
     line.call(2, &message(2, kit, "MakeThreadRealtime", Some((thread, PRIORITY))))
 }
 
-/// A bus whose queue is full is none: it is not waited for.
+/// A bus whose queue is full counts as none: it is not waited for.
 fn dial(bus: &Path) -> io::Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -114,7 +116,7 @@ impl Line {
         self.send(b"BEGIN\r\n")
     }
 
-    /// Until this call is answered; what else comes, signals for instance, is nobody's.
+    /// Until this call is answered; other messages, such as signals, are dropped.
     fn call(&mut self, serial: u32, message: &[u8]) -> io::Result<()> {
         self.send(message)?;
         loop {

@@ -1,9 +1,10 @@
-//! What a job begins with that is its user's session's: limits, priorities, cores, and what it may never regain. The daemon at whose socket
-//! a job is submitted asks the kernel about the process at the other end ([`Session::of`]); what the user says of it does not count. Every
-//! node's daemon starts its part of the job with that and never above it ([`crate::fork_starter`]).
+//! What a job inherits from its user's session: limits, priorities, cores, and capabilities that it may never
+//! regain. The daemon at whose socket a job is submitted asks the kernel about the process at the other end
+//! ([`Session::of`]); claims of the user do not count. Every node's daemon starts its part of the job with
+//! that and never above it ([`crate::fork_starter`]).
 //!
-//! Everything is read below one descriptor of `/proc/PID`, and the process lives before and after: so all of it is said of one process,
-//! and its number is nobody else's.
+//! Everything is read below one descriptor of `/proc/PID`, and the process is alive before and after. So all
+//! of it belongs to one process, whose number was not reused.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -35,7 +36,7 @@ const LIMITS: [&str; 16] = [
 /// No file that is read here is longer.
 const FILE_BYTES_MAX: u64 = 16 << 10;
 
-/// What the kernel says of a process that submits a job.
+/// The kernel's view of a process that submits a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     /// Soft and hard limits, by the kernel's numbers.
@@ -44,7 +45,7 @@ pub struct Session {
     pub nice: i32,
     /// `SCHED_OTHER`, `SCHED_BATCH` or `SCHED_IDLE`. A session in real time counts as a usual one: jobs take turns.
     pub policy: i32,
-    /// As `ioprio_get` says it.
+    /// As from `ioprio_get`.
     pub io_priority: i32,
     /// How soon it is killed when there is no memory, from -1000 to 1000.
     pub oom_score_adjustment: i32,
@@ -62,7 +63,7 @@ impl Session {
     /// That of this process on this machine; `pidfd` is the same process.
     ///
     /// # Errors
-    /// When it has ended, or the kernel does not say.
+    /// When it has ended, or the kernel does not tell.
     pub fn of(pid: Pid, pidfd: BorrowedFd<'_>, machine: &str) -> io::Result<Self> {
         let path = format!("/proc/{}", pid.as_raw_nonzero());
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -7,15 +7,15 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::path::Arg;
 use rustix::process::Pid;
 
-/// As long as the fields that anybody here asks for are at most: a name of 64 bytes and 22 numbers.
+/// As long as the fields that are read here are at most: a name of 64 bytes and 22 numbers.
 const LINE_BYTES: usize = 640;
 
-/// What it says, as far as anybody here asks.
+/// The fields that are used here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// Its letter.
     pub state: u8,
-    /// Who is told of its death; 0: nobody in this pid namespace.
+    /// The process that gets its SIGCHLD; 0: none in this pid namespace.
     pub parent: i32,
     /// Its process group; 0: begun outside this pid namespace.
     pub group: i32,
@@ -59,7 +59,7 @@ impl Stat {
     fn parse(line: &[u8]) -> Option<Self> {
         // 17 (name) S 1 ...: the name may hold anything, also what is no text; the last parenthesis ends it.
         let name_end = line.windows(2).rposition(|end| end == b") ")?;
-        // The last number may be cut; nobody asks for it.
+        // The last number may be cut; it is not used.
         let mut fields = std::str::from_utf8(&line[name_end + 2..]).ok()?.split_ascii_whitespace();
         let state = *fields.next()?.as_bytes().first()?;
         let parent = fields.next()?.parse().ok()?;
@@ -74,7 +74,7 @@ impl Stat {
     }
 }
 
-/// Whose process it is; none when there is none.
+/// The owner of a process; none when there is none.
 pub fn owner(pid: Pid) -> Option<u32> {
     // That of its status is real, unlike the owner of its folder, which is root where a program may not be looked into.
     let text = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;

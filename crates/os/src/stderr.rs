@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io::Write;
 
-/// Writes a line, at once. A closed pipe or a full disk is no error: the program goes on, which it would not after `eprintln`.
+/// Writes a line, at once. A closed pipe or a full disk is no error, as it would be with `eprintln`.
 pub fn print_line(line: impl Display) {
     let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }

@@ -90,7 +90,7 @@ pub fn leave_network_namespace() -> io::Result<()> {
     checked(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
 }
 
-/// Lets every signal come: who was started by a program that waits for signals has inherited which ones it has blocked.
+/// Unblocks every signal: a program that waits for signals may have started this one with some blocked.
 pub fn unblock_signals() {
     // SAFETY: the set is plain data, filled before it is read.
     unsafe {
@@ -163,7 +163,7 @@ pub fn take_descriptor(number: RawFd) -> io::Result<OwnedFd> {
 /// Takes over the stdin that this program was started with, and leaves /dev/null in its place.
 ///
 /// # Errors
-/// When there is none, or it is no socket: then this program was not started by who should.
+/// When there is none, or it is no socket: then this program was not started by a front end or daemon.
 pub fn take_stdin() -> io::Result<OwnedFd> {
     let stdin = rustix::stdio::stdin();
     rustix::net::sockopt::socket_type(stdin)?;

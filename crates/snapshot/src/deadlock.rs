@@ -1,8 +1,10 @@
-//! Deadlock: ranks that wait for ever, since nothing is under way that could end a wait and nobody is left who could begin to.
+//! Deadlock: ranks that wait for ever, since nothing is under way that could end a wait and no rank is left
+//! that could begin to.
 //!
-//! A rank may go on when it does not sleep for good ([`Doing::Waits`] with `sure`) or when something in flight is for it; the others go on
-//! when all parts of any of their alternatives can end, each by the rank that it is for ([`super::reduction`]). A wait whose data are under way
-//! ends by itself. A rank whose calls wait for ever may still go on with collective operations that it has started.
+//! A rank may continue when it does not sleep for good ([`Doing::Waits`] with `sure`) or when something in
+//! flight is for it. The others continue when all parts of any of their alternatives can end, each by the
+//! rank that it is for ([`super::reduction`]). A wait whose data are under way ends by itself. A rank whose
+//! calls wait for ever may still advance collective operations that it has started.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,13 +15,14 @@ use super::reduction::{Leaf, Party, stuck};
 use crate::state::{Alternative, Doing, Snapshot, View, Wait, What};
 use crate::waits;
 
-/// For the user who was told of a deadlock, should something from outside end it: a signal's handler, a debugger.
+/// For the user after a report of a deadlock, should something from outside end it: a signal's handler, a
+/// debugger.
 pub const GOES_ON: &str = "a rank that waited for ever has been woken: the job goes on";
 
 /// The communicator of which the own rank is the only member.
 const SELF: u32 = 1;
 
-/// What ends the sentence of ranks of which nobody waits for another that is left.
+/// The end of a sentence about ranks that wait only for ranks that have left.
 const HAVE_LEFT: &str = " for ranks that have left";
 
 /// Ranks that wait for each other for ever.
@@ -62,7 +65,7 @@ impl Snapshot {
             .iter()
             .map(|(rank, doing)| doing.map_or(Party::Free, |doing| party(*rank, doing, &ranks)))
             .collect();
-        // Behind them, for all that nobody has seen.
+        // Behind them, for all that no view shows.
         let all_are_seen = ranks.len() as u64 == self.ranks;
         parties.push(if all_are_seen { Party::Gone } else { Party::Free });
         let stuck: BTreeMap<u32, &Doing> =
@@ -83,7 +86,7 @@ impl Snapshot {
 /// How much a rank waits for; an alternative without a wait counts as one.
 fn waits_of(doing: &Doing) -> usize {
     let Doing::Waits { any, background, .. } = doing else { return 0 };
-    // One may stand for those of the background that have no room.
+    // One may represent those of the background that have no room.
     let unnamed = background.iter().filter(|one| one.all.is_empty() && one.more).count().min(1);
     any.iter().chain(background).map(|one| one.all.len().max(1)).sum::<usize>() - unnamed
 }
@@ -94,7 +97,7 @@ fn peer_of(wait: &Wait, rank: u32) -> Option<u32> {
     wait.peer.or(alone.then_some(rank))
 }
 
-/// What a rank does, by the places of ranks in `ranks`; who is not there has the place behind them.
+/// What a rank does, by the places of ranks in `ranks`; unknown ranks have the place behind them.
 fn party(rank: u32, doing: &Doing, ranks: &[u32]) -> Party {
     let place = |peer: u32| ranks.binary_search(&peer).unwrap_or(ranks.len());
     let leaf = |wait: &Wait| {
@@ -121,7 +124,7 @@ type Lead<'a> = (u32, &'a Wait);
 
 /// Ranks of which each waits for the next; empty when all that is waited for has left.
 fn cycle(stuck: &BTreeMap<u32, &Doing>) -> Vec<Link> {
-    // Who is, or was, on the path; who was, and leads to no cycle.
+    // On the path; or was, and leads to no cycle.
     let (mut seen, mut left) = (BTreeSet::new(), BTreeSet::new());
     for first in stuck.keys().copied() {
         let mut path = Vec::new();
@@ -146,7 +149,7 @@ fn cycle(stuck: &BTreeMap<u32, &Doing>) -> Vec<Link> {
     Vec::new()
 }
 
-/// The waits of a rank for others of these. Who waits for any rank waits for each of them.
+/// The waits of a rank for others of these. A wait for any rank is a wait for each of them.
 fn leads<'a>(rank: u32, stuck: &'a BTreeMap<u32, &'a Doing>) -> Box<dyn Iterator<Item = Lead<'a>> + 'a> {
     let Doing::Waits { any, .. } = stuck[&rank] else { return Box::new(std::iter::empty()) };
     let waits = any.iter().flat_map(|one| &one.all);
@@ -278,7 +281,7 @@ mod tests {
         assert_eq!(ranks(&[all([from(1)]), any([from(0), from(2)]), None]), [0; 0]);
         // Two wait for each other, and the third computes.
         assert_eq!(ranks(&[all([from(1)]), all([from(0)]), None]), [0, 1]);
-        // Who waits for anybody can be helped by whoever runs, if he has been seen or not.
+        // A wait for any rank can be ended by every running rank, seen or not.
         assert_eq!(ranks(&[all([receive(None)]), None]), [0; 0]);
         assert_eq!(ranks(&[all([receive(None)]), all([receive(None)])]), [0, 1]);
         let part = Snapshot { ranks: 3, ..snapshot(&[all([receive(None)]), all([receive(None)])]) };

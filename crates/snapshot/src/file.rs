@@ -1,4 +1,4 @@
-//! The file of a snapshot: one line that says what it is, then JSON. See docs/user/snapshots.md.
+//! The file of a snapshot: a header line, then JSON. See docs/user/snapshot.md.
 //!
 //! ```text
 //! TUTTI-SNAPSHOT 2 <bytes of what follows> <their CRC-32 in hexadecimal>\n
@@ -22,7 +22,7 @@ pub enum FileError {
     /// Of another version.
     #[error("it is of version {0}, and this program reads version {VERSION}")]
     Version(u32),
-    /// Cut off, or longer than it says.
+    /// Cut off, or longer than its header tells.
     #[error("{found} bytes are there, and {expected} were written")]
     Length {
         /// As written.

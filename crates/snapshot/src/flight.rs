@@ -34,12 +34,12 @@ impl Snapshot {
     pub fn in_flight(&self) -> (Vec<InFlight<'_>>, Vec<String>) {
         let mut found = Vec::new();
         let mut troubles = Vec::new();
-        // Of whom all flows are listed.
+        // Nodes with all flows listed.
         let shown = self.nodes.iter().filter(|node| node.flows_omitted == 0);
         let shown: HashSet<u32> = shown.flat_map(|node| &node.ranks).map(|view| view.rank).collect();
         let flows = self.nodes.iter().flat_map(|node| &node.flows);
         let by_ends: Flows<'_> = flows.map(|flow| ((flow.from, flow.to), flow)).collect();
-        // Of whom only flows are listed on which something is not acknowledged.
+        // Nodes with only those flows listed on which something is not acknowledged.
         let reticent = self.nodes.iter().filter(|node| node.acknowledged_omitted);
         let reticent: HashSet<u32> = reticent.flat_map(|node| &node.ranks).map(|view| view.rank).collect();
         for node in &self.nodes {
@@ -49,7 +49,8 @@ impl Snapshot {
                 if !shown.contains(&flow.to) && !by_ends.contains_key(&(flow.to, flow.from)) {
                     continue;
                 }
-                // Who has never heard of a sender expects its first record; what else is not known counts as not taken.
+                // A receiver that does not know a sender expects its first record; whatever else is not known
+                // counts as not taken.
                 let expected = if reticent.contains(&flow.to) { flow.snd_una } else { 0 };
                 let expected = by_ends.get(&(flow.to, flow.from)).map_or(expected, |other| other.rcv_nxt);
                 match of_flow(flow, expected, &mut found) {
@@ -64,7 +65,7 @@ impl Snapshot {
     }
 }
 
-/// Flows by whose they are and where they lead: a job has about as many as its ranks squared.
+/// Flows by sender and receiver: a job has about as many as its ranks squared.
 type Flows<'a> = HashMap<(u32, u32), &'a Flow>;
 
 /// `expected`: the next record that its other end takes.

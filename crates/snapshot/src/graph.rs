@@ -1,4 +1,4 @@
-//! Who waits for whom, as a list for people and as a graph for Graphviz.
+//! The wait-for graph, as a list for people and for Graphviz.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ pub(super) fn named(ranks: &[u32]) -> String {
     text
 }
 
-/// Whom parts that must all end wait for: "rank 1", "all of ranks 1-3".
+/// The targets of parts that must all end: "rank 1", "all of ranks 1-3".
 fn targets(one: &Alternative) -> String {
     let mut peers: Vec<u32> = one.all.iter().filter_map(|wait| wait.peer).collect();
     peers.sort_unstable();
@@ -53,7 +53,7 @@ fn targets_text(any: &[Alternative], more: bool) -> String {
 }
 
 impl Snapshot {
-    /// The ranks that wait, by whom they wait for; those that wait for the same stand together.
+    /// The waiting ranks by their targets; those with the same targets share a line.
     pub(super) fn put_graph(&self, found: Option<&Deadlock>, text: &mut String) {
         let mut by_targets: BTreeMap<String, Vec<u32>> = BTreeMap::new();
         for view in self.nodes.iter().flat_map(|node| &node.ranks) {
@@ -76,8 +76,8 @@ impl Snapshot {
         }
     }
 
-    /// The same for Graphviz: an arrow for each wait, dashed where another is enough, dotted where the data are under way; red who waits for
-    /// ever.
+    /// The same for Graphviz: an arrow for each wait. Dashed: another one is enough; dotted: the data are
+    /// under way; red: it waits for ever.
     pub fn dot(&self) -> String {
         let found = self.deadlock();
         let mut text = format!("digraph \"job {}\" {{\n", self.job);

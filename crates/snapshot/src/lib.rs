@@ -1,12 +1,12 @@
-//! A snapshot: the state of all channels of a job at one moment, at which all its ranks stand still.
+//! A snapshot: the state of all channels of a job at one moment, at which all its ranks are frozen.
 //!
 //! ```text
 //! starter of each node: freeze -> view() -> told upwards ... all nodes have told -> thaw          (whoever asks: the head of the cluster)
 //! Snapshot = the views of all nodes -> in_flight(), deadlock(), text(); or a file (file)
 //! ```
 //!
-//! No node needs to wait for another with its look: what a frozen rank has published does not change, and there is a moment at which all
-//! are frozen. The format of the file stands in docs/user/snapshots.md.
+//! No node needs to wait for another: what a frozen rank has published does not change, and at one moment all
+//! are frozen. The format of the file is in docs/user/snapshot.md.
 
 mod deadlock;
 mod file;

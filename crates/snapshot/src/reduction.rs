@@ -1,17 +1,18 @@
-//! Which of several parties that wait for each other can never go on.
+//! Which of several parties that wait for each other can never continue.
 //!
-//! A party goes on when all waits of any one of its alternatives can end; a wait can end when the one that it is for can go on. So those are let go
-//! who run, then those who can go on by them, and so on until nobody more can; who remains waits for ever, whatever the others do.
+//! A party continues when all waits of any one of its alternatives can end. A wait can end when its target
+//! can continue. So running parties are removed, then those that they let continue, and so on until none is
+//! left to remove. The rest wait for ever, whatever the others do.
 //!
-//! Besides its calls a party may have operations in the background, which go on by themselves and help some waits of others (`any_kind`),
-//! but not its own calls.
+//! Besides its calls a party may have operations in the background. They advance by themselves and help some
+//! waits of others (`any_kind`), but not its own calls.
 
 /// What a wait is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Leaf {
     /// The party that can end it; none: any.
     pub peer: Option<usize>,
-    /// What goes on in the background there can end it too.
+    /// Operations in the background of the target can end it too.
     pub any_kind: bool,
     /// It ends whatever others do.
     pub ends: bool,
@@ -31,12 +32,12 @@ pub(super) enum Party {
     Waits {
         /// For any of these.
         any: Vec<All>,
-        /// What goes on in its background, each when all of it has ended.
+        /// Operations in its background, each when all of it has ended.
         background: Vec<All>,
     },
 }
 
-/// What may go on: the calls of a party, or its background.
+/// What may continue: the calls of a party, or its background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Actor {
     party: usize,
@@ -50,7 +51,7 @@ struct Open {
     waits: usize,
 }
 
-/// Waits that end when somebody goes on, by their numbers.
+/// Waits that end when a party continues, by their numbers.
 #[derive(Debug, Default)]
 struct Followers {
     calls: Vec<usize>,
@@ -65,7 +66,7 @@ struct Reduction {
     waits: Vec<Option<usize>>,
     /// By party, and behind them for anybody.
     followers: Vec<Followers>,
-    /// Who may go on: calls, background.
+    /// What may continue: calls, background.
     may: Vec<[bool; 2]>,
     due: Vec<Actor>,
     /// Waits that were looked at.
@@ -123,7 +124,7 @@ impl Reduction {
         }
     }
 
-    /// Until nobody more can go on.
+    /// Until no more can continue.
     fn run(&mut self) {
         while let Some(Actor { party, is_background }) = self.due.pop() {
             for of in [party, self.may.len()] {
@@ -216,7 +217,8 @@ mod tests {
         assert_eq!(stuck(&chain(Party::Gone)).len(), 19_999);
     }
 
-    /// Each of a long chain goes on by itself, and so many others wait for anybody, and for one who has gone.
+    /// A long chain resolves link by link, with many others that wait for any rank, and for one that has
+    /// left.
     #[test]
     fn deadlock_reduction_is_linear() {
         const MANY: usize = 20_000;
@@ -248,7 +250,8 @@ mod tests {
         prop_oneof![1 => Just(Party::Free), 1 => Just(Party::Gone), 6 => waits]
     }
 
-    /// By trying every order in which calls and backgrounds can go on, from what has gone on so far: a set of bits, calls first.
+    /// By trying every order in which calls and backgrounds can continue, from what has continued so far: a
+    /// set of bits, calls first.
     fn explore(parties: &[Party], done: u32, seen: &mut [bool]) {
         if std::mem::replace(&mut seen[done as usize], true) {
             return;

@@ -66,7 +66,7 @@ impl View {
         if data_bytes == 0 { share.min((base + ranks * each) as usize) } else { share }
     }
 
-    /// A view as JSON; one without room says so and shows nothing.
+    /// A view as JSON; without room, one with that reason and nothing else.
     pub fn fitting(json: String, bytes_max: usize) -> String {
         if json.len() <= bytes_max {
             return json;
@@ -108,14 +108,14 @@ pub enum Doing {
         /// The function of MPI that it is in; none: that is not known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<String>,
-        /// What for; the end of any of them lets it go on.
+        /// What for; the end of any of them lets it continue.
         any: Vec<Alternative>,
-        /// Collective operations that were started and go on by themselves: what each awaits at its step.
+        /// Collective operations that were started and advance by themselves: what each awaits at its step.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         background: Vec<Alternative>,
         /// There are more, or others.
         more: bool,
-        /// Nothing but a message can let it go on: no other thread of it, no timer.
+        /// Nothing but a message can wake it: no other thread of it, no timer.
         sure: bool,
         /// Messages that it has and no receive has asked for.
         unasked: u32,
@@ -124,7 +124,7 @@ pub enum Doing {
     HasLeft,
 }
 
-/// One of the things that let a rank go on: it ends when all its parts have.
+/// One of the things that let a rank continue: it ends when all its parts have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alternative {
     /// Its parts that have not ended.
@@ -170,12 +170,12 @@ pub enum What {
     Other,
 }
 
-/// A message as its head says.
+/// A message as in its header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who sent it.
+    /// The sender.
     pub from: u32,
-    /// To whom.
+    /// The receiver.
     pub to: u32,
     /// What it is: eager, stream, announce, write, part, clear, done, join, tell, credit.
     pub kind: String,
@@ -191,7 +191,8 @@ pub struct Message {
 }
 
 impl Message {
-    /// It carries data of the program, or stands for such a message: no answer, and no part of one that was counted.
+    /// It carries data of the program, or represents such a message: no answer, and no part of one that was
+    /// counted.
     pub fn is_message(&self) -> bool {
         ["eager", "stream", "announce", "write"].contains(&self.kind.as_str())
     }
@@ -209,7 +210,7 @@ pub struct BulkIn {
 /// The words of a flow from a rank of the node to one of another node, and what its send FIFO holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
-    /// Whose it is.
+    /// The rank of this node.
     pub from: u32,
     /// Where it leads.
     pub to: u32,

@@ -9,7 +9,7 @@ use tutti_os::stderr::escape_control;
 use super::flight::{InFlight, Place};
 use crate::state::{BulkIn, Doing, Message, RankView, Snapshot};
 
-/// Messages that are listed one by one between the same two ranks; of the others it is said how many there are.
+/// Messages that are listed one by one between the same two ranks; the others are counted.
 const LISTED_MAX: usize = 8;
 
 /// What a context's communicator is called: names that a program has given are known to its ranks only.
@@ -42,7 +42,7 @@ fn of_bytes(part: u64, whole: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.into_iter().find(|(unit, _)| whole >= *unit) {
         Some((unit, name)) => {
-            // Cut off, not rounded: what has not arrived is not said to have.
+            // Cut off, not rounded: what has not arrived is not counted as arrived.
             let tenths = |bytes: u64| (u128::from(bytes) * 10 / unit as u128) as u64;
             let text = |bytes| format!("{}.{}", tenths(bytes) / 10, tenths(bytes) % 10);
             format!("{} of {} {name}", text(part), text(whole))
@@ -116,7 +116,7 @@ impl Snapshot {
         }
     }
 
-    /// What ranks have taken and no receive has asked for, and of whom that is not known.
+    /// What ranks have taken and no receive has asked for, and the ranks of which that is not known.
     fn put_held(&self, text: &mut String) {
         let held: Vec<&Message> = self.nodes.iter().flat_map(|node| &node.held).collect();
         if !held.is_empty() {
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
     use crate::state::{Alternative, View, Wait, What};
 
-    /// Names in it are hostile, as in a file that somebody has written.
+    /// Names in it are hostile, as in a forged file.
     fn hostile() -> Snapshot {
         let name = || "\u{1b}[2J\nno deadlock\u{9b}1m".to_owned();
         let message = |from, to| Message { from, to, kind: name(), context: 0, tag: 0, bytes: 0, data: None };

@@ -1,4 +1,4 @@
-//! The look of a starter at its ranks, which stand still.
+//! The view of a starter of its ranks, which are frozen.
 //!
 //! What ranks have written is hostile: everything is copied, then judged, and bounded in number and bytes.
 
@@ -16,12 +16,12 @@ use crate::state::{Alternative, BulkIn, Doing, Flow, Message, RankView, View, Wa
 
 /// Messages of a node that are listed, at most.
 const MESSAGES_MAX: usize = 16 << 10;
-/// Bytes of a message without its data, and of what is said of a rank later, as JSON, at most.
+/// Bytes of a message without its data, and of the later entry of a rank, as JSON, at most.
 const MESSAGE_BYTES: usize = 144;
 const UNREAD_BYTES: usize = 160;
 /// Bytes of ranks' memory that are read for what they hold, at most, on the node.
 const READ_BYTES_MAX: usize = 32 << 20;
-/// Signals of timers: who catches one may be woken by it.
+/// Signals of timers: a rank that catches one may be woken by it.
 const TIMERS: [u32; 3] = [libc::SIGALRM as u32, libc::SIGVTALRM as u32, libc::SIGPROF as u32];
 
 /// What there is still room for.
@@ -36,9 +36,9 @@ struct Room {
     flows_omitted: u64,
 }
 
-/// What a node sees of its ranks, all of which are frozen; with at most `data_bytes` bytes of the messages' data. Without any it is
-/// for the search for deadlocks: what ranks hold that no receive has asked for is left out, and so are flows on which all is acknowledged,
-/// of which a job has as many as its ranks squared.
+/// What a node sees of its ranks, all of which are frozen; with at most `data_bytes` bytes of the messages'
+/// data. Without any it is for the search for deadlocks. Then two things are left out: what ranks hold that
+/// no receive has asked for, and flows on which all is acknowledged (a job has as many as its ranks squared).
 pub fn view(segment: &Segment, data_bytes: usize) -> View {
     let geometry = segment.geometry();
     let (ranks, first) = (geometry.local_ranks as usize, geometry.first_rank);
@@ -68,7 +68,7 @@ pub fn view(segment: &Segment, data_bytes: usize) -> View {
     if !searches {
         let mut read_bytes = READ_BYTES_MAX;
         for rank in 0..ranks {
-            // Nobody has all of it; what one does not need is for those behind it.
+            // None has all of it; what one does not need is for those behind it.
             let mut share = read_bytes / (ranks - rank).min(8);
             read_bytes -= share;
             put_held(segment, rank, &mut share, &mut room, &mut view);
@@ -186,7 +186,7 @@ fn sleeps_for_good(pid: u32, threads: u32, multiple: bool) -> bool {
     (!multiple || all <= threads) && TIMERS.iter().all(|signal| caught >> (signal - 1) & 1 == 0)
 }
 
-/// Those of the calls, or of the background. Who left out parts did so of the last one.
+/// Those of the calls, or of the background. Left out parts belong to the last one.
 fn alternatives(asleep: &report::Asleep, background: bool) -> Vec<Alternative> {
     let number = |wait: &report::Wait| (wait.background, wait.alternative);
     let last = asleep.waits.last().filter(|_| asleep.more_parts).map(number);
@@ -196,7 +196,7 @@ fn alternatives(asleep: &report::Asleep, background: bool) -> Vec<Alternative> {
         all: run.iter().map(wait).collect(),
         more: last == Some(number(&run[0])),
     };
-    // One that is not named may go on.
+    // One that is not named may continue.
     let unnamed = (background && asleep.more_background).then(|| Alternative { all: Vec::new(), more: true });
     of_it.map(alternative).chain(unnamed).collect()
 }

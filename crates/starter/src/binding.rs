@@ -1,13 +1,13 @@
-//! Which rank may run on which cores (F25). Pure but for [`Machine::read`].
+//! Which rank may run on which cores. Pure but for [`Machine::read`].
 //!
 //! | ranks, cores of the job | bound |
 //! |---|---|
 //! | ranks x cores-per-rank fit | to an even share as a set (`share`), or to the first cores-per-rank of it (`core`) |
-//! | they do not fit | round robin to sets of cores-per-rank, one core if not told |
+//! | they do not fit | round robin to sets of cores-per-rank, one core by default |
 //! | `none`, or a cgroup quota below the affinity mask | not at all: the kernel chooses which cores the quota buys |
 //!
-//! The share is the even one also when OMP_NUM_THREADS asks for less: two jobs on one machine would otherwise both sit on
-//! its first cores while others idle.
+//! The share is the even one also when OMP_NUM_THREADS asks for less: otherwise two jobs on one machine would
+//! share its first cores while others idle.
 
 use rustix::thread::CpuSet;
 

@@ -1,8 +1,8 @@
-//! The starter answers for ranks that have left (W8): a sender whose last acknowledgement was lost hears that everything
-//! arrived, so MPI_Finalize returns everywhere.
+//! The starter answers for ranks that have left: a sender whose last acknowledgement was lost learns that
+//! everything arrived, so MPI_Finalize returns everywhere.
 //!
-//! From the rank's `Finalized` on, nobody else reads its socket. What it had received stands in the segment; its words were
-//! written by a rank, so they are copied and not believed beyond a number.
+//! From the rank's `Finalized` on, no other process reads its socket. What it had received is in the segment.
+//! Its words were written by a rank, so they are copied and not believed beyond a number.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -18,7 +18,7 @@ use tutti_transport::{Outgoing, Transport};
 /// Calls that take datagrams before others are looked at.
 const RECEIVES_PER_TURN: usize = 8;
 
-/// Those who have left this node.
+/// Ranks that have left this node.
 #[derive(Debug, Default)]
 pub struct Exited {
     ranks: Vec<ExitedSocket>,

@@ -1,8 +1,8 @@
 //! Stdin of the ranks that get what the front end reads.
 //!
-//! The front end sends one piece, waits until it is [taken](Inputs::taken_untold), sends the next: so a rank that does not
-//! read blocks nothing but its own input, and memory is bounded by one piece. When no rank reads any more, that is
-//! [told](Inputs::unwanted_untold) and the front end stops reading.
+//! The front end sends one piece, waits until it is [taken](Inputs::taken_unreported), sends the next. So a
+//! rank that does not read blocks nothing but its own input, and memory is bounded by one piece. When no rank
+//! reads any more, that is [reported](Inputs::unwanted_unreported) and the front end stops reading.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -12,10 +12,10 @@ pub struct Inputs {
     feeds: Vec<Feed>,
     piece: Vec<u8>,
     ended: bool,
-    /// The last piece has been taken by all and that has not been told yet.
-    pub taken_untold: bool,
-    /// Nobody reads any more and that has not been told yet.
-    pub unwanted_untold: bool,
+    /// All have taken the last piece, and that has not been reported yet.
+    pub taken_unreported: bool,
+    /// No rank reads any more, and that has not been reported yet.
+    pub unwanted_unreported: bool,
 }
 
 #[derive(Debug)]
@@ -66,11 +66,11 @@ impl Inputs {
             true
         });
         if self.feeds.is_empty() {
-            self.unwanted_untold = true;
+            self.unwanted_unreported = true;
             self.piece.clear();
         } else if self.feeds.iter().all(|feed| feed.written == piece.len()) {
             self.piece.clear();
-            self.taken_untold = true;
+            self.taken_unreported = true;
         }
     }
 }

@@ -1,5 +1,6 @@
-//! The keeper: a process beside the starter that ends what is left of a job whose mpiexec and starter were killed at once. Then the
-//! ranks die by their parent-death signal, but nobody is left who knows of their children.
+//! The keeper: a process beside the starter that ends what is left of a job whose mpiexec and starter were
+//! killed at once. Then the ranks die by their parent-death signal, but no other process knows of their
+//! children.
 //!
 //! ```text
 //! starter --clone3(CLONE_PARENT)--> keeper, in a session of its own, with one end of a pipe and a pidfd of mpiexec
@@ -8,8 +9,9 @@
 //!                                      kills the cgroup and removes it, and whoever has the job's number in its environment
 //! ```
 //!
-//! It is mpiexec's child, not the starter's, so that it is none of the job's descendants. What it cannot find: a process outside of
-//! a cgroup that has left its environment behind; and nobody is left when the keeper is killed as well.
+//! It is mpiexec's child, not the starter's, so that it is none of the job's descendants. Two things escape
+//! it: a process outside of a cgroup that has cleared its environment, and everything if the keeper is killed
+//! as well.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -34,8 +36,8 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Begins to watch over the job with this number; `front_end` is the pid of its mpiexec. `None` where the kernel makes no such
-    /// process: then nobody watches.
+    /// Begins to watch over the job with this number; `front_end` is the pid of its mpiexec. `None` where the
+    /// kernel makes no such process: then the job has no keeper.
     pub fn start(job: u64, front_end: u32, cgroup: Option<&Path>) -> Option<Self> {
         let (watched, pipe) = pipe_with(PipeFlags::CLOEXEC).ok()?;
         let front_end = Pid::from_raw(front_end.cast_signed())?;

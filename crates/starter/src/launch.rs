@@ -1,7 +1,7 @@
 //! From the description of a job to forked ranks: limits, segment, sockets, cgroup, cores, pipes, environment, fork.
 //!
-//! Everything that can fail for want of something is asked for before the first fork ([`prepare`], then [`launch`]), so that
-//! a job that does not fit is refused in one line and nothing of it has run, on no node.
+//! Every resource is acquired before the first fork ([`prepare`], then [`launch`]). So a job that does not
+//! fit is refused in one line, and nothing of it has run on any node.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -34,7 +34,7 @@ const DESCRIPTORS_PER_RANK: u64 = 8;
 /// Descriptors of the starter beside them.
 const DESCRIPTORS_EXTRA: u64 = 48 + crate::tickets::PENDING_MAX as u64;
 
-/// What the front end is told.
+/// Errors of a launch, as the front end gets them.
 #[derive(Debug)]
 pub struct Launched {
     /// Pids in the order of ranks.
@@ -125,7 +125,7 @@ pub struct Ready {
     /// Cores in the order of ranks.
     sets: Vec<Option<Vec<usize>>>,
     null: OwnedFd,
-    /// Where children say that they could not become their program.
+    /// The pipe on which children report that they could not become their program.
     failure: OwnedFd,
     descriptors_max: Option<(u64, u64)>,
     /// Where the ranks of this node are reached, if there are others.
@@ -285,7 +285,7 @@ fn start_rank(ready: &Ready, prepared: &Prepared, parts: &mut Parts) -> Result<(
         hint: hint(&source),
         source,
     })?;
-    // The child does the same; whoever is first.
+    // The child does the same; the order does not matter.
     let _ = rustix::process::setpgid(Some(pid), Some(pid));
     parts.ranks.add(pid, pidfd);
     Ok(())
@@ -395,8 +395,8 @@ fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((read, write))
 }
 
-/// A raw terminal of the given size (rows, columns), so that the C library of a rank writes line by line (F26); our end
-/// does not block.
+/// A raw terminal of the given size (rows, columns), so that the C library of a rank writes line by line; our
+/// end does not block.
 fn raw_terminal(size: (u16, u16)) -> io::Result<(OwnedFd, OwnedFd)> {
     let (master, slave) = pseudoterminal(size)?;
     let mut settings = tcgetattr(&slave)?;

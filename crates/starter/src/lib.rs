@@ -5,7 +5,7 @@
 //! | [`starter`] | the poll loop that holds the rest together |
 //! | [`launch`] | segment, sockets, pipes, and the fork of every rank |
 //! | [`environment`] | program, arguments and environment of a rank |
-//! | [`ranks`] | what is known of each, who ended the job |
+//! | [`ranks`] | the state of each, and which one ended the job |
 //! | [`readiness`] | one poll over all of it |
 //! | [`tickets`] | the socket on which ranks redeem their tickets |
 //! | [`output`] | stdout and stderr of the ranks: whole lines, back-pressure |

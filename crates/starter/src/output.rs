@@ -1,10 +1,11 @@
 //! Stdout and stderr of the ranks on their way to the front end.
 //!
-//! Whole lines are forwarded as they come, so that lines of several ranks never mix; a part of a line after a silence: of
-//! [`PROMPT_NS`] where a person may be waiting for it, of [`PART_NS`] where only a file or pipe is, since a rank that has
-//! lost its core in the middle of a line is silent too. A line longer than [`BUFFER_BYTES`] is forwarded in parts: its stream then *holds the
-//! floor*, all others wait until the line ends or falls silent. Bytes are never changed, but for labels that the job wants:
-//! they are put in here, once, before a frame is kept for a daemon that follows.
+//! Whole lines are forwarded as they come, so that lines of several ranks never mix. A part of a line is
+//! forwarded after a silence: of [`PROMPT_NS`] where a person may be waiting for it, of [`PART_NS`] where
+//! only a file or pipe is, since a rank that has lost its core in the middle of a line is silent too. A line
+//! longer than [`BUFFER_BYTES`] is forwarded in parts: its stream then *holds the floor*, and all others wait
+//! until the line ends or falls silent. Bytes are never changed, but for labels that the job wants: they are
+//! put in here, once, before a frame is kept for the next daemon.
 //!
 //! Memory is bounded: a stream whose buffer is full, or all when the way to the front end is, are not read; the pipe
 //! fills and the rank waits in its write.
@@ -76,7 +77,7 @@ impl Streams {
         })
     }
 
-    /// Tells the terminals among them their new size.
+    /// Sets the new size of the terminals among them.
     pub fn set_window(&self, rows: u16, columns: u16) {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         for descriptor in self.streams.iter().filter_map(|stream| stream.descriptor.as_ref()) {
@@ -100,7 +101,7 @@ impl Streams {
                 true
             }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => false,
-            // A pty whose other side is closed says EIO.
+            // A pty whose other side is closed gives EIO.
             Ok(_) | Err(_) => {
                 stream.descriptor = None;
                 false
@@ -128,7 +129,7 @@ impl Streams {
     /// Forwards what may go, until `out` holds `room` bytes or more.
     pub fn forward(&mut self, out: &mut Vec<u8>, room: usize, now_ns: u64) {
         let count = self.streams.len();
-        // The holder of the floor first: as long as its line goes on, nobody else may speak.
+        // The holder of the floor first: until its line ends, no other stream may write.
         if let Some(holder) = self.floor {
             self.forward_one(holder, out, room, now_ns);
         }
@@ -157,7 +158,7 @@ impl Streams {
         if self.streams[index].bytes.is_empty() && !holds_floor {
             return;
         }
-        // A stream is silent only if there was room and nothing came: after a jam, more may stand in its pipe.
+        // A stream is silent only if there was room and nothing came: after a jam, more may be in its pipe.
         if self.streams[index].is_silent(now_ns) {
             self.handle_readable(index, now_ns);
         }

@@ -1,7 +1,7 @@
 //! The server of PMI-1, by which programs of MPICH and its relatives start: a socket for each rank, lines of text, a store of keys and
 //! values, and barriers. Programs of ours get the socket too and never look at it.
 //!
-//! | a rank says | it hears | |
+//! | a rank sends | it receives | |
 //! |---|---|---|
 //! | init | response_to_init | it is between MPI_Init and MPI_Finalize from now on |
 //! | get_maxes, get_appnum, get_universe_size, get_my_kvsname | maxes, appnum, universe_size, my_kvsname | |
@@ -13,9 +13,10 @@
 //! | mcmd=spawn ... endcmd | spawn_result rc=-1 | the user gets a line |
 //! | anything else | NAME_result rc=-1 | |
 //!
-//! In a job on several nodes a barrier is over when the hub says so: [`Pmi::poll_fence`] gives what it is to be told when all
-//! ranks of this node are there, [`Pmi::handle_fence`] takes what it answers, what the ranks of all nodes have put. Both name the
-//! barrier's number; the next one begins only when this one is over, so either may be said twice.
+//! In a job on several nodes the hub ends a barrier. [`Pmi::poll_fence`] gives the report to it when all
+//! ranks of this node are there; [`Pmi::handle_fence`] takes its answer, with what the ranks of all nodes
+//! have put. Both name the barrier's number. The next one begins only when this one is over, so either may be
+//! repeated.
 //!
 //! What a rank can make this process hold is bounded: a line of 64 KiB, an answer, and its share of the store ([`share_bytes`]).
 //! A rank is not read from while its answer waits or while it is in a barrier. What is no line of PMI ends the job.
@@ -45,7 +46,7 @@ const READ_BYTES: usize = 16 << 10;
 /// What a rank that has died can have left behind: more than its socket holds.
 const LAST_READS: usize = 64;
 
-/// What a rank has said that others should know. Ranks are counted on this node.
+/// An event of a rank that concerns others. Ranks are counted on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PmiEvent {
     /// It has begun with MPI.
@@ -85,7 +86,7 @@ pub struct Pmi {
 /// A rank's place.
 #[derive(Debug, Default)]
 struct PmiClient {
-    /// None: it has closed its end, or is not to be heard any more.
+    /// None: it has closed its end, or is not read any more.
     socket: Option<OwnedFd>,
     lines: Lines,
     /// The answer that waits for room.
@@ -93,15 +94,15 @@ struct PmiClient {
     waits: bool,
     /// Lines of a request for more processes are being read.
     spawn: Option<Spawn>,
-    /// The user has been told that there is no room for its keys.
+    /// The user has a line about the store being full.
     reported_full: bool,
-    /// The user has been told that it cannot start more processes.
+    /// The user has a line about processes that cannot be started.
     reported_spawn: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Spawn {
-    /// Parts that it will have, as far as it has been said.
+    /// Parts that it will have, as announced so far.
     parts: u32,
     /// Parts that have come whole.
     complete: u32,
@@ -157,7 +158,7 @@ impl Pmi {
         })
     }
 
-    /// A rank has said something, or has room for its answer.
+    /// A rank has sent something, or has room for its answer.
     pub fn handle_ready(&mut self, rank: u32) -> Vec<PmiEvent> {
         let mut events = Vec::new();
         self.clients[rank as usize].flush();
@@ -166,7 +167,7 @@ impl Pmi {
         events
     }
 
-    /// A rank is dead: what it said before is heard before its death is judged.
+    /// A rank is dead: what it sent before is handled before its death is judged.
     pub fn handle_death(&mut self, rank: u32) -> Vec<PmiEvent> {
         let mut events = Vec::new();
         for _ in 0..LAST_READS {
@@ -197,7 +198,8 @@ impl Pmi {
         Ok(events)
     }
 
-    /// What the hub is to be told: the number of the barrier in which all ranks of this node are, and what they have put.
+    /// The report to the hub: the number of the barrier in which all ranks of this node are, and what they
+    /// have put.
     pub fn poll_fence(&mut self) -> Option<(u32, Vec<u8>)> {
         let due = !self.alone && !self.fence_reported && self.all_wait();
         due.then(|| {
@@ -227,7 +229,7 @@ impl Pmi {
             if !self.alone || !self.all_wait() {
                 return;
             }
-            // Nobody else wants to know.
+            // No other process needs it.
             drop(self.store.take_fresh());
             self.release();
         }
@@ -266,7 +268,7 @@ impl Pmi {
         }
     }
 
-    /// Nothing more is heard from a rank that does not speak PMI.
+    /// Nothing more is read from a rank that does not speak PMI.
     fn refuse(&mut self, rank: u32, events: &mut Vec<PmiEvent>) {
         let client = &mut self.clients[rank as usize];
         client.socket = None;
@@ -290,7 +292,7 @@ impl Pmi {
         Ok(())
     }
 
-    /// Does what a rank asks for; gives the answer, if it is to have one now.
+    /// Serves a request; gives the answer, if it is to be sent now.
     fn handle_request(
         &mut self,
         rank: u32,
@@ -412,7 +414,7 @@ impl PmiClient {
                 Ok(sent) => drop(self.out.drain(..sent)),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => return,
-                // Nobody is there to read it; what was said before may still be heard.
+                // Its reader is gone; what it sent before may still be read.
                 Err(_) => self.out.clear(),
             }
         }

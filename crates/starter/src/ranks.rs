@@ -1,5 +1,5 @@
-//! The ranks of a job on this node: what is known of each, and who ended the job. They are counted on this node, from 0; what
-//! users read has world ranks.
+//! The ranks of a job on this node: the state of each, and which one ended the job. They are counted on this
+//! node, from 0; users read world ranks.
 //!
 //! ```text
 //! Alone --Attached--> Attached --Finalized--> Finalized          (over PMI: init, finalize; then init again)
@@ -8,10 +8,10 @@
 //!
 //! | the rank's process | state | the job |
 //! |---|---|---|
-//! | exits with 0 | Alone, Finalized | goes on |
+//! | exits with 0 | Alone, Finalized | the job continues |
 //! | exits with 0 | Attached | ends: [`Cause::NotFinalized`] |
 //! | exits with another status, or is killed | Alone, Attached | ends |
-//! | exits with another status, or is killed | Finalized | goes on: the others may still write their results; the status is kept |
+//! | exits with another status, or is killed | Finalized | the job continues: others may still write their results; the status is kept |
 //! | - | Aborted | ends |
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,8 +25,8 @@ use crate::pmi::PmiEvent;
 use crate::tickets::Event;
 use tutti_protocol::wire::{Cause, Ended};
 
-/// After the death of a process that called MPI_Init below a wrapper, its wrapper has this time to end by itself and say
-/// how it ended.
+/// After the death of a process that called MPI_Init below a wrapper, its wrapper has this time to end by
+/// itself, which gives its status.
 pub const WRAPPER_GRACE_NS: u64 = 1_000_000_000;
 
 /// How far a rank has come with MPI.
@@ -56,7 +56,7 @@ pub struct Rank {
     inner_dead_ns: Option<u64>,
 }
 
-/// All ranks, and how the job stands.
+/// All ranks, and the state of the job.
 #[derive(Debug, Default)]
 pub struct Ranks {
     ranks: Vec<Rank>,
@@ -93,7 +93,7 @@ impl Ranks {
         self.ranks.iter().map(|rank| rank.pid.as_raw_nonzero().get() as u32)
     }
 
-    /// That of the first, as long as it lives.
+    /// That of the first, as long as it is alive.
     pub fn first_pid(&self) -> Option<Pid> {
         self.ranks.first().filter(|rank| !rank.dead).map(|rank| rank.pid)
     }
@@ -120,12 +120,12 @@ impl Ranks {
         self.ranks.iter().all(|rank| rank.dead)
     }
 
-    /// The exit status of the job as it stands.
+    /// The exit status of the job so far.
     pub fn status(&self) -> u8 {
         self.status
     }
 
-    /// The job is over: deaths from now on are its consequence and nobody's news.
+    /// The job is over: deaths from now on are its consequence and not reported.
     pub fn set_ending(&mut self, status: u8) {
         if !self.ending {
             self.ending = true;
@@ -140,7 +140,8 @@ impl Ranks {
         self.ending
     }
 
-    /// What a rank's connection brought. Gives what the user should read; the job ends if [`Self::is_ending`] says so then.
+    /// What a rank's connection brought. Gives what the user should read; the job ends if [`Self::is_ending`]
+    /// is true then.
     pub fn handle_event(&mut self, event: Event, now_ns: u64) -> Option<Ended> {
         match event {
             Event::Attached { rank, pid } => {
@@ -167,8 +168,8 @@ impl Ranks {
         }
     }
 
-    /// What a rank said over PMI. A wrapper may run several programs one after the other; whose process speaks is not known, so
-    /// its end is that of the rank's own process.
+    /// What a rank sent over PMI. A wrapper may run several programs one after the other. Which process sends
+    /// is not known, so its end is that of the rank's own process.
     pub fn handle_pmi(&mut self, event: &PmiEvent) -> Option<Ended> {
         let set = |rank: u32, mpi, ranks: &mut Self| ranks.ranks[rank as usize].mpi = mpi;
         match *event {
@@ -187,8 +188,8 @@ impl Ranks {
         None
     }
 
-    /// A rank's process is dead. Its status is looked at, not taken: the pid stays the rank's as long as others may name it
-    /// in `process_vm_readv` (W10).
+    /// A rank's process is dead. Its status is read, not taken: the pid stays the rank's as long as others
+    /// may name it in `process_vm_readv`.
     pub fn handle_death(&mut self, rank: u32) -> Option<Ended> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         let entry = &mut self.ranks[rank as usize];

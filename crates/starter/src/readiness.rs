@@ -1,10 +1,10 @@
-//! Who of all that the starter watches is ready: one poll over everything.
+//! What is ready of all that the starter watches: one poll over everything.
 
 use std::os::fd::BorrowedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Who is ready.
+/// What is ready.
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
     /// The wire to the front end.
@@ -23,7 +23,7 @@ pub enum Source {
     Rank(u32),
     /// The death of a process below a rank's wrapper.
     Inner(u32),
-    /// The pipe on which children say that they could not become their program.
+    /// The pipe on which children report that they could not become their program.
     Failures,
     /// The job has reached its limit of memory.
     Memory,
@@ -35,7 +35,7 @@ pub enum Source {
     Input,
 }
 
-/// What is polled, and for whom.
+/// The polled descriptors and their sources.
 #[derive(Default)]
 pub struct PollList<'a> {
     sources: Vec<Source>,

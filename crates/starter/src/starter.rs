@@ -63,19 +63,21 @@ pub enum StarterError {
 /// Runs a job that comes on `front`, to its end.
 ///
 /// # Errors
-/// When there is no job to run. What happens to the job itself is told to the front end.
+/// When there is no job to run. What happens to the job itself is reported to the front end.
 pub fn run(front: OwnedFd) -> Result<(), StarterError> {
     let failed =
         |action| move |source: rustix::io::Errno| StarterError::System { action, source: source.into() };
     let (job, granted, decoder) = front::read_job(&front)?;
     if granted.is_some() {
-        // Not its user's to look into: what root's daemon has given it is for the job, not for whoever would leave its turns.
+        // Its user may not look into it: descriptors of root's daemon are for the job, not for a process that
+        // would leave its turns.
         rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
             .map_err(failed("be left alone"))?;
     }
-    // Out of the terminal's foreground group: Ctrl-C is the front end's to hear and to forward.
+    // Out of the terminal's foreground group: Ctrl-C is for the front end, which forwards it.
     if job.pty {
-        // The leader of a session whose terminal is to be rank 0's; its parent in another group, so that keys can stop it.
+        // The leader of a session whose terminal is to be rank 0's; its parent in another group, so that keys
+        // can stop it.
         let _ = rustix::process::setsid();
     }
     let _ = rustix::process::setpgid(None, None);
@@ -133,7 +135,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         }
         Err(error) => starter.refuse(error.to_string(), 1),
     }
-    // Frames that came together with the job are in the decoder already: no poll will tell of them.
+    // Frames that came together with the job are in the decoder already: no poll reports them.
     starter.handle_frames();
     starter.run();
     starter.finish();
@@ -158,22 +160,22 @@ pub struct Parts {
     pub terminal: Option<(OwnedFd, OwnedFd)>,
     /// The shared segment.
     pub segment: Option<tutti_shm::segment::Segment>,
-    /// What the ranks are told of their turns, and the same file as they get it.
+    /// The daemon page, and the same file as the ranks get it.
     pub page: Option<(DaemonPage, OwnedFd)>,
-    /// In a job on several nodes the sockets of the ranks of this one. They stay open until the job ends: what is sent to a
-    /// rank that has left is no error of the sender's (W8).
+    /// In a job on several nodes the sockets of the ranks of this one. They stay open until the job ends:
+    /// sending to a rank that has left is no error of the sender's.
     pub sockets: Vec<OwnedFd>,
-    /// The memfd with the addresses of all ranks, and what it says.
+    /// The memfd with the addresses of all ranks, and its contents.
     pub peers: Option<(OwnedFd, Peers)>,
     /// Those of them that have left: they are answered for.
     pub exited: Exited,
-    /// Where a child says that it could not become the program; closed when all have.
+    /// Where a child reports that it could not become the program; closed when all have.
     pub failures: Option<OwnedFd>,
     /// The cgroup of them all.
     pub cgroup: Option<Cgroup>,
     /// What they may have of memory there; none: anything.
     pub memory: Option<MemoryLimit>,
-    /// Who sees to what is left if this process and mpiexec are killed at once.
+    /// The keeper, for the case that this process and mpiexec are killed at once.
     pub keeper: Option<Keeper>,
     /// Names of programs by rank, for messages.
     pub names: Vec<String>,
@@ -183,7 +185,7 @@ struct Starter {
     debug: bool,
     /// The wire; none when the front end is dead.
     front: Option<OwnedFd>,
-    /// What a daemon that follows this one is told; none: the front end is no daemon, or none is to follow.
+    /// State for the next daemon; none: the front end is no daemon, or none is to follow.
     reconnect: Option<Reconnect>,
     decoder: Decoder,
     /// Frames on their way, the first `sent` bytes of which are gone.
@@ -191,11 +193,11 @@ struct Starter {
     sent: usize,
     signals: Signals,
     frozen: bool,
-    /// What the ranks are told of that.
+    /// How the ranks learn of that.
     frozen_page: daemon_page::Hold,
     /// A user has suspended the job.
     suspended: bool,
-    /// It stands still for a snapshot.
+    /// It is frozen for a snapshot.
     hold: Option<hold::Hold>,
     /// Number of the last one.
     last_hold: u64,
@@ -226,7 +228,8 @@ impl Starter {
     /// Waits for whatever happens next, and handles it.
     fn turn(&mut self) {
         let ready = self.wait();
-        // Order matters: what a rank said before it died is heard before its death is judged, and so is a failed exec.
+        // Order matters: what a rank sent before it died is handled before its death is judged, and so is a
+        // failed exec.
         for (source, flags) in &ready {
             self.handle(*source, *flags);
         }
@@ -250,7 +253,7 @@ impl Starter {
 
     /// The job cannot start; one line of why.
     fn refuse(&mut self, text: String, status: u8) {
-        // Before the end: whoever hears of that first takes what comes later for its consequence.
+        // Before the end: the first reported end makes later ones its consequence.
         if !std::mem::replace(&mut self.refused, true) {
             self.report(&Report::Refused(text));
         }
@@ -258,11 +261,11 @@ impl Starter {
         self.kill();
     }
 
-    /// Ends what is left of the job and says so.
+    /// Ends what is left of the job and reports it.
     fn finish(&mut self) {
         let parts = &self.parts;
         if parts.ranks.all_dead() {
-            // Nobody names their pids any more.
+            // No process names their pids any more.
             descendants::reap_all();
         }
         if descendants::any() {
@@ -301,7 +304,7 @@ impl Starter {
         let status = self.parts.ranks.status();
         self.log_debug(|| format!("the job is over, status {status}"));
         self.report(&Report::End { status });
-        // A daemon may need it all again, until it says that it does not.
+        // A daemon may need it all again, until it sends Leave.
         while self.reconnect.is_some() {
             self.turn();
         }

@@ -1,10 +1,11 @@
 //! The socket on which ranks redeem their tickets, and their connections afterwards. The protocol is
 //! [`tutti_shm::ticket`]'s.
 //!
-//! Whoever may connect is bounded: another user's process is sent away before it has said a word, at most
-//! [`PENDING_MAX`] connections more than there are ranks may wait without having redeemed a ticket, and nothing here ever
-//! blocks. When there are too many, the process that has most of them loses its oldest: a rank that was interrupted
-//! between connecting and speaking has one, so no stranger's crowd can push it out.
+//! Connections are bounded. Another user's process is closed before anything is read from it. At most
+//! [`PENDING_MAX`] connections more than there are ranks may wait without having redeemed a ticket, and
+//! nothing here ever blocks. When there are too many, the process that has most of them loses its oldest: a
+//! rank that was interrupted between connecting and sending has one, so no crowd of strangers can push it
+//! out.
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
@@ -46,16 +47,16 @@ pub enum Event {
         /// The process: the rank's own, or one below a wrapper.
         pid: Pid,
     },
-    /// The rank says something.
+    /// A notice of the rank.
     Notice {
         /// Which rank.
         rank: u32,
-        /// What it says.
+        /// The notice.
         notice: Notice,
     },
 }
 
-/// The socket and everybody connected to it.
+/// The socket and all connections to it.
 #[derive(Debug)]
 pub struct Tickets {
     name: String,
@@ -156,7 +157,8 @@ impl Tickets {
         self.pending.remove(oldest.expect("the list is full"));
     }
 
-    /// Reads from a connection that has not redeemed a ticket. It leaves the list unless it has said nothing yet.
+    /// Reads from a connection that has not redeemed a ticket. It leaves the list unless nothing has come
+    /// yet.
     pub fn handle_pending(&mut self, index: usize, reply: &AttachReply<'_>) -> Option<Event> {
         let mut bytes = [0_u8; Attach::BYTES + 1];
         let read = net::recv(&self.pending[index].connection, &mut bytes[..], RecvFlags::DONTWAIT);
@@ -193,7 +195,7 @@ impl Tickets {
         Some(Event::Attached { rank: rank as u32, pid })
     }
 
-    /// Reads what a rank says; called when its connection is readable and before its death is judged.
+    /// Reads notices of a rank; called when its connection is readable and before its death is judged.
     pub fn handle_rank(&mut self, rank: u32) -> Vec<Event> {
         let mut events = Vec::new();
         let Place::Taken(place) = &mut self.places[rank as usize] else { return events };

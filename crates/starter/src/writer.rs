@@ -10,14 +10,14 @@
 //!   | closes the wire ----------------------> |  exits
 //! ```
 //!
-//! Every path is the user's, so it is opened by a process that is the user's and nothing else: what the user may not write the
-//! kernel refuses, also behind symbolic links. The process is nobody's to trace: it drops root's identity itself, behind exec, and
-//! the kernel marks it as not dumpable for that.
+//! Every path is the user's, so it is opened by a process that is the user's and nothing else: what the user
+//! may not write the kernel refuses, also behind symbolic links. No process may trace it: it drops root's
+//! identity itself, behind exec, and the kernel marks it as not dumpable for that.
 //!
-//! What happens if it stops right here: bytes are appended in the order of the frames, so the lengths of the files say how far it
-//! came (the daemon's `core`). If the daemon stops, the writer reads the end of its wire behind the frames that it
-//! has, and exits. Until then it holds a lock (flock) on the file that is its stdout: the writer that the next daemon starts waits
-//! for it before it opens anything, so two never write at a time.
+//! If it stops at any point: bytes are appended in the order of the frames, so the lengths of the files show
+//! how far it came (the daemon's `core`). If the daemon stops, the writer reads the end of its wire behind
+//! the frames that it has, and exits. Until then it holds a lock (flock) on the file that is its stdout. The
+//! writer that the next daemon starts waits for it before it opens anything, so two never write at a time.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -36,7 +36,7 @@ const OPEN_MAX: usize = 128;
 /// Bytes that are read from the wire at a time.
 const READ_BYTES: usize = 256 << 10;
 
-/// Does what the wire says until it ends.
+/// Serves the wire until it ends.
 ///
 /// # Errors
 /// When the wire does not carry frames of this version.
@@ -78,7 +78,7 @@ pub fn run(front: &OwnedFd) -> io::Result<()> {
 
 #[derive(Debug, Default)]
 struct Writer {
-    /// Ours as long as we live.
+    /// Held until this process exits.
     lock: Option<OwnedFd>,
     files: Vec<PathBuf>,
     open: HashMap<u32, OwnedFd>,
@@ -165,7 +165,7 @@ impl Writer {
     fn descriptor(&mut self, file: u32, more: OFlags) -> rustix::io::Result<&OwnedFd> {
         if !self.open.contains_key(&file) {
             let path = self.files.get(file as usize).ok_or(Errno::BADF)?;
-            // A pipe that nobody reads is an error, not a wait.
+            // A pipe without a reader is an error, not a wait.
             let flags = OFlags::WRONLY
                 | OFlags::CREATE
                 | OFlags::APPEND

@@ -1,14 +1,14 @@
-//! What root's daemon gives the starter of a job: descriptors of the job's cgroup, which is root's. They come with the first frame
-//! on the wire, as SCM_RIGHTS; the frame says whether memory is limited.
+//! What root's daemon gives the starter of a job: descriptors of the job's cgroup, which is root's. They come
+//! with the first frame on the wire, as SCM_RIGHTS; the frame has a flag for limited memory.
 //!
 //! | descriptor | what the starter can do with it |
 //! |---|---|
 //! | the job's cgroup, the one inside | read how it is |
-//! | `enter` | put a process of this job into the cgroup inside: the kernel looks at who has opened it, a user that owns nothing but this |
+//! | `enter` | put a process of this job into the cgroup inside: the kernel checks the rights of the opener, a user that owns nothing else |
 //! | `freeze` | stop the job for a user or a snapshot |
 //! | `turn` | thaw what a dead daemon has frozen |
 //! | `kill` | kill all ranks |
-//! | `reached` | hear that the limit of memory of a hierarchy of version 1 has been reached: there the kernel kills one process only |
+//! | `reached` | be notified that the memory limit of a version 1 hierarchy is reached: there the kernel kills one process only |
 //!
 //! Nothing of these lets a process leave the job's cgroups.
 

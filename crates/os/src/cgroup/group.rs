@@ -1,8 +1,10 @@
-//! The cgroup of a job as a daemon has it: a descriptor of the directory. What is frozen, read and listed there is opened relative to
-//! that descriptor and without following links, so that nobody who owns a name on the way can have something else frozen.
+//! The cgroup of a job as a daemon has it: a descriptor of the directory. All files in it are opened relative
+//! to that descriptor and without following links. So the owner of a name on the way cannot have something
+//! else frozen.
 //!
-//! Where a job runs already its cgroup is what the kernel says of its ranks ([`JobGroup::of_rank`]), never a path that a user has
-//! named. A user may move only processes of his own into a cgroup that he owns, so freezing it does nothing that he could not do.
+//! Where a job runs already, its cgroup is the kernel's entry for its ranks ([`JobGroup::of_rank`]), never a
+//! path that a user has named. A user may move only its own processes into a cgroup that it owns. So freezing
+//! it does nothing that the user could not do.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -33,15 +35,15 @@ impl JobGroup {
     /// A directory that its maker has opened.
     ///
     /// # Errors
-    /// When the kernel says nothing of it.
+    /// When the kernel does not tell.
     pub fn new(directory: OwnedFd) -> io::Result<Self> {
         let found = fstat(&directory)?;
         Ok(JobGroup { directory, identity: (found.st_dev, found.st_ino) })
     }
 
-    /// The cgroup of a process that is said to be a rank of the user's job with this number, and whether it is the job's only one (its
-    /// virtual nodes have one each). `None`: the process is not the user's or gone, or is in no cgroup that is the user's and is named
-    /// as one of this job.
+    /// The cgroup of a process that a user names as a rank of the job with this number, and whether it is the
+    /// job's only one (its virtual nodes have one each). `None`: the process is not the user's or gone, or is
+    /// in no cgroup of the user that has the name of this job.
     pub fn of_rank(rank: Pid, user: u32, job: u64) -> Option<(Self, bool)> {
         let pidfd = pidfd_open(rank, PidfdFlags::empty()).ok()?;
         let is_of_user = owner(rank) == Some(user);
@@ -57,7 +59,7 @@ impl JobGroup {
         group.is_delegated_to(user).then_some((group, is_only))
     }
 
-    /// The user may freeze it himself.
+    /// The user may freeze it without us.
     fn is_delegated_to(&self, user: u32) -> bool {
         let is_of_user = |file: &OwnedFd| fstat(file).is_ok_and(|found| found.st_uid == user);
         let freeze = self.open_file("cgroup.freeze", OFlags::RDONLY);
@@ -130,7 +132,7 @@ mod tests {
         assert!(JobGroup::of_rank(pid, user + 1, job).is_none(), "not that user's");
         assert!(JobGroup::of_rank(pid, user, job + 1).is_none(), "not that job's");
         if user == 0 {
-            // What belongs to another user is not frozen for this one, though the process is his.
+            // The cgroup of another user is not frozen for this one, even with its own process inside.
             std::os::unix::fs::chown(cgroup.path().unwrap(), Some(23_456), None).unwrap();
             assert!(JobGroup::of_rank(pid, user, job).is_none());
         }

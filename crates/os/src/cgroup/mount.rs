@@ -60,7 +60,8 @@ fn is_cgroup2(descriptor: &OwnedFd) -> bool {
     fstatfs(descriptor).is_ok_and(|found| found.f_type == CGROUP2_MAGIC)
 }
 
-/// The cgroup of version 2 that a process is in, by what `/proc/PID/cgroup` says; `None` when it is outside of what we see.
+/// The cgroup of version 2 that a process is in, from `/proc/PID/cgroup`; `None` when it is outside of what
+/// we see.
 pub(super) fn place_in(memberships: &str) -> Option<&Path> {
     // A process that has the root cgroup for its own in a container sees paths such as /../..: no place of ours.
     let place = memberships.lines().find_map(|line| line.strip_prefix("0::/"))?;

@@ -8,10 +8,11 @@
 //!       ranks              every rank and all that it starts; frozen by the starter (suspend, snapshot)
 //! ```
 //!
-//! A user's processes cannot leave. To move a process the kernel asks for the right to write `cgroup.procs` of where it goes and of
-//! the nearest cgroup around both places; all of these are root's, but for two: that of `ranks`, and that of the part, for which
-//! [`JOINER`] has the right, a user that no process ever is. The starter has a descriptor that such a user has opened ([`Granted`]): with it
-//! it can put processes of this part into `ranks`, and nothing else anywhere.
+//! A user's processes cannot leave. To move a process the kernel asks for the right to write `cgroup.procs`
+//! of its target and of the nearest cgroup around both places. All of these are root's, but for two: that of
+//! `ranks`, and that of the part. There [`JOINER`] has the right, a user that no process ever is. The starter
+//! has a descriptor that was opened as that user ([`Granted`]): with it it can put processes of this part
+//! into `ranks`, and nothing else anywhere.
 //!
 //! Where version 2 has not got a controller the limits are those of a group of version 1 with the same name.
 
@@ -98,7 +99,7 @@ impl PartGroup {
             mkdirat(&parent, place.directory_name(), Mode::from_raw_mode(0o755))?;
             let made = Self::furnish(place.clone(), parent.try_clone()?, limits);
             let Err(error) = &made else { return made };
-            // Nobody is in it.
+            // It is empty.
             remove_unfinished(&parent, &place);
             // A daemon that begins beside this one has swept it before it was locked.
             if error.kind() != io::ErrorKind::NotFound || left == 0 {
@@ -138,7 +139,7 @@ impl PartGroup {
         self.enforced.pids = write(&self.directory, "pids.max", &pids).is_ok()
             || self.limit_by_version1("pids", ("pids.max", limits.pids_max));
         let Some(bytes) = limits.memory_bytes else { return };
-        // In this order: who is limited is never killed one by one.
+        // In this order: a limited process is never killed alone.
         let by_version2 = write(&self.job, "memory.oom.group", "1").is_ok()
             && write(&self.job, "memory.max", &bytes.to_string()).is_ok();
         if by_version2 {
@@ -248,7 +249,7 @@ impl PartGroup {
             if Instant::now() > deadline {
                 return;
             }
-            // The last members are on their way out: the kernel tells nobody when the last zombie has left.
+            // The last members are exiting: the kernel sends no event when the last zombie has left.
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -264,7 +265,7 @@ impl PartGroup {
         remove(&self.job, INNER)?;
         remove(&self.directory, &name(&self.place.name))?;
         remove(&self.directory, STARTER)?;
-        // Version 1 before the part: as long as that is there somebody makes or removes all of them.
+        // Version 1 before the part: while the part is there its owner makes or removes all of them.
         self.version1.iter().try_for_each(|group| absent_is_well(group.try_remove()))?;
         remove(&self.parent, &self.place.directory_name())
     }
@@ -276,13 +277,14 @@ impl PartPlace {
     }
 }
 
-/// Ends what daemons and starters that were killed have left in the cgroup of this process: parts that no daemon holds and that
-/// have no starter any more, and cgroups of starters that nobody is in. Only what is named as ours and is ours; how many there were.
+/// Ends what killed daemons and starters have left in the cgroup of this process. That is parts that no
+/// daemon holds and that have no starter any more, and empty cgroups of starters. Only those with our names
+/// and our owner; returns how many there were.
 pub fn sweep_blocking() -> usize {
     let (Ok(parent), Some(mount)) = (own_place(), Mount::open()) else { return 0 };
     let Ok(directory) = mount.open_directory(&parent) else { return 0 };
     let mut swept = 0;
-    // Before those of version 2 are listed: whoever makes some makes the part first.
+    // Before those of version 2 are listed: a daemon makes the part first.
     let version1: Vec<(OwnedFd, Vec<String>)> =
         CONTROLLERS.iter().filter_map(|controller| own_directory(controller)).map(with_names).collect();
     let (directory, names) = with_names(directory);
@@ -315,7 +317,7 @@ fn sweep_part(place: &PartPlace) -> bool {
         let parent = Mount::open().and_then(|mount| mount.open_directory(&place.parent).ok());
         return parent.is_some_and(|parent| remove_unfinished(&parent, place));
     };
-    // Its own lock becomes one that nobody else has.
+    // Its own lock becomes one that no other process has.
     let is_held = flock(&part.directory, FlockOperation::NonBlockingLockExclusive).is_err();
     if is_held || part.has_starter() {
         return false;
@@ -324,7 +326,7 @@ fn sweep_part(place: &PartPlace) -> bool {
     true
 }
 
-/// Removes what a daemon that was killed has begun to make: the kernel removes only what nobody is in. Whether it is gone.
+/// Removes what a daemon that was killed has begun to make: the kernel removes only empty ones. Whether it is gone.
 fn remove_unfinished(parent: &OwnedFd, place: &PartPlace) -> bool {
     let part = place.directory_name();
     if !is_ours(parent, &part) {
@@ -356,12 +358,12 @@ fn is_own(directory: &OwnedFd, found: &str) -> bool {
     open(directory, found).is_ok_and(|found| fstat(found).is_ok_and(|found| found.st_uid == me))
 }
 
-/// Somebody is in it or below.
+/// There is a process in it or below.
 fn is_populated(directory: &OwnedFd) -> bool {
     let mut text = [0; 128];
     let read = open_file(directory, "cgroup.events", OFlags::RDONLY)
         .and_then(|file| Ok(rustix::io::read(file, &mut text)?));
-    // Where that cannot be seen somebody may be.
+    // Where that cannot be seen there may be one.
     !read.is_ok_and(|read| text[..read].split(|byte| *byte == b'\n').any(|line| line == b"populated 0"))
 }
 
@@ -424,7 +426,7 @@ mod tests {
         let mut children = [start_in(&part.starter), start_in(&ranks)];
         assert_eq!(part.job_group().unwrap().members(), [children[1].id()]);
         let again = PartGroup::reopen(part.place()).expect("a daemon that follows finds it");
-        // Whose status nobody takes stays in it: so does a starter's, until the daemon has it.
+        // A zombie that is not reaped stays in it: so does a starter's, until the daemon reaps it.
         let statuses = std::thread::scope(|scope| {
             let waits = scope.spawn(|| children.each_mut().map(|child| child.wait().unwrap()));
             again.remove_blocking();

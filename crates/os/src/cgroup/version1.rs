@@ -72,7 +72,7 @@ impl Version1 {
         self.procs.as_fd()
     }
 
-    /// Removes it if nobody is in it.
+    /// Removes it if it is empty.
     pub(super) fn try_remove(&self) -> rustix::io::Result<()> {
         rustix::fs::unlinkat(&self.parent, &self.name, AtFlags::REMOVEDIR)
     }

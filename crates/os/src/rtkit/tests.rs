@@ -4,7 +4,7 @@ use std::thread::JoinHandle;
 
 use super::*;
 
-/// A bus of which the test says how it answers the calls; what it was told comes back.
+/// A bus that answers the calls as the test wants; returns what it received.
 fn bus(name: &str, answers: Vec<Vec<u8>>) -> (PathBuf, JoinHandle<Vec<Vec<u8>>>) {
     let path = std::env::temp_dir().join(format!("tutti-bus-{name}-{}", std::process::id()));
     let _ = std::fs::remove_file(&path);

@@ -1,12 +1,13 @@
 //! Opening a file with the rights of another user than root, for this thread alone.
 
-/// Does something while the kernel checks files as for this user, without root's capability to pass such checks. What is opened meanwhile
-/// keeps these rights: where the kernel looks at who has opened a file, it sees this user. `None`: this user cannot be taken on here.
+/// Does something while the kernel checks files as for this user, without root's capability to pass such
+/// checks. Files opened meanwhile keep these rights: where the kernel checks the opener of a file, it sees
+/// this user. `None`: this user cannot be taken on here.
 pub fn with_file_rights_of<T>(uid: u32, work: impl FnOnce() -> T) -> Option<T> {
     // SAFETY: numbers only; the call concerns the calling thread alone and its result is the number before.
     let set = |uid: u32| unsafe { libc::syscall(libc::SYS_setfsuid, uid) as u32 };
     let before = set(uid);
-    // An invalid number changes nothing, and says what is in force.
+    // An invalid number changes nothing and returns the one in force.
     let done = (set(u32::MAX) == uid).then(work);
     set(before);
     done

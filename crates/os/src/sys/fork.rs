@@ -1,5 +1,5 @@
-//! Forking a rank, and a process that lives beside it. Between fork and exec only async-signal-safe calls are made, on memory that was
-//! prepared before.
+//! Forking a rank, and a sibling of this process. Between fork and exec only async-signal-safe calls are
+//! made, on memory that was prepared before.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
@@ -13,7 +13,7 @@ use super::checked;
 
 /// `clone3`: the child's pidfd is stored at `pidfd`. The constants of libc have types that differ between targets.
 const CLONE_PIDFD: u64 = 0x1000;
-/// `clone3`: the child begins in the cgroup whose descriptor stands in `cgroup`.
+/// `clone3`: the child begins in the cgroup whose descriptor is in `cgroup`.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 /// `clone3`: the child is its parent's sibling.
 const CLONE_PARENT: u64 = 0x8000;
@@ -56,7 +56,7 @@ pub struct Child<'a> {
     pub errors: BorrowedFd<'a>,
     /// A descriptor that it keeps under its number.
     pub kept: BorrowedFd<'a>,
-    /// The controlling terminal, in whose foreground it is to be.
+    /// The controlling terminal, of which it becomes the foreground process.
     pub terminal: Option<BorrowedFd<'a>>,
     /// The cores that it may use, if not all of ours.
     pub cores: Option<&'a CpuSet>,
@@ -170,7 +170,7 @@ pub(super) unsafe fn fork_into(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Opt
     }
 }
 
-/// Forks a process that is no child of this one but of its parent, and lives `main`; gives its pidfd.
+/// Forks a process that is not a child of this one but of its parent, and runs `main`; gives its pidfd.
 ///
 /// # Errors
 /// When the kernel makes no such process.

@@ -2,7 +2,8 @@
 
 use std::io;
 
-/// `clone3` is there. It is called without arguments, which it refuses; a filter or an old kernel says something else.
+/// `clone3` is there. It is called without arguments, which it refuses; a filter or an old kernel returns
+/// another error.
 pub fn has_clone3() -> bool {
     // SAFETY: with no structure and no bytes of it the call reads nothing and makes no process.
     let result = unsafe { libc::syscall(libc::SYS_clone3, 0, 0) };

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::rtkit;
 
-/// How much a thread is preferred by the kernel's scheduler (DESIGN-NOTES W15).
+/// How much a thread is preferred by the kernel's scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(into = "&'static str", try_from = "String")]
 pub enum Rung {
@@ -100,7 +100,8 @@ pub fn prefer_this_thread() -> Rung {
     Rung::Plain
 }
 
-/// Who has no right to real time may be given it; root, who has none because somebody took it, is not asked for.
+/// Without a right to real time RealtimeKit may give it. Root has none only if it was taken away, so it is
+/// not asked for.
 fn is_given_real_time() -> bool {
     let has_right = rustix::process::getrlimit(rustix::process::Resource::Rtprio).current != Some(0);
     if rustix::process::geteuid().is_root() || has_right {

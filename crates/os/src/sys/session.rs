@@ -11,9 +11,10 @@
 //!   Execute    no other descriptor lives on; exec                                as the user
 //! ```
 //!
-//! Of the user's files none is opened, entered or executed before `Identity`. What fails is one [`EntryFailure`] on a pipe; nobody waits
-//! for it, since a file system of the user's may let him wait for ever at `Directory`. Between fork and exec only async-signal-safe
-//! calls are made, on memory that was prepared before.
+//! Before `Identity` none of the user's files is opened, entered or executed. A failure is one
+//! [`EntryFailure`] on a pipe. The daemon does not block on it, since a file system of the user's may hang
+//! for ever at `Directory`. Between fork and exec only async-signal-safe calls are made, on memory that was
+//! prepared before.
 
 use std::ffi::{CStr, CString, c_int, c_long};
 use std::io;
@@ -42,17 +43,17 @@ const CAPABILITIES_3: u32 = 0x2008_0522;
 const SIGNAL_MAX: c_int = 64;
 /// Bytes of a set of signals, as the kernel has it.
 const SIGNAL_BYTES: usize = 8;
-/// As many limits as the kernel has; what a daemon of another version says beyond them is not known here.
+/// As many limits as the kernel has; others from a daemon of another version are not known here.
 const LIMITS_MAX: usize = 16;
 
-/// Who a child of root's daemon becomes.
+/// The identity that a child of root's daemon takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity<'a> {
     /// User.
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// His other groups, and no others.
+    /// The user's other groups, and no others.
     pub groups: &'a [u32],
 }
 
@@ -75,7 +76,7 @@ pub struct Entry<'a> {
     pub output: BorrowedFd<'a>,
     /// Its stderr.
     pub errors: BorrowedFd<'a>,
-    /// Who it becomes; none: it is ours.
+    /// The identity that it takes; none: ours.
     pub identity: Option<Identity<'a>>,
     /// What its user's session has; none: as we have it.
     pub session: Option<&'a Session>,
@@ -261,20 +262,21 @@ fn detach(entry: &Entry<'_>) -> Result<(), i32> {
     Ok(())
 }
 
-/// A new session keyring: that of the daemon may be its keeper's, and give what he alone is to have.
+/// A new session keyring: that of the daemon may belong to the administrator, with keys for that account
+/// alone.
 fn join_keyring(identity: Option<Identity<'_>>) -> Result<(), i32> {
     // SAFETY: the kernel takes a null name for a keyring without one.
     let keyring = unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_JOIN, ptr::null::<u8>()) };
     match (must(keyring), identity) {
         (Ok(()), Some(identity)) => {
-            // Who has it may use it anyway; a user who has reached his quota gets ours.
+            // Its possessor may use it anyway; a user over the quota gets ours.
             // SAFETY: numbers only.
             unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_CHOWN, keyring, identity.uid, identity.gid) };
             Ok(())
         }
-        // A kernel without keys, or a filter that lets nobody below it near them.
+        // A kernel without keys, or a filter that forbids keys to users.
         (Ok(()) | Err(libc::ENOSYS | libc::EPERM | libc::EACCES), _) => Ok(()),
-        // He has reached his quota, and what he keeps is his own.
+        // The quota is used up by keys of the same user.
         (Err(libc::EDQUOT), None) => Ok(()),
         (Err(errno), _) => Err(errno),
     }
@@ -376,9 +378,9 @@ fn become_user(identity: Identity<'_>) -> Result<(), i32> {
         must(libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()))?;
         must(libc::syscall(libc::SYS_setresgid, gid, gid, gid))?;
         must(libc::syscall(libc::SYS_setresuid, uid, uid, uid))?;
-        // What is still a copy of our memory is not for him to look into.
+        // What is still a copy of our memory must not be readable by the user.
         must(libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0).into())?;
-        // Also where root was told to keep them.
+        // Also where root must keep them.
         let head = [CAPABILITIES_3, 0];
         let none = [0_u32; 6];
         must(libc::syscall(libc::SYS_capset, head.as_ptr(), none.as_ptr()))
@@ -395,10 +397,11 @@ pub fn io_priority(pid: Pid) -> io::Result<i32> {
     checked(found as c_int)
 }
 
-/// The process at the other end of a local socket, of which the kernel says this number and user. The number is its as long as it lives.
+/// The process at the other end of a local socket, with this number and user from the kernel. The number is
+/// its as long as it is alive.
 ///
 /// # Errors
-/// When it has ended, or the kernel does not say.
+/// When it has ended, or the kernel does not tell.
 pub fn peer_pidfd(socket: BorrowedFd<'_>, pid: Pid, uid: u32) -> io::Result<OwnedFd> {
     let mut number: c_int = -1;
     let mut bytes = size_of::<c_int>() as libc::socklen_t;
@@ -423,7 +426,7 @@ pub fn peer_pidfd(socket: BorrowedFd<'_>, pid: Pid, uid: u32) -> io::Result<Owne
     }
 }
 
-/// Nothing that this program was started with, but 0, 1 and 2, is for those whom it starts.
+/// No descriptor of this program, but 0, 1 and 2, is for the programs that it starts.
 pub fn close_inherited_on_exec() {
     // SAFETY: flags of descriptors only; whoever owns them does not notice.
     let done = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, CLOSE_ON_EXEC) };

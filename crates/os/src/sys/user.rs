@@ -1,4 +1,4 @@
-//! The groups of who asks, as the kernel says them.
+//! The groups of a peer, from the kernel.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -11,7 +11,8 @@ const PEER_GROUPS: libc::c_int = 59;
 /// NGROUPS_MAX: no process has more.
 const GROUPS_MAX: usize = 65_536;
 
-/// The supplementary groups of who is at the other end of a local socket; none where the kernel does not say.
+/// The supplementary groups of the process at the other end of a local socket; none where the kernel does not
+/// tell.
 pub fn peer_groups(socket: BorrowedFd<'_>) -> Vec<u32> {
     let mut groups = vec![0_u32; 64];
     loop {
@@ -46,7 +47,7 @@ pub fn become_this_user(uid: u32, gid: u32, groups: &[u32]) -> io::Result<()> {
     rustix::thread::set_thread_res_gid(gid, gid, gid)?;
     let uid = Uid::from_raw(uid);
     rustix::thread::set_thread_res_uid(uid, uid, uid)?;
-    // `fs.suid_dumpable` may say otherwise.
+    // `fs.suid_dumpable` may be set otherwise.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     Ok(())
 }

@@ -1,5 +1,6 @@
-//! Everything in a job's start that reads bytes of others, each by itself; the first byte says which. What was read is what would be
-//! written, whatever the bytes; nothing panics. For `make fuzz` and for `tests/hostile.rs`.
+//! Everything in a job's start that reads bytes of others, each by itself; the first byte selects the reader.
+//! What was read is what would be written, whatever the bytes; nothing panics. For `make fuzz` and for
+//! `tests/hostile.rs`.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,7 +13,7 @@ use tutti_starter::pmi::store::Store;
 /// How many of them there are.
 pub const READERS: u8 = 8;
 
-/// Reads bytes; the first one says how.
+/// Reads bytes; the first one selects the reader.
 pub fn read(input: &[u8]) {
     let Some((&which, bytes)) = input.split_first() else { return };
     match which % READERS {
@@ -59,7 +60,7 @@ fn decoded<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> (Vec<(Head, Vec<u8>
     (frames, false)
 }
 
-/// Who is where is known of every rank of a table.
+/// Every rank of a table has its node and address.
 fn peers(bytes: &[u8]) {
     let Ok(peers) = Peers::decode(bytes) else { return };
     let again = Peers::decode(&peers.encode());
@@ -114,7 +115,7 @@ fn job(bytes: &[u8]) {
     }
 }
 
-/// A status that stands for a death is never that of a success.
+/// The status of a death is never that of a success.
 fn report(bytes: &[u8]) {
     if let Some(Report::Ended(ended)) = again::<Report>(bytes) {
         let cause = ended.cause;

@@ -1,4 +1,4 @@
-//! Real bytes for each of the readers, with the byte in front that says which.
+//! Real bytes for each of the readers, with the byte in front that selects it.
 
 use tutti_protocol::wire::{
     self, Back, Binding, Cause, Daemon, Ended, Inherits, Input, Job, Kind, Part, Program, Reached, Report,

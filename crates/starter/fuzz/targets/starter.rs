@@ -1,4 +1,4 @@
-//! Everything in a job's start that reads bytes of others; what it must keep stands in `readers.rs`.
+//! Everything in a job's start that reads bytes of others; its promises are in `readers.rs`.
 #![no_main]
 
 mod readers;

@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     let result = if is_writer {
-        // A file that gets too long, and a pipe that nobody reads any more, are errors that are said.
+        // A file that gets too long, and a pipe without a reader, are errors of a write.
         tutti_os::ignore_signal(Signal::XFSZ.as_raw());
         tutti_os::ignore_signal(Signal::PIPE.as_raw());
         writer::run(&front).map_err(|error| error.to_string())

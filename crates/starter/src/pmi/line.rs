@@ -1,4 +1,4 @@
-//! One line of PMI-1 and what it asks for. The bytes are a rank's: anything may stand in them.
+//! One line of PMI-1 and its request. The bytes are a rank's: they may be anything.
 //!
 //! ```text
 //! cmd=put kvsname=kvs_1 key=card value=tcp\ 10.0.0.1\n         words name=value; a backslash keeps the byte behind it in its value
@@ -12,7 +12,7 @@ use super::NoPmi;
 /// Bytes of a line, at most.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
 
-/// What a line asks for.
+/// The request of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
     /// The first of all; the version that the program speaks.

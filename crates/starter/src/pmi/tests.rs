@@ -43,7 +43,7 @@ fn server(job: &Job) -> (Pmi, Vec<OwnedFd>) {
     (pmi, ends)
 }
 
-/// Says something as a rank; gives what the server makes of it.
+/// Sends lines as a rank; gives the events of the server.
 fn send_lines(pmi: &mut Pmi, ends: &[OwnedFd], rank: u32, text: &str) -> Vec<PmiEvent> {
     send(&ends[rank as usize], text.as_bytes(), SendFlags::DONTWAIT).expect("room");
     pmi.handle_ready(rank)
@@ -95,7 +95,7 @@ fn pmi_program_starts_as_with_its_own_launcher() {
 #[test]
 fn pmi_barrier_completes_when_all_ranks_enter() {
     let (mut pmi, ends) = server(&job(&[3], None));
-    // What is said behind the barrier waits for its end.
+    // Requests behind the barrier wait for its end.
     send_lines(&mut pmi, &ends, 0, "cmd=barrier_in\ncmd=get_appnum\n");
     send_lines(&mut pmi, &ends, 2, "cmd=barrier_in\n");
     assert_eq!((recv_lines(&ends[0]), recv_lines(&ends[2])), (String::new(), String::new()));
@@ -137,7 +137,7 @@ fn pmi_barrier_exchanges_keys_between_nodes() {
     assert_eq!(recv_lines(&here_ends[1]), "cmd=barrier_out rc=0\n");
     send_lines(&mut there, &there_ends, 0, "cmd=get key=a\n");
     assert!(recv_lines(&there_ends[0]).ends_with("cmd=barrier_out rc=0\ncmd=get_result rc=0 value=1\n"));
-    // The next barrier has the next number, and nothing new to say.
+    // The next barrier has the next number, and nothing new to report.
     send_lines(&mut there, &there_ends, 0, "cmd=barrier_in\n");
     assert_eq!(there.poll_fence(), Some((2, Vec::new())));
     assert_eq!(there.handle_fence(1, &puts), Ok(Vec::new()));
@@ -157,7 +157,7 @@ fn pmi_spawn_is_refused_after_the_whole_request() {
         "{events:?}"
     );
     assert_eq!(recv_lines(&ends[0]), "cmd=spawn_result rc=-1 msg=not_supported\n");
-    // Its user is told once, however often it asks.
+    // Its user gets one line, however often it tries.
     assert_eq!(send_lines(&mut pmi, &ends, 0, &one.repeat(2)), []);
     assert_eq!(recv_lines(&ends[0]), "cmd=spawn_result rc=-1 msg=not_supported\n");
     send_lines(&mut pmi, &ends, 0, "cmd=publish_name service=a port=b\n");
@@ -182,7 +182,7 @@ fn pmi_memory_of_a_rank_is_bounded() {
     // The other one has its own share.
     send_lines(&mut pmi, &ends, 1, "cmd=put key=mine value=1\n");
     assert_eq!(recv_lines(&ends[1]), "cmd=put_result rc=0 msg=success\n");
-    // Who does not take its answers is not read from.
+    // A rank that does not take its answers is not read from.
     let mut sent = 0;
     while let Ok(bytes) = send(&ends[1], &b"cmd=get key=key0\n".repeat(100), SendFlags::DONTWAIT) {
         sent += bytes;

@@ -137,7 +137,7 @@ impl Starter {
         events.into_iter().flatten().for_each(|event| self.handle_event(event));
     }
 
-    /// The server of PMI gets on; what comes of it is told to whom it concerns.
+    /// Runs a step of the PMI server and acts on its events.
     pub(super) fn run_pmi(&mut self, step: impl FnOnce(&mut Pmi) -> Vec<PmiEvent>) {
         let Some(pmi) = &mut self.parts.pmi else { return };
         for event in step(pmi) {

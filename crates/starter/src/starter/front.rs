@@ -175,16 +175,16 @@ impl Starter {
     }
 
     pub(super) fn forward(&mut self) {
-        if std::mem::take(&mut self.parts.inputs.taken_untold) {
+        if std::mem::take(&mut self.parts.inputs.taken_unreported) {
             self.report(&Report::InputTaken);
         }
-        if std::mem::take(&mut self.parts.inputs.unwanted_untold) {
+        if std::mem::take(&mut self.parts.inputs.unwanted_unreported) {
             self.report(&Report::InputUnwanted);
         }
         self.out.drain(..self.sent);
         self.sent = 0;
         if self.is_jammed() {
-            // What follows the end of a job that is killed waits for nobody.
+            // The output of a job that is killed does not wait for room.
             let drops = self.parts.ranks.is_ending();
             self.reconnect.iter_mut().for_each(|reconnect| reconnect.drops |= drops && reconnect.is_full());
         } else {

@@ -1,12 +1,12 @@
-//! A hold: the ranks of this node stand still for a snapshot of the job.
+//! A hold: the ranks of this node are frozen for a snapshot of the job.
 //!
 //! ```text
 //! Hold n -> freeze -> all stand still -> Held n, what is seen -> ... all nodes have said so ... -> Release n -> thaw -> Released n, whole?
 //! ```
 //!
-//! What is seen is of one moment if nobody has gone on before all had been frozen: the starter says at the end whether it has been held
-//! from Held to Release. Nobody stays frozen: a hold is over after [`HOLD_NS`], when the daemon is gone, and when the job ends; a
-//! user's suspension goes on after it.
+//! What is seen is of one moment if no rank has run before all had been frozen: the starter reports at the
+//! end whether it has been held from Held to Release. No rank stays frozen: a hold is over after [`HOLD_NS`],
+//! when the daemon is gone, and when the job ends. A user's suspension outlasts it.
 
 use super::Starter;
 use crate::readiness::now_ns;
@@ -16,12 +16,12 @@ use tutti_snapshot::{VIEWS_BYTES_MAX, View, view};
 
 /// A hold lasts at most so long.
 const HOLD_NS: u64 = 8_000_000_000;
-/// Who does not stand still after so long is not waited for.
+/// Ranks that are not frozen after this time are not waited for.
 const FREEZE_NS: u64 = 2_000_000_000;
-/// Between two looks whether all stand still.
+/// Between two polls whether all are frozen.
 const POLL_NS: u64 = 200_000;
 
-/// A hold that goes on.
+/// A hold that is not over.
 #[derive(Debug)]
 pub(super) struct Hold {
     number: u64,
@@ -61,7 +61,7 @@ impl Starter {
         self.put(&frame);
     }
 
-    /// Whoever was held goes on, unless a user has suspended the job.
+    /// All ranks run again, unless a user has suspended the job.
     pub(super) fn end_hold(&mut self) {
         if self.hold.take().is_some() {
             self.settle_freeze();

@@ -1,14 +1,15 @@
-//! A starter outlives its daemon: what it has said is kept until no daemon can need it again, and the daemon that takes the place
-//! of a dead one is looked for.
+//! A starter outlives its daemon: its reports are kept until no daemon can need them again, and it connects
+//! to the daemon that takes the place of a dead one.
 //!
 //! ```text
 //! wire breaks -> away: the ranks go on, their output waits -> connect to the daemon's socket, every RETRY_MS
 //!      -> Back(token, base, ...), all reports, all output from `base` on -> as before
 //! ```
 //!
-//! Reports are kept for good (there are some per rank), output until the daemon says Taken: then the job's origin has it. After
-//! [`Daemon::patience_ms`] without a daemon a job of several nodes is ended, since the cluster has given it up long before; one
-//! of this node alone goes on, and what it writes is thrown away.
+//! Reports are kept for good (there are some per rank), output until the daemon sends Taken: then the job's
+//! origin node has it. After [`Daemon::patience_ms`] without a daemon a job of several nodes is ended, since
+//! the cluster has given it up long before. One of this node alone continues, and what it writes is thrown
+//! away.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -28,7 +29,7 @@ const RETRY_NS: u64 = 100_000_000;
 #[derive(Debug)]
 pub(super) struct Reconnect {
     daemon: Daemon,
-    /// Reports, each with the place in the output that it stands before.
+    /// Reports, each with its place in the output.
     reports: Vec<(u64, Vec<u8>)>,
     /// The last barrier of PMI.
     fence: Option<Vec<u8>>,
@@ -119,7 +120,7 @@ impl Reconnect {
         }
     }
 
-    /// All that a daemon is told that knows nothing.
+    /// Everything for a daemon that knows nothing of the job.
     fn put_all(&mut self, frozen: bool, out: &mut Vec<u8>) {
         let back = Back {
             job: self.daemon.job,
@@ -153,7 +154,7 @@ impl Reconnect {
 }
 
 impl Starter {
-    /// Somebody hears us, or may again.
+    /// There is a front end, or may be again.
     pub(super) fn is_reachable(&self) -> bool {
         self.front.is_some() || self.reconnect.is_some()
     }
@@ -164,7 +165,7 @@ impl Starter {
         (self.front, self.sent) = (None, 0);
         self.out.clear();
         self.end_hold();
-        // Nobody stays frozen in a turn that no daemon ends; who was stopped by a user stays so.
+        // No rank stays frozen in a turn that no daemon ends; a job that a user has suspended stays so.
         self.end_turn();
         let now_ns = now_ns();
         if let Some(reconnect) = &mut self.reconnect {

@@ -1,5 +1,5 @@
-//! Whether the ranks of a job wait for each other for ever: the starter looks from time to time, and says so once (DESIGN 7: "the daemon says
-//! who waits for whom; report and deschedule, never kill").
+//! Whether the ranks of a job wait for each other for ever: the starter polls from time to time, and reports
+//! it once. The job is never killed for it.
 //!
 //! ```text
 //! every second: bells of all ranks, all asleep? -> the same a second before?
@@ -8,8 +8,9 @@
 //!     a bell rung since -> Still(none), and a line if one was said
 //! ```
 //!
-//! Nobody is stopped for the look. A rank that is asleep before and after it with the same bell was never woken in between, so what is seen is
-//! of one moment. Of a job on several nodes no node sees all ranks: that they are still is a hint there, and who judges has them frozen.
+//! No rank is frozen for it. A rank that is asleep before and after with the same bell was never woken in
+//! between, so what is seen is of one moment. Of a job on several nodes no node sees all ranks: that they are
+//! stalled is a hint there, and the controller has them frozen.
 
 use super::Starter;
 use tutti_protocol::wire::{Report, Still};
@@ -17,10 +18,10 @@ use tutti_snapshot::{GOES_ON, Snapshot, view};
 
 /// Between two looks: each costs a job that runs a few loads.
 const POLL_NS: u64 = 1_000_000_000;
-/// A job that stands still and in which no deadlock was found is judged again at the next look, two looks later, four, and so on up to so many:
-/// threads of a rank may compute, and end.
+/// A job that is stalled without a deadlock is judged again at the next poll, two polls later, four, and so
+/// on up to so many: threads of a rank may compute, and end.
 const CHECKS_MAX: u32 = 120;
-/// Lines that are said of this in the life of a job, at most.
+/// Lines about this for one job, at most.
 const LINES_MAX: usize = 8;
 
 /// What was seen so far.
@@ -29,12 +30,12 @@ pub(super) struct Watch {
     due_ns: u64,
     /// The bells of all ranks when all that have not left were asleep.
     bells: Option<Vec<u32>>,
-    /// What was told last.
+    /// The last report.
     stalled: Option<Still>,
     /// Looks until the job is judged again, and how many there were before the last time.
     judge_in: u32,
     check_interval: u32,
-    /// Lines that were said.
+    /// Lines that were printed.
     lines: usize,
 }
 
@@ -56,7 +57,7 @@ impl Watch {
         self.due_ns
     }
 
-    /// What stands at this look: all bells, if all are at rest; whether that is the same as before.
+    /// The state at this poll: all bells, if all are at rest; whether that is the same as before.
     fn is_same(&mut self, bells: Option<Vec<u32>>) -> bool {
         let is_same = bells.is_some() && self.bells == bells;
         if !is_same {

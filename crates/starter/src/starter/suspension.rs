@@ -1,4 +1,4 @@
-//! The job stands still: by a key, for a user, for a snapshot, and while it is not its turn.
+//! The job is frozen: by a key, for a user, for a snapshot, and while it is not its turn.
 
 use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tutti_shm::daemon_page;
@@ -20,7 +20,7 @@ impl Starter {
         }
     }
 
-    /// The job goes on; so does rank 0 where a key has stopped it.
+    /// The job runs again; so does rank 0 where a key has stopped it.
     pub(super) fn resume(&mut self) {
         self.suspended = false;
         self.settle_freeze();
@@ -42,7 +42,7 @@ impl Starter {
         }
     }
 
-    /// The job stands still while a user has suspended it, or for a snapshot.
+    /// The job is frozen while a user has suspended it, or for a snapshot.
     pub(super) fn settle_freeze(&mut self) {
         self.freeze(self.suspended || self.hold.is_some());
     }

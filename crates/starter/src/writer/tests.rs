@@ -42,7 +42,7 @@ fn writer_appends_in_order_and_tells_the_lengths() {
     let written = writer.take_written();
     assert_eq!(written, Written { bytes: 14, error: None, lengths: vec![(0, 10), (1, 4)] });
     assert_eq!((folder.read("a"), folder.read("b")), ("one\nthree\n".into(), "two\n".into()));
-    // Another one goes on where this one has ended.
+    // Another one continues where this one has ended.
     let mut next = Writer::default();
     let opened = next.open(folder.open(&["a", "b"], false)).expect("they are ours");
     assert!(matches!(opened, Opened::Ready { lengths, .. } if lengths == [Some(10), Some(4)]));
