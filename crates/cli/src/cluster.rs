@@ -20,15 +20,15 @@ pub use tutti_protocol::users::FreezeMethod;
 pub use tutti_protocol::users::{Answer, Control, Host, JobRow, JobState, NodeRow, Request, Submit};
 pub use tutti_sched::JobId;
 
-/// A daemon that says nothing for so long is said to do so: it would have said after 3 s that it waits itself.
+/// A daemon that is silent for so long gets a line: after 3 s it would have reported that it waits itself.
 const NOTICE_DELAY: Duration = Duration::from_millis(3500);
-/// A query is given up then: a daemon that lives would have after 10 s.
+/// A query is given up then: a live daemon would have answered after 10 s.
 const QUERY: Duration = Duration::from_secs(11);
 
-/// A daemon that dies is awaited so long by who waits for a job, with looks so far apart.
+/// A command that waits for a job awaits a new daemon for so long, with retries so far apart.
 const RECONNECT_MAX: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_millis(100);
-/// What is said of a daemon that has died meanwhile.
+/// The line about a daemon that has died meanwhile.
 const GONE: &str = "the daemon went away without an answer";
 
 /// Connects to the daemon of this node.
@@ -91,15 +91,15 @@ fn try_stream() -> Result<UnixStream, ConnectError> {
     }
 }
 
-/// Who listens here, if it is neither root nor this user: anybody may have made the folder, and what we say holds our environment. Who
-/// names a socket means it.
+/// The user of the listener, if it is neither root nor this user: anyone may have made the folder, and our
+/// request holds our environment. A socket that the user has named is trusted.
 fn stranger(stream: &UnixStream) -> Option<u32> {
     let peer = rustix::net::sockopt::socket_peercred(stream).ok()?.uid;
     let is_trusted = peer.is_root() || peer == rustix::process::geteuid();
     (!is_trusted && !paths::is_named()).then(|| peer.as_raw())
 }
 
-/// Asks the cluster; gives the answer, and the frames that may follow it.
+/// Sends a request to the cluster; gives the answer, and the frames that may follow it.
 ///
 /// # Errors
 /// When there is no daemon or it does not want to; a text for the user.
@@ -110,7 +110,7 @@ pub fn request(request: &Request) -> Result<(Answer, Frames), String> {
 /// The same; none: there is no daemon.
 ///
 /// # Errors
-/// When a daemon does not want to, or is not ours to ask; a text for the user.
+/// When a daemon refuses, or is not trusted; a text for the user.
 pub fn request_if_running(request: &Request) -> Result<Option<Answer>, String> {
     match try_stream() {
         Ok(stream) => request_over(stream, request).map(|(answer, _)| Some(answer)),
@@ -168,7 +168,7 @@ fn complain(text: &str) {
     print_line(format_args!("tutti {command}: {text}"));
 }
 
-/// What the daemon says after its answer.
+/// Frames behind the daemon's answer.
 #[derive(Debug)]
 pub struct Frames {
     stream: UnixStream,
@@ -176,21 +176,21 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// The answer; until it comes, for whom it waits is said once. A query ends without one.
+    /// The answer; until it comes, one line tells what is waited for. A query ends without one.
     fn answer(&mut self, request: &Request) -> Result<Option<Answer>, String> {
         let changes =
             matches!(request, Request::Submit(_) | Request::Control(..) | Request::Down | Request::Wait(_));
         let daemon = rustix::net::sockopt::socket_peercred(&self.stream)
             .map_or(0, |peer| peer.pid.as_raw_nonzero().get());
         let waits = matches!(request, Request::Wait(_));
-        // Who waits for a job hears of it when it is over.
+        // A command that waits for a job gets its answer when the job is over.
         let (began, mut notified) = (Instant::now(), waits);
         loop {
             match self.decoder.next_frame() {
                 Ok(Some((Head { kind: Kind::Answer, .. }, payload))) => {
                     return Ok(serde_json::from_slice(payload).ok());
                 }
-                // The daemon says for whom it waits.
+                // The daemon reports what it waits for.
                 Ok(Some((Head { kind: Kind::Report, .. }, payload))) => {
                     if let Ok(Report::Warning(text)) = serde_json::from_slice(payload) {
                         notified = true;
@@ -261,7 +261,7 @@ impl Frames {
     }
 }
 
-/// A job with all of this process that its ranks are to have; its output goes to who waits for it.
+/// A job with all of this process that its ranks are to have; its output goes to this front end.
 ///
 /// # Errors
 /// When the working directory is gone; a text for the user.

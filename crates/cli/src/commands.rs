@@ -91,7 +91,7 @@ enum Command {
         #[arg(long, short)]
         follow: bool,
     },
-    /// Jobs stand still
+    /// Suspend jobs
     Suspend {
         /// Their numbers
         #[arg(required = true, value_name = "JOB")]
@@ -100,7 +100,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Jobs go on
+    /// Resume suspended jobs
     Resume {
         /// Their numbers
         #[arg(required = true, value_name = "JOB")]
@@ -129,11 +129,11 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Write and print the state of all channels of a job: messages in flight, who waits for whom
+    /// Write and print the state of all channels of a job: messages in flight, which ranks wait for which
     Snapshot(snapshot::Options),
-    /// Draw who ran where and when
+    /// Draw which job ran where and when
     Timeline(timeline::Options),
-    /// Look for what keeps Tutti from working well here, and say what to do
+    /// Look for what keeps Tutti from working well here, and what to do about it
     Doctor(doctor::Options),
     /// Start a cluster of daemons on this machine
     Up(up::Options),
@@ -279,7 +279,7 @@ impl Filter {
         let one_of = |wanted: &[String], is_it: &dyn Fn(&str) -> bool| {
             wanted.is_empty() || wanted.iter().any(|wanted| is_it(wanted))
         };
-        // Who has no name, or one that looks like a number, is found by the number.
+        // A user without a name, or with one that looks like a number, is shown by the number.
         one_of(&self.state, &|wanted| wanted == state)
             && one_of(&self.name, &|wanted| wanted == name)
             && one_of(&self.user, &|user| user.parse() == Ok(uid) || user == users::name(uid))
@@ -303,7 +303,7 @@ fn ps(all: bool, filter: &Filter, json: bool, with_others: bool) -> Result<ExitC
         rows.extend(before);
         rows.sort_by_key(|row| row.job);
     }
-    // Who asks root's daemon has its jobs already.
+    // Root's daemon has listed them already.
     let mut others = if json && !with_others { Vec::new() } else { others::jobs() };
     others.retain(|other| rows.iter().all(|row| (row.uid, row.job.0) != (other.uid, other.job)));
     rows.retain(|row| filter.takes(state_of(row), &row.name, row.uid));
@@ -320,7 +320,7 @@ fn ps(all: bool, filter: &Filter, json: bool, with_others: bool) -> Result<ExitC
     show(&own.chain(theirs).collect::<Vec<_>>(), true, |_| String::new())
 }
 
-/// The number of another user's job: nobody's own looks like it.
+/// The number of another user's job: no own number looks like it.
 fn number_of(other: &PublicRow) -> String {
     format!("{}/{}", users::name(other.uid), other.job)
 }
@@ -343,7 +343,8 @@ fn status(job: JobId, json: bool) -> Result<ExitCode, String> {
     }
 }
 
-/// Waits for all of them; the first status in their order that is not 0. One that is not known is said, and counts as 1.
+/// Waits for all of them; the first status in their order that is not 0. An unknown job gets a line, and
+/// counts as 1.
 fn wait(jobs: &[u64]) -> ExitCode {
     let statuses = jobs.iter().map(|job| match cluster::wait_for(JobId(*job)) {
         Ok(status) => status,
@@ -586,7 +587,7 @@ fn state_word(state: JobState) -> &'static str {
     }
 }
 
-/// Since when a job is suspended, and by whom.
+/// Since when a job is suspended, and by which user.
 fn suspension(row: &JobRow) -> String {
     let Some(suspended) = &row.suspended else { return String::new() };
     format!(" since {} by {}", instant(suspended.since_ms), users::name(suspended.uid))

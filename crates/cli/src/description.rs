@@ -17,7 +17,7 @@ use crate::nodes::Nodes;
 use crate::options::{Options, Program};
 use crate::program;
 
-/// Size of a terminal that does not say it: rows, columns.
+/// Size of a terminal that does not report one: rows, columns.
 const TERMINAL: (u16, u16) = (24, 80);
 
 /// One line for the user, and the exit status.
@@ -30,7 +30,7 @@ pub struct Described {
     pub job: Job,
     /// Its nodes.
     pub nodes: Nodes,
-    /// Ranks on each, if that was said.
+    /// Ranks on each, if given.
     pub per_node: Option<u32>,
     /// How it shares them.
     pub terms: Terms,
@@ -38,7 +38,7 @@ pub struct Described {
     pub batch: Batch,
 }
 
-/// Checks what the options ask for and makes a job of it.
+/// Checks the options and makes a job of them.
 ///
 /// # Errors
 /// When it cannot be done.

@@ -37,7 +37,7 @@ pub struct Options {
     rank: Option<String>,
 }
 
-/// Looks at this machine, and at the nodes of the cluster if it has one, and says what it finds.
+/// Checks this machine, and the nodes of the cluster if it has one, and prints the findings.
 ///
 /// # Errors
 /// A rank that cannot do what it should; else what cannot be found out is a line too.

@@ -1,5 +1,6 @@
-//! The libraries that a program names (DT_NEEDED), read from its ELF file as far as that is needed to say for which MPI it
-//! was built (F24). The file is hostile: every offset and length in it is checked, every loop is bounded.
+//! The libraries that a program names (DT_NEEDED), read from its ELF file as far as is needed to tell for
+//! which MPI it was built. The file is hostile: every offset and length in it is checked, every loop is
+//! bounded.
 
 /// Program headers looked at, at most.
 const HEADERS_MAX: usize = 1024;
@@ -100,7 +101,7 @@ pub enum OtherMpi {
     Mpich,
     /// Open MPI: its programs start by PMIx.
     OpenMpi,
-    /// Nobody that we know.
+    /// None that is known here.
     Unknown,
 }
 

@@ -13,7 +13,7 @@ use tutti_os::random::fill_random;
 
 /// The kernel follows as many symbolic links.
 const LINKS_MAX: usize = 40;
-/// What ends a program that does not say otherwise, from a terminal or another program.
+/// Signals whose default is to end the program, from a terminal or another program.
 const ENDS: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
 
 /// Where what is written to a path goes.
@@ -68,15 +68,16 @@ pub fn is_descriptor(path: &Path) -> bool {
     matches!(Target::of(path), Target::Descriptor(_))
 }
 
-/// Writes the file under another name beside it, then gives it its own: a full disk leaves what was there, and nothing new. A signal
-/// that comes meanwhile comes when it is done. What is no file is written to as it is, a descriptor where it stands; it can be named
-/// once.
+/// Writes the file under another name beside it, then gives it its own: a full disk leaves what was there,
+/// and nothing new. A signal that comes meanwhile is handled when it is done. A target that is no regular
+/// file is written to as it is, a descriptor at its position; it can be named once.
 ///
 /// # Errors
 /// When it cannot be written; a text for the user.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
     let written = match Target::of(path) {
-        // Who may not write to it may not replace it either, and some links the kernel does not follow.
+        // A file that may not be written may not be replaced either, and some links the kernel does not
+        // follow.
         Target::File(target) => may_write(path)
             .and_then(|()| tutti_os::without_signals(&ENDS.map(Signal::as_raw), || replace(&target, bytes))),
         Target::Descriptor(number) => put(number, bytes),
@@ -115,7 +116,8 @@ fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
     write().inspect_err(|_| drop(std::fs::remove_file(&new)))
 }
 
-/// The file belongs to whom the old one did, as far as that is allowed. If it is another group's it is for no group.
+/// The file keeps its former owner, as far as that is allowed. A file of another group gets no rights of a
+/// group.
 fn take_over(file: &File, old: &Metadata) -> io::Result<()> {
     let (owner, group) = (Uid::from_raw(old.uid()), Gid::from_raw(old.gid()));
     if fchown(file, Some(owner), Some(group)).is_err() {

@@ -5,14 +5,14 @@
 //! |---|---|
 //! | a starter | output is written; while it cannot be, nothing more is read, so the ranks wait in their writes |
 //! | a starter | the job ends on its node: it is killed on the others |
-//! | all starters | where their ranks are reached: all are told of all, and start their ranks |
-//! | all starters | all their ranks are in a barrier of PMI: all are told what all have put |
-//! | INT, TERM, HUP, QUIT | forwarded, to a stopped job after it goes on; a second one, or a second later: killed |
-//! | TSTP | the job is stopped, then we are; CONT: both go on |
+//! | all starters | where their ranks are reached: the addresses of all go to all, which start their ranks |
+//! | all starters | all their ranks are in a barrier of PMI: what all have put goes to all |
+//! | INT, TERM, HUP, QUIT | forwarded, to a stopped job after it runs again; a second one, or a second later: killed |
+//! | TSTP | the job is stopped, then we are; CONT: both run again |
 //! | USR1, USR2, WINCH | forwarded; the terminals of the ranks get the size of ours first |
 //! | `~.` typed, HUP with --detach-on-hangup | a job of the cluster is left alone |
-//! | stdin | read for the ranks that get it, a terminal only while we are in its foreground (W25) |
-//! | nobody reads our stdout | the job is killed, we die of SIGPIPE as any program of a pipeline does |
+//! | stdin | read for the ranks that get it, a terminal only while we are in its foreground |
+//! | our stdout has no reader | the job is killed, we die of SIGPIPE as any program of a pipeline does |
 
 use std::ffi::OsString;
 use std::io;
@@ -102,7 +102,7 @@ pub fn attach(job: JobId) -> ExitCode {
 /// Parses and checks the command line of `tutti submit`; whether its answer is to be JSON.
 ///
 /// # Errors
-/// When it is wrong; it has been said, this is the exit status.
+/// When it is wrong; the error is printed, this is the exit status.
 pub fn submission(arguments: &[OsString]) -> Result<(cluster::Submit, bool), ExitCode> {
     let name = "tutti submit";
     let parsed = options::parse_as(arguments, Launcher::Submit);
@@ -121,7 +121,7 @@ pub fn submission(arguments: &[OsString]) -> Result<(cluster::Submit, bool), Exi
     // There is no front end that would do it.
     job.label = options.label;
     job.terminal = None;
-    // Nobody types for it; who attaches only watches.
+    // It has no input of its own; a front end that attaches only watches.
     job.input = Input::None;
     let nodes = match described.nodes {
         Nodes::Cluster(wanted) => wanted,
@@ -134,14 +134,14 @@ pub fn submission(arguments: &[OsString]) -> Result<(cluster::Submit, bool), Exi
         .map_err(|text| refuse(name, &text, 1))
 }
 
-/// The options of a script count as if they stood before those of the command line, which win.
+/// The options of a script count as if they came before those of the command line, which win.
 fn with_script(request: Request, arguments: &[OsString]) -> Result<Request, String> {
     let Request::Run(given) = &request else { return Ok(request) };
     let [program] = &given.programs[..] else { return Ok(request) };
     let (word, directory) = (&program.words[0], program.directory.as_deref());
     let path = std::env::var_os("PATH");
     let Ok(file) = program::find(word, directory, program.search_path.as_deref(), path.as_deref()) else {
-        // Why not is said later.
+        // The reason for a refusal is printed later.
         return Ok(request);
     };
     let file = directory.map_or_else(|| file.clone(), |directory| Path::new(directory).join(&file));
@@ -163,7 +163,7 @@ fn with_script(request: Request, arguments: &[OsString]) -> Result<Request, Stri
     Ok(both)
 }
 
-/// `tutti run` asks the cluster, if there is one and nothing else was said.
+/// `tutti run` asks the cluster, if there is one and no option forbids it.
 fn is_for_the_cluster(options: &Options) -> bool {
     let elsewhere = options.virtual_nodes.is_some()
         || options.namespaces.is_some()
@@ -209,7 +209,7 @@ enum End {
     Open,
     /// It was asked to end by this signal.
     Requested(i32),
-    /// We go, it goes on.
+    /// We detach, it continues.
     Detaching,
     /// It is being killed; this is our exit status.
     Killed(u8),
@@ -226,14 +226,14 @@ struct Front {
     stdio: Stdio,
     /// Stdin has not ended.
     input_open: bool,
-    /// The link that has begun to say a line longer than a frame, and until when the others wait for its rest.
+    /// The link that has begun a line longer than a frame, and until when the others wait for its rest.
     floor: Option<(usize, Instant)>,
     end: End,
     /// The node on which the job ended by itself: only it is asked why.
     ender: Option<usize>,
-    /// The first part that has said why it does not start.
+    /// The first part with a reason why it does not start.
     refuser: Option<usize>,
-    /// When we were last told to go on.
+    /// When we last got SIGCONT.
     continued: Option<Instant>,
     /// When patience, or the job's time, is over.
     deadline: Option<Instant>,
@@ -241,13 +241,13 @@ struct Front {
     job: u64,
     /// Its number in the cluster.
     number: Option<JobId>,
-    /// The daemon that stands for the starters of a job of the cluster.
+    /// The daemon in place of the starters of a job of the cluster.
     daemon: Option<Watch>,
     /// A job of this machine alone takes turns with the others on it.
     enrolment: Option<Enrolment>,
     /// The user's terminal is rank 0's.
     keys: Option<Keys>,
-    /// What is typed to a job of the cluster may say that we are to go.
+    /// Keys for a job of the cluster may hold the escape.
     escape: Option<Escape>,
     /// Exit status of the job: the first that was not 0.
     status: u8,
@@ -367,7 +367,7 @@ impl Front {
         for (index, link) in self.links.iter().enumerate().filter(|(_, link)| link.is_alive()) {
             let send = if link.has_to_send() { PollFlags::OUT } else { PollFlags::empty() };
             let receive = if self.can_read(index) { PollFlags::IN } else { PollFlags::empty() };
-            // One that we do not want to hear would tell of its end again and again.
+            // A link that is not read would report its end again and again.
             if !(send | receive).is_empty() {
                 polled.push(PollFd::from_borrowed_fd(link.descriptor(), send | receive));
                 listened.push(index);
@@ -421,7 +421,7 @@ impl Front {
         }
     }
 
-    /// Says something to all starters.
+    /// Sends something to all starters.
     fn put(&mut self, kind: Kind, number: u32, payload: &[u8]) {
         self.links.iter_mut().for_each(|link| link.put(kind, number, payload));
     }

@@ -1,6 +1,7 @@
 //! Jobs that are over and that no daemon knows any more, from the controller's log of events (`paths::EVENTS`), which `tutti timeline` draws too.
 //!
-//! A daemon that `mpiexec` has started leaves when nobody needs it; its log stays, and the next one goes on with it and its numbers.
+//! A daemon that `mpiexec` has started leaves when it is not needed; its log stays, and the next one
+//! continues it and its numbers.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -34,7 +35,8 @@ struct Event {
     name: String,
 }
 
-/// The jobs of the log in a folder that are over, by number. With `is_alone` no daemon goes on with it: then all of them are.
+/// The jobs of the log in a folder that are over, by number. With `is_alone` no daemon continues it: then all
+/// of them are.
 pub fn rows(folder: &Path, is_alone: bool) -> Vec<JobRow> {
     let log = folder.join(paths::EVENTS);
     // Anybody may have made a folder of that name.
@@ -59,7 +61,7 @@ fn from_events(events: Vec<Event>, own: u32) -> Vec<JobRow> {
             jobs.insert(id, submitted(id, event, own));
             continue;
         }
-        // Its user has been told that there is no such job.
+        // The answer to its user was that there is no such job.
         if event.event == "refused" {
             jobs.remove(&id);
             continue;

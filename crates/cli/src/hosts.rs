@@ -1,5 +1,5 @@
-//! Hosts: those of the command line, of host files, and of a batch system's allocation. Where they are all this machine a job needs no
-//! cluster; any other one is a node of the cluster whose daemon is found here.
+//! Hosts: those of the command line, of host files, and of a batch system's allocation. Where they are all
+//! this machine a job needs no cluster; any other one is a node of the cluster whose daemon is found here.
 
 use std::ffi::OsString;
 
@@ -14,10 +14,10 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Why hosts are refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    /// Another machine, and nobody who knows it.
+    /// Another machine, and no daemon that knows it.
     #[error("the host {0} is not this one ({1}), and {2}")]
     Other(String, String, String),
-    /// Nobody knows the nodes of the allocation.
+    /// No daemon knows the nodes of the allocation.
     #[error(
         "this is a Slurm allocation of {0} nodes, and {1}; `--host localhost` runs the job on this node alone"
     )]
@@ -32,13 +32,13 @@ pub enum HostError {
         file: String,
         /// Counted from 1.
         line: usize,
-        /// What stands there.
+        /// What was found.
         text: String,
     },
 }
 
-/// The nodes of the cluster that are wanted; none: the job needs no cluster, or any will do. With them the number of ranks that all
-/// hosts together are to get, if that is said of each.
+/// The nodes of the cluster that are wanted; none: the job needs no cluster, or any will do. With them the
+/// number of ranks for all hosts together, if each has one.
 ///
 /// # Errors
 /// When a list is wrong, or names nodes and there is no cluster.
@@ -72,7 +72,7 @@ pub fn wanted(options: &Options) -> Result<(Vec<Host>, Option<u32>), HostError> 
     }
 }
 
-/// Ranks of all of them, if that is said of each.
+/// Ranks of all of them, if each has a number.
 fn ranks(hosts: &[Host]) -> Option<u32> {
     let ranks = hosts.iter().try_fold(0_u32, |sum, host| Some(sum.saturating_add(host.ranks?)));
     ranks.filter(|ranks| *ranks > 0)

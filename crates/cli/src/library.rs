@@ -1,6 +1,7 @@
-//! The launcher decides which MPI library an ABI program gets: ours. The folder of `libmpi_abi.so.1` beside this program
-//! goes first into LD_LIBRARY_PATH, so a program built by another MPI's `mpicc_abi`, or a wheel of mpi4py, runs under us as
-//! it is. It does not when the library stands in a folder that the loader searches anyway.
+//! The launcher decides which MPI library an ABI program gets: ours. The folder of `libmpi_abi.so.1` beside
+//! this program goes first into LD_LIBRARY_PATH. So a program built by another MPI's `mpicc_abi`, or a wheel
+//! of mpi4py, runs under us as it is. It does not when the library is in a folder that the loader searches
+//! anyway.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

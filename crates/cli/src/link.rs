@@ -22,14 +22,14 @@ pub enum State {
     Alive,
     /// Nothing of the job is left on its node.
     Over,
-    /// It died before it had said so.
+    /// It died before it had reported that.
     Dead,
 }
 
 /// One starter.
 #[derive(Debug)]
 pub struct Link {
-    /// None: the other end is the daemon of this node, which stands for all starters.
+    /// None: the other end is the daemon of this node, in place of all starters.
     child: Option<Child>,
     wire: OwnedFd,
     /// What it has sent.
@@ -50,7 +50,7 @@ pub struct Link {
     pub suspended: bool,
     /// No rank of its node is left.
     pub left: bool,
-    /// Where its ranks are reached, as soon as it has said so.
+    /// Where its ranks are reached, as soon as it has reported that.
     pub reached: Option<Reached>,
     /// The barrier of PMI in which its ranks are, and what they have put since the last one.
     pub fence: Option<(u32, Vec<u8>)>,
@@ -95,7 +95,8 @@ impl Link {
         }
     }
 
-    /// Hands a request to the daemon of this node, whose answer comes as a frame; then it stands for all starters of the job.
+    /// Sends a request to the daemon of this node, whose answer comes as a frame; from then on it takes the
+    /// place of all starters of the job.
     ///
     /// # Errors
     /// When there is no daemon; a text for the user.

@@ -1,4 +1,4 @@
-//! `mpiexec`, `mpirun` and `tutti`: one program, whose name says which face it shows.
+//! `mpiexec`, `mpirun` and `tutti`: one program, which behaves by the name that it is called by.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
@@ -35,7 +35,7 @@ use std::process::ExitCode;
 use rustix::process::{Resource, Signal, getrlimit};
 use tutti_os::stderr::print_line;
 
-/// A smaller stack is used up before anything is done; the signal that follows would not say so.
+/// A smaller stack is used up before anything is done; the signal that follows would not tell why.
 const STACK_BYTES_MIN: u64 = 128 << 10;
 
 fn main() -> ExitCode {
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
 /// The large frames are in there.
 #[inline(never)]
 fn run() -> ExitCode {
-    // A file that gets too long is as a full disk: it is said, and nothing half written stays.
+    // A file that gets too long is as a full disk: an error is printed, and no partial file stays.
     tutti_os::ignore_signal(Signal::XFSZ.as_raw());
     let mut arguments = std::env::args_os();
     let called = arguments.next().unwrap_or_else(|| OsString::from("mpiexec"));

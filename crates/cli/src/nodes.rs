@@ -9,7 +9,7 @@ use tutti_protocol::spread::{SpreadError, first_ranks};
 use crate::cluster::Host;
 use crate::options::Options;
 
-/// Environment variable that says how ranks reach each other.
+/// Environment variable for the network between ranks.
 pub const TRANSPORT_VARIABLE: &str = "TUTTI_TRANSPORT";
 
 /// What the job's nodes are.
@@ -33,7 +33,7 @@ pub enum Nodes {
 /// What is wanted of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// How many nodes, if that was said.
+    /// How many nodes, if given.
     pub nodes: Option<u32>,
     /// Which ones, in order; empty: any.
     pub hosts: Vec<Host>,
@@ -56,13 +56,13 @@ pub enum NodesError {
     /// There are no cables.
     #[error("--netns-mtu is about the cables that --netns makes, and --netns was not given")]
     MtuOfNothing,
-    /// The environment says something else.
+    /// The environment has another value.
     #[error("{TRANSPORT_VARIABLE} has the value {0:?}, expected udp or shm")]
     Transport(String),
 }
 
 impl Nodes {
-    /// What the options, and where they say nothing the environment, ask for.
+    /// From the options, and where they are silent from the environment.
     ///
     /// # Errors
     /// When it cannot be.

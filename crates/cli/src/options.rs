@@ -1,9 +1,9 @@
 //! The command line of `mpiexec`: the options of the MPICH and Open MPI families, in one table.
 //!
-//! A single dash and two mean the same, `--name=value` is `--name value`, `-n4` is `-n 4`. Options end at the first word
-//! that is none: the program. A lone `:` begins the next program; options for all programs (marked below) may stand
-//! before any of them. What only steers another launcher is ignored, and one line says so; what would change the job, and
-//! cannot be done, is refused.
+//! A single dash and two mean the same, `--name=value` is `--name value`, `-n4` is `-n 4`. Options end at the
+//! first word that is none: the program. A lone `:` begins the next program; options for all programs (marked
+//! below) may come before any of them. An option that only steers another launcher is ignored, with a line;
+//! one that would change the job, and cannot be done, is refused.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -33,15 +33,15 @@ pub struct Options {
     pub hosts: Vec<String>,
     /// Files named by -hostfile.
     pub host_files: Vec<OsString>,
-    /// Ranks per node, if said.
+    /// Ranks per node, if given.
     pub ranks_per_node: Option<u32>,
-    /// Nodes of the cluster, if said.
+    /// Nodes of the cluster, if given.
     pub nodes: Option<u32>,
     /// The job is the cluster's, however many nodes it takes.
     pub cluster: bool,
-    /// Virtual nodes of this machine, if said.
+    /// Virtual nodes of this machine, if given.
     pub virtual_nodes: Option<u32>,
-    /// Virtual nodes with a network namespace each, if said.
+    /// Virtual nodes with a network namespace each, if given.
     pub namespaces: Option<u32>,
     /// MTU of each one's cable; the last holds for the rest, none: the kernel's choice.
     pub namespace_mtus: Vec<u32>,
@@ -49,7 +49,7 @@ pub struct Options {
     pub binding: Binding,
     /// Cores of a rank.
     pub cores_per_rank: Option<u32>,
-    /// Say who is bound where.
+    /// Print which rank is bound where.
     pub report_bindings: bool,
     /// Refuse more ranks than cores.
     pub no_oversubscribe: bool,
@@ -67,7 +67,7 @@ pub struct Options {
     pub errors_file: Option<OsString>,
     /// Such files keep what is in them.
     pub append: bool,
-    /// Who gets stdin.
+    /// Which ranks get stdin.
     pub input: Input,
     /// The terminal is rank 0's.
     pub pty: bool,
@@ -88,7 +88,7 @@ pub struct Options {
 /// One program of the command line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
-    /// Number of ranks, if said.
+    /// Number of ranks, if given.
     pub ranks: Option<u32>,
     /// Program and arguments, not empty.
     pub words: Vec<OsString>,
@@ -102,7 +102,7 @@ pub struct Program {
     pub variables: Vec<(OsString, OsString)>,
 }
 
-/// What the command line asks for.
+/// The request of a command line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
     /// Run a job.
@@ -142,7 +142,7 @@ pub enum OptionError {
     Elsewhere {
         /// Which option.
         option: String,
-        /// Whose, and what to do instead.
+        /// Whose it is, and what to do instead.
         text: &'static str,
     },
     /// It cannot be done.
@@ -227,13 +227,13 @@ pub fn parse_as(arguments: &[OsString], launcher: Launcher) -> Result<Request, O
     Ok(Request::Run(Box::new(options)))
 }
 
-/// What is said of the environment of all programs.
+/// Options about the environment of all programs.
 struct ForAll {
     variables: Vec<(OsString, OsString)>,
     inherits: Inherits,
 }
 
-/// What a part of the command line between colons asks for.
+/// Options of a part of the command line between colons.
 enum Section {
     Program(Program),
     /// Something else than a job.
@@ -509,7 +509,7 @@ fn number(option: &str, value: &OsStr) -> Result<u32, OptionError> {
     })
 }
 
-/// What both families can be told to bind to; larger things than a core are a share here.
+/// Binding targets that both families know; larger things than a core are a share here.
 fn binding(text: &str) -> Option<Binding> {
     // `core:overload-allowed`, `socket:2`
     match text.split(':').next().unwrap_or(text) {

@@ -1,7 +1,8 @@
 //! The jobs of other users on this machine, as their daemons show them ([`tutti_protocol::public`]).
 //!
-//! Nobody is trusted: a list counts if the kernel says that the user whom its name names listens there, and then for that user only. All
-//! are read at once, until a deadline; what is late, too long or no list is left out.
+//! No daemon is trusted: a list counts if the kernel confirms that the user in the socket's name listens
+//! there, and then for that user only. All are read at once, until a deadline; lists that are late, too long
+//! or malformed are left out.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -17,7 +18,7 @@ const DEADLINE: Duration = Duration::from_secs(1);
 const NAMES_MAX: usize = 4096;
 const DAEMONS_MAX: usize = 8;
 
-/// A daemon of somebody else, and what it has said so far.
+/// A daemon of another user, and what it has sent so far.
 #[derive(Debug)]
 struct Daemon {
     uid: u32,
@@ -38,7 +39,8 @@ pub fn jobs() -> Vec<PublicRow> {
     rows
 }
 
-/// `sockets` is what /proc/net/unix says: flags are the fourth word, the name is the last, an abstract one begins with @.
+/// `sockets` is /proc/net/unix: flags are the fourth word, the name is the last, an abstract one begins with
+/// @.
 fn found(sockets: &str, own: u32) -> Vec<Daemon> {
     let mut of_user: BTreeMap<u32, usize> = BTreeMap::new();
     let listening = sockets.lines().filter(|line| line.split_whitespace().nth(3) == Some("00010000"));
@@ -47,7 +49,7 @@ fn found(sockets: &str, own: u32) -> Vec<Daemon> {
     for name in names.filter(|name| name.starts_with(NAME)).take(NAMES_MAX) {
         let claimed = name[NAME.len()..].split('/').next().and_then(|uid| uid.parse::<u32>().ok());
         let Some(uid) = claimed.filter(|uid| *uid != own) else { continue };
-        // The name is anybody's; only who listens counts.
+        // Anyone may choose the name; only the listener counts.
         let Some(socket) = connected(name).filter(|socket| listener(socket) == Some(uid)) else { continue };
         let count = of_user.entry(uid).or_default();
         *count += 1;
@@ -58,7 +60,7 @@ fn found(sockets: &str, own: u32) -> Vec<Daemon> {
     daemons
 }
 
-/// None: nobody listens, or has room for us now.
+/// None: there is no listener, or it has no room for us now.
 fn connected(name: &str) -> Option<OwnedFd> {
     let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).ok()?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

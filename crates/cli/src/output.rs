@@ -15,12 +15,12 @@ use crate::cluster::JobRow;
 use crate::file;
 use crate::options::Options;
 
-/// Where the output goes if nothing is said.
+/// Where the output goes by default.
 const DEFAULT: &str = "tutti-%j.out";
 /// In place of a file: no file.
 const NONE: &str = "none";
 
-/// The files that the options ask for; none: none at all.
+/// The files of the options; none: no files.
 ///
 /// # Errors
 /// When it is known already that one cannot be written; a text for the user.
@@ -81,7 +81,7 @@ pub struct Reader {
     files: Vec<(File, Kind)>,
 }
 
-/// Where what stands in a file belongs.
+/// Where the contents of a file belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Output,
@@ -111,7 +111,7 @@ impl Reader {
         is_it.then(|| paths.iter().map(open).collect()).flatten().map(|files| Reader { files })
     }
 
-    /// Copies what has not been read yet. `false`: nobody reads it.
+    /// Copies what has not been read yet. `false`: stdout is closed.
     ///
     /// # Errors
     /// When a file cannot be read; a text for the user.

@@ -1,4 +1,4 @@
-//! From the word that a user typed to a file that can be executed, or one line that says why not.
+//! From the word that a user typed to a file that can be executed, or one line with the reason why not.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -72,7 +72,7 @@ impl ProgramError {
     }
 }
 
-/// Finds and checks a program. `search` stands before `path`; names with a slash are relative to `directory`.
+/// Finds and checks a program. `search` comes before `path`; names with a slash are relative to `directory`.
 ///
 /// # Errors
 /// When it cannot be executed.

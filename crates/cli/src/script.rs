@@ -14,7 +14,7 @@ use std::path::Path;
 
 use crate::options::{Launcher, OptionError, Request, parse_as};
 
-/// Options stand in the first bytes of a script.
+/// Options are in the first bytes of a script.
 const HEAD_BYTES: u64 = 64 << 10;
 /// What their lines begin with.
 const MARK: &str = "#TUTTI";
@@ -39,7 +39,7 @@ pub enum ScriptError {
         file: String,
         /// Counted from 1.
         line: usize,
-        /// What stands there.
+        /// What was found.
         text: String,
     },
 }
@@ -50,7 +50,7 @@ pub enum ScriptError {
 /// With one line about the first one that is wrong.
 pub fn options(file: &Path) -> Result<Vec<OsString>, ScriptError> {
     let mut head = Vec::new();
-    // Whether it can be executed is another's to say.
+    // Whether it can be executed is checked later.
     let read = File::open(file).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
     match read {
         Ok(_) => in_text(&file.to_string_lossy(), &String::from_utf8_lossy(&head)),
@@ -75,7 +75,7 @@ fn in_text(file: &str, text: &str) -> Result<Vec<OsString>, ScriptError> {
         let wrong = || ScriptError::Line { file: file.into(), line: index + 1, text: rest.trim().into() };
         let words = shlex::split(rest).ok_or_else(wrong)?;
         let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
-        // Only options may stand there: the program is the script.
+        // Only options are allowed: the program is the script.
         let program = OsStr::new("program");
         let line: Vec<OsString> = words.iter().cloned().chain([program.into()]).collect();
         match parse_as(&line, Launcher::Submit) {

@@ -1,6 +1,6 @@
 //! `tutti snapshot`: the state of all channels of a job, written to a file and printed.
 //!
-//! The ranks stand still on all nodes for as long as it takes; the cluster does that (the daemon's `core`).
+//! The ranks are frozen on all nodes for as long as it takes; the cluster does that (the daemon's `core`).
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,7 +27,7 @@ pub struct Options {
     /// For scripts
     #[arg(long)]
     json: bool,
-    /// Who waits for whom, as a graph for Graphviz
+    /// The wait-for graph, for Graphviz
     #[arg(long, conflicts_with = "json")]
     dot: bool,
 }

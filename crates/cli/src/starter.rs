@@ -38,7 +38,8 @@ pub fn start() -> Result<(Child, OwnedFd), StarterError> {
         return Err(StarterError::Installation(error));
     }
     let own = SocketFlags::CLOEXEC;
-    // Only the starter's end may live through its exec. This program has one thread: nothing else is started in between.
+    // Only the starter's end may survive its exec. This program has one thread: nothing else is started in
+    // between.
     let (front, end) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, own, None).map_err(io::Error::from)?;
     rustix::io::fcntl_setfd(&end, rustix::io::FdFlags::empty()).map_err(io::Error::from)?;

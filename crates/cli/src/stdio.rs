@@ -1,7 +1,7 @@
-//! The front end's own stdout and stderr, or the files that stand for them: labels, and writes that do not block.
+//! The front end's own stdout and stderr, or files in their place: labels, and writes that do not block.
 //!
-//! The descriptors are shared with whoever started us, so they cannot be made nonblocking. A pipe or terminal that poll
-//! calls writable takes [`SMALL_BYTES`] without blocking; a file always takes everything.
+//! The descriptors are shared with our parent, so they cannot be made nonblocking. A pipe or terminal that
+//! poll calls writable takes [`SMALL_BYTES`] without blocking; a file always takes everything.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -29,7 +29,7 @@ pub struct Stdio {
     rank: u32,
     /// Streams whose last byte was no newline.
     inside_line: HashMap<(u32, bool), ()>,
-    /// Nobody wants any more of it.
+    /// Its reader is gone.
     discarding: bool,
     /// The terminal is raw, and rank 0 writes for it: the newlines of all others need a carriage return.
     pub raw: bool,
@@ -44,7 +44,7 @@ enum Target {
 }
 
 impl Stdio {
-    /// Opens what the options ask for.
+    /// Opens the files of the options.
     ///
     /// # Errors
     /// When the kernel has no more descriptors.
@@ -126,7 +126,7 @@ impl Stdio {
     /// Writes once.
     ///
     /// # Errors
-    /// What the kernel said, with the name of the stream; the rest is not lost but will hardly fare better.
+    /// The kernel's error, with the name of the stream; the rest is not lost but will hardly fare better.
     pub fn write(&mut self) -> Result<(), (Kind, String, rustix::io::Errno)> {
         let (to, rank) = (self.to, self.rank);
         let rest = &self.pending[self.written..];

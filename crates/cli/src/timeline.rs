@@ -68,7 +68,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     let (events, turns) = (folder.join(paths::EVENTS), folder.join(paths::TURNS));
     let now = SystemTime::now();
     if options.logs.is_none() && [&events, &turns].iter().any(|log| is_fresh(log, now)) {
-        // Without a node's last turns a job would seem to run where it stood still.
+        // Without a node's last turns a job would seem to run where it was frozen.
         std::thread::sleep(SETTLE);
     }
     let until_us = now.duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_micros() as u64);

@@ -100,7 +100,7 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
         let address = match &namespaces {
             None => start(&mut daemons, (LOOPBACK, None)),
             Some(namespaces) => {
-                // The controller holds what joins them, for as long as it lives.
+                // The controller holds what joins them, as long as it runs.
                 let switch =
                     namespaces.switch().map_err(|error| format!("cannot keep the namespaces: {error}"))?;
                 let address = namespaces.nodes[node as usize].address;
@@ -143,7 +143,7 @@ fn alive() -> Result<usize, String> {
 struct Daemons(Vec<(String, Child)>);
 
 impl Daemons {
-    /// Starts one; gives the address on which it hears others.
+    /// Starts one; gives the address on which it listens for others.
     fn start(
         &mut self,
         options: &Options,
@@ -157,7 +157,7 @@ impl Daemons {
         let log = paths::open_log(&log_file, true)
             .map_err(|error| format!("cannot write {}: {error}", log_file.display()))?;
         let socket = if node == 0 { folder.join(paths::SOCKET) } else { folder.join(format!("{name}.sock")) };
-        // Where an earlier cluster was nobody is to look for this one.
+        // No command may find this cluster where an earlier one was.
         let _ = std::fs::remove_file(folder.join(paths::address(&name)));
         let mut command = Command::new(paths::daemon());
         command
@@ -278,7 +278,7 @@ pub fn down() -> Result<ExitCode, String> {
 struct Left {
     job: JobId,
     pid: u32,
-    /// When it began, which tells it from another one with its number.
+    /// Its start time, which tells it from another one with its number.
     began: String,
 }
 
@@ -301,7 +301,7 @@ fn began(pid: u32) -> Option<String> {
     fields.nth(18).filter(|_| state != "Z").map(str::to_owned)
 }
 
-/// Processes that the cluster runs here. What a plain mpiexec has started goes on without daemons.
+/// Processes that the cluster runs here. Jobs of a plain mpiexec continue without daemons.
 fn jobs_here() -> Vec<Left> {
     let Ok((Answer::Nodes(nodes), _)) = cluster::request(&Request::Nodes) else { return Vec::new() };
     let Ok((Answer::Jobs(jobs), _)) = cluster::request(&Request::Jobs { all: false }) else {
@@ -309,7 +309,7 @@ fn jobs_here() -> Vec<Left> {
     };
     let is_here = |name: &str| {
         let address = nodes.iter().find(|node| node.name == name).and_then(|node| node.address.parse().ok());
-        // Nobody can be bound to the address of another machine.
+        // No process can be bound to the address of another machine.
         address.is_some_and(|address: IpAddr| UdpSocket::bind((address, 0)).is_ok())
     };
     let of_cluster = jobs.iter().filter(|job| !job.enrolled);

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::process::Command;
 use std::sync::Mutex;
 
-/// Names found so far: a table of jobs asks for the same few again and again.
+/// Names found so far: a table of jobs needs the same few again and again.
 static KNOWN: Mutex<Option<HashMap<u32, String>>> = Mutex::new(None);
 
-/// A user's name: as the machine's list of users says, else as the directory that it asks, else the number.
+/// A user's name: from the machine's list of users, else from the directory service, else the number.
 pub fn name(uid: u32) -> String {
     let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     known.get_or_insert_default().entry(uid).or_insert_with(|| look_up(uid)).clone()

@@ -1,5 +1,5 @@
-//! What a batch user says of a job beside what it runs and where: its name, how long it may run, behind which
-//! jobs it starts.
+//! What a batch user sets for a job beside what it runs and where: its name, its time limit, the jobs behind
+//! which it starts.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ pub const NAME_CHARS_MAX: usize = 64;
 /// Jobs that one job may wait for, at most.
 pub const BATCH_AFTER_MAX: usize = 256;
 
-/// What a batch user says of a job.
+/// The options of a batch user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
     /// What its user calls it; empty: nothing.

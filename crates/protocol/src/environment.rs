@@ -1,7 +1,7 @@
-//! The environment of a job as daemons hold it: one piece of memory, shared by all who hold the same one.
+//! The environment of a job as daemons hold it: one piece of memory, shared by all that hold the same one.
 //!
-//! A user says how long it is and of how many variables; as texts of their own a million short ones would
-//! take twenty times their bytes. In messages it is a list of pairs.
+//! A user decides how long it is and how many variables it has; as texts of their own a million short ones
+//! would take twenty times their bytes. In messages it is a list of pairs.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -36,7 +36,7 @@ impl Environment {
         self.0.len()
     }
 
-    /// Takes the place of one that nobody needs any more.
+    /// Takes the place of one that is not needed any more.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
@@ -113,13 +113,13 @@ impl<'de> Visitor<'de> for Pairs {
     }
 }
 
-/// Environments that are held somewhere here. A user submits most jobs with the same one.
-/// Nothing of one that nobody holds stays but its place here.
+/// Environments that are held somewhere here. A user submits most jobs with the same one. Of one that is not
+/// held any more only its place here is left.
 #[derive(Debug, Default)]
 pub struct Environments(Vec<Weak<Vec<u8>>>);
 
 impl Environments {
-    /// One that is as this one, from now on shared by all who hold it.
+    /// An equal one, from now on shared by all that hold it.
     pub fn share(&mut self, environment: &mut Environment) {
         self.0.retain(|known| known.strong_count() > 0);
         match self.0.iter().filter_map(Weak::upgrade).find(|known| *known == environment.0) {

@@ -59,7 +59,7 @@ pub struct OutputState {
     pub refused: Option<String>,
 }
 
-/// Puts into a name what its patterns stand for; those that are not given stay.
+/// Replaces the patterns in a name; those without a value stay.
 pub fn expand(pattern: &[u8], job: JobId, rank: Option<(u32, &str)>) -> Vec<u8> {
     let mut name = Vec::new();
     let mut rest = pattern;
@@ -107,7 +107,7 @@ impl Output {
         let mut names: Vec<String> = Vec::new();
         for pattern in self.out.iter().chain(&self.errors) {
             let name = expand(pattern.as_bytes(), job, None);
-            // A percent sign of the folder's own stands for itself.
+            // A percent sign in the folder's own name is no pattern.
             let folder = folder.to_string_lossy().replace('%', "%%");
             let path = Path::new(&folder).join(OsString::from_vec(name));
             let path = path.to_string_lossy().into_owned();

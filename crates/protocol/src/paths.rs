@@ -1,4 +1,5 @@
-//! Where the files of daemons are: sockets, keys, logs. Who starts a daemon and who looks for one must agree.
+//! Where the files of daemons are: sockets, keys, logs. The program that starts a daemon and those that look
+//! for one must agree.
 
 use std::fs::File;
 use std::io;
@@ -41,12 +42,12 @@ pub fn folder() -> PathBuf {
     }
 }
 
-/// The user says which daemon is meant, and no other one.
+/// The user names a daemon, and means no other one.
 pub fn is_named() -> bool {
     std::env::var_os(SOCKET_VARIABLE).is_some_and(|socket| !socket.is_empty())
 }
 
-/// The socket of the daemon that a user's program asks: `TUTTI_DAEMON`, the user's own, else root's.
+/// The socket of the daemon for a user's program: `TUTTI_DAEMON`, the user's own, else root's.
 pub fn socket() -> PathBuf {
     if let Some(socket) = std::env::var_os(SOCKET_VARIABLE).filter(|socket| !socket.is_empty()) {
         return socket.into();
@@ -56,8 +57,7 @@ pub fn socket() -> PathBuf {
     if !own.exists() && system.exists() { system } else { own }
 }
 
-/// The folder of the daemon that `mpiexec` starts by itself: one for each user, pid namespace and batch job
-/// (DESIGN 3).
+/// The folder of the daemon that `mpiexec` starts by itself: one for each user, pid namespace and batch job.
 pub fn on_demand() -> PathBuf {
     let space = std::fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino());
     let batch = BATCH_VARIABLES.iter().find_map(|name| std::env::var(name).ok()).unwrap_or_default();
@@ -85,7 +85,7 @@ pub fn daemon() -> PathBuf {
 /// Makes the folder, for its owner alone unless `shared`: then others may reach the socket in it.
 ///
 /// # Errors
-/// When it cannot be made, or is somebody else's.
+/// When it cannot be made, or is another user's.
 pub fn make(folder: &Path, shared: bool) -> io::Result<()> {
     let mode = if shared { 0o755 } else { 0o700 };
     std::fs::DirBuilder::new().recursive(true).mode(mode).create(folder)?;
@@ -104,7 +104,7 @@ pub fn make(folder: &Path, shared: bool) -> io::Result<()> {
 }
 
 /// Opens the log of a daemon that is about to be started, for its owner alone; `anew`: what is in it goes.
-/// Whoever writes in it writes at its end.
+/// All writes go to its end.
 ///
 /// # Errors
 /// When it cannot be opened.

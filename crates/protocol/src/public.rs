@@ -6,8 +6,8 @@
 //! daemon:          writes its jobs as JSON, closes; it reads nothing
 //! ```
 //!
-//! Apart from how users share the machine's time (`shell/neighbours.rs`): there who listens counts, here
-//! nobody does.
+//! Apart from how users share the machine's time (`shell/neighbours.rs`): there a listener counts as a user,
+//! here it does not.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub const NAME: &str = "tutti-jobs/";
 pub const ARGUMENTS_VARIABLE: &str = "TUTTI_SHOW_ARGUMENTS";
 /// Jobs of one daemon that are shown.
 pub const ROWS_MAX: usize = 100;
-/// Bytes of the whole list: they fit the buffer of a socket, so the daemon never waits for who reads.
+/// Bytes of the whole list: they fit the buffer of a socket, so the daemon never waits for a reader.
 pub const LIST_BYTES_MAX: usize = 64 << 10;
 
 /// A job.
@@ -28,7 +28,7 @@ pub const LIST_BYTES_MAX: usize = 64 << 10;
 pub struct PublicRow {
     /// Its number at its daemon.
     pub job: u64,
-    /// Whose it is; only root's daemon is believed to say this of others than itself.
+    /// Its user; only root's daemon may report jobs of other users.
     pub uid: u32,
     /// What is with it.
     pub state: JobState,
@@ -62,8 +62,8 @@ pub fn encode(mut rows: Vec<PublicRow>) -> Vec<u8> {
     }
 }
 
-/// The rows of a list that the daemon of a user has sent. It is hostile: of others it may say nothing, and
-/// not too much of itself.
+/// The rows of a list that the daemon of a user has sent. It is hostile: its rows about other users are
+/// dropped, and the number of its own is bounded.
 #[must_use]
 pub fn decode(bytes: &[u8], listener: u32) -> Vec<PublicRow> {
     let rows: Vec<PublicRow> = match bytes.len() <= LIST_BYTES_MAX {

@@ -23,7 +23,7 @@ pub enum SpreadError {
     },
 }
 
-/// World rank of each node's first rank: even shares, larger ones first; or as many on each node as was said.
+/// World rank of each node's first rank: even shares, larger ones first; or a given number on each node.
 ///
 /// # Errors
 /// When a node would have no rank, or the ranks per node do not give that many nodes.

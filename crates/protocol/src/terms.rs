@@ -8,9 +8,9 @@ use tutti_sched::WEIGHT_DEFAULT;
 pub struct Terms {
     /// Its share of the time beside the others', from 1 to 10000.
     pub weight: u32,
-    /// Nobody else has ranks on its nodes.
+    /// No other job has ranks on its nodes.
     pub exclusive: bool,
-    /// Memory that it needs on each node; 0: it does not say.
+    /// Memory that it needs on each node; 0: not declared.
     pub memory_bytes: u64,
     /// It takes turns.
     pub gang: bool,

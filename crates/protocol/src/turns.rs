@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 pub enum TurnKind {
     /// SWITCH was executed here; no job.
     Switch,
-    /// The job's freezer was written to; it took so long until the kernel said frozen. 0: nobody waited for that, and whoever has its
-    /// cores now ran at once.
+    /// The job's freezer was written to; the time until the kernel reported frozen. 0: not waited for, and
+    /// the next job on its cores ran at once.
     Freeze,
     /// The job's freezer was written to, so that it runs; the writing took so long.
     Thaw,

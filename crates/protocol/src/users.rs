@@ -1,4 +1,4 @@
-//! What users say to a daemon on its local socket, and what they are answered.
+//! Requests of users to a daemon on its local socket, and its answers.
 
 use serde::{Deserialize, Serialize};
 use tutti_os::Rung;
@@ -12,15 +12,16 @@ use crate::output::{Output, OutputState};
 use crate::terms::Terms;
 use crate::wire::{Cause, Ended, Job, Program, Text};
 
-/// What a user asks for, on the local socket.
+/// A request of a user, on the local socket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     /// Start a job; the connection is its front end from now on.
     Run(Box<Submit>),
-    /// Start a job that nobody waits for.
+    /// Start a job without a front end.
     Submit(Box<Submit>),
-    /// A job that has been started on this node without a daemon takes part from now on; the connection is its starter's wire.
-    /// Nothing of its output comes this way. Its cgroups are what the kernel says of its ranks.
+    /// A job that has been started on this node without a daemon takes part from now on; the connection is
+    /// its starter's wire. Nothing of its output comes this way. Its cgroups are the kernel's entries for its
+    /// ranks.
     Enrol(Box<Submit>),
     /// Become the front end of a job.
     Attach(JobId),
@@ -48,7 +49,7 @@ pub enum Request {
     Withdraw,
 }
 
-/// Bytes of a text of a job in memory beside what it says.
+/// Bytes of a text of a job in memory beside its own.
 const TEXT_BYTES: usize = 64;
 
 impl Request {
@@ -77,9 +78,9 @@ pub fn programs_bytes(job: &Job) -> usize {
 /// What is done to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Control {
-    /// It stands still.
+    /// It is suspended.
     Suspend,
-    /// It goes on.
+    /// It runs again.
     Resume,
     /// It is killed.
     Kill,
@@ -87,7 +88,7 @@ pub enum Control {
     Signal(u32),
     /// The terminals of its ranks get this size: rows, columns.
     Window(u16, u16),
-    /// Its front end goes, it goes on.
+    /// Its front end detaches, the job continues.
     Detach,
     /// Its front end is gone without a word, and takes it along.
     Abandon,
@@ -110,7 +111,8 @@ pub struct Submit {
     /// Its name, its time and what it waits for.
     #[serde(default)]
     pub batch: Batch,
-    /// The files of its output, of a job that nobody waits for; none: the last MiB of it is kept, and nothing else.
+    /// The files of its output, of a job without a front end; none: the last MiB of it is kept, and nothing
+    /// else.
     #[serde(default)]
     pub output: Option<Output>,
     /// Environment of the front end.
@@ -119,7 +121,7 @@ pub struct Submit {
     pub directory: Text,
     /// Its file mode creation mask.
     pub umask: u32,
-    /// The user's other groups. What the program says of them does not count: the daemon asks the kernel.
+    /// The user's other groups. A value from the program does not count: the daemon asks the kernel.
     #[serde(default)]
     pub groups: Vec<u32>,
     /// Limits and priorities of the session that submits. As for the groups.
@@ -135,7 +137,7 @@ pub struct Submit {
 pub struct Host {
     /// Its name.
     pub name: String,
-    /// Ranks that it is to get, if that was said.
+    /// Ranks that it is to get, if given.
     pub ranks: Option<u32>,
 }
 
@@ -163,7 +165,7 @@ pub enum Answer {
 pub struct JobRow {
     /// Its number.
     pub job: JobId,
-    /// Whose it is.
+    /// Its user.
     pub uid: u32,
     /// What is with it.
     pub state: JobState,
@@ -192,29 +194,29 @@ pub struct JobRow {
     pub status: Option<u8>,
     /// Its share of the time beside the others'.
     pub weight: u32,
-    /// Nobody else has ranks on its nodes.
+    /// No other job has ranks on its nodes.
     pub exclusive: bool,
     /// Memory that it declares on each node; 0: none.
     pub memory_bytes: u64,
     /// The kernel holds it to that on all its nodes; else it is only counted.
     #[serde(default)]
     pub limits_memory: bool,
-    /// Its mpiexec has started it, and goes on without daemons.
+    /// Its mpiexec has started it, and it continues without daemons.
     #[serde(default)]
     pub enrolled: bool,
     /// It takes turns.
     pub gang: bool,
     /// Slices that it has had, as far as is known: up to a second ago.
     pub turns: u64,
-    /// Since when it is suspended, and by whom.
+    /// Since when it is suspended, and by which user.
     #[serde(default)]
     pub suspended: Option<Suspended>,
     /// Why it waits for nodes.
     pub waits: Option<String>,
-    /// Its ranks wait for each other for ever: who for whom.
+    /// Its ranks wait for each other for ever: the cycle.
     #[serde(default)]
     pub deadlock: Option<String>,
-    /// It stands still until these nodes have frozen it.
+    /// It is not scheduled until these nodes have frozen it.
     #[serde(default)]
     pub unfrozen: Vec<String>,
     /// Why it ended, if not by itself: the line that its front end has got, or would have.
@@ -239,7 +241,7 @@ pub struct JobRow {
     pub enforced: Vec<(String, Enforced)>,
 }
 
-/// Since when a job is suspended, and by whom.
+/// Since when a job is suspended, and by which user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspended {
     /// Since when, in ms since 1970.
@@ -256,7 +258,7 @@ pub enum FreezeMethod {
     Cgroup,
     /// SIGSTOP and SIGCONT.
     Signals,
-    /// They are not: there is no cgroup, and nobody may stop them by signals.
+    /// They are not: there is no cgroup, and they may not be stopped by signals.
     Nothing,
 }
 
@@ -270,7 +272,7 @@ pub enum JobState {
     Starting,
     /// It runs.
     Running,
-    /// It stands still.
+    /// It is suspended.
     Suspended,
     /// It is being ended.
     Ending,

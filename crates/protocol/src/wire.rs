@@ -40,8 +40,8 @@
 //!    | <---------------- End 0 | <-------- End 1|
 //! ```
 //!
-//! A starter whose ranks have all ended well stays: their sockets are open, and what others still send is answered for (W8).
-//! It says Left and leaves when all others have said so.
+//! A starter whose ranks have all ended well stays: their sockets are open, and late packets of others are
+//! acknowledged. It sends Left, and exits when all others have.
 
 use serde::Serialize;
 
@@ -73,7 +73,7 @@ pub enum Kind {
     Input = 3,
     /// Stop the job, then report [`Report::Suspended`].
     Suspend = 4,
-    /// Let a stopped job go on.
+    /// Let a stopped job run again.
     Resume = 5,
     /// End the job at once.
     Kill = 6,
@@ -85,15 +85,16 @@ pub enum Kind {
     Fence = 9,
     /// The terminal of the front end has another size: rows in the upper half, columns in the lower.
     Window = 10,
-    /// To a daemon: the front end goes, the job goes on. Never on the wire to a starter.
+    /// To a daemon: the front end detaches, the job continues. Never on the wire to a starter.
     Detach = 11,
     /// From a daemon: it has the output below a place (u64).
     Taken = 12,
     /// To a daemon, the first frame of a starter whose own has died: [`Back`] as JSON.
     Back = 13,
-    /// Who has stopped the job in its turn, by signals, is gone: it goes on, unless its user has stopped it.
+    /// The daemon that has stopped the job by signals is gone: the job runs again, unless its user has
+    /// suspended it.
     Thaw = 14,
-    /// From a daemon: the job stands still for a snapshot. Its number (u64), bytes of data that it may have (u64).
+    /// From a daemon: freeze the job for a snapshot. Its number (u64), bytes of data that it may have (u64).
     Hold = 15,
     /// A rank's stdout.
     Output = 16,
@@ -101,9 +102,10 @@ pub enum Kind {
     Errors = 17,
     /// Something that the front end should know.
     Report = 18,
-    /// The ranks stand still: number of the hold (u64), then what is seen of them, a [`tutti_snapshot::View`] as JSON.
+    /// The ranks are frozen: number of the hold (u64), then what is seen of them, a [`tutti_snapshot::View`]
+    /// as JSON.
     Held = 19,
-    /// They go on: number of the hold (u64), 1 if they have stood still from Held to Release (u64).
+    /// They run again: number of the hold (u64), 1 if they were frozen from Held to Release (u64).
     Released = 20,
     /// From a daemon: the snapshot of this number (u64) is complete, or given up.
     Release = 21,
@@ -113,7 +115,7 @@ pub enum Kind {
     Files = 22,
     /// Bytes for one of them.
     Write = 23,
-    /// How far it came is to be said.
+    /// Asks how far it came.
     Flush = 24,
     /// From a writer: the files are there, or not.
     Opened = 25,

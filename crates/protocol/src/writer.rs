@@ -7,7 +7,7 @@ use crate::wire::Text;
 /// The first message to a writer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Open {
-    /// Whom it is to become; none: it is that user already.
+    /// The identity that it is to take; none: it has it already.
     pub identity: Option<Identity>,
     /// Its stdout is to be locked.
     pub locks: bool,

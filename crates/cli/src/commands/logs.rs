@@ -22,7 +22,7 @@ const UNANSWERED_MAX: u32 = 60;
 pub(super) fn run(job: JobId, follow: bool) -> Result<ExitCode, String> {
     let mut row = row_of(job)?;
     let mut unanswered = 0;
-    // What it is allowed to see the daemon says.
+    // The daemon decides what this user may see.
     let lately = if follow && row.state != JobState::Over { None } else { Some(Lately::request(job)?) };
     let mut reader = None;
     loop {
@@ -101,7 +101,7 @@ impl Lately {
         Ok(lately)
     }
 
-    /// Prints it. `false`: nobody reads it.
+    /// Prints it. `false`: stdout is closed.
     fn show(&self) -> bool {
         let (mut out, mut errors) = (io::stdout().lock(), io::stderr().lock());
         self.frames.iter().all(|(kind, bytes)| match kind {

@@ -58,7 +58,7 @@ pub fn fix(subject: &'static str, found: impl Into<String>, advice: impl Into<St
     Check { subject, verdict: Verdict::Fix, found: found.into(), advice: Some(advice.into()) }
 }
 
-/// All that can be said of one machine.
+/// All checks of one machine.
 pub fn of_machine(facts: &Facts) -> Vec<Check> {
     vec![
         ok("version", format!("Tutti {}, Linux {}", facts.version, facts.kernel)),

@@ -1,5 +1,5 @@
-//! All nodes of a cluster: a job with a rank on each of them looks and probes ([`super::probe`]), as the user who asks; here it is
-//! started, and what it has found is judged.
+//! All nodes of a cluster: a job with a rank on each of them probes the others ([`super::probe`]), as the
+//! user; here it is started, and its reports are judged.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -59,7 +59,7 @@ pub fn checks(program: Option<&OsStr>) -> Result<Vec<Check>, String> {
     Ok(checks)
 }
 
-/// Starts the job; gives the reports by rank, and what was said on stderr.
+/// Starts the job; gives the reports by rank, and its stderr.
 fn inspect(alive: &[NodeRow], program: Option<&OsStr>) -> Result<(BTreeMap<u32, Report>, String), String> {
     let mut token = [0; 8];
     fill_random(&mut token).map_err(|error| format!("cannot draw random bytes: {error}"))?;
@@ -168,7 +168,7 @@ fn machines<'a>(reports: &'a BTreeMap<u32, Report>, name: &impl Fn(u32) -> &'a s
     lines.collect()
 }
 
-/// As the daemons have it, who were started otherwise than the job.
+/// As the daemons have it, which were started otherwise than the job.
 fn real_time(rows: &[NodeRow]) -> Option<Check> {
     let without: Vec<String> = rows
         .iter()

@@ -27,7 +27,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_millis(200);
 /// Connections tried at a time.
 const AT_ONCE: usize = 32;
-/// Token, kind, rank who asks, its clock, the other's clock.
+/// Token, kind, asking rank, its clock, the other's clock.
 const DATAGRAM_BYTES: usize = 8 + 1 + 4 + 8 + 8;
 
 /// Where a node is reached.
@@ -123,7 +123,8 @@ fn daemons_not_reached(peers: &[Peer], own: u32, data: IpAddr) -> (Vec<(u32, Str
     (tcp, refused)
 }
 
-/// Whether the other node says that nobody, or a firewall, is at a UDP port. Silence says nothing: a switch thread answers no stranger.
+/// Whether the other node reports a closed UDP port, or a firewall does. Silence means nothing: a switch
+/// thread answers no stranger.
 fn is_refused(data: IpAddr, control: SocketAddr) -> bool {
     let sent = || -> io::Result<usize> {
         let socket = UdpSocket::bind((data, 0))?;
@@ -135,7 +136,7 @@ fn is_refused(data: IpAddr, control: SocketAddr) -> bool {
     sent().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
-/// Asks all others by datagrams and answers them, until the second barrier is over.
+/// Sends datagrams to all others and answers theirs, until the second barrier is over.
 fn exchange(
     socket: &UdpSocket,
     pmi: &mut Pmi,
@@ -197,7 +198,7 @@ fn exchange(
 struct Datagram {
     token: u64,
     is_answer: bool,
-    /// Who sends it.
+    /// The sender.
     rank: u32,
     sent_us: u64,
     clock_us: u64,

@@ -28,7 +28,7 @@ impl Front {
                 self.kill(128 + signal as u8);
                 None
             }
-            // The daemon does not answer; it has been told.
+            // The daemon does not answer; it has the request.
             End::Detaching => Some(0),
             End::Killed(_) => Some(self.leave_by_force()),
         }
@@ -57,7 +57,7 @@ impl Front {
         for signal in [libc_signal(Signal::INT), libc_signal(Signal::TERM), libc_signal(Signal::HUP), pipe] {
             let caught = self.end == End::Requested(signal) || matches!(self.end, End::Killed(_));
             if caught && status == 128 + signal as u8 {
-                // Who waits for us sees what it would see of any program: a shell's loop ends on Ctrl-C.
+                // Our parent sees what it would see of any program: a shell's loop ends on Ctrl-C.
                 tutti_os::raise_default(signal);
             }
         }

@@ -1,12 +1,14 @@
-//! A job of this machine takes turns with the others on it: the daemon of this node is told of it, and started if there is none.
+//! A job of this machine takes turns with the others on it: the daemon of this node gets to know of it, and
+//! is started if there is none.
 //!
 //! ```text
 //! Started --AFTER--> connect --Enrol--> Answer::Job -> Started, Stopped, Continued, Ended, End   (we: as its starter)
 //!                     | nobody there: start one, look again   <- Suspend, Resume, Signal, Kill   (the daemon)
 //! ```
 //!
-//! The job never waits for a daemon. Where it has no cgroup the daemon stops it by signals; its starter, told by us, lets it go on when
-//! the daemon is gone. Until it takes part, and after the daemon's death, it runs under the kernel's scheduler.
+//! The job never waits for a daemon. Where it has no cgroup the daemon stops it by signals; its starter lets
+//! it run again when the daemon is gone, on our message. Until it takes part, and after the daemon's death,
+//! it runs under the kernel's scheduler.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -25,11 +27,11 @@ use crate::cluster::{self, Answer, Batch, JobId, Request, Terms};
 use crate::link::Link;
 use crate::nodes::Wanted;
 
-/// A job that is over by then has needed nobody.
+/// A job that is over by then needs no daemon.
 const AFTER: Duration = Duration::from_millis(50);
 /// Between two looks for a daemon, at first and at most.
 const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(2));
-/// A daemon that we have started leaves when nobody has needed it for so long.
+/// A daemon that we have started leaves when it was not needed for so long.
 const LEAVE_SECONDS: &str = "30";
 /// The daemon's log is begun anew beyond this size.
 const LOG_BYTES_MAX: u64 = 1 << 20;
@@ -54,10 +56,10 @@ pub struct Enrolment {
     batch: Batch,
     /// Those that its starters may have made.
     cgroups: Vec<PathBuf>,
-    /// What each starter said when its ranks ran.
+    /// The report of each starter when its ranks ran.
     started: Vec<Option<(Vec<u32>, Vec<String>)>>,
     link: Option<Link>,
-    /// What starters have said of a snapshot, until all have.
+    /// The starters' frames of a snapshot, until all have come.
     held: Vec<Vec<u8>>,
     /// Whether the ranks of each starter are still.
     stalled: Vec<Option<Still>>,
@@ -66,9 +68,9 @@ pub struct Enrolment {
     stuck: bool,
     wake_at: Option<Instant>,
     between: Duration,
-    /// Whether the daemon at the other end of the link stands still.
+    /// Whether the daemon at the other end of the link is stopped.
     watched: Option<Watch>,
-    /// What the user is to hear of it.
+    /// A line for the user about it.
     news: Option<String>,
     /// The daemon that we have started.
     daemon: Option<Child>,
@@ -119,7 +121,8 @@ impl Enrolment {
         }
     }
 
-    /// The ranks of a starter are still, or go on: the daemon knows this of all together. A line for the user if that was not expected.
+    /// The ranks of a starter are stalled, or no longer: the daemon gets this of all together. A line for the
+    /// user if that was not expected.
     pub fn handle_stalled(&mut self, index: usize, stalled: Option<Still>) -> Option<String> {
         let before = self.all_stalled();
         self.stalled[index] = stalled;
@@ -157,7 +160,7 @@ impl Enrolment {
         self.news.take()
     }
 
-    /// While the daemon is stopped, so are those whom it has frozen.
+    /// While the daemon is stopped, so are the jobs that it has frozen.
     fn watch(&mut self, now: Instant) {
         if let Some(pid) = self.watched.as_mut().and_then(|watch| watch.handle_time(now)) {
             self.news = Some(format!(
@@ -198,7 +201,7 @@ impl Enrolment {
 
     fn request(&self) -> Result<Request, String> {
         let mut submit = cluster::submission(&self.job, &Wanted::default(), None, self.terms, &self.batch)?;
-        // Who runs already has its environment.
+        // A running job has its environment already.
         submit.environment.clear();
         submit.job.programs.iter_mut().for_each(|program| program.variables.clear());
         submit.job.input = tutti_protocol::wire::Input::None;
@@ -220,7 +223,7 @@ impl Enrolment {
         }
     }
 
-    /// Reads what the daemon says.
+    /// Reads frames of the daemon.
     pub fn handle_readable(&mut self) -> Vec<EnrolAction> {
         let Some(link) = &mut self.link else { return Vec::new() };
         if !link.receive() {
@@ -286,7 +289,7 @@ impl Enrolment {
         self.link.iter_mut().for_each(Link::send);
     }
 
-    /// Tells the daemon.
+    /// Sends a report to the daemon.
     pub fn send_report(&mut self, report: &Report) {
         if let Some(link) = self.link.as_mut().filter(|_| self.number.is_some()) {
             let payload = serde_json::to_vec(report).expect("reports are serialisable");
@@ -294,7 +297,7 @@ impl Enrolment {
         }
     }
 
-    /// What a starter says of a snapshot: the daemon hears of it when all of them have said so.
+    /// A frame of a starter for a snapshot: the daemon gets it when those of all starters are here.
     pub fn handle_held(&mut self, kind: Kind, payload: &[u8]) {
         self.held.push(payload.to_vec());
         if self.held.len() < self.started.len() {
@@ -314,7 +317,7 @@ impl Enrolment {
         }
     }
 
-    /// The daemon is gone, perhaps in the middle of another's turn: nobody stays frozen.
+    /// The daemon is gone, perhaps in the middle of another's turn: no rank stays frozen.
     fn lose(&mut self) -> Vec<EnrolAction> {
         (self.link, self.number, self.watched) = (None, None, None);
         self.cgroups.iter().for_each(|path| cgroup::thaw(path));

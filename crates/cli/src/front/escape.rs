@@ -1,4 +1,5 @@
-//! The escape of ssh: at the beginning of a line `~.` leaves the job alone, `~~` is a tilde. All else goes on as it was typed.
+//! The escape of ssh: at the beginning of a line `~.` detaches from the job, `~~` is a tilde. All else passes
+//! as it was typed.
 
 /// What has been typed, as far as it matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What starters, or the daemon in their place, say, and what all are told because of it.
+//! Frames of starters, or of the daemon in their place, and the messages to all that follow.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::link::{Link, State};
 const LONG_BYTES: usize = wire::DATA_BYTES_MAX / 2;
 /// The rest of a long line has this time to follow before others speak.
 const FLOOR: Duration = Duration::from_millis(500);
-/// A report of this age may be older than the signal to go on that came before it.
+/// A report of this age may be older than the SIGCONT that came before it.
 const OUTRUN: Duration = Duration::from_millis(200);
 
 impl Front {
@@ -30,7 +30,7 @@ impl Front {
             if !self.can_read(index) || !self.handle_frame(index) {
                 index += 1;
             } else if held && self.floor.is_none() {
-                // Those who waited for the end of the long line.
+                // Links that waited for the end of the long line.
                 index = 0;
             }
         }
@@ -103,7 +103,8 @@ impl Front {
     }
 
     fn handle_report(&mut self, index: usize, report: Report) {
-        // Who asked the job to end knows why it ended; and what happens elsewhere after its end is only a consequence.
+        // A user that ended the job knows why it ended; and what happens elsewhere after its end is only a
+        // consequence.
         let is_news = self.end == End::Open && self.ender.is_none_or(|ender| ender == index);
         match report {
             Report::Addresses(reached) => {
@@ -121,7 +122,7 @@ impl Front {
             Report::InputUnwanted => self.links[index].wants_input = false,
             Report::Suspended => self.handle_suspended(index),
             Report::Stopped => self.put(Kind::Suspend, 0, &[]),
-            // What we say ourselves, to a daemon.
+            // Our own reports to a daemon.
             Report::Continued => {}
             Report::Detached => {
                 let job = self.number.map_or_else(String::new, |job| job.to_string());
@@ -167,10 +168,11 @@ impl Front {
         }
     }
 
-    /// The job stands still on a node; when it does on all, we stop as well, and go on with it.
+    /// The job is stopped on a node; when it is on all, we stop as well, and continue with it.
     fn handle_suspended(&mut self, index: usize) {
         self.links[index].suspended = true;
-        // A daemon that has let us go on since may have been faster than its own report: nobody would do it again.
+        // A daemon that has resumed us since may have been faster than its own report: there would be no
+        // second SIGCONT.
         let outrun = self.links[index].is_daemon()
             && self.continued.take().is_some_and(|when| when.elapsed() < OUTRUN);
         if outrun {
@@ -178,7 +180,7 @@ impl Front {
         } else if self.links.iter().all(|link| link.suspended || !link.is_alive()) {
             self.keys.iter_mut().for_each(Keys::give_back);
             self.enrolment.iter_mut().for_each(|enrolment| enrolment.send_report(&Report::Stopped));
-            // Stops here, until somebody continues us.
+            // Stops here, until SIGCONT.
             tutti_os::raise_default(libc_signal(Signal::TSTP));
             self.keys.iter_mut().for_each(Keys::take);
             self.links.iter_mut().for_each(|link| link.suspended = false);
@@ -187,7 +189,7 @@ impl Front {
         }
     }
 
-    /// As soon as it is known where all ranks are reached, all nodes are told; then they start them.
+    /// As soon as it is known where all ranks are reached, all nodes get the addresses; then they start them.
     fn send_addresses(&mut self) {
         let known: Option<Vec<_>> = self.links.iter().map(|link| link.reached.as_ref()).collect();
         let Some(known) = known else { return };
@@ -195,7 +197,8 @@ impl Front {
         self.put(Kind::Peers, 0, &json);
     }
 
-    /// As soon as all ranks of all nodes are in a barrier of PMI, all nodes are told, and what the others have put.
+    /// As soon as all ranks of all nodes are in a barrier of PMI, all nodes get its end, and what the others
+    /// have put.
     fn send_fence(&mut self) {
         let number =
             self.links.iter().map(|link| link.fence.as_ref().map(|(number, _)| *number)).min().flatten();
@@ -217,7 +220,7 @@ impl Front {
         }
     }
 
-    /// A daemon that is stopped does not say so.
+    /// A daemon that is stopped does not report it.
     pub(super) fn watch_daemon(&mut self) {
         let Some(pid) = self.daemon.as_mut().and_then(|watch| watch.handle_time(Instant::now())) else {
             return;

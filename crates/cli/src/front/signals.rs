@@ -43,13 +43,13 @@ impl Front {
         }
     }
 
-    /// We go, the job goes on.
+    /// We detach, the job continues.
     pub(super) fn detach(&mut self) {
         if self.end == End::Open {
             self.end = End::Detaching;
             self.stdio.discard();
             self.deadline = Some(Instant::now() + TIMEOUT);
-            // One that stands still was stopped for our sake.
+            // A stopped job was stopped for our sake.
             self.put(Kind::Resume, 0, &[]);
             self.put(Kind::Detach, 0, &[]);
         }

@@ -26,7 +26,7 @@ impl Front {
         }
     }
 
-    /// Somebody wants input, and all who do have taken the last piece.
+    /// Some rank wants input, and all that do have taken the last piece.
     pub(super) fn takes_input(&self) -> bool {
         let mut takers = self.links.iter().filter(|link| link.is_alive() && link.wants_input).peekable();
         takers.peek().is_some() && takers.all(|link| link.input_room && !link.has_to_send())

@@ -1,5 +1,6 @@
-//! The user's terminal: its size, and under `--pty` its keys, which are rank 0's to hear. It is raw as long as the job runs in the
-//! foreground, and as it was whenever somebody else has it: when we stop, go to the background, or leave.
+//! The user's terminal: its size, and under `--pty` its keys, which go to rank 0. It is raw as long as the
+//! job runs in the foreground. It gets its former modes whenever another program has it: when we stop, go to
+//! the background, or exit.
 
 use rustix::stdio::{stdin, stdout};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};

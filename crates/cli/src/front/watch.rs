@@ -1,4 +1,4 @@
-//! A daemon that somebody has stopped says nothing of it; its state is looked at.
+//! A daemon that was stopped cannot report it; its state is polled.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Pid;
 use tutti_os::stat::Stat;
 
-/// Between two looks, and after how many of them that find it stopped the user hears of it.
+/// Between two polls, and after how many of them that find it stopped the user gets a line.
 const PAUSE: Duration = Duration::from_millis(2500);
 const STOPPED: u32 = 2;
 
@@ -20,7 +20,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// None: the kernel does not say who it is.
+    /// None: the kernel does not tell its pid.
     pub fn new(socket: impl AsFd) -> Option<Self> {
         let peer = rustix::net::sockopt::socket_peercred(socket).ok()?;
         Some(Watch { daemon: peer.pid, next: Instant::now() + PAUSE, stopped: 0 })

@@ -1,6 +1,6 @@
 //! The table of options, and its text for people. `tests/launch/every_option.rs` reads it too, so it needs nothing else.
 
-/// Whose command line it is.
+/// The command whose line it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Launcher {
     /// `mpiexec`, `mpirun`.
@@ -12,7 +12,8 @@ pub enum Launcher {
 }
 
 impl Launcher {
-    /// -N is the number of nodes, as it is for those who come from Slurm; for Open MPI's mpirun it is the number of ranks on each.
+    /// -N is the number of nodes, as for users of Slurm; for Open MPI's mpirun it is the number of ranks on
+    /// each.
     pub fn counts_nodes(self) -> bool {
         self != Launcher::Mpiexec
     }
@@ -23,12 +24,12 @@ impl Launcher {
     }
 }
 
-/// Why a command does not do what an option asks for.
+/// Why an option has no effect in a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
     /// The job would be another one than was asked for: nothing is started.
     Refused(&'static str),
-    /// The job is the same: one line says it.
+    /// The job is the same: one line tells the user.
     Ignored(&'static str),
 }
 
@@ -92,7 +93,7 @@ pub enum Key {
     MapBy,
     RankBy,
     Tagged,
-    /// What it asks for is so in any case.
+    /// It is always so here.
     Always,
     /// It only steers another launcher.
     Foreign,

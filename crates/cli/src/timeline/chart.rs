@@ -1,7 +1,9 @@
-//! The lanes: a strip for each node, in which the jobs that ran there stand in their colours, with time from left to right.
+//! The chart: a strip for each node, with the jobs that ran there in their colours, and time from left to
+//! right.
 //!
-//! Where turns are too short to be seen, a column of the strip shows how the jobs shared that time, from below in the order of
-//! their numbers; the turns themselves stand there too, and the page's script shows them when somebody looks closer.
+//! Where turns are too short to be seen, a column of the strip shows how the jobs shared that time, from
+//! below in the order of their numbers. The turns themselves are there too, and the page's script shows them
+//! when it is zoomed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -101,8 +103,8 @@ impl Style {
     }
 }
 
-/// For more than a quarter of the time of the shorter one: what overlaps in a switch does not count, nor the end of a job whose parts
-/// have ended one after the other.
+/// For more than a quarter of the time of the shorter one: overlap in a switch does not count, nor the end of
+/// a job whose parts have ended one after the other.
 fn run_together(node: &Node, one: u64, other: u64) -> bool {
     let (Some(a), Some(b)) = (node.runs.get(&one), node.runs.get(&other)) else { return false };
     let sum = |runs: &[Span]| runs.iter().map(|(from, to)| to - from).sum::<u64>();
@@ -114,7 +116,7 @@ fn run_together(node: &Node, one: u64, other: u64) -> bool {
     both * 4 > sum(a).min(sum(b))
 }
 
-/// A span, drawn: where it is, and what stands in it.
+/// A span, drawn: where it is, and its contents.
 pub struct Chart<'a> {
     pub history: &'a History,
     pub style: &'a Style,
@@ -375,7 +377,8 @@ impl Chart<'_> {
         });
     }
 
-    /// The events above the strips, numbered as in the table: a pole for each, a flag for those that stand close together.
+    /// The events above the strips, numbered as in the table: a pole for each, a flag for those that are
+    /// close together.
     fn marks(&self, svg: &mut Svg, top: f64, lane: f64) {
         let marks = self.history.marks.iter().enumerate();
         let inside = marks.filter(|(_, mark)| (self.span.0..=self.span.1).contains(&mark.us));

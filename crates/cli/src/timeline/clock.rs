@@ -13,7 +13,7 @@ const DAY_US: u64 = 24 * HOUR_US;
 /// Ticks of an axis, at most: labels with microseconds do not touch each other.
 const TICKS: u64 = 9;
 
-/// Distances between ticks. Ticks stand at their multiples since local midnight.
+/// Distances between ticks. Ticks are at their multiples since local midnight.
 pub const STEPS_US: [u64; 41] = [
     1,
     2,

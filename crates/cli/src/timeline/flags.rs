@@ -1,6 +1,7 @@
 //! The flags of events above the strips: none covers another, however many there are.
 //!
-//! A flag hangs to the right of its first event's pole. Events whose poles stand where it hangs are on it too: `7`, or `7-12`.
+//! A flag hangs to the right of its first event's pole. Events with their poles below it are on it too: `7`,
+//! or `7-12`.
 
 use tutti_svg::{Anchor, GREY, Svg};
 

@@ -33,7 +33,7 @@ pub struct History {
 pub struct Job {
     /// What runs.
     pub command: String,
-    /// Whose it is, if the log says it.
+    /// Its user, if the log has it.
     pub user: Option<String>,
     /// Its name, if it has one.
     pub name: Option<String>,
@@ -134,7 +134,7 @@ pub fn read(events: &Path, turns: &Path, until_us: u64) -> Result<History, Strin
     let mut known =
         lines::<Event>(events).map_err(|error| format!("cannot read {}: {error}", events.display()))?;
     known.retain(|event| event.ms * 1000 <= until_us);
-    // A cluster on which nobody ever took turns has none.
+    // A cluster on which no job ever took turns has none.
     let mut turns = lines::<Turns>(turns).unwrap_or_default();
     for Turns { stretch, .. } in &mut turns {
         let since_us = stretch.since_us;
@@ -218,7 +218,7 @@ impl History {
                         (event.text.clone(), event.nodes.clone(), us);
                     (job.user, job.name) = (event.uid.map(users::name), event.name.clone());
                 }
-                // When and where it starts is said by what follows.
+                // The next events tell when and where it starts.
                 "placed" => return job.nodes.clone_from(&event.nodes),
                 "ranks-started" => return,
                 "waits" => text = format!("waits: {text}"),

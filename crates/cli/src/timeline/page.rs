@@ -113,7 +113,7 @@ fn jobs(history: &History, style: &Style, span: Span) -> String {
     text
 }
 
-/// The table of events, folded: with many ranks it is long, and the flags name what stands in it.
+/// The table of events, folded: with many ranks it is long, and the flags name its rows.
 fn events(history: &History, clock: Clock, span: Span) -> String {
     let faults = history.marks.iter().filter(|mark| mark.fault).count();
     let bad_news = if faults > 0 { format!(", {faults} of them bad news") } else { String::new() };

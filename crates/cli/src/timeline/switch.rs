@@ -72,7 +72,7 @@ impl Switches {
                 match what {
                     TurnKind::Freeze => {
                         on_node.frozen.push((job, us, took_us));
-                        // Of who was looked at later nobody knows it.
+                        // Not known of nodes that reported later.
                         freeze_us.extend(Some(took_us).filter(|took_us| *took_us > 0));
                     }
                     TurnKind::Thaw => on_node.thawed.push((job, us, took_us)),
@@ -112,7 +112,8 @@ impl Switches {
         Some(text)
     }
 
-    /// The switch of median length, magnified, with a line that says which; none: there is no switch to be shown.
+    /// The switch of median length, magnified, with a line about which it is; none: there is no switch to be
+    /// shown.
     pub fn draw(&self, history: &History, style: &Style, span: Span) -> Option<(String, String)> {
         let switch = self.by_length.get(middle(self.by_length.len(), 50))?;
         let (begin, whole) = (switch.begin_us()?, switch.whole_us()?);
@@ -199,7 +200,8 @@ mod tests {
     use super::*;
     use crate::timeline::log::Node;
 
-    /// Two nodes; a switch of each of these lengths from job 1 to job 2, and as many half ones, on which nobody comes.
+    /// Two nodes; a switch of each of these lengths from job 1 to job 2, and as many half ones, in which no
+    /// job comes.
     fn history(lengths: &[u64]) -> History {
         let mut nodes = ["a", "b"].map(|name| Node { name: name.into(), ..Node::default() });
         for (number, &length) in lengths.iter().enumerate() {
@@ -226,7 +228,8 @@ mod tests {
         );
         let (picture, words) = switches.draw(&history, &style, span).unwrap();
         assert!(words.starts_with("The median of 5, by length: 200 µs "), "{words}");
-        // That its job was seen to stand still only 30 ms later is said, and does not press the switch into a line.
+        // That its job was seen frozen only 30 ms later is in the text, and does not press the switch into a
+        // line.
         assert!(words.contains("the last one after 30.1 ms"), "{words}");
         assert!(picture.contains(">200 µs<") && !picture.contains(" ms<"), "{picture}");
     }

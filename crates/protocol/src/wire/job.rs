@@ -49,8 +49,9 @@ impl From<&Text> for OsString {
 /// A job as the front end describes it. Environment, working directory, limits and affinity are inherited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// Random number of the job, for the names of its socket and cgroup. `mpiexec` draws that of a job that it starts itself, so that it
-    /// can clean up after a starter that died before it had said anything; a daemon draws those of the jobs that it is given.
+    /// Random number of the job, for the names of its socket and cgroup. `mpiexec` draws that of a job that
+    /// it starts itself, so that it can clean up after a starter that died before its first report; a daemon
+    /// draws those of its jobs.
     pub id: u64,
     /// Pid of the front end: when it is not the starter's parent any more, the job is over.
     pub front_end: u32,
@@ -62,21 +63,22 @@ pub struct Job {
     pub input_inherited: bool,
     /// Stdout of the ranks is a terminal of this size (rows, columns); none: a pipe.
     pub terminal: Option<(u16, u16)>,
-    /// Stdin, stdout and stderr of rank 0 are that terminal, and it is its controlling one: keys are its to hear.
+    /// Stdin, stdout and stderr of rank 0 are that terminal, and it is its controlling one: keys go to rank
+    /// 0.
     pub pty: bool,
     /// Which cores a rank may use.
     pub binding: Binding,
-    /// Cores of a rank, when the user said so.
+    /// Cores of a rank, when the user gave a number.
     pub cores_per_rank: Option<u32>,
     /// More ranks than cores are an error.
     pub no_oversubscribe: bool,
-    /// Each line of output begins with its rank. The starter does it, for jobs that have no front end: a front end that labels
-    /// does not ask for it.
+    /// Each line of output begins with its rank. The starter does it, for jobs that have no front end: a
+    /// front end that labels does not set it.
     #[serde(default)]
     pub label: bool,
     /// What of it is this starter's; none: all.
     pub part: Option<Part>,
-    /// Say on stderr what the starter does.
+    /// Log on stderr what the starter does.
     pub debug: bool,
     /// The front end is a daemon, whose death is not the job's; none: it is.
     #[serde(default)]
@@ -91,7 +93,7 @@ pub struct Job {
 pub struct MemoryLimit {
     /// So much.
     pub bytes: u64,
-    /// What the user reads of who has been killed for it: "the job's memory on node ... reached ...".
+    /// The line for the user about a rank that was killed for it: "the job's memory on node ... reached ...".
     pub reached: String,
 }
 

@@ -1,10 +1,10 @@
-//! What a starter says of a job: where its ranks are reached, how they end.
+//! Reports of a starter about a job: where its ranks are reached, how they end.
 
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a starter says to a daemon that has taken the place of its own. Behind it comes again all that it has ever reported, and
+/// The first frame to a daemon that has taken the place of its own. Behind it come again all its reports, and
 /// the output that no daemon has taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Back {
@@ -45,7 +45,7 @@ impl Reached {
     }
 }
 
-/// What the starter tells the front end.
+/// A report of the starter to the front end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Report {
     /// Everything is there for the ranks of this node, in order. They start when Peers has come.
@@ -65,11 +65,11 @@ pub enum Report {
     Suspended,
     /// Rank 0 was stopped by its terminal: the whole job is to be.
     Stopped,
-    /// Of a job that was started without a daemon: after [`Report::Stopped`] it goes on.
+    /// Of a job that was started without a daemon: after [`Report::Stopped`] it runs again.
     Continued,
-    /// From a daemon: the front end may go, the job goes on.
+    /// From a daemon: the front end may go, the job continues.
     Detached,
-    /// The job is over and is being killed on this node; only the first time, before anything is said of why.
+    /// The job is over and is being killed on this node; only the first time, before any report of the cause.
     Ending {
         /// Exit status of the job as far as this node knows.
         status: u8,
@@ -96,7 +96,8 @@ pub enum Report {
 pub struct Still {
     /// Another one for each time that they began to.
     pub number: u64,
-    /// They wait for each other for ever, and the user has been told so: who waits for whom. Known only of a job's single node.
+    /// They wait for each other for ever, and the user has a line about the cycle. Known only of a job's
+    /// single node.
     pub deadlock: Option<String>,
 }
 
@@ -127,16 +128,17 @@ pub enum Cause {
     NotFinalized,
     /// It called MPI_Abort, or an error was fatal.
     Abort(u32),
-    /// The process that called MPI_Init below a wrapper is dead, its wrapper lives on.
+    /// The process that called MPI_Init below a wrapper is dead, its wrapper is not.
     Vanished,
     /// What it wrote on its PMI descriptor is no PMI.
     NoPmi,
-    /// It was killed since the job has reached its limit of memory; a [`Report::Warning`] before this one says so.
+    /// It was killed since the job has reached its limit of memory; a [`Report::Warning`] before this one
+    /// tells the user.
     Memory,
 }
 
 impl Cause {
-    /// Exit status that stands for it in a shell.
+    /// The exit status for a shell.
     pub fn status(self) -> u8 {
         match self {
             Cause::Signal { signal, .. } => 128_i32.saturating_add(signal).clamp(129, 255) as u8,
