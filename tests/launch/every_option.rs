@@ -13,7 +13,7 @@ use crate::harness::LIMIT;
 #[allow(dead_code, reason = "its help is for the command")]
 mod table;
 
-use table::{Face, OPTIONS, Spec};
+use table::{Launcher, OPTIONS, Spec};
 
 /// What a command does with an option.
 #[derive(Clone, Copy)]
@@ -28,7 +28,7 @@ enum Fate {
 
 use Fate::{Done, Refused, Reported};
 
-const FACES: [Face; 3] = [Face::Mpiexec, Face::Run, Face::Submit];
+const FACES: [Launcher; 3] = [Launcher::Mpiexec, Launcher::Run, Launcher::Submit];
 
 const fn all(fate: Fate) -> [Fate; 3] {
     [fate; 3]
@@ -148,11 +148,11 @@ const fn with_submit(test: &'static str, of_submit: &'static str) -> [Fate; 3] {
     [Done(test), Done(test), Done(of_submit)]
 }
 
-fn command(face: Face) -> (Command, &'static str) {
-    let (mut command, name) = match face {
-        Face::Mpiexec => (program("mpiexec"), "mpiexec"),
-        Face::Run | Face::Submit => {
-            (program("tutti"), if face == Face::Run { "tutti run" } else { "tutti submit" })
+fn command(launcher: Launcher) -> (Command, &'static str) {
+    let (mut command, name) = match launcher {
+        Launcher::Mpiexec => (program("mpiexec"), "mpiexec"),
+        Launcher::Run | Launcher::Submit => {
+            (program("tutti"), if launcher == Launcher::Run { "tutti run" } else { "tutti submit" })
         }
     };
     command.args(name.split(' ').skip(1));
@@ -166,30 +166,30 @@ fn written(option: &Spec, name: &str) -> Vec<String> {
 }
 
 #[track_caller]
-fn run(face: Face, folder: &Path, words: &[String]) -> Ran {
-    let (mut command, _) = command(face);
+fn run(launcher: Launcher, folder: &Path, words: &[String]) -> Ran {
+    let (mut command, _) = command(launcher);
     tutti_tests::run(command.args(words).args(["-n", "1", "true"]).current_dir(folder), LIMIT)
 }
 
 /// There is no daemon: of `tutti submit` that is the next line.
 #[track_caller]
-fn check_reported(face: Face, folder: &Path, option: &Spec, name: &str) {
+fn check_reported(launcher: Launcher, folder: &Path, option: &Spec, name: &str) {
     let words = written(option, name);
-    let ran = run(face, folder, &words);
+    let ran = run(launcher, folder, &words);
     let line = ran.stderr.lines().next().unwrap_or_default();
-    let begin = format!("{}: {} ", command(face).1, words[0]);
+    let begin = format!("{}: {} ", command(launcher).1, words[0]);
     assert!(line.starts_with(&begin) && line.contains(" ignored"), "{begin}: {ran}");
-    let submits = face == Face::Submit;
+    let submits = launcher == Launcher::Submit;
     assert_eq!((ran.code(), ran.stderr.lines().count()), if submits { (1, 2) } else { (0, 1) }, "{ran}");
-    let ran = run(face, folder, &[words, vec!["-q".into()]].concat());
+    let ran = run(launcher, folder, &[words, vec!["-q".into()]].concat());
     assert_eq!(ran.stderr.lines().count(), usize::from(submits), "{ran}");
 }
 
 #[track_caller]
-fn check_refused(face: Face, folder: &Path, option: &Spec, name: &str) {
+fn check_refused(launcher: Launcher, folder: &Path, option: &Spec, name: &str) {
     let words = written(option, name);
-    let ran = run(face, folder, &words);
-    let begin = format!("{}: {} is ", command(face).1, words[0]);
+    let ran = run(launcher, folder, &words);
+    let begin = format!("{}: {} is ", command(launcher).1, words[0]);
     assert!(ran.stderr.starts_with(&begin) && ran.stderr.lines().count() == 1, "{begin}: {ran}");
     assert_eq!((ran.code(), ran.stdout.as_str()), (2, ""), "{ran}");
 }
@@ -224,17 +224,19 @@ fn every_option_of_every_command_is_done_or_said() {
         let name = option.names[0];
         let fates = FATES.iter().find(|(known, _)| *known == name);
         let (_, fates) = fates.unwrap_or_else(|| panic!("what is done with {name} is not said here"));
-        for (face, fate) in FACES.into_iter().zip(fates) {
+        for (launcher, fate) in FACES.into_iter().zip(fates) {
             for name in option.names {
                 match fate {
-                    Done(test) => assert!(tests.contains(*test), "{face:?}, {name}: there is no test {test}"),
-                    Reported => check_reported(face, scratch.path(), option, name),
-                    Refused => check_refused(face, scratch.path(), option, name),
+                    Done(test) => {
+                        assert!(tests.contains(*test), "{launcher:?}, {name}: there is no test {test}")
+                    }
+                    Reported => check_reported(launcher, scratch.path(), option, name),
+                    Refused => check_refused(launcher, scratch.path(), option, name),
                 }
             }
         }
     }
     let version = ["--version".to_owned()];
-    assert!(run(Face::Submit, scratch.path(), &version).expect_success().stdout.contains("Tutti"));
+    assert!(run(Launcher::Submit, scratch.path(), &version).expect_success().stdout.contains("Tutti"));
     assert_eq!(std::fs::read_dir(scratch.path()).expect("the folder").count(), 0);
 }

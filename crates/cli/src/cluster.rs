@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use tutti_os::stderr::print_line;
 use tutti_protocol::paths;
-use tutti_protocol::wire::{self, Decoder, Head, Job, Kind, Report};
+use tutti_protocol::wire::{self, Decoder, FrameHeader, Job, Kind, Report};
 
 use crate::nodes::Wanted;
 
@@ -151,7 +151,7 @@ fn reconnect() -> Result<UnixStream, String> {
 
 fn request_over(mut stream: UnixStream, request: &Request) -> Result<(Answer, Frames), String> {
     let mut bytes = Vec::new();
-    wire::put_json(&mut bytes, Kind::Ask, request);
+    wire::put_json(&mut bytes, Kind::Request, request);
     stream.write_all(&bytes).map_err(|error| format!("cannot ask the daemon: {error}"))?;
     let mut frames = Frames { stream, decoder: Decoder::default() };
     let answer = frames.answer(request)?;
@@ -187,11 +187,11 @@ impl Frames {
         let (began, mut notified) = (Instant::now(), waits);
         loop {
             match self.decoder.next_frame() {
-                Ok(Some((Head { kind: Kind::Answer, .. }, payload))) => {
+                Ok(Some((FrameHeader { kind: Kind::Answer, .. }, payload))) => {
                     return Ok(serde_json::from_slice(payload).ok());
                 }
                 // The daemon reports what it waits for.
-                Ok(Some((Head { kind: Kind::Report, .. }, payload))) => {
+                Ok(Some((FrameHeader { kind: Kind::Report, .. }, payload))) => {
                     if let Ok(Report::Warning(text)) = serde_json::from_slice(payload) {
                         notified = true;
                         complain(&text);
@@ -231,7 +231,7 @@ impl Frames {
     ///
     /// # Errors
     /// When the daemon is of another version; a text for the user.
-    pub fn next(&mut self) -> Result<Option<(Head, Vec<u8>)>, String> {
+    pub fn next(&mut self) -> Result<Option<(FrameHeader, Vec<u8>)>, String> {
         loop {
             let frame = self
                 .decoder

@@ -112,7 +112,7 @@ impl Link {
         rustix::io::ioctl_fionbio(&wire, true)
             .map_err(|error| format!("cannot use the daemon's socket: {error}"))?;
         let mut out = Vec::new();
-        wire::put_json(&mut out, Kind::Ask, request);
+        wire::put_json(&mut out, Kind::Request, request);
         Ok(Link {
             child: None,
             wire,

@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 use tutti_os::cgroup::Enforced;
-use tutti_protocol::wire::{Back, Job, Kind};
+use tutti_protocol::wire::{Job, Kind, Reattach};
 use tutti_protocol::writer::{Open, Opened, Written};
 
 use crate::gang::{Command, SwitchEvent};
@@ -79,7 +79,7 @@ pub enum Event {
     ClientGone(ClientId),
     /// A starter of an earlier incarnation of this daemon is back; nothing more is read from it until
     /// [`Action::Listen`].
-    Back(JobId, Back),
+    Reattach(JobId, Reattach),
     /// A starter says something; nothing more is read from it until [`Action::Listen`].
     Starter(JobId, Vec<(Kind, u32, Vec<u8>)>),
     /// A starter is dead, or could not be started.
@@ -359,7 +359,7 @@ impl Core {
             Event::Taken(client, bytes) => self.handle_taken(client, bytes),
             Event::FrontState(client, stopped) => self.handle_front_state(client, stopped),
             Event::ClientGone(client) => self.handle_client_gone(client),
-            Event::Back(job, back) => self.handle_back(job, &back),
+            Event::Reattach(job, back) => self.handle_back(job, &back),
             Event::Starter(job, frames) => self.handle_starter(job, frames),
             Event::StarterGone(job, why) => self.handle_starter_gone(job, &why),
             Event::Writer(job, event) => self.handle_writer(job, event),

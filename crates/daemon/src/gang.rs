@@ -23,7 +23,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use tutti_os::Rung;
+use tutti_os::PriorityClass;
 use tutti_os::cgroup::JobGroup;
 use tutti_sched::controller::{Lags, Notice};
 use tutti_sched::{
@@ -175,7 +175,7 @@ pub struct Switcher {
     served: Served,
     bell: OwnedFd,
     turns: Turns,
-    rung: Rung,
+    priority_class: PriorityClass,
     wanted: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -220,13 +220,13 @@ impl Switcher {
             drop(switch_thread);
             let _ = worker_thread.join();
         })?;
-        let rung = asked.recv().map_err(std::io::Error::other)?;
-        Ok(Switcher { commands, outbox, served, bell, turns, rung, wanted, thread: Some(thread) })
+        let priority_class = asked.recv().map_err(std::io::Error::other)?;
+        Ok(Switcher { commands, outbox, served, bell, turns, priority_class, wanted, thread: Some(thread) })
     }
 
     /// How far the kernel prefers it.
-    pub fn rung(&self) -> Rung {
-        self.rung
+    pub fn priority_class(&self) -> PriorityClass {
+        self.priority_class
     }
 
     /// What it says to its neighbours and does not go by datagram: each is a [`SwitchEvent::Relay`].

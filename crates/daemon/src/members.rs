@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
-use tutti_os::Rung;
+use tutti_os::PriorityClass;
 use tutti_sched::tree;
 
 pub use tutti_sched::NodeId;
@@ -41,7 +41,7 @@ pub struct About {
     pub incarnation: u64,
     /// How far the kernel prefers its switch thread.
     #[serde(default)]
-    pub preferred: Rung,
+    pub preferred: PriorityClass,
     /// All nodes with the same text share one machine, and so its cores.
     pub machine: String,
 }
@@ -180,7 +180,7 @@ mod tests {
             limits_memory: false,
             freezes: false,
             incarnation: 1,
-            preferred: Rung::Plain,
+            preferred: PriorityClass::Plain,
             machine: String::new(),
         }
     }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tutti_os::cgroup::Enforced;
 use tutti_os::session::Session;
-use tutti_protocol::wire::{Ended, Job, Reached, Report, Still, Text};
+use tutti_protocol::wire::{Ended, Job, Reached, Report, Stalled, Text};
 
 pub use tutti_sched::{Bytes, JobId};
 
@@ -495,7 +495,7 @@ pub struct PartState {
     pub held: Option<Held>,
     /// All its ranks sleep until something comes for them.
     #[serde(default)]
-    pub stalled: Option<Still>,
+    pub stalled: Option<Stalled>,
     /// The job is over here, with this status.
     pub ending: Option<u8>,
     /// Ranks that ended in a way that the user should read.

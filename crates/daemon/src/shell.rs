@@ -22,7 +22,7 @@ use crate::gang::{self, GangSettings, Switcher};
 use crate::key::{Credential, KeyError};
 use crate::message::JobId;
 use starters::Starter;
-use tutti_protocol::wire::{Back, Kind};
+use tutti_protocol::wire::{Kind, Reattach};
 
 mod alarm;
 mod clients;
@@ -139,11 +139,11 @@ enum ShellEvent {
     /// A job's writer with this number has said something.
     Writer(JobId, u64, WriterEvent),
     /// A starter of an earlier daemon has connected as if it were a user's program.
-    Back {
+    Reattach {
         client: ClientId,
         uid: u32,
         pid: Option<Pid>,
-        back: Back,
+        back: Reattach,
         listen: Arc<Notify>,
         /// It is not who it says it is: nothing is read from it.
         refused: Arc<AtomicBool>,
@@ -214,8 +214,8 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
     let mut public = public::PublicList::new(settings.controller.is_none());
     let mut shell = Shell::open(settings, credential, shell_events)?;
     ready(shell.settings.listen);
-    let rung = shell.switcher.rung().name();
-    tracing::info!("the switch thread is preferred by: {rung}");
+    let priority_class = shell.switcher.priority_class().name();
+    tracing::info!("the switch thread is preferred by: {priority_class}");
     let mut end = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
         .map_err(failed("catch signals"))?;
     let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
@@ -385,7 +385,7 @@ impl Shell {
                 let _ = switch_events.send(ShellEvent::Core(Event::Gang(event)));
             })
             .map_err(failed("start the switch thread"))?;
-        config.about.preferred = switcher.rung();
+        config.about.preferred = switcher.priority_class();
         Ok(Shell {
             core: Core::new(config, now_ms()),
             folder,
@@ -444,7 +444,7 @@ impl Shell {
             },
             ShellEvent::Neighbours(census, window) => return self.handle_neighbours(*census, window),
             ShellEvent::StarterClosed(job, number, wrong) => return self.bury(job, number, wrong),
-            ShellEvent::Back { client, uid, pid, back, listen, refused } => {
+            ShellEvent::Reattach { client, uid, pid, back, listen, refused } => {
                 match self.welcome_back((client, uid, pid), &back, listen, &refused) {
                     Some(event) => event,
                     None => return,

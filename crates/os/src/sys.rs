@@ -18,7 +18,7 @@ mod user;
 
 pub use caller::with_file_rights_of;
 pub use fork::{Child, Failure, Step, fork_rank, fork_sibling, hide_process};
-pub use priority::{Rung, prefer_this_thread};
+pub use priority::{PriorityClass, prefer_this_thread};
 pub use session::{
     Entry, EntryFailure, EntryStep, Identity, close_inherited_on_exec, fork_starter, io_priority, peer_pidfd,
 };

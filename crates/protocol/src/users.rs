@@ -1,7 +1,7 @@
 //! Requests of users to a daemon on its local socket, and its answers.
 
 use serde::{Deserialize, Serialize};
-use tutti_os::Rung;
+use tutti_os::PriorityClass;
 use tutti_os::cgroup::Enforced;
 use tutti_os::session::Session;
 use tutti_sched::{JobId, NodeId};
@@ -293,7 +293,7 @@ pub struct NodeRow {
     pub slots: u32,
     /// How far the kernel prefers its switch thread.
     #[serde(default)]
-    pub preferred: Rung,
+    pub preferred: PriorityClass,
     /// Ranks on it.
     pub ranks: u64,
     /// Memory for jobs; 0: not known.

@@ -18,7 +18,7 @@
 //! | Fence | starter, when all ranks of its node are in a barrier of PMI | number, from 1 | keys and values (PMI) that they have put since the last |
 //! | Fence | front end, when all nodes are in it | the same number | those of all nodes, one after the other |
 //! | Taken | daemon | - | place below which it has the output for good (u64) |
-//! | Back | starter, first, to a daemon that has followed its own | - | [`Back`] as JSON |
+//! | Reattach | starter, first, to a daemon that has followed its own | - | [`Reattach`] as JSON |
 //! | Hold, Release | daemon | - | number and bytes of a snapshot (`starter/hold.rs`) |
 //! | Held, Released | starter | - | number of a snapshot, what is seen; whether it is whole |
 //! | Output, Errors | starter | rank | what it wrote: whole lines, or a part after a silence |
@@ -49,7 +49,7 @@ mod job;
 mod report;
 
 pub use job::{Binding, Daemon, Inherits, Input, Job, MemoryLimit, Part, Program, Text};
-pub use report::{Back, Cause, Ended, Reached, Report, Still};
+pub use report::{Cause, Ended, Reached, Reattach, Report, Stalled};
 
 /// Bytes of a frame's head.
 pub const HEAD_BYTES: usize = 12;
@@ -89,8 +89,8 @@ pub enum Kind {
     Detach = 11,
     /// From a daemon: it has the output below a place (u64).
     Taken = 12,
-    /// To a daemon, the first frame of a starter whose own has died: [`Back`] as JSON.
-    Back = 13,
+    /// To a daemon, the first frame of a starter whose own has died: [`Reattach`] as JSON.
+    Reattach = 13,
     /// The daemon that has stopped the job by signals is gone: the job runs again, unless its user has
     /// suspended it.
     Thaw = 14,
@@ -122,7 +122,7 @@ pub enum Kind {
     /// How far it came.
     Written = 26,
     /// To a daemon: what a user wants, as JSON. Never on the wire to a starter.
-    Ask = 32,
+    Request = 32,
     /// From a daemon: the answer, as JSON.
     Answer = 33,
 }
@@ -142,7 +142,7 @@ const KINDS: [Kind; 29] = [
     Kind::Window,
     Kind::Detach,
     Kind::Taken,
-    Kind::Back,
+    Kind::Reattach,
     Kind::Thaw,
     Kind::Hold,
     Kind::Release,
@@ -156,13 +156,13 @@ const KINDS: [Kind; 29] = [
     Kind::Flush,
     Kind::Opened,
     Kind::Written,
-    Kind::Ask,
+    Kind::Request,
     Kind::Answer,
 ];
 
 /// A frame without its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct FrameHeader {
     /// What it is.
     pub kind: Kind,
     /// The rank or signal that it is about.
@@ -250,7 +250,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When the bytes are not of this protocol.
-    pub fn next_frame(&mut self) -> Result<Option<(Head, &[u8])>, BadFrame> {
+    pub fn next_frame(&mut self) -> Result<Option<(FrameHeader, &[u8])>, BadFrame> {
         let rest = &self.bytes[self.taken..];
         if rest.len() < HEAD_BYTES {
             return Ok(None);
@@ -267,7 +267,7 @@ impl Decoder {
         }
         let start = self.taken + HEAD_BYTES;
         self.taken += end;
-        Ok(Some((Head { kind, rank, bytes: bytes as usize }, &self.bytes[start..self.taken])))
+        Ok(Some((FrameHeader { kind, rank, bytes: bytes as usize }, &self.bytes[start..self.taken])))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The file of a snapshot: a header line, then JSON. See docs/user/snapshot.md.
+//! The file of a snapshot: a header line, then JSON. See docs/user/snapshots.md.
 //!
 //! ```text
 //! TUTTI-SNAPSHOT 2 <bytes of what follows> <their CRC-32 in hexadecimal>\n

@@ -107,16 +107,12 @@ fn put_rank(view: &RankView, found: Option<&Deadlock>, text: &mut String) {
                 (false, 1) => "solid",
                 _ => "dashed",
             };
-            let targets_text = match wait.peer {
+            let target = match wait.peer {
                 Some(peer) => peer.to_string(),
                 None if wait.what == What::Other => "something".into(),
                 None => "\"any rank\"".into(),
             };
-            let _ = writeln!(
-                text,
-                "  {rank} -> {targets_text} [label=\"{}\", style={style}{color}];",
-                label(wait)
-            );
+            let _ = writeln!(text, "  {rank} -> {target} [label=\"{}\", style={style}{color}];", label(wait));
         }
     }
 }
@@ -177,7 +173,7 @@ mod tests {
         snapshot.put_graph(snapshot.deadlock().as_ref(), &mut text);
         assert_eq!(
             text,
-            "waiter waits for targets_text:\n  rank 0 -> rank 1\n  rank 1 -> all of ranks 0, 4\n  \
+            "who waits for whom:\n  rank 0 -> rank 1\n  rank 1 -> all of ranks 0, 4\n  \
              rank 2 -> any of: rank 4; any rank\n  ranks 3, 5 -> rank 4\n  a cycle: rank 0 -> rank 1 -> rank 0\n"
         );
     }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! No node needs to wait for another: what a frozen rank has published does not change, and at one moment all
-//! are frozen. The format of the file is in docs/user/snapshot.md.
+//! are frozen. The format of the file is in docs/user/snapshots.md.
 
 mod deadlock;
 mod file;
@@ -19,7 +19,7 @@ mod text;
 mod view;
 mod waits;
 
-pub use deadlock::{Deadlock, GOES_ON, Link};
+pub use deadlock::{DEADLOCK_ENDED, Deadlock, Link};
 pub use file::{FileError, read, write};
 pub use flight::{InFlight, Place};
 pub use state::{

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tutti_os::stderr::print_line;
-use tutti_protocol::wire::{Head, Kind, Report};
+use tutti_protocol::wire::{FrameHeader, Kind, Report};
 
 use crate::cluster::{self, Answer, JobId, JobRow, JobState, Request};
 use crate::output::{self, Reader};
@@ -87,7 +87,7 @@ impl Lately {
     fn request(job: JobId) -> Result<Self, String> {
         let (_, mut frames) = cluster::request(&Request::Logs(job))?;
         let mut lately = Lately { frames: Vec::new(), ends: Vec::new() };
-        while let Some((Head { kind, .. }, payload)) = frames.next()? {
+        while let Some((FrameHeader { kind, .. }, payload)) = frames.next()? {
             match kind {
                 Kind::Output | Kind::Errors => lately.frames.push((kind, payload)),
                 Kind::Report => {

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use crate::doctor::facts::Facts;
 use serde::Serialize;
-use tutti_os::Rung;
+use tutti_os::PriorityClass;
 use tutti_protocol::size;
 use tutti_transport::udp::RECEIVE_BYTES;
 
@@ -163,11 +163,16 @@ fn memory_controller(facts: &Facts) -> Check {
 }
 
 fn real_time(facts: &Facts) -> Check {
-    match facts.rung {
-        Rung::Fifo | Rung::Kit => ok("real time", format!("switches are preferred by {}", facts.rung.name())),
-        rung => may(
+    match facts.priority_class {
+        PriorityClass::Fifo | PriorityClass::Kit => {
+            ok("real time", format!("switches are preferred by {}", facts.priority_class.name()))
+        }
+        priority_class => may(
             "real time",
-            format!("switches are preferred by {}: on a busy machine they come some ms late", rung.name()),
+            format!(
+                "switches are preferred by {}: on a busy machine they come some ms late",
+                priority_class.name()
+            ),
             "install rtkit, or allow it in /etc/security/limits.conf: \"@users - rtprio 50\"; a service: LimitRTPRIO=50",
         ),
     }
@@ -265,7 +270,7 @@ pub mod tests {
                 can_make: true,
                 can_freeze: true,
             },
-            rung: Rung::Fifo,
+            priority_class: PriorityClass::Fifo,
             lock_bytes: None,
             files_max: Some(4096),
             receive_bytes: None,
@@ -300,7 +305,7 @@ pub mod tests {
             ("cgroups", Verdict::Fix, |facts| (facts.uid, facts.cgroups.can_freeze) = (0, false)),
             ("cgroups", Verdict::Fix, |facts| (facts.uid, facts.cgroups.own) = (0, None)),
             ("memory limits", Verdict::May, |facts| facts.cgroups.passed_on.clear()),
-            ("real time", Verdict::May, |facts| facts.rung = Rung::Nice),
+            ("real time", Verdict::May, |facts| facts.priority_class = PriorityClass::Nice),
             ("memory lock", Verdict::May, |facts| facts.lock_bytes = Some(8 << 20)),
             ("single copies", Verdict::May, |facts| facts.ptrace_scope = Some(2)),
             ("UDP", Verdict::May, |facts| facts.calls.gro = false),

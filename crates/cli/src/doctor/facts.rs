@@ -11,7 +11,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 use serde::{Deserialize, Serialize};
 
 use tutti_os::cgroup::{self, Cgroup};
-use tutti_os::{Rung, kernel, prefer_this_thread};
+use tutti_os::{PriorityClass, kernel, prefer_this_thread};
 
 /// What was found on a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct Facts {
     /// Cgroups.
     pub cgroups: Cgroups,
     /// How far a thread of this process can be preferred.
-    pub rung: Rung,
+    pub priority_class: PriorityClass,
     /// Bytes that may be locked in memory; none: any.
     pub lock_bytes: Option<u64>,
     /// Files that a process may have open.
@@ -81,7 +81,7 @@ impl Facts {
     /// Looks. Takes a second where RealtimeKit is asked and does not answer.
     pub fn read() -> Self {
         // A thread of its own: its priority goes with it.
-        let rung = std::thread::spawn(prefer_this_thread).join().unwrap_or_default();
+        let priority_class = std::thread::spawn(prefer_this_thread).join().unwrap_or_default();
         let has = |wanted| capabilities(None).is_ok_and(|sets| sets.effective.contains(wanted));
         let may_lock = has(CapabilitySet::IPC_LOCK);
         let locked = getrlimit(Resource::Memlock).current;
@@ -97,7 +97,7 @@ impl Facts {
                 .map_or(0, |since| since.as_micros() as u64),
             uid: rustix::process::geteuid().as_raw(),
             cgroups: Cgroups::read(),
-            rung,
+            priority_class,
             lock_bytes: locked.filter(|_| !may_lock),
             files_max: getrlimit(Resource::Nofile).current,
             receive_bytes: number("/proc/sys/net/core/rmem_max").filter(|_| !has(CapabilitySet::NET_ADMIN)),

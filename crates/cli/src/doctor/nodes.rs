@@ -7,7 +7,7 @@ use std::io::Read;
 use std::net::IpAddr;
 use std::process::{Command, Stdio};
 
-use tutti_os::Rung;
+use tutti_os::PriorityClass;
 use tutti_os::random::fill_random;
 use tutti_protocol::users::{Answer, NodeRow, Request};
 
@@ -172,7 +172,7 @@ fn machines<'a>(reports: &'a BTreeMap<u32, Report>, name: &impl Fn(u32) -> &'a s
 fn real_time(rows: &[NodeRow]) -> Option<Check> {
     let without: Vec<String> = rows
         .iter()
-        .filter(|row| !matches!(row.preferred, Rung::Fifo | Rung::Kit))
+        .filter(|row| !matches!(row.preferred, PriorityClass::Fifo | PriorityClass::Kit))
         .map(|row| format!("{} ({})", row.name, row.preferred.name()))
         .collect();
     let late = "on busy machines switches come some ms late";

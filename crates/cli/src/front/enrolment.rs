@@ -19,8 +19,8 @@ use rustix::process::Pid;
 use tutti_os::cgroup;
 use tutti_protocol::paths;
 use tutti_protocol::public::ARGUMENTS_VARIABLE;
-use tutti_protocol::wire::{Head, Job, Kind, Report, Still};
-use tutti_snapshot::GOES_ON;
+use tutti_protocol::wire::{FrameHeader, Job, Kind, Report, Stalled};
+use tutti_snapshot::DEADLOCK_ENDED;
 
 use super::watch::Watch;
 use crate::cluster::{self, Answer, Batch, JobId, Request, Terms};
@@ -62,7 +62,7 @@ pub struct Enrolment {
     /// The starters' frames of a snapshot, until all have come.
     held: Vec<Vec<u8>>,
     /// Whether the ranks of each starter are still.
-    stalled: Vec<Option<Still>>,
+    stalled: Vec<Option<Stalled>>,
     /// Lines of the daemon that the user has, and whether the last still holds.
     printed: Vec<String>,
     stuck: bool,
@@ -123,15 +123,15 @@ impl Enrolment {
 
     /// The ranks of a starter are stalled, or no longer: the daemon gets this of all together. A line for the
     /// user if that was not expected.
-    pub fn handle_stalled(&mut self, index: usize, stalled: Option<Still>) -> Option<String> {
+    pub fn handle_stalled(&mut self, index: usize, stalled: Option<Stalled>) -> Option<String> {
         let before = self.all_stalled();
         self.stalled[index] = stalled;
         let now = self.all_stalled();
         if now != before {
-            self.send_report(&Report::Still(now.clone()));
+            self.send_report(&Report::Stalled(now.clone()));
         }
         (now.is_none() && std::mem::take(&mut self.stuck))
-            .then(|| GOES_ON.to_owned())
+            .then(|| DEADLOCK_ENDED.to_owned())
             .filter(|text| self.is_new(text))
     }
 
@@ -143,10 +143,10 @@ impl Enrolment {
         is_new
     }
 
-    fn all_stalled(&self) -> Option<Still> {
-        let all: Vec<&Still> = self.stalled.iter().map(Option::as_ref).collect::<Option<_>>()?;
+    fn all_stalled(&self) -> Option<Stalled> {
+        let all: Vec<&Stalled> = self.stalled.iter().map(Option::as_ref).collect::<Option<_>>()?;
         let number = all.iter().fold(0, |sum: u64, stalled| sum.wrapping_add(stalled.number));
-        Some(Still { number, deadlock: all.iter().find_map(|stalled| stalled.deadlock.clone()) })
+        Some(Stalled { number, deadlock: all.iter().find_map(|stalled| stalled.deadlock.clone()) })
     }
 
     /// When there is something to do.
@@ -232,17 +232,17 @@ impl Enrolment {
         let (mut actions, mut lines, mut answer) = (Vec::new(), Vec::new(), None);
         loop {
             match link.decoder.next_frame() {
-                Ok(Some((Head { kind: Kind::Answer, .. }, payload))) => {
+                Ok(Some((FrameHeader { kind: Kind::Answer, .. }, payload))) => {
                     answer = serde_json::from_slice::<Answer>(payload).ok();
                 }
-                Ok(Some((Head { kind: Kind::Kill, .. }, _))) => actions.push(EnrolAction::Kill),
-                Ok(Some((Head { kind: Kind::Report, .. }, payload))) => {
+                Ok(Some((FrameHeader { kind: Kind::Kill, .. }, _))) => actions.push(EnrolAction::Kill),
+                Ok(Some((FrameHeader { kind: Kind::Report, .. }, payload))) => {
                     if let Ok(Report::Warning(text)) = serde_json::from_slice(payload) {
                         lines.push(text);
                     }
                 }
                 Ok(Some((
-                    Head {
+                    FrameHeader {
                         kind:
                             kind @ (Kind::Suspend | Kind::Resume | Kind::Signal | Kind::Hold | Kind::Release),
                         rank,
@@ -274,7 +274,7 @@ impl Enrolment {
                 (self.number, self.between) = (Some(job), RETRY.0);
                 let (pids, cores): (Vec<_>, Vec<_>) = self.started.iter().flatten().cloned().unzip();
                 self.send_report(&Report::Started { pids: pids.concat(), cores: cores.concat() });
-                self.send_report(&Report::Still(self.all_stalled()));
+                self.send_report(&Report::Stalled(self.all_stalled()));
             }
             Some(Answer::Refused(text)) => {
                 (self.refusal, self.link, self.watched) = (Some(text), None, None);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use rustix::process::Signal;
-use tutti_protocol::wire::{self, Head, Kind, Reached, Report};
+use tutti_protocol::wire::{self, FrameHeader, Kind, Reached, Report};
 
 use super::enrolment::{EnrolAction, Enrolment};
 use super::{End, Front, Keys, libc_signal};
@@ -39,7 +39,7 @@ impl Front {
     /// Takes a frame of a link; `false` when there is none.
     fn handle_frame(&mut self, index: usize) -> bool {
         let (head, report) = match self.links[index].decoder.next_frame() {
-            Ok(Some((head @ Head { kind: Kind::Output | Kind::Errors, .. }, payload))) => {
+            Ok(Some((head @ FrameHeader { kind: Kind::Output | Kind::Errors, .. }, payload))) => {
                 let continues =
                     payload.last() != Some(&b'\n') && (self.floor.is_some() || head.bytes >= LONG_BYTES);
                 self.stdio.take(head.kind, head.rank, payload);
@@ -50,17 +50,17 @@ impl Front {
                 }
                 return true;
             }
-            Ok(Some((Head { kind: Kind::Fence, rank, .. }, payload))) => {
+            Ok(Some((FrameHeader { kind: Kind::Fence, rank, .. }, payload))) => {
                 self.links[index].fence = Some((rank, payload.to_vec()));
                 self.send_fence();
                 return true;
             }
-            Ok(Some((Head { kind: kind @ (Kind::Held | Kind::Released), .. }, payload))) => {
+            Ok(Some((FrameHeader { kind: kind @ (Kind::Held | Kind::Released), .. }, payload))) => {
                 let payload = payload.to_vec();
                 self.enrolment.iter_mut().for_each(|enrolment| enrolment.handle_held(kind, &payload));
                 return true;
             }
-            Ok(Some((Head { kind: Kind::Answer, .. }, payload))) => {
+            Ok(Some((FrameHeader { kind: Kind::Answer, .. }, payload))) => {
                 let answer = serde_json::from_slice(payload).ok();
                 self.handle_answer(index, answer);
                 return true;
@@ -149,7 +149,7 @@ impl Front {
             }
             Report::Refused(_) => {}
             Report::Warning(text) => self.complain(&text),
-            Report::Still(stalled) => {
+            Report::Stalled(stalled) => {
                 let enrolment = self.enrolment.as_mut();
                 let line = enrolment.and_then(|enrolment| enrolment.handle_stalled(index, stalled));
                 line.iter().for_each(|text| self.complain(text));

@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities};
-use tutti_os::{Rung, prefer_this_thread};
+use tutti_os::{PriorityClass, prefer_this_thread};
 use tutti_sched::agent::{Agent, Output};
 use tutti_sched::controller::Controller;
 use tutti_sched::{Down, JobId, NodeId, Order, Part, Report, Scheduler, Stage};
@@ -127,7 +127,7 @@ impl SwitchThread {
         }
     }
 
-    pub(super) fn run(&mut self, preferred: &Sender<Rung>) {
+    pub(super) fn run(&mut self, preferred: &Sender<PriorityClass>) {
         let _ = preferred.send(prefer_this_thread());
         stay_in_memory();
         let (mut turns, mut since) = (0, std::time::Instant::now());

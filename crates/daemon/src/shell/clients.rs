@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use tutti_os::peer_pidfd;
 use tutti_os::session::Session;
 use tutti_os::stat::Stat;
-use tutti_protocol::wire::{self, Back, Decoder, Head as FrameHeader, Kind};
+use tutti_protocol::wire::{self, Decoder, FrameHeader, Kind, Reattach};
 
 use super::quota::{ConnectionPermit, Debts};
 use super::{
@@ -211,7 +211,7 @@ async fn serve(
     if let Ok(Some(back)) = heard {
         let (listen, refused) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
         let (number, job) = (client.0, JobId(back.job));
-        let told = ShellEvent::Back {
+        let told = ShellEvent::Reattach {
             client,
             uid: user.uid,
             pid,
@@ -273,12 +273,12 @@ async fn listen(
     reader: &mut OwnedReadHalf,
     decoder: &mut Decoder,
     shell_events: &ShellEvents,
-) -> Result<Option<Back>, String> {
+) -> Result<Option<Reattach>, String> {
     let asked = timeout(REQUEST_MAX, read_first(permit, reader, decoder)).await;
     let late = |_| format!("no whole request has come within {} seconds", REQUEST_MAX.as_secs());
     let mut request = match asked.map_err(late)?? {
         Some(First::Request(request)) => request,
-        Some(First::Back(back)) => {
+        Some(First::Reattach(back)) => {
             permit.is_known();
             return Ok(Some(back));
         }
@@ -355,7 +355,7 @@ enum First {
     /// A user's.
     Request(Request),
     /// A starter's whose daemon has died.
-    Back(Back),
+    Reattach(Reattach),
 }
 
 /// How many values a text as JSON has, at most: what each takes in memory does not depend on its length
@@ -383,7 +383,7 @@ async fn read_first(
     loop {
         let waiting = decoder.waiting();
         match decoder.next_frame().map_err(|error| error.to_string())? {
-            Some((FrameHeader { kind: Kind::Ask, .. }, payload)) => {
+            Some((FrameHeader { kind: Kind::Request, .. }, payload)) => {
                 if words_of(payload) > WORDS_MAX {
                     return Err(format!("a request of more than {WORDS_MAX} words"));
                 }
@@ -391,9 +391,9 @@ async fn read_first(
                     .map(|request| Some(First::Request(request)))
                     .map_err(|error| format!("the request is not one of this version: {error}"));
             }
-            Some((FrameHeader { kind: Kind::Back, .. }, payload)) => {
+            Some((FrameHeader { kind: Kind::Reattach, .. }, payload)) => {
                 let back = serde_json::from_slice(payload);
-                return back.map(|back| Some(First::Back(back))).map_err(|error| error.to_string());
+                return back.map(|back| Some(First::Reattach(back))).map_err(|error| error.to_string());
             }
             Some(_) => return Err("the first frame is not a request".into()),
             None if waiting > REQUEST_BYTES_MAX => {

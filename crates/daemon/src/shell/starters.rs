@@ -24,7 +24,7 @@ use tutti_os::stderr::escape_control;
 use tutti_os::{Entry, EntryFailure, EntryStep, Identity, fork_starter};
 use tutti_os::{cgroup, cpu_list};
 use tutti_protocol::linker_variables::withhold;
-use tutti_protocol::wire::{self, Back, Daemon, Decoder, Job, Kind, Text};
+use tutti_protocol::wire::{self, Daemon, Decoder, Job, Kind, Reattach, Text};
 
 use super::clients;
 use super::orphans::Wards;
@@ -219,7 +219,7 @@ impl Shell {
             socket: self.settings.socket.clone().into_os_string().into(),
             job: job.0,
             token,
-            patience_ms: self.settings.keep_ms,
+            reconnect_ms: self.settings.keep_ms,
         });
         let mut group = self.make_group(&described);
         let mut spawned = self.spawn(job, launch, group.as_ref());
@@ -282,7 +282,7 @@ impl Shell {
     pub(super) fn welcome_back(
         &mut self,
         (client, uid, pid): (ClientId, u32, Option<Pid>),
-        back: &Back,
+        back: &Reattach,
         listen: Arc<Notify>,
         refused: &AtomicBool,
     ) -> Option<Event> {
@@ -298,7 +298,7 @@ impl Shell {
         match self.starters.get_mut(&job).filter(is_it) {
             Some(starter) => {
                 starter.wire = Some(wire);
-                Some(Event::Back(job, back.clone()))
+                Some(Event::Reattach(job, back.clone()))
             }
             None => {
                 tracing::warn!("job {job} of user {uid} is not known here, it ends");

@@ -3,7 +3,7 @@
 //! ```text
 //! daemon's cgroup
 //!   tutti-part-NAME        all that there is of the job here: limits of processes and memory, killed at the end
-//!     starter              the starter, and nobody else; never frozen
+//!     starter              the starter alone; never frozen
 //!     tutti-job-NAME       frozen by the daemon when it is not the job's turn; limit of memory of the ranks
 //!       ranks              every rank and all that it starts; frozen by the starter (suspend, snapshot)
 //! ```
@@ -329,7 +329,7 @@ fn sweep_part(place: &PartPlace) -> bool {
 /// Removes what a daemon that was killed has begun to make: the kernel removes only empty ones. Whether it is gone.
 fn remove_unfinished(parent: &OwnedFd, place: &PartPlace) -> bool {
     let part = place.directory_name();
-    if !is_ours(parent, &part) {
+    if !is_own(parent, &part) {
         return false;
     }
     let job = name(&place.name);
@@ -342,7 +342,7 @@ fn remove_unfinished(parent: &OwnedFd, place: &PartPlace) -> bool {
     unlinkat(parent, part, AtFlags::REMOVEDIR).is_ok()
 }
 
-/// One that a starter has made. The kernel removes it only if nobody is in it.
+/// One that a starter has made. The kernel removes it only if it is empty.
 fn sweep_empty(directory: &OwnedFd, found: &str) -> bool {
     let Ok(job) = open(directory, found) else { return false };
     let is_held = flock(&job, FlockOperation::NonBlockingLockExclusive).is_err();

@@ -8,7 +8,7 @@ use crate::rtkit;
 /// How much a thread is preferred by the kernel's scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(into = "&'static str", try_from = "String")]
-pub enum Rung {
+pub enum PriorityClass {
     /// Real time: before everything that is not.
     Fifo,
     /// Real time that RealtimeKit has given to a user.
@@ -22,31 +22,39 @@ pub enum Rung {
     Plain,
 }
 
-impl Rung {
+impl PriorityClass {
     /// For people, and for scripts.
     pub fn name(self) -> &'static str {
         match self {
-            Rung::Fifo => "real time",
-            Rung::Kit => "real time by rtkit",
-            Rung::Nice => "nice -20",
-            Rung::ShortSlice => "short slices",
-            Rung::Plain => "none",
+            PriorityClass::Fifo => "real time",
+            PriorityClass::Kit => "real time by rtkit",
+            PriorityClass::Nice => "nice -20",
+            PriorityClass::ShortSlice => "short slices",
+            PriorityClass::Plain => "none",
         }
     }
 }
 
-impl From<Rung> for &'static str {
-    fn from(rung: Rung) -> Self {
-        rung.name()
+impl From<PriorityClass> for &'static str {
+    fn from(priority_class: PriorityClass) -> Self {
+        priority_class.name()
     }
 }
 
-impl TryFrom<String> for Rung {
+impl TryFrom<String> for PriorityClass {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
-        let all = [Rung::Fifo, Rung::Kit, Rung::Nice, Rung::ShortSlice, Rung::Plain];
-        all.into_iter().find(|rung| rung.name() == name).ok_or_else(|| format!("{name:?} prefers no thread"))
+        let all = [
+            PriorityClass::Fifo,
+            PriorityClass::Kit,
+            PriorityClass::Nice,
+            PriorityClass::ShortSlice,
+            PriorityClass::Plain,
+        ];
+        all.into_iter()
+            .find(|priority_class| priority_class.name() == name)
+            .ok_or_else(|| format!("{name:?} prefers no thread"))
     }
 }
 
@@ -67,7 +75,7 @@ struct SchedulingAttributes {
 /// Prefers the calling thread, and not what it forks, as far as the kernel allows: real time at 50, else at 10 if RealtimeKit gives it
 /// within a second, else nice -20, else turns of
 /// 0.1 ms (EEVDF gives short ones soon). Its timers are on time on every rung: the kernel lets those of usual threads be 50 us late.
-pub fn prefer_this_thread() -> Rung {
+pub fn prefer_this_thread() -> PriorityClass {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let size = size_of::<SchedulingAttributes>() as u32;
     let reset_on_fork = 1;
@@ -87,17 +95,19 @@ pub fn prefer_this_thread() -> Rung {
     };
     let short =
         SchedulingAttributes { size, flags: reset_on_fork, runtime_ns: 100_000, ..Default::default() };
-    for (rung, attributes) in [(Rung::Fifo, fifo), (Rung::Nice, nice), (Rung::ShortSlice, short)] {
+    for (priority_class, attributes) in
+        [(PriorityClass::Fifo, fifo), (PriorityClass::Nice, nice), (PriorityClass::ShortSlice, short)]
+    {
         // SAFETY: the structure is as long as it says and lives for the call; 0 is the calling thread.
         let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
         if result == 0 {
-            return rung;
+            return priority_class;
         }
-        if rung == Rung::Fifo && is_given_real_time() {
-            return Rung::Kit;
+        if priority_class == PriorityClass::Fifo && is_given_real_time() {
+            return PriorityClass::Kit;
         }
     }
-    Rung::Plain
+    PriorityClass::Plain
 }
 
 /// Without a right to real time RealtimeKit may give it. Root has none only if it was taken away, so it is

@@ -107,7 +107,7 @@ pub struct Daemon {
     /// Random number that shows that it is the starter.
     pub token: u64,
     /// So long it tries, in ms.
-    pub patience_ms: u64,
+    pub reconnect_ms: u64,
 }
 
 /// The part of one node in a job that runs on several.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The first frame to a daemon that has taken the place of its own. Behind it come again all its reports, and
 /// the output that no daemon has taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Back {
+pub struct Reattach {
     /// The cluster's number of the job.
     pub job: u64,
     /// [`super::Daemon::token`].
@@ -79,7 +79,7 @@ pub enum Report {
     /// One line for the user that is about no rank.
     Warning(String),
     /// All ranks of this node sleep until something comes for them, or no longer (`starter/stuck.rs`). Not for the user.
-    Still(Option<Still>),
+    Stalled(Option<Stalled>),
     /// The job could not be started; one line. [`Report::End`] follows.
     Refused(String),
     /// In a job on several nodes: no rank of this one is left and all their output is sent; the starter waits for Leave.
@@ -93,7 +93,7 @@ pub enum Report {
 
 /// All ranks of a node sleep until something comes for them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Still {
+pub struct Stalled {
     /// Another one for each time that they began to.
     pub number: u64,
     /// They wait for each other for ever, and the user has a line about the cycle. Known only of a job's

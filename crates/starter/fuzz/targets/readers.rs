@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tutti_protocol::wire::{self, Back, Decoder, Head, Job, Reached, Report};
+use tutti_protocol::wire::{self, Decoder, FrameHeader, Job, Reached, Reattach, Report};
 use tutti_shm::peers::Peers;
 use tutti_shm::ticket::{Attach, Notice, Ticket, Welcome};
 use tutti_starter::pmi::line::{LINE_BYTES_MAX, Lines, Request};
@@ -26,7 +26,7 @@ pub fn read(input: &[u8]) {
         6 => report(bytes),
         _ => {
             again::<Reached>(bytes);
-            again::<Back>(bytes);
+            again::<Reattach>(bytes);
         }
     }
 }
@@ -45,7 +45,7 @@ fn frames(bytes: &[u8]) {
 }
 
 /// The frames of a stream that comes in parts, and whether it stops being one.
-fn decoded<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> (Vec<(Head, Vec<u8>)>, bool) {
+fn decoded<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> (Vec<(FrameHeader, Vec<u8>)>, bool) {
     let (mut decoder, mut frames) = (Decoder::default(), Vec::new());
     for part in parts {
         decoder.extend(part);

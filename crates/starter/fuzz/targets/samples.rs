@@ -1,7 +1,7 @@
 //! Real bytes for each of the readers, with the byte in front that selects it.
 
 use tutti_protocol::wire::{
-    self, Back, Binding, Cause, Daemon, Ended, Inherits, Input, Job, Kind, Part, Program, Reached, Report,
+    self, Binding, Cause, Daemon, Ended, Inherits, Input, Job, Kind, Part, Program, Reached, Reattach, Report,
 };
 use tutti_shm::peers::Peers;
 use tutti_shm::ticket::{Attach, Notice, Ticket, Welcome};
@@ -15,7 +15,7 @@ pub fn samples() -> Vec<Vec<u8>> {
     let table = Peers::new(0x5eed, 1472, vec![0, 2], reached().addresses).expect("two nodes");
     let ticket = Ticket { socket: "tutti-1".into(), rank: 7, secret: [0xa5; 16] };
     let ended = Ended { rank: 1, pid: 2, cause: Cause::Signal { signal: 11, core_dumped: true } };
-    let back = Back { job: 1, token: 2, base: 3, piece: 4, taken: true, frozen: false, has_peers: true };
+    let back = Reattach { job: 1, token: 2, base: 3, piece: 4, taken: true, frozen: false, has_peers: true };
     let json = |which: u8, text: Vec<u8>| (which, text);
     [
         (0, stream),
@@ -84,7 +84,7 @@ fn job() -> Job {
         label: false,
         part: Some(part),
         debug: false,
-        daemon: Some(Daemon { socket: "/run/tutti".into(), job: 1, token: 2, patience_ms: 3 }),
+        daemon: Some(Daemon { socket: "/run/tutti".into(), job: 1, token: 2, reconnect_ms: 3 }),
         memory: Some(tutti_protocol::wire::MemoryLimit {
             bytes: 1 << 29,
             reached: "it reached 512 MiB".into(),

@@ -10,7 +10,7 @@ use super::{ROOM_BYTES, Starter, StarterError};
 use crate::launch;
 use crate::readiness::now_ns;
 use tutti_os::cgroup::{self, Granted};
-use tutti_protocol::wire::{self, Decoder, Head, Job, Kind, Report};
+use tutti_protocol::wire::{self, Decoder, FrameHeader, Job, Kind, Report};
 
 /// Waits for the job, the first frame but for the cgroup that root's daemon gives it.
 ///
@@ -70,7 +70,7 @@ impl Starter {
         }
     }
 
-    fn handle_frame(&mut self, head: Head, payload: &[u8]) {
+    fn handle_frame(&mut self, head: FrameHeader, payload: &[u8]) {
         match head.kind {
             Kind::Signal => {
                 if let Some(signal) = Signal::from_named_raw(head.rank as i32) {

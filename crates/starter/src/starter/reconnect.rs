@@ -3,11 +3,11 @@
 //!
 //! ```text
 //! wire breaks -> away: the ranks go on, their output waits -> connect to the daemon's socket, every RETRY_MS
-//!      -> Back(token, base, ...), all reports, all output from `base` on -> as before
+//!      -> Reattach(token, base, ...), all reports, all output from `base` on -> as before
 //! ```
 //!
 //! Reports are kept for good (there are some per rank), output until the daemon sends Taken: then the job's
-//! origin node has it. After [`Daemon::patience_ms`] without a daemon a job of several nodes is ended, since
+//! origin node has it. After [`Daemon::reconnect_ms`] without a daemon a job of several nodes is ended, since
 //! the cluster has given it up long before. One of this node alone continues, and what it writes is thrown
 //! away.
 
@@ -18,7 +18,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 use super::Starter;
 use crate::readiness::now_ns;
-use tutti_protocol::wire::{self, Back, Daemon, Decoder, HEAD_BYTES, Kind, Report};
+use tutti_protocol::wire::{self, Daemon, Decoder, HEAD_BYTES, Kind, Reattach, Report};
 
 /// Output that is kept, about; beyond it no output of ranks is read.
 pub(super) const BACKLOG_BYTES: usize = 512 << 10;
@@ -85,7 +85,7 @@ impl Reconnect {
             report => {
                 let mut frame = Vec::new();
                 wire::put_json(&mut frame, Kind::Report, report);
-                if matches!(report, Report::Still(_)) {
+                if matches!(report, Report::Stalled(_)) {
                     self.stalled = Some(frame);
                     return;
                 }
@@ -122,7 +122,7 @@ impl Reconnect {
 
     /// Everything for a daemon that knows nothing of the job.
     fn put_all(&mut self, frozen: bool, out: &mut Vec<u8>) {
-        let back = Back {
+        let back = Reattach {
             job: self.daemon.job,
             token: self.daemon.token,
             base: self.base,
@@ -131,7 +131,7 @@ impl Reconnect {
             frozen,
             has_peers: self.has_peers,
         };
-        wire::put_json(out, Kind::Back, &back);
+        wire::put_json(out, Kind::Reattach, &back);
         let mut reports = self.reports.iter().peekable();
         let mut place = self.base;
         for frame in &self.output {
@@ -187,7 +187,7 @@ impl Starter {
             return self.send();
         }
         reconnect.away_ns = Some((since_ns, now_ns + RETRY_NS));
-        if now_ns >= since_ns.saturating_add(reconnect.daemon.patience_ms.saturating_mul(1_000_000)) {
+        if now_ns >= since_ns.saturating_add(reconnect.daemon.reconnect_ms.saturating_mul(1_000_000)) {
             self.reconnect = None;
             self.suspended = false;
             self.settle_freeze();

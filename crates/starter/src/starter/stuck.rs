@@ -13,8 +13,8 @@
 //! stalled is a hint there, and the controller has them frozen.
 
 use super::Starter;
-use tutti_protocol::wire::{Report, Still};
-use tutti_snapshot::{GOES_ON, Snapshot, view};
+use tutti_protocol::wire::{Report, Stalled};
+use tutti_snapshot::{DEADLOCK_ENDED, Snapshot, view};
 
 /// Between two looks: each costs a job that runs a few loads.
 const POLL_NS: u64 = 1_000_000_000;
@@ -31,7 +31,7 @@ pub(super) struct Watch {
     /// The bells of all ranks when all that have not left were asleep.
     bells: Option<Vec<u32>>,
     /// The last report.
-    stalled: Option<Still>,
+    stalled: Option<Stalled>,
     /// Looks until the job is judged again, and how many there were before the last time.
     judge_in: u32,
     check_interval: u32,
@@ -98,21 +98,21 @@ impl Starter {
         }
         let deadlock = if self.alone { self.judge_alone() } else { None };
         let Some(watch) = self.watch.as_mut().filter(|_| !self.alone || deadlock.is_some()) else { return };
-        watch.stalled = Some(Still { number: now_ns, deadlock: deadlock.clone() });
+        watch.stalled = Some(Stalled { number: now_ns, deadlock: deadlock.clone() });
         let (reported, line) = (watch.stalled.clone(), deadlock.filter(|_| watch.may_report()));
         if let Some(text) = line {
             self.report(&Report::Warning(text));
         }
-        self.report(&Report::Still(reported));
+        self.report(&Report::Stalled(reported));
     }
 
     fn report_wakeup(&mut self) {
         let Some(watch) = &mut self.watch else { return };
         let Some(reported) = watch.stalled.take() else { return };
         let may_print = reported.deadlock.is_some() && watch.may_report();
-        self.report(&Report::Still(None));
+        self.report(&Report::Stalled(None));
         if may_print {
-            self.report(&Report::Warning(GOES_ON.into()));
+            self.report(&Report::Warning(DEADLOCK_ENDED.into()));
         }
     }
 

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use tutti_protocol::wire::Report;
-use tutti_snapshot::{GOES_ON, Snapshot};
+use tutti_snapshot::{DEADLOCK_ENDED, Snapshot};
 
 use super::job::JobRecord;
 use crate::core::Core;
@@ -121,7 +121,7 @@ impl JobRecord {
         if self.stuck.lines > LINES_MAX {
             return;
         }
-        self.report(Report::Warning(line.as_deref().unwrap_or(GOES_ON).to_owned()));
+        self.report(Report::Warning(line.as_deref().unwrap_or(DEADLOCK_ENDED).to_owned()));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tutti_protocol::wire::Back;
+use tutti_protocol::wire::Reattach;
 
 use super::{FIRST_ROOM_BYTES, Part};
 use crate::core::outlet::Outlet;
@@ -101,7 +101,7 @@ impl Core {
     }
 
     /// A starter of an earlier incarnation, or one that thinks so, is back.
-    pub(in crate::core) fn handle_back(&mut self, job: JobId, back: &Back) {
+    pub(in crate::core) fn handle_back(&mut self, job: JobId, back: &Reattach) {
         if self.parts.parts.get(&job).is_none_or(Part::is_lost) {
             // Declared lost, or over everywhere.
             return self.act(Action::End(job));

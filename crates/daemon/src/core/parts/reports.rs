@@ -98,7 +98,7 @@ impl Core {
             }
             Report::Ended(ended) => state.ended.push(ended),
             Report::Warning(text) => state.warnings.push(text),
-            Report::Still(stalled) => state.stalled = stalled,
+            Report::Stalled(stalled) => state.stalled = stalled,
             Report::Refused(text) => {
                 state.refused.get_or_insert(text);
             }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use tutti_protocol::wire::{Back, Cause, Ended, Job, Kind, Reached, Report};
+use tutti_protocol::wire::{Cause, Ended, Job, Kind, Reached, Reattach, Report};
 use tutti_testkit::Random;
 
 /// How its ranks are going to end.
@@ -260,11 +260,11 @@ impl Starter {
     }
 
     /// Another daemon is there: what it is told first.
-    pub(super) fn come_back(&mut self) -> Back {
+    pub(super) fn come_back(&mut self) -> Reattach {
         self.log.retain(|frame| !frame.passing);
         (self.sent, self.connected, self.listens) = (0, true, false);
         let (frozen, has_peers) = (self.frozen, self.has_peers);
-        Back {
+        Reattach {
             job: self.job,
             token: 0,
             base: self.base,

@@ -37,7 +37,7 @@ enum Next {
     /// A writer of output files does something.
     Writer(usize, u64, JobId),
     Start(usize),
-    Back(usize, JobId),
+    Reattach(usize, JobId),
     Nothing,
 }
 
@@ -187,13 +187,13 @@ impl World {
             Next::Writer(..) => {}
             Next::Start(node) => self.start_daemon(node),
             Next::Nothing => {}
-            Next::Back(node, job) => {
+            Next::Reattach(node, job) => {
                 let machine = &mut self.machines[node];
                 if let Some(starter) = machine.starters.get_mut(&job).filter(|_| machine.core.is_some())
                     && !starter.connected
                 {
                     let back = starter.come_back();
-                    self.deliver(node, Event::Back(job, back));
+                    self.deliver(node, Event::Reattach(job, back));
                 }
             }
         }

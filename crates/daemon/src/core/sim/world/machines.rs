@@ -114,7 +114,7 @@ impl World {
         machine.scheduling = (node == 0).then(Scheduling::new);
         (machine.incarnation, machine.core) = (incarnation, Some(Core::new(config, clock)));
         for job in back {
-            self.later(600, Next::Back(node, job));
+            self.later(600, Next::Reattach(node, job));
         }
         self.later(TICK_MS, Next::Tick(node, incarnation));
         self.act(node);
