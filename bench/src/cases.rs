@@ -1,4 +1,5 @@
-//! The runs: which program, with how many ranks, on how many cores. One case gives the lines for several rows.
+//! The runs: which program, with how many ranks, on how many cores. One case gives the lines for several
+//! rows.
 
 use std::time::Duration;
 
@@ -148,7 +149,8 @@ pub fn all() -> Vec<Case> {
     .collect()
 }
 
-/// Many pending operations. A library that looks all of them through at each is cut off by the limit, so the most stand alone.
+/// Many pending operations. A library that looks all of them through at each is cut off by the limit, so the
+/// most stand alone.
 fn many_pending() -> impl Iterator<Item = Case> {
     let cases = [
         ("many_rendezvous", "net_many_rendezvous", "--cases rendezvous --counts 100,1000,10000"),

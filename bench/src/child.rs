@@ -1,8 +1,8 @@
 //! Runs one program with a time limit and leaves nothing of it behind.
 //!
-//! Launchers fork helpers and ranks into process groups and sessions of their own, so killing one group is not enough:
-//! [`become_reaper`] makes this process the new parent of every orphan, and after each run whatever still descends
-//! from us is killed.
+//! Launchers fork helpers and ranks into process groups and sessions of their own, so killing one group is
+//! not enough: [`become_reaper`] makes this process the new parent of every orphan, and after each run
+//! whatever still descends from us is killed.
 
 use std::{
     fs,
@@ -203,7 +203,8 @@ mod tests {
         command
     }
 
-    // The tests share one process under `cargo test`, and the end of one run kills all descendants: one after another.
+    // The tests share one process under `cargo test`, and the end of one run kills all descendants: one after
+    // another.
     static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
     #[test]

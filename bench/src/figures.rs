@@ -1,7 +1,7 @@
 //! The lines that the measuring programs print, and what is kept of them over the rounds.
 //!
-//! `rtt bytes=4 ranks=2 median_ns=175.2 p99_ns=201.0 n=4096`: a name, then key=value pairs. Keys that end in a unit are
-//! figures; the others say what was measured.
+//! `rtt bytes=4 ranks=2 median_ns=175.2 p99_ns=201.0 n=4096`: a name, then key=value pairs. Keys that end in
+//! a unit are figures; the others say what was measured.
 
 use std::collections::BTreeMap;
 
@@ -72,8 +72,8 @@ impl Series {
         median(&self.p99.values().copied().collect::<Vec<_>>())
     }
 
-    /// The median over the rounds of ours / theirs, each pair from the same round, so that what slows the machine for a
-    /// while slows both sides of a pair.
+    /// The median over the rounds of ours / theirs, each pair from the same round, so that what slows the
+    /// machine for a while slows both sides of a pair.
     pub fn ratio_to(&self, other: &Self) -> Option<f64> {
         let pairs = self.rounds.iter().filter_map(|(round, ours)| Some(ours / other.rounds.get(round)?));
         median(&pairs.collect::<Vec<_>>())

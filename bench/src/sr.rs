@@ -1,5 +1,6 @@
-//! `make bench BENCH=--sr`: the write protocol (the paper's SR) against none (NSR), in the form of the paper's tables 3 and 4, beside
-//! the peers. The four are run in turn; a figure is the median over the rounds.
+//! `make bench BENCH=--sr`: the write protocol (the paper's SR) against none (NSR), in the form of the
+//! paper's tables 3 and 4, beside the peers. The four are run in turn; a figure is the median over the
+//! rounds.
 
 use std::fmt::Write;
 use std::time::Duration;

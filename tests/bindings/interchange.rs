@@ -1,4 +1,5 @@
-//! Binaries of the MPI-5 ABI go both ways: what MPICH's `mpicc_abi` compiled runs on our library, and ours on MPICH's.
+//! Binaries of the MPI-5 ABI go both ways: what MPICH's `mpicc_abi` compiled runs on our library, and ours on
+//! MPICH's.
 //!
 //! Where MPICH cannot be had, the tests say so in one line and pass.
 

@@ -1,5 +1,5 @@
-//! The promises of the C face: the symbols of the library, the header, the compiler wrappers, and how programs, tools and
-//! build systems find them. Everything runs from `target/dist`.
+//! The promises of the C face: the symbols of the library, the header, the compiler wrappers, and how
+//! programs, tools and build systems find them. Everything runs from `target/dist`.
 
 mod header;
 mod interchange;
@@ -25,7 +25,8 @@ fn library(name: &str) -> std::path::PathBuf {
     dist().join("lib").join(name)
 }
 
-/// Runs a wrapper of the installation tree on `arguments` in `folder`, without the variables that would change its compiler.
+/// Runs a wrapper of the installation tree on `arguments` in `folder`, without the variables that would
+/// change its compiler.
 #[track_caller]
 fn wrapper(name: &str, folder: &Path, arguments: &[&str]) -> Ran {
     let mut command = program(name);

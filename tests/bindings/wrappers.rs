@@ -1,4 +1,5 @@
-//! `mpicc` and `mpicxx`: the options that build systems ask them, and what they add to a command; pkg-config and CMake.
+//! `mpicc` and `mpicxx`: the options that build systems ask them, and what they add to a command; pkg-config
+//! and CMake.
 
 use super::{LIMIT, output, source, wrapper};
 use std::process::Command;

@@ -1,5 +1,6 @@
-//! The promises of TUTTI_CHECK: each mistake of a program is found, said in one block with rank, function, communicator and the
-//! line-up of all ranks, and ends the job; of right programs nothing is said. Everything runs from `target/dist`.
+//! The promises of TUTTI_CHECK: each mistake of a program is found, said in one block with rank, function,
+//! communicator and the line-up of all ranks, and ends the job; of right programs nothing is said. Everything
+//! runs from `target/dist`.
 
 mod collectives;
 mod deadlocks;
@@ -37,7 +38,8 @@ fn places(subject: &str) -> &'static [&'static str] {
     if subject == "deadlocks" { &["shm"] } else { &["shm", "udp"] }
 }
 
-/// What the checker found, without hints and what mpiexec says of the end. Addresses are replaced, for they differ from run to run.
+/// What the checker found, without hints and what mpiexec says of the end. Addresses are replaced, for they
+/// differ from run to run.
 fn said(ran: &Ran) -> Vec<String> {
     let lines = without_hints(&ran.stderr).into_iter().filter(|line| !line.starts_with("mpiexec: "));
     lines
@@ -49,7 +51,8 @@ fn said(ran: &Ran) -> Vec<String> {
         .collect()
 }
 
-/// A case of a program is found to be wrong in exactly these words, on one node and between nodes, and the job ends.
+/// A case of a program is found to be wrong in exactly these words, on one node and between nodes, and the
+/// job ends.
 #[track_caller]
 fn is_found(subject: &str, case: &str, ranks: u32, expected: &[&str]) {
     let scratch = Scratch::new(&format!("check-{subject}-{case}"));

@@ -4,7 +4,8 @@ use tutti_tests::{Scratch, compile};
 
 use crate::{checked, said};
 
-/// Runs a program of another subject on each of these numbers of ranks; it succeeds and the checker has nothing to say.
+/// Runs a program of another subject on each of these numbers of ranks; it succeeds and the checker has
+/// nothing to say.
 #[track_caller]
 fn is_right(source: &str, ranks: &[u32], arguments: &[&str]) {
     let name = source.rsplit('/').next().expect("a path has a last part").trim_end_matches(".c");

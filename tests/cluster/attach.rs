@@ -12,8 +12,8 @@ fn two_lines(scratch: &Scratch) -> Vec<String> {
     vec![RANK.into(), "say=before".into(), format!("await={}", go.display()), "say=after".into()]
 }
 
-/// Becomes the front end of job 1, which has written `line` and whose last front end is gone: as long as the origin has not heard of
-/// that, there is one already.
+/// Becomes the front end of job 1, which has written `line` and whose last front end is gone: as long as the
+/// origin has not heard of that, there is one already.
 #[track_caller]
 fn attach_after_the_last(cluster: &Cluster, node: u32, line: &str) -> Running {
     let mut attached = None;

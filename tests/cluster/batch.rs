@@ -15,7 +15,8 @@ fn status_line(cluster: &Cluster, job: u32, line: &str) -> String {
     found.unwrap_or_default().trim().to_owned()
 }
 
-/// The front end's line and status, and those of a job that nobody watches; the environment's limit counts too.
+/// The front end's line and status, and those of a job that nobody watches; the environment's limit counts
+/// too.
 #[test]
 fn time_limit_ends_a_job_with_status_124() {
     let cluster = Cluster::up("batch-time", 2, &[]);

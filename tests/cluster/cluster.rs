@@ -14,7 +14,8 @@ use crate::harness::{self, LIMIT, Running};
 /// So many lines of each daemon's log are shown when a test fails.
 const LAST_LINES: usize = 60;
 
-/// Where daemons are started anew and none is to be lost: on a crowded machine one may need seconds to come back.
+/// Where daemons are started anew and none is to be lost: on a crowded machine one may need seconds to come
+/// back.
 pub const SLOWLY_LOST: [&str; 2] = ["--lost-after", "12"];
 
 /// A cluster that ends with its test.
@@ -211,8 +212,8 @@ pub fn net_of(pid: Pid) -> Option<u64> {
     std::fs::metadata(format!("/proc/{}/ns/net", pid.as_raw_nonzero())).ok().map(|namespace| namespace.ino())
 }
 
-/// A process whose first thread is a zombie may still have others, and with them its sockets and locks: only its pidfd says that it
-/// is dead.
+/// A process whose first thread is a zombie may still have others, and with them its sockets and locks: only
+/// its pidfd says that it is dead.
 #[track_caller]
 fn kill_and_await(pid: Pid) {
     let process = rustix::process::pidfd_open(pid, PidfdFlags::empty()).expect("it lives");

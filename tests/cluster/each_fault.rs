@@ -1,7 +1,9 @@
-//! Whatever can die or fall silent does, again and again, under a job of two nodes, while two jobs of two other nodes pass messages all
-//! the time and keep the cores busy: those never notice, the one that is hit ends with one line or goes on, and nothing of it stays.
+//! Whatever can die or fall silent does, again and again, under a job of two nodes, while two jobs of two
+//! other nodes pass messages all the time and keep the cores busy: those never notice, the one that is hit
+//! ends with one line or goes on, and nothing of it stays.
 //!
-//! `make soak-cluster FAULTS=50` has each fault so often; `TUTTI_TEST_SEED` repeats the moments at which they come.
+//! `make soak-cluster FAULTS=50` has each fault so often; `TUTTI_TEST_SEED` repeats the moments at which they
+//! come.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -16,9 +18,11 @@ use crate::harness::{RANK, Running, await_that, cgroup_of, comes_true};
 use crate::jobs::is_starter;
 use crate::leftovers::{self, Held};
 
-/// A node that is silent for so long is lost, in seconds; a daemon that is started anew has half of it to come back.
+/// A node that is silent for so long is lost, in seconds; a daemon that is started anew has half of it to
+/// come back.
 const LOST_AFTER: &str = "6";
-/// Starters wait so long for the daemon that follows theirs, in seconds: on a busy machine it takes its time to start.
+/// Starters wait so long for the daemon that follows theirs, in seconds: on a busy machine it takes its time
+/// to start.
 const KEEP_FOR: &str = "30";
 
 const NODES: u32 = 4;
@@ -204,7 +208,8 @@ impl Stage {
         })
     }
 
-    /// Nothing has become more but what is bounded: the list of jobs that are over, and what the last ones have written.
+    /// Nothing has become more but what is bounded: the list of jobs that are over, and what the last ones
+    /// have written.
     #[track_caller]
     fn look_for_leaks(&self, before: &[Held]) {
         for (node, held) in self.held.iter().enumerate() {
@@ -252,7 +257,8 @@ fn start(cluster: &Cluster, words: &[&str]) -> Running {
     Running::start_command(&mut cluster.command_on(1, words))
 }
 
-/// The numbers of a job in the environment of its ranks, by which its sockets are named; none before it has any.
+/// The numbers of a job in the environment of its ranks, by which its sockets are named; none before it has
+/// any.
 fn numbers(job: &Running) -> BTreeSet<String> {
     let environment = |pid: Pid| std::fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).ok();
     let number = |bytes: Vec<u8>| {

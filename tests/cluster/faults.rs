@@ -99,7 +99,8 @@ fn origin_restart_keeps_job_and_output() {
     assert_eq!(cluster.tutti(&["logs", "1"]).expect_success().stdout.lines().count(), 400);
 }
 
-/// The daemon of the second node stands still, so that it cannot take its part of the job, and dies; the next one takes it.
+/// The daemon of the second node stands still, so that it cannot take its part of the job, and dies; the next
+/// one takes it.
 #[track_caller]
 fn begins_anew(name: &str, words: &[&str]) {
     let cluster = Cluster::up(name, 2, &SLOWLY_LOST);
@@ -153,7 +154,8 @@ fn first_line(command: &mut std::process::Child) -> String {
     line
 }
 
-/// The controller stands still: who asks hears for whom he waits, queries end, and orders that were given up are not carried out when it goes on.
+/// The controller stands still: who asks hears for whom he waits, queries end, and orders that were given up
+/// are not carried out when it goes on.
 #[test]
 fn controller_stopped_is_reported_and_given_up_orders_are_dropped() {
     let cluster = Cluster::up("cluster-headless", 2, &["--lost-after", "2"]);

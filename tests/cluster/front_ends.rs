@@ -1,4 +1,5 @@
-//! What front ends hear of daemons that are gone or stopped, and what becomes of what nobody waits for any more.
+//! What front ends hear of daemons that are gone or stopped, and what becomes of what nobody waits for any
+//! more.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -85,7 +86,8 @@ fn front_end_given_up_without_controller_gets_no_job() {
     let asked = Running::start_command(&mut cluster.command_on(1, &["run", "-n", "1", "true"]));
     let ended = asked.end();
     assert_eq!(ended.0, 0, "{}", ended.1);
-    // A controller that is new waits for what its nodes know of what they have asked before, twice as long as for a node.
+    // A controller that is new waits for what its nodes know of what they have asked before, twice as long as
+    // for a node.
     std::thread::sleep(Duration::from_secs(4));
     let jobs = cluster.tutti(&["ps", "--all"]).expect_success().stdout;
     assert_eq!(jobs.lines().count(), 2, "{jobs}");

@@ -1,4 +1,5 @@
-//! A disk without room under the daemons' files: what is said, what goes on. The disk is a small one in a mount namespace of its own.
+//! A disk without room under the daemons' files: what is said, what goes on. The disk is a small one in a
+//! mount namespace of its own.
 
 use std::process::{Command, Stdio};
 
@@ -7,8 +8,8 @@ use tutti_tests::{Ran, Scratch, program};
 
 use crate::harness::LIMIT;
 
-/// Runs a script with a disk of 1 MiB at `$disk`, `$tutti`, and `fill`, which leaves no room on it; none where there are no such disks
-/// for us.
+/// Runs a script with a disk of 1 MiB at `$disk`, `$tutti`, and `fill`, which leaves no room on it; none
+/// where there are no such disks for us.
 #[track_caller]
 fn on_a_small_disk(name: &str, script: &str) -> Option<Ran> {
     let scratch = Scratch::new(name);

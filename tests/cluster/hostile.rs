@@ -140,7 +140,8 @@ fn daemon_port_garbage_changes_nothing() {
     cluster.run(&["run", "-N", "2", "-n", "2", RANK, "exchange"]).expect_success();
     drop(silent);
     cluster.replace(1);
-    // A job that is placed before the controller has heard of the new daemon is lost with the old one, which is said.
+    // A job that is placed before the controller has heard of the new daemon is lost with the old one, which
+    // is said.
     await_that("jobs run on the other node again", || {
         let ran = cluster.run(&["run", "-N", "2", "-n", "2", RANK, "exchange"]);
         assert!(ran.status.success() || ran.stderr.contains("were lost with its daemon"), "{}", ran.stderr);

@@ -1,4 +1,5 @@
-//! Nodes that do not freeze a job when its turn is over: who keeps the machines hears of it, and so does who looks at the job.
+//! Nodes that do not freeze a job when its turn is over: who keeps the machines hears of it, and so does who
+//! looks at the job.
 
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
@@ -10,7 +11,8 @@ use crate::harness::{Running, await_that};
 
 const SPIN: [&str; 3] = ["sh", "-c", "while :; do :; done"];
 
-/// Three nodes of one core, two jobs on the first two and two on the third; they take turns. None where no cgroup can be made.
+/// Three nodes of one core, two jobs on the first two and two on the third; they take turns. None where no
+/// cgroup can be made.
 fn four_jobs(name: &str, more: &[&str]) -> Option<(Cluster, Vec<Running>)> {
     let options = ["--slots", "1", "--slice", "20", "--lost-after", "120"];
     let cluster = Cluster::up(name, 3, &[&options, more].concat());

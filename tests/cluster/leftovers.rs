@@ -1,4 +1,5 @@
-//! What daemons hold while no job is under way, and what is left when they are gone: descriptors, memory, network namespaces.
+//! What daemons hold while no job is under way, and what is left when they are gone: descriptors, memory,
+//! network namespaces.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -61,7 +62,8 @@ impl Held {
     }
 }
 
-/// Sockets that say that a user has jobs on this machine: they come when a controller looks for others, and go.
+/// Sockets that say that a user has jobs on this machine: they come when a controller looks for others, and
+/// go.
 fn announcements(place: &str) -> BTreeSet<String> {
     let table = std::fs::read_to_string(format!("{place}/net/unix")).unwrap_or_default();
     let rows = table.lines().filter(|line| line.contains(" @tutti/"));
@@ -74,7 +76,8 @@ pub fn namespaces(cluster: &Cluster, nodes: u32) -> BTreeSet<u64> {
     (0..nodes).filter_map(|node| net_of(cluster.daemon(node))).filter(|one| Some(*one) != ours).collect()
 }
 
-/// Waits until no process is in these namespaces and none has one open: with them go their interfaces, on both sides of a cable.
+/// Waits until no process is in these namespaces and none has one open: with them go their interfaces, on
+/// both sides of a cable.
 #[track_caller]
 pub fn await_gone(namespaces: &BTreeSet<u64>) {
     let is_one = |path: &Path| {

@@ -1,5 +1,5 @@
-//! Clusters of real daemons on this machine: jobs over several nodes, what users do to them, and what happens when something
-//! dies.
+//! Clusters of real daemons on this machine: jobs over several nodes, what users do to them, and what happens
+//! when something dies.
 
 mod attach;
 mod batch;

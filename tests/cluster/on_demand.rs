@@ -1,4 +1,5 @@
-//! `mpiexec` without a cluster: the daemon of its user is found or started, and the jobs of one machine take turns.
+//! `mpiexec` without a cluster: the daemon of its user is found or started, and the jobs of one machine take
+//! turns.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -288,8 +289,8 @@ fn on_demand_daemon_leaves_when_unused() {
     assert!(!folder.join("tuttid.sock").exists(), "its socket is left behind");
 }
 
-/// Two ranks that go on when their mpiexec, started by `shell`, has said that the job runs without turns, and then run a script: what
-/// they said, and what it did, which goes into a file of this folder.
+/// Two ranks that go on when their mpiexec, started by `shell`, has said that the job runs without turns, and
+/// then run a script: what they said, and what it did, which goes into a file of this folder.
 #[track_caller]
 pub fn run_without_turns(shell: &mut Command, mpiexec: &Path, folder: &Path, script: &str) -> (Ran, String) {
     let said = folder.join("said");

@@ -1,4 +1,5 @@
-//! Who else is here: the jobs of other users' daemons on this machine, and those that no daemon knows any more.
+//! Who else is here: the jobs of other users' daemons on this machine, and those that no daemon knows any
+//! more.
 
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;

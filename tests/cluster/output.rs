@@ -1,4 +1,5 @@
-//! The output of a submitted job is in files: whose, under which names, and that every byte is there once, whatever is killed.
+//! The output of a submitted job is in files: whose, under which names, and that every byte is there once,
+//! whatever is killed.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -119,7 +120,8 @@ fn submit_output_that_cannot_be_written_is_refused_in_one_line() {
     assert_eq!(row["status"], 1, "{row}");
 }
 
-/// Each line begins with its rank once, also where the daemon of the origin was killed within a line; `tutti logs` adds nothing.
+/// Each line begins with its rank once, also where the daemon of the origin was killed within a line;
+/// `tutti logs` adds nothing.
 #[test]
 fn submit_labels_are_in_its_files_once() {
     let cluster = Cluster::up("output-labels", 2, &SLOWLY_LOST);
@@ -197,7 +199,8 @@ fn logs_follow_a_job_to_its_end_also_when_its_daemon_is_killed() {
     assert_eq!(follower.end(), (0, String::new()));
 }
 
-/// Each rank of a job on all of four nodes writes its own letter, `mib` MiB together, while each daemon is killed and replaced in turn.
+/// Each rank of a job on all of four nodes writes its own letter, `mib` MiB together, while each daemon is
+/// killed and replaced in turn.
 #[track_caller]
 fn survives_each_daemon(name: &str, mib: usize, kills: bool) {
     const BYTES: usize = 1024;

@@ -1,5 +1,5 @@
-//! MPI programs mean the same on the nodes of a cluster as on one: those of the conformance suites, on few daemons and on many.
-//! (mpi4py's own suite on a cluster: `make test-mpi4py MPI4PY_NETWORK=cluster2`.)
+//! MPI programs mean the same on the nodes of a cluster as on one: those of the conformance suites, on few
+//! daemons and on many. (mpi4py's own suite on a cluster: `make test-mpi4py MPI4PY_NETWORK=cluster2`.)
 
 use std::time::Duration;
 

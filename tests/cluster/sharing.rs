@@ -1,4 +1,5 @@
-//! Who gets which nodes when: exclusive jobs, memory, weights, jobs that take no turns, and what becomes of those that wait.
+//! Who gets which nodes when: exclusive jobs, memory, weights, jobs that take no turns, and what becomes of
+//! those that wait.
 
 use serde_json::Value;
 use tutti_testkit::{Need, skip_part};
@@ -208,8 +209,8 @@ fn weights_are_shares_under_both_policies() {
             [of(1), of(2)].map(|turns| turns.expect("it runs"))
         };
         await_that("both have had their turns", || turns().iter().all(|turns| *turns > 1));
-        // Where a job takes several slices to freeze since others keep the cores busy, who runs meanwhile has those; what
-        // the other has to his credit is bounded. In some stretch that is not so.
+        // Where a job takes several slices to freeze since others keep the cores busy, who runs meanwhile has
+        // those; what the other has to his credit is bounded. In some stretch that is not so.
         let mut before = turns();
         await_that("the heavy one has three slices for each of the light one", || {
             let now = turns();

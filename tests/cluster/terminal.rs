@@ -1,4 +1,5 @@
-//! A job of the cluster at a terminal: keys and signals do to it what they do to any program, on all its nodes at once.
+//! A job of the cluster at a terminal: keys and signals do to it what they do to any program, on all its
+//! nodes at once.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Two users on one machine, neither of them root: each has a daemon of his own, both work, and neither can do anything to the other.
+//! Two users on one machine, neither of them root: each has a daemon of his own, both work, and neither can
+//! do anything to the other.
 
 use rustix::process::{Pid, Signal, kill_process};
 use tutti_tests::run;

@@ -1,5 +1,5 @@
-//! The promises of the collective operations: right results for every operation, type, root and size, on every communicator,
-//! however the ranks are late. Everything runs from `target/dist`.
+//! The promises of the collective operations: right results for every operation, type, root and size, on
+//! every communicator, however the ranks are late. Everything runs from `target/dist`.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Binaries of MPICH, from its wheel or from a package of the system, as their own compiler wrapper made them.
+//! Binaries of MPICH, from its wheel or from a package of the system, as their own compiler wrapper made
+//! them.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

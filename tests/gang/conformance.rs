@@ -5,7 +5,8 @@ use tutti_tests::{CONFORMANCE, Scratch, compile};
 use crate::harness::LIMIT;
 use crate::{Cluster, log};
 
-/// The last program runs again and again until the log has so many: on a quick machine all of them are through in some slices of 5 ms.
+/// The last program runs again and again until the log has so many: on a quick machine all of them are
+/// through in some slices of 5 ms.
 const THAWS: usize = 400;
 /// At most so often.
 const RUNS_MAX: usize = 200;

@@ -1,5 +1,5 @@
-//! What dies while jobs take turns: daemons, starters, ranks, front ends, at any moment. Nobody stays frozen, who is not hit goes on,
-//! and his messages are right.
+//! What dies while jobs take turns: daemons, starters, ranks, front ends, at any moment. Nobody stays frozen,
+//! who is not hit goes on, and his messages are right.
 
 use rustix::process::{Pid, Signal, kill_process};
 use tutti_testkit::Random;
@@ -48,7 +48,8 @@ fn frozen_jobs_are_thawed_when_a_daemon_is_killed() {
     jobs.iter().for_each(|job| job.mark.assert_nothing_left());
 }
 
-/// The daemons of the jobs' nodes live, and one of them has a parent that does: nobody tells them who is to run.
+/// The daemons of the jobs' nodes live, and one of them has a parent that does: nobody tells them who is to
+/// run.
 #[test]
 fn frozen_jobs_are_thawed_when_the_controller_is_killed() {
     let up = ["--arity", "1", "--slots", "1", "--slice", "20", "--lost-after", "2", "--keep-for", "2"];
@@ -76,7 +77,8 @@ fn frozen_jobs_are_thawed_when_the_controller_is_killed() {
     drop(orphans);
 }
 
-/// A daemon that is new hears what the controller has ordered and what jobs are here in some order, and its parent is not the controller.
+/// A daemon that is new hears what the controller has ordered and what jobs are here in some order, and its
+/// parent is not the controller.
 #[test]
 fn strict_switch_resumes_after_a_daemon_restart() {
     let up = ["--arity", "1", "--slice", "20", "--strict"];
@@ -169,7 +171,8 @@ fn strike(cluster: &Cluster, job: Running, number: u32, fault: Fault, random: &m
     await_that("its cgroups are gone", || left.iter().all(|group| !group.exists()));
 }
 
-/// Each fault hits a job while it takes turns with another one, at a random moment; the other one does not notice.
+/// Each fault hits a job while it takes turns with another one, at a random moment; the other one does not
+/// notice.
 #[track_caller]
 fn survives(name: &str, up: &[&str]) {
     let cluster = Cluster::up(name, 2, &[&["--slice", "5"], up].concat());

@@ -146,7 +146,8 @@ impl Flood {
         job.await_line("flood: up");
         let line = job.seen().iter().find_map(|line| line.strip_prefix("flood: taken ")).expect("a line");
         println!("taken: {line}");
-        // What stops it is that room is used up: the places of a ring inside a node, the credit of 256 KiB between nodes.
+        // What stops it is that room is used up: the places of a ring inside a node, the credit of 256 KiB
+        // between nodes.
         let taken: Vec<u64> = line.split(' ').map(|taken| taken.parse().expect("a number")).collect();
         let [near, far] = taken[..] else { panic!("{line}") };
         assert!((2..10_000).contains(&near) && (100..10_000).contains(&far), "{line}");

@@ -1,4 +1,5 @@
-//! What ranks are told of their turns: how often, how long they stood still. They cannot change it, and it stays right when daemons die.
+//! What ranks are told of their turns: how often, how long they stood still. They cannot change it, and it
+//! stays right when daemons die.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -78,8 +79,8 @@ impl Said {
         }
     }
 
-    /// It was told of all the time in which, as the kernel says, it neither ran nor waited for a core. Who is told to stand still and
-    /// has no core to do it on waits for one.
+    /// It was told of all the time in which, as the kernel says, it neither ran nor waited for a core. Who is
+    /// told to stand still and has no core to do it on waits for one.
     #[track_caller]
     fn assert_right(&self) {
         let Said { frozen_us, still_us, waited_us, wall_us, .. } = *self;

@@ -1,4 +1,5 @@
-//! The phases of strict switches on real nodes, by the times in the log: their order, and what ranks see of them.
+//! The phases of strict switches on real nodes, by the times in the log: their order, and what ranks see of
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +51,8 @@ fn done(switch: &Switch, phase: Phase, nodes: usize) -> Option<(u64, Vec<&Turn>)
     is_whole.then_some((job, turns))
 }
 
-/// False where nodes had less to do than all phases with the same two jobs. Each phase is through everywhere before the next one begins.
+/// False where nodes had less to do than all phases with the same two jobs. Each phase is through everywhere
+/// before the next one begins.
 #[track_caller]
 fn assert_in_order(switch: &Switch, nodes: usize) -> bool {
     let Some(phases) = PHASES.iter().map(|phase| done(switch, *phase, nodes)).collect::<Option<Vec<_>>>()
@@ -146,7 +148,8 @@ impl Gaps {
     }
 }
 
-/// When, by the log, a job stood still on a node: from the moment when it was found frozen until it began to be thawed.
+/// When, by the log, a job stood still on a node: from the moment when it was found frozen until it began to
+/// be thawed.
 fn frozen(turns: &[Turn], node: &str, job: u64) -> Vec<Gap> {
     let of_job = turns.iter().filter(|turn| turn.node == node && turn.job == job);
     let (mut since, mut frozen) = (None, Vec::new());

@@ -1,4 +1,5 @@
-//! Snapshots of real jobs: what is in flight is what the receivers get later, who waits for whom, and nobody stays frozen.
+//! Snapshots of real jobs: what is in flight is what the receivers get later, who waits for whom, and nobody
+//! stays frozen.
 
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
@@ -42,7 +43,8 @@ fn pid_of(snapshot: &Snapshot, rank: u32) -> Pid {
     Pid::from_raw(view.pid as i32).expect("a pid")
 }
 
-/// The last rank stands still while the others send to it: all of that is in flight, and all that is in flight is that.
+/// The last rank stands still while the others send to it: all of that is in flight, and all that is in
+/// flight is that.
 #[track_caller]
 fn flight(name: &str, nodes: u32, ranks: u32, faults: &str) {
     let cluster = Cluster::up(name, nodes, &[]);
@@ -84,7 +86,8 @@ fn snapshot_in_flight_on_a_lossy_network_is_exact() {
     flight("snapshot-nodes", 2, 4, "loss=5%,dup=1%,reorder=2%,seed=7");
 }
 
-/// The last rank sleeps in a read while the others send to it: all of that is listed, in flight or arrived, and nothing else.
+/// The last rank sleeps in a read while the others send to it: all of that is listed, in flight or arrived,
+/// and nothing else.
 #[track_caller]
 fn unasked(name: &str, nodes: u32, ranks: u32, faults: &str) {
     let cluster = Cluster::up(name, nodes, &[]);

@@ -1,4 +1,5 @@
-//! The program `programs/snapshot.c`, and the files by which a test steers it: it waits for one before each thing that it does.
+//! The program `programs/snapshot.c`, and the files by which a test steers it: it waits for one before each
+//! thing that it does.
 
 use std::path::{Path, PathBuf};
 

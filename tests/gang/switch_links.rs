@@ -1,4 +1,5 @@
-//! The switch threads' own way from node to node: what happens when nothing gets through there, and when strangers write to it.
+//! The switch threads' own way from node to node: what happens when nothing gets through there, and when
+//! strangers write to it.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;

@@ -1,5 +1,5 @@
-//! Two jobs whose messages are under way at every switch: each finds out whether one is lost, repeated, out of order, damaged or
-//! not its own.
+//! Two jobs whose messages are under way at every switch: each finds out whether one is lost, repeated, out
+//! of order, damaged or not its own.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -40,7 +40,8 @@ impl Traffic {
         let mut command = Command::new(mpicc);
         command.arg("-O2").arg("-o").arg(&program).arg(tutti_tests::root().join(SOURCE));
         tutti_tests::run(&mut command, LIMIT).expect_success();
-        // Through UCX, its default, it hangs between nodes of one machine, also under its own mpiexec (MPIR_CVAR_NOLOCAL=1).
+        // Through UCX, its default, it hangs between nodes of one machine, also under its own mpiexec
+        // (MPIR_CVAR_NOLOCAL=1).
         Some(Traffic { scratch, program, env: &[("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp")] })
     }
 
@@ -82,7 +83,8 @@ impl Traffic {
         }
     }
 
-    /// The same of jobs that were started with faults, which have made some of each kind and had to do with them.
+    /// The same of jobs that were started with faults, which have made some of each kind and had to do with
+    /// them.
     #[track_caller]
     fn end_faulty(&self, jobs: Vec<Running>) {
         for said in self.end_saying(jobs) {

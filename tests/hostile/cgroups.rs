@@ -75,7 +75,8 @@ impl Drop for Sleeper {
 /// Controllers that may be in a hierarchy of version 1.
 const CONTROLLERS: [&str; 2] = ["pids", "memory"];
 
-/// Cgroups that only a test's daemons are in, so that all cgroups below them are of their jobs. Killed and removed when dropped.
+/// Cgroups that only a test's daemons are in, so that all cgroups below them are of their jobs. Killed and
+/// removed when dropped.
 pub struct DaemonGroups {
     version2: Cgroups,
     version1: Vec<PathBuf>,

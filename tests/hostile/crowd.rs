@@ -1,4 +1,5 @@
-//! Ten users with three jobs each, all at once on three nodes: each job is its user's and has its own output, and nothing stays.
+//! Ten users with three jobs each, all at once on three nodes: each job is its user's and has its own output,
+//! and nothing stays.
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -1,7 +1,9 @@
-//! Whatever can die or stand still for a while does, under root's daemons, in a job of one of two users, while a job of each passes messages
-//! that are checked: those never notice, the one that is hit ends with one line or goes on with every byte right, and nothing of it stays.
+//! Whatever can die or stand still for a while does, under root's daemons, in a job of one of two users,
+//! while a job of each passes messages that are checked: those never notice, the one that is hit ends with
+//! one line or goes on with every byte right, and nothing of it stays.
 //!
-//! `make soak-hostile FAULTS=20` has each fault so often; `TUTTI_TEST_SEED` repeats the moments at which they come.
+//! `make soak-hostile FAULTS=20` has each fault so often; `TUTTI_TEST_SEED` repeats the moments at which they
+//! come.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! A user says that a job of its runs already, and names what is not its own: nothing of anybody else's is frozen, written or bound.
+//! A user says that a job of its runs already, and names what is not its own: nothing of anybody else's is
+//! frozen, written or bound.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -20,7 +21,8 @@ use crate::harness::await_that;
 const ASK: u32 = 32;
 const REPORT: u32 = 18;
 
-/// So long the daemon is attacked. Without the checks root's cgroup was frozen within 0.1 s and its file written within 3 s.
+/// So long the daemon is attacked. Without the checks root's cgroup was frozen within 0.1 s and its file
+/// written within 3 s.
 const ATTACK: Duration = Duration::from_secs(6);
 
 /// The job that a user says it has.
@@ -39,7 +41,8 @@ fn name(number: u64) -> String {
     format!("tutti-job-{number:016x}")
 }
 
-/// Enrols a job with these ranks, one by one bound to a core; `paths`: of its cgroups, as they were once said. None: it is refused.
+/// Enrols a job with these ranks, one by one bound to a core; `paths`: of its cgroups, as they were once
+/// said. None: it is refused.
 fn enrol(machine: &Machine, number: u64, pids: &[u32], paths: Option<&[PathBuf]>) -> Option<UnixStream> {
     let mut stream = UnixStream::connect(machine.socket()).expect("the daemon lives");
     let request = match paths {
@@ -135,7 +138,8 @@ fn enrolment_race_of_paths_and_pids_harms_nobody() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             machine.as_user(0, |_| {
-                // The same name in three places: the user's cgroup, root's cgroup, and a folder with a link to root's file.
+                // The same name in three places: the user's cgroup, root's cgroup, and a folder with a link
+                // to root's file.
                 let (slice, fake) = (folder.join("slice"), folder.join("fake"));
                 for place in [&slice, &fake.join(name(number))] {
                     std::fs::create_dir_all(place).expect("its own folder");

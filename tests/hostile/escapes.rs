@@ -1,5 +1,5 @@
-//! A user's job under root's daemon is in cgroups that are root's: it takes its turns whatever it does, has no more than its limits, and
-//! nothing of it is left when it is over.
+//! A user's job under root's daemon is in cgroups that are root's: it takes its turns whatever it does, has
+//! no more than its limits, and nothing of it is left when it is over.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,8 @@ use crate::harness::{Running, await_that, cgroup_of};
 /// A rank that works.
 const SPIN: &str = "while :; do :; done";
 
-/// A job of a user whose ranks work, with the cgroup that is frozen when it is not its turn. None, with a line, where there is none.
+/// A job of a user whose ranks work, with the cgroup that is frozen when it is not its turn. None, with a
+/// line, where there is none.
 fn start_spinning(machine: &Machine, user: usize) -> Option<(Running, Vec<Pid>, PathBuf)> {
     let job = machine.start(user, &["run", "-n", "2", "sh", "-c", &format!("echo up; {SPIN}")]);
     let mut job = job;

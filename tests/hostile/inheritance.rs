@@ -92,7 +92,8 @@ fn job_without_room_in_its_limits_ends_with_one_line() {
     }
 }
 
-/// Ranks that share the machine with others are bound to the cores of their slots, unless their session has no such core.
+/// Ranks that share the machine with others are bound to the cores of their slots, unless their session has
+/// no such core.
 #[test]
 fn job_keeps_to_the_cores_of_its_session_beside_others() {
     let cores = rustix::thread::sched_getaffinity(None).expect("cores");

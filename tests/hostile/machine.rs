@@ -19,7 +19,8 @@ use crate::harness::Running;
 pub const ASK: u32 = 32;
 const ANSWER: u32 = 33;
 
-/// Root's daemons, in a folder that users can reach, and the users. Fields end in this order: daemons, then what users have left.
+/// Root's daemons, in a folder that users can reach, and the users. Fields end in this order: daemons, then
+/// what users have left.
 pub struct Machine {
     /// Asked by root.
     pub cluster: Cluster,
@@ -30,7 +31,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Starts one to three daemons as `tutti up` does; `more` are its options. None, with a line, when this is not root.
+    /// Starts one to three daemons as `tutti up` does; `more` are its options. None, with a line, when this
+    /// is not root.
     #[track_caller]
     pub fn up(name: &str, nodes: u32, users: u32, more: &[&str]) -> Option<Self> {
         let users = Users::new(name, users)?;
@@ -56,7 +58,8 @@ impl Machine {
         Some(Machine { cluster, users, groups })
     }
 
-    /// One daemon and one user; every starter is this script, which has `$starter` to become one. None, with a line, when this is not root.
+    /// One daemon and one user; every starter is this script, which has `$starter` to become one. None, with
+    /// a line, when this is not root.
     #[track_caller]
     pub fn up_with_starter(name: &str, script: &str) -> Option<Self> {
         use std::os::unix::fs::PermissionsExt;
@@ -76,7 +79,8 @@ impl Machine {
         self.users.uids()[user]
     }
 
-    /// A program in C of the source tree, compiled where users can execute it. What links our libraries needs [`Self::mpi`].
+    /// A program in C of the source tree, compiled where users can execute it. What links our libraries needs
+    /// [`Self::mpi`].
     #[track_caller]
     pub fn compile(&self, source: &str) -> PathBuf {
         let name = self.users.root().file_name().expect("it has one").to_string_lossy();
@@ -169,13 +173,15 @@ impl Machine {
         assert!(tutti_tests::comes_true(is_so), "it was awaited that {what}: {row}");
     }
 
-    /// A connection to the controller's daemon, by a user: made by a process of its own, since the kernel names who has connected.
+    /// A connection to the controller's daemon, by a user: made by a process of its own, since the kernel
+    /// names who has connected.
     #[track_caller]
     pub fn connect(&self, user: usize) -> UnixStream {
         self.as_user(user, |machine| UnixStream::connect(machine.socket()).expect("the daemon lives"))
     }
 
-    /// Does something in a thread that is a user: the kernel's word on it, on every descriptor that it makes, is the user's.
+    /// Does something in a thread that is a user: the kernel's word on it, on every descriptor that it makes,
+    /// is the user's.
     #[track_caller]
     pub fn as_user<T: Send>(&self, user: usize, act: impl FnOnce(&Self) -> T + Send) -> T {
         use rustix::process::{Gid, Uid};

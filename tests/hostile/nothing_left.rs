@@ -1,4 +1,5 @@
-//! What jobs must not leave behind on a machine: processes, zombies, cgroups of both versions, sockets, files, and what daemons hold.
+//! What jobs must not leave behind on a machine: processes, zombies, cgroups of both versions, sockets,
+//! files, and what daemons hold.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +10,8 @@ use crate::harness::{await_that, comes_true};
 use crate::leftovers::Held;
 use crate::orphans::children;
 
-/// A daemon keeps so many records of output files of jobs that are over, for a controller that does not know yet that they are.
+/// A daemon keeps so many records of output files of jobs that are over, for a controller that does not know
+/// yet that they are.
 const JOURNALS_MAX: usize = 64;
 
 /// What is there while no job is under way.
@@ -33,7 +35,8 @@ impl Before {
     }
 }
 
-/// Waits until nothing is left of the users' jobs, with these numbers (16 digits); their files in their folders are theirs.
+/// Waits until nothing is left of the users' jobs, with these numbers (16 digits); their files in their
+/// folders are theirs.
 #[track_caller]
 pub fn assert_nothing_left(machine: &Machine, before: &Before, jobs: &BTreeSet<String>) {
     assert_eq!(machine.jobs(), [0; 0], "jobs are over");

@@ -1,4 +1,5 @@
-//! Random bytes on every socket that others than its owner can reach: local ones with and without a file, TCP and UDP.
+//! Random bytes on every socket that others than its owner can reach: local ones with and without a file, TCP
+//! and UDP.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! Two users, one of them hostile with all that it has, at once: the other one's jobs have their results, the head its bound of memory,
-//! and nothing is left when it is over.
+//! Two users, one of them hostile with all that it has, at once: the other one's jobs have their results, the
+//! head its bound of memory, and nothing is left when it is over.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -12,7 +12,8 @@ const SLEEPERS: usize = 3000;
 const SAID: usize = 250;
 /// Slices that the honest job has while the switch thread is watched.
 const TURNS: u64 = 20;
-/// The switch thread works for less than one part in so many of the time. The kernel freezes all processes of a cgroup in its call.
+/// The switch thread works for less than one part in so many of the time. The kernel freezes all processes of
+/// a cgroup in its call.
 const PART: u32 = 2;
 
 /// What the switch thread of a daemon has worked.

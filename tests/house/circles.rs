@@ -1,14 +1,15 @@
 //! The imports inside each crate: modules may import each other in circles only up to a size.
 //!
-//! A module is a file. An arrow runs from a file to the file that owns a name which it imports or writes out as a path
-//! (`crate::`, `super::`, `self::`, or a module of its own). Tests do not count, nor does the line `mod x;` itself. Files
-//! that reach each other by arrows in both directions form a circle. What is printed shows the arrows of each circle:
-//! `cargo test -p tutti-tests --test house circles -- --nocapture`.
+//! A module is a file. An arrow runs from a file to the file that owns a name which it imports or writes out
+//! as a path (`crate::`, `super::`, `self::`, or a module of its own). Tests do not count, nor does the line
+//! `mod x;` itself. Files that reach each other by arrows in both directions form a circle. What is printed
+//! shows the arrows of each circle: `cargo test -p tutti-tests --test house circles -- --nocapture`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The largest circle that a crate may have, in files, where it still has more than [`BOUND`]. These numbers only go down.
+/// The largest circle that a crate may have, in files, where it still has more than [`BOUND`]. These numbers
+/// only go down.
 const BOUNDS: [(&str, usize); 5] = [
     ("crates/cli", 13),
     ("crates/daemon", 39),

@@ -1,4 +1,5 @@
-//! The house's own promises: what a fresh clone needs is named in one line, and programs of a test end in time.
+//! The house's own promises: what a fresh clone needs is named in one line, and programs of a test end in
+//! time.
 
 mod circles;
 
@@ -175,8 +176,8 @@ fn document_lines_are_at_most_110_columns() {
     }
 }
 
-/// Words of each sentence. It ends with a full stop, question mark, exclamation mark or colon, with its paragraph, or with
-/// its item of a list.
+/// Words of each sentence. It ends with a full stop, question mark, exclamation mark or colon, with its
+/// paragraph, or with its item of a list.
 fn sentence_lengths(text: &str) -> Vec<usize> {
     let (mut lengths, mut words) = (Vec::new(), 0);
     for line in prose(text) {
@@ -204,4 +205,48 @@ fn document_sentences_are_short() {
     }
     let long = lengths.iter().filter(|words| **words >= 30).count();
     assert!(10 * long < lengths.len(), "{long} of {} sentences have 30 words or more", lengths.len());
+}
+
+/// Crates whose comments are wrapped. The others follow.
+const WRAPPED: [&str; 10] = [
+    "bench",
+    "crates/channel",
+    "crates/datatype",
+    "crates/rma",
+    "crates/runtime",
+    "crates/sched",
+    "crates/shm",
+    "crates/svg",
+    "crates/testkit",
+    "crates/transport",
+];
+
+/// Comments that are too long, but for tables and drawings.
+fn long_comments_in(folder: &std::path::Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() && entry.file_name() != "target" {
+            long_comments_in(&path, found);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            let text = std::fs::read_to_string(&path).expect("text");
+            let mut is_drawing = false;
+            for (number, line) in text.lines().enumerate() {
+                let Some(comment) = line.trim_start().strip_prefix("//") else { continue };
+                let comment = comment.trim_start_matches(['/', '!', ' ']);
+                is_drawing ^= comment.starts_with("```");
+                if line.chars().count() > 110 && !is_drawing && !comment.starts_with('|') {
+                    found.push(format!("{}:{}", path.display(), number + 1));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn comment_lines_are_at_most_110_columns() {
+    let mut found = Vec::new();
+    for folder in WRAPPED {
+        long_comments_in(&root().join(folder), &mut found);
+    }
+    assert!(found.is_empty(), "{found:#?}");
 }

@@ -1,5 +1,6 @@
-//! The other programs of the conformance suites, between nodes: errors, communicators that come and go, sessions without a world, and
-//! right programs under TUTTI_CHECK. (Wrong programs under TUTTI_CHECK run over UDP in `tests/check`.)
+//! The other programs of the conformance suites, between nodes: errors, communicators that come and go,
+//! sessions without a world, and right programs under TUTTI_CHECK. (Wrong programs under TUTTI_CHECK run over
+//! UDP in `tests/check`.)
 
 use std::path::PathBuf;
 

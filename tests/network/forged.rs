@@ -1,5 +1,6 @@
-//! A job whose ranks are showered with forged packets: random ones and mutated copies of real ones from the right addresses, random
-//! ones from a stranger's. Nothing of it is taken, all of it is counted, and the job's messages are right.
+//! A job whose ranks are showered with forged packets: random ones and mutated copies of real ones from the
+//! right addresses, random ones from a stranger's. Nothing of it is taken, all of it is counted, and the
+//! job's messages are right.
 
 use std::collections::HashSet;
 use std::fs;
@@ -116,8 +117,8 @@ fn nothing_forged_is_taken(least: u64) {
     let (mut forged, mut strange, began) = (0, 0, Instant::now());
     while forged < least {
         let counted = shower(&scratch, &random);
-        // What is real is taken at most once, and never refused; what is forged is refused, or found no room. Some may still be
-        // on its way when its receiver leaves; strangers go on until the job has ended.
+        // What is real is taken at most once, and never refused; what is forged is refused, or found no room.
+        // Some may still be on its way when its receiver leaves; strangers go on until the job has ended.
         assert!(counted.taken <= counted.sent, "{counted:?}");
         assert!(counted.refused <= counted.forged && counted.refused > counted.forged / 4, "{counted:?}");
         assert!(

@@ -1,4 +1,5 @@
-//! Ranks that are frozen at random while their messages cross a bad network: every message once, in order, whole.
+//! Ranks that are frozen at random while their messages cross a bad network: every message once, in order,
+//! whole.
 
 use std::fs;
 use std::process::{Child, Stdio};

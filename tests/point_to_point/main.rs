@@ -1,5 +1,5 @@
-//! The promises of point-to-point messages (MPI chapter 3): every message once, in order, with its data, whatever its size, mode and
-//! the order of calls. Everything runs from `target/dist`.
+//! The promises of point-to-point messages (MPI chapter 3): every message once, in order, with its data,
+//! whatever its size, mode and the order of calls. Everything runs from `target/dist`.
 
 use std::time::Duration;
 
@@ -49,7 +49,8 @@ fn random_messages_arrive_once_in_order_on_8_ranks() {
     random(8);
 }
 
-/// The paper's transport, inside a node: every message once, in order, whatever the order of the calls of both sides.
+/// The paper's transport, inside a node: every message once, in order, whatever the order of the calls of
+/// both sides.
 #[test]
 fn messages_are_delivered_once_and_in_order() {
     passes("m3", "random", 4, &[&seed(), "27"], "27 rounds of 60 messages on 4 ranks");

@@ -1,4 +1,5 @@
-//! The programs that users copy do what they say, on one rank and on several, also with more ranks than cores.
+//! The programs that users copy do what they say, on one rank and on several, also with more ranks than
+//! cores.
 
 use std::{path::Path, process::Command, time::Duration};
 
@@ -133,7 +134,8 @@ fn collectives_work_on_world_dup_and_split() {
     measuring("coll", runs, None);
 }
 
-/// A kernel of this folder verifies its own result on each of these numbers of ranks; gives what each run printed.
+/// A kernel of this folder verifies its own result on each of these numbers of ranks; gives what each run
+/// printed.
 fn kernel(name: &str, ranks: &[usize]) -> Vec<String> {
     let scratch = Scratch::new(name);
     let path = compile(&format!("tests/programs/kernels/{name}.c"), scratch.path());

@@ -1,9 +1,9 @@
-//! What the whole-system tests share: where the installation tree stands, how a program is run with a time limit, and
-//! how C programs are compiled with our `mpicc`.
+//! What the whole-system tests share: where the installation tree stands, how a program is run with a time
+//! limit, and how C programs are compiled with our `mpicc`.
 //!
-//! A test calls [`dist`] for the tree that `make` leaves, builds a [`Command`] on it and hands it to [`run`]. Nothing
-//! here sleeps as synchronisation; a program over its limit is killed with all of its process group and the test fails
-//! with what it had printed until then.
+//! A test calls [`dist`] for the tree that `make` leaves, builds a [`Command`] on it and hands it to [`run`].
+//! Nothing here sleeps as synchronisation; a program over its limit is killed with all of its process group
+//! and the test fails with what it had printed until then.
 
 pub mod peers;
 pub mod users;
@@ -37,8 +37,9 @@ pub fn dist() -> PathBuf {
     dist
 }
 
-/// The second build of `libtutti.so.1`, which makes faults on purpose (`TUTTI_FAULTS`, `TUTTI_FORGE`). Ranks take it
-/// instead of the installed one when `LD_PRELOAD` names it: `mpiexec` puts its own library first into `LD_LIBRARY_PATH`.
+/// The second build of `libtutti.so.1`, which makes faults on purpose (`TUTTI_FAULTS`, `TUTTI_FORGE`). Ranks
+/// take it instead of the installed one when `LD_PRELOAD` names it: `mpiexec` puts its own library first into
+/// `LD_LIBRARY_PATH`.
 ///
 /// # Panics
 /// If it has not been built.
@@ -48,7 +49,8 @@ pub fn testing_library() -> PathBuf {
     library
 }
 
-/// A program of the installation tree, e.g. `mpiexec`; alone, without the daemon of this user, unless the test says otherwise.
+/// A program of the installation tree, e.g. `mpiexec`; alone, without the daemon of this user, unless the
+/// test says otherwise.
 pub fn program(name: &str) -> Command {
     let path = dist().join("bin").join(name);
     assert!(path.is_file(), "{} is missing: run `make` first", path.display());
@@ -189,8 +191,9 @@ pub fn state_of(pid: rustix::process::Pid) -> Option<char> {
     text.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Compiles a C program of the source tree (`examples/ring.c`) with our `mpicc` into `folder`; gives the program's path. Many tests run
-/// the same programs, so what came of the same text, the same options and the same compilers is kept, in `target/tmp/programs`.
+/// Compiles a C program of the source tree (`examples/ring.c`) with our `mpicc` into `folder`; gives the
+/// program's path. Many tests run the same programs, so what came of the same text, the same options and the
+/// same compilers is kept, in `target/tmp/programs`.
 ///
 /// # Panics
 /// If it does not compile without a warning.

@@ -1,4 +1,5 @@
-//! Other MPIs that tests run beside ours: wheels from PyPI, versions pinned, in `target/peers` (the place that the bench uses too).
+//! Other MPIs that tests run beside ours: wheels from PyPI, versions pinned, in `target/peers` (the place
+//! that the bench uses too).
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -20,7 +21,8 @@ pub fn mpich() -> Option<&'static PathBuf> {
             if place.join("bin/mpicc_abi").is_file() {
                 return Some(place);
             }
-            // Several test processes may install at once: each into a folder of its own, the first one to be ready is kept.
+            // Several test processes may install at once: each into a folder of its own, the first one to be
+            // ready is kept.
             let own = root().join(format!("target/peers/mpich-{}", std::process::id()));
             let mut pip = Command::new("python3");
             pip.args([

@@ -1,5 +1,6 @@
-//! Several unprivileged users on this machine, made by root for one test: uids that no machine has, a folder of each, and programs
-//! that all of them can reach. [`Users`] ends every process of theirs and removes every file, also when the test fails.
+//! Several unprivileged users on this machine, made by root for one test: uids that no machine has, a folder
+//! of each, and programs that all of them can reach. [`Users`] ends every process of theirs and removes every
+//! file, also when the test fails.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
@@ -148,7 +149,8 @@ impl Users {
         own.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)).collect()
     }
 
-    /// Ends every process of theirs. A user's fork bomb is stopped first as a whole, so that it cannot outrun this.
+    /// Ends every process of theirs. A user's fork bomb is stopped first as a whole, so that it cannot outrun
+    /// this.
     fn end_all(&self) {
         let living = |uid: u32| {
             let all = self.processes(uid).into_iter();

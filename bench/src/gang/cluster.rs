@@ -1,5 +1,5 @@
-//! A cluster of daemons on this machine that lives as long as a measurement, and what its controller has logged. Of one on which something has
-//! failed the folder is kept.
+//! A cluster of daemons on this machine that lives as long as a measurement, and what its controller has
+//! logged. Of one on which something has failed the folder is kept.
 
 use std::{
     cell::Cell,
@@ -126,7 +126,8 @@ impl Cluster {
         self.finish(self.start(nodes, nodes, program, args)?, limit).map(|ran| ran.stdout)
     }
 
-    /// Waits for a job. If it does not end well the folder is kept, with what the daemons said of a job that hung.
+    /// Waits for a job. If it does not end well the folder is kept, with what the daemons said of a job that
+    /// hung.
     pub fn finish(&self, running: Running, limit: Duration) -> Result<Ran, String> {
         let ran = running.finish_or(limit, || self.look());
         let why = match &ran.end {

@@ -77,7 +77,8 @@ impl Contender {
         matches!(self.who, Who::Daemon(_))
     }
 
-    /// So many times as many steps as the others: jobs that last ten slices take one more or less by chance, a twentieth of their time.
+    /// So many times as many steps as the others: jobs that last ten slices take one more or less by chance,
+    /// a twentieth of their time.
     fn longer(&self) -> u32 {
         if matches!(&self.who, Who::Daemon(setting) if setting.slice_ms >= 100) { 4 } else { 1 }
     }
@@ -281,8 +282,8 @@ fn try_measure(places: &Places, who: &Contender, programs: &[Program]) -> Result
     Ok(Measured { alone_s: base, ratio: both / base, each_s })
 }
 
-/// From where the first of these has begun to where the last has ended: launchers take long, and one after the other, while who runs
-/// already has the machine.
+/// From where the first of these has begun to where the last has ended: launchers take long, and one after
+/// the other, while who runs already has the machine.
 fn stretch_s(took: &[(f64, Instant)]) -> f64 {
     let Some(last) = took.iter().map(|(_, ended)| *ended).max() else { return 0.0 };
     took.iter().map(|(took_s, ended)| took_s + (last - *ended).as_secs_f64()).fold(0.0, f64::max)
@@ -327,7 +328,8 @@ fn seconds(cluster: Option<&Cluster>, running: Running) -> Result<(f64, Instant)
     }
 }
 
-/// The time that a program has taken as it says: `steps ... mean_ns=` of as many steps as all do, or `N steps, ... us per step`.
+/// The time that a program has taken as it says: `steps ... mean_ns=` of as many steps as all do, or
+/// `N steps, ... us per step`.
 fn time_of(stdout: &str) -> Option<f64> {
     let line = stdout.lines().find(|line| line.contains("steps"))?;
     if let Some(mean_ns) = Line::parse(line).and_then(|line| line.figure("mean_ns")) {

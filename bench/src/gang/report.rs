@@ -31,7 +31,8 @@ impl Table {
         self.row(row);
     }
 
-    /// As Markdown that can also be read as it is, in place of the line that says what is being measured. An error if a row failed.
+    /// As Markdown that can also be read as it is, in place of the line that says what is being measured. An
+    /// error if a row failed.
     pub fn print(&self) -> Result<(), String> {
         eprint!("\r\x1b[K");
         self.show();

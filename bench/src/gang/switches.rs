@@ -1,4 +1,5 @@
-//! EP and BAR, with which SCore-D was measured: what a forced switch in every slice costs, and its phases by the daemons' own log.
+//! EP and BAR, with which SCore-D was measured: what a forced switch in every slice costs, and its phases by
+//! the daemons' own log.
 
 use std::{collections::BTreeMap, process::Command, time::Duration};
 
@@ -100,7 +101,8 @@ pub fn run(bench: &Bench<'_>) -> Result<(), String> {
     if failed.is_empty() { Ok(()) } else { Err(failed.join(", ")) }
 }
 
-/// How much slower EP is at the least with a switch off and on in every slice: a datagram each way and two writes to the freezers.
+/// How much slower EP is at the least with a switch off and on in every slice: a datagram each way and two
+/// writes to the freezers.
 fn bare_switch(places: &Places, nodes: u32, slice_ms: u32, effort: Effort) -> Result<Slower, String> {
     let numbers = [nodes, slice_ms, effort.budget_ms, effort.rounds as u32].map(|number| number.to_string());
     let mut command = Command::new(places.bare_switch());
@@ -177,8 +179,8 @@ fn side_by_side(places: &Places, nodes: u32, slice_ms: u32, effort: Effort) -> R
     Ok([found(0), found(1)])
 }
 
-/// How much less two jobs of EP and two of BAR get done by turns than one alone: in both modes, where nobody forces
-/// switches, each the two programs.
+/// How much less two jobs of EP and two of BAR get done by turns than one alone: in both modes, where nobody
+/// forces switches, each the two programs.
 fn two_jobs(
     places: &Places,
     clusters: [&Cluster; 2],
@@ -243,7 +245,8 @@ fn phases(turns: &[Turn], job: u64) -> Vec<Switch> {
         let Some(again) = after.iter().position(|turn| at_head(turn) && turn.what == "switch") else {
             continue;
         };
-        // By the number of the switch: a node may be ahead of the controller's own record of it, or behind the next one.
+        // By the number of the switch: a node may be ahead of the controller's own record of it, or behind
+        // the next one.
         let generation = after[again].generation;
         let coming = || turns.iter().filter(|turn| turn.generation == generation && turn.job == job);
         let mut thawed = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! Two jobs of one of SCore-D's programs by turns, in one common time: what real switches cost, where one goes and the other comes.
+//! Two jobs of one of SCore-D's programs by turns, in one common time: what real switches cost, where one
+//! goes and the other comes.
 
 use std::time::Duration;
 

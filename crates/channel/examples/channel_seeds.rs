@@ -1,4 +1,5 @@
-//! Writes the seeds of the fuzz targets (`make fuzz`) into a folder: real packets of every kind, saved endpoints, a cut, a play.
+//! Writes the seeds of the fuzz targets (`make fuzz`) into a folder: real packets of every kind, saved
+//! endpoints, a cut, a play.
 
 #[path = "../fuzz/targets/ends.rs"]
 mod ends;

@@ -1,5 +1,6 @@
-//! How long it takes to save a channel's state and to load it again, with an empty and with a full send FIFO: the paper's table 3.
-//! There is no receive FIFO to be saved: what has been received is in the memory of its rank, which stays where it is.
+//! How long it takes to save a channel's state and to load it again, with an empty and with a full send FIFO:
+//! the paper's table 3. There is no receive FIFO to be saved: what has been received is in the memory of its
+//! rank, which stays where it is.
 //!
 //!     cargo run -p tutti-channel --release --example save_time
 

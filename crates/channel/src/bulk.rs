@@ -1,9 +1,10 @@
 //! Bulk messages: up to 2^40 bytes, cut into fragments that are stored where they belong in any order.
 //!
-//! The receiver accepts a message first and thereby names it ([`BulkId`]); the name travels to the sender in a record.
-//! Within a message the sender runs at most [`SPAN`] fragments ahead of the first one that is missing, so both sides know
-//! a message by three rings of bits, or one. Every transmission has a number, its *order*; an acknowledgement returns the
-//! order that caused it. A fragment that was sent [`REORDER`] or more orders earlier and is not in the bitmap is lost.
+//! The receiver accepts a message first and thereby names it ([`BulkId`]); the name travels to the sender in
+//! a record. Within a message the sender runs at most [`SPAN`] fragments ahead of the first one that is
+//! missing, so both sides know a message by three rings of bits, or one. Every transmission has a number, its
+//! *order*; an acknowledgement returns the order that caused it. A fragment that was sent [`REORDER`] or more
+//! orders earlier and is not in the bitmap is lost.
 
 use crate::packet::BITMAP_WORDS;
 use crate::types::{BulkId, Seq};
@@ -12,7 +13,8 @@ use crate::types::{BulkId, Seq};
 pub const BULK_BYTES_MAX: u64 = 1 << 40;
 /// Fragments in a ring of bits.
 const RING: u32 = BITMAP_WORDS as u32 * 64;
-/// Fragments ahead of the first missing one, at most: an acknowledgement's bitmap begins up to 63 before that one.
+/// Fragments ahead of the first missing one, at most: an acknowledgement's bitmap begins up to 63 before that
+/// one.
 pub(crate) const SPAN: u32 = RING - 64;
 /// A message's rest of so many bytes waits for other rests, to travel with them.
 const REST_BYTES_MAX: u64 = 8 << 10;
@@ -133,8 +135,8 @@ impl Outgoing {
         (self.flying_count, self.probe_wanted, self.vanished, self.next_slot) = (0, false, 0, None);
     }
 
-    /// As saved: the first fragment that is not known to have arrived, and the first never sent. What lies between is sent
-    /// again. `false`: that cannot be.
+    /// As saved: the first fragment that is not known to have arrived, and the first never sent. What lies
+    /// between is sent again. `false`: that cannot be.
     pub fn restore(&mut self, base: u32, next: u32) -> bool {
         if base >= self.fragments || next < base || next > self.fragments || next - base > SPAN {
             return false;
@@ -223,8 +225,8 @@ impl Outgoing {
         done
     }
 
-    /// Fragments are sent in their order the first time, so behind one that was sent once and is not lost there is none that is:
-    /// an acknowledgement costs what it finds, not what is under way.
+    /// Fragments are sent in their order the first time, so behind one that was sent once and is not lost
+    /// there is none that is: an acknowledgement costs what it finds, not what is under way.
     fn find_lost(&mut self, echo: u32) -> u32 {
         let mut lost = 0;
         let mut at = self.base;
@@ -379,7 +381,8 @@ impl Incoming {
         is_tail(self.bytes, self.behind, fragment_bytes)
     }
 
-    /// The first missing fragment from `from` on, and how many are missing one behind the other, at most `count_max`.
+    /// The first missing fragment from `from` on, and how many are missing one behind the other, at most
+    /// `count_max`.
     pub fn missing(&self, from: u32, count_max: u32) -> (u32, u32) {
         let end = self.fragments.min(self.base / 64 * 64 + RING);
         let first =

@@ -1,15 +1,17 @@
-//! The numbers of a job's channels. All endpoints of a job must have the same datagram size, record count and first
-//! number; the starter hands them out.
+//! The numbers of a job's channels. All endpoints of a job must have the same datagram size, record count and
+//! first number; the starter hands them out.
 
 use crate::bulk::BULK_BYTES_MAX;
 use crate::packet::{FRAGMENT_HEAD_BYTES, HEADER_BYTES, SHORT_BYTES, record_bytes};
 use crate::pieces::cut_bytes;
 use crate::types::Seq;
 
-/// What a datagram of a given size takes of a kernel receive buffer (its truesize, W7). The transport measures it.
+/// What a datagram of a given size takes of a kernel receive buffer (its truesize, W7). The transport
+/// measures it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charges {
-    /// `(datagram bytes at most, bytes charged)`, ascending; above the last one the charge grows in proportion.
+    /// `(datagram bytes at most, bytes charged)`, ascending; above the last one the charge grows in
+    /// proportion.
     pub classes: [(u32, u32); 3],
 }
 
@@ -30,8 +32,8 @@ impl Charges {
 }
 
 impl Default for Charges {
-    /// Measured on Linux 6.18: a receive buffer of 212,992 bytes holds 256 datagrams of 64 bytes, 92 of 1,400, 6 of
-    /// 32 KiB.
+    /// Measured on Linux 6.18: a receive buffer of 212,992 bytes holds 256 datagrams of 64 bytes, 92 of
+    /// 1,400, 6 of 32 KiB.
     fn default() -> Self {
         Charges { classes: [(128, 832), (1500, 2304), (32768, 35498)] }
     }
@@ -40,8 +42,8 @@ impl Default for Charges {
 /// The numbers of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Bytes of the longest datagram, our header included; 256 to 65,507. 1,448 keeps a record of 1,384 bytes and any
-    /// Ethernet happy; more where the MTU allows.
+    /// Bytes of the longest datagram, our header included; 256 to 65,507. 1,448 keeps a record of 1,384 bytes
+    /// and any Ethernet happy; more where the MTU allows.
     pub datagram_bytes: usize,
     /// Records in one send FIFO, at most; a power of two.
     pub fifo_records: u32,
@@ -55,8 +57,8 @@ pub struct Config {
     pub charges: Charges,
     /// How long an acknowledgement may wait for a packet to ride on.
     pub ack_delay_ns: u64,
-    /// Datagrams of a flow after which it is acknowledged at once; more than a message of several takes, so that its answer says
-    /// so instead: an acknowledgement alone costs 5 us, just before that answer.
+    /// Datagrams of a flow after which it is acknowledged at once; more than a message of several takes, so
+    /// that its answer says so instead: an acknowledgement alone costs 5 us, just before that answer.
     pub ack_every_datagrams: u32,
     /// Shortest time without an acknowledgement before a probe; above the skew of a gang switch (W6: 1 ms).
     pub rto_ns_min: u64,
@@ -96,7 +98,8 @@ pub enum ConfigError {
     /// The number of records is no power of two or out of range.
     #[error("a FIFO of {0} records: a power of two from 2 to 65536 is possible")]
     FifoRecords(u32),
-    /// The FIFO's memory does not hold a record of the longest datagram, or is no multiple of 8, or above 1 GiB.
+    /// The FIFO's memory does not hold a record of the longest datagram, or is no multiple of 8, or above 1
+    /// GiB.
     #[error("a FIFO of {found} bytes: a multiple of 8, at least {least}, at most 1 GiB is possible")]
     FifoBytes {
         /// What was given.
@@ -129,15 +132,15 @@ impl Config {
         (self.datagram_bytes - HEADER_BYTES - FRAGMENT_HEAD_BYTES) & !7
     }
 
-    /// Bytes of a bulk message, at most: [`BULK_BYTES_MAX`], less where fragments are so small that they could not be
-    /// counted.
+    /// Bytes of a bulk message, at most: [`BULK_BYTES_MAX`], less where fragments are so small that they
+    /// could not be counted.
     #[must_use]
     pub fn bulk_bytes_max(&self) -> u64 {
         BULK_BYTES_MAX.min(u64::from(u32::MAX / 2) * self.fragment_bytes() as u64)
     }
 
-    /// Bytes of the shortest buffer that [`Endpoint::poll_transmit`](crate::Endpoint::poll_transmit) can be given: the longest datagram,
-    /// in pieces where it may have to travel so.
+    /// Bytes of the shortest buffer that [`Endpoint::poll_transmit`](crate::Endpoint::poll_transmit) can be
+    /// given: the longest datagram, in pieces where it may have to travel so.
     #[must_use]
     pub fn transmit_bytes_min(&self) -> usize {
         if self.datagram_bytes > SHORT_BYTES { cut_bytes(self.datagram_bytes) } else { self.datagram_bytes }

@@ -1,12 +1,14 @@
-//! The cut: what is in flight between two frozen ranks, from the words they have published and from the sender's FIFO.
+//! The cut: what is in flight between two frozen ranks, from the words they have published and from the
+//! sender's FIFO.
 //!
-//! The sender keeps a record until it is acknowledged, an acknowledgement says *published*, and a record is claimed
-//! (`snd_high`) before its packet exists. So when both ranks are frozen `snd_una <= rcv_nxt <= snd_high <= snd_nxt` holds,
-//! whatever the network still carries, and whatever arrives later is a duplicate by its number. The records in flight are
-//! exactly those of `[rcv_nxt, snd_high)`; no packet is touched (W1).
+//! The sender keeps a record until it is acknowledged, an acknowledgement says *published*, and a record is
+//! claimed (`snd_high`) before its packet exists. So when both ranks are frozen
+//! `snd_una <= rcv_nxt <= snd_high <= snd_nxt` holds, whatever the network still carries, and whatever
+//! arrives later is a duplicate by its number. The records in flight are exactly those of
+//! `[rcv_nxt, snd_high)`; no packet is touched (W1).
 //!
-//! Words and bytes come from memory that a job can write, so they are taken as hostile: every function here is total and
-//! bounded. Copy them first, then ask.
+//! Words and bytes come from memory that a job can write, so they are taken as hostile: every function here
+//! is total and bounded. Copy them first, then ask.
 
 use crate::fifo::PAD;
 use crate::packet::{RECORD_HEAD_BYTES, Records, record_bytes};

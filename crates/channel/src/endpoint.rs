@@ -1,15 +1,16 @@
 //! An [`Endpoint`]: all channels of one rank to the ranks of its job on other nodes.
 //!
 //! The owner calls, in any order and from one thread at a time:
-//! - [`try_send`](Endpoint::try_send), [`accept_bulk`](Endpoint::accept_bulk), [`send_bulk`](Endpoint::send_bulk) when the
-//!   program sends; [`handle_room`](Endpoint::handle_room) when a sink that was full has room again;
+//! - [`try_send`](Endpoint::try_send), [`accept_bulk`](Endpoint::accept_bulk),
+//!   [`send_bulk`](Endpoint::send_bulk) when the program sends; [`handle_room`](Endpoint::handle_room) when a
+//!   sink that was full has room again;
 //! - [`handle_datagram`](Endpoint::handle_datagram) for each datagram that arrives;
 //! - [`handle_timeout`](Endpoint::handle_timeout) when [`poll_timeout`](Endpoint::poll_timeout) has passed;
 //! - after any of these [`poll_transmit`](Endpoint::poll_transmit) until it gives nothing, and
 //!   [`poll_event`](Endpoint::poll_event) likewise.
 //!
-//! It never blocks, allocates nothing after it is made, and does nothing by itself: an endpoint whose rank is frozen is
-//! silent (W5).
+//! It never blocks, allocates nothing after it is made, and does nothing by itself: an endpoint whose rank is
+//! frozen is silent (W5).
 
 mod control;
 mod messages;
@@ -32,7 +33,8 @@ use crate::types::{BulkId, Identity, Now, Rank};
 /// Ranks have smaller numbers.
 pub const RANKS_MAX: u32 = 1 << 20;
 
-/// With no more flows than this the next deadline is always exact; with more it is brought up to date when it has passed.
+/// With no more flows than this the next deadline is always exact; with more it is brought up to date when it
+/// has passed.
 const EXACT_DEADLINES: usize = 32;
 
 /// A datagram, or a burst of them to one rank, that the owner is to send.
@@ -42,10 +44,12 @@ pub struct Transmit {
     pub to: Rank,
     /// Bytes written into the buffer.
     pub bytes: usize,
-    /// Bytes of each datagram in the buffer; the last may be shorter. Equal to `bytes` when there is one datagram.
+    /// Bytes of each datagram in the buffer; the last may be shorter. Equal to `bytes` when there is one
+    /// datagram.
     pub segment_bytes: usize,
-    /// The tag of a bulk message: then the buffer holds heads of fragments only, and behind each belong the bytes of
-    /// the message that [`fragment_place`](crate::packet::fragment_place) says of it, from where the source has them now.
+    /// The tag of a bulk message: then the buffer holds heads of fragments only, and behind each belong the
+    /// bytes of the message that [`fragment_place`](crate::packet::fragment_place) says of it, from where the
+    /// source has them now.
     pub lies_in: Option<u64>,
 }
 
@@ -137,8 +141,8 @@ pub enum BulkError {
     Exited(u32),
 }
 
-/// What waits for [`Endpoint::poll_event`]. A table's place is free again when its event has been fetched, so the queue is
-/// bounded by the tables.
+/// What waits for [`Endpoint::poll_event`]. A table's place is free again when its event has been fetched, so
+/// the queue is bounded by the tables.
 #[derive(Clone, Copy, Debug)]
 enum Pending {
     Sent { slot: u16, to: Rank, tag: u64 },
@@ -271,7 +275,8 @@ impl<M: FlowMemory> Endpoint<M> {
         self.flow(rank).map(|flow| &self.flows[flow].memory)
     }
 
-    /// Puts a record, `head` and `body` in one, into the send FIFO to `to`. The send is finished when this returns.
+    /// Puts a record, `head` and `body` in one, into the send FIFO to `to`. The send is finished when this
+    /// returns.
     ///
     /// # Errors
     /// Nothing was sent.
@@ -303,8 +308,8 @@ impl<M: FlowMemory> Endpoint<M> {
         }
     }
 
-    /// When [`handle_timeout`](Endpoint::handle_timeout) is due, in library time. It may find nothing to do where there are
-    /// more than 32 flows: then a timer that was disarmed is found out only there.
+    /// When [`handle_timeout`](Endpoint::handle_timeout) is due, in library time. It may find nothing to do
+    /// where there are more than 32 flows: then a timer that was disarmed is found out only there.
     #[inline]
     pub fn poll_timeout(&self) -> Option<u64> {
         (self.next_deadline != NEVER).then_some(self.next_deadline)

@@ -1,5 +1,6 @@
-//! Standing in for a rank that has left (W8): the starter of its node answers from the last words of its flows, so that a
-//! sender whose last acknowledgement was lost learns that everything arrived, and one that sends to nobody learns that too.
+//! Standing in for a rank that has left (W8): the starter of its node answers from the last words of its
+//! flows, so that a sender whose last acknowledgement was lost learns that everything arrived, and one that
+//! sends to nobody learns that too.
 
 use crate::counters::Drop;
 use crate::endpoint::Transmit;
@@ -22,8 +23,8 @@ impl ExitedRank {
         ExitedRank { identity, expected }
     }
 
-    /// The answer to a datagram, written into `into`. Only what asks for an answer gets one, so two who have left never
-    /// talk to each other.
+    /// The answer to a datagram, written into `into`. Only what asks for an answer gets one, so two who have
+    /// left never talk to each other.
     ///
     /// # Errors
     /// The datagram is not for this rank.

@@ -1,9 +1,9 @@
-//! The send FIFO of a flow: a ring of records in memory of the owner, each `length, number, data` as it goes into a
-//! packet, so that a stretch of FIFO is a packet's payload. A record never wraps; where it would, [`PAD`] stands in its
-//! stead and the ring goes on at its start.
+//! The send FIFO of a flow: a ring of records in memory of the owner, each `length, number, data` as it goes
+//! into a packet, so that a stretch of FIFO is a packet's payload. A record never wraps; where it would,
+//! [`PAD`] stands in its stead and the ring goes on at its start.
 //!
-//! Where each record lies is kept in an index of this process. A reader of the shared bytes walks instead, from the
-//! offset that `SndUna` gives ([`crate::cut::in_flight`]).
+//! Where each record lies is kept in an index of this process. A reader of the shared bytes walks instead,
+//! from the offset that `SndUna` gives ([`crate::cut::in_flight`]).
 
 use crate::packet::{record_bytes, write_record_head};
 use crate::types::Seq;
@@ -88,8 +88,8 @@ impl Fifo {
         used > self.capacity / 2 || count as usize > self.index.len() / 2
     }
 
-    /// Forgets all records before `una`, of `una..nxt` that stay. An empty FIFO starts at its start again: a short
-    /// message always uses the same bytes, which are in the cache.
+    /// Forgets all records before `una`, of `una..nxt` that stay. An empty FIFO starts at its start again: a
+    /// short message always uses the same bytes, which are in the cache.
     #[inline]
     pub fn release(&mut self, una: Seq, nxt: Seq) {
         if una == nxt {
@@ -99,8 +99,8 @@ impl Fifo {
         }
     }
 
-    /// The longest run of whole records from `from` (before `nxt`) that lies in one piece and takes at most `bytes_max`:
-    /// its place and the record behind it.
+    /// The longest run of whole records from `from` (before `nxt`) that lies in one piece and takes at most
+    /// `bytes_max`: its place and the record behind it.
     #[inline]
     pub fn run(&self, from: Seq, nxt: Seq, bytes_max: u32) -> (std::ops::Range<usize>, Seq) {
         let first = self.entry(from);
@@ -116,7 +116,8 @@ impl Fifo {
         (start as usize..end as usize, seq)
     }
 
-    /// Notes that the records `from..to` were sent in a datagram that brings this round's charges to `charge`.
+    /// Notes that the records `from..to` were sent in a datagram that brings this round's charges to
+    /// `charge`.
     #[inline]
     pub fn note_charge(&mut self, from: Seq, to: Seq, charge: u32) {
         let mask = self.index.len() - 1;

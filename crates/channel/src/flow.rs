@@ -80,8 +80,8 @@ pub(crate) struct Flow<M> {
 }
 
 impl<M: FlowMemory> Flow<M> {
-    /// Publishes how far the message in `slot` has come: what is claimed is stored. If it stops between two of the stores there is no
-    /// message, or less of it than there is.
+    /// Publishes how far the message in `slot` has come: what is claimed is stored. If it stops between two
+    /// of the stores there is no message, or less of it than there is.
     #[inline]
     pub fn show_bulk(&mut self, slot: u16, place: &Incoming, fragment_bytes: usize) {
         let here = (u64::from(place.base) * fragment_bytes as u64).min(place.bytes);
@@ -145,7 +145,8 @@ impl<M: FlowMemory> Flow<M> {
         self.tx.flight() + self.bulk_flight
     }
 
-    /// The header of a packet to the other side. It acknowledges everything taken so far, so nothing is owed any more.
+    /// The header of a packet to the other side. It acknowledges everything taken so far, so nothing is owed
+    /// any more.
     #[inline]
     pub fn header(&mut self, identity: &Identity, credit: u16, kind: Kind) -> Header {
         self.rx.owed = 0;
@@ -199,8 +200,9 @@ impl<M: FlowMemory> Flow<M> {
         }
     }
 
-    /// Nothing can leave for now. Where the end of what did leave is lost nothing comes behind it that would tell, so the first
-    /// question about bulk, whose end is acknowledged at once, comes as soon as the answer is overdue.
+    /// Nothing can leave for now. Where the end of what did leave is lost nothing comes behind it that would
+    /// tell, so the first question about bulk, whose end is acknowledged at once, comes as soon as the answer
+    /// is overdue.
     #[inline]
     pub fn note_silence(&mut self, now_ns: u64, config: &Config) {
         if self.bulk_flight != 0 && !self.probes_early && !self.exited {
@@ -209,9 +211,10 @@ impl<M: FlowMemory> Flow<M> {
         }
     }
 
-    /// All timers begin anew: the rank was frozen, or its clock jumped (W6). The question about an answer is put off only if it is due by
-    /// now, by what a switch may take at most, and by half as much at each thaw that follows without progress: slices may be shorter
-    /// than a round trip on crowded cores, and what is lost would never be asked for.
+    /// All timers begin anew: the rank was frozen, or its clock jumped (W6). The question about an answer is
+    /// put off only if it is due by now, by what a switch may take at most, and by half as much at each thaw
+    /// that follows without progress: slices may be shorter than a round trip on crowded cores, and what is
+    /// lost would never be asked for.
     pub fn rearm(&mut self, now_ns: u64, config: &Config) {
         self.tx.timed = None;
         self.bulk_timed = None;

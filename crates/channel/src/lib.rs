@@ -1,19 +1,20 @@
 //! Channels between nodes: PM's protocol for a lossy datagram network.
 //!
-//! An [`Endpoint`] is everything of one rank. It performs no system call, reads no clock and starts no thread: events go
-//! in by `handle_*`, actions come out by `poll_*`, so that a seeded simulator ([`sim`]) can try every order of events.
+//! An [`Endpoint`] is everything of one rank. It performs no system call, reads no clock and starts no
+//! thread: events go in by `handle_*`, actions come out by `poll_*`, so that a seeded simulator ([`sim`]) can
+//! try every order of events.
 //!
-//! - **Stream**: records of up to a datagram, in order, exactly once ([`Endpoint::try_send`], [`Sink::record`]). A record is
-//!   kept until it is acknowledged, and acknowledged only when it is published; a sink that has no room refuses, which stops
-//!   nobody else.
-//! - **Bulk**: messages of up to 2^40 bytes, stored where they belong ([`Endpoint::accept_bulk`], [`Endpoint::send_bulk`],
-//!   [`Source`], [`Sink::fragment`]).
+//! - **Stream**: records of up to a datagram, in order, exactly once ([`Endpoint::try_send`],
+//!   [`Sink::record`]). A record is kept until it is acknowledged, and acknowledged only when it is
+//!   published; a sink that has no room refuses, which stops nobody else.
+//! - **Bulk**: messages of up to 2^40 bytes, stored where they belong ([`Endpoint::accept_bulk`],
+//!   [`Endpoint::send_bulk`], [`Source`], [`Sink::fragment`]).
 //! - **Long datagrams that vanish** on a path where short ones do not are noticed, and travel in pieces.
-//! - **Stoppable anywhere**: the words of [`FlowWord`] say at every instruction what is in flight, without a look at the network
-//!   ([`cut`]); a packet is claimed before it exists (W2).
+//! - **Stoppable anywhere**: the words of [`FlowWord`] say at every instruction what is in flight, without a
+//!   look at the network ([`cut`]); a packet is claimed before it exists (W2).
 //!
-//! Numbers in brackets (W5, S12) are items of the design notes and of the papers' checklist; SPECIFICATION.md says which test
-//! holds which.
+//! Numbers in brackets (W5, S12) are items of the design notes and of the papers' checklist; SPECIFICATION.md
+//! says which test holds which.
 
 #![forbid(unsafe_code)]
 

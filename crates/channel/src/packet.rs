@@ -22,9 +22,9 @@
 //! | PathProbe | - | - | number of the probe | zeros, up to the longest datagram |
 //! | PathAnswer | - | - | number of the probe | - |
 //!
-//! Every packet of a flow acknowledges the other direction: `ack` is the next record expected, [`FULL`] says that this
-//! record was refused for want of room, `credit` how much may be under way ([`CREDIT_UNIT_BYTES`]). There is no checksum:
-//! UDP has one where there is a wire.
+//! Every packet of a flow acknowledges the other direction: `ack` is the next record expected, [`FULL`] says
+//! that this record was refused for want of room, `credit` how much may be under way ([`CREDIT_UNIT_BYTES`]).
+//! There is no checksum: UDP has one where there is a wire.
 //!
 //! [`parse`] is total: any bytes are a packet or a named [`Rejection`], and what it returns has been checked.
 
@@ -83,7 +83,8 @@ pub enum Kind {
     BulkAck = 7,
     /// Which fragments of this message do you have?
     BulkProbe = 8,
-    /// From daemon to daemon: what does your frozen rank hold? Closes the flow at the receiver until thaw (W3).
+    /// From daemon to daemon: what does your frozen rank hold? Closes the flow at the receiver until thaw
+    /// (W3).
     SteadyProbe = 9,
     /// From daemon to daemon: everything before `ack`.
     SteadyAnswer = 10,
@@ -146,7 +147,8 @@ pub enum Body<'a> {
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// All fragments before `base` are here, and those whose bits are set, counted from `base` rounded down to 64.
+    /// All fragments before `base` are here, and those whose bits are set, counted from `base` rounded down
+    /// to 64.
     BulkAck {
         /// The receiver's name of the message.
         id: BulkId,
@@ -160,7 +162,8 @@ pub enum Body<'a> {
         /// The receiver's name of the message.
         id: BulkId,
     },
-    /// The bytes at `offset` of a datagram of `whole` bytes: [`PIECE_BYTES`] or the rest of it, from a multiple of that.
+    /// The bytes at `offset` of a datagram of `whole` bytes: [`PIECE_BYTES`] or the rest of it, from a
+    /// multiple of that.
     Piece {
         /// Where in the datagram they belong.
         offset: usize,
@@ -235,8 +238,8 @@ pub fn parse(datagram: &[u8]) -> Result<(Header, Body<'_>), Rejection> {
     Ok((parse_header(head, rest.len())?, parse_body(kind_of(head[24])?, rest)?))
 }
 
-/// Reads a fragment whose data, so many bytes, do not follow its head: header, name and offset. `None`: it is none, or
-/// nothing that [`parse`] takes.
+/// Reads a fragment whose data, so many bytes, do not follow its head: header, name and offset. `None`: it is
+/// none, or nothing that [`parse`] takes.
 #[inline]
 #[must_use]
 pub fn parse_fragment(head: &[u8], bytes: usize) -> Option<(Header, BulkId, u64)> {
@@ -299,7 +302,8 @@ pub fn write_piece_head(offset: usize, whole: usize, into: &mut [u8]) {
     into[4..8].copy_from_slice(&(whole as u32).to_le_bytes());
 }
 
-/// Writes the body of a bulk acknowledgement and returns its length. `words` without its last zeros is enough.
+/// Writes the body of a bulk acknowledgement and returns its length. `words` without its last zeros is
+/// enough.
 pub fn write_bulk_ack(id: BulkId, base: u32, words: &[u64], into: &mut [u8]) -> usize {
     into[0..8].copy_from_slice(&id.to_bits().to_le_bytes());
     into[8..12].copy_from_slice(&base.to_le_bytes());
@@ -391,8 +395,8 @@ pub fn write_record_head(seq: Seq, length: u32, into: &mut [u8]) {
     into[4..8].copy_from_slice(&seq.0.to_le_bytes());
 }
 
-/// Walks the records of a packet or of a stretch of FIFO. Yields what is whole and numbered as expected; ends at the
-/// first that is not, and [`Records::rest`] is then not empty.
+/// Walks the records of a packet or of a stretch of FIFO. Yields what is whole and numbered as expected; ends
+/// at the first that is not, and [`Records::rest`] is then not empty.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     rest: &'a [u8],

@@ -1,6 +1,6 @@
-//! Whether long datagrams get through to the other side of a flow. A path may become narrower than the nodes have agreed on, or
-//! never have been so wide, and a switch or a router may say nothing of what it drops; short datagrams, and so all questions and
-//! their answers, go on getting through.
+//! Whether long datagrams get through to the other side of a flow. A path may become narrower than the nodes
+//! have agreed on, or never have been so wide, and a switch or a router may say nothing of what it drops;
+//! short datagrams, and so all questions and their answers, go on getting through.
 //!
 //! ```text
 //!          a long one vanished TIMES_MAX times            PathAnswer
@@ -9,12 +9,14 @@
 //!                                               '--' a PathProbe, as long as a datagram can be
 //! ```
 //!
-//! *Vanished*: the other side has answered and it was not there, although it was sent again each time. On a narrow path long
-//! datagrams travel in pieces ([`crate::pieces`]). Each side finds out for what it sends itself.
+//! *Vanished*: the other side has answered and it was not there, although it was sent again each time. On a
+//! narrow path long datagrams travel in pieces ([`crate::pieces`]). Each side finds out for what it sends
+//! itself.
 
 use crate::types::Seq;
 
-/// One datagram in ten is lost in a bad network; one in 100,000 is then taken for one that cannot get through, which costs time only.
+/// One datagram in ten is lost in a bad network; one in 100,000 is then taken for one that cannot get
+/// through, which costs time only.
 pub(crate) const TIMES_MAX: u32 = 5;
 /// How often a long one is tried.
 const TRIAL_NS: u64 = 10_000_000_000;
@@ -77,8 +79,8 @@ impl Path {
         }
     }
 
-    /// The rank was frozen, or its clock has jumped: at most the usual time from now on. A thaw alone, of which there may be many in
-    /// a second, puts nothing off.
+    /// The rank was frozen, or its clock has jumped: at most the usual time from now on. A thaw alone, of
+    /// which there may be many in a second, puts nothing off.
     pub fn rearm(&mut self, now_ns: u64) {
         self.trial_at = self.trial_at.min(now_ns + TRIAL_NS);
     }

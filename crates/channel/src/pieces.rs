@@ -1,9 +1,9 @@
-//! Datagrams in pieces, for a path on which long ones vanish ([`crate::path`]): each piece is a packet of its own, which every
-//! path takes. A datagram is complete when all its pieces have come, in any order; then it is taken as if it had come whole.
-//! A lost piece is a lost datagram.
+//! Datagrams in pieces, for a path on which long ones vanish ([`crate::path`]): each piece is a packet of its
+//! own, which every path takes. A datagram is complete when all its pieces have come, in any order; then it
+//! is taken as if it had come whole. A lost piece is a lost datagram.
 //!
-//! The receiver puts datagrams together in [`SLOTS`] places. A piece of one that has no place gets the place that was begun
-//! longest ago: what was there counts as lost.
+//! The receiver puts datagrams together in [`SLOTS`] places. A piece of one that has no place gets the place
+//! that was begun longest ago: what was there counts as lost.
 
 use crate::packet::{
     HEADER_BYTES, Header, PIECE_BYTES, PIECE_HEAD_BYTES, SHORT_BYTES, write_header, write_piece_head,
@@ -17,7 +17,8 @@ pub(crate) const fn cut_bytes(bytes: usize) -> usize {
     bytes + bytes.div_ceil(PIECE_BYTES) * (HEADER_BYTES + PIECE_HEAD_BYTES)
 }
 
-/// Writes the pieces of a datagram one behind the other, each [`SHORT_BYTES`] long but the last; gives their bytes together.
+/// Writes the pieces of a datagram one behind the other, each [`SHORT_BYTES`] long but the last; gives their
+/// bytes together.
 pub(crate) fn cut(header: &Header, whole: &[u8], into: &mut [u8]) -> usize {
     let mut used = 0;
     for (count, piece) in whole.chunks(PIECE_BYTES).enumerate() {
@@ -69,7 +70,8 @@ impl Pieces {
         (1..=self.datagram_bytes).contains(&whole)
     }
 
-    /// Takes the piece at `offset` of datagram `number` of a flow; the slot of the datagram, if that was all of it.
+    /// Takes the piece at `offset` of datagram `number` of a flow; the slot of the datagram, if that was all
+    /// of it.
     pub fn take(
         &mut self,
         (flow, number): (u16, u32),

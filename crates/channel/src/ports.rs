@@ -1,8 +1,10 @@
-//! What the owner of an endpoint gives it: memory of each flow, a sink for what arrives, a source for bulk data.
+//! What the owner of an endpoint gives it: memory of each flow, a sink for what arrives, a source for bulk
+//! data.
 
 use crate::types::Rank;
 
-/// The words of a flow that others may look at while the rank is frozen. Each is 64 bits and has one writer, the rank.
+/// The words of a flow that others may look at while the rank is frozen. Each is 64 bits and has one writer,
+/// the rank.
 ///
 /// | word | value |
 /// |---|---|
@@ -38,12 +40,12 @@ pub enum FlowWord {
 /// How many words a flow publishes.
 pub const WORDS: usize = 8;
 
-/// The memory of one flow: its published words and the bytes of its send FIFO. The runtime lets both lie in the rank
-/// segment, a simulation in plain memory.
+/// The memory of one flow: its published words and the bytes of its send FIFO. The runtime lets both lie in
+/// the rank segment, a simulation in plain memory.
 pub trait FlowMemory {
-    /// Stores a word so that whoever sees it sees all that was written before: an aligned 8-byte Release store, and a
-    /// compiler fence behind it, so that nothing written later in the program becomes visible earlier (bytes of the FIFO
-    /// are used again only after `SndUna` has moved past them).
+    /// Stores a word so that whoever sees it sees all that was written before: an aligned 8-byte Release
+    /// store, and a compiler fence behind it, so that nothing written later in the program becomes visible
+    /// earlier (bytes of the FIFO are used again only after `SndUna` has moved past them).
     fn publish(&mut self, word: FlowWord, value: u64);
 
     /// The send FIFO: always the same bytes, a multiple of 8 of them, at most 1 GiB.
@@ -65,23 +67,23 @@ pub enum Taken {
 
 /// Where arriving data go. Both functions copy what they want to keep; neither may call the endpoint.
 pub trait Sink {
-    /// The next record of the stream of `from`. Must be published on return: the acknowledgement that follows lets the
-    /// sender free it. A rank that is frozen inside has not received it until `RcvNxt` says so.
+    /// The next record of the stream of `from`. Must be published on return: the acknowledgement that follows
+    /// lets the sender free it. A rank that is frozen inside has not received it until `RcvNxt` says so.
     fn record(&mut self, from: Rank, record: &[u8]) -> Taken;
 
-    /// Bytes that belong at `offset` of the bulk message accepted with `tag`. The same bytes may come again before the
-    /// message is complete, never after.
+    /// Bytes that belong at `offset` of the bulk message accepted with `tag`. The same bytes may come again
+    /// before the message is complete, never after.
     fn fragment(&mut self, tag: u64, offset: u64, bytes: &[u8]);
 }
 
 /// Where the data of bulk messages come from.
 pub trait Source {
-    /// Fills `into` with the bytes at `offset` of the message sent with `tag`. They may be asked for again until the
-    /// message's [`BulkSent`](crate::Event::BulkSent).
+    /// Fills `into` with the bytes at `offset` of the message sent with `tag`. They may be asked for again
+    /// until the message's [`BulkSent`](crate::Event::BulkSent).
     fn read(&mut self, tag: u64, offset: u64, into: &mut [u8]);
 
-    /// The same bytes where they lie, if the whole message lies in one piece: then its fragments are handed out without
-    /// their data ([`Transmit::lies_in`](crate::Transmit::lies_in)), which nobody has to copy.
+    /// The same bytes where they lie, if the whole message lies in one piece: then its fragments are handed
+    /// out without their data ([`Transmit::lies_in`](crate::Transmit::lies_in)), which nobody has to copy.
     fn slice(&self, tag: u64, offset: u64, bytes: usize) -> Option<&[u8]> {
         let _ = (tag, offset, bytes);
         None

@@ -8,9 +8,9 @@
 //! CRC-32 of all before (4)
 //! ```
 //!
-//! What is under way in the network is void: an endpoint comes back under another incarnation and sends again what was
-//! not acknowledged. Since the receiver's `rcv_nxt` and the bits of a bulk message are saved at the same cut, nothing is
-//! taken twice. Timers, the window and measured times begin anew.
+//! What is under way in the network is void: an endpoint comes back under another incarnation and sends again
+//! what was not acknowledged. Since the receiver's `rcv_nxt` and the bits of a bulk message are saved at the
+//! same cut, nothing is taken twice. Timers, the window and measured times begin anew.
 
 use crate::config::{Config, ConfigError};
 use crate::endpoint::Endpoint;
@@ -152,8 +152,8 @@ impl<M: FlowMemory> Endpoint<M> {
         into.extend_from_slice(&crc.to_le_bytes());
     }
 
-    /// An endpoint from what [`save`](Endpoint::save) wrote, under another incarnation. `memory` gives the memory of the
-    /// flow to a rank. All endpoints of a job are restored from the same cut, or change with
+    /// An endpoint from what [`save`](Endpoint::save) wrote, under another incarnation. `memory` gives the
+    /// memory of the flow to a rank. All endpoints of a job are restored from the same cut, or change with
     /// [`handle_incarnation`](Endpoint::handle_incarnation).
     ///
     /// # Errors

@@ -6,20 +6,23 @@
 //!   '-- faults                 '-- SimMemory publishes --> Board: checks every store against the model
 //! ```
 //!
-//! It loses, repeats, delays and reorders packets, lets long ones vanish, cuts the network in two, freezes ranks (alone or as a gang, between two
-//! packets, and between a packet's making and its sending), lets clocks jump, saves and restores ranks at any event, rolls
-//! all back to a checkpoint while packets of the undone future are under way, kills one, and lets sinks refuse for a while
-//! or for long.
+//! It loses, repeats, delays and reorders packets, lets long ones vanish, cuts the network in two, freezes
+//! ranks (alone or as a gang, between two packets, and between a packet's making and its sending), lets
+//! clocks jump, saves and restores ranks at any event, rolls all back to a checkpoint while packets of the
+//! undone future are under way, kills one, and lets sinks refuse for a while or for long.
 //!
 //! What is checked, and when:
-//! - at every store of a published word, before and after it: `snd_una <= rcv_nxt <= snd_high <= snd_nxt` on the flow, as if
-//!   the rank stopped right there; every so often also that the records of the cut are, byte by byte, those that were sent
-//!   and have not arrived;
-//! - at every store of a word on a bulk message that is coming in: what is claimed of it is there, byte by byte;
-//! - at every record: it is the next one; at every fragment: its message is open, its bytes are right and in their place;
+//! - at every store of a published word, before and after it: `snd_una <= rcv_nxt <= snd_high <= snd_nxt` on
+//!   the flow, as if the rank stopped right there; every so often also that the records of the cut are, byte
+//!   by byte, those that were sent and have not arrived;
+//! - at every store of a word on a bulk message that is coming in: what is claimed of it is there, byte by
+//!   byte;
+//! - at every record: it is the next one; at every fragment: its message is open, its bytes are right and in
+//!   their place;
 //! - at the end, when the network is well again: everything has arrived, within a time.
 //!
-//! A failure panics and prints seed, event and the last steps; [`Options::from_seed`] with that seed repeats it.
+//! A failure panics and prints seed, event and the last steps; [`Options::from_seed`] with that seed repeats
+//! it.
 
 mod board;
 mod faults;

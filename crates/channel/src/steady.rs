@@ -1,6 +1,6 @@
-//! The paper's steady state of a channel: every message sent has been acknowledged or refused (S14), asked for between
-//! the daemons of two frozen ranks. A refused message is safely in its sender's FIFO, so a receiver that is full and
-//! stopped does not keep the state from being reached (S15).
+//! The paper's steady state of a channel: every message sent has been acknowledged or refused (S14), asked
+//! for between the daemons of two frozen ranks. A refused message is safely in its sender's FIFO, so a
+//! receiver that is full and stopped does not keep the state from being reached (S15).
 //!
 //! ```text
 //! sender's daemon                     receiver's daemon
@@ -8,9 +8,10 @@
 //!             <- SteadyAnswer(g, n, rcv_nxt) --   then the flow is closed until thaw, and what it holds is said
 //! ```
 //!
-//! The cut ([`crate::cut`]) needs none of this. It is there for `--switch=strict`, for giving a channel back, and for
-//! transports whose queue is one per card: there the daemon drops what still comes for a closed flow. What is claimed is
-//! only what is true: whatever arrives later is a duplicate by its number or is dropped, since the flow is closed (W3).
+//! The cut ([`crate::cut`]) needs none of this. It is there for `--switch=strict`, for giving a channel back,
+//! and for transports whose queue is one per card: there the daemon drops what still comes for a closed flow.
+//! What is claimed is only what is true: whatever arrives later is a duplicate by its number or is dropped,
+//! since the flow is closed (W3).
 
 use crate::counters::Drop;
 use crate::cut::FlowWords;
@@ -43,7 +44,8 @@ pub struct SteadyTest {
 }
 
 impl SteadyTest {
-    /// Begins test number `probe` for a rank frozen in `generation`. Flows on which all is acknowledged need no question.
+    /// Begins test number `probe` for a rank frozen in `generation`. Flows on which all is acknowledged need
+    /// no question.
     pub fn new(
         identity: Identity,
         generation: Generation,
@@ -68,7 +70,8 @@ impl SteadyTest {
         self.flows.iter().all(|flow| flow.held.is_some())
     }
 
-    /// Of the records sent to `to` and not acknowledged those that its receiver refused, `first..end`, once it has answered.
+    /// Of the records sent to `to` and not acknowledged those that its receiver refused, `first..end`, once
+    /// it has answered.
     #[must_use]
     pub fn refused(&self, to: Rank) -> Option<(Seq, Seq)> {
         self.flows.iter().find(|flow| flow.to == to).and_then(|flow| Some((flow.held?, flow.high)))
@@ -148,8 +151,9 @@ impl SteadyResponder {
         SteadyResponder { identity, generation, closed: Vec::new() }
     }
 
-    /// Answers a probe, if the rank `is_frozen` (known for certain: `frozen 1`) and in the generation that is asked about;
-    /// `words` gives the words of its flow from a rank, or `None` outside the partition. From then on the flow is closed.
+    /// Answers a probe, if the rank `is_frozen` (known for certain: `frozen 1`) and in the generation that is
+    /// asked about; `words` gives the words of its flow from a rank, or `None` outside the partition. From
+    /// then on the flow is closed.
     ///
     /// # Errors
     /// It is no probe for this rank.

@@ -5,9 +5,10 @@
 //!  freed ...    | under way      | to send again | to send   |  free
 //! ```
 //!
-//! The sender keeps a record until it is acknowledged. A Nack sends it back to `una`; each time it goes back is a new
-//! *round*, whose number (`rewind`) is in every packet and comes back in a Nack, so that one gap causes one Nack and an
-//! old Nack causes nothing (W5). The receiver's `nxt` is published before anything acknowledges it.
+//! The sender keeps a record until it is acknowledged. A Nack sends it back to `una`; each time it goes back
+//! is a new *round*, whose number (`rewind`) is in every packet and comes back in a Nack, so that one gap
+//! causes one Nack and an old Nack causes nothing (W5). The receiver's `nxt` is published before anything
+//! acknowledges it.
 
 use crate::fifo::Fifo;
 use crate::packet::Records;
@@ -122,13 +123,15 @@ impl Sender {
         true
     }
 
-    /// Notes that `cursor..end` leave in a datagram of `charge`: published before the caller hands it out (W2).
+    /// Notes that `cursor..end` leave in a datagram of `charge`: published before the caller hands it out
+    /// (W2).
     #[inline]
     pub fn note_sent(&mut self, memory: &mut impl FlowMemory, end: Seq, charge: u32, now_ns: u64) {
         self.charge_sent = self.charge_sent.wrapping_add(charge);
         self.fifo.note_charge(self.cursor, end, self.charge_sent);
         if self.high.is_before(end) {
-            // Only what is sent for the first time is timed: of a repeated record one cannot tell which copy was answered.
+            // Only what is sent for the first time is timed: of a repeated record one cannot tell which copy
+            // was answered.
             if self.timed.is_none() && self.cursor == self.high {
                 self.timed = Some((self.cursor, now_ns));
             }

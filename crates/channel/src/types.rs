@@ -4,13 +4,13 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank(pub u32);
 
-/// The secret of a job: 64 random bits in every packet. It goes in clear, so it keeps out strays, not attackers on the
-/// wire.
+/// The secret of a job: 64 random bits in every packet. It goes in clear, so it keeps out strays, not
+/// attackers on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key(pub u64);
 
-/// Changes when a job is restored, migrated or started again, never at a switch (W4). A packet of another incarnation is
-/// dropped.
+/// Changes when a job is restored, migrated or started again, never at a switch (W4). A packet of another
+/// incarnation is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Incarnation(pub u32);
 
@@ -18,8 +18,8 @@ pub struct Incarnation(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Generation(pub u32);
 
-/// The number of a record in its flow. It wraps; two numbers are compared by half range, which is exact as long as fewer
-/// than 2^31 lie between them.
+/// The number of a record in its flow. It wraps; two numbers are compared by half range, which is exact as
+/// long as fewer than 2^31 lie between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seq(pub u32);
 
@@ -46,8 +46,9 @@ impl Seq {
     }
 }
 
-/// The name of a bulk message, made by its receiver when it accepts it: a place in the receiver's table and how often
-/// that place has been used. So a late copy of a fragment is known as late for ever, and nothing need be remembered.
+/// The name of a bulk message, made by its receiver when it accepts it: a place in the receiver's table and
+/// how often that place has been used. So a late copy of a fragment is known as late for ever, and nothing
+/// need be remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BulkId {
     pub(crate) slot: u32,
@@ -62,7 +63,8 @@ impl BulkId {
         u64::from(self.turn) << 32 | u64::from(self.slot)
     }
 
-    /// From the number that the receiver sent. Any number is a name; the receiver refuses one that it did not give.
+    /// From the number that the receiver sent. Any number is a name; the receiver refuses one that it did not
+    /// give.
     #[inline]
     #[must_use]
     pub fn from_bits(bits: u64) -> BulkId {
@@ -70,8 +72,8 @@ impl BulkId {
     }
 }
 
-/// The time at a call: library time, that is monotonic time without the time spent frozen (W6), and how often the rank
-/// has been thawed. Where the number of thaws has changed, timers start anew and do not fire.
+/// The time at a call: library time, that is monotonic time without the time spent frozen (W6), and how often
+/// the rank has been thawed. Where the number of thaws has changed, timers start anew and do not fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
     /// Library time in nanoseconds, from any start.

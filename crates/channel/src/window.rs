@@ -1,9 +1,9 @@
-//! How much of a flow may be under way: the smaller of what the receiver's socket grants (credit, W7) and of a window
-//! that shrinks on loss and on rising delay. Stream and bulk of a flow share it. All amounts are bytes of truesize, since
-//! that is what a kernel buffer counts.
+//! How much of a flow may be under way: the smaller of what the receiver's socket grants (credit, W7) and of
+//! a window that shrinks on loss and on rising delay. Stream and bulk of a flow share it. All amounts are
+//! bytes of truesize, since that is what a kernel buffer counts.
 //!
-//! A little loss is not congestion: a round (one window's worth) that loses less than one in 32 does not shrink the
-//! window, one that loses more shrinks it by as much as it lost, at most by half.
+//! A little loss is not congestion: a round (one window's worth) that loses less than one in 32 does not
+//! shrink the window, one that loses more shrinks it by as much as it lost, at most by half.
 
 /// A round that loses more than one part in this many shrinks the window.
 const LOSS_PARTS: u64 = 32;
@@ -15,7 +15,8 @@ const ROUND_TRIP_NS_MAX: u64 = 1_000_000_000;
 const TIMEOUT_NS_MAX: u64 = 100_000_000;
 /// No window is larger.
 const WINDOW_BYTES_MAX: u32 = 1 << 24;
-/// Longest datagrams in the smallest window: with fewer every loss would be a time-out, as nothing comes behind it.
+/// Longest datagrams in the smallest window: with fewer every loss would be a time-out, as nothing comes
+/// behind it.
 const STEPS_MIN: u32 = 8;
 
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +54,8 @@ impl Window {
         }
     }
 
-    /// Whether a datagram of `charge` may follow `flight`. The first always may: without it nothing would ever be heard.
+    /// Whether a datagram of `charge` may follow `flight`. The first always may: without it nothing would
+    /// ever be heard.
     #[inline]
     pub fn allows(&mut self, flight: u32, charge: u32) -> bool {
         if flight == 0 || flight + charge <= self.window.min(self.credit) {

@@ -72,8 +72,8 @@ fn forged_packets_without_the_key_are_dropped_and_counted() {
     assert_eq!(side.records, 1);
 }
 
-/// One who knows the key can do harm to the flow that it says it is, but not crash it, write outside of a message, or make
-/// it use more memory.
+/// One who knows the key can do harm to the flow that it says it is, but not crash it, write outside of a
+/// message, or make it use more memory.
 #[test]
 fn forged_packets_with_the_key_crash_nothing() {
     let mut random = Random::new(2);

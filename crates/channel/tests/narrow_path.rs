@@ -1,5 +1,5 @@
-//! A path on which long datagrams vanish while short ones do not: it is noticed, long ones travel in pieces, and whole again when the
-//! path has become wide.
+//! A path on which long datagrams vanish while short ones do not: it is noticed, long ones travel in pieces,
+//! and whole again when the path has become wide.
 
 use tutti_channel::packet::{HEADER_BYTES, Kind, SHORT_BYTES, write_header, write_piece_head};
 use tutti_channel::{

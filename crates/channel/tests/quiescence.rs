@@ -81,8 +81,8 @@ fn channel_is_quiescent_although_a_full_receiver_is_stopped() {
         sender.try_send(Rank(1), &[record; 1000], &[]).unwrap();
     }
     let sent = datagrams(&mut sender, &mut source, at(0));
-    // Four arrive: two are taken, two find it full. Then both ranks are stopped; its refusal and three packets are on
-    // their way.
+    // Four arrive: two are taken, two find it full. Then both ranks are stopped; its refusal and three
+    // packets are on their way.
     let refusal = deliver(&mut receiver, &mut sink, &sent[..4], 1);
     assert!(!sender.is_steady());
     let before = (words(&sender, 1), words(&receiver, 0));

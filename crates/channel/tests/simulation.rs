@@ -1,5 +1,5 @@
-//! Runs of the simulator ([`tutti_channel::sim`]), a million events of them. `TUTTI_SIM_SEED=n` runs that seed instead.
-//! `make soak` runs fresh seeds for as long as one likes.
+//! Runs of the simulator ([`tutti_channel::sim`]), a million events of them. `TUTTI_SIM_SEED=n` runs that
+//! seed instead. `make soak` runs fresh seeds for as long as one likes.
 
 use std::time::{Duration, Instant, SystemTime};
 

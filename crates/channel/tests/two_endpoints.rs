@@ -56,7 +56,8 @@ fn record_arrives_only_on_its_own_channel() {
     sender.try_send(Rank(1), b"for one", &[]).unwrap();
     let packet = datagrams(&mut sender, &mut side, at(0)).remove(0);
     let mut sink = Side { room: 9, ..Side::default() };
-    // Rank 2 is handed the packet for rank 1; so is rank 1 of another job and of another incarnation of this one.
+    // Rank 2 is handed the packet for rank 1; so is rank 1 of another job and of another incarnation of this
+    // one.
     assert_eq!(endpoint(2, &[0, 1]).handle_datagram(at(0), &packet, &mut sink), Err(Drop::WrongRank));
     for (key, incarnation, reason) in [(43, 1, Drop::WrongKey), (42, 2, Drop::WrongIncarnation)] {
         let identity = Identity { key: Key(key), incarnation: Incarnation(incarnation), rank: Rank(1) };
@@ -156,8 +157,8 @@ fn timers_rearm_after_a_thaw() {
     assert!((1_000_000..10_000_000).contains(&pair.ends[0].poll_timeout().unwrap()));
 }
 
-/// Messages go round in 20 ms; one is lost. Its sender is thawed every 5 ms, and looks `polls` times at the clock, `apart_ns` apart, each
-/// time. Gives the thaws until it asks.
+/// Messages go round in 20 ms; one is lost. Its sender is thawed every 5 ms, and looks `polls` times at the
+/// clock, `apart_ns` apart, each time. Gives the thaws until it asks.
 fn thaws_until_probe(polls: u64, apart_ns: u64) -> u32 {
     let mut pair = Pair::new();
     for _ in 0..20 {
@@ -294,7 +295,8 @@ fn acks_of_large_datagrams_are_not_delayed() {
     assert_eq!(sides[1].records.len(), 100);
 }
 
-/// 64 KiB as an eager message: its receiver is about to answer, so an acknowledgement alone would only come before the answer.
+/// 64 KiB as an eager message: its receiver is about to answer, so an acknowledgement alone would only come
+/// before the answer.
 #[test]
 fn ack_of_a_multi_datagram_message_rides_on_the_answer() {
     let config = Config { receive_buffer_bytes: 4 << 20, ..Config::default() };
@@ -324,7 +326,8 @@ fn ack_of_a_multi_datagram_message_rides_on_the_answer() {
     assert_eq!(alone, 0, "acknowledgements went alone");
 }
 
-/// What is lost at the very end has nothing behind it that would tell; its sender asks soon, and not once more before long.
+/// What is lost at the very end has nothing behind it that would tell; its sender asks soon, and not once
+/// more before long.
 #[test]
 fn bulk_lost_tail_is_requested_soon() {
     let mut pair = Pair::new();
@@ -423,7 +426,8 @@ fn bulk_loss_keeps_later_runs_in_their_expected_place() {
             begun_well += u32::from(first == expected.offset);
             for fragment in buffer[..run.bytes].chunks(run.segment_bytes) {
                 sent += 1;
-                // One in the middle of a run, and one so near its end that it is not known to be lost before the next.
+                // One in the middle of a run, and one so near its end that it is not known to be lost before
+                // the next.
                 if !matches!(sent % 41, 17 | 39) {
                     pair.ends[1].handle_datagram(at(pair.ns), fragment, &mut pair.sides[1]).unwrap();
                 }
@@ -488,7 +492,8 @@ fn wrong_sequence_numbers_are_refused_by_name() {
     }
 }
 
-/// What is left of each of several messages behind a burst of it, which would be a run of its own, leaves with what is left of the others.
+/// What is left of each of several messages behind a burst of it, which would be a run of its own, leaves
+/// with what is left of the others.
 #[test]
 fn bulk_tails_leave_together_behind_all_bursts() {
     const MESSAGES: u64 = 6;

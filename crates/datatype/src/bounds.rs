@@ -1,7 +1,7 @@
 //! Size, bounds and alignment of a type (MPI 5.1: lower bound, upper bound, extent, true extent).
 //!
-//! Numbers are 128 bits wide: counts of 63 bits may be nested, and what leaves the range of the result type is reported by the
-//! caller, not lost here. What leaves even 128 bits has no bounds.
+//! Numbers are 128 bits wide: counts of 63 bits may be nested, and what leaves the range of the result type
+//! is reported by the caller, not lost here. What leaves even 128 bits has no bounds.
 
 /// What is known of where the data of one element lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

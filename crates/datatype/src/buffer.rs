@@ -1,4 +1,5 @@
-//! A user's buffer as a stream of bytes: address, number of bytes, and, where the data have gaps, the map of a datatype.
+//! A user's buffer as a stream of bytes: address, number of bytes, and, where the data have gaps, the map of
+//! a datatype.
 //!
 //! The engine moves bytes at any offset in any portions and knows nothing of datatypes.
 
@@ -8,7 +9,8 @@ use crate::transfer::Map;
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Buffer {
-    /// Address of the first byte when there is no map, else the address that the map's displacements count from.
+    /// Address of the first byte when there is no map, else the address that the map's displacements count
+    /// from.
     pub at: *mut u8,
     /// Bytes of data, gaps not counted.
     pub bytes: usize,
@@ -46,8 +48,8 @@ impl Buffer {
     /// Copies bytes `[offset, offset + bytes)` of the data to `to`.
     ///
     /// # Safety
-    /// The user's memory behind the buffer is valid (MPI's rule for buffers of pending operations), `to` is valid for
-    /// writing `bytes` bytes, and the range lies inside the data.
+    /// The user's memory behind the buffer is valid (MPI's rule for buffers of pending operations), `to` is
+    /// valid for writing `bytes` bytes, and the range lies inside the data.
     pub unsafe fn load(&self, offset: usize, to: *mut u8, bytes: usize) {
         debug_assert!(offset + bytes <= self.bytes);
         // SAFETY: our contract.
@@ -59,7 +61,8 @@ impl Buffer {
         }
     }
 
-    /// Copies `bytes` bytes from `from` into the data at `offset`; what lies behind the end of the buffer is dropped.
+    /// Copies `bytes` bytes from `from` into the data at `offset`; what lies behind the end of the buffer is
+    /// dropped.
     ///
     /// # Safety
     /// As [`Buffer::load`], with `from` valid for reading.

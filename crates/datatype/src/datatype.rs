@@ -63,7 +63,8 @@ impl Datatype {
         }
     }
 
-    /// Makes the type ready for communication. If the program is checked, every buffer knows what its data are.
+    /// Makes the type ready for communication. If the program is checked, every buffer knows what its data
+    /// are.
     pub fn commit(&mut self, is_checked: bool) {
         if !matches!(self.access, Access::Uncommitted) {
             return;
@@ -115,7 +116,8 @@ impl Datatype {
         self.layout.handle.is_some()
     }
 
-    /// Hash of the sequence of basic types of `count` elements; the same for types with the same data, whatever their gaps.
+    /// Hash of the sequence of basic types of `count` elements; the same for types with the same data,
+    /// whatever their gaps.
     pub fn signature_hash(&self, count: usize) -> u64 {
         self.layout.part.signature.repeat(count as i128).map_or(0, |signature| signature.hash)
     }

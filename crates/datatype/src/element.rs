@@ -1,4 +1,5 @@
-//! The basic elements that data are made of: integers, floating point numbers, pairs of them, and how external32 has them.
+//! The basic elements that data are made of: integers, floating point numbers, pairs of them, and how
+//! external32 has them.
 
 /// What the elements of a predefined type are, for reductions and conversions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +42,8 @@ pub enum PairValue {
     Int,
     /// long
     Long,
-    /// Two Fortran REALs, DOUBLE PRECISIONs or INTEGERs: index of the same type, so many bytes each, integer or not.
+    /// Two Fortran REALs, DOUBLE PRECISIONs or INTEGERs: index of the same type, so many bytes each, integer
+    /// or not.
     Same {
         /// Bytes of each.
         bytes: u8,

@@ -31,8 +31,8 @@ impl Elements {
         buffer.unwrap_or_else(|| Err(too_many(&self.layout, count)))
     }
 
-    /// Where the data of `count` elements begin relative to their address, and how many bytes there are from first to last.
-    /// The padding of predefined types counts, because reductions touch it.
+    /// Where the data of `count` elements begin relative to their address, and how many bytes there are from
+    /// first to last. The padding of predefined types counts, because reductions touch it.
     pub fn span(&self, count: usize) -> (isize, usize) {
         let bounds = &self.layout.part.bounds;
         let narrow = |number: i128| number.clamp(isize::MIN as i128, isize::MAX as i128) as isize;

@@ -1,7 +1,8 @@
 //! external32 (MPI 14.5.2): the representation of data that all machines share, for MPI_Pack_external.
 //!
-//! The data of a buffer are a stream of native numbers in the order of the type map, and external32 is the same stream of numbers of
-//! the standard's lengths in big endian. So a piece is loaded from the buffer, converted, and written, or the other way round.
+//! The data of a buffer are a stream of native numbers in the order of the type map, and external32 is the
+//! same stream of numbers of the standard's lengths in big endian. So a piece is loaded from the buffer,
+//! converted, and written, or the other way round.
 
 use crate::buffer::Buffer;
 use crate::element::{Basic, Element, Wire};
@@ -70,7 +71,8 @@ pub fn external_size(signature: &Signature) -> Option<i128> {
 /// Writes all data of a buffer to `to`.
 ///
 /// # Safety
-/// As [`Buffer::load`]; `to` has room for the external size of the signature, which is that of all the buffer's data.
+/// As [`Buffer::load`]; `to` has room for the external size of the signature, which is that of all the
+/// buffer's data.
 pub unsafe fn pack(buffer: &Buffer, signature: &Signature, mut to: *mut u8) {
     for_each_piece(signature, |basic, offset, native| {
         let mut numbers = [0; PIECE_BYTES];
@@ -87,7 +89,8 @@ pub unsafe fn pack(buffer: &Buffer, signature: &Signature, mut to: *mut u8) {
 /// Reads all data of a buffer from `from`.
 ///
 /// # Safety
-/// As [`Buffer::store`]; `from` has the external size of the signature, which is that of all the buffer's data.
+/// As [`Buffer::store`]; `from` has the external size of the signature, which is that of all the buffer's
+/// data.
 pub unsafe fn unpack(buffer: &Buffer, signature: &Signature, mut from: *const u8) {
     for_each_piece(signature, |basic, offset, native| {
         let mut numbers = [0; PIECE_BYTES];
@@ -116,7 +119,8 @@ fn for_each_piece(signature: &Signature, mut piece: impl FnMut(Basic, usize, usi
     });
 }
 
-/// Bits of the fraction of binary128 that a long double does not have: 112 against 63 behind the explicit one.
+/// Bits of the fraction of binary128 that a long double does not have: 112 against 63 behind the explicit
+/// one.
 const FEWER_BITS: u32 = 49;
 
 /// An x86 long double as binary128: the exponents are the same, the explicit leading one goes.

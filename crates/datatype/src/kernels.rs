@@ -1,7 +1,7 @@
 //! The inner loops: blocks of one length at regular or irregular places, to or from a stream of bytes.
 //!
-//! Lengths that occur in practice have loops of their own, in which a block is one or a few register moves; a call of memcpy per
-//! block would cost several times its work.
+//! Lengths that occur in practice have loops of their own, in which a block is one or a few register moves; a
+//! call of memcpy per block would cost several times its work.
 
 /// Which way bytes go, known when the code is compiled.
 pub const PACK: bool = true;
@@ -28,7 +28,8 @@ pub unsafe fn copy<const DIRECTION: bool>(memory: *mut u8, stream: *mut u8, byte
     }
 }
 
-/// Fewer than [`LONG_BLOCK`] bytes: by two moves that may overlap in the middle where a pair is enough, else in steps.
+/// Fewer than [`LONG_BLOCK`] bytes: by two moves that may overlap in the middle where a pair is enough, else
+/// in steps.
 #[inline(always)]
 unsafe fn copy_short(from: *const u8, to: *mut u8, bytes: usize) {
     /// First and last `N` bytes.
@@ -68,7 +69,8 @@ unsafe fn copy_short(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Calls `$with` with the block length as a constant, or `$otherwise` for lengths that have no loop of their own.
+/// Calls `$with` with the block length as a constant, or `$otherwise` for lengths that have no loop of their
+/// own.
 macro_rules! by_length {
     ($bytes:expr, $with:ident $arguments:tt, $otherwise:expr, [$($length:literal)*]) => {
         match $bytes {
@@ -124,10 +126,10 @@ unsafe fn blocks<const DIRECTION: bool, const BYTES: usize>(
 /// Columns that go on together.
 pub const COLUMNS_ABREAST: usize = 8;
 
-/// `columns` columns of `rows` blocks of `bytes` bytes: in memory the columns are `stride` apart and the rows `row`; in the
-/// stream each column is dense and follows the one before. Eight columns go on together, row by row: a line of memory is
-/// moved once, as a whole, and the stream is read or written in eight sequences, which a processor foresees, while it
-/// does not foresee the lines of rows.
+/// `columns` columns of `rows` blocks of `bytes` bytes: in memory the columns are `stride` apart and the rows
+/// `row`; in the stream each column is dense and follows the one before. Eight columns go on together, row by
+/// row: a line of memory is moved once, as a whole, and the stream is read or written in eight sequences,
+/// which a processor foresees, while it does not foresee the lines of rows.
 ///
 /// # Safety
 /// Each block is valid at both places; memory and stream do not overlap.

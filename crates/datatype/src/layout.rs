@@ -1,7 +1,7 @@
 //! What a type is: where its data lie ([`Part`]) and how the user made it ([`Description`]).
 //!
-//! A layout never changes and is shared: by the handles that name it, by the types made of it, by their contents. It lives as long as
-//! any of them, whatever the user frees first.
+//! A layout never changes and is shared: by the handles that name it, by the types made of it, by their
+//! contents. It lives as long as any of them, whatever the user frees first.
 
 use std::rc::Rc;
 
@@ -9,7 +9,8 @@ use core::ffi::c_int;
 
 use crate::part::Part;
 
-/// How a type was made: what its constructor keeps, for MPI_Type_get_envelope and MPI_Type_get_contents. Nothing here reads it.
+/// How a type was made: what its constructor keeps, for MPI_Type_get_envelope and MPI_Type_get_contents.
+/// Nothing here reads it.
 #[derive(Debug, Default)]
 pub struct Description {
     /// Which constructor.

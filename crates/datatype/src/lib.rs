@@ -1,4 +1,5 @@
-//! Datatypes without MPI: where the bytes of data lie in memory, what they are, and how they are copied, converted and reduced.
+//! Datatypes without MPI: where the bytes of data lie in memory, what they are, and how they are copied,
+//! converted and reduced.
 //!
 //! | module | what |
 //! |---|---|
@@ -9,9 +10,10 @@
 //! | [`buffer`], [`note`] | the data of one operation, and what the checker knows of them |
 //! | [`external`], [`reduce`] | external32; the loops of the predefined reductions |
 //!
-//! A caller puts a [`Part`] together, wraps it in a [`Layout`] and a [`Datatype`], commits it, and asks it for a [`Buffer`] per
-//! operation. Files that copy or compute by address have `unsafe`: these are `buffer`, `external`, `kernels`, `reduce` and
-//! `transfer`. There is no state of a process here, no communicator and no handle: whatever moves typed data may use it.
+//! A caller puts a [`Part`] together, wraps it in a [`Layout`] and a [`Datatype`], commits it, and asks it
+//! for a [`Buffer`] per operation. Files that copy or compute by address have `unsafe`: these are `buffer`,
+//! `external`, `kernels`, `reduce` and `transfer`. There is no state of a process here, no communicator and
+//! no handle: whatever moves typed data may use it.
 
 #![deny(unsafe_code)]
 

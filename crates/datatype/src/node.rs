@@ -1,8 +1,8 @@
 //! The flattened program of a type: where the bytes of one element lie, in the order of the data.
 //!
-//! Regular patterns stay loops however long they are; neighbouring runs are one run; short loops inside loops become lists, so
-//! that [`crate::transfer`] can copy them column by column. Basic types are forgotten here: conversions and counting
-//! have [`crate::signature`].
+//! Regular patterns stay loops however long they are; neighbouring runs are one run; short loops inside loops
+//! become lists, so that [`crate::transfer`] can copy them column by column. Basic types are forgotten here:
+//! conversions and counting have [`crate::signature`].
 
 use std::rc::Rc;
 
@@ -48,7 +48,8 @@ pub struct Loop {
     pub body: Node,
 }
 
-/// A run among others. Its length is the difference of offsets to the next one; the last is followed by an end mark.
+/// A run among others. Its length is the difference of offsets to the next one; the last is followed by an
+/// end mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Offset of its first byte in the data of the node.
@@ -120,7 +121,8 @@ impl Node {
         joined.finish()
     }
 
-    /// Calls `visit` with address and length of each run, counted from `base`, until it gives false; whether it never did.
+    /// Calls `visit` with address and length of each run, counted from `base`, until it gives false; whether
+    /// it never did.
     pub fn for_each_run(&self, base: usize, visit: &mut impl FnMut(usize, usize) -> bool) -> bool {
         let base = base.wrapping_add_signed(self.at);
         let at = |displacement: isize| base.wrapping_add_signed(displacement);

@@ -1,8 +1,10 @@
-//! What the data of a buffer are: made when a type is committed while the program is being checked, kept with the type's program.
+//! What the data of a buffer are: made when a type is committed while the program is being checked, kept with
+//! the type's program.
 //!
-//! With a message travels one [`SignatureWord`]: the basic type when all elements have the same, and 56 bits of the hash of the sequence.
-//! The receiver compares the hash with that of as many elements of its own type (MPI 3.3.1: the message may be shorter than the
-//! buffer). Bytes (MPI_BYTE, MPI_PACKED) match everything: on this machine the bytes are the same, so no result is wrong.
+//! With a message travels one [`SignatureWord`]: the basic type when all elements have the same, and 56 bits
+//! of the hash of the sequence. The receiver compares the hash with that of as many elements of its own type
+//! (MPI 3.3.1: the message may be shorter than the buffer). Bytes (MPI_BYTE, MPI_PACKED) match everything: on
+//! this machine the bytes are the same, so no result is wrong.
 
 use crate::buffer::Buffer;
 use crate::element::Element;

@@ -28,7 +28,8 @@ impl Part {
         Part { bounds: Bounds::EMPTY, node: None, fits: true, signature: Signature::empty() }
     }
 
-    /// Of one element that is not part of another type; of a pair with the gap that C puts between its members.
+    /// Of one element that is not part of another type; of a pair with the gap that C puts between its
+    /// members.
     pub fn of_element(element: Element, wire: Wire) -> Part {
         let (size, align) = (element.bytes(), element.align());
         let Element::Pair(pair) = element else {

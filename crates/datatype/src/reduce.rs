@@ -1,15 +1,17 @@
-//! The predefined reductions on elements (MPI 6.9.2): which operation goes with which element, and the loop that does it.
+//! The predefined reductions on elements (MPI 6.9.2): which operation goes with which element, and the loop
+//! that does it.
 //!
-//! [`kernel`] gives the loop, or nothing where the operation has no meaning. Beyond the standard it takes characters as integers of
-//! their size, and logical operations on floating point numbers, as other implementations do. A loop computes
-//! `inout[i] = input[i] op inout[i]`; the input is the operand of the lower rank. Integers wrap. The loops are plain, so that the
-//! compiler makes vector code of them.
+//! [`kernel`] gives the loop, or nothing where the operation has no meaning. Beyond the standard it takes
+//! characters as integers of their size, and logical operations on floating point numbers, as other
+//! implementations do. A loop computes `inout[i] = input[i] op inout[i]`; the input is the operand of the
+//! lower rank. Integers wrap. The loops are plain, so that the compiler makes vector code of them.
 
 mod long_double;
 
 use crate::element::{Element, PairValue};
 
-/// A predefined operation, by the number that the MPI ABI gives it. Other numbers are operations without loops.
+/// A predefined operation, by the number that the MPI ABI gives it. Other numbers are operations without
+/// loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation(pub usize);
 

@@ -1,6 +1,7 @@
 //! The type signature: which basic types follow each other in the data, without their places.
 //!
-//! Used by whatever counts or converts basic elements, and, as a hash, for comparing what two processes think of a message.
+//! Used by whatever counts or converts basic elements, and, as a hash, for comparing what two processes think
+//! of a message.
 
 use std::rc::Rc;
 
@@ -100,8 +101,8 @@ impl Signature {
         }
     }
 
-    /// How many basic elements are whole in the first `bytes` bytes of one element, and the bytes left over. All that is beyond the
-    /// end is left over.
+    /// How many basic elements are whole in the first `bytes` bytes of one element, and the bytes left over.
+    /// All that is beyond the end is left over.
     pub fn elements_in(&self, bytes: i128) -> (i128, i128) {
         if bytes >= self.size {
             return (self.elements, bytes - self.size);
@@ -209,7 +210,8 @@ impl Signature {
     }
 }
 
-/// A number that tells kinds of basic elements apart. Names of the same kind (MPI_INT, MPI_INT32_T, MPI_INTEGER) are not told apart.
+/// A number that tells kinds of basic elements apart. Names of the same kind (MPI_INT, MPI_INT32_T,
+/// MPI_INTEGER) are not told apart.
 fn spread(element: Element) -> u64 {
     let (kind, bytes) = match element {
         Element::Signed(n) => (1, n),

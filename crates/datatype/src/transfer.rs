@@ -1,8 +1,8 @@
 //! Copies any range of the data of a buffer to or from a stream of bytes.
 //!
-//! A message leaves in pieces whose borders fall anywhere. Every call finds its place by one division per nested loop; in lists
-//! it begins to look where the last call ended ([`Hints`]), so going on costs the same however long the list is, and any other
-//! place is found by binary search.
+//! A message leaves in pieces whose borders fall anywhere. Every call finds its place by one division per
+//! nested loop; in lists it begins to look where the last call ended ([`Hints`]), so going on costs the same
+//! however long the list is, and any other place is found by binary search.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -48,7 +48,8 @@ const TILE_BYTES: usize = 8 << 10;
 const PORTION_BYTES_MAX: usize = 512 << 10;
 /// What memory is fetched in.
 const LINE_BYTES: usize = 64;
-/// Fewest and most rows of a tile of a transposed matrix: each is a cache line or two, and perhaps a page, of its own.
+/// Fewest and most rows of a tile of a transposed matrix: each is a cache line or two, and perhaps a page, of
+/// its own.
 const ROWS: (usize, usize) = (16, 1024);
 /// The distance at which lines of memory take the same place in a cache, of many a second-level cache.
 const SAME_PLACE_BYTES: usize = 64 << 10;
@@ -111,7 +112,8 @@ impl Map {
         self.program.portion
     }
 
-    /// Calls `visit` with address and length of each run of `bytes` bytes, which are whole elements, until it gives false.
+    /// Calls `visit` with address and length of each run of `bytes` bytes, which are whole elements, until it
+    /// gives false.
     pub fn runs(&self, base: usize, bytes: usize, visit: &mut impl FnMut(usize, usize) -> bool) {
         let Program { body, stride, .. } = &*self.program;
         if matches!(body.shape, Shape::Run) && *stride == body.bytes as isize {
@@ -392,7 +394,8 @@ unsafe fn repeated<const DIRECTION: bool>(
     }
 }
 
-/// Whether neighbours in the outer loop share cache lines that the inner loop would have to fetch again: columns of a matrix.
+/// Whether neighbours in the outer loop share cache lines that the inner loop would have to fetch again:
+/// columns of a matrix.
 fn is_transposed(inner: &Loop, stride: isize, count: usize) -> bool {
     count > 3
         && inner.count > 2 * ROWS.0
@@ -401,13 +404,15 @@ fn is_transposed(inner: &Loop, stride: isize, count: usize) -> bool {
         && inner.stride.unsigned_abs() >= LINE_BYTES
 }
 
-/// How many rows' lines a cache keeps until the next columns want them: it has few ways where rows are a power of two apart.
+/// How many rows' lines a cache keeps until the next columns want them: it has few ways where rows are a
+/// power of two apart.
 fn tile_rows(stride: isize) -> usize {
     let power = 1 << stride.unsigned_abs().trailing_zeros().min(SAME_PLACE_BYTES.trailing_zeros());
     (2 * SAME_PLACE_BYTES / power).clamp(ROWS.0, ROWS.1)
 }
 
-/// A loop of runs, `count` times: in tiles of as many columns as two cache lines hold, and of as many rows as a cache does.
+/// A loop of runs, `count` times: in tiles of as many columns as two cache lines hold, and of as many rows as
+/// a cache does.
 unsafe fn transposed<const DIRECTION: bool>(
     inner: &Loop,
     stride: isize,
@@ -442,7 +447,8 @@ unsafe fn transposed<const DIRECTION: bool>(
     }
 }
 
-/// Few short runs, many times: the first run of many elements, then the second of them ... A column is `(offset, at, bytes)`.
+/// Few short runs, many times: the first run of many elements, then the second of them ... A column is
+/// `(offset, at, bytes)`.
 #[inline(always)]
 unsafe fn by_columns<const DIRECTION: bool>(
     columns: impl Iterator<Item = (usize, isize, usize)> + Clone,
@@ -470,7 +476,8 @@ unsafe fn by_columns<const DIRECTION: bool>(
 }
 
 impl Hints {
-    /// The entry of a list of `entries` that holds the byte `offset`, which is below `end`; `begin` tells where an entry begins.
+    /// The entry of a list of `entries` that holds the byte `offset`, which is below `end`; `begin` tells
+    /// where an entry begins.
     #[inline(always)]
     fn find(
         &self,

@@ -1,12 +1,13 @@
-//! What the network of a job can do without any protocol: round trip of 4 B and stream of 1 MiB pieces over the ranks' own UDP
-//! sockets, polled. The limit of every figure between nodes.
+//! What the network of a job can do without any protocol: round trip of 4 B and stream of 1 MiB pieces over
+//! the ranks' own UDP sockets, polled. The limit of every figure between nodes.
 //!
 //! ```text
 //! mpiexec --virtual-nodes 2 -n 2 network_limits        the loopback interface
 //! mpiexec --netns 2 -n 2 network_limits                two network namespaces joined by a pair of veths
 //! ```
 //!
-//! A line that begins with `limits` is read by `make bench`. A datagram that is lost ends the program: then the figure would be one of something else.
+//! A line that begins with `limits` is read by `make bench`. A datagram that is lost ends the program: then
+//! the figure would be one of something else.
 
 use std::time::{Duration, Instant};
 

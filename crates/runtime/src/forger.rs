@@ -25,7 +25,8 @@ const FORGE_VARIABLE: &str = "TUTTI_FORGE";
 /// Where the key stands in a packet.
 const KEY: std::ops::Range<u64> = 8..16;
 
-/// The socket of a rank with the faults that the environment asks for (`TUTTI_FAULTS`), and with forged packets.
+/// The socket of a rank with the faults that the environment asks for (`TUTTI_FAULTS`), and with forged
+/// packets.
 ///
 /// # Errors
 /// When `TUTTI_FAULTS` holds no faults.

@@ -175,7 +175,7 @@ impl Router {
         self.net.duplicate_socket()
     }
 
-    /// What an interface sends by; [`Router::transmit`] hands it to the socket.
+    /// What an interface sends by; [`Router::transmit_as`] hands it to the socket.
     pub fn outbox(&mut self, route: RouteId) -> Outbox<'_> {
         Outbox { net: &mut self.net, route }
     }

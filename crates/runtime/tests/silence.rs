@@ -33,7 +33,8 @@ fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// A rank of a job on two nodes, whose other rank never answers; and the daemon's way to tell it of its turns.
+/// A rank of a job on two nodes, whose other rank never answers; and the daemon's way to tell it of its
+/// turns.
 fn rank() -> (Net, Teller, Job, [OwnedFd; 2]) {
     let open = || udp::open(Ipv4Addr::LOCALHOST.into()).expect("a socket on the loopback");
     let made: [(OwnedFd, SocketAddr); 2] = [open(), open()];
@@ -63,7 +64,8 @@ fn rank() -> (Net, Teller, Job, [OwnedFd; 2]) {
 fn frozen_rank_sends_no_probe_when_thawed() {
     let (mut net, mut daemon, job, _sockets) = rank();
     for round in 1..=3 {
-        // As if it had been frozen at the instruction before the first: what passes until it is told does not count either.
+        // As if it had been frozen at the instruction before the first: what passes until it is told does not
+        // count either.
         daemon.begin(now_ns());
         if round == 1 {
             net.try_send(1, b"head", b"body").expect("there is room");

@@ -1,8 +1,8 @@
 //! One daemon's part in the control of gangs: the node's switch and the merging of reports, put together.
 //!
-//! [`Agent`] is what a daemon drives: it is told what comes from the parent, from the children, from the freezers and from the boards, and
-//! says what is to be sent to whom and what is to be done here. Orders go to the children before anything is
-//! done.
+//! [`Agent`] is what a daemon drives: it is told what comes from the parent, from the children, from the
+//! freezers and from the boards, and says what is to be sent to whom and what is to be done here. Orders go
+//! to the children before anything is done.
 //!
 //! On the controller the parent is the [`crate::controller::Controller`]: [`Output::Parent`] is for
 //! [`crate::controller::Controller::handle_report`], and what [`crate::controller::Controller::poll_down`]

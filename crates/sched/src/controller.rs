@@ -1,8 +1,9 @@
 //! The controller's side of the gang switch: what goes down the tree, and what the reports that come up lead
 //! to.
 //!
-//! [`Controller`] has the [`Scheduler`]. The caller tells it events, sends down what [`Controller::poll_down`] gives, in that order, to the node's own
-//! [`crate::gang::NodeSwitch`] too, and hands it what the controller's own [`crate::barrier::Merger`] has merged.
+//! [`Controller`] has the [`Scheduler`]. The caller tells it events, sends down what
+//! [`Controller::poll_down`] gives, in that order, to the node's own [`crate::gang::NodeSwitch`] too, and
+//! hands it what the controller's own [`crate::barrier::Merger`] has merged.
 //!
 //! ```text
 //!  overlapped:  PLAN if changed, SWITCH                                  FROZEN comes behind; nothing waits for it but the job's next turn

@@ -1,23 +1,24 @@
-//! The bulk ring of an ordered pair: a few slots through which the bytes of matched or eager messages stream while both ranks
-//! run. Their size is the layout's: 17 KiB where few ranks share a node (not 16: the first KiB of all slots have room in the
-//! first-level caches side by side). The envelope ring goes on beside it.
+//! The bulk ring of an ordered pair: a few slots through which the bytes of matched or eager messages stream
+//! while both ranks run. Their size is the layout's: 17 KiB where few ranks share a node (not 16: the first
+//! KiB of all slots have room in the first-level caches side by side). The envelope ring goes on beside it.
 //!
-//! One line holds the descriptors of all slots, written by the sender: `lap` (8 bits, never the previous one of that slot),
-//! `bytes` (24), `message` (32). The descriptor is the commit. Another line, the receiver's, counts the slots that it has
-//! emptied, and says in which pieces it wants the data.
+//! One line holds the descriptors of all slots, written by the sender: `lap` (8 bits, never the previous one
+//! of that slot), `bytes` (24), `message` (32). The descriptor is the commit. Another line, the receiver's,
+//! counts the slots that it has emptied, and says in which pieces it wants the data.
 //!
 //! ```text
 //! sender    slot i free? copy chunk, descriptor[i] = (lap, bytes, message)
 //! receiver  descriptor[i] has my lap? copy chunk out, emptied += 1
 //! ```
 //!
-//! Near cores pass pieces of 1 KiB that stay in their first-level caches. Between far cores ([`crate::distance`]) a line comes
-//! faster from memory than from the other core's cache, so there the receiver flushes what it has read, and pieces have
-//! 4 KiB. Nothing but time depends on either.
+//! Near cores pass pieces of 1 KiB that stay in their first-level caches. Between far cores
+//! ([`crate::distance`]) a line comes faster from memory than from the other core's cache, so there the
+//! receiver flushes what it has read, and pieces have 4 KiB. Nothing but time depends on either.
 //!
-//! The count wakes nobody. A sender that sleeps because all slots are full does so by [`crate::doorbell::sleep_if`] on its
-//! own endpoint and looks at [`Producer::free_slot`] there; a receiver asks [`Consumer::take_owed_bell`] after a pass over
-//! the ring, before it sleeps or leaves the library, and rings the sender if told so.
+//! The count wakes nobody. A sender that sleeps because all slots are full does so by
+//! [`crate::doorbell::sleep_if`] on its own endpoint and looks at [`Producer::free_slot`] there; a receiver
+//! asks [`Consumer::take_owed_bell`] after a pass over the ring, before it sleeps or leaves the library, and
+//! rings the sender if told so.
 
 use std::ptr::NonNull;
 
@@ -108,8 +109,8 @@ pub struct Consumer {
     measured_at: u64,
 }
 
-// SAFETY: the pointers lead into a segment that outlives both ends (the constructors' contract); each end is used by one
-// thread at a time, under the process lock.
+// SAFETY: the pointers lead into a segment that outlives both ends (the constructors' contract); each end is
+// used by one thread at a time, under the process lock.
 unsafe impl Send for Producer {}
 // SAFETY: as above.
 unsafe impl Send for Consumer {}
@@ -133,8 +134,8 @@ impl Producer {
         Producer { parts, filled: 0, known_emptied: 0, is_far: false }
     }
 
-    /// The same end, at the same position, on a copy of the ring's memory: for snapshots, and for tests that look at a
-    /// frozen peer.
+    /// The same end, at the same position, on a copy of the ring's memory: for snapshots, and for tests that
+    /// look at a frozen peer.
     ///
     /// # Safety
     /// As [`Producer::new`], but the memory is a copy of this end's ring.
@@ -163,8 +164,9 @@ impl Producer {
         Some(unsafe { self.parts.slots.add(self.filled as usize % SLOTS * self.parts.slot_lines) }.cast())
     }
 
-    /// How many of a message's last `left` bytes are best put into the slot that [`Producer::free_slot`] returned last: a piece; or a
-    /// whole slot, if otherwise the rest of a short message would have to wait until its receiver has emptied others.
+    /// How many of a message's last `left` bytes are best put into the slot that [`Producer::free_slot`]
+    /// returned last: a piece; or a whole slot, if otherwise the rest of a short message would have to wait
+    /// until its receiver has emptied others.
     #[inline(always)]
     pub fn piece_bytes(&self, left: usize) -> usize {
         let free_behind = SLOTS as u64 - 1 - (self.filled - self.known_emptied);
@@ -201,8 +203,8 @@ impl Consumer {
         Consumer { parts, emptied: 0, rung_at: 0, distance: Distance::default(), measured_at: u64::MAX }
     }
 
-    /// The same end, at the same position, on a copy of the ring's memory: for snapshots, and for tests that look at a
-    /// frozen peer.
+    /// The same end, at the same position, on a copy of the ring's memory: for snapshots, and for tests that
+    /// look at a frozen peer.
     ///
     /// # Safety
     /// As [`Consumer::new`], but the memory is a copy of this end's ring.

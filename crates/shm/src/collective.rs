@@ -1,8 +1,8 @@
 //! Collective blocks: flags and small data of collective operations among the ranks of one node (F17).
 //!
-//! A segment has [`BLOCKS`] blocks. A communicator takes one at its first collective; the last member that frees the
-//! communicator gives it back. Sequence numbers of a block never go back, so a late reader of the previous owner cannot be
-//! deceived.
+//! A segment has [`BLOCKS`] blocks. A communicator takes one at its first collective; the last member that
+//! frees the communicator gives it back. Sequence numbers of a block never go back, so a late reader of the
+//! previous owner cannot be deceived.
 //!
 //! Each member has [`MEMBER_LINES`] lines and [`DATA_BYTES`] of data, all written by that member alone:
 //!
@@ -12,8 +12,8 @@
 //! | 2 | `done`: the last operation whose slots this member has finished reading |
 //! | 3 | the second sequence word of operations with two steps |
 //!
-//! Operation `k` uses slot `k & 1`. A member may overwrite its slot for `k` when all members that read `k - 2` have finished
-//! it: they have arrived at `k - 1`, or their `done` says so.
+//! Operation `k` uses slot `k & 1`. A member may overwrite its slot for `k` when all members that read
+//! `k - 2` have finished it: they have arrived at `k - 1`, or their `done` says so.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -41,7 +41,8 @@ pub struct BlockHeader {
 }
 
 impl BlockHeader {
-    /// Takes the block for a communicator of so many members, if it is free. They learn of it from the one that has taken it.
+    /// Takes the block for a communicator of so many members, if it is free. They learn of it from the one
+    /// that has taken it.
     pub fn try_take(&self, members: u32) -> bool {
         let is_taken = self.taken.load(Ordering::Relaxed) == 0
             && self.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
@@ -51,7 +52,8 @@ impl BlockHeader {
         is_taken
     }
 
-    /// A member has freed the communicator after so many operations; all count alike. The last one gives the block back.
+    /// A member has freed the communicator after so many operations; all count alike. The last one gives the
+    /// block back.
     pub fn leave(&self, sequence: u64) {
         if self.members.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.base.store(sequence, Ordering::Relaxed);

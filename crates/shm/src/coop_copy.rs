@@ -1,5 +1,5 @@
-//! One message copied by two ranks at once, each from or into the other's memory: the sender writes pieces, the receiver reads
-//! pieces, whoever is there. Three lines per kind and ordered pair of ranks.
+//! One message copied by two ranks at once, each from or into the other's memory: the sender writes pieces,
+//! the receiver reads pieces, whoever is there. Three lines per kind and ordered pair of ranks.
 //!
 //! | line | holds | written by |
 //! |---|---|---|
@@ -13,10 +13,12 @@
 //! both     the two counts make all pieces, or line 0 names a later message: complete
 //! ```
 //!
-//! One of the two ranks opens all messages of such a block, in the order of their numbers. The other need not come: then
-//! the opener claims every piece. A rank that is frozen between claim and count delays the message, it loses nothing.
+//! One of the two ranks opens all messages of such a block, in the order of their numbers. The other need not
+//! come: then the opener claims every piece. A rank that is frozen between claim and count delays the
+//! message, it loses nothing.
 //!
-//! A rank that cannot copy counts [`BROKEN`]: the message must go another way, and the block is not opened again.
+//! A rank that cannot copy counts [`BROKEN`]: the message must go another way, and the block is not opened
+//! again.
 
 use std::ptr::NonNull;
 
@@ -63,8 +65,8 @@ pub struct Joint {
     copied: u32,
 }
 
-// SAFETY: the pointers lead into a segment that outlives the value (the constructor's contract); an end is used by one thread
-// at a time, under the process lock.
+// SAFETY: the pointers lead into a segment that outlives the value (the constructor's contract); an end is
+// used by one thread at a time, under the process lock.
 unsafe impl Send for Joint {}
 
 const fn pack(message: u32, count: u32) -> u64 {
@@ -84,8 +86,8 @@ impl Joint {
         Joint { parts, message: 0, copied: 0 }
     }
 
-    /// Opens the next message. The opener calls it in the order of the numbers, which begin at 1, when the one before is
-    /// complete.
+    /// Opens the next message. The opener calls it in the order of the numbers, which begin at 1, when the
+    /// one before is complete.
     pub fn open(&mut self, message: u32) {
         self.count(message, 0);
         self.claims().store(pack(message, 0), Ordering::Release);
@@ -129,8 +131,8 @@ impl Joint {
 
     /// How far a message is.
     pub fn state(&self, message: u32, pieces: u32) -> State {
-        // The other's line first: an opener renews its own line before line 0, so what is read here is not of a message
-        // before the one that line 0 is then found to name.
+        // The other's line first: an opener renews its own line before line 0, so what is read here is not of
+        // a message before the one that line 0 is then found to name.
         // SAFETY: valid by the constructor's contract.
         let (other_message, other_copied) =
             unpack(unsafe { self.parts.other.as_ref() }.0.load(Ordering::Acquire));

@@ -1,4 +1,5 @@
-//! The daemon page: what a job's ranks are told of their turns (DESIGN 4, W6). One page per job and node, beside the segment.
+//! The daemon page: what a job's ranks are told of their turns (DESIGN 4, W6). One page per job and node,
+//! beside the segment.
 //!
 //! ```text
 //! starter: DaemonPage::create -> ranks: a descriptor that is open for reading only, Page::read, then clock()
@@ -11,16 +12,19 @@
 //! | turns | the switch thread of the node's daemon; the starter while there is none |
 //! | holds | the starter: suspended by its user, stopped for a snapshot |
 //!
-//! **Library time** is monotonic time without what a job has stood still. A page of zeros says: never frozen, no slice ends. Both lines are written before
-//! the ranks are thawed, so a rank finds new words, or was not frozen. A total only grows, so one that is the same before and after a look at
-//! the clock belongs to that time ([`Page::clock`]).
+//! **Library time** is monotonic time without what a job has stood still. A page of zeros says: never frozen,
+//! no slice ends. Both lines are written before the ranks are thawed, so a rank finds new words, or was not
+//! frozen. A total only grows, so one that is the same before and after a look at the clock belongs to that
+//! time ([`Page::clock`]).
 //!
-//! **Times that overlap** (suspended in the middle of another's turn) count once: the starter leaves out of its line what the other has
-//! (`Hold`). If a daemon dies while the job stands still, the starter ends its line for it ([`DaemonPage::settle`]); a slice that it had announced ends too.
+//! **Times that overlap** (suspended in the middle of another's turn) count once: the starter leaves out of
+//! its line what the other has (`Hold`). If a daemon dies while the job stands still, the starter ends its
+//! line for it ([`DaemonPage::settle`]); a slice that it had announced ends too.
 //!
-//! **Trust.** The daemon reads the words once, when it adopts the page, as numbers without meaning that it goes on counting from; after
-//! that it only writes. The page cannot become shorter. A rank cannot write by what it is given; a job that wants to spoil its own clock
-//! can, as it can spoil its segment: nobody else looks at it.
+//! **Trust.** The daemon reads the words once, when it adopts the page, as numbers without meaning that it
+//! goes on counting from; after that it only writes. The page cannot become shorter. A rank cannot write by
+//! what it is given; a job that wants to spoil its own clock can, as it can spoil its segment: nobody else
+//! looks at it.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -90,8 +94,8 @@ impl Line {
 }
 
 impl Lines {
-    /// Both only grow: while the sum is the same, both are. An array of the two, compared as a whole, made a look at the clock take 50 ns
-    /// instead of 24.
+    /// Both only grow: while the sum is the same, both are. An array of the two, compared as a whole, made a
+    /// look at the clock take 50 ns instead of 24.
     #[inline(always)]
     fn frozen_ns(&self) -> u64 {
         let total = |line: &Line| line.frozen_ns_total.load(Ordering::Acquire);
@@ -208,7 +212,8 @@ impl Page {
 
     #[inline(always)]
     fn lines(&self) -> &Lines {
-        // SAFETY: the mapping is a page that cannot become shorter, aligned, and lives as long as self; all words are atomics.
+        // SAFETY: the mapping is a page that cannot become shorter, aligned, and lives as long as self; all
+        // words are atomics.
         unsafe { self.0.as_ref() }
     }
 
@@ -251,7 +256,8 @@ impl DaemonPage {
     /// When the kernel gives no descriptor or no memory.
     pub fn create() -> io::Result<Self> {
         let name = std::ffi::CString::new(NAME).expect("it has no zero in it");
-        // SAFETY: the name is a C string; a fresh descriptor is owned by nobody else; plain system calls on it.
+        // SAFETY: the name is a C string; a fresh descriptor is owned by nobody else; plain system calls on
+        // it.
         let descriptor = unsafe {
             let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
             let descriptor = OwnedFd::from_raw_fd(checked(libc::memfd_create(name.as_ptr(), flags))?);
@@ -274,8 +280,8 @@ impl DaemonPage {
         Ok(file.into())
     }
 
-    /// Maps the page of this user's job, to tell it of its turns. Goes on with the numbers that stand there. The descriptor may be
-    /// anything that a user could bring.
+    /// Maps the page of this user's job, to tell it of its turns. Goes on with the numbers that stand there.
+    /// The descriptor may be anything that a user could bring.
     ///
     /// # Errors
     /// When it is no such page, or not the user's.

@@ -1,8 +1,9 @@
 //! How far the core of the other rank is: whether a line that it has written comes quickly.
 //!
-//! Near cores share a cache; a line that one has written reaches the other in some 50 ns. Between far ones (another
-//! chiplet or socket) it takes 130 ns and more, longer than from memory. In a virtual machine that changes from one second
-//! to the next, so it is measured all the time: now and then, with data that are read anyway.
+//! Near cores share a cache; a line that one has written reaches the other in some 50 ns. Between far ones
+//! (another chiplet or socket) it takes 130 ns and more, longer than from memory. In a virtual machine that
+//! changes from one second to the next, so it is measured all the time: now and then, with data that are read
+//! anyway.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -17,9 +18,10 @@ const SURE: i8 = 2;
 /// Whether [`Distance::measure`] does anything.
 static MEASURES: AtomicBool = AtomicBool::new(true);
 
-/// All cores count as near from now on, in this process. For tests that step a process instruction by instruction: the clock is
-/// read from a page that the kernel changes every few milliseconds, again and again until it has not changed meanwhile; one
-/// who takes a step in longer than it takes the kernel to change it never gets there.
+/// All cores count as near from now on, in this process. For tests that step a process instruction by
+/// instruction: the clock is read from a page that the kernel changes every few milliseconds, again and again
+/// until it has not changed meanwhile; one who takes a step in longer than it takes the kernel to change it
+/// never gets there.
 pub fn stop_measuring() {
     MEASURES.store(false, Ordering::Relaxed);
 }
@@ -38,8 +40,8 @@ impl Distance {
         self.is_far
     }
 
-    /// Measures by a line that the other core may have written since this one has read it; one that is still in the caches here
-    /// tells nothing. `is_news` looks at it again and says whether the other core has.
+    /// Measures by a line that the other core may have written since this one has read it; one that is still
+    /// in the caches here tells nothing. `is_news` looks at it again and says whether the other core has.
     ///
     /// # Safety
     /// The byte is valid for reading.
@@ -71,7 +73,8 @@ impl Distance {
     }
 }
 
-/// Moves lines from the caches to memory. Nothing happens where the processor has no instruction for it that does not wait.
+/// Moves lines from the caches to memory. Nothing happens where the processor has no instruction for it that
+/// does not wait.
 ///
 /// # Safety
 /// The bytes are valid for reading.

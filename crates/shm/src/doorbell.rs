@@ -9,13 +9,14 @@
 //!   futex wake
 //! ```
 //!
-//! Either the waker sees `sleeping`, or the sleeper sees what was published. A bell rung between the sleeper's look and
-//! its wait changes the word, so the wait returns at once. The futex is not private: ranks are processes.
+//! Either the waker sees `sleeping`, or the sleeper sees what was published. A bell rung between the
+//! sleeper's look and its wait changes the word, so the wait returns at once. The futex is not private: ranks
+//! are processes.
 //!
-//! The bell is even, so an intention is never 0. It names the bell that it waits for: of many wakers the first rings, and
-//! the others, who come before the sleeper has run, spare the system call. One who finds the bell rung already has seen an
-//! intention that is over or being ended; the sleeper looks at everything again before its next sleep, behind a fence that
-//! comes after this waker's, so it sees what this waker published.
+//! The bell is even, so an intention is never 0. It names the bell that it waits for: of many wakers the
+//! first rings, and the others, who come before the sleeper has run, spare the system call. One who finds the
+//! bell rung already has seen an intention that is over or being ended; the sleeper looks at everything again
+//! before its next sleep, behind a fence that comes after this waker's, so it sees what this waker published.
 
 use std::time::Duration;
 
@@ -32,9 +33,10 @@ pub fn ring_if_sleeping(endpoint: &Endpoint) {
     }
 }
 
-/// As [`ring_if_sleeping`], for a waker that has published by a sequentially consistent read-modify-write, which stands
-/// for the fence; so one publication can wake many. (C++20, atomics.order: the swap precedes this load and, when it reads an
-/// older intention, the load precedes the sleeper's fence; so the sleeper's look sees the swap.)
+/// As [`ring_if_sleeping`], for a waker that has published by a sequentially consistent read-modify-write,
+/// which stands for the fence; so one publication can wake many. (C++20, atomics.order: the swap precedes
+/// this load and, when it reads an older intention, the load precedes the sleeper's fence; so the sleeper's
+/// look sees the swap.)
 #[inline(always)]
 pub fn ring_after_swap(endpoint: &Endpoint) {
     let intention = endpoint.sleeping.load(Ordering::SeqCst);
@@ -54,8 +56,8 @@ fn ring(endpoint: &Endpoint, intention: u32) {
     }
 }
 
-/// Sleeps until the bell is rung, unless `found_nothing` finds something after the intention to sleep has been published.
-/// May return early; the caller looks again. Only the endpoint's owner calls it.
+/// Sleeps until the bell is rung, unless `found_nothing` finds something after the intention to sleep has
+/// been published. May return early; the caller looks again. Only the endpoint's owner calls it.
 pub fn sleep_if(endpoint: &Endpoint, found_nothing: impl FnOnce() -> bool) {
     let bell = prepare_sleep(endpoint);
     if found_nothing() {
@@ -64,8 +66,9 @@ pub fn sleep_if(endpoint: &Endpoint, found_nothing: impl FnOnce() -> bool) {
     cancel_sleep(endpoint);
 }
 
-/// The first step of a sleep: says that a thread of the owner is about to sleep, or sleeps already. What was published before is
-/// seen by whoever looks after this; what is published later rings the bell. Returns the bell to wait for.
+/// The first step of a sleep: says that a thread of the owner is about to sleep, or sleeps already. What was
+/// published before is seen by whoever looks after this; what is published later rings the bell. Returns the
+/// bell to wait for.
 pub fn prepare_sleep(endpoint: &Endpoint) -> u32 {
     let bell = endpoint.bell.load(Ordering::Acquire);
     endpoint.sleeping.store(bell.wrapping_add(1), Ordering::Relaxed);
@@ -83,7 +86,8 @@ pub fn cancel_sleep(endpoint: &Endpoint) {
     endpoint.sleeping.store(0, Ordering::Relaxed);
 }
 
-/// Wakes the thread that sleeps until the bell is rung, whatever was announced. For threads of the same process.
+/// Wakes the thread that sleeps until the bell is rung, whatever was announced. For threads of the same
+/// process.
 pub fn wake(endpoint: &Endpoint) {
     endpoint.bell.fetch_add(2, Ordering::Release);
     futex::wake_all(&endpoint.bell);
@@ -119,8 +123,9 @@ pub(crate) mod futex {
     }
 }
 
-/// Under loom the kernel's queue is a mutex and a condition: as the kernel does, a waiter looks at the word and joins the
-/// queue in one step. A lost wake-up is a thread that waits for ever, which loom reports as a deadlock.
+/// Under loom the kernel's queue is a mutex and a condition: as the kernel does, a waiter looks at the word
+/// and joins the queue in one step. A lost wake-up is a thread that waits for ever, which loom reports as a
+/// deadlock.
 #[cfg(loom)]
 pub(crate) mod futex {
     use loom::sync::{Condvar, Mutex};

@@ -11,16 +11,18 @@ pub struct Endpoint {
     /// [`ABSENT`], [`ATTACHED`] or [`FINALIZED`]. Writer: the rank.
     pub state: AtomicU32,
     _line0: [u32; 14],
-    /// 1 while a thread of the rank waits inside the library, so that it serves its rings at once. Writer: the rank.
+    /// 1 while a thread of the rank waits inside the library, so that it serves its rings at once. Writer:
+    /// the rank.
     pub waiting: AtomicU32,
-    /// With more ranks than cores: 1 + the core that the rank was on when it last came to a meeting of all; 0 before. Writer: the
-    /// rank.
+    /// With more ranks than cores: 1 + the core that the rank was on when it last came to a meeting of all; 0
+    /// before. Writer: the rank.
     pub core: AtomicU32,
     _line1: [u32; 14],
     /// Not 0 while the rank sleeps or is about to. Writer: the rank, see [`crate::doorbell`].
     pub sleeping: AtomicU32,
     _line2: [u32; 15],
-    /// Rung by whoever has published something for a sleeper; even, changed by one compare-and-swap, never back.
+    /// Rung by whoever has published something for a sleeper; even, changed by one compare-and-swap, never
+    /// back.
     pub bell: AtomicU32,
     _line3: [u32; 15],
 }

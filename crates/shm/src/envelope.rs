@@ -1,5 +1,6 @@
-//! What a message says of itself: the kinds of messages inside a node and between nodes, and the head of a record between nodes,
-//! which is there what an envelope is inside a node. The engine of each rank writes and reads them; a snapshot reads them too.
+//! What a message says of itself: the kinds of messages inside a node and between nodes, and the head of a
+//! record between nodes, which is there what an envelope is inside a node. The engine of each rank writes and
+//! reads them; a snapshot reads them too.
 //!
 //! Little endian:
 //!

@@ -1,8 +1,8 @@
 //! The envelope ring of an ordered pair of ranks: 64-byte lines, written by the sender, read by the receiver.
 //!
-//! A message takes one or more lines: a header of [`HEADER_BYTES`] and inline data right behind it, contiguous over the
-//! lines. Its first word is the commit: it holds a sequence number, and only the number that is due is a message; what a
-//! line held one turn of the ring ago has an older one.
+//! A message takes one or more lines: a header of [`HEADER_BYTES`] and inline data right behind it,
+//! contiguous over the lines. Its first word is the commit: it holds a sequence number, and only the number
+//! that is due is a message; what a line held one turn of the ring ago has an older one.
 //!
 //! | word | holds | |
 //! |---|---|---|
@@ -11,27 +11,30 @@
 //! | 2 | `length` | bytes of the whole message, or an argument of a control message |
 //! | 3.. | inline data, or further arguments | |
 //!
-//! Old payload is no header and could look like one (F9). The sender remembers which lines hold payload; when the line
-//! *behind* a message is one of them it clears that line's word 0 before the commit. Lines that only ever held headers are
-//! not cleared: a receiver that waits on the next line would lose it from its cache for nothing.
+//! Old payload is no header and could look like one (F9). The sender remembers which lines hold payload; when
+//! the line *behind* a message is one of them it clears that line's word 0 before the commit. Lines that only
+//! ever held headers are not cleared: a receiver that waits on the next line would lose it from its cache for
+//! nothing.
 //!
-//! A message that does not fit before the end of the ring is preceded by a pad. The lines that a pad covers are cleared
-//! too, so each turn of the ring renews or clears word 0 of every line: an old number is at most two turns old and cannot
-//! be due again when the numbers, after 2^32 messages, begin again. Line 0 never holds payload, because no message wraps.
+//! A message that does not fit before the end of the ring is preceded by a pad. The lines that a pad covers
+//! are cleared too, so each turn of the ring renews or clears word 0 of every line: an old number is at most
+//! two turns old and cannot be due again when the numbers, after 2^32 messages, begin again. Line 0 never
+//! holds payload, because no message wraps.
 //!
-//! The receiver never writes to the lines; it counts what it consumed in a line of its own, which the sender looks at only
-//! when the ring seems full.
+//! The receiver never writes to the lines; it counts what it consumed in a line of its own, which the sender
+//! looks at only when the ring seems full.
 //!
 //! # Fullness and sleep
-//! The receiver counts lazily, every eighth of the ring. Nobody need call [`Consumer::publish`] for the sender's sake: what
-//! is consumed and not yet counted is less than an eighth, a message with pad and cleared line takes at most three quarters, so
-//! an empty ring takes any message whether its receiver has counted or not.
+//! The receiver counts lazily, every eighth of the ring. Nobody need call [`Consumer::publish`] for the
+//! sender's sake: what is consumed and not yet counted is less than an eighth, a message with pad and cleared
+//! line takes at most three quarters, so an empty ring takes any message whether its receiver has counted or
+//! not.
 //!
 //! A sender that sleeps is another matter: the count wakes nobody. Therefore
 //! - a sender that was refused sleeps, if at all, by [`crate::doorbell::sleep_if`] on its own endpoint, and
 //!   [`Producer::has_room_for`] is part of what it looks at;
-//! - a receiver asks [`Consumer::take_owed_bell`] after a pass over the ring, before it sleeps or leaves the library, and
-//!   rings the sender if told so.
+//! - a receiver asks [`Consumer::take_owed_bell`] after a pass over the ring, before it sleeps or leaves the
+//!   library, and rings the sender if told so.
 
 use crate::LINE_BYTES;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -68,11 +71,12 @@ pub struct Consumed {
     /// Lines consumed since the start, counted lazily. Reader: the sender, when the ring seems full.
     pub lines: AtomicU64,
     _line0: [u64; 7],
-    /// Number of the message that is due, 0 before the first. Reader of this line: who looks at a frozen receiver ([`waiting`]).
+    /// Number of the message that is due, 0 before the first. Reader of this line: who looks at a frozen
+    /// receiver ([`waiting`]).
     pub due: AtomicU32,
     _gap: u32,
-    /// A place before it: lines consumed in the lower half, number of the message that was due there in the upper one. Moves before
-    /// `lines` does, so the sender has not used again what lies behind it.
+    /// A place before it: lines consumed in the lower half, number of the message that was due there in the
+    /// upper one. Moves before `lines` does, so the sender has not used again what lies behind it.
     pub mark: AtomicU64,
     _line1: [u64; 6],
 }
@@ -113,8 +117,8 @@ pub struct Untaken {
     pub capacity: usize,
 }
 
-/// The messages that wait in a ring whose receiver is frozen, oldest first. The ring may hold anything: the walk ends
-/// at what is no message.
+/// The messages that wait in a ring whose receiver is frozen, oldest first. The ring may hold anything: the
+/// walk ends at what is no message.
 #[cfg(not(loom))]
 pub fn waiting<'a>(lines: &'a [Line], consumed: &Consumed) -> impl Iterator<Item = Untaken> + 'a {
     let mask = lines.len() - 1;

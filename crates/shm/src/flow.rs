@@ -1,5 +1,5 @@
-//! The words of a flow to a rank of another node, as they lie in the segment: while the rank is frozen the daemon reads the
-//! cut from them. What each says is the channel's business; here is only where they lie.
+//! The words of a flow to a rank of another node, as they lie in the segment: while the rank is frozen the
+//! daemon reads the cut from them. What each says is the channel's business; here is only where they lie.
 
 use crate::sync::AtomicU64;
 

@@ -1,5 +1,5 @@
-//! Where things lie in the rank segment. Offsets follow from the [`Geometry`] alone, so starter and ranks agree without
-//! a table.
+//! Where things lie in the rank segment. Offsets follow from the [`Geometry`] alone, so starter and ranks
+//! agree without a table.
 //!
 //! ```text
 //! | header | endpoints | rings to rank 0 | rings to rank 1 | ... | collective blocks | reports | flows of rank 0 | ... |
@@ -35,8 +35,8 @@ pub const BULK_SLOTS: usize = 8;
 const HEADER_BYTES: usize = 4096;
 const ENVELOPE_LINES_MAX: usize = 128;
 const ENVELOPE_LINES_MIN: usize = 16;
-/// The lines of a pair that hold its words: envelopes consumed (two), bulk descriptors, slots emptied, eager bytes released; two
-/// joint copies (of written and of announced messages); requests claimed, requests void.
+/// The lines of a pair that hold its words: envelopes consumed (two), bulk descriptors, slots emptied, eager
+/// bytes released; two joint copies (of written and of announced messages); requests claimed, requests void.
 const CONTROL_LINES: usize = FIRST_LINES + 2 * JOINT_LINES + 2;
 /// Those before the joint copies.
 const FIRST_LINES: usize = 5;
@@ -153,13 +153,15 @@ impl Layout {
         self.pair_at(from, to) + 4 * LINE_BYTES
     }
 
-    /// Offset of a joint copy of messages from `from` to `to`: 0 for those that the sender opens, 1 for the receiver's.
+    /// Offset of a joint copy of messages from `from` to `to`: 0 for those that the sender opens, 1 for the
+    /// receiver's.
     pub fn joint_at(&self, from: usize, to: usize, which: usize) -> usize {
         assert!(which < 2);
         self.pair_at(from, to) + (FIRST_LINES + which * JOINT_LINES) * LINE_BYTES
     }
 
-    /// Offset of the line where `from` says which receive request of `to` it serves; the line behind it is `to`'s answer.
+    /// Offset of the line where `from` says which receive request of `to` it serves; the line behind it is
+    /// `to`'s answer.
     pub fn requests_at(&self, from: usize, to: usize) -> usize {
         self.pair_at(from, to) + (FIRST_LINES + 2 * JOINT_LINES) * LINE_BYTES
     }
@@ -215,8 +217,8 @@ impl Layout {
     }
 }
 
-/// The control lines, the envelopes, the slots, and one line more: so the heads of the rings into one rank fall into
-/// different cache sets (F14: 51 ns instead of 169 ns for 63 rings).
+/// The control lines, the envelopes, the slots, and one line more: so the heads of the rings into one rank
+/// fall into different cache sets (F14: 51 ns instead of 169 ns for 63 rings).
 fn pair_bytes(envelope_lines: usize, slot_bytes: usize) -> usize {
     (CONTROL_LINES + envelope_lines + 1) * LINE_BYTES + BULK_SLOTS * slot_bytes
 }

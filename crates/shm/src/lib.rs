@@ -1,8 +1,8 @@
-//! Shared memory between the ranks of a job on one node: the segment and its layout, the rings in it, sleep and wake,
-//! and the ticket by which a rank proves who it is.
+//! Shared memory between the ranks of a job on one node: the segment and its layout, the rings in it, sleep
+//! and wake, and the ticket by which a rank proves who it is.
 //!
-//! The starter creates a segment with [`segment::Segment::create`] and hands it to each rank over the ticket socket
-//! ([`ticket`]); the rank maps it and builds its view from [`layout::Layout`]. Nothing here knows MPI.
+//! The starter creates a segment with [`segment::Segment::create`] and hands it to each rank over the ticket
+//! socket ([`ticket`]); the rank maps it and builds its view from [`layout::Layout`]. Nothing here knows MPI.
 //!
 //! The rules that every structure keeps stand in docs/internals/shared-memory.md.
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Runs `model` in every interleaving with at most `preemptions` of them, all if `None`, and prints how many there were.
+/// Runs `model` in every interleaving with at most `preemptions` of them, all if `None`, and prints how many
+/// there were.
 pub(crate) fn explore(name: &str, preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();

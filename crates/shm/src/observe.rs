@@ -1,7 +1,7 @@
 //! What an onlooker sees of ranks that are frozen: copies of their words and of what waits in their rings.
 //!
-//! The starter looks, for a snapshot. Ranks may write anything into the segment, so everything here is bounded and total; nothing
-//! is ever written.
+//! The starter looks, for a snapshot. Ranks may write anything into the segment, so everything here is
+//! bounded and total; nothing is ever written.
 
 use std::ptr::NonNull;
 
@@ -19,7 +19,8 @@ pub enum Doing {
     NotHere,
     /// It runs, or waits for less time than a rank waits before it sleeps.
     Runs,
-    /// All its threads that are in the library sleep, nothing has come for them, and this is what they wait for.
+    /// All its threads that are in the library sleep, nothing has come for them, and this is what they wait
+    /// for.
     Sleeps(Asleep),
     /// It has left MPI_Finalize.
     HasLeft,
@@ -40,8 +41,8 @@ impl Segment {
         if is_asleep(endpoint, report) { Doing::Sleeps(report.sleep.read()) } else { Doing::Runs }
     }
 
-    /// What stays the same as long as a rank that [`Doing::Sleeps`] does so, or one that [`Doing::HasLeft`]: its bell, or an odd number.
-    /// Ranks need not be frozen for it.
+    /// What stays the same as long as a rank that [`Doing::Sleeps`] does so, or one that [`Doing::HasLeft`]:
+    /// its bell, or an odd number. Ranks need not be frozen for it.
     ///
     /// # Panics
     /// When there is no such rank.
@@ -50,7 +51,8 @@ impl Segment {
         self.rest(rank).filter(|bell| bell % 2 == 1 || is_asleep(endpoint, report))
     }
 
-    /// The same of a rank that has announced its sleep, or has left: also while its service thread looks at the network. A hint.
+    /// The same of a rank that has announced its sleep, or has left: also while its service thread looks at
+    /// the network. A hint.
     ///
     /// # Panics
     /// When there is no such rank.
@@ -67,7 +69,8 @@ impl Segment {
     }
 
     fn words_of(&self, rank: usize) -> (&Endpoint, &Report) {
-        // SAFETY: the layout says what lies there; all fields are atomics, and the references do not outlive the mapping.
+        // SAFETY: the layout says what lies there; all fields are atomics, and the references do not outlive
+        // the mapping.
         unsafe {
             let endpoint: NonNull<Endpoint> = self.at(self.layout().endpoint_at(rank));
             let report: NonNull<Report> = self.at(self.layout().report_at(rank));
@@ -84,8 +87,8 @@ impl Segment {
         unsafe { self.at::<Endpoint>(self.layout().endpoint_at(rank)).as_ref() }.pid.load(Ordering::Relaxed)
     }
 
-    /// Address in its own memory of what a rank says of the messages that it has taken and no receive has asked for
-    /// ([`crate::unexpected::Root`]); 0: it has not said.
+    /// Address in its own memory of what a rank says of the messages that it has taken and no receive has
+    /// asked for ([`crate::unexpected::Root`]); 0: it has not said.
     ///
     /// # Panics
     /// When there is no such rank.
@@ -93,15 +96,16 @@ impl Segment {
         self.words_of(rank).1.kept.load(Ordering::Acquire)
     }
 
-    /// The messages from one rank to another that the receiver, which is frozen, has not taken out of its ring yet: headers, and the
-    /// data of those that have them there.
+    /// The messages from one rank to another that the receiver, which is frozen, has not taken out of its
+    /// ring yet: headers, and the data of those that have them there.
     ///
     /// # Panics
     /// When there are no such ranks.
     pub fn in_ring(&self, from: usize, to: usize) -> Vec<(Envelope, Vec<u8>)> {
         let layout = self.layout();
         let lines: NonNull<Line> = self.at(layout.envelopes_at(from, to));
-        // SAFETY: the layout says what lies there; all words are atomics, and the references do not outlive the mapping.
+        // SAFETY: the layout says what lies there; all words are atomics, and the references do not outlive
+        // the mapping.
         unsafe {
             let consumed: NonNull<Consumed> = self.at(layout.pair_at(from, to));
             let lines = std::slice::from_raw_parts(lines.as_ptr(), layout.envelope_lines);
@@ -116,7 +120,8 @@ impl Segment {
         }
     }
 
-    /// A copy of the send FIFO of a local rank to world rank `to`, which is on another node. What its owner writes meanwhile may be torn.
+    /// A copy of the send FIFO of a local rank to world rank `to`, which is on another node. What its owner
+    /// writes meanwhile may be torn.
     ///
     /// # Panics
     /// When there is no such flow.
@@ -124,7 +129,8 @@ impl Segment {
         let layout = self.layout();
         let bytes: NonNull<u8> = self.at(layout.fifo_at(from, to));
         let mut copy = vec![0; layout.fifo_bytes];
-        // SAFETY: the layout says that the FIFO lies there whole; the kernel copies, as any memory of another process.
+        // SAFETY: the layout says that the FIFO lies there whole; the kernel copies, as any memory of another
+        // process.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy.as_mut_ptr(), copy.len()) };
         copy
     }

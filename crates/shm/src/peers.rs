@@ -1,7 +1,8 @@
-//! The table of a job that runs on several nodes: which ranks are where, and under which addresses they are reached.
+//! The table of a job that runs on several nodes: which ranks are where, and under which addresses they are
+//! reached.
 //!
-//! The front end puts it together from what the starters report, each starter writes it into a sealed memfd, and every rank
-//! gets that descriptor with its [`crate::ticket::Welcome`]. It never changes.
+//! The front end puts it together from what the starters report, each starter writes it into a sealed memfd,
+//! and every rank gets that descriptor with its [`crate::ticket::Welcome`]. It never changes.
 //!
 //! ```text
 //! | magic: u64 | version: u32 | nodes: u32 | ranks: u32 | bytes of a datagram: u32 | key: u64 |
@@ -35,8 +36,9 @@ pub struct Peers {
 pub struct BadPeers(String);
 
 impl Peers {
-    /// A table from the world rank of each node's first rank and the addresses by world rank; `key` is the job's random
-    /// number that every packet carries, `datagram_bytes` what the links of all its nodes take in one piece.
+    /// A table from the world rank of each node's first rank and the addresses by world rank; `key` is the
+    /// job's random number that every packet carries, `datagram_bytes` what the links of all its nodes take
+    /// in one piece.
     ///
     /// # Errors
     /// When a node has no rank, or the ranks of nodes do not follow each other.
@@ -63,7 +65,8 @@ impl Peers {
         self.key
     }
 
-    /// Bytes of a datagram, at most, so that it travels between any two nodes in one piece, as far as their links say.
+    /// Bytes of a datagram, at most, so that it travels between any two nodes in one piece, as far as their
+    /// links say.
     pub fn datagram_bytes(&self) -> usize {
         self.datagram_bytes as usize
     }

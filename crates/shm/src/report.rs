@@ -1,26 +1,29 @@
-//! What a rank tells about itself for the user's eyes: whether it checks, what it waits for, what it has counted.
+//! What a rank tells about itself for the user's eyes: whether it checks, what it waits for, what it has
+//! counted.
 //!
 //! One per local rank, behind everything else in the segment; nothing on the way of a message is in here.
 //!
 //! # What a sleeper waits for
-//! A rank whose threads all sleep says in `sleep` for what: behind its last look and before its sleep, so it costs a sleep some stores, and a
-//! wait that ends before nothing.
+//! A rank whose threads all sleep says in `sleep` for what: behind its last look and before its sleep, so it
+//! costs a sleep some stores, and a wait that ends before nothing.
 //!
 //! ```text
 //! sleeping = bell + 1 -> look, nothing -> waits -> settled = sleeping ... futex ... settled = 0 -> look
 //! ```
 //!
-//! While the rank is frozen, `settled == sleeping == bell + 1` says: it has looked at everything that was published before it announced its
-//! sleep, found nothing, and nobody has rung since. Who takes messages for it meanwhile, its service thread, clears `settled` first.
+//! While the rank is frozen, `settled == sleeping == bell + 1` says: it has looked at everything that was
+//! published before it announced its sleep, found nothing, and nobody has rung since. Who takes messages for
+//! it meanwhile, its service thread, clears `settled` first.
 //!
 //! # The checker
 //! ```text
 //! rank that waits: text -> blocked = 1 -> look, nothing: looks + 1 ... something: moves + 1 ... blocked = 0 -> go on
 //! ```
 //!
-//! A look counts when it has ended with nothing. So a rank whose `looks` have grown by two while `blocked` and `moves` stayed
-//! has begun and ended a look in between, and found nothing that was published before. If that is true of all ranks of a job,
-//! measured from one moment at which all were blocked, none of them will ever go on.
+//! A look counts when it has ended with nothing. So a rank whose `looks` have grown by two while `blocked`
+//! and `moves` stayed has begun and ended a look in between, and found nothing that was published before. If
+//! that is true of all ranks of a job, measured from one moment at which all were blocked, none of them will
+//! ever go on.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -55,8 +58,8 @@ pub enum What {
 
 /// An operation that has not ended, and what it is a part of.
 ///
-/// A sleeper goes on when all waits of any one of its alternatives have ended: those of a Waitall are one alternative, each request of a
-/// Waitany is one, and each thread that waits has its own.
+/// A sleeper goes on when all waits of any one of its alternatives have ended: those of a Waitall are one
+/// alternative, each request of a Waitany is one, and each thread that waits has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// What.
@@ -98,8 +101,8 @@ impl Wait {
 
 /// The waits that there is room for, as a sleeper collects them.
 ///
-/// A part of an alternative that has no room may be left out: whoever can never have the others of it, can never have it. An alternative that has
-/// none counts as one that may end.
+/// A part of an alternative that has no room may be left out: whoever can never have the others of it, can
+/// never have it. An alternative that has none counts as one that may end.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
     waits: [Wait; WAITS],
@@ -132,7 +135,8 @@ impl Named {
         self.count + self.left_out
     }
 
-    /// Another part of this alternative would not be named: there is no room, and none in it that would make room.
+    /// Another part of this alternative would not be named: there is no room, and none in it that would make
+    /// room.
     pub fn is_settled(&self, alternative: u32, background: bool) -> bool {
         let of_it = |other: &&Wait| (other.alternative, other.background) == (alternative, background);
         self.count == WAITS && !self.waits.iter().rev().take_while(of_it).any(|other| other.matched)
@@ -216,7 +220,8 @@ pub struct Asleep {
     pub more_parts: bool,
     /// There are more collective operations in the background than were named.
     pub more_background: bool,
-    /// The library has something for others that has found no room yet: they may go on without this rank's doing so.
+    /// The library has something for others that has found no room yet: they may go on without this rank's
+    /// doing so.
     pub owes: bool,
     /// Threads that wait.
     pub threads: u32,
@@ -245,7 +250,8 @@ impl Sleep {
         String::from_utf8(name).ok().filter(|_| is_name).unwrap_or_default()
     }
 
-    /// Says what is waited for, but not yet that it holds; the name of the function is said by [`Self::write_call`].
+    /// Says what is waited for, but not yet that it holds; the name of the function is said by
+    /// [`Self::write_call`].
     pub fn write(&self, named: &Named, asleep: &Asleep) {
         for (words, wait) in self.waits.iter().zip(&named.waits[..named.count]) {
             let Wait { what, matched, peer, tag, context, bytes, moved, alternative, background } = *wait;

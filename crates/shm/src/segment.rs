@@ -1,5 +1,5 @@
-//! The rank segment: one sealed memfd per job and node, made by the starter, mapped by every rank. Behind it in the file lies the
-//! [arena](crate::arena), of which each rank maps what it needs.
+//! The rank segment: one sealed memfd per job and node, made by the starter, mapped by every rank. Behind it
+//! in the file lies the [arena](crate::arena), of which each rank maps what it needs.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -141,8 +141,8 @@ impl Segment {
         Ok(Segment { mapping: Mapping { base, bytes }, geometry: header.geometry, layout, descriptor })
     }
 
-    /// The share of a local rank in the memory that ranks open to each other; none where the size of files is limited, or the process has
-    /// no descriptor left.
+    /// The share of a local rank in the memory that ranks open to each other; none where the size of files is
+    /// limited, or the process has no descriptor left.
     ///
     /// # Panics
     /// When there is no such rank.

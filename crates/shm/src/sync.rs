@@ -1,11 +1,13 @@
-//! The atomics that the rings are written with: the machine's, or loom's when the tests are built with `--cfg loom`.
+//! The atomics that the rings are written with: the machine's, or loom's when the tests are built with
+//! `--cfg loom`.
 
 #[cfg(not(loom))]
 pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Stands between a sequentially consistent exchange of one word and a load of another: the exchange alone orders them.
+/// Stands between a sequentially consistent exchange of one word and a load of another: the exchange alone
+/// orders them.
 #[cfg(not(loom))]
 #[inline(always)]
 pub fn then_look() {}

@@ -1,7 +1,8 @@
 //! The ticket: how a process proves to the starter that it is rank `r` of a job (DESIGN 3, F8).
 //!
-//! The starter listens on an abstract `SOCK_SEQPACKET` socket and puts one ticket per rank in its environment. The first
-//! process that redeems it is the rank, wherever it stands below wrappers such as `bash -c`, `gdb` or `valgrind`.
+//! The starter listens on an abstract `SOCK_SEQPACKET` socket and puts one ticket per rank in its
+//! environment. The first process that redeems it is the rank, wherever it stands below wrappers such as
+//! `bash -c`, `gdb` or `valgrind`.
 //!
 //! | message | from | meaning |
 //! |---|---|---|
@@ -9,8 +10,8 @@
 //! | [`Welcome`] | starter | status; on `Granted` descriptors travel along (SCM_RIGHTS): the segment; in a job on several nodes also the table of peers ([`crate::peers`]) and the rank's UDP socket |
 //! | [`Notice`] | rank | `Finalized`, or `Abort` with its exit code |
 //!
-//! The connection stays open for the life of the rank. It is close-on-exec and never tells of a death (a forked child
-//! holds it open); deaths are seen by pidfd.
+//! The connection stays open for the life of the rank. It is close-on-exec and never tells of a death (a
+//! forked child holds it open); deaths are seen by pidfd.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,7 +28,8 @@ pub const SIZE_VARIABLE: &str = "TUTTI_SIZE";
 /// Environment variable with the number of this node, where several nodes of the job share a machine.
 pub const VIRTUAL_NODE_VARIABLE: &str = "TUTTI_VIRTUAL_NODE";
 
-/// Environment variable that names the initial error handler (`-initial-errhandler` of mpiexec), if one was asked for.
+/// Environment variable that names the initial error handler (`-initial-errhandler` of mpiexec), if one was
+/// asked for.
 pub const INITIAL_HANDLER_VARIABLE: &str = "TUTTI_INITIAL_ERRHANDLER";
 
 /// First word of every message: "TUTI" and the protocol's version.
@@ -114,8 +116,8 @@ impl Attach {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Welcome {
-    /// You are the rank; the segment's descriptor comes with this message, and in a job on several nodes those of the table
-    /// of peers and of the rank's socket.
+    /// You are the rank; the segment's descriptor comes with this message, and in a job on several nodes
+    /// those of the table of peers and of the rank's socket.
     Granted = 1,
     /// Another process has redeemed this ticket already.
     AlreadyRedeemed = 2,
@@ -154,7 +156,8 @@ impl Welcome {
 pub enum Notice {
     /// MPI_Finalize has returned or is about to; an exit from now on is a normal one.
     Finalized,
-    /// MPI_Abort, or a fatal error: end the job with this exit code (0..=255). The rank has said its line itself.
+    /// MPI_Abort, or a fatal error: end the job with this exit code (0..=255). The rank has said its line
+    /// itself.
     Abort(u32),
 }
 

@@ -1,12 +1,13 @@
-//! Messages that a process has taken out of its rings, or from the network, and no receive has asked for: as they lie in its own memory, where
-//! who looks at the frozen process finds them.
+//! Messages that a process has taken out of its rings, or from the network, and no receive has asked for: as
+//! they lie in its own memory, where who looks at the frozen process finds them.
 //!
 //! ```text
 //! report.kept -> Root -> Chunk -> Chunk ...      a chunk: its head, then places, each of which begins with a Mark
 //! ```
 //!
-//! Nothing moves and no chunk goes, so a look finds every place at any moment. A mark holds while its number is not 0: the number is written
-//! behind everything else when a message comes, and taken back before anything else when it goes.
+//! Nothing moves and no chunk goes, so a look finds every place at any moment. A mark holds while its number
+//! is not 0: the number is written behind everything else when a message comes, and taken back before
+//! anything else when it goes.
 
 use std::sync::atomic::compiler_fence;
 
@@ -106,8 +107,8 @@ impl Mark {
     #[inline(always)]
     pub fn clear(&self) {
         self.number.store(0, Ordering::Relaxed);
-        // What follows, the next message at this place too, is not to be seen under the old number. The onlooker sees all that a frozen
-        // process has stored, so only the compiler could change the order.
+        // What follows, the next message at this place too, is not to be seen under the old number. The
+        // onlooker sees all that a frozen process has stored, so only the compiler could change the order.
         compiler_fence(Ordering::SeqCst);
     }
 }

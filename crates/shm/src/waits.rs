@@ -6,14 +6,16 @@
 //! | the sentry, one at most | sleeps until the rank's bell is rung | a peer; a thread that finds its wait over |
 //! | seated | sleeps on a word of its own | a thread that finds its wait over, or that leaves without a sentry behind it |
 //!
-//! A thread calls [`begin`], looks, and [`rest`]s when it has found nothing for long enough, until it finds something and calls
-//! [`end`]. Who is awake while another rests tells it when its wait is over ([`wake_completed`]), and so does
-//! every thread that leaves the library. All of this happens under the lock of the process, but for the sleeps.
+//! A thread calls [`begin`], looks, and [`rest`]s when it has found nothing for long enough, until it finds
+//! something and calls [`end`]. Who is awake while another rests tells it when its wait is over
+//! ([`wake_completed`]), and so does every thread that leaves the library. All of this happens under the lock
+//! of the process, but for the sleeps.
 //!
-//! The invariant: when somebody waits, a thread is awake, or the sentry's intention to sleep stands in the endpoint, announced
-//! before the last look. So whoever is awake last announces it again, for the sentry, and looks ([`end`], [`rest`]); and the
-//! peers need not ring while somebody is awake. A sentry whose intention was taken back and announced again sleeps on: the bell
-//! that it waits for is still the same, or it has been woken.
+//! The invariant: when somebody waits, a thread is awake, or the sentry's intention to sleep stands in the
+//! endpoint, announced before the last look. So whoever is awake last announces it again, for the sentry, and
+//! looks ([`end`], [`rest`]); and the peers need not ring while somebody is awake. A sentry whose intention
+//! was taken back and announced again sleeps on: the bell that it waits for is still the same, or it has been
+//! woken.
 
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -58,9 +60,9 @@ pub enum RestEnd {
 /// A thread's view of its process, which it has locked.
 ///
 /// # Safety
-/// `endpoint` stays valid, and the content of `waits` is the same for all threads and reached only between `acquire` and
-/// `release`, which exclude each other. A test that is handed to [`rest`] can be looked at by any thread that has the lock, until
-/// `rest` returns.
+/// `endpoint` stays valid, and the content of `waits` is the same for all threads and reached only between
+/// `acquire` and `release`, which exclude each other. A test that is handed to [`rest`] can be looked at by
+/// any thread that has the lock, until `rest` returns.
 pub unsafe trait Host {
     /// How it is known that a wait is over.
     type Test: Copy;
@@ -72,7 +74,8 @@ pub unsafe trait Host {
     fn progress(&mut self) -> bool;
     /// Whether a wait is over. Does not give the lock back. Not called again once it has said so.
     fn is_over(&mut self, test: Self::Test) -> bool;
-    /// Nobody will look until the bell rings. Called behind the last look; `test`: of the calling thread, if it is one that waits.
+    /// Nobody will look until the bell rings. Called behind the last look; `test`: of the calling thread, if
+    /// it is one that waits.
     fn before_sleep(&mut self, test: Option<Self::Test>);
     /// Gives the lock back.
     fn release(&mut self);
@@ -171,7 +174,8 @@ fn leave_sleepers<H: Host>(host: &mut H) {
     }
 }
 
-/// Sleeps until the wait is over, or there is something to look at. The calling thread is awake and has found nothing.
+/// Sleeps until the wait is over, or there is something to look at. The calling thread is awake and has found
+/// nothing.
 #[cold]
 pub fn rest<H: Host>(host: &mut H, test: H::Test, at_most: Option<Duration>) -> RestEnd {
     let mut bell = None;
@@ -215,8 +219,8 @@ pub fn rest<H: Host>(host: &mut H, test: H::Test, at_most: Option<Duration>) -> 
     }
 }
 
-/// Wakes every thread whose wait is over; whether there was one. Called by whoever may have ended another's wait, before it gives
-/// the lock back.
+/// Wakes every thread whose wait is over; whether there was one. Called by whoever may have ended another's
+/// wait, before it gives the lock back.
 #[cold]
 pub fn wake_completed<H: Host>(host: &mut H) -> bool {
     let mut sleepers = std::mem::take(&mut host.waits().sleepers);
@@ -264,7 +268,8 @@ fn wake_one<H: Host>(host: &mut H) {
 }
 
 fn wake<T>(endpoint: &Endpoint, sleeper: &Sleeper<T>, word: u32) {
-    // SAFETY: the seat is a variable of `rest`, which returns only after it has taken the lock that our caller holds.
+    // SAFETY: the seat is a variable of `rest`, which returns only after it has taken the lock that our
+    // caller holds.
     let seat = unsafe { sleeper.seat.as_ref() };
     seat.store(word, Ordering::Release);
     if sleeper.is_poller {

@@ -1,13 +1,16 @@
-//! Pictures for people, as SVG: [`Svg`] collects elements, [`Scale`] places values, [`plot`] draws lines and bars from figures.
+//! Pictures for people, as SVG: [`Svg`] collects elements, [`Scale`] places values, [`plot`] draws lines and
+//! bars from figures.
 //!
-//! Colours are those of Okabe and Ito, which people with any colour vision can tell apart; lines also differ by their marks,
-//! areas beyond the seven colours by hatching. Everything stands in the file: no fonts, no scripts, nothing from elsewhere.
+//! Colours are those of Okabe and Ito, which people with any colour vision can tell apart; lines also differ
+//! by their marks, areas beyond the seven colours by hatching. Everything stands in the file: no fonts, no
+//! scripts, nothing from elsewhere.
 
 use std::fmt::{Display, Write};
 
 pub mod plot;
 
-/// Seven colours that everybody can tell apart (Okabe and Ito), in an order in which neighbours differ in lightness too.
+/// Seven colours that everybody can tell apart (Okabe and Ito), in an order in which neighbours differ in
+/// lightness too.
 pub const COLOURS: [&str; 7] = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#B8A800"];
 
 /// Text, axes, and what is in the background.

@@ -1,9 +1,10 @@
-//! What the tests of all crates share. A `[dev-dependencies]` entry, never part of what is installed: simulators and faults
-//! on purpose use it behind the feature `testing` of their crates, which only tests switch on.
+//! What the tests of all crates share. A `[dev-dependencies]` entry, never part of what is installed:
+//! simulators and faults on purpose use it behind the feature `testing` of their crates, which only tests
+//! switch on.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`skip`] | a test that cannot run on this machine says so, and is counted as skipped instead of passed |
+//! | [`mod@skip`] | a test that cannot run on this machine says so, and is counted as skipped instead of passed |
 //! | [`random`] | one seeded generator; the seed of a run |
 //! | [`waiting`] | waiting for an event, with a deadline |
 //! | [`scratch`] | a folder that is gone when the test is |

@@ -7,7 +7,8 @@ pub struct Random(u64);
 /// Variable: the seed with which a failed run is repeated.
 pub const SEED: &str = "TUTTI_TEST_SEED";
 
-/// The seed of this run: `TUTTI_TEST_SEED`, or a new one below 2^30. It is printed, so that a failure can be repeated.
+/// The seed of this run: `TUTTI_TEST_SEED`, or a new one below 2^30. It is printed, so that a failure can be
+/// repeated.
 ///
 /// # Panics
 /// When the clock is before 1970.

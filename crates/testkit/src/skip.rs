@@ -1,5 +1,5 @@
-//! Tests that cannot run here. Rust's test harness knows "passed" and "failed" only, so a test that lacks root or a cgroup
-//! would be counted as passed.
+//! Tests that cannot run here. Rust's test harness knows "passed" and "failed" only, so a test that lacks
+//! root or a cgroup would be counted as passed.
 //!
 //! ```text
 //! test: skip(Need::Root, "only root can become another user"); return;
@@ -7,7 +7,8 @@
 //!   -> a failure, if TUTTI_REQUIRE=root,cgroup,... names the need: a machine of which is known that it has it
 //! ```
 //!
-//! One `write` of a short line to a file opened for appending: lines of tests that run at the same time stay whole.
+//! One `write` of a short line to a file opened for appending: lines of tests that run at the same time stay
+//! whole.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -82,7 +83,8 @@ pub fn skip(need: Need, reason: impl Display) {
     record("skipped", need, &reason.to_string());
 }
 
-/// The same of a part of a test whose other parts run. Such a test still counts as passed; the part is printed.
+/// The same of a part of a test whose other parts run. Such a test still counts as passed; the part is
+/// printed.
 ///
 /// # Panics
 /// As [`skip`].
@@ -125,8 +127,8 @@ fn line(what: &str, test: &str, need: Need, reason: &str) -> String {
     format!("{what}: {test} ({}): {reason}\n", need.name())
 }
 
-/// `program::module::test`. The harness names its threads by the tests; a single test may run on the main thread, and then
-/// stands behind `--exact`.
+/// `program::module::test`. The harness names its threads by the tests; a single test may run on the main
+/// thread, and then stands behind `--exact`.
 fn test_name() -> String {
     let program = std::env::args().next().unwrap_or_default();
     let program = program.rsplit('/').next().unwrap_or_default();

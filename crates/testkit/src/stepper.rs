@@ -1,5 +1,5 @@
-//! For tests only: a child process that is forked, watched with a deadline, stepped by ptrace, and gone when the test is; and
-//! memory that it shares with its parent.
+//! For tests only: a child process that is forked, watched with a deadline, stepped by ptrace, and gone when
+//! the test is; and memory that it shares with its parent.
 //!
 //! ```text
 //! parent                                    child
@@ -83,7 +83,8 @@ pub enum Step {
 impl Child {
     /// Runs `body` in a forked child, which exits with 0 or, after a panic, with 1.
     pub fn fork(body: impl FnOnce()) -> Self {
-        // SAFETY: the child runs our code only, ends by _exit, and glibc keeps its allocator usable over a fork.
+        // SAFETY: the child runs our code only, ends by _exit, and glibc keeps its allocator usable over a
+        // fork.
         let pid = unsafe { libc::fork() };
         assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
         if pid == 0 {
@@ -92,7 +93,8 @@ impl Child {
             let status = match catch_unwind(AssertUnwindSafe(body)) {
                 Ok(()) => 0,
                 Err(panic) => {
-                    // The test runner's capture of our output dies with us, so the reason goes to the descriptor.
+                    // The test runner's capture of our output dies with us, so the reason goes to the
+                    // descriptor.
                     let text = panic.downcast::<String>().map_or("a panic".to_owned(), |text| *text);
                     let line = format!("child: {text}\n");
                     // SAFETY: the buffer is alive.
@@ -229,8 +231,9 @@ impl Drop for Child {
     }
 }
 
-/// Binds the calling thread, and the children that it forks from now on, to the core that it is on. A parent and the child that it
-/// steps take turns; each turn across cores costs a wake-up, ten times what the step does.
+/// Binds the calling thread, and the children that it forks from now on, to the core that it is on. A parent
+/// and the child that it steps take turns; each turn across cores costs a wake-up, ten times what the step
+/// does.
 ///
 /// # Panics
 /// When the kernel refuses.

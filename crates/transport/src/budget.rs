@@ -1,6 +1,6 @@
-//! What a receive buffer holds. The kernel charges a datagram by the memory that it occupies (truesize), not by its bytes:
-//! 212992 bytes of buffer hold 256 datagrams of 64 B, 92 of 1400 B, 3 of 64 KiB (W7). A protocol that keeps what is on its
-//! way to one socket below the budget loses nothing there.
+//! What a receive buffer holds. The kernel charges a datagram by the memory that it occupies (truesize), not
+//! by its bytes: 212992 bytes of buffer hold 256 datagrams of 64 B, 92 of 1400 B, 3 of 64 KiB (W7). A
+//! protocol that keeps what is on its way to one socket below the budget loses nothing there.
 
 use std::net::{IpAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -32,8 +32,8 @@ impl Budget {
         Budget { receive_bytes, held_bytes: 0, charges: CLASSES.map(|bytes| bytes + overhead_bytes) }
     }
 
-    /// Measures a socket that is bound to `address`: its buffer, and by a few datagrams over the loopback interface what the
-    /// kernel charges.
+    /// Measures a socket that is bound to `address`: its buffer, and by a few datagrams over the loopback
+    /// interface what the kernel charges.
     pub(crate) fn measure(socket: BorrowedFd<'_>, address: IpAddr) -> Self {
         let buffer = os::option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF).unwrap_or(0).max(0) as usize;
         let measured = measure_charges(address);
@@ -41,7 +41,8 @@ impl Budget {
         let least = if address.is_loopback() { 0 } else { CARD_CHARGE_BYTES };
         let charge = |class: usize| measured.map_or_else(|| estimate(class), |all| all[class]).max(least);
         let held_bytes = if buffer >= HOLDING_BYTES_MIN { buffer / 4 } else { 0 };
-        // What a reader has taken is given back when it is a quarter of the buffer or the queue is empty, whichever is first.
+        // What a reader has taken is given back when it is a quarter of the buffer or the queue is empty,
+        // whichever is first.
         let receive_bytes = buffer / 4 * 3 - held_bytes;
         Budget { receive_bytes, held_bytes, charges: std::array::from_fn(charge) }
     }
@@ -81,8 +82,8 @@ fn measure_charges(address: IpAddr) -> Option<[usize; CLASSES.len()]> {
         let before = os::memory(receiver.as_fd()).ok()?;
         sender.send_to(&bytes[..class.min(longest(address))], to).ok()?;
         let after = os::memory(receiver.as_fd()).ok()?;
-        // To an address of this machine it has arrived when the call returns; if not (another thread of the kernel may carry
-        // it), an estimate is as good.
+        // To an address of this machine it has arrived when the call returns; if not (another thread of the
+        // kernel may carry it), an estimate is as good.
         *charge = after.queued_bytes.checked_sub(before.queued_bytes).filter(|bytes| *bytes > 0)? as usize;
     }
     Some(charges)

@@ -1,7 +1,8 @@
 //! Faults on purpose: another transport with loss, duplication, reordering and delay of what is sent.
 //!
-//! `TUTTI_FAULTS="loss=1%,dup=0.5%,reorder=2%,delay=1%,seed=7"` switches it on for a job. Fates are drawn from the seed and
-//! the peer's number, one for each datagram offered, so one peer's fates depend on nothing but what it sends.
+//! `TUTTI_FAULTS="loss=1%,dup=0.5%,reorder=2%,delay=1%,seed=7"` switches it on for a job. Fates are drawn
+//! from the seed and the peer's number, one for each datagram offered, so one peer's fates depend on nothing
+//! but what it sends.
 //!
 //! | fault | what happens to a datagram |
 //! |---|---|

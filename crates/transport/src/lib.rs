@@ -6,9 +6,9 @@
 //! | `sim::Sim` | memory; exact and repeatable, for tests |
 //! | `faults::Faulty` | another transport, with seeded loss, duplication, reordering and delay (`TUTTI_FAULTS`), for tests |
 //!
-//! Peers are numbers: the index into the table that the transport was made with, for a job its world ranks. A datagram from
-//! an address that is not in the table is dropped and counted, and nothing is ever sent to an address that came in a
-//! datagram (W28).
+//! Peers are numbers: the index into the table that the transport was made with, for a job its world ranks. A
+//! datagram from an address that is not in the table is dropped and counted, and nothing is ever sent to an
+//! address that came in a datagram (W28).
 //!
 //! ```text
 //! starter:  udp::open(address) --socket--> rank:  Udp::attach(socket, table)
@@ -32,7 +32,8 @@ pub mod udp;
 
 pub use budget::Budget;
 
-/// A datagram to send: `head` and `body` one after the other. Not empty, at most [`Transport::datagram_bytes_max`] bytes.
+/// A datagram to send: `head` and `body` one after the other. Not empty, at most
+/// [`Transport::datagram_bytes_max`] bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing<'a> {
     /// To whom.
@@ -59,8 +60,8 @@ pub struct Datagram<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Memory for the data of datagrams that are expected: of each the bytes behind its head, `each_bytes` of every one but the
-/// last, one behind the other.
+/// Memory for the data of datagrams that are expected: of each the bytes behind its head, `each_bytes` of
+/// every one but the last, one behind the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
     at: NonNull<u8>,
@@ -77,7 +78,8 @@ impl Places {
     /// `bytes` of memory at `at`, for datagrams with `head_bytes` before their data.
     ///
     /// # Safety
-    /// The memory is valid for reading and writing as long as this is there, and nobody relies on what it holds.
+    /// The memory is valid for reading and writing as long as this is there, and nobody relies on what it
+    /// holds.
     ///
     /// # Panics
     /// When a number is 0.
@@ -152,8 +154,8 @@ pub trait Transport: Send {
     /// What the receive buffer of this transport holds; a peer's is taken to be like it.
     fn budget(&self) -> &Budget;
 
-    /// Sends datagrams in order, without waiting. Returns how many of them are gone (or lost); when that is not all, there
-    /// is no room now, and the rest is to be offered again later.
+    /// Sends datagrams in order, without waiting. Returns how many of them are gone (or lost); when that is
+    /// not all, there is no room now, and the rest is to be offered again later.
     ///
     /// # Errors
     /// When nothing can ever be sent: a socket that is none, a datagram that is too long.
@@ -162,16 +164,17 @@ pub trait Transport: Send {
     /// When a peer is not in the table or a datagram is empty.
     fn send(&mut self, batch: &[Outgoing<'_>]) -> io::Result<usize>;
 
-    /// Hands datagrams that have arrived to `take`, without waiting, at most some dozens (a full call means that there may
-    /// be more). Returns how many there were.
+    /// Hands datagrams that have arrived to `take`, without waiting, at most some dozens (a full call means
+    /// that there may be more). Returns how many there were.
     ///
     /// # Errors
     /// When nothing can ever be received.
     fn receive(&mut self, take: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize>;
 
-    /// As [`Transport::receive`], but where the transport can, the data of what arrives are put into `places`, in the hope
-    /// that they belong there: `take` says of a placed datagram whether they do, and is given it and all that came with it again,
-    /// whole, if not. What lies in the places that no datagram was taken from is anything.
+    /// As [`Transport::receive`], but where the transport can, the data of what arrives are put into
+    /// `places`, in the hope that they belong there: `take` says of a placed datagram whether they do, and is
+    /// given it and all that came with it again, whole, if not. What lies in the places that no datagram was
+    /// taken from is anything.
     ///
     /// # Errors
     /// As [`Transport::receive`].

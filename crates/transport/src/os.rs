@@ -1,7 +1,8 @@
-//! The system calls of UDP, with every `unsafe` of the crate: many messages per call, GSO and GRO, socket options.
+//! The system calls of UDP, with every `unsafe` of the crate: many messages per call, GSO and GRO, socket
+//! options.
 //!
-//! Nothing here waits (MSG_DONTWAIT whatever the socket's flags say, since a rank can change them: W28) and nothing is
-//! interrupted: EINTR is tried again.
+//! Nothing here waits (MSG_DONTWAIT whatever the socket's flags say, since a rank can change them: W28) and
+//! nothing is interrupted: EINTR is tried again.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString};
@@ -56,7 +57,8 @@ impl Address {
     fn key(&self) -> Key {
         match c_int::from(self.storage.sin6_family) {
             libc::AF_INET => {
-                // SAFETY: the kernel, or `from`, has stored a sockaddr_in here, which is the smaller one; read unaligned.
+                // SAFETY: the kernel, or `from`, has stored a sockaddr_in here, which is the smaller one;
+                // read unaligned.
                 let v4 = unsafe { (&raw const self.storage).cast::<sockaddr_in>().read_unaligned() };
                 let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
                 (u128::from(ip.to_ipv6_mapped()), u16::from_be(v4.sin_port))
@@ -137,8 +139,9 @@ impl Sender {
         }
     }
 
-    /// Sends lots of a batch, at most [`MESSAGES_MAX`]; gives how many of the lots are gone, at least one. Without addresses
-    /// they go where the socket is connected to: with one the kernel would look for the way again.
+    /// Sends lots of a batch, at most [`MESSAGES_MAX`]; gives how many of the lots are gone, at least one.
+    /// Without addresses they go where the socket is connected to: with one the kernel would look for the way
+    /// again.
     ///
     /// # Errors
     /// The kernel's answer to the first lot.
@@ -162,8 +165,8 @@ impl Sender {
         let fd = socket.as_raw_fd();
         retry(|| {
             if let [header] = &self.headers[..] {
-                // SAFETY: the header points to live slices (`batch`, `addresses` and our own vectors, which `add` does not
-                // let grow); the kernel only reads them.
+                // SAFETY: the header points to live slices (`batch`, `addresses` and our own vectors, which
+                // `add` does not let grow); the kernel only reads them.
                 let sent = unsafe { libc::sendmsg(fd, &header.msg_hdr, flags) };
                 return if sent < 0 { -1 } else { 1 };
             }
@@ -266,8 +269,8 @@ impl Receiver {
         Receiver { headers, parts, names, controls, buffers, received: 0 }
     }
 
-    /// Receives what has arrived, at most so many messages and as far as the buffers go; gives their number. One alone costs
-    /// less than the first of several.
+    /// Receives what has arrived, at most so many messages and as far as the buffers go; gives their number.
+    /// One alone costs less than the first of several.
     ///
     /// # Errors
     /// The kernel's; WouldBlock when there is nothing.
@@ -330,7 +333,8 @@ fn arm(header: &mut mmsghdr) {
 
 /// The length of the datagrams that the kernel has joined, if it has.
 fn segment_bytes(header: &libc::msghdr) -> Option<usize> {
-    // SAFETY: the kernel has filled the control buffer of a successful call; the walk stays inside its length.
+    // SAFETY: the kernel has filled the control buffer of a successful call; the walk stays inside its
+    // length.
     unsafe {
         let mut control = libc::CMSG_FIRSTHDR(header);
         while !control.is_null() {
@@ -374,7 +378,8 @@ pub struct Memory {
     pub dropped: u32,
 }
 
-/// Asks for [`Memory`]. Unlike SO_RXQ_OVFL it costs the datagrams nothing, and tells of drops also when none comes after.
+/// Asks for [`Memory`]. Unlike SO_RXQ_OVFL it costs the datagrams nothing, and tells of drops also when none
+/// comes after.
 pub fn memory(socket: BorrowedFd<'_>) -> io::Result<Memory> {
     // linux/sock_diag.h: SK_MEMINFO_RMEM_ALLOC is the first word, SK_MEMINFO_DROPS the ninth.
     let mut words = [0_u32; 9];
@@ -392,12 +397,13 @@ pub fn memory(socket: BorrowedFd<'_>) -> io::Result<Memory> {
     Ok(Memory { queued_bytes: words[0], dropped: words[8] })
 }
 
-/// Bytes of an IP packet that the interface of an address of this node takes; none if there is no such interface.
+/// Bytes of an IP packet that the interface of an address of this node takes; none if there is no such
+/// interface.
 pub fn mtu_of(address: IpAddr) -> Option<usize> {
     let name = interface_of(address)?;
     let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
-    // SAFETY: zero is a valid value of this plain structure; the name with its end fits (IFNAMSIZ), as the kernel gave it; the
-    // kernel writes the union's MTU.
+    // SAFETY: zero is a valid value of this plain structure; the name with its end fits (IFNAMSIZ), as the
+    // kernel gave it; the kernel writes the union's MTU.
     unsafe {
         let mut request: libc::ifreq = zeroed();
         for (to, from) in request.ifr_name.iter_mut().zip(name.as_bytes_with_nul()) {
@@ -411,7 +417,8 @@ pub fn mtu_of(address: IpAddr) -> Option<usize> {
 /// Name of the interface on which an address of this node stands.
 fn interface_of(address: IpAddr) -> Option<CString> {
     let mut list = ptr::null_mut();
-    // SAFETY: the list is ours from here until it is freed; its addresses are as long as their families say, if there are any.
+    // SAFETY: the list is ours from here until it is freed; its addresses are as long as their families say,
+    // if there are any.
     unsafe {
         retry(|| libc::getifaddrs(&mut list) as isize).ok()?;
         let (mut at, mut found) = (list, None);

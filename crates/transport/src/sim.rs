@@ -1,5 +1,5 @@
-//! A network in memory: what is sent is there at once, in order, until the receiver's buffer is full. Exact and repeatable;
-//! faults are [`crate::faults`]' affair.
+//! A network in memory: what is sent is there at once, in order, until the receiver's buffer is full. Exact
+//! and repeatable; faults are [`crate::faults`]' affair.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,7 +13,8 @@ const OVERHEAD_BYTES: usize = 512;
 /// Datagrams handed out by one call, at most.
 const RECEIVED_MAX: usize = 32;
 
-/// Makes a network of so many peers, whose receive buffers hold `receive_bytes` each; gives the ends in order.
+/// Makes a network of so many peers, whose receive buffers hold `receive_bytes` each; gives the ends in
+/// order.
 pub fn network(peers: usize, receive_bytes: usize, datagram_bytes_max: usize) -> Vec<Sim> {
     let inboxes: Arc<[Mutex<Inbox>]> = (0..peers).map(|_| Mutex::default()).collect();
     let budget = Budget::simple(receive_bytes, OVERHEAD_BYTES);

@@ -1,8 +1,9 @@
-//! UDP, polled by the rank itself. The starter makes the socket ([`open`]), the rank attaches it to the table of its peers
-//! ([`Udp::attach`]).
+//! UDP, polled by the rank itself. The starter makes the socket ([`open`]), the rank attaches it to the table
+//! of its peers ([`Udp::attach`]).
 //!
-//! A run of datagrams of one length to one peer goes through the kernel as one message (GSO, UDP_SEGMENT), and arrives as
-//! one where the path allows it (GRO). Where the kernel refuses GSO, datagrams go one by one, and it is tried again after a while.
+//! A run of datagrams of one length to one peer goes through the kernel as one message (GSO, UDP_SEGMENT),
+//! and arrives as one where the path allows it (GRO). Where the kernel refuses GSO, datagrams go one by one,
+//! and it is tried again after a while.
 
 use std::fmt;
 use std::io;
@@ -49,8 +50,8 @@ pub fn open(address: IpAddr) -> io::Result<(OwnedFd, SocketAddr)> {
     Ok((socket.into(), bound))
 }
 
-/// Bytes of a datagram that the link on which an address of this node stands takes in one piece; of one that cannot be asked, what an
-/// Ethernet takes.
+/// Bytes of a datagram that the link on which an address of this node stands takes in one piece; of one that
+/// cannot be asked, what an Ethernet takes.
 pub fn link_bytes(address: IpAddr) -> usize {
     let mtu = os::mtu_of(address).unwrap_or(1500);
     mtu.saturating_sub(header_bytes(address)).clamp(LINK_BYTES_MIN, budget::longest(address))
@@ -151,8 +152,9 @@ impl Udp {
         })
     }
 
-    /// From now on there is nobody but this peer: the kernel finds the way to it, and the socket of what comes from it, once
-    /// and not for every datagram. That saves about 1.5 of 12.5 us of a round trip. Nothing comes from others any more.
+    /// From now on there is nobody but this peer: the kernel finds the way to it, and the socket of what
+    /// comes from it, once and not for every datagram. That saves about 1.5 of 12.5 us of a round trip.
+    /// Nothing comes from others any more.
     ///
     /// # Errors
     /// When there is no way to it.
@@ -191,7 +193,8 @@ impl Udp {
         planned
     }
 
-    /// How many datagrams at the beginning of a batch make one message: one peer, one length, the last may be shorter.
+    /// How many datagrams at the beginning of a batch make one message: one peer, one length, the last may be
+    /// shorter.
     fn run(&self, batch: &[Outgoing<'_>]) -> usize {
         let (peer, bytes) = (batch[0].peer, batch[0].bytes());
         let mut all_bytes = 0;
@@ -242,8 +245,8 @@ impl Udp {
         }
     }
 
-    /// What a look at the socket has brought, counted as nothing where the network only answers to something that was sent:
-    /// lost, as far as we are concerned.
+    /// What a look at the socket has brought, counted as nothing where the network only answers to something
+    /// that was sent: lost, as far as we are concerned.
     fn note_poll(&mut self, received: io::Result<usize>) -> io::Result<usize> {
         self.busy = received.is_ok();
         received.or_else(|error| match error.raw_os_error() {
@@ -275,7 +278,8 @@ enum Runs {
     Never,
     /// As far as is known; how long it is not asked when it refuses one.
     Whole { refused_for: Duration },
-    /// It has refused one. A link may have become narrower for a while, or a route has led over another device.
+    /// It has refused one. A link may have become narrower for a while, or a route has led over another
+    /// device.
     Refused { until: Instant, refused_for: Duration },
 }
 
@@ -380,7 +384,8 @@ impl Transport for Udp {
             });
         }
         self.placed.let_go(self.socket.as_fd());
-        // Where the last look found something there may be many; else a look costs the less the fewer it asks for.
+        // Where the last look found something there may be many; else a look costs the less the fewer it asks
+        // for.
         let messages_max = if self.busy { RECEIVED_MAX } else { 1 };
         let received = self.receiver.receive(self.socket.as_fd(), messages_max);
         let messages = self.note_poll(received)?;
@@ -454,7 +459,8 @@ fn find(sources: &[(Key, u32)], last: &mut usize, source: Key) -> Option<u32> {
     Some(sources[at].1)
 }
 
-/// Bytes of a datagram that travels to every peer in one piece; `None` when the kernel does not know a way to any.
+/// Bytes of a datagram that travels to every peer in one piece; `None` when the kernel does not know a way to
+/// any.
 fn path_bytes(own: IpAddr, hosts: &[IpAddr]) -> Option<usize> {
     let (level, name) = match own {
         IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU),
@@ -570,7 +576,8 @@ mod tests {
     #[test]
     fn gso_is_not_used_beyond_the_path_mtu() {
         let mut udp = alone();
-        // The kernel refuses segments that do not fit the interface (EINVAL): the batch goes out all the same.
+        // The kernel refuses segments that do not fit the interface (EINVAL): the batch goes out all the
+        // same.
         let bytes = vec![7_u8; 60_000];
         udp.run_bytes_max = 1 << 20;
         let one = Outgoing { peer: 0, head: &bytes, body: &[] };

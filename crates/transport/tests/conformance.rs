@@ -1,5 +1,5 @@
-//! The contract of `Transport`, run on every implementation: each test makes a few ends that know each other and looks at
-//! what arrives.
+//! The contract of `Transport`, run on every implementation: each test makes a few ends that know each other
+//! and looks at what arrives.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
@@ -108,7 +108,8 @@ fn transport_datagrams_of_every_length_arrive_whole(mut ends: Ends) {
     assert_eq!(ends[1].counters().dropped, 0);
 }
 
-/// A batch for several peers in lengths that do and do not make runs arrives in order at each, from the right one.
+/// A batch for several peers in lengths that do and do not make runs arrives in order at each, from the right
+/// one.
 fn transport_batches_arrive_in_order_from_the_right_peer(mut ends: Ends) {
     let peers = ends.len();
     let mut expected: Vec<Vec<(u32, Vec<u8>)>> = vec![Vec::new(); peers];
@@ -156,7 +157,8 @@ fn transport_long_runs_arrive_whole(mut ends: Ends) {
     assert_eq!(ends[1].counters().dropped, 0);
 }
 
-/// Data lie where they are expected, or the datagrams come whole: also when others come than were expected, and more.
+/// Data lie where they are expected, or the datagrams come whole: also when others come than were expected,
+/// and more.
 fn transport_places_data_where_expected_or_delivers_it_whole(mut ends: Ends) {
     const HEAD: usize = 16;
     const EACH: usize = 1000;
@@ -220,7 +222,8 @@ fn transport_budget_holds_and_drops_are_counted(mut ends: Ends) {
         send_all(&mut *ends[0], &vec![one; fits]);
         assert_eq!(collect(&mut *ends[1], fits).len(), fits, "{bytes} bytes");
         assert_eq!(ends[1].counters().dropped, before.dropped);
-        // One by one: joined ones are charged less. The buffer holds more than the budget says, less than three times as much.
+        // One by one: joined ones are charged less. The buffer holds more than the budget says, less than
+        // three times as much.
         let many = 3 * fits;
         for _ in 0..many {
             send_all(&mut *ends[0], &[one]);
@@ -232,7 +235,8 @@ fn transport_budget_holds_and_drops_are_counted(mut ends: Ends) {
     }
 }
 
-/// A transport from which nothing comes says so at once; one that can be waited on is readable when something has come.
+/// A transport from which nothing comes says so at once; one that can be waited on is readable when something
+/// has come.
 fn transport_reports_empty_and_arrival_wakes(mut ends: Ends) {
     let mut nothing = |_: Datagram<'_>| panic!("nothing was sent");
     assert_eq!(ends[1].receive(&mut nothing).expect("a transport that works"), 0);

@@ -1,5 +1,6 @@
-//! Two endpoints at work, with one who knows the key between them: it may do harm to the flow, but crash nothing and write nothing
-//! outside of a message. The input is a play: who does what next, and what the one between makes of the packets.
+//! Two endpoints at work, with one who knows the key between them: it may do harm to the flow, but crash
+//! nothing and write nothing outside of a message. The input is a play: who does what next, and what the one
+//! between makes of the packets.
 #![no_main]
 
 #[path = "ends.rs"]

@@ -1,5 +1,5 @@
-//! Everything that reads bytes of others, each by itself: packets, records, a cut, a saved endpoint, the stand-in of a rank that has
-//! left, the daemons' question. The first byte says which.
+//! Everything that reads bytes of others, each by itself: packets, records, a cut, a saved endpoint, the
+//! stand-in of a rank that has left, the daemons' question. The first byte says which.
 #![no_main]
 
 #[allow(dead_code)]

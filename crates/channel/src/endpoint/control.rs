@@ -7,7 +7,8 @@ use crate::stream::Waiting;
 use crate::types::{Incarnation, Now, Rank};
 
 impl<M: FlowMemory> Endpoint<M> {
-    /// Whether everything that was given to be sent has arrived, or its receiver has left: Finalize waits for this (W8).
+    /// Whether everything that was given to be sent has arrived, or its receiver has left: Finalize waits for
+    /// this (W8).
     pub fn is_flushed(&self) -> bool {
         self.flows.iter().all(|flow| (flow.exited || flow.tx.held() == 0) && flow.out_first.is_none())
             && self.replies.is_empty()
@@ -28,14 +29,15 @@ impl<M: FlowMemory> Endpoint<M> {
         })
     }
 
-    /// The paper's steady state of a channel on a node (S14): everything sent has been acknowledged or refused, so nothing
-    /// of this rank is under way as far as it knows. A frozen rank cannot reach it by itself; its daemon asks for it
-    /// ([`SteadyTest`](crate::SteadyTest)).
+    /// The paper's steady state of a channel on a node (S14): everything sent has been acknowledged or
+    /// refused, so nothing of this rank is under way as far as it knows. A frozen rank cannot reach it by
+    /// itself; its daemon asks for it ([`SteadyTest`](crate::SteadyTest)).
     pub fn is_steady(&self) -> bool {
         self.flows.iter().all(|flow| !flow.tx.is_outstanding() && flow.bulk_flight == 0)
     }
 
-    /// From now on nothing is taken from `from`, nor acknowledged (W3), until [`open_all`](Endpoint::open_all).
+    /// From now on nothing is taken from `from`, nor acknowledged (W3), until
+    /// [`open_all`](Endpoint::open_all).
     pub fn close(&mut self, from: Rank) {
         if let Some(at) = self.flow(from) {
             self.flows[at].closed = true;
@@ -47,8 +49,8 @@ impl<M: FlowMemory> Endpoint<M> {
         self.flows.iter_mut().for_each(|flow| flow.closed = false);
     }
 
-    /// The job goes on under another incarnation: whatever is under way is void, so everything not acknowledged is sent
-    /// again. All endpoints of the job have to change together, while all are frozen.
+    /// The job goes on under another incarnation: whatever is under way is void, so everything not
+    /// acknowledged is sent again. All endpoints of the job have to change together, while all are frozen.
     pub fn handle_incarnation(&mut self, now: Now, incarnation: Incarnation) {
         self.identity.incarnation = incarnation;
         self.replies.clear();

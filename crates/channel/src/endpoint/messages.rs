@@ -5,8 +5,8 @@ use crate::ports::FlowMemory;
 use crate::types::{BulkId, Rank};
 
 impl<M: FlowMemory> Endpoint<M> {
-    /// Accepts a bulk message of `bytes` from `from` and names it. The name is to be sent to `from` in a record; `tag` is
-    /// what the sink is called with. When the message is complete there is an event.
+    /// Accepts a bulk message of `bytes` from `from` and names it. The name is to be sent to `from` in a
+    /// record; `tag` is what the sink is called with. When the message is complete there is an event.
     ///
     /// # Errors
     /// Nothing was accepted.
@@ -23,8 +23,8 @@ impl<M: FlowMemory> Endpoint<M> {
         Ok(id)
     }
 
-    /// Begins to send a bulk message of `bytes` to `to`, who has accepted it as `id`. `tag` is what the source is called
-    /// with. When it has arrived there is an event.
+    /// Begins to send a bulk message of `bytes` to `to`, who has accepted it as `id`. `tag` is what the
+    /// source is called with. When it has arrived there is an event.
     ///
     /// # Errors
     /// Nothing is sent.
@@ -132,7 +132,8 @@ impl<M: FlowMemory> Endpoint<M> {
         }
     }
 
-    /// The state of the message in `slot` is to be told to its sender, and published before: once for many fragments.
+    /// The state of the message in `slot` is to be told to its sender, and published before: once for many
+    /// fragments.
     #[inline]
     pub(super) fn queue_bulk_ack(&mut self, slot: u16) {
         let place = &mut self.incoming[usize::from(slot)];

@@ -30,7 +30,8 @@ impl Sink for InPlace {
 }
 
 impl<M: FlowMemory> Endpoint<M> {
-    /// Takes a datagram in. What it brings goes to `sink`; afterwards there may be something to transmit and events.
+    /// Takes a datagram in. What it brings goes to `sink`; afterwards there may be something to transmit and
+    /// events.
     ///
     /// # Errors
     /// It was dropped whole, and counted; nothing has changed. The owner need do nothing about it.
@@ -45,9 +46,10 @@ impl<M: FlowMemory> Endpoint<M> {
         result
     }
 
-    /// What the next datagrams may well be, so that they can be received where they belong: the fragments behind the furthest
-    /// one that was stored of the message that was last heard of, else those of the message accepted longest ago; of one that lacks
-    /// but its short end only when there is no other, as its sender keeps such for later. A guess, and no promise of anybody's.
+    /// What the next datagrams may well be, so that they can be received where they belong: the fragments
+    /// behind the furthest one that was stored of the message that was last heard of, else those of the
+    /// message accepted longest ago; of one that lacks but its short end only when there is no other, as its
+    /// sender keeps such for later. A guess, and no promise of anybody's.
     #[inline]
     pub fn expected(&self) -> Option<Expected> {
         let fragment_bytes = self.config.fragment_bytes();
@@ -64,9 +66,9 @@ impl<M: FlowMemory> Endpoint<M> {
         Some(Expected { tag: place.tag, offset, bytes })
     }
 
-    /// Takes a fragment in whose data already lie where [`expected`](Endpoint::expected) said, `offset` bytes into the message
-    /// accepted with `tag`. `false`: it is not that fragment, or none, and nothing has changed; the datagram is to be given
-    /// whole to [`handle_datagram`](Endpoint::handle_datagram).
+    /// Takes a fragment in whose data already lie where [`expected`](Endpoint::expected) said, `offset` bytes
+    /// into the message accepted with `tag`. `false`: it is not that fragment, or none, and nothing has
+    /// changed; the datagram is to be given whole to [`handle_datagram`](Endpoint::handle_datagram).
     #[inline]
     pub fn handle_placed(&mut self, now: Now, head: &[u8], data: &[u8], tag: u64, offset: u64) -> bool {
         let Some((header, id, place)) = parse_fragment(head, data.len()) else { return false };
@@ -191,8 +193,8 @@ impl<M: FlowMemory> Endpoint<M> {
         }
     }
 
-    /// The message called `id`; `None`: it is complete. A name that was never given out is answered by a refusal when it
-    /// is asked for, not here.
+    /// The message called `id`; `None`: it is complete. A name that was never given out is answered by a
+    /// refusal when it is asked for, not here.
     #[inline]
     fn find_incoming(&self, at: usize, id: BulkId) -> Result<Option<&Incoming>, Drop> {
         let place = self.incoming.get(id.slot as usize).ok_or(Drop::UnknownBulk)?;

@@ -1,9 +1,9 @@
 //! Which message is sent from, and the ends of several messages in one burst.
 //!
-//! A burst is as many fragments as the kernel takes as one run. What is left of a message behind its last whole burst may be a few
-//! fragments, whose run costs the kernel nearly as much as a whole one. So such a rest waits while other messages to the same rank
-//! have more to send, [`PASSED_MAX`] bursts at most; then the rests leave together: whole fragments first, since all of a run are of one
-//! length but its last.
+//! A burst is as many fragments as the kernel takes as one run. What is left of a message behind its last
+//! whole burst may be a few fragments, whose run costs the kernel nearly as much as a whole one. So such a
+//! rest waits while other messages to the same rank have more to send, [`PASSED_MAX`] bursts at most; then
+//! the rests leave together: whole fragments first, since all of a run are of one length but its last.
 
 use super::transmit::write_head;
 use super::{Endpoint, Transmit};
@@ -15,7 +15,8 @@ use crate::types::Now;
 const PASSED_MAX: u32 = 32;
 
 impl<M: FlowMemory> Endpoint<M> {
-    /// A burst of fragments of the first message of the flow that has more than a rest to send, else of the rests.
+    /// A burst of fragments of the first message of the flow that has more than a rest to send, else of the
+    /// rests.
     #[inline]
     pub(super) fn transmit_bulk(
         &mut self,

@@ -12,12 +12,13 @@ use crate::ports::{FlowMemory, Source};
 use crate::types::{BulkId, Now, Rank, Seq};
 
 impl<M: FlowMemory> Endpoint<M> {
-    /// Writes the next datagram, or a burst of bulk fragments to one rank, into `into`. `None`: nothing to send now. What
-    /// was handed out may be lost, sent late or twice.
+    /// Writes the next datagram, or a burst of bulk fragments to one rank, into `into`. `None`: nothing to
+    /// send now. What was handed out may be lost, sent late or twice.
     ///
     /// # Panics
     /// When `into` is shorter than [`Config::transmit_bytes_min`](crate::Config::transmit_bytes_min). With
-    /// [`Config::burst_datagrams`](crate::Config::burst_datagrams) times the longest datagram, bursts are as long as they may be.
+    /// [`Config::burst_datagrams`](crate::Config::burst_datagrams) times the longest datagram, bursts are as
+    /// long as they may be.
     #[inline]
     pub fn poll_transmit(&mut self, now: Now, source: &mut impl Source, into: &mut [u8]) -> Option<Transmit> {
         assert!(into.len() >= self.config.transmit_bytes_min(), "a buffer shorter than a datagram");
@@ -192,7 +193,8 @@ impl<M: FlowMemory> Endpoint<M> {
         one(flow.rank, HEADER_BYTES)
     }
 
-    /// Datagrams with records: as many as may leave, all of one length but the last, so that they travel as one run.
+    /// Datagrams with records: as many as may leave, all of one length but the last, so that they travel as
+    /// one run.
     #[inline]
     fn transmit_data(&mut self, at: usize, now: Now, into: &mut [u8]) -> Option<Transmit> {
         let burst_max = self.burst_max(at);
@@ -209,7 +211,8 @@ impl<M: FlowMemory> Endpoint<M> {
             }
             let mut header = flow.header(&self.identity, self.shares.share(), Kind::Data);
             (header.seq, header.rewind) = (flow.tx.cursor, flow.tx.rewind);
-            // The sender has to stop, or soon will: the window is full, or half of the FIFO waits for acknowledgements.
+            // The sender has to stop, or soon will: the window is full, or half of the FIFO waits for
+            // acknowledgements.
             let stops = !flow.window.allows(flight + charge, self.config.charge_max());
             if stops || flow.tx.fifo.is_half_full(flow.tx.held()) {
                 header.flags |= ACK_NOW;
@@ -254,7 +257,8 @@ impl<M: FlowMemory> Endpoint<M> {
         }
         let (mut count, mut bytes) = (0, 0);
         let mut header = flow.header(&self.identity, self.shares.share(), Kind::Fragment);
-        // Lost ones are the end of a run: its beginning is what the receiver expects, and has places ready for.
+        // Lost ones are the end of a run: its beginning is what the receiver expects, and has places ready
+        // for.
         let mut lost = place.lost_count();
         while count < count_max {
             let new = if count + lost < count_max { place.sendable_new() } else { None };
@@ -313,7 +317,8 @@ impl<M: FlowMemory> Endpoint<M> {
         None
     }
 
-    /// An acknowledgement of a bulk message; `None`: it has become complete meanwhile, and that is told instead.
+    /// An acknowledgement of a bulk message; `None`: it has become complete meanwhile, and that is told
+    /// instead.
     fn transmit_reply(&mut self, reply: BulkReply, into: &mut [u8]) -> Option<Transmit> {
         const { assert!(CONTROL_BYTES_MAX <= 256) };
         let (at, id, echo, flags) = match reply {
@@ -344,8 +349,8 @@ impl<M: FlowMemory> Endpoint<M> {
     }
 }
 
-/// Writes what stands before the data of a fragment, which leaves with that; gives the place of the data in the message, and their bytes.
-/// `stops`: the sender has to stop behind it, or soon will.
+/// Writes what stands before the data of a fragment, which leaves with that; gives the place of the data in
+/// the message, and their bytes. `stops`: the sender has to stop behind it, or soon will.
 #[inline]
 pub(super) fn write_head<M>(
     flow: &mut Flow<M>,

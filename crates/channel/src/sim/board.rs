@@ -135,7 +135,8 @@ impl Board {
         self.received[flow] += 1;
     }
 
-    /// What is in flight between two ranks is what is missing: by number, and by every byte if the sender's FIFO is given.
+    /// What is in flight between two ranks is what is missing: by number, and by every byte if the sender's
+    /// FIFO is given.
     pub(super) fn check_cut(&mut self, from: usize, to: usize, fifo: Option<&[u8]>) {
         let (sender, receiver) = (self.words(from, to), self.words(to, from));
         let cut = cut(&sender, &receiver).unwrap_or_else(|error| panic!("flow from {from} to {to}: {error}"));

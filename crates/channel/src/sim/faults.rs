@@ -74,7 +74,8 @@ impl World {
         self.at(next_ns, Happening::Fault);
     }
 
-    /// All ranks, each a little later than the others; then the cut; then they go on, each a little later again.
+    /// All ranks, each a little later than the others; then the cut; then they go on, each a little later
+    /// again.
     fn freeze_gang(&mut self, for_ns: u64) {
         const SKEW_NS: u64 = 200_000;
         self.log(format!("the gang is frozen for {for_ns}"));
@@ -102,7 +103,8 @@ impl World {
         }
     }
 
-    /// Daemon asks daemon over a network that loses half, while packets of the job lie in sockets and elsewhere.
+    /// Daemon asks daemon over a network that loses half, while packets of the job lie in sockets and
+    /// elsewhere.
     fn probe_quiescence(&mut self, rank: usize) {
         let generation = Generation(7);
         let identity = |rank: usize| Identity {
@@ -168,7 +170,8 @@ impl World {
         self.end_restoring();
     }
 
-    /// Some ranks are saved and restored, the others go on; all under another incarnation, what is under way is void.
+    /// Some ranks are saved and restored, the others go on; all under another incarnation, what is under way
+    /// is void.
     fn restore(&mut self) {
         self.incarnation += 1;
         let incarnation = Incarnation(self.incarnation);

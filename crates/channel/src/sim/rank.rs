@@ -45,7 +45,8 @@ impl World {
             let Some(datagram) = node.socket.pop_front() else { break };
             node.socket_bytes -= self.options.config.charges.of(datagram.len());
             let Process::Alive(endpoint) = &mut node.process else { break };
-            // As a transport does that puts data where they are expected; the sink looks whether they belong there.
+            // As a transport does that puts data where they are expected; the sink looks whether they belong
+            // there.
             let cut = datagram.len().min(FRAGMENT_BYTES_BEFORE);
             let (head, data) = datagram.split_at(cut);
             let expected = endpoint.expected().filter(|expected| data.len() <= expected.bytes);
@@ -118,7 +119,8 @@ impl World {
         let sent = self.nodes[from].alive().expect("a live rank").send_bulk(Rank(to as u32), id, bytes, tag);
         match sent {
             Ok(()) => (),
-            // An accepted message that its sender never sends keeps its place, unless it is empty and so complete.
+            // An accepted message that its sender never sends keeps its place, unless it is empty and so
+            // complete.
             Err(BulkError::Full) if bytes > 0 => drop(self.board.borrow_mut().bulk.remove(&tag)),
             Err(BulkError::Full) => {
                 self.board.borrow_mut().bulk.get_mut(&tag).expect("it was put there just now").sent = true;

@@ -1,5 +1,5 @@
-//! The last steps of a run, printed when it fails. Written at every step, so packets are kept as they are and put into
-//! words only then.
+//! The last steps of a run, printed when it fails. Written at every step, so packets are kept as they are and
+//! put into words only then.
 
 use std::collections::VecDeque;
 use std::fmt;

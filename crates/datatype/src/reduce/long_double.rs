@@ -1,5 +1,5 @@
-//! The platform's `long double`, for which Rust has no type: on x86-64 the 80-bit numbers of the x87 unit in 16 bytes. On other
-//! machines the operations do not exist.
+//! The platform's `long double`, for which Rust has no type: on x86-64 the 80-bit numbers of the x87 unit in
+//! 16 bytes. On other machines the operations do not exist.
 
 use super::{Kernel, Operation};
 
@@ -62,8 +62,8 @@ mod x87 {
             #[inline(always)]
             fn $name(a: Number, b: Number) -> Number {
                 let mut result = Number([0; BYTES]);
-                // SAFETY: the three addresses are those of 16 bytes each; two numbers are pushed, one is popped by the
-                // operation and one by the store, so the register stack is as empty as it was.
+                // SAFETY: the three addresses are those of 16 bytes each; two numbers are pushed, one is
+                // popped by the operation and one by the store, so the register stack is as empty as it was.
                 unsafe {
                     asm!(
                         "fld tbyte ptr [{a}]",

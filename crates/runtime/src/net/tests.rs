@@ -90,8 +90,9 @@ fn flow() -> SegmentFlow {
     unsafe { SegmentFlow::new(NonNull::from(words), at, fifo.len()) }
 }
 
-/// Two bursts are planned in one call, as the heads of a burst are short; with their data they are longer than one burst and the single
-/// datagrams before it. Whatever the socket had room for, the rest leaves when it has room again, although the messages are over by then.
+/// Two bursts are planned in one call, as the heads of a burst are short; with their data they are longer
+/// than one burst and the single datagrams before it. Whatever the socket had room for, the rest leaves when
+/// it has room again, although the messages are over by then.
 #[test]
 fn net_full_socket_send_is_finished_later() {
     for room in [0, 1, BURST - 1, BURST, BURST + 3, FRAGMENTS - 1] {

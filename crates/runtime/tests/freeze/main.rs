@@ -1,9 +1,10 @@
-//! A rank that stands still at any instruction of sending and receiving over UDP: the cut taken from outside, out of the words
-//! and FIFOs in the segments, is exact, also while the other rank goes on; and afterwards every record has arrived once, in
-//! order.
+//! A rank that stands still at any instruction of sending and receiving over UDP: the cut taken from outside,
+//! out of the words and FIFOs in the segments, is exact, also while the other rank goes on; and afterwards
+//! every record has arrived once, in order.
 //!
-//! Rank 0 is a child process that is stepped by ptrace through the code of a rank, from `Net` down to the system calls. Rank 1 is
-//! in the test. The records tell what each rank has and has not; they are compared with the words byte for byte.
+//! Rank 0 is a child process that is stepped by ptrace through the code of a rank, from `Net` down to the
+//! system calls. Rank 1 is in the test. The records tell what each rank has and has not; they are compared
+//! with the words byte for byte.
 
 mod nodes;
 mod other_side;
@@ -25,8 +26,8 @@ use crate::records::{NoBulk, Plan, Reported, Taker, plan, seed};
 
 /// On a crowded machine the stepping ends before all is sent; the rest is sent at full speed.
 const ENOUGH: Duration = Duration::from_secs(10);
-/// Timers of the other rank may fire at one stop in so many. The stepped rank is ten thousand times as slow as it is; by the
-/// clock it would be asked more often than it can answer.
+/// Timers of the other rank may fire at one stop in so many. The stepped rank is ten thousand times as slow
+/// as it is; by the clock it would be asked more often than it can answer.
 const TIMERS_ONE_IN: u64 = 2000;
 /// The first records of a run that begins with a full FIFO: they are acknowledged when the first stop comes.
 const EARLY: usize = 32;
@@ -54,7 +55,8 @@ struct Seen {
     wrapped: u32,
 }
 
-/// The stepped rank: sends all its records, then takes the rest of what comes. Before the first stop it sends `before` records.
+/// The stepped rank: sends all its records, then takes the rest of what comes. Before the first stop it sends
+/// `before` records.
 fn stepped_rank(nodes: &Nodes, plan: &Plan, reported: &Shared<Reported>, before: usize) {
     let (_job, mut net) = nodes.enter(0);
     let mut sink = Taker(reported);
@@ -197,7 +199,8 @@ fn step_through(name: &str, lengths: [Vec<usize>; 2], before: usize, pace: Other
 }
 
 impl Seen {
-    /// Whether what the test is about was met: known only when the machine was not too crowded to come to the end.
+    /// Whether what the test is about was met: known only when the machine was not too crowded to come to the
+    /// end.
     #[track_caller]
     fn expect(&self, is_met: impl FnOnce(&Seen) -> bool) {
         assert!(self.stops > 0);
@@ -224,8 +227,8 @@ fn cut_is_exact_at_every_instruction_on_a_faulty_network() {
 
 #[test]
 fn cut_is_exact_at_every_instruction_where_the_fifo_wraps() {
-    // 95 fill 256 KiB. The first 32 of them are acknowledged: the others go behind the last, then in front; there the FIFO is full
-    // again, and what is left goes where an acknowledgement makes room.
+    // 95 fill 256 KiB. The first 32 of them are acknowledged: the others go behind the last, then in front;
+    // there the FIFO is full again, and what is left goes where an acknowledgement makes room.
     let lengths =
         [500; EARLY].into_iter().chain((0..63).map(|n| 3900 - 16 * (n % 7))).chain([1000; 24]).collect();
     let slow = Other { acts_one_in: 40, is_network_bad: false };

@@ -1,5 +1,5 @@
-//! Two nodes of one rank each on this machine: segments, sockets and the table of peers, as two starters would make them; and a
-//! network in the test's hands, since it holds both sockets.
+//! Two nodes of one rank each on this machine: segments, sockets and the table of peers, as two starters
+//! would make them; and a network in the test's hands, since it holds both sockets.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -56,7 +56,8 @@ impl Nodes {
         }
     }
 
-    /// Enters the job as `rank` and opens its way to the other. Once for each rank, in the process that is the rank.
+    /// Enters the job as `rank` and opens its way to the other. Once for each rank, in the process that is
+    /// the rank.
     pub fn enter(&self, rank: usize) -> (Job, Net) {
         let descriptor = self.segments[rank].descriptor().try_clone_to_owned().expect("dup");
         let socket = self.sockets[rank].try_clone().expect("dup").into();
@@ -91,7 +92,8 @@ impl Nodes {
         unsafe { std::slice::from_raw_parts(begin.as_ptr(), layout.fifo_bytes) }
     }
 
-    /// Now and then loses, doubles or keeps back the next datagram that has arrived at `rank`, or lets a late one come.
+    /// Now and then loses, doubles or keeps back the next datagram that has arrived at `rank`, or lets a late
+    /// one come.
     pub fn disturb(&mut self, rank: usize, random: &mut Random) {
         let mut bytes = vec![0; DATAGRAM_BYTES];
         let arrived = &self.sockets[rank];

@@ -33,7 +33,8 @@ pub fn plan(lengths: [Vec<usize>; 2]) -> Plan {
     })
 }
 
-/// What the stepped rank tells in memory that the test can see. Writer, where nothing else is said: the stepped rank.
+/// What the stepped rank tells in memory that the test can see. Writer, where nothing else is said: the
+/// stepped rank.
 #[repr(C)]
 pub struct Reported {
     /// Records that `try_send` has taken.
@@ -50,8 +51,8 @@ pub struct Reported {
     bytes: UnsafeCell<[[u8; TAKEN_BYTES_MAX]; TAKEN_MAX]>,
 }
 
-// SAFETY: zeroes are a valid value; the words are atomics; a record's bytes are read after `taken` counts it, and not
-// written again.
+// SAFETY: zeroes are a valid value; the words are atomics; a record's bytes are read after `taken` counts it,
+// and not written again.
 unsafe impl Shareable for Reported {}
 
 impl Reported {

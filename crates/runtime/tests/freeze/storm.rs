@@ -1,5 +1,5 @@
-//! Two ranks that send each other records over a bad network while the cgroup freezer stops one or the other at random: in the
-//! middle of system calls too, and for as long as timers take to fire.
+//! Two ranks that send each other records over a bad network while the cgroup freezer stops one or the other
+//! at random: in the middle of system calls too, and for as long as timers take to fire.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -26,8 +26,8 @@ struct Reported {
     /// Writer: the test. The ranks may begin; no more is to be sent.
     may_begin: AtomicU32,
     is_enough: AtomicU32,
-    /// Writer: each rank. One more than the records it has sent, once it sends no more; whether it has received all, and all of
-    /// its own is acknowledged.
+    /// Writer: each rank. One more than the records it has sent, once it sends no more; whether it has
+    /// received all, and all of its own is acknowledged.
     sent: [AtomicU32; 2],
     is_finished: [AtomicU32; 2],
 }
@@ -72,8 +72,8 @@ impl Sink for Received {
 
 fn rank(nodes: &Nodes, me: usize, reported: &Reported, seed: u64) {
     let faults = format!("loss=1%,dup=0.5%,reorder=2%,seed={seed}\0");
-    // SAFETY: both are C strings; this process has one thread. (Rust's own function would wait for a lock that a thread of the
-    // parent held at the fork.)
+    // SAFETY: both are C strings; this process has one thread. (Rust's own function would wait for a lock
+    // that a thread of the parent held at the fork.)
     unsafe { libc::setenv(c"TUTTI_FAULTS".as_ptr(), faults.as_ptr().cast(), 1) };
     let (_job, mut net) = nodes.enter(me);
     let (mut sent, mut received) = (0, Received { from: 1 - me, count: 0 });

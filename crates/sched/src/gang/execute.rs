@@ -1,7 +1,7 @@
 //! A switch is executed on a node, and jobs are frozen, copied and thawed as far as they may be by now.
 //!
-//! [`NodeSwitch::execute`] comes once for each switch; [`NodeSwitch::apply`] after every event, since each may be the one that
-//! somebody waited for.
+//! [`NodeSwitch::execute`] comes once for each switch; [`NodeSwitch::apply`] after every event, since each
+//! may be the one that somebody waited for.
 
 use super::{Action, Lap, NodeSwitch};
 use crate::message::{Mode, Stage, Switch};

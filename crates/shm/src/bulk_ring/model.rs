@@ -1,4 +1,5 @@
-//! Loom: every interleaving of one sender and one receiver. The slots are cells, so two ends in one slot are noticed.
+//! Loom: every interleaving of one sender and one receiver. The slots are cells, so two ends in one slot are
+//! noticed.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Loom: the rule by which slots of a collective block are used again, in the two shapes that operations have.
+//! Loom: the rule by which slots of a collective block are used again, in the two shapes that operations
+//! have.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Loom: every interleaving of an opener and a helper over two messages of two pieces. The pieces are cells, so a piece that two
-//! copy, or that is looked at before it is copied, is noticed.
+//! Loom: every interleaving of an opener and a helper over two messages of two pieces. The pieces are cells,
+//! so a piece that two copy, or that is looked at before it is copied, is noticed.
 
 use std::sync::Arc;
 

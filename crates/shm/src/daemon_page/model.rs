@@ -1,4 +1,5 @@
-//! Loom: a rank reads library time while the job is thawed; whatever it sees, no time that the job has stood still is in it.
+//! Loom: a rank reads library time while the job is thawed; whatever it sees, no time that the job has stood
+//! still is in it.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! Loom: a sleeper and its waker. Each promise stands beside its counter-example: the same exchange with the one step left
-//! out that keeps the promise, which loom must refuse. So it is known that loom sees what these tests are about.
+//! Loom: a sleeper and its waker. Each promise stands beside its counter-example: the same exchange with the
+//! one step left out that keeps the promise, which loom must refuse. So it is known that loom sees what these
+//! tests are about.
 
 use std::sync::Arc;
 
@@ -126,8 +127,8 @@ fn receive(me: &Endpoint, from: &mut crate::envelope_ring::Consumer, n: u64) {
     }
 }
 
-/// A sender that sleeps when the ring is full, a receiver that sleeps when it is empty and counts lazily (every second
-/// line of 16). `bell_for_room` is whether the receiver keeps the ring's rule.
+/// A sender that sleeps when the ring is full, a receiver that sleeps when it is empty and counts lazily
+/// (every second line of 16). `bell_for_room` is whether the receiver keeps the ring's rule.
 fn stream_with_sleep(name: &str, preemptions: usize, bell_for_room: bool) {
     explore(name, Some(preemptions), move || {
         let shared = Arc::new(([Endpoint::default(), Endpoint::default()], Memory::new(16)));

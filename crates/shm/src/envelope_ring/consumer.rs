@@ -28,8 +28,8 @@ pub struct Consumer {
     distance: Distance,
 }
 
-// SAFETY: the pointers lead into a segment that outlives both ends (the constructors' contract); each end is used by one
-// thread at a time, under the process lock.
+// SAFETY: the pointers lead into a segment that outlives both ends (the constructors' contract); each end is
+// used by one thread at a time, under the process lock.
 unsafe impl Send for Consumer {}
 
 impl Consumer {
@@ -51,8 +51,8 @@ impl Consumer {
         }
     }
 
-    /// The same end, at the same position, on a copy of the ring's memory: for snapshots, and for tests that look at a
-    /// frozen peer.
+    /// The same end, at the same position, on a copy of the ring's memory: for snapshots, and for tests that
+    /// look at a frozen peer.
     ///
     /// # Safety
     /// As [`Consumer::new`], but the memory is a copy of this end's ring.
@@ -113,16 +113,19 @@ impl Consumer {
     fn advance(&mut self, lines: usize) {
         self.read += lines as u64;
         self.sequence = next_sequence(self.sequence);
-        // SAFETY: valid by the constructor's contract. Nobody else has this line, so the store stays in our cache.
+        // SAFETY: valid by the constructor's contract. Nobody else has this line, so the store stays in our
+        // cache.
         unsafe { self.consumed.as_ref() }.due.store(self.sequence, Ordering::Release);
-        // The counter's line travels to the sender only when it asks; telling it every few lines keeps it in our cache.
+        // The counter's line travels to the sender only when it asks; telling it every few lines keeps it in
+        // our cache.
         if self.read - self.published >= (self.mask as u64 + 1) / 8 {
             self.publish();
         }
     }
 
-    /// The same while more messages are to come at once. A line that the reader of a far core has flushed is the sender's at once,
-    /// one that it holds is not; what comes alone, and is answered, comes sooner without.
+    /// The same while more messages are to come at once. A line that the reader of a far core has flushed is
+    /// the sender's at once, one that it holds is not; what comes alone, and is answered, comes sooner
+    /// without.
     #[inline(always)]
     fn advance_among_many(&mut self, lines: usize) {
         if self.distance.is_far() {
@@ -226,8 +229,8 @@ impl Message<'_> {
     #[inline(always)]
     pub fn inline(&self, bytes: usize) -> *const u8 {
         assert!(bytes <= self.inline_capacity(), "{bytes} inline bytes read from {} lines", self.lines);
-        // SAFETY: the lines are inside the ring (a message never wraps) and were published before the commit that peek
-        // acquired; the sender does not touch them before we advance.
+        // SAFETY: the lines are inside the ring (a message never wraps) and were published before the commit
+        // that peek acquired; the sender does not touch them before we advance.
         unsafe { self.ring.lines.add(self.at).cast::<u8>().add(HEADER_BYTES) }.as_ptr()
     }
 

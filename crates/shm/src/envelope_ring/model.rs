@@ -1,4 +1,5 @@
-//! Loom: every interleaving of one sender and one receiver, within a bound on preemptions where the model is large.
+//! Loom: every interleaving of one sender and one receiver, within a bound on preemptions where the model is
+//! large.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -51,7 +52,8 @@ struct Run {
     count: usize,
     /// Line at which the run begins.
     start: u64,
-    /// Messages of two lines that are sent and received before both ends run together, so that the ring holds old payload.
+    /// Messages of two lines that are sent and received before both ends run together, so that the ring holds
+    /// old payload.
     before: u64,
     messages: u64,
     /// Inline words of the `n`-th message.
@@ -130,7 +132,8 @@ fn envelope_ring_model_two_line_messages_survive_padding() {
 
 #[test]
 fn envelope_ring_model_old_payload_is_never_a_header() {
-    // Headers in lines 1, 3, 5 and payload in 2, 4, 6; then a pad in line 7 and headers in 0, 2, 4: five numbers later.
+    // Headers in lines 1, 3, 5 and payload in 2, 4, 6; then a pad in line 7 and headers in 0, 2, 4: five
+    // numbers later.
     let name = "two lines over old payload, ring of 8";
     Run { name, preemptions: None, count: 8, start: 1, before: 3, messages: 3, words: |_| 6, ahead: 5 }
         .explore();

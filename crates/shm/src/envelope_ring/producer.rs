@@ -14,8 +14,8 @@ use crate::sync::Ordering;
 #[cfg(not(loom))]
 const HEAD_BYTES: usize = LINE_BYTES - HEADER_BYTES;
 
-/// A sender of small messages asks so many lines ahead for the right to write: in the time in which it sends so many, a line
-/// comes from a core far away. The receiver looks at the next line only.
+/// A sender of small messages asks so many lines ahead for the right to write: in the time in which it sends
+/// so many, a line comes from a core far away. The receiver looks at the next line only.
 const CLAIMED_AHEAD: usize = 8;
 
 /// The sender's end.
@@ -35,16 +35,16 @@ pub struct Producer {
     clean_from: u64,
 }
 
-// SAFETY: the pointers lead into a segment that outlives both ends (the constructors' contract); each end is used by one
-// thread at a time, under the process lock.
+// SAFETY: the pointers lead into a segment that outlives both ends (the constructors' contract); each end is
+// used by one thread at a time, under the process lock.
 unsafe impl Send for Producer {}
 
 impl Producer {
     /// The sender's end of a ring of `lines` lines, never used before.
     ///
     /// # Safety
-    /// `lines` points to `count` zeroed lines and `consumed` to a zeroed counter, both valid for the life of the value; no
-    /// other producer exists for them.
+    /// `lines` points to `count` zeroed lines and `consumed` to a zeroed counter, both valid for the life of
+    /// the value; no other producer exists for them.
     pub unsafe fn new(lines: NonNull<Line>, count: usize, consumed: NonNull<Consumed>) -> Self {
         assert_count(count);
         Producer {
@@ -59,8 +59,8 @@ impl Producer {
         }
     }
 
-    /// The same end, at the same position, on a copy of the ring's memory: for snapshots, and for tests that look at a
-    /// frozen peer.
+    /// The same end, at the same position, on a copy of the ring's memory: for snapshots, and for tests that
+    /// look at a frozen peer.
     ///
     /// # Safety
     /// As [`Producer::new`], but the memory is a copy of this end's ring.
@@ -73,8 +73,8 @@ impl Producer {
         self.written
     }
 
-    /// Whether [`Producer::try_push`] with so many inline bytes would succeed now: what a refused sender looks at between
-    /// its intention to sleep and its sleep.
+    /// Whether [`Producer::try_push`] with so many inline bytes would succeed now: what a refused sender
+    /// looks at between its intention to sleep and its sleep.
     pub fn has_room_for(&mut self, inline_bytes: usize) -> bool {
         let needed = lines_for(inline_bytes);
         let rest = self.mask + 1 - (self.written as usize & self.mask);
@@ -83,11 +83,13 @@ impl Producer {
 
     /// The most inline bytes that a message in this ring can have.
     pub fn inline_bytes_max(&self) -> usize {
-        // So that a pad, a message and the cleared line always fit into an empty ring, of which an eighth may not be counted.
+        // So that a pad, a message and the cleared line always fit into an empty ring, of which an eighth may
+        // not be counted.
         (self.mask + 1) * 3 / 8 * LINE_BYTES - HEADER_BYTES
     }
 
-    /// Publishes a message whose inline data are `inline`. Returns false, with nothing written, when the ring is full.
+    /// Publishes a message whose inline data are `inline`. Returns false, with nothing written, when the ring
+    /// is full.
     #[inline(always)]
     #[must_use]
     pub fn try_push(&mut self, envelope: &Envelope, inline: &[u8]) -> bool {
@@ -120,8 +122,8 @@ impl Producer {
         self.try_push_stored(envelope, inline.len(), |ring, at| ring.store_inline(at, inline))
     }
 
-    /// Publishes a message of `bytes` inline bytes, which `fill` writes to the address that it is given. Returns false, with nothing
-    /// written and `fill` not called, when the ring is full.
+    /// Publishes a message of `bytes` inline bytes, which `fill` writes to the address that it is given.
+    /// Returns false, with nothing written and `fill` not called, when the ring is full.
     ///
     /// # Safety
     /// `fill` writes at most `bytes` bytes.
@@ -135,7 +137,8 @@ impl Producer {
         fill: impl FnOnce(*mut u8),
     ) -> bool {
         self.try_push_stored(envelope, bytes, |ring, at| {
-            // SAFETY: the message does not wrap and stays inside the ring, as was checked when it was given its place.
+            // SAFETY: the message does not wrap and stays inside the ring, as was checked when it was given
+            // its place.
             fill(unsafe { ring.lines.add(at).cast::<u8>().add(HEADER_BYTES) }.as_ptr());
         })
     }
@@ -164,7 +167,8 @@ impl Producer {
             self.payload.insert(at + 1, needed - 1);
             self.clean_from = self.written + (needed + self.mask + 1) as u64;
         }
-        // The header last: the receiver polls its line, and would take it from us between two stores far apart.
+        // The header last: the receiver polls its line, and would take it from us between two stores far
+        // apart.
         store(self, at);
         self.store(at, envelope);
         self.commit(at, envelope.kind, envelope.flags, needed);
@@ -235,8 +239,8 @@ impl Producer {
     #[cfg(not(loom))]
     #[inline(always)]
     fn store_inline(&mut self, at: usize, inline: &[u8]) {
-        // SAFETY: the message does not wrap and stays inside the ring (checked by the caller); the receiver does not look
-        // at these lines before the commit.
+        // SAFETY: the message does not wrap and stays inside the ring (checked by the caller); the receiver
+        // does not look at these lines before the commit.
         unsafe {
             let to = self.lines.add(at).cast::<u8>().add(HEADER_BYTES);
             let head = inline.len().min(HEAD_BYTES);
@@ -289,7 +293,8 @@ impl LineSet {
 #[inline(always)]
 fn claim(line: &Line) {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
-    // SAFETY: a prefetch changes nothing, and every processor of this kind takes the instruction, if only as none.
+    // SAFETY: a prefetch changes nothing, and every processor of this kind takes the instruction, if only as
+    // none.
     unsafe {
         core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
     }

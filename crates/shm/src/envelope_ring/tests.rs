@@ -91,7 +91,8 @@ fn envelope_ring_stale_header_is_never_taken_for_a_new_one() {
         consumer.peek().expect("just sent").consume();
         sent += 1;
     };
-    // Numbers 1 to 16 in lines 0 to 15; then 13 lines, a pad over the last three, and a message in lines 0 to 3.
+    // Numbers 1 to 16 in lines 0 to 15; then 13 lines, a pad over the last three, and a message in lines 0 to
+    // 3.
     for bytes in [0; 29].into_iter().chain([200]) {
         pass(&mut producer, &mut consumer, bytes);
     }

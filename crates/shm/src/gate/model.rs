@@ -1,4 +1,5 @@
-//! Loom: every interleaving of single changes and long ones, on memory that is a cell, so that two at once are noticed.
+//! Loom: every interleaving of single changes and long ones, on memory that is a cell, so that two at once
+//! are noticed.
 
 use std::sync::Arc;
 

@@ -12,7 +12,8 @@ impl Words {
 
     fn gate(&self, slots: u32, slot: u32) -> Gate {
         let at = NonNull::from(&self.0[0]).cast();
-        // SAFETY: there are so many lines, zeroed, which outlive the gates of a test; each slot has one thread.
+        // SAFETY: there are so many lines, zeroed, which outlive the gates of a test; each slot has one
+        // thread.
         unsafe { Gate::new(at, slots, slot) }
     }
 }

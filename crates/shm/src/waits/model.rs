@@ -1,5 +1,5 @@
-//! Loom: threads of a process that wait, a peer, and a thread that ends another's wait. A wake-up that is lost is a thread that sleeps for
-//! ever, which loom reports as a deadlock.
+//! Loom: threads of a process that wait, a peer, and a thread that ends another's wait. A wake-up that is
+//! lost is a thread that sleeps for ever, which loom reports as a deadlock.
 
 use std::sync::Arc;
 

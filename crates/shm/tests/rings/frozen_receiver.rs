@@ -1,5 +1,6 @@
-//! The receiver stands still at every single instruction of one receive, with a full ring. At each of them the sender, on
-//! a copy, sends all it can: it gets room at one instruction, and until then the message being received is untouched.
+//! The receiver stands still at every single instruction of one receive, with a full ring. At each of them
+//! the sender, on a copy, sends all it can: it gets room at one instruction, and until then the message being
+//! received is untouched.
 
 use std::sync::atomic::Ordering;
 
@@ -44,7 +45,8 @@ fn push(ring: &mut Producer, n: u64, bytes: usize) -> bool {
     ring.try_push(&message.envelope, &message.inline)
 }
 
-/// Steps through the receiving of an envelope with `bytes` inline bytes, after `history` messages of one line.
+/// Steps through the receiving of an envelope with `bytes` inline bytes, after `history` messages of one
+/// line.
 fn step_envelope(name: &str, history: u64, bytes: usize) {
     let (memory, copy, script) = (Memory::new(), Memory::new(), SharedScript::new());
     let (mut out, _) = memory.senders(0);
@@ -206,7 +208,8 @@ fn frozen_receiver_never_blocks_the_sender() {
             }
             loop {
                 let Some((chunk, slot)) = bulk_in.peek() else { continue };
-                // SAFETY: a full slot holds so many bytes until we advance; a chunk is not longer than `data`.
+                // SAFETY: a full slot holds so many bytes until we advance; a chunk is not longer than
+                // `data`.
                 unsafe { std::ptr::copy_nonoverlapping(slot.as_ptr(), data.as_mut_ptr(), chunk.bytes) };
                 bulk_in.advance();
                 break;

@@ -1,5 +1,5 @@
-//! The sender stands still at every single instruction of one send. At each of them the receiver's view is "nothing" or
-//! "the whole right message", and it changes once.
+//! The sender stands still at every single instruction of one send. At each of them the receiver's view is
+//! "nothing" or "the whole right message", and it changes once.
 
 use std::sync::atomic::Ordering;
 

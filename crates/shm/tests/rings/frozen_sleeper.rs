@@ -1,5 +1,5 @@
-//! Sleep and wake with one side standing still at every single instruction of it, system calls included: whoever should
-//! wake wakes.
+//! Sleep and wake with one side standing still at every single instruction of it, system calls included:
+//! whoever should wake wakes.
 
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -29,7 +29,8 @@ fn frozen_sleeper_is_woken_from_any_instruction() {
     let (mut round, mut intended) = (0, 0);
     while !asleep {
         round += 1;
-        // One instruction further than in the round before; the last round's last instruction is the sleep itself.
+        // One instruction further than in the round before; the last round's last instruction is the sleep
+        // itself.
         for _ in 1..round {
             asleep = child.step_or_sleep() == Step::Sleeps;
             if asleep {
@@ -95,7 +96,8 @@ fn freeze_the_waker(sleeps_before: bool) {
         if !sleeps_before {
             open_and_wait(&mut sleeper, round);
         }
-        // Frozen with the word published and the bell not rung: the sleeper may stay asleep until the waker is thawed.
+        // Frozen with the word published and the bell not rung: the sleeper may stay asleep until the waker
+        // is thawed.
         published_frozen += u32::from(script.word.load(Ordering::Acquire) == round && !awake(round));
         if script.operations.load(Ordering::Acquire) == round {
             sleeper.wait_until("the wake-up", |_| awake(round).then_some(()));

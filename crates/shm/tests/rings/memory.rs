@@ -1,4 +1,5 @@
-//! The memory of one ordered pair of ranks, its ends, and copies of it; messages that can be recomputed from their number.
+//! The memory of one ordered pair of ranks, its ends, and copies of it; messages that can be recomputed from
+//! their number.
 
 use std::ptr::NonNull;
 
@@ -57,7 +58,8 @@ impl Memory {
 
     /// The sender's ends of the rings out of `from`. The caller makes them once per test and memory.
     pub fn senders(&self, from: usize) -> (envelope_ring::Producer, bulk_ring::Producer) {
-        // SAFETY: the segment is fresh and stays mapped while the ends are used (each test keeps it to its end).
+        // SAFETY: the segment is fresh and stays mapped while the ends are used (each test keeps it to its
+        // end).
         unsafe {
             let envelopes = envelope_ring::Producer::new(self.lines(from), LINES, self.consumed(from));
             (envelopes, bulk_ring::Producer::new(self.parts(from)))
@@ -107,7 +109,8 @@ impl Memory {
     }
 }
 
-/// A message that knows its number, with data whose every word looks like a header that could stand in that place.
+/// A message that knows its number, with data whose every word looks like a header that could stand in that
+/// place.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Message {
     pub envelope: Envelope,

@@ -21,8 +21,8 @@ pub struct Script {
     pub data: UnsafeCell<[u8; 4096 - 64]>,
 }
 
-// SAFETY: zeroes are a valid script; the words are atomics; `data` is written by one child and read by its parent after the
-// child said so.
+// SAFETY: zeroes are a valid script; the words are atomics; `data` is written by one child and read by its
+// parent after the child said so.
 unsafe impl Shareable for Script {}
 
 /// A script that forked children share.

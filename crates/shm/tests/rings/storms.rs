@@ -1,5 +1,6 @@
-//! Two processes play ping-pong and sleep whenever they wait, while both are frozen and thawed at random: by SIGSTOP, and
-//! by the cgroup freezer where one may make a cgroup, which also reaches the states inside system calls.
+//! Two processes play ping-pong and sleep whenever they wait, while both are frozen and thawed at random: by
+//! SIGSTOP, and by the cgroup freezer where one may make a cgroup, which also reaches the states inside
+//! system calls.
 
 use std::sync::atomic::Ordering;
 use std::thread;

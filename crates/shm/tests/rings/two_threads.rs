@@ -72,8 +72,8 @@ fn rings_deliver_in_order_between_slow_and_sleeping_threads() {
     });
 }
 
-/// Many short races between one who publishes and rings and one who announces its sleep and looks: either the bell is rung
-/// or the look has seen what was published. Nobody sleeps, so the races are tight and many.
+/// Many short races between one who publishes and rings and one who announces its sleep and looks: either the
+/// bell is rung or the look has seen what was published. Nobody sleeps, so the races are tight and many.
 fn race(name: &str, publish: fn(&AtomicU32, &Endpoint, u32)) {
     const ROUNDS: u32 = 2_000_000;
     let memory = Memory::new();

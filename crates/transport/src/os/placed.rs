@@ -1,11 +1,13 @@
-//! One message received with its datagrams' data where they probably belong: head and place by turns, and behind them room for
-//! whatever else has come, so that nothing is cut off. What was no such datagram is put together again.
+//! One message received with its datagrams' data where they probably belong: head and place by turns, and
+//! behind them room for whatever else has come, so that nothing is cut off. What was no such datagram is put
+//! together again.
 //!
-//! Where the receive buffer is large enough, messages are read without being taken out of it (MSG_PEEK, SO_PEEK_OFF), and taken out
-//! when more than [`PlacedReceiver::hold`] says have come behind them. For what is freed at once the kernel uses again at
-//! once: between two namespaces of a machine the sender then writes into memory that the receiver's core has just read, line by
-//! line at the pace at which cores far apart agree on a line. With a megabyte in between it is nearly twice as fast. While messages
-//! are held, those that are expected nowhere are read in the same way.
+//! Where the receive buffer is large enough, messages are read without being taken out of it (MSG_PEEK,
+//! SO_PEEK_OFF), and taken out when more than [`PlacedReceiver::hold`] says have come behind them. For what
+//! is freed at once the kernel uses again at once: between two namespaces of a machine the sender then writes
+//! into memory that the receiver's core has just read, line by line at the pace at which cores far apart
+//! agree on a line. With a megabyte in between it is nearly twice as fast. While messages are held, those
+//! that are expected nowhere are read in the same way.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,7 +25,8 @@ use crate::{Budget, Places};
 const DATAGRAMS_MAX: usize = 64;
 /// Messages that are held, at most: every look walks past them.
 const HELD_MAX: usize = 64;
-/// They are let go when nothing has come for so long: whoever sleeps until there is something to read would not sleep.
+/// They are let go when nothing has come for so long: whoever sleeps until there is something to read would
+/// not sleep.
 const HELD_FOR: Duration = Duration::from_micros(300);
 
 /// Memory of these calls, and the message of the last one.
@@ -48,8 +51,8 @@ pub struct PlacedReceiver {
     came: Option<Instant>,
 }
 
-// SAFETY: the pointers lead to the vectors beside them, which are never exchanged but together, and to places, which are used
-// within one call and for its message only.
+// SAFETY: the pointers lead to the vectors beside them, which are never exchanged but together, and to
+// places, which are used within one call and for its message only.
 unsafe impl Send for PlacedReceiver {}
 
 impl PlacedReceiver {
@@ -73,8 +76,8 @@ impl PlacedReceiver {
         }
     }
 
-    /// From now on, messages that take so much of the receive buffer together stay there when they have been read. Only
-    /// this may read the socket from then on, or others behind [`PlacedReceiver::let_go`].
+    /// From now on, messages that take so much of the receive buffer together stay there when they have been
+    /// read. Only this may read the socket from then on, or others behind [`PlacedReceiver::let_go`].
     pub fn hold(&mut self, socket: BorrowedFd<'_>, bytes: usize) {
         if set_option(socket, libc::SOL_SOCKET, libc::SO_PEEK_OFF, 0).is_ok() {
             self.hold_bytes = bytes;
@@ -96,7 +99,8 @@ impl PlacedReceiver {
         }
     }
 
-    /// Receives one message, for [`PlacedReceiver::placed`] and the others to look at while the places are there.
+    /// Receives one message, for [`PlacedReceiver::placed`] and the others to look at while the places are
+    /// there.
     ///
     /// # Errors
     /// The kernel's; WouldBlock when there is nothing.
@@ -142,8 +146,8 @@ impl PlacedReceiver {
         arm(&mut header);
         let peek = if self.hold_bytes > 0 { libc::MSG_PEEK } else { 0 };
         let length = retry(|| {
-            // SAFETY: the header points into our own memory and into the places, which are valid for writing (contract of
-            // `Places::new`), each part with its length.
+            // SAFETY: the header points into our own memory and into the places, which are valid for writing
+            // (contract of `Places::new`), each part with its length.
             unsafe { libc::recvmsg(socket.as_raw_fd(), &mut header.msg_hdr, libc::MSG_DONTWAIT | peek) }
         })?;
         self.length = length as usize;
@@ -180,7 +184,8 @@ impl PlacedReceiver {
         self.flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) == 0
     }
 
-    /// Head and data of a datagram of the message, if all before it and itself are as long as was expected; the last may be shorter.
+    /// Head and data of a datagram of the message, if all before it and itself are as long as was expected;
+    /// the last may be shorter.
     pub fn placed(&self, index: usize) -> Option<(&[u8], &[u8])> {
         let Places { head_bytes, each_bytes, .. } = self.places;
         let left = self.length.saturating_sub(index * self.segment_bytes);
@@ -192,7 +197,8 @@ impl PlacedReceiver {
         if bytes == 0 || !fits || !is_aligned {
             return None;
         }
-        // SAFETY: the place lies inside of the memory (`bytes_of`), is valid for reading, and the call has written it.
+        // SAFETY: the place lies inside of the memory (`bytes_of`), is valid for reading, and the call has
+        // written it.
         let data =
             unsafe { std::slice::from_raw_parts(self.places.at.as_ptr().add(index * each_bytes), bytes) };
         Some((&self.heads[index * head_bytes..][..head_bytes], data))
@@ -209,7 +215,8 @@ impl PlacedReceiver {
         for part in &self.parts {
             let (from, to) = (start.clamp(at, at + part.iov_len), self.length.clamp(at, at + part.iov_len));
             if from < to {
-                // SAFETY: the part is memory of ours or a place, valid for reading, and the call has written it so far.
+                // SAFETY: the part is memory of ours or a place, valid for reading, and the call has written
+                // it so far.
                 let bytes = unsafe {
                     std::slice::from_raw_parts(part.iov_base.cast::<u8>().add(from - at), to - from)
                 };
@@ -221,7 +228,8 @@ impl PlacedReceiver {
     }
 }
 
-/// Takes the first message out of the socket. Its whole length must count as read (MSG_TRUNC), for SO_PEEK_OFF counts bytes.
+/// Takes the first message out of the socket. Its whole length must count as read (MSG_TRUNC), for
+/// SO_PEEK_OFF counts bytes.
 fn discard(socket: BorrowedFd<'_>) {
     loop {
         // SAFETY: nothing is written.
