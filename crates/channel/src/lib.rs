@@ -1,7 +1,7 @@
 //! Channels between nodes: PM's protocol for a lossy datagram network.
 //!
 //! An [`Endpoint`] is everything of one rank. It performs no system call, reads no clock and starts no
-//! thread: events go in by `handle_*`, actions come out by `poll_*`, so that a seeded simulator ([`sim`]) can
+//! thread: events go in by `handle_*`, actions come out by `poll_*`, so that a seeded simulator (`sim`) can
 //! try every order of events.
 //!
 //! - **Stream**: records of up to a datagram, in order, exactly once ([`Endpoint::try_send`],
