@@ -48,7 +48,7 @@ fn attach_works_from_any_node_and_shows_past_output() {
     (0..3).for_each(|_| front.await_line("before"));
     let second = run(&mut cluster.command_on(0, &["attach", "1"]));
     assert_eq!(second.stderr, "tutti attach: job 1 has a front end already\n");
-    // What is done to the front end is done to the job (S5), wherever it is.
+    // What is done to the front end is done to the job, wherever it is.
     front.signal(Signal::TSTP);
     await_that("the job and its front end stand still", || {
         cluster.job(1).contains("\"suspended\"") && state_of(front.pid()) == Some('T')

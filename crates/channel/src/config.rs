@@ -6,7 +6,7 @@ use crate::packet::{FRAGMENT_HEAD_BYTES, HEADER_BYTES, SHORT_BYTES, record_bytes
 use crate::pieces::cut_bytes;
 use crate::types::Seq;
 
-/// What a datagram of a given size takes of a kernel receive buffer (its truesize, W7). The transport
+/// What a datagram of a given size takes of a kernel receive buffer (its truesize). The transport
 /// measures it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charges {
@@ -60,9 +60,9 @@ pub struct Config {
     /// Datagrams of a flow after which it is acknowledged at once; more than a message of several takes, so
     /// that its answer says so instead: an acknowledgement alone costs 5 us, just before that answer.
     pub ack_every_datagrams: u32,
-    /// Shortest time without an acknowledgement before a probe; above the skew of a gang switch (W6: 1 ms).
+    /// Shortest time without an acknowledgement before a probe; above the skew of a gang switch (1 ms).
     pub rto_ns_min: u64,
-    /// Shortest and longest time between probes (W5).
+    /// Shortest and longest time between probes.
     pub probe_ns: (u64, u64),
     /// Fragments handed out in one call, at most: 64 is what UDP GSO takes.
     pub burst_datagrams: usize,

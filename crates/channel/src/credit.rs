@@ -1,4 +1,4 @@
-//! Credit: how much of this rank's socket buffer each sender may fill (W7). A quarter stays for
+//! Credit: how much of this rank's socket buffer each sender may fill. A quarter stays for
 //! acknowledgements and other small packets; of the rest each silent peer keeps one datagram, and who has
 //! sent lately shares what is left.
 

@@ -5,7 +5,7 @@
 //! claimed (`snd_high`) before its packet exists. So when both ranks are frozen
 //! `snd_una <= rcv_nxt <= snd_high <= snd_nxt` holds, whatever the network still carries, and whatever
 //! arrives later is a duplicate by its number. The records in flight are exactly those of
-//! `[rcv_nxt, snd_high)`; no packet is touched (W1).
+//! `[rcv_nxt, snd_high)`; no packet is touched.
 //!
 //! Words and bytes come from memory that a job can write, so they are taken as hostile: every function here
 //! is total and bounded. Copy them first, then ask.

@@ -10,7 +10,7 @@
 //!   [`poll_event`](Endpoint::poll_event) likewise.
 //!
 //! It never blocks, allocates nothing after it is made, and does nothing by itself: an endpoint whose rank is
-//! frozen is silent (W5).
+//! frozen is silent.
 
 mod control;
 mod messages;
@@ -100,10 +100,10 @@ pub enum Event {
 /// Why a record is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// The rank is not one to which this endpoint may send (S11).
+    /// The rank is not one to which this endpoint may send.
     #[error("rank {0} is outside the partition of this job")]
     OutsidePartition(u32),
-    /// The send FIFO is full (S13). Try again when acknowledgements have come.
+    /// The send FIFO is full. Try again when acknowledgements have come.
     #[error("the send FIFO is full")]
     Full,
     /// The record does not fit in a datagram.

@@ -1,4 +1,4 @@
-//! Standing in for a rank that has left (W8): the starter of its node answers from the last words of its
+//! Standing in for a rank that has left: the starter of its node answers from the last words of its
 //! flows, so that a sender whose last acknowledgement was lost learns that everything arrived, and one that
 //! sends to nobody learns that too.
 

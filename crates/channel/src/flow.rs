@@ -46,7 +46,7 @@ pub(crate) struct Flow<M> {
     pub queued: bool,
     /// The other side has left.
     pub exited: bool,
-    /// Nothing is taken from it (W3).
+    /// Nothing is taken from it.
     pub closed: bool,
     /// Bulk has the next turn.
     pub bulk_turn: bool,
@@ -211,7 +211,7 @@ impl<M: FlowMemory> Flow<M> {
         }
     }
 
-    /// All timers begin anew: the rank was frozen, or its clock jumped (W6). The question about an answer is
+    /// All timers begin anew: the rank was frozen, or its clock jumped. The question about an answer is
     /// put off only if it is due by now, by what a switch may take at most, and by half as much at each thaw
     /// that follows without progress: slices may be shorter than a round trip on crowded cores, and what is
     /// lost would never be asked for.

@@ -11,10 +11,9 @@
 //!   [`Endpoint::send_bulk`], [`Source`], [`Sink::fragment`]).
 //! - **Long datagrams that vanish** on a path where short ones do not are noticed, and travel in pieces.
 //! - **Stoppable anywhere**: the words of [`FlowWord`] say at every instruction what is in flight, without a
-//!   look at the network ([`cut`]); a packet is claimed before it exists (W2).
+//!   look at the network ([`cut`]); a packet is claimed before it exists.
 //!
-//! Numbers in brackets (W5, S12) are items of the design notes and of the papers' checklist; SPECIFICATION.md
-//! says which test holds which.
+//! SPECIFICATION.md says which test holds which promise.
 
 #![forbid(unsafe_code)]
 

@@ -83,8 +83,7 @@ pub enum Kind {
     BulkAck = 7,
     /// Which fragments of this message do you have?
     BulkProbe = 8,
-    /// From daemon to daemon: what does your frozen rank hold? Closes the flow at the receiver until thaw
-    /// (W3).
+    /// From daemon to daemon: what does your frozen rank hold? Closes the flow at the receiver until thaw.
     SteadyProbe = 9,
     /// From daemon to daemon: everything before `ack`.
     SteadyAnswer = 10,

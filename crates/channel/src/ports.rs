@@ -10,7 +10,7 @@ use crate::types::Rank;
 /// |---|---|
 /// | `SndUna` | first record not acknowledged; in the high half where it lies in the FIFO, in bytes |
 /// | `SndNxt` | record after the last in the FIFO; in the high half the end of it in the FIFO, in bytes |
-/// | `SndHigh` | record after the highest that may ever have been in a packet: written BEFORE the packet is handed out (W2) |
+/// | `SndHigh` | record after the highest that may ever have been in a packet: written BEFORE the packet is handed out |
 /// | `RcvNxt` | next record expected: all before it have been taken by the sink. This word is the commit of a receive |
 /// | `Rewind` | the sender's round of (re)transmission |
 /// | `BulkName` | one more than the name of a bulk message that is coming in, the one last acknowledged; 0: none. Stored behind the two that follow, and 0 before they change |

@@ -1,6 +1,6 @@
-//! The paper's steady state of a channel: every message sent has been acknowledged or refused (S14), asked
+//! The paper's steady state of a channel: every message sent has been acknowledged or refused, asked
 //! for between the daemons of two frozen ranks. A refused message is safely in its sender's FIFO, so a
-//! receiver that is full and stopped does not keep the state from being reached (S15).
+//! receiver that is full and stopped does not keep the state from being reached.
 //!
 //! ```text
 //! sender's daemon                     receiver's daemon
@@ -11,7 +11,7 @@
 //! The cut ([`crate::cut`]) needs none of this. It is there for `--switch=strict`, for giving a channel back,
 //! and for transports whose queue is one per card: there the daemon drops what still comes for a closed flow.
 //! What is claimed is only what is true: whatever arrives later is a duplicate by its number or is dropped,
-//! since the flow is closed (W3).
+//! since the flow is closed.
 
 use crate::counters::Drop;
 use crate::cut::FlowWords;
@@ -120,7 +120,7 @@ impl SteadyTest {
     /// Takes an answer in.
     ///
     /// # Errors
-    /// It is not the answer to a probe of this test: of another generation or test (W3), or nonsense.
+    /// It is not the answer to a probe of this test: of another generation or test, or nonsense.
     pub fn handle_answer(&mut self, datagram: &[u8]) -> Result<(), Drop> {
         let (header, _) = parse(datagram).map_err(Drop::Malformed)?;
         check(&self.identity, &header, Kind::SteadyAnswer)?;

@@ -7,7 +7,7 @@
 //!
 //! The sender keeps a record until it is acknowledged. A Nack sends it back to `una`; each time it goes back
 //! is a new *round*, whose number (`rewind`) is in every packet and comes back in a Nack, so that one gap
-//! causes one Nack and an old Nack causes nothing (W5). The receiver's `nxt` is published before anything
+//! causes one Nack and an old Nack causes nothing. The receiver's `nxt` is published before anything
 //! acknowledges it.
 
 use crate::fifo::Fifo;
@@ -123,8 +123,7 @@ impl Sender {
         true
     }
 
-    /// Notes that `cursor..end` leave in a datagram of `charge`: published before the caller hands it out
-    /// (W2).
+    /// Notes that `cursor..end` leave in a datagram of `charge`: published before the caller hands it out.
     #[inline]
     pub fn note_sent(&mut self, memory: &mut impl FlowMemory, end: Seq, charge: u32, now_ns: u64) {
         self.charge_sent = self.charge_sent.wrapping_add(charge);

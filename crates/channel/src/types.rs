@@ -9,12 +9,12 @@ pub struct Rank(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key(pub u64);
 
-/// Changes when a job is restored, migrated or started again, never at a switch (W4). A packet of another
+/// Changes when a job is restored, migrated or started again, never at a switch. A packet of another
 /// incarnation is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Incarnation(pub u32);
 
-/// Grows by one at every thaw. Stands only in control messages and never makes data stale (W4).
+/// Grows by one at every thaw. Stands only in control messages and never makes data stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Generation(pub u32);
 
@@ -72,7 +72,7 @@ impl BulkId {
     }
 }
 
-/// The time at a call: library time, that is monotonic time without the time spent frozen (W6), and how often
+/// The time at a call: library time, that is monotonic time without the time spent frozen, and how often
 /// the rank has been thawed. Where the number of thaws has changed, timers start anew and do not fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {

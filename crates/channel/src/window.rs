@@ -1,4 +1,4 @@
-//! How much of a flow may be under way: the smaller of what the receiver's socket grants (credit, W7) and of
+//! How much of a flow may be under way: the smaller of what the receiver's socket grants (credit) and of
 //! a window that shrinks on loss and on rising delay. Stream and bulk of a flow share it. All amounts are
 //! bytes of truesize, since that is what a kernel buffer counts.
 //!

@@ -4,7 +4,7 @@
 //! Daemons speak TLS 1.3 and prove to each other that they have that key: each side shows the cluster's
 //! certificate, and the handshake's signature shows that it has the key of it. Certificates of anybody else
 //! are refused, whoever signed them; names and dates in it mean nothing. Whoever has the file is a member
-//! (DESIGN-NOTES W30: users never need it).
+//! (users never need it).
 
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};

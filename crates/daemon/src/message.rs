@@ -12,7 +12,7 @@
 //! | Welcome | head to a new node | your number, and who there is: dial your parent |
 //! | Members | down | the list has changed |
 //! | Orders | down | what is to be with these jobs |
-//! | States | up | what is with these jobs on these nodes, several changes in one message (S8); on a new link also their orders |
+//! | States | up | what is with these jobs on these nodes, several changes in one message; on a new link also their orders |
 //! | Gone | up | a child does not answer any more |
 //! | Route | any | something for one node, handed on hop by hop |
 //! | Gang | any | what switch threads say to each other and datagrams do not carry |

@@ -1,4 +1,4 @@
-//! Handles (DESIGN 9, F12): kind, generation and index in 31 bits, above the range that the standard reserves.
+//! Handles: kind, generation and index in 31 bits, above the range that the standard reserves.
 //!
 //! ```text
 //! bit 30..27 kind (1..)   26..20 generation   19..0 index

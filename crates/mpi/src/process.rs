@@ -1,8 +1,7 @@
 //! The state of this process: one value, one lock, alive from Init to Finalize.
 //!
 //! Every call enters through [`enter`] and works on the [`Guard`]. A wait gives the lock back between polls
-//! ([`tutti_runtime::waiting`]). No lock is held and nothing is borrowed while a function of the user runs
-//! (F20).
+//! ([`tutti_runtime::waiting`]). No lock is held and nothing is borrowed while a function of the user runs.
 
 use std::cell::UnsafeCell;
 use std::collections::HashMap;

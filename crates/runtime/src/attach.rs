@@ -201,7 +201,7 @@ fn singleton(remark: Option<String>) -> Result<Place, AttachError> {
 /// Environment variable that lets a process run as a singleton below another MPI's launcher.
 const SINGLETON_VARIABLE: &str = "TUTTI_SINGLETON";
 
-/// Refuses to be one of several worlds of size 1 that another MPI's launcher has started (F24). The first of
+/// Refuses to be one of several worlds of size 1 that another MPI's launcher has started. The first of
 /// its processes says why.
 fn refuse_foreign_launcher() -> Result<(), AttachError> {
     let number = |variable: &str| std::env::var(variable).ok()?.parse::<u32>().ok();

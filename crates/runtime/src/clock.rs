@@ -1,4 +1,4 @@
-//! Library time (DESIGN 4, rule 6; W6): monotonic time without what the job has stood still, so that a
+//! Library time: monotonic time without what the job has stood still, so that a
 //! silence in which nobody could speak is none.
 //!
 //! One clock per process, over the daemon page ([`tutti_shm::daemon_page`]); without a page nobody freezes

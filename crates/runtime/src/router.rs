@@ -25,7 +25,7 @@ use crate::service;
 /// A small record that follows another one to the same rank within this time, without a look at the network
 /// in between, waits for more to come: a system call costs as much as fifty records.
 const GATHER: Duration = Duration::from_micros(10);
-/// How often a wait for a rank of this node looks at the socket: an empty look costs 0.3 us (F13).
+/// How often a wait for a rank of this node looks at the socket: an empty look costs 0.3 us.
 const LOOK: Duration = Duration::from_micros(20);
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 64;

@@ -1,4 +1,4 @@
-//! The service thread of a rank whose job spans nodes (DESIGN 3, F5): while the program computes, or all of
+//! The service thread of a rank whose job spans nodes: while the program computes, or all of
 //! its threads sleep, it looks after the network, so that retransmission, acknowledgements and large messages
 //! go on.
 //!

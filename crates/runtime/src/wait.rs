@@ -1,4 +1,4 @@
-//! How a rank waits (DESIGN 6): spin while that can help, then yield, then sleep.
+//! How a rank waits: spin while that can help, then yield, then sleep.
 //!
 //! | ranks | spin | yield | sleep |
 //! |---|---|---|---|

@@ -1,4 +1,4 @@
-//! Leave for other ranks to copy from and to this process where the Yama module restricts it (F30).
+//! Leave for other ranks to copy from and to this process where the Yama module restricts it.
 
 /// Lets the descendants of the starter, which all ranks of the node are, copy from and to this process.
 pub fn allow_starter(starter_pid: u32) {

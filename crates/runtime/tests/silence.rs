@@ -1,4 +1,4 @@
-//! A rank that stood still does not take that for silence of the others (W6): no timer fires because of it.
+//! A rank that stood still does not take that for silence of the others: no timer fires because of it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! Barriers over the control tree: reports of one job and stage are merged on their way up (S8).
+//! Barriers over the control tree: reports of one job and stage are merged on their way up.
 //!
 //! Every daemon has one [`Merger`]. A node does not say "I have reached the barrier of switch 7", it says how
 //! things stand: "frozen, as of generation 9". The merged report is the least of the generations of those

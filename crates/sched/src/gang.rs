@@ -13,7 +13,7 @@
 //! ```
 //!
 //! - **Overlapped**: forward to the children, freeze A, thaw B. Once the freezer has been written to, no rank
-//!   of A runs an instruction of its own (W13), so A cannot disturb B, and counts as frozen; nobody waits
+//!   of A runs an instruction of its own, so A cannot disturb B, and counts as frozen; nobody waits
 //!   until its freezer has said so but whoever suspends it. Where nobody comes to A's slots, or A is stopped
 //!   by signals, A's next turn waits for that word.
 //! - **Strict**: the switch is the paper's FREEZE. B waits for RESTORE and RUN.
@@ -23,7 +23,7 @@
 //! - KILL and SUSPEND are legal in any state and wait for nobody. A job that dies no longer counts.
 //! - **Nobody stays frozen for ever**: a job of the row is thawed as soon as it may be, whatever was late. A
 //!   node that hears nothing for `silence_ns` runs by turns the jobs that it has alone; those of several
-//!   nodes wait for word from the controller (W17).
+//!   nodes wait for word from the controller.
 //!
 //! After [`NodeSwitch::new`] nothing here allocates but for [`NodeSwitch::handle_plan`] and
 //! [`NodeSwitch::handle_job`], as long as there are at most as many jobs as announced.
@@ -44,7 +44,7 @@ use state::Local;
 pub struct Timing {
     /// When a job that does not get frozen is named.
     pub stuck_ns: u64,
-    /// How long all ranks of a job sleep before it is idle (W20).
+    /// How long all ranks of a job sleep before it is idle.
     pub idle_ns: u64,
     /// How long nothing may be heard of the controller; 0 on the controller itself.
     pub silence_ns: u64,
@@ -336,7 +336,7 @@ impl NodeSwitch {
         jobs.chain(due.map(|due| due.at_ns)).chain(silence).min()
     }
 
-    /// The steps of the newest switch, for measurements (S23).
+    /// The steps of the newest switch, for measurements.
     #[must_use]
     pub fn lap(&self) -> Lap {
         self.lap

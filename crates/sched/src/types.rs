@@ -27,7 +27,7 @@ number!(
     NodeId(u32)
 );
 number!(
-    /// The number of a gang switch: the newest one holds, older ones are never executed (W16).
+    /// The number of a gang switch: the newest one holds, older ones are never executed.
     Generation(u64)
 );
 number!(
@@ -35,7 +35,7 @@ number!(
     Version(u64)
 );
 number!(
-    /// The number of a state of the control tree: which nodes are in it and which count (W17).
+    /// The number of a state of the control tree: which nodes are in it and which count.
     Membership(u64)
 );
 

@@ -1,4 +1,4 @@
-//! Collective blocks: flags and small data of collective operations among the ranks of one node (F17).
+//! Collective blocks: flags and small data of collective operations among the ranks of one node.
 //!
 //! A segment has [`BLOCKS`] blocks. A communicator takes one at its first collective; the last member that
 //! frees the communicator gives it back. Sequence numbers of a block never go back, so a late reader of the

@@ -1,4 +1,4 @@
-//! The daemon page: what a job's ranks are told of their turns (DESIGN 4, W6). One page per job and node,
+//! The daemon page: what a job's ranks are told of their turns. One page per job and node,
 //! beside the segment.
 //!
 //! ```text
@@ -227,7 +227,7 @@ impl Page {
             return Err(io::Error::last_os_error());
         }
         if protection & libc::PROT_WRITE != 0 {
-            // W9: a child made by fork() must not become a second writer.
+            // A child made by fork() must not become a second writer.
             // SAFETY: the range is the mapping just made.
             unsafe { libc::madvise(base, PAGE_BYTES, libc::MADV_DONTFORK) };
         }

@@ -1,4 +1,4 @@
-//! Sleep and wake without lost wake-ups (DESIGN 4, rule 3; F27).
+//! Sleep and wake without lost wake-ups.
 //!
 //! ```text
 //! waker                             sleeper

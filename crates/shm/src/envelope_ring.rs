@@ -11,7 +11,7 @@
 //! | 2 | `length` | bytes of the whole message, or an argument of a control message |
 //! | 3.. | inline data, or further arguments | |
 //!
-//! Old payload is no header and could look like one (F9). The sender remembers which lines hold payload; when
+//! Old payload is no header and could look like one. The sender remembers which lines hold payload; when
 //! the line *behind* a message is one of them it clears that line's word 0 before the commit. Lines that only
 //! ever held headers are not cleared: a receiver that waits on the next line would lose it from its cache for
 //! nothing.

@@ -7,7 +7,7 @@
 //!                                             one per rank of another node: words, send FIFO -'
 //! ```
 //!
-//! A rank receives through at most [`RECEIVE_BYTES_MAX`] of rings (F14). Pages come on first use.
+//! A rank receives through at most [`RECEIVE_BYTES_MAX`] of rings. Pages come on first use.
 
 use crate::LINE_BYTES;
 use crate::collective::{BLOCKS, DATA_BYTES, MEMBER_LINES};
@@ -218,7 +218,7 @@ impl Layout {
 }
 
 /// The control lines, the envelopes, the slots, and one line more: so the heads of the rings into one rank
-/// fall into different cache sets (F14: 51 ns instead of 169 ns for 63 rings).
+/// fall into different cache sets (51 ns instead of 169 ns for 63 rings).
 fn pair_bytes(envelope_lines: usize, slot_bytes: usize) -> usize {
     (CONTROL_LINES + envelope_lines + 1) * LINE_BYTES + BULK_SLOTS * slot_bytes
 }

@@ -240,7 +240,7 @@ fn map(descriptor: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<u8>> {
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    // W9: a child made by fork() must not become a second writer.
+    // A child made by fork() must not become a second writer.
     // SAFETY: the range is the mapping just made.
     unsafe { libc::madvise(base, bytes, libc::MADV_DONTFORK) };
     Ok(NonNull::new(base.cast()).expect("mmap returned null"))

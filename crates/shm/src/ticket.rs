@@ -1,4 +1,4 @@
-//! The ticket: how a process proves to the starter that it is rank `r` of a job (DESIGN 3, F8).
+//! The ticket: how a process proves to the starter that it is rank `r` of a job.
 //!
 //! The starter listens on an abstract `SOCK_SEQPACKET` socket and puts one ticket per rank in its
 //! environment. The first process that redeems it is the rank, wherever it stands below wrappers such as

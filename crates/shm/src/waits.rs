@@ -1,4 +1,4 @@
-//! Waits in several threads of one process (DESIGN 6): while one polls, the others sleep.
+//! Waits in several threads of one process: while one polls, the others sleep.
 //!
 //! | a thread that waits is | it | it is woken by |
 //! |---|---|---|

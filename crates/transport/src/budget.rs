@@ -1,5 +1,5 @@
 //! What a receive buffer holds. The kernel charges a datagram by the memory that it occupies (truesize), not
-//! by its bytes: 212992 bytes of buffer hold 256 datagrams of 64 B, 92 of 1400 B, 3 of 64 KiB (W7). A
+//! by its bytes: 212992 bytes of buffer hold 256 datagrams of 64 B, 92 of 1400 B, 3 of 64 KiB. A
 //! protocol that keeps what is on its way to one socket below the budget loses nothing there.
 
 use std::net::{IpAddr, UdpSocket};

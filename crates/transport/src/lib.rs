@@ -8,7 +8,7 @@
 //!
 //! Peers are numbers: the index into the table that the transport was made with, for a job its world ranks. A
 //! datagram from an address that is not in the table is dropped and counted, and nothing is ever sent to an
-//! address that came in a datagram (W28).
+//! address that came in a datagram.
 //!
 //! ```text
 //! starter:  udp::open(address) --socket--> rank:  Udp::attach(socket, table)

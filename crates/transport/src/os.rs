@@ -1,7 +1,7 @@
 //! The system calls of UDP, with every `unsafe` of the crate: many messages per call, GSO and GRO, socket
 //! options.
 //!
-//! Nothing here waits (MSG_DONTWAIT whatever the socket's flags say, since a rank can change them: W28) and
+//! Nothing here waits (MSG_DONTWAIT whatever the socket's flags say, since a rank can change them) and
 //! nothing is interrupted: EINTR is tried again.
 #![allow(unsafe_code)]
 

@@ -8,7 +8,7 @@ use crate::types::{Incarnation, Now, Rank};
 
 impl<M: FlowMemory> Endpoint<M> {
     /// Whether everything that was given to be sent has arrived, or its receiver has left: Finalize waits for
-    /// this (W8).
+    /// this.
     pub fn is_flushed(&self) -> bool {
         self.flows.iter().all(|flow| (flow.exited || flow.tx.held() == 0) && flow.out_first.is_none())
             && self.replies.is_empty()
@@ -29,14 +29,14 @@ impl<M: FlowMemory> Endpoint<M> {
         })
     }
 
-    /// The paper's steady state of a channel on a node (S14): everything sent has been acknowledged or
+    /// The paper's steady state of a channel on a node: everything sent has been acknowledged or
     /// refused, so nothing of this rank is under way as far as it knows. A frozen rank cannot reach it by
     /// itself; its daemon asks for it ([`SteadyTest`](crate::SteadyTest)).
     pub fn is_steady(&self) -> bool {
         self.flows.iter().all(|flow| !flow.tx.is_outstanding() && flow.bulk_flight == 0)
     }
 
-    /// From now on nothing is taken from `from`, nor acknowledged (W3), until
+    /// From now on nothing is taken from `from`, nor acknowledged, until
     /// [`open_all`](Endpoint::open_all).
     pub fn close(&mut self, from: Rank) {
         if let Some(at) = self.flow(from) {

@@ -221,7 +221,7 @@ impl World {
         }
     }
 
-    /// At the end a rank leaves when it has all that is meant for it and what it sent has arrived (W8).
+    /// At the end a rank leaves when it has all that is meant for it and what it sent has arrived.
     fn try_to_leave(&mut self, rank: usize) {
         let is_done = self.ending && self.has_all(rank) && self.nodes[rank].unsent.is_empty();
         let node = &mut self.nodes[rank];

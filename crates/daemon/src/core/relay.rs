@@ -3,7 +3,7 @@
 //! Every node keeps the orders of the jobs that run on it or below it, and the states of their parts. What
 //! has changed goes on at the end of an event: all changes of a job to a neighbour in one message. On the way
 //! up a change that only says that a node is further waits until all nodes below are as far (a barrier); one
-//! that says that the job ends goes at once (S8).
+//! that says that the job ends goes at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

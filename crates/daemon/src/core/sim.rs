@@ -188,7 +188,7 @@ fn cluster_sim_lost_node_rejoins() {
     run(213, None, ALL);
 }
 
-/// S8: the controller hears of a job of 31 nodes from its two children, once for each thing that all parts
+/// The controller hears of a job of 31 nodes from its two children, once for each thing that all parts
 /// have reached, in whichever order and at whatever times they do.
 #[test]
 fn cluster_sim_state_changes_are_merged_in_inner_nodes() {
@@ -212,7 +212,7 @@ fn cluster_sim_state_changes_are_merged_in_inner_nodes() {
     assert!(tried > 5, "{tried} jobs ended well");
 }
 
-/// S21: no part of a job that has ended well gives up its sockets before all its ranks have left on all
+/// No part of a job that has ended well gives up its sockets before all its ranks have left on all
 /// nodes, and no two jobs have one key. `World` looks at it in every run; here without faults, where most
 /// jobs end well.
 #[test]

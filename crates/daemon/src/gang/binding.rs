@@ -1,4 +1,4 @@
-//! Ranks move to the cores of the slots that the matrix gives their job (DESIGN 7): two jobs of one rank each
+//! Ranks move to the cores of the slots that the matrix gives their job: two jobs of one rank each
 //! that share a row are not both on the first core, where their starters, which know nothing of each other,
 //! have put them.
 

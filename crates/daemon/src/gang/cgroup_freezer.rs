@@ -3,7 +3,7 @@
 //! Mostly nobody waits for its word: then it is looked for half a second later (`JobFreezer::try_trust`).
 //! Else the kernel tells of a change at once, but at most every ten milliseconds or so ([`NOTIFIED_NS`]). So
 //! the switch thread sleeps until it is told; where the last change was just before, `cgroup.events` is read
-//! again 40 us after the write, which is enough on a quiet machine, and then again (DESIGN-NOTES W12); never
+//! again 40 us after the write, which is enough on a quiet machine, and then again; never
 //! in a loop: that would take the core from those who are to be frozen. A look by time costs a wake-up, 20 to
 //! 40 us on a virtual machine, and mostly comes too early where many share a core.
 //!

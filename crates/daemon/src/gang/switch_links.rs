@@ -1,5 +1,5 @@
 //! The switch thread's own way to its neighbours in the tree: datagrams, which no thread of usual priority
-//! has to hand on (W14).
+//! has to hand on.
 //!
 //! One UDP socket, at the address and port where the daemon hears other daemons by TCP. A switch link begins
 //! with a link of the daemons: its keys are drawn from the link's (`seal`), its messages are repeated until

@@ -1,5 +1,4 @@
-//! The local socket: programs of users. Who they are the kernel says (SO_PEERCRED), never they themselves
-//! (DESIGN-NOTES W30).
+//! The local socket: programs of users. Who they are the kernel says (SO_PEERCRED), never they themselves.
 
 use std::fs::File;
 use std::io;
@@ -108,7 +107,7 @@ impl Shell {
 }
 
 impl Shell {
-    /// A front end that was stopped by SIGSTOP cannot say so: its state is looked at (W25).
+    /// A front end that was stopped by SIGSTOP cannot say so: its state is looked at.
     pub(super) fn watch_front_ends(&mut self) {
         let core = &self.core;
         let watched = self.clients.iter_mut().filter(|(client, _)| core.is_front_end(**client));

@@ -1,5 +1,5 @@
 //! Daemons of other users on this machine: none of them can stop another's jobs, so they share the machine by
-//! its clock (DESIGN-NOTES W16; [`Window`]).
+//! its clock ([`Window`]).
 //!
 //! ```text
 //! our jobs want to run -> listen on the abstract socket tutti/UID/NUMBER -> every LOOK_MS: who else does, and works? -> of k users we are the i-th

@@ -1,4 +1,4 @@
-//! The collective block of a communicator in the shared segment (F17): who has it, and the flow control of its slots.
+//! The collective block of a communicator in the shared segment: who has it, and the flow control of its slots.
 //!
 //! A communicator of one node asks for a block at its first collective operation: rank 0 takes a free one and tells the others by
 //! messages on the collective context; the last member that frees the communicator gives it back. MPI_COMM_WORLD has block 0

@@ -1,7 +1,7 @@
 //! Reduction operations as objects: the predefined ones and those made by the user (MPI 6.9.5).
 //!
 //! [`Guard::reducer`] brings an operation and a datatype together; [`Reducer::combine`] applies it. A function of the user runs with
-//! no lock held and nothing borrowed (F20).
+//! no lock held and nothing borrowed.
 
 use core::ffi::c_int;
 

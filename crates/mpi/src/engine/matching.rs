@@ -1,6 +1,6 @@
 //! Matching (MPI 3.5): posted receives and unexpected messages, per source, with one more queue for receives from any source.
 //!
-//! Posting numbers decide between the two queues (F34). Messages of one source are kept in order of arrival, which is the order
+//! Posting numbers decide between the two queues. Messages of one source are kept in order of arrival, which is the order
 //! of sending; between sources MPI demands no order, and a wildcard looks at them in turn.
 //!
 //! Queues are lists, which is cheapest as long as a search ends early. One that has passed [`WALK_MAX`] entries builds an index of its

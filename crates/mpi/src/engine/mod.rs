@@ -1,7 +1,7 @@
 //! The point-to-point engine: requests, matching, and the state machines that move bytes between ranks of a node.
 //!
 //! Calls start operations ([`Engine::send`], [`Engine::receive`]); [`Engine::progress`] finishes them. Every state machine can stop
-//! at any byte and go on later; none runs inside another's loop (F2).
+//! at any byte and go on later; none runs inside another's loop.
 //!
 //! Inside a node, through the rings:
 //!

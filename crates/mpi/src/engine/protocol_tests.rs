@@ -1,5 +1,5 @@
-//! The protocols between two engines in one process: every step of either is taken on purpose, so that each race of the digest's
-//! checklist (section 2, M1 to M18) is a script. The numbers in the names are that list's.
+//! The protocols between two engines in one process: every step of either is taken on purpose, so that each
+//! race of the rendezvous protocols is a script.
 
 use tutti_datatype::Buffer;
 use tutti_runtime::attach::Place;

@@ -10,7 +10,7 @@
 //!
 //! To cancel a advertised receive the receiver takes back all that it has told to this sender (`void`), then
 //! looks what the sender claims: of the two words, each written by one side and followed by a fence, at least
-//! one is seen (F18). A sender that sees the receive taken back sends in the ordinary way; a receiver that
+//! one is seen. A sender that sees the receive taken back sends in the ordinary way; a receiver that
 //! sees it claimed lets it go on.
 
 use tutti_rma::copy::{Copy, Cut, Side};

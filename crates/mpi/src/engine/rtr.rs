@@ -1,4 +1,4 @@
-//! The race rule of the write protocol (DESIGN 9; MPI/MBCF 2.2.6), pure: which message may be written straight to which receive.
+//! The race rule of the write protocol (MPI/MBCF 2.2.6), pure: which message may be written straight to which receive.
 //!
 //! A receiver may *tell* a receive to its sender: "a message that matches this may be written to this address". Receiver and
 //! sender then decide at the same time, so they must come to the same end:

@@ -1,7 +1,7 @@
 //! Whose time it is on a machine that several schedulers share.
 
 /// Several schedulers that know nothing of each other's jobs share one machine by its clock: each switches
-/// jobs in during its own windows only, and everybody off at their ends (W16).
+/// jobs in during its own windows only, and everybody off at their ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
     /// Which of the windows is ours, from 0.

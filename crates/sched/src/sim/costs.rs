@@ -1,5 +1,5 @@
 //! What things cost: by default what was measured on a 2-core EPYC virtual machine, Linux 6.18, switch thread
-//! at real-time priority (design notes on the switch, section 0: F4, F5, F8, F9, F10).
+//! at real-time priority.
 
 use tutti_testkit::Random;
 
@@ -8,17 +8,17 @@ use tutti_testkit::Random;
 pub struct Costs {
     /// A message given to the kernel; several go out one after the other.
     pub send_ns: u64,
-    /// Its way. With the wake-up it makes the 88 us of a broadcast and barrier over four daemons (F9).
+    /// Its way. With the wake-up it makes the 88 us of a broadcast and barrier over four daemons.
     pub wire_ns: u64,
-    /// The wake-up of the switch thread (F8, real-time: p99 72 us).
+    /// The wake-up of the switch thread (real-time: p99 72 us).
     pub wake_ns: (u64, u64),
     /// One wake-up in a hundred takes this.
     pub wake_slow_ns: u64,
-    /// A write to a freezer (F4).
+    /// A write to a freezer.
     pub write_ns: (u64, u64),
-    /// From the write to `frozen 1`: two spinning ranks to eight sleeping ones (F4).
+    /// From the write to `frozen 1`: two spinning ranks to eight sleeping ones.
     pub freeze_ns: (u64, u64),
-    /// From the write to the second rank's first instruction (F4).
+    /// From the write to the second rank's first instruction.
     pub thaw_ns: (u64, u64),
     /// To park the channels of a job: nothing is copied.
     pub save_ns: (u64, u64),

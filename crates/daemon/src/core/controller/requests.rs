@@ -261,7 +261,7 @@ impl Core {
             }
             Control::Signal(signal) => {
                 job.signal(signal);
-                // Who is to end must be able to hear it (DESIGN 8).
+                // Who is to end must be able to hear it.
                 let ends = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
                 let ends = ends.iter().any(|end| end.as_raw() as u32 == signal);
                 if ends && was == Run::Stop {

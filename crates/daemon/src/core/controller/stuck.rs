@@ -1,5 +1,5 @@
 //! Jobs whose ranks wait for each other for ever: said once to the user, and in the list for as long as it is
-//! so; nobody is killed (DESIGN 7).
+//! so; nobody is killed.
 //!
 //! ```text
 //! parts: Still(n) each --all of them--> hold, snapshot without data --deadlock()--> one line; STATE deadlock

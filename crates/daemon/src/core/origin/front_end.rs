@@ -51,7 +51,7 @@ impl Core {
         }
     }
 
-    /// The front end has been stopped by a signal that it cannot catch, or goes on (W25).
+    /// The front end has been stopped by a signal that it cannot catch, or goes on.
     pub(in crate::core) fn handle_front_state(&mut self, client: ClientId, stopped: bool) {
         if stopped && self.stop_at_tunnel(client) {
             return;

@@ -193,8 +193,7 @@ impl SwitchThread {
                     .filter(|freezer| freezer.method() == FreezeMethod::Signals)
                     .for_each(|freezer| freezer.defer(now_ns, pause_ns));
             }
-            // What is in the channels stays where it is, the job's own memory: there is nothing to copy
-            // (DESIGN 5).
+            // What is in the channels stays where it is, the job's own memory: there is nothing to copy.
             Action::Save(job) | Action::Restore(job) => {
                 let now_ns = now_ns();
                 if let Action::Save(_) = action {

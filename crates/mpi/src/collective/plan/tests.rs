@@ -1,4 +1,4 @@
-//! Item M15 of the paper's checklist: collective operations post receives before sends, so that a sender finds them posted.
+//! Collective operations post receives before sends, so that a sender finds them posted.
 
 use super::super::op::Reducer;
 use super::super::work::{Pieces, Reduction};

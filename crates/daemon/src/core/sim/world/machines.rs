@@ -259,7 +259,7 @@ impl World {
         let left_well = was_there && starter.is_over() && starter.left_well();
         let frames = starter.poll_frames();
         if left_well {
-            // S21: as long as one of its ranks may send, its sockets are open on all its nodes.
+            // As long as one of its ranks may send, its sockets are open on all its nodes.
             let others = self.machines.iter().filter_map(|machine| machine.starters.get(&job));
             assert!(others.into_iter().all(Starter::is_dead), "node {node} leaves job {job}, others run");
         }
