@@ -13,7 +13,8 @@ fn main() {
     println!("cargo::rerun-if-changed={}", api_dir.display());
 
     let table = Table::load(&table_dir).unwrap_or_else(|e| panic!("{e}"));
-    let bodies = exports::written_bodies(&api_dir).unwrap_or_else(|e| panic!("{}: {e}", api_dir.display()));
+    let bodies =
+        exports::written_bodies(&table, &api_dir).unwrap_or_else(|e| panic!("{}: {e}", api_dir.display()));
     let text = exports::generate(&table, &bodies).unwrap_or_else(|e| panic!("{e}"));
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("exports.rs");
     std::fs::write(&out, text).unwrap_or_else(|e| panic!("{}: {e}", out.display()));

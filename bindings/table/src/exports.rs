@@ -3,24 +3,25 @@
 //! Every function of the table comes out twice, as `MPI_X` and as `PMPI_X`, both strong symbols that hold the same body, so that
 //! a profiling tool may define the first and call the second, linked in or preloaded. In front of it stands the check for null
 //! pointers ([`crate::nulls`]). A body is written if a file below
-//! `crates/mpi/src/api` has a line that begins with `pub unsafe fn MPI_X`; [`written_bodies`] looks for those. All others
+//! `crates/mpi/src/api` or a generated text ([`bodies`]) has a line that begins with `pub unsafe fn MPI_X`; [`written_bodies`] looks for
+//! those. All others
 //! raise MPI_ERR_UNSUPPORTED_OPERATION with their name; those of the tool information interface, whose errors are never
 //! raised (15.3.9), return MPI_T_ERR_NOT_SUPPORTED.
 
-use crate::{Function, Table, ctype::rust_base};
+use crate::{Function, Table, bodies, ctype::rust_base};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::io;
 use std::path::Path;
 
-/// The functions whose bodies stand in the Rust files below `dir`. A missing folder holds none.
-pub fn written_bodies(dir: &Path) -> io::Result<BTreeSet<String>> {
-    Ok(source_files(dir)?.iter().flat_map(|text| bodies_in(text)).collect())
+/// The functions that have bodies: in the Rust files below `dir`, or generated. A missing folder holds none.
+pub fn written_bodies(table: &Table, dir: &Path) -> io::Result<BTreeSet<String>> {
+    Ok(texts_of_bodies(table, dir)?.iter().flat_map(|text| bodies_in(text)).collect())
 }
 
-/// The texts of all Rust files below `dir`; none if it is not there.
-pub fn source_files(dir: &Path) -> io::Result<Vec<String>> {
-    let mut texts = Vec::new();
+/// The texts of all Rust files below `dir`, none if it is not there, and those of the generated bodies.
+pub fn texts_of_bodies(table: &Table, dir: &Path) -> io::Result<Vec<String>> {
+    let mut texts: Vec<String> = bodies::all(table).into_iter().map(|(_, text)| text).collect();
     if dir.is_dir() {
         collect(dir, &mut texts)?;
     }

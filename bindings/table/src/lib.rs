@@ -1,12 +1,13 @@
 //! The table of the MPI interface and the generators that read it.
 //!
-//! `bindings/mpi/` holds four files of facts: `constants.txt`, `types.txt`, `functions.txt`, `nulls.txt`. [`Table::load`] reads them (what
+//! `bindings/mpi/` holds five files of facts: `constants.txt`, `types.txt`, `functions.txt`, `nulls.txt`, `collectives.txt`. [`Table::load`] reads them (what
 //! arguments are, `parameters.txt`, is for [`manual`] alone); the
 //! generators write from them, each one text:
 //!
 //! | module | text | who includes or builds it |
 //! |---|---|---|
 //! | [`rust_abi`] | types and constants for Rust | `crates/mpi/build.rs` |
+//! | [`bodies`] | bodies of functions that differ by pattern only | `crates/mpi/build.rs` |
 //! | [`exports`] | one exported function per name, MPI_X and PMPI_X | `bindings/libtutti/build.rs` |
 //! | [`filter`] | `libmpi_abi.so.1`, in C | `tutti-dist` |
 //! | [`header`] | `mpi.h` | `tutti-dist` |
@@ -15,6 +16,7 @@
 //! This crate has no dependencies, because build scripts of other crates use it. A mistake in the table is an error that names
 //! file and line; a generator never guesses.
 
+pub mod bodies;
 pub mod ctype;
 pub mod exports;
 pub mod filter;
@@ -40,6 +42,8 @@ pub struct Table {
     pub functions: Vec<Function>,
     /// Which arguments may be null pointers; the first line that fits counts.
     pub nulls: Vec<nulls::NullRule>,
+    /// How the arguments of collective operations become work.
+    pub collectives: Vec<bodies::collectives::Operation>,
 }
 
 /// A section of `constants.txt`.
@@ -146,7 +150,8 @@ impl std::error::Error for TableError {}
 
 impl Table {
     /// The names of the files of a table.
-    pub const FILES: [&str; 4] = ["constants.txt", "types.txt", "functions.txt", "nulls.txt"];
+    pub const FILES: [&str; 5] =
+        ["constants.txt", "types.txt", "functions.txt", "nulls.txt", "collectives.txt"];
 
     /// Reads the table in folder `dir`.
     pub fn load(dir: &Path) -> Result<Table, TableError> {
@@ -162,6 +167,11 @@ impl Table {
         parse::read_lines(&dir.join("nulls.txt"), |line| {
             table.nulls.push(nulls::NullRule::parse(line)?);
             Ok(())
+        })?;
+        let mut comment = String::new();
+        parse::read_lines(&dir.join("collectives.txt"), |line| {
+            let Table { collectives, functions, .. } = &mut table;
+            bodies::collectives::line(collectives, &mut comment, functions, line)
         })?;
         table.check().and_then(|()| table.check_nulls()).map_err(|what| TableError {
             file: dir.to_owned(),

@@ -1,9 +1,9 @@
 //! Writes the manual pages of the MPI functions, for `share/man/man3`.
 //!
 //! A page says nothing of its own: prototypes and versions are those of the table, the description is the comment above the
-//! function's body in `crates/mpi/src/api`, the arguments are explained by `bindings/mpi/parameters.txt`.
+//! function's body in `crates/mpi/src/api` or in a generated text, the arguments are explained by `bindings/mpi/parameters.txt`.
 
-use crate::exports::{returns_error_code, source_files};
+use crate::exports::{returns_error_code, texts_of_bodies};
 use crate::parse::{read_lines, section};
 use crate::{Function, Table, TableError};
 use std::collections::BTreeMap;
@@ -29,8 +29,8 @@ pub struct Manual {
 }
 
 impl Manual {
-    /// Reads `parameters.txt` in the folder `facts`, and the comments in the Rust files below `api`.
-    pub fn load(facts: &Path, api: &Path) -> Result<Manual, TableError> {
+    /// Reads `parameters.txt` in the folder `facts`, and the comments in the Rust files below `api` and in generated bodies.
+    pub fn load(table: &Table, facts: &Path, api: &Path) -> Result<Manual, TableError> {
         let mut explanations = Vec::new();
         read_lines(&facts.join("parameters.txt"), |line| {
             if section(line).is_none() {
@@ -38,7 +38,7 @@ impl Manual {
             }
             Ok(())
         })?;
-        let comments = comments_below(api).map_err(|error| TableError {
+        let comments = comments_below(table, api).map_err(|error| TableError {
             file: api.to_owned(),
             line: 0,
             what: error.to_string(),
@@ -198,9 +198,9 @@ pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-fn comments_below(api: &Path) -> io::Result<BTreeMap<String, String>> {
+fn comments_below(table: &Table, api: &Path) -> io::Result<BTreeMap<String, String>> {
     let mut comments = BTreeMap::new();
-    for text in source_files(api)? {
+    for text in texts_of_bodies(table, api)? {
         let mut above = String::new();
         for line in text.lines() {
             if let Some(comment) = line.strip_prefix("///") {
@@ -225,7 +225,9 @@ mod tests {
     fn all() -> (Table, Manual) {
         let facts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mpi");
         let api = facts.join("../../crates/mpi/src/api");
-        (Table::load(&facts).unwrap(), Manual::load(&facts, &api).unwrap())
+        let table = Table::load(&facts).unwrap();
+        let manual = Manual::load(&table, &facts, &api).unwrap();
+        (table, manual)
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The bodies of the MPI functions, by chapter and subject.
 //!
 //! A body is a line that begins with `pub unsafe fn MPI_`, preceded by `#[inline]`, with the argument types of the table.
-//! `bindings/libtutti` finds it there and exports it under both names; this folder is the list of what is written.
+//! `bindings/libtutti` finds it there and exports it under both names; this folder, with the bodies generated for [`collectives`], is
+//! the list of what is written.
 //! No body calls another through an exported name, because a profiling tool would see that call.
 
 #![allow(non_snake_case)]
@@ -22,21 +23,13 @@ mod groups;
 mod info;
 mod matched_probe;
 mod names;
-mod neighbours;
-mod nonblocking_collectives;
-mod nonblocking_neighbours;
-mod nonblocking_reductions;
 mod operations;
 mod packing;
 mod partitioned;
 mod persistent;
-mod persistent_collectives;
-mod persistent_neighbours;
-mod persistent_reductions;
 mod platform;
 mod probes;
 mod receives;
-mod reductions;
 mod requests;
 mod sends;
 mod sessions;
@@ -65,21 +58,13 @@ pub use groups::*;
 pub use info::*;
 pub use matched_probe::*;
 pub use names::*;
-pub use neighbours::*;
-pub use nonblocking_collectives::*;
-pub use nonblocking_neighbours::*;
-pub use nonblocking_reductions::*;
 pub use operations::*;
 pub use packing::*;
 pub use partitioned::*;
 pub use persistent::*;
-pub use persistent_collectives::*;
-pub use persistent_neighbours::*;
-pub use persistent_reductions::*;
 pub use platform::*;
 pub use probes::*;
 pub use receives::*;
-pub use reductions::*;
 pub use requests::*;
 pub use sends::*;
 pub use sessions::*;

@@ -90,7 +90,8 @@ fn lay_out(source: &Path, target: &Path, profile: &str) -> Result<usize, String>
     }
     write_wrappers(&mut tree, &facts.join("wrappers"))?;
     write_manuals(&mut tree, &built.join("tutti"))?;
-    let manual = Manual::load(&facts, &source.join("crates/mpi/src/api")).map_err(|e| e.to_string())?;
+    let manual =
+        Manual::load(&table, &facts, &source.join("crates/mpi/src/api")).map_err(|e| e.to_string())?;
     for (name, page) in manual::pages(&table, &manual, VERSION) {
         tree.file(&format!("share/man/man3/{name}"), page.as_bytes(), 0o644)?;
     }
