@@ -5,8 +5,8 @@
 //! between the two ranks, or messages that come in the order in which their receives were posted. A blocking receive looks into
 //! the ring for a few microseconds before it posts anything.
 
+use super::matching::small_matches;
 use super::{EAGER, EAGER_BYTES_MAX, ENVELOPES_PER_TURN, Engine};
-use crate::abi::MPI_ANY_TAG;
 use crate::handle::NONE;
 use crate::request::Request;
 
@@ -68,11 +68,8 @@ impl Engine {
         let Some(message) = peer.rings.inbox.peek() else { return FastPath::Nothing };
         let envelope = message.envelope;
         let bytes = envelope.length as usize;
-        let asked_for = envelope.kind == EAGER
-            && envelope.context == context
-            && (envelope.tag == tag || tag == MPI_ANY_TAG)
-            && bytes <= capacity;
-        if !asked_for {
+        let arrived = (envelope.context, envelope.tag, bytes);
+        if envelope.kind != EAGER || !small_matches((context, tag, capacity), arrived) {
             return FastPath::Other;
         }
         // SAFETY: our contract; bytes <= capacity.
@@ -134,9 +131,10 @@ impl Engine {
             let bytes = envelope.length as usize;
             let is_expected = envelope.kind == EAGER
                 && request.is_plain
-                && request.context == envelope.context
-                && (request.tag == envelope.tag || request.tag == MPI_ANY_TAG)
-                && bytes <= request.buffer.bytes;
+                && small_matches(
+                    (request.context, request.tag, request.buffer.bytes),
+                    (envelope.context, envelope.tag, bytes),
+                );
             if !is_expected {
                 return;
             }

@@ -192,7 +192,7 @@ impl Matching {
         let at = self.unexpected.first(from)?;
         let first = self.unexpected.get(at);
         let Body::Short(data) = &first.body else { return None };
-        if first.context != context || (first.tag != tag && tag != MPI_ANY_TAG) || first.bytes > capacity {
+        if !small_matches((context, tag, capacity), (first.context, first.tag, first.bytes)) {
             return None;
         }
         let found = (first.tag, first.bytes);
@@ -565,10 +565,21 @@ impl Matching {
     }
 }
 
-/// Whether a receive takes a message.
+/// Whether a receive takes a message: context and tag of each, the source aside.
+#[inline(always)]
+pub fn matches(receive: (u32, i32), message: (u32, i32)) -> bool {
+    receive.0 == message.0 && (receive.1 == message.1 || receive.1 == MPI_ANY_TAG)
+}
+
+/// Whether a small message matches: a receive takes it, and has room for it. Context, tag and capacity; context, tag and bytes.
+#[inline(always)]
+pub fn small_matches(receive: (u32, i32, usize), message: (u32, i32, usize)) -> bool {
+    matches((receive.0, receive.1), (message.0, message.1)) && message.2 <= receive.2
+}
+
 #[inline(always)]
 fn takes(request: &Request, context: u32, tag: i32) -> bool {
-    request.context == context && (request.tag == tag || request.tag == MPI_ANY_TAG)
+    matches((request.context, request.tag), (context, tag))
 }
 
 #[inline(always)]

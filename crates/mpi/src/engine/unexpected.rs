@@ -11,9 +11,8 @@ use std::sync::atomic::Ordering;
 use tutti_shm::envelope::{EAGER, RTS, STREAM};
 use tutti_shm::unexpected::{ChunkHead, Entry, Mark, Root};
 
-use super::matching::{Body, INDEXED_MIN, Unexpected, WALK_MAX};
+use super::matching::{Body, INDEXED_MIN, Unexpected, WALK_MAX, matches};
 use super::steps;
-use crate::abi::MPI_ANY_TAG;
 use crate::handle::NONE;
 use index::{Entry as IndexEntry, UnexpectedIndex};
 
@@ -349,7 +348,7 @@ enum Walk {
 /// Whether a receive takes a message.
 #[inline(always)]
 fn is_for(message: &Unexpected, context: u32, tag: i32) -> bool {
-    message.context == context && (tag == message.tag || tag == MPI_ANY_TAG)
+    matches((context, tag), (message.context, message.tag))
 }
 
 /// By which kind of message it came, and where how many of its data are.
