@@ -1,4 +1,5 @@
-//! From options to the description of a job, with everything checked that can be checked before anything is started.
+//! From options to the description of a job, with everything checked that can be checked before anything is
+//! started.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -63,7 +64,8 @@ pub fn describe(options: &Options) -> Result<Described, Refusal> {
         front_end: std::process::id(),
         programs,
         input: options.input,
-        // Any other kind of stdin goes to its rank as it is: seekable, and nothing is read that the rank does not read.
+        // Any other kind of stdin goes to its rank as it is: seekable, and nothing is read that the rank does
+        // not read.
         input_inherited: matches!(options.input, Input::Rank(_)) && !isatty(stdin()),
         terminal: to_terminal
             .then(|| tcgetwinsize(stdout()).map_or(TERMINAL, |size| (size.ws_row, size.ws_col))),

@@ -6,7 +6,8 @@
 //! all nodes of a cluster (doctor/nodes, probe)      --/
 //! ```
 //!
-//! A line begins with `OK`, `MAY` (it works, and could work better) or `FIX`. The exit status is 1 if there is a FIX.
+//! A line begins with `OK`, `MAY` (it works, and could work better) or `FIX`. The exit status is 1 if there
+//! is a FIX.
 
 mod checks;
 mod facts;

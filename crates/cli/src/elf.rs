@@ -97,7 +97,8 @@ fn read_needed(file: &(impl ReadAt + ?Sized)) -> Option<Vec<String>> {
 /// An MPI that is not ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherMpi {
-    /// MPICH and what has its library's name (Intel MPI, MVAPICH): its programs start by PMI-1, which our starter speaks.
+    /// MPICH and what has its library's name (Intel MPI, MVAPICH): its programs start by PMI-1, which our
+    /// starter speaks.
     Mpich,
     /// Open MPI: its programs start by PMIx.
     OpenMpi,

@@ -22,7 +22,8 @@ enum Target {
     File(PathBuf),
     /// A descriptor that we were started with: `/dev/stdout`, `/dev/fd/3`.
     Descriptor(RawFd),
-    /// A pipe, a terminal, what another program's descriptor leads to: nothing that another one could take the place of.
+    /// A pipe, a terminal, what another program's descriptor leads to: nothing that another one could take
+    /// the place of.
     Stream(PathBuf),
 }
 
@@ -128,7 +129,8 @@ fn take_over(file: &File, old: &Metadata) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(mode))
 }
 
-/// A descriptor's file is not opened again: it would be written from two places, and a socket cannot be opened.
+/// A descriptor's file is not opened again: it would be written from two places, and a socket cannot be
+/// opened.
 fn put(number: RawFd, bytes: &[u8]) -> io::Result<()> {
     match number {
         0 => File::from(rustix::stdio::stdin().try_clone_to_owned()?).write_all(bytes),

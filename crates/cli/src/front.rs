@@ -1,5 +1,5 @@
-//! `mpiexec`'s life: parse, check, start a starter for each node, then one poll loop until the job is over. Of several
-//! starters it is the hub: they know nothing of each other.
+//! `mpiexec`'s life: parse, check, start a starter for each node, then one poll loop until the job is over.
+//! Of several starters it is the hub: they know nothing of each other.
 //!
 //! | from | what happens |
 //! |---|---|
@@ -354,7 +354,8 @@ impl Front {
         }
     }
 
-    /// Whether frames of a link may be taken now: not reading the wire is what makes ranks wait when our stdout does.
+    /// Whether frames of a link may be taken now: not reading the wire is what makes ranks wait when our
+    /// stdout does.
     fn can_read(&self, index: usize) -> bool {
         self.stdio.is_idle() && self.floor.is_none_or(|(holder, _)| holder == index)
     }

@@ -1,4 +1,5 @@
-//! Jobs that are over and that no daemon knows any more, from the controller's log of events (`paths::EVENTS`), which `tutti timeline` draws too.
+//! Jobs that are over and that no daemon knows any more, from the controller's log of events
+//! (`paths::EVENTS`), which `tutti timeline` draws too.
 //!
 //! A daemon that `mpiexec` has started leaves when it is not needed; its log stays, and the next one
 //! continues it and its numbers.

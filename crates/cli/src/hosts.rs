@@ -78,8 +78,8 @@ fn ranks(hosts: &[Host]) -> Option<u32> {
     ranks.filter(|ranks| *ranks > 0)
 }
 
-/// Where nothing is said of the number of ranks, it is what the hosts are to get, or the nodes of this machine (`-ppn`). Of a cluster
-/// its controller knows the nodes.
+/// Where nothing is said of the number of ranks, it is what the hosts are to get, or the nodes of this
+/// machine (`-ppn`). Of a cluster its controller knows the nodes.
 pub fn with_ranks(options: &Options, of_hosts: Option<u32>, is_of_cluster: bool) -> Options {
     let mut options = options.clone();
     let nodes = options.virtual_nodes.or(options.namespaces).unwrap_or(1);

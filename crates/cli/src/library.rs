@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 const VARIABLE: &str = "LD_LIBRARY_PATH";
 const SEARCHED_ANYWAY: [&str; 5] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib"];
 
-/// The variables of a program, with the folder of our library in them. A path that the user gives for the program itself
-/// goes before it.
+/// The variables of a program, with the folder of our library in them. A path that the user gives for the
+/// program itself goes before it.
 pub fn with_own(variables: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
     let mut all = variables.to_vec();
     let Some(own) = folder() else { return all };

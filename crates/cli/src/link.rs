@@ -208,7 +208,8 @@ impl Link {
     }
 }
 
-/// Starts a starter for each node of the job; the namespaces of the nodes, if they have any, are to be held as long as it runs.
+/// Starts a starter for each node of the job; the namespaces of the nodes, if they have any, are to be held
+/// as long as it runs.
 ///
 /// # Errors
 /// When one cannot be started: then there is none. A text for the user.

@@ -1,5 +1,6 @@
-//! On how many nodes a job runs, and which ranks on which: consecutive ranks are on one node. Nodes are virtual ones of this
-//! machine, or those of a cluster; which of them and with which ranks is then its controller's to say.
+//! On how many nodes a job runs, and which ranks on which: consecutive ranks are on one node. Nodes are
+//! virtual ones of this machine, or those of a cluster; which of them and with which ranks is then its
+//! controller's to say.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -17,7 +18,8 @@ pub const TRANSPORT_VARIABLE: &str = "TUTTI_TRANSPORT";
 pub enum Nodes {
     /// This machine, without a network.
     One,
-    /// Virtual nodes that reach each other over the loopback interface; the world rank of each one's first rank.
+    /// Virtual nodes that reach each other over the loopback interface; the world rank of each one's first
+    /// rank.
     Virtual(Vec<u32>),
     /// Virtual nodes with a network namespace each, and the MTU of their cables.
     Namespaces {

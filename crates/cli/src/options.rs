@@ -388,7 +388,8 @@ fn for_program(program: &mut Program, key: Key, name: &str, values: &[OsString])
         }
         Key::Variable => program.variables.push((values[0].clone(), values[1].clone())),
         Key::Export => {
-            // Open MPI: a name without a value passes on what is there, and everything is passed on here anyway.
+            // Open MPI: a name without a value passes on what is there, and everything is passed on here
+            // anyway.
             if let Some(pair) = split(&values[0]) {
                 program.variables.push(pair);
             } else if let Some(value) = std::env::var_os(&values[0]) {
@@ -521,7 +522,8 @@ fn binding(text: &str) -> Option<Binding> {
     }
 }
 
-/// `slot`, `core:PE=2`, `ppr:4:node:oversubscribe`, in any case of letters. None: an order that ranks cannot have here.
+/// `slot`, `core:PE=2`, `ppr:4:node:oversubscribe`, in any case of letters. None: an order that ranks cannot
+/// have here.
 fn map_by(options: &mut Options, text: &str) -> Option<()> {
     let text = text.to_ascii_lowercase();
     let count = |text: &str| text.parse().ok().filter(|count: &u32| *count > 0);

@@ -1,4 +1,5 @@
-//! Options of `tutti submit` in a script, as batch users write them: lines that begin with `#TUTTI`, above the first command.
+//! Options of `tutti submit` in a script, as batch users write them: lines that begin with `#TUTTI`, above
+//! the first command.
 //!
 //! ```text
 //! #!/bin/sh

@@ -1,8 +1,9 @@
 //! `tutti timeline`: a page that shows who ran where and when, from the logs of the controller.
 //!
-//! What happened until it was asked for is drawn: nodes tell the controller of their turns once a second, so where something has just
-//! happened it waits for that. The logs are read as they stand, so it also works when the daemons are gone, and on a copy of them. The page is one file
-//! with everything in it; its script only shows a part larger and the time under the pointer.
+//! What happened until it was asked for is drawn: nodes tell the controller of their turns once a second, so
+//! where something has just happened it waits for that. The logs are read as they stand, so it also works
+//! when the daemons are gone, and on a copy of them. The page is one file with everything in it; its script
+//! only shows a part larger and the time under the pointer.
 
 mod chart;
 mod clock;

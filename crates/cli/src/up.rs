@@ -34,7 +34,8 @@ pub struct Options {
     /// Memory for jobs on each, as 16G or 512M (default: that of the machine but a sixteenth, in equal parts)
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     memory: Option<u64>,
-    /// Processes and threads of a job on each, at most; for root (default: an eighth of what the kernel takes)
+    /// Processes and threads of a job on each, at most; for root (default: an eighth of what the kernel
+    /// takes)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(16..))]
     pids_max: Option<u64>,
     /// Children of a node in the control tree
@@ -46,7 +47,8 @@ pub struct Options {
     /// How long the jobs of one row run before the next row's turn, in ms
     #[arg(long, value_name = "MS", default_value_t = 100.0)]
     slice: f64,
-    /// How jobs get nodes and rows: matrix (the first row with room) or dqt (SCore-D's Distributed Queue Tree)
+    /// How jobs get nodes and rows: matrix (the first row with room) or dqt (SCore-D's Distributed Queue
+    /// Tree)
     #[arg(long, value_name = "NAME", default_value_t, value_parser = parse_policy)]
     policy: Policy,
     /// Switch by the protocol of SCore-D, with a barrier after each step

@@ -1,9 +1,10 @@
-//! The job's cgroup (version 2), where one can be made: everything that the ranks start is in it, so it can be stopped
-//! and killed as a whole, whatever process groups and sessions its members choose.
+//! The job's cgroup (version 2), where one can be made: everything that the ranks start is in it, so it can
+//! be stopped and killed as a whole, whatever process groups and sessions its members choose.
 //!
-//! The hierarchy may be mounted beside version 1 (`/sys/fs/cgroup/unified`), so its place is read from mountinfo. No
-//! controller is needed: `cgroup.kill` and `cgroup.freeze` are core files. Where the caller's cgroup is not writable (a
-//! login session, most containers) there is none, and [`crate::descendants`] does the work.
+//! The hierarchy may be mounted beside version 1 (`/sys/fs/cgroup/unified`), so its place is read from
+//! mountinfo. No controller is needed: `cgroup.kill` and `cgroup.freeze` are core files. Where the caller's
+//! cgroup is not writable (a login session, most containers) there is none, and [`crate::descendants`] does
+//! the work.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -25,9 +26,9 @@ pub use part::{Enforced, Limits, PartGroup, PartPlace, sweep_blocking};
 /// dies when it gets a core.
 const REMOVAL_MAX: Duration = Duration::from_secs(10);
 
-/// The cgroup inside a job's in which its processes are. The starter stops this one, when the job is suspended; the daemon
-/// freezes the one around it, when it is not the job's turn. So neither undoes what the other did: the kernel lets the
-/// processes run only when both are thawed.
+/// The cgroup inside a job's in which its processes are. The starter stops this one, when the job is
+/// suspended; the daemon freezes the one around it, when it is not the job's turn. So neither undoes what the
+/// other did: the kernel lets the processes run only when both are thawed.
 pub const INNER: &str = "ranks";
 
 /// The cgroup of the ranks as their starter has it.
@@ -90,9 +91,9 @@ impl Cgroup {
         Some(Cgroup { directory, inner, rights: Rights::Made(path.to_owned()) })
     }
 
-    /// All its processes together get no more memory than this, swapped out or not; when they want more the kernel kills them all.
-    /// `false`: the memory controller is not to be had here, and nothing has changed. Those of a cgroup that is not the root of all are there only
-    /// if it has no processes of its own.
+    /// All its processes together get no more memory than this, swapped out or not; when they want more the
+    /// kernel kills them all. `false`: the memory controller is not to be had here, and nothing has changed.
+    /// Those of a cgroup that is not the root of all are there only if it has no processes of its own.
     pub fn limit_memory(&self, bytes: u64) -> bool {
         if let Rights::Granted { limits_memory, .. } = &self.rights {
             // The daemon has done so.
@@ -124,7 +125,8 @@ impl Cgroup {
         kills.and_then(|kills| kills.trim().parse::<u64>().ok()).is_some_and(|kills| kills > 0)
     }
 
-    /// Readable when the limit of memory has been reached where the kernel kills only one process for that; then [`Self::handle_reached`].
+    /// Readable when the limit of memory has been reached where the kernel kills only one process for that;
+    /// then [`Self::handle_reached`].
     pub fn reached(&self) -> Option<BorrowedFd<'_>> {
         match &self.rights {
             Rights::Granted { reached: Some(event), .. } => Some(event.as_fd()),
@@ -224,7 +226,8 @@ pub fn name(name: &str) -> String {
     format!("tutti-job-{name}")
 }
 
-/// Whether this is the name of a cgroup of a job: `Some(true)`, of its only one on this node; `Some(false)`, of one of its nodes'.
+/// Whether this is the name of a cgroup of a job: `Some(true)`, of its only one on this node; `Some(false)`,
+/// of one of its nodes'.
 fn is_name_of(name: &str, job: u64) -> Option<bool> {
     let node = name.strip_prefix(&self::name(&part_name(job, None)))?;
     if node.is_empty() {

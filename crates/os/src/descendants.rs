@@ -48,8 +48,9 @@ pub fn some_of(pid: Pid, limit: usize) -> Option<Vec<Pid>> {
         let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())) else { continue };
         for thread in threads.flatten() {
             left = left.checked_sub(1)?;
-            // One that has just gone has given its children to another thread of its process, or to the starter, for the next pass. Where
-            // the kernel has no such file all processes of the machine would have to be looked at.
+            // One that has just gone has given its children to another thread of its process, or to the
+            // starter, for the next pass. Where the kernel has no such file all processes of the machine
+            // would have to be looked at.
             let path = thread.path();
             let text = match std::fs::read_to_string(path.join("children")) {
                 Ok(text) => text,
@@ -69,7 +70,8 @@ pub fn some_of(pid: Pid, limit: usize) -> Option<Vec<Pid>> {
 fn with_descendants(mut found: Vec<Pid>) -> Vec<Pid> {
     let mut next = 0;
     while let Some(&pid) = found.get(next) {
-        // Children before anything is done to them: a parent that dies gives them to its subreaper, where the next pass finds them.
+        // Children before anything is done to them: a parent that dies gives them to its subreaper, where the
+        // next pass finds them.
         found.extend(children_of(pid));
         next += 1;
         assert!(found.len() < 1 << 22, "more descendants than a machine has processes");
@@ -77,8 +79,8 @@ fn with_descendants(mut found: Vec<Pid>) -> Vec<Pid> {
     found
 }
 
-/// Kills and reaps every descendant but the child `spared` and what is below it, until no other is left. `false` when one does not
-/// die.
+/// Kills and reaps every descendant but the child `spared` and what is below it, until no other is left.
+/// `false` when one does not die.
 pub fn end_all(spared: Option<Pid>, mut kill: impl FnMut()) -> bool {
     let deadline = Instant::now() + DEATH_MAX;
     let any = || match spared {

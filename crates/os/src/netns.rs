@@ -1,5 +1,5 @@
-//! Network namespaces for the virtual nodes of a job, joined as machines are: two by a cable (a pair of veths), more by a
-//! switch (a bridge in a namespace of its own).
+//! Network namespaces for the virtual nodes of a job, joined as machines are: two by a cable (a pair of
+//! veths), more by a switch (a bridge in a namespace of its own).
 //!
 //! Nothing here has a name outside. The namespaces exist as long as a process is in them or the front end
 //! holds them open, and take their interfaces and addresses with them. So nothing is left behind, whichever
@@ -30,7 +30,8 @@ pub const NAMESPACES_MAX: u32 = 128;
 
 /// Number of the loopback interface in every namespace.
 const LOOPBACK: u32 = 1;
-/// Number of a node's cable. The kernel may have made other interfaces in a new namespace: their numbers are low.
+/// Number of a node's cable. The kernel may have made other interfaces in a new namespace: their numbers are
+/// low.
 const CABLE: u32 = 1000;
 /// Number of the bridge in the switch's namespace; its ports have the numbers after it.
 const BRIDGE: u32 = 1000;
@@ -76,7 +77,8 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
-    /// Makes and joins them. `mtus` is the longest packet of each node's cable; the last holds for the rest, none is the kernel's choice.
+    /// Makes and joins them. `mtus` is the longest packet of each node's cable; the last holds for the rest,
+    /// none is the kernel's choice.
     ///
     /// # Errors
     /// When the kernel does not let us.
@@ -213,7 +215,8 @@ impl Netlink {
     }
 }
 
-/// A request to the kernel: header, a structure by its kind, attributes (length, kind, value, padded to four bytes).
+/// A request to the kernel: header, a structure by its kind, attributes (length, kind, value, padded to four
+/// bytes).
 #[derive(Debug)]
 struct Message(Vec<u8>);
 

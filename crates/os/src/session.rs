@@ -43,7 +43,8 @@ pub struct Session {
     pub limits: Vec<(u64, u64)>,
     /// From -20 to 19.
     pub nice: i32,
-    /// `SCHED_OTHER`, `SCHED_BATCH` or `SCHED_IDLE`. A session in real time counts as a usual one: jobs take turns.
+    /// `SCHED_OTHER`, `SCHED_BATCH` or `SCHED_IDLE`. A session in real time counts as a usual one: jobs take
+    /// turns.
     pub policy: i32,
     /// As from `ioprio_get`.
     pub io_priority: i32,

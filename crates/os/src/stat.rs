@@ -1,4 +1,5 @@
-//! The line that the kernel keeps of a process or thread: `/proc/PID/stat`. Looking at it takes no memory: the switch thread does.
+//! The line that the kernel keeps of a process or thread: `/proc/PID/stat`. Looking at it takes no memory:
+//! the switch thread does.
 
 use std::ffi::CStr;
 use std::io::Write as _;
@@ -76,7 +77,8 @@ impl Stat {
 
 /// The owner of a process; none when there is none.
 pub fn owner(pid: Pid) -> Option<u32> {
-    // That of its status is real, unlike the owner of its folder, which is root where a program may not be looked into.
+    // That of its status is real, unlike the owner of its folder, which is root where a program may not be
+    // looked into.
     let text = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
     text.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
 }

@@ -1,5 +1,5 @@
-//! The system calls that need `unsafe`: here signals and inherited descriptors; forking a rank, a thread's priority and other users in
-//! files of their own.
+//! The system calls that need `unsafe`: here signals and inherited descriptors; forking a rank, a thread's
+//! priority and other users in files of their own.
 //!
 //! Everything else of the crate is safe Rust on `rustix`.
 #![allow(unsafe_code)]
@@ -24,8 +24,8 @@ pub use session::{
 };
 pub use user::{become_this_user, peer_groups};
 
-/// What is long is given back to the kernel as soon as it is not used any more. By itself the C library learns from the first long piece
-/// that is freed to keep the next ones.
+/// What is long is given back to the kernel as soon as it is not used any more. By itself the C library
+/// learns from the first long piece that is freed to keep the next ones.
 pub fn give_memory_back() {
     /// Above it each piece is a mapping of its own: where the C library begins too.
     const LONG_BYTES: c_int = 128 << 10;
@@ -43,7 +43,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Blocks those of `wanted` that are not ignored (`nohup`, a shell's background job) and opens a descriptor for them.
+    /// Blocks those of `wanted` that are not ignored (`nohup`, a shell's background job) and opens a
+    /// descriptor for them.
     ///
     /// # Errors
     /// When the kernel gives no descriptor.
@@ -125,7 +126,8 @@ pub fn ignore_signal(signal: c_int) {
     unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
 
-/// Gives a signal its default action, unblocks it and sends it to this process, as if it had never been caught.
+/// Gives a signal its default action, unblocks it and sends it to this process, as if it had never been
+/// caught.
 pub fn raise_default(signal: c_int) {
     // SAFETY: plain system calls on a set that is filled before it is read.
     unsafe {

@@ -1,4 +1,5 @@
-//! Variables that dynamic linker and C library read: root's daemon gives them to the starter under other names.
+//! Variables that dynamic linker and C library read: root's daemon gives them to the starter under other
+//! names.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -6,8 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 /// Beginning of the name of a variable that is the ranks', not the starter's.
 const WITHHELD: &[u8] = b"_RANKS_";
 
-/// The name under which root's daemon gives a user's variable to the starter: what the dynamic linker and the C library do for it they do
-/// for the ranks, not for the starter, which has descriptors of the job's cgroup.
+/// The name under which root's daemon gives a user's variable to the starter: what the dynamic linker and the
+/// C library do for it they do for the ranks, not for the starter, which has descriptors of the job's cgroup.
 pub fn withhold(name: &[u8]) -> Vec<u8> {
     let is_of_libc = name.starts_with(b"LD_")
         || name.starts_with(b"MALLOC_")

@@ -2,7 +2,8 @@
 
 use tutti_sched::Bytes;
 
-/// An amount as users write it, as for Slurm's --mem: K, M, G or T behind the number (KiB and KB are the same); M if there is none.
+/// An amount as users write it, as for Slurm's --mem: K, M, G or T behind the number (KiB and KB are the
+/// same); M if there is none.
 ///
 /// # Errors
 /// One line for the user.

@@ -38,7 +38,8 @@ pub const KINDS: [TurnKind; 8] = [
     TurnKind::Restore,
 ];
 
-/// A stretch of a node's turns, for the log: the times are in us from `since_us` on, which is in us since 1970.
+/// A stretch of a node's turns, for the log: the times are in us from `since_us` on, which is in us since
+/// 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnBatch {
     /// Where the times begin.

@@ -44,8 +44,8 @@ pub enum Request {
     Nodes,
     /// End all daemons.
     Down,
-    /// In place of [`Self::Run`], under its number, from a node to the controller: who has asked for the job has gone. If it has no number it
-    /// gets none.
+    /// In place of [`Self::Run`], under its number, from a node to the controller: who has asked for the job
+    /// has gone. If it has no number it gets none.
     Withdraw,
 }
 
@@ -154,7 +154,8 @@ pub enum Answer {
     Jobs(Vec<JobRow>),
     /// The nodes.
     Nodes(Vec<NodeRow>),
-    /// From the controller to a node: a snapshot as JSON (`tutti_snapshot`). To a user it comes as frames of output behind Done.
+    /// From the controller to a node: a snapshot as JSON (`tutti_snapshot`). To a user it comes as frames of
+    /// output behind Done.
     Snapshot(String),
     /// It cannot be done; one line.
     Refused(String),
@@ -222,7 +223,8 @@ pub struct JobRow {
     /// Why it ended, if not by itself: the line that its front end has got, or would have.
     #[serde(default)]
     pub cause: Option<String>,
-    /// The files of its output: patterns with their folder, as the user has named them, and the job's number in them.
+    /// The files of its output: patterns with their folder, as the user has named them, and the job's number
+    /// in them.
     #[serde(default)]
     pub output: Vec<String>,
     /// The node that writes them: where the job was submitted.

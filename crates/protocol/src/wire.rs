@@ -25,7 +25,8 @@
 //! | Report | starter | - | [`Report`] as JSON; [`Report::End`] is the last frame |
 //! | Files, Write, Flush; Opened, Written | daemon; writer | number of a file | [`crate::writer`]; never on the wire to a starter |
 //!
-//! Ranks are world ranks. End of file on either side means that the other one is dead: the starter then kills the job.
+//! Ranks are world ranks. End of file on either side means that the other one is dead: the starter then kills
+//! the job.
 //!
 //! A job on several nodes has one starter for each, and the front end is their hub:
 //!

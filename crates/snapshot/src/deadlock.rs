@@ -39,12 +39,14 @@ pub struct Deadlock {
 pub struct Link {
     /// Which.
     pub rank: u32,
-    /// "receives from rank 1, tag 7, MPI_COMM_WORLD": the wait that leads to the next one, and whether it is one of several.
+    /// "receives from rank 1, tag 7, MPI_COMM_WORLD": the wait that leads to the next one, and whether it is
+    /// one of several.
     pub text: String,
 }
 
 impl Snapshot {
-    /// The ranks that wait for ever, if there are any. The work grows with what is seen, and what a rank may be seen to wait for is bounded.
+    /// The ranks that wait for ever, if there are any. The work grows with what is seen, and what a rank may
+    /// be seen to wait for is bounded.
     pub fn deadlock(&self) -> Option<Deadlock> {
         let is_whole = |node: &View| node.trouble.is_none() && node.omitted == 0 && node.flows_omitted == 0;
         if !self.nodes.iter().all(is_whole) || !self.is_of_ranks() {
@@ -162,7 +164,8 @@ fn leads<'a>(rank: u32, stuck: &'a BTreeMap<u32, &'a Doing>) -> Box<dyn Iterator
     }))
 }
 
-/// The wait that leads on, first of those that must all end; of alternatives all, since each of them waits for ever.
+/// The wait that leads on, first of those that must all end; of alternatives all, since each of them waits
+/// for ever.
 fn link(rank: u32, stuck: &BTreeMap<u32, &Doing>, leads: &Wait) -> Option<Link> {
     let Doing::Waits { any, more, .. } = stuck[&rank] else { return None };
     let text = match &any[..] {

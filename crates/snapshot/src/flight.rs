@@ -1,6 +1,7 @@
 //! What is in flight: the messages that their senders have let go and their receivers have not taken.
 //!
-//! Between nodes by the words of both ends (`tutti_channel::cut`): of the sender's records those behind what the receiver has taken.
+//! Between nodes by the words of both ends (`tutti_channel::cut`): of the sender's records those behind what
+//! the receiver has taken.
 
 use std::collections::{HashMap, HashSet};
 
@@ -30,7 +31,8 @@ pub struct InFlight<'a> {
 }
 
 impl Snapshot {
-    /// All that is known to be in flight, by sender and receiver, oldest first; and what does not fit together, one line each.
+    /// All that is known to be in flight, by sender and receiver, oldest first; and what does not fit
+    /// together, one line each.
     pub fn in_flight(&self) -> (Vec<InFlight<'_>>, Vec<String>) {
         let mut found = Vec::new();
         let mut troubles = Vec::new();

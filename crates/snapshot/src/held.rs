@@ -1,7 +1,8 @@
-//! The messages that a rank has taken and no receive has asked for, out of its own memory (`tutti_shm::unexpected`).
+//! The messages that a rank has taken and no receive has asked for, out of its own memory
+//! (`tutti_shm::unexpected`).
 //!
-//! The rank is frozen, whatever it does: it may be in the middle of taking one, which is noticed by its lock. Everything that is read is hostile: it is
-//! bounded, and what does not look right ends the reading.
+//! The rank is frozen, whatever it does: it may be in the middle of taking one, which is noticed by its lock.
+//! Everything that is read is hostile: it is bounded, and what does not look right ends the reading.
 
 use std::fs::File;
 use std::io;
@@ -50,7 +51,8 @@ impl Memory {
         Ok(copy)
     }
 
-    /// The messages that hang on the root at this address, as far as so many bytes may be read, of which is taken what was.
+    /// The messages that hang on the root at this address, as far as so many bytes may be read, of which is
+    /// taken what was.
     pub fn kept(&self, root: u64, bytes_max: &mut usize) -> io::Result<Found> {
         let (first, lock) = unexpected::read_root(&self.array::<ROOT_BYTES>(root)?);
         let taking = lock != 0 && self.array::<4>(lock)? != [0; 4];

@@ -58,7 +58,8 @@ struct Followers {
     background: Vec<usize>,
 }
 
-/// A reduction under way. Each wait ends once, so the work is that of looking at each once or twice, whatever it is for.
+/// A reduction under way. Each wait ends once, so the work is that of looking at each once or twice, whatever
+/// it is for.
 #[derive(Debug)]
 struct Reduction {
     alternatives: Vec<Open>,

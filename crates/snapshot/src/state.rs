@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes of all views of a job as JSON, at most: they travel in one message between daemons. What has no room is counted.
+/// Bytes of all views of a job as JSON, at most: they travel in one message between daemons. What has no room
+/// is counted.
 pub const VIEWS_BYTES_MAX: usize = 48 << 20;
-/// Of a view for the search for deadlocks, which the head judges itself: beside so much, so much for each rank.
+/// Of a view for the search for deadlocks, which the head judges itself: beside so much, so much for each
+/// rank.
 const SEARCH_BYTES: (u64, u64) = (1 << 20, 16 << 10);
 
 /// The state of all channels of a job.
@@ -34,18 +36,20 @@ pub struct View {
     pub ranks: Vec<RankView>,
     /// Messages in the rings between ranks of the node.
     pub rings: Vec<Message>,
-    /// Flows to ranks of other nodes on which anything was ever sent or received; for the search for deadlocks only those on which
-    /// something that was sent is not acknowledged.
+    /// Flows to ranks of other nodes on which anything was ever sent or received; for the search for
+    /// deadlocks only those on which something that was sent is not acknowledged.
     pub flows: Vec<Flow>,
     /// Messages that are there and not listed, since there were too many.
     pub omitted: u64,
     /// Flows that are not listed: neither is what is under way on them.
     #[serde(default)]
     pub flows_omitted: u64,
-    /// Flows on which all that was sent is acknowledged are not listed: what has been received on them is not known.
+    /// Flows on which all that was sent is acknowledged are not listed: what has been received on them is not
+    /// known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub acknowledged_omitted: bool,
-    /// Messages that its ranks have taken and no receive has asked for, in the order in which each rank took them.
+    /// Messages that its ranks have taken and no receive has asked for, in the order in which each rank took
+    /// them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Message>,
     /// Those of them that are not listed.
@@ -59,7 +63,8 @@ impl View {
         View { trouble: Some(text.into()), ..View::default() }
     }
 
-    /// Bytes of the view of a node with so many of the job's ranks, at most; without data of messages it is for the search for deadlocks.
+    /// Bytes of the view of a node with so many of the job's ranks, at most; without data of messages it is
+    /// for the search for deadlocks.
     pub fn bytes_max(ranks: u64, of: u64, data_bytes: u64) -> usize {
         let share = (VIEWS_BYTES_MAX as u128 * u128::from(ranks) / u128::from(of.max(1))) as usize;
         let (base, each) = SEARCH_BYTES;
@@ -185,7 +190,8 @@ pub struct Message {
     pub tag: i32,
     /// Bytes of the whole message.
     pub bytes: u64,
-    /// What there is of its data, in hexadecimal; none: they are not there, or there was no room for them in the snapshot.
+    /// What there is of its data, in hexadecimal; none: they are not there, or there was no room for them in
+    /// the snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
 }

@@ -80,7 +80,8 @@ pub fn view(segment: &Segment, data_bytes: usize) -> View {
 }
 
 impl Room {
-    /// The message, with its data if there is room for them. Behind one that has none no other has: of a flow the first are listed.
+    /// The message, with its data if there is room for them. Behind one that has none no other has: of a flow
+    /// the first are listed.
     fn take(&mut self, mut message: Message, data: &[u8]) -> Option<Message> {
         if self.messages == 0 || self.json_bytes < MESSAGE_BYTES {
             self.omitted += 1;
@@ -261,8 +262,8 @@ fn remote(from: u32, to: u32, head: &Head) -> Message {
     }
 }
 
-/// The flow of a local rank to world rank `to`; none when nothing was ever sent on it or received, or all is acknowledged and it
-/// is `open_only`.
+/// The flow of a local rank to world rank `to`; none when nothing was ever sent on it or received, or all is
+/// acknowledged and it is `open_only`.
 fn flow(segment: &Segment, from: usize, to: u32, open_only: bool, room: &mut Room) -> Option<Flow> {
     let published = segment.flow_words(from, to as usize);
     if published[..WORDS].iter().all(|word| *word == 0) {
@@ -353,7 +354,8 @@ mod tests {
         }
     }
 
-    /// Two ranks of 4096, each of which has received something from all others, and awaits an acknowledgement of one.
+    /// Two ranks of 4096, each of which has received something from all others, and awaits an acknowledgement
+    /// of one.
     #[test]
     fn snapshot_view_holds_flows_of_thousands_of_ranks() {
         const RANKS: u32 = 4096;

@@ -42,7 +42,8 @@ fn in_a_collective_call(whom: &str, context: u32) -> String {
 }
 
 impl Alternative {
-    /// "receives from rank 1, ...", or "waits for ranks 0-2 in a collective call on ..."; none if it takes a list.
+    /// "receives from rank 1, ...", or "waits for ranks 0-2 in a collective call on ..."; none if it takes a
+    /// list.
     fn as_one(&self) -> Option<String> {
         match &self.all[..] {
             _ if self.more => None,

@@ -1,4 +1,5 @@
-//! Program, arguments and environment of ranks, as C strings, so that nothing is allocated between fork and exec.
+//! Program, arguments and environment of ranks, as C strings, so that nothing is allocated between fork and
+//! exec.
 
 use std::ffi::{CString, OsString};
 use std::os::fd::RawFd;
@@ -128,8 +129,9 @@ const OWN_VARIABLES: [&str; 17] = [
     "OMPI_COMM_WORLD_LOCAL_SIZE",
 ];
 
-/// The values of [`OWN_VARIABLES`] for a rank, counted on this node, and of [`VIRTUAL_NODE_VARIABLE`] where nodes share a machine. The names after ours are those that wrappers, PyTorch and
-/// scripts for GPU pinning read before MPI_Init, and those by which a program of MPICH finds [`crate::pmi`].
+/// The values of [`OWN_VARIABLES`] for a rank, counted on this node, and of [`VIRTUAL_NODE_VARIABLE`] where
+/// nodes share a machine. The names after ours are those that wrappers, PyTorch and scripts for GPU pinning
+/// read before MPI_Init, and those by which a program of MPICH finds [`crate::pmi`].
 pub fn variables(job: &Job, index: u32, ticket: &str, pmi: RawFd) -> Vec<CString> {
     let local = job.local_ranks();
     let value = |name: &str| {

@@ -86,7 +86,8 @@ fn kill_marked(mark: &[u8]) -> bool {
     let pids = entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
     let mut found = false;
     for pid in pids {
-        // The descriptor first: what is read then is of the process that it names, or the signal goes nowhere.
+        // The descriptor first: what is read then is of the process that it names, or the signal goes
+        // nowhere.
         let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
         let path = format!("/proc/{}/environ", pid.as_raw_nonzero());
         let environment = std::fs::read(path).unwrap_or_default();

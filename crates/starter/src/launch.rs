@@ -1,4 +1,5 @@
-//! From the description of a job to forked ranks: limits, segment, sockets, cgroup, cores, pipes, environment, fork.
+//! From the description of a job to forked ranks: limits, segment, sockets, cgroup, cores, pipes,
+//! environment, fork.
 //!
 //! Every resource is acquired before the first fork ([`prepare`], then [`launch`]). So a job that does not
 //! fit is refused in one line, and nothing of it has run on any node.
@@ -329,7 +330,8 @@ fn open_streams(job: &Job, rank: u32, parts: &mut Parts) -> Result<Ends, LaunchE
     Ok(Ends { input, output: output_end, errors: errors_end })
 }
 
-/// One terminal for all streams of rank 0, the controlling one of this session; what is written to it is forwarded at once.
+/// One terminal for all streams of rank 0, the controlling one of this session; what is written to it is
+/// forwarded at once.
 fn own_terminal(job: &Job, parts: &mut Parts) -> Result<Ends, LaunchError> {
     let open = || -> io::Result<(OwnedFd, OwnedFd)> {
         let (master, slave) = pseudoterminal(job.terminal.unwrap_or((24, 80)))?;
@@ -345,7 +347,8 @@ fn own_terminal(job: &Job, parts: &mut Parts) -> Result<Ends, LaunchError> {
     Ok(ends)
 }
 
-/// Forks into the cgroup. One of ours that lets the first rank not in (a threaded domain, a filter) is as good as none.
+/// Forks into the cgroup. One of ours that lets the first rank not in (a threaded domain, a filter) is as
+/// good as none.
 fn fork(child: Child<'_>, first: bool, cgroup: &mut Option<Cgroup>) -> io::Result<(Pid, OwnedFd)> {
     match cgroup.as_ref().map(Cgroup::entrance) {
         Some(Entrance::Write(enters)) => {

@@ -1,4 +1,5 @@
-//! The starter of a job on a node: what `tutti-starter` is made of, and the wire on which the front end speaks to it.
+//! The starter of a job on a node: what `tutti-starter` is made of, and the wire on which the front end
+//! speaks to it.
 //!
 //! | module | subject |
 //! |---|---|

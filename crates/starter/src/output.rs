@@ -7,8 +7,8 @@
 //! until the line ends or falls silent. Bytes are never changed, but for labels that the job wants: they are
 //! put in here, once, before a frame is kept for the next daemon.
 //!
-//! Memory is bounded: a stream whose buffer is full, or all when the way to the front end is, are not read; the pipe
-//! fills and the rank waits in its write.
+//! Memory is bounded: a stream whose buffer is full, or all when the way to the front end is, are not read;
+//! the pipe fills and the rank waits in its write.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -109,8 +109,8 @@ impl Streams {
         }
     }
 
-    /// All writers are dead: what can be read without waiting is all there is. Called until it gives `true`; between calls
-    /// [`Self::forward`] makes room.
+    /// All writers are dead: what can be read without waiting is all there is. Called until it gives `true`;
+    /// between calls [`Self::forward`] makes room.
     pub fn handle_end(&mut self, now_ns: u64) -> bool {
         for index in 0..self.streams.len() {
             while self.handle_readable(index, now_ns) {}
@@ -190,7 +190,8 @@ impl Stream {
         self.bytes.drain(..bytes);
     }
 
-    /// The same with labels. They may make several frames of one: they end at lines, but for a line that fills one.
+    /// The same with labels. They may make several frames of one: they end at lines, but for a line that
+    /// fills one.
     fn put_labelled(&mut self, bytes: usize, out: &mut Vec<u8>) {
         let label = format!("[{}] ", self.rank);
         let mut frame = Vec::new();

@@ -1,5 +1,5 @@
-//! The server of PMI-1, by which programs of MPICH and its relatives start: a socket for each rank, lines of text, a store of keys and
-//! values, and barriers. Programs of ours get the socket too and never look at it.
+//! The server of PMI-1, by which programs of MPICH and its relatives start: a socket for each rank, lines of
+//! text, a store of keys and values, and barriers. Programs of ours get the socket too and never look at it.
 //!
 //! | a rank sends | it receives | |
 //! |---|---|---|
@@ -18,8 +18,9 @@
 //! have put. Both name the barrier's number. The next one begins only when this one is over, so either may be
 //! repeated.
 //!
-//! What a rank can make this process hold is bounded: a line of 64 KiB, an answer, and its share of the store ([`share_bytes`]).
-//! A rank is not read from while its answer waits or while it is in a barrier. What is no line of PMI ends the job.
+//! What a rank can make this process hold is bounded: a line of 64 KiB, an answer, and its share of the store
+//! ([`share_bytes`]). A rank is not read from while its answer waits or while it is in a barrier. What is no
+//! line of PMI ends the job.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -39,7 +40,8 @@ pub mod store;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoPmi;
 
-/// Of a name of a space, a key, a value: what we promise. Longer ones are taken; older programs cannot send them.
+/// Of a name of a space, a key, a value: what we promise. Longer ones are taken; older programs cannot send
+/// them.
 const MAXES: &str = "kvsname_max=256 keylen_max=64 vallen_max=1024";
 /// Read from a rank before others get their turn.
 const READ_BYTES: usize = 16 << 10;

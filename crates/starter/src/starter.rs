@@ -5,11 +5,12 @@
 //!      -> end what they left behind -> forward the rest of their output -> Report::End
 //! ```
 //!
-//! In a job on several nodes the loop begins between prepare and launch, which waits for the addresses of all ranks.
+//! In a job on several nodes the loop begins between prepare and launch, which waits for the addresses of all
+//! ranks.
 //!
-//! Single-threaded, no allocation of consequence, nothing here blocks but the poll. The front end's death (end of file on
-//! the wire, or SIGTERM by parent-death signal) ends the job, but that of a daemon does not (`reconnect`); the starter's own
-//! death kills the ranks by theirs.
+//! Single-threaded, no allocation of consequence, nothing here blocks but the poll. The front end's death
+//! (end of file on the wire, or SIGTERM by parent-death signal) ends the job, but that of a daemon does not
+//! (`reconnect`); the starter's own death kills the ranks by theirs.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -155,8 +156,8 @@ pub struct Parts {
     pub pmi: Option<Pmi>,
     /// The socket for their tickets.
     pub tickets: Option<Tickets>,
-    /// The terminal of rank 0, both sides, where it is the controlling one: held until the end, since its closing is a
-    /// hang-up.
+    /// The terminal of rank 0, both sides, where it is the controlling one: held until the end, since its
+    /// closing is a hang-up.
     pub terminal: Option<(OwnedFd, OwnedFd)>,
     /// The shared segment.
     pub segment: Option<tutti_shm::segment::Segment>,

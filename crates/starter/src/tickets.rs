@@ -86,8 +86,8 @@ enum Place {
 }
 
 impl Tickets {
-    /// Opens the socket and draws one secret for each rank of this node, whose first has world rank `first`; `name` is
-    /// [`tutti_protocol::wire::Job::name`].
+    /// Opens the socket and draws one secret for each rank of this node, whose first has world rank `first`;
+    /// `name` is [`tutti_protocol::wire::Job::name`].
     ///
     /// # Errors
     /// When the kernel gives no socket or no random bytes.

@@ -1,5 +1,6 @@
-//! The writer of a job's output files: a process of the job's user, at a wire to the daemon of the node where the job was
-//! submitted. The daemon starts it when the job has its nodes, gives it what the ranks wrote, and ends it when all is written.
+//! The writer of a job's output files: a process of the job's user, at a wire to the daemon of the node where
+//! the job was submitted. The daemon starts it when the job has its nodes, gives it what the ranks wrote, and
+//! ends it when all is written.
 //!
 //! ```text
 //! daemon                                   writer

@@ -1,5 +1,6 @@
-//! Whatever bytes come over the wire of a starter, on the socket of its ranks or in the table of peers: nothing panics, and what is read
-//! is what would be written. `make fuzz` looks for more with the same readers, guided by coverage.
+//! Whatever bytes come over the wire of a starter, on the socket of its ranks or in the table of peers:
+//! nothing panics, and what is read is what would be written. `make fuzz` looks for more with the same
+//! readers, guided by coverage.
 
 #[path = "../fuzz/targets/readers.rs"]
 mod readers;

@@ -1,5 +1,6 @@
-//! `tutti logs`: what a job has written. The files of a submitted job are read here, as the user; where they are not to be
-//! had, and of a job without files, the daemon of the node where it was submitted has the last MiB.
+//! `tutti logs`: what a job has written. The files of a submitted job are read here, as the user; where they
+//! are not to be had, and of a job without files, the daemon of the node where it was submitted has the last
+//! MiB.
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -1,5 +1,6 @@
-//! Facts of a machine that decide how well Tutti works on it, as `tutti doctor` judges them. Each is read or tried here and now, by
-//! this process: a daemon reads those of its node, `tutti` those of its user's session. Nothing is changed for good.
+//! Facts of a machine that decide how well Tutti works on it, as `tutti doctor` judges them. Each is read or
+//! tried here and now, by this process: a daemon reads those of its node, `tutti` those of its user's
+//! session. Nothing is changed for good.
 
 use std::fs::read_to_string;
 use std::path::PathBuf;
@@ -130,7 +131,8 @@ impl Cgroups {
     }
 }
 
-/// Controllers of /proc/cgroups (name, hierarchy, cgroups, enabled) that have a hierarchy, which is version 1's.
+/// Controllers of /proc/cgroups (name, hierarchy, cgroups, enabled) that have a hierarchy, which is version
+/// 1's.
 fn held_by_version1(table: &str) -> Vec<String> {
     let rows = table.lines().filter(|line| !line.starts_with('#'));
     let held = rows.filter_map(|line| {

@@ -81,7 +81,8 @@ pub struct Enrolment {
 }
 
 impl Enrolment {
-    /// For a job on this machine alone, with so many virtual nodes if it has any; none: the user wants no daemon.
+    /// For a job on this machine alone, with so many virtual nodes if it has any; none: the user wants no
+    /// daemon.
     pub fn new(job: &Job, nodes: usize, terms: Terms, name: &str) -> Option<Self> {
         let named = std::env::var_os(paths::SOCKET_VARIABLE);
         // What a rank of a job starts has that job's turns.

@@ -5,7 +5,8 @@ use crate::cluster::Host;
 /// Nodes, at most: a list that names more is none.
 const NODES_MAX: usize = 100_000;
 
-/// The nodes of the allocation that this process is in, with the tasks of each; empty where there is none, or it is of one node.
+/// The nodes of the allocation that this process is in, with the tasks of each; empty where there is none, or
+/// it is of one node.
 pub fn allocation() -> Vec<Host> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let Some(names) = variable("SLURM_JOB_NODELIST").or_else(|| variable("SLURM_NODELIST")) else {

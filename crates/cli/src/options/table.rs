@@ -1,4 +1,5 @@
-//! The table of options, and its text for people. `tests/launch/every_option.rs` reads it too, so it needs nothing else.
+//! The table of options, and its text for people. `tests/launch/every_option.rs` reads it too, so it needs
+//! nothing else.
 
 /// The command whose line it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! Times of day for the axis and the tables: in the time zone of the machine that draws, with its offset when the span begins.
+//! Times of day for the axis and the tables: in the time zone of the machine that draws, with its offset when
+//! the span begins.
 //!
 //! The page's script writes the same labels at the same steps: it is given [`STEPS_US`] and local times.
 
@@ -115,7 +116,8 @@ fn timestamp(us: u64) -> Option<Timestamp> {
     Timestamp::from_microsecond(i64::try_from(us).ok()?).ok()
 }
 
-/// A time of day with the digits that a step needs; at midnight the date. `local_us` is a multiple of the step.
+/// A time of day with the digits that a step needs; at midnight the date. `local_us` is a multiple of the
+/// step.
 fn label(local_us: u64, step_us: u64) -> String {
     let of_day = local_us % DAY_US;
     if of_day == 0 && step_us >= MINUTE_US {

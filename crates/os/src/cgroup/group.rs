@@ -48,7 +48,8 @@ impl JobGroup {
         let pidfd = pidfd_open(rank, PidfdFlags::empty()).ok()?;
         let is_of_user = owner(rank) == Some(user);
         let memberships = std::fs::read_to_string(format!("/proc/{}/cgroup", rank.as_raw_nonzero())).ok()?;
-        // What was read is of the process that the descriptor names: its number has not been given to another one since.
+        // What was read is of the process that the descriptor names: its number has not been given to another
+        // one since.
         if !is_of_user || !has_its_pid(&pidfd) {
             return None;
         }

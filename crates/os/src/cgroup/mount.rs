@@ -1,7 +1,8 @@
-//! Where the cgroups of version 2 are mounted, and how a cgroup is opened by the path that the kernel gives for it.
+//! Where the cgroups of version 2 are mounted, and how a cgroup is opened by the path that the kernel gives
+//! for it.
 //!
-//! [`Mount::open_directory`] resolves below the mount point and follows no link, so that a name on the way cannot lead elsewhere.
-//! What is opened is used by its descriptor from then on, never by its path again.
+//! [`Mount::open_directory`] resolves below the mount point and follows no link, so that a name on the way
+//! cannot lead elsewhere. What is opened is used by its descriptor from then on, never by its path again.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -63,7 +64,8 @@ fn is_cgroup2(descriptor: &OwnedFd) -> bool {
 /// The cgroup of version 2 that a process is in, from `/proc/PID/cgroup`; `None` when it is outside of what
 /// we see.
 pub(super) fn place_in(memberships: &str) -> Option<&Path> {
-    // A process that has the root cgroup for its own in a container sees paths such as /../..: no place of ours.
+    // A process that has the root cgroup for its own in a container sees paths such as /../..: no place of
+    // ours.
     let place = memberships.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let is_outside = place.starts_with("..") || place.ends_with(" (deleted)");
     (!is_outside).then(|| Path::new(place))

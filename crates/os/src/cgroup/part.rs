@@ -1,4 +1,5 @@
-//! The cgroups of a job's part on a node as root's daemon makes them, before there is a process to put into them. They are root's.
+//! The cgroups of a job's part on a node as root's daemon makes them, before there is a process to put into
+//! them. They are root's.
 //!
 //! ```text
 //! daemon's cgroup
@@ -34,7 +35,8 @@ use crate::with_file_rights_of;
 const PART: &str = "tutti-part-";
 /// The starter's.
 const STARTER: &str = "starter";
-/// The uid that may put processes of a part into `ranks`. It is (uid_t)-1 of 16 bits, which no system gives to anybody.
+/// The uid that may put processes of a part into `ranks`. It is (uid_t)-1 of 16 bits, which no system gives
+/// to anybody.
 const JOINER: u32 = 65_535;
 /// Memory of the starter beside that of the ranks.
 const STARTER_BYTES: u64 = 64 << 20;
@@ -85,7 +87,8 @@ pub struct PartGroup {
 }
 
 impl PartGroup {
-    /// Makes those of a part with this name ([`super::part_name`]) inside of the cgroup that this process is in, for root.
+    /// Makes those of a part with this name ([`super::part_name`]) inside of the cgroup that this process is
+    /// in, for root.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -199,8 +202,8 @@ impl PartGroup {
         self.version1.iter().map(Version1::procs)
     }
 
-    /// Gives the starter what it needs of it, on a wire on which nothing has been sent. `frame` makes the frame that carries it:
-    /// whether memory is limited.
+    /// Gives the starter what it needs of it, on a wire on which nothing has been sent. `frame` makes the
+    /// frame that carries it: whether memory is limited.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -241,7 +244,8 @@ impl PartGroup {
         is_populated(&self.starter)
     }
 
-    /// Kills all that there is of the job on this node, and removes its cgroups. Waits for the last process, for a while.
+    /// Kills all that there is of the job on this node, and removes its cgroups. Waits for the last process,
+    /// for a while.
     pub fn remove_blocking(&self) {
         let deadline = Instant::now() + REMOVAL_MAX;
         while let Err(rustix::io::Errno::BUSY) = self.try_remove() {
@@ -326,7 +330,8 @@ fn sweep_part(place: &PartPlace) -> bool {
     true
 }
 
-/// Removes what a daemon that was killed has begun to make: the kernel removes only empty ones. Whether it is gone.
+/// Removes what a daemon that was killed has begun to make: the kernel removes only empty ones. Whether it is
+/// gone.
 fn remove_unfinished(parent: &OwnedFd, place: &PartPlace) -> bool {
     let part = place.directory_name();
     if !is_own(parent, &part) {
@@ -467,7 +472,8 @@ mod tests {
         let mut leftover = start_in(&open(&left.job, INNER).unwrap());
         drop((started, left, empty));
         let reaper = std::thread::spawn(move || leftover.wait().unwrap());
-        // A child that was just forked has our descriptors, and so our locks, for a moment longer than it seems.
+        // A child that was just forked has our descriptors, and so our locks, for a moment longer than it
+        // seems.
         let deadline = Instant::now() + REMOVAL_MAX;
         while places[1..].iter().any(is_there) && Instant::now() < deadline {
             sweep_blocking();

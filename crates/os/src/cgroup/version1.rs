@@ -1,5 +1,5 @@
-//! Limits by the hierarchies of version 1, for machines where version 2 has not got the controller: a group of the same name, in the
-//! daemon's own group there, that the starter is put into before it is its user's.
+//! Limits by the hierarchies of version 1, for machines where version 2 has not got the controller: a group
+//! of the same name, in the daemon's own group there, that the starter is put into before it is its user's.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

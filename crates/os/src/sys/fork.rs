@@ -11,7 +11,8 @@ use rustix::thread::CpuSet;
 
 use super::checked;
 
-/// `clone3`: the child's pidfd is stored at `pidfd`. The constants of libc have types that differ between targets.
+/// `clone3`: the child's pidfd is stored at `pidfd`. The constants of libc have types that differ between
+/// targets.
 const CLONE_PIDFD: u64 = 0x1000;
 /// `clone3`: the child begins in the cgroup whose descriptor is in `cgroup`.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
@@ -118,7 +119,8 @@ impl Failure {
     }
 }
 
-/// Forks a process that becomes `child`'s program, in a process group of its own, killed when this process dies.
+/// Forks a process that becomes `child`'s program, in a process group of its own, killed when this process
+/// dies.
 ///
 /// # Errors
 /// When the kernel makes no process or does not let it into the cgroup.
@@ -136,8 +138,8 @@ pub fn fork_rank(child: &Child<'_>) -> io::Result<(Pid, OwnedFd)> {
 /// Forks a child that begins in this cgroup; gives its pid and a pidfd, and nothing in the child.
 ///
 /// # Safety
-/// The child has this thread alone, and whatever locks the others held: it calls async-signal-safe functions only, on memory that was
-/// made before, and ends in exec or `_exit`.
+/// The child has this thread alone, and whatever locks the others held: it calls async-signal-safe functions
+/// only, on memory that was made before, and ends in exec or `_exit`.
 pub(super) unsafe fn fork_into(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Option<(Pid, OwnedFd)>> {
     let mut pidfd: c_int = -1;
     let request = CloneArguments {
@@ -197,7 +199,8 @@ pub fn fork_sibling(main: impl FnOnce()) -> io::Result<OwnedFd> {
     }
 }
 
-/// Leaves terminal, session, folder and all descriptors but two behind; for the child of [`fork_sibling`], which uses no others.
+/// Leaves terminal, session, folder and all descriptors but two behind; for the child of [`fork_sibling`],
+/// which uses no others.
 pub fn hide_process(name: &CStr, kept: [&OwnedFd; 2]) {
     let (low, high) = {
         let numbers = kept.map(AsRawFd::as_raw_fd);

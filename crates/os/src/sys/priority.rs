@@ -72,9 +72,9 @@ struct SchedulingAttributes {
     period_ns: u64,
 }
 
-/// Prefers the calling thread, and not what it forks, as far as the kernel allows: real time at 50, else at 10 if RealtimeKit gives it
-/// within a second, else nice -20, else turns of
-/// 0.1 ms (EEVDF gives short ones soon). Its timers are on time on every rung: the kernel lets those of usual threads be 50 us late.
+/// Prefers the calling thread, and not what it forks, as far as the kernel allows: real time at 50, else at
+/// 10 if RealtimeKit gives it within a second, else nice -20, else turns of 0.1 ms (EEVDF gives short ones
+/// soon). Its timers are on time on every rung: the kernel lets those of usual threads be 50 us late.
 pub fn prefer_this_thread() -> PriorityClass {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let size = size_of::<SchedulingAttributes>() as u32;

@@ -199,7 +199,8 @@ fn enter(entry: &Entry<'_>) -> Result<(), (EntryStep, i32)> {
     unsafe {
         libc::umask(entry.umask);
         must(libc::chdir(entry.directory.as_ptr()).into()).map_err(at(EntryStep::Directory))?;
-        // Where the kernel cannot do it, ours are opened close-on-exec, and what we were started with is since our start.
+        // Where the kernel cannot do it, ours are opened close-on-exec, and what we were started with is
+        // since our start.
         libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, CLOSE_ON_EXEC);
     }
     Ok(())
@@ -217,9 +218,10 @@ fn may(result: c_long) -> Result<(), i32> {
     }
 }
 
-/// Another user's job is a session of its own: within a session anybody may continue what is stopped. One of the daemon's own user stays
-/// in the daemon's, without its terminal: the kernel schedules sessions as groups (autogroup), between which `sched_yield` does
-/// nothing, and parts of a job on virtual nodes of one machine yield to each other. They took 30 times as long in sessions of their own.
+/// Another user's job is a session of its own: within a session anybody may continue what is stopped. One of
+/// the daemon's own user stays in the daemon's, without its terminal: the kernel schedules sessions as groups
+/// (autogroup), between which `sched_yield` does nothing, and parts of a job on virtual nodes of one machine
+/// yield to each other. They took 30 times as long in sessions of their own.
 fn leave_session(entry: &Entry<'_>) -> Result<(), i32> {
     // SAFETY: plain system calls; the path ends with zero, the descriptor is ours and closed once.
     unsafe {
@@ -240,7 +242,8 @@ fn detach(entry: &Entry<'_>) -> Result<(), i32> {
     leave_session(entry)?;
     // SAFETY: plain system calls; descriptors are open, the set is filled before it is read.
     unsafe {
-        // As the kernel has it, all zeros: the default action. The C library does not let us at the two that it uses itself.
+        // As the kernel has it, all zeros: the default action. The C library does not let us at the two that
+        // it uses itself.
         let default = [0_u64; 4];
         for signal in 1..=SIGNAL_MAX {
             // The two that cannot be caught are refused.
@@ -282,8 +285,8 @@ fn join_keyring(identity: Option<Identity<'_>>) -> Result<(), i32> {
     }
 }
 
-/// What the session has, where that is not above what we may give. `bounds`: the child is another user's, so what may never be regained
-/// is taken from it.
+/// What the session has, where that is not above what we may give. `bounds`: the child is another user's, so
+/// what may never be regained is taken from it.
 fn take_session(session: &Session, bounds: bool) -> Result<(), i32> {
     adjust_oom_score(session.oom_score_adjustment)?;
     // SAFETY: plain system calls; the structures live for the call.

@@ -35,8 +35,9 @@ pub fn peer_groups(socket: BorrowedFd<'_>) -> Vec<u32> {
     }
 }
 
-/// This process, which has one thread and is root's, is this user's from now on, for good, with these groups and no others. It cannot be
-/// traced by the user: the kernel makes a process not dumpable that changes its identity.
+/// This process, which has one thread and is root's, is this user's from now on, for good, with these groups
+/// and no others. It cannot be traced by the user: the kernel makes a process not dumpable that changes its
+/// identity.
 ///
 /// # Errors
 /// When the kernel does not let us. What has been changed by then stays.

@@ -1,4 +1,5 @@
-//! A job as its front end describes it to a starter: programs, ranks, the node's part in it, the daemon behind it.
+//! A job as its front end describes it to a starter: programs, ranks, the node's part in it, the daemon
+//! behind it.
 
 use std::ffi::OsString;
 use std::net::IpAddr;

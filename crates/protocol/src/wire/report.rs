@@ -78,11 +78,13 @@ pub enum Report {
     Ended(Ended),
     /// One line for the user that is about no rank.
     Warning(String),
-    /// All ranks of this node sleep until something comes for them, or no longer (`starter/stuck.rs`). Not for the user.
+    /// All ranks of this node sleep until something comes for them, or no longer (`starter/stuck.rs`). Not
+    /// for the user.
     Stalled(Option<Stalled>),
     /// The job could not be started; one line. [`Report::End`] follows.
     Refused(String),
-    /// In a job on several nodes: no rank of this one is left and all their output is sent; the starter waits for Leave.
+    /// In a job on several nodes: no rank of this one is left and all their output is sent; the starter waits
+    /// for Leave.
     Left,
     /// Nothing of the job is left on this node; the last report.
     End {

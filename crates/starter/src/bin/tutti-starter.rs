@@ -1,5 +1,6 @@
-//! `tutti-starter N`: started by the front end with its end of the wire as descriptor N, or by a daemon with it as stdin (0).
-//! `tutti-starter writer`: started by a daemon, writes the output files of a submitted job. Of no use to people.
+//! `tutti-starter N`: started by the front end with its end of the wire as descriptor N, or by a daemon with
+//! it as stdin (0). `tutti-starter writer`: started by a daemon, writes the output files of a submitted job.
+//! Of no use to people.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

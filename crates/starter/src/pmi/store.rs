@@ -1,5 +1,5 @@
-//! The keys and values of a job, as far as this node knows them: what its own ranks have put, at once, and what those of other
-//! nodes had put before the last barrier. What a rank has put is bounded.
+//! The keys and values of a job, as far as this node knows them: what its own ranks have put, at once, and
+//! what those of other nodes had put before the last barrier. What a rank has put is bounded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,8 @@ impl Store {
         self.entries.insert(key.as_bytes().into(), Entry { value: value.as_bytes().into(), owner: None });
     }
 
-    /// A rank, counted on this node, puts a value. One that was there is replaced: a program may start MPI again.
+    /// A rank, counted on this node, puts a value. One that was there is replaced: a program may start MPI
+    /// again.
     ///
     /// # Errors
     /// When the rank has no room for it.
@@ -84,7 +85,8 @@ impl Store {
         out
     }
 
-    /// Takes what all nodes have put, our own among it, in an order that is the same on all. `false`: these are no keys and values.
+    /// Takes what all nodes have put, our own among it, in an order that is the same on all. `false`: these
+    /// are no keys and values.
     #[must_use]
     pub fn merge(&mut self, puts: &[u8]) -> bool {
         let mut rest = puts;

@@ -17,8 +17,8 @@ use tutti_os::cgroup::Cgroup;
 use tutti_os::descendants;
 use tutti_protocol::wire::{self, Kind, Report};
 
-/// Orphans of the ranks are looked for, and their statuses taken, this long after a child's death. Only a job that leaves
-/// many behind while it runs needs it at all.
+/// Orphans of the ranks are looked for, and their statuses taken, this long after a child's death. Only a job
+/// that leaves many behind while it runs needs it at all.
 const ORPHANS_NS: u64 = 1_000_000_000;
 
 impl Starter {

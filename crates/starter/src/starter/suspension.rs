@@ -9,7 +9,8 @@ use tutti_os::descendants;
 use tutti_protocol::wire::Report;
 
 impl Starter {
-    /// A key may have stopped rank 0 at its terminal. Where there is no cgroup, SIGSTOP is the daemon's way to end a turn.
+    /// A key may have stopped rank 0 at its terminal. Where there is no cgroup, SIGSTOP is the daemon's way
+    /// to end a turn.
     pub(super) fn poll_rank_stop(&mut self) {
         let watched = self.parts.terminal.is_some() && !self.frozen;
         let Some(pid) = self.parts.ranks.first_pid().filter(|_| watched) else { return };
