@@ -1,82 +1,20 @@
-//! Buffered sends (MPI 3.6): the data are copied at the call, and counted against the buffer that the user attached.
+//! Buffered sends (MPI 3.6): the data are copied at the call, and counted against the buffer that the user
+//! attached.
 //!
-//! The copies live in memory of the library; the user's buffer only says how much may be pending, so it may be smaller than
-//! the standard's bookkeeping would need and is never written.
+//! The copies live in memory of the library; the user's buffer only says how much may be pending, so it may
+//! be smaller than the standard's bookkeeping would need and is never written.
 
 use core::ffi::c_void;
-use std::cell::Cell;
-use std::rc::Rc;
 
 use tutti_datatype::Buffer;
 
 use crate::abi::*;
-use crate::compound::Extra;
-use crate::engine::{Message, Mode, Started};
+use crate::engine::message::{Message, Mode, Started};
 use crate::error::{Error, Result, check};
+use crate::extra::{Attached, Extra, Owned};
 use crate::process::Guard;
 use crate::request::{Request, RequestKind, WhenDone};
 use crate::wait_goal::Goal;
-
-/// A buffer attached by the user.
-#[derive(Clone, Debug)]
-pub struct Attached {
-    /// Its address, given back at the detach.
-    pub address: *mut c_void,
-    /// Its size in bytes.
-    pub bytes: usize,
-    pending: Rc<Cell<usize>>,
-}
-
-/// Data of a buffered message; when they go, their share of the buffer is free again.
-#[derive(Debug)]
-pub struct Owned {
-    data: Box<[u8]>,
-    share: usize,
-    pending: Rc<Cell<usize>>,
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        self.pending.set(self.pending.get() - self.share);
-    }
-}
-
-impl Attached {
-    /// A buffer of the user; `MPI_BUFFER_AUTOMATIC` has no limit.
-    pub fn new(address: *mut c_void, bytes: usize) -> Self {
-        let bytes = if address == MPI_BUFFER_AUTOMATIC { usize::MAX } else { bytes };
-        Attached { address, bytes, pending: Rc::default() }
-    }
-
-    /// Whether no message is left in it.
-    pub fn is_empty(&self) -> bool {
-        self.pending.get() == 0
-    }
-
-    /// Whether this request sends a message out of it.
-    pub fn holds(&self, request: &Request) -> bool {
-        match request.extra.as_deref() {
-            Some(Extra::Owned(owned)) => Rc::ptr_eq(&owned.pending, &self.pending),
-            _ => false,
-        }
-    }
-
-    fn take(&self, buffer: &Buffer) -> Result<Owned> {
-        let share = buffer.bytes + MPI_BSEND_OVERHEAD as usize;
-        let free = self.bytes - self.pending.get();
-        check(share <= free, MPI_ERR_BUFFER, || {
-            format!(
-                "the attached buffer has {free} of {} bytes free, the message needs {share} with MPI_BSEND_OVERHEAD",
-                self.bytes
-            )
-        })?;
-        let mut data = vec![0; buffer.bytes].into_boxed_slice();
-        // SAFETY: the user's memory is valid for the length of the message.
-        unsafe { buffer.load(0, data.as_mut_ptr(), buffer.bytes) };
-        self.pending.set(self.pending.get() + share);
-        Ok(Owned { data, share, pending: self.pending.clone() })
-    }
-}
 
 impl Guard {
     /// Sends a message from a copy of its data.
@@ -174,5 +112,6 @@ impl Guard {
     }
 }
 
-/// Key of the buffer that belongs to the process; others are handles of communicators or sessions, which are never 0.
+/// Key of the buffer that belongs to the process; others are handles of communicators or sessions, which are
+/// never 0.
 pub const PROCESS_BUFFER: usize = 0;

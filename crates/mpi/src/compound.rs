@@ -1,4 +1,5 @@
-//! Requests that stand for others: persistent ones (MPI 3.9), a send and a receive at once (3.10), generalized ones (13.2).
+//! Requests that stand for others: persistent ones (MPI 3.9), a send and a receive at once (3.10),
+//! generalized ones (13.2).
 //!
 //! ```text
 //! persistent   inactive --start--> active --done, completed by the user--> inactive --free--> gone
@@ -7,110 +8,19 @@
 //!
 //! A persistent request keeps a function that starts its operation; collective operations use it as well.
 
-use core::ffi::{c_int, c_void};
-use std::fmt;
+use core::ffi::c_int;
 use std::rc::Rc;
 
 use tutti_datatype::Buffer;
 
 use crate::abi::*;
-use crate::engine::{Engine, Started};
+use crate::engine::Engine;
 use crate::error::{Error, Result, check};
-use crate::handle::Slab;
-use crate::partitioned::Partitioned;
+use crate::extra::{Compound, Extra, Generalized, NOTHING, Part};
+use crate::partition::Partitioned;
 use crate::point_to_point::outcome_error;
-use crate::process::Guard;
+use crate::process::{Guard, Start, Starter};
 use crate::request::{Outcome, Request, RequestKind};
-
-/// What a request has besides what the engine needs.
-#[derive(Debug)]
-pub enum Extra {
-    /// It stands for other requests.
-    Compound(Compound),
-    /// The user finishes it.
-    Generalized(Generalized),
-    /// The message's data, which belong to the request.
-    Owned(crate::buffered::Owned),
-    /// A receive whose message has another type signature; only while the program is being checked.
-    Suspect(crate::engine::Suspect),
-    /// It is done when this buffer is empty.
-    Flush(crate::buffered::Attached),
-    /// It has partitions.
-    Partitioned(Partitioned),
-    /// A collective operation that has failed: what the user is told.
-    Failed(Box<str>),
-}
-
-/// One of the operations that a request stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Finished.
-    Done(Outcome),
-    /// This request finishes it.
-    Pending(u32),
-}
-
-/// Starts the operation of a persistent request: the part that gives the status, then one more.
-pub type Start = dyn Fn(&mut Guard) -> Result<[Part; 2]>;
-
-/// A request that stands for others.
-pub struct Compound {
-    /// How to start it again; none when it is not persistent.
-    start: Option<Rc<Start>>,
-    /// The first gives the status.
-    parts: [Part; 2],
-    active: bool,
-}
-
-/// The functions of a generalized request.
-#[derive(Clone, Copy, Debug)]
-pub struct Generalized {
-    /// Fills the status.
-    pub query: MPI_Grequest_query_function,
-    /// Frees what the user keeps.
-    pub free: MPI_Grequest_free_function,
-    /// Told of MPI_Cancel.
-    pub cancel: MPI_Grequest_cancel_function,
-    /// The user's pointer for all three.
-    pub state: *mut c_void,
-}
-
-/// A part that was finished when it started and has no status.
-pub const NOTHING: Part = Part::Done(Outcome::EMPTY);
-
-impl From<Started> for Part {
-    fn from(started: Started) -> Self {
-        match started {
-            Started::Done => NOTHING,
-            Started::Pending(index) => Part::Pending(index),
-        }
-    }
-}
-
-impl From<Option<u32>> for Part {
-    fn from(received: Option<u32>) -> Self {
-        received.map_or(Part::Done(Outcome::PROC_NULL), Part::Pending)
-    }
-}
-
-impl fmt::Debug for Compound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Compound")
-            .field("persistent", &self.start.is_some())
-            .field("parts", &self.parts)
-            .field("active", &self.active)
-            .finish()
-    }
-}
-
-impl Compound {
-    fn is_done(&self, requests: &Slab<Request>) -> bool {
-        self.parts.iter().all(|part| match part {
-            Part::Done(_) => true,
-            Part::Pending(index) => requests.get(*index).done,
-        })
-    }
-}
 
 impl Engine {
     /// Whether a request of the user is done.
@@ -141,7 +51,7 @@ impl Engine {
     /// Whether it can be started again when it is completed.
     pub fn is_persistent(&self, index: u32) -> bool {
         match self.requests.get(index).extra.as_deref() {
-            Some(Extra::Compound(compound)) => compound.start.is_some(),
+            Some(Extra::Compound(compound)) => compound.is_persistent,
             Some(Extra::Partitioned(_)) => true,
             _ => false,
         }
@@ -188,12 +98,17 @@ impl Engine {
 impl Guard {
     /// A request around parts that have been started.
     pub fn combine(&mut self, parts: [Part; 2]) -> u32 {
-        self.insert_compound(Compound { start: None, parts, active: true })
+        self.insert_compound(Compound { is_persistent: false, parts, active: true })
     }
 
     /// An inactive persistent request.
     pub fn persistent(&mut self, start: Rc<Start>) -> u32 {
-        self.insert_compound(Compound { start: Some(start), parts: [NOTHING; 2], active: false })
+        let index =
+            self.insert_compound(Compound { is_persistent: true, parts: [NOTHING; 2], active: false });
+        let starts = &mut self.starts;
+        starts.resize_with(starts.len().max(index as usize + 1), || None);
+        starts[index as usize] = Some(Starter(start));
+        index
     }
 
     fn insert_compound(&mut self, compound: Compound) -> u32 {
@@ -212,13 +127,14 @@ impl Guard {
             return self.start_partitioned(index);
         }
         let wrong = |text| Err(Error::new(MPI_ERR_REQUEST, text));
-        let Some(Compound { start: Some(start), active, .. }) = self.engine.compound(index) else {
+        let Some(Compound { is_persistent: true, active, .. }) = self.engine.compound(index) else {
             return wrong("the request is not a persistent one");
         };
         if *active {
             return wrong("the persistent request has been started already");
         }
-        let start = start.clone();
+        let Starter(start) =
+            self.starts[index as usize].clone().expect("a persistent request can be started");
         let parts = start(self)?;
         let compound = self.engine.compound_mut(index).expect("it was one just now");
         (compound.parts, compound.active) = (parts, true);
@@ -231,7 +147,7 @@ impl Guard {
             Some(Extra::Compound(compound)) => {
                 let parts = std::mem::replace(&mut compound.parts, [NOTHING; 2]);
                 compound.active = false;
-                let stays = compound.start.is_some();
+                let stays = compound.is_persistent;
                 let [first, second] = parts.map(|part| self.take_part(part));
                 if !stays {
                     self.engine.requests.free(index);
@@ -259,7 +175,8 @@ impl Guard {
         }
     }
 
-    /// The error of a request that is done, before its outcome is taken: of itself, or of the first of its parts that has one.
+    /// The error of a request that is done, before its outcome is taken: of itself, or of the first of its
+    /// parts that has one.
     #[cold]
     #[inline(never)]
     pub fn failure(&self, index: u32) -> Option<Error> {
@@ -322,14 +239,18 @@ impl Guard {
                 self.engine.release(part);
             }
         }
+        if let Some(start) = self.starts.get_mut(index as usize) {
+            *start = None;
+        }
         self.engine.requests.free(index);
     }
 
-    /// Asks for the cancellation of an operation (3.8.4). Sends and receives that are not matched are cancelled; everything else
-    /// goes on.
+    /// Asks for the cancellation of an operation (3.8.4). Sends and receives that are not matched are
+    /// cancelled; everything else goes on.
     ///
     /// # Errors
-    /// What the cancel function of a generalized request returns (13.2); MPI_ERR_REQUEST for one with partitions (4.2.1).
+    /// What the cancel function of a generalized request returns (13.2); MPI_ERR_REQUEST for one with
+    /// partitions (4.2.1).
     pub fn cancel_request(&mut self, index: u32) -> Result<()> {
         match self.engine.requests.get(index).extra.as_deref() {
             Some(Extra::Compound(compound)) => {

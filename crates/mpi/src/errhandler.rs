@@ -1,17 +1,19 @@
 //! How errors reach the user (MPI chapter 9): through the error handler of the object that the call is about.
 //!
-//! Handlers may be made before Init and freed after Finalize (11.4.1), so they have their own table and lock. A handler lives
-//! until the user's handle is freed and no object uses it. The user's function runs with no lock held and nothing borrowed.
+//! Handlers may be made before Init and freed after Finalize (11.4.1), so they have their own table and lock.
+//! A handler lives until the user's handle is freed and no object uses it. The user's function runs with no
+//! lock held and nothing borrowed.
 
 use core::cell::RefCell;
 use core::ffi::{CStr, c_int};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tutti_shm::ticket::{INITIAL_HANDLER_VARIABLE, Notice};
+use tutti_shm::ticket::Notice;
 
 use crate::abi::*;
 use crate::error::{Error, Result, check, class_name};
 use crate::handle::{Kind, Slab};
+use crate::initial_errhandler;
 use crate::process::{self, Guard};
 use tutti_runtime::log;
 
@@ -49,37 +51,10 @@ thread_local! {
     static LAST_ERROR: RefCell<Option<(c_int, Box<str>)>> = const { RefCell::new(None) };
 }
 
-/// The initial error handlers that there are, by the names that mpiexec takes and MPI_INFO_ENV gives (11.5, 10.2).
-const INITIAL: [(&str, MPI_Errhandler); 3] = [
-    ("mpi_errors_are_fatal", MPI_ERRORS_ARE_FATAL),
-    ("mpi_errors_abort", MPI_ERRORS_ABORT),
-    ("mpi_errors_return", MPI_ERRORS_RETURN),
-];
-
-/// The initial error handler with its name: of MPI_COMM_WORLD and MPI_COMM_SELF at the start, and of calls that are about no
-/// object while there is no process (9.3).
-fn initial_entry() -> (&'static str, MPI_Errhandler) {
-    static FOUND: OnceLock<(&str, MPI_Errhandler)> = OnceLock::new();
-    *FOUND.get_or_init(|| {
-        let asked = std::env::var(INITIAL_HANDLER_VARIABLE).unwrap_or_default();
-        INITIAL.into_iter().find(|(name, _)| *name == asked).unwrap_or(INITIAL[0])
-    })
-}
-
-/// The initial error handler.
-pub fn initial() -> MPI_Errhandler {
-    initial_entry().1
-}
-
-/// Its name.
-pub fn initial_name() -> &'static str {
-    initial_entry().0
-}
-
 /// Runs a call of the face: enters the library, raises the error if there is one.
 #[inline(always)]
 pub fn call(name: &'static CStr, comm: MPI_Comm, body: impl FnOnce(&mut Guard) -> Result<()>) -> c_int {
-    match process::enter_call(name) {
+    match crate::check::enter_call(name) {
         Some(guard) => continue_after(guard, name, comm, body),
         None => outside(name),
     }
@@ -106,13 +81,13 @@ pub fn call_anytime(name: &'static CStr, body: impl FnOnce() -> Result<()>) -> c
         Ok(()) => MPI_SUCCESS,
         Err(error) => match process::enter() {
             Some(guard) => raise(guard, name, MPI_COMM_SELF, error),
-            None => raise_anywhere(name, initial(), MPI_COMM_SELF.0, error),
+            None => raise_anywhere(name, initial_errhandler::handler(), MPI_COMM_SELF.0, error),
         },
     }
 }
 
-/// Raises an error on the communicator of the operation that failed; if there is none, on the communicator of the call, or on
-/// MPI_COMM_SELF when it is not a communicator (MPI 9.3.1).
+/// Raises an error on the communicator of the operation that failed; if there is none, on the communicator of
+/// the call, or on MPI_COMM_SELF when it is not a communicator (MPI 9.3.1).
 #[cold]
 #[inline(never)]
 pub fn raise(guard: Guard, name: &CStr, comm: MPI_Comm, error: Error) -> c_int {
@@ -175,8 +150,9 @@ pub fn call_handler(guard: Guard, name: &CStr, handler: MPI_Errhandler, object: 
 fn run(handler: MPI_Errhandler, object: usize, code: c_int) {
     let Some(function) = table().find(handler.0).map(|handler| handler.function) else { return };
     let (mut object, mut code) = (object, code);
-    // SAFETY: the user gave this address as that of an error handler function; no lock is held and nothing is borrowed while
-    // it runs. A handle has the size of a pointer, so its place is that of the type that the function expects.
+    // SAFETY: the user gave this address as that of an error handler function; no lock is held and nothing is
+    // borrowed while it runs. A handle has the size of a pointer, so its place is that of the type that the
+    // function expects.
     unsafe {
         let function = std::mem::transmute::<usize, Function>(function);
         function(&mut object, &mut code);
@@ -244,7 +220,8 @@ pub fn last_text(code: c_int) -> Option<Box<str>> {
     LAST_ERROR.try_with(|last| Some(last.borrow().as_ref().filter(|last| last.0 == code)?.1.clone())).ok()?
 }
 
-/// Keeps the text of an error that a call returns without raising it (in the statuses of MPI_Waitall, for example).
+/// Keeps the text of an error that a call returns without raising it (in the statuses of MPI_Waitall, for
+/// example).
 pub fn remember(code: c_int, text: String) {
     // A thread that is ending has no place for it any more, and nobody to ask for it.
     let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = Some((code, text.into())));
@@ -262,7 +239,7 @@ fn fatal(guard: Option<Guard>, name: &CStr, error: &Error) -> ! {
 #[cold]
 pub fn outside(name: &CStr) -> c_int {
     let when = process::absence();
-    let handler = process::handler_before_fork().unwrap_or_else(initial);
+    let handler = process::handler_before_fork().unwrap_or_else(initial_errhandler::handler);
     if matches!(handler, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT) {
         log::line(format_args!("{} was called {when}", name.to_string_lossy()));
         abort(None, MPI_ERR_OTHER)
@@ -282,7 +259,8 @@ pub fn end_job(guard: Option<&Guard>, code: c_int) -> ! {
     {
         starter.tell(Notice::Abort(code as u32));
     }
-    // Buffered output of the program is worth more than a core dump here: exit handlers of stdio run, ours do nothing.
+    // Buffered output of the program is worth more than a core dump here: exit handlers of stdio run, ours do
+    // nothing.
     // SAFETY: flushing all streams is always allowed.
     unsafe {
         libc::fflush(std::ptr::null_mut());

@@ -1,7 +1,7 @@
 //! Info objects (MPI chapter 10): texts under keys, in the order in which they were set.
 //!
-//! They may be used before Init, after Finalize and by any thread (11.4.1), so they do not belong to the process's state: they
-//! have their own table and lock.
+//! They may be used before Init, after Finalize and by any thread (11.4.1), so they do not belong to the
+//! process's state: they have their own table and lock.
 
 use core::ffi::c_int;
 use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -83,12 +83,12 @@ impl Info {
                 info.set(b"argv", clipped(&rest.join(&b' ')));
             }
         }
-        info.set(b"mpi_initial_errhandler", crate::errhandler::initial_name().as_bytes());
+        info.set(b"mpi_initial_errhandler", crate::initial_errhandler::name().as_bytes());
         info.set(b"arch", std::env::consts::ARCH.as_bytes());
         if let Ok(folder) = std::env::current_dir() {
             info.set(b"wdir", clipped(folder.as_os_str().as_encoded_bytes()));
         }
-        if let Some(host) = crate::api::host_name() {
+        if let Some(host) = host_name() {
             info.set(b"host", &host);
         }
         let start = START.get().copied();
@@ -108,6 +108,15 @@ impl Info {
         }
         info
     }
+}
+
+/// The name of this host, if it has one.
+pub fn host_name() -> Option<Vec<u8>> {
+    let mut host = [0_u8; 256];
+    // SAFETY: the buffer is valid for its length; the last byte stays zero.
+    let result = unsafe { libc::gethostname(host.as_mut_ptr().cast(), host.len() - 1) };
+    let length = host.iter().position(|&byte| byte == 0).unwrap_or(0);
+    (result == 0 && length > 0).then(|| host[..length].to_vec())
 }
 
 /// How many ranks the job will have, before Init: what the launcher says, or this process alone.

@@ -1,15 +1,17 @@
 //! The MPI face: what stands behind the symbols of `libmpi_abi.so.1`.
 //!
-//! A call enters in [`api`], checks and translates its arguments, and works on the one [`process::Process`]: point-to-point in
-//! [`engine`], collectives in [`collective`]. Handles are numbers ([`handle`]); errors carry a class and a text ([`error`]) and
-//! reach the user through [`errhandler`].
+//! A call enters in [`api`], checks and translates its arguments, and works on the one [`process::Process`]:
+//! point-to-point in [`engine`], collectives in [`collective`]. Handles are numbers ([`handle`]); errors
+//! carry a class and a text ([`error`]) and reach the user through [`errhandler`].
 
 pub mod abi;
 pub mod api;
 pub mod argument;
+mod attribute_calls;
 pub mod attributes;
 pub mod buffered;
 pub mod check;
+pub mod check_mode;
 pub mod collective;
 pub mod comm;
 pub mod compound;
@@ -18,10 +20,14 @@ pub mod engine;
 pub mod errhandler;
 pub mod error;
 pub mod error_codes;
+pub mod extra;
 pub mod handle;
 pub mod info;
+mod initial_errhandler;
 mod invariant;
+mod lifecycle;
 mod null_argument;
+pub mod partition;
 pub mod partitioned;
 pub mod point_to_point;
 pub mod process;

@@ -1,5 +1,5 @@
-//! What an exported function does with a null pointer where the standard wants a place or an array; the checks are generated
-//! from `bindings/mpi/nulls.txt`.
+//! What an exported function does with a null pointer where the standard wants a place or an array; the
+//! checks are generated from `bindings/mpi/nulls.txt`.
 
 use core::ffi::{CStr, c_int};
 
@@ -14,7 +14,9 @@ use crate::process;
 pub fn null_argument(function: &'static CStr, comm: MPI_Comm, argument: &'static str) -> c_int {
     match process::enter() {
         Some(guard) => errhandler::raise(guard, function, comm, null(argument)),
-        None => errhandler::raise_anywhere(function, errhandler::initial(), comm.0, null(argument)),
+        None => {
+            errhandler::raise_anywhere(function, crate::initial_errhandler::handler(), comm.0, null(argument))
+        }
     }
 }
 

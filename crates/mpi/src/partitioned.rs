@@ -5,11 +5,12 @@
 //! Pready(i)   --- PARTITION first + i, once for each start --->                              Start, Parrived
 //! ```
 //!
-//! The introductions travel with the user's tag on a context of their own, so that they match in the order of the calls, as the
-//! standard has it. Partitions travel on another context; their tag is their number, taken from a sequence of the sending process,
-//! which makes them unique among all that it has under way. The receiver posts one receive for each partition of the sender;
-//! a partition of its own has arrived when all that overlap it have. A receive that is started before the introduction has come
-//! posts them when it comes ([`Guard::introduce`]).
+//! The introductions travel with the user's tag on a context of their own, so that they match in the order of
+//! the calls, as the standard has it. Partitions travel on another context; their tag is their number, taken
+//! from a sequence of the sending process, which makes them unique among all that it has under way. The
+//! receiver posts one receive for each partition of the sender; a partition of its own has arrived when all
+//! that overlap it have. A receive that is started before the introduction has come posts them when it comes
+//! ([`Guard::introduce`]).
 //!
 //! What a freeze or a stop leaves behind is what it leaves of ordinary messages: each partition is one.
 
@@ -21,10 +22,11 @@ use tutti_datatype::Buffer;
 use crate::abi::*;
 use crate::collective::schedule::Schedule;
 use crate::comm::Channel;
-use crate::compound::Extra;
-use crate::engine::{Message, Mode, Started, steps};
+use crate::engine::message::{Message, Mode, Started};
 use crate::error::{Error, Result, check};
-use crate::handle::{NONE, Slab};
+use crate::extra::Extra;
+use crate::handle::NONE;
+use crate::partition::{Introduction, Partitioned, Side};
 use crate::point_to_point::{Data, Named};
 use crate::process::Guard;
 use crate::request::{Outcome, Request, RequestKind};
@@ -32,113 +34,12 @@ use crate::request::{Outcome, Request, RequestKind};
 /// Tags are not negative.
 const TAG_MASK: u32 = c_int::MAX as u32;
 
-/// One side of a partitioned message.
-#[derive(Debug)]
-pub struct Partitioned {
-    /// The other side; none when it is MPI_PROC_NULL.
-    peer: Option<u32>,
-    /// Context of the partitions.
-    context: u32,
-    /// Tag of the user.
-    tag: c_int,
-    /// Rank of the other side in the communicator.
-    rank: c_int,
-    /// All data of this side.
-    whole: Buffer,
-    /// How many partitions this side has.
-    partitions: usize,
-    side: Side,
-    /// Started and not completed.
-    active: bool,
-    /// Requests of the partitions on their way, by the sender's partition; [`NONE`] when finished. Empty until they are posted.
-    under_way: Vec<u32>,
-    /// So many of them are known to have ended: a wait looks at each once.
-    ended: Cell<usize>,
-    /// First error of a partition.
-    error: c_int,
-}
-
-#[derive(Debug)]
-enum Side {
-    /// Which partitions the user has declared ready, and how many.
-    Sender { first: u32, ready: Vec<bool>, declared: usize },
-    /// What the sender has told, once it has.
-    Receiver(Option<Introduction>),
-}
-
-/// What a receiver must know of its sender.
-#[derive(Clone, Copy, Debug)]
-struct Introduction {
-    /// Number of the first partition.
-    first: u32,
-    /// How many there are.
-    partitions: usize,
-    /// Bytes of each.
-    bytes: usize,
-}
-
 /// An introduction in a message: first, partitions, bytes (low, high).
 const INTRODUCTION_BYTES: usize = size_of::<[u32; 4]>();
 
 /// The tag of partition `index` of a message.
 fn number(first: u32, index: usize) -> i32 {
     (first.wrapping_add(index as u32) & TAG_MASK) as i32
-}
-
-impl Partitioned {
-    /// Whether it is started and not completed.
-    pub fn is_active(&self) -> bool {
-        self.active
-    }
-
-    /// The requests of the parts that have been started.
-    pub fn under_way(&self) -> impl Iterator<Item = u32> {
-        self.under_way.iter().copied().filter(|index| *index != NONE)
-    }
-
-    /// Whether everything has been sent or received.
-    pub fn is_done(&self, requests: &Slab<Request>) -> bool {
-        let started = match &self.side {
-            Side::Sender { declared, .. } => *declared == self.partitions,
-            Side::Receiver(sender) => sender.is_some_and(|sender| self.under_way.len() == sender.partitions),
-        };
-        if self.peer.is_none() || !started {
-            return self.peer.is_none();
-        }
-        let has_ended = |&&index: &&u32| {
-            steps::count(1);
-            index == NONE || requests.get(index).done
-        };
-        let ended = self.ended.get();
-        let ended = ended + self.under_way[ended..].iter().take_while(has_ended).count();
-        self.ended.set(ended);
-        ended == self.under_way.len()
-    }
-
-    /// What the user's status says when it is done.
-    pub fn outcome(&self) -> Outcome {
-        match &self.side {
-            Side::Sender { .. } => Outcome { error: self.error, ..Outcome::EMPTY },
-            Side::Receiver(_) if self.peer.is_none() => Outcome::PROC_NULL,
-            Side::Receiver(sender) => Outcome {
-                source: self.rank,
-                tag: self.tag,
-                error: self.error,
-                bytes: sender.map_or(0, |sender| sender.partitions * sender.bytes),
-                cancelled: false,
-            },
-        }
-    }
-
-    /// Bytes of one partition of this side.
-    fn partition_bytes(&self) -> usize {
-        self.whole.bytes.checked_div(self.partitions).unwrap_or(0)
-    }
-
-    /// The sender's partitions that overlap one of ours. All sides have the same number of bytes, so fractions can be compared.
-    fn overlapping(&self, partition: usize, of_sender: usize) -> std::ops::Range<usize> {
-        partition * of_sender / self.partitions..((partition + 1) * of_sender).div_ceil(self.partitions)
-    }
 }
 
 /// The arguments of `MPI_Psend_init` and `MPI_Precv_init`.
@@ -233,7 +134,8 @@ impl Guard {
         Ok(handle)
     }
 
-    /// The sender of a partitioned receive has introduced itself; a receive that is freed by now does not mind.
+    /// The sender of a partitioned receive has introduced itself; a receive that is freed by now does not
+    /// mind.
     pub fn introduce(&mut self, receive: MPI_Request, words: [u32; 4]) {
         let Some(index) = self.engine.requests.index(receive.0) else { return };
         let Some(made) = self.engine.partitioned_mut(index) else { return };
@@ -282,8 +184,8 @@ impl Guard {
     /// Declares a partition ready (4.2.2): it is sent.
     ///
     /// # Errors
-    /// MPI_ERR_REQUEST when the request is not an active partitioned send; MPI_ERR_ARG when there is no such partition, or it has been
-    /// declared ready before.
+    /// MPI_ERR_REQUEST when the request is not an active partitioned send; MPI_ERR_ARG when there is no such
+    /// partition, or it has been declared ready before.
     pub fn declare_ready(&mut self, request: MPI_Request, partition: c_int) -> Result<()> {
         let wrong = || Error::new(MPI_ERR_REQUEST, "the request is not an active partitioned send");
         let Named::Pending(index) = self.named_request(request)? else { return Err(wrong()) };
@@ -307,7 +209,8 @@ impl Guard {
     /// Whether a partition of a receive has arrived (4.2.2).
     ///
     /// # Errors
-    /// MPI_ERR_REQUEST when the request is not a partitioned receive, MPI_ERR_ARG when there is no such partition.
+    /// MPI_ERR_REQUEST when the request is not a partitioned receive, MPI_ERR_ARG when there is no such
+    /// partition.
     pub fn has_arrived(&mut self, request: MPI_Request, partition: c_int) -> Result<bool> {
         let wrong = || Error::new(MPI_ERR_REQUEST, "the request is not a partitioned receive");
         let (Named::Pending(index) | Named::Inactive(index)) = self.named_request(request)? else {
@@ -365,7 +268,9 @@ fn checked_partition(partition: c_int, partitions: usize) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::steps;
     use crate::handle::Kind;
+    use crate::handle::Slab;
 
     #[test]
     fn partitions_of_a_receive_are_looked_at_once_by_a_wait_however_many_there_are() {

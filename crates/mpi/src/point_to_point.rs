@@ -5,10 +5,10 @@ use core::ffi::{c_int, c_void};
 use tutti_datatype::Buffer;
 
 use crate::abi::*;
-use crate::check;
+use crate::check_mode;
 use crate::datatype::checked_count;
 use crate::engine::fast_path::{self, FastPath};
-use crate::engine::{Message, Mode, Started};
+use crate::engine::message::{Message, Mode, Started};
 use crate::error::{Error, Result, check as ensure};
 use crate::process::{Guard, Process};
 use crate::request::{Outcome, Request, RequestKind};
@@ -53,7 +53,8 @@ impl Guard {
         Ok(datatype.buffer(data.address.cast(), count)?)
     }
 
-    /// Contiguous data of a predefined type: address and bytes. `None` for anything else, wrong arguments included.
+    /// Contiguous data of a predefined type: address and bytes. `None` for anything else, wrong arguments
+    /// included.
     #[inline(always)]
     fn plain(&self, data: Data) -> Option<(*mut u8, usize)> {
         let size = self.predefined_types.plain_size(data.datatype)?;
@@ -175,7 +176,7 @@ impl Guard {
     ) -> Result<Started> {
         Ok(match self.message(data, dest, tag, comm, mode)? {
             Some(message) => {
-                if check::is_on() {
+                if check_mode::is_on() {
                     self.check_overlap(&message.buffer, RequestKind::Send);
                 }
                 self.engine.send(message)
@@ -230,7 +231,7 @@ impl Guard {
         };
         let mut request = Request::new(RequestKind::Receive, self.buffer(data)?, context, source, tag);
         request.group = self.comm(comm)?.translation();
-        if check::is_on() {
+        if check_mode::is_on() {
             self.check_overlap(&request.buffer, RequestKind::Receive);
         }
         Ok(Some(self.engine.receive(request)))
@@ -318,7 +319,8 @@ impl Process {
 }
 
 impl Guard {
-    /// Completes a request that is done, has no error and stands for itself; false when the general way must be gone.
+    /// Completes a request that is done, has no error and stands for itself; false when the general way must
+    /// be gone.
     ///
     /// # Safety
     /// `status` is MPI_STATUS_IGNORE or valid for writing.

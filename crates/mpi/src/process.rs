@@ -12,22 +12,17 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use core::ffi::{CStr, c_int};
 
 use tutti_datatype::Datatype;
-use tutti_runtime::attach::AttachError;
-use tutti_runtime::rank::{self, LOCK, LockedRank};
-use tutti_shm::ticket::APPLICATION_VARIABLE;
+use tutti_runtime::rank::{LOCK, LockedRank};
 
 use crate::abi::*;
-use crate::buffered::Attached;
+use crate::check_mode;
 use crate::collective::schedules::Schedules;
-use crate::comm::{CONTEXTS_PER_COMM, Comm, Group};
+use crate::comm::{Comm, Group};
 use crate::datatype::Predefined;
 use crate::engine::Engine;
-use crate::errhandler;
 use crate::error::{Error, Result};
-use crate::handle::{Kind, Slab};
-use crate::request::{Request, RequestKind};
-use crate::wait_goal::Goal;
-use crate::waiting;
+use crate::extra::{Attached, Part};
+use crate::handle::Slab;
 
 /// Everything this process knows.
 #[derive(Debug)]
@@ -55,7 +50,7 @@ pub struct Process {
     /// Collective operations that were started and are not finished.
     pub schedules: Schedules,
     /// Open sessions.
-    pub sessions: Slab<crate::session::Session>,
+    pub sessions: Slab<Session>,
     /// Thread level given by Init.
     pub thread_level: c_int,
     /// Thread that called Init.
@@ -66,12 +61,36 @@ pub struct Process {
     pub next_partition: u32,
     /// Buffers for buffered sends: of the process ([`crate::buffered::PROCESS_BUFFER`]) and of communicators.
     pub buffers: HashMap<usize, Attached>,
+    /// How persistent requests start, by their index.
+    pub starts: Vec<Option<Starter>>,
     /// Groups for the translation of sources, of messages taken out of matching, by handle.
     pub message_groups: HashMap<usize, Option<Rc<Group>>>,
     /// The function that was called last, if it was not done at once.
     pub call: &'static CStr,
     /// What the checker knows, when there is one.
-    pub check: Option<Box<crate::check::Check>>,
+    pub check: Option<Box<crate::check::state::Check>>,
+}
+
+/// Starts the operation of a persistent request: the part that gives the status, then one more.
+pub type Start = dyn Fn(&mut Guard) -> Result<[Part; 2]>;
+
+/// Such a function, kept.
+#[derive(Clone)]
+pub struct Starter(pub Rc<Start>);
+
+impl std::fmt::Debug for Starter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Starter")
+    }
+}
+
+/// A session of this process.
+#[derive(Clone, Copy, Debug)]
+pub struct Session {
+    /// Error handler; one of its references is ours.
+    pub errhandler: MPI_Errhandler,
+    /// Thread level that was asked for.
+    pub thread_level: c_int,
 }
 
 /// Before Init.
@@ -129,22 +148,13 @@ pub fn enter_running() -> Option<Guard> {
     take_lock()
 }
 
-/// Enters the library for a call of the function `name`; `None` before Init and after Finalize.
-#[inline(always)]
-pub fn enter_call(name: &'static CStr) -> Option<Guard> {
-    if phase() != RUNNING {
-        return crate::check::enter(name);
-    }
-    take_lock()
-}
-
 #[cold]
 fn enter_checked() -> Option<Guard> {
     if phase() == CHECKED { take_lock() } else { None }
 }
 
 #[inline(always)]
-fn take_lock() -> Option<Guard> {
+pub(crate) fn take_lock() -> Option<Guard> {
     LOCK.acquire();
     // SAFETY: RUNNING and CHECKED say that the value is there and stays; the lock is ours.
     let process = unsafe { (*PROCESS.0.get()).as_mut() };
@@ -158,66 +168,21 @@ fn take_lock() -> Option<Guard> {
     }
 }
 
-/// Takes this process's place in its job. The caller has made sure that this happens once.
-///
-/// # Errors
-/// When there is a ticket but the place cannot be had.
-pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
-    rank::start()?;
-    let mut rank = rank::enter().expect("the rank has just started");
-    let job = rank.job.clone();
-    let is_alone = job.starter().is_none();
-    let check = crate::check::start(&job);
-    crate::stats::start();
-    crate::invariant::report_broken_ones(job.rank());
-    rank.open_network()?;
-    if required == MPI_THREAD_MULTIPLE {
-        LOCK.need_while_held();
-    }
-    crate::info::remember_start(job.ranks(), required);
-    let world = Rc::new(Group::new((0..job.ranks() as u32).collect()));
-    let alone = Rc::new(Group::new(vec![job.rank() as u32]));
-    let mut predefined_comms = [Comm::new(0, job.rank(), world), Comm::new(CONTEXTS_PER_COMM, 0, alone)];
-    predefined_comms[0].name = b"MPI_COMM_WORLD".to_vec();
-    predefined_comms[1].name = b"MPI_COMM_SELF".to_vec();
-    for comm in &mut predefined_comms {
-        comm.errhandler = errhandler::initial();
-    }
-    let engine = Engine::new(job, rank.router.clone(), Some(waiting::lend_client));
-    engine.expose_unexpected(LOCK.word());
-    let job = &engine.job;
-    let process = Process {
-        universe_size: job.ranks() as c_int,
-        app_number: if is_alone { None } else { app_number() },
-        engine,
-        predefined_comms,
-        comms: Slab::new(Kind::Comm),
-        groups: Slab::new(Kind::Group),
-        predefined_types: Predefined::new(),
-        types: Slab::new(Kind::Datatype),
-        attributes: Default::default(),
-        ops: Slab::new(Kind::Op),
-        schedules: Schedules::default(),
-        sessions: Slab::new(Kind::Session),
-        thread_level: required,
-        main_thread: thread_id(),
-        // The predefined communicators have the first two numbers.
-        next_context: 2,
-        next_partition: 0,
-        buffers: HashMap::new(),
-        message_groups: HashMap::new(),
-        call: c"MPI_Init",
-        check,
-    };
+/// Calls find the process from now on.
+pub(crate) fn begin(process: Process) {
     // SAFETY: Init is called once and before anything else (checked by the caller), so nobody else looks at
     // the cell.
     unsafe { *PROCESS.0.get() = Some(process) };
     // SAFETY: the function is static, and the library is never unloaded (`-z nodelete`).
     unsafe { libc::pthread_atfork(None, None, Some(enter_child)) };
-    let phase = if crate::check::is_on() { CHECKED } else { RUNNING };
+    let phase = if check_mode::is_on() { CHECKED } else { RUNNING };
     PHASE.store(phase, Ordering::Release);
-    rank.register(&waiting::Mpi);
-    rank.serve()
+}
+
+/// Calls find none any more. The state itself is kept: a thread that wrongly still waits must not find freed
+/// memory.
+pub(crate) fn end() {
+    PHASE.store(AFTER, Ordering::Release);
 }
 
 /// The first thing that a forked child does. Every call's one test of the phase then finds that the process
@@ -248,39 +213,6 @@ pub fn handler_before_fork() -> Option<MPI_Errhandler> {
     // word.
     let process = unsafe { (*PROCESS.0.get()).as_ref() };
     process.map(|process| process.predefined_comms[0].errhandler)
-}
-
-/// Which of the job's programs this one is. A process that is no rank may have inherited another's number.
-fn app_number() -> Option<c_int> {
-    std::env::var(APPLICATION_VARIABLE).ok()?.parse().ok()
-}
-
-/// The process is there already, and somebody asks for more threads.
-pub fn raise_thread_level(required: c_int) {
-    if required == MPI_THREAD_MULTIPLE {
-        // The caller is the only thread that uses the library until it returns.
-        LOCK.need();
-    }
-    if let Some(mut guard) = enter() {
-        guard.thread_level = guard.thread_level.max(required);
-    }
-}
-
-/// Leaves the job: what is owed to others is sent, then the state goes.
-pub fn finish(mut guard: Guard) {
-    if crate::check::is_on() {
-        crate::check::leftovers::look(&mut guard);
-    }
-    // Who sends a message to itself need not have received it.
-    let own = guard.engine.job.rank() as c_int;
-    let sends = |request: &Request| request.kind == RequestKind::Send && request.peer != own;
-    guard.wait(None, Goal::Pending(&sends), |process| process.engine.is_flushed().then_some(()));
-    guard.engine.publish_all();
-    crate::stats::leave(&guard);
-    PHASE.store(AFTER, Ordering::Release);
-    // The state itself is kept: a thread that wrongly still waits must not find freed memory. The process is
-    // about to end anyway.
-    guard.rank.leave_job();
 }
 
 /// Kernel's number of the calling thread.

@@ -9,14 +9,23 @@ use std::rc::Rc;
 use tutti_datatype::{Buffer, SignatureWord};
 
 use crate::abi::*;
-use crate::comm::Group;
-use crate::compound::Extra;
-use crate::engine::Suspect;
+use crate::comm::group::Group;
+use crate::extra::Extra;
 use crate::handle::{Kind, NONE, Slab};
+
+/// A message whose type signature is not that of the receive that took it.
+#[derive(Clone, Copy, Debug)]
+pub struct Suspect {
+    /// What the sender says of its data.
+    pub word: SignatureWord,
+    /// Bytes of the message.
+    pub bytes: usize,
+}
 
 /// A pending or finished operation.
 ///
-/// In the order of its fields: what a small contiguous receive touches shares a cache line with its slot's handle.
+/// In the order of its fields: what a small contiguous receive touches shares a cache line with its slot's
+/// handle.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Request {

@@ -8,9 +8,9 @@ use std::fmt;
 
 use crate::abi::{MPI_Request, MPI_THREAD_MULTIPLE};
 use crate::collective::schedule::Schedule;
-use crate::compound::Extra;
 use crate::engine::steps;
-use crate::partitioned::Partitioned;
+use crate::extra::Extra;
+use crate::partition::Partitioned;
 use crate::point_to_point::Named as NamedRequest;
 use crate::process::{Guard, Process};
 use crate::request::{Request, RequestKind};

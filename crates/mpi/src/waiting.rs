@@ -11,6 +11,7 @@ use tutti_runtime::wait::{Backoff, Waiter};
 use tutti_runtime::waiting::{self, Idle, Waiting};
 
 use crate::check;
+use crate::check_mode;
 use crate::process::{self, Guard, Process};
 use crate::wait_goal::{self, Goal};
 
@@ -84,7 +85,7 @@ unsafe impl Waiting for Guard {
     }
 
     fn idle(&mut self, backoff: Backoff, waiter: &mut Waiter) -> Idle {
-        if check::is_on() { check::deadlock::idle(self, backoff, waiter) } else { Idle::Usual }
+        if check_mode::is_on() { check::deadlock::idle(self, backoff, waiter) } else { Idle::Usual }
     }
 }
 

@@ -4,7 +4,8 @@ use core::ffi::{CStr, c_int, c_void};
 
 use crate::abi::*;
 use crate::argument::{get, put};
-use crate::attributes::{self, Object, Owner};
+use crate::attribute_calls;
+use crate::attributes::{Object, Owner};
 use crate::errhandler::call;
 use crate::error::{Result, check};
 use crate::error_codes;
@@ -20,7 +21,7 @@ unsafe fn create_keyval(
 ) -> c_int {
     call(name, MPI_COMM_SELF, |guard| {
         check(!keyval.is_null(), MPI_ERR_ARG, || "keyval is a null pointer".into())?;
-        let made = attributes::create_key(guard, object, copy, delete, extra_state as usize);
+        let made = attribute_calls::create_key(guard, object, copy, delete, extra_state as usize);
         // SAFETY: the user gives a place for the key.
         unsafe { put(keyval, "keyval", made) }
     })
@@ -29,7 +30,7 @@ unsafe fn create_keyval(
 unsafe fn free_keyval(name: &'static CStr, object: Object, keyval: *mut c_int) -> c_int {
     call(name, MPI_COMM_SELF, |guard| {
         // SAFETY: the user gives a place that holds a key.
-        attributes::free_key(guard, object, unsafe { get(keyval, "keyval") }?)?;
+        attribute_calls::free_key(guard, object, unsafe { get(keyval, "keyval") }?)?;
         // SAFETY: as above.
         unsafe { put(keyval, "keyval", MPI_KEYVAL_INVALID) }
     })
@@ -45,7 +46,8 @@ unsafe fn put_attribute(value: Option<usize>, attribute_val: *mut c_void, flag: 
     unsafe { put(flag, "flag", c_int::from(value.is_some())) }
 }
 
-/// Address of the value of a predefined attribute of a communicator; none when it has no value there; nothing for other keys.
+/// Address of the value of a predefined attribute of a communicator; none when it has no value there; nothing
+/// for other keys.
 fn predefined(guard: &mut Guard, of_session: bool, keyval: c_int) -> Option<Option<usize>> {
     static TAG_UB: c_int = c_int::MAX;
     static IO: c_int = MPI_ANY_SOURCE;
@@ -79,7 +81,7 @@ fn set_comm(name: &'static CStr, comm: MPI_Comm, keyval: c_int, value: *mut c_vo
     call(name, comm, |guard| {
         guard.comm(comm)?;
         check_not_predefined(guard, keyval)?;
-        attributes::set(guard, Owner::Comm(comm), keyval, value as usize)
+        attribute_calls::set(guard, Owner::Comm(comm), keyval, value as usize)
     })
 }
 
@@ -94,7 +96,7 @@ unsafe fn get_comm(
         let of_session = guard.comm(comm)?.of_session;
         let value = match predefined(guard, of_session, keyval) {
             Some(value) => value,
-            None => attributes::get(guard, Owner::Comm(comm), keyval)?,
+            None => attribute_calls::get(guard, Owner::Comm(comm), keyval)?,
         };
         // SAFETY: as the user's.
         unsafe { put_attribute(value, attribute_val, flag) }
@@ -105,7 +107,7 @@ fn delete_comm(name: &'static CStr, comm: MPI_Comm, keyval: c_int) -> c_int {
     call(name, comm, |guard| {
         guard.comm(comm)?;
         check_not_predefined(guard, keyval)?;
-        attributes::delete(guard, Owner::Comm(comm), keyval)
+        attribute_calls::delete(guard, Owner::Comm(comm), keyval)
     })
 }
 
@@ -226,7 +228,7 @@ pub unsafe fn MPI_Type_set_attr(
     attribute_val: *mut c_void,
 ) -> c_int {
     call(c"MPI_Type_set_attr", MPI_COMM_SELF, |guard| {
-        attributes::set(guard, Owner::Datatype(datatype), type_keyval, attribute_val as usize)
+        attribute_calls::set(guard, Owner::Datatype(datatype), type_keyval, attribute_val as usize)
     })
 }
 
@@ -239,7 +241,7 @@ pub unsafe fn MPI_Type_get_attr(
     flag: *mut c_int,
 ) -> c_int {
     call(c"MPI_Type_get_attr", MPI_COMM_SELF, |guard| {
-        let value = attributes::get(guard, Owner::Datatype(datatype), type_keyval)?;
+        let value = attribute_calls::get(guard, Owner::Datatype(datatype), type_keyval)?;
         // SAFETY: as the user's.
         unsafe { put_attribute(value, attribute_val, flag) }
     })
@@ -249,7 +251,7 @@ pub unsafe fn MPI_Type_get_attr(
 #[inline]
 pub unsafe fn MPI_Type_delete_attr(datatype: MPI_Datatype, type_keyval: c_int) -> c_int {
     call(c"MPI_Type_delete_attr", MPI_COMM_SELF, |guard| {
-        attributes::delete(guard, Owner::Datatype(datatype), type_keyval)
+        attribute_calls::delete(guard, Owner::Datatype(datatype), type_keyval)
     })
 }
 

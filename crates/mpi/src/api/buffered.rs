@@ -6,7 +6,7 @@ use super::sessions::on_session;
 use crate::abi::*;
 use crate::argument::put;
 use crate::buffered::PROCESS_BUFFER;
-use crate::engine::{Mode, Started};
+use crate::engine::message::{Mode, Started};
 use crate::errhandler::call;
 use crate::error::{Result, check};
 use crate::point_to_point::Data;

@@ -4,7 +4,8 @@ use core::ffi::c_int;
 
 use crate::abi::*;
 use crate::argument::{get, put};
-use crate::comm::{Bridge, RESOURCE_KEY, SHARED_MEMORY};
+use crate::comm::intercomm::Bridge;
+use crate::comm::machine::{RESOURCE_KEY, SHARED_MEMORY};
 use crate::errhandler::call;
 use crate::error::{Result, check};
 use crate::info;

@@ -5,20 +5,12 @@ use core::ffi::{c_char, c_int, c_void};
 use crate::abi::*;
 use crate::argument::{put, put_text};
 use crate::errhandler::{call, call_anytime};
+use crate::info::host_name;
 use crate::process::Guard;
 use tutti_shm::ticket::VIRTUAL_NODE_VARIABLE;
 
-/// The name of this host, if it has one.
-pub fn host_name() -> Option<Vec<u8>> {
-    let mut host = [0_u8; 256];
-    // SAFETY: the buffer is valid for its length; the last byte stays zero.
-    let result = unsafe { libc::gethostname(host.as_mut_ptr().cast(), host.len() - 1) };
-    let length = host.iter().position(|&byte| byte == 0).unwrap_or(0);
-    (result == 0 && length > 0).then(|| host[..length].to_vec())
-}
-
-/// The name of a rank's node. Nodes that share a host have names of their own, so that a program that counts nodes by
-/// name counts them all.
+/// The name of a rank's node. Nodes that share a host have names of their own, so that a program that counts
+/// nodes by name counts them all.
 fn processor_name(guard: &Guard) -> Vec<u8> {
     let mut name = host_name().unwrap_or_else(|| b"localhost".to_vec());
     let job = &guard.engine.job;

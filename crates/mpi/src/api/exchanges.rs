@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
-use crate::engine::{Mode, Started};
+use crate::engine::message::{Mode, Started};
 use crate::errhandler::call;
 use crate::error::Result;
 use crate::point_to_point::Data;

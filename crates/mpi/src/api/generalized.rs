@@ -5,9 +5,9 @@ use core::ffi::{c_int, c_void};
 use tutti_datatype::Buffer;
 
 use crate::abi::*;
-use crate::compound::{Extra, Generalized};
 use crate::errhandler::call;
 use crate::error::Error;
+use crate::extra::{Extra, Generalized};
 use crate::point_to_point::Named;
 use crate::request::{Request, RequestKind, WhenDone};
 

@@ -28,7 +28,7 @@ fn reduce_local(
     op: MPI_Op,
 ) -> Result<()> {
     let reducer = guard.reducer(op, datatype)?;
-    if crate::check::is_on() {
+    if crate::check_mode::is_on() {
         guard.remark_on_reduction(&reducer);
     }
     for (address, name) in [(input, "inbuf"), (inout.cast_const(), "inoutbuf")] {
@@ -38,7 +38,7 @@ fn reduce_local(
         guard.buffer(Data::new(address, count, datatype))?;
     }
     // SAFETY: the user's two buffers hold `count` elements and do not overlap (6.9.7).
-    unsafe { reducer.combine(guard, input.cast(), inout.cast(), checked_count(count)?) };
+    unsafe { reducer.combine(&mut guard.rank, input.cast(), inout.cast(), checked_count(count)?) };
     Ok(())
 }
 

@@ -4,10 +4,10 @@ use core::ffi::{c_int, c_void};
 use std::rc::Rc;
 
 use crate::abi::*;
-use crate::compound::{NOTHING, Part};
-use crate::engine::{Mode, Started};
+use crate::engine::message::{Mode, Started};
 use crate::errhandler::call;
 use crate::error::{Error, Result, check};
+use crate::extra::{NOTHING, Part};
 use crate::point_to_point::{Data, Named};
 use crate::process::Guard;
 use crate::request::{Request, RequestKind};

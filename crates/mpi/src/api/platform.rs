@@ -1,10 +1,11 @@
-//! MPI 9.1.3 and 20: what the library was built for: sizes of the binary interface and of Fortran, resources of the machine.
+//! MPI 9.1.3 and 20: what the library was built for: sizes of the binary interface and of Fortran, resources
+//! of the machine.
 
 use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
 use crate::argument::put;
-use crate::comm::SHARED_MEMORY;
+use crate::comm::machine::SHARED_MEMORY;
 use crate::errhandler::{call, call_anytime};
 use crate::error::{Error, Result, check};
 use crate::info::{self, Info};
@@ -93,7 +94,8 @@ pub unsafe fn MPI_Abi_get_fortran_booleans(
         let bytes = checked_logical(logical_size)?;
         let null = logical_true.is_null() || logical_false.is_null();
         check(!null, MPI_ERR_ARG, || "a place for a LOGICAL is a null pointer".into())?;
-        // SAFETY: the user gives two places of this size and one for the flag; our numbers have 16 bytes, little end first.
+        // SAFETY: the user gives two places of this size and one for the flag; our numbers have 16 bytes,
+        // little end first.
         unsafe {
             std::ptr::copy_nonoverlapping(TRUE.as_ptr(), logical_true.cast(), bytes);
             std::ptr::copy_nonoverlapping(FALSE.as_ptr(), logical_false.cast(), bytes);
@@ -136,7 +138,8 @@ fn checked_logical(size: c_int) -> Result<usize> {
     }
 }
 
-/// The kinds of resource that MPI_Comm_split_type knows, and whether this process is bound to one of them (9.1.3).
+/// The kinds of resource that MPI_Comm_split_type knows, and whether this process is bound to one of them
+/// (9.1.3).
 #[inline]
 pub unsafe fn MPI_Get_hw_resource_info(hw_info: *mut MPI_Info) -> c_int {
     call(c"MPI_Get_hw_resource_info", MPI_COMM_SELF, |_| {

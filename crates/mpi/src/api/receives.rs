@@ -51,7 +51,7 @@ unsafe fn enter_and_receive(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    match process::enter_call(name) {
+    match crate::check::enter_call(name) {
         // SAFETY: our contract.
         Some(guard) => unsafe { receive_slowly(guard, name, data, source, tag, comm, status) },
         None => outside(name),
@@ -137,7 +137,7 @@ unsafe fn enter_and_start_receive(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    match process::enter_call(name) {
+    match crate::check::enter_call(name) {
         // SAFETY: our contract.
         Some(guard) => unsafe { start_receive_slowly(guard, name, data, source, tag, comm, request) },
         None => outside(name),

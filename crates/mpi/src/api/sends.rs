@@ -3,12 +3,13 @@
 use core::ffi::{CStr, c_int, c_void};
 
 use crate::abi::*;
-use crate::engine::{Mode, Started};
+use crate::engine::message::{Mode, Started};
 use crate::errhandler::{continue_after, outside};
 use crate::point_to_point::{Data, FINISHED_SEND};
 use crate::process::{self, Guard};
 
-/// A blocking send: the fast path here, in registers; anything else, wrong arguments included, in a function of its own.
+/// A blocking send: the fast path here, in registers; anything else, wrong arguments included, in a function
+/// of its own.
 #[inline(always)]
 fn send(name: &'static CStr, data: Data, dest: c_int, tag: c_int, comm: MPI_Comm, mode: Mode) -> c_int {
     let Some(mut guard) = process::enter_running() else {
@@ -32,7 +33,7 @@ fn enter_and_send(
     comm: MPI_Comm,
     mode: Mode,
 ) -> c_int {
-    match process::enter_call(name) {
+    match crate::check::enter_call(name) {
         Some(guard) => send_slowly(guard, name, data, dest, tag, comm, mode),
         None => outside(name),
     }
@@ -120,7 +121,7 @@ unsafe fn enter_and_start_send(
     mode: Mode,
     request: *mut MPI_Request,
 ) -> c_int {
-    match process::enter_call(name) {
+    match crate::check::enter_call(name) {
         // SAFETY: our contract.
         Some(guard) => unsafe { start_send_slowly(guard, name, data, dest, tag, comm, mode, request) },
         None => outside(name),

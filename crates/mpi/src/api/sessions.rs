@@ -4,12 +4,14 @@ use core::ffi::{CStr, c_char, c_int};
 
 use crate::abi::*;
 use crate::argument::{get, put, text};
-use crate::comm::StringTag;
+use crate::comm::from_groups::StringTag;
 use crate::errhandler::{self, Object, call};
 use crate::error::{Error, Result, check};
 use crate::info::{self, Info};
+use crate::lifecycle;
+use crate::process::Session;
 use crate::process::{self, Guard};
-use crate::session::{self, PSETS, Session};
+use crate::session::PSETS;
 
 const LEVELS: [(c_int, &[u8]); 4] = [
     (MPI_THREAD_SINGLE, b"MPI_THREAD_SINGLE"),
@@ -54,7 +56,7 @@ pub unsafe fn MPI_Session_init(
                 Error::new(MPI_ERR_ARG, format_args!("thread_level is \"{name}\", expected MPI_THREAD_*"))
             })?,
         };
-        let opened = session::open(Session { errhandler, thread_level })?;
+        let opened = lifecycle::open(Session { errhandler, thread_level })?;
         errhandler::retain(errhandler);
         // SAFETY: the user gives a place for the session.
         unsafe { put(session, "session", opened) }
@@ -80,7 +82,7 @@ pub unsafe fn MPI_Session_finalize(session: *mut MPI_Session) -> c_int {
             unsafe { put(session, "session", MPI_SESSION_NULL) }
         });
     if result == MPI_SUCCESS {
-        session::closed();
+        lifecycle::closed();
     }
     result
 }

@@ -3,15 +3,16 @@
 use core::ffi::{c_char, c_int};
 
 use crate::abi::*;
-use crate::attributes::{self, Owner};
+use crate::attribute_calls;
+use crate::attributes::Owner;
 use crate::errhandler::{self, call};
 use crate::error::check;
+use crate::lifecycle::{self, StartError};
 use crate::process::{self, AFTER, BEFORE, FORKED, RUNNING};
-use crate::session::{self, StartError};
 use tutti_runtime::log;
 
-/// A smaller stack may be used up before MPI runs; the signal that follows would not say so. The kernel takes environment, arguments
-/// and a random 8 KiB of it.
+/// A smaller stack may be used up before MPI runs; the signal that follows would not say so. The kernel takes
+/// environment, arguments and a random 8 KiB of it.
 const STACK_BYTES_MIN: u64 = 64 << 10;
 
 /// The stack limit, if it is too small for MPI.
@@ -26,7 +27,7 @@ fn small_stack_bytes() -> Option<u64> {
 /// The large frames are in there.
 #[inline(never)]
 fn start_world(required: c_int) -> Result<(), StartError> {
-    session::start_world(required)
+    lifecycle::start_world(required)
 }
 
 fn start(name: &str, required: c_int) -> c_int {
@@ -81,12 +82,12 @@ pub unsafe fn MPI_Init_thread(
 pub unsafe fn MPI_Finalize() -> c_int {
     // The attributes of MPI_COMM_SELF go first of all, while everything still works (11.2.4).
     let result = call(c"MPI_Finalize", MPI_COMM_SELF, |guard| {
-        check(session::world_phase() == RUNNING, MPI_ERR_OTHER, || {
+        check(lifecycle::world_phase() == RUNNING, MPI_ERR_OTHER, || {
             "MPI_Init was not called, or MPI_Finalize was".into()
         })?;
-        attributes::delete_all(guard, Owner::Comm(MPI_COMM_SELF))
+        attribute_calls::delete_all(guard, Owner::Comm(MPI_COMM_SELF))
     });
-    session::end_world();
+    lifecycle::end_world();
     result
 }
 
@@ -94,7 +95,7 @@ pub unsafe fn MPI_Finalize() -> c_int {
 #[inline]
 pub unsafe fn MPI_Initialized(flag: *mut c_int) -> c_int {
     // SAFETY: the user gives a place for the flag.
-    unsafe { flag.write(c_int::from(session::world_phase() != BEFORE)) };
+    unsafe { flag.write(c_int::from(lifecycle::world_phase() != BEFORE)) };
     MPI_SUCCESS
 }
 
@@ -102,7 +103,7 @@ pub unsafe fn MPI_Initialized(flag: *mut c_int) -> c_int {
 #[inline]
 pub unsafe fn MPI_Finalized(flag: *mut c_int) -> c_int {
     // SAFETY: the user gives a place for the flag.
-    unsafe { flag.write(c_int::from(session::world_phase() == AFTER)) };
+    unsafe { flag.write(c_int::from(lifecycle::world_phase() == AFTER)) };
     MPI_SUCCESS
 }
 

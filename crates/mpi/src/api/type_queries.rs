@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use crate::abi::*;
 use crate::argument;
-use crate::attributes::{self, Owner};
+use crate::attribute_calls;
+use crate::attributes::Owner;
 use crate::datatype::constructors;
 use crate::errhandler::call;
 use crate::error::Result;
@@ -18,7 +19,7 @@ pub unsafe fn MPI_Type_commit(datatype: *mut MPI_Datatype) -> c_int {
     call(c"MPI_Type_commit", MPI_COMM_SELF, |guard| {
         // SAFETY: the user gives a place with a handle.
         let handle = unsafe { argument::get(datatype, "datatype")? };
-        guard.datatype_mut(handle)?.commit(crate::check::is_on());
+        guard.datatype_mut(handle)?.commit(crate::check_mode::is_on());
         Ok(())
     })
 }
@@ -31,7 +32,7 @@ pub unsafe fn MPI_Type_free(datatype: *mut MPI_Datatype) -> c_int {
         unsafe {
             let handle = argument::get(datatype, "datatype")?;
             guard.check_not_predefined(handle)?;
-            attributes::delete_all(guard, Owner::Datatype(handle))?;
+            attribute_calls::delete_all(guard, Owner::Datatype(handle))?;
             guard.free_type(handle)?;
             datatype.write(MPI_DATATYPE_NULL);
         }
@@ -44,11 +45,11 @@ pub unsafe fn MPI_Type_free(datatype: *mut MPI_Datatype) -> c_int {
 pub unsafe fn MPI_Type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> c_int {
     call(c"MPI_Type_dup", MPI_COMM_SELF, |guard| {
         // The callbacks may free types and keys: they come before anything is made.
-        let copies = attributes::copy(guard, Owner::Datatype(oldtype))?;
+        let copies = attribute_calls::copy(guard, Owner::Datatype(oldtype))?;
         let old = guard.datatype(oldtype)?;
         let copy = old.duplicate(Rc::new(constructors::duplicate(&old.layout)));
         let handle = guard.add_type(copy);
-        attributes::adopt(guard, Owner::Datatype(handle), copies);
+        attribute_calls::adopt(guard, Owner::Datatype(handle), copies);
         // SAFETY: the user gives a place for the handle.
         unsafe { argument::put(newtype, "newtype", handle) }
     })

@@ -1,9 +1,10 @@
 //! Collective calls are compared before they do anything.
 //!
-//! In front of the steps of each operation its schedule has an exchange: every rank sends its [`Record`] to all others, waits for
-//! theirs and compares. It is the same exchange whatever was called, on the communicator's own context and with the number
-//! of the operation as its tag, so that calls that do not match find each other. A nonblocking operation does not wait:
-//! the exchange is part of what goes on in the background.
+//! In front of the steps of each operation its schedule has an exchange: every rank sends its [`Record`] to
+//! all others, waits for theirs and compares. It is the same exchange whatever was called, on the
+//! communicator's own context and with the number of the operation as its tag, so that calls that do not
+//! match find each other. A nonblocking operation does not wait: the exchange is part of what goes on in the
+//! background.
 //!
 //! All ranks see the same records; the first says what does not match.
 
@@ -12,31 +13,18 @@ use std::rc::Rc;
 
 use tutti_datatype::Buffer;
 
+use super::exchange::Exchange;
 use super::record::{self, Record, Speaker};
-use super::{CALL, MODE, Mode, Severity, line_up, name_of};
+use super::{CALL, Severity, line_up, name_of};
 use crate::abi::*;
-use crate::collective::Call;
+use crate::check_mode::{self, Mode};
 use crate::collective::op::Reducer;
 use crate::collective::plan::Place;
 use crate::collective::schedule::Schedule;
+use crate::collective::state::Call;
 use crate::collective::work::Work;
 use crate::error::Result;
 use crate::process::Guard;
-use std::sync::atomic::Ordering;
-
-/// An exchange of records in the memory of its schedule.
-#[derive(Debug)]
-pub struct Exchange {
-    comm: MPI_Comm,
-    /// Which collective call on the communicator it is.
-    number: i32,
-    /// World ranks, in the order of the records.
-    members: Vec<u32>,
-    me: usize,
-    is_inter: bool,
-    records: *mut u64,
-    words: usize,
-}
 
 impl Exchange {
     /// Puts an exchange in front of a schedule.
@@ -92,7 +80,7 @@ impl Exchange {
         if self.me == 0 {
             let text = self.text(guard, what, &records, &details);
             guard.find(Severity::Error, text);
-        } else if MODE.load(Ordering::Relaxed) == Mode::On as u8 {
+        } else if check_mode::mode() == Mode::On {
             // The first member says it and ends the job; nothing wrong is done meanwhile.
             loop {
                 std::thread::sleep(std::time::Duration::from_secs(1));
@@ -141,7 +129,8 @@ impl Guard {
         self.find(Severity::Remark, text);
     }
 
-    /// Compares calls that make a communicator out of `comm`. One that must not wait leaves that to the background.
+    /// Compares calls that make a communicator out of `comm`. One that must not wait leaves that to the
+    /// background.
     ///
     /// # Errors
     /// MPI_ERR_COMM.

@@ -15,6 +15,7 @@
 
 use std::time::Duration;
 
+use super::state::{Seen, Waiting};
 use super::{LAST_CALL, Severity, function, line_up, ranks_text};
 use crate::abi::*;
 use crate::comm::{CONTEXTS_PER_COMM, Channel};
@@ -34,34 +35,6 @@ const NAP: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pending operations that a rank names.
 const OPERATIONS_MAX: usize = 3;
-
-/// What this rank knows of its own waiting.
-#[derive(Debug, Default)]
-pub struct Waiting {
-    /// Where its ends of the rings stood at the last look; none when a call has begun since.
-    footprint: Option<u64>,
-    /// When the call began to wait, in library time: who is frozen does not wait.
-    since: Option<u64>,
-    /// The hint of this call is printed.
-    is_hinted: bool,
-    /// All ranks at an earlier moment at which all were blocked.
-    seen: Option<Seen>,
-    is_said: bool,
-}
-
-/// Moves of all ranks, none for those that had left, and their looks, read after that.
-#[derive(Clone, Debug)]
-struct Seen {
-    moves: Vec<Option<u32>>,
-    looks: Vec<u32>,
-}
-
-impl Waiting {
-    /// A call begins.
-    pub fn begin_call(&mut self) {
-        *self = Waiting { is_said: self.is_said, ..Waiting::default() };
-    }
-}
 
 /// Nothing to do for now: the last thing before a sleep is a look whether anybody can still go on.
 #[cold]

@@ -1,4 +1,5 @@
-//! The checker of programs: `TUTTI_CHECK=1` finds the mistakes of MPI programs and says them, `TUTTI_CHECK=warn` only says them.
+//! The checker of programs: `TUTTI_CHECK=1` finds the mistakes of MPI programs and says them,
+//! `TUTTI_CHECK=warn` only says them.
 //!
 //! | what | where |
 //! |---|---|
@@ -8,45 +9,35 @@
 //! | no rank can go on | [`deadlock`]: each rank publishes when it waits with nothing to do |
 //! | what is left at Finalize | [`leftovers`]: messages, requests, handles |
 //!
-//! **What it costs when it is off.** Nothing on the fast path. The phase is [`process::CHECKED`] instead of RUNNING, so the one test
-//! at the entry of every call leads here; a committed type always has a program, so that no type is plain and the ways that know
-//! plain types only are not gone; a communicator gets no block; the rings take no data inside envelopes. What is left are
-//! branches where a message, type or communicator is made the long way.
+//! **What it costs when it is off.** Nothing on the fast path. The phase is [`process::CHECKED`] instead of
+//! RUNNING, so the one test at the entry of every call leads here; a committed type always has a program, so
+//! that no type is plain and the ways that know plain types only are not gone; a communicator gets no block;
+//! the rings take no data inside envelopes. What is left are branches where a message, type or communicator
+//! is made the long way.
 
 pub mod collectives;
 pub mod deadlock;
+pub mod exchange;
 pub mod leftovers;
 pub mod overlap;
 pub mod record;
 mod start;
+pub mod state;
 
 use core::cell::Cell;
 use core::ffi::CStr;
-use std::collections::HashSet;
 use std::fmt::Write;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::abi::*;
-use crate::engine::Suspect;
+use crate::check_mode::{self, Mode};
 use crate::errhandler;
-use crate::handle::Slab;
 use crate::process::{self, Guard, Process};
 use crate::request::Outcome;
+use crate::request::Suspect;
 use tutti_runtime::log;
 
 pub use start::start;
-
-/// How a program is checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Mode {
-    /// Not at all.
-    Off = 0,
-    /// Errors end the job.
-    On = 1,
-    /// Everything is only said.
-    Warn = 2,
-}
+use state::Check;
 
 /// Exit status of a job that the checker ends.
 const STATUS: i32 = 3;
@@ -55,96 +46,39 @@ const LAST_CALL: &str = "its last call was ";
 /// Findings that a rank says; more of them would hide the first.
 const FINDINGS_MAX: usize = 20;
 
-/// The mode of this process, for places that know nothing of the [`Process`].
-static MODE: AtomicU8 = AtomicU8::new(Mode::Off as u8);
-
-/// Whether the program is being checked.
-#[inline(always)]
-pub fn is_on() -> bool {
-    MODE.load(Ordering::Relaxed) != Mode::Off as u8
-}
-
 thread_local! {
     /// The function that this thread is in, or was in last.
     static CALL: Cell<&'static CStr> = const { Cell::new(c"MPI_Init") };
 }
 
-/// What the checker knows.
-#[derive(Debug)]
-pub struct Check {
-    /// Which call made the objects of each kind; see [`Counts`].
-    kept: [Counts; KINDS],
-    /// The call before the one that is being entered.
-    last_call: &'static CStr,
-    said: HashSet<String>,
-    /// Its own waiting.
-    waiting: deadlock::Waiting,
+/// Enters the library for a call of the function `name`; `None` before Init and after Finalize.
+#[inline(always)]
+pub fn enter_call(name: &'static CStr) -> Option<Guard> {
+    if process::phase() != process::RUNNING {
+        return enter(name);
+    }
+    process::take_lock()
 }
 
-/// Kinds of objects whose makers are remembered.
-const KINDS: usize = 5;
-/// A call makes at most so many objects of a kind that the user sees.
-const MADE_MAX: usize = 4;
-
-/// The makers of the objects of one slab. They are looked for at the entry of the next call, where the last one's objects stand at
-/// the places that were free; so no place that makes objects knows of this.
-#[derive(Clone, Debug, Default)]
-struct Counts {
-    /// By index: handle and function.
-    makers: Vec<(usize, &'static CStr)>,
-    /// Places at which the objects of the call will stand.
-    next: [u32; MADE_MAX],
+/// The objects that were made since the last look belong to the last call.
+fn attribute_created(check: &mut Check, process: &Process) {
+    let function = check.last_call;
+    let [requests, comms, groups, types, ops] = &mut check.kept;
+    requests.look(&process.engine.requests, function);
+    comms.look(&process.comms, function);
+    groups.look(&process.groups, function);
+    types.look(&process.types, function);
+    ops.look(&process.ops, function);
 }
 
-impl Counts {
-    fn look<T>(&mut self, slab: &Slab<T>, function: &'static CStr) {
-        for index in self.next {
-            let Some(handle) = slab.live_handle(index) else { continue };
-            let at = index as usize;
-            if self.makers.len() <= at {
-                self.makers.resize(at + 1, (0, c""));
-            }
-            if self.makers[at].0 != handle {
-                self.makers[at] = (handle, function);
-            }
-        }
-        self.next = slab.next_indices();
-    }
-
-    fn maker(&self, handle: usize, index: u32) -> Option<&'static CStr> {
-        self.makers.get(index as usize).filter(|maker| maker.0 == handle).map(|maker| maker.1)
-    }
-}
-
-impl Check {
-    fn new() -> Self {
-        Check {
-            kept: Default::default(),
-            last_call: c"MPI_Init",
-            said: HashSet::new(),
-            waiting: deadlock::Waiting::default(),
-        }
-    }
-
-    /// The objects that were made since the last look belong to the last call.
-    fn attribute_created(&mut self, process: &Process) {
-        let function = self.last_call;
-        let [requests, comms, groups, types, ops] = &mut self.kept;
-        requests.look(&process.engine.requests, function);
-        comms.look(&process.comms, function);
-        groups.look(&process.groups, function);
-        types.look(&process.types, function);
-        ops.look(&process.ops, function);
-    }
-}
-
-/// Enters the library for a call of a function while the program is being checked; `None` when MPI is not running.
+/// Enters the library for a call of a function while the program is being checked; `None` when MPI is not
+/// running.
 #[cold]
 pub fn enter(function: &'static CStr) -> Option<Guard> {
     let mut guard = process::enter()?;
     CALL.set(function);
     let mut check = guard.check.take()?;
-    check.attribute_created(&guard);
+    attribute_created(&mut check, &guard);
     check.last_call = function;
     check.waiting.begin_call();
     let me = guard.engine.job.rank();
@@ -172,9 +106,10 @@ pub enum Severity {
 }
 
 impl Guard {
-    /// Says a finding as one block and ends the job, if errors end it. The first line of `text` says what it is.
+    /// Says a finding as one block and ends the job, if errors end it. The first line of `text` says what it
+    /// is.
     fn find(&mut self, severity: Severity, mut text: String) {
-        let ends = severity == Severity::Error && MODE.load(Ordering::Relaxed) == Mode::On as u8;
+        let ends = severity == Severity::Error && check_mode::mode() == Mode::On;
         let said = self.check.as_mut().map(|check| {
             let is_new = check.said.insert(text.clone());
             (is_new, check.said.len())
@@ -302,7 +237,9 @@ fn line_up(texts: &[(usize, String)]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::state::Counts;
     use super::*;
+    use crate::handle::Slab;
 
     #[test]
     fn checker_rank_lists_are_short() {

@@ -1,11 +1,14 @@
-//! Whether the program is checked: all ranks of a job or none, because checking changes what travels between them.
+//! Whether the program is checked: all ranks of a job or none, because checking changes what travels between
+//! them.
 //!
-//! Every rank says its mode in its report, a rank that checks waits until all have; so all come to the same conclusion.
+//! Every rank says its mode in its report, a rank that checks waits until all have; so all come to the same
+//! conclusion.
 
-use std::sync::atomic::Ordering as StdOrdering;
 use std::time::{Duration, Instant};
 
-use super::{Check, MODE, Mode, ranks_text};
+use super::ranks_text;
+use super::state::Check;
+use crate::check_mode::{self, Mode};
 use tutti_runtime::job::Job;
 use tutti_runtime::log;
 use tutti_shm::sync::Ordering;
@@ -15,14 +18,15 @@ const VARIABLE: &str = "TUTTI_CHECK";
 /// After so long a wait for the others a line says who is missing.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Finds out how this process checks. Called once, when it has entered its job and before anything else is made.
+/// Finds out how this process checks. Called once, when it has entered its job and before anything else is
+/// made.
 pub fn start(job: &Job) -> Option<Box<Check>> {
     let mode = wanted(job);
     job.report(job.rank()).check.store(mode as u32 + 1, Ordering::Release);
     if mode == Mode::Off || !all_agree(job, mode) {
         return None;
     }
-    MODE.store(mode as u8, StdOrdering::Relaxed);
+    check_mode::set(mode);
     Some(Box::new(Check::new()))
 }
 
@@ -44,7 +48,8 @@ fn wanted(job: &Job) -> Mode {
     }
 }
 
-/// Waits until all ranks of the node have said how they check. When they differ, the first that checks says so.
+/// Waits until all ranks of the node have said how they check. When they differ, the first that checks says
+/// so.
 fn all_agree(job: &Job, mine: Mode) -> bool {
     let said = |rank: usize| job.report(rank).check.load(Ordering::Acquire);
     let began = Instant::now();

@@ -1,11 +1,13 @@
-//! The collective block of a communicator in the shared segment: who has it, and the flow control of its slots.
+//! The collective block of a communicator in the shared segment: who has it, and the flow control of
+//! its slots.
 //!
-//! A communicator of one node asks for a block at its first collective operation: rank 0 takes a free one and tells the others by
-//! messages on the collective context; the last member that frees the communicator gives it back. MPI_COMM_WORLD has block 0
-//! from the start. Without a free block the communicator uses messages for good.
+//! A communicator of one node asks for a block at its first collective operation: rank 0 takes a free one and
+//! tells the others by messages on the collective context; the last member that frees the communicator gives
+//! it back. MPI_COMM_WORLD has block 0 from the start. Without a free block the communicator uses messages
+//! for good.
 //!
-//! In operation `k` a member leaves a trace: it publishes its slot `k & 1` ([`Block::commit`]), or says that it is done
-//! ([`Block::finish`]). Whoever has left a trace of a later operation has finished `k`.
+//! In operation `k` a member leaves a trace: it publishes its slot `k & 1` ([`Block::commit`]), or says that
+//! it is done ([`Block::finish`]). Whoever has left a trace of a later operation has finished `k`.
 //!
 //! ```text
 //! writer: prepare (the readers of the slot's former content have finished) -> data -> sequence word (commit)
@@ -20,105 +22,20 @@ use tutti_runtime::job::Job;
 use tutti_shm::collective::{BLOCKS, DATA_BYTES, INLINE_BYTES, Member, SLOT_BYTES};
 use tutti_shm::sync::{AtomicU64, Ordering};
 
-use super::flags::Limits;
 use super::schedule::Schedule;
-use super::single_copy::Right;
+use super::state::{Block, Call, Limits, Place, Readers, WORLD_BLOCK};
 use crate::abi::MPI_Comm;
 use crate::comm::{Channel, Group};
 use crate::process::Guard;
 use crate::wait_goal::Goal;
 
-/// Block of MPI_COMM_WORLD.
-const WORLD_BLOCK: usize = 0;
 /// What rank 0 says when there is no free block.
 const NO_BLOCK: u32 = u32::MAX;
 /// Looks at a flag before anything else is done; more ranks than cores: one.
 const FIRST_LOOKS: u32 = 400;
-/// Looks at members on other cores before the own core is handed on: some five microseconds, two switches of processes.
+/// Looks at members on other cores before the own core is handed on: some five microseconds, two switches of
+/// processes.
 const LOOKS_AT_OTHER_CORES: u32 = 200;
-
-/// What a communicator keeps for its collective operations.
-#[derive(Debug, Default)]
-pub struct State {
-    /// How many schedules this process has run on the communicator, and how many it has started; all ranks count alike.
-    schedules: [u32; 2],
-    place: Place,
-}
-
-#[derive(Debug, Default)]
-enum Place {
-    /// No collective operation yet.
-    #[default]
-    Unknown,
-    /// This block.
-    Block(Rc<Block>),
-    /// Messages only.
-    Messages,
-}
-
-/// How a collective operation is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
-    /// It returns when it is done.
-    Blocking,
-    /// It leaves a request.
-    Started,
-}
-
-/// Who reads a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Readers {
-    /// Every member.
-    All,
-    /// This member.
-    One(usize),
-}
-
-/// The block of a communicator, as one member sees it.
-#[derive(Debug)]
-pub struct Block {
-    index: usize,
-    /// This member.
-    pub me: usize,
-    /// The members in order, as world ranks.
-    group: Rc<Group>,
-    /// Context of the communicator.
-    context: u32,
-    members: *const Member,
-    data: *mut u8,
-    /// Last operation begun.
-    sequence: Cell<u64>,
-    /// All members have arrived at this operation, so they have finished every earlier one.
-    synced: Cell<u64>,
-    /// What this member's two slots were last published for.
-    published: [Cell<(u64, Readers)>; 2],
-    looks: u32,
-    /// More ranks than cores.
-    pub is_oversubscribed: bool,
-    /// What goes through the block.
-    pub limits: Limits,
-    /// Whether members may copy from each other's memories.
-    pub right: Cell<Right>,
-}
-
-impl State {
-    /// The next tag for messages of collective operations. Those that are waited for and those that are started are counted apart:
-    /// they never meet, as inside a node, where only the latter are messages. A checked program has one order of all.
-    pub fn next_tag(&mut self, call: Call) -> i32 {
-        let call = if crate::check::is_on() { Call::Blocking } else { call };
-        let count = &mut self.schedules[call as usize];
-        *count = (*count + 1) & (i32::MAX >> 1) as u32;
-        (*count << 1) as i32 | call as i32
-    }
-
-    /// Gives the block back; called once by every member, when it frees the communicator.
-    pub fn release(&mut self, job: &Job) {
-        let Place::Block(block) = std::mem::replace(&mut self.place, Place::Messages) else { return };
-        if block.index != WORLD_BLOCK {
-            job.block(block.index).leave(block.sequence.get());
-        }
-    }
-}
 
 impl Guard {
     /// The block of an intracommunicator of several ranks; none when it uses messages.
@@ -136,8 +53,10 @@ impl Guard {
         let comm = self.comm(handle).ok()?;
         let (rank, group, context) = (comm.rank, comm.group.clone(), comm.context);
         let between_groups = comm.remote.is_some();
-        let without =
-            between_groups || group.size() == 1 || !self.is_on_this_node(&group) || crate::check::is_on();
+        let without = between_groups
+            || group.size() == 1
+            || !self.is_on_this_node(&group)
+            || crate::check_mode::is_on();
         let index = if without {
             NO_BLOCK
         } else if context == 0 {
@@ -219,8 +138,8 @@ impl Block {
     #[inline(always)]
     fn member(&self, member: usize) -> &Member {
         assert!(member < self.group.size());
-        // SAFETY: the segment has a member block for every local rank, a communicator has no more members, and the segment
-        // stays mapped until the process ends.
+        // SAFETY: the segment has a member block for every local rank, a communicator has no more members,
+        // and the segment stays mapped until the process ends.
         unsafe { &*self.members.add(member) }
     }
 
@@ -291,7 +210,8 @@ impl Block {
         }
     }
 
-    /// All slots of an operation are about to be read. With more ranks than cores it is better to wait for all of them at once.
+    /// All slots of an operation are about to be read. With more ranks than cores it is better to wait for
+    /// all of them at once.
     #[inline(always)]
     pub fn expect_all(&self, guard: &mut Guard, operation: u64) {
         if self.is_oversubscribed {
@@ -299,8 +219,9 @@ impl Block {
         }
     }
 
-    /// While a member of the own core is missing, the core is handed on. When those who are missing were last on other cores, they
-    /// may be about to come, and there is nobody here to hand on to: a short wait spares a switch of processes.
+    /// While a member of the own core is missing, the core is handed on. When those who are missing were last
+    /// on other cores, they may be about to come, and there is nobody here to hand on to: a short wait spares
+    /// a switch of processes.
     #[cold]
     fn meet_in_turns(&self, guard: &mut Guard, operation: u64) {
         let core = guard.engine.job.publish_core();
@@ -362,7 +283,8 @@ impl Block {
         }
     }
 
-    /// Waits for a flag of a member; `all`: and then for the slots of this operation of all who are missing, which is for onlookers.
+    /// Waits for a flag of a member; `all`: and then for the slots of this operation of all who are missing,
+    /// which is for onlookers.
     #[inline(always)]
     fn look(&self, guard: &mut Guard, member: usize, all: Option<u64>, ready: impl Fn() -> bool) {
         for _ in 0..self.looks {

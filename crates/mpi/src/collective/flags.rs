@@ -1,43 +1,16 @@
 //! Small collective operations on one node, through the slots of the communicator's block.
 //!
-//! Each member publishes its contribution and reads the others'. Reductions go from the last rank to the first, on every rank
-//! alike: the results are the same on all ranks and from run to run, also when the operation is not commutative.
+//! Each member publishes its contribution and reads the others'. Reductions go from the last rank to the
+//! first, on every rank alike: the results are the same on all ranks and from run to run, also when the
+//! operation is not commutative.
 
 use tutti_datatype::{Buffer, reduce::Kernel};
 use tutti_shm::collective::SLOT_BYTES;
 
-use super::block::{Block, Readers};
 use super::memory::Memory;
+use super::state::{Block, Readers};
 use super::work::{Pieces, Reduction, Root, Work};
 use crate::process::Guard;
-
-/// Up to which size work goes through the slots, several times in turn if need be.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Broadcast.
-    broadcast: usize,
-    /// Reduction to all.
-    allreduce: usize,
-    /// From so many bytes on members copy from each other's memories.
-    pub single_copy: usize,
-}
-
-impl Limits {
-    /// What was measured to be best. Every turn of the slots brings all ranks together, which costs little while each has a core
-    /// and a switch of processes each otherwise; what every rank reads from every other grows with their number.
-    pub fn new(ranks: usize, oversubscribed: bool) -> Self {
-        let (broadcast, allreduce) = match (oversubscribed, ranks) {
-            (true, _) => (2, 1),
-            (false, 2..=4) => (4, 4),
-            (false, _) => (4, 2),
-        };
-        Limits {
-            broadcast: broadcast * SLOT_BYTES,
-            allreduce: allreduce * SLOT_BYTES,
-            single_copy: SLOT_BYTES + 1,
-        }
-    }
-}
 
 /// Does the operation if it is small enough; all ranks decide alike.
 #[inline(always)]
@@ -197,7 +170,8 @@ unsafe fn copy_few(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// As [`fold`], with a function of the user: it sees elements of its type, so the packed data are laid out first.
+/// As [`fold`], with a function of the user: it sees elements of its type, so the packed data are laid out
+/// first.
 unsafe fn fold_with_function(
     guard: &mut Guard,
     block: &Block,
@@ -219,7 +193,7 @@ unsafe fn fold_with_function(
         unsafe { target.store(0, data, target.bytes) };
         if member != last {
             // SAFETY: as above; they are two memories.
-            unsafe { reducer.combine(guard, operand, result, part.count) };
+            unsafe { reducer.combine(&mut guard.rank, operand, result, part.count) };
         }
     }
 }
@@ -231,7 +205,8 @@ fn contribute(guard: &mut Guard, block: &Block, k: u64, reduction: &Reduction, p
     publish(guard, block, k, &data, readers);
 }
 
-/// In pieces that fit a slot, one after the other: a piece published ahead would say that the one before was read.
+/// In pieces that fit a slot, one after the other: a piece published ahead would say that the one before was
+/// read.
 fn allreduce(guard: &mut Guard, block: &Block, reduction: &Reduction) {
     let room = SLOT_BYTES / reduction.bytes_per_element().max(1);
     let mut first = 0;
@@ -311,7 +286,8 @@ fn gather(
     for member in 0..block.size() {
         if member != root {
             let data = block.read(guard, member, k, each);
-            // SAFETY: the user's receive buffer is valid during the call; the slot stays until we have finished.
+            // SAFETY: the user's receive buffer is valid during the call; the slot stays until we have
+            // finished.
             unsafe { all.piece(member).store(0, data, each) };
         }
     }
@@ -336,7 +312,8 @@ fn scatter(
         Some(all) => {
             let slot = block.prepare(guard, k, whole);
             for member in 0..block.size() {
-                // SAFETY: the user's buffer is valid during the call; the slot is ours and has room for all pieces.
+                // SAFETY: the user's buffer is valid during the call; the slot is ours and has room for all
+                // pieces.
                 unsafe { all.piece(member).load(0, slot.add(member * each), each) };
             }
             block.commit(guard, k, Readers::All);
@@ -366,7 +343,8 @@ fn allgather(guard: &mut Guard, block: &Block, own: Option<&Buffer>, all: &Piece
     for member in 0..block.size() {
         if member != block.me || own.is_some() {
             let data = block.read(guard, member, k, each);
-            // SAFETY: the user's receive buffer is valid during the call; the slot stays until we have finished.
+            // SAFETY: the user's receive buffer is valid during the call; the slot stays until we have
+            // finished.
             unsafe { all.piece(member).store(0, data, each) };
         }
     }
@@ -385,7 +363,8 @@ fn alltoall(guard: &mut Guard, block: &Block, send: &Pieces, receive: &Pieces, e
     block.expect_all(guard, k);
     for member in 0..block.size() {
         let data = block.read(guard, member, k, whole);
-        // SAFETY: the user's receive buffer is valid during the call; in place, what it held has been published.
+        // SAFETY: the user's receive buffer is valid during the call; in place, what it held has been
+        // published.
         unsafe { receive.piece(member).store(0, data.add(block.me * each), each) };
     }
     block.all_arrived(k);

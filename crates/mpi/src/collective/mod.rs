@@ -1,9 +1,11 @@
 //! Collective operations (MPI chapter 6).
 //!
-//! A call becomes [`work::Work`]: arguments checked and translated. Small work on one node goes through the communicator's block
-//! in shared memory ([`block`], [`flags`]), large work from memory to memory ([`single_copy`]); everything else becomes a [`schedule`] of messages ([`plan`]), which a blocking call
+//! A call becomes [`work::Work`]: arguments checked and translated. Small work on one node goes through the
+//! communicator's block in shared memory ([`block`], [`flags`]), large work from memory to memory
+//! ([`single_copy`]); everything else becomes a [`schedule`] of messages ([`plan`]), which a blocking call
 //! runs to its end and a nonblocking one leaves with the process.
 
+pub mod algorithms;
 pub mod block;
 mod direct;
 mod flags;
@@ -11,11 +13,14 @@ mod memory;
 mod neighbours;
 pub mod op;
 pub mod plan;
+pub mod reducers;
 mod reduction;
 mod remote;
+mod run;
 pub mod schedule;
 pub mod schedules;
 mod single_copy;
+pub mod state;
 mod tree;
 pub mod work;
 
@@ -25,20 +30,21 @@ use tutti_shm::collective::SLOT_BYTES;
 
 use crate::abi::*;
 use crate::check;
-use crate::compound::{NOTHING, Part};
+use crate::check_mode;
 use crate::error::{Error, Result, check as ensure};
+use crate::extra::{NOTHING, Part};
 use crate::process::Guard;
 
-pub use block::{Call, State};
 use single_copy::Outcome;
+use state::Call;
 use work::{ReductionArguments, Work};
 
 impl Guard {
     /// Does collective work and returns when it is done.
     ///
     /// # Errors
-    /// MPI_ERR_TRUNCATE when the ranks' arguments do not match; MPI_ERR_BUFFER when a buffer that is read and written cannot be
-    /// reached by a single copy.
+    /// MPI_ERR_TRUNCATE when the ranks' arguments do not match; MPI_ERR_BUFFER when a buffer that is read and
+    /// written cannot be reached by a single copy.
     #[inline]
     pub fn collect(&mut self, comm: MPI_Comm, work: &Work) -> Result<()> {
         if let Some(block) = self.block(comm) {
@@ -58,7 +64,7 @@ impl Guard {
     /// The schedule of the next operation on a communicator.
     fn next_plan(&mut self, comm: MPI_Comm, work: &Work, call: Call) -> Result<schedule::Schedule> {
         let place = self.next_place(comm, call)?;
-        if check::is_on() {
+        if check_mode::is_on() {
             return Ok(self.plan(comm, &place, work, check::collectives::current_function()));
         }
         Ok(place.plan(work))
@@ -77,8 +83,8 @@ impl Guard {
         self.collect(comm, &work)
     }
 
-    /// The common case: a predefined operation on few elements of a predefined type. Anything else, wrong arguments too, is left
-    /// to the caller.
+    /// The common case: a predefined operation on few elements of a predefined type. Anything else, wrong
+    /// arguments too, is left to the caller.
     #[inline(always)]
     fn allreduce_few(&mut self, comm: MPI_Comm, arguments: &ReductionArguments) -> bool {
         let ReductionArguments { send, receive, count, datatype, op } = *arguments;
@@ -121,8 +127,8 @@ impl Guard {
         Ok(())
     }
 
-    /// Makes a persistent request for collective work. Its messages have one tag for all times; operations of one request follow
-    /// one another, so they cannot mix.
+    /// Makes a persistent request for collective work. Its messages have one tag for all times; operations of
+    /// one request follow one another, so they cannot mix.
     ///
     /// # Errors
     /// MPI_ERR_REQUEST when there is no place for the request.
@@ -140,8 +146,11 @@ impl Guard {
         // Not the function of the checker, which knows none when it is off.
         let function = self.call;
         let index = self.persistent(Rc::new(move |guard: &mut Guard| {
-            let mut schedule =
-                if check::is_on() { guard.plan(comm, &place, &work, function) } else { place.plan(&work) };
+            let mut schedule = if check_mode::is_on() {
+                guard.plan(comm, &place, &work, function)
+            } else {
+                place.plan(&work)
+            };
             schedule.function = Some(function);
             Ok([Part::Pending(guard.launch(schedule)), NOTHING])
         }));

@@ -1,7 +1,7 @@
 //! Reduction operations as objects: the predefined ones and those made by the user (MPI 6.9.5).
 //!
-//! [`Guard::reducer`] brings an operation and a datatype together; [`Reducer::combine`] applies it. A function of the user runs with
-//! no lock held and nothing borrowed.
+//! [`super::reducers`] brings an operation and a datatype together; [`Reducer::combine`] applies it. A
+//! function of the user runs with no lock held and nothing borrowed.
 
 use core::ffi::c_int;
 
@@ -11,8 +11,8 @@ use tutti_datatype::{
 };
 
 use crate::abi::*;
-use crate::error::{Error, Result};
-use crate::process::Guard;
+use crate::error::Error;
+use tutti_runtime::rank::LockedRank;
 
 /// An operation made by the user.
 #[derive(Clone, Copy, Debug)]
@@ -28,16 +28,17 @@ pub struct UserOperation {
 /// An operation on elements of a certain type.
 #[derive(Clone, Debug)]
 pub struct Reducer {
-    apply: Apply,
+    pub(super) apply: Apply,
     /// Whether operands may change places.
     pub commutative: bool,
     /// The elements.
     pub datatype: Elements,
-    handle: MPI_Datatype,
+    pub(super) handle: MPI_Datatype,
 }
 
+/// How an operation is applied.
 #[derive(Clone, Copy, Debug)]
-enum Apply {
+pub(super) enum Apply {
     Kernel(Kernel),
     User(UserOperation),
 }
@@ -67,7 +68,7 @@ const OF_FORTRAN: [MPI_Datatype; 6] =
 const MULTI: [MPI_Datatype; 3] = [MPI_AINT, MPI_COUNT, MPI_OFFSET];
 
 /// Name of a predefined operation.
-fn predefined_name(op: MPI_Op) -> Option<&'static str> {
+pub(super) fn predefined_name(op: MPI_Op) -> Option<&'static str> {
     PREDEFINED.iter().find(|entry| entry.0 == op).map(|entry| entry.1)
 }
 
@@ -79,7 +80,7 @@ pub fn bad_op(op: MPI_Op) -> Error {
 }
 
 #[cold]
-fn undefined(op: MPI_Op, handle: MPI_Datatype, datatype: &Datatype) -> Error {
+pub(super) fn undefined(op: MPI_Op, handle: MPI_Datatype, datatype: &Datatype) -> Error {
     let name = predefined_name(op).unwrap_or("operation");
     match datatype.element {
         Some(element) => Error::new(
@@ -125,44 +126,6 @@ const _: () = {
     }
 };
 
-impl Guard {
-    /// An operation on elements of a type.
-    ///
-    /// # Errors
-    /// MPI_ERR_OP when there is no such operation or it is not defined for the type; MPI_ERR_TYPE.
-    #[inline]
-    pub fn reducer(&self, op: MPI_Op, handle: MPI_Datatype) -> Result<Reducer> {
-        let datatype = self.datatype(handle)?;
-        if let Some(user) = self.ops.find(op.0) {
-            let (apply, commutative) = (Apply::User(*user), user.commutative);
-            return Ok(Reducer { apply, commutative, datatype: datatype.elements(), handle });
-        }
-        let found = datatype.element.and_then(|element| kernel(op, element));
-        match found {
-            Some(kernel) => Ok(Reducer {
-                apply: Apply::Kernel(kernel),
-                commutative: true,
-                datatype: datatype.elements(),
-                handle,
-            }),
-            None if predefined_name(op).is_none() => Err(bad_op(op)),
-            None => Err(undefined(op, handle, datatype)),
-        }
-    }
-
-    /// Whether an operation is commutative.
-    ///
-    /// # Errors
-    /// MPI_ERR_OP when there is no such operation.
-    pub fn is_commutative(&self, op: MPI_Op) -> Result<bool> {
-        match self.ops.find(op.0) {
-            Some(user) => Ok(user.commutative),
-            None if predefined_name(op).is_some() => Ok(op != MPI_REPLACE && op != MPI_NO_OP),
-            None => Err(bad_op(op)),
-        }
-    }
-}
-
 impl Reducer {
     /// A predefined operation on elements of a predefined type, for tests of algorithms.
     #[cfg(test)]
@@ -181,7 +144,8 @@ impl Reducer {
         PREDEFINED.iter().find(|entry| is_mine(entry.0)).map_or("an operation", |entry| entry.1)
     }
 
-    /// What a program of this operation relies on beyond the standard (6.9.2): operation and datatype. None for most.
+    /// What a program of this operation relies on beyond the standard (6.9.2): operation and datatype. None
+    /// for most.
     pub fn beyond_standard(&self) -> Option<(&'static str, MPI_Datatype)> {
         let name = self.operation_name();
         let is_logical = matches!(name, "MPI_LAND" | "MPI_LOR" | "MPI_LXOR");
@@ -211,7 +175,7 @@ impl Reducer {
     /// # Safety
     /// Both addresses lead to `count` elements of the type and do not overlap.
     #[inline]
-    pub unsafe fn combine(&self, guard: &mut Guard, input: *const u8, inout: *mut u8, count: usize) {
+    pub unsafe fn combine(&self, rank: &mut LockedRank, input: *const u8, inout: *mut u8, count: usize) {
         if count == 0 {
             return;
         }
@@ -219,13 +183,13 @@ impl Reducer {
             // SAFETY: our contract.
             Apply::Kernel(kernel) => unsafe { kernel(input, inout, count) },
             // SAFETY: our contract.
-            Apply::User(user) => unsafe { self.call(guard, user, input, inout, count) },
+            Apply::User(user) => unsafe { self.call(rank, user, input, inout, count) },
         }
     }
 
     unsafe fn call(
         &self,
-        guard: &mut Guard,
+        rank: &mut LockedRank,
         user: UserOperation,
         input: *const u8,
         inout: *mut u8,
@@ -234,9 +198,9 @@ impl Reducer {
         let (mut handle, extent) = (self.handle, self.datatype.extent);
         if user.large {
             let mut length = count as MPI_Count;
-            // SAFETY: the user gave this address as that of such a function; the data are there by our contract. No lock is
-            // held and nothing of the process is borrowed.
-            guard.unlocked(|| unsafe {
+            // SAFETY: the user gave this address as that of such a function; the data are there by our
+            // contract. No lock is held and nothing of the process is borrowed.
+            rank.unlocked(|| unsafe {
                 let function = std::mem::transmute::<usize, MPI_User_function_c_fn>(user.function);
                 function(input.cast_mut().cast(), inout.cast(), &mut length, &mut handle);
             });
@@ -247,7 +211,7 @@ impl Reducer {
             let part = (count - done).min(c_int::MAX as usize);
             let (mut length, skip) = (part as c_int, done as isize * extent);
             // SAFETY: as above; a count beyond an int is handed over in pieces.
-            guard.unlocked(|| unsafe {
+            rank.unlocked(|| unsafe {
                 let function = std::mem::transmute::<usize, MPI_User_function_fn>(user.function);
                 function(
                     input.wrapping_offset(skip).cast_mut().cast(),

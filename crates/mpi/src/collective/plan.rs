@@ -1,34 +1,24 @@
 //! From work to a schedule of messages: the choice of the algorithm, and the pieces that all algorithms use.
 //!
-//! Inside a node most operations are done directly: every process sends to every other what that one needs, receives posted
-//! first. That moves no byte twice, takes one or two steps, and lets reductions go in the order of ranks.
+//! Inside a node most operations are done directly: every process sends to every other what that one needs,
+//! receives posted first. That moves no byte twice, takes one or two steps, and lets reductions go in the
+//! order of ranks.
 
 use tutti_datatype::Buffer;
 
-use super::block::Call;
 use super::schedule::{Operation, Schedule};
-use super::work::{Root, Work};
-use super::{direct, neighbours, reduction, remote, tree};
-use crate::abi::MPI_Comm;
-use crate::comm::{Channel, Group};
-use crate::error::Result;
-use crate::process::Guard;
+use crate::comm::Group;
 
 use std::rc::Rc;
-
-/// Broadcasts above this size are scattered and gathered again, when there are more than two ranks.
-const WHOLE_BROADCAST_BYTES_MAX: usize = 64 << 10;
-/// Reductions to a root above this size are scattered and gathered again, when there are more than two ranks.
-const WHOLE_REDUCE_BYTES_MAX: usize = 16 << 10;
 
 /// Where work is done: what a schedule needs of a communicator.
 #[derive(Clone, Debug)]
 pub struct Place {
-    context: u32,
-    tag: i32,
-    me: usize,
-    local: Rc<Group>,
-    remote: Option<Rc<Group>>,
+    pub(super) context: u32,
+    pub(super) tag: i32,
+    pub(super) me: usize,
+    pub(super) local: Rc<Group>,
+    pub(super) remote: Option<Rc<Group>>,
 }
 
 /// A schedule in the making, and who is who.
@@ -38,8 +28,8 @@ pub struct Plan {
     pub schedule: Schedule,
     /// This process's rank in the local group.
     pub me: usize,
-    local: Rc<Group>,
-    remote: Option<Rc<Group>>,
+    pub(super) local: Rc<Group>,
+    pub(super) remote: Option<Rc<Group>>,
 }
 
 impl Plan {
@@ -109,111 +99,3 @@ impl Plan {
 fn remote_member(remote: &Option<Rc<Group>>, rank: usize) -> u32 {
     remote.as_ref().expect("only intercommunicators have work across").members()[rank]
 }
-
-impl Guard {
-    /// The place for one more operation on a communicator, with a tag of its own; all ranks ask in the same order for each kind of call.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM when there is no such communicator.
-    pub fn next_place(&mut self, comm: MPI_Comm, call: Call) -> Result<Place> {
-        let comm = self.comm_mut(comm)?;
-        Ok(Place {
-            context: comm.context + Channel::Collective as u32,
-            tag: comm.collective.next_tag(call),
-            me: comm.rank,
-            local: comm.group.clone(),
-            remote: comm.remote.clone(),
-        })
-    }
-}
-
-impl Place {
-    /// The schedule for work at this place.
-    pub fn plan(&self, work: &Work) -> Schedule {
-        self.plan_behind(self.schedule(), work)
-    }
-
-    /// A schedule without steps.
-    pub fn schedule(&self) -> Schedule {
-        Schedule::new(self.context, self.tag)
-    }
-
-    /// Which operation on the communicator it is, in a checked program.
-    pub fn number(&self) -> i32 {
-        self.tag >> 1
-    }
-
-    /// Whether there are two groups.
-    pub fn is_inter(&self) -> bool {
-        self.remote.is_some()
-    }
-
-    /// World ranks of all members and where this process stands among them; those of two groups in order.
-    pub fn members(&self) -> (Vec<u32>, usize) {
-        let mut members = self.local.members().to_vec();
-        let Some(remote) = &self.remote else { return (members, self.me) };
-        let mine = members[self.me];
-        members.extend(remote.members());
-        members.sort_unstable();
-        let me = members.iter().position(|&world| world == mine).expect("a member of its own group");
-        (members, me)
-    }
-
-    /// The steps for work, behind those that a schedule has.
-    pub fn plan_behind(&self, schedule: Schedule, work: &Work) -> Schedule {
-        let mut plan = Plan { schedule, me: self.me, local: self.local.clone(), remote: self.remote.clone() };
-        plan.schedule.is_mutual = !matches!(
-            work,
-            Work::Broadcast { .. } | Work::Gather { .. } | Work::Scatter { .. } | Work::Scan { .. }
-        );
-        if plan.remote.is_some() {
-            remote::steps(&mut plan, work);
-        } else {
-            steps(&mut plan, work);
-        }
-        plan.schedule.await_all();
-        plan.schedule
-    }
-}
-
-/// The algorithm for an intracommunicator.
-fn steps(plan: &mut Plan, work: &Work) {
-    let few = plan.size() <= 2;
-    match work {
-        Work::Barrier => tree::barrier(plan),
-        Work::Broadcast { buffer, root } => {
-            if few || buffer.bytes <= WHOLE_BROADCAST_BYTES_MAX {
-                tree::broadcast(plan, buffer, local(*root));
-            } else {
-                direct::broadcast(plan, buffer, local(*root));
-            }
-        }
-        Work::Gather { own, all, root, .. } => direct::gather(plan, own.as_ref(), all.as_ref(), local(*root)),
-        Work::Scatter { all, own, root, .. } => {
-            direct::scatter(plan, all.as_ref(), own.as_ref(), local(*root));
-        }
-        Work::Allgather { own, all, .. } => direct::allgather(plan, own.as_ref(), all),
-        Work::Alltoall { send, receive, .. } => direct::alltoall(plan, send.as_ref(), receive),
-        Work::Reduce(reduction, root) => {
-            if few || reduction.bytes <= WHOLE_REDUCE_BYTES_MAX {
-                tree::reduce(plan, reduction, local(*root));
-            } else {
-                reduction::reduce(plan, reduction, local(*root));
-            }
-        }
-        Work::Allreduce(reduction) => reduction::allreduce(plan, reduction),
-        Work::ReduceScatter { reduction, counts } => reduction::reduce_scatter(plan, reduction, counts),
-        Work::Scan { reduction, exclusive } => reduction::scan(plan, reduction, *exclusive),
-        Work::Neighbours(edges) => neighbours::exchange(plan, edges),
-    }
-}
-
-fn local(root: Root) -> usize {
-    match root {
-        Root::Local(root) => root,
-        _ => panic!("an intracommunicator has no {root:?}"),
-    }
-}
-
-#[cfg(test)]
-mod tests;

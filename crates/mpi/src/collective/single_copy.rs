@@ -4,14 +4,15 @@
 //! publish the address of the own data -> copy from and to the others' memories -> agree that all copies were done
 //! ```
 //!
-//! The members meet twice, however much there is to copy, and every byte is copied once, by a process that has nothing else to do:
-//! the cost does not depend on how far the cores are apart. Where the kernel refuses (found by a trial of each communicator, later
-//! by the agreement at the end), all members alike use messages, which need no such right.
+//! The members meet twice, however much there is to copy, and every byte is copied once, by a process that
+//! has nothing else to do: the cost does not depend on how far the cores are apart. Where the kernel refuses
+//! (found by a trial of each communicator, later by the agreement at the end), all members alike use
+//! messages, which need no such right.
 
 use tutti_datatype::{Buffer, reduce::Kernel};
 
-use super::block::{Block, Readers};
 use super::memory::Memory;
+use super::state::{Block, Readers, Right};
 use super::work::{Pieces, Reduction, Root, Work};
 use crate::process::Guard;
 
@@ -19,18 +20,6 @@ use crate::process::Guard;
 const REDUCED_BYTES: usize = 128 << 10;
 /// Shares are cut at pages: the kernel copies page by page.
 const PAGE_BYTES: usize = 4096;
-
-/// What is known of single copies among the members of a communicator; all know the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Right {
-    /// Not tried yet.
-    #[default]
-    Unknown,
-    /// The kernel allows them.
-    Granted,
-    /// It does not, to at least one member.
-    Refused,
-}
 
 /// What became of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +83,8 @@ fn trial(guard: &mut Guard, block: &Block) -> bool {
     for member in others(block) {
         let mut word = 0_u64;
         let theirs = published(guard, block, member, k);
-        // SAFETY: the word is ours; the member keeps its own until all have agreed, and nobody changes what it holds.
+        // SAFETY: the word is ours; the member keeps its own until all have agreed, and nobody changes what
+        // it holds.
         granted &= unsafe {
             fetch(guard, block, member, theirs.address, (&raw mut word).cast(), size_of::<u64>())
                 && word == WORD + member as u64
@@ -104,7 +94,8 @@ fn trial(guard: &mut Guard, block: &Block) -> bool {
     agree(guard, block, granted)
 }
 
-/// Members say whether they have done their part; true when all have. Nobody's memory is looked at any more afterwards.
+/// Members say whether they have done their part; true when all have. Nobody's memory is looked at any more
+/// afterwards.
 fn agree(guard: &mut Guard, block: &Block, done: bool) -> bool {
     let k = block.begin();
     let slot = block.prepare(guard, k, size_of::<u64>());
@@ -358,8 +349,8 @@ fn in_one_piece(pieces: &Pieces, size: usize, each: usize) -> Option<*mut u8> {
     (0..size).all(fits).then_some(first)
 }
 
-/// Every member reduces a part, and stores the result in every member's receive buffer. In place too: a part of a contribution is
-/// fetched by nobody else.
+/// Every member reduces a part, and stores the result in every member's receive buffer. In place too: a part
+/// of a contribution is fetched by nobody else.
 fn allreduce(guard: &mut Guard, block: &Block, reduction: &Reduction, kernel: Kernel) -> bool {
     let (size, bytes, extent) = (block.size(), reduction.bytes, reduction.bytes_per_element());
     let mine = Data { result: reduction.receive as u64, ..Data::new(reduction.send, bytes) };
@@ -390,8 +381,9 @@ struct Piece {
     bytes: usize,
 }
 
-/// Fetches a piece of all contributions and combines them from the last rank to the first into the receive buffer. Own elements are
-/// combined where they lie, so the first two operands may change places: a predefined operation is commutative.
+/// Fetches a piece of all contributions and combines them from the last rank to the first into the receive
+/// buffer. Own elements are combined where they lie, so the first two operands may change places: a
+/// predefined operation is commutative.
 ///
 /// # Safety
 /// The user's buffers are valid, the piece lies inside them, and both spare memories have room for it.

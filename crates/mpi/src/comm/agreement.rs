@@ -1,23 +1,26 @@
-//! How processes that make a communicator exchange a few numbers: over point-to-point messages on the parent's own contexts.
+//! How processes that make a communicator exchange a few numbers: over point-to-point messages on the
+//! parent's own contexts.
 //!
-//! **Contexts.** A new communicator's context must be new to each of its members. The *leader*, its first member, takes one
-//! from its own sequence: `(n * ranks of the job + world rank) * CONTEXTS_PER_COMM` with its private `n`. So contexts are unique
-//! in the whole job and for its whole life, whatever agreements run at the same time in other threads or communicators, and
-//! nobody but the leader has to be asked: a dup costs one broadcast, a split the exchange that it needs anyway.
+//! **Contexts.** A new communicator's context must be new to each of its members. The *leader*, its first
+//! member, takes one from its own sequence: `(n * ranks of the job + world rank) * CONTEXTS_PER_COMM` with
+//! its private `n`. So contexts are unique in the whole job and for its whole life, whatever agreements run
+//! at the same time in other threads or communicators, and nobody but the leader has to be asked: a dup costs
+//! one broadcast, a split the exchange that it needs anyway.
 //!
 //! | operation | messages |
 //! |---|---|
 //! | [`Guard::broadcast`] | binomial tree, any length |
 //! | [`Guard::allgather`] | Bruck's algorithm, ceil(log2 members) rounds, records of one length |
 //!
-//! Both name members by world rank, so that they serve groups, and both groups of an intercommunicator as one list.
+//! Both name members by world rank, so that they serve groups, and both groups of an intercommunicator as one
+//! list.
 
 use tutti_datatype::Buffer;
 
 use super::{CONTEXTS_PER_COMM, Channel};
 use crate::abi::*;
 use crate::collective::schedule::Schedule;
-use crate::engine::{Message, Mode, Started};
+use crate::engine::message::{Message, Mode, Started};
 use crate::error::{Error, Result};
 use crate::process::Guard;
 use crate::request::{Request, RequestKind};
@@ -74,7 +77,8 @@ impl Meeting {
         self.members[(root + distance) % self.members.len()]
     }
 
-    /// The lowest bit of the distance: the parent stands so far before this member, and its subtree is so large.
+    /// The lowest bit of the distance: the parent stands so far before this member, and its subtree is so
+    /// large.
     fn reach(&self, root: usize) -> usize {
         match self.distance(root) {
             0 => self.members.len().next_power_of_two(),
@@ -123,7 +127,8 @@ impl Guard {
     /// Everybody gets the records of all, in the order of the members.
     pub fn allgather<const N: usize>(&mut self, meeting: &Meeting, record: [u32; N]) -> Vec<[u32; N]> {
         let members = meeting.members.len();
-        // In round k the first 2^k records that follow my own are known; I give them to the member 2^k before me.
+        // In round k the first 2^k records that follow my own are known; I give them to the member 2^k before
+        // me.
         let mut known = record.to_vec();
         let mut have = 1;
         while have < members {

@@ -9,7 +9,8 @@ use tutti_datatype::Buffer;
 use super::agreement::Meeting;
 use super::{Channel, Comm, Group};
 use crate::abi::*;
-use crate::attributes::{self, Owner};
+use crate::attribute_calls;
+use crate::attributes::Owner;
 use crate::errhandler;
 use crate::error::{Result, check};
 use crate::info::Info;
@@ -45,7 +46,7 @@ impl Guard {
     /// # Errors
     /// MPI_ERR_COMM; whatever a copy callback of the user returned.
     pub fn dup_comm(&mut self, handle: MPI_Comm, hints: Option<Info>) -> Result<MPI_Comm> {
-        let copied = attributes::copy(self, Owner::Comm(handle));
+        let copied = attribute_calls::copy(self, Owner::Comm(handle));
         // The others wait for us even if our callback has failed.
         let meeting = self.whole(handle)?;
         let context = if meeting.me == 0 { self.new_context()? } else { 0 };
@@ -53,8 +54,8 @@ impl Guard {
         self.keep_duplicate(handle, context, copied?, hints)
     }
 
-    /// The same without waiting: the communicator is there at once and may be used when the request is done. The request
-    /// belongs to the schedule of the broadcast, which gives the communicator its context.
+    /// The same without waiting: the communicator is there at once and may be used when the request is done.
+    /// The request belongs to the schedule of the broadcast, which gives the communicator its context.
     ///
     /// # Errors
     /// As [`Guard::dup_comm`].
@@ -63,7 +64,7 @@ impl Guard {
         handle: MPI_Comm,
         hints: Option<Info>,
     ) -> Result<(MPI_Comm, MPI_Request)> {
-        let copied = attributes::copy(self, Owner::Comm(handle));
+        let copied = attribute_calls::copy(self, Owner::Comm(handle));
         let meeting = self.whole(handle)?;
         let mut schedule = meeting.schedule();
         let context = schedule.memory(size_of::<u32>()).cast::<u32>();
@@ -98,7 +99,7 @@ impl Guard {
         &mut self,
         handle: MPI_Comm,
         context: u32,
-        attributes: attributes::Set,
+        attributes: crate::attributes::Set,
         hints: Option<Info>,
     ) -> Result<MPI_Comm> {
         let parent = self.comm(handle)?;
@@ -111,8 +112,8 @@ impl Guard {
         Ok(self.keep_child(handle, made))
     }
 
-    /// The communicator of a part of the members (MPI_Comm_create). All members of the parent call it; MPI_COMM_NULL for those
-    /// that are in no group.
+    /// The communicator of a part of the members (MPI_Comm_create). All members of the parent call it;
+    /// MPI_COMM_NULL for those that are in no group.
     ///
     /// # Errors
     /// MPI_ERR_COMM; MPI_ERR_GROUP when the group has members that the parent has not.
@@ -217,8 +218,8 @@ impl Guard {
         Ok(records.into_iter().map(Proposal::decode).collect())
     }
 
-    /// The next meeting of all processes of a communicator; the first leads. Those of an intercommunicator stand in one list,
-    /// the group with the lower first member first.
+    /// The next meeting of all processes of a communicator; the first leads. Those of an intercommunicator
+    /// stand in one list, the group with the lower first member first.
     pub fn whole(&mut self, handle: MPI_Comm) -> Result<Meeting> {
         let tag = self.next_creation(handle)?;
         let comm = self.comm(handle)?;
@@ -231,10 +232,10 @@ impl Guard {
         Ok(Meeting::new(members, self.world_rank(), comm.context, Channel::Creation, tag))
     }
 
-    /// The tag of the next agreement over a communicator. All its members begin their agreements in the same order, so they
-    /// count the same; a nonblocking one may still be on its way when the next begins.
+    /// The tag of the next agreement over a communicator. All its members begin their agreements in the same
+    /// order, so they count the same; a nonblocking one may still be on its way when the next begins.
     fn next_creation(&mut self, handle: MPI_Comm) -> Result<i32> {
-        if crate::check::is_on() {
+        if crate::check_mode::is_on() {
             self.compare_creation(handle)?;
         }
         let comm = self.comm_mut(handle)?;
@@ -242,7 +243,8 @@ impl Guard {
         Ok(comm.creations)
     }
 
-    /// Keeps a communicator that inherits its parent's error handler (9.3.1), and whether it goes back to a session.
+    /// Keeps a communicator that inherits its parent's error handler (9.3.1), and whether it goes back to a
+    /// session.
     pub(super) fn keep_child(&mut self, parent: MPI_Comm, mut made: Comm) -> MPI_Comm {
         made.errhandler = self.comm(parent).map_or(MPI_ERRORS_ARE_FATAL, |parent| parent.errhandler);
         made.of_session = self.comm(parent).is_ok_and(|parent| parent.of_session);

@@ -1,7 +1,8 @@
 //! The end of a communicator (MPI 7.4.3 and 11.10.4).
 
 use crate::abi::*;
-use crate::attributes::{self, Owner};
+use crate::attribute_calls;
+use crate::attributes::Owner;
 use crate::errhandler;
 use crate::error::{Result, check};
 use crate::process::{Guard, Process};
@@ -11,14 +12,14 @@ use crate::wait_goal::Goal;
 use super::CONTEXTS_PER_COMM;
 
 impl Guard {
-    /// Frees a communicator: its attributes are deleted, then the handle is stale. Pending operations go on; they hold what
-    /// they need, and the context is never used again.
+    /// Frees a communicator: its attributes are deleted, then the handle is stale. Pending operations go on;
+    /// they hold what they need, and the context is never used again.
     ///
     /// # Errors
     /// MPI_ERR_COMM; whatever a delete callback of the user returned, and then the communicator stays.
     pub fn free_comm(&mut self, handle: MPI_Comm) -> Result<()> {
         self.check_own(handle)?;
-        attributes::delete_all(self, Owner::Comm(handle))?;
+        attribute_calls::delete_all(self, Owner::Comm(handle))?;
         // A callback of the user may have freed it itself.
         self.comm(handle)?;
         if let Some(index) = self.comms.index(handle.0) {

@@ -1,5 +1,5 @@
-//! Types chosen by what they can represent (MPI 19.1.5 and 19.1.9): by decimal digits and range as Fortran's SELECTED_*_KIND do, by
-//! size, and pairs by their members.
+//! Types chosen by what they can represent (MPI 19.1.5 and 19.1.9): by decimal digits and range as Fortran's
+//! SELECTED_*_KIND do, by size, and pairs by their members.
 
 use std::rc::Rc;
 
@@ -31,7 +31,8 @@ enum Kind {
 const INTEGERS: [(c_int, u8); 5] = [(2, 1), (4, 2), (9, 4), (18, 8), (38, 16)];
 
 impl Guard {
-    /// MPI_Type_create_f90_real and MPI_Type_create_f90_complex: at least `digits` digits and a range of `range`.
+    /// MPI_Type_create_f90_real and MPI_Type_create_f90_complex: at least `digits` digits and a range of
+    /// `range`.
     ///
     /// # Errors
     /// MPI_ERR_ARG when no kind has that, or nothing is asked for.
@@ -66,7 +67,8 @@ impl Guard {
         }
     }
 
-    /// The predefined type without a name that a constructor with these arguments stands for; always the same handle.
+    /// The predefined type without a name that a constructor with these arguments stands for; always the same
+    /// handle.
     fn f90_type(
         &mut self,
         combiner: c_int,
@@ -88,7 +90,8 @@ impl Guard {
             };
             Rc::new(Layout { part: Part::of_element(element, wire), description, handle })
         };
-        let handle = self.add_type(Datatype::predefined(layout(None), element, "", crate::check::is_on()));
+        let handle =
+            self.add_type(Datatype::predefined(layout(None), element, "", crate::check_mode::is_on()));
         self.datatype_mut(handle).expect("just made").layout = layout(Some(handle.0));
         self.predefined_types.f90.insert(key, handle);
         handle

@@ -13,7 +13,7 @@ use tutti_datatype::{
 
 use super::named;
 use crate::abi::*;
-use crate::check;
+use crate::check_mode;
 
 /// Where and what the data of one element of a predefined type are.
 pub fn part(handle: MPI_Datatype, element: Element) -> Part {
@@ -48,7 +48,7 @@ impl Predefined {
         for (handle, element, name) in TYPES {
             let layout = named(*handle, part(*handle, *element));
             types[handle.0 - FIRST] =
-                Some(Datatype::predefined(Rc::new(layout), *element, name, check::is_on()));
+                Some(Datatype::predefined(Rc::new(layout), *element, name, check_mode::is_on()));
         }
         let mut plain_sizes = [0; LAST - FIRST + 1];
         for (plain, datatype) in plain_sizes.iter_mut().zip(&types) {

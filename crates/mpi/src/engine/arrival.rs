@@ -3,15 +3,14 @@
 use tutti_datatype::{Buffer, SignatureWord};
 use tutti_shm::envelope_ring::{Envelope, Message as RingMessage};
 
-use super::copies::{Lane, SingleCopy, State};
+use super::lanes::{Lane, SingleCopy, State};
 use super::matching::{Body, SHORT_BYTES, Unexpected};
-use super::transfer::{Sink, Stream};
-use super::{
-    CANCEL, CANCELLED, COOP, CTS, EAGER, EAGER_BYTES_MAX, ENVELOPES_PER_TURN, Engine, FIN, Message, Mode,
-    RTR, RTS, STREAM, Started, WRITE, finish_receive,
-};
-use crate::check;
+use super::message::{EAGER_BYTES_MAX, Message, Mode, Started, finish_receive};
+use super::streams::{Sink, Stream};
+use super::{ENVELOPES_PER_TURN, Engine};
+use crate::check_mode;
 use crate::request::{Request, RequestKind};
+use tutti_shm::envelope::{CANCEL, CANCELLED, COOP, CTS, EAGER, FIN, RTR, RTS, STREAM, WRITE};
 
 impl Engine {
     /// Takes what has arrived from one peer.
@@ -69,7 +68,7 @@ impl Engine {
                 if envelope.kind == STREAM {
                     self.peers[from].sinks.push(number, Sink::new(envelope.length as usize));
                 }
-                let body = if check::is_on() { Body::Signed(word, Box::new(body)) } else { body };
+                let body = if check_mode::is_on() { Body::Signed(word, Box::new(body)) } else { body };
                 let message = Unexpected {
                     context: envelope.context,
                     tag: envelope.tag,
@@ -163,7 +162,7 @@ impl Engine {
     pub(super) fn send_to_self(&mut self, message: Message) -> Started {
         let Message { context, tag, buffer, mode, .. } = message;
         let (bytes, word) = (buffer.bytes, buffer.word());
-        if !check::is_on()
+        if !check_mode::is_on()
             && let Some(index) = self.matching.take_posted(&mut self.requests, self.me, context, tag)
         {
             let request = self.requests.get_mut(index);
@@ -182,7 +181,7 @@ impl Engine {
             let request = self.requests.insert(request);
             (Body::Local { request, buffer }, Started::Pending(request))
         };
-        if check::is_on() {
+        if check_mode::is_on() {
             return self.deliver_to_self(Unexpected { context, tag, bytes, body }, word, started);
         }
         self.matching.keep(self.me, Unexpected { context, tag, bytes, body });
@@ -239,8 +238,8 @@ fn keep(message: &RingMessage<'_>, envelope: &Envelope) -> Unexpected {
 /// Copies a message inside this process, through a piece of stack where both ends have gaps.
 fn copy_between(from: &Buffer, to: &Buffer) {
     let bytes = from.bytes.min(to.bytes);
-    // SAFETY: both are buffers of pending operations of the user, valid for their lengths; MPI forbids that they overlap,
-    // so only equal addresses of nothing could meet.
+    // SAFETY: both are buffers of pending operations of the user, valid for their lengths; MPI forbids that
+    // they overlap, so only equal addresses of nothing could meet.
     unsafe {
         if from.map.is_none() {
             to.store(0, from.at, bytes);

@@ -1,4 +1,5 @@
-//! Large messages by single copies between the memories of the two ranks ([`tutti_rma`]), and the choice of the way.
+//! Large messages by single copies between the memories of the two ranks ([`tutti_rma`]), and the choice of
+//! the way.
 //!
 //! ```text
 //! announced  -> the sender waits, on another core?   ring faster: CTS, bulk ring
@@ -9,8 +10,6 @@
 //!
 //! Who cannot copy says so in the joint's words, and both go over to the bulk ring for the whole message.
 
-use std::collections::VecDeque;
-use std::ops::{Index, IndexMut};
 use std::time::Instant;
 
 use tutti_rma::copy::{Copy, Cut, Side, Step};
@@ -18,107 +17,17 @@ use tutti_rma::{Memory, Remote};
 use tutti_shm::envelope_ring::Envelope;
 use tutti_shm::sync::Ordering;
 
+use super::lanes::{Block, Lane, SingleCopy, State};
+use super::message::finish_receive;
 use super::pace::Way;
 use super::peer::Outgoing;
-use super::transfer::{Sink, Stream};
-use super::{COOP, CTS, Engine, FIN, finish_receive, steps};
+use super::streams::{Sink, Stream};
+use super::{Engine, steps};
+use tutti_shm::envelope::{COOP, CTS, FIN};
 
-/// Which of a pair's joints: those of written messages are opened by the sender, those of announced ones by the receiver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Block {
-    /// Opened by the sender.
-    Written = 0,
-    /// Opened by the receiver.
-    Rendezvous = 1,
-}
-
-/// A matched message that moves by single copies; one end of it.
-#[derive(Debug)]
-pub struct SingleCopy {
-    /// Our request.
-    pub request: u32,
-    /// Number that the sender gave the message.
-    pub message: u32,
-    /// How it moves.
-    pub state: State,
-    /// When the bulk ring was chosen, if the time it takes is to be learnt.
-    pub since: Option<Instant>,
-}
-
-/// The copies of one kind between two ranks go on in order: only the first of a lane moves, the others wait behind it. A joint is for
-/// one message at a time anyway, and its messages are opened in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lane {
-    /// From the peer, announced.
-    RendezvousIn,
-    /// To the peer, announced, and the peer has asked us to help.
-    RendezvousOut,
-    /// From the peer to a advertised receive.
-    WrittenIn,
-    /// To a advertised receive of the peer.
-    WrittenOut,
-}
-
-/// All copies between this rank and a peer.
-#[derive(Debug, Default)]
-pub struct Lanes {
-    lanes: [VecDeque<SingleCopy>; Lane::ALL.len()],
-    /// The peer is in the engine's list.
-    is_listed: bool,
-}
-
-impl Lane {
-    const ALL: [Lane; 4] = [Lane::RendezvousIn, Lane::RendezvousOut, Lane::WrittenIn, Lane::WrittenOut];
-
-    /// Whether this rank is the sender.
-    fn is_out(self) -> bool {
-        matches!(self, Lane::RendezvousOut | Lane::WrittenOut)
-    }
-}
-
-impl Index<Lane> for Lanes {
-    type Output = VecDeque<SingleCopy>;
-
-    fn index(&self, lane: Lane) -> &VecDeque<SingleCopy> {
-        &self.lanes[lane as usize]
-    }
-}
-
-impl IndexMut<Lane> for Lanes {
-    fn index_mut(&mut self, lane: Lane) -> &mut VecDeque<SingleCopy> {
-        &mut self.lanes[lane as usize]
-    }
-}
-
-impl Lanes {
-    fn is_empty(&self) -> bool {
-        self.lanes.iter().all(VecDeque::is_empty)
-    }
-
-    /// Whether there are messages to the peer.
-    pub fn has_sends(&self) -> bool {
-        !self[Lane::RendezvousOut].is_empty() || !self[Lane::WrittenOut].is_empty()
-    }
-
-    /// Messages from the peer.
-    fn receives(&self) -> usize {
-        self[Lane::RendezvousIn].len() + self[Lane::WrittenIn].len()
-    }
-}
-
-/// How a message moves.
-#[derive(Debug)]
-pub enum State {
-    /// To this receiver, which has not chosen the way: the sender's address, or 0 when its data have gaps; the poll at which it came.
-    Undecided { address: u64, arrived: u32 },
-    /// To this receiver, which copies alone.
-    Alone { address: u64, offset: usize },
-    /// Both ranks copy. `opened` is only the opener's.
-    Together { copy: Copy, block: Block, opened: bool },
-}
-
-/// How long a receiver looks whether the sender comes into the library before it copies by itself: less than half a
-/// microsecond, which the faster way makes up for. A message that has waited behind another has waited.
+/// How long a receiver looks whether the sender comes into the library before it copies by itself: less than
+/// half a microsecond, which the faster way makes up for. A message that has waited behind another has
+/// waited.
 const PATIENCE_POLLS: u32 = 30;
 /// Copies of a lane that are finished before others are looked at.
 const COPIES_PER_TURN: usize = 64;
@@ -221,7 +130,8 @@ impl Engine {
         self.copy_alone(peer, address, 0)
     }
 
-    /// The way for a message from a rank, and when it began, if nothing else comes from there: then the time is worth something.
+    /// The way for a message from a rank, and when it began, if nothing else comes from there: then the time
+    /// is worth something.
     pub(super) fn choose_way(&mut self, peer: usize, bytes: usize) -> (Way, Option<Instant>) {
         let there = &mut self.peers[peer];
         let busy = there.copies.receives() > 1;
@@ -231,7 +141,8 @@ impl Engine {
         (there.pace.choose(bytes), Some(Instant::now()))
     }
 
-    /// Whether the other rank waits in the library, on a core of its own, so that it serves what we ask at once.
+    /// Whether the other rank waits in the library, on a core of its own, so that it serves what we ask at
+    /// once.
     pub(super) fn is_apart_and_waiting(&self, peer: usize) -> bool {
         !self.oversubscribed && self.job.endpoint(peer).waiting.load(Ordering::Relaxed) != 0
     }
@@ -245,7 +156,8 @@ impl Engine {
             || self.has_pieces(peer, Lane::WrittenOut)
     }
 
-    /// Whether pieces of a lane's copies are not taken yet. When all are, they will soon be found complete, and their rank is free.
+    /// Whether pieces of a lane's copies are not taken yet. When all are, they will soon be found complete,
+    /// and their rank is free.
     pub(super) fn has_pieces(&self, peer: usize, lane: Lane) -> bool {
         let there = &self.peers[peer];
         // Pieces are taken in order: what the last message has no more of, no other has.
@@ -258,7 +170,8 @@ impl Engine {
         joint.has_pieces(copy.number, copy.cut.pieces())
     }
 
-    /// Asks the sender of an announced message to copy the rest with us; waits while an earlier one has the joint.
+    /// Asks the sender of an announced message to copy the rest with us; waits while an earlier one has the
+    /// joint.
     fn join(&mut self, peer: usize, address: u64, offset: usize) -> Moved {
         let SingleCopy { request: index, message, .. } = *self.first(peer, Lane::RendezvousIn);
         let mutual = self.requests.get(index).mutual || self.sends_much_to(peer);
@@ -335,8 +248,9 @@ impl Engine {
                 if offset == wanted { Moved::Finished(Some(FIN)) } else { Moved::Piece }
             }
             Err(_) => {
-                // Not allowed here, or memory that cannot be read that way: the sender streams the whole message. An address
-                // that is really bad ends the sender with SIGSEGV, as it would have ended a copy of its own.
+                // Not allowed here, or memory that cannot be read that way: the sender streams the whole
+                // message. An address that is really bad ends the sender with SIGSEGV, as it would have ended
+                // a copy of its own.
                 self.peers[peer].single_copy_works = false;
                 Moved::Finished(Some(CTS))
             }
@@ -420,7 +334,8 @@ impl Engine {
         }
     }
 
-    /// The message goes through the bulk ring, from its first byte. An announced one's sender is told, if it does not know.
+    /// The message goes through the bulk ring, from its first byte. An announced one's sender is told, if it
+    /// does not know.
     fn stream_instead(&mut self, peer: usize, lane: Lane) {
         let copy = self.take_first(peer, lane);
         if lane.is_out() {

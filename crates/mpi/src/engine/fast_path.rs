@@ -1,14 +1,16 @@
-//! The fast path of small contiguous messages: no message object, arguments in registers; blocking calls need no request, and
-//! a nonblocking receive's is built where it stays.
+//! The fast path of small contiguous messages: no message object, arguments in registers; blocking calls need
+//! no request, and a nonblocking receive's is built where it stays.
 //!
-//! It does exactly what the general way would do, in the case that occurs most, and declines otherwise: nothing else under way
-//! between the two ranks, or messages that come in the order in which their receives were posted. A blocking receive looks into
-//! the ring for a few microseconds before it posts anything.
+//! It does exactly what the general way would do, in the case that occurs most, and declines otherwise:
+//! nothing else under way between the two ranks, or messages that come in the order in which their receives
+//! were posted. A blocking receive looks into the ring for a few microseconds before it posts anything.
 
 use super::matching::small_matches;
-use super::{EAGER, EAGER_BYTES_MAX, ENVELOPES_PER_TURN, Engine};
+use super::message::EAGER_BYTES_MAX;
+use super::{ENVELOPES_PER_TURN, Engine};
 use crate::handle::NONE;
 use crate::request::Request;
+use tutti_shm::envelope::EAGER;
 
 /// Polls of a receive before it is posted: about as long as a round trip on a busy machine.
 pub const POLLS: u32 = 1000;
@@ -51,7 +53,8 @@ impl Engine {
         from != self.me && self.peers.has(from) && self.matching.is_idle(from)
     }
 
-    /// Takes the next message of a rank to `at`, if it is there, small, and the one asked for. Only while [`Engine::is_alone`].
+    /// Takes the next message of a rank to `at`, if it is there, small, and the one asked for. Only while
+    /// [`Engine::is_alone`].
     ///
     /// # Safety
     /// `at` is valid for writing `capacity` bytes.
@@ -82,15 +85,17 @@ impl Engine {
         FastPath::Taken(envelope.tag, bytes)
     }
 
-    /// Whether a receive from any source would be the only one posted, and no message waits; all ranks must be of this node.
+    /// Whether a receive from any source would be the only one posted, and no message waits; all ranks must
+    /// be of this node.
     #[inline(always)]
     pub fn has_no_waiter(&self) -> bool {
         let ranks = self.peers.ranks();
         ranks.len() == self.job.ranks() && ranks.into_iter().all(|from| self.matching.is_idle(from))
     }
 
-    /// Takes the first message that comes from any rank to `at`, if it is small and the one asked for: its source, tag and bytes.
-    /// Each rank is looked at so many times, in turn. Only while [`Engine::has_no_waiter`].
+    /// Takes the first message that comes from any rank to `at`, if it is small and the one asked for: its
+    /// source, tag and bytes. Each rank is looked at so many times, in turn. Only while
+    /// [`Engine::has_no_waiter`].
     ///
     /// # Safety
     /// `at` is valid for writing `capacity` bytes.
@@ -119,7 +124,8 @@ impl Engine {
         None
     }
 
-    /// Takes messages of a rank for as long as each is small and for the oldest receive that is posted for the rank.
+    /// Takes messages of a rank for as long as each is small and for the oldest receive that is posted for
+    /// the rank.
     #[inline(always)]
     pub(super) fn take_expected(&mut self, from: usize) {
         let Engine { peers, matching, requests, .. } = self;
@@ -138,7 +144,8 @@ impl Engine {
             if !is_expected {
                 return;
             }
-            // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7); the message fits.
+            // SAFETY: the user keeps a receive buffer valid until the receive is done (MPI 3.7); the message
+            // fits.
             unsafe { message.read_inline_to(request.buffer.at, bytes) };
             if request.next == NONE {
                 message.consume();
@@ -152,7 +159,8 @@ impl Engine {
         }
     }
 
-    /// Starts a receive from a world rank into contiguous memory. `None` when a message waits that the general way must take.
+    /// Starts a receive from a world rank into contiguous memory. `None` when a message waits that the
+    /// general way must take.
     ///
     /// # Safety
     /// `at` is valid for writing `capacity` bytes until the receive is done.

@@ -1,8 +1,10 @@
-//! What n pending operations cost: n times one, whatever they wait for. Counted is how many operations the engines look at (`steps`), no
-//! time.
+//! What n pending operations cost: n times one, whatever they wait for. Counted is how many operations the
+//! engines look at (`steps`), no time.
 
+use super::message::Mode;
 use super::protocol_tests::{World, world};
 use super::*;
+use tutti_datatype::Buffer;
 
 const CONTEXT: u32 = 5;
 const LARGE: usize = 20_000;
@@ -47,7 +49,8 @@ impl Many {
         done(A, &self.sends) && done(B, &self.receives)
     }
 
-    /// Both ranks make progress until all is done; each wait looks at its last request first, as far as this test goes.
+    /// Both ranks make progress until all is done; each wait looks at its last request first, as far as this
+    /// test goes.
     fn finish(&mut self) {
         for _ in 0..1_000_000 {
             for engine in &mut self.world.0 {

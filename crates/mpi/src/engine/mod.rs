@@ -1,7 +1,8 @@
-//! The point-to-point engine: requests, matching, and the state machines that move bytes between ranks of a node.
+//! The point-to-point engine: requests, matching, and the state machines that move bytes between ranks of a
+//! node.
 //!
-//! Calls start operations ([`Engine::send`], [`Engine::receive`]); [`Engine::progress`] finishes them. Every state machine can stop
-//! at any byte and go on later; none runs inside another's loop.
+//! Calls start operations ([`Engine::send`], [`Engine::receive`]); [`Engine::progress`] finishes them. Every
+//! state machine can stop at any byte and go on later; none runs inside another's loop.
 //!
 //! Inside a node, through the rings:
 //!
@@ -24,14 +25,17 @@
 //! RTR -> matching large send -> WRITE, then the same two ways, without asking
 //! ```
 //!
-//! Eager data that wait at the receiver are bounded by credit: a sender with [`EAGER_CREDIT_BYTES`] out announces instead.
+//! Eager data that wait at the receiver are bounded by credit: a sender with [`EAGER_CREDIT_BYTES`] out
+//! announces instead.
 
 mod arrival;
 mod backlog;
 mod copies;
 mod counters;
 pub mod fast_path;
+mod lanes;
 mod matching;
+pub mod message;
 pub(crate) mod numbered;
 mod pace;
 mod peer;
@@ -44,6 +48,7 @@ mod remote_write;
 mod rtr;
 mod stage;
 pub mod steps;
+mod streams;
 mod transfer;
 mod unexpected;
 
@@ -57,76 +62,26 @@ use std::rc::Rc;
 
 use tutti_runtime::job::Job;
 use tutti_runtime::router::{Lend, Router};
-use tutti_shm::envelope::{CANCEL, CANCELLED, COOP, CTS, EAGER, FIN, RTR, RTS, STREAM, WRITE};
+use tutti_shm::envelope::CANCEL;
 use tutti_shm::envelope_ring::Envelope;
 use tutti_shm::sync::Ordering;
 
-use tutti_datatype::{Buffer, SignatureWord};
-
 use crate::abi::*;
-use crate::check;
+use crate::check_mode;
 use crate::request::{Request, RequestKind, Requests, WhenDone};
 use matching::Matching;
 use peer::{Outgoing, Peer, Peers};
-use remote::Remote;
+use remote_client::Remote;
+
+use message::{EAGER_BYTES_MAX, Message, Started};
 
 pub use counters::Counters;
 pub use matching::Found;
 
-/// Messages up to this many bytes travel inside the envelope ring.
-const INLINE_BYTES_MAX: usize = 2048;
-/// Messages up to this many bytes are sent without asking.
-const EAGER_BYTES_MAX: usize = 16 << 10;
-/// Eager bytes that one sender may have waiting at one receiver.
-const EAGER_CREDIT_BYTES: u64 = 256 << 10;
-/// What a message counts for besides its data.
-const EAGER_OVERHEAD_BYTES: u64 = 64;
 /// Envelopes taken from one peer before the others are looked at.
 const ENVELOPES_PER_TURN: usize = 64;
 /// A wait for one peer looks at the others every so many polls.
 const POLLS_PER_ROUND: u32 = 16;
-
-/// How a send may complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// When the buffer can be reused.
-    Standard,
-    /// When the matching receive has started.
-    Synchronous,
-}
-
-/// A send that has been started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Started {
-    /// It is finished already.
-    Done,
-    /// This request finishes it.
-    Pending(u32),
-}
-
-/// The arguments of a send, translated.
-#[derive(Clone, Debug)]
-pub struct Message {
-    /// World rank of the receiver.
-    pub to: u32,
-    /// Context of the communicator.
-    pub context: u32,
-    /// Tag.
-    pub tag: i32,
-    /// Data.
-    pub buffer: Buffer,
-    /// Completion.
-    pub mode: Mode,
-}
-
-/// A message whose type signature is not that of the receive that took it.
-#[derive(Clone, Copy, Debug)]
-pub struct Suspect {
-    /// What the sender says of its data.
-    pub word: SignatureWord,
-    /// Bytes of the message.
-    pub bytes: usize,
-}
 
 /// The engine of this process.
 #[derive(Debug)]
@@ -156,7 +111,8 @@ impl Engine {
     /// `lend` lends [`Engine::lend_client`] to whoever else polls the network in this process.
     pub fn new(job: Job, router: Option<Rc<RefCell<Router>>>, lend: Option<Lend>) -> Self {
         let ranks = job.ranks();
-        // SAFETY: called once for each peer; the rings stay inside the engine, beside the job that they belong to.
+        // SAFETY: called once for each peer; the rings stay inside the engine, beside the job that they
+        // belong to.
         let peers = Peers::new(job.local_ranks(), |peer| Peer::new(unsafe { job.rings(peer) }));
         let (oversubscribed, me) = (job.is_oversubscribed(), job.rank());
         Engine {
@@ -213,7 +169,7 @@ impl Engine {
         self.requests.get_mut(index).posted = ticket;
         self.push_out(to);
         // A checked send stays until the program has completed it.
-        if self.requests.get(index).done && !check::is_on() {
+        if self.requests.get(index).done && !check_mode::is_on() {
             self.requests.remove(index);
             return Started::Done;
         }
@@ -240,7 +196,8 @@ impl Engine {
         index
     }
 
-    /// Withdraws an operation that is not matched yet; anything else goes on. A send whose receiver knows of it asks it.
+    /// Withdraws an operation that is not matched yet; anything else goes on. A send whose receiver knows of
+    /// it asks it.
     pub fn cancel(&mut self, index: u32) {
         let request = self.requests.get(index);
         match request.kind {
@@ -291,7 +248,8 @@ impl Engine {
         }
     }
 
-    /// Takes a message out of matching for a later receive (3.8.2); returns what it is and its number in the keep.
+    /// Takes a message out of matching for a later receive (3.8.2); returns what it is and its number in the
+    /// keep.
     pub fn extract(&mut self, context: u32, source: i32, tag: i32) -> Option<(Found, MPI_Message)> {
         self.matching.extract(context, source, tag)
     }
@@ -325,7 +283,8 @@ impl Engine {
         self.matching.probe(context, source, tag)
     }
 
-    /// Moves whatever can be moved. `hint` is the peer that the caller waits for. Returns whether anything moved.
+    /// Moves whatever can be moved. `hint` is the peer that the caller waits for. Returns whether anything
+    /// moved.
     #[inline]
     pub fn progress(&mut self, hint: Option<usize>) -> bool {
         self.polls = self.polls.wrapping_add(1);
@@ -387,7 +346,8 @@ impl Engine {
         })
     }
 
-    /// Whether the data of a pending send or receive are under way, so that it ends without another call of the peer.
+    /// Whether the data of a pending send or receive are under way, so that it ends without another call of
+    /// the peer.
     pub fn is_matched(&self, index: u32) -> bool {
         let request = self.requests.get(index);
         let peer = usize::try_from(request.peer).ok();
@@ -405,8 +365,9 @@ impl Engine {
         }
     }
 
-    /// Of a pending send how many of its bytes are in the bulk ring or in the FIFO to another node, of a receive how many have come by these;
-    /// and of how many: of a receive that is not matched, those that it has room for.
+    /// Of a pending send how many of its bytes are in the bulk ring or in the FIFO to another node, of a
+    /// receive how many have come by these; and of how many: of a receive that is not matched, those that it
+    /// has room for.
     pub fn moved_bytes(&self, index: u32) -> (u64, u64) {
         let request = self.requests.get(index);
         let found = usize::try_from(request.peer).ok().and_then(|peer| {
@@ -420,7 +381,8 @@ impl Engine {
         (found.unwrap_or(0) as u64, whole as u64)
     }
 
-    /// Where an onlooker finds the messages that no receive has asked for; `lock`: under which they are taken.
+    /// Where an onlooker finds the messages that no receive has asked for; `lock`: under which they are
+    /// taken.
     pub fn expose_unexpected(&self, lock: &std::sync::atomic::AtomicU32) {
         let root = self.matching.unexpected_root();
         root.lock.store((&raw const *lock).addr() as u64, Ordering::Relaxed);
@@ -433,7 +395,8 @@ impl Engine {
         self.matching.unexpected_count() as u32
     }
 
-    /// Whether something for others has found no room yet, or is on its way piece by piece: the library may let them go on by itself.
+    /// Whether something for others has found no room yet, or is on its way piece by piece: the library may
+    /// let them go on by itself.
     pub fn owes(&self) -> bool {
         !self.copying.is_empty()
             || self.peers.iter().any(|peer| !peer.backlog.is_empty() || !peer.streams.is_empty())
@@ -472,14 +435,4 @@ impl Engine {
     fn finish(&mut self, index: u32) {
         self.requests.finish(index);
     }
-}
-
-/// Marks a receive as done: `bytes` is the length of the message.
-#[inline(always)]
-fn finish_receive(requests: &mut Requests, index: u32) {
-    let request = requests.get_mut(index);
-    if request.bytes > request.buffer.bytes {
-        request.error = MPI_ERR_TRUNCATE;
-    }
-    requests.finish(index);
 }

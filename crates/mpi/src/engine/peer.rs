@@ -9,16 +9,16 @@ use tutti_runtime::job::Rings;
 use tutti_shm::envelope_ring::Envelope;
 
 use super::backlog::Backlog;
-use super::copies::Lanes;
+use super::lanes::Lanes;
+use super::message::{
+    EAGER_BYTES_MAX, EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, INLINE_BYTES_MAX, Message, Mode,
+};
 use super::numbered::Numbered;
 use super::pace::Pace;
 use super::rtr::{RtrReceiver, RtrSender};
-use super::transfer::{Sink, Stream};
-use super::{
-    EAGER, EAGER_BYTES_MAX, EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, INLINE_BYTES_MAX, Message, Mode, RTS,
-    STREAM, WRITE,
-};
-use crate::check;
+use super::streams::{Sink, Stream};
+use crate::check_mode;
+use tutti_shm::envelope::{EAGER, RTS, STREAM, WRITE};
 
 /// The peers of this node, by world rank.
 #[derive(Debug)]
@@ -163,7 +163,7 @@ impl Peer {
     pub fn new(rings: Rings) -> Self {
         // A checked message says what it is, for which an envelope with data has no place.
         let inline_bytes_max =
-            if check::is_on() { 0 } else { rings.out.inline_bytes_max().min(INLINE_BYTES_MAX) };
+            if check_mode::is_on() { 0 } else { rings.out.inline_bytes_max().min(INLINE_BYTES_MAX) };
         Peer {
             rings,
             backlog: Backlog::default(),
@@ -244,8 +244,9 @@ impl Peer {
         self.rings.out.try_push(envelope, &words(arguments))
     }
 
-    /// Announces a message that is written to a advertised receive or streamed to it at once; `cut` is that of the copy, none for
-    /// the stream. Returns the number of the message and that of its copy; `None` when the ring is full.
+    /// Announces a message that is written to a advertised receive or streamed to it at once; `cut` is that
+    /// of the copy, none for the stream. Returns the number of the message and that of its copy; `None` when
+    /// the ring is full.
     pub fn push_written(&mut self, remote_write: &Written) -> Option<(u32, u32)> {
         let Written { context, tag, buffer, receive, cut } = remote_write;
         let (message, number) = (self.next_message, self.next_written.wrapping_add(1));
@@ -278,8 +279,8 @@ impl Peer {
             return false;
         }
         let envelope = Envelope { kind: EAGER, flags: 0, context, tag, length: bytes as u64 };
-        // SAFETY: the user's memory is valid for the length of the message (MPI's rule for send buffers); an empty message
-        // may have a null address, which a slice may not.
+        // SAFETY: the user's memory is valid for the length of the message (MPI's rule for send buffers); an
+        // empty message may have a null address, which a slice may not.
         let data = unsafe { if bytes == 0 { &[][..] } else { std::slice::from_raw_parts(at, bytes) } };
         let pushed = self.rings.out.try_push(&envelope, data);
         if pushed {
@@ -305,7 +306,8 @@ impl Peer {
 
     #[inline(never)]
     fn push_packed(&mut self, envelope: &Envelope, buffer: &Buffer) -> bool {
-        // SAFETY: the user's memory is valid (MPI's rule for send buffers); the message has as many bytes as it says.
+        // SAFETY: the user's memory is valid (MPI's rule for send buffers); the message has as many bytes as
+        // it says.
         unsafe { self.rings.out.try_push_with(envelope, buffer.bytes, |to| buffer.load(0, to, buffer.bytes)) }
     }
 
@@ -327,7 +329,8 @@ impl Peer {
     #[inline(always)]
     pub fn release_credit(&mut self, bytes: usize) {
         self.eager_released += bytes as u64 + EAGER_OVERHEAD_BYTES;
-        // The sender announces when it sees no credit, so it never waits for this; telling it seldom saves cache traffic.
+        // The sender announces when it sees no credit, so it never waits for this; telling it seldom saves
+        // cache traffic.
         if self.eager_released - self.eager_published >= EAGER_CREDIT_BYTES / 8 {
             self.eager_published = self.eager_released;
             self.rings.release_to_peer(self.eager_released);

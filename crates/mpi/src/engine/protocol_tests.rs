@@ -6,6 +6,7 @@ use tutti_runtime::attach::Place;
 use tutti_shm::layout::Geometry;
 use tutti_shm::segment::Segment;
 
+use super::message::Mode;
 use super::*;
 
 const CONTEXT: u32 = 5;
@@ -261,7 +262,8 @@ fn rtr_any_source_is_never_advertised() {
 #[test]
 fn messages_never_overtake_across_protocols() {
     let mut world = world(2);
-    // Eager and large in turn, receives posted before and after: written, announced, streamed and inline ones mix.
+    // Eager and large in turn, receives posted before and after: written, announced, streamed and inline ones
+    // mix.
     let sizes = [LARGE, 10, LARGE, 5000, 300_000, 0, LARGE, 20_000, 1, LARGE];
     let messages: Vec<Vec<u8>> = sizes.iter().enumerate().map(|(i, &n)| pattern(n, i as u8)).collect();
     for posted_before in 0..=messages.len() {

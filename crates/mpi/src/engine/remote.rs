@@ -19,61 +19,21 @@
 //! What waits for room in a FIFO is the backlog; what waits for a free place among the bulk messages,
 //! `to_accept` and `to_send`. All of it goes on at each look at the network ([`super::remote_client`]).
 
-use std::cell::{RefCell, RefMut};
-use std::rc::Rc;
+use std::cell::RefMut;
 
 use tutti_runtime::net::Traffic;
-use tutti_runtime::router::{Client, Lend, RouteId, Router};
+use tutti_runtime::router::{Client, RouteId, Router};
 use tutti_runtime::service;
 use tutti_shm::envelope::{CANCEL, Head};
 
+use super::Engine;
+use super::counters::Counters;
 use super::matching::Unexpected;
-use super::remote_client::{RemoteClient, deliver};
-use super::remote_state::{Outgoing, State};
-use super::{Counters, Engine, Message, Started};
-use crate::check;
+use super::message::{Message, Started};
+use super::remote_client::{Remote, RemoteClient, deliver};
+use super::remote_state::Outgoing;
+use crate::check_mode;
 use crate::request::{Request, RequestKind};
-
-/// Kinds of records that are messages.
-const KINDS: std::ops::Range<u8> = 1..0x20;
-
-/// Everything that concerns ranks of other nodes.
-#[derive(Debug)]
-pub struct Remote {
-    router: Rc<RefCell<Router>>,
-    route: RouteId,
-    state: State,
-}
-
-impl Remote {
-    /// The way to the ranks of other nodes, in a job of so many ranks. `lend` is for other interfaces of the
-    /// process.
-    pub fn new(router: Rc<RefCell<Router>>, ranks: usize, lend: Option<Lend>) -> Self {
-        let state = State::new(ranks, router.borrow().record_bytes_max());
-        let route = router.borrow_mut().register(KINDS, lend);
-        Remote { router, route, state }
-    }
-
-    /// Whether a send waits for its receive.
-    pub fn is_rendezvous(&self, to: usize, message: u32, request: u32) -> bool {
-        self.state.is_rendezvous(to, message, request)
-    }
-
-    /// How far a send or a receive has come by records.
-    pub fn moved_bytes(&self, peer: usize, request: u32) -> Option<usize> {
-        self.state.moved_bytes(peer, request)
-    }
-
-    /// Whether something waits for room, or for a place among the bulk messages.
-    pub fn owes(&self) -> bool {
-        self.state.owes()
-    }
-
-    /// Whether nothing is owed to other nodes.
-    pub fn is_flushed(&self) -> bool {
-        self.router.borrow().is_quiet() && self.state.is_flushed()
-    }
-}
 
 impl Engine {
     /// The network, and what the engine does with its records and bulk messages.
@@ -88,7 +48,7 @@ impl Engine {
     pub(super) fn send_to_node(&mut self, message: Message) -> Started {
         let to = message.to as usize;
         let (mut router, route, mut client) = self.network();
-        if !check::is_on() && client.state.try_eager(&mut router.outbox(route), &message) {
+        if !check_mode::is_on() && client.state.try_eager(&mut router.outbox(route), &message) {
             client.counters.eager += 1;
             if !router.may_wait(to) {
                 router.transmit_as(route, &mut client);
@@ -112,7 +72,7 @@ impl Engine {
         }
         drop(router);
         // A checked send stays until the program has completed it.
-        if self.requests.get(index).done && !check::is_on() {
+        if self.requests.get(index).done && !check_mode::is_on() {
             self.requests.remove(index);
             return Started::Done;
         }

@@ -1,20 +1,68 @@
 //! What the engine does with records and bulk data of other nodes, and with a receive that finds such a
 //! message waiting.
 
+use std::cell::RefCell;
 use std::ptr::NonNull;
+use std::rc::Rc;
 
 use tutti_channel::{BulkError, Taken};
 use tutti_datatype::{Buffer, SignatureWord};
-use tutti_runtime::router::{Client, Outbox};
+use tutti_runtime::router::{Client, Lend, Outbox, RouteId, Router};
 use tutti_shm::envelope::{CANCEL, CANCELLED, CREDIT, Head, PART};
 
+use super::counters::Counters;
 use super::matching::{Body, Matching, SHORT_BYTES, Unexpected};
+use super::message::{Mode, finish_receive};
 use super::remote_state::{Accept, Cts, Inbound, Outgoing, State, Target, send_record};
-use super::{CTS, Counters, EAGER, FIN, Mode, RTS, STREAM, finish_receive};
 use crate::request::Requests;
+use tutti_shm::envelope::{CTS, EAGER, FIN, RTS, STREAM};
 
 /// Messages up to this many bytes are sent without asking: asking costs a round trip, some 20 us.
 const EAGER_BYTES_MAX: usize = 64 << 10;
+
+/// Kinds of records that are messages.
+const KINDS: std::ops::Range<u8> = 1..0x20;
+
+/// Everything that concerns ranks of other nodes.
+#[derive(Debug)]
+pub struct Remote {
+    /// The network, shared with other interfaces of the process.
+    pub router: Rc<RefCell<Router>>,
+    /// Ours in it.
+    pub route: RouteId,
+    /// What the engine knows of them besides.
+    pub state: State,
+}
+
+impl Remote {
+    /// The way to the ranks of other nodes, in a job of so many ranks. `lend` is for other interfaces of the
+    /// process.
+    pub fn new(router: Rc<RefCell<Router>>, ranks: usize, lend: Option<Lend>) -> Self {
+        let state = State::new(ranks, router.borrow().record_bytes_max());
+        let route = router.borrow_mut().register(KINDS, lend);
+        Remote { router, route, state }
+    }
+
+    /// Whether a send waits for its receive.
+    pub fn is_rendezvous(&self, to: usize, message: u32, request: u32) -> bool {
+        self.state.is_rendezvous(to, message, request)
+    }
+
+    /// How far a send or a receive has come by records.
+    pub fn moved_bytes(&self, peer: usize, request: u32) -> Option<usize> {
+        self.state.moved_bytes(peer, request)
+    }
+
+    /// Whether something waits for room, or for a place among the bulk messages.
+    pub fn owes(&self) -> bool {
+        self.state.owes()
+    }
+
+    /// Whether nothing is owed to other nodes.
+    pub fn is_flushed(&self) -> bool {
+        self.router.borrow().is_quiet() && self.state.is_flushed()
+    }
+}
 
 /// What the engine does with its records and bulk messages.
 pub(super) struct RemoteClient<'a> {

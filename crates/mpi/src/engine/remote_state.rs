@@ -10,9 +10,9 @@ use tutti_runtime::router::Outbox;
 use tutti_shm::envelope::{CREDIT, EAGER, HEAD_BYTES, Head, SIGNED_HEAD_BYTES};
 
 use super::backlog::Backlog;
+use super::message::{EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, Message, Mode};
 use super::numbered::Numbered;
-use super::{EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, Message, Mode};
-use crate::check;
+use crate::check_mode;
 
 /// What the engine knows of them besides the channel.
 #[derive(Debug)]
@@ -102,7 +102,8 @@ impl State {
             to_accept: VecDeque::new(),
             to_send: VecDeque::new(),
             busy: Vec::new(),
-            record_data_max: record_bytes_max - if check::is_on() { SIGNED_HEAD_BYTES } else { HEAD_BYTES },
+            record_data_max: record_bytes_max
+                - if check_mode::is_on() { SIGNED_HEAD_BYTES } else { HEAD_BYTES },
         }
     }
 

@@ -16,7 +16,8 @@ use tutti_shm::peers::Peers;
 use tutti_shm::segment::Segment;
 use tutti_transport::udp;
 
-use super::{Engine, Message, Mode, Started};
+use super::Engine;
+use super::message::{Message, Mode, Started};
 use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_TRUNCATE};
 use crate::request::{Request, RequestKind};
 

@@ -17,14 +17,16 @@ use tutti_rma::copy::{Copy, Cut, Side};
 use tutti_rma::{Memory, Remote};
 use tutti_shm::envelope_ring::Envelope;
 
-use super::copies::{Block, Lane, SingleCopy, State};
+use super::lanes::{Block, Lane, SingleCopy, State};
+use super::message::EAGER_BYTES_MAX;
 use super::pace::Way;
 use super::peer::Written;
 use super::rtr::{AdvertisedReceive, Arrived};
-use super::transfer::{Sink, Stream};
-use super::{EAGER_BYTES_MAX, ENVELOPES_PER_TURN, Engine, RTR};
+use super::streams::{Sink, Stream};
+use super::{ENVELOPES_PER_TURN, Engine};
 use crate::abi::MPI_ANY_SOURCE;
-use crate::check;
+use crate::check_mode;
+use tutti_shm::envelope::RTR;
 
 /// Flag of RTR: the bulk ring has been faster.
 const PREFERS_RING: u8 = 1;
@@ -43,7 +45,7 @@ impl Engine {
         // Ranks that share cores take turns anyway, so an answer saves nothing, and one copy by the receiver
         // alone is faster (docs/benchmarks/2026-11-22.md). A checked message says what its data are, in an
         // envelope that a written one does not have.
-        if self.oversubscribed || from == self.me || !self.peers.has(from) || check::is_on() {
+        if self.oversubscribed || from == self.me || !self.peers.has(from) || check_mode::is_on() {
             return false;
         }
         let advertising = &self.peers[from].advertising;

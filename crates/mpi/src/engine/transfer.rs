@@ -1,71 +1,13 @@
-//! How large messages move through the bulk ring: out ([`Stream`]) and in ([`Sink`]). Other ways: [`super::copies`].
-
-use std::time::Instant;
+//! How large messages move through the bulk ring: out ([`Stream`]) and in ([`Sink`]). Other ways:
+//! [`super::copies`].
 
 use tutti_shm::bulk_ring::Chunk;
 
+use super::Engine;
+use super::message::{Mode, finish_receive};
 use super::pace::Way;
 use super::peer::{Launched, Outgoing, Peer};
-use super::stage::{Gathered, Packed};
-use super::{Engine, Mode, finish_receive};
-
-/// A message on its way out through the bulk ring.
-#[derive(Debug)]
-pub struct Stream {
-    /// Its number.
-    message: u32,
-    /// Its request, which holds the data.
-    request: u32,
-    /// Bytes that are in the ring or gone.
-    offset: usize,
-    packed: Packed,
-}
-
-/// A message on its way in through the bulk ring.
-#[derive(Debug)]
-pub struct Sink {
-    /// Bytes of the whole message.
-    bytes: usize,
-    /// Bytes that have arrived.
-    arrived: usize,
-    gathered: Gathered,
-    target: Target,
-    /// Whether the message was sent without asking, so that its credit is to be given back.
-    eager: bool,
-    /// When it was asked for, if the time it takes is to be learnt.
-    since: Option<Instant>,
-}
-
-#[derive(Debug)]
-enum Target {
-    /// The buffer of a receive.
-    Receive(u32),
-    /// Memory of ours, until a receive comes.
-    Held(Vec<u8>),
-}
-
-impl Stream {
-    /// From the beginning.
-    pub fn new(message: u32, request: u32) -> Self {
-        Stream { message, request, offset: 0, packed: Packed::default() }
-    }
-}
-
-impl Sink {
-    /// The sink of an eager message that no receive has taken.
-    pub fn new(bytes: usize) -> Self {
-        Sink { eager: true, ..Sink::to(Target::Held(Vec::new()), bytes) }
-    }
-
-    /// The sink of a message for a receive; `since` if the time it takes is to be learnt.
-    pub fn matched(bytes: usize, request: u32, since: Option<Instant>) -> Self {
-        Sink { since, ..Sink::to(Target::Receive(request), bytes) }
-    }
-
-    fn to(target: Target, bytes: usize) -> Self {
-        Sink { bytes, arrived: 0, gathered: Gathered::default(), target, eager: false, since: None }
-    }
-}
+use super::streams::{Sink, Stream, Target};
 
 impl Peer {
     /// How far a send or a receive has come through the bulk ring: each way there is one message at a time.
@@ -145,8 +87,8 @@ impl Engine {
             while stream.offset < buffer.bytes {
                 let Some(slot) = ring.free_slot() else { return moved };
                 let bytes = ring.piece_bytes(buffer.bytes - stream.offset);
-                // SAFETY: the user keeps a send buffer valid until the send is done (MPI 3.7); the slot is ours until the
-                // commit and long enough.
+                // SAFETY: the user keeps a send buffer valid until the send is done (MPI 3.7); the slot is
+                // ours until the commit and long enough.
                 let bytes = unsafe { stream.packed.load(buffer, stream.offset, slot.as_ptr(), bytes) };
                 ring.commit(Chunk { message: stream.message, bytes });
                 stream.offset += bytes;
@@ -170,7 +112,8 @@ impl Engine {
                 "message {} is longer than its envelope says",
                 chunk.message
             );
-            // SAFETY: the slot is full and ours until we advance; a receive's buffer is valid until the receive is done.
+            // SAFETY: the slot is full and ours until we advance; a receive's buffer is valid until the
+            // receive is done.
             unsafe {
                 match &mut sink.target {
                     Target::Receive(index) => {
@@ -218,7 +161,8 @@ impl Engine {
         }
     }
 
-    /// A receive takes a message that is streaming in: what is here goes to its buffer, the rest follows directly.
+    /// A receive takes a message that is streaming in: what is here goes to its buffer, the rest follows
+    /// directly.
     pub(super) fn redirect_sink(&mut self, from: usize, number: u32, index: u32) {
         let sink = self.peers[from].sinks.get_mut(number);
         let sink = sink.expect("a streaming message has a sink until it is complete");

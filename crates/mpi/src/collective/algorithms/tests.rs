@@ -4,7 +4,9 @@ use super::super::op::Reducer;
 use super::super::work::{Pieces, Reduction};
 use super::*;
 use crate::abi::*;
+use crate::comm::Group;
 use crate::datatype::Predefined;
+use std::rc::Rc;
 
 /// Sizes on both sides of every threshold of the algorithms.
 const COUNTS: [usize; 4] = [0, 3, 3000, 300_000];

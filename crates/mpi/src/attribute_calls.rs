@@ -1,0 +1,227 @@
+//! Attributes (MPI 7.7): what users cache on communicators, datatypes and windows, under keys that they make.
+//!
+//! A key lives until it is freed *and* no attribute uses it. Its callbacks run with no lock held and nothing
+//! borrowed, so a callback may call MPI, change the very set that is being copied or emptied, and free the
+//! key. Therefore every loop here looks at the set anew after each callback.
+
+use core::ffi::{c_int, c_void};
+
+use crate::abi::*;
+use crate::attributes::{Key, Object, Owner, Set};
+use crate::error::{Error, Result, check};
+use crate::process::Guard;
+
+type Copy =
+    unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+type Delete = unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
+
+/// Makes a key.
+pub fn create_key(
+    guard: &mut Guard,
+    object: Object,
+    copy: usize,
+    delete: usize,
+    extra_state: usize,
+) -> c_int {
+    let keys = &mut guard.attributes.keys;
+    let index = keys.insert(Key { object, copy, delete, extra_state, uses: 0, is_freed: false });
+    keys.handle(index) as c_int
+}
+
+/// Frees a key; attributes that use it keep it alive.
+///
+/// # Errors
+/// MPI_ERR_KEYVAL.
+pub fn free_key(guard: &mut Guard, object: Object, key: c_int) -> Result<()> {
+    let index = find_key(guard, object, key)?;
+    guard.attributes.keys.get_mut(index).is_freed = true;
+    forget_if_unused(guard, index);
+    Ok(())
+}
+
+/// Sets an attribute; one that is there already is deleted first (7.7.2).
+///
+/// # Errors
+/// MPI_ERR_KEYVAL; whatever the delete callback of the old value returned.
+pub fn set(guard: &mut Guard, owner: Owner, key: c_int, value: usize) -> Result<()> {
+    find_set(guard, owner)?;
+    find_key(guard, owner.object(), key)?;
+    if find_set(guard, owner)?.is_some_and(|set| set.get(key).is_some()) {
+        delete(guard, owner, key)?;
+    }
+    let index = find_key(guard, owner.object(), key)?;
+    guard.attributes.keys.get_mut(index).uses += 1;
+    make_set(guard, owner)?.0.push((key, value));
+    Ok(())
+}
+
+/// The value of an attribute, if it is set.
+///
+/// # Errors
+/// MPI_ERR_KEYVAL.
+pub fn get(guard: &Guard, owner: Owner, key: c_int) -> Result<Option<usize>> {
+    find_key(guard, owner.object(), key)?;
+    Ok(find_set(guard, owner)?.and_then(|set| set.get(key)))
+}
+
+/// Deletes an attribute.
+///
+/// # Errors
+/// MPI_ERR_KEYVAL; whatever the delete callback returned, and then the attribute stays.
+pub fn delete(guard: &mut Guard, owner: Owner, key: c_int) -> Result<()> {
+    let index = find_key(guard, owner.object(), key)?;
+    let value = find_set(guard, owner)?.and_then(|set| set.get(key)).ok_or_else(|| {
+        Error::new(MPI_ERR_KEYVAL, format_args!("attribute {key:#x} is not set on this object"))
+    })?;
+    let Key { delete, extra_state, .. } = *guard.attributes.keys.get(index);
+    if delete != 0 {
+        let code = guard.unlocked(|| {
+            // SAFETY: the user gave this address as that of a delete callback; no lock is held.
+            unsafe {
+                let function = std::mem::transmute::<usize, Delete>(delete);
+                function(owner.number(), key, value as *mut c_void, extra_state as *mut c_void)
+            }
+        });
+        check_callback("delete", key, code)?;
+    }
+    // The callback may have deleted it itself.
+    let set = make_set(guard, owner)?;
+    if let Some(position) = set.position(key) {
+        set.0.remove(position);
+        release_key(guard, index);
+    }
+    Ok(())
+}
+
+/// Deletes all attributes, the youngest first.
+///
+/// # Errors
+/// Whatever a delete callback returned; that attribute and the older ones stay.
+pub fn delete_all(guard: &mut Guard, owner: Owner) -> Result<()> {
+    while let Some((key, _)) = find_set(guard, owner)?.and_then(|set| set.0.last().copied()) {
+        delete(guard, owner, key)?;
+    }
+    guard.attributes.others.remove(&owner);
+    Ok(())
+}
+
+/// The attributes that a duplicate of the object gets.
+///
+/// # Errors
+/// Whatever a copy callback returned.
+pub fn copy(guard: &mut Guard, owner: Owner) -> Result<Set> {
+    let mut copies = Set::default();
+    let keys: Vec<c_int> = match find_set(guard, owner)? {
+        Some(set) => set.0.iter().map(|(key, _)| *key).collect(),
+        None => return Ok(copies),
+    };
+    for key in keys {
+        let copied = copy_one(guard, owner, key);
+        match copied {
+            Ok(Some(value)) => copies.0.push((key, value)),
+            Ok(None) => {}
+            Err(error) => {
+                for (key, _) in copies.0 {
+                    if let Ok(index) = find_key(guard, owner.object(), key) {
+                        release_key(guard, index);
+                    }
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(copies)
+}
+
+/// Gives a new object of the kinds that have no room for them its attributes.
+pub fn adopt(guard: &mut Guard, owner: Owner, copies: Set) {
+    if !copies.0.is_empty() {
+        guard.attributes.others.insert(owner, copies);
+    }
+}
+
+/// The copy of one attribute; none when it is not copied, or gone since.
+fn copy_one(guard: &mut Guard, owner: Owner, key: c_int) -> Result<Option<usize>> {
+    let Some(value) = find_set(guard, owner)?.and_then(|set| set.get(key)) else { return Ok(None) };
+    let index = find_key(guard, owner.object(), key)?;
+    let Key { copy, extra_state, .. } = *guard.attributes.keys.get(index);
+    // The use is counted first, so that the key outlives its callback.
+    guard.attributes.keys.get_mut(index).uses += 1;
+    let mut new_value = value;
+    let mut flag = c_int::from(copy != 0);
+    let mut code = MPI_SUCCESS;
+    if copy > MPI_COMM_DUP_FN {
+        let place: *mut usize = &mut new_value;
+        let flag: *mut c_int = &mut flag;
+        code = guard.unlocked(|| {
+            // SAFETY: the user gave this address as that of a copy callback; no lock is held; both places
+            // live here.
+            unsafe {
+                let function = std::mem::transmute::<usize, Copy>(copy);
+                let (extra_state, value) = (extra_state as *mut c_void, value as *mut c_void);
+                function(owner.number(), key, extra_state, value, place.cast(), flag)
+            }
+        });
+    }
+    if code == MPI_SUCCESS && flag != 0 {
+        return Ok(Some(new_value));
+    }
+    release_key(guard, index);
+    check_callback("copy", key, code)?;
+    Ok(None)
+}
+
+/// The attributes of an object, if it ever had one.
+fn find_set(guard: &Guard, owner: Owner) -> Result<Option<&Set>> {
+    match owner {
+        Owner::Comm(handle) => guard.comm(handle).map(|comm| Some(&comm.attributes)),
+        Owner::Datatype(handle) => guard.datatype(handle).map(|_| guard.attributes.others.get(&owner)),
+        Owner::Win(handle) => Err(bad_win(handle)),
+    }
+}
+
+fn make_set(guard: &mut Guard, owner: Owner) -> Result<&mut Set> {
+    match owner {
+        Owner::Comm(handle) => guard.comm_mut(handle).map(|comm| &mut comm.attributes),
+        _ => Ok(guard.attributes.others.entry(owner).or_default()),
+    }
+}
+
+/// A key that is alive: one that is freed too while attributes use it, for those are still read and deleted.
+fn find_key(guard: &Guard, object: Object, key: c_int) -> Result<u32> {
+    let keys = &guard.attributes.keys;
+    let index = usize::try_from(key).ok().and_then(|handle| keys.index(handle));
+    match index {
+        Some(index) if keys.get(index).object == object => Ok(index),
+        Some(index) => Err(Error::new(
+            MPI_ERR_KEYVAL,
+            format_args!("key {key:#x} is for a {:?}, expected one for a {object:?}", keys.get(index).object),
+        )),
+        None if key == MPI_KEYVAL_INVALID => Err(Error::new(MPI_ERR_KEYVAL, "key is MPI_KEYVAL_INVALID")),
+        None => Err(Error::new(
+            MPI_ERR_KEYVAL,
+            format_args!("key {key:#x} is freed, predefined or was never one"),
+        )),
+    }
+}
+
+fn release_key(guard: &mut Guard, index: u32) {
+    guard.attributes.keys.get_mut(index).uses -= 1;
+    forget_if_unused(guard, index);
+}
+
+fn forget_if_unused(guard: &mut Guard, index: u32) {
+    let key = guard.attributes.keys.get(index);
+    if key.is_freed && key.uses == 0 {
+        guard.attributes.keys.remove(index);
+    }
+}
+
+fn check_callback(which: &str, key: c_int, code: c_int) -> Result<()> {
+    check(code == MPI_SUCCESS, code, || format!("the {which} callback of attribute {key:#x} returned {code}"))
+}
+
+#[cold]
+fn bad_win(handle: MPI_Win) -> Error {
+    Error::new(MPI_ERR_WIN, format_args!("window {:#x} is freed or was never one", handle.0))
+}

@@ -1,0 +1,93 @@
+//! What the checker keeps between calls.
+
+use core::ffi::CStr;
+use std::collections::HashSet;
+
+use crate::handle::Slab;
+
+/// What the checker knows.
+#[derive(Debug)]
+pub struct Check {
+    /// Which call made the objects of each kind; see [`Counts`].
+    pub(super) kept: [Counts; KINDS],
+    /// The call before the one that is being entered.
+    pub(super) last_call: &'static CStr,
+    pub(super) said: HashSet<String>,
+    /// Its own waiting.
+    pub(super) waiting: Waiting,
+}
+
+/// Kinds of objects whose makers are remembered.
+const KINDS: usize = 5;
+/// A call makes at most so many objects of a kind that the user sees.
+const MADE_MAX: usize = 4;
+
+/// The makers of the objects of one slab. They are looked for at the entry of the next call, where the last
+/// one's objects stand at the places that were free; so no place that makes objects knows of this.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counts {
+    /// By index: handle and function.
+    makers: Vec<(usize, &'static CStr)>,
+    /// Places at which the objects of the call will stand.
+    next: [u32; MADE_MAX],
+}
+
+impl Counts {
+    pub(super) fn look<T>(&mut self, slab: &Slab<T>, function: &'static CStr) {
+        for index in self.next {
+            let Some(handle) = slab.live_handle(index) else { continue };
+            let at = index as usize;
+            if self.makers.len() <= at {
+                self.makers.resize(at + 1, (0, c""));
+            }
+            if self.makers[at].0 != handle {
+                self.makers[at] = (handle, function);
+            }
+        }
+        self.next = slab.next_indices();
+    }
+
+    pub(super) fn maker(&self, handle: usize, index: u32) -> Option<&'static CStr> {
+        self.makers.get(index as usize).filter(|maker| maker.0 == handle).map(|maker| maker.1)
+    }
+}
+
+impl Check {
+    /// Nothing yet.
+    pub(super) fn new() -> Self {
+        Check {
+            kept: Default::default(),
+            last_call: c"MPI_Init",
+            said: HashSet::new(),
+            waiting: Waiting::default(),
+        }
+    }
+}
+
+/// What this rank knows of its own waiting.
+#[derive(Debug, Default)]
+pub struct Waiting {
+    /// Where its ends of the rings stood at the last look; none when a call has begun since.
+    pub(super) footprint: Option<u64>,
+    /// When the call began to wait, in library time: who is frozen does not wait.
+    pub(super) since: Option<u64>,
+    /// The hint of this call is printed.
+    pub(super) is_hinted: bool,
+    /// All ranks at an earlier moment at which all were blocked.
+    pub(super) seen: Option<Seen>,
+    pub(super) is_said: bool,
+}
+
+/// Moves of all ranks, none for those that had left, and their looks, read after that.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    pub(super) moves: Vec<Option<u32>>,
+    pub(super) looks: Vec<u32>,
+}
+
+impl Waiting {
+    /// A call begins.
+    pub fn begin_call(&mut self) {
+        *self = Waiting { is_said: self.is_said, ..Waiting::default() };
+    }
+}

@@ -1,0 +1,189 @@
+//! Running schedules: to their end, or on with each progress.
+
+use super::schedule::{Operation, Schedule, Step, copy};
+use crate::abi::*;
+use crate::engine::message::{Message, Mode, Started};
+use crate::error::{Error, Result};
+use crate::extra::Extra;
+use crate::handle::NONE;
+use crate::process::{Guard, Process};
+use crate::request::{Request, RequestKind, WhenDone};
+use crate::wait_goal::Goal;
+use tutti_datatype::Buffer;
+
+/// Messages of this size that go both ways at the same time are fetched by their receivers.
+const FETCH_BYTES_MIN: usize = 32 << 10;
+
+/// What a schedule can do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Advance {
+    Finished,
+    /// This request must be done first.
+    Blocked(u32),
+}
+
+impl Schedule {
+    /// Takes all steps that can be taken.
+    fn advance(&mut self, guard: &mut Guard) -> Advance {
+        while let Some(step) = self.steps.get(self.next) {
+            match step {
+                Step::Send { to, buffer } => {
+                    let (to, context, tag, buffer) = (*to, self.context, self.tag, buffer.clone());
+                    let started =
+                        guard.engine.send(Message { to, context, tag, buffer, mode: Mode::Standard });
+                    self.started.push(match started {
+                        Started::Done => NONE,
+                        Started::Pending(index) => index,
+                    });
+                }
+                Step::Receive { from, buffer } => {
+                    let mut request = Request::new(
+                        RequestKind::Receive,
+                        buffer.clone(),
+                        self.context,
+                        *from as i32,
+                        self.tag,
+                    );
+                    request.mutual = self.is_mutual && buffer.bytes >= FETCH_BYTES_MIN;
+                    self.started.push(guard.engine.receive(request));
+                }
+                Step::Await(operation) => {
+                    let operation = *operation;
+                    if let Some(blocked) = self.settle(guard, operation) {
+                        return blocked;
+                    }
+                }
+                Step::AwaitAll => {
+                    while self.settled < self.started.len() {
+                        if let Some(blocked) = self.settle(guard, self.settled) {
+                            return blocked;
+                        }
+                        self.settled += 1;
+                    }
+                }
+                // SAFETY: both are memory of the schedule or the user's, valid while the operation is
+                // pending.
+                Step::Copy { from, to } => unsafe { copy(from, to) },
+                Step::Name { comm, context } => {
+                    if let Ok(made) = guard.comm_mut(*comm) {
+                        // SAFETY: memory of the schedule, which the steps before have filled.
+                        made.context = unsafe { context.read() };
+                    }
+                }
+                // SAFETY: memory of the schedule, which the steps before have filled.
+                Step::Introduce { receive, words } => unsafe {
+                    guard.introduce(*receive, words.read_unaligned())
+                },
+                Step::Combine { reducer, input, inout, count } => {
+                    let (reducer, input, inout, count) = (reducer.clone(), *input, *inout, *count);
+                    // SAFETY: as above; the algorithms never combine a memory with itself.
+                    unsafe { reducer.combine(&mut guard.rank, input, inout, count) };
+                }
+                Step::Compare(exchange) => {
+                    let exchange = exchange.clone();
+                    // SAFETY: the memory is this schedule's; everything started before has been awaited.
+                    unsafe { exchange.compare(guard) };
+                }
+            }
+            self.next += 1;
+        }
+        Advance::Finished
+    }
+
+    /// Takes the outcome of an operation, if it is finished.
+    fn settle(&mut self, guard: &mut Guard, operation: Operation) -> Option<Advance> {
+        let index = self.started[operation];
+        if index == NONE {
+            return None;
+        }
+        if !guard.engine.requests.get(index).done {
+            return Some(Advance::Blocked(index));
+        }
+        let request = guard.engine.requests.remove(index);
+        self.started[operation] = NONE;
+        if request.error != MPI_SUCCESS && self.error.is_none() {
+            self.error = Some(self.mismatch(guard, &request));
+        }
+        None
+    }
+
+    /// The error of a receive that has failed.
+    #[cold]
+    fn mismatch(&self, guard: &Guard, request: &Request) -> Error {
+        let from = match guard.rank_in_context(self.context, request.peer as u32) {
+            Some(rank) => format!("rank {rank}"),
+            None => format!("world rank {}", request.peer),
+        };
+        let function = self.function.map(|name| format!("{}: ", name.to_string_lossy())).unwrap_or_default();
+        Error::new(
+            request.error,
+            format_args!(
+                "{function}{from} sent {} bytes, {} were expected: the counts or types of the ranks do not match",
+                request.bytes, request.buffer.bytes
+            ),
+        )
+    }
+}
+
+impl Guard {
+    /// Runs a schedule to its end.
+    ///
+    /// # Errors
+    /// MPI_ERR_TRUNCATE when a rank sent more than was expected.
+    pub fn run(&mut self, schedule: &mut Schedule) -> Result<()> {
+        loop {
+            match schedule.advance(self) {
+                Advance::Finished => return schedule.error.take().map_or(Ok(()), Err),
+                Advance::Blocked(index) => {
+                    let hint = usize::try_from(self.engine.requests.get(index).peer).ok();
+                    let is_done =
+                        |process: &mut Process| process.engine.requests.get(index).done.then_some(());
+                    self.wait(hint, Goal::Step(schedule), is_done);
+                }
+            }
+        }
+    }
+
+    /// Leaves a schedule with the process; returns the request that is done when the schedule is.
+    pub fn launch(&mut self, schedule: Schedule) -> u32 {
+        let pending = Request::new(RequestKind::Collective, Buffer::empty(), 0, MPI_ANY_SOURCE, MPI_ANY_TAG);
+        let request = self.engine.requests.insert(pending);
+        let function = schedule.function.or(Some(self.call));
+        self.advance_schedule(Box::new(Schedule { request, function, ..schedule }));
+        request
+    }
+
+    /// Goes on with every schedule that was launched and can go on.
+    #[cold]
+    pub fn advance_schedules(&mut self) {
+        loop {
+            let Process { schedules, engine, .. } = &mut **self;
+            let Some(schedule) = schedules.take_ready(&mut engine.requests) else { break };
+            self.advance_schedule(schedule);
+        }
+    }
+
+    /// Goes on with a schedule, which is not among the others meanwhile: a function of the user may run.
+    fn advance_schedule(&mut self, mut schedule: Box<Schedule>) {
+        match schedule.advance(self) {
+            Advance::Finished => self.conclude(&mut schedule),
+            Advance::Blocked(awaited) => {
+                let Process { schedules, engine, .. } = &mut **self;
+                schedules.put(schedule, awaited, &mut engine.requests);
+            }
+        }
+    }
+
+    fn conclude(&mut self, schedule: &mut Schedule) {
+        let index = schedule.request;
+        let request = self.engine.requests.get_mut(index);
+        if let Some(error) = schedule.error.take() {
+            (request.error, request.context) = (error.class, schedule.context);
+            request.extra = Some(Box::new(Extra::Failed(error.text)));
+        }
+        request.done = true;
+        if request.when_done == WhenDone::Free {
+            self.engine.requests.remove(index);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What a communicator keeps for its collective operations: the tags of its schedules, and its block in the
+//! shared segment.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use tutti_runtime::job::Job;
+use tutti_shm::collective::{Member, SLOT_BYTES};
+
+use crate::comm::group::Group;
+
+/// Block of MPI_COMM_WORLD.
+pub(super) const WORLD_BLOCK: usize = 0;
+/// What a communicator keeps for its collective operations.
+#[derive(Debug, Default)]
+pub struct State {
+    /// How many schedules this process has run on the communicator, and how many it has started; all ranks
+    /// count alike.
+    schedules: [u32; 2],
+    pub(super) place: Place,
+}
+
+/// Where the operations of a communicator meet.
+#[derive(Debug, Default)]
+pub(super) enum Place {
+    /// No collective operation yet.
+    #[default]
+    Unknown,
+    /// This block.
+    Block(Rc<Block>),
+    /// Messages only.
+    Messages,
+}
+
+/// How a collective operation is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// It returns when it is done.
+    Blocking,
+    /// It leaves a request.
+    Started,
+}
+
+/// Who reads a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readers {
+    /// Every member.
+    All,
+    /// This member.
+    One(usize),
+}
+
+/// The block of a communicator, as one member sees it.
+#[derive(Debug)]
+pub struct Block {
+    pub(super) index: usize,
+    /// This member.
+    pub me: usize,
+    /// The members in order, as world ranks.
+    pub(super) group: Rc<Group>,
+    /// Context of the communicator.
+    pub(super) context: u32,
+    pub(super) members: *const Member,
+    pub(super) data: *mut u8,
+    /// Last operation begun.
+    pub(super) sequence: Cell<u64>,
+    /// All members have arrived at this operation, so they have finished every earlier one.
+    pub(super) synced: Cell<u64>,
+    /// What this member's two slots were last published for.
+    pub(super) published: [Cell<(u64, Readers)>; 2],
+    pub(super) looks: u32,
+    /// More ranks than cores.
+    pub is_oversubscribed: bool,
+    /// What goes through the block.
+    pub limits: Limits,
+    /// Whether members may copy from each other's memories.
+    pub right: Cell<Right>,
+}
+
+impl State {
+    /// The next tag for messages of collective operations. Those that are waited for and those that are
+    /// started are counted apart: they never meet, as inside a node, where only the latter are messages. A
+    /// checked program has one order of all.
+    pub fn next_tag(&mut self, call: Call) -> i32 {
+        let call = if crate::check_mode::is_on() { Call::Blocking } else { call };
+        let count = &mut self.schedules[call as usize];
+        *count = (*count + 1) & (i32::MAX >> 1) as u32;
+        (*count << 1) as i32 | call as i32
+    }
+
+    /// Gives the block back; called once by every member, when it frees the communicator.
+    pub fn release(&mut self, job: &Job) {
+        let Place::Block(block) = std::mem::replace(&mut self.place, Place::Messages) else { return };
+        if block.index != WORLD_BLOCK {
+            job.block(block.index).leave(block.sequence.get());
+        }
+    }
+}
+
+/// Up to which size work goes through the slots, several times in turn if need be.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Broadcast.
+    pub(super) broadcast: usize,
+    /// Reduction to all.
+    pub(super) allreduce: usize,
+    /// From so many bytes on members copy from each other's memories.
+    pub single_copy: usize,
+}
+
+impl Limits {
+    /// What was measured to be best. Every turn of the slots brings all ranks together, which costs little
+    /// while each has a core and a switch of processes each otherwise; what every rank reads from every other
+    /// grows with their number.
+    pub fn new(ranks: usize, oversubscribed: bool) -> Self {
+        let (broadcast, allreduce) = match (oversubscribed, ranks) {
+            (true, _) => (2, 1),
+            (false, 2..=4) => (4, 4),
+            (false, _) => (4, 2),
+        };
+        Limits {
+            broadcast: broadcast * SLOT_BYTES,
+            allreduce: allreduce * SLOT_BYTES,
+            single_copy: SLOT_BYTES + 1,
+        }
+    }
+}
+
+/// What is known of single copies among the members of a communicator; all know the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Right {
+    /// Not tried yet.
+    #[default]
+    Unknown,
+    /// The kernel allows them.
+    Granted,
+    /// It does not, to at least one member.
+    Refused,
+}

@@ -1,0 +1,57 @@
+//! A message as the engine knows it, the sizes at which its protocol changes, and how a request ends.
+
+use tutti_datatype::Buffer;
+
+use crate::abi::MPI_ERR_TRUNCATE;
+use crate::request::Requests;
+
+/// Messages up to this many bytes travel inside the envelope ring.
+pub const INLINE_BYTES_MAX: usize = 2048;
+/// Messages up to this many bytes are sent without asking.
+pub const EAGER_BYTES_MAX: usize = 16 << 10;
+/// Eager bytes that one sender may have waiting at one receiver.
+pub const EAGER_CREDIT_BYTES: u64 = 256 << 10;
+/// What a message counts for besides its data.
+pub const EAGER_OVERHEAD_BYTES: u64 = 64;
+/// How a send may complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// When the buffer can be reused.
+    Standard,
+    /// When the matching receive has started.
+    Synchronous,
+}
+
+/// A send that has been started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Started {
+    /// It is finished already.
+    Done,
+    /// This request finishes it.
+    Pending(u32),
+}
+
+/// The arguments of a send, translated.
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// World rank of the receiver.
+    pub to: u32,
+    /// Context of the communicator.
+    pub context: u32,
+    /// Tag.
+    pub tag: i32,
+    /// Data.
+    pub buffer: Buffer,
+    /// Completion.
+    pub mode: Mode,
+}
+
+/// Marks a receive as done: `bytes` is the length of the message.
+#[inline(always)]
+pub fn finish_receive(requests: &mut Requests, index: u32) {
+    let request = requests.get_mut(index);
+    if request.bytes > request.buffer.bytes {
+        request.error = MPI_ERR_TRUNCATE;
+    }
+    requests.finish(index);
+}

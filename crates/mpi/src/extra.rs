@@ -1,0 +1,166 @@
+//! What only some requests have: others that they stand for, functions of the user, data of their own.
+
+use core::ffi::c_void;
+use std::cell::Cell;
+use std::fmt;
+use std::rc::Rc;
+
+use tutti_datatype::Buffer;
+
+use crate::abi::*;
+use crate::engine::message::Started;
+use crate::error::{Result, check};
+use crate::handle::Slab;
+use crate::partition::Partitioned;
+use crate::request::{Outcome, Request, Suspect};
+
+/// What a request has besides what the engine needs.
+#[derive(Debug)]
+pub enum Extra {
+    /// It stands for other requests.
+    Compound(Compound),
+    /// The user finishes it.
+    Generalized(Generalized),
+    /// The message's data, which belong to the request.
+    Owned(Owned),
+    /// A receive whose message has another type signature; only while the program is being checked.
+    Suspect(Suspect),
+    /// It is done when this buffer is empty.
+    Flush(Attached),
+    /// It has partitions.
+    Partitioned(Partitioned),
+    /// A collective operation that has failed: what the user is told.
+    Failed(Box<str>),
+}
+
+/// One of the operations that a request stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Finished.
+    Done(Outcome),
+    /// This request finishes it.
+    Pending(u32),
+}
+
+/// A request that stands for others.
+pub struct Compound {
+    /// It can be started again.
+    pub(crate) is_persistent: bool,
+    /// The first gives the status.
+    pub(crate) parts: [Part; 2],
+    /// Started and not completed.
+    pub(crate) active: bool,
+}
+
+/// The functions of a generalized request.
+#[derive(Clone, Copy, Debug)]
+pub struct Generalized {
+    /// Fills the status.
+    pub query: MPI_Grequest_query_function,
+    /// Frees what the user keeps.
+    pub free: MPI_Grequest_free_function,
+    /// Told of MPI_Cancel.
+    pub cancel: MPI_Grequest_cancel_function,
+    /// The user's pointer for all three.
+    pub state: *mut c_void,
+}
+
+/// A part that was finished when it started and has no status.
+pub const NOTHING: Part = Part::Done(Outcome::EMPTY);
+
+impl From<Started> for Part {
+    fn from(started: Started) -> Self {
+        match started {
+            Started::Done => NOTHING,
+            Started::Pending(index) => Part::Pending(index),
+        }
+    }
+}
+
+impl From<Option<u32>> for Part {
+    fn from(received: Option<u32>) -> Self {
+        received.map_or(Part::Done(Outcome::PROC_NULL), Part::Pending)
+    }
+}
+
+impl fmt::Debug for Compound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compound")
+            .field("persistent", &self.is_persistent)
+            .field("parts", &self.parts)
+            .field("active", &self.active)
+            .finish()
+    }
+}
+
+impl Compound {
+    /// Whether all it stands for are done.
+    pub(crate) fn is_done(&self, requests: &Slab<Request>) -> bool {
+        self.parts.iter().all(|part| match part {
+            Part::Done(_) => true,
+            Part::Pending(index) => requests.get(*index).done,
+        })
+    }
+}
+
+/// A buffer attached by the user.
+#[derive(Clone, Debug)]
+pub struct Attached {
+    /// Its address, given back at the detach.
+    pub address: *mut c_void,
+    /// Its size in bytes.
+    pub bytes: usize,
+    pub(crate) pending: Rc<Cell<usize>>,
+}
+
+/// Data of a buffered message; when they go, their share of the buffer is free again.
+#[derive(Debug)]
+pub struct Owned {
+    pub(crate) data: Box<[u8]>,
+    pub(crate) share: usize,
+    pub(crate) pending: Rc<Cell<usize>>,
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.pending.set(self.pending.get() - self.share);
+    }
+}
+
+impl Attached {
+    /// A buffer of the user; `MPI_BUFFER_AUTOMATIC` has no limit.
+    pub fn new(address: *mut c_void, bytes: usize) -> Self {
+        let bytes = if address == MPI_BUFFER_AUTOMATIC { usize::MAX } else { bytes };
+        Attached { address, bytes, pending: Rc::default() }
+    }
+
+    /// Whether no message is left in it.
+    pub fn is_empty(&self) -> bool {
+        self.pending.get() == 0
+    }
+
+    /// Whether this request sends a message out of it.
+    pub fn holds(&self, request: &Request) -> bool {
+        match request.extra.as_deref() {
+            Some(Extra::Owned(owned)) => Rc::ptr_eq(&owned.pending, &self.pending),
+            _ => false,
+        }
+    }
+
+    /// Copies a message, if there is room for it.
+    pub(crate) fn take(&self, buffer: &Buffer) -> Result<Owned> {
+        let share = buffer.bytes + MPI_BSEND_OVERHEAD as usize;
+        let free = self.bytes - self.pending.get();
+        check(share <= free, MPI_ERR_BUFFER, || {
+            format!(
+                "the attached buffer has {free} of {} bytes free, the message needs {share} with MPI_BSEND_OVERHEAD",
+                self.bytes
+            )
+        })?;
+        let mut data = vec![0; buffer.bytes].into_boxed_slice();
+        // SAFETY: the user's memory is valid for the length of the message.
+        unsafe { buffer.load(0, data.as_mut_ptr(), buffer.bytes) };
+        self.pending.set(self.pending.get() + share);
+        Ok(Owned { data, share, pending: self.pending.clone() })
+    }
+}

@@ -1,0 +1,211 @@
+//! Who uses the library: the world model (MPI_Init to MPI_Finalize) and sessions (MPI 11.2 and 11.3), in any
+//! order and at the same time. A process takes its place in the job once, for the first of them; it leaves
+//! when the world model has ended and no session is open, or, if there never was a world model, when the
+//! process ends, for it may open another session until then.
+
+use core::ffi::c_int;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use tutti_runtime::attach::AttachError;
+use tutti_runtime::rank::{self, LOCK};
+use tutti_shm::ticket::APPLICATION_VARIABLE;
+
+use crate::abi::*;
+use crate::comm::{CONTEXTS_PER_COMM, Comm, Group};
+use crate::datatype::Predefined;
+use crate::engine::Engine;
+use crate::error::{Error, Result, check};
+use crate::handle::{Kind, Slab};
+use crate::process::{self, AFTER, BEFORE, Guard, Process, RUNNING, Session};
+use crate::request::{Request, RequestKind};
+use crate::wait_goal::Goal;
+use crate::waiting;
+
+/// Phase of the world model.
+static WORLD: AtomicU8 = AtomicU8::new(BEFORE);
+/// Open sessions.
+static SESSIONS: AtomicUsize = AtomicUsize::new(0);
+/// Held while the library starts or ends.
+static CHANGE: Mutex<()> = Mutex::new(());
+
+/// Phase of the world model: MPI_Initialized and MPI_Finalized tell it.
+pub fn world_phase() -> u8 {
+    WORLD.load(Ordering::Acquire)
+}
+
+/// Why the library did not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// The world model was started before.
+    Twice,
+    /// The place in the job cannot be had.
+    Attach(AttachError),
+}
+
+/// Starts the world model.
+///
+/// # Errors
+/// When it was started before, or the place in the job cannot be had.
+pub fn start_world(required: c_int) -> std::result::Result<(), StartError> {
+    let _change = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
+    if world_phase() != BEFORE {
+        return Err(StartError::Twice);
+    }
+    start_or_raise(required).map_err(StartError::Attach)?;
+    WORLD.store(RUNNING, Ordering::Release);
+    Ok(())
+}
+
+/// Ends the world model. The caller has deleted what hangs on MPI_COMM_SELF.
+pub fn end_world() {
+    let _change = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
+    WORLD.store(AFTER, Ordering::Release);
+    if SESSIONS.load(Ordering::Acquire) == 0 {
+        leave();
+    }
+}
+
+/// One more session.
+///
+/// # Errors
+/// MPI_ERR_UNSUPPORTED_OPERATION when this process has left its job; MPI_ERR_OTHER when it cannot take its
+/// place.
+pub fn open(session: Session) -> Result<MPI_Session> {
+    let _change = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
+    check(process::phase() != AFTER, MPI_ERR_UNSUPPORTED_OPERATION, || {
+        "this process has left its job with MPI_Finalize and the end of its last session".into()
+    })?;
+    let is_first = process::phase() == BEFORE;
+    start_or_raise(session.thread_level).map_err(|error| Error::new(MPI_ERR_OTHER, error))?;
+    if is_first {
+        // SAFETY: the function is static and takes no argument.
+        unsafe { libc::atexit(leave_at_exit) };
+    }
+    SESSIONS.fetch_add(1, Ordering::AcqRel);
+    let mut guard = process::enter()
+        .ok_or_else(|| Error::new(MPI_ERR_OTHER, format_args!("called {}", process::absence())))?;
+    let index = guard.sessions.insert(session);
+    Ok(MPI_Session(guard.sessions.handle(index)))
+}
+
+/// One session less; the handle is stale already.
+pub fn closed() {
+    let _change = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
+    if SESSIONS.fetch_sub(1, Ordering::AcqRel) == 1 && world_phase() == AFTER {
+        leave();
+    }
+}
+
+fn start_or_raise(required: c_int) -> std::result::Result<(), AttachError> {
+    if process::phase() == BEFORE {
+        return start(required);
+    }
+    raise_thread_level(required);
+    Ok(())
+}
+
+fn leave() {
+    if let Some(guard) = process::enter() {
+        finish(guard);
+    }
+}
+
+/// A process that only had sessions leaves when it ends, if it has closed them all.
+extern "C" fn leave_at_exit() {
+    if world_phase() != RUNNING && SESSIONS.load(Ordering::Acquire) == 0 {
+        leave();
+    }
+}
+
+/// Takes this process's place in its job. The caller has made sure that this happens once.
+///
+/// # Errors
+/// When there is a ticket but the place cannot be had.
+pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
+    rank::start()?;
+    let mut rank = rank::enter().expect("the rank has just started");
+    let job = rank.job.clone();
+    let is_alone = job.starter().is_none();
+    let check = crate::check::start(&job);
+    crate::stats::start();
+    crate::invariant::report_broken_ones(job.rank());
+    rank.open_network()?;
+    if required == MPI_THREAD_MULTIPLE {
+        LOCK.need_while_held();
+    }
+    crate::info::remember_start(job.ranks(), required);
+    let world = Rc::new(Group::new((0..job.ranks() as u32).collect()));
+    let alone = Rc::new(Group::new(vec![job.rank() as u32]));
+    let mut predefined_comms = [Comm::new(0, job.rank(), world), Comm::new(CONTEXTS_PER_COMM, 0, alone)];
+    predefined_comms[0].name = b"MPI_COMM_WORLD".to_vec();
+    predefined_comms[1].name = b"MPI_COMM_SELF".to_vec();
+    for comm in &mut predefined_comms {
+        comm.errhandler = crate::initial_errhandler::handler();
+    }
+    let engine = Engine::new(job, rank.router.clone(), Some(waiting::lend_client));
+    engine.expose_unexpected(LOCK.word());
+    let job = &engine.job;
+    let process = Process {
+        universe_size: job.ranks() as c_int,
+        app_number: if is_alone { None } else { app_number() },
+        engine,
+        predefined_comms,
+        comms: Slab::new(Kind::Comm),
+        groups: Slab::new(Kind::Group),
+        predefined_types: Predefined::new(),
+        types: Slab::new(Kind::Datatype),
+        attributes: Default::default(),
+        ops: Slab::new(Kind::Op),
+        schedules: Default::default(),
+        sessions: Slab::new(Kind::Session),
+        thread_level: required,
+        main_thread: process::thread_id(),
+        // The predefined communicators have the first two numbers.
+        next_context: 2,
+        next_partition: 0,
+        buffers: HashMap::new(),
+        starts: Vec::new(),
+        message_groups: HashMap::new(),
+        call: c"MPI_Init",
+        check,
+    };
+    process::begin(process);
+    rank.register(&waiting::Mpi);
+    rank.serve()
+}
+
+/// Which of the job's programs this one is. A process that is no rank may have inherited another's number.
+fn app_number() -> Option<c_int> {
+    std::env::var(APPLICATION_VARIABLE).ok()?.parse().ok()
+}
+
+/// The process is there already, and somebody asks for more threads.
+pub fn raise_thread_level(required: c_int) {
+    if required == MPI_THREAD_MULTIPLE {
+        // The caller is the only thread that uses the library until it returns.
+        LOCK.need();
+    }
+    if let Some(mut guard) = process::enter() {
+        guard.thread_level = guard.thread_level.max(required);
+    }
+}
+
+/// Leaves the job: what is owed to others is sent, then the state goes.
+pub fn finish(mut guard: Guard) {
+    if crate::check_mode::is_on() {
+        crate::check::leftovers::look(&mut guard);
+    }
+    // Who sends a message to itself need not have received it.
+    let own = guard.engine.job.rank() as c_int;
+    let sends = |request: &Request| request.kind == RequestKind::Send && request.peer != own;
+    guard.wait(None, Goal::Pending(&sends), |process| process.engine.is_flushed().then_some(()));
+    guard.engine.publish_all();
+    crate::stats::leave(&guard);
+    process::end();
+    // The state itself is kept: a thread that wrongly still waits must not find freed memory. The process is
+    // about to end anyway.
+    guard.rank.leave_job();
+}
