@@ -42,15 +42,9 @@ mod tunnel;
 pub use controller::JobEvent;
 pub use gangs::{NodeTurns, Residents};
 use links::Role;
+
+pub use crate::ids::{ClientId, LinkId};
 pub use origin::Journal;
-
-/// A connection between daemons.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkId(pub u64);
-
-/// A connection of a user's program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClientId(pub u64);
 
 /// What happened.
 #[derive(Debug)]

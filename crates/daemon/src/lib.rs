@@ -14,6 +14,7 @@
 pub mod accounts;
 pub mod core;
 pub mod gang;
+pub mod ids;
 pub mod key;
 pub mod log;
 pub mod members;

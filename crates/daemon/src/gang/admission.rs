@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tutti_sched::{Demand, Event, JobId, JobState, Part, Scheduler, Wait};
 
-use super::SwitchEvent;
+use super::command::SwitchEvent;
 
 /// Jobs at the head of the queue of which it is said why they wait.
 const REASONS_MAX: usize = 64;

@@ -12,7 +12,7 @@ use tutti_os::stat::owner;
 use super::page::starter_of;
 use tutti_sched::Slots;
 
-use super::LocalRanks;
+use super::command::LocalRanks;
 
 /// Threads of a rank and of what it has started that are bound.
 const BOUND_MAX: usize = 4096;

@@ -18,10 +18,12 @@ use rustix::process::Pid;
 use tutti_os::stat::owner;
 
 use super::cgroup_freezer::{Activity, CgroupFreezer};
+use super::clock::now_ns;
+use super::command::LocalRanks;
 use super::page::{self, Teller};
 use super::stopper::Stopper;
 use super::worker::Worker;
-use super::{FreezeMethod, LocalRanks, now_ns};
+use tutti_protocol::users::FreezeMethod;
 
 /// So long a job that dozes may work at once.
 const BUDGET_NS: u64 = 5_000_000;

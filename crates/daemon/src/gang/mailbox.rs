@@ -29,8 +29,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 use tutti_sched::JobId;
 
-use super::Command;
-use crate::core::LinkId;
+use super::command::Command;
+use crate::ids::LinkId;
 
 /// Words that wait for the main loop.
 const CAPACITY: usize = 64;

@@ -33,8 +33,8 @@ use tutti_os::stat::Stat;
 use tutti_os::stat::owner;
 
 use super::cgroup_freezer::{ASLEEP_PART, Activity, THREADS_MAX};
+use super::clock::now_ns;
 use super::freeze_state::FreezeState;
-use super::now_ns;
 use super::worker::{Task, Worker};
 
 /// Passes of a sweep: a program that forks faster than it is stopped is looked at again later.

@@ -21,7 +21,7 @@ use rustix::net::SendFlags;
 use serde::Serialize;
 use tutti_sched::{NodeId, Report};
 
-use crate::core::LinkId;
+use crate::ids::LinkId;
 pub use message::SwitchMessage;
 pub(super) use message::{decode_message, encode};
 pub(crate) use seal::LABEL;

@@ -17,12 +17,14 @@ use tutti_sched::controller::Controller;
 use tutti_sched::{Down, JobId, NodeId, Order, Part, Report, Scheduler, Stage};
 
 use super::admission::{Admission, Verdict};
+use super::clock::now_ns;
+use super::command::{Command, NodeResources, SwitchEvent};
 use super::job_freezer::{FreezeFailure, JobFreezer};
 use super::mailbox::{self, CommandReceiver, Served};
-use super::switch_links::{Received, SwitchLinks};
+use super::switch_links::{Received, SwitchLinks, SwitchMessage};
 use super::turns::{Recorder, Turns};
 use super::worker::Worker;
-use super::{Command, FreezeMethod, NodeResources, SwitchEvent, SwitchMessage, now_ns};
+use tutti_protocol::users::FreezeMethod;
 
 mod jobs;
 mod tree;

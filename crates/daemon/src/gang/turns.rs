@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tutti_protocol::turns::{KINDS, TurnBatch, TurnKind};
 use tutti_sched::{Generation, JobId, Report, Stage};
 
-use super::now_ns;
+use super::clock::now_ns;
 
 /// Records that wait for the main loop: seconds of switches, also with slices of 5 ms.
 const CAPACITY: usize = 4096;

@@ -19,8 +19,8 @@ use std::thread::JoinHandle;
 use tutti_os::cgroup::JobGroup;
 use tutti_sched::{JobId, Slots};
 
-use super::LocalRanks;
 use super::binding::Cores;
+use super::command::LocalRanks;
 use super::stopper::Crowd;
 
 /// Something to be done.

@@ -10,10 +10,12 @@ use tutti_sched::gang::{Action, Arrival};
 use tutti_sched::{Generation, JobId, NodeId, Part, Slots};
 
 use super::{IDLE_NS, Node, SwitchThread};
+use crate::gang::clock::now_ns;
+use crate::gang::command::{LocalRanks, SwitchEvent};
 use crate::gang::job_freezer::{JobFreezer, Load};
 use crate::gang::worker::Task;
-use crate::gang::{FreezeMethod, LocalRanks, SwitchEvent, now_ns};
 use tutti_protocol::turns::TurnKind;
+use tutti_protocol::users::FreezeMethod;
 
 /// A slice that is over for so long has no end: who waited for it sleeps, or is gone.
 const OVERDUE_NS: u64 = 5_000_000;

@@ -6,7 +6,8 @@ use tutti_sched::gang::Timing;
 use tutti_sched::{JobId, NodeId, Tree};
 
 use super::{IDLE_NS, JOBS, Node, SwitchThread};
-use crate::gang::{NodeResources, SwitchMessage};
+use crate::gang::command::NodeResources;
+use crate::gang::switch_links::SwitchMessage;
 
 impl SwitchThread {
     pub(super) fn handle_members(&mut self, now_ns: u64, me: NodeId, arity: u32, nodes: Vec<NodeResources>) {

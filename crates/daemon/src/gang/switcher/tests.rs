@@ -5,8 +5,11 @@ use std::time::{Duration, Instant};
 
 use tutti_sched::{Down, Members, Membership, Order};
 
-use super::switch_links::{decode_message, encode};
 use super::*;
+use crate::gang::command::NodeResources;
+use crate::gang::switch_links::{Neighbour, SECRET_BYTES, SwitchMessage, decode_message, encode};
+use crate::ids::LinkId;
+use tutti_sched::NodeId;
 
 const PARENT: LinkId = LinkId(1);
 const CHILD: LinkId = LinkId(2);

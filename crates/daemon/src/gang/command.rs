@@ -1,0 +1,125 @@
+//! What the main loop and the switch thread say to each other: [`Command`] down, [`SwitchEvent`] up.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tutti_os::cgroup::JobGroup;
+use tutti_protocol::users::FreezeMethod;
+use tutti_sched::controller::{Lags, Notice};
+use tutti_sched::{Demand, JobId, NodeId, Policy, SubmitError, Wait, Window};
+
+use super::switch_links::Neighbour;
+use crate::ids::LinkId;
+
+/// How gangs are scheduled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GangSettings {
+    /// How long a row of the matrix runs, in ns.
+    pub slice_ns: u64,
+    /// The paper's protocol, with a barrier after each step.
+    pub strict: bool,
+    /// Switch at the end of every slice, also to the same row.
+    pub force_switch: bool,
+    /// How jobs get their nodes and rows.
+    pub policy: Policy,
+}
+
+impl Default for GangSettings {
+    fn default() -> Self {
+        GangSettings { slice_ns: 100_000_000, strict: false, force_switch: false, policy: Policy::default() }
+    }
+}
+
+/// What a node has for jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeResources {
+    /// It is there.
+    pub alive: bool,
+    /// Its cores.
+    pub slots: u32,
+    /// Its memory; 0: not known.
+    pub memory_bytes: u64,
+}
+
+/// What the thread is told.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// The nodes of the cluster.
+    Members {
+        /// Ours.
+        me: NodeId,
+        /// Children of a node in the tree.
+        arity: u32,
+        /// By number.
+        nodes: Vec<NodeResources>,
+    },
+    /// A job with parts on this node or below.
+    Job(JobId, Vec<NodeId>),
+    /// The ranks of a job run here.
+    RanksStarted(JobId, Box<LocalRanks>),
+    /// Nothing of a job is left here.
+    PartEnded(JobId),
+    /// Nothing of a job is left anywhere.
+    JobForgotten(JobId),
+    /// On the controller: a job wants nodes; or it runs already, on given ones.
+    Submit(JobId, Box<Demand>, bool),
+    /// On the controller: the ranks of a job run on all its nodes.
+    JobStarted(JobId),
+    /// On the controller: no rank of a job is left anywhere, or it does not wait any more.
+    JobOver(JobId),
+    /// On the controller: a job is suspended, or goes on.
+    Suspend(JobId, bool),
+    /// A link to a neighbour in the tree has come up.
+    OpenLink(Neighbour),
+    /// A link is gone.
+    CloseLink(LinkId),
+    /// A word that has come over a link, with its number.
+    Message(LinkId, u64, Vec<u8>),
+    /// The parent lives.
+    ParentAlive,
+    /// A child is there (again): it is told what is in force.
+    ChildJoined(NodeId),
+    /// On the controller: the machine is shared with daemons of other users, or no longer.
+    Share(Option<Window>),
+    /// The end: everything is thawed.
+    Stop,
+}
+
+/// The ranks of a job that run here.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LocalRanks {
+    /// Whose they are.
+    pub user: u32,
+    /// Their cgroups, if they are in some: one, or one for each virtual node.
+    pub groups: Vec<Arc<JobGroup>>,
+    /// Their pids in order of ranks. Who says so may be a user: they count only as far as the kernel says the
+    /// same.
+    pub pids: Vec<u32>,
+    /// The starters of those, as the kernel says.
+    pub starters: Vec<u32>,
+    /// Each has a core of its own, and is moved to those of the job's slots.
+    pub bound: bool,
+}
+
+/// What the thread says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SwitchEvent {
+    /// A word for the thread at the other end of a link, with its number. It comes by [`Outbox`].
+    Relay(LinkId, u64, Vec<u8>),
+    /// How a job's ranks here are held while others have the cores.
+    Method(JobId, FreezeMethod),
+    /// On the controller: the job has these nodes, and so many ranks on each.
+    Placed(JobId, Vec<(NodeId, u32)>),
+    /// On the controller: why the job has none yet.
+    Waits(JobId, Wait),
+    /// On the controller: it will never have any.
+    Refused(JobId, SubmitError),
+    /// On the controller: the slices that jobs have had. They come by [`Served`].
+    Served(Vec<(JobId, u64)>),
+    /// On the controller: a node has become late, is expelled, is back, or in time again.
+    Notice(Notice),
+    /// On the controller: whom jobs wait for that stand still.
+    Lags(Lags),
+    /// For the person who keeps the machines.
+    LogLine(String),
+}
