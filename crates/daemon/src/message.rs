@@ -1,4 +1,4 @@
-//! What daemons say to each other (as CBOR), and what users say to them (as JSON, in frames of the starter's
+//! What daemons say to each other (as postcard), and what users say to them (as JSON, in frames of the starter's
 //! wire).
 //!
 //! The protocol between daemons is one of states, not of events: whatever is said may be said again, and a

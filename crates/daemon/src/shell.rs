@@ -452,7 +452,13 @@ impl Shell {
             }
         };
         match &event {
-            Event::LinkDown(link) => self.forget_peer(*link),
+            Event::Dialled(link) | Event::Accepted(link) => tracing::debug!("link {} is up", link.0),
+            Event::Message(link, message) => tracing::trace!("link {} brings {message:?}", link.0),
+            Event::LinkDown(link) => {
+                tracing::debug!("link {} is down", link.0);
+                self.forget_peer(*link);
+            }
+            Event::StarterGone(job, why) => tracing::debug!("the starter of job {job} is gone: {why}"),
             Event::ClientGone(client) => drop(self.clients.remove(client)),
             Event::Starter(job, _) if self.starters.get(job).is_some_and(Starter::is_abandoned) => return,
             _ => {}
@@ -480,7 +486,10 @@ impl Shell {
                 }
                 // The writer ends when all is written.
                 Action::Release(client) => drop(self.clients.remove(&client)),
-                Action::Start(job, launch, described) => self.start(job, &launch, *described),
+                Action::Start(job, launch, described) => {
+                    tracing::debug!("the starter of job {job} is started");
+                    self.start(job, &launch, *described);
+                }
                 Action::Enrol(client, job) => self.enrol(client, job),
                 Action::ToStarter(job, kind, number, payload) => {
                     if let Some(starter) = self.starters.get(&job) {

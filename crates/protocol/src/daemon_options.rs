@@ -74,6 +74,42 @@ pub struct Options {
     /// When this daemon dies, its jobs wait so many seconds for one that takes its place
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     pub keep_for: f64,
+    /// What is logged: error, warn, info, debug or trace, each with those before it (default: TUTTI_LOG, or
+    /// info)
+    #[arg(long, value_name = "LEVEL", hide_possible_values = true)]
+    pub log_level: Option<LogLevel>,
+}
+
+/// How much a daemon logs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogLevel {
+    /// What ends the daemon, or loses something.
+    Error,
+    /// What is not as it should be.
+    Warn,
+    /// What an administrator wants to know afterwards.
+    #[default]
+    Info,
+    /// Connections and starters as they come and go.
+    Debug,
+    /// Every message.
+    Trace,
+}
+
+impl LogLevel {
+    /// The environment variable for a daemon without `--log-level`.
+    pub const VARIABLE: &str = "TUTTI_LOG";
+
+    /// What the variable says.
+    ///
+    /// # Errors
+    /// One line for the user.
+    pub fn of_variable(text: &str) -> Result<LogLevel, String> {
+        let expected = "expected error, warn, info, debug or trace";
+        let name = LogLevel::VARIABLE;
+        clap::ValueEnum::from_str(text, true)
+            .map_err(|_| format!("{name} has the value {text:?}, {expected}"))
+    }
 }
 
 /// The name of a policy.

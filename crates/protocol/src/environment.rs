@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::wire::Text;
+use crate::wire::{BorrowedText, Text};
 
 /// Variables: each name and each value ends with a zero byte, which neither can have in it.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -63,22 +63,11 @@ impl FromIterator<(Text, Text)> for Environment {
     }
 }
 
-/// A text that is not copied.
-struct Borrowed<'a>(&'a OsStr);
-
-impl Serialize for Borrowed<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0.to_str() {
-            Some(text) => serializer.serialize_str(text),
-            None => serializer.collect_seq(self.0.as_bytes()),
-        }
-    }
-}
-
 impl Serialize for Environment {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // CBOR wants to know how many there are.
-        let pairs: Vec<_> = self.iter().map(|(name, value)| (Borrowed(name), Borrowed(value))).collect();
+        // Between daemons it must be known how many there are.
+        let pairs = self.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        let pairs: Vec<_> = pairs.map(|(name, value)| (BorrowedText(name), BorrowedText(value))).collect();
         serializer.collect_seq(pairs)
     }
 }
@@ -145,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn environment_is_the_same_behind_json_and_cbor() {
+    fn environment_is_the_same_behind_json_and_postcard() {
         let odd = (Text::Bytes(vec![b'N', 0xff]), Text::Bytes(vec![0xfe]));
         for environment in [
             Environment::default(),
@@ -154,9 +143,8 @@ mod tests {
         ] {
             let json = serde_json::to_vec(&environment).unwrap();
             assert_eq!(serde_json::from_slice::<Environment>(&json).unwrap(), environment);
-            let mut cbor = Vec::new();
-            ciborium::into_writer(&environment, &mut cbor).unwrap();
-            assert_eq!(ciborium::from_reader::<Environment, _>(&cbor[..]).unwrap(), environment);
+            let bytes = postcard::to_allocvec(&environment).unwrap();
+            assert_eq!(postcard::from_bytes::<Environment>(&bytes).unwrap(), environment);
         }
         let three = environment(&[("A", "1"), ("EMPTY", ""), ("PATH", "/bin")]);
         let pairs: Vec<_> = three.iter().map(|(name, value)| (name.to_str(), value.to_str())).collect();

@@ -49,6 +49,7 @@ use serde::Serialize;
 mod job;
 mod report;
 
+pub(crate) use job::BorrowedText;
 pub use job::{Binding, Daemon, Inherits, Input, Job, MemoryLimit, Part, Program, Text};
 pub use report::{Cause, Ended, Reached, Reattach, Report, Stalled};
 

@@ -10,7 +10,7 @@ use tutti_daemon::gang::GangSettings;
 use tutti_daemon::shell::{self, Settings};
 use tutti_daemon::{log, pids};
 use tutti_os::stderr::print_line;
-use tutti_protocol::daemon_options::{Options, complaint};
+use tutti_protocol::daemon_options::{LogLevel, Options, complaint};
 use tutti_protocol::paths;
 
 fn main() -> ExitCode {
@@ -36,12 +36,15 @@ fn main() -> ExitCode {
         let _ = rustix::thread::sched_setaffinity(None, &every);
     }
     let name = options.name.clone().unwrap_or_else(host_name);
-    log::begin(&name);
-    let result = settings(options, name.clone()).and_then(|settings| {
+    let level = options.log_level.map_or_else(level_of_environment, Ok);
+    log::begin(&name, level.clone().unwrap_or_default());
+    let settings = level.and_then(|_| settings(options, name));
+    let result = settings.and_then(|settings| {
         let is_controller = settings.controller.is_none();
         shell::run(settings, |address| {
             let role = if is_controller { "controller listens" } else { "listens" };
-            tracing::info!("{role} on {address}");
+            // `tutti up` waits for it, whatever the level.
+            tracing::info!(target: log::ALWAYS, "{role} on {address}");
         })
         .map_err(|error| error.to_string())
     });
@@ -52,6 +55,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn level_of_environment() -> Result<LogLevel, String> {
+    let text = std::env::var_os(LogLevel::VARIABLE).filter(|text| !text.is_empty());
+    text.map_or(Ok(LogLevel::default()), |text| LogLevel::of_variable(&text.to_string_lossy()))
 }
 
 fn settings(options: Options, name: String) -> Result<Settings, String> {

@@ -1,4 +1,5 @@
-//! Links to other daemons: TLS over TCP, messages as length (u32, little endian) and CBOR.
+//! Links to other daemons: TLS over TCP, messages as length (u32, little endian) and postcard: all
+//! daemons of a cluster are of one version.
 
 use std::io;
 use std::net::SocketAddr;
@@ -69,8 +70,7 @@ pub(super) struct Peer {
 
 /// A message as it travels.
 pub(super) fn encode(message: &Message) -> Vec<u8> {
-    let mut bytes = vec![0; 4];
-    ciborium::into_writer(message, &mut bytes).expect("messages are serialisable");
+    let mut bytes = postcard::to_extend(message, vec![0; 4]).expect("messages are serialisable");
     let length = (bytes.len() - 4) as u32;
     bytes[..4].copy_from_slice(&length.to_le_bytes());
     bytes
@@ -81,7 +81,11 @@ pub(super) fn encode(message: &Message) -> Vec<u8> {
 /// # Errors
 /// When it is none.
 pub fn decode(bytes: &[u8]) -> Result<Message, String> {
-    ciborium::from_reader(bytes).map_err(|error| error.to_string())
+    match postcard::take_from_bytes(bytes) {
+        Ok((message, [])) => Ok(message),
+        Ok((_, rest)) => Err(format!("{} bytes behind a message", rest.len())),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 impl Shell {

@@ -2,16 +2,19 @@
 //! behind it.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tutti_os::cgroup::part_name;
 
 /// A text of the operating system: arguments, paths and values need not be UTF-8.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+///
+/// In JSON it is a string, or a list of numbers if it is not UTF-8; between daemons it is its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Text {
     /// The usual case.
     Utf8(String),
@@ -26,6 +29,68 @@ impl Text {
             Text::Utf8(text) => text.as_bytes(),
             Text::Bytes(bytes) => bytes,
         }
+    }
+}
+
+/// A text that is not copied.
+pub(crate) struct BorrowedText<'a>(pub(crate) &'a [u8]);
+
+impl Serialize for BorrowedText<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match std::str::from_utf8(self.0) {
+            _ if !serializer.is_human_readable() => serializer.serialize_bytes(self.0),
+            Ok(text) => serializer.serialize_str(text),
+            Err(_) => serializer.collect_seq(self.0),
+        }
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        BorrowedText(self.as_bytes()).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match deserializer.is_human_readable() {
+            true => deserializer.deserialize_any(TextVisitor),
+            false => deserializer.deserialize_byte_buf(TextVisitor),
+        }
+    }
+}
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text, or a list of its bytes")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Text, E> {
+        Ok(Text::Utf8(text.to_owned()))
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<Text, E> {
+        Ok(Text::Utf8(text))
+    }
+
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Text, E> {
+        Ok(OsString::from_vec(bytes.to_vec()).into())
+    }
+
+    fn visit_byte_buf<E: Error>(self, bytes: Vec<u8>) -> Result<Text, E> {
+        Ok(OsString::from_vec(bytes).into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Text, A::Error> {
+        let mut bytes = Vec::new();
+        while let Some(byte) = list.next_element()? {
+            bytes.push(byte);
+        }
+        Ok(Text::Bytes(bytes))
     }
 }
 
