@@ -112,6 +112,25 @@ pub enum Message {
     },
 }
 
+impl Message {
+    /// What it is, for the log: what it says may be a user's secret.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Message::Hello { .. } => "Hello",
+            Message::Welcome { .. } => "Welcome",
+            Message::Refused(_) => "Refused",
+            Message::Members(_) => "Members",
+            Message::Orders(_) => "Orders",
+            Message::States { .. } => "States",
+            Message::Gone { .. } => "Gone",
+            Message::Route { .. } => "Route",
+            Message::Gang { .. } => "Gang",
+            Message::Down => "Down",
+            Message::Alive { .. } => "Alive",
+        }
+    }
+}
+
 /// What is said to one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Routed {

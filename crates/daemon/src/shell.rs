@@ -453,7 +453,7 @@ impl Shell {
         };
         match &event {
             Event::Dialled(link) | Event::Accepted(link) => tracing::debug!("link {} is up", link.0),
-            Event::Message(link, message) => tracing::trace!("link {} brings {message:?}", link.0),
+            Event::Message(link, message) => tracing::trace!("link {} brings {}", link.0, message.name()),
             Event::LinkDown(link) => {
                 tracing::debug!("link {} is down", link.0);
                 self.forget_peer(*link);

@@ -23,7 +23,7 @@ use rustix::process::Pid;
 use tutti_os::cgroup::JobGroup;
 use tutti_os::stat::Stat;
 
-use super::freeze_state::FreezeState;
+use super::freeze_progress::FreezeProgress;
 
 /// Between the write and the first look at a cgroup that is being frozen; then twice as long each time.
 /// Whoever has a core is in his trap 20 us after the write began, but for the one whose core the switch
@@ -113,7 +113,7 @@ pub(super) struct CgroupFreezer {
     rank: Option<Pid>,
     /// When that was last looked at, and what it had spent by then.
     rank_sample: Option<(u64, Spent)>,
-    progress: FreezeState,
+    progress: FreezeProgress,
     /// When it last changed, as far as is known.
     changed_ns: u64,
     /// When the activity was last looked at, and the time worked by then, in us.
@@ -137,7 +137,7 @@ impl CgroupFreezer {
             events: file("cgroup.events", OFlags::RDONLY)?,
             activity: file("cpu.stat", OFlags::RDONLY).ok(),
             threads: group.open_inner_file("cgroup.threads").ok(),
-            progress: FreezeState::default(),
+            progress: FreezeProgress::default(),
             changed_ns: 0,
             last_sample: None,
             asleep: false,
@@ -175,7 +175,7 @@ impl CgroupFreezer {
         self.asleep && !self.progress.is_held()
     }
 
-    pub(super) fn progress(&self) -> &FreezeState {
+    pub(super) fn progress(&self) -> &FreezeProgress {
         &self.progress
     }
 

@@ -1,92 +1,40 @@
-//! Whether a job has been told to stand still, whether it does, and when somebody looks for that: the same
-//! for who is frozen by a cgroup (`freezer`) and who is stopped by signals (`stopper`).
+//! How far the freezing of a job is on this node, as its freezer acts by it.
+//!
+//! ```text
+//! Running --try_exempt--> Exempt --budget used up--.
+//!    |  ^                   | thaw                 v
+//!    |  '-------------------'                   Requested --try_assume--> Assumed
+//!    '--freeze--------------------------------------^  |                     |
+//!                                                      '---- try_confirm ----'--> Confirmed --thaw--> Running
+//! ```
 
-/// Between two looks, at most.
-const POLL_NS_MAX: u64 = 20_000_000;
-
-#[derive(Debug, Default)]
-pub(super) struct FreezeState {
-    state: State,
-    /// When it was last told to.
-    requested_ns: u64,
-    poll_ns: u64,
-    pause_ns: u64,
-    /// Nobody waits for it.
-    defer: bool,
-}
-
+/// The state of a job freezer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+pub(super) enum FreezeState {
+    /// Its ranks may run.
     #[default]
     Running,
-    /// It has been told to stand still and not been seen to.
-    Requested,
+    /// It sleeps and counts as frozen; its ranks may run for so long before it is frozen.
+    Exempt {
+        /// What is left of the time that it may use, in ns.
+        budget_ns: u64,
+    },
+    /// It was told to freeze.
+    Requested {
+        /// It has not been checked since, and the next step waits for it.
+        is_unchecked: bool,
+    },
+    /// It was told to freeze, and that is enough: none of its ranks runs an instruction of its own.
+    Assumed,
+    /// It was seen frozen.
     Confirmed,
 }
 
 impl FreezeState {
-    /// It is told to, and looked at after so long; then twice as long each time.
-    pub(super) fn request(&mut self, now_ns: u64, pause_ns: u64) {
-        *self = FreezeState {
-            state: State::Requested,
-            requested_ns: now_ns,
-            poll_ns: now_ns + pause_ns,
-            pause_ns,
-            defer: false,
-        };
-    }
-
-    /// It may go on.
-    pub(super) fn end(&mut self) {
-        self.state = State::Running;
-    }
-
-    /// It has been seen to stand still.
-    pub(super) fn confirm(&mut self) {
-        self.state = State::Confirmed;
-    }
-
-    /// It has been looked at, and does not stand still yet.
-    pub(super) fn put_off(&mut self, now_ns: u64) {
-        if now_ns >= self.poll_ns {
-            self.pause_ns = (self.pause_ns * 2).min(POLL_NS_MAX);
-            self.poll_ns = now_ns + self.pause_ns;
+    /// It was checked.
+    pub(super) fn check(&mut self) {
+        if let FreezeState::Requested { is_unchecked } = self {
+            *is_unchecked = false;
         }
-    }
-
-    /// Nobody waits for it: it is looked at after so long, and nobody is woken by it.
-    pub(super) fn defer(&mut self, now_ns: u64, pause_ns: u64) {
-        self.defer = true;
-        (self.pause_ns, self.poll_ns) = (pause_ns, now_ns + pause_ns);
-    }
-
-    /// It has been told to stand still and not been seen to.
-    pub(super) fn is_requested(&self) -> bool {
-        self.state == State::Requested
-    }
-
-    /// It has been seen to stand still.
-    pub(super) fn is_confirmed(&self) -> bool {
-        self.state == State::Confirmed
-    }
-
-    /// It has been told to stand still, and not to go on.
-    pub(super) fn is_held(&self) -> bool {
-        self.state != State::Running
-    }
-
-    /// It has been told to stand still, and nobody waits for it.
-    pub(super) fn is_deferred(&self) -> bool {
-        self.defer
-    }
-
-    /// When it was last told to.
-    pub(super) fn requested_ns(&self) -> u64 {
-        self.requested_ns
-    }
-
-    /// When to look again.
-    pub(super) fn poll_ns(&self) -> u64 {
-        self.poll_ns
     }
 }

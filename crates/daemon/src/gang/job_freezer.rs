@@ -20,6 +20,8 @@ use tutti_os::stat::owner;
 use super::cgroup_freezer::{Activity, CgroupFreezer};
 use super::clock::now_ns;
 use super::command::LocalRanks;
+use super::freeze_progress::FreezeProgress;
+use super::freeze_state::FreezeState;
 use super::page::{self, Teller};
 use super::stopper::Stopper;
 use super::worker::Worker;
@@ -51,12 +53,7 @@ pub(super) enum Load {
 #[derive(Debug)]
 pub(super) struct JobFreezer {
     mechanism: Mechanism,
-    /// It dozes: so long it may still work, in ns.
-    exempt: Option<u64>,
-    /// It was told to freeze, and that was enough: see [`Self::try_assume`].
-    assumed: bool,
-    /// See [`Self::is_unchecked`].
-    unchecked: bool,
+    state: FreezeState,
     /// The pages of its starters here.
     pages: Vec<Teller>,
     /// Of its ranks, for signals where its cgroup cannot be frozen.
@@ -115,9 +112,7 @@ impl JobFreezer {
         };
         Some(JobFreezer {
             mechanism,
-            exempt: None,
-            assumed: false,
-            unchecked: false,
+            state: FreezeState::default(),
             pages: pages(starters, *user),
             starters: starters.clone(),
             worker: worker.clone(),
@@ -137,17 +132,19 @@ impl JobFreezer {
     /// `true`: it sleeps, and is left as it is until it works.
     pub(super) fn try_exempt(&mut self) -> bool {
         let asleep = with!(&self.mechanism, iter, all => all.all(|one| one.is_asleep()));
-        self.exempt = asleep.then_some(BUDGET_NS);
+        if asleep {
+            self.state = FreezeState::Exempt { budget_ns: BUDGET_NS };
+        }
         asleep
     }
 
     /// It is left as it is, since it sleeps.
     pub(super) fn is_exempt(&self) -> bool {
-        self.exempt.is_some()
+        matches!(self.state, FreezeState::Exempt { .. })
     }
 
     pub(super) fn freeze(&mut self, now_ns: u64) {
-        (self.exempt, self.assumed, self.unchecked) = (None, false, true);
+        self.state = FreezeState::Requested { is_unchecked: true };
         self.pages.iter_mut().for_each(|page| page.begin(now_ns));
         let refused = match &mut self.mechanism {
             Mechanism::Cgroups(all) => {
@@ -189,16 +186,27 @@ impl JobFreezer {
     /// instruction of its own. That it does stand still is looked for much later, for those who keep the
     /// machines.
     pub(super) fn try_assume(&mut self, now_ns: u64) -> bool {
-        self.assumed = matches!(self.mechanism, Mechanism::Cgroups(_)) && self.refused.is_none();
-        if self.assumed {
+        let is_enough = matches!(self.mechanism, Mechanism::Cgroups(_)) && self.refused.is_none();
+        if is_enough {
+            self.state = FreezeState::Assumed;
             self.defer(now_ns, ASSUMED_CHECK_NS);
         }
-        self.assumed
+        is_enough
     }
 
     /// See [`Self::try_assume`].
     pub(super) fn is_assumed(&self) -> bool {
-        self.assumed
+        self.state == FreezeState::Assumed
+    }
+
+    /// It is time to see whether it is frozen.
+    pub(super) fn is_due(&self, now_ns: u64) -> bool {
+        match self.state {
+            FreezeState::Assumed => now_ns >= self.poll_ns(),
+            // Processes that a job starts behind our back are stopped again (`Stopper::try_confirm`).
+            FreezeState::Requested { .. } | FreezeState::Confirmed => true,
+            FreezeState::Running | FreezeState::Exempt { .. } => false,
+        }
     }
 
     /// Somebody wants to know by now whether it stands still.
@@ -218,11 +226,10 @@ impl JobFreezer {
     }
 
     pub(super) fn thaw(&mut self) {
-        if self.exempt.take().is_some() {
+        if let FreezeState::Exempt { .. } = std::mem::take(&mut self.state) {
             return;
         }
         let now_ns = now_ns();
-        self.assumed = false;
         self.pages.iter_mut().for_each(|page| page.end(now_ns));
         with!(&mut self.mechanism, iter_mut, all => all.by_ref().for_each(|one| one.thaw(now_ns)));
     }
@@ -249,38 +256,44 @@ impl JobFreezer {
 
     /// It has just been told to freeze, and the next step waits until it does: at most until then.
     pub(super) fn awaited_until_ns(&self, now_ns: u64) -> Option<u64> {
-        let defer = with!(&self.mechanism, iter, all => all.any(|one| one.progress().is_deferred()));
+        let is_deferred = with!(&self.mechanism, iter, all => all.any(|one| one.progress().is_deferred()));
         let until_ns = self.requested_ns() + AWAITED_NS;
-        (self.is_freezing() && !defer && now_ns < until_ns).then_some(until_ns)
+        (self.is_freezing() && !is_deferred && now_ns < until_ns).then_some(until_ns)
     }
 
     /// Nobody waits until it stands still: it is looked at after so long.
     pub(super) fn defer(&mut self, now_ns: u64, pause_ns: u64) {
-        self.unchecked = false;
-        with!(&mut self.mechanism, iter_mut, all => all.by_ref().filter(|one| one.progress().is_requested()).for_each(|one| one.defer(now_ns, pause_ns)));
+        self.state.check();
+        with!(&mut self.mechanism, iter_mut, all => {
+            let freezing = all.by_ref().filter(|one| one.progress().is_requested());
+            freezing.for_each(|one| one.defer(now_ns, pause_ns));
+        });
     }
 
     /// How long it took from [`Self::freeze`] until now; 0: nobody has looked in time.
     pub(super) fn took_ns(&self, now_ns: u64) -> u64 {
-        let defer = with!(&self.mechanism, iter, all => all.any(|one| one.progress().is_deferred()));
-        if defer { 0 } else { now_ns.saturating_sub(self.requested_ns()) }
+        let is_deferred = with!(&self.mechanism, iter, all => all.any(|one| one.progress().is_deferred()));
+        if is_deferred { 0 } else { now_ns.saturating_sub(self.requested_ns()) }
     }
 
     /// It has been told to freeze and not been looked at since, and somebody waits for it.
     pub(super) fn is_unchecked(&self) -> bool {
-        self.unchecked
+        self.state == FreezeState::Requested { is_unchecked: true }
     }
 
     /// When it was last told to freeze.
     pub(super) fn requested_ns(&self) -> u64 {
-        with!(&self.mechanism, iter, all => all.by_ref().map(|one| one.progress().requested_ns()).max().unwrap_or(0))
+        with!(&self.mechanism, iter, all => {
+            all.by_ref().map(|one| one.progress().requested_ns()).max().unwrap_or(0)
+        })
     }
 
     /// When to look again.
     pub(super) fn poll_ns(&self) -> u64 {
-        let check = |freezing: bool, poll_ns| if freezing { poll_ns } else { u64::MAX };
-        with!(&self.mechanism, iter, all => all.by_ref().map(|one| check(one.progress().is_requested(), one.progress().poll_ns())).min())
-            .unwrap_or(u64::MAX)
+        with!(&self.mechanism, iter, all => {
+            let freezing = all.by_ref().map(|one| one.progress()).filter(|progress| progress.is_requested());
+            freezing.map(FreezeProgress::poll_ns).min().unwrap_or(u64::MAX)
+        })
     }
 
     /// What tells, late, of a change, if anything does.
@@ -292,10 +305,15 @@ impl JobFreezer {
 
     /// `true`: all of it has just been found to stand still.
     pub(super) fn try_confirm(&mut self, now_ns: u64) -> bool {
-        self.unchecked = false;
-        let unreported = with!(&mut self.mechanism, iter_mut, all => all.by_ref().filter_map(|one| one.try_confirm(now_ns).then_some(())).count())
-            > 0;
-        unreported && !self.is_freezing()
+        self.state.check();
+        let news = with!(&mut self.mechanism, iter_mut, all => {
+            all.by_ref().filter_map(|one| one.try_confirm(now_ns).then_some(())).count()
+        });
+        let is_frozen = news > 0 && !self.is_freezing();
+        if is_frozen {
+            self.state = FreezeState::Confirmed;
+        }
+        is_frozen
     }
 
     /// What its processes have done since the last look; none: it stands still, or it is too early. Who dozes
@@ -306,7 +324,7 @@ impl JobFreezer {
             all.try_fold(none, |sum, one| Some(sum.and(one.try_activity(now_ns)?)))
         })?;
         let Activity { asleep, worked_ns, passed_ns, .. } = activity;
-        let Some(budget_ns) = self.exempt else {
+        let FreezeState::Exempt { budget_ns } = self.state else {
             return Some(match asleep {
                 true => Load::Idle,
                 false if activity.is_hard() => Load::Heavy,
@@ -315,7 +333,7 @@ impl JobFreezer {
         };
         let left_ns = (budget_ns + passed_ns / REFILL_PART).min(BUDGET_NS).checked_sub(worked_ns);
         match left_ns {
-            Some(_) => self.exempt = left_ns,
+            Some(budget_ns) => self.state = FreezeState::Exempt { budget_ns },
             None => self.freeze(now_ns),
         }
         Some(if left_ns.is_some() { Load::Idle } else { Load::Light })

@@ -34,7 +34,7 @@ use tutti_os::stat::owner;
 
 use super::cgroup_freezer::{ASLEEP_PART, Activity, THREADS_MAX};
 use super::clock::now_ns;
-use super::freeze_state::FreezeState;
+use super::freeze_progress::FreezeProgress;
 use super::worker::{Task, Worker};
 
 /// Passes of a sweep: a program that forks faster than it is stopped is looked at again later.
@@ -168,7 +168,7 @@ pub(super) struct Stopper {
     /// When somebody last looked who works, and what they had worked by then, in ns.
     seen: Option<(u64, u64)>,
     asleep: bool,
-    progress: FreezeState,
+    progress: FreezeProgress,
     guard_ns: u64,
 }
 
@@ -191,7 +191,7 @@ impl Stopper {
             is_crowd: false,
             seen: None,
             asleep: false,
-            progress: FreezeState::default(),
+            progress: FreezeProgress::default(),
             guard_ns: 0,
         }
     }
@@ -260,7 +260,7 @@ impl Stopper {
         self.is_crowd
     }
 
-    pub(super) fn progress(&self) -> &FreezeState {
+    pub(super) fn progress(&self) -> &FreezeProgress {
         &self.progress
     }
 

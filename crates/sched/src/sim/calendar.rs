@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::crash_points::Kind;
+use super::coverage::Kind;
 use crate::message::{Down, Report};
 use crate::types::{Generation, JobId, NodeId};
 

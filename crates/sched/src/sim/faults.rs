@@ -1,7 +1,7 @@
 //! What goes wrong, and what jobs do by themselves.
 
 use super::calendar::Event;
-use super::crash_points::{KINDS, Kind};
+use super::coverage::{KINDS, Kind};
 use super::node::Real;
 use super::world::{World, agent};
 use crate::demand::Demand;

@@ -1,7 +1,7 @@
 //! What an agent says is done on its node: freezers that are slow or stuck, copies of channels.
 
 use super::calendar::Event;
-use super::crash_points::{Kind, Phase};
+use super::coverage::{Kind, Phase};
 use super::node::Real;
 use super::world::World;
 use crate::gang::Action;

@@ -1,7 +1,8 @@
 //! How long a switch takes, by the number of nodes.
 
+use super::costs::Costs;
+use super::options::Options;
 use super::world::World;
-use super::{Costs, Options};
 use crate::demand::Demand;
 use crate::matrix::Policy;
 use crate::message::{Mode, Stage};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::crash_points::Phase;
+use super::coverage::Phase;
 use crate::agent::Agent;
 use crate::types::{Generation, JobId, NodeId, Slots};
 

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::calendar::{Entry, Event};
-use super::crash_points::{Kind, Phase};
+use super::coverage::{Kind, Phase};
 use super::failover::{Known, Succession};
 use super::faults::Mood;
 use super::node::{Node, Process};
-use super::{Options, Report};
+use super::options::{Options, Report};
 use crate::agent::{Agent, Output};
 use crate::controller::{Controller, Notice};
 use crate::demand::Demand;

@@ -234,6 +234,7 @@ impl SwitchThread {
         let mut any = false;
         for (id, job) in &mut self.jobs {
             let Some(freezer) = job.freezer.as_mut().filter(|freezer| which(freezer)) else { continue };
+            let was_assumed = freezer.is_assumed();
             if freezer.is_unchecked()
                 && node.agent.switch().may_assume_frozen(*id)
                 && freezer.try_assume(now_ns)
@@ -243,7 +244,7 @@ impl SwitchThread {
                 node.agent.handle_freeze_requested(now_ns, *id);
             } else if freezer.try_confirm(now_ns) {
                 any = true;
-                if !freezer.is_assumed() {
+                if !was_assumed {
                     let (requested_ns, took_ns) = (freezer.requested_ns(), freezer.took_ns(self::now_ns()));
                     self.recorder.put(TurnKind::Freeze, *id, requested_ns, requested_ns + took_ns);
                 }
@@ -255,7 +256,7 @@ impl SwitchThread {
 
     /// Looks at the freezers that have not said frozen, and at who works.
     pub(super) fn check(&mut self, now_ns: u64) {
-        self.confirm(now_ns, |freezer| !freezer.is_assumed() || now_ns >= freezer.poll_ns());
+        self.confirm(now_ns, |freezer| freezer.is_due(now_ns));
         let Some(node) = &mut self.node else { return };
         if !self.poll_pause.is_over(now_ns) {
             return;

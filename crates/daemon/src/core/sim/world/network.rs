@@ -36,7 +36,10 @@ impl World {
 
     pub(super) fn send(&mut self, link: LinkId, message: Message) {
         let bytes = postcard::to_allocvec(&message).expect("messages are serialisable");
-        assert!(postcard::from_bytes(&bytes).is_ok_and(|read: Message| read == message), "{message:?}");
+        if self.events.is_multiple_of(16) {
+            let read = postcard::from_bytes(&bytes);
+            assert!(read.is_ok_and(|read: Message| read == message), "{message:?}");
+        }
         assert!(bytes.len() <= MESSAGE_BYTES_MAX, "a message of {} bytes breaks its link", bytes.len());
         let Some(end) = self.ends.get(&link).filter(|end| !end.silent) else { return };
         let (peer, last_ms) = (end.peer, end.last_ms);
