@@ -458,7 +458,7 @@ impl Shell {
                 tracing::debug!("link {} is down", link.0);
                 self.forget_peer(*link);
             }
-            Event::StarterGone(job, why) => tracing::debug!("the starter of job {job} is gone: {why}"),
+            Event::StarterGone(job, _) => tracing::debug!("the starter of job {job} is gone"),
             Event::ClientGone(client) => drop(self.clients.remove(client)),
             Event::Starter(job, _) if self.starters.get(job).is_some_and(Starter::is_abandoned) => return,
             _ => {}
