@@ -26,7 +26,7 @@ pub struct Switcher {
     served: Served,
     bell: OwnedFd,
     turns: Turns,
-    rung: PriorityClass,
+    priority_class: PriorityClass,
     wanted: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -71,13 +71,13 @@ impl Switcher {
             drop(switch_thread);
             let _ = worker_thread.join();
         })?;
-        let rung = asked.recv().map_err(std::io::Error::other)?;
-        Ok(Switcher { commands, outbox, served, bell, turns, rung, wanted, thread: Some(thread) })
+        let priority_class = asked.recv().map_err(std::io::Error::other)?;
+        Ok(Switcher { commands, outbox, served, bell, turns, priority_class, wanted, thread: Some(thread) })
     }
 
     /// How far the kernel prefers it.
-    pub fn rung(&self) -> PriorityClass {
-        self.rung
+    pub fn priority_class(&self) -> PriorityClass {
+        self.priority_class
     }
 
     /// What it says to its neighbours and does not go by datagram: each is a [`SwitchEvent::Relay`].
