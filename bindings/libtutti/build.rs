@@ -1,4 +1,5 @@
-//! Writes the exported functions from the table and from the bodies in `crates/mpi/src/api`, and names the library.
+//! Writes the exported functions from the table and from the bodies in `crates/mpi/src/api`, and names the
+//! library.
 
 use std::path::{Path, PathBuf};
 use tutti_table::{Table, exports};
@@ -19,7 +20,8 @@ fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("exports.rs");
     std::fs::write(&out, text).unwrap_or_else(|e| panic!("{}: {e}", out.display()));
 
-    // Threads and handlers of the library outlive a dlclose, hence nodelete. Never -Bsymbolic: a tool may replace MPI_X.
+    // Threads and handlers of the library outlive a dlclose, hence nodelete. Never -Bsymbolic: a tool may
+    // replace MPI_X.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libtutti.so.1");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
 }

@@ -1,4 +1,5 @@
-//! Writes the constants and types of the MPI interface, and bodies that differ by pattern only, from the table in `bindings/mpi`.
+//! Writes the constants and types of the MPI interface, and bodies that differ by pattern only, from the
+//! table in `bindings/mpi`.
 
 use std::path::{Path, PathBuf};
 

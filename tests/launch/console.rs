@@ -79,8 +79,8 @@ impl Terminal {
         tcsetwinsize(&self.keyboard, size).expect("a terminal");
     }
 
-    /// The shell dies: to what runs in the foreground it is a hang-up, as a closed window is. (A script of one command is no
-    /// shell: bash becomes that command.)
+    /// The shell dies: to what runs in the foreground it is a hang-up, as a closed window is. (A script of
+    /// one command is no shell: bash becomes that command.)
     pub fn hang_up(&mut self) {
         self.shell.kill().and_then(|()| self.shell.wait()).expect("it was ours");
     }

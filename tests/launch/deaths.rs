@@ -193,7 +193,8 @@ fn mpiexec_killed_at_any_moment_leaves_nothing_behind() {
     await_that("no empty cgroup of a job is left", || empty_cgroups().is_subset(&before));
 }
 
-/// The cgroups of jobs that are empty. Other jobs come and go on this machine; what is empty and stays is left behind.
+/// The cgroups of jobs that are empty. Other jobs come and go on this machine; what is empty and stays is
+/// left behind.
 pub fn empty_cgroups() -> BTreeSet<PathBuf> {
     let is_empty = |path: &PathBuf| {
         let events = std::fs::read_to_string(path.join("cgroup.events"));
@@ -213,7 +214,8 @@ pub fn named(job: &Running, name: &str) -> Vec<Pid> {
     job.mark.processes().into_iter().filter(is_named).collect()
 }
 
-/// The starters of a job whose ranks are named test-rank. (A keeper has its starter's name until it runs for the first time.)
+/// The starters of a job whose ranks are named test-rank. (A keeper has its starter's name until it runs for
+/// the first time.)
 pub fn starters_of(job: &Running) -> Vec<Pid> {
     let parents: Vec<Pid> = named(job, "test-rank").into_iter().filter_map(parent_of).collect();
     named(job, "tutti-starter").into_iter().filter(|starter| parents.contains(starter)).collect()

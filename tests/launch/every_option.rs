@@ -1,5 +1,5 @@
-//! No option of any command is accepted and ignored: each one of the table is done, and the test that shows it has a name here; or the
-//! command says in one line that it ignores or refuses it, and is run to see that.
+//! No option of any command is accepted and ignored: each one of the table is done, and the test that shows
+//! it has a name here; or the command says in one line that it ignores or refuses it, and is run to see that.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Jobs under test: started with a mark in their environment, by which everything that they leave behind is found.
+//! Jobs under test: started with a mark in their environment, by which everything that they leave behind is
+//! found.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -202,8 +203,8 @@ pub fn cgroup_of(pid: Pid) -> Option<PathBuf> {
     roots.iter().map(|root| Path::new(root).join(place)).find(|path| path.is_dir())
 }
 
-/// `mpiexec` where no cgroup can be made: their file systems are read-only in a mount namespace. `None` where there are no
-/// mount namespaces for us.
+/// `mpiexec` where no cgroup can be made: their file systems are read-only in a mount namespace. `None` where
+/// there are no mount namespaces for us.
 pub fn without_cgroups() -> Option<Command> {
     blind(&mpiexec_path())
 }

@@ -1,5 +1,5 @@
-//! Jobs on several nodes, all virtual ones of this machine: with one starter for each, they are started, watched and ended as
-//! on one.
+//! Jobs on several nodes, all virtual ones of this machine: with one starter for each, they are started,
+//! watched and ended as on one.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -12,7 +12,8 @@ use tutti_tests::{Ran, program};
 use crate::deaths::{assert_one_line, empty_cgroups, named, starters_of};
 use crate::harness::{LIMIT, RANK, Running, await_that, cgroup_of, mpiexec, mpiexec_path, run};
 
-/// How virtual nodes are made: over the loopback interface, and with network namespaces where we may make them.
+/// How virtual nodes are made: over the loopback interface, and with network namespaces where we may make
+/// them.
 fn kinds() -> Vec<&'static str> {
     let may = Command::new("unshare").args(["--net", "true"]).stderr(Stdio::null()).status();
     if may.is_ok_and(|status| status.success()) {

@@ -1,8 +1,10 @@
-//! One compiled program, two libraries: our conformance programs print the same on ours and on MPICH 5.0.2's `libmpi_abi.so.1`.
+//! One compiled program, two libraries: our conformance programs print the same on ours and on MPICH 5.0.2's
+//! `libmpi_abi.so.1`.
 //!
-//! What MPICH does otherwise is named in the sources, behind `is_tutti()`. `wrong_arguments` is left out: its errors are our promise,
-//! MPICH crashes on some. `collectives` runs in its `common` mode: MPICH fails where ranks name equal data by different types (its
-//! `gaps.h`). Where MPICH cannot be had, a test says so in one line and passes.
+//! What MPICH does otherwise is named in the sources, behind `is_tutti()`. `wrong_arguments` is left out: its
+//! errors are our promise, MPICH crashes on some. `collectives` runs in its `common` mode: MPICH fails where
+//! ranks name equal data by different types (its `gaps.h`). Where MPICH cannot be had, a test says so in one
+//! line and passes.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,8 +19,8 @@ use crate::LIMIT;
 const MPICH_LIMIT: Duration = Duration::from_secs(20);
 const MPICH_TRIES: usize = 4;
 
-/// MPICH's ranks spin where they wait, for whole slices of the kernel where there are more of them than cores: they are to sleep
-/// instead, and to leave alone those collective operations of theirs that cannot.
+/// MPICH's ranks spin where they wait, for whole slices of the kernel where there are more of them than
+/// cores: they are to sleep instead, and to leave alone those collective operations of theirs that cannot.
 const MPICH_SHARES_CORES: [(&str, &str); 2] =
     [("MPIR_CVAR_ENABLE_HEAVY_YIELD", "1"), ("MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD", "1000000000")];
 

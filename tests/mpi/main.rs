@@ -1,5 +1,5 @@
-//! The promises of the MPI functions. Each program in `programs/` checks one subject on its own and prints "name: ok"; a test
-//! here runs it with `mpiexec` on several numbers of ranks.
+//! The promises of the MPI functions. Each program in `programs/` checks one subject on its own and prints
+//! "name: ok"; a test here runs it with `mpiexec` on several numbers of ranks.
 
 mod communicators;
 mod counters;

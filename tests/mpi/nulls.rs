@@ -1,4 +1,5 @@
-//! Null pointers: each written function is called with each of its addresses null in turn, the other arguments sensible.
+//! Null pointers: each written function is called with each of its addresses null in turn, the other
+//! arguments sensible.
 //!
 //! The program is generated from the table of functions, and what it expects from `bindings/mpi/nulls.txt`.
 
@@ -11,7 +12,8 @@ use tutti_tests::{Scratch, program, root, run};
 
 use crate::LIMIT;
 
-/// The calls of the program: function, argument, what is expected (R: refused, B: an error, A: no crash), the C call.
+/// The calls of the program: function, argument, what is expected (R: refused, B: an error, A: no crash), the
+/// C call.
 fn cases() -> Vec<(String, String, char, String)> {
     let facts = root().join("bindings/mpi");
     let table = Table::load(&facts).expect("the table is right");

@@ -1,6 +1,7 @@
 //! `libtutti.so.1`: every function of the MPI C interface under its two names, MPI_X and PMPI_X.
 //!
-//! The functions are generated (see `tutti_table::exports`); a body that is written stands in `crates/mpi/src/api`.
+//! The functions are generated (see `tutti_table::exports`); a body that is written stands in
+//! `crates/mpi/src/api`.
 
 #![allow(non_snake_case)]
 #![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]

@@ -1,7 +1,8 @@
 //! Writes bodies of functions that differ by pattern only; one module for each kind of rule.
 //!
-//! The text is included by a module of `crates/mpi/src/api`, and reads like the bodies written there: a comment, `#[inline]`, `pub unsafe fn
-//! MPI_X`. So exports and manual pages find a generated body as they find a written one ([`crate::exports::written_bodies`]).
+//! The text is included by a module of `crates/mpi/src/api`, and reads like the bodies written there: a
+//! comment, `#[inline]`, `pub unsafe fn MPI_X`. So exports and manual pages find a generated body as they
+//! find a written one ([`crate::exports::written_bodies`]).
 
 pub mod collectives;
 

@@ -1,7 +1,8 @@
 //! C parameters as the MPI prototypes write them, and their Rust form.
 //!
-//! The subset is what the standard needs: `const`, one word for the base type, stars, a name, and `[]` or `[][3]` behind it.
-//! A base type `int|MPI_Count` is two types at once: the second is that of the large-count function.
+//! The subset is what the standard needs: `const`, one word for the base type, stars, a name, and `[]` or
+//! `[][3]` behind it. A base type `int|MPI_Count` is two types at once: the second is that of the large-count
+//! function.
 
 /// One parameter of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +76,8 @@ impl Param {
         format!("{constant}{} {}{}{dims}", self.base, "*".repeat(self.stars), self.name)
     }
 
-    /// The Rust type. `is_callback` says which base types are functions of the user, whose addresses travel as integers.
+    /// The Rust type. `is_callback` says which base types are functions of the user, whose addresses travel
+    /// as integers.
     pub fn to_rust(&self, is_callback: bool) -> String {
         if is_callback {
             // A parameter of function type is a pointer to it, with or without the star.

@@ -1,12 +1,11 @@
 //! Writes the exported functions of `libtutti.so.1`.
 //!
-//! Every function of the table comes out twice, as `MPI_X` and as `PMPI_X`, both strong symbols that hold the same body, so that
-//! a profiling tool may define the first and call the second, linked in or preloaded. In front of it stands the check for null
-//! pointers ([`crate::nulls`]). A body is written if a file below
-//! `crates/mpi/src/api` or a generated text ([`bodies`]) has a line that begins with `pub unsafe fn MPI_X`; [`written_bodies`] looks for
-//! those. All others
-//! raise MPI_ERR_UNSUPPORTED_OPERATION with their name; those of the tool information interface, whose errors are never
-//! raised (15.3.9), return MPI_T_ERR_NOT_SUPPORTED.
+//! Every function of the table comes out twice, as `MPI_X` and as `PMPI_X`, both strong symbols that hold the
+//! same body, so that a profiling tool may define the first and call the second, linked in or preloaded. In
+//! front of it stands the check for null pointers ([`crate::nulls`]). A body is written if a file below
+//! `crates/mpi/src/api` or a generated text ([`bodies`]) has a line that begins with `pub unsafe fn MPI_X`;
+//! [`written_bodies`] looks for those. All others raise MPI_ERR_UNSUPPORTED_OPERATION with their name; those
+//! of the tool information interface, whose errors are never raised (15.3.9), return MPI_T_ERR_NOT_SUPPORTED.
 
 use crate::{Function, Table, bodies, ctype::rust_base};
 use std::collections::BTreeSet;
@@ -48,8 +47,8 @@ fn bodies_in(text: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// The text of the Rust file, or what stops it: a body that the table does not know, or a function that cannot return an
-/// error and therefore needs a body.
+/// The text of the Rust file, or what stops it: a body that the table does not know, or a function that
+/// cannot return an error and therefore needs a body.
 pub fn generate(table: &Table, bodies: &BTreeSet<String>) -> Result<String, String> {
     let known: BTreeSet<&str> = table.functions.iter().map(|f| f.prototype.name.as_str()).collect();
     if let Some(name) = bodies.iter().find(|name| !known.contains(name.as_str())) {

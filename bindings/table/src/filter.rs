@@ -1,7 +1,8 @@
 //! Writes the C text of `libmpi_abi.so.1`, the library that programs are linked with.
 //!
-//! It is a filter (DT_FILTER) on `libtutti.so.1`: the linker finds every name in it, the dynamic loader looks each of them up
-//! in `libtutti.so.1` first. All state is in that one library, whichever interface a program uses.
+//! It is a filter (DT_FILTER) on `libtutti.so.1`: the linker finds every name in it, the dynamic loader looks
+//! each of them up in `libtutti.so.1` first. All state is in that one library, whichever interface a program
+//! uses.
 
 use crate::Table;
 use std::fmt::Write;

@@ -1,7 +1,8 @@
 //! Writes `mpi.h`: the MPI-5.0 Standard ABI, and behind it what older programs need.
 //!
-//! The additions are macros, types and inline functions over functions of the ABI, so a program that uses them still needs
-//! nothing but the symbols of `libmpi_abi.so.1`. `TUTTI_ABI_ONLY`, defined before the header, leaves them out.
+//! The additions are macros, types and inline functions over functions of the ABI, so a program that uses
+//! them still needs nothing but the symbols of `libmpi_abi.so.1`. `TUTTI_ABI_ONLY`, defined before the
+//! header, leaves them out.
 
 use crate::{Constant, ConstantGroup, ConstantValue, Prototype, Table, TypeKind, TypeRow};
 use std::fmt::Write;

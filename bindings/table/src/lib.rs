@@ -1,8 +1,8 @@
 //! The table of the MPI interface and the generators that read it.
 //!
-//! `bindings/mpi/` holds five files of facts: `constants.txt`, `types.txt`, `functions.txt`, `nulls.txt`, `collectives.txt`. [`Table::load`] reads them (what
-//! arguments are, `parameters.txt`, is for [`manual`] alone); the
-//! generators write from them, each one text:
+//! `bindings/mpi/` holds five files of facts: `constants.txt`, `types.txt`, `functions.txt`, `nulls.txt`,
+//! `collectives.txt`. [`Table::load`] reads them (what arguments are, `parameters.txt`, is for [`manual`]
+//! alone); the generators write from them, each one text:
 //!
 //! | module | text | who includes or builds it |
 //! |---|---|---|
@@ -13,8 +13,8 @@
 //! | [`header`] | `mpi.h` | `tutti-dist` |
 //! | [`manual`] | manual pages of the functions | `tutti-dist` |
 //!
-//! This crate has no dependencies, because build scripts of other crates use it. A mistake in the table is an error that names
-//! file and line; a generator never guesses.
+//! This crate has no dependencies, because build scripts of other crates use it. A mistake in the table is an
+//! error that names file and line; a generator never guesses.
 
 pub mod bodies;
 pub mod ctype;

@@ -1,7 +1,8 @@
 //! Writes the manual pages of the MPI functions, for `share/man/man3`.
 //!
-//! A page says nothing of its own: prototypes and versions are those of the table, the description is the comment above the
-//! function's body in `crates/mpi/src/api` or in a generated text, the arguments are explained by `bindings/mpi/parameters.txt`.
+//! A page says nothing of its own: prototypes and versions are those of the table, the description is the
+//! comment above the function's body in `crates/mpi/src/api` or in a generated text, the arguments are
+//! explained by `bindings/mpi/parameters.txt`.
 
 use crate::exports::{returns_error_code, texts_of_bodies};
 use crate::parse::{read_lines, section};
@@ -29,7 +30,8 @@ pub struct Manual {
 }
 
 impl Manual {
-    /// Reads `parameters.txt` in the folder `facts`, and the comments in the Rust files below `api` and in generated bodies.
+    /// Reads `parameters.txt` in the folder `facts`, and the comments in the Rust files below `api` and in
+    /// generated bodies.
     pub fn load(table: &Table, facts: &Path, api: &Path) -> Result<Manual, TableError> {
         let mut explanations = Vec::new();
         read_lines(&facts.join("parameters.txt"), |line| {
@@ -46,7 +48,8 @@ impl Manual {
         Ok(Manual { explanations, comments })
     }
 
-    /// The page of a function and, if there is one, of its large-count form. `others` are of the same section.
+    /// The page of a function and, if there is one, of its large-count form. `others` are of the same
+    /// section.
     fn page(&self, function: &Function, large: Option<&Function>, others: &[&str], version: &str) -> String {
         let name = &function.prototype.name;
         let comment = self.comments.get(name).map(String::as_str);

@@ -1,4 +1,5 @@
-//! Which pointer arguments may be null: the lines of `nulls.txt`, and the check that an exported function makes.
+//! Which pointer arguments may be null: the lines of `nulls.txt`, and the check that an exported function
+//! makes.
 
 use crate::ctype::Param;
 use crate::manual::fits;

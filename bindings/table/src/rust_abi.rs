@@ -1,8 +1,9 @@
 //! Writes the types and constants of the MPI interface as Rust, under their C names.
 //!
-//! Handles are integers in a transparent structure: C passes them as pointers, which have the same size and registers.
-//! A callback type `MPI_X_function` is an integer too, the address of a C function, because predefined callbacks are small
-//! numbers and no addresses; `MPI_X_function_fn` is the function pointer type that an address other than those stands for.
+//! Handles are integers in a transparent structure: C passes them as pointers, which have the same size and
+//! registers. A callback type `MPI_X_function` is an integer too, the address of a C function, because
+//! predefined callbacks are small numbers and no addresses; `MPI_X_function_fn` is the function pointer type
+//! that an address other than those stands for.
 
 use crate::{ConstantValue, Prototype, Table, TypeKind, ctype::rust_base};
 use std::fmt::Write;

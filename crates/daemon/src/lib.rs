@@ -5,9 +5,9 @@
 //!                                                                      \--wire--> tutti-starter, one for each job here
 //! ```
 //!
-//! [`core`] thinks: it has no sockets, no clock and no processes. [`shell`] has all of that, and no opinion. [`message`] is what
-//! is said; [`members`] the list of nodes and the tree; [`key`] the credential of a cluster; [`options`] the
-//! command line.
+//! [`core`] thinks: it has no sockets, no clock and no processes. [`shell`] has all of that, and no opinion.
+//! [`message`] is what is said; [`members`] the list of nodes and the tree; [`key`] the credential of a
+//! cluster.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 

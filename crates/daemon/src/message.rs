@@ -1,5 +1,5 @@
-//! What daemons say to each other (as postcard), and what users say to them (as JSON, in frames of the starter's
-//! wire).
+//! What daemons say to each other (as postcard), and what users say to them (as JSON, in frames of the
+//! starter's wire).
 //!
 //! The protocol between daemons is one of states, not of events: whatever is said may be said again, and a
 //! link that comes back begins with all that holds, both ways: what is to be goes down, what is, and the

@@ -1,11 +1,12 @@
 //! The MPI-5.0 Standard ABI in Rust, under the C names.
 //!
-//! - A handle is `MPI_Comm(usize)`, transparent: C passes the same bits as a pointer to a structure that does not exist.
-//! - A callback parameter has the type `MPI_X_function`, an integer: the address of a C function, or one of the predefined
-//!   numbers (`MPI_COMM_DUP_FN` is 1), so look for those first. `MPI_X_function_fn` is the function pointer type; turn an
-//!   address into it with `transmute::<usize, MPI_X_function_fn>`.
-//! - Addresses with a meaning (`MPI_BOTTOM`, `MPI_IN_PLACE`, `MPI_STATUS_IGNORE`, `MPI_UNWEIGHTED` ...) are pointers
-//!   that nobody may follow; compare them.
+//! - A handle is `MPI_Comm(usize)`, transparent: C passes the same bits as a pointer to a structure that does
+//!   not exist.
+//! - A callback parameter has the type `MPI_X_function`, an integer: the address of a C function, or one of
+//!   the predefined numbers (`MPI_COMM_DUP_FN` is 1), so look for those first. `MPI_X_function_fn` is the
+//!   function pointer type; turn an address into it with `transmute::<usize, MPI_X_function_fn>`.
+//! - Addresses with a meaning (`MPI_BOTTOM`, `MPI_IN_PLACE`, `MPI_STATUS_IGNORE`, `MPI_UNWEIGHTED` ...) are
+//!   pointers that nobody may follow; compare them.
 //! - Types and constants are generated from `bindings/mpi`; what is below stands in no table.
 
 #![allow(non_camel_case_types, non_snake_case)]

@@ -1,4 +1,5 @@
-//! Arguments that are addresses: places for results, arrays, texts. A null pointer is an error of the call, not a crash.
+//! Arguments that are addresses: places for results, arrays, texts. A null pointer is an error of the call,
+//! not a crash.
 
 use core::ffi::{CStr, c_char, c_int};
 

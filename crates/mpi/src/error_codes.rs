@@ -1,4 +1,5 @@
-//! Error classes, codes and texts that users add (MPI 9.5). They may be added at any time, so they have their own lock.
+//! Error classes, codes and texts that users add (MPI 9.5). They may be added at any time, so they have their
+//! own lock.
 
 use core::ffi::c_int;
 use std::collections::BTreeMap;

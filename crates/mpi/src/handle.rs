@@ -148,7 +148,8 @@ impl<T> Slab<T> {
         unsafe { slot.value.assume_init_drop() };
     }
 
-    /// Frees a slot whose value is of no more use and owns nothing: cheaper than [`Slab::free`], since nothing is looked through.
+    /// Frees a slot whose value is of no more use and owns nothing: cheaper than [`Slab::free`], since
+    /// nothing is looked through.
     #[inline(always)]
     pub fn free_plain(&mut self, index: u32) {
         self.give_back(index);

@@ -1,4 +1,5 @@
-//! A broken invariant of ours: one line with version, rank and which one, then the end of the process (and so of the job).
+//! A broken invariant of ours: one line with version, rank and which one, then the end of the process (and so
+//! of the job).
 
 use tutti_runtime::log;
 

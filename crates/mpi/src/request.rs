@@ -31,7 +31,8 @@ pub struct Suspect {
 pub struct Request {
     /// Bytes received, sent or matched.
     pub bytes: usize,
-    /// Of a receive its number in the order of posting; of a send its ticket in the backlog, then the number of its message.
+    /// Of a receive its number in the order of posting; of a send its ticket in the backlog, then the number
+    /// of its message.
     pub posted: u64,
     /// Matching: context of the communicator.
     pub context: u32,

@@ -1,7 +1,9 @@
-//! What the ranks of a job have counted, as a table at its end: `TUTTI_STATS=1`, or `TUTTI_STATS=json` for scripts.
+//! What the ranks of a job have counted, as a table at its end: `TUTTI_STATS=1`, or `TUTTI_STATS=json` for
+//! scripts.
 //!
-//! Every rank leaves its counters in its report in the segment when it leaves the job, then counts itself; the last one of the node
-//! prints the table. So nothing waits and no message is sent for it. A job whose ranks do not all leave has no table.
+//! Every rank leaves its counters in its report in the segment when it leaves the job, then counts itself;
+//! the last one of the node prints the table. So nothing waits and no message is sent for it. A job whose
+//! ranks do not all leave has no table.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -14,7 +16,8 @@ use tutti_runtime::job::Job;
 use tutti_runtime::net::Traffic;
 use tutti_shm::sync::Ordering;
 
-/// A counter: its name (as a performance variable and in JSON), head of its column, meaning, and where it stands.
+/// A counter: its name (as a performance variable and in JSON), head of its column, meaning, and where it
+/// stands.
 #[derive(Debug)]
 pub struct Counter {
     /// Name.

@@ -1,8 +1,9 @@
 //! The tool information interface (MPI chapter 15): what it shows and what a tool has allocated.
 //!
-//! It works before MPI_Init and after MPI_Finalize, so it has a table and a lock of its own. A performance variable is one of the
-//! counters of [`crate::stats`]; a handle adds up what is counted while it is started, so that each tool can stop, reset and
-//! write its own without disturbing others. A control variable is a setting out of the environment: it can be read only.
+//! It works before MPI_Init and after MPI_Finalize, so it has a table and a lock of its own. A performance
+//! variable is one of the counters of [`crate::stats`]; a handle adds up what is counted while it is started,
+//! so that each tool can stop, reset and write its own without disturbing others. A control variable is a
+//! setting out of the environment: it can be read only.
 
 use core::ffi::c_int;
 use std::sync::{Mutex, PoisonError};

@@ -151,8 +151,8 @@ pub fn take_descriptor(number: RawFd) -> io::Result<OwnedFd> {
     if number <= 2 {
         return Err(unknown());
     }
-    // SAFETY: a number that is open and would live through exec has come through one: what is opened here would not, nor what
-    // was taken before. So nobody else owns it.
+    // SAFETY: a number that is open and would live through exec has come through one: what is opened here
+    // would not, nor what was taken before. So nobody else owns it.
     unsafe {
         if checked(libc::fcntl(number, libc::F_GETFD))? & libc::FD_CLOEXEC != 0 {
             return Err(unknown());

@@ -104,7 +104,7 @@ pub enum Kind {
     Errors = 17,
     /// Something that the front end should know.
     Report = 18,
-    /// The ranks are frozen: number of the hold (u64), then what is seen of them, a [`tutti_snapshot::View`]
+    /// The ranks are frozen: number of the hold (u64), then what is seen of them, a `tutti_snapshot::View`
     /// as JSON.
     Held = 19,
     /// They run again: number of the hold (u64), 1 if they were frozen from Held to Release (u64).

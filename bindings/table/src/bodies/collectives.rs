@@ -1,5 +1,5 @@
-//! Collective operations: every rule of `collectives.txt` gives a blocking, a nonblocking and a persistent function, each for int
-//! and for large counts.
+//! Collective operations: every rule of `collectives.txt` gives a blocking, a nonblocking and a persistent
+//! function, each for int and for large counts.
 
 use std::fmt::Write;
 

@@ -1,4 +1,5 @@
-//! `tuttid`: the daemon of a node. `tutti up` starts several on one machine; on real machines an administrator starts one each.
+//! `tuttid`: the daemon of a node. `tutti up` starts several on one machine; on real machines an
+//! administrator starts one each.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 

@@ -274,7 +274,8 @@ fn cluster_sim_part_starts_although_children_report_first() {
     assert!(tried > 60 || seeds(2).len() == 1, "{tried} jobs could end well");
 }
 
-/// A job ends while its origin has not come back to a new controller: its output waits for it, and so does its end.
+/// A job ends while its origin has not come back to a new controller: its output waits for it, and so does
+/// its end.
 #[test]
 fn cluster_sim_output_waits_for_an_origin_that_comes_back_late() {
     let mut tried = 0;

@@ -104,7 +104,7 @@ pub struct LocalRanks {
 /// What the thread says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SwitchEvent {
-    /// A word for the thread at the other end of a link, with its number. It comes by [`Outbox`].
+    /// A word for the thread at the other end of a link, with its number. It comes by its outbox.
     Relay(LinkId, u64, Vec<u8>),
     /// How a job's ranks here are held while others have the cores.
     Method(JobId, FreezeMethod),
@@ -114,7 +114,7 @@ pub enum SwitchEvent {
     Waits(JobId, Wait),
     /// On the controller: it will never have any.
     Refused(JobId, SubmitError),
-    /// On the controller: the slices that jobs have had. They come by [`Served`].
+    /// On the controller: the slices that jobs have had.
     Served(Vec<(JobId, u64)>),
     /// On the controller: a node has become late, is expelled, is back, or in time again.
     Notice(Notice),

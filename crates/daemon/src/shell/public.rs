@@ -1,4 +1,5 @@
-//! The socket on which a daemon shows its jobs to the other users of its machine ([`tutti_protocol::public`]).
+//! The socket on which a daemon shows its jobs to the other users of its machine
+//! ([`tutti_protocol::public`]).
 
 use std::collections::HashMap;
 use std::io::Write;

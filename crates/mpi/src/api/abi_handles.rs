@@ -1,8 +1,9 @@
 //! Handles as integers, and the version of the binary interface.
 //!
-//! A handle is a number below 2^31 that C carries in a pointer, so both directions are the identity on 32 bits: the standard's
-//! integers for predefined handles come out by themselves, and Fortran uses the same numbers. These functions may be called at
-//! any time and cannot report an error; a number that is no handle is noticed by the function that uses it.
+//! A handle is a number below 2^31 that C carries in a pointer, so both directions are the identity on 32
+//! bits: the standard's integers for predefined handles come out by themselves, and Fortran uses the same
+//! numbers. These functions may be called at any time and cannot report an error; a number that is no handle
+//! is noticed by the function that uses it.
 
 use crate::abi::*;
 use core::ffi::c_int;
@@ -159,7 +160,8 @@ fn to_int(handle: usize) -> c_int {
     handle as c_int
 }
 
-/// A negative integer is no handle; it keeps its 32 bits, so that nothing on the way makes another handle of it.
+/// A negative integer is no handle; it keeps its 32 bits, so that nothing on the way makes another handle of
+/// it.
 #[inline]
 fn from_int(integer: c_int) -> usize {
     integer as u32 as usize

@@ -1,6 +1,8 @@
-//! MPI chapter 6 and 8.6 to 8.8: collective operations, blocking, nonblocking and persistent, of all ranks or of neighbours.
+//! MPI chapter 6 and 8.6 to 8.8: collective operations, blocking, nonblocking and persistent, of all ranks or
+//! of neighbours.
 //!
-//! The bodies are generated from the rules in `bindings/mpi/collectives.txt` (`tutti_table::bodies::collectives`).
+//! The bodies are generated from the rules in `bindings/mpi/collectives.txt`
+//! (`tutti_table::bodies::collectives`).
 
 use core::ffi::{c_int, c_void};
 

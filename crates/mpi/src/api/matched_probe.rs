@@ -10,8 +10,8 @@ use crate::point_to_point::{Data, outcome_result};
 use crate::process::{Guard, Process};
 use crate::request::{Outcome, Request, RequestKind};
 
-/// A message that was taken out of matching, with its handle and the status that describes it. Remembers the group that the sender's
-/// rank counts in.
+/// A message that was taken out of matching, with its handle and the status that describes it. Remembers the
+/// group that the sender's rank counts in.
 fn describe(
     guard: &mut Guard,
     comm: MPI_Comm,

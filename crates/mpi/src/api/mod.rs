@@ -1,9 +1,9 @@
 //! The bodies of the MPI functions, by chapter and subject.
 //!
-//! A body is a line that begins with `pub unsafe fn MPI_`, preceded by `#[inline]`, with the argument types of the table.
-//! `bindings/libtutti` finds it there and exports it under both names; this folder, with the bodies generated for [`collectives`], is
-//! the list of what is written.
-//! No body calls another through an exported name, because a profiling tool would see that call.
+//! A body is a line that begins with `pub unsafe fn MPI_`, preceded by `#[inline]`, with the argument types
+//! of the table. `bindings/libtutti` finds it there and exports it under both names; this folder, with the
+//! bodies generated for [`collectives`], is the list of what is written. No body calls another through an
+//! exported name, because a profiling tool would see that call.
 
 #![allow(non_snake_case)]
 #![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]

@@ -41,7 +41,8 @@ impl<T: Number> Packed<T> {
             "the packed buffer is a null pointer".into()
         })?;
         then(self.memory.wrapping_add(position as usize));
-        // SAFETY: as above; the sum is at most the size, which the user gave in the same type or a narrower one.
+        // SAFETY: as above; the sum is at most the size, which the user gave in the same type or a narrower
+        // one.
         unsafe { put(self.position, position as i128 + bytes as i128) };
         Ok(())
     }

@@ -10,7 +10,8 @@ use crate::process::Guard;
 use crate::request::Outcome;
 use crate::wait_goal::Goal;
 
-/// The error of a finished request, with what its outcome does not tell: its communicator and the room of its buffer.
+/// The error of a finished request, with what its outcome does not tell: its communicator and the room of its
+/// buffer.
 #[inline(always)]
 fn failure(guard: &Guard, named: Named) -> Option<Error> {
     let Named::Pending(index) = named else { return None };
@@ -171,7 +172,8 @@ pub unsafe fn MPI_Waitall(
     })
 }
 
-/// Waits for the first of several requests and finishes it: the outer result is the call's, the inner one the request's.
+/// Waits for the first of several requests and finishes it: the outer result is the call's, the inner one the
+/// request's.
 ///
 /// # Safety
 /// `status` is MPI_STATUS_IGNORE or valid for writing.
@@ -260,7 +262,8 @@ pub unsafe fn MPI_Waitany(
     status: *mut MPI_Status,
 ) -> c_int {
     call(c"MPI_Waitany", MPI_COMM_SELF, |guard| {
-        // SAFETY: the user gives an array of `count` requests, a place for the index, and a status or MPI_STATUS_IGNORE.
+        // SAFETY: the user gives an array of `count` requests, a place for the index, and a status or
+        // MPI_STATUS_IGNORE.
         unsafe {
             let requests = array(count, array_of_requests)?;
             match wait_some(guard, requests)? {
@@ -449,7 +452,8 @@ pub unsafe fn MPI_Request_get_status_any(
     status: *mut MPI_Status,
 ) -> c_int {
     call(c"MPI_Request_get_status_any", MPI_COMM_SELF, |guard| {
-        // SAFETY: the user gives an array of `count` requests, places for index and flag, and a status or MPI_STATUS_IGNORE.
+        // SAFETY: the user gives an array of `count` requests, places for index and flag, and a status or
+        // MPI_STATUS_IGNORE.
         unsafe {
             let requests = array(count, array_of_requests.cast_mut())?;
             guard.progress(None);

@@ -163,7 +163,8 @@ pub unsafe fn MPI_Type_set_name(datatype: MPI_Datatype, type_name: *const c_char
     })
 }
 
-/// The name of a type (7.8): the constant's, unless the user has given another; MPI_DATATYPE_NULL has one too.
+/// The name of a type (7.8): the constant's, unless the user has given another; MPI_DATATYPE_NULL has one
+/// too.
 #[inline]
 pub unsafe fn MPI_Type_get_name(
     datatype: MPI_Datatype,
@@ -219,7 +220,8 @@ pub unsafe fn MPI_Type_match_size(typeclass: c_int, size: c_int, datatype: *mut 
     })
 }
 
-/// The predefined pair of a value and an index, for MPI_MINLOC and MPI_MAXLOC (6.9.4); MPI_DATATYPE_NULL when there is none.
+/// The predefined pair of a value and an index, for MPI_MINLOC and MPI_MAXLOC (6.9.4); MPI_DATATYPE_NULL when
+/// there is none.
 #[inline]
 pub unsafe fn MPI_Type_get_value_index(
     value_type: MPI_Datatype,

@@ -1,7 +1,9 @@
-//! What is left when the program ends MPI: messages that nobody received, requests that nobody completed, handles that nobody freed.
+//! What is left when the program ends MPI: messages that nobody received, requests that nobody completed,
+//! handles that nobody freed.
 //!
-//! MPI_Finalize is collective, so all ranks meet here: after that everything that was sent has been sent. Each rank looks at
-//! what it has, rank 0 says it for all. These are remarks: no result is wrong because of them.
+//! MPI_Finalize is collective, so all ranks meet here: after that everything that was sent has been sent.
+//! Each rank looks at what it has, rank 0 says it for all. These are remarks: no result is wrong because of
+//! them.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -84,7 +86,8 @@ impl Guard {
             requests.iter().flat_map(|(index, _)| self.engine.pending_parts(index)).collect();
         let mut makers: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         for (index, request) in requests.iter() {
-            // What belongs to the library's own operations has other contexts; what stands for nothing is the user's.
+            // What belongs to the library's own operations has other contexts; what stands for nothing is the
+            // user's.
             let is_internal = matches!(request.kind, RequestKind::Send | RequestKind::Receive)
                 && !request.context.is_multiple_of(CONTEXTS_PER_COMM);
             if request.when_done == WhenDone::Free || is_internal || parts.contains(&index) {

@@ -59,7 +59,8 @@ fn verb(kind: RequestKind) -> &'static str {
     if kind == RequestKind::Receive { "receives" } else { "sends" }
 }
 
-/// The runs of a buffer as address and bytes, in ascending order; none when there are too many or it is a part of a message.
+/// The runs of a buffer as address and bytes, in ascending order; none when there are too many or it is a
+/// part of a message.
 fn runs(buffer: &Buffer) -> Option<Vec<(usize, usize)>> {
     let Some(map) = &buffer.map else { return Some(vec![(buffer.at as usize, buffer.bytes)]) };
     // A part of some data is not whole elements.

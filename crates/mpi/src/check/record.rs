@@ -1,9 +1,9 @@
-//! What a rank tells the others about a collective call: function, root, operation, data; and what does not match in the records of
-//! all.
+//! What a rank tells the others about a collective call: function, root, operation, data; and what does not
+//! match in the records of all.
 //!
-//! Data are said piece by piece: what a rank sends to each other one and what it expects from each. So one rule covers all
-//! functions: what `i` sends to `j` must be what `j` expects from `i` (MPI 6.1: the signatures are equal). A reduction's
-//! elements must be the same on all ranks.
+//! Data are said piece by piece: what a rank sends to each other one and what it expects from each. So one
+//! rule covers all functions: what `i` sends to `j` must be what `j` expects from `i` (MPI 6.1: the
+//! signatures are equal). A reduction's elements must be the same on all ranks.
 //!
 //! | words | |
 //! |---|---|
@@ -289,8 +289,8 @@ fn elements(reduction: &Reduction) -> Buffer {
     datatype.buffer(std::ptr::null_mut(), reduction.count).unwrap_or(Buffer::empty())
 }
 
-/// Whether a call is in place, where all ranks or none must be (MPI 6.7, 6.8, 6.9.6, 6.10.1). MPI_Reduce_scatter and scans are in place on
-/// each rank as it likes, rooted calls at the root only.
+/// Whether a call is in place, where all ranks or none must be (MPI 6.7, 6.8, 6.9.6, 6.10.1).
+/// MPI_Reduce_scatter and scans are in place on each rank as it likes, rooted calls at the root only.
 fn in_place(function: &str, work: &Work) -> Option<bool> {
     match work {
         Work::Allgather { own, .. } => Some(own.is_none()),

@@ -1,6 +1,7 @@
 //! Temporary memory of collective operations.
 //!
-//! Large pieces are kept for the next operation: fresh memory costs a page fault for every 4 KiB, as much as the copy into it.
+//! Large pieces are kept for the next operation: fresh memory costs a page fault for every 4 KiB, as much as
+//! the copy into it.
 
 use std::cell::RefCell;
 use std::mem::MaybeUninit;

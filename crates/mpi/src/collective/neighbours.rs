@@ -45,9 +45,9 @@ impl Neighbours {
 
     /// Brings pieces to the neighbours that are there.
     ///
-    /// In a grid what goes in one direction arrives from the other. Where both neighbours of a dimension are the same process
-    /// (it has one place, or two in a ring), its first message goes down and must be taken as coming from above: so the
-    /// upper neighbour's receive of each dimension comes first.
+    /// In a grid what goes in one direction arrives from the other. Where both neighbours of a dimension are
+    /// the same process (it has one place, or two in a ring), its first message goes down and must be taken
+    /// as coming from above: so the upper neighbour's receive of each dimension comes first.
     fn edges(&self, send: impl Fn(usize) -> Buffer, receive: impl Fn(usize) -> Buffer) -> Work {
         let order = |i: usize| if self.is_grid { i ^ 1 } else { i };
         let receives = (0..self.sources.len())

@@ -1,5 +1,6 @@
-//! Reductions of much data. Each process reduces one part of the elements: it receives that part of every other's contribution and
-//! combines them in the order of ranks, so the result is the same on all ranks, whatever the operation.
+//! Reductions of much data. Each process reduces one part of the elements: it receives that part of every
+//! other's contribution and combines them in the order of ranks, so the result is the same on all ranks,
+//! whatever the operation.
 
 use std::rc::Rc;
 
@@ -114,12 +115,14 @@ pub fn reduce_scatter(plan: &mut Plan, reduction: &Reduction, counts: &[usize]) 
     plan.schedule.copy(reduction.elements(result, mine), reduction.elements(reduction.receive, mine));
 }
 
-/// Prefixes in the logarithm of rounds: in each, a process exchanges the result of its group of ranks with the neighbouring group.
+/// Prefixes in the logarithm of rounds: in each, a process exchanges the result of its group of ranks with
+/// the neighbouring group.
 pub fn scan(plan: &mut Plan, reduction: &Reduction, exclusive: bool) {
     let Reduction { send, receive, count, .. } = reduction;
     let reducer = Rc::new(reduction.reducer.clone());
     let (me, size) = (plan.me, plan.size());
-    // The result of the own group so far, and that of the lower ranks in it (with this one, unless exclusive).
+    // The result of the own group so far, and that of the lower ranks in it (with this one, unless
+    // exclusive).
     let mut group = plan.schedule.elements(&reducer.datatype, *count);
     plan.schedule.copy(reduction.contribution(), reduction.buffer_at(group));
     let mut has_prefix = !exclusive;

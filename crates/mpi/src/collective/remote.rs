@@ -1,4 +1,5 @@
-//! Operations between the two groups of an intercommunicator (MPI 6.2.3): what one group contributes, the other receives.
+//! Operations between the two groups of an intercommunicator (MPI 6.2.3): what one group contributes, the
+//! other receives.
 
 use std::rc::Rc;
 
@@ -94,7 +95,8 @@ fn combine_all(
     plan.schedule.copy(reduction.buffer_at(*last), reduction.buffer_at(result));
 }
 
-/// The ranks of one group do not know the counts of the other, so rank 0 of each group reduces and scatters to its own.
+/// The ranks of one group do not know the counts of the other, so rank 0 of each group reduces and scatters
+/// to its own.
 fn reduce_scatter(plan: &mut Plan, reduction: &Reduction, counts: &[usize]) {
     let mine = reduction.elements(reduction.receive, counts[plan.me]);
     if plan.me != 0 {

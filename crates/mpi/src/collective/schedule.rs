@@ -2,8 +2,8 @@
 //! need.
 //!
 //! An algorithm writes its steps once ([`Schedule::send`], [`Schedule::receive`], [`Schedule::await_all`]
-//! ...). A blocking call runs them to the end ([`Guard::run`]); a nonblocking one leaves the schedule with
-//! the process, which goes on with it whenever it makes progress ([`Guard::advance_schedules`]). Sends and
+//! ...). A blocking call runs them to the end (`Guard::run`); a nonblocking one leaves the schedule with
+//! the process, which goes on with it whenever it makes progress (`Guard::advance_schedules`). Sends and
 //! receives only start; awaiting is a step of its own. Every schedule of a communicator has its own tag, so
 //! that successive operations never mix.
 

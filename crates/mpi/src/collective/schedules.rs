@@ -1,7 +1,7 @@
 //! The schedules that were left with the process: each waits for one request, and goes on when that is done.
 //!
-//! The request says so itself ([`Requests::advance_when_done`]), so that progress looks at no schedule that cannot go on: n of them
-//! cost n times one, however many are pending.
+//! The request says so itself ([`Requests::advance_when_done`]), so that progress looks at no schedule that
+//! cannot go on: n of them cost n times one, however many are pending.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;

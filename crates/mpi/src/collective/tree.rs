@@ -40,8 +40,8 @@ pub fn broadcast(plan: &mut Plan, buffer: &Buffer, root: usize) {
     }
 }
 
-/// Up the tree. Operands meet in the order of ranks; where they may change places the order begins at the root, else rank 0
-/// collects and passes the result on.
+/// Up the tree. Operands meet in the order of ranks; where they may change places the order begins at the
+/// root, else rank 0 collects and passes the result on.
 pub fn reduce(plan: &mut Plan, reduction: &Reduction, root: usize) {
     let Reduction { reducer, send, receive, count, .. } = reduction;
     let reducer = Rc::new(reducer.clone());

@@ -1,4 +1,5 @@
-//! A collective call with its arguments checked and translated: [`Work`]. Which algorithm does it is decided later.
+//! A collective call with its arguments checked and translated: [`Work`]. Which algorithm does it is decided
+//! later.
 
 use core::ffi::{c_int, c_void};
 
@@ -24,8 +25,8 @@ pub enum Work {
     Barrier,
     /// MPI_Bcast
     Broadcast { buffer: Buffer, root: Root },
-    /// MPI_Gather, MPI_Gatherv; `all` at the root only, `own` not at a root in place. `each`: bytes from every rank, when all
-    /// ranks know that they are equal.
+    /// MPI_Gather, MPI_Gatherv; `all` at the root only, `own` not at a root in place. `each`: bytes from
+    /// every rank, when all ranks know that they are equal.
     Gather { own: Option<Buffer>, all: Option<Pieces>, root: Root, each: Option<usize> },
     /// MPI_Scatter, MPI_Scatterv; as for gather.
     Scatter { all: Option<Pieces>, own: Option<Buffer>, root: Root, each: Option<usize> },
@@ -37,7 +38,8 @@ pub enum Work {
     Reduce(Reduction, Root),
     /// MPI_Allreduce
     Allreduce(Reduction),
-    /// MPI_Reduce_scatter, MPI_Reduce_scatter_block: elements for each rank. The reduction's count is their sum.
+    /// MPI_Reduce_scatter, MPI_Reduce_scatter_block: elements for each rank. The reduction's count is their
+    /// sum.
     ReduceScatter { reduction: Reduction, counts: Vec<usize> },
     /// MPI_Scan, MPI_Exscan
     Scan { reduction: Reduction, exclusive: bool },
@@ -270,7 +272,8 @@ impl Guard {
             })?;
             let skip = displacement as isize * unit;
             let piece = data.address.cast::<u8>().wrapping_offset(skip);
-            // With a type for each rank, displacements are bytes: from MPI_BOTTOM, which is a null pointer, they are addresses.
+            // With a type for each rank, displacements are bytes: from MPI_BOTTOM, which is a null pointer,
+            // they are addresses.
             let base = if let Types::One(_) = data.types { data.address } else { piece.cast() };
             if base.is_null() && self.datatype(handle)?.element.is_some() {
                 return self.buffer(Data { address: base, count, datatype: handle });

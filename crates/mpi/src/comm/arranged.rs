@@ -1,4 +1,5 @@
-//! Communicators with a topology (MPI 8.5). Ranks stay as they are: on one node no order is better than another.
+//! Communicators with a topology (MPI 8.5). Ranks stay as they are: on one node no order is better than
+//! another.
 
 use std::rc::Rc;
 
@@ -85,8 +86,8 @@ impl Guard {
         Ok(made)
     }
 
-    /// All processes name edges of the whole graph, each (from, to, weight); gives those of this process, in the order of
-    /// the ranks that named them.
+    /// All processes name edges of the whole graph, each (from, to, weight); gives those of this process, in
+    /// the order of the ranks that named them.
     ///
     /// # Errors
     /// MPI_ERR_COMM.

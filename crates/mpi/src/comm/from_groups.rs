@@ -1,8 +1,8 @@
-//! Communicators made from groups alone (MPI 7.4.2 and 7.6.2, for the sessions model): there is no parent, so a text of the
-//! user keeps creations apart.
+//! Communicators made from groups alone (MPI 7.4.2 and 7.6.2, for the sessions model): there is no parent, so
+//! a text of the user keeps creations apart.
 //!
-//! The messages travel on a context that MPI_COMM_SELF has and never sends on to another process; their tag is made from the
-//! text.
+//! The messages travel on a context that MPI_COMM_SELF has and never sends on to another process; their tag
+//! is made from the text.
 
 use std::rc::Rc;
 
@@ -45,10 +45,12 @@ impl StringTag {
 }
 
 impl Guard {
-    /// The communicator of a group, called by all its members with the same text. MPI_COMM_NULL for the empty group.
+    /// The communicator of a group, called by all its members with the same text. MPI_COMM_NULL for the empty
+    /// group.
     ///
     /// # Errors
-    /// MPI_ERR_GROUP when this process is no member; MPI_ERR_ARG when another creation's messages have come in between.
+    /// MPI_ERR_GROUP when this process is no member; MPI_ERR_ARG when another creation's messages have come
+    /// in between.
     pub fn create_comm_from_group(&mut self, group: Rc<Group>, tag: StringTag) -> Result<Option<Comm>> {
         if group.size() == 0 {
             return Ok(None);
@@ -63,7 +65,8 @@ impl Guard {
         Ok(Some(Comm::new(said[0], rank, group)))
     }
 
-    /// An intercommunicator between two groups; the remote group and its leader count at the local leader only.
+    /// An intercommunicator between two groups; the remote group and its leader count at the local leader
+    /// only.
     ///
     /// # Errors
     /// MPI_ERR_GROUP, MPI_ERR_RANK.

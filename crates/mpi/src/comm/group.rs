@@ -142,7 +142,8 @@ impl Group {
         ranks.iter().enumerate().map(one).collect()
     }
 
-    /// Checks that all are ranks and none stands twice; tells for each rank of the group whether it is among them.
+    /// Checks that all are ranks and none stands twice; tells for each rank of the group whether it is among
+    /// them.
     fn checked(&self, ranks: &[c_int]) -> Result<Vec<bool>> {
         let mut seen = vec![false; self.size()];
         for (i, &rank) in ranks.iter().enumerate() {

@@ -51,8 +51,9 @@ impl Guard {
         Ok(Meeting::new(vec![me, other], me, peer.context, Channel::TaggedCreation, tag))
     }
 
-    /// Bridges two groups. The leaders tell each other their groups and a context each; that of the lower leader holds. Each
-    /// leader tells its group. `leaders` is asked at the leader only: its meeting with the other one.
+    /// Bridges two groups. The leaders tell each other their groups and a context each; that of the lower
+    /// leader holds. Each leader tells its group. `leaders` is asked at the leader only: its meeting with the
+    /// other one.
     pub(super) fn bridge(
         &mut self,
         meeting: &Meeting,
@@ -97,8 +98,8 @@ impl Guard {
         Ok(heard)
     }
 
-    /// One communicator of both groups (7.6.2): the group that said `high` stands behind; equal, the one with the lower first
-    /// member stands before.
+    /// One communicator of both groups (7.6.2): the group that said `high` stands behind; equal, the one with
+    /// the lower first member stands before.
     ///
     /// # Errors
     /// MPI_ERR_COMM; MPI_ERR_ARG when the members of a group do not agree.

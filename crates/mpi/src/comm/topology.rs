@@ -44,8 +44,8 @@ pub struct Edges {
 }
 
 impl Topology {
-    /// Whom the process of a rank receives from and sends to in neighbourhood collectives (8.6), in the standard's order.
-    /// MPI_PROC_NULL stands beyond the ends of a grid.
+    /// Whom the process of a rank receives from and sends to in neighbourhood collectives (8.6), in the
+    /// standard's order. MPI_PROC_NULL stands beyond the ends of a grid.
     pub fn neighbours(&self, rank: usize) -> (Vec<c_int>, Vec<c_int>) {
         match self {
             Topology::Cart(grid) => {
@@ -171,7 +171,8 @@ impl Graph {
     }
 }
 
-/// Fills the zeros of `dims` so that the product is `nodes`, as near to a cube as can be, the largest first (8.5.2).
+/// Fills the zeros of `dims` so that the product is `nodes`, as near to a cube as can be, the largest first
+/// (8.5.2).
 ///
 /// # Errors
 /// MPI_ERR_DIMS when the dimensions given do not divide the number of nodes.
@@ -197,8 +198,8 @@ pub fn balance(nodes: c_int, dims: &mut [c_int]) -> Result<()> {
     Ok(())
 }
 
-/// `count` factors of a number in falling order: the first and the last as near to each other as can be, and of several
-/// such choices the one whose first factor is the smallest, then the second ...
+/// `count` factors of a number in falling order: the first and the last as near to each other as can be, and
+/// of several such choices the one whose first factor is the smallest, then the second ...
 fn balanced_factors(number: i64, count: usize) -> Vec<i64> {
     let mut divisors: Vec<i64> = (1..).take_while(|d| d * d <= number).filter(|d| number % d == 0).collect();
     let large: Vec<i64> = divisors.iter().rev().map(|d| number / d).filter(|d| d * d > number).collect();
@@ -225,8 +226,8 @@ fn balanced_factors(number: i64, count: usize) -> Vec<i64> {
     best
 }
 
-/// Adds `count` factors of a number, none above the last of `found` or below `lowest`; the first as small as can be, then the
-/// second ...
+/// Adds `count` factors of a number, none above the last of `found` or below `lowest`; the first as small as
+/// can be, then the second ...
 fn extend(divisors: &[i64], number: i64, count: usize, lowest: i64, found: &mut Vec<i64>) -> bool {
     if count == 0 {
         return number == 1;

@@ -1,7 +1,7 @@
 //! Parts of multidimensional arrays: MPI_Type_create_subarray (5.1.3) and MPI_Type_create_darray (5.1.4).
 //!
-//! Both begin with one element and add one dimension after the other, the one that varies fastest first. The result has the extent
-//! of the whole array.
+//! Both begin with one element and add one dimension after the other, the one that varies fastest first. The
+//! result has the extent of the whole array.
 
 use std::rc::Rc;
 

@@ -1,7 +1,7 @@
 //! The constructors of MPI 5.1.2 to 5.1.7 and 5.1.10, but for arrays: checked arguments in, a layout out.
 //!
-//! Each exists for int counts and for large counts; [`Arguments`] keeps what the user gave in the arrays in which
-//! MPI_Type_get_contents gives it back: ints in the first case, large counts in the second.
+//! Each exists for int counts and for large counts; [`Arguments`] keeps what the user gave in the arrays in
+//! which MPI_Type_get_contents gives it back: ints in the first case, large counts in the second.
 
 use std::rc::Rc;
 
@@ -184,7 +184,8 @@ fn blocks(
     old: &Rc<Layout>,
 ) -> Result<Part> {
     let unit = unit.bytes(old);
-    // 63 bits times what a Bounds keeps below 2^124 may leave 128 bits; it saturates, and the check of bounds refuses it.
+    // 63 bits times what a Bounds keeps below 2^124 may leave 128 bits; it saturates, and the check of bounds
+    // refuses it.
     let places = displacements.iter().map(move |at| i128::from(*at).saturating_mul(unit));
     Ok(old.part.blocks(lengths, places)?)
 }

@@ -1,7 +1,8 @@
 //! Datatypes (MPI chapter 5): handles, argument checks and errors around [`tutti_datatype`].
 //!
-//! A handle names a [`tutti_datatype::Datatype`], predefined ([`predefined`], [`fortran`]) or made by the user ([`registry`]).
-//! The constructors ([`constructors`], [`arrays`]) check what the user gives and put layouts together.
+//! A handle names a [`tutti_datatype::Datatype`], predefined ([`predefined`], [`fortran`]) or made by the
+//! user ([`registry`]). The constructors ([`constructors`], [`arrays`]) check what the user gives and put
+//! layouts together.
 
 pub mod arrays;
 pub mod constructors;

@@ -1,4 +1,5 @@
-//! Random nested types against their type maps, written out entry by entry as the standard defines them (MPI 5.1.1).
+//! Random nested types against their type maps, written out entry by entry as the standard defines them (MPI
+//! 5.1.1).
 
 use std::rc::Rc;
 
@@ -209,7 +210,8 @@ impl Spec {
     }
 }
 
-/// The type that a program makes which reads another type's contents: the same constructor with the same arguments.
+/// The type that a program makes which reads another type's contents: the same constructor with the same
+/// arguments.
 fn rebuilt(layout: &Rc<Layout>) -> Rc<Layout> {
     if layout.handle.is_some() {
         return layout.clone();
@@ -359,7 +361,8 @@ fn small_spec() -> impl Strategy<Value = Spec> {
     spec().prop_filter("a type map that fits a test", |spec| spec.weight() <= 3000)
 }
 
-/// Memory for elements at any displacement: the places of all bytes of data, moved so that the lowest is 0, and the base.
+/// Memory for elements at any displacement: the places of all bytes of data, moved so that the lowest is 0,
+/// and the base.
 fn memory(map: &Map, count: i64) -> (Vec<usize>, isize, usize) {
     let one = map.bytes();
     let places: Vec<i64> = (0..count).flat_map(|i| one.iter().map(move |at| at + i * map.extent())).collect();

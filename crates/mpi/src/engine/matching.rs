@@ -1,10 +1,12 @@
-//! Matching (MPI 3.5): posted receives and unexpected messages, per source, with one more queue for receives from any source.
+//! Matching (MPI 3.5): posted receives and unexpected messages, per source, with one more queue for receives
+//! from any source.
 //!
-//! Posting numbers decide between the two queues. Messages of one source are kept in order of arrival, which is the order
-//! of sending; between sources MPI demands no order, and a wildcard looks at them in turn.
+//! Posting numbers decide between the two queues. Messages of one source are kept in order of arrival, which
+//! is the order of sending; between sources MPI demands no order, and a wildcard looks at them in turn.
 //!
-//! Queues are lists, which is cheapest as long as a search ends early. One that has passed [`WALK_MAX`] entries builds an index of its
-//! queue ([`posted_index`], [`super::unexpected`]), so that n pending operations cost n times one in whatever order they meet.
+//! Queues are lists, which is cheapest as long as a search ends early. One that has passed [`WALK_MAX`]
+//! entries builds an index of its queue ([`posted_index`], [`super::unexpected`]), so that n pending
+//! operations cost n times one in whatever order they meet.
 
 mod posted_index;
 #[cfg(test)]
@@ -158,7 +160,8 @@ impl Matching {
         }
     }
 
-    /// Whether no receive is posted that a message of this source could match, and none of its messages waits.
+    /// Whether no receive is posted that a message of this source could match, and none of its messages
+    /// waits.
     #[inline(always)]
     pub fn is_idle(&self, from: usize) -> bool {
         self.posted[from].first == NONE && self.any.first == NONE && self.unexpected.is_empty(from)
@@ -178,8 +181,8 @@ impl Matching {
         !self.unexpected.is_empty(from)
     }
 
-    /// Gives the data of the oldest waiting message of a source to `take`, if it is the one asked for, short, and at most
-    /// `capacity` bytes long. Returns its tag and bytes.
+    /// Gives the data of the oldest waiting message of a source to `take`, if it is the one asked for, short,
+    /// and at most `capacity` bytes long. Returns its tag and bytes.
     #[inline(always)]
     pub fn take_first_short(
         &mut self,
@@ -280,7 +283,8 @@ impl Matching {
         Some(index)
     }
 
-    /// First request of a queue that takes a message: its predecessor and itself. `which` is the number of the queue's index.
+    /// First request of a queue that takes a message: its predecessor and itself. `which` is the number of
+    /// the queue's index.
     #[inline(always)]
     fn search(
         &mut self,
@@ -364,8 +368,9 @@ impl Matching {
         }
     }
 
-    /// Whether the receive that was posted last may be told to its sender: not if an earlier one that the sender does not know
-    /// of could take the same message. Gives the number of the first pending receive that was told to this sender.
+    /// Whether the receive that was posted last may be told to its sender: not if an earlier one that the
+    /// sender does not know of could take the same message. Gives the number of the first pending receive
+    /// that was told to this sender.
     pub fn may_advertise(
         &self,
         requests: &Slab<Request>,
@@ -485,7 +490,8 @@ impl Matching {
         Some((found, MPI_Message(self.extracted.handle(index))))
     }
 
-    /// Drops the message of a sender that is announced under a number, unless a receive or a matched probe has taken it.
+    /// Drops the message of a sender that is announced under a number, unless a receive or a matched probe
+    /// has taken it.
     pub fn withdraw_announced(&mut self, from: usize, number: u32) -> bool {
         let is_it =
             |body: &Body| matches!(body.plain(), Body::Rendezvous { message, .. } if *message == number);
@@ -571,7 +577,8 @@ pub fn matches(receive: (u32, i32), message: (u32, i32)) -> bool {
     receive.0 == message.0 && (receive.1 == message.1 || receive.1 == MPI_ANY_TAG)
 }
 
-/// Whether a small message matches: a receive takes it, and has room for it. Context, tag and capacity; context, tag and bytes.
+/// Whether a small message matches: a receive takes it, and has room for it. Context, tag and capacity;
+/// context, tag and bytes.
 #[inline(always)]
 pub fn small_matches(receive: (u32, i32, usize), message: (u32, i32, usize)) -> bool {
     matches((receive.0, receive.1), (message.0, message.1)) && message.2 <= receive.2

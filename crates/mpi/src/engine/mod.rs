@@ -25,7 +25,7 @@
 //! RTR -> matching large send -> WRITE, then the same two ways, without asking
 //! ```
 //!
-//! Eager data that wait at the receiver are bounded by credit: a sender with [`EAGER_CREDIT_BYTES`] out
+//! Eager data that wait at the receiver are bounded by credit: a sender with `EAGER_CREDIT_BYTES` out
 //! announces instead.
 
 mod arrival;

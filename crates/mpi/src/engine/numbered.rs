@@ -1,6 +1,8 @@
-//! What waits for an answer of a peer, by the number of its message: announced sends, messages on their way through the bulk ring.
+//! What waits for an answer of a peer, by the number of its message: announced sends, messages on their way
+//! through the bulk ring.
 //!
-//! A few are looked through, which is cheapest; many have an index, so that each costs the same however many there are.
+//! A few are looked through, which is cheapest; many have an index, so that each costs the same however many
+//! there are.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,8 +1,9 @@
 //! Which way is faster for a large message when both can be gone: the bulk ring or copies by both ranks.
 //!
-//! The ring wins while a cache line travels quickly between the two cores, the copies when it does not, and a virtual machine
-//! changes between the two within minutes. So a rank measures what it does, per peer and class of sizes: messages that it
-//! takes from the ring, pieces that it copies. Now and then the slower way is tried: the more seldom, the more that would cost.
+//! The ring wins while a cache line travels quickly between the two cores, the copies when it does not, and a
+//! virtual machine changes between the two within minutes. So a rank measures what it does, per peer and
+//! class of sizes: messages that it takes from the ring, pieces that it copies. Now and then the slower way
+//! is tried: the more seldom, the more that would cost.
 
 use std::time::Duration;
 
@@ -72,8 +73,9 @@ impl Pace {
         let class = &mut self.classes[class(bytes)];
         let sample = ((took.as_nanos() as u64).saturating_mul(1000) / bytes.max(1) as u64).max(1);
         let cost = class.costs[way as usize];
-        // A rank may be off its core in the middle of a message: one sample must not count for more than twice what is known.
-        // A message that took much less than others is believed at once: nothing makes it seem faster than it was.
+        // A rank may be off its core in the middle of a message: one sample must not count for more than
+        // twice what is known. A message that took much less than others is believed at once: nothing makes
+        // it seem faster than it was.
         let known = if cost == 0 || sample < cost / 2 { sample } else { cost };
         class.costs[way as usize] = (known * 3 + sample.min(known * 2)).div_ceil(4);
         let other = class.costs[1 - way as usize];

@@ -1,18 +1,21 @@
-//! The race rule of the write protocol (MPI/MBCF 2.2.6), pure: which message may be written straight to which receive.
+//! The race rule of the write protocol (MPI/MBCF 2.2.6), pure: which message may be written straight to which
+//! receive.
 //!
-//! A receiver may *tell* a receive to its sender: "a message that matches this may be written to this address". Receiver and
-//! sender then decide at the same time, so they must come to the same end:
+//! A receiver may *tell* a receive to its sender: "a message that matches this may be written to this
+//! address". Receiver and sender then decide at the same time, so they must come to the same end:
 //!
-//! - Every message has an envelope in the pair's ring, in send order, written ones too; only the receiver matches, in that order.
+//! - Every message has an envelope in the pair's ring, in send order, written ones too; only the receiver
+//!   matches, in that order.
 //! - A receive is told only if no earlier receive that is pending and not told could take the same message
-//!   ([`overlap`]). So what the receiver will match a message with is the first of the told ones, or something later.
-//! - A request carries `seen`: how far the receiver had read the sender's ring. The sender replays its later envelopes
-//!   against it: the first that matches and is not assigned yet has taken the request, if it crossed it on the way. Such a
-//!   request is stale; the message arrives in the ordinary way, once.
+//!   ([`overlap`]). So what the receiver will match a message with is the first of the told ones, or
+//!   something later.
+//! - A request carries `seen`: how far the receiver had read the sender's ring. The sender replays its later
+//!   envelopes against it: the first that matches and is not assigned yet has taken the request, if it
+//!   crossed it on the way. Such a request is stale; the message arrives in the ordinary way, once.
 //! - A message takes the first request that it matches, written or not.
 //!
-//! The sender's memory of envelopes is bounded ([`Limits`]). A request that needs more is *uncertain*: it is not used, nor
-//! is a later one until the receiver says (`pending_from`) that all uncertain ones are matched.
+//! The sender's memory of envelopes is bounded ([`Limits`]). A request that needs more is *uncertain*: it is
+//! not used, nor is a later one until the receiver says (`pending_from`) that all uncertain ones are matched.
 
 use std::collections::VecDeque;
 
@@ -57,7 +60,8 @@ struct Sent {
     position: u64,
     context: u32,
     tag: i32,
-    /// The request that it took, or 0. If that one was taken back, its message has gone to another receive or to none.
+    /// The request that it took, or 0. If that one was taken back, its message has gone to another receive or
+    /// to none.
     taken: u64,
 }
 
@@ -116,8 +120,8 @@ impl RtrSender {
         self.remembers
     }
 
-    /// A request has arrived. All requests before `pending_from` are matched; those up to `void_upto` are taken back;
-    /// `position` is that of the sender's ring.
+    /// A request has arrived. All requests before `pending_from` are matched; those up to `void_upto` are
+    /// taken back; `position` is that of the sender's ring.
     pub fn handle_request(
         &mut self,
         request: AdvertisedReceive,
@@ -160,7 +164,8 @@ impl RtrSender {
         self.requests.iter().find(|request| request.takes(context, tag))
     }
 
-    /// A message's envelope was put into the ring, which is now at `position`: it takes its request, if there is one.
+    /// A message's envelope was put into the ring, which is now at `position`: it takes its request, if there
+    /// is one.
     pub fn record(&mut self, position: u64, context: u32, tag: i32) {
         let found = self.requests.iter().position(|request| request.takes(context, tag));
         let taken = found.and_then(|found| self.requests.remove(found)).map_or(0, |request| request.number);
@@ -222,7 +227,8 @@ impl RtrReceiver {
         self.crossing > 0
     }
 
-    /// A large message goes to the rank or has come from it, and one of the other direction is on its way, or not.
+    /// A large message goes to the rank or has come from it, and one of the other direction is on its way, or
+    /// not.
     pub fn note(&mut self, crosses: bool) {
         self.crossing = if crosses { CROSSINGS } else { self.crossing.saturating_sub(1) };
     }
@@ -242,7 +248,8 @@ impl RtrReceiver {
         number > self.void_upto
     }
 
-    /// A receive that was told under this number has got its message; `large` if one that is worth to be written.
+    /// A receive that was told under this number has got its message; `large` if one that is worth to be
+    /// written.
     pub fn matched(&mut self, number: u64, large: bool) {
         if self.is_advertised(number) {
             self.pending -= 1;

@@ -1,8 +1,8 @@
-//! Columns of a matrix on their way between memory and the short pieces in which a message moves: memory is walked for eight columns
-//! at once ([`Buffer::portion`]), into or out of a place in between.
+//! Columns of a matrix on their way between memory and the short pieces in which a message moves: memory is
+//! walked for eight columns at once ([`Buffer::portion`]), into or out of a place in between.
 //!
-//! The copy in between stays in a near cache; walking each column by itself fetches every line of the matrix once for each of its
-//! columns, which costs ten times as much where rows are a power of two apart.
+//! The copy in between stays in a near cache; walking each column by itself fetches every line of the matrix
+//! once for each of its columns, which costs ten times as much where rows are a power of two apart.
 
 use tutti_datatype::Buffer;
 
@@ -19,7 +19,8 @@ pub struct Packed {
 pub struct Gathered(Vec<u8>);
 
 impl Packed {
-    /// Copies up to `bytes` bytes of the data at `offset` to `to`; gives how many: fewer where a portion ends.
+    /// Copies up to `bytes` bytes of the data at `offset` to `to`; gives how many: fewer where a portion
+    /// ends.
     ///
     /// # Safety
     /// As [`Buffer::load`].
@@ -46,7 +47,8 @@ impl Packed {
 }
 
 impl Gathered {
-    /// Takes `bytes` bytes of a message at `offset`, which follow those that came before; all are in their places when `last` is true.
+    /// Takes `bytes` bytes of a message at `offset`, which follow those that came before; all are in their
+    /// places when `last` is true.
     ///
     /// # Safety
     /// As [`Buffer::store`].

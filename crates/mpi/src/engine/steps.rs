@@ -1,5 +1,5 @@
-//! Counts what loops over pending operations look at, in unit tests only: so a test holds that n operations cost n times one. In the
-//! product this is nothing.
+//! Counts what loops over pending operations look at, in unit tests only: so a test holds that n operations
+//! cost n times one. In the product this is nothing.
 
 #[cfg(test)]
 thread_local! {

@@ -1,8 +1,9 @@
 //! The messages that no receive has asked for, by sender, in order of arrival.
 //!
-//! Places never move and a chunk of them never goes, so an onlooker finds each message whatever this process is doing when it is frozen
-//! (`tutti_shm::unexpected`): places begin with what it reads. The order of a sender's messages is a list through them. A search that
-//! has come far builds an index of its sender's messages ([`index`]).
+//! Places never move and a chunk of them never goes, so an onlooker finds each message whatever this process
+//! is doing when it is frozen (`tutti_shm::unexpected`): places begin with what it reads. The order of a
+//! sender's messages is a list through them. A search that has come far builds an index of its sender's
+//! messages ([`index`]).
 
 mod index;
 

@@ -128,7 +128,8 @@ pub fn fork_rank(child: &Child<'_>) -> io::Result<(Pid, OwnedFd)> {
     let arguments = pointers(&[child.arguments]);
     let environment = pointers(child.environment);
     let parent = rustix::process::getpid();
-    // SAFETY: the child calls nothing but async-signal-safe functions and never returns from `become_program`.
+    // SAFETY: the child calls nothing but async-signal-safe functions and never returns from
+    // `become_program`.
     match unsafe { fork_into(child.cgroup) }? {
         Some(forked) => Ok(forked),
         None => become_program(child, &arguments, &environment, parent),
@@ -149,8 +150,8 @@ pub(super) unsafe fn fork_into(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Opt
         cgroup: cgroup.map_or(0, |cgroup| cgroup.as_raw_fd() as u64),
         ..CloneArguments::default()
     };
-    // SAFETY: without CLONE_VM this is a fork: the child has a copy of this memory and only this thread; what it does there the
-    // caller answers for.
+    // SAFETY: without CLONE_VM this is a fork: the child has a copy of this memory and only this thread; what
+    // it does there the caller answers for.
     let result =
         unsafe { libc::syscall(libc::SYS_clone3, ptr::from_ref(&request), size_of::<CloneArguments>()) };
     match result {
@@ -183,8 +184,8 @@ pub fn fork_sibling(main: impl FnOnce()) -> io::Result<OwnedFd> {
         pidfd: ptr::from_mut(&mut pidfd) as u64,
         ..CloneArguments::default()
     };
-    // SAFETY: without CLONE_VM this is a fork; the process has one thread, so the child's copy of the memory is whole and no lock in
-    // it is held by somebody who is not there. The child never returns from here.
+    // SAFETY: without CLONE_VM this is a fork; the process has one thread, so the child's copy of the memory
+    // is whole and no lock in it is held by somebody who is not there. The child never returns from here.
     let result =
         unsafe { libc::syscall(libc::SYS_clone3, ptr::from_ref(&request), size_of::<CloneArguments>()) };
     match result {
@@ -206,7 +207,8 @@ pub fn hide_process(name: &CStr, kept: [&OwnedFd; 2]) {
         let numbers = kept.map(AsRawFd::as_raw_fd);
         (numbers[0].min(numbers[1]), numbers[0].max(numbers[1]))
     };
-    // SAFETY: plain system calls; whose descriptors are closed is said above, and their owners are never dropped in this process.
+    // SAFETY: plain system calls; whose descriptors are closed is said above, and their owners are never
+    // dropped in this process.
     unsafe {
         libc::setsid();
         libc::prctl(libc::PR_SET_NAME, name.as_ptr());
@@ -244,7 +246,8 @@ fn become_program(
     let (step, errno) = match prepare(child, parent) {
         Err(failed) => failed,
         Ok(()) => {
-            // SAFETY: all pointers are to C strings that live in the copy of the parent's memory; both arrays end with null.
+            // SAFETY: all pointers are to C strings that live in the copy of the parent's memory; both arrays
+            // end with null.
             unsafe { libc::execve(child.file.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
             (Step::Execute, errno())
         }

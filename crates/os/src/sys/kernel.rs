@@ -15,7 +15,8 @@ pub fn has_process_vm() -> bool {
     let (from, mut to) = (*b"tutti", [0_u8; 5]);
     let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
     let remote = libc::iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: from.len() };
-    // SAFETY: both places are as long as said and live for the call; the remote one is only read, and is this process's own.
+    // SAFETY: both places are as long as said and live for the call; the remote one is only read, and is this
+    // process's own.
     let read =
         unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
     read == from.len() as isize && to == from

@@ -151,7 +151,8 @@ pub fn fork_starter(entry: &Entry<'_>) -> io::Result<(Pid, OwnedFd)> {
     let all: Vec<c_int> = (1..=SIGNAL_MAX).collect();
     // No handler of ours runs in the child: it would speak on our descriptors.
     let forked = without_signals(&all, || {
-        // SAFETY: the child calls nothing but async-signal-safe functions, on what was prepared above, and ends in exec or _exit.
+        // SAFETY: the child calls nothing but async-signal-safe functions, on what was prepared above, and
+        // ends in exec or _exit.
         unsafe { fork_into(entry.cgroup) }
     });
     if let Some(forked) = forked? {
@@ -160,7 +161,8 @@ pub fn fork_starter(entry: &Entry<'_>) -> io::Result<(Pid, OwnedFd)> {
     let (step, errno) = match enter(entry) {
         Err(failed) => failed,
         Ok(()) => {
-            // SAFETY: all pointers are to C strings that live in the copy of the parent's memory; both arrays end with null.
+            // SAFETY: all pointers are to C strings that live in the copy of the parent's memory; both arrays
+            // end with null.
             unsafe { libc::execve(entry.file.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
             (EntryStep::Execute, errno())
         }
@@ -344,7 +346,8 @@ fn adjust_oom_score(score: i32) -> Result<(), i32> {
         at -= 1;
         text[at] = b'-';
     }
-    // SAFETY: the path ends with zero, the buffer is as long as is said, the descriptor is ours and closed once.
+    // SAFETY: the path ends with zero, the buffer is as long as is said, the descriptor is ours and closed
+    // once.
     unsafe {
         let file = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
         if file < 0 {

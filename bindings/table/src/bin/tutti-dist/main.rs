@@ -1,8 +1,9 @@
-//! Lays out the installation tree: `tutti-dist SOURCE TARGET PROFILE` writes `TARGET/dist` from the sources in SOURCE and from
-//! what cargo has built in `TARGET/PROFILE`.
+//! Lays out the installation tree: `tutti-dist SOURCE TARGET PROFILE` writes `TARGET/dist` from the sources
+//! in SOURCE and from what cargo has built in `TARGET/PROFILE`.
 //!
-//! Run again with nothing changed it only compares. Every file appears whole (written beside its place, then renamed), so a
-//! running program or a test never sees half of one. What an earlier run put there and this one does not is removed.
+//! Run again with nothing changed it only compares. Every file appears whole (written beside its place, then
+//! renamed), so a running program or a test never sees half of one. What an earlier run put there and this
+//! one does not is removed.
 
 mod tree;
 

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Frames come in here in the order in which a front end would get them. A batch of them goes to the writer,
-//! a process of the user's (`tutti_protocol::writer`), one batch at a time. A node hears that its output is taken
-//! when it is in its file, not before: what no file has is kept here, or by the node's daemon, or by the
-//! starter.
+//! a process of the user's (`tutti_protocol::writer`), one batch at a time. A node hears that its output is
+//! taken when it is in its file, not before: what no file has is kept here, or by the node's daemon, or by
+//! the starter.
 //!
 //! What an origin must know of this when its daemon dies is the [`Journal`]: how far each node's output is in
 //! the files, and of the batch under way whose bytes go to which file, in which order, and how long the files

@@ -27,8 +27,8 @@ fn place(me: usize, size: usize, remote: Option<usize>) -> Place {
     Place { context: 1, tag: 0, me, local: ranks(0, size), remote: remote.map(|other| ranks(size, other)) }
 }
 
-/// Every operation, as the process `me` of `size` is asked for it, with `count` elements for each rank. `peers` are the ranks that
-/// data come from and go to, `root` is a root among the own ranks.
+/// Every operation, as the process `me` of `size` is asked for it, with `count` elements for each rank.
+/// `peers` are the ranks that data come from and go to, `root` is a root among the own ranks.
 fn every_work(
     memory: &Memory,
     count: usize,

@@ -1,8 +1,10 @@
-//! The posted receives of one long queue by what they match: built when a search has come far, dropped when the queue is short again.
+//! The posted receives of one long queue by what they match: built when a search has come far, dropped when
+//! the queue is short again.
 //!
-//! The queue itself stays as it is, and the index is brought up to date before each use. So the fast path, which appends a receive and
-//! takes the first one, needs not know of it: what is gone at the front has a smaller number than the first, what is new stands behind
-//! the last. Only a receive that leaves from the middle must be [forgotten](PostedIndex::forget).
+//! The queue itself stays as it is, and the index is brought up to date before each use. So the fast path,
+//! which appends a receive and takes the first one, needs not know of it: what is gone at the front has a
+//! smaller number than the first, what is new stands behind the last. Only a receive that leaves from the
+//! middle must be [forgotten](PostedIndex::forget).
 
 use std::collections::BTreeMap;
 

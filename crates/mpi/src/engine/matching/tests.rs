@@ -1,5 +1,5 @@
-//! Matching with indexes is matching by the plain lists: the same calls on both, in random order, with queues long enough for indexes
-//! to be built, used, brought up to date and dropped.
+//! Matching with indexes is matching by the plain lists: the same calls on both, in random order, with queues
+//! long enough for indexes to be built, used, brought up to date and dropped.
 
 use proptest::prelude::*;
 

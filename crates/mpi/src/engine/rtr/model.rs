@@ -1,9 +1,11 @@
-//! The race rule against random interleavings of one receiver and two senders: wildcards, two tags, small and large messages,
-//! cancelled receives, senders that remember little. What decides is the engine's own code: [`Matching`] and [`RtrReceiver`] at
-//! the receiver, [`RtrSender`] at the senders; only the rings and the two words of a pair are simulated.
+//! The race rule against random interleavings of one receiver and two senders: wildcards, two tags, small and
+//! large messages, cancelled receives, senders that remember little. What decides is the engine's own code:
+//! [`Matching`] and [`RtrReceiver`] at the receiver, [`RtrSender`] at the senders; only the rings and the two
+//! words of a pair are simulated.
 //!
-//! The receiver matches in ring order, so what MPI demands is known: a message that was written to a advertised receive must be
-//! the one that this receive gets. As a proof that the model can fail, the paper's own numbering runs in it too.
+//! The receiver matches in ring order, so what MPI demands is known: a message that was written to a
+//! advertised receive must be the one that this receive gets. As a proof that the model can fail, the paper's
+//! own numbering runs in it too.
 
 use std::collections::VecDeque;
 
@@ -26,7 +28,8 @@ const CONTEXT: u32 = 7;
 enum Rule {
     /// Ours.
     Replay,
-    /// The paper's numbers, read naturally: a request is fresh if the receiver had taken all eager messages when it asked.
+    /// The paper's numbers, read naturally: a request is fresh if the receiver had taken all eager messages
+    /// when it asked.
     Paper,
 }
 
@@ -365,7 +368,8 @@ impl Run {
 }
 
 impl Sender {
-    /// The paper's look at the requests: what matches and reflects the latest message is written to, what is stale goes.
+    /// The paper's look at the requests: what matches and reflects the latest message is written to, what is
+    /// stale goes.
     fn paper_find(&mut self, tag: i32) -> Option<u64> {
         let latest = self.paper_eager;
         self.paper_requests.retain(|request| request.seen == latest);

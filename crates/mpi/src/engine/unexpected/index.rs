@@ -1,7 +1,9 @@
-//! The unexpected messages of one sender by what matches them: built when a search has come far, dropped when few are left.
+//! The unexpected messages of one sender by what matches them: built when a search has come far, dropped when
+//! few are left.
 //!
-//! An entry says where a message was and its number. It holds as long as a message of this number stands there, so that nothing
-//! that leaves the queue must be reported here. What is new has greater numbers than the index has seen.
+//! An entry says where a message was and its number. It holds as long as a message of this number stands
+//! there, so that nothing that leaves the queue must be reported here. What is new has greater numbers than
+//! the index has seen.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
