@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tutti_os::netns::{NAMESPACES_MAX, Namespaces};
 use tutti_os::stderr::escape_control;
 use tutti_protocol::daemon_options::{Policy, parse_policy};
+use tutti_protocol::terms::SLICE_DEFAULT_MS;
 use tutti_protocol::{log_line, paths, size};
 
 use crate::cluster::{self, Answer, JobId, Request};
@@ -45,7 +46,7 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     lost_after: f64,
     /// How long the jobs of one row run before the next row's turn, in ms
-    #[arg(long, value_name = "MS", default_value_t = 100.0)]
+    #[arg(long, value_name = "MS", default_value_t = SLICE_DEFAULT_MS)]
     slice: f64,
     /// How jobs get nodes and rows: matrix (the first row with room) or dqt (SCore-D's Distributed Queue
     /// Tree)

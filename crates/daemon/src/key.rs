@@ -25,6 +25,9 @@ use tokio_rustls::rustls::{
 /// Those that we make have less than 1 KiB.
 const KEY_BYTES_MAX: u64 = 64 << 10;
 
+/// The language of the messages, by ALPN (RFC 7301). It changes with every change of a message.
+const PROTOCOL: &[u8] = b"tutti/2";
+
 /// Why there is no credential. Each is one line for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
@@ -111,15 +114,18 @@ impl Credential {
         let provider = Arc::new(ring::default_provider());
         let only = Arc::new(Only { certificate: certificate.clone(), provider: Arc::clone(&provider) });
         let versions = &[&rustls::version::TLS13];
-        let server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        let mut server = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(versions)?
             .with_client_cert_verifier(Arc::clone(&only) as Arc<dyn ClientCertVerifier>)
             .with_single_cert(vec![certificate.clone()], key.clone_key())?;
-        let client = ClientConfig::builder_with_provider(provider)
+        let mut client = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(versions)?
             .dangerous()
             .with_custom_certificate_verifier(only)
             .with_client_auth_cert(vec![certificate], key)?;
+        // Messages have no names of fields: a daemon with others is refused before the first one.
+        server.alpn_protocols = vec![PROTOCOL.to_vec()];
+        client.alpn_protocols = vec![PROTOCOL.to_vec()];
         Ok(Credential { server: Arc::new(server), client: Arc::new(client) })
     }
 }

@@ -132,7 +132,10 @@ pub fn start(required: c_int) -> std::result::Result<(), AttachError> {
     let check = crate::check::start(&job);
     crate::stats::start();
     crate::invariant::report_broken_ones(job.rank());
-    rank.open_network()?;
+    if let Err(error) = rank.open_network() {
+        rank.give_up();
+        return Err(error);
+    }
     if required == MPI_THREAD_MULTIPLE {
         LOCK.need_while_held();
     }

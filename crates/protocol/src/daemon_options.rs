@@ -7,6 +7,8 @@ use clap::Parser;
 use tutti_os::stderr::escape_control;
 pub use tutti_sched::Policy;
 
+use crate::terms::SLICE_DEFAULT_MS;
+
 /// The daemon of a node: starts and watches the parts of jobs there, and talks with the daemons of the other
 /// nodes.
 #[derive(Debug, Parser)]
@@ -53,7 +55,7 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     pub lost_after: f64,
     /// On the controller: how long the jobs of one row run before the next row's turn, in ms (5 to 3600000)
-    #[arg(long, value_name = "MS", default_value_t = 100.0)]
+    #[arg(long, value_name = "MS", default_value_t = SLICE_DEFAULT_MS)]
     pub slice: f64,
     /// On the controller: how jobs get nodes and rows: matrix (the first row with room) or dqt (SCore-D's
     /// Distributed Queue Tree)

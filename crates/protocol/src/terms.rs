@@ -1,7 +1,10 @@
 //! How a job shares nodes and time with others.
 
 use serde::{Deserialize, Serialize};
-use tutti_sched::WEIGHT_DEFAULT;
+use tutti_sched::{SLICE_DEFAULT_NS, WEIGHT_DEFAULT};
+
+/// The slice that `--slice` has when it is not given, in ms.
+pub const SLICE_DEFAULT_MS: f64 = SLICE_DEFAULT_NS as f64 / 1e6;
 
 /// On what terms a job shares nodes and time with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

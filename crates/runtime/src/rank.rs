@@ -210,6 +210,11 @@ impl LockedRank {
         ManuallyDrop::new(LockedRank { is_waiting: self.is_waiting })
     }
 
+    /// An interface could not start after all; it may try again.
+    pub fn give_up(mut self) {
+        self.users -= 1;
+    }
+
     /// An interface has nothing to do in the job any more. The last one leaves it.
     pub fn leave_job(mut self) {
         self.users -= 1;

@@ -115,14 +115,17 @@ pub fn start(socket: OwnedFd) -> std::io::Result<()> {
     }
     let bell = make_bell()?;
     let rung = bell.as_raw_fd();
-    let _ = BELL.set(bell);
-    with_signals_blocked(|| {
+    let started = with_signals_blocked(|| {
         std::thread::Builder::new()
             .name("tutti-net".into())
             .stack_size(256 << 10)
             .spawn(move || run(&socket, rung))
-    })
-    .map(drop)
+    });
+    if started.is_ok() {
+        // The caller holds the lock, so nobody has had anything to ring for.
+        let _ = BELL.set(bell);
+    }
+    started.map(drop)
 }
 
 fn make_bell() -> std::io::Result<OwnedFd> {
@@ -200,6 +203,8 @@ fn poll(if_unsent: bool, is_calm: bool) -> Option<Backoff> {
         Backoff::Until(router.borrow().timeout().map_or(LOOK_MAX, |timeout| timeout.min(LOOK_MAX)))
     };
     ASLEEP.store(backoff == Backoff::Endless, Ordering::Relaxed);
+    // Its count is no atomic: it goes while the lock is held.
+    drop(router);
     if !moved {
         rank.leave_quietly();
     }

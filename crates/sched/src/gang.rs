@@ -35,7 +35,7 @@ mod state;
 use std::collections::VecDeque;
 
 use crate::message::{Down, Mode, Order, Plan, Stage, Switch};
-use crate::types::{Generation, JobId, Membership, NodeId, Slots, Version};
+use crate::types::{Generation, JobId, Membership, NodeId, SLICE_DEFAULT_NS, Slots, Version};
 use orders::Early;
 use state::Local;
 
@@ -58,7 +58,7 @@ impl Default for Timing {
             stuck_ns: 1_000_000_000,
             idle_ns: 1_000_000,
             silence_ns: 10_000_000_000,
-            alone_slice_ns: 100_000_000,
+            alone_slice_ns: SLICE_DEFAULT_NS,
         }
     }
 }

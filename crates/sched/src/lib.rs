@@ -39,5 +39,5 @@ pub use message::{Down, Members, Mode, Moved, Order, Plan, Report, STAGES, Stage
 pub use rotation::{Account, Window};
 pub use scheduler::{Config, ConfigError, Event, JobState, SLICE_NS, Scheduler};
 pub use tree::Tree;
-pub use types::{Bytes, Generation, JobId, Membership, NodeId, SLOTS_MAX, Slots, Version};
+pub use types::{Bytes, Generation, JobId, Membership, NodeId, SLICE_DEFAULT_NS, SLOTS_MAX, Slots, Version};
 pub use wait::Wait;

@@ -29,7 +29,7 @@ use crate::machine::Machine;
 use crate::matrix::{Matrix, Policy};
 use crate::message::{Mode, Plan, Switch};
 use crate::rotation::{Account, Freeze, Turn};
-use crate::types::{Generation, JobId, NodeId, Version};
+use crate::types::{Generation, JobId, NodeId, SLICE_DEFAULT_NS, Version};
 use crate::wait::Wait;
 
 /// The shortest and the longest slice.
@@ -66,7 +66,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Config {
-            slice_ns: 100_000_000,
+            slice_ns: SLICE_DEFAULT_NS,
             policy: Policy::RoundRobin,
             mode: Mode::Overlapped,
             fill_holes: true,

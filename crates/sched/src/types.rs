@@ -68,6 +68,9 @@ impl Membership {
     }
 }
 
+/// How long the jobs of a row run before the next row's turn, unless the keeper says otherwise.
+pub const SLICE_DEFAULT_NS: u64 = 100_000_000;
+
 /// An amount of memory, as people write it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Bytes(pub u64);

@@ -110,6 +110,8 @@ impl Event {
             }
             (Some("abort"), _, _) => "called MPI_Abort".into(),
             (Some("not-finalized"), _, _) => "exited without calling MPI_Finalize".into(),
+            (Some("vanished"), _, _) => "lost its MPI process without MPI_Finalize".into(),
+            (Some("no-pmi"), _, _) => "wrote something that is not PMI on its PMI descriptor".into(),
             (Some("memory"), _, _) => "was killed: the memory of its job on the node was used up".into(),
             (_, _, status) => format!("exited with status {}", status.unwrap_or(0)),
         };

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tutti_os::cgroup::JobGroup;
 use tutti_protocol::users::FreezeMethod;
 use tutti_sched::controller::{Lags, Notice};
-use tutti_sched::{Demand, JobId, NodeId, Policy, SubmitError, Wait, Window};
+use tutti_sched::{Demand, JobId, NodeId, Policy, SLICE_DEFAULT_NS, SubmitError, Wait, Window};
 
 use super::switch_links::Neighbour;
 use crate::ids::LinkId;
@@ -26,7 +26,12 @@ pub struct GangSettings {
 
 impl Default for GangSettings {
     fn default() -> Self {
-        GangSettings { slice_ns: 100_000_000, strict: false, force_switch: false, policy: Policy::default() }
+        GangSettings {
+            slice_ns: SLICE_DEFAULT_NS,
+            strict: false,
+            force_switch: false,
+            policy: Policy::default(),
+        }
     }
 }
 

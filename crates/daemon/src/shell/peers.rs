@@ -192,9 +192,19 @@ async fn serve<S: AsyncRead + AsyncWrite + Send + 'static>(
         let _ = writer.shutdown().await;
     };
     let read = async {
-        while let Ok(message) = read_message(&mut reader).await {
-            if shell_events.send(ShellEvent::Core(Event::Message(link, message))).is_err() {
-                break;
+        loop {
+            match read_message(&mut reader).await {
+                Ok(message) => {
+                    if shell_events.send(ShellEvent::Core(Event::Message(link, message))).is_err() {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    if error.kind() == io::ErrorKind::InvalidData {
+                        tracing::warn!("a daemon has sent what is no message ({error}): the link is closed");
+                    }
+                    break;
+                }
             }
         }
     };

@@ -10,7 +10,8 @@ use crate::comm::Channel;
 use crate::error::Result;
 use crate::process::Guard;
 
-/// Broadcasts above this size are scattered and gathered again, when there are more than two ranks.
+/// Where collectives are messages (between nodes, nonblocking, persistent): broadcasts above this size are
+/// scattered and gathered again, when there are more than two ranks.
 pub(super) const WHOLE_BROADCAST_BYTES_MAX: usize = 64 << 10;
 /// Reductions to a root above this size are scattered and gathered again, when there are more than two ranks.
 pub(super) const WHOLE_REDUCE_BYTES_MAX: usize = 16 << 10;

@@ -97,7 +97,8 @@ impl State {
     }
 }
 
-/// Up to which size work goes through the slots, several times in turn if need be.
+/// The sizes at which collectives inside a node change their algorithm: up to which size work goes through
+/// the slots, several times in turn if need be. Those of messages are in `algorithms.rs`.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Broadcast.
@@ -113,6 +114,7 @@ impl Limits {
     /// while each has a core and a switch of processes each otherwise; what every rank reads from every other
     /// grows with their number.
     pub fn new(ranks: usize, oversubscribed: bool) -> Self {
+        // How often the slots are filled, at most.
         let (broadcast, allreduce) = match (oversubscribed, ranks) {
             (true, _) => (2, 1),
             (false, 2..=4) => (4, 4),

@@ -50,6 +50,18 @@ pub enum Body {
     Signed(SignatureWord, Box<Body>),
 }
 
+/// What an unexpected message is asked for by. The kinds have numbers of their own: those of streams from
+/// other nodes count up here, those of announced messages at their sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Name {
+    /// Its data come as a stream with this number.
+    Stream(u32),
+    /// Its sender has announced it under this number.
+    Announced(u32),
+    /// This send of the process to itself.
+    Local(u32),
+}
+
 impl Body {
     /// What it is, without what is known of its data.
     fn plain(&self) -> &Body {
@@ -64,11 +76,12 @@ impl Body {
         matches!(self.plain(), Body::Streaming(mine) if *mine == number)
     }
 
-    /// What its sender calls it, if it may be asked for by that.
-    pub fn message_number(&self) -> Option<u32> {
+    /// What it is asked for by, if it is by another thing than what it matches.
+    pub fn name(&self) -> Option<Name> {
         match self.plain() {
-            Body::Streaming(number) | Body::Rendezvous { message: number, .. } => Some(*number),
-            Body::Local { request, .. } => Some(*request),
+            Body::Streaming(number) => Some(Name::Stream(*number)),
+            Body::Rendezvous { message, .. } => Some(Name::Announced(*message)),
+            Body::Local { request, .. } => Some(Name::Local(*request)),
             _ => None,
         }
     }
@@ -429,7 +442,7 @@ impl Matching {
 
     /// The stream of an unexpected message is complete.
     pub fn complete_stream(&mut self, from: usize, number: u32, data: Box<[u8]>) {
-        let found = self.unexpected.find_message(from, number, |body| body.is_streaming(number));
+        let found = self.unexpected.find_named(from, Name::Stream(number));
         if let Some(at) = found {
             return self.unexpected.complete(at, |body| body.complete(data));
         }
@@ -493,19 +506,16 @@ impl Matching {
     /// Drops the message of a sender that is announced under a number, unless a receive or a matched probe
     /// has taken it.
     pub fn withdraw_announced(&mut self, from: usize, number: u32) -> bool {
-        let is_it =
-            |body: &Body| matches!(body.plain(), Body::Rendezvous { message, .. } if *message == number);
-        self.withdraw_message(from, number, is_it)
+        self.withdraw_message(from, Name::Announced(number))
     }
 
     /// The same of a message to this process itself, by its send.
     pub fn withdraw_local(&mut self, me: usize, send: u32) -> bool {
-        let is_it = |body: &Body| matches!(body.plain(), Body::Local { request, .. } if *request == send);
-        self.withdraw_message(me, send, is_it)
+        self.withdraw_message(me, Name::Local(send))
     }
 
-    fn withdraw_message(&mut self, from: usize, number: u32, is_it: impl Fn(&Body) -> bool) -> bool {
-        let found = self.unexpected.find_message(from, number, is_it);
+    fn withdraw_message(&mut self, from: usize, name: Name) -> bool {
+        let found = self.unexpected.find_named(from, name);
         if let Some(at) = found {
             self.unexpected.remove(from, at);
         }

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use tutti_shm::envelope::{EAGER, RTS, STREAM};
 use tutti_shm::unexpected::{ChunkHead, Entry, Mark, Root};
 
-use super::matching::{Body, INDEXED_MIN, Unexpected, WALK_MAX, matches};
+use super::matching::{Body, INDEXED_MIN, Name, Unexpected, WALK_MAX, matches};
 use super::steps;
 use crate::handle::NONE;
 use index::{Entry as IndexEntry, UnexpectedIndex};
@@ -150,8 +150,9 @@ impl UnexpectedQueue {
         }
     }
 
-    /// The place of the message of a sender that the sender calls so, and that is what is asked for.
-    pub fn find_message(&mut self, from: usize, number: u32, is_it: impl Fn(&Body) -> bool) -> Option<u32> {
+    /// The place of the message of a sender that has this name.
+    pub fn find_named(&mut self, from: usize, name: Name) -> Option<u32> {
+        let is_it = |body: &Body| body.name() == Some(name);
         if !self.is_indexed(from) {
             match self.walk(from, |message| is_it(&message.body)) {
                 Walk::Found(at) => return Some(at),
@@ -159,7 +160,7 @@ impl UnexpectedQueue {
                 Walk::Long => self.build_index(from),
             }
         }
-        let found = self.indexes[from].as_ref()?.find_message(number, |entry| self.is_there(entry))?;
+        let found = self.indexes[from].as_ref()?.find_named(name, |entry| self.is_there(entry))?;
         is_it(&self.get(found).body).then_some(found)
     }
 
@@ -228,10 +229,10 @@ impl UnexpectedQueue {
     }
 
     /// What an index knows of the message at a place: context, tag and what its sender calls it.
-    fn entry(&self, at: u32) -> (IndexEntry, u32, i32, Option<u32>) {
+    fn entry(&self, at: u32) -> (IndexEntry, u32, i32, Option<Name>) {
         let (place, message) = (self.place(at), self.get(at));
         let number = place.mark.number.load(Ordering::Relaxed);
-        (IndexEntry { number, at }, message.context, message.tag, message.body.message_number())
+        (IndexEntry { number, at }, message.context, message.tag, message.body.name())
     }
 
     /// Keeps a message behind the others of its sender.

@@ -257,3 +257,19 @@ fn matching_builds_an_index_of_a_long_queue_and_drops_it_of_a_short_one() {
     both.post(1, 0, 2);
     assert_eq!(both.indexed(), [0, 0]);
 }
+
+/// Streams from other nodes are numbered here, announced messages by their sender: one number may be both.
+#[test]
+fn matching_index_keeps_streams_and_announced_messages_apart() {
+    let mut matching = Matching::new(SOURCES);
+    let message = |tag: i32, body| Unexpected { context: 0, tag, bytes: 0, body };
+    matching.keep(0, message(0, Body::Rendezvous { message: 0, address: 0 }));
+    for tag in 1..200 {
+        matching.keep(0, message(tag, Body::Short([0; SHORT_BYTES])));
+    }
+    assert!(matching.probe(0, 0, 777).is_none(), "the index is built");
+    matching.keep(0, message(200, Body::Streaming(0)));
+    assert!(matching.probe(0, 0, 777).is_none(), "and knows the stream");
+    assert!(matching.withdraw_announced(0, 0), "the announced message is there");
+    assert!(!matching.withdraw_announced(0, 0));
+}

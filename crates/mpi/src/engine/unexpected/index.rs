@@ -8,6 +8,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 
+use super::super::matching::Name;
 use super::super::numbered::Spread;
 use super::super::steps;
 use crate::abi::MPI_ANY_TAG;
@@ -29,8 +30,8 @@ pub struct Entry {
 pub struct UnexpectedIndex {
     /// By context and tag, and by context and MPI_ANY_TAG, in order of arrival.
     by_key: HashMap<(u32, i32), VecDeque<Entry>, BuildHasherDefault<Spread>>,
-    /// By what the sender calls the message.
-    by_message: HashMap<u32, Entry, BuildHasherDefault<Spread>>,
+    /// By name.
+    by_name: HashMap<Name, Entry, BuildHasherDefault<Spread>>,
     /// Number of the newest.
     newest: u64,
     added: usize,
@@ -38,10 +39,10 @@ pub struct UnexpectedIndex {
 }
 
 impl UnexpectedIndex {
-    /// Of these messages, oldest first: context, tag, what the sender calls it.
-    pub fn new(messages: impl Iterator<Item = (Entry, u32, i32, Option<u32>)>) -> Self {
+    /// Of these messages, oldest first: context, tag, name.
+    pub fn new(messages: impl Iterator<Item = (Entry, u32, i32, Option<Name>)>) -> Self {
         let mut index = UnexpectedIndex::default();
-        messages.for_each(|(entry, context, tag, message)| index.add(entry, context, tag, message));
+        messages.for_each(|(entry, context, tag, name)| index.add(entry, context, tag, name));
         index.built_of = index.added;
         index
     }
@@ -62,12 +63,12 @@ impl UnexpectedIndex {
     }
 
     /// Adds a message that is newer than all others.
-    pub fn add(&mut self, entry: Entry, context: u32, tag: i32, message: Option<u32>) {
+    pub fn add(&mut self, entry: Entry, context: u32, tag: i32, name: Option<Name>) {
         steps::count(1);
         self.by_key.entry((context, tag)).or_default().push_back(entry);
         self.by_key.entry((context, MPI_ANY_TAG)).or_default().push_back(entry);
-        if let Some(message) = message {
-            self.by_message.insert(message, entry);
+        if let Some(name) = name {
+            self.by_name.insert(name, entry);
         }
         self.newest = entry.number;
         self.added += 1;
@@ -87,9 +88,9 @@ impl UnexpectedIndex {
         None
     }
 
-    /// The place of the message that the sender calls so.
-    pub fn find_message(&self, message: u32, is_there: impl Fn(Entry) -> bool) -> Option<u32> {
+    /// The place of the message of this name.
+    pub fn find_named(&self, name: Name, is_there: impl Fn(Entry) -> bool) -> Option<u32> {
         steps::count(1);
-        self.by_message.get(&message).filter(|entry| is_there(**entry)).map(|entry| entry.at)
+        self.by_name.get(&name).filter(|entry| is_there(**entry)).map(|entry| entry.at)
     }
 }
