@@ -123,7 +123,14 @@ const FATES: &[(&str, [Fate; 3])] = &[
         [Done("mtu_of_different_links_is_negotiated"), Done("mtu_of_different_links_is_negotiated"), Refused],
     ),
     ("q", with_submit("options_of_other_launchers_are_reported_once", THIS)),
-    ("v", [Done("verbose_says_what_is_started_where"), Done("verbose_says_what_is_started_where"), Reported]),
+    (
+        "v",
+        [
+            Done("verbose_prints_which_ranks_start_where"),
+            Done("verbose_prints_which_ranks_start_where"),
+            Reported,
+        ],
+    ),
     ("V", with_submit("command_names_select_the_command", THIS)),
     ("h", with_submit("command_names_select_the_command", "help_says_what_n_means_for_each_command")),
     // Root may, and hardware threads are cores.

@@ -116,7 +116,7 @@ fn ranks_per_node_and_hosts_give_the_number_of_ranks() {
 }
 
 #[test]
-fn verbose_says_what_is_started_where() {
+fn verbose_prints_which_ranks_start_where() {
     let ran = mpiexec(&["-v", "-n", "2", "true"]).expect_success();
     for rank in 0..2 {
         assert!(ran.stderr.contains(&format!("mpiexec: rank {rank} is pid ")), "{ran}");

@@ -1,4 +1,4 @@
-//! Words of neighbours, and lives of a switch link as its neighbour would shape them.
+//! Words of neighbours, and incarnations of a switch link as its neighbour would shape them.
 
 use serde::Serialize;
 use tutti_sched::{
@@ -23,8 +23,8 @@ fn text(probes: bool, echo: u64, have: u64, first: u64, messages: &[&[u8]]) -> V
 /// Some of either.
 pub fn samples() -> Vec<Vec<u8>> {
     let messages = messages();
-    let lives = lives(&messages);
-    messages.into_iter().chain(lives).collect()
+    let incarnations = incarnations_of(&messages);
+    messages.into_iter().chain(incarnations).collect()
 }
 
 /// Every kind that goes down, and every kind that goes up.
@@ -71,7 +71,7 @@ fn bytes(message: &impl Serialize) -> Vec<u8> {
     postcard::to_extend(message, Vec::new()).expect("messages are serialisable")
 }
 
-fn lives(messages: &[Vec<u8>]) -> Vec<Vec<u8>> {
+fn incarnations_of(messages: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let (push, pass, poll, link) = ([0, 20], [1, 10], [3, 0], [4, 1]);
     let opened = [&poll[..], &text(true, 1, 0, 0, &[])].concat();
     let received = messages.iter().zip(0..).map(|(message, first)| text(false, 1, 0, first, &[message]));

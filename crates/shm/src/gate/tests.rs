@@ -94,7 +94,7 @@ fn gate_closed_twice_by_one_slot_is_refused() {
 
 /// Who sleeps before a closed gate is woken.
 #[test]
-fn gate_opened_wakes_who_sleeps() {
+fn gate_opened_wakes_sleepers() {
     let words = Words::new(2);
     let (closer, other) = (words.gate(2, 0), words.gate(2, 1));
     closer.close(0);
