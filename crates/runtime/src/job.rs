@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use tutti_shm::arena::{self, Arena};
 use tutti_shm::bulk_ring::{self, Parts};
 use tutti_shm::collective::{BlockHeader, Member};
 use tutti_shm::coop_copy::{self, Joint};
@@ -257,6 +258,20 @@ impl Job {
                 endpoint: segment.at(layout.endpoint_at(peer)),
             }
         }
+    }
+
+    /// This rank's share of the memory behind the segment. [`crate::rank::Rank::arena`] keeps it: two values
+    /// of it would give out the same ranges.
+    pub(crate) fn arena(&self) -> Option<Arena> {
+        self.place.segment.arena(self.local_rank as u32)
+    }
+
+    /// Maps a range that a rank of this node has taken from its share.
+    ///
+    /// # Errors
+    /// Those of [`arena::Mapping::new`].
+    pub fn map(&self, range: arena::Range) -> std::io::Result<arena::Mapping> {
+        arena::Mapping::new(self.place.segment.descriptor(), range)
     }
 
     /// Bytes of the send FIFO to a rank of another node.

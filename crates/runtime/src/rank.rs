@@ -9,13 +9,14 @@
 //! leave      when the last interface leaves, the rank has left its job
 //! ```
 
-use std::cell::{RefCell, UnsafeCell};
+use std::cell::{OnceCell, RefCell, UnsafeCell};
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use tutti_shm::arena::Arena;
 use tutti_shm::endpoint::Endpoint;
 use tutti_shm::waits::Waits;
 
@@ -65,6 +66,8 @@ pub struct Rank {
     pub waits: Waits<Test>,
     /// Whether waits have a core to themselves.
     pub core_sharing: CoreSharing,
+    /// This rank's share of the memory that ranks of the node open to each other, from its first use on.
+    arena: OnceCell<Option<Arena>>,
     /// This rank's own endpoint, in the segment.
     pub(crate) endpoint: NonNull<Endpoint>,
     /// The interfaces of the process, in the order in which they registered.
@@ -113,6 +116,7 @@ pub fn start() -> Result<(), AttachError> {
         router: None,
         waits: Waits::new(),
         core_sharing: CoreSharing::new(job.is_oversubscribed()),
+        arena: OnceCell::new(),
         endpoint: NonNull::from(job.endpoint(job.rank())),
         interfaces: [None; INTERFACES_MAX],
         users: 1,
@@ -162,6 +166,14 @@ impl Rank {
             self.router = Some(Rc::new(RefCell::new(Router::new(net, self.job.ranks()))));
         }
         Ok(())
+    }
+
+    /// This rank's share of the memory that ranks of the node open to each other: windows, symmetric heaps.
+    /// What is taken from it is mapped by [`Job::map`], here and by mates. None where files may not be as
+    /// large as that (`ulimit -f`), or the process has no descriptor left.
+    pub fn arena(&mut self) -> Option<&mut Arena> {
+        self.arena.get_or_init(|| self.job.arena());
+        self.arena.get_mut()?.as_mut()
     }
 
     /// From now on threads that wait serve this interface too.
