@@ -68,8 +68,8 @@ fn memory_of_the_head_for_a_users_submissions_is_bounded() {
     // All others wait.
     machine.cluster.tutti(&["submit", "--exclusive", "-n", "1", "sleep", "1000"]).expect_success();
     machine.await_state(1, "running");
-    let different = submit(&machine, 0, 70, |at| at);
-    check("after 70 different environments");
+    let different = submit(&machine, 0, 12, |at| at);
+    check("after 12 different environments");
     assert!((1..=2).contains(&different.jobs.len()), "{:?}", different.jobs);
     let hold = format!(
         "your {} jobs that are not over hold 16 MiB of arguments and environments: wait until some are over",
@@ -83,32 +83,32 @@ fn memory_of_the_head_for_a_users_submissions_is_bounded() {
         }
     };
     kill(&different.jobs);
-    let same = submit(&machine, 0, 70, |_| 0);
-    check("after 70 times the same environment");
+    let same = submit(&machine, 0, 12, |_| 0);
+    check("after 12 times the same environment");
     assert!((8..=9).contains(&same.jobs.len()), "{:?}", same.jobs);
     assert_eq!(same.refusals, ["the files of your jobs that wait take 64 MiB: wait until some have nodes"]);
     // Another user has room of its own.
     assert!(submit(&machine, 1, 1, |_| 1).refusals.is_empty());
     kill(&same.jobs);
     // What is over holds nothing.
-    for round in 0..10 {
+    for round in 0..3 {
         let over = submit(&machine, 0, 2, |at| 100 + 2 * round + at);
         assert_eq!(over.refusals, [""; 0], "round {round}");
         kill(&over.jobs);
     }
-    check("after 20 jobs that are over");
+    check("after 6 jobs that are over");
     // Requests that never come to their end.
     let half = Machine::frame(ASK, &vec![b'['; BYTES]);
-    let unfinished: Vec<_> = (0..60)
+    let unfinished: Vec<_> = (0..20)
         .map(|_| {
             let mut stream = machine.connect(0);
-            stream.set_write_timeout(Some(std::time::Duration::from_secs(1))).expect("a socket");
+            stream.set_write_timeout(Some(std::time::Duration::from_millis(200))).expect("a socket");
             // Refused in the middle of it, most of them.
             let _ = stream.write_all(&half[..half.len() - 1]);
             stream
         })
         .collect();
-    check("after 60 requests without an end");
+    check("after 20 requests without an end");
     drop(unfinished);
     await_that("what was long is given back", || kib(daemon, "VmRSS") < KIB_MAX / 3);
 }

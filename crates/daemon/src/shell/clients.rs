@@ -273,6 +273,7 @@ async fn listen(
     decoder: &mut Decoder,
     shell_events: &ShellEvents,
 ) -> Result<Option<Reattach>, String> {
+    permit.await_budget().await;
     let asked = timeout(REQUEST_MAX, read_first(permit, reader, decoder)).await;
     let late = |_| format!("no whole request has come within {} seconds", REQUEST_MAX.as_secs());
     let mut request = match asked.map_err(late)?? {

@@ -3,6 +3,9 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// Connections of one user.
 const CONNECTIONS_MAX: u32 = 512;
@@ -12,6 +15,12 @@ const WAITING_MAX: u32 = 128;
 const BYTES_MAX: usize = 16 << 20;
 /// Bytes of answers that they have not read, beside a last one.
 const UNREAD_BYTES_MAX: usize = 16 << 20;
+/// What reading requests of a user may cost: so many bytes a second in the long run,
+const REQUEST_BYTES_PER_SECOND: u64 = 8 << 20;
+/// and so many at once.
+const REQUEST_BYTES_BURST: u64 = 32 << 20;
+/// The shortest request counts as so many bytes.
+const REQUEST_BYTES_MIN: usize = 4 << 10;
 
 #[derive(Debug, Default)]
 struct Count {
@@ -19,6 +28,8 @@ struct Count {
     waiting: u32,
     bytes: usize,
     unread: usize,
+    /// When all that was read so far is paid for.
+    paid_at: Option<Instant>,
 }
 
 /// All who are connected, by user.
@@ -69,12 +80,31 @@ impl ConnectionPermit {
     pub(super) fn hold(&mut self, bytes: usize) -> Result<(), String> {
         let mut counts = self.quota.counts();
         let count = counts.entry(self.uid).or_default();
+        count.charge(bytes);
         count.bytes += bytes;
         self.bytes += bytes;
         if count.bytes > BYTES_MAX {
             return Err("too many large requests of this user at once: try again later".into());
         }
         Ok(())
+    }
+
+    /// Waits until the user's earlier requests are paid for, up to a burst: parsing them must not take the
+    /// cores from other users' jobs. The request that follows is then read at once.
+    pub(super) async fn await_budget(&self) {
+        loop {
+            let delay = {
+                let mut counts = self.quota.counts();
+                let count = counts.entry(self.uid).or_default();
+                let delay = count.delay(Instant::now());
+                if delay.is_zero() {
+                    count.charge(REQUEST_BYTES_MIN);
+                    return;
+                }
+                delay
+            };
+            tokio::time::sleep(delay).await;
+        }
     }
 
     /// For what its user is answered.
@@ -103,7 +133,19 @@ impl Drop for ConnectionPermit {
 
 impl Count {
     fn is_needed(&self) -> bool {
-        self.connections > 0 || self.unread > 0
+        self.connections > 0 || self.unread > 0 || self.paid_at.is_some_and(|paid| paid > Instant::now())
+    }
+
+    fn charge(&mut self, bytes: usize) {
+        let price = Duration::from_nanos(bytes as u64 * 1_000_000_000 / REQUEST_BYTES_PER_SECOND);
+        let now = Instant::now();
+        self.paid_at = Some(self.paid_at.map_or(now, |paid| paid.max(now)) + price);
+    }
+
+    /// How long to wait before more may be read.
+    fn delay(&self, now: Instant) -> Duration {
+        let burst = Duration::from_nanos(REQUEST_BYTES_BURST * 1_000_000_000 / REQUEST_BYTES_PER_SECOND);
+        self.paid_at.map_or(Duration::ZERO, |paid| paid.saturating_duration_since(now + burst))
     }
 }
 
@@ -152,6 +194,12 @@ mod tests {
         let mut new = quota.admit(7).unwrap();
         assert!(new.hold(BYTES_MAX).is_ok() && waiting[1].hold(1).is_err());
         drop((new, waiting));
+        let settle = || {
+            let count = quota.counts().get_mut(&7).and_then(|count| count.paid_at.take());
+            assert!(count.is_some_and(|paid| paid > Instant::now()), "what was read is not paid for yet");
+            drop(quota.admit(7).unwrap());
+        };
+        settle();
         assert!(quota.counts().is_empty());
         let permit = quota.admit(7).unwrap();
         let debts = permit.debts();
@@ -162,5 +210,19 @@ mod tests {
         assert!(debts.is_over(1), "they have not been written");
         debts.pay(UNREAD_BYTES_MAX);
         assert!(quota.counts().is_empty());
+    }
+
+    #[test]
+    fn request_budget_bounds_a_users_bytes_over_time() {
+        let begin = Instant::now();
+        let mut count = Count::default();
+        assert_eq!(count.delay(begin), Duration::ZERO);
+        count.charge(REQUEST_BYTES_BURST as usize);
+        let now = Instant::now();
+        assert_eq!(count.delay(now), Duration::ZERO, "a burst goes at once");
+        count.charge(8 * REQUEST_BYTES_PER_SECOND as usize);
+        assert!(count.delay(begin) >= Duration::from_secs(8));
+        assert!(count.delay(begin + Duration::from_secs(4)) >= Duration::from_secs(4));
+        assert_eq!(count.delay(now + Duration::from_secs(8)), Duration::ZERO);
     }
 }
