@@ -15,7 +15,7 @@ use tutti_protocol::{size, time_limit};
 use tutti_snapshot::Deadlock;
 
 use crate::cluster::{self, Answer, Control, FreezeMethod, JobId, JobRow, JobState, NodeRow, Request};
-use crate::{doctor, front, history, others, output, snapshot, timeline, up, users};
+use crate::{doctor, front, history, others, output, snapshot, stdout, timeline, up, users};
 
 mod logs;
 
@@ -26,6 +26,37 @@ const COMMAND_CHARS: usize = 60;
 pub const NAMES: [&str; 17] = [
     "submit", "wait", "ps", "status", "nodes", "attach", "logs", "suspend", "resume", "signal", "kill", "up",
     "down", "keygen", "snapshot", "timeline", "doctor",
+];
+
+/// The commands of `tutti`: how they are called, and what they do.
+pub const COMMANDS: [(&str, &str); 21] = [
+    (
+        "run [OPTION ...] -n N PROGRAM ...",
+        "run a parallel program on the cluster, with -N on that many nodes",
+    ),
+    ("submit [OPTION ...] -n N PROGRAM ...", "the same without waiting for it"),
+    ("wait JOB ...", "wait until jobs are over; the exit status is the first of theirs that is not 0"),
+    (
+        "ps [--all] [--user USER] [--state STATE] [--name NAME] [--json]",
+        "the jobs of the cluster, and of others here",
+    ),
+    ("status JOB [--json]", "one job"),
+    ("nodes [--json]", "the nodes of the cluster"),
+    ("snapshot JOB [-o FILE] | --show FILE", "what is in flight in a job, who waits for whom, deadlocks"),
+    ("timeline JOB | --all [-o FILE]", "draw who ran where and when, as a page for a browser"),
+    ("doctor [PROGRAM] [--json]", "what keeps Tutti from working well here, and what to do"),
+    ("attach JOB", "become the front end of a job that has none"),
+    ("logs [-f] JOB", "what a job has written; -f: until it is over"),
+    ("suspend JOB ... [--json]", "suspend jobs"),
+    ("resume JOB ... [--json]", "jobs go on"),
+    ("signal SIGNAL JOB ... [--json]", "every rank gets a signal"),
+    ("kill JOB ... [--json]", "jobs are killed"),
+    ("up --nodes N [--netns]", "start a cluster of N daemons on this machine"),
+    ("down", "end the daemons of a cluster, and its jobs"),
+    ("keygen FILE", "make the key of a cluster"),
+    ("completion SHELL", "print the completions for bash, zsh or fish"),
+    ("man PAGE", "print a manual page, mpiexec, tutti or tuttid, in roff"),
+    ("version", "say which version this is"),
 ];
 
 #[derive(Debug, Parser)]
@@ -255,10 +286,10 @@ fn submit(arguments: &[OsString]) -> ExitCode {
     };
     match cluster::request(&Request::Submit(Box::new(submission))) {
         Ok((Answer::Job(job), _)) if in_json => {
-            crate::print(Some(format!("{}\n", json!({ "job": job }))), "")
+            stdout::print(Some(format!("{}\n", json!({ "job": job }))), "")
         }
-        Ok((Answer::Job(job), _)) => crate::print(Some(format!("job {job}\n")), ""),
-        Ok(_) => crate::print(None, "the daemon is of another version"),
+        Ok((Answer::Job(job), _)) => stdout::print(Some(format!("job {job}\n")), ""),
+        Ok(_) => stdout::print(None, "the daemon is of another version"),
         Err(text) => {
             print_line(format_args!("tutti submit: {text}"));
             ExitCode::FAILURE
@@ -309,7 +340,7 @@ fn ps(all: bool, filter: &Filter, json: bool, with_others: bool) -> Result<ExitC
     rows.retain(|row| filter.takes(state_of(row), &row.name, row.uid));
     others.retain(|other| filter.takes(state_word(other.state), "", other.uid));
     if !json {
-        return Ok(crate::print(Some(print_jobs(&rows, &others)), ""));
+        return Ok(stdout::print(Some(print_jobs(&rows, &others)), ""));
     }
     let own = rows.iter().map(|row| serde_json::to_value(row).expect("rows are serialisable"));
     let theirs = others.iter().map(|other| {
@@ -363,7 +394,7 @@ fn show<T: serde::Serialize>(rows: &[T], json: bool, print: fn(&[T]) -> String) 
     } else {
         print(rows)
     };
-    Ok(crate::print(Some(text), ""))
+    Ok(stdout::print(Some(text), ""))
 }
 
 /// Every job is tried; the first refusal is the error.
@@ -371,7 +402,7 @@ fn control(jobs: &[u64], control: Control, json: bool) -> Result<ExitCode, Strin
     let tried: Vec<_> =
         jobs.iter().map(|job| cluster::request(&Request::Control(JobId(*job), control))).collect();
     tried.into_iter().collect::<Result<Vec<_>, _>>()?;
-    Ok(crate::print(Some(if json { format!("{}\n", json!({ "jobs": jobs })) } else { String::new() }), ""))
+    Ok(stdout::print(Some(if json { format!("{}\n", json!({ "jobs": jobs })) } else { String::new() }), ""))
 }
 
 /// A signal's number from its name, with or without SIG, or its number.

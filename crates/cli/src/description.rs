@@ -11,11 +11,10 @@ use tutti_protocol::batch::Batch;
 use tutti_protocol::terms::Terms;
 use tutti_protocol::wire::{self, Input, Job};
 
-use crate::front::USAGE;
 use crate::hosts;
 use crate::library;
 use crate::nodes::Nodes;
-use crate::options::{Options, Program};
+use crate::options::{Options, Program, USAGE};
 use crate::program;
 
 /// Size of a terminal that does not report one: rows, columns.

@@ -22,6 +22,7 @@ use facts::Facts;
 use serde_json::json;
 use tutti_os::stderr::escape_control;
 
+use crate::stdout;
 use checks::{Check, Verdict};
 
 /// What `tutti doctor` takes.
@@ -61,7 +62,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     } else {
         checks.iter().map(line).collect()
     };
-    match crate::print(Some(text), "") {
+    match stdout::print(Some(text), "") {
         printed if printed == ExitCode::SUCCESS => Ok(ExitCode::from(status)),
         failed => Ok(failed),
     }

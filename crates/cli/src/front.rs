@@ -32,10 +32,10 @@ use crate::cluster::{self, JobId};
 use crate::description;
 use crate::link::{self, Link};
 use crate::nodes::{Nodes, Wanted};
-use crate::options::{self, Launcher, Options, Request};
+use crate::options::{self, Launcher, Options, Request, USAGE};
 use crate::output;
 use crate::stdio::Stdio;
-use crate::{program, script};
+use crate::{program, script, stdout};
 
 mod ending;
 mod enrolment;
@@ -51,16 +51,13 @@ use escape::Escape;
 use terminal::{Keys, in_foreground};
 use watch::Watch;
 
-/// Exit status of a wrong command line.
-pub const USAGE: u8 = 2;
-
 /// Runs the command line under the given name.
 pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
     let launcher = if name == "tutti run" { Launcher::Run } else { Launcher::Mpiexec };
     let mut options = match options::parse_as(&arguments, launcher) {
         Ok(Request::Run(options)) => with_environment(*options),
-        Ok(Request::Version) => return crate::print(Some(format!("{}\n", options::VERSION)), ""),
-        Ok(Request::Help) => return crate::print(Some(options::help(name, launcher)), ""),
+        Ok(Request::Version) => return stdout::print(Some(format!("{}\n", options::VERSION)), ""),
+        Ok(Request::Help) => return stdout::print(Some(options::help(name, launcher)), ""),
         Err(error) => return refuse(name, &error.to_string(), USAGE),
     };
     options.cluster = launcher == Launcher::Run && is_for_the_cluster(&options);
@@ -110,8 +107,8 @@ pub fn submission(arguments: &[OsString]) -> Result<(cluster::Submit, bool), Exi
         parsed.map_err(|error| error.to_string()).and_then(|request| with_script(request, arguments));
     let mut options = match parsed {
         Ok(Request::Run(options)) => with_environment(*options),
-        Ok(Request::Version) => return Err(crate::print(Some(format!("{}\n", options::VERSION)), "")),
-        Ok(Request::Help) => return Err(crate::print(Some(options::help(name, Launcher::Submit)), "")),
+        Ok(Request::Version) => return Err(stdout::print(Some(format!("{}\n", options::VERSION)), "")),
+        Ok(Request::Help) => return Err(stdout::print(Some(options::help(name, Launcher::Submit)), "")),
         Err(text) => return Err(refuse(name, &text, USAGE)),
     };
     options.cluster = true;

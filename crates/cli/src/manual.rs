@@ -85,7 +85,7 @@ fn tutti() -> String {
          .SH COMMANDS\n",
     );
     let listed = commands::listed();
-    for (usage, help) in crate::COMMANDS {
+    for (usage, help) in commands::COMMANDS {
         text.push_str(&format!(".TP\n.B {}\n{}\n", roff(usage), roff(help)));
         let name = usage.split(' ').next().unwrap_or(usage);
         for (option, help) in
@@ -250,7 +250,7 @@ fn fish() -> String {
 }
 
 fn commands() -> Vec<&'static str> {
-    crate::COMMANDS.iter().filter_map(|(usage, _)| usage.split(' ').next()).collect()
+    commands::COMMANDS.iter().filter_map(|(usage, _)| usage.split(' ').next()).collect()
 }
 
 #[cfg(test)]

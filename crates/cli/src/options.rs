@@ -24,6 +24,9 @@ pub use table::{Launcher, Listed, help, listed};
 /// What `--version` prints. CMake's FindMPI runs it and wants no more than success.
 pub const VERSION: &str = concat!("mpiexec (Tutti) ", env!("CARGO_PKG_VERSION"));
 
+/// Exit status of a wrong command line.
+pub const USAGE: u8 = 2;
+
 /// The parsed command line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {

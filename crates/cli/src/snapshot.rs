@@ -10,7 +10,7 @@ use tutti_protocol::wire::Kind;
 use tutti_snapshot::Snapshot;
 
 use crate::cluster::{self, Answer, JobId, Request};
-use crate::file;
+use crate::{file, stdout};
 
 /// The options of the command.
 #[derive(Debug, Args)]
@@ -56,7 +56,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     } else {
         snapshot.text()
     };
-    Ok(crate::print(Some(text), ""))
+    Ok(stdout::print(Some(text), ""))
 }
 
 fn take(job: JobId) -> Result<Snapshot, String> {

@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tutti_protocol::paths;
 
-use crate::file;
+use crate::{file, stdout};
 use chart::{Chart, Style};
 use log::{History, Span};
 
@@ -89,7 +89,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     } else {
         format!("{}: {} KiB\n", options.output.display(), text.len().div_ceil(1024))
     };
-    Ok(crate::print(Some(printed), ""))
+    Ok(stdout::print(Some(printed), ""))
 }
 
 /// True if it has been written to so lately that what nodes have done since may be on its way.

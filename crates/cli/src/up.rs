@@ -15,6 +15,7 @@ use tutti_protocol::{log_line, paths, size};
 
 use crate::cluster::{self, Answer, JobId, Request};
 use crate::nodes::LOOPBACK;
+use crate::stdout;
 
 /// The daemons have this time to find each other.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -131,7 +132,7 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
     } else {
         format!("{} nodes; logs and sockets are in {}\n", options.nodes, folder.display())
     };
-    Ok(crate::print(Some(text), ""))
+    Ok(stdout::print(Some(text), ""))
 }
 
 /// The nodes that the controller knows.

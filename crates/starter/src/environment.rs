@@ -9,7 +9,6 @@ use tutti_shm::ticket::{
     APPLICATION_VARIABLE, INITIAL_HANDLER_VARIABLE, SIZE_VARIABLE, TICKET_VARIABLE, VIRTUAL_NODE_VARIABLE,
 };
 
-use crate::launch::LaunchError;
 use tutti_protocol::linker_variables;
 use tutti_protocol::wire::{Inherits, Job, Program};
 
@@ -40,6 +39,14 @@ const NEVER_INHERITED: [&str; 7] = [
     VIRTUAL_NODE_VARIABLE,
 ];
 
+/// A text of the program has a zero byte, which no C string can hold.
+#[derive(Debug, thiserror::Error)]
+#[error("the program's {what} has a zero byte in it")]
+pub struct ZeroByte {
+    /// Which text.
+    pub what: &'static str,
+}
+
 /// What all ranks of a program have in common, as C strings.
 pub struct Prepared {
     /// For messages.
@@ -59,8 +66,8 @@ impl Prepared {
     ///
     /// # Errors
     /// When a text has a zero byte in it.
-    pub fn new(program: &Program) -> Result<Self, LaunchError> {
-        let text = |bytes: &[u8], what| CString::new(bytes).map_err(|_| LaunchError::ZeroByte { what });
+    pub fn new(program: &Program) -> Result<Self, ZeroByte> {
+        let text = |bytes: &[u8], what| CString::new(bytes).map_err(|_| ZeroByte { what });
         let arguments = program.arguments.iter().map(|argument| text(argument.as_bytes(), "argument list"));
         let set: Vec<(OsString, OsString)> =
             program.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
@@ -101,11 +108,11 @@ impl Prepared {
     }
 }
 
-fn variable(name: &OsString, value: &OsString) -> Result<CString, LaunchError> {
+fn variable(name: &OsString, value: &OsString) -> Result<CString, ZeroByte> {
     let mut bytes = name.as_bytes().to_vec();
     bytes.push(b'=');
     bytes.extend_from_slice(value.as_bytes());
-    CString::new(bytes).map_err(|_| LaunchError::ZeroByte { what: "environment" })
+    CString::new(bytes).map_err(|_| ZeroByte { what: "environment" })
 }
 
 /// Variables that every rank gets a value of its own for.

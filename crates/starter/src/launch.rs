@@ -19,12 +19,12 @@ use tutti_shm::segment::{Segment, SegmentError};
 use tutti_transport::udp;
 
 use crate::binding::Machine;
-use crate::environment::{Prepared, variables};
+use crate::environment::{Prepared, ZeroByte, variables};
 use crate::keeper::Keeper;
 use crate::output::{PART_NS, PROMPT_NS};
+use crate::parts::Parts;
 use crate::pmi::Pmi;
 use crate::ranks::Ranks;
-use crate::starter::Parts;
 use crate::tickets::Tickets;
 use tutti_os::cgroup::{self, Cgroup, Entrance};
 use tutti_os::{Child, Failure, Step};
@@ -108,11 +108,8 @@ pub enum LaunchError {
         source: io::Error,
     },
     /// A text from the front end with a zero byte.
-    #[error("the program's {what} has a zero byte in it")]
-    ZeroByte {
-        /// Which text.
-        what: &'static str,
-    },
+    #[error(transparent)]
+    ZeroByte(#[from] ZeroByte),
 }
 
 fn failed<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> LaunchError {

@@ -4,6 +4,7 @@
 //! | module | subject |
 //! |---|---|
 //! | [`starter`] | the poll loop that holds the rest together |
+//! | [`parts`] | what a launch makes, until the job's end |
 //! | [`launch`] | segment, sockets, pipes, and the fork of every rank |
 //! | [`environment`] | program, arguments and environment of a rank |
 //! | [`ranks`] | the state of each, and which one ended the job |
@@ -25,6 +26,7 @@ pub mod input;
 pub mod keeper;
 pub mod launch;
 pub mod output;
+pub mod parts;
 pub mod pmi;
 pub mod ranks;
 pub mod readiness;

@@ -16,24 +16,17 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::process::{DumpableBehavior, Signal};
-use tutti_shm::daemon_page::{self, DaemonPage};
-use tutti_shm::peers::Peers;
+use tutti_shm::daemon_page;
 
-use crate::exited::Exited;
-use crate::input::Inputs;
-use crate::keeper::Keeper;
 use crate::launch::{self, Launched, Ready};
-use crate::output::Streams;
-use crate::pmi::Pmi;
-use crate::ranks::Ranks;
+use crate::parts::Parts;
 use crate::readiness::now_ns;
-use crate::tickets::Tickets;
 use reconnect::Reconnect;
 use tutti_os::Signals;
 use tutti_os::cgroup::Cgroup;
 use tutti_os::descendants;
 use tutti_os::stderr::print_line;
-use tutti_protocol::wire::{Decoder, MemoryLimit, Report};
+use tutti_protocol::wire::{Decoder, Report};
 
 mod events;
 mod front;
@@ -141,45 +134,6 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
     starter.run();
     starter.finish();
     Ok(())
-}
-
-/// What a launch makes.
-#[derive(Debug, Default)]
-pub struct Parts {
-    /// The ranks forked so far.
-    pub ranks: Ranks,
-    /// Their output.
-    pub streams: Streams,
-    /// Their input.
-    pub inputs: Inputs,
-    /// The server by which programs of other MPIs start.
-    pub pmi: Option<Pmi>,
-    /// The socket for their tickets.
-    pub tickets: Option<Tickets>,
-    /// The terminal of rank 0, both sides, where it is the controlling one: held until the end, since its
-    /// closing is a hang-up.
-    pub terminal: Option<(OwnedFd, OwnedFd)>,
-    /// The shared segment.
-    pub segment: Option<tutti_shm::segment::Segment>,
-    /// The daemon page, and the same file as the ranks get it.
-    pub page: Option<(DaemonPage, OwnedFd)>,
-    /// In a job on several nodes the sockets of the ranks of this one. They stay open until the job ends:
-    /// sending to a rank that has left is no error of the sender's.
-    pub sockets: Vec<OwnedFd>,
-    /// The memfd with the addresses of all ranks, and its contents.
-    pub peers: Option<(OwnedFd, Peers)>,
-    /// Those of them that have left: they are answered for.
-    pub exited: Exited,
-    /// Where a child reports that it could not become the program; closed when all have.
-    pub failures: Option<OwnedFd>,
-    /// The cgroup of them all.
-    pub cgroup: Option<Cgroup>,
-    /// What they may have of memory there; none: anything.
-    pub memory: Option<MemoryLimit>,
-    /// The keeper, for the case that this process and mpiexec are killed at once.
-    pub keeper: Option<Keeper>,
-    /// Names of programs by rank, for messages.
-    pub names: Vec<String>,
 }
 
 struct Starter {

@@ -7,8 +7,9 @@ use rustix::event::{PollFlags, Timespec};
 use tutti_shm::ticket::Notice;
 
 use super::reconnect::Reconnect;
-use super::{Parts, Starter, hold, stuck};
+use super::{Starter, hold, stuck};
 use crate::launch;
+use crate::parts::Parts;
 use crate::pmi::{Pmi, PmiEvent};
 use crate::readiness::{PollList, Source, now_ns};
 use crate::tickets::{AttachReply, Event, Tickets};
