@@ -4,6 +4,7 @@ mod console;
 mod deaths;
 mod every_option;
 mod harness;
+mod manual;
 mod nodes;
 mod options;
 mod refusals;

@@ -15,52 +15,43 @@ use tutti_protocol::{size, time_limit};
 use tutti_snapshot::Deadlock;
 
 use crate::cluster::{self, Answer, Control, FreezeMethod, JobId, JobRow, JobState, NodeRow, Request};
-use crate::{doctor, front, history, others, output, snapshot, stdout, timeline, up, users};
+use crate::completion::{self, Completed, Shell};
+use crate::manual::{self, Page};
+use crate::options::{self, Launcher};
+use crate::{doctor, front, history, others, output, snapshot, states, stdout, timeline, up, users};
 
 mod logs;
 
 /// Characters of another user's command that are shown, as of one's own.
 const COMMAND_CHARS: usize = 60;
 
-/// The commands of this module.
-pub const NAMES: [&str; 17] = [
-    "submit", "wait", "ps", "status", "nodes", "attach", "logs", "suspend", "resume", "signal", "kill", "up",
-    "down", "keygen", "snapshot", "timeline", "doctor",
-];
-
-/// The commands of `tutti`: how they are called, and what they do.
-pub const COMMANDS: [(&str, &str); 21] = [
-    (
-        "run [OPTION ...] -n N PROGRAM ...",
-        "run a parallel program on the cluster, with -N on that many nodes",
-    ),
-    ("submit [OPTION ...] -n N PROGRAM ...", "the same without waiting for it"),
-    ("wait JOB ...", "wait until jobs are over; the exit status is the first of theirs that is not 0"),
-    (
-        "ps [--all] [--user USER] [--state STATE] [--name NAME] [--json]",
-        "the jobs of the cluster, and of others here",
-    ),
-    ("status JOB [--json]", "one job"),
-    ("nodes [--json]", "the nodes of the cluster"),
-    ("snapshot JOB [-o FILE] | --show FILE", "what is in flight in a job, who waits for whom, deadlocks"),
-    ("timeline JOB | --all [-o FILE]", "draw who ran where and when, as a page for a browser"),
-    ("doctor [PROGRAM] [--json]", "what keeps Tutti from working well here, and what to do"),
-    ("attach JOB", "become the front end of a job that has none"),
-    ("logs [-f] JOB", "what a job has written; -f: until it is over"),
-    ("suspend JOB ... [--json]", "suspend jobs"),
-    ("resume JOB ... [--json]", "jobs go on"),
-    ("signal SIGNAL JOB ... [--json]", "every rank gets a signal"),
-    ("kill JOB ... [--json]", "jobs are killed"),
-    ("up --nodes N [--netns]", "start a cluster of N daemons on this machine"),
-    ("down", "end the daemons of a cluster, and its jobs"),
-    ("keygen FILE", "make the key of a cluster"),
-    ("completion SHELL", "print the completions for bash, zsh or fish"),
-    ("man PAGE", "print a manual page, mpiexec, tutti or tuttid, in roff"),
-    ("version", "say which version this is"),
+/// How the commands of `tutti` are called.
+const USAGES: [&str; 21] = [
+    "run [OPTION ...] -n N PROGRAM ...",
+    "submit [OPTION ...] -n N PROGRAM ...",
+    "wait JOB ...",
+    "ps [--all] [--user USER] [--state STATE] [--name NAME] [--json]",
+    "status JOB [--json]",
+    "nodes [--json]",
+    "snapshot JOB [-o FILE] | --show FILE",
+    "timeline JOB | --all [-o FILE]",
+    "doctor [PROGRAM] [--json]",
+    "attach JOB",
+    "logs [-f] JOB",
+    "suspend JOB ... [--json]",
+    "resume JOB ... [--json]",
+    "signal SIGNAL JOB ... [--json]",
+    "kill JOB ... [--json]",
+    "up --nodes N [--netns]",
+    "down",
+    "keygen FILE",
+    "completion SHELL [PROGRAM]",
+    "man PAGE",
+    "version",
 ];
 
 #[derive(Debug, Parser)]
-#[command(name = "tutti", disable_help_subcommand = true)]
+#[command(name = "tutti", disable_help_subcommand = true, subcommand_value_name = "COMMAND")]
 struct Line {
     #[command(subcommand)]
     command: Command,
@@ -68,7 +59,7 @@ struct Line {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The jobs of the cluster
+    /// The jobs of the cluster, and of others on this machine
     Ps {
         /// Those that are over too
         #[arg(long, short)]
@@ -77,7 +68,7 @@ enum Command {
         #[arg(long, short, value_name = "USER", value_delimiter = ',')]
         user: Vec<String>,
         /// Only those in these states; over: --all too
-        #[arg(long, short, value_name = "STATE", value_delimiter = ',', value_parser = STATES)]
+        #[arg(long, short, value_name = "STATE", value_delimiter = ',', value_parser = states::WORDS)]
         state: Vec<String>,
         /// Only those with these names
         #[arg(long, short, value_name = "NAME", value_delimiter = ',')]
@@ -140,7 +131,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Every rank gets a signal
+    /// Send a signal to every rank of jobs
     Signal {
         /// Its name or number
         signal: String,
@@ -151,7 +142,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Jobs are killed
+    /// Kill jobs
     Kill {
         /// Their numbers
         #[arg(required = true, value_name = "JOB")]
@@ -164,7 +155,7 @@ enum Command {
     Snapshot(snapshot::Options),
     /// Draw which job ran where and when
     Timeline(timeline::Options),
-    /// Look for what keeps Tutti from working well here, and what to do about it
+    /// Find what keeps Tutti from working well here, and what to do about it
     Doctor(doctor::Options),
     /// Start a cluster of daemons on this machine
     Up(up::Options),
@@ -175,10 +166,21 @@ enum Command {
         /// The file to make
         file: std::path::PathBuf,
     },
+    /// Print the completions of a shell
+    Completion {
+        /// The shell
+        shell: Shell,
+        /// Those of one program only
+        program: Option<Completed>,
+    },
+    /// Print a manual page in roff
+    Man {
+        /// The page
+        page: Page,
+    },
+    /// Print the version
+    Version,
 }
-
-/// What `ps --state` takes.
-const STATES: [&str; 7] = ["waiting", "starting", "running", "deadlock", "suspended", "ending", "over"];
 
 /// Signals by name; any other by its number.
 const SIGNALS: [(&str, Signal); 16] = [
@@ -200,26 +202,29 @@ const SIGNALS: [(&str, Signal); 16] = [
     ("XCPU", Signal::XCPU),
 ];
 
-/// A command as its manual page and the shells see it.
-pub struct Listed {
-    pub name: String,
-    /// Long options without dashes, and what they do.
-    pub options: Vec<(String, String)>,
+/// The whole command line of `tutti`, as its manual page and the shells see it.
+pub fn command_line() -> clap::Command {
+    let run = options::command("run", Launcher::Run)
+        .about("Run a parallel program on the cluster, with -N on that many nodes");
+    let submit =
+        options::command("submit", Launcher::Submit).about("The same without waiting for it: a batch job");
+    Line::command().about("time-shared parallel computing").subcommands([run, submit])
 }
 
-/// The commands that have options of their own.
-pub fn listed() -> Vec<Listed> {
-    let line = Line::command();
-    let of =
-        |command: &clap::Command| Listed { name: command.get_name().into(), options: options_of(command) };
-    line.get_subcommands().map(of).collect()
+/// The text of `tutti --help`.
+pub fn help() -> String {
+    let command = command_line();
+    let line = |usage: &&str| {
+        let name = usage.split(' ').next().unwrap_or(usage);
+        let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+        format!("  {usage:36} {}\n", about.map(ToString::to_string).unwrap_or_default())
+    };
+    format!("usage: tutti COMMAND ...\n\n{}", USAGES.iter().map(line).collect::<String>())
 }
 
-/// Long options of a command line, and what they do.
-pub fn options_of(command: &clap::Command) -> Vec<(String, String)> {
-    let help = |argument: &clap::Arg| argument.get_help().map(ToString::to_string).unwrap_or_default();
-    let options = command.get_arguments().filter(|argument| argument.get_long().is_some());
-    options.map(|argument| (argument.get_long().unwrap_or_default().to_owned(), help(argument))).collect()
+/// [`run`] knows the command.
+pub fn is_known(name: &str) -> bool {
+    name == "submit" || Command::has_subcommand(name)
 }
 
 /// Runs a command.
@@ -276,6 +281,13 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         Command::Keygen { file } => {
             tutti_protocol::key::make(&file).map_err(|error| error.to_string()).map(|()| ExitCode::SUCCESS)
         }
+        Command::Completion { shell, program } => {
+            let programs = program.map_or(Completed::ALL.to_vec(), |program| vec![program]);
+            let texts = programs.iter().map(|program| completion::text(shell, *program, command_line()));
+            Ok(stdout::print(Some(texts.collect()), ""))
+        }
+        Command::Man { page } => Ok(stdout::print(Some(manual::text(page, command_line())), "")),
+        Command::Version => Ok(stdout::print(Some(format!("{}\n", options::VERSION)), "")),
     }
 }
 
@@ -337,8 +349,8 @@ fn ps(all: bool, filter: &Filter, json: bool, with_others: bool) -> Result<ExitC
     // Root's daemon has listed them already.
     let mut others = if json && !with_others { Vec::new() } else { others::jobs() };
     others.retain(|other| rows.iter().all(|row| (row.uid, row.job.0) != (other.uid, other.job)));
-    rows.retain(|row| filter.takes(state_of(row), &row.name, row.uid));
-    others.retain(|other| filter.takes(state_word(other.state), "", other.uid));
+    rows.retain(|row| filter.takes(states::of(row), &row.name, row.uid));
+    others.retain(|other| filter.takes(states::word(other.state), "", other.uid));
     if !json {
         return Ok(stdout::print(Some(print_jobs(&rows, &others)), ""));
     }
@@ -423,7 +435,7 @@ fn print_jobs(rows: &[JobRow], others: &[PublicRow]) -> String {
     for row in rows {
         let state = match (row.state, row.status) {
             (JobState::Over, Some(status)) => format!("over({status})"),
-            _ => state_of(row).to_owned(),
+            _ => states::of(row).to_owned(),
         };
         table.push(vec![
             row.job.to_string(),
@@ -446,7 +458,7 @@ fn print_jobs(rows: &[JobRow], others: &[PublicRow]) -> String {
         let running = [JobState::Running, JobState::Suspended].contains(&other.state);
         table.push(vec![
             number_of(other),
-            state_word(other.state).to_owned(),
+            states::word(other.state).to_owned(),
             other.ranks.to_string(),
             other.nodes.to_string(),
             if running { elapsed(other.since_ms, None) } else { "-".into() },
@@ -492,7 +504,7 @@ fn print_status(rows: &[JobRow]) -> String {
         if !row.name.is_empty() {
             text.push_str(&format!("name     {}\n", row.name));
         }
-        text.push_str(&format!("state    {}{}\n", state_of(row), suspension(row)));
+        text.push_str(&format!("state    {}{}\n", states::of(row), suspension(row)));
         if let Some(status) = row.status {
             text.push_str(&format!("status   {status}\n"));
         }
@@ -597,24 +609,6 @@ fn by(means: FreezeMethod) -> &'static str {
         FreezeMethod::Cgroup => "cgroup",
         FreezeMethod::Signals => "signals",
         FreezeMethod::Nothing => "none",
-    }
-}
-
-fn state_of(row: &JobRow) -> &'static str {
-    match row.state {
-        JobState::Running if row.deadlock.is_some() => "deadlock",
-        state => state_word(state),
-    }
-}
-
-fn state_word(state: JobState) -> &'static str {
-    match state {
-        JobState::Waiting => "waiting",
-        JobState::Starting => "starting",
-        JobState::Running => "running",
-        JobState::Suspended => "suspended",
-        JobState::Ending => "ending",
-        JobState::Over => "over",
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod cluster;
 mod commands;
+mod completion;
 mod description;
 mod doctor;
 mod elf;
@@ -22,6 +23,7 @@ mod program;
 mod script;
 mod snapshot;
 mod starter;
+mod states;
 mod stdio;
 mod stdout;
 mod timeline;
@@ -69,21 +71,11 @@ fn run() -> ExitCode {
 
 fn tutti(mut arguments: Vec<OsString>) -> ExitCode {
     let command = if arguments.is_empty() { OsString::from("help") } else { arguments.remove(0) };
-    let argument = arguments.first().and_then(|argument| argument.to_str()).unwrap_or("");
     match command.to_str() {
         Some("run") => front::run("tutti run", arguments),
-        Some(name) if commands::NAMES.contains(&name) => commands::run(name, arguments),
-        Some("completion") => {
-            stdout::print(manual::completion(argument), "completion wants bash, zsh or fish")
-        }
-        Some("man") => stdout::print(manual::page(argument), "man wants mpiexec, tutti or tuttid"),
-        Some("version" | "--version" | "-V") => stdout::print(Some(format!("{}\n", options::VERSION)), ""),
-        Some("help" | "--help" | "-h") => stdout::print(Some(help()), ""),
+        Some(name) if commands::is_known(name) => commands::run(name, arguments),
+        Some("--version" | "-V") => commands::run("version", arguments),
+        Some("help" | "--help" | "-h") => stdout::print(Some(commands::help()), ""),
         _ => stdout::print(None, &format!("{command:?} is not a command; `tutti --help` lists the commands")),
     }
-}
-
-fn help() -> String {
-    let lines = commands::COMMANDS.iter().map(|(usage, help)| format!("  {usage:36} {help}\n"));
-    format!("usage: tutti COMMAND ...\n\n{}", lines.collect::<String>())
 }

@@ -16,10 +16,12 @@ use tutti_protocol::{size, time_limit};
 use tutti_sched::JobId;
 use tutti_shm::ticket::INITIAL_HANDLER_VARIABLE;
 
+mod completed;
 mod table;
 
+pub use completed::command;
 use table::{Key, OF_A_PROGRAM, OPTIONS, Spec, Unfit};
-pub use table::{Launcher, Listed, help, listed};
+pub use table::{Launcher, help};
 
 /// What `--version` prints. CMake's FindMPI runs it and wants no more than success.
 pub const VERSION: &str = concat!("mpiexec (Tutti) ", env!("CARGO_PKG_VERSION"));

@@ -412,20 +412,49 @@ pub const OPTIONS: &[Spec] = &[
     ),
 ];
 
-/// An option as people see it.
+/// An option as the user of a command sees it.
 pub struct Listed {
+    /// What it does.
+    pub key: Key,
     /// Its names without dashes.
-    pub names: &'static [&'static str],
+    pub names: Vec<&'static str>,
     /// Its values.
     pub values: &'static [&'static str],
     /// One line.
     pub help: &'static str,
 }
 
-/// The options that do something here, in the order of `--help`.
-pub fn listed() -> impl Iterator<Item = Listed> {
-    let ours = OPTIONS.iter().filter(|option| !option.help.is_empty());
-    ours.map(|option| Listed { names: option.names, values: option.values, help: option.help })
+/// The options that do something in a command, in the order of `--help`.
+pub fn listed(launcher: Launcher) -> impl Iterator<Item = Listed> {
+    let is_shown = move |option: &&Spec| {
+        let is_other = option.key == Key::Tagged && launcher == Launcher::Submit;
+        !option.help.is_empty()
+            && launcher.has(option.key)
+            && option.key.unfit(launcher).is_none()
+            && !is_other
+    };
+    OPTIONS.iter().filter(is_shown).map(move |option| {
+        let is_other = |name: &&&str| !(**name == "N" && launcher.counts_nodes());
+        let mut names: Vec<&str> = option.names.iter().filter(is_other).copied().collect();
+        if option.key == Key::Nodes && launcher.counts_nodes() {
+            names.insert(0, "N");
+        }
+        let help = match option.key {
+            Key::Ranks if launcher.counts_nodes() => {
+                "number of ranks of this program (default: one for each slot of its nodes)"
+            }
+            Key::Nodes if launcher.counts_nodes() => {
+                "run on N nodes of the cluster (-N is the number of ranks on each node for mpiexec alone)"
+            }
+            Key::RanksPerNode if !launcher.counts_nodes() => {
+                "ranks per node (`tutti run -N` is the number of nodes)"
+            }
+            Key::Json => "print the job's number as JSON",
+            Key::Stdin if launcher == Launcher::Submit => "none: a submitted job has no stdin",
+            _ => option.help,
+        };
+        Listed { key: option.key, names, values: option.values, help }
+    })
 }
 
 /// The text of `--help`.
@@ -447,42 +476,18 @@ pub fn help(name: &str, launcher: Launcher) -> String {
         "usage: {name} [OPTION ...] -n N PROGRAM [ARGUMENT ...] [: [OPTION ...] -n N PROGRAM [ARGUMENT ...]]...\n\n\
          {what}\n\n"
     );
-    let is_shown = |option: &&Spec| {
-        let is_other = option.key == Key::Tagged && launcher == Launcher::Submit;
-        !option.help.is_empty()
-            && launcher.has(option.key)
-            && option.key.unfit(launcher).is_none()
-            && !is_other
-    };
-    for option in OPTIONS.iter().filter(is_shown) {
-        let is_other = |name: &&&str| !(**name == "N" && launcher.counts_nodes());
-        let names = option.names.iter().filter(is_other);
-        let mut names: Vec<String> = names
+    for option in listed(launcher) {
+        let names: Vec<String> = option
+            .names
+            .iter()
             .map(|name| if name.len() <= 2 { format!("-{name}") } else { format!("--{name}") })
             .collect();
-        if option.key == Key::Nodes && launcher.counts_nodes() {
-            names.insert(0, "-N".into());
-        }
-        let help = match option.key {
-            Key::Ranks if launcher.counts_nodes() => {
-                "number of ranks of this program (default: one for each slot of its nodes)"
-            }
-            Key::Nodes if launcher.counts_nodes() => {
-                "run on N nodes of the cluster (-N is the number of ranks on each node for mpiexec alone)"
-            }
-            Key::RanksPerNode if !launcher.counts_nodes() => {
-                "ranks per node (`tutti run -N` is the number of nodes)"
-            }
-            Key::Json => "print the job's number as JSON",
-            Key::Stdin if launcher == Launcher::Submit => "none: a submitted job has no stdin",
-            _ => option.help,
-        };
         let left = format!("{} {}", names.join(", "), option.values.join(" "));
         let left = left.trim_end();
         if left.len() > 30 {
-            text.push_str(&format!("  {left}\n  {:30} {help}\n", ""));
+            text.push_str(&format!("  {left}\n  {:30} {}\n", "", option.help));
         } else {
-            text.push_str(&format!("  {left:30} {help}\n"));
+            text.push_str(&format!("  {left:30} {}\n", option.help));
         }
     }
     text.push_str(

@@ -21,10 +21,8 @@ const PROGRAMS: [(&str, &str); 3] =
     [("tutti", "bin/tutti"), ("tuttid", "bin/tuttid"), ("tutti-starter", "libexec/tutti/tutti-starter")];
 
 /// Names beside others in the same folder.
-const LINKS: [(&str, &str); 10] = [
+const LINKS: [(&str, &str); 8] = [
     ("share/man/man1/mpirun.1", "mpiexec.1"),
-    ("share/bash-completion/completions/mpirun", "mpiexec"),
-    ("share/bash-completion/completions/tutti", "mpiexec"),
     // One program, whose name says which command it is.
     ("bin/mpiexec", "tutti"),
     ("bin/mpirun", "tutti"),
@@ -37,13 +35,24 @@ const LINKS: [(&str, &str); 10] = [
 ];
 
 /// What `tutti` prints, and its place.
-const MANUALS: [([&str; 2], &str); 6] = [
-    (["man", "mpiexec"], "share/man/man1/mpiexec.1"),
-    (["man", "tutti"], "share/man/man1/tutti.1"),
-    (["man", "tuttid"], "share/man/man8/tuttid.8"),
-    (["completion", "bash"], "share/bash-completion/completions/mpiexec"),
-    (["completion", "zsh"], "share/zsh/site-functions/_mpiexec"),
-    (["completion", "fish"], "share/fish/vendor_completions.d/mpiexec.fish"),
+const MANUALS: [(&[&str], &str); 17] = [
+    (&["man", "mpiexec"], "share/man/man1/mpiexec.1"),
+    (&["man", "tutti"], "share/man/man1/tutti.1"),
+    (&["man", "tutti-run"], "share/man/man1/tutti-run.1"),
+    (&["man", "tutti-submit"], "share/man/man1/tutti-submit.1"),
+    (&["man", "tuttid"], "share/man/man8/tuttid.8"),
+    (&["completion", "bash", "mpiexec"], "share/bash-completion/completions/mpiexec"),
+    (&["completion", "bash", "mpirun"], "share/bash-completion/completions/mpirun"),
+    (&["completion", "bash", "tutti"], "share/bash-completion/completions/tutti"),
+    (&["completion", "bash", "tuttid"], "share/bash-completion/completions/tuttid"),
+    (&["completion", "zsh", "mpiexec"], "share/zsh/site-functions/_mpiexec"),
+    (&["completion", "zsh", "mpirun"], "share/zsh/site-functions/_mpirun"),
+    (&["completion", "zsh", "tutti"], "share/zsh/site-functions/_tutti"),
+    (&["completion", "zsh", "tuttid"], "share/zsh/site-functions/_tuttid"),
+    (&["completion", "fish", "mpiexec"], "share/fish/vendor_completions.d/mpiexec.fish"),
+    (&["completion", "fish", "mpirun"], "share/fish/vendor_completions.d/mpirun.fish"),
+    (&["completion", "fish", "tutti"], "share/fish/vendor_completions.d/tutti.fish"),
+    (&["completion", "fish", "tuttid"], "share/fish/vendor_completions.d/tuttid.fish"),
 ];
 
 /// Compiler wrappers: name, language, default compiler, variables that name another.
@@ -102,7 +111,7 @@ fn lay_out(source: &Path, target: &Path, profile: &str) -> Result<usize, String>
     tree.finish()
 }
 
-/// Manual pages and completions, which the front end prints from its own table of options.
+/// Manual pages and completions, which `tutti` prints from its command lines.
 fn write_manuals(tree: &mut Tree, tutti: &Path) -> Result<(), String> {
     if !tutti.is_file() {
         return Ok(());
