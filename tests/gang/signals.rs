@@ -82,8 +82,8 @@ fn ranks_of(job: &Running) -> Vec<Pid> {
 fn signals_keep_processes_stopped_by_a_user() {
     let Some(cluster) = up("gang-stopped", 2, &["--slice", "20"]) else { return };
     let [(one, first), (other, second)] = two_jobs(&cluster);
-    // A user's SIGSTOP that comes in the process's own turn stays. One that comes in the other's turn, or while
-    // the turn changes, is one with the switch's and ends with it: then the user stops it again.
+    // A user's SIGSTOP that comes in the process's own turn stays. One that comes in the other's turn, or
+    // while the turn changes, is one with the switch's and ends with it: then the user stops it again.
     let is_kept = |turns| {
         (0..turns).all(|_| {
             await_that("the second runs", || runs(&second) && is_stopped(&first));
