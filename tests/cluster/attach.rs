@@ -93,7 +93,7 @@ fn detach_by_tilde_dot_leaves_the_job_alone() {
     let mut terminal = cluster.at_terminal(&script, &[]);
     (0..2).for_each(|_| terminal.await_text("before"));
     terminal.press("~.\n");
-    terminal.await_text("job 1 goes on");
+    terminal.await_text("job 1 continues");
     terminal.await_text("status 0");
     // Attached again.
     (0..2).for_each(|_| terminal.await_text("before"));

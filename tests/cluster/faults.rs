@@ -31,12 +31,12 @@ fn lost_node_ends_its_jobs_with_one_line() {
     cluster.run(&["run", "-N", "3", "-n", "6", RANK, "exchange"]).expect_success();
 }
 
-/// Lines that each rank of [`outlives`] writes before the daemon dies, and again after.
+/// Lines that each rank of [`job_survives`] writes before the daemon dies, and again after.
 const LINES: usize = 600;
 
 /// A job of all four nodes, asked for on the third, while the daemons of some of them are replaced.
 #[track_caller]
-fn outlives(name: &str, replaced: &[u32]) {
+fn job_survives(name: &str, replaced: &[u32]) {
     let cluster = Cluster::up(name, 4, &[&SLOWLY_LOST, &["--arity", "2"][..]].concat());
     let scratch = Scratch::new(&format!("{name}-files"));
     let file = scratch.path().join("go");
@@ -65,22 +65,22 @@ fn outlives(name: &str, replaced: &[u32]) {
 
 #[test]
 fn daemon_death_of_a_leaf_keeps_its_job() {
-    outlives("cluster-leaf", &[3]);
+    job_survives("cluster-leaf", &[3]);
 }
 
 #[test]
 fn daemon_death_of_an_inner_node_keeps_its_job() {
-    outlives("cluster-inner", &[1]);
+    job_survives("cluster-inner", &[1]);
 }
 
 #[test]
 fn controller_death_keeps_jobs() {
-    outlives("cluster-head", &[0]);
+    job_survives("cluster-head", &[0]);
 }
 
 #[test]
 fn daemon_death_of_all_but_the_origin_keeps_the_job() {
-    outlives("cluster-all", &[1, 0, 3]);
+    job_survives("cluster-all", &[1, 0, 3]);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn controller_stopped_is_reported_and_given_up_orders_are_dropped() {
             0 => format!(
                 "the daemon (pid {number}) has not answered for 11 s; if it is stopped, kill -CONT {number} lets it go on"
             ),
-            _ => "the controller has not answered node1 for 10 s: nothing can be asked until it does".into(),
+            _ => "the controller has not answered node1 for 10 s: requests wait until it does".into(),
         };
         assert_eq!(lines[1], format!("tutti {query}: {end}"));
     }

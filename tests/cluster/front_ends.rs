@@ -47,9 +47,9 @@ fn front_end_reports_controller_lost_and_back_once() {
     let front = Said::start(&cluster, 1, "cluster-told", &words);
     await_that("it runs", || cluster.job(1).contains("\"running\""));
     let head = cluster.kill_daemon(0);
-    front.await_said("node1 has heard nothing from the controller for ");
+    front.await_said("node1 has had no message from the controller for ");
     head.start();
-    front.await_said("node1 hears from the controller again");
+    front.await_said("node1 is connected to the controller again");
     await_that("the controller knows it", || cluster.job(1).contains("\"running\""));
     cluster.tutti(&["kill", "1"]).expect_success();
     let said = front.read();

@@ -178,7 +178,10 @@ fn submit_program_options_are_those_of_mpiexec() {
     let ran = cluster
         .tutti(&["submit", "-o", "none", "--mca", "btl", "self", "-iface", "lo", "-v", "-n", "1", "true"]);
     let lines: Vec<&str> = ran.stderr.lines().collect();
-    assert_eq!(lines[0], "tutti submit: --mca, -iface steers another launcher and is ignored here", "{ran}");
+    assert_eq!(
+        lines[0], "tutti submit: --mca, -iface controls another launcher and is ignored here",
+        "{ran}"
+    );
     assert!(lines.len() == 2 && lines[1].starts_with("tutti submit: -v is ignored: "), "{ran}");
     let number = ran.stdout.trim().strip_prefix("job ").expect("its number").parse().expect("a number");
     assert_eq!(await_over(&cluster, number)["status"], 0);

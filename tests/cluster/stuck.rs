@@ -81,7 +81,7 @@ fn deadlock_report_is_withdrawn_when_a_signal_ends_it() {
     await_that("it is taken back", || cluster.job(1).contains("\"deadlock\": null"));
     assert!(!cluster.tutti(&["ps"]).stdout.contains("deadlock"));
     program.touch("go");
-    let goes_on = "a rank that waited for ever has been woken: the job goes on";
+    let goes_on = "a rank that waited for ever has been woken: the job continues";
     assert_eq!(job.end(), (0, format!("tutti run: {line}\ntutti run: {goes_on}\n")));
 }
 

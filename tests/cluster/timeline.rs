@@ -66,7 +66,7 @@ fn timeline_shows_turns_without_daemons() {
         assert!(!other.exists());
     }
     let refused = cluster.tutti(&["timeline", "99"]);
-    assert_eq!((refused.code(), refused.stderr.as_str()), (1, "tutti timeline: the logs know no job 99\n"));
+    assert_eq!((refused.code(), refused.stderr.as_str()), (1, "tutti timeline: the logs have no job 99\n"));
 }
 
 /// A folder with the logs of a job.

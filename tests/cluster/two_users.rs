@@ -124,7 +124,7 @@ fn users_foreign_folders_are_refused_in_one_line() {
         let why = format!("is user {stranger}'s, which is neither you nor root: it is not asked");
         users.refused(&mut at_his("tutti", words), &why);
     }
-    users.refused(&mut at_his("tutti", &["up"]), "is not ours alone");
+    users.refused(&mut at_his("tutti", &["up"]), "is not this user's alone");
     // A job needs nobody.
     let mut shell = users.foreign(user, "bash");
     shell.env("TUTTI_DIR", &place);

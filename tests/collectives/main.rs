@@ -77,7 +77,7 @@ fn collectives_large_work_without_process_vm() {
 
 /// More communicators at a time than blocks; with `stopped` every rank is stopped now and then.
 #[track_caller]
-fn lives(ranks: u32, rounds: u32, stopped: bool) {
+fn run_lifetimes(ranks: u32, rounds: u32, stopped: bool) {
     let scratch = Scratch::new(&format!("lifetimes-{ranks}-{stopped}"));
     let lifetimes = compile("tests/collectives/c/lifetimes.c", scratch.path());
     let mut mpiexec = program("mpiexec");
@@ -89,14 +89,14 @@ fn lives(ranks: u32, rounds: u32, stopped: bool) {
 #[test]
 fn collectives_work_on_short_lived_communicators() {
     for ranks in 1..=4 {
-        lives(ranks, 2000, false);
+        run_lifetimes(ranks, 2000, false);
     }
 }
 
 #[test]
 fn collectives_work_on_short_lived_communicators_with_stopped_ranks() {
-    lives(3, 1500, true);
-    lives(4, 1500, true);
+    run_lifetimes(3, 1500, true);
+    run_lifetimes(4, 1500, true);
 }
 
 #[test]

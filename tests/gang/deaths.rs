@@ -71,7 +71,7 @@ fn frozen_jobs_are_thawed_when_the_controller_is_killed() {
     for (node, daemon) in (1..).zip(daemons) {
         assert!(rustix::process::test_kill_process(daemon).is_ok(), "the daemon of node{node} lives");
         let log = std::fs::read_to_string(cluster.folder.join(format!("node{node}.log"))).expect("its log");
-        let said = log.lines().filter(|line| line.contains("has not heard from the controller for"));
+        let said = log.lines().filter(|line| line.contains("has had no message from the controller for"));
         assert_eq!(said.count(), 2, "{log}");
     }
     drop(orphans);

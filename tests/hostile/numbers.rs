@@ -15,7 +15,7 @@ fn variable(pid: Pid, name: &str) -> Option<String> {
     Some(found.to_owned())
 }
 
-fn lives(pid: Pid) -> bool {
+fn is_alive(pid: Pid) -> bool {
     state_of(pid).is_some_and(|state| state != 'Z')
 }
 
@@ -38,7 +38,7 @@ fn job_id_of_a_submission_is_drawn_by_the_daemon() {
         let (_stream, answer) = machine.ask(0, &request);
         let number = answer["Job"].as_u64().unwrap_or_else(|| panic!("{answer}")) as u32;
         machine.await_state(number, "over");
-        assert!(lives(rank), "root's job was killed by a submission with its id");
+        assert!(is_alive(rank), "root's job was killed by a submission with its id");
         assert_eq!(machine.row(1)["state"], "running");
         assert!(cgroup.as_ref().is_none_or(|path| path.is_dir()), "its cgroup is there");
     }

@@ -352,5 +352,5 @@ fn virtual_nodes_launch_error_is_one_line() {
     command.args(["--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]).arg(mpiexec_path());
     let ran = run(command.args(["--netns", "2", "-n", "2", "echo", "ran"]));
     assert_eq!((ran.code(), ran.stderr.lines().count()), (1, 1), "{ran}");
-    assert!(ran.stderr.contains("--netns makes network namespaces, for which one must be root"), "{ran}");
+    assert!(ran.stderr.contains("--netns makes network namespaces and needs root"), "{ran}");
 }

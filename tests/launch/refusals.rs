@@ -60,7 +60,7 @@ fn program_that_cannot_be_executed_is_refused() {
 fn program_of_another_mpi_is_refused() {
     let scratch = Scratch::new("other-mpi");
     for (soname, mpi, needs) in [
-        ("libmpi.so.40", "Open MPI", ", whose programs need PMIx, which is not there yet"),
+        ("libmpi.so.40", "Open MPI", ", whose programs need PMIx, which is not supported yet"),
         ("libmpi.so.99", "another MPI", ""),
     ] {
         let source = file(&scratch, "library.c", b"int MPI_Init(void) { return 0; }\n", 0o644);

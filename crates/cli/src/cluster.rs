@@ -29,7 +29,7 @@ const QUERY: Duration = Duration::from_secs(11);
 const RECONNECT_MAX: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_millis(100);
 /// The line about a daemon that has died meanwhile.
-const GONE: &str = "the daemon went away without an answer";
+const GONE: &str = "the daemon closed the connection without an answer";
 
 /// Connects to the daemon of this node.
 ///
@@ -206,7 +206,7 @@ impl Frames {
             let left = next.map(|next| (began + next).saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) && notified {
                 return Err(format!(
-                    "the daemon (pid {daemon}) has not answered for {} s; if it is stopped, kill -CONT {daemon} lets it go on",
+                    "the daemon (pid {daemon}) has not answered for {} s; if it is stopped, kill -CONT {daemon} resumes it",
                     QUERY.as_secs()
                 ));
             }

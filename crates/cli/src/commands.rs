@@ -381,7 +381,7 @@ fn status(job: JobId, json: bool) -> Result<ExitCode, String> {
     rows.retain(|row| row.job == job);
     match answer {
         Err(text) if rows.is_empty() => Err(text),
-        _ if rows.is_empty() => Err(format!("there is no job {job}, and no daemon that could know one")),
+        _ if rows.is_empty() => Err(format!("there is no job {job} in the log, and no daemon to ask")),
         _ => show(&rows, json, print_status),
     }
 }
@@ -524,7 +524,7 @@ fn print_status(rows: &[JobRow]) -> String {
             text.push_str(&format!("waits    {}\n", escape_control(why)));
         }
         if !row.unfrozen.is_empty() {
-            text.push_str(&format!("still    until it is frozen on {}\n", row.unfrozen.join(", ")));
+            text.push_str(&format!("frozen   not yet on {}\n", row.unfrozen.join(", ")));
         }
         if let Some(deadlock) = &row.deadlock {
             text.push_str(&format!("deadlock {}\n", escape_control(deadlock)));

@@ -175,7 +175,7 @@ fn report_ignored(name: &str, options: &Options) {
     }
     if !options.foreign.is_empty() {
         print_line(format_args!(
-            "{name}: {} steers another launcher and is ignored here",
+            "{name}: {} controls another launcher and is ignored here",
             options.foreign.join(", ")
         ));
     }

@@ -2,7 +2,7 @@
 //!
 //! A single dash and two mean the same, `--name=value` is `--name value`, `-n4` is `-n 4`. Options end at the
 //! first word that is none: the program. A lone `:` begins the next program; options for all programs (marked
-//! below) may come before any of them. An option that only steers another launcher is ignored, with a line;
+//! below) may come before any of them. An option that only controls another launcher is ignored, with a line;
 //! one that would change the job, and cannot be done, is refused.
 
 use std::ffi::{OsStr, OsString};
@@ -432,7 +432,7 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
         Key::Memory => {
             let bytes = size::parse(&text());
             options.terms.memory_bytes =
-                bytes.map_err(|_| wrong("a number with K, M, G or T behind it, such as 512M or 1.5G"))?;
+                bytes.map_err(|_| wrong("a number with K, M, G or T after it, such as 512M or 1.5G"))?;
         }
         Key::Gang => options.terms.gang = true,
         Key::NoGang => options.terms.gang = false,
@@ -489,7 +489,7 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
         Key::Verbose => options.verbose = true,
         Key::Oversubscribe => options.no_oversubscribe = false,
         Key::MapBy => map_by(options, &text()).ok_or_else(|| {
-            wrong("slot, core, hwthread or ppr:N:node: consecutive ranks are on one node (-ppn N says how many)")
+            wrong("slot, core, hwthread or ppr:N:node: consecutive ranks are on one node (-ppn N sets how many)")
         })?,
         Key::RankBy => match text().as_str() {
             "slot" | "core" | "hwthread" | "fill" => {}

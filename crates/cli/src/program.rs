@@ -20,7 +20,7 @@ pub enum ProgramError {
     #[error("cannot find the program {0}: no such file")]
     NoFile(String),
     /// The kernel refuses to look.
-    #[error("cannot look at the program {program}: {source}")]
+    #[error("cannot read the program {program}: {source}")]
     Unreadable {
         /// As given.
         program: String,
@@ -43,7 +43,7 @@ pub enum ProgramError {
     },
     /// A program of Open MPI.
     #[error(
-        "{program} was built for Open MPI (needs {library}), whose programs need PMIx, which is not there yet; recompile it with mpicc of Tutti, or link it with libmpi_abi"
+        "{program} was built for Open MPI (needs {library}), whose programs need PMIx, which is not supported yet; recompile it with mpicc of Tutti, or link it with libmpi_abi"
     )]
     OpenMpi {
         /// As given.

@@ -103,13 +103,13 @@ impl History {
     fn span(&self, job: Option<u64>, last: Option<f64>) -> Result<Span, String> {
         let (mut from, mut to) = match job {
             Some(id) => {
-                let job = self.jobs.get(&id).ok_or(format!("the logs know no job {id}"))?;
+                let job = self.jobs.get(&id).ok_or(format!("the logs have no job {id}"))?;
                 (job.submitted_us, job.over_us.unwrap_or(self.until_us))
             }
             None => (self.jobs.values().map(|job| job.submitted_us).min().unwrap_or(0), self.until_us),
         };
         if from == 0 || to <= from {
-            return Err("the logs hold no job yet".into());
+            return Err("the logs have no job yet".into());
         }
         let room = (to - from) / 60;
         (from, to) = (from.saturating_sub(room), to + room);

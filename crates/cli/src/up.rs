@@ -43,7 +43,7 @@ pub struct Options {
     /// Children of a node in the control tree
     #[arg(long, value_name = "K", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     arity: u32,
-    /// A node that is not heard of for so many seconds is lost
+    /// A node from which nothing has come for so many seconds is lost
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     lost_after: f64,
     /// How long the jobs of one row run before the next row's turn, in ms

@@ -40,7 +40,7 @@ pub use tutti_protocol::environment::{Environment, Environments};
 pub use tutti_protocol::output;
 pub use tutti_protocol::terms::Terms;
 pub use tutti_protocol::users::{
-    Answer, Control, Host, JobRow, JobState, NodeRow, Request, Submit, Suspended, ended_text,
+    Answer, Control, Host, JobRow, JobState, NodeRow, Request, Submit, Suspended,
 };
 
 /// From daemon to daemon.

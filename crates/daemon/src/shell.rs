@@ -204,7 +204,7 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
     let credential = Credential::read(&settings.key)?;
     let (local, _lock) = clients::bind(&settings.socket, settings.leave_ms.is_some())?;
     let listener = listen(&settings).await?;
-    settings.listen = listener.local_addr().map_err(failed("read the own address"))?;
+    settings.listen = listener.local_addr().map_err(failed("read its own address"))?;
     // A full disk costs the next one that starts with the same command line the address.
     let _ = std::fs::write(&settings.address, settings.listen.to_string());
     // What starters leave behind when they die is ours to end.
@@ -215,7 +215,7 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
     let mut shell = Shell::open(settings, credential, shell_events)?;
     ready(shell.settings.listen);
     let priority_class = shell.switcher.priority_class().name();
-    tracing::info!("the switch thread is preferred by: {priority_class}");
+    tracing::info!("priority class of the switch thread: {priority_class}");
     let mut end = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
         .map_err(failed("catch signals"))?;
     let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
@@ -226,7 +226,7 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
     let mut orphans_at = None;
     let mut alarm = alarm::Alarm::new().map_err(failed("make a timer"))?;
     let outbox_bell =
-        alarm::Bell::new(shell.switcher.outbox().bell()).map_err(failed("hear the switch thread"))?;
+        alarm::Bell::new(shell.switcher.outbox().bell()).map_err(failed("receive from the switch thread"))?;
     shell.act();
     while !shell.leaving {
         tokio::select! {

@@ -40,9 +40,7 @@ const BRIDGE: u32 = 1000;
 #[derive(Debug, thiserror::Error)]
 pub enum NetnsError {
     /// An ordinary user.
-    #[error(
-        "--netns makes network namespaces, for which one must be root; --virtual-nodes works for everybody"
-    )]
+    #[error("--netns makes network namespaces and needs root; --virtual-nodes works for every user")]
     NotAllowed,
     /// The kernel refuses something else.
     #[error("cannot {action}: {source}")]
@@ -89,7 +87,7 @@ impl Namespaces {
         // A process that may not make one has not left and could not come back either.
         let back = enter(&own);
         let mut made = made?;
-        back.map_err(failed("come back to this network namespace"))?;
+        back.map_err(failed("return to this network namespace"))?;
         let switch = (nodes > 2).then(|| made.pop()).flatten();
         join(&made, switch.as_ref(), mtus).map_err(failed("join the network namespaces"))?;
         let alone = made.len() == 1;
@@ -116,7 +114,7 @@ impl Namespaces {
     pub fn inside<T>(&self, node: usize, act: impl FnOnce() -> T) -> Result<T, NetnsError> {
         enter(&self.nodes[node].descriptor).map_err(failed("enter a network namespace"))?;
         let result = act();
-        enter(&self.own).map_err(failed("come back to this network namespace"))?;
+        enter(&self.own).map_err(failed("return to this network namespace"))?;
         Ok(result)
     }
 }
@@ -131,7 +129,7 @@ fn make() -> Result<Made, NetnsError> {
         _ => failed("make a network namespace")(error),
     })?;
     let descriptor = current().map_err(failed("open a network namespace"))?;
-    let netlink = Netlink::open().map_err(failed("speak with a network namespace"))?;
+    let netlink = Netlink::open().map_err(failed("communicate with a network namespace"))?;
     netlink.request(Message::link(0, LOOPBACK, true)).map_err(failed("start a loopback interface"))?;
     Ok((descriptor, netlink))
 }

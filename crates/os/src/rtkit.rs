@@ -111,7 +111,7 @@ impl Line {
             answer.push(byte[0]);
         }
         if !answer.starts_with(b"OK ") {
-            return Err(Error::new(ErrorKind::PermissionDenied, "the bus lets us not in"));
+            return Err(Error::new(ErrorKind::PermissionDenied, "the bus refuses the connection"));
         }
         self.send(b"BEGIN\r\n")
     }
@@ -130,7 +130,7 @@ impl Line {
             let mut rest = vec![0; fields.next_multiple_of(8) + body];
             self.recv(&mut rest)?;
             let Some(reply_serial) = reply_serial(&rest[..fields]) else {
-                return Err(odd("fields that are none"));
+                return Err(odd("invalid fields"));
             };
             match head[1] {
                 RETURN if reply_serial == serial => return Ok(()),
@@ -170,7 +170,7 @@ impl Line {
 }
 
 fn odd(what: &str) -> Error {
-    Error::new(ErrorKind::InvalidData, format!("the bus says {what}"))
+    Error::new(ErrorKind::InvalidData, format!("the bus answers {what}"))
 }
 
 /// The call that a message with these header fields answers, or 0; none: these are no fields.

@@ -17,7 +17,7 @@ pub struct Options {
     /// Address and port of the controller; without it this daemon is the controller of a new cluster
     #[arg(long, value_name = "HOST:PORT")]
     pub join: Option<String>,
-    /// Where to hear other daemons
+    /// Where to listen for other daemons
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7411")]
     pub listen: SocketAddr,
     /// Address on which the ranks of this node are reached (default: that of --listen)
@@ -36,7 +36,7 @@ pub struct Options {
     /// the kernel takes)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(16..))]
     pub pids_max: Option<u64>,
-    /// Nodes that say the same share one machine (default: the machine's boot id)
+    /// Nodes with the same text share one machine (default: the machine's boot id)
     #[arg(long, value_name = "TEXT")]
     pub machine: Option<String>,
     /// Folder of socket, key and logs
@@ -51,7 +51,7 @@ pub struct Options {
     /// Children of a node in the control tree
     #[arg(long, value_name = "K", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub arity: u32,
-    /// A node that is not heard of for so many seconds is lost
+    /// A node from which nothing has come for so many seconds is lost
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     pub lost_after: f64,
     /// On the controller: how long the jobs of one row run before the next row's turn, in ms (5 to 3600000)
@@ -67,7 +67,7 @@ pub struct Options {
     /// On the controller: switch at the end of every slice, also when there is one job only
     #[arg(long)]
     pub force_switch: bool,
-    /// Leave when nobody has needed this daemon for so many seconds (default: stay)
+    /// Leave when no program has needed this daemon for so many seconds (default: stay)
     #[arg(long, value_name = "SECONDS")]
     pub leave_after: Option<f64>,
     /// In a session of its own, on all cores of the machine: as mpiexec starts the daemon of its user

@@ -93,7 +93,7 @@ pub fn make(folder: &Path, shared: bool) -> io::Result<()> {
     let own = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
     if !own || found.mode() & 0o022 != 0 {
         let text = format!(
-            "{} is not ours alone (owner {}, mode {:o}); {FOLDER_VARIABLE} names another one",
+            "{} is not this user's alone (owner {}, mode {:o}); {FOLDER_VARIABLE} names another one",
             folder.display(),
             found.uid(),
             found.mode() & 0o777

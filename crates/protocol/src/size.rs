@@ -10,7 +10,7 @@ use tutti_sched::Bytes;
 pub fn parse(text: &str) -> Result<u64, String> {
     let wrong = || {
         format!(
-            "{text:?} is not an amount of memory: a number with K, M, G or T behind it, such as 512M or 1.5G"
+            "{text:?} is not an amount of memory: a number with K, M, G or T after it, such as 512M or 1.5G"
         )
     };
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

@@ -10,7 +10,7 @@ use crate::batch::Batch;
 use crate::environment::Environment;
 use crate::output::{Output, OutputState};
 use crate::terms::Terms;
-use crate::wire::{Cause, Ended, Job, Program, Text};
+use crate::wire::{Job, Program, Text};
 
 /// A request of a user, on the local socket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -320,23 +320,4 @@ pub struct NodeRow {
     /// Where its daemon is reached.
     #[serde(default)]
     pub control: Option<std::net::SocketAddr>,
-}
-
-/// The line about a rank that ended, unless there has been one.
-pub fn ended_text(ended: &Ended) -> Option<String> {
-    let what = match ended.cause {
-        Cause::Signal { signal, core_dumped } => {
-            let dumped = if core_dumped { ", core dumped" } else { "" };
-            format!("was killed by signal {signal} ({}{dumped})", tutti_os::signal_name(signal))
-        }
-        Cause::Status(status) => format!("exited with status {status}"),
-        Cause::NotFinalized => "exited without calling MPI_Finalize".into(),
-        Cause::Abort(code) => format!("called MPI_Abort({code})"),
-        Cause::NoPmi => {
-            "wrote on its PMI descriptor (PMI_FD) something that is not PMI; the job is ended".into()
-        }
-        Cause::Vanished => "lost its MPI process without MPI_Finalize; its wrapper was ended".into(),
-        Cause::Memory => return None,
-    };
-    Some(format!("rank {} (pid {}) {what}", ended.rank, ended.pid))
 }

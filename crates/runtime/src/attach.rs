@@ -87,7 +87,7 @@ pub enum AttachError {
     #[error("the way to the job's other nodes cannot be opened: {0}{hint}", hint = hint(.0))]
     Network(io::Error),
     /// The daemon page is unusable.
-    #[error("what the daemon says of the job's turns cannot be read: {0}")]
+    #[error("the page of the job's turns cannot be read: {0}")]
     Page(io::Error),
     /// The segment is unusable.
     #[error(transparent)]

@@ -264,7 +264,7 @@ impl Net {
         }
         if moved && self.endpoint.counters().paths_narrowed > 0 {
             remark(format_args!(
-                "the network takes shorter datagrams than the nodes have agreed on, and says nothing of longer ones: these travel in \
+                "the network takes shorter datagrams than the nodes have agreed on, and does not report longer ones: these travel in \
                  pieces, which is slower"
             ));
         }

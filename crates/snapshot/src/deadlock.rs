@@ -17,7 +17,7 @@ use crate::waits;
 
 /// For the user after a report of a deadlock, should something from outside end it: a signal's handler, a
 /// debugger.
-pub const DEADLOCK_ENDED: &str = "a rank that waited for ever has been woken: the job goes on";
+pub const DEADLOCK_ENDED: &str = "a rank that waited for ever has been woken: the job continues";
 
 /// The communicator of which the own rank is the only member.
 const SELF: u32 = 1;

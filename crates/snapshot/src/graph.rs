@@ -67,7 +67,7 @@ impl Snapshot {
         if lines.is_empty() {
             return;
         }
-        text.push_str("who waits for whom:\n");
+        text.push_str("wait-for graph:\n");
         for (ranks, targets) in lines {
             let _ = writeln!(text, "  {} -> {targets}", named(&ranks));
         }
@@ -173,7 +173,7 @@ mod tests {
         snapshot.put_graph(snapshot.deadlock().as_ref(), &mut text);
         assert_eq!(
             text,
-            "who waits for whom:\n  rank 0 -> rank 1\n  rank 1 -> all of ranks 0, 4\n  \
+            "wait-for graph:\n  rank 0 -> rank 1\n  rank 1 -> all of ranks 0, 4\n  \
              rank 2 -> any of: rank 4; any rank\n  ranks 3, 5 -> rank 4\n  a cycle: rank 0 -> rank 1 -> rank 0\n"
         );
     }

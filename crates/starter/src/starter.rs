@@ -66,7 +66,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         // Its user may not look into it: descriptors of root's daemon are for the job, not for a process that
         // would leave its turns.
         rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-            .map_err(failed("be left alone"))?;
+            .map_err(failed("forbid other processes access to itself"))?;
     }
     // Out of the terminal's foreground group: Ctrl-C is for the front end, which forwards it.
     if job.pty {

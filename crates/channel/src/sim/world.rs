@@ -237,8 +237,8 @@ impl World {
         let board = self.board.borrow();
         let others = (0..self.options.ranks).filter(|peer| !self.nodes[*peer].is_dead());
         let records = others.map(|peer| board.counts(peer, rank)).all(|(sent, received)| sent == received);
-        let lives = |bulk: &Bulk| !self.nodes[bulk.from].is_dead() && !self.nodes[bulk.to].is_dead();
-        let mut bulk = board.bulk.values().filter(|bulk| lives(bulk));
+        let is_alive = |bulk: &Bulk| !self.nodes[bulk.from].is_dead() && !self.nodes[bulk.to].is_dead();
+        let mut bulk = board.bulk.values().filter(|bulk| is_alive(bulk));
         records && bulk.all(|bulk| (bulk.to != rank || bulk.received) && (bulk.from != rank || bulk.sent))
     }
 

@@ -165,12 +165,12 @@ fn memory_controller(facts: &Facts) -> Check {
 fn real_time(facts: &Facts) -> Check {
     match facts.priority_class {
         PriorityClass::Fifo | PriorityClass::Kit => {
-            ok("real time", format!("switches are preferred by {}", facts.priority_class.name()))
+            ok("real time", format!("priority class of the switch thread: {}", facts.priority_class.name()))
         }
         priority_class => may(
             "real time",
             format!(
-                "switches are preferred by {}: on a busy machine they come some ms late",
+                "priority class of the switch thread: {}: on a busy machine they come some ms late",
                 priority_class.name()
             ),
             "install rtkit, or allow it in /etc/security/limits.conf: \"@users - rtprio 50\"; a service: LimitRTPRIO=50",

@@ -50,7 +50,7 @@ pub fn checks(program: Option<&OsStr>) -> Result<Vec<Check>, String> {
     let names: Vec<String> = alive.iter().map(|row| row.name.clone()).collect();
     for (rank, name) in (0..).zip(&names) {
         if !reports.contains_key(&rank) {
-            let why = output.lines().last().unwrap_or("its rank said nothing").to_owned();
+            let why = output.lines().last().unwrap_or("its rank did not answer").to_owned();
             let advice = "install the same Tutti at the same place there, and see that jobs start on it";
             checks.push(fix("nodes", format!("{name} gave no report: {why}"), advice));
         }
@@ -71,7 +71,7 @@ fn inspect(alive: &[NodeRow], program: Option<&OsStr>) -> Result<(BTreeMap<u32, 
     let program = program.map(OsStr::to_owned);
     let task = Task { peers, token: u64::from_le_bytes(token), program };
     let task = serde_json::to_string(&task).map_err(|error| error.to_string())?;
-    let own = std::env::current_exe().map_err(|error| format!("cannot find the own program: {error}"))?;
+    let own = std::env::current_exe().map_err(|error| format!("cannot find its own program: {error}"))?;
     let hosts: Vec<String> = alive.iter().map(|row| format!("{}:1", row.name)).collect();
     let words = [
         "run",

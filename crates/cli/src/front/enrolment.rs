@@ -165,8 +165,7 @@ impl Enrolment {
     fn watch(&mut self, now: Instant) {
         if let Some(pid) = self.watched.as_mut().and_then(|watch| watch.handle_time(now)) {
             self.news = Some(format!(
-                "the daemon (pid {pid}) is stopped, and programs that wait for their turn stay frozen with it: kill -CONT {pid} lets it go \
-                 on, kill -KILL {pid} lets the programs go on without it"
+                "the daemon (pid {pid}) is stopped, and programs that wait for their turn stay frozen with it: kill -CONT {pid} resumes it, kill -KILL {pid} lets the programs run without it"
             ));
         }
     }

@@ -126,7 +126,7 @@ impl Front {
             Report::Continued => {}
             Report::Detached => {
                 let job = self.number.map_or_else(String::new, |job| job.to_string());
-                self.complain(&format!("job {job} goes on; `tutti attach {job}` comes back to it"));
+                self.complain(&format!("job {job} continues; `tutti attach {job}` returns to it"));
                 self.links[index].state = State::Over;
             }
             Report::Ending { status } => {
@@ -139,7 +139,7 @@ impl Front {
             }
             Report::Ended(ended) => {
                 self.note(ended.cause.status());
-                if let Some(text) = tutti_protocol::users::ended_text(&ended).filter(|_| is_news) {
+                if let Some(text) = ended.notice().filter(|_| is_news) {
                     self.complain(&text);
                 }
             }
@@ -226,7 +226,7 @@ impl Front {
             return;
         };
         self.complain(&format!(
-            "the daemon (pid {pid}) is stopped: nothing is heard of the job, nor is anything done to it, until kill -CONT {pid} lets it go on"
+            "the daemon (pid {pid}) is stopped: the job cannot be watched or controlled until kill -CONT {pid} resumes it"
         ));
     }
 

@@ -37,8 +37,8 @@ pub enum Unfit {
 const NO_VIRTUAL_NODES: &str =
     "a submitted job runs on nodes of the cluster; tutti run and mpiexec have virtual nodes";
 const NO_RESTART: &str = "a rank that dies ends the job";
-const MAP: &str = "-v, or tutti status of a submitted job, says what is started where";
-const START: &str = "a submitted job has no front end; tutti status says where it runs";
+const MAP: &str = "-v, or tutti status of a submitted job, prints what is started where";
+const START: &str = "a submitted job has no front end; tutti status shows where it runs";
 
 /// What an option does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub enum Key {
     Tagged,
     /// It is always so here.
     Always,
-    /// It only steers another launcher.
+    /// It only controls another launcher.
     Foreign,
     Unfit(Unfit),
 }
@@ -184,7 +184,7 @@ pub const OPTIONS: &[Spec] = &[
         &["N"],
         "cores that a rank needs",
     ),
-    option(Key::ReportBindings, &["report-bindings"], &[], "say which rank is bound to which cores"),
+    option(Key::ReportBindings, &["report-bindings"], &[], "print which rank is bound to which cores"),
     option(
         Key::NoOversubscribe,
         &["nooversubscribe", "no-oversubscribe"],
@@ -252,27 +252,22 @@ pub const OPTIONS: &[Spec] = &[
         Key::OpenMode,
         &["open-mode"],
         &["MODE"],
-        "truncate (default): the files begin empty; append: behind what is in them",
+        "truncate (default): the files begin empty; append: after what is in them",
     ),
     option(Key::Stdin, &["stdin", "s"], &["WHO"], "which ranks get stdin: a rank (default 0), all, none"),
-    option(
-        Key::Pty,
-        &["pty"],
-        &[],
-        "the terminal is rank 0's: every key is its to hear, Ctrl-Z and Ctrl-C too",
-    ),
+    option(Key::Pty, &["pty"], &[], "the terminal is rank 0's: every key goes to it, Ctrl-Z and Ctrl-C too"),
     option(
         Key::DetachOnHangup,
         &["detach-on-hangup"],
         &[],
-        "a closed terminal does not end a job of the cluster: `tutti attach` finds it again",
+        "a closed terminal does not end a job of the cluster: `tutti attach` returns to it",
     ),
     option(Key::Timeout, &["timeout"], &["SECONDS"], "end the job after this time with status 124"),
     option(
         Key::Time,
         &["time", "t"],
         &["LIMIT"],
-        "a job of the cluster may run so long: 10m, 2h, minutes, HH:MM:SS, D-HH:MM; then TERM, 10 s later KILL, status 124",
+        "time limit of a job of the cluster: 10m, 2h, minutes, HH:MM:SS, D-HH:MM; then TERM, 10 s later KILL, status 124",
     ),
     option(
         Key::Name,
@@ -331,14 +326,14 @@ pub const OPTIONS: &[Spec] = &[
         "longest packet on those cables: of each node, with commas between them; the last holds for the rest",
     ),
     option(Key::Quiet, &["q", "quiet"], &[], "no remarks about options of other launchers"),
-    option(Key::Verbose, &["v", "verbose"], &[], "say what is started where"),
-    option(Key::Version, &["V", "version", "info"], &[], "which version this is"),
-    option(Key::Help, &["h", "help", "?"], &[], "this text"),
+    option(Key::Verbose, &["v", "verbose"], &[], "print what is started where"),
+    option(Key::Version, &["V", "version", "info"], &[], "print the version"),
+    option(Key::Help, &["h", "help", "?"], &[], "print this text"),
     option(Key::Always, &["allow-run-as-root", "use-hwthread-cpus"], &[], ""),
     option(Key::Unfit(Unfit::Ignored(MAP)), &["display-map", "display-allocation"], &[], ""),
     option(Key::Unfit(Unfit::Ignored(MAP)), &["display"], &["VALUE"], ""),
     option(
-        Key::Unfit(Unfit::Ignored("the first exit status that is not 0 is said, and is the command's")),
+        Key::Unfit(Unfit::Ignored("the first exit status that is not 0 is printed, and is the command's")),
         &["print-all-exitcodes"],
         &[],
         "",
@@ -356,7 +351,7 @@ pub const OPTIONS: &[Spec] = &[
         "",
     ),
     option(
-        Key::Unfit(Unfit::Refused("a job that is given is started; -v says what is started where")),
+        Key::Unfit(Unfit::Refused("a job that is given is started; -v prints what is started where")),
         &["do-not-launch"],
         &[],
         "",
@@ -491,7 +486,7 @@ pub fn help(name: &str, launcher: Launcher) -> String {
         }
     }
     text.push_str(
-        "\nOne dash or two mean the same. An option of MPICH or Open MPI that steers only its own launcher is ignored, and one line\n\
+        "\nOne dash or two mean the same. An option of MPICH or Open MPI that controls only its own launcher is ignored, and one line\n\
          says so (not with -q); one that would change the job, and is not above, is refused.\n\
          The exit status is the first of a rank that is not 0; 128 + n after signal n; 124 after the time-out.\n",
     );

@@ -94,30 +94,6 @@ struct Event {
     status: Option<u8>,
     uid: Option<u32>,
     name: Option<String>,
-    rank: Option<u32>,
-    #[serde(default)]
-    pids: Vec<u32>,
-    cause: Option<String>,
-    signal: Option<i32>,
-}
-
-impl Event {
-    /// How a rank has ended, in one line.
-    fn rank_ended(&self) -> String {
-        let how = match (self.cause.as_deref(), self.signal, self.status) {
-            (_, Some(signal), _) => {
-                format!("was killed by signal {signal} ({})", tutti_os::signal_name(signal))
-            }
-            (Some("abort"), _, _) => "called MPI_Abort".into(),
-            (Some("not-finalized"), _, _) => "exited without calling MPI_Finalize".into(),
-            (Some("vanished"), _, _) => "lost its MPI process without MPI_Finalize".into(),
-            (Some("no-pmi"), _, _) => "wrote something that is not PMI on its PMI descriptor".into(),
-            (Some("memory"), _, _) => "was killed: the memory of its job on the node was used up".into(),
-            (_, _, status) => format!("exited with status {}", status.unwrap_or(0)),
-        };
-        let pid = self.pids.first().map_or_else(String::new, |pid| format!(" (pid {pid})"));
-        format!("rank {}{pid} {how}", self.rank.unwrap_or(0))
-    }
 }
 
 /// A line of the log of turns.
@@ -242,7 +218,7 @@ impl History {
                     node = event.nodes.first().cloned();
                     text = format!("its ranks have ended, status {}", event.status.unwrap_or(0));
                 }
-                "rank-ended" => (text, fault) = (event.rank_ended(), true),
+                "rank-ended" => fault = true,
                 "said" => fault = true,
                 _ => {}
             }

@@ -36,13 +36,13 @@ pub fn page(history: &History, span: Span, job: Option<u64>) -> String {
     text.push_str(&jobs(history, &style, span));
     let exact = whole.is_exact();
     let how = if exact {
-        "Each colour is a job, each strip a node: a job stands where its ranks run."
+        "Each colour is a job, each strip a node: a job is drawn where its ranks run."
     } else {
         "Each colour is a job, each strip a node. Turns are too short to be seen here: a column shows how the jobs shared its time."
     };
     _ = write!(
         text,
-        "<h2>Who ran where</h2><p>{how} <span class=\"hint\"></span></p>\n<figure>{}</figure>\n",
+        "<h2>Which job ran where</h2><p>{how} <span class=\"hint\"></span></p>\n<figure>{}</figure>\n",
         whole.draw()
     );
     if !exact && let Some(part) = magnified(history, span) {
@@ -116,7 +116,7 @@ fn jobs(history: &History, style: &Style, span: Span) -> String {
 /// The table of events, folded: with many ranks it is long, and the flags name its rows.
 fn events(history: &History, clock: Clock, span: Span) -> String {
     let faults = history.marks.iter().filter(|mark| mark.fault).count();
-    let bad_news = if faults > 0 { format!(", {faults} of them bad news") } else { String::new() };
+    let bad_news = if faults > 0 { format!(", {faults} of them faults") } else { String::new() };
     let mut text = format!(
         "<details><summary>{} events{bad_news}</summary>\n<table><tr><th class=\"r\"><th class=\"r\">time<th class=\"r\">job<th>what\n",
         history.marks.len()

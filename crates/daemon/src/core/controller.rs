@@ -376,7 +376,9 @@ impl Core {
                 controller.pending.insert(id);
             }
             (None, Some(text)) if !job.is_ending() => {
-                job.report(Report::Warning(format!("{text}; what is not written is lost, the job goes on")));
+                job.report(Report::Warning(format!(
+                    "{text}; what is not written is lost, the job continues"
+                )));
                 controller.pending.insert(id);
             }
             _ => {}

@@ -395,9 +395,9 @@ impl Core {
         }
         let name = &self.config.about.name;
         let text = match is_gone {
-            false => format!("{name} hears from the controller again"),
+            false => format!("{name} is connected to the controller again"),
             true => format!(
-                "{name} has heard nothing from the controller for {} s: the job stays as it is until it is back, running or frozen",
+                "{name} has had no message from the controller for {} s: until it is back the job stays as it is, running or frozen",
                 silent_ms / 1000
             ),
         };
@@ -438,7 +438,7 @@ impl Origin {
         let open = self.jobs.iter().filter(|(_, entry)| !entry.over);
         let open = open.map(|(job, entry)| {
             format!(
-                "home of job {job}: streams {:?}, end {:?}, heard {}",
+                "origin of job {job}: streams {:?}, end {:?}, heard {}",
                 entry.streams, entry.end, entry.received
             )
         });

@@ -339,7 +339,7 @@ impl SwitchLinks {
         if self.refused_log.is_due(now_ns, refused) {
             let Tally { unknown, forged, replayed, .. } = self.tally;
             return Some(format!(
-                "refused at the switch thread's port so far: {unknown} datagrams of strangers, {forged} forged, {replayed} repeated"
+                "refused at the switch thread's port so far: {unknown} datagrams of unknown senders, {forged} forged, {replayed} repeated"
             ));
         }
         let changed = |end: &&mut End| {

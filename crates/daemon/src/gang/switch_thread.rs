@@ -191,8 +191,7 @@ impl SwitchThread {
                 (self.emit)(SwitchEvent::LogLine(format!("job {job}: {text}")));
             }
             let Some(FreezeFailure { error, by_signals }) = freezer.take_failure() else { continue };
-            let what =
-                if by_signals { "it is stopped by signals" } else { "it runs when it is not its turn" };
+            let what = if by_signals { "it is stopped by signals" } else { "it also runs outside its turns" };
             (self.emit)(SwitchEvent::Method(
                 job,
                 if by_signals { FreezeMethod::Signals } else { FreezeMethod::Nothing },

@@ -154,7 +154,7 @@ impl Peer {
             submit.job.id = draw_number()?;
         }
         let session = (!runs_already).then(|| self.session(socket)).transpose();
-        let refused = |error| format!("the kernel does not say what limits the session has: {error}");
+        let refused = |error| format!("cannot read the limits of the session: {error}");
         submit.session = session.map_err(refused)?.map(Box::new);
         Ok(())
     }

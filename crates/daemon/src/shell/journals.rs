@@ -82,7 +82,7 @@ impl Journals {
         {
             let path = self.path(job);
             print_line(format_args!(
-                "tuttid: cannot write {}: {error}; what jobs write may stand twice in their files if this daemon dies",
+                "tuttid: cannot write {}: {error}; what jobs write may be twice in their files if this daemon dies",
                 path.display()
             ));
         }

@@ -96,7 +96,7 @@ impl Shell {
             let shell_events = self.shell_events.clone();
             let event = Arc::clone(&self.pending_peers.event);
             let Some(place) = self.pending_peers.admit() else {
-                return complain(&event, address, "too many connect and do not show the key");
+                return complain(&event, address, "too many connections have not shown the key");
             };
             tokio::spawn(async move {
                 let _ = stream.set_nodelay(true);
@@ -201,7 +201,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Send + 'static>(
                 }
                 Err(error) => {
                     if error.kind() == io::ErrorKind::InvalidData {
-                        tracing::warn!("a daemon has sent what is no message ({error}): the link is closed");
+                        tracing::warn!("a daemon has sent an invalid message ({error}): the link is closed");
                     }
                     break;
                 }

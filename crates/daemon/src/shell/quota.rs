@@ -55,7 +55,7 @@ impl ConnectionQuota {
         let count = counts.entry(uid).or_default();
         if count.waiting >= WAITING_MAX {
             return Err(format!(
-                "{WAITING_MAX} connections of this user wait with nothing asked: try again later"
+                "{WAITING_MAX} connections of this user have sent no request: try again later"
             ));
         }
         if count.connections >= CONNECTIONS_MAX {

@@ -369,7 +369,7 @@ impl Shell {
             return Err(format!("the daemon of node {name} is not root: it starts jobs of its owner only"));
         }
         if uid != me && launch.session.is_none() {
-            return Err(format!("node {name} is not told what limits the session of user {uid} has"));
+            return Err(format!("node {name} does not know the limits of the session of user {uid}"));
         }
         let socket = |error| format!("cannot open a socket: {error}");
         let (own, end) = std::os::unix::net::UnixStream::pair().map_err(socket)?;

@@ -2,6 +2,7 @@
 
 use super::plan::{Place, Plan};
 use super::schedule::Schedule;
+use super::sizes::{WHOLE_BROADCAST_BYTES_MAX, WHOLE_REDUCE_BYTES_MAX};
 use super::state::Call;
 use super::work::{Root, Work};
 use super::{direct, neighbours, reduction, remote, tree};
@@ -9,12 +10,6 @@ use crate::abi::MPI_Comm;
 use crate::comm::Channel;
 use crate::error::Result;
 use crate::process::Guard;
-
-/// Where collectives are messages (between nodes, nonblocking, persistent): broadcasts above this size are
-/// scattered and gathered again, when there are more than two ranks.
-pub(super) const WHOLE_BROADCAST_BYTES_MAX: usize = 64 << 10;
-/// Reductions to a root above this size are scattered and gathered again, when there are more than two ranks.
-pub(super) const WHOLE_REDUCE_BYTES_MAX: usize = 16 << 10;
 
 impl Guard {
     /// The place for one more operation on a communicator, with a tag of its own; all ranks ask in the same

@@ -23,7 +23,8 @@ use tutti_shm::collective::{BLOCKS, DATA_BYTES, INLINE_BYTES, Member, SLOT_BYTES
 use tutti_shm::sync::{AtomicU64, Ordering};
 
 use super::schedule::Schedule;
-use super::state::{Block, Call, Limits, Place, Readers, WORLD_BLOCK};
+use super::sizes::Limits;
+use super::state::{Block, Call, Place, Readers, WORLD_BLOCK};
 use crate::abi::MPI_Comm;
 use crate::comm::{Channel, Group};
 use crate::process::Guard;

@@ -20,6 +20,7 @@ mod run;
 pub mod schedule;
 pub mod schedules;
 mod single_copy;
+mod sizes;
 pub mod state;
 mod tree;
 pub mod work;

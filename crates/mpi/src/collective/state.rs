@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use tutti_runtime::job::Job;
-use tutti_shm::collective::{Member, SLOT_BYTES};
+use tutti_shm::collective::Member;
 
 use crate::comm::group::Group;
 
@@ -72,7 +72,7 @@ pub struct Block {
     /// More ranks than cores.
     pub is_oversubscribed: bool,
     /// What goes through the block.
-    pub limits: Limits,
+    pub limits: super::sizes::Limits,
     /// Whether members may copy from each other's memories.
     pub right: Cell<Right>,
 }
@@ -93,37 +93,6 @@ impl State {
         let Place::Block(block) = std::mem::replace(&mut self.place, Place::Messages) else { return };
         if block.index != WORLD_BLOCK {
             job.block(block.index).leave(block.sequence.get());
-        }
-    }
-}
-
-/// The sizes at which collectives inside a node change their algorithm: up to which size work goes through
-/// the slots, several times in turn if need be. Those of messages are in `algorithms.rs`.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Broadcast.
-    pub(super) broadcast: usize,
-    /// Reduction to all.
-    pub(super) allreduce: usize,
-    /// From so many bytes on members copy from each other's memories.
-    pub single_copy: usize,
-}
-
-impl Limits {
-    /// What was measured to be best. Every turn of the slots brings all ranks together, which costs little
-    /// while each has a core and a switch of processes each otherwise; what every rank reads from every other
-    /// grows with their number.
-    pub fn new(ranks: usize, oversubscribed: bool) -> Self {
-        // How often the slots are filled, at most.
-        let (broadcast, allreduce) = match (oversubscribed, ranks) {
-            (true, _) => (2, 1),
-            (false, 2..=4) => (4, 4),
-            (false, _) => (4, 2),
-        };
-        Limits {
-            broadcast: broadcast * SLOT_BYTES,
-            allreduce: allreduce * SLOT_BYTES,
-            single_copy: SLOT_BYTES + 1,
         }
     }
 }

@@ -5,7 +5,7 @@ use tutti_shm::envelope_ring::{Envelope, Message as RingMessage};
 
 use super::lanes::{Lane, SingleCopy, State};
 use super::matching::{Body, SHORT_BYTES, Unexpected};
-use super::message::{EAGER_BYTES_MAX, Message, Mode, Started, finish_receive};
+use super::message::{LOCAL_EAGER_BYTES_MAX, Message, Mode, Started, finish_receive};
 use super::streams::{Sink, Stream};
 use super::{ENVELOPES_PER_TURN, Engine};
 use crate::check_mode;
@@ -77,7 +77,8 @@ impl Engine {
                 };
                 match self.matching.take_posted(&mut self.requests, from, envelope.context, envelope.tag) {
                     Some(index) => {
-                        let (rtr, large) = (self.requests.get(index).rtr, message.bytes > EAGER_BYTES_MAX);
+                        let (rtr, large) =
+                            (self.requests.get(index).rtr, message.bytes > LOCAL_EAGER_BYTES_MAX);
                         if rtr != 0 {
                             self.peers[from].advertising.matched(rtr, large);
                         }
@@ -131,7 +132,7 @@ impl Engine {
             Body::Long(data) => self.deliver_held(from, &data, index),
             Body::Streaming(number) => self.redirect_sink(from, number, index),
             Body::Rendezvous { message: number, address } => {
-                if message.bytes > EAGER_BYTES_MAX {
+                if message.bytes > LOCAL_EAGER_BYTES_MAX {
                     self.note_arrival(from);
                     self.peers[from].advertising.encourage();
                 }
@@ -171,7 +172,7 @@ impl Engine {
             finish_receive(&mut self.requests, index);
             return Started::Done;
         }
-        let (body, started) = if mode == Mode::Standard && bytes <= EAGER_BYTES_MAX {
+        let (body, started) = if mode == Mode::Standard && bytes <= LOCAL_EAGER_BYTES_MAX {
             let mut data = vec![0; bytes].into_boxed_slice();
             // SAFETY: the user's memory is valid for the length of the message.
             unsafe { buffer.load(0, data.as_mut_ptr(), bytes) };

@@ -6,7 +6,7 @@
 //! were posted. A blocking receive looks into the ring for a few microseconds before it posts anything.
 
 use super::matching::small_matches;
-use super::message::EAGER_BYTES_MAX;
+use super::message::LOCAL_EAGER_BYTES_MAX;
 use super::{ENVELOPES_PER_TURN, Engine};
 use crate::handle::NONE;
 use crate::request::Request;
@@ -16,7 +16,7 @@ use tutti_shm::envelope::EAGER;
 pub const POLLS: u32 = 1000;
 
 /// Room of a receive that is started the fast path: as much as comes without being asked for.
-pub const CAPACITY_MAX: usize = EAGER_BYTES_MAX;
+pub const CAPACITY_MAX: usize = LOCAL_EAGER_BYTES_MAX;
 
 /// What a look at the next message has given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

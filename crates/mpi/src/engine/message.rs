@@ -7,8 +7,11 @@ use crate::request::Requests;
 
 /// Messages up to this many bytes travel inside the envelope ring.
 pub const INLINE_BYTES_MAX: usize = 2048;
-/// Messages up to this many bytes are sent without asking.
-pub const EAGER_BYTES_MAX: usize = 16 << 10;
+/// Messages to ranks of this node are sent without asking up to this many bytes.
+pub const LOCAL_EAGER_BYTES_MAX: usize = 16 << 10;
+/// Messages to ranks of other nodes are sent without asking up to this many bytes: asking costs a round trip,
+/// some 20 us.
+pub const REMOTE_EAGER_BYTES_MAX: usize = 64 << 10;
 /// Eager bytes that one sender may have waiting at one receiver.
 pub const EAGER_CREDIT_BYTES: u64 = 256 << 10;
 /// What a message counts for besides its data.

@@ -73,7 +73,7 @@ use matching::Matching;
 use peer::{Outgoing, Peer, Peers};
 use remote_client::Remote;
 
-use message::{EAGER_BYTES_MAX, Message, Started};
+use message::{LOCAL_EAGER_BYTES_MAX, Message, Started};
 
 pub use counters::Counters;
 pub use matching::Found;
@@ -158,7 +158,7 @@ impl Engine {
             Request::new(RequestKind::Send, message.buffer.clone(), message.context, to as i32, message.tag);
         request.bytes = message.buffer.bytes;
         let index = self.requests.insert(request);
-        if message.buffer.bytes > EAGER_BYTES_MAX {
+        if message.buffer.bytes > LOCAL_EAGER_BYTES_MAX {
             if self.peers[to].rings.inbox.is_ready() {
                 // Its receive may have been told meanwhile.
                 self.take_envelopes(to);

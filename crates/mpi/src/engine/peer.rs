@@ -11,7 +11,7 @@ use tutti_shm::envelope_ring::Envelope;
 use super::backlog::Backlog;
 use super::lanes::Lanes;
 use super::message::{
-    EAGER_BYTES_MAX, EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, INLINE_BYTES_MAX, Message, Mode,
+    EAGER_CREDIT_BYTES, EAGER_OVERHEAD_BYTES, INLINE_BYTES_MAX, LOCAL_EAGER_BYTES_MAX, Message, Mode,
 };
 use super::numbered::Numbered;
 use super::pace::Pace;
@@ -216,8 +216,9 @@ impl Peer {
 
     /// Starts a message in the way that fits it.
     pub fn launch(&mut self, context: u32, tag: i32, buffer: &Buffer, mode: Mode) -> Launched {
-        let asks =
-            mode == Mode::Synchronous || buffer.bytes > EAGER_BYTES_MAX || !self.has_credit(buffer.bytes);
+        let asks = mode == Mode::Synchronous
+            || buffer.bytes > LOCAL_EAGER_BYTES_MAX
+            || !self.has_credit(buffer.bytes);
         if !asks && buffer.bytes <= self.inline_bytes_max {
             return if self.push_eager(context, tag, buffer) { Launched::Eager } else { Launched::Full };
         }

@@ -109,7 +109,7 @@ fn rtr_send_is_written_into_the_advertised_buffer() {
 fn rtr_small_message_is_eager() {
     let mut world = world(2);
     let mut place = vec![0; LARGE];
-    for bytes in [1, EAGER_BYTES_MAX, EAGER_BYTES_MAX + 1] {
+    for bytes in [1, LOCAL_EAGER_BYTES_MAX, LOCAL_EAGER_BYTES_MAX + 1] {
         let data = pattern(bytes, 2);
         // A large message lets the receiver tell again.
         let first = world.receive(B, A as i32, 3, &mut place);

@@ -12,13 +12,10 @@ use tutti_shm::envelope::{CANCEL, CANCELLED, CREDIT, Head, PART};
 
 use super::counters::Counters;
 use super::matching::{Body, Matching, SHORT_BYTES, Unexpected};
-use super::message::{Mode, finish_receive};
+use super::message::{Mode, REMOTE_EAGER_BYTES_MAX, finish_receive};
 use super::remote_state::{Accept, Cts, Inbound, Outgoing, State, Target, send_record};
 use crate::request::Requests;
 use tutti_shm::envelope::{CTS, EAGER, FIN, RTS, STREAM};
-
-/// Messages up to this many bytes are sent without asking: asking costs a round trip, some 20 us.
-const EAGER_BYTES_MAX: usize = 64 << 10;
 
 /// Kinds of records that are messages.
 const KINDS: std::ops::Range<u8> = 1..0x20;
@@ -281,7 +278,7 @@ impl RemoteClient<'_> {
         let pending = self.requests.get(request);
         let bytes = pending.buffer.bytes;
         let peer = &mut self.state.peers[to];
-        let asks = mode == Mode::Synchronous || bytes > EAGER_BYTES_MAX || !peer.has_credit(bytes);
+        let asks = mode == Mode::Synchronous || bytes > REMOTE_EAGER_BYTES_MAX || !peer.has_credit(bytes);
         let first = if asks { 0 } else { bytes.min(self.state.record_data_max) };
         let head = Head {
             kind: if asks {

@@ -18,7 +18,7 @@ use tutti_rma::{Memory, Remote};
 use tutti_shm::envelope_ring::Envelope;
 
 use super::lanes::{Block, Lane, SingleCopy, State};
-use super::message::EAGER_BYTES_MAX;
+use super::message::LOCAL_EAGER_BYTES_MAX;
 use super::pace::Way;
 use super::peer::Written;
 use super::rtr::{AdvertisedReceive, Arrived};
@@ -37,7 +37,7 @@ impl Engine {
     /// Whether a receive of so many bytes from a rank would be told to it.
     #[inline(always)]
     pub fn would_advertise(&self, from: usize, capacity: usize) -> bool {
-        capacity > EAGER_BYTES_MAX && self.write_protocol && self.may_advertise_to(from)
+        capacity > LOCAL_EAGER_BYTES_MAX && self.write_protocol && self.may_advertise_to(from)
     }
 
     #[inline(never)]
@@ -139,7 +139,7 @@ impl Engine {
     pub(super) fn write_to_advertised(&mut self, to: usize, index: u32) -> Option<bool> {
         let request = self.requests.get(index);
         let (context, tag, bytes) = (request.context, request.tag, request.buffer.bytes);
-        if bytes <= EAGER_BYTES_MAX || !self.peers[to].rtr.remembers() {
+        if bytes <= LOCAL_EAGER_BYTES_MAX || !self.peers[to].rtr.remembers() {
             return None;
         }
         let rtr = self.claim_advertised(to, context, tag)?;

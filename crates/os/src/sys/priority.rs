@@ -54,7 +54,7 @@ impl TryFrom<String> for PriorityClass {
         ];
         all.into_iter()
             .find(|priority_class| priority_class.name() == name)
-            .ok_or_else(|| format!("{name:?} prefers no thread"))
+            .ok_or_else(|| format!("{name:?} is not a priority class"))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reports of a starter about a job: where its ranks are reached, how they end.
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
@@ -137,6 +138,37 @@ pub enum Cause {
     /// It was killed since the job has reached its limit of memory; a [`Report::Warning`] before this one
     /// tells the user.
     Memory,
+}
+
+/// The one place of the text about a rank's end: front ends print it, `tutti status` gives it as the cause,
+/// the controller logs it, `tutti timeline` draws it.
+impl fmt::Display for Ended {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "rank {} (pid {}) ", self.rank, self.pid)?;
+        match self.cause {
+            Cause::Signal { signal, core_dumped } => {
+                let dumped = if core_dumped { ", core dumped" } else { "" };
+                write!(out, "was killed by signal {signal} ({}{dumped})", tutti_os::signal_name(signal))
+            }
+            Cause::Status(status) => write!(out, "exited with status {status}"),
+            Cause::NotFinalized => out.write_str("exited without calling MPI_Finalize"),
+            Cause::Abort(code) => write!(out, "called MPI_Abort({code})"),
+            Cause::NoPmi => out.write_str(
+                "wrote on its PMI descriptor (PMI_FD) something that is not PMI; the job is ended",
+            ),
+            Cause::Vanished => {
+                out.write_str("lost its MPI process without MPI_Finalize; its wrapper was ended")
+            }
+            Cause::Memory => out.write_str("was killed: its job had used up its memory on the node"),
+        }
+    }
+}
+
+impl Ended {
+    /// The line for the user; none where a warning before has said more.
+    pub fn notice(&self) -> Option<String> {
+        (self.cause != Cause::Memory).then(|| self.to_string())
+    }
 }
 
 impl Cause {

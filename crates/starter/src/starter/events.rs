@@ -179,7 +179,7 @@ impl Starter {
         if let Some(socket) = sockets.get(rank as usize)
             && let Err(error) = exited.take_over(rank, segment, peers, socket)
         {
-            let text = format!("nobody answers for rank {world_rank}, which has left: {error}");
+            let text = format!("cannot answer for rank {world_rank}, which has left: {error}");
             self.report(&Report::Warning(text));
         }
     }

@@ -118,7 +118,7 @@ impl Starter {
                 self.parts.ranks.set_ending(1);
                 self.kill();
             }
-            _ => self.lose_front("sent a frame that is not its to send"),
+            _ => self.lose_front("sent a frame of a wrong kind"),
         }
     }
 
@@ -131,7 +131,7 @@ impl Starter {
             })
         });
         if wrong {
-            self.lose_front("sent keys and values that are none");
+            self.lose_front("sent invalid keys and values");
         }
     }
 
@@ -146,7 +146,7 @@ impl Starter {
             return self.lose_front("sent the addresses of ranks twice");
         };
         let Ok(reached) = serde_json::from_slice(payload) else {
-            return self.lose_front("sent addresses that are none");
+            return self.lose_front("sent invalid addresses");
         };
         match launch::take_peers(&ready, reached, &mut self.parts) {
             Ok(()) => self.launch(&ready),

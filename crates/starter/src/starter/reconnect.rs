@@ -161,7 +161,7 @@ impl Starter {
 
     /// The daemon is gone; another one may come.
     pub(super) fn go_away(&mut self, why: &str) {
-        self.log_debug(|| format!("the daemon {why}: another one may come"));
+        self.log_debug(|| format!("the daemon {why}: it waits for another one"));
         (self.front, self.sent) = (None, 0);
         self.out.clear();
         self.end_hold();

@@ -103,6 +103,7 @@ impl Core {
                 let signal = if let Cause::Signal { signal, .. } = ended.cause { Some(signal) } else { None };
                 let event = JobEvent {
                     event: "rank-ended",
+                    text: ended.to_string(),
                     rank: Some(ended.rank),
                     pids: vec![ended.pid],
                     nodes: node.map_or_else(Vec::new, |node| self.node_name(node)),

@@ -12,7 +12,7 @@ use super::stuck::Stuck;
 use crate::members::NodeId;
 use crate::message::output::{OutputPlan, OutputState};
 use crate::message::{
-    Clock, End, Fence, JobId, JobState, Launch, Notice, Order, PartState, Phase, Renewed, Run, ended_text,
+    Clock, End, Fence, JobId, JobState, Launch, Notice, Order, PartState, Phase, Renewed, Run,
 };
 
 /// Signals of an order; older ones have long been handed on.
@@ -227,7 +227,7 @@ impl JobRecord {
                     Notice::Report(Report::Warning(text)) => Some(text.clone()),
                     _ => None,
                 };
-                let text = ended_text(ended).or_else(|| self.notices.iter().rev().find_map(warning));
+                let text = ended.notice().or_else(|| self.notices.iter().rev().find_map(warning));
                 text.into_iter().for_each(|text| self.record_cause(text));
             }
             _ => {}

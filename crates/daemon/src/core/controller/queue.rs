@@ -70,7 +70,7 @@ impl JobRecord {
     pub(super) fn waits(&self) -> Option<String> {
         let queued = self.queued.as_ref().filter(|_| !self.is_ending())?;
         if queued.held_until_ms.is_some() {
-            return Some("the controller was restarted and waits for what its nodes know".into());
+            return Some("the controller was restarted and waits for the reports of its nodes".into());
         }
         self.waits_for().or_else(|| Some(queued.why.clone().unwrap_or_else(|| "others wait longer".into())))
     }

@@ -69,11 +69,11 @@ impl JobRecord {
                 first_without(&|held| held.released == Some(true)),
             ) {
                 (Some(node), _) if is_late => {
-                    Answer::Refused(format!("node {node} has not said that its ranks go on"))
+                    Answer::Refused(format!("node {node} has not reported that its ranks run again"))
                 }
                 (Some(_), _) => return None,
                 (None, Some(node)) => {
-                    Answer::Refused(format!("the ranks on node {node} went on too early; try again"))
+                    Answer::Refused(format!("the ranks on node {node} ran again too early; try again"))
                 }
                 (None, None) => {
                     Answer::Snapshot(as_json(self.id, &self.command, &self.launch, seen, wall_ms))
@@ -82,7 +82,7 @@ impl JobRecord {
         } else {
             match first_without(&|_| true) {
                 Some(node) if is_late => {
-                    Answer::Refused(format!("node {node} does not say what it sees of its ranks"))
+                    Answer::Refused(format!("node {node} does not report the state of its ranks"))
                 }
                 Some(_) => return None,
                 None => {

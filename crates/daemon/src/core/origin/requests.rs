@@ -76,7 +76,7 @@ impl Core {
             Request::Logs(job) if self.origin.jobs.contains_key(&job) => self.answer_logs(client, user, job),
             Request::Attach(job) if self.origin.jobs.contains_key(&job) => self.attach(client, user, job),
             request if self.origin.unanswered_bytes(user) + request.bytes() > UNANSWERED_BYTES_MAX => {
-                let text = "too much that you have asked waits for the controller: try again later".into();
+                let text = "too many of your requests wait for the controller: try again later".into();
                 self.act(Action::Answer(client, Answer::Refused(text)));
                 self.act(Action::Release(client));
             }
@@ -152,7 +152,7 @@ impl Core {
             self.origin.pending.remove(&request_id);
             let seconds = QUERY_MS / 1000;
             let text = format!(
-                "the controller has not answered {name} for {seconds} s: nothing can be asked until it does"
+                "the controller has not answered {name} for {seconds} s: requests wait until it does"
             );
             self.act(Action::Answer(client, Answer::Refused(text)));
             self.act(Action::Release(client));

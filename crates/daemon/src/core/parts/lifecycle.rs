@@ -62,7 +62,7 @@ impl Core {
                 self.act(Action::Answer(client, Answer::Job(job)));
                 self.act(Action::Enrol(client, job));
             }
-            Some(None) => self.handle_starter_gone(job, "its mpiexec went away"),
+            Some(None) => self.handle_starter_gone(job, "its mpiexec has ended"),
         }
     }
 
@@ -168,8 +168,9 @@ impl Core {
         for job in waiting {
             let name = &self.config.about.name;
             let seconds = silent_ms / 1000;
-            let text =
-                format!("node {name} has not heard from the controller for {seconds} s; the job is ended");
+            let text = format!(
+                "node {name} has had no message from the controller for {seconds} s; the job is ended"
+            );
             self.act(Action::Warn(format!("job {job}: {text}")));
             self.end_part(job, text);
             self.forward_part(job, false);

@@ -146,12 +146,12 @@ impl Part {
     fn excess(&self, me: NodeId) -> Option<String> {
         let (state, launch) = (&self.state, &self.launch);
         let of = |what, bytes, bytes_max| (bytes > bytes_max).then(|| excess(what, bytes, bytes_max));
-        of("what the starter says of its ranks", state.reported_bytes(), launch.reported_bytes_max(me))
+        of("the starter's report of its ranks", state.reported_bytes(), launch.reported_bytes_max(me))
             .or_else(|| {
                 let puts = state.fence.puts.len();
                 of("what the ranks have put over PMI", puts, launch.fence_bytes_max(me))
             })
-            .or_else(|| of("what the starter says", state.bytes(), STATE_BYTES_MAX))
+            .or_else(|| of("the starter's report", state.bytes(), STATE_BYTES_MAX))
     }
 
     /// What its starter says of a snapshot; whether that was one.

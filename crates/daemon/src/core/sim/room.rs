@@ -59,13 +59,13 @@ fn assert_it_ends_its_job_alone(frames: &[(Kind, u32, Vec<u8>)], line: &str) {
 #[test]
 fn starter_with_too_many_lines_ends_its_job() {
     let line = Report::Warning("x".repeat(60_000));
-    let text = "what the starter says of its ranks takes 2162424 bytes, and there is room for 2114048";
+    let text = "the starter's report of its ranks takes 2162424 bytes, and there is room for 2114048";
     assert_it_ends_its_job_alone(&vec![report(&line); 40], text);
     let line = Report::Warning("x".repeat(70 << 20));
-    let text = "what the starter says of its ranks takes 73400504 bytes, and there is room for 2114048";
+    let text = "the starter's report of its ranks takes 73400504 bytes, and there is room for 2114048";
     assert_it_ends_its_job_alone(&[report(&line)], text);
     let pids = Report::Started { pids: vec![7; 300_000], cores: Vec::new() };
-    let text = "what the starter says of its ranks takes 2400048 bytes, and there is room for 2114048";
+    let text = "the starter's report of its ranks takes 2400048 bytes, and there is room for 2114048";
     assert_it_ends_its_job_alone(&[report(&pids)], text);
 }
 

@@ -1,0 +1,41 @@
+//! The sizes at which collectives change their algorithm, all of them: inside a node (`flags`) and by
+//! messages (`algorithms`).
+
+use tutti_shm::collective::SLOT_BYTES;
+
+/// Where collectives are messages (between nodes, nonblocking, persistent): broadcasts above this size are
+/// scattered and gathered again, when there are more than two ranks.
+pub(super) const WHOLE_BROADCAST_BYTES_MAX: usize = 64 << 10;
+/// Reductions to a root above this size are scattered and gathered again, when there are more than two ranks.
+pub(super) const WHOLE_REDUCE_BYTES_MAX: usize = 16 << 10;
+
+/// The sizes at which collectives inside a node change their algorithm: up to which size work goes through
+/// the slots, several times in turn if need be.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Broadcast.
+    pub(super) broadcast: usize,
+    /// Reduction to all.
+    pub(super) allreduce: usize,
+    /// From so many bytes on members copy from each other's memories.
+    pub single_copy: usize,
+}
+
+impl Limits {
+    /// What was measured to be best. Every turn of the slots brings all ranks together, which costs little
+    /// while each has a core and a switch of processes each otherwise; what every rank reads from every other
+    /// grows with their number.
+    pub fn new(ranks: usize, oversubscribed: bool) -> Self {
+        // How often the slots are filled, at most.
+        let (broadcast, allreduce) = match (oversubscribed, ranks) {
+            (true, _) => (2, 1),
+            (false, 2..=4) => (4, 4),
+            (false, _) => (4, 2),
+        };
+        Limits {
+            broadcast: broadcast * SLOT_BYTES,
+            allreduce: allreduce * SLOT_BYTES,
+            single_copy: SLOT_BYTES + 1,
+        }
+    }
+}
