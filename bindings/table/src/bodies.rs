@@ -4,13 +4,15 @@
 //! comment, `#[inline]`, `pub unsafe fn MPI_X`. So exports and manual pages find a generated body as they
 //! find a written one ([`crate::exports::written_bodies`]).
 
+pub mod calls;
 pub mod collectives;
+mod expression;
 
 use crate::{Prototype, Table};
 
 /// All texts, each with the name of the file that includes it.
-pub fn all(table: &Table) -> [(&'static str, String); 1] {
-    [("collectives.rs", collectives::generate(table))]
+pub fn all(table: &Table) -> [(&'static str, String); 2] {
+    [("collectives.rs", collectives::generate(table)), ("calls.rs", calls::generate(table))]
 }
 
 /// The parameters of a body; `unused` ones are marked.

@@ -1,8 +1,8 @@
 //! The table of the MPI interface and the generators that read it.
 //!
-//! `bindings/mpi/` holds five files of facts: `constants.txt`, `types.txt`, `functions.txt`, `nulls.txt`,
-//! `collectives.txt`. [`Table::load`] reads them (what arguments are, `parameters.txt`, is for [`manual`]
-//! alone); the generators write from them, each one text:
+//! `bindings/mpi/` holds six files of facts: `constants.txt`, `types.txt`, `functions.txt`, `nulls.txt`,
+//! `collectives.txt`, `calls.txt`. [`Table::load`] reads them (what arguments are, `parameters.txt`, is for
+//! [`manual`] alone); the generators write from them, each one text:
 //!
 //! | module | text | who includes or builds it |
 //! |---|---|---|
@@ -44,6 +44,8 @@ pub struct Table {
     pub nulls: Vec<nulls::NullRule>,
     /// How the arguments of collective operations become work.
     pub collectives: Vec<bodies::collectives::Operation>,
+    /// How the arguments of other functions become a call of the library, and its results theirs.
+    pub calls: Vec<bodies::calls::Rule>,
 }
 
 /// A section of `constants.txt`.
@@ -150,8 +152,8 @@ impl std::error::Error for TableError {}
 
 impl Table {
     /// The names of the files of a table.
-    pub const FILES: [&str; 5] =
-        ["constants.txt", "types.txt", "functions.txt", "nulls.txt", "collectives.txt"];
+    pub const FILES: [&str; 6] =
+        ["constants.txt", "types.txt", "functions.txt", "nulls.txt", "collectives.txt", "calls.txt"];
 
     /// Reads the table in folder `dir`.
     pub fn load(dir: &Path) -> Result<Table, TableError> {
@@ -172,6 +174,10 @@ impl Table {
         parse::read_lines(&dir.join("collectives.txt"), |line| {
             let Table { collectives, functions, .. } = &mut table;
             bodies::collectives::line(collectives, &mut comment, functions, line)
+        })?;
+        comment.clear();
+        parse::read_lines(&dir.join("calls.txt"), |line| {
+            bodies::calls::line(&mut table, &mut comment, line)
         })?;
         table.check().and_then(|()| table.check_nulls()).map_err(|what| TableError {
             file: dir.to_owned(),

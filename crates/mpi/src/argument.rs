@@ -5,6 +5,95 @@ use core::ffi::{CStr, c_char, c_int};
 
 use crate::abi::*;
 use crate::error::{Error, Result, check};
+use crate::request::Outcome;
+use crate::type_arguments::Number;
+
+/// A result of a call, which is written to a place of type `T`.
+pub trait Output<T> {
+    /// Writes it.
+    ///
+    /// # Safety
+    /// `place` is valid for writing; that of a status may be MPI_STATUS_IGNORE.
+    unsafe fn write(self, place: *mut T);
+}
+
+impl<T> Output<T> for T {
+    #[inline(always)]
+    unsafe fn write(self, place: *mut T) {
+        // SAFETY: our contract.
+        unsafe { place.write(self) }
+    }
+}
+
+impl Output<c_int> for bool {
+    #[inline(always)]
+    unsafe fn write(self, place: *mut c_int) {
+        // SAFETY: our contract.
+        unsafe { place.write(c_int::from(self)) }
+    }
+}
+
+/// A number that C counts with `int`: of ranks, dimensions, names.
+impl Output<c_int> for usize {
+    #[inline(always)]
+    unsafe fn write(self, place: *mut c_int) {
+        // SAFETY: our contract.
+        unsafe { place.write(self as c_int) }
+    }
+}
+
+/// A count, or MPI_UNDEFINED when it does not fit.
+impl<T: Number> Output<T> for i128 {
+    #[inline(always)]
+    unsafe fn write(self, place: *mut T) {
+        // SAFETY: our contract.
+        unsafe { place.write(T::narrow(self)) }
+    }
+}
+
+impl Output<MPI_Status> for Outcome {
+    #[inline(always)]
+    unsafe fn write(self, place: *mut MPI_Status) {
+        // SAFETY: our contract.
+        unsafe { Outcome::write(&self, place) }
+    }
+}
+
+/// Writes a result of a call.
+///
+/// # Safety
+/// As [`Output::write`].
+#[inline(always)]
+pub unsafe fn write<T>(place: *mut T, value: impl Output<T>) {
+    // SAFETY: our contract.
+    unsafe { value.write(place) }
+}
+
+/// Writes as many numbers as there is room for.
+///
+/// # Errors
+/// MPI_ERR_ARG when the room is negative, or when there is some and `to` is a null pointer.
+///
+/// # Safety
+/// `to` is null or has room for `room` numbers.
+pub unsafe fn fill(
+    to: *mut c_int,
+    room: c_int,
+    values: impl IntoIterator<Item = c_int, IntoIter: ExactSizeIterator>,
+    name: &str,
+) -> Result<()> {
+    check(room >= 0, MPI_ERR_ARG, || format!("the room for {name} is {room}, expected 0 or more"))?;
+    let values = values.into_iter();
+    let count = values.len().min(room as usize);
+    if to.is_null() && count > 0 {
+        return Err(null(name));
+    }
+    for (i, value) in values.take(count).enumerate() {
+        // SAFETY: our contract.
+        unsafe { to.add(i).write(value) };
+    }
+    Ok(())
+}
 
 /// Writes a result to the place that the argument `name` gives for it.
 ///

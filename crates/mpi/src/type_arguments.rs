@@ -1,13 +1,9 @@
-//! Array and result arguments of the datatype functions, for both widths of counts.
+//! Numbers and arrays of numbers in C, for both widths of counts.
 
 use core::ffi::c_int;
-use std::rc::Rc;
-
-use tutti_datatype::{Datatype, Layout};
 
 use crate::abi::*;
 use crate::error::{Result, check};
-use crate::process::Guard;
 
 /// A type of counts, displacements or results in C.
 pub trait Number: Copy + TryFrom<i128> {
@@ -45,15 +41,6 @@ impl Number for MPI_Count {
     }
 
     const UNDEFINED: Self = MPI_UNDEFINED as MPI_Count;
-}
-
-/// Writes a result, or MPI_UNDEFINED when it does not fit.
-///
-/// # Safety
-/// `place` is valid for writing.
-pub unsafe fn put<T: Number>(place: *mut T, value: i128) {
-    // SAFETY: our contract.
-    unsafe { place.write(T::narrow(value)) }
 }
 
 /// An array of `count` numbers.
@@ -99,34 +86,4 @@ pub unsafe fn slice<'a, T>(array: *const T, count: impl Number) -> Result<&'a [T
     })?;
     // SAFETY: our contract.
     Ok(unsafe { std::slice::from_raw_parts(array, count as usize) })
-}
-
-/// The types of an array of `count` handles, among which may be the markers of MPI-1.
-///
-/// # Errors
-/// MPI_ERR_TYPE, and as [`numbers`].
-///
-/// # Safety
-/// The array has `count` elements.
-pub unsafe fn layouts(
-    guard: &Guard,
-    array: *const MPI_Datatype,
-    count: impl Number,
-) -> Result<Vec<Rc<Layout>>> {
-    // SAFETY: our contract.
-    unsafe { slice(array, count)? }.iter().map(|handle| guard.layout_or_marker(*handle)).collect()
-}
-
-/// Gives a new type a handle and tells it to the user.
-///
-/// # Errors
-/// None; a result for the convenience of callers.
-///
-/// # Safety
-/// `newtype` is valid for writing.
-pub unsafe fn created(guard: &mut Guard, layout: Layout, newtype: *mut MPI_Datatype) -> Result<()> {
-    let handle = guard.add_type(Datatype::new(Rc::new(layout)));
-    // SAFETY: our contract.
-    unsafe { newtype.write(handle) };
-    Ok(())
 }

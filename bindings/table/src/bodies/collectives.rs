@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use super::expression::Expression;
 use super::parameters;
 use crate::{Function, Table};
 
@@ -30,13 +31,6 @@ pub struct Operation {
     work: Option<Expression>,
     /// The method that does all of the blocking function, if there is one.
     blocking: Option<Expression>,
-}
-
-/// A method or a group with its arguments, or a parameter or literal.
-#[derive(Debug, PartialEq, Eq)]
-struct Expression {
-    name: String,
-    arguments: Option<Vec<Expression>>,
 }
 
 /// Reads a line of `collectives.txt`; `comment` is what stands above the next rule.
@@ -72,44 +66,6 @@ pub fn line(
 }
 
 impl Expression {
-    fn parse(text: &str) -> Result<Expression, String> {
-        let text = text.trim();
-        let bad = || format!("`{text}` is no parameter, literal or name(arguments)");
-        let Some((name, rest)) = text.split_once('(') else {
-            let is_word = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-            return is_word.then(|| Expression { name: text.to_owned(), arguments: None }).ok_or_else(bad);
-        };
-        let inside = rest.strip_suffix(')').ok_or_else(bad)?;
-        let mut arguments = Vec::new();
-        let (mut depth, mut begin) = (0, 0);
-        for (at, c) in inside.char_indices().chain([(inside.len(), ',')]) {
-            match c {
-                '(' => depth += 1,
-                ')' => depth -= 1,
-                ',' if depth == 0 => {
-                    arguments.push(Expression::parse(&inside[begin..at])?);
-                    begin = at + 1;
-                }
-                _ => {}
-            }
-        }
-        let name = name.trim().to_owned();
-        Ok(Expression { name, arguments: Some(arguments) })
-    }
-
-    fn is_literal(&self) -> bool {
-        ["true", "false"].contains(&self.name.as_str()) || self.name.starts_with(|c: char| c.is_ascii_digit())
-    }
-
-    /// The parameters that it uses.
-    fn parameters(&self) -> Vec<&str> {
-        match &self.arguments {
-            Some(arguments) => arguments.iter().flat_map(Expression::parameters).collect(),
-            None if self.is_literal() => Vec::new(),
-            None => vec![&self.name],
-        }
-    }
-
     /// An argument in Rust.
     fn to_rust(&self) -> Result<String, String> {
         let Some(arguments) = &self.arguments else { return Ok(self.name.clone()) };

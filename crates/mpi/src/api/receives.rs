@@ -1,6 +1,6 @@
 //! MPI chapter 3: receives, blocking and nonblocking.
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{CStr, c_int};
 
 use crate::abi::*;
 use crate::errhandler::{continue_after, outside};
@@ -14,7 +14,7 @@ use crate::request::Outcome;
 /// # Safety
 /// The user's buffer is valid; `status` is MPI_STATUS_IGNORE or valid for writing.
 #[inline(always)]
-unsafe fn receive(
+pub(super) unsafe fn receive(
     name: &'static CStr,
     data: Data,
     source: c_int,
@@ -100,7 +100,7 @@ pub(super) unsafe fn finish_receive(
 /// # Safety
 /// The user's buffer is valid; `request` is valid for writing.
 #[inline(always)]
-unsafe fn start_receive(
+pub(super) unsafe fn start_receive(
     name: &'static CStr,
     data: Data,
     source: c_int,
@@ -161,64 +161,4 @@ unsafe fn start_receive_slowly(
         unsafe { request.write(handle) };
         Ok(())
     })
-}
-
-/// Receives (3.2.4).
-#[inline]
-pub unsafe fn MPI_Recv(
-    buf: *mut c_void,
-    count: c_int,
-    datatype: MPI_Datatype,
-    source: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    status: *mut MPI_Status,
-) -> c_int {
-    // SAFETY: the user gives a valid buffer, and a status or MPI_STATUS_IGNORE.
-    unsafe { receive(c"MPI_Recv", Data::new(buf, count, datatype), source, tag, comm, status) }
-}
-
-/// Starts a receive (3.7.2).
-#[inline]
-pub unsafe fn MPI_Irecv(
-    buf: *mut c_void,
-    count: c_int,
-    datatype: MPI_Datatype,
-    source: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> c_int {
-    // SAFETY: the user gives a valid buffer and a place for the request.
-    unsafe { start_receive(c"MPI_Irecv", Data::new(buf, count, datatype), source, tag, comm, request) }
-}
-
-/// Receives (3.2.4). Large count.
-#[inline]
-pub unsafe fn MPI_Recv_c(
-    buf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    source: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    status: *mut MPI_Status,
-) -> c_int {
-    // SAFETY: the user gives a valid buffer, and a status or MPI_STATUS_IGNORE.
-    unsafe { receive(c"MPI_Recv_c", Data::new(buf, count, datatype), source, tag, comm, status) }
-}
-
-/// Starts a receive (3.7.2). Large count.
-#[inline]
-pub unsafe fn MPI_Irecv_c(
-    buf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    source: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> c_int {
-    // SAFETY: the user gives a valid buffer and a place for the request.
-    unsafe { start_receive(c"MPI_Irecv_c", Data::new(buf, count, datatype), source, tag, comm, request) }
 }

@@ -384,55 +384,17 @@ pub unsafe fn MPI_Testsome(
     })
 }
 
-/// Lets go of a request (3.7.3).
-#[inline]
-pub unsafe fn MPI_Request_free(request: *mut MPI_Request) -> c_int {
-    call(c"MPI_Request_free", MPI_COMM_SELF, |guard| {
-        // SAFETY: the user gives a request.
-        let handle = unsafe { &mut *request };
-        match guard.named_request(*handle)? {
-            Named::Null => return Err(Error::new(MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL")),
-            Named::FinishedSend => {}
-            Named::Inactive(index) | Named::Pending(index) => guard.release_request(index),
-        }
-        *handle = MPI_REQUEST_NULL;
-        Ok(())
-    })
-}
-
-/// Looks whether a request is done, without completing it (3.7.6).
-#[inline]
-pub unsafe fn MPI_Request_get_status(
-    request: MPI_Request,
-    flag: *mut c_int,
-    status: *mut MPI_Status,
-) -> c_int {
-    call(c"MPI_Request_get_status", MPI_COMM_SELF, |guard| {
-        let named = guard.named_request(request)?;
-        if !guard.is_done(named) {
-            guard.progress(None);
-        }
-        let done = guard.is_done(named);
-        // SAFETY: the user gives a place for the flag, and a status or MPI_STATUS_IGNORE.
-        unsafe {
-            flag.write(c_int::from(done));
-            if done {
-                match named {
-                    Named::Pending(index) => guard.peek_outcome(index).write(status),
-                    _ => Outcome::EMPTY.write(status),
-                }
-            }
-        }
-        Ok(())
-    })
-}
-
-/// What a done request tells, its error included, without completing it.
-unsafe fn peek(guard: &mut Guard, named: Named, status: *mut MPI_Status) {
-    let outcome = match named {
+/// What a done request tells, without completing it.
+fn outcome(guard: &mut Guard, named: Named) -> Outcome {
+    match named {
         Named::Pending(index) => guard.peek_outcome(index),
         _ => Outcome::EMPTY,
-    };
+    }
+}
+
+/// Writes what a done request tells, its error included, without completing it.
+unsafe fn peek(guard: &mut Guard, named: Named, status: *mut MPI_Status) {
+    let outcome = outcome(guard, named);
     // SAFETY: a status of the user, or MPI_STATUS_IGNORE.
     unsafe {
         outcome.write(status);
@@ -533,66 +495,49 @@ pub unsafe fn MPI_Request_get_status_some(
     })
 }
 
-/// Asks for the cancellation of an operation (3.8.4).
-#[inline]
-pub unsafe fn MPI_Cancel(request: *mut MPI_Request) -> c_int {
-    call(c"MPI_Cancel", MPI_COMM_SELF, |guard| {
-        // SAFETY: the user gives a request.
-        match guard.named_request(unsafe { *request })? {
-            Named::Null => Err(Error::new(MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL")),
-            Named::Inactive(_) => Err(Error::new(MPI_ERR_REQUEST, "the persistent request is not started")),
-            Named::FinishedSend => Ok(()),
-            Named::Pending(index) => guard.cancel_request(index),
-        }
-    })
+/// Lets go of a request; gives the handle that the user has then.
+pub(super) fn free(guard: &mut Guard, request: MPI_Request) -> Result<MPI_Request> {
+    match guard.named_request(request)? {
+        Named::Null => return Err(Error::new(MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL")),
+        Named::FinishedSend => {}
+        Named::Inactive(index) | Named::Pending(index) => guard.release_request(index),
+    }
+    Ok(MPI_REQUEST_NULL)
 }
 
-/// Elements that a receive has received (3.2.5).
-fn count(guard: &Guard, status: *const MPI_Status, datatype: MPI_Datatype) -> Result<i64> {
-    check(!status.is_null(), MPI_ERR_ARG, || "the status is MPI_STATUS_IGNORE".into())?;
-    // SAFETY: a status of the user, not null.
-    let outcome = Outcome::read(unsafe { &*status });
+/// Whether a request is done and what it tells then, without completing it.
+pub(super) fn look(guard: &mut Guard, request: MPI_Request) -> Result<(bool, Option<Outcome>)> {
+    let named = guard.named_request(request)?;
+    if !guard.is_done(named) {
+        guard.progress(None);
+    }
+    let is_done = guard.is_done(named);
+    Ok((is_done, is_done.then(|| outcome(guard, named))))
+}
+
+/// Asks for the cancellation of an operation.
+pub(super) fn cancel(guard: &mut Guard, request: MPI_Request) -> Result<()> {
+    match guard.named_request(request)? {
+        Named::Null => Err(Error::new(MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL")),
+        Named::Inactive(_) => Err(Error::new(MPI_ERR_REQUEST, "the persistent request is not started")),
+        Named::FinishedSend => Ok(()),
+        Named::Pending(index) => guard.cancel_request(index),
+    }
+}
+
+/// Elements that a receive has received.
+pub(super) fn count(guard: &Guard, status: &MPI_Status, datatype: MPI_Datatype) -> Result<i128> {
+    let outcome = Outcome::read(status);
     let size = guard.datatype(datatype)?.size;
     Ok(match size {
         0 if outcome.bytes == 0 => 0,
-        0 => i64::from(MPI_UNDEFINED),
-        _ if outcome.bytes.is_multiple_of(size) => (outcome.bytes / size) as i64,
-        _ => i64::from(MPI_UNDEFINED),
+        0 => MPI_UNDEFINED.into(),
+        _ if outcome.bytes.is_multiple_of(size) => (outcome.bytes / size) as i128,
+        _ => MPI_UNDEFINED.into(),
     })
 }
 
-/// Elements received (3.2.5).
-#[inline]
-pub unsafe fn MPI_Get_count(status: *const MPI_Status, datatype: MPI_Datatype, count: *mut c_int) -> c_int {
-    call(c"MPI_Get_count", MPI_COMM_SELF, |guard| {
-        let elements = self::count(guard, status, datatype)?;
-        // SAFETY: the user gives a place for the count.
-        unsafe { count.write(c_int::try_from(elements).unwrap_or(MPI_UNDEFINED)) };
-        Ok(())
-    })
-}
-
-/// Elements received (3.2.5). Large count.
-#[inline]
-pub unsafe fn MPI_Get_count_c(
-    status: *const MPI_Status,
-    datatype: MPI_Datatype,
-    count: *mut MPI_Count,
-) -> c_int {
-    call(c"MPI_Get_count_c", MPI_COMM_SELF, |guard| {
-        let elements = self::count(guard, status, datatype)?;
-        // SAFETY: the user gives a place for the count.
-        unsafe { count.write(elements) };
-        Ok(())
-    })
-}
-
-/// Whether an operation was cancelled (3.8.4).
-#[inline]
-pub unsafe fn MPI_Test_cancelled(status: *const MPI_Status, flag: *mut c_int) -> c_int {
-    call(c"MPI_Test_cancelled", MPI_COMM_SELF, |_| {
-        // SAFETY: the user gives a status and a place for the flag.
-        unsafe { flag.write(c_int::from(Outcome::read(&*status).cancelled)) };
-        Ok(())
-    })
+/// Whether an operation was cancelled.
+pub(super) fn is_cancelled(_: &Guard, status: &MPI_Status) -> Result<bool> {
+    Ok(Outcome::read(status).cancelled)
 }

@@ -1,6 +1,6 @@
 //! MPI chapter 3: sends, blocking and nonblocking.
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{CStr, c_int};
 
 use crate::abi::*;
 use crate::engine::message::{Mode, Started};
@@ -11,7 +11,14 @@ use crate::process::{self, Guard};
 /// A blocking send: the fast path here, in registers; anything else, wrong arguments included, in a function
 /// of its own.
 #[inline(always)]
-fn send(name: &'static CStr, data: Data, dest: c_int, tag: c_int, comm: MPI_Comm, mode: Mode) -> c_int {
+pub(super) fn send(
+    name: &'static CStr,
+    data: Data,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    mode: Mode,
+) -> c_int {
     let Some(mut guard) = process::enter_running() else {
         return enter_and_send(name, data, dest, tag, comm, mode);
     };
@@ -62,7 +69,7 @@ fn send_slowly(
 /// # Safety
 /// `request` is valid for writing.
 #[inline(always)]
-unsafe fn start_send(
+pub(super) unsafe fn start_send(
     name: &'static CStr,
     data: Data,
     dest: c_int,
@@ -112,7 +119,7 @@ unsafe fn start_send_slowly(
 /// # Safety
 /// `request` is valid for writing.
 #[inline(never)]
-unsafe fn enter_and_start_send(
+pub(super) unsafe fn enter_and_start_send(
     name: &'static CStr,
     data: Data,
     dest: c_int,
@@ -126,174 +133,4 @@ unsafe fn enter_and_start_send(
         Some(guard) => unsafe { start_send_slowly(guard, name, data, dest, tag, comm, mode, request) },
         None => outside(name),
     }
-}
-
-/// Sends (3.2.1).
-#[inline]
-pub unsafe fn MPI_Send(
-    buf: *const c_void,
-    count: c_int,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-) -> c_int {
-    send(c"MPI_Send", Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)
-}
-
-/// Sends to a receive that is posted already (3.4).
-#[inline]
-pub unsafe fn MPI_Rsend(
-    buf: *const c_void,
-    count: c_int,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-) -> c_int {
-    send(c"MPI_Rsend", Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)
-}
-
-/// Sends and waits for the receive to start (3.4).
-#[inline]
-pub unsafe fn MPI_Ssend(
-    buf: *const c_void,
-    count: c_int,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-) -> c_int {
-    send(c"MPI_Ssend", Data::new(buf, count, datatype), dest, tag, comm, Mode::Synchronous)
-}
-
-/// Starts a send (3.7.2).
-#[inline]
-pub unsafe fn MPI_Isend(
-    buf: *const c_void,
-    count: c_int,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> c_int {
-    // SAFETY: the user gives a place for the request.
-    unsafe { start_send(c"MPI_Isend", Data::new(buf, count, datatype), dest, tag, comm, request) }
-}
-
-/// Starts a send to a receive that is posted already (3.7.2).
-#[inline]
-pub unsafe fn MPI_Irsend(
-    buf: *const c_void,
-    count: c_int,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> c_int {
-    // SAFETY: the user gives a place for the request.
-    unsafe { start_send(c"MPI_Irsend", Data::new(buf, count, datatype), dest, tag, comm, request) }
-}
-
-/// Starts a synchronous send (3.7.2).
-#[inline]
-pub unsafe fn MPI_Issend(
-    buf: *const c_void,
-    count: c_int,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> c_int {
-    let data = Data::new(buf, count, datatype);
-    // SAFETY: the user gives a place for the request.
-    unsafe { enter_and_start_send(c"MPI_Issend", data, dest, tag, comm, Mode::Synchronous, request) }
-}
-
-/// Sends (3.2.1). Large count.
-#[inline]
-pub unsafe fn MPI_Send_c(
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-) -> c_int {
-    send(c"MPI_Send_c", Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)
-}
-
-/// Sends to a receive that is posted already (3.4). Large count.
-#[inline]
-pub unsafe fn MPI_Rsend_c(
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-) -> c_int {
-    send(c"MPI_Rsend_c", Data::new(buf, count, datatype), dest, tag, comm, Mode::Standard)
-}
-
-/// Sends and waits for the receive to start (3.4). Large count.
-#[inline]
-pub unsafe fn MPI_Ssend_c(
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-) -> c_int {
-    send(c"MPI_Ssend_c", Data::new(buf, count, datatype), dest, tag, comm, Mode::Synchronous)
-}
-
-/// Starts a send (3.7.2). Large count.
-#[inline]
-pub unsafe fn MPI_Isend_c(
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> c_int {
-    // SAFETY: the user gives a place for the request.
-    unsafe { start_send(c"MPI_Isend_c", Data::new(buf, count, datatype), dest, tag, comm, request) }
-}
-
-/// Starts a send to a receive that is posted already (3.7.2). Large count.
-#[inline]
-pub unsafe fn MPI_Irsend_c(
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> c_int {
-    // SAFETY: the user gives a place for the request.
-    unsafe { start_send(c"MPI_Irsend_c", Data::new(buf, count, datatype), dest, tag, comm, request) }
-}
-
-/// Starts a synchronous send (3.7.2). Large count.
-#[inline]
-pub unsafe fn MPI_Issend_c(
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> c_int {
-    let data = Data::new(buf, count, datatype);
-    // SAFETY: the user gives a place for the request.
-    unsafe { enter_and_start_send(c"MPI_Issend_c", data, dest, tag, comm, Mode::Synchronous, request) }
 }

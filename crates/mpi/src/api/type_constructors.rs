@@ -1,232 +1,137 @@
-//! MPI 5.1: constructors of datatypes, with int counts.
+//! MPI 5.1: constructors of datatypes, with int and with large counts.
 
 use core::ffi::c_int;
+use std::rc::Rc;
+
+use tutti_datatype::{Datatype, Layout};
 
 use crate::abi::*;
 use crate::datatype::arrays::{self, Distribution};
 use crate::datatype::constructors::{self, Form, Unit};
-use crate::errhandler::call;
-use crate::type_arguments::{created, dimensions, layouts, numbers, slice};
+use crate::error::Result;
+use crate::process::Guard;
 
-/// Elements one after the other (5.1.2).
-#[inline]
-pub unsafe fn MPI_Type_contiguous(count: c_int, oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> c_int {
-    call(c"MPI_Type_contiguous", MPI_COMM_SELF, |guard| {
-        let old = guard.layout(oldtype)?;
-        let layout = constructors::contiguous(Form::Int, count.into(), &old)?;
-        // SAFETY: the user gives a place for the handle.
-        unsafe { created(guard, layout, newtype) }
-    })
+/// Gives a new type a handle.
+fn created(guard: &mut Guard, layout: Layout) -> Result<MPI_Datatype> {
+    Ok(guard.add_type(Datatype::new(Rc::new(layout))))
 }
 
-/// Blocks at equal distances, counted in elements (5.1.2).
-#[inline]
-pub unsafe fn MPI_Type_vector(
-    count: c_int,
-    blocklength: c_int,
-    stride: c_int,
-    oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
-) -> c_int {
-    call(c"MPI_Type_vector", MPI_COMM_SELF, |guard| {
-        let old = guard.layout(oldtype)?;
-        let layout = constructors::vector(Form::Int, count.into(), blocklength.into(), stride.into(), &old)?;
-        // SAFETY: the user gives a place for the handle.
-        unsafe { created(guard, layout, newtype) }
-    })
+/// Elements one after the other.
+pub(super) fn contiguous(
+    guard: &mut Guard,
+    form: Form,
+    count: i64,
+    old: MPI_Datatype,
+) -> Result<MPI_Datatype> {
+    let layout = constructors::contiguous(form, count, &guard.layout(old)?)?;
+    created(guard, layout)
 }
 
-/// Blocks at equal distances, counted in bytes (5.1.2).
-#[inline]
-pub unsafe fn MPI_Type_create_hvector(
-    count: c_int,
-    blocklength: c_int,
-    stride: MPI_Aint,
-    oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
-) -> c_int {
-    call(c"MPI_Type_create_hvector", MPI_COMM_SELF, |guard| {
-        let old = guard.layout(oldtype)?;
-        let layout = constructors::hvector(Form::Int, count.into(), blocklength.into(), stride as i64, &old)?;
-        // SAFETY: the user gives a place for the handle.
-        unsafe { created(guard, layout, newtype) }
-    })
+/// Blocks at distances counted in elements.
+pub(super) fn vector(
+    guard: &mut Guard,
+    form: Form,
+    count: i64,
+    blocklength: i64,
+    stride: i64,
+    old: MPI_Datatype,
+) -> Result<MPI_Datatype> {
+    let layout = constructors::vector(form, count, blocklength, stride, &guard.layout(old)?)?;
+    created(guard, layout)
 }
 
-/// Blocks anywhere, places counted in elements (5.1.2).
-#[inline]
-pub unsafe fn MPI_Type_indexed(
-    count: c_int,
-    array_of_blocklengths: *const c_int,
-    array_of_displacements: *const c_int,
-    oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
-) -> c_int {
-    call(c"MPI_Type_indexed", MPI_COMM_SELF, |guard| {
-        let old = guard.layout(oldtype)?;
-        // SAFETY: the user gives arrays of `count` elements.
-        let (lengths, places) =
-            unsafe { (numbers(array_of_blocklengths, count)?, numbers(array_of_displacements, count)?) };
-        let layout = constructors::indexed(Form::Int, Unit::Elements, &lengths, &places, &old)?;
-        // SAFETY: the user gives a place for the handle.
-        unsafe { created(guard, layout, newtype) }
-    })
+/// Blocks at distances counted in bytes.
+pub(super) fn hvector(
+    guard: &mut Guard,
+    form: Form,
+    count: i64,
+    blocklength: i64,
+    stride: i64,
+    old: MPI_Datatype,
+) -> Result<MPI_Datatype> {
+    let layout = constructors::hvector(form, count, blocklength, stride, &guard.layout(old)?)?;
+    created(guard, layout)
 }
 
-/// Blocks anywhere, places counted in bytes (5.1.2).
-#[inline]
-pub unsafe fn MPI_Type_create_hindexed(
-    count: c_int,
-    array_of_blocklengths: *const c_int,
-    array_of_displacements: *const MPI_Aint,
-    oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
-) -> c_int {
-    call(c"MPI_Type_create_hindexed", MPI_COMM_SELF, |guard| {
-        let old = guard.layout(oldtype)?;
-        // SAFETY: the user gives arrays of `count` elements.
-        let (lengths, places) =
-            unsafe { (numbers(array_of_blocklengths, count)?, numbers(array_of_displacements, count)?) };
-        let layout = constructors::indexed(Form::Int, Unit::Bytes, &lengths, &places, &old)?;
-        // SAFETY: the user gives a place for the handle.
-        unsafe { created(guard, layout, newtype) }
-    })
+/// Blocks anywhere.
+pub(super) fn indexed(
+    guard: &mut Guard,
+    form: Form,
+    unit: Unit,
+    lengths: &[i64],
+    places: &[i64],
+    old: MPI_Datatype,
+) -> Result<MPI_Datatype> {
+    let layout = constructors::indexed(form, unit, lengths, places, &guard.layout(old)?)?;
+    created(guard, layout)
 }
 
-/// Blocks of one length anywhere, places counted in elements (5.1.2).
-#[inline]
-pub unsafe fn MPI_Type_create_indexed_block(
-    count: c_int,
-    blocklength: c_int,
-    array_of_displacements: *const c_int,
-    oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
-) -> c_int {
-    call(c"MPI_Type_create_indexed_block", MPI_COMM_SELF, |guard| {
-        let old = guard.layout(oldtype)?;
-        // SAFETY: the user gives an array of `count` elements.
-        let places = unsafe { numbers(array_of_displacements, count)? };
-        let layout =
-            constructors::indexed_block(Form::Int, Unit::Elements, blocklength.into(), &places, &old)?;
-        // SAFETY: the user gives a place for the handle.
-        unsafe { created(guard, layout, newtype) }
-    })
+/// Blocks of one length anywhere.
+pub(super) fn indexed_block(
+    guard: &mut Guard,
+    form: Form,
+    unit: Unit,
+    length: i64,
+    places: &[i64],
+    old: MPI_Datatype,
+) -> Result<MPI_Datatype> {
+    let layout = constructors::indexed_block(form, unit, length, places, &guard.layout(old)?)?;
+    created(guard, layout)
 }
 
-/// Blocks of one length anywhere, places counted in bytes (5.1.2).
-#[inline]
-pub unsafe fn MPI_Type_create_hindexed_block(
-    count: c_int,
-    blocklength: c_int,
-    array_of_displacements: *const MPI_Aint,
-    oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
-) -> c_int {
-    call(c"MPI_Type_create_hindexed_block", MPI_COMM_SELF, |guard| {
-        let old = guard.layout(oldtype)?;
-        // SAFETY: the user gives an array of `count` elements.
-        let places = unsafe { numbers(array_of_displacements, count)? };
-        let layout = constructors::indexed_block(Form::Int, Unit::Bytes, blocklength.into(), &places, &old)?;
-        // SAFETY: the user gives a place for the handle.
-        unsafe { created(guard, layout, newtype) }
-    })
+/// Blocks of different types, among which may be the markers of MPI-1.
+pub(super) fn structure(
+    guard: &mut Guard,
+    form: Form,
+    lengths: &[i64],
+    places: &[i64],
+    types: &[MPI_Datatype],
+) -> Result<MPI_Datatype> {
+    let types = types.iter().map(|handle| guard.layout_or_marker(*handle)).collect::<Result<_>>()?;
+    let layout = constructors::structure(form, lengths, places, types)?;
+    created(guard, layout)
 }
 
-/// Blocks of different types anywhere (5.1.2).
-#[inline]
-pub unsafe fn MPI_Type_create_struct(
-    count: c_int,
-    array_of_blocklengths: *const c_int,
-    array_of_displacements: *const MPI_Aint,
-    array_of_types: *const MPI_Datatype,
-    newtype: *mut MPI_Datatype,
-) -> c_int {
-    call(c"MPI_Type_create_struct", MPI_COMM_SELF, |guard| {
-        // SAFETY: the user gives arrays of `count` elements.
-        let (lengths, places, types) = unsafe {
-            (
-                numbers(array_of_blocklengths, count)?,
-                numbers(array_of_displacements, count)?,
-                layouts(guard, array_of_types, count)?,
-            )
-        };
-        let layout = constructors::structure(Form::Int, &lengths, &places, types)?;
-        // SAFETY: the user gives a place for the handle.
-        unsafe { created(guard, layout, newtype) }
-    })
-}
-
-/// A part of an array (5.1.3).
-#[inline]
-pub unsafe fn MPI_Type_create_subarray(
-    ndims: c_int,
-    array_of_sizes: *const c_int,
-    array_of_subsizes: *const c_int,
-    array_of_starts: *const c_int,
+/// A part of an array.
+pub(super) fn subarray(
+    guard: &mut Guard,
+    form: Form,
+    sizes: &[i64],
+    subsizes: &[i64],
+    starts: &[i64],
     order: c_int,
-    oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
-) -> c_int {
-    call(c"MPI_Type_create_subarray", MPI_COMM_SELF, |guard| {
-        let old = guard.layout(oldtype)?;
-        // SAFETY: the user gives arrays of `ndims` elements.
-        let (sizes, subsizes, starts) = unsafe {
-            (
-                dimensions(array_of_sizes, ndims)?,
-                dimensions(array_of_subsizes, ndims)?,
-                dimensions(array_of_starts, ndims)?,
-            )
-        };
-        let layout = arrays::subarray(Form::Int, &sizes, &subsizes, &starts, order, &old)?;
-        // SAFETY: the user gives a place for the handle.
-        unsafe { created(guard, layout, newtype) }
-    })
+    old: MPI_Datatype,
+) -> Result<MPI_Datatype> {
+    let layout = arrays::subarray(form, sizes, subsizes, starts, order, &guard.layout(old)?)?;
+    created(guard, layout)
 }
 
-/// One process's part of a distributed array (5.1.4).
-#[inline]
-pub unsafe fn MPI_Type_create_darray(
+/// One process's part of a distributed array.
+pub(super) fn darray(
+    guard: &mut Guard,
+    form: Form,
     size: c_int,
     rank: c_int,
-    ndims: c_int,
-    array_of_gsizes: *const c_int,
-    array_of_distribs: *const c_int,
-    array_of_dargs: *const c_int,
-    array_of_psizes: *const c_int,
+    gsizes: &[i64],
+    distribs: &[c_int],
+    dargs: &[c_int],
+    psizes: &[c_int],
     order: c_int,
-    oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
-) -> c_int {
-    call(c"MPI_Type_create_darray", MPI_COMM_SELF, |guard| {
-        let old = guard.layout(oldtype)?;
-        // SAFETY: the user gives arrays of `ndims` elements; the first is checked for all of them.
-        let (gsizes, distribs, dargs, psizes) = unsafe {
-            (
-                dimensions(array_of_gsizes, ndims)?,
-                slice(array_of_distribs, ndims)?,
-                slice(array_of_dargs, ndims)?,
-                slice(array_of_psizes, ndims)?,
-            )
-        };
-        let array = Distribution { size, rank, gsizes: &gsizes, distribs, dargs, psizes, order };
-        let layout = arrays::darray(Form::Int, array, &old)?;
-        // SAFETY: the user gives a place for the handle.
-        unsafe { created(guard, layout, newtype) }
-    })
+    old: MPI_Datatype,
+) -> Result<MPI_Datatype> {
+    let array = Distribution { size, rank, gsizes, distribs, dargs, psizes, order };
+    let layout = arrays::darray(form, array, &guard.layout(old)?)?;
+    created(guard, layout)
 }
 
-/// With bounds set by the user (5.1.7).
-#[inline]
-pub unsafe fn MPI_Type_create_resized(
-    oldtype: MPI_Datatype,
-    lb: MPI_Aint,
-    extent: MPI_Aint,
-    newtype: *mut MPI_Datatype,
-) -> c_int {
-    call(c"MPI_Type_create_resized", MPI_COMM_SELF, |guard| {
-        let old = guard.layout(oldtype)?;
-        let layout = constructors::resized(Form::Int, lb as i64, extent as i64, &old)?;
-        // SAFETY: the user gives a place for the handle.
-        unsafe { created(guard, layout, newtype) }
-    })
+/// With bounds set by the user.
+pub(super) fn resized(
+    guard: &mut Guard,
+    form: Form,
+    lower: i64,
+    extent: i64,
+    old: MPI_Datatype,
+) -> Result<MPI_Datatype> {
+    let layout = constructors::resized(form, lower, extent, &guard.layout(old)?)?;
+    created(guard, layout)
 }

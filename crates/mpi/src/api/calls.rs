@@ -1,0 +1,23 @@
+//! The calls that turn their arguments into values, let a function beside this module do the work, and write
+//! its results to the places that the user gives.
+//!
+//! The bodies are generated from the rules in `bindings/mpi/calls.txt` (`tutti_table::bodies::calls`).
+
+// A block around a function that takes addresses as they are may do nothing unsafe itself.
+#![allow(unused_unsafe)]
+
+use core::ffi::{c_char, c_int, c_void};
+
+use super::buffered::ProcessBuffer;
+use super::packing::Packed;
+use super::persistent::How;
+use super::sessions::on_session;
+use crate::abi::*;
+use crate::argument;
+use crate::datatype::constructors::{Form, Unit};
+use crate::engine::message::Mode;
+use crate::errhandler::{call, call_anytime};
+use crate::point_to_point::Data;
+use crate::type_arguments::{Number, dimensions, numbers, slice};
+
+include!(concat!(env!("OUT_DIR"), "/calls.rs"));
